@@ -1,0 +1,80 @@
+import { io } from "./symbols.ts"
+import { check, cString } from "./syscall.ts"
+
+/** An open file descriptor. */
+export type Fd = number & { readonly __brand: "Fd" }
+
+/** Flags of open(2), <asm-generic/fcntl.h>; those that differ between architectures are left out. */
+export const Open = {
+  ReadOnly: 0,
+  WriteOnly: 1,
+  ReadWrite: 2,
+  Create: 0o100,
+  Exclusive: 0o200,
+  Truncate: 0o1000,
+  Append: 0o2000,
+  NonBlocking: 0o4000,
+  CloseOnExec: 0o2000000,
+} as const
+
+/** Opens a file, always close-on-exec, like `open(path, flags, mode)`. Throws `SyscallError`. */
+export function open(path: string, flags: number, mode = 0): Fd {
+  cString(path)
+  return check("open", JSON.stringify(path), () => io().open(path, flags | Open.CloseOnExec, mode)) as Fd
+}
+
+/** Closes a descriptor. Errors are of no use to the caller here and are not reported. */
+export function close(fd: Fd): void {
+  io().close(fd)
+}
+
+/** A descriptor that is closed when its scope ends. */
+export class FileDescriptor implements Disposable {
+  readonly #fd: Fd
+  #open = true
+
+  constructor(fd: Fd) {
+    this.#fd = fd
+  }
+
+  static open(path: string, flags: number, mode = 0): FileDescriptor {
+    return new FileDescriptor(open(path, flags, mode))
+  }
+
+  get fd(): Fd {
+    return this.#fd
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#open) close(this.#fd)
+    this.#open = false
+  }
+}
+
+/** Reads up to `into.length` bytes; 0 is the end. Throws `SyscallError`, `EAGAIN` included. */
+export function read(fd: Fd, into: Uint8Array): number {
+  return check("read", `descriptor ${fd}`, () => Number(io().read(fd, into, into.length)))
+}
+
+/** Writes some of the bytes and says how many. Throws `SyscallError`, `EAGAIN` included. */
+export function write(fd: Fd, bytes: Uint8Array): number {
+  return check("write", `descriptor ${fd}`, () => Number(io().write(fd, bytes, bytes.length)))
+}
+
+/** Writes all of the bytes. Throws `SyscallError`; some may have been written by then. */
+export function writeAll(fd: Fd, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length; ) done += write(fd, bytes.subarray(done))
+}
+
+export const Poll = { In: 1, Out: 4 } as const
+
+/** Waits until the descriptor is ready for one of `events`, or broken. False when `timeoutMs` is over first. */
+export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
+  const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
+  const deadline = performance.now() + timeoutMs
+  return (
+    check("poll", `descriptor ${fd}`, () =>
+      io().poll(request, 1, Math.max(0, Math.ceil(deadline - performance.now()))),
+    ) > 0
+  )
+}

@@ -1,0 +1,214 @@
+import { close, type Fd, FileDescriptor, Open, open, read, writeAll } from "./descriptor.ts"
+import { Errno } from "./errno.ts"
+import { io, tree } from "./symbols.ts"
+import { check, cString, isErrno, SyscallError } from "./syscall.ts"
+
+const AT_FDCWD = -100
+const AT_SYMLINK_NOFOLLOW = 0x100
+const STATX_BASIC_STATS = 0x7ff
+const UTIME_OMIT = 0x3ffffffen
+
+/** What statx(2) tells about a file. */
+export interface Stat {
+  /** "major:minor" of the file system's device. */
+  device: string
+  inode: bigint
+  /** Type and permission bits, as in <linux/stat.h>. */
+  mode: number
+  links: number
+  /** Bytes. */
+  size: number
+  /** Nanoseconds since 1970. */
+  modified: bigint
+  changed: bigint
+}
+
+/** Looks at a file, like stat(2), or like lstat(2) with `noFollow`. Throws `SyscallError`. */
+export function stat(path: string, noFollow = false): Stat {
+  cString(path)
+  const bytes = new Uint8Array(256) // struct statx, <linux/stat.h>: one layout for all architectures
+  const buffer = new DataView(bytes.buffer)
+  const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
+  check("stat", JSON.stringify(path), () => io().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, bytes))
+  const time = (at: number) => buffer.getBigInt64(at, true) * 1_000_000_000n + BigInt(buffer.getUint32(at + 8, true))
+  return {
+    device: `${buffer.getUint32(136, true)}:${buffer.getUint32(140, true)}`,
+    inode: buffer.getBigUint64(32, true),
+    mode: buffer.getUint16(28, true),
+    links: buffer.getUint32(16, true),
+    size: Number(buffer.getBigUint64(40, true)),
+    modified: time(112),
+    changed: time(96),
+  }
+}
+
+const FileType = { Mask: 0o170000, Directory: 0o040000, Regular: 0o100000, Symlink: 0o120000 } as const
+
+export function isRegularFile(found: Stat): boolean {
+  return (found.mode & FileType.Mask) === FileType.Regular
+}
+
+export function isDirectory(found: Stat): boolean {
+  return (found.mode & FileType.Mask) === FileType.Directory
+}
+
+/** Reads a file to its end. Throws `SyscallError`; `EFBIG` when it is longer than `limit` bytes. */
+export function readFile(path: string, limit = 16 << 20): Uint8Array {
+  using file = FileDescriptor.open(path, Open.ReadOnly)
+  const bytes = readToEnd(file.fd, limit)
+  if (bytes.length > limit) throw new SyscallError("read", Errno.EFBIG, JSON.stringify(path))
+  return bytes
+}
+
+/** Reads a file as UTF-8 text. Throws `SyscallError`. */
+export function readTextFile(path: string): string {
+  return new TextDecoder().decode(readFile(path))
+}
+
+/** Reads a descriptor to its end, `limit` bytes at most: one byte more is returned when there is more. */
+export function readToEnd(fd: Fd, limit: number): Uint8Array {
+  let buffer = new Uint8Array(4096)
+  for (let length = 0; ; ) {
+    if (length === buffer.length) {
+      const larger = new Uint8Array(buffer.length * 4)
+      larger.set(buffer)
+      buffer = larger
+    }
+    const got = read(fd, buffer.subarray(length, limit + 1))
+    length += got
+    if (got === 0 || length > limit) return buffer.subarray(0, length)
+  }
+}
+
+/** Writes into a file that exists already, like `echo -n text > path`. Throws `SyscallError`. */
+export function writeExisting(path: string, text: string): void {
+  using file = FileDescriptor.open(path, Open.WriteOnly | Open.Truncate)
+  writeAll(file.fd, new TextEncoder().encode(text))
+}
+
+/** Makes a new file with these bytes and sees to it that they are on the disk. Throws `EEXIST` when it exists. */
+export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void {
+  using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, mode)
+  writeAll(file.fd, bytes)
+  sync(file.fd)
+}
+
+/** Puts what was written on the disk, like fsync(2). Throws `SyscallError`. */
+export function sync(fd: Fd): void {
+  check("fsync", `descriptor ${fd}`, () => tree().fsync(fd))
+}
+
+/** Puts the names in a directory on the disk: after a rename, link or unlink in it. Throws `SyscallError`. */
+export function syncDirectory(path: string): void {
+  const fd = open(path, Open.ReadOnly)
+  try {
+    sync(fd)
+  } finally {
+    close(fd)
+  }
+}
+
+export function readAt(fd: Fd, into: Uint8Array, offset: number): number {
+  return check("pread", `descriptor ${fd}`, () => Number(tree().pread(fd, into, into.length, BigInt(offset))))
+}
+
+export function writeAt(fd: Fd, bytes: Uint8Array, offset: number): void {
+  for (let done = 0; done < bytes.length; ) {
+    const rest = bytes.subarray(done)
+    const at = BigInt(offset + done)
+    done += check("pwrite", `descriptor ${fd}`, () => Number(tree().pwrite(fd, rest, rest.length, at)))
+  }
+}
+
+export function truncate(fd: Fd, length: number): void {
+  check("ftruncate", `descriptor ${fd}`, () => tree().ftruncate(fd, BigInt(length)))
+}
+
+/** Gives a file another name, in place of whatever had it. Throws `SyscallError`. */
+export function rename(from: string, to: string): void {
+  cString(from + to)
+  check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => tree().rename(from, to))
+}
+
+/** Gives a file a second name. Throws `EEXIST` when the name is taken. */
+export function link(from: string, to: string): void {
+  cString(from + to)
+  check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => tree().link(from, to))
+}
+
+/** Makes a symbolic link with this text. Throws `EEXIST` when the name is taken. */
+export function symlink(text: string, path: string): void {
+  cString(text + path)
+  check("symlink", JSON.stringify(path), () => tree().symlink(text, path))
+}
+
+/** The text of a symbolic link. Throws `SyscallError`. */
+export function readlink(path: string): string {
+  cString(path)
+  const buffer = new Uint8Array(4096)
+  const length = check("readlink", JSON.stringify(path), () => Number(tree().readlink(path, buffer, buffer.length)))
+  return new TextDecoder().decode(buffer.subarray(0, length))
+}
+
+/** Removes a name. Throws `ENOENT` when there is none. */
+export function unlink(path: string): void {
+  cString(path)
+  check("unlink", JSON.stringify(path), () => tree().unlink(path))
+}
+
+export function removeDirectory(path: string): void {
+  cString(path)
+  check("rmdir", JSON.stringify(path), () => tree().rmdir(path))
+}
+
+/** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
+export function makeDirectories(path: string, mode = 0o755): void {
+  cString(path)
+  for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
+    const part = at === -1 ? path : path.slice(0, at)
+    try {
+      check("mkdir", JSON.stringify(part), () => tree().mkdir(part, mode))
+    } catch (error) {
+      if (!isErrno(error, "EEXIST") || (at === -1 && !isDirectory(stat(path)))) throw error
+    }
+    if (at === -1) return
+  }
+}
+
+/** Sets when a file was last modified, in nanoseconds since 1970. Throws `SyscallError`. */
+export function setModified(path: string, modified: bigint): void {
+  cString(path)
+  const seconds = modified / 1_000_000_000n
+  const times = new BigInt64Array([0n, UTIME_OMIT, seconds, modified % 1_000_000_000n]) // struct timespec[2]: access, modification
+  check("utimensat", JSON.stringify(path), () => tree().utimensat(AT_FDCWD, path, times, 0))
+}
+
+/** The names in a directory, without "." and "..", in no order. Throws `SyscallError`. */
+export function readDirectory(path: string): string[] {
+  using directory = FileDescriptor.open(path, Open.ReadOnly)
+  const names: string[] = []
+  const buffer = new Uint8Array(65536)
+  const view = new DataView(buffer.buffer)
+  const text = new TextDecoder()
+  for (;;) {
+    const fd = directory.fd
+    const length = check("getdents64", JSON.stringify(path), () => Number(tree().getdents64(fd, buffer, buffer.length)))
+    if (length === 0) return names
+    for (let at = 0; at < length; at += view.getUint16(at + 16, true)) {
+      const end = buffer.indexOf(0, at + 19) // struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name
+      const name = text.decode(buffer.subarray(at + 19, end))
+      if (name !== "." && name !== "..") names.push(name)
+    }
+  }
+}
+
+/** Whether the exclusive lock of flock(2) on this open file was free and is now ours, until it is closed. */
+export function tryLock(fd: Fd): boolean {
+  try {
+    check("flock", `descriptor ${fd}`, () => tree().flock(fd, 2 | 4)) // LOCK_EX | LOCK_NB
+    return true
+  } catch (error) {
+    if (isErrno(error, "EAGAIN")) return false
+    throw error
+  }
+}

@@ -1,0 +1,50 @@
+/**
+ * The C library, the only room that knows `bun:ffi`: thin functions that throw `SyscallError` with the name of the
+ * error. Everything is synchronous and retries after a signal.
+ *
+ * @example
+ * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)
+ * try { unlink(path) } catch (error) { if (!isErrno(error, "ENOENT")) throw error }
+ */
+export { close, type Fd, FileDescriptor, Open, open, Poll, poll, read, write, writeAll } from "./descriptor.ts"
+export { Errno, errnoName } from "./errno.ts"
+export {
+  createFile,
+  isDirectory,
+  isRegularFile,
+  link,
+  makeDirectories,
+  readAt,
+  readDirectory,
+  readFile,
+  readlink,
+  readTextFile,
+  readToEnd,
+  removeDirectory,
+  rename,
+  type Stat,
+  setModified,
+  stat,
+  symlink,
+  sync,
+  syncDirectory,
+  truncate,
+  tryLock,
+  unlink,
+  writeAt,
+  writeExisting,
+} from "./files.ts"
+export {
+  CLONE_NEWNET,
+  MSG_DONTWAIT,
+  MSG_PEEK,
+  MSG_TRUNC,
+  namespaceType,
+  openNetlink,
+  receive,
+  sendToKernel,
+  setNetworkNamespace,
+  setReceiveTimeout,
+  setSocketOption,
+} from "./network.ts"
+export { isErrno, SyscallError } from "./syscall.ts"

@@ -1,0 +1,78 @@
+import { close, type Fd } from "./descriptor.ts"
+import { namespaces, sockets } from "./symbols.ts"
+import { check } from "./syscall.ts"
+
+const AF_NETLINK = 16
+const SOCK_RAW = 3
+const SOCK_CLOEXEC = 0o2000000
+const SOL_SOCKET = 1
+const SO_RCVTIMEO = 20
+const NS_GET_NSTYPE = 0xb703n // <linux/nsfs.h>
+
+/** The kind of a network namespace, <linux/sched.h>. */
+export const CLONE_NEWNET = 0x40000000
+
+/** <sys/socket.h> */
+export const MSG_TRUNC = 0x20
+export const MSG_PEEK = 2
+export const MSG_DONTWAIT = 0x40
+
+/** struct sockaddr_nl, <linux/netlink.h>: the kernel, or with `groups` the first 32 multicast groups as bits. */
+function netlinkAddress(groups = 0): Uint8Array {
+  const address = new DataView(new ArrayBuffer(12))
+  address.setUint16(0, AF_NETLINK, true)
+  address.setUint32(8, groups, true)
+  return new Uint8Array(address.buffer)
+}
+
+/**
+ * Opens a netlink socket of a protocol (`NETLINK_ROUTE` 0, `NETLINK_NETFILTER` 12) in the thread's network namespace,
+ * bound to a port of the kernel's choice, and joined to the multicast `groups`. Throws `SyscallError`.
+ */
+export function openNetlink(protocol: number, groups = 0): Fd {
+  const fd = check("socket", `netlink protocol ${protocol}`, () =>
+    sockets().socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
+  ) as Fd
+  const address = netlinkAddress(groups)
+  try {
+    check("bind", `netlink protocol ${protocol}`, () => sockets().bind(fd, address, address.length))
+  } catch (error) {
+    close(fd)
+    throw error
+  }
+  return fd
+}
+
+/** Sets an integer option of a socket, like setsockopt(2). Throws `SyscallError`. */
+export function setSocketOption(fd: Fd, level: number, option: number, value: number): void {
+  const bytes = new Uint8Array(new Int32Array([value]).buffer)
+  check("setsockopt", `${level}/${option}`, () => sockets().setsockopt(fd, level, option, bytes, bytes.length))
+}
+
+/** Makes receiving fail with `EAGAIN` after this many milliseconds. Throws `SyscallError`. */
+export function setReceiveTimeout(fd: Fd, timeoutMs: number): void {
+  const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // the kernel takes 0 for "wait for ever"
+  const time = new BigInt64Array([BigInt(Math.floor(micros / 1_000_000)), BigInt(micros % 1_000_000)])
+  check("setsockopt", "SO_RCVTIMEO", () => sockets().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time, 16))
+}
+
+/** Sends one datagram to the kernel. Throws `SyscallError`. */
+export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
+  const kernel = netlinkAddress()
+  check("sendto", "the kernel", () => Number(sockets().sendto(fd, bytes, bytes.length, 0, kernel, kernel.length)))
+}
+
+/** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */
+export function receive(fd: Fd, into: Uint8Array, flags = 0): number {
+  return check("recv", `descriptor ${fd}`, () => Number(sockets().recv(fd, into, into.length, flags)))
+}
+
+/** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
+export function setNetworkNamespace(fd: Fd): void {
+  check("setns", `descriptor ${fd}`, () => namespaces().setns(fd, CLONE_NEWNET))
+}
+
+/** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
+export function namespaceType(fd: Fd): number {
+  return check("ioctl", "NS_GET_NSTYPE", () => namespaces().ioctl(fd, NS_GET_NSTYPE, 0n))
+}

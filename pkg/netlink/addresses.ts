@@ -1,0 +1,115 @@
+import { attrs } from "./attrs.ts"
+import { bytes, concat, struct, text, u8, u32 } from "./codec.ts"
+import type { Ifindex, Link } from "./links.ts"
+import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** <linux/rtnetlink.h> */
+export const RTM_NEWADDR = 20
+const RTM_DELADDR = 21
+const RTM_GETADDR = 22
+
+/** <linux/socket.h> */
+export const AF_INET = 2
+export const AF_INET6 = 10
+
+/** <linux/if_addr.h> */
+export const IFA_F_NODAD = 0x02
+export const IFA_F_DADFAILED = 0x08
+export const IFA_F_TENTATIVE = 0x40
+export const IFA_F_PERMANENT = 0x80
+
+/** struct ifaddrmsg */
+const addressHeader = struct({ family: u8, prefix: u8, flags: u8, scope: u8, index: u32 })
+
+const addressAttributes = attrs({
+  address: [1, bytes], // the peer on a point-to-point link, else the same as `local`
+  local: [2, bytes],
+  label: [3, text],
+  broadcast: [4, bytes],
+  flags: [8, u32],
+})
+
+/** An address of a link: `ip` has 4 or 16 bytes, network order. */
+export interface Address {
+  ip: Uint8Array
+  prefix: number
+  index: Ifindex
+  /** IFA_F_* bits. */
+  flags: number
+  /** 0 global, 253 link, 254 host. */
+  scope: number
+}
+
+/**
+ * Gives a link an address, like `ip addr add IP/PREFIX dev LINK` with the computed broadcast address for IPv4, and
+ * `nodad` when duplicate address detection is not wanted. Throws `EEXIST` when the link has it.
+ */
+export function addAddress(
+  route: NetlinkSocket,
+  link: Pick<Link, "index" | "name">,
+  address: { ip: Uint8Array; prefix: number; noDad?: boolean },
+): void {
+  const payload = encodeAddress(link.index, address)
+  const what = `add address ${show(address)} to "${link.name}"`
+  route.execute({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload })
+}
+
+/** Takes an address off a link, like `ip addr del`. Throws `EADDRNOTAVAIL` when the link does not have it. */
+export function deleteAddress(
+  route: NetlinkSocket,
+  link: Pick<Link, "index" | "name">,
+  address: { ip: Uint8Array; prefix: number },
+): void {
+  const what = `delete address ${show(address)} from "${link.name}"`
+  route.execute({ type: RTM_DELADDR, what, payload: encodeAddress(link.index, address) })
+}
+
+/** The addresses of a link, or of all, like `ip addr show`. */
+export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index">, family = 0): Address[] {
+  const index = link?.index ?? 0
+  const payload = addressHeader.encode({ family, prefix: 0, flags: 0, scope: 0, index })
+  const messages = route.dump({ type: RTM_GETADDR, what: "list addresses", payload })
+  // Kernels before 4.20 do not filter by index.
+  return messages.map(readAddress).filter((address) => index === 0 || address.index === index)
+}
+
+/** A message of type `RTM_NEWADDR` or `RTM_DELADDR`, as it comes in answers and events. */
+export function readAddress(message: Message): Address {
+  const header = addressHeader.decode(message.payload.subarray(0, addressHeader.size))
+  const found = addressAttributes.decode(message.payload.subarray(addressHeader.size))
+  return {
+    ip: found.local ?? found.address ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
+    prefix: header.prefix,
+    index: header.index as Ifindex,
+    flags: found.flags ?? header.flags,
+    scope: header.scope,
+  }
+}
+
+function encodeAddress(index: Ifindex, { ip, prefix, noDad }: { ip: Uint8Array; prefix: number; noDad?: boolean }) {
+  const v4 = ip.length === 4
+  const flags = noDad && !v4 ? IFA_F_NODAD : undefined
+  const broadcast = v4 && prefix < 31 ? broadcastOf(ip, prefix) : undefined
+  const family = v4 ? AF_INET : AF_INET6
+  return concat([
+    addressHeader.encode({ family, prefix, flags: flags ?? 0, scope: 0, index }),
+    addressAttributes.encode({ local: ip, address: ip, broadcast, flags }),
+  ])
+}
+
+/** All host bits set: 10.1.2.3/24 gives 10.1.2.255. */
+function broadcastOf(ip: Uint8Array, prefix: number): Uint8Array {
+  return ip.map((byte, at) => byte | (0xff >> Math.min(8, Math.max(0, prefix - at * 8))))
+}
+
+/** Addresses as `ip` prints them, for error messages only. */
+export function show({ ip, prefix }: { ip: Uint8Array; prefix: number }): string {
+  return `${showIp(ip)}/${prefix}`
+}
+
+export function showIp(ip: Uint8Array): string {
+  if (ip.length === 4) return ip.join(".")
+  const groups = Array.from({ length: 8 }, (_, at) => (((ip[at * 2] ?? 0) << 8) | (ip[at * 2 + 1] ?? 0)).toString(16))
+  return groups.join(":").replace(/(^|:)0(:0)+(:|$)/, "::")
+}

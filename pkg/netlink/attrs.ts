@@ -1,0 +1,110 @@
+import { type Codec, concat, DecodeError, type Infer, viewOf } from "./codec.ts"
+
+/** Bits of an attribute's type, <linux/netlink.h>. */
+const NLA_F_NESTED = 0x8000
+const NLA_TYPE_MASK = 0x3fff
+const HEADER = 4
+
+/** An attribute that no table knows: kept, so that it can be sent back or looked at. */
+export interface UnknownAttribute {
+  type: number
+  payload: Uint8Array
+}
+
+type AttributeFields = Record<string, readonly [type: number, codec: Codec<never> | Codec<unknown>]>
+type AttributeValue<F extends AttributeFields> = { -readonly [K in keyof F]?: Infer<F[K][1]> | undefined } & {
+  unknown?: UnknownAttribute[]
+}
+
+/** A table of attributes: encoder, decoder and type in one. Itself a codec, so that tables nest. */
+export interface Attributes<F extends AttributeFields> extends Codec<AttributeValue<F>> {
+  readonly nested: true
+  readonly fields: F
+}
+
+/**
+ * A set of attributes, each with its kernel number and its codec. Absent is `undefined`; zero is a value and is sent.
+ * They are written in the order of the value's keys, which some subsystems care about.
+ *
+ * @example
+ * const vlanData = attrs({ id: [IFLA_VLAN_ID, u16], protocol: [IFLA_VLAN_PROTOCOL, u16be] })
+ * vlanData.encode({ id: 101 })
+ */
+export function attrs<const F extends AttributeFields>(fields: F): Attributes<F> {
+  const byNumber = new Map(Object.entries(fields).map(([name, [type, codec]]) => [type, { name, codec }]))
+  return {
+    nested: true,
+    fields,
+    encode(value) {
+      const parts: Uint8Array[] = []
+      for (const [name, item] of Object.entries(value)) {
+        if (item === undefined) continue
+        if (name === "unknown") {
+          for (const { type, payload } of item as UnknownAttribute[]) parts.push(attribute(type, payload))
+          continue
+        }
+        const field = fields[name]
+        if (!field) throw new RangeError(`no attribute is called "${name}"`)
+        const [type, codec] = field as readonly [number, Codec<unknown>]
+        parts.push(attribute(codec.nested ? type | NLA_F_NESTED : type, codec.encode(item)))
+      }
+      return concat(parts)
+    },
+    decode(found) {
+      const value: Record<string, unknown> = {}
+      const unknown: UnknownAttribute[] = []
+      for (const { type, payload } of readAttributes(found)) {
+        const field = byNumber.get(type)
+        if (field) value[field.name] = field.codec.decode(payload)
+        else unknown.push({ type, payload: payload.slice() })
+      }
+      if (unknown.length > 0) value.unknown = unknown
+      return value as AttributeValue<F>
+    },
+  }
+}
+
+/** A list in which every entry is an attribute of the same number, like `RTA_METRICS`' or set elements' lists. */
+export function listOf<T>(type: number, codec: Codec<T>): Codec<T[]> {
+  return {
+    nested: true,
+    encode: (items) =>
+      concat(items.map((item) => attribute(codec.nested ? type | NLA_F_NESTED : type, codec.encode(item)))),
+    decode: (found) => readAttributes(found).map(({ payload }) => codec.decode(payload)),
+  }
+}
+
+/** One attribute: length, type, payload, padded with zeros to four bytes. */
+export function attribute(type: number, payload: Uint8Array): Uint8Array {
+  const length = HEADER + payload.length
+  if (length > 0xffff) throw new RangeError(`attribute ${type} has ${payload.length} bytes: at most 65531 fit`)
+  const bytes = new Uint8Array(align(length))
+  const view = viewOf(bytes)
+  view.setUint16(0, length, true)
+  view.setUint16(2, type, true)
+  bytes.set(payload, HEADER)
+  return bytes
+}
+
+/** The attributes in these bytes, flags taken off their types. Throws `DecodeError` when a length is wrong. */
+export function readAttributes(bytes: Uint8Array): UnknownAttribute[] {
+  const found: UnknownAttribute[] = []
+  const view = viewOf(bytes)
+  for (let at = 0; at + HEADER <= bytes.length; ) {
+    const length = view.getUint16(at, true)
+    if (length < HEADER || at + length > bytes.length) {
+      throw new DecodeError(`attribute at byte ${at} says it has ${length} bytes of the ${bytes.length - at} left`)
+    }
+    found.push({
+      type: view.getUint16(at + 2, true) & NLA_TYPE_MASK,
+      payload: bytes.subarray(at + HEADER, at + length),
+    })
+    at += align(length)
+  }
+  return found
+}
+
+/** Netlink aligns everything to four bytes. */
+export function align(length: number): number {
+  return Math.ceil(length / 4) * 4 // not by bits: a u32 from the wire would turn negative
+}

@@ -1,0 +1,220 @@
+import { attribute } from "./attrs.ts"
+import { concat, type Infer } from "./codec.ts"
+import { NetlinkError } from "./error.ts"
+import {
+  type bridgeData,
+  bridgePortAttributes,
+  type bridgePortData,
+  IFF_PROMISC,
+  IFF_UP,
+  infoData,
+  linkAttributes,
+  linkHeader,
+  type linkInfo,
+  VETH_INFO_PEER,
+} from "./link-table.ts"
+import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** <linux/rtnetlink.h> */
+export const RTM_NEWLINK = 16
+const RTM_DELLINK = 17
+const RTM_GETLINK = 18
+const RTM_SETLINK = 19
+const AF_BRIDGE = 7
+/** Leaves counters out of the answer: they are most of a dump's bytes and nobody here reads them. */
+const RTEXT_FILTER_SKIP_STATS = 8
+
+/** The number of a link, unique in its namespace. */
+export type Ifindex = number & { readonly __brand: "Ifindex" }
+
+/** A link as the kernel describes it. */
+export interface Link {
+  index: Ifindex
+  name: string
+  /** IFF_* bits. */
+  flags: number
+  /** ARPHRD_*: 1 is Ethernet, 772 loopback. */
+  type: number
+  mac: string
+  mtu: number
+  /** "veth", "bridge", …; empty for devices that nobody made by netlink. */
+  kind: string
+  attributes: Infer<typeof linkAttributes>
+}
+
+/** A link to be made. Undefined properties are left to the kernel. */
+export interface LinkSpec {
+  name: string
+  kind: string
+  /** Bytes of `IFLA_INFO_DATA`, for `kind` of the tables in `infoData`: encode with them. */
+  data?: Uint8Array
+  mac?: string
+  mtu?: number
+  master?: Ifindex
+  /** The link that this one sits on: the parent of a VLAN or a macvlan. */
+  parent?: Ifindex
+  txQueueLength?: number
+  /** Makes the link in this namespace instead of the socket's own. */
+  netnsFd?: number
+  up?: boolean
+}
+
+/** One end of a veth pair. */
+export type VethEnd = Omit<LinkSpec, "kind" | "data" | "parent">
+
+/** Creates a link, like `ip link add`. Throws `EEXIST` when the name is taken. */
+export function addLink(route: NetlinkSocket, spec: LinkSpec): void {
+  createLink(route, spec, `create ${spec.kind} "${spec.name}"`, { kind: spec.kind, data: spec.data })
+}
+
+/** Creates a bridge, like `ip link add NAME type bridge`. Throws `EEXIST` when the name is taken. */
+export function addBridge(
+  route: NetlinkSocket,
+  spec: Omit<LinkSpec, "kind" | "data">,
+  data: Infer<typeof bridgeData> = {},
+): void {
+  addLink(route, { ...spec, kind: "bridge", data: infoData.bridge.encode(data) })
+}
+
+/**
+ * Creates a veth pair in one request, each end with its final name, MAC and MTU, and the peer directly in its own
+ * namespace, like `ip link add NAME type veth peer name PEER netns NS`. Throws `EEXIST` when a name is taken, and then
+ * neither end exists. `master` and `txQueueLength` of the peer are not the kernel's to set here.
+ */
+export function addVeth(route: NetlinkSocket, end: VethEnd, peer: Omit<VethEnd, "master">): void {
+  const data = attribute(VETH_INFO_PEER, encodeLink(peer))
+  createLink(route, end, `create veth pair "${end.name}" and "${peer.name}"`, { kind: "veth", data })
+}
+
+function createLink(route: NetlinkSocket, spec: VethEnd, what: string, info: Infer<typeof linkInfo>): void {
+  const flags = NLM_F_CREATE | NLM_F_EXCL
+  route.execute({ type: RTM_NEWLINK, flags, what, payload: encodeLink(spec, info) })
+}
+
+function encodeLink(spec: VethEnd & { parent?: Ifindex }, info?: Infer<typeof linkInfo>): Uint8Array {
+  const flags = spec.up ? IFF_UP : 0
+  return concat([
+    linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags, change: flags }),
+    linkAttributes.encode({
+      name: spec.name,
+      mac: spec.mac,
+      mtu: spec.mtu,
+      link: spec.parent,
+      master: spec.master,
+      txQueueLength: spec.txQueueLength,
+      netnsFd: spec.netnsFd,
+      linkInfo: info,
+    }),
+  ])
+}
+
+/** Looks up a link by its name (or an alternative one) or index, like `ip link show`. Throws `ENODEV`. */
+export function getLink(route: NetlinkSocket, which: string | Ifindex): Link {
+  const name = typeof which === "string" ? which : undefined
+  const index = typeof which === "number" ? which : 0
+  // A name of more than 15 bytes can only be an alternative one.
+  const attributes = name === undefined ? {} : new TextEncoder().encode(name).length > 15 ? { altName: name } : { name }
+  const payload = concat([
+    linkHeader.encode({ family: 0, pad: 0, type: 0, index, flags: 0, change: 0 }),
+    linkAttributes.encode({ ...attributes, extMask: RTEXT_FILTER_SKIP_STATS }),
+  ])
+  const what = `find link ${name === undefined ? `number ${index}` : `"${name}"`}`
+  return readLink(route.get({ type: RTM_GETLINK, what, payload }))
+}
+
+/** Like `getLink`, and undefined when there is no such link. */
+export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | undefined {
+  try {
+    return getLink(route, which)
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === "ENODEV") return undefined
+    throw error
+  }
+}
+
+/** All links of the namespace, like `ip link show`. */
+export function listLinks(route: NetlinkSocket): Link[] {
+  const payload = concat([
+    linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags: 0, change: 0 }),
+    linkAttributes.encode({ extMask: RTEXT_FILTER_SKIP_STATS }),
+  ])
+  return route.dump({ type: RTM_GETLINK, what: "list links", payload }).map(readLink)
+}
+
+/** A message of type `RTM_NEWLINK` or `RTM_DELLINK`, as it comes in answers and events. */
+export function readLink(message: Message): Link {
+  const header = linkHeader.decode(message.payload.subarray(0, linkHeader.size))
+  const attributes = linkAttributes.decode(message.payload.subarray(linkHeader.size))
+  return {
+    index: header.index as Ifindex,
+    name: attributes.name ?? "",
+    flags: header.flags,
+    type: header.type,
+    mac: attributes.mac ?? "",
+    mtu: attributes.mtu ?? 0,
+    kind: attributes.linkInfo?.kind ?? "",
+    attributes,
+  }
+}
+
+/** What `setLink` can change. */
+export interface LinkChange {
+  up?: boolean
+  promiscuous?: boolean
+  name?: string
+  mac?: string
+  mtu?: number
+  /** 0 takes the link away from its master. */
+  master?: Ifindex | 0
+  txQueueLength?: number
+  alias?: string
+  netnsFd?: number
+}
+
+/** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when there is none. */
+export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index" | "name">, change: LinkChange): void {
+  const { up, promiscuous, ...attributes } = change
+  let flags = 0
+  let mask = 0
+  for (const [bit, wanted] of [
+    [IFF_UP, up],
+    [IFF_PROMISC, promiscuous],
+  ] as const) {
+    if (wanted === undefined) continue
+    mask |= bit
+    if (wanted) flags |= bit
+  }
+  const payload = concat([
+    linkHeader.encode({
+      family: 0,
+      pad: 0,
+      type: 0,
+      index: typeof which === "string" ? 0 : which.index,
+      flags,
+      change: mask,
+    }),
+    linkAttributes.encode(typeof which === "string" ? { name: which, ...attributes } : attributes),
+  ])
+  const name = typeof which === "string" ? which : which.name
+  route.execute({ type: RTM_NEWLINK, what: `set ${Object.keys(change).join(", ")} of link "${name}"`, payload })
+}
+
+/** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */
+export function setBridgePort(
+  route: NetlinkSocket,
+  link: Pick<Link, "index" | "name">,
+  port: Infer<typeof bridgePortData>,
+): void {
+  const payload = concat([
+    linkHeader.encode({ family: AF_BRIDGE, pad: 0, type: 0, index: link.index, flags: 0, change: 0 }),
+    bridgePortAttributes.encode({ port }),
+  ])
+  route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
+}
+
+/** Deletes a link, and with a veth its peer, like `ip link del`. Throws `ENODEV` when there is none. */
+export function deleteLink(route: NetlinkSocket, link: Pick<Link, "index" | "name">): void {
+  const payload = linkHeader.encode({ family: 0, pad: 0, type: 0, index: link.index, flags: 0, change: 0 })
+  route.execute({ type: RTM_DELLINK, what: `delete link "${link.name}"`, payload })
+}

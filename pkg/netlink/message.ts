@@ -1,0 +1,103 @@
+import { align, attrs } from "./attrs.ts"
+import { concat, DecodeError, i32, struct, text, u8, u16, u32, viewOf } from "./codec.ts"
+
+/** <linux/netlink.h> */
+export const NLM_F_REQUEST = 0x001
+export const NLM_F_ACK = 0x004
+export const NLM_F_DUMP_INTR = 0x010
+export const NLM_F_DUMP = 0x300
+export const NLM_F_REPLACE = 0x100
+export const NLM_F_EXCL = 0x200
+export const NLM_F_CREATE = 0x400
+export const NLM_F_APPEND = 0x800
+const NLM_F_CAPPED = 0x100
+const NLM_F_ACK_TLVS = 0x200
+
+export const NLMSG_ERROR = 2
+export const NLMSG_DONE = 3
+export const NLMSG_OVERRUN = 4
+
+const HEADER = 16
+
+/** struct nlmsghdr without its length, and what follows it. */
+export interface Message {
+  type: number
+  flags: number
+  sequence: number
+  port: number
+  payload: Uint8Array
+}
+
+/** One message as bytes: header, payload, padding. The kernel fills in the port. */
+export function encodeMessage(type: number, flags: number, sequence: number, payload: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(align(HEADER + payload.length))
+  const view = viewOf(bytes)
+  view.setUint32(0, HEADER + payload.length, true)
+  view.setUint16(4, type, true)
+  view.setUint16(6, flags, true)
+  view.setUint32(8, sequence, true)
+  bytes.set(payload, HEADER)
+  return bytes
+}
+
+/** The messages of one datagram. Throws `DecodeError` when a length is wrong. */
+export function readMessages(datagram: Uint8Array): Message[] {
+  const messages: Message[] = []
+  const view = viewOf(datagram)
+  for (let at = 0; at < datagram.length; ) {
+    const left = datagram.length - at
+    const length = left < HEADER ? left : view.getUint32(at, true)
+    if (length < HEADER || length > left) {
+      throw new DecodeError(`message at byte ${at} says it has ${length} bytes of the ${left} left`)
+    }
+    messages.push({
+      type: view.getUint16(at + 4, true),
+      flags: view.getUint16(at + 6, true),
+      sequence: view.getUint32(at + 8, true),
+      port: view.getUint32(at + 12, true),
+      payload: datagram.subarray(at + HEADER, at + length),
+    })
+    at += align(length)
+  }
+  return messages
+}
+
+/** struct nlmsgerr up to the request that it answers. `error` is a negative errno; 0 acknowledges. */
+const errorHeader = struct({ error: i32, length: u32, type: u16, flags: u16, sequence: u32, port: u32 })
+
+/** `enum nlmsgerr_attrs`: the kernel's own words about a refused request. */
+const extendedAck = attrs({ message: [1, text], offset: [2, u32], missingType: [5, u32], missingNest: [6, u32] })
+
+/** What an `NLMSG_ERROR` or `NLMSG_DONE` message says: an errno, 0 for none, and the kernel's words if it has any. */
+export interface Acknowledgement {
+  errno: number
+  words?: string
+}
+
+/** Reads an `NLMSG_ERROR` message: extended acks follow the request, which is cut to its header when capped. */
+export function readAcknowledgement(message: Message): Acknowledgement {
+  const header = errorHeader.decode(message.payload.subarray(0, errorHeader.size))
+  const capped = (message.flags & NLM_F_CAPPED) !== 0
+  return {
+    errno: 0 - header.error, // without the -0 of a negation
+    ...wordsIn(message, capped ? errorHeader.size : align(4 + header.length)),
+  }
+}
+
+/** Reads an `NLMSG_DONE` message: the outcome of a dump, of which old kernels say nothing. */
+export function readDone(message: Message): Acknowledgement {
+  if (message.payload.length < 4) return { errno: 0 }
+  return { errno: 0 - viewOf(message.payload).getInt32(0, true), ...wordsIn(message, 4) }
+}
+
+function wordsIn(message: Message, start: number): { words?: string } {
+  if ((message.flags & NLM_F_ACK_TLVS) === 0 || start >= message.payload.length) return {}
+  const ack = extendedAck.decode(message.payload.subarray(start))
+  if (ack.message !== undefined) return { words: ack.message }
+  return ack.missingType !== undefined ? { words: `attribute ${ack.missingType} is missing` } : {}
+}
+
+/** struct nfgenmsg, <linux/netfilter/nfnetlink.h>: what every netfilter message begins with. */
+export function netfilterHeader(family: number, resource = 0): Uint8Array {
+  return concat([u8.encode(family), u8.encode(0), new Uint8Array([resource >> 8, resource & 0xff])])
+}

@@ -1,0 +1,30 @@
+/**
+ * Netlink: tables that are codec and type in one, the socket, and one function for each rtnetlink request.
+ *
+ * @example
+ * using host = RouteSocket.open()
+ * addBridge(host, { name: "cni0", up: true })
+ * addAddress(host, getLink(host, "cni0"), { ip: new Uint8Array([10, 1, 0, 1]), prefix: 16 })
+ */
+export * from "./addresses.ts"
+export { type Attributes, attribute, attrs, listOf, readAttributes, type UnknownAttribute } from "./attrs.ts"
+export * from "./codec.ts"
+export { NetlinkError } from "./error.ts"
+export * from "./link-table.ts"
+export * from "./links.ts"
+export {
+  type Message,
+  NLM_F_ACK,
+  NLM_F_APPEND,
+  NLM_F_CREATE,
+  NLM_F_DUMP,
+  NLM_F_EXCL,
+  NLM_F_REPLACE,
+  NLM_F_REQUEST,
+  netfilterHeader,
+} from "./message.ts"
+export * from "./neighbours.ts"
+export { RouteGroup, RouteSocket } from "./route-socket.ts"
+export * from "./routes.ts"
+export * from "./rules.ts"
+export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"

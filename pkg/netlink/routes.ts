@@ -1,0 +1,211 @@
+import { AF_INET, AF_INET6, show, showIp } from "./addresses.ts"
+import { align, attrs } from "./attrs.ts"
+import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32, viewOf } from "./codec.ts"
+import type { Ifindex } from "./links.ts"
+import { type Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** <linux/rtnetlink.h> */
+const RTM_NEWROUTE = 24
+const RTM_DELROUTE = 25
+const RTM_GETROUTE = 26
+const RTM_F_CLONED = 0x200
+const RTNH_F_ONLINK = 4
+const RTPROT_UNSPEC = 0 // matches any
+const RTPROT_BOOT = 3
+const RTN_UNICAST = 1
+
+export const RT_TABLE_MAIN = 254
+export const RouteScope = { Universe: 0, Site: 200, Link: 253, Host: 254, Nowhere: 255 } as const
+
+/** struct rtmsg */
+const routeHeader = struct({
+  family: u8,
+  dstPrefix: u8,
+  srcPrefix: u8,
+  tos: u8,
+  table: u8,
+  protocol: u8,
+  scope: u8,
+  type: u8,
+  flags: u32,
+})
+
+const emptyHeader = {
+  family: 0,
+  dstPrefix: 0,
+  srcPrefix: 0,
+  tos: 0,
+  table: 0,
+  protocol: 0,
+  scope: 0,
+  type: 0,
+  flags: 0,
+}
+
+/** `RTA_METRICS`, `RTAX_*`. */
+const metrics = attrs({ mtu: [2, u32], window: [3, u32], advmss: [8, u32] })
+
+/** struct rtnexthop */
+const nextHopHeader = struct({ length: u16, flags: u8, weight: u8, index: u32 })
+const nextHopAttributes = attrs({ gateway: [5, bytes] })
+
+/** One way of a multipath route. `weight` counts from 1. */
+export interface NextHop {
+  gateway?: Uint8Array
+  index?: Ifindex
+  weight?: number
+  onLink?: boolean
+}
+
+/** `RTA_MULTIPATH`: next hops one after the other, each with attributes of its own. */
+const multipath: Codec<NextHop[]> = {
+  encode: (hops) =>
+    concat(
+      hops.map(({ gateway, index = 0, weight = 1, onLink }) => {
+        const attributes = nextHopAttributes.encode(gateway ? { gateway } : {})
+        const length = nextHopHeader.size + attributes.length
+        const header = { length, flags: onLink ? RTNH_F_ONLINK : 0, weight: weight - 1, index }
+        return concat([nextHopHeader.encode(header), attributes])
+      }),
+    ),
+  decode(found) {
+    const hops: NextHop[] = []
+    for (let at = 0; at + nextHopHeader.size <= found.length; ) {
+      const length = viewOf(found).getUint16(at, true)
+      if (length < nextHopHeader.size || at + length > found.length) {
+        throw new DecodeError(`next hop at byte ${at} says it has ${length} bytes of the ${found.length - at} left`)
+      }
+      const header = nextHopHeader.decode(found.subarray(at, at + nextHopHeader.size))
+      const { gateway } = nextHopAttributes.decode(found.subarray(at + nextHopHeader.size, at + length))
+      const hop: NextHop = { index: header.index as Ifindex, weight: header.weight + 1 }
+      if (gateway) hop.gateway = gateway
+      if (header.flags & RTNH_F_ONLINK) hop.onLink = true
+      hops.push(hop)
+      at += align(length)
+    }
+    return hops
+  },
+}
+
+const routeAttributes = attrs({
+  dst: [1, bytes],
+  index: [4, u32], // RTA_OIF
+  gateway: [5, bytes],
+  priority: [6, u32],
+  preferredSource: [7, bytes],
+  metrics: [8, metrics],
+  multipath: [9, multipath],
+  table: [15, u32],
+})
+
+/** A unicast route. `dst` without host bits; addresses have 4 or 16 bytes, network order. */
+export interface RouteSpec {
+  dst: Uint8Array
+  prefix: number
+  gateway?: Uint8Array
+  index?: Ifindex
+  /** Metric: the lower wins. */
+  priority?: number
+  preferredSource?: Uint8Array
+  mtu?: number
+  advmss?: number
+  /** 254, main, when undefined. */
+  table?: number
+  /** `RouteScope`: universe when undefined. */
+  scope?: number
+  /** The gateway is reachable on this link although no address says so. */
+  onLink?: boolean
+  nextHops?: NextHop[]
+}
+
+/** A route as the kernel lists it. */
+export interface ListedRoute extends RouteSpec {
+  table: number
+  scope: number
+  /** RTPROT_*: 2 kernel, 3 boot, 4 static. */
+  protocol: number
+  /** RTN_*: 1 unicast, 2 local, 3 broadcast. */
+  type: number
+  /** RTNH_F_* and RTM_F_* bits. */
+  flags: number
+}
+
+/** Adds a route, like `ip route add` (or `replace`, or `append`). Throws `EEXIST` when the same route is there. */
+export function addRoute(route: NetlinkSocket, spec: RouteSpec, mode: "add" | "replace" | "append" = "add"): void {
+  const flags = {
+    add: NLM_F_CREATE | NLM_F_EXCL,
+    replace: NLM_F_CREATE | NLM_F_REPLACE,
+    append: NLM_F_CREATE | NLM_F_APPEND,
+  }[mode]
+  route.execute({ type: RTM_NEWROUTE, flags, what: `${mode} route ${showRoute(spec)}`, payload: encodeRoute(spec) })
+}
+
+/** Deletes the route, whoever made it, that matches all that is given, like `ip route del unicast`. Throws `ESRCH` when there is none. */
+export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
+  const payload = encodeRoute({ ...spec, scope: spec.scope ?? RouteScope.Nowhere }, RTPROT_UNSPEC)
+  route.execute({ type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload })
+}
+
+/** All routes of a family in all tables, caches left out, like `ip route show table all`. */
+export function listRoutes(route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6): ListedRoute[] {
+  const payload = routeHeader.encode({ ...emptyHeader, family })
+  return route
+    .dump({ type: RTM_GETROUTE, what: "list routes", payload })
+    .map(readRoute)
+    .filter(({ flags }) => (flags & RTM_F_CLONED) === 0)
+}
+
+function encodeRoute(spec: RouteSpec, protocol: number = RTPROT_BOOT): Uint8Array {
+  const table = spec.table ?? RT_TABLE_MAIN
+  const header = {
+    ...emptyHeader,
+    family: spec.dst.length === 4 ? AF_INET : AF_INET6,
+    dstPrefix: spec.prefix,
+    table: table < 256 ? table : 0,
+    protocol,
+    scope: spec.scope ?? RouteScope.Universe,
+    type: RTN_UNICAST,
+    flags: spec.onLink ? RTNH_F_ONLINK : 0,
+  }
+  const attributes = {
+    dst: spec.prefix > 0 ? spec.dst : undefined,
+    index: spec.index,
+    gateway: spec.gateway,
+    priority: spec.priority,
+    preferredSource: spec.preferredSource,
+    metrics: spec.mtu === undefined && spec.advmss === undefined ? undefined : { mtu: spec.mtu, advmss: spec.advmss },
+    multipath: spec.nextHops,
+    table: table < 256 ? undefined : table,
+  }
+  return concat([routeHeader.encode(header), routeAttributes.encode(attributes)])
+}
+
+function readRoute(message: Message): ListedRoute {
+  const header = routeHeader.decode(message.payload.subarray(0, routeHeader.size))
+  const found = routeAttributes.decode(message.payload.subarray(routeHeader.size))
+  const listed: ListedRoute = {
+    dst: found.dst ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
+    prefix: header.dstPrefix,
+    table: found.table ?? header.table,
+    scope: header.scope,
+    protocol: header.protocol,
+    type: header.type,
+    flags: header.flags,
+  }
+  if (found.gateway) listed.gateway = found.gateway
+  if (found.index !== undefined) listed.index = found.index as Ifindex
+  if (found.priority !== undefined) listed.priority = found.priority
+  if (found.preferredSource) listed.preferredSource = found.preferredSource
+  if (found.metrics?.mtu !== undefined) listed.mtu = found.metrics.mtu
+  if (found.metrics?.advmss !== undefined) listed.advmss = found.metrics.advmss
+  if (header.flags & RTNH_F_ONLINK) listed.onLink = true
+  if (found.multipath) listed.nextHops = found.multipath
+  return listed
+}
+
+function showRoute(spec: RouteSpec): string {
+  const destination = spec.prefix === 0 ? "default" : show({ ip: spec.dst, prefix: spec.prefix })
+  const gateway = spec.gateway ? ` via ${showIp(spec.gateway)}` : ""
+  return destination + gateway + (spec.table === undefined ? "" : ` table ${spec.table}`)
+}

@@ -1,0 +1,180 @@
+import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
+import { concat } from "./codec.ts"
+import { NetlinkError } from "./error.ts"
+import {
+  encodeMessage,
+  type Message,
+  NLM_F_ACK,
+  NLM_F_DUMP,
+  NLM_F_DUMP_INTR,
+  NLM_F_REQUEST,
+  NLMSG_DONE,
+  NLMSG_ERROR,
+  NLMSG_OVERRUN,
+  readAcknowledgement,
+  readDone,
+  readMessages,
+} from "./message.ts"
+import { KernelTransport, type Transport } from "./transport.ts"
+
+/** <linux/netlink.h> */
+export const NETLINK_ROUTE = 0
+export const NETLINK_NETFILTER = 12
+
+/** The kernel answers a request at once; this long without an answer means that it never will. */
+const ANSWER_TIMEOUT_MS = 10_000
+/** A dump that changes under our hands is asked for again; a system that changes this often is not ours to wait for. */
+const DUMP_ATTEMPTS = 10
+
+/** One request: a message type, its flags besides `NLM_F_REQUEST`, and the bytes after the header. */
+export interface Request {
+  type: number
+  flags?: number
+  payload: Uint8Array
+  /** What it does to what, for the error: `create link "eth0"`. */
+  what: string
+}
+
+/**
+ * A netlink socket. It stays in the network namespace in which it was opened, wherever the thread goes. Requests are
+ * answered one after the other, so one socket serves one caller.
+ */
+export class NetlinkSocket implements Disposable {
+  readonly #transport: Transport
+  #sequence = 0
+
+  /** Opens a socket for `protocol` in the thread's namespace. Throws `SyscallError`. */
+  constructor(protocol: number, groups = 0, transport: Transport = new KernelTransport(protocol, groups)) {
+    this.#transport = transport
+    transport.setTimeout(ANSWER_TIMEOUT_MS)
+  }
+
+  get fd(): Fd {
+    return this.#transport.fd
+  }
+
+  /** Sends a request and waits until the kernel has done it. Throws `NetlinkError` with the kernel's reason. */
+  execute(request: Request): void {
+    const sequence = this.#send(request, NLM_F_ACK)
+    for (;;) {
+      for (const message of this.#receive(request.what)) {
+        if (message.sequence !== sequence || message.type !== NLMSG_ERROR) continue
+        throwIfRefused(request.what, readAcknowledgement(message))
+        return
+      }
+    }
+  }
+
+  /** Sends a request that is answered with one message. Throws `NetlinkError`. */
+  get(request: Request): Message {
+    const sequence = this.#send(request, 0)
+    for (;;) {
+      for (const message of this.#receive(request.what)) {
+        if (message.sequence !== sequence) continue
+        if (message.type !== NLMSG_ERROR) return { ...message, payload: message.payload.slice() }
+        throwIfRefused(request.what, readAcknowledgement(message))
+      }
+    }
+  }
+
+  /**
+   * Asks for a list. When it changed while the kernel was listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels) it
+   * is asked for again, since entries may be missing. Throws `NetlinkError`.
+   */
+  dump(request: Request): Message[] {
+    for (let attempt = 1; ; attempt++) {
+      const found = this.#dumpOnce(request)
+      if (found) return found
+      if (attempt === DUMP_ATTEMPTS) throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read")
+    }
+  }
+
+  #dumpOnce(request: Request): Message[] | undefined {
+    const sequence = this.#send(request, NLM_F_DUMP)
+    const found: Message[] = []
+    let consistent = true
+    for (;;) {
+      for (const message of this.#receive(request.what)) {
+        if (message.sequence !== sequence) continue
+        if (message.flags & NLM_F_DUMP_INTR) consistent = false
+        if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
+          found.push({ ...message, payload: message.payload.slice() })
+          continue
+        }
+        const outcome = message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message)
+        const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.words)
+        if (error && error.errno !== "EINTR") throw error
+        return consistent && !error ? found : undefined
+      }
+    }
+  }
+
+  /**
+   * Sends several messages in one datagram, as nf_tables' transactions need, and waits for the outcome of all.
+   * Throws the first refusal as `NetlinkError`; the kernel has then done none of them.
+   */
+  transact(requests: readonly Request[]): void {
+    const first = this.#sequence + 1
+    const messages = requests.map(({ type, flags = 0, payload }) =>
+      encodeMessage(type, flags | NLM_F_REQUEST, ++this.#sequence, payload),
+    )
+    this.#transport.send(concat(messages))
+    const wanted = new Set<number>()
+    for (const [index, { flags = 0 }] of requests.entries()) if (flags & NLM_F_ACK) wanted.add(first + index)
+    let refusal: NetlinkError | undefined
+    while (wanted.size > 0) {
+      for (const message of this.#receive(requests[0]?.what ?? "nothing")) {
+        if (message.type !== NLMSG_ERROR || message.sequence < first) continue
+        const { errno, words } = readAcknowledgement(message)
+        const request = requests[message.sequence - first]
+        if (errno !== 0) refusal ??= new NetlinkError(request?.what ?? "commit", errno, words)
+        wanted.delete(message.sequence)
+        if (refusal) wanted.clear()
+      }
+    }
+    if (refusal) throw refusal
+  }
+
+  /**
+   * Waits for the next datagram of the joined multicast groups. Undefined when `timeoutMs` is over first, and an empty
+   * list when the kernel had to drop some (`ENOBUFS`): look at the state again in both cases.
+   */
+  nextEvents(timeoutMs: number): Message[] | undefined {
+    this.#transport.setTimeout(Math.max(1, timeoutMs))
+    try {
+      return this.#receive("an event")
+    } catch (error) {
+      if (isErrno(error, "EAGAIN")) return undefined
+      if (isErrno(error, "ENOBUFS")) return []
+      throw error
+    } finally {
+      this.#transport.setTimeout(ANSWER_TIMEOUT_MS)
+    }
+  }
+
+  #send({ type, flags = 0, payload }: Request, extra: number): number {
+    const sequence = ++this.#sequence
+    this.#transport.send(encodeMessage(type, flags | extra | NLM_F_REQUEST, sequence, payload))
+    return sequence
+  }
+
+  /** The messages of one datagram, in bytes that the next one overwrites. */
+  #receive(what: string): Message[] {
+    try {
+      const messages = readMessages(this.#transport.receive())
+      if (messages.some(({ type }) => type === NLMSG_OVERRUN)) throw new NetlinkError(what, "ENOBUFS")
+      return messages
+    } catch (error) {
+      if (error instanceof SyscallError && what !== "an event") throw new NetlinkError(what, error.errno)
+      throw error
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#transport[Symbol.dispose]()
+  }
+}
+
+function throwIfRefused(what: string, { errno, words }: { errno: number; words?: string }): void {
+  if (errno !== 0) throw new NetlinkError(what, errno, words)
+}

@@ -1,0 +1,73 @@
+import {
+  close,
+  type Fd,
+  isErrno,
+  MSG_PEEK,
+  MSG_TRUNC,
+  openNetlink,
+  receive,
+  sendToKernel,
+  setReceiveTimeout,
+  setSocketOption,
+} from "../libc/mod.ts"
+
+/** <linux/netlink.h> */
+const SOL_NETLINK = 270
+const NETLINK_CAP_ACK = 10
+const NETLINK_EXT_ACK = 11
+const NETLINK_GET_STRICT_CHK = 12
+
+/** Carries datagrams between a `NetlinkSocket` and the kernel; in tests a script answers in the kernel's place. */
+export interface Transport extends Disposable {
+  readonly fd: Fd
+  /** Throws `SyscallError`. */
+  send(datagram: Uint8Array): void
+  /** The next datagram, whole, in bytes that the next call overwrites. Throws `SyscallError`; `EAGAIN` after the timeout. */
+  receive(): Uint8Array
+  /** How long `receive` waits from now on, more than 0. */
+  setTimeout(timeoutMs: number): void
+}
+
+/** A netlink socket of the operating system. */
+export class KernelTransport implements Transport {
+  readonly fd: Fd
+  #buffer = new Uint8Array(32_768)
+  #open = true
+
+  /** Opens a socket for `protocol` in the thread's namespace, joined to `groups`. Throws `SyscallError`. */
+  constructor(protocol: number, groups = 0) {
+    this.fd = openNetlink(protocol, groups)
+    for (const option of [NETLINK_EXT_ACK, NETLINK_CAP_ACK, NETLINK_GET_STRICT_CHK]) this.#tryOption(option)
+  }
+
+  /** Kernels older than an option say `ENOPROTOOPT`, and answer with less detail. */
+  #tryOption(option: number): void {
+    try {
+      setSocketOption(this.fd, SOL_NETLINK, option, 1)
+    } catch (error) {
+      if (isErrno(error, "ENOPROTOOPT", "EINVAL")) return
+      close(this.fd)
+      throw error
+    }
+  }
+
+  send(datagram: Uint8Array): void {
+    sendToKernel(this.fd, datagram)
+  }
+
+  /** The buffer grows to what the kernel has, so that nothing is ever cut off. */
+  receive(): Uint8Array {
+    const waiting = receive(this.fd, this.#buffer, MSG_PEEK | MSG_TRUNC)
+    if (waiting > this.#buffer.length) this.#buffer = new Uint8Array(waiting)
+    return this.#buffer.subarray(0, receive(this.fd, this.#buffer))
+  }
+
+  setTimeout(timeoutMs: number): void {
+    setReceiveTimeout(this.fd, timeoutMs)
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#open) close(this.fd)
+    this.#open = false
+  }
+}

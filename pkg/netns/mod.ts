@@ -1,0 +1,8 @@
+/**
+ * Network namespaces: opening, telling apart, and running something inside. The only room that calls setns(2).
+ *
+ * @example
+ * using sandbox = Netns.open("/run/netns/demo")
+ * using inside = sandbox.run(() => RouteSocket.open()) // the socket stays there, the thread does not
+ */
+export { isOwnNamespace, Netns, namespaceId, type Sync } from "./netns.ts"

@@ -1,0 +1,42 @@
+import { isErrno, readTextFile, writeExisting } from "../libc/mod.ts"
+
+const ROOT = "/proc/sys/"
+
+/**
+ * The file of a kernel setting. As in sysctl(8) the first separator decides: after a dot ("net.ipv4.conf.eth0/100.x")
+ * dots separate and slashes stand for dots, after a slash the name is a path as it is. Throws `RangeError` for a name
+ * that would leave /proc/sys.
+ */
+export function sysctlPath(name: string): string {
+  const first = /[./]/.exec(name)?.[0]
+  const path = first === "." ? name.replace(/[./]/g, (separator) => (separator === "." ? "/" : ".")) : name
+  const parts = path.split("/")
+  if (parts.some((part) => part === "" || part === "." || part === "..")) {
+    throw new RangeError(`"${name}" is not the name of a kernel setting`)
+  }
+  return ROOT + path
+}
+
+/**
+ * Reads a setting as the kernel prints it, without the line end, like `sysctl -n NAME`. Settings under "net" are those
+ * of the thread's network namespace. Throws `ENOENT` when the kernel has no such setting.
+ */
+export function readSysctl(name: string): string {
+  return readTextFile(sysctlPath(name)).replace(/\n$/, "")
+}
+
+/** Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already. Throws `SyscallError`. */
+export function writeSysctl(name: string, value: string): void {
+  if (readSysctl(name) !== value) writeExisting(sysctlPath(name), value)
+}
+
+/** Like `writeSysctl`; false where this kernel has no such setting, as for IPv6 when it was disabled at boot. */
+export function tryWriteSysctl(name: string, value: string): boolean {
+  try {
+    writeSysctl(name, value)
+    return true
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return false
+    throw error
+  }
+}

@@ -1,0 +1,80 @@
+import { CniError, Code } from "./error.ts"
+import { member } from "./fold.ts"
+import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
+
+/**
+ * One JSON object on its way into a typed value. Each method reads one key, ignoring its case; absent and `null` are
+ * `undefined`; a value of another type is a `CniError` of code 6 that says where: `ips[0].address`.
+ */
+export class Decoder {
+  readonly #object: JsonObject
+  readonly #path: string
+
+  constructor(value: unknown, path: string) {
+    if (!isJsonObject(value)) throw wrongType(path, "an object", value)
+    this.#object = value
+    this.#path = path
+  }
+
+  /** The name of a key for messages: `ips[0].address`. */
+  path(key: string): string {
+    return this.#path === "" ? key : `${this.#path}.${key}`
+  }
+
+  /** The value as it is. */
+  value(key: string): JsonValue | undefined {
+    return member(this.#object, key)
+  }
+
+  string(key: string): string | undefined {
+    const value = this.value(key)
+    if (value === undefined || typeof value === "string") return value
+    throw wrongType(this.path(key), "a string", value)
+  }
+
+  integer(key: string): number | undefined {
+    const value = this.value(key)
+    if (value === undefined || (typeof value === "number" && Number.isSafeInteger(value))) return value
+    throw wrongType(this.path(key), "an integer", value)
+  }
+
+  object(key: string): JsonObject | undefined {
+    const value = this.value(key)
+    if (value === undefined || isJsonObject(value)) return value
+    throw wrongType(this.path(key), "an object", value)
+  }
+
+  /** The elements of a list, each read by `read`; an absent list is empty. */
+  list<T>(key: string, read: (value: JsonValue, path: string) => T): T[] {
+    const value = this.value(key)
+    if (value === undefined) return []
+    if (!Array.isArray(value)) throw wrongType(this.path(key), "a list", value)
+    return value.map((element, index) => read(element, `${this.path(key)}[${index}]`))
+  }
+
+  /** A text that `isValid` accepts. An empty text counts as absent. */
+  checked(key: string, isValid: (text: string) => boolean, expected: string): string | undefined {
+    const text = this.string(key)
+    if (text === undefined || text === "") return undefined
+    if (!isValid(text)) throw wrongType(this.path(key), expected, text)
+    return text
+  }
+}
+
+/** Reads a list element that must be a string. */
+export function readString(value: JsonValue, path: string): string {
+  if (typeof value === "string") return value
+  throw wrongType(path, "a string", value)
+}
+
+/** The error for a value that is not what it should be: code 6, key, expectation and value named. */
+export function wrongType(path: string, expected: string, value: unknown): CniError {
+  return new CniError(Code.Decoding, `Cannot decode "${path}": expected ${expected}, found ${describe(value)}`)
+}
+
+/** The entries that have a value: what may be left out is passed as `undefined`. */
+export function present(entries: Record<string, JsonValue | undefined>): JsonObject {
+  const object: JsonObject = {}
+  for (const [key, value] of Object.entries(entries)) if (value !== undefined) object[key] = value
+  return object
+}

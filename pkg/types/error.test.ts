@@ -1,0 +1,53 @@
+import { expect, test } from "bun:test"
+import { CniError, Code, isCniError, toErrorObject } from "./mod.ts"
+
+test("#124 the text of an error is message and details, or the message alone", () => {
+  expect(String(new CniError(Code.Io, "Cannot read", { details: "disk gone" }))).toBe("Cannot read; disk gone")
+  expect(String(new CniError(Code.Io, "Cannot read"))).toBe("Cannot read")
+  expect(String(new CniError(Code.Io, "Cannot read", { details: "" }))).toBe("Cannot read")
+})
+
+test("details come from the causes when none are given", () => {
+  const cause = new Error("openat", { cause: new Error("ENOENT") })
+  expect(new CniError(Code.Io, "Cannot read", { cause }).details).toBe("openat: ENOENT")
+  expect(new CniError(Code.Io, "Cannot read", { cause, details: "own" }).details).toBe("own")
+  expect(new CniError(Code.Io, "a", { cause: new CniError(1, "b", { details: "c" }) }).details).toBe("b; c")
+})
+
+test("a circle of causes comes to an end", () => {
+  const one = new Error("one")
+  one.cause = one
+  expect(new CniError(Code.Io, "Cannot read", { cause: one }).details).toContain("one: one")
+})
+
+test("an error object has version, code and message, and details only if there are any", () => {
+  expect(toErrorObject(new CniError(1234, "own code"), "1.0.0")).toEqual({
+    cniVersion: "1.0.0",
+    code: 1234,
+    msg: "own code",
+  })
+  expect(toErrorObject(new CniError(7, "bad", { details: "why" }), "1.1.0")).toEqual({
+    cniVersion: "1.1.0",
+    code: 7,
+    msg: "bad",
+    details: "why",
+  })
+})
+
+test("anything else that is thrown becomes code 999 with its text", () => {
+  expect(toErrorObject(new Error("oops", { cause: "deep" }), "1.1.0")).toEqual({
+    cniVersion: "1.1.0",
+    code: Code.Internal,
+    msg: "oops",
+    details: "deep",
+  })
+  expect(toErrorObject("just text", "1.1.0").msg).toBe("just text")
+})
+
+test("errors are told apart by code", () => {
+  const error = new CniError(Code.TryAgainLater, "busy")
+  expect(isCniError(error)).toBe(true)
+  expect(isCniError(error, Code.TryAgainLater)).toBe(true)
+  expect(isCniError(error, Code.Io)).toBe(false)
+  expect(isCniError(new Error("busy"))).toBe(false)
+})

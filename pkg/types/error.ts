@@ -1,0 +1,80 @@
+/** The error codes of the CNI specification, 1.1.0 "Error", and upstream's 0, 8 and 999. */
+export const Code = {
+  Unknown: 0,
+  IncompatibleVersion: 1,
+  UnsupportedField: 2,
+  UnknownContainer: 3,
+  InvalidEnvironment: 4,
+  Io: 5,
+  Decoding: 6,
+  InvalidNetworkConfig: 7,
+  InvalidNetns: 8,
+  TryAgainLater: 11,
+  PluginNotAvailable: 50,
+  LimitedConnectivity: 51,
+  Internal: 999,
+} as const
+
+/** The error object that a plugin prints on stdout (CNI 1.1.0, "Error"). */
+export interface ErrorObject {
+  cniVersion: string
+  code: number
+  msg: string
+  details?: string
+}
+
+/**
+ * The one error that leaves a plugin. `message` says what could not be done, to what, and why; `details` carries
+ * the rest, by default the texts of the `cause` chain.
+ */
+export class CniError extends Error {
+  override readonly name = "CniError"
+  readonly code: number
+  readonly #details: string | undefined
+
+  constructor(code: number, message: string, options: { details?: string; cause?: unknown } = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.#details = options.details
+  }
+
+  /** What `details` of the error object holds: as given, else the texts of the causes, joined with ": ". */
+  get details(): string | undefined {
+    if (this.#details !== undefined) return this.#details === "" ? undefined : this.#details
+    const causes = causeTexts(this.cause)
+    return causes.length > 0 ? causes.join(": ") : undefined
+  }
+
+  /** `msg; details`, the form that logs and nested errors use. */
+  override toString(): string {
+    return this.details === undefined ? this.message : `${this.message}; ${this.details}`
+  }
+}
+
+/** Whether a value is a `CniError` with this code. */
+export function isCniError(error: unknown, code?: number): error is CniError {
+  return error instanceof CniError && (code === undefined || error.code === code)
+}
+
+/** A thrown value as the error object that goes to stdout; anything that is not a `CniError` becomes code 999. */
+export function toErrorObject(error: unknown, cniVersion: string): ErrorObject {
+  const known = error instanceof CniError ? error : undefined
+  const object: ErrorObject = {
+    cniVersion,
+    code: known?.code ?? Code.Internal,
+    msg: known?.message ?? (error instanceof Error ? error.message : String(error)),
+  }
+  const details = known ? known.details : causeTexts(error instanceof Error ? error.cause : undefined).join(": ")
+  if (details) object.details = details
+  return object
+}
+
+function causeTexts(cause: unknown): string[] {
+  const texts: string[] = []
+  for (let at = cause; at !== undefined && at !== null && texts.length < 8; ) {
+    if (at instanceof CniError) return [...texts, at.toString()]
+    texts.push(at instanceof Error ? at.message : String(at))
+    at = at instanceof Error ? at.cause : undefined
+  }
+  return texts
+}

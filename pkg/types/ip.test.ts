@@ -1,0 +1,140 @@
+import { expect, test } from "bun:test"
+import fc from "fast-check"
+import { IPv4, IPv6, Validator } from "ip-num"
+import { formatCidr, formatIp, ipFamily, parseCidr, parseIp, sameIp } from "./mod.ts"
+
+const number = (bytes: Uint8Array) => bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n)
+const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
+/** Groups with many zeros and small numbers, so that "::" and short groups are met often. */
+const group = fc.oneof(fc.constant(0), fc.nat(0xffff), fc.nat(15))
+const groups = fc.array(group, { minLength: 8, maxLength: 8 })
+const soup = fc.string({ unit: fc.constantFrom(..."0123456789abcdefABCDEFg:./% "), maxLength: 24 })
+
+test("IPv4 text reads as ip-num reads it", () => {
+  fc.assert(
+    fc.property(bytesOf(4), (bytes) => {
+      const text = bytes.join(".")
+      expect(parseIp(text)).toEqual(bytes)
+      expect(number(bytes)).toBe(new IPv4(text).value)
+      expect(formatIp(bytes)).toBe(text)
+    }),
+  )
+})
+
+test("IPv6 text, with or without ::, reads as ip-num reads it", () => {
+  fc.assert(
+    fc.property(groups, fc.nat(7), fc.nat(7), (all, from, length) => {
+      const hex = all.map((each) => each.toString(16))
+      const zeros = hex.slice(from, from + length + 1).every((each) => each === "0")
+      const short = zeros ? `${hex.slice(0, from).join(":")}::${hex.slice(from + length + 1).join(":")}` : hex.join(":")
+      expect(number(parseIp(short) ?? new Uint8Array())).toBe(new IPv6(hex.join(":")).value)
+      expect(parseIp(short.toUpperCase())).toEqual(parseIp(short))
+    }),
+  )
+})
+
+test("what we write, ip-num and we read back as the same address", () => {
+  fc.assert(
+    fc.property(groups, (all) => {
+      const bytes = Uint8Array.from(all.flatMap((each) => [each >> 8, each & 255]))
+      const text = formatIp(bytes)
+      expect(parseIp(text)).toEqual(bytes)
+      if (!text.includes(".")) expect(new IPv6(text).value).toBe(number(bytes))
+    }),
+  )
+})
+
+test("what ip-num refuses as IPv4, we refuse, and the other way round", () => {
+  const near = fc.array(fc.oneof(fc.nat(300).map(String), fc.constantFrom("", "01", "+1", "1e1", " 1")), {
+    maxLength: 5,
+  })
+  fc.assert(
+    fc.property(near, (parts) => {
+      const text = parts.join(".")
+      expect(parseIp(text) !== undefined).toBe(/^[\d.]+$/.test(text) && Validator.isValidIPv4String(text)[0])
+    }),
+  )
+})
+
+test("noise never throws, and what is read is a whole address", () => {
+  fc.assert(
+    fc.property(soup, (text) => {
+      const ip = parseIp(text)
+      if (ip) expect(sameIp(text, formatIp(ip))).toBe(true)
+      const cidr = parseCidr(text)
+      if (cidr) expect(parseCidr(formatCidr(cidr))).toEqual(cidr)
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+// RFC 5952 section 4, and section 5 for the mapped ones
+test.each([
+  ["2001:0DB8::0001", "2001:db8::1"],
+  ["2001:db8:0:0:0:0:2:1", "2001:db8::2:1"],
+  ["2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"],
+  ["2001:0:0:1:0:0:0:1", "2001:0:0:1::1"],
+  ["2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"],
+  ["0:0:0:0:0:0:0:0", "::"],
+  ["0:0:0:0:0:0:0:1", "::1"],
+  ["1:0:0:0:0:0:0:0", "1::"],
+  ["::ffff:c000:0201", "::ffff:192.0.2.1"],
+  ["64:ff9b::192.0.2.1", "64:ff9b::c000:201"],
+  ["::1.2.3.4", "::102:304"],
+])("%s is written %s", (text, canonical) => {
+  expect(formatIp(parseIp(text) ?? new Uint8Array())).toBe(canonical)
+})
+
+test.each([
+  "",
+  "1.2.3",
+  "1.2.3.4.5",
+  "1.2.3.256",
+  "1.2.3.04",
+  "1.2.3.x",
+  "1.2.3.4 ",
+  "::1%eth0",
+  ":",
+  ":::",
+  "1::2::3",
+  "1:2:3:4:5:6:7",
+  "1:2:3:4:5:6:7:8:9",
+  "1:2:3:4::5:6:7:8",
+  ":1:2:3:4:5:6:7",
+  "1:2:3:4:5:6:7:",
+  "00001::",
+  "1.2.3.4::",
+  "::1.2.3.4:5",
+  "::1.2.3.256",
+  "1:2:3:4:5:6:7:1.2.3.4",
+  "[::1]",
+])("%j is no address", (text) => {
+  expect(parseIp(text)).toBeUndefined()
+})
+
+test("an IPv4-mapped address stays IPv6 as bytes, counts as family 4, and equals its IPv4 address", () => {
+  expect(parseIp("::ffff:1.2.3.4")).toHaveLength(16)
+  expect(ipFamily(parseIp("::ffff:1.2.3.4") ?? new Uint8Array())).toBe("4")
+  expect(ipFamily(parseIp("::1") ?? new Uint8Array())).toBe("6")
+  expect(sameIp("::ffff:1.2.3.4", "1.2.3.4")).toBe(true)
+  expect(sameIp("2001:DB8:0::1", "2001:db8::1")).toBe(true)
+  expect(sameIp("1.2.3.4", "1.2.3.5")).toBe(false)
+  expect(sameIp("nonsense", "nonsense")).toBe(false)
+})
+
+test("a CIDR keeps its host bits", () => {
+  expect(parseCidr("10.1.2.3/24")).toEqual({ ip: Uint8Array.of(10, 1, 2, 3), prefix: 24 })
+  expect(parseCidr("::/0")).toEqual({ ip: new Uint8Array(16), prefix: 0 })
+  expect(formatCidr({ ip: Uint8Array.of(10, 1, 2, 3), prefix: 24 })).toBe("10.1.2.3/24")
+})
+
+test.each(["1.2.3.4", "1.2.3.4/", "1.2.3.4/33", "::/129", "1.2.3/24", "1.2.3.4/-1", "1.2.3.4/+1", "1.2.3.4/1/2", "/8"])(
+  "%p is no CIDR",
+  (text) => {
+    expect(parseCidr(text)).toBeUndefined()
+  },
+)
+
+test("only 4 or 16 bytes can be written", () => {
+  expect(() => formatIp(new Uint8Array(5))).toThrow("Cannot write an address of 5 bytes")
+})

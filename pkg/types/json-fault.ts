@@ -1,0 +1,90 @@
+/** What the next token may be. */
+type Expected = "value" | "value or ]" | "key" | "key or }" | "colon" | "comma or ]" | "comma or }" | "end"
+
+const wanted: Record<Expected, string> = {
+  value: "a value",
+  "value or ]": 'a value or "]"',
+  key: "a key in double quotes",
+  "key or }": 'a key in double quotes or "}"',
+  colon: '":"',
+  "comma or ]": '"," or "]"',
+  "comma or }": '"," or "}"',
+  end: "nothing more",
+}
+
+// RFC 8259: white space, then one of a sign, a string, or another scalar with nothing glued to its end
+const space = /[ \t\n\r]*/.source
+const sign = /[[\]{},:]/.source
+// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON forbids exactly these inside a string
+const string = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/.source
+const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.])/.source
+
+/**
+ * Where and why a text is not one JSON value: `line 3, column 7: expected ":", found "="`. Lines and columns count
+ * from 1, columns in characters. `undefined` when the text is JSON. For error messages only: `JSON.parse` judges.
+ */
+export function locateJsonFault(text: string): string | undefined {
+  const open: string[] = []
+  let expected: Expected = "value"
+  const token = new RegExp(`${space}(?:(${sign})|(${string})|(${scalar}))`, "y")
+  for (let at = 0; ; at = token.lastIndex) {
+    token.lastIndex = at
+    const match = token.exec(text)
+    const next: Expected | undefined = match ? step(expected, match, open) : undefined
+    if (next === undefined) return fault(text, at, expected)
+    expected = next
+  }
+}
+
+/** What is expected after this token, or `undefined` when the token may not stand here. */
+function step(expected: Expected, match: RegExpExecArray, open: string[]): Expected | undefined {
+  const [, mark, text, other] = match
+  const isValue = expected === "value" || expected === "value or ]"
+  if (other !== undefined) return isValue ? after(open) : undefined
+  if (text !== undefined) {
+    if (expected === "key" || expected === "key or }") return "colon"
+    return isValue ? after(open) : undefined
+  }
+  switch (mark) {
+    case "{":
+    case "[":
+      if (!isValue) return undefined
+      open.push(mark)
+      return mark === "{" ? "key or }" : "value or ]"
+    case "}":
+      if (expected !== "key or }" && expected !== "comma or }") return undefined
+      open.pop()
+      return after(open)
+    case "]":
+      if (expected !== "value or ]" && expected !== "comma or ]") return undefined
+      open.pop()
+      return after(open)
+    case ",":
+      if (expected === "comma or }") return "key"
+      return expected === "comma or ]" ? "value" : undefined
+    default:
+      return expected === "colon" ? "value" : undefined
+  }
+}
+
+function after(open: string[]): Expected {
+  const innermost = open.at(-1)
+  if (innermost === undefined) return "end"
+  return innermost === "{" ? "comma or }" : "comma or ]"
+}
+
+function fault(text: string, from: number, expected: Expected): string | undefined {
+  const at = text.slice(from).search(/[^ \t\n\r]/) + from
+  const isEnd = at < from
+  if (isEnd && expected === "end") return undefined
+  const before = text.slice(0, isEnd ? text.length : at)
+  const line = before.split("\n").length
+  const column = [...before.slice(before.lastIndexOf("\n") + 1)].length + 1
+  const found = isEnd ? "the end of the text" : describeToken(text.slice(at, at + 20))
+  return `line ${line}, column ${column}: expected ${wanted[expected]}, found ${found}`
+}
+
+function describeToken(text: string): string {
+  if (text.startsWith('"')) return "a string that does not end or holds a character that must be escaped"
+  return JSON.stringify(/^[\w.+-]+|^./su.exec(text)?.[0])
+}

@@ -1,0 +1,104 @@
+import { CniError, Code } from "./error.ts"
+import { locateJsonFault } from "./json-fault.ts"
+
+/** A JSON object as it came; keys as written. */
+export interface JsonObject {
+  [key: string]: JsonValue
+}
+
+/** Any JSON value. A number that JavaScript cannot hold exactly is a `RawNumber`. */
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject | RawNumber
+
+/** A number kept as the text it was written in, made by `JSON.rawJSON`; `JSON.stringify` writes that text again. */
+export interface RawNumber {
+  readonly rawJSON: string
+}
+
+declare global {
+  // ECMAScript 2026 "JSON.parse source text access", which TypeScript's library does not declare yet.
+  interface JSON {
+    parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
+    rawJSON(text: string): RawNumber
+    isRawJSON(value: unknown): value is RawNumber
+  }
+}
+
+/** Whether a value is a JSON object: not an array, not null, not a number kept as text. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
+}
+
+/**
+ * Reads one JSON value. Standard JSON only: no comments, no byte order mark, nothing after the value. Numbers beyond a
+ * double's exact integers keep their text (`RawNumber`). `what` names the document in the error: code 6, with line and
+ * column where the text is not JSON.
+ */
+export function parseJson(text: string, what = "JSON document"): JsonValue {
+  const value = parse(text, what)
+  if (text.length > 2 * deepest && isTooDeep(value)) {
+    throw new CniError(Code.Decoding, `Cannot decode the ${what}: nested more than ${deepest} levels deep`)
+  }
+  return value
+}
+
+/** Reads one JSON object, as `parseJson`; `null` reads as `{}`, as upstream's decoder has it. */
+export function parseJsonObject(input: string | Uint8Array, what = "network configuration"): JsonObject {
+  const text = typeof input === "string" ? input : new TextDecoder("utf-8", { ignoreBOM: true }).decode(input)
+  const value = parseJson(text, what)
+  if (value === null) return {}
+  if (!isJsonObject(value)) {
+    throw new CniError(Code.Decoding, `Cannot decode the ${what}: expected a JSON object, found ${describe(value)}`)
+  }
+  return value
+}
+
+function parse(text: string, what: string): JsonValue {
+  try {
+    return mayLoseDigits.test(text) ? (JSON.parse(text, keepExactNumbers) as JsonValue) : JSON.parse(text)
+  } catch (error) {
+    throw new CniError(Code.Decoding, `Cannot decode the ${what}: ${locateJsonFault(text) ?? String(error)}`)
+  }
+}
+
+/** More levels than any configuration has; far fewer than those that exhaust the stack of `JSON.stringify`. */
+const deepest = 1000
+
+function isTooDeep(value: unknown): boolean {
+  let level = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > deepest) return true
+    level = level.flatMap((each) => (typeof each === "object" && each !== null ? Object.values(each) : []))
+  }
+  return false
+}
+
+/** Sixteen digits in a row, or an exponent: only then is the slower, exact reading needed. */
+const mayLoseDigits = /\d{16}|\d[eE]/
+
+function keepExactNumbers(_key: string, value: unknown, context: { source?: string }): unknown {
+  if (typeof value !== "number" || context.source === undefined || Number.isSafeInteger(value)) return value
+  const isFraction = Number.isFinite(value) && !Number.isInteger(value)
+  return isFraction ? value : JSON.rawJSON(context.source)
+}
+
+/** A value as upstream prints results and errors: four spaces of indentation, no newline at the end. */
+export function printJson(value: unknown): string {
+  return escapeAsUpstream(JSON.stringify(value, null, 4))
+}
+
+/** A value as JSON on one line, as upstream writes what goes to plugins and into its cache. */
+export function stringifyJson(value: unknown): string {
+  return escapeAsUpstream(JSON.stringify(value))
+}
+
+/** Go's encoder also escapes what would matter inside a web page; outside of strings JSON has none of these. */
+function escapeAsUpstream(json: string): string {
+  return json.replace(/[<>&\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`)
+}
+
+/** A short text of a JSON value for error messages: `"a string"`, `5`, `{"a":1}`; cut at 60 characters. */
+export function describe(value: unknown): string {
+  if (value === undefined) return "nothing"
+  const text = JSON.stringify(value) ?? typeof value
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text
+}

@@ -1,0 +1,123 @@
+import { Decoder, present } from "./decode.ts"
+import type { JsonObject, JsonValue } from "./json.ts"
+import type { Dns, Interface, IpConfig, Result, Route } from "./result.ts"
+import {
+  decodeCidr,
+  decodeDns,
+  decodeInterface,
+  decodeIp,
+  decodeIpConfig,
+  decodeOldInterface,
+  decodeRoute,
+  encodeDns,
+  encodeInterface,
+  encodeIpConfig,
+  encodeRoute,
+  nonEmpty,
+} from "./result-parts.ts"
+
+/** What one family gets in versions 0.1.0 and 0.2.0. */
+export interface FamilyConfig {
+  ip: string
+  gateway?: string
+  routes: Route[]
+}
+
+/** The result of 0.1.0 and 0.2.0: at most one address of each family, no interfaces. */
+export interface Result020 {
+  ip4?: FamilyConfig
+  ip6?: FamilyConfig
+  dns: Dns
+}
+
+/** An address of 0.3.0 to 0.4.0: `version` is "4" or "6", as the plugin wrote it. */
+export interface IpConfig040 extends IpConfig {
+  version: string
+}
+
+/** The result of 0.3.0, 0.3.1 and 0.4.0. */
+export interface Result040 {
+  interfaces: Interface[]
+  ips: IpConfig040[]
+  routes: Route[]
+  dns: Dns
+}
+
+export function decode020(document: JsonObject): Result020 {
+  const from = new Decoder(document, "")
+  const ip4 = from.object("ip4")
+  const ip6 = from.object("ip6")
+  return {
+    ...(ip4 && { ip4: decodeFamily(ip4, "ip4") }),
+    ...(ip6 && { ip6: decodeFamily(ip6, "ip6") }),
+    dns: decodeDns(from),
+  }
+}
+
+export function decode040(document: JsonObject): Result040 {
+  const from = new Decoder(document, "")
+  return {
+    interfaces: from.list("interfaces", decodeOldInterface),
+    ips: from.list("ips", (value, path) => ({
+      version: new Decoder(value, path).string("version") ?? "",
+      ...decodeIpConfig(value, path),
+    })),
+    routes: from.list("routes", decodeRoute),
+    dns: decodeDns(from),
+  }
+}
+
+export function decode100(document: JsonObject): Result {
+  const from = new Decoder(document, "")
+  return {
+    interfaces: from.list("interfaces", decodeInterface),
+    ips: from.list("ips", decodeIpConfig),
+    routes: from.list("routes", decodeRoute),
+    dns: decodeDns(from),
+  }
+}
+
+export function encode020({ ip4, ip6, dns }: Result020, cniVersion: string): JsonObject {
+  return present({ cniVersion, ip4: ip4 && encodeFamily(ip4), ip6: ip6 && encodeFamily(ip6), dns: encodeDns(dns) })
+}
+
+export function encode040({ interfaces, ips, routes, dns }: Result040, cniVersion: string): JsonObject {
+  return present({
+    cniVersion,
+    interfaces: nonEmpty(interfaces.map(encodeInterface)),
+    ips: nonEmpty(ips.map(({ version, ...ip }) => ({ version, ...encodeIpConfig(ip) }))),
+    routes: nonEmpty(routes.map(encodeRoute)),
+    dns: encodeDns(dns),
+  })
+}
+
+/** From 1.0.0 on, upstream writes all keys in alphabetical order, and no empty "dns". */
+export function encode100({ interfaces, ips, routes, dns }: Result, cniVersion: string): JsonObject {
+  const written = encodeDns(dns)
+  return present({
+    cniVersion,
+    dns: Object.keys(written).length > 0 ? sorted(written) : undefined,
+    interfaces: nonEmpty(interfaces.map((each) => sorted(encodeInterface(each)))),
+    ips: nonEmpty(ips.map((each) => sorted(encodeIpConfig(each)))),
+    routes: nonEmpty(routes.map((each) => sorted(encodeRoute(each)))),
+  })
+}
+
+/** An interface without what 1.1.0 added. */
+export function oldInterface({ mtu, socketPath, pciID, ...old }: Interface): Interface {
+  return old
+}
+
+function decodeFamily(value: JsonValue, path: string): FamilyConfig {
+  const from = new Decoder(value, path)
+  const gateway = decodeIp(from, "gateway")
+  return { ip: decodeCidr(from, "ip"), ...(gateway && { gateway }), routes: from.list("routes", decodeRoute) }
+}
+
+function encodeFamily({ ip, gateway, routes }: FamilyConfig): JsonObject {
+  return present({ ip, gateway: gateway || undefined, routes: nonEmpty(routes.map(encodeRoute)) })
+}
+
+function sorted(object: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1)))
+}

@@ -1,0 +1,44 @@
+/**
+ * The CNI specification as types and pure functions: configuration, result, errors, names and versions.
+ *
+ * @example
+ * const raw = parseJsonObject(stdin)
+ * const network = parseNetworkConfig(raw)
+ * printJson(encodeResult({ interfaces: [], ips: [{ address: "192.0.2.9/24" }], routes: [], dns: {} }, network.cniVersion))
+ */
+export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
+export { CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
+export { foldKeys, member } from "./fold.ts"
+export { type Cidr, formatCidr, formatIp, ipFamily, parseCidr, parseIp, sameIp } from "./ip.ts"
+export {
+  describe,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+  parseJsonObject,
+  printJson,
+  type RawNumber,
+  stringifyJson,
+} from "./json.ts"
+export { formatMac, parseMac } from "./mac.ts"
+export { validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
+export {
+  type Attachment,
+  encodeNetworkConfig,
+  type IpamConfig,
+  type NetworkConfig,
+  parseNetworkConfig,
+} from "./network-config.ts"
+export { isOwnerOf, type Owner, ownerComment } from "./owner.ts"
+export type { Dns, Interface, IpConfig, Result, Route } from "./result.ts"
+export { convertResult, decodeResult, decodeResultOf, encodeResult } from "./result-codec.ts"
+export {
+  atLeast,
+  compareVersions,
+  newestVersion,
+  parseVersion,
+  supportedVersions,
+  type Version,
+  versionsFrom,
+} from "./version.ts"

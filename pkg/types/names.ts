@@ -1,0 +1,39 @@
+import { CniError, Code } from "./error.ts"
+
+const safeName = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/
+const safeNameText = 'expected letters, digits, "_", "." and "-", the first a letter or a digit'
+
+/** Checks a container ID (CNI 1.0.0, "Parameters"). Throws code 3 when empty, code 4 when it has other characters. */
+export function validateContainerId(id: string): void {
+  if (id === "") throw new CniError(Code.UnknownContainer, "missing containerID (CNI_CONTAINERID)")
+  if (safeName.test(id)) return
+  throw new CniError(Code.InvalidEnvironment, `invalid characters in containerID (CNI_CONTAINERID): ${safeNameText}`, {
+    details: id,
+  })
+}
+
+/** Checks a network's name (CNI 1.0.0, "Configuration format"). Throws code 7. */
+export function validateNetworkName(name: string): void {
+  if (name === "") throw new CniError(Code.InvalidNetworkConfig, 'missing network name: set "name"')
+  if (safeName.test(name)) return
+  throw new CniError(Code.InvalidNetworkConfig, `invalid characters found in network name: ${safeNameText}`, {
+    details: name,
+  })
+}
+
+/**
+ * Checks an interface name by the kernel's rule (`dev_valid_name` in net/core/dev.c): 1 to 15 bytes of UTF-8, not "."
+ * or "..", no "/", no ":", no white space. Throws code 4.
+ */
+export function validateInterfaceName(name: string): void {
+  const refuse = (reason: string, details: string) => {
+    throw new CniError(Code.InvalidEnvironment, `${reason} (CNI_IFNAME)`, { details })
+  }
+  if (name === "") refuse("interface name is empty", "")
+  if (new TextEncoder().encode(name).length > 15) {
+    refuse(`interface name is too long: "${name}"`, "interface name should be less than 16 characters")
+  }
+  if (name === "." || name === "..") refuse("interface name is . or ..", "")
+  // Unicode's own list of white space: \s would add U+FEFF and miss U+0085.
+  if (/[/:\p{White_Space}]/u.test(name)) refuse("interface name contains / or : or whitespace characters", name)
+}

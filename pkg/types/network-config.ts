@@ -1,0 +1,134 @@
+import { Decoder, present, wrongType } from "./decode.ts"
+import { CniError, Code } from "./error.ts"
+import { foldKeys } from "./fold.ts"
+import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
+import { validateNetworkName } from "./names.ts"
+import type { Dns, Result } from "./result.ts"
+import { decodeResultOf, layoutOf } from "./result-codec.ts"
+import { decodeDns, encodeDns } from "./result-parts.ts"
+
+/** The keys of a plugin's configuration that the specification defines, decoded. */
+export interface NetworkConfig {
+  /** "0.1.0" when the configuration names none. Not checked: the skeleton compares it with what the plugin supports. */
+  cniVersion: string
+  name: string
+  /** The plugin's name; "" when absent. */
+  type: string
+  /** Address management, the known key `type` in its spelling and the rest as written. */
+  ipam?: IpamConfig
+  dns?: Dns
+  args?: JsonObject
+  /** What the runtime adds for the capabilities. Fold its keys before use: containerd capitalises them. */
+  runtimeConfig?: JsonObject
+  prevResult?: Result
+  /** GC only: the attachments that are still valid. Absent is "unknown", which is not the same as none. */
+  attachments?: Attachment[]
+}
+
+/** The configuration of an IPAM plugin; `type` names its executable. */
+export type IpamConfig = JsonObject & { type?: string }
+
+/** One interface of one container, as GC names it. */
+export interface Attachment {
+  containerID: string
+  ifname: string
+}
+
+const validAttachments = "cni.dev/valid-attachments" // CNI 1.1.0 as amended
+const taggedAttachments = "cni.dev/attachments" // the key of the tagged 1.1.0 text; runtimes send both
+const knownKeys = [
+  "cniVersion",
+  "name",
+  "type",
+  "ipam",
+  "dns",
+  "args",
+  "runtimeConfig",
+  "prevResult",
+  validAttachments,
+  taggedAttachments,
+]
+
+/**
+ * Reads the configuration that a plugin gets on stdin. Throws code 6 for a key of the wrong type or a `prevResult` that
+ * is none of this version, code 7 for a bad name or attachment. With `lenient`, for DEL, unreadable `ipam`, `dns`,
+ * `runtimeConfig` and `prevResult` count as absent: they must not stop a cleanup.
+ */
+export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean } = {}): NetworkConfig {
+  const from = new Decoder(foldKeys(raw, knownKeys), "")
+  const read = <T>(decode: () => T): T | undefined => {
+    try {
+      return decode()
+    } catch (error) {
+      if (options.lenient) return undefined
+      throw error
+    }
+  }
+  const cniVersion = from.string("cniVersion") || "0.1.0"
+  const name = from.string("name") ?? ""
+  validateNetworkName(name)
+  const config: NetworkConfig = { cniVersion, name, type: from.string("type") ?? "" }
+  const args = from.value("args")
+  if (isJsonObject(args)) config.args = args // anything else may be ignored, and is (CNI 0.2.0, "args")
+  const ipam = read(() => decodeIpam(from))
+  if (ipam) config.ipam = ipam
+  const dns = read(() => (from.object("dns") ? decodeDns(from) : undefined))
+  if (dns) config.dns = dns
+  const runtimeConfig = read(() => from.object("runtimeConfig"))
+  if (runtimeConfig) config.runtimeConfig = runtimeConfig
+  const prevResult = read(() => decodePrevResult(from, cniVersion))
+  if (prevResult) config.prevResult = prevResult
+  const attachments = from.value(validAttachments) ?? from.value(taggedAttachments)
+  if (attachments !== undefined) config.attachments = decodeAttachments(attachments)
+  return config
+}
+
+/** A configuration with the keys that upstream writes: an empty `ipam` always, an empty `dns` never. */
+export function encodeNetworkConfig({
+  cniVersion,
+  name,
+  type,
+  ipam,
+  dns,
+  args,
+  runtimeConfig,
+}: NetworkConfig): JsonObject {
+  const written = encodeDns(dns ?? {})
+  const dnsIfAny = Object.keys(written).length > 0 ? written : undefined
+  return present({ cniVersion, name, type, ipam: ipam ?? {}, dns: dnsIfAny, args, runtimeConfig })
+}
+
+function decodeIpam(from: Decoder): IpamConfig | undefined {
+  const object = from.object("ipam")
+  if (!object) return undefined
+  const { type: _, ...ipam } = foldKeys(object, ["type"])
+  const type = new Decoder(object, "ipam").string("type")
+  return type === undefined ? ipam : { type, ...ipam }
+}
+
+/** Left alone when the version is unknown: the skeleton refuses that version with code 1, the error that says more. */
+function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined {
+  const object = from.object("prevResult")
+  if (!object || !layoutOf(cniVersion)) return undefined
+  try {
+    return decodeResultOf(cniVersion, object)
+  } catch (cause) {
+    throw new CniError(Code.Decoding, 'Cannot use "prevResult"', { cause })
+  }
+}
+
+/** Strict: an attachment that is skipped here would be taken for gone, and its resources deleted. */
+function decodeAttachments(value: JsonValue): Attachment[] {
+  if (!Array.isArray(value)) throw wrongType(validAttachments, "a list", value)
+  return value.map((element, index) => {
+    const path = `${validAttachments}[${index}]`
+    const from = new Decoder(element, path)
+    const containerID = from.string("containerID")
+    const ifname = from.string("ifname")
+    if (containerID && ifname) return { containerID, ifname }
+    throw new CniError(
+      Code.InvalidNetworkConfig,
+      `Cannot use "${path}": expected containerID and ifname, found ${describe(element)}`,
+    )
+  })
+}

@@ -1,0 +1,107 @@
+import { down040, down100, up020, up040 } from "./convert.ts"
+import { CniError, Code } from "./error.ts"
+import { member } from "./fold.ts"
+import { describe, isJsonObject, type JsonObject } from "./json.ts"
+import { decode020, decode040, decode100, encode020, encode040, encode100 } from "./layout.ts"
+import type { Result } from "./result.ts"
+
+/** The versions that share one layout of the result. */
+const layouts = [
+  ["0.1.0", "0.2.0"],
+  ["0.3.0", "0.3.1", "0.4.0"],
+  ["1.0.0", "1.1.0"],
+] as const
+
+type Layout = (typeof layouts)[number]
+
+/** The versions whose results look like those of `version` ("" is 0.1.0); `undefined` for an unknown version. */
+export function layoutOf(version: string): Layout | undefined {
+  const wanted = version === "" ? "0.1.0" : version
+  return layouts.find((versions) => versions.some((each) => each === wanted))
+}
+
+/**
+ * Reads what a plugin printed for ADD, in the layout of the version it names, or of `configVersion` when it names none.
+ * `null` reads as `{}`. Unknown keys are ignored. Throws code 6 for what is no result, code 1 for an unknown version.
+ */
+export function decodeResult(json: unknown, configVersion: string): Result {
+  const document = asObject(json)
+  const written = member(document, "cniVersion")
+  return decodeAs(document, typeof written === "string" && written !== "" ? written : configVersion)
+}
+
+/**
+ * Reads a result that must be of the layout of `version`, like a `prevResult` of a configuration of that version.
+ * Throws code 6 when it names a version of another layout, or is no result; code 1 when `version` is unknown.
+ */
+export function decodeResultOf(version: string, json: unknown): Result {
+  return decodeAs(checkedDocument(version, json), version)
+}
+
+/**
+ * A result in the layout of a version ("" is 0.1.0), with its `cniVersion`, keys in upstream's order. Throws code 1
+ * when the version is unknown, or below 0.3.0 and the result has no address.
+ */
+export function encodeResult(result: Result, version: string): JsonObject {
+  const label = version === "" ? "0.1.0" : version
+  const layout = layoutOf(label)
+  if (layout === layouts[2]) return encode100(result, label)
+  if (layout === layouts[1]) return encode040(down100(result), label)
+  if (layout === layouts[0]) return encode020(down040(down100(result)), label)
+  throw unsupported(version)
+}
+
+/**
+ * A result document of one version as a document of another. Within a layout only the label changes; a 0.3.0 to 0.4.0
+ * result is taken at its word about the family of its addresses. Throws as `decodeResultOf` and `encodeResult`.
+ */
+export function convertResult(json: unknown, fromVersion: string, toVersion: string): JsonObject {
+  const from = layoutOf(fromVersion)
+  const to = layoutOf(toVersion)
+  const label = toVersion === "" ? "0.1.0" : toVersion
+  if (!from || !to) {
+    throw new CniError(
+      Code.IncompatibleVersion,
+      `Cannot convert the result: no converter for CNI result version ${fromVersion} to ${toVersion}`,
+    )
+  }
+  const document = checkedDocument(fromVersion, json)
+  if (from === layouts[0] && to === layouts[0]) return encode020(decode020(document), label)
+  if (from === layouts[1] && to === layouts[1]) return encode040(decode040(document), label)
+  if (from === layouts[1] && to === layouts[0]) return encode020(down040(decode040(document)), label)
+  return encodeResult(decodeAs(document, fromVersion), label)
+}
+
+function decodeAs(document: JsonObject, version: string): Result {
+  const layout = layoutOf(version)
+  if (layout === layouts[2]) return decode100(document)
+  if (layout === layouts[1]) return up040(decode040(document))
+  if (layout === layouts[0]) return up040(up020(decode020(document)))
+  throw unsupported(version)
+}
+
+function checkedDocument(version: string, json: unknown): JsonObject {
+  const document = asObject(json)
+  const layout = layoutOf(version)
+  if (!layout) throw unsupported(version)
+  const written = member(document, "cniVersion") ?? ""
+  if (written === "" || (typeof written === "string" && layoutOf(written) === layout)) return document
+  throw new CniError(
+    Code.Decoding,
+    `Cannot decode the result: result type supports [${layout.join(" ")}] but unmarshalled CNIVersion is ${describe(written)}`,
+  )
+}
+
+function asObject(json: unknown): JsonObject {
+  if (json === null) return {}
+  if (isJsonObject(json)) return json
+  throw new CniError(Code.Decoding, `Cannot decode the result: expected a JSON object, found ${describe(json)}`)
+}
+
+function unsupported(version: string): CniError {
+  const known = layouts.flat().join(", ")
+  return new CniError(
+    Code.IncompatibleVersion,
+    `Cannot use the result: unsupported CNI result version "${version}": expected one of ${known}`,
+  )
+}

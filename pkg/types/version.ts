@@ -1,0 +1,44 @@
+import { CniError, Code } from "./error.ts"
+
+/** The released versions of the CNI specification, oldest first. */
+export const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] as const
+
+/** The version that this suite speaks by preference. */
+export const newestVersion = "1.1.0"
+
+/** Major, minor and patch level. */
+export type Version = readonly [major: number, minor: number, patch: number]
+
+/**
+ * Reads one to three numbers with dots between them; missing ones are 0, and "" is 0.1.0. Signs and leading zeros pass,
+ * as with upstream. Anything else throws a `CniError` of code 6.
+ */
+export function parseVersion(text: string): Version {
+  if (text === "") return [0, 1, 0]
+  const parts = text.split(".")
+  if (parts.length > 3 || !parts.every((part) => /^[+-]?\d{1,15}$/.test(part))) {
+    throw new CniError(
+      Code.Decoding,
+      `Cannot decode CNI version "${text}": expected up to three numbers with dots between them, like "${newestVersion}"`,
+    )
+  }
+  const [major = 0, minor = 0, patch = 0] = parts.map(Number)
+  return [major, minor, patch]
+}
+
+/** Negative, zero or positive as version `a` is older than, equal to or newer than `b`. Throws as `parseVersion`. */
+export function compareVersions(a: string, b: string): number {
+  const [majorA, minorA, patchA] = parseVersion(a)
+  const [majorB, minorB, patchB] = parseVersion(b)
+  return majorA - majorB || minorA - minorB || patchA - patchB
+}
+
+/** Whether `version` is `minimum` or newer. Throws as `parseVersion`. */
+export function atLeast(version: string, minimum: string): boolean {
+  return compareVersions(version, minimum) >= 0
+}
+
+/** The supported versions from `oldest` on, oldest first. */
+export function versionsFrom(oldest: string): string[] {
+  return supportedVersions.filter((version) => atLeast(version, oldest))
+}
