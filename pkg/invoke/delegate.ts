@@ -1,0 +1,79 @@
+import { CniError, Code, type Result } from "../types/mod.ts"
+import { type Builtins, builtinAt } from "./builtin.ts"
+import { type Environment, execPlugin } from "./exec.ts"
+import { pluginError } from "./failure.ts"
+import { findPlugin, PluginNotFound } from "./find.ts"
+import { readResult } from "./result.ts"
+
+/** Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration itself, as flannel does. */
+export interface Delegate {
+  /**
+   * Runs ADD; the result is that of the delegate. When it fails the delegate's DEL has been run. Throws the delegate's
+   * error, or code 999 when there is no such plugin.
+   */
+  add(type: string, stdin?: Uint8Array): Result
+  check(type: string, stdin?: Uint8Array): void
+  del(type: string, stdin?: Uint8Array): void
+  /** Throws code 50 when there is no such plugin, else the delegate's error. */
+  status(type: string, stdin?: Uint8Array): void
+  gc(type: string, stdin?: Uint8Array): void
+}
+
+/** What a delegate gets of its caller. */
+export interface DelegateContext {
+  /** Passed on unchanged, but for `CNI_COMMAND`. */
+  env: Environment
+  stdin: Uint8Array
+  /** The version of a result that names none. */
+  configVersion: string
+  builtins: Builtins
+  log: (text: string) => void
+}
+
+/** The delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. */
+export function delegateTo(context: DelegateContext): Delegate {
+  const run = (command: string, path: string, stdin = context.stdin) => runPluginAt(path, command, context, stdin)
+  const find = (type: string) => findPlugin(type, context.env.CNI_PATH ?? "")
+  return {
+    add(type, stdin) {
+      const path = find(type)
+      try {
+        return readResult(run("ADD", path, stdin), context.configVersion)
+      } catch (error) {
+        cleanUp(() => run("DEL", path, stdin), `Cannot undo ADD of plugin "${type}"`, context.log)
+        throw error
+      }
+    },
+    check: (type, stdin) => void run("CHECK", find(type), stdin),
+    del: (type, stdin) => void run("DEL", find(type), stdin),
+    gc: (type, stdin) => void run("GC", find(type), stdin),
+    status: (type, stdin) => void run("STATUS", findForStatus(find, type), stdin),
+  }
+}
+
+/** Runs one plugin, in this process if it is inside this executable. Either way its answer is a text that is parsed. */
+function runPluginAt(path: string, command: string, context: DelegateContext, stdin: Uint8Array): string | Uint8Array {
+  const env = { ...context.env, CNI_COMMAND: command }
+  const builtin = builtinAt(path, context.builtins)
+  if (!builtin) return execPlugin({ path, env, stdin, log: context.log })
+  const { stdout, exitCode } = builtin({ env, stdin })
+  if (exitCode === 0) return stdout
+  throw pluginError({ stdout, stderr: "", cause: `exit status ${exitCode}` })
+}
+
+function cleanUp(undo: () => void, what: string, log: (text: string) => void): void {
+  try {
+    undo()
+  } catch (error) {
+    log(`${what}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function findForStatus(find: (type: string) => string, type: string): string {
+  try {
+    return find(type)
+  } catch (error) {
+    if (!(error instanceof PluginNotFound)) throw error
+    throw new CniError(Code.PluginNotAvailable, error.message, { details: error.details ?? "" })
+  }
+}

@@ -1,0 +1,66 @@
+import { CniError, Code } from "../types/mod.ts"
+import type { Environment } from "./exec.ts"
+
+/** What a runtime tells a plugin beside the configuration. What an operation does not have is "". */
+export interface CniVariables {
+  command: string
+  containerId: string
+  netns: string
+  ifName: string
+  /** `CNI_ARGS`, made by `formatCniArgs`. */
+  args: string
+  /** `CNI_PATH`, absolute directories joined with ":". */
+  path: string
+}
+
+/** The span that the caller is in: W3C Trace Context and W3C Baggage, as header texts. */
+export interface TraceContext {
+  traceparent: string
+  tracestate?: string
+  baggage?: string
+}
+
+/**
+ * The whole environment of a plugin: the caller's own, in which these `CNI_*` variables take the place of any that are
+ * there, and with a valid trace context `TRACEPARENT`, `TRACESTATE` and `BAGGAGE` too.
+ */
+export function pluginEnvironment(own: Environment, variables: CniVariables, trace?: TraceContext): Environment {
+  return {
+    ...own,
+    CNI_COMMAND: variables.command,
+    CNI_CONTAINERID: variables.containerId,
+    CNI_NETNS: variables.netns,
+    CNI_IFNAME: variables.ifName,
+    CNI_ARGS: variables.args,
+    CNI_PATH: variables.path,
+    ...(trace && isTraceparent(trace.traceparent) ? traceVariables(trace) : {}),
+  }
+}
+
+/**
+ * `CNI_ARGS` of these pairs: "KEY1=VALUE1;KEY2=VALUE2". Nothing can be escaped in it, so a key or value with ";" or "="
+ * throws code 4.
+ */
+export function formatCniArgs(pairs: readonly (readonly [key: string, value: string])[]): string {
+  for (const [key, value] of pairs) {
+    if (key !== "" && !/[;=\0]/.test(key + value)) continue
+    throw new CniError(
+      Code.InvalidEnvironment,
+      `Cannot pass ${JSON.stringify(`${key}=${value}`)} in CNI_ARGS: neither key nor value can hold ";" or "="`,
+    )
+  }
+  return pairs.map(([key, value]) => `${key}=${value}`).join(";")
+}
+
+/** Version, trace ID, span ID, flags; IDs of zeros mean that there is no span. */
+function isTraceparent(text: string): boolean {
+  return /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(text)
+}
+
+function traceVariables({ traceparent, tracestate, baggage }: TraceContext): Record<string, string> {
+  return {
+    TRACEPARENT: traceparent,
+    ...(tracestate ? { TRACESTATE: tracestate } : {}),
+    ...(baggage ? { BAGGAGE: baggage } : {}),
+  }
+}

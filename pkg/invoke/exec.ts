@@ -1,0 +1,107 @@
+import { pluginError } from "./failure.ts"
+
+/** One run of a plugin's executable. */
+export interface Execution {
+  /** Absolute. */
+  path: string
+  /** The whole environment of the plugin; what configures Bun itself (`BUN_*`) is left out. */
+  env: Environment
+  /** The network configuration. */
+  stdin: Uint8Array
+  /** After this long the plugin is killed. Without it the plugin takes as long as it takes. */
+  timeoutMs?: number
+  /** Where the plugin's stderr goes when it has ended, without the last newline. */
+  log?: (text: string) => void
+}
+
+/** Environment variables; `undefined` is absent. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** More than any result or log: a plugin that prints more is killed. */
+const outputLimit = 64 << 20
+
+/** Waits between six attempts to start a file that somebody is still writing: five seconds in all. */
+const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
+
+/**
+ * Runs a plugin and answers its stdout, like `PATH < config`. Synchronous; no shell, argv is the path alone.
+ *
+ * Throws the error that the plugin printed, or code 0 when it died without printing one, could not be started, or ran
+ * out of time (`pluginError`). A file that is just being written ("text file busy") is tried again for five seconds.
+ */
+export function execPlugin(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Uint8Array {
+  const { stdout, stderr, cause } = spawn(execution, waitsMs)
+  if (stderr !== "") execution.log?.(stderr.replace(/\n$/, ""))
+  if (cause === undefined) return stdout
+  throw pluginError({ stdout: new TextDecoder().decode(stdout), stderr, cause })
+}
+
+/** How a run ended; without a cause: exit status 0. */
+interface Ended {
+  stdout: Uint8Array
+  stderr: string
+  cause?: string
+}
+
+function spawn(execution: Execution, waitsMs: readonly number[]): Ended {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return spawnOnce(execution)
+    } catch (error) {
+      const waitMs = waitsMs[attempt]
+      if (errorCode(error) !== "ETXTBSY" || waitMs === undefined) {
+        return { stdout: new Uint8Array(), stderr: "", cause: startFailure(execution.path, error) }
+      }
+      Bun.sleepSync(waitMs)
+    }
+  }
+}
+
+function spawnOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
+  const child = Bun.spawnSync([path], {
+    env: withoutBun(env),
+    stdin,
+    stdout: "pipe",
+    stderr: "pipe",
+    maxBuffer: outputLimit,
+    killSignal: "SIGKILL",
+    ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
+  })
+  const output = { stdout: child.stdout, stderr: child.stderr.toString() }
+  if (child.exitCode === 0) return output // even when a descendant kept the pipes open until the time was up
+  if (child.exitedDueToTimeout) return { ...output, cause: `signal: killed after ${timeoutMs} ms` }
+  if (child.exitedDueToMaxBuffer) return { ...output, cause: `signal: killed after ${outputLimit} bytes of output` }
+  if (child.signalCode) return { ...output, cause: `signal: ${signalText(child.signalCode)}` }
+  return { ...output, cause: `exit status ${child.exitCode}` }
+}
+
+/** The environment without the variables that would change what a Bun executable does: `BUN_OPTIONS`, `BUN_BE_BUN`, … */
+export function withoutBun(env: Environment): Record<string, string> {
+  const kept: Record<string, string> = {}
+  for (const [name, value] of Object.entries(env)) {
+    if (value !== undefined && !name.startsWith("BUN_")) kept[name] = value
+  }
+  return kept
+}
+
+/** Why a file could not be started, in the words that callers know: "fork/exec PATH: permission denied". */
+export function startFailure(path: string, error: unknown): string {
+  const code = errorCode(error)
+  const reason = code === undefined ? undefined : startReasons[code]
+  return `fork/exec ${path}: ${reason ?? (error instanceof Error ? error.message : String(error))}`
+}
+
+const startReasons: Readonly<Record<string, string>> = {
+  EACCES: "permission denied",
+  ENOENT: "no such file or directory",
+  ENOEXEC: "exec format error",
+  ETXTBSY: "text file busy",
+}
+
+function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined
+}
+
+function signalText(signal: string | number): string {
+  return signal === "SIGKILL" ? "killed" : signal === "SIGTERM" ? "terminated" : String(signal)
+}

@@ -1,0 +1,41 @@
+import { CniError, Code, parseJsonObject } from "../types/mod.ts"
+
+/** What a plugin left behind that did not exit with 0. */
+export interface PluginFailure {
+  stdout: string
+  stderr: string
+  /** How it ended: "exit status 3", "signal: killed", or why it could not be started. */
+  cause: string
+}
+
+/**
+ * The error that a failed plugin means: the error object that it printed on stdout, or, when there is none, one with
+ * code 0 whose text quotes what it left on stderr and how it ended.
+ */
+export function pluginError({ stdout, stderr, cause }: PluginFailure): CniError {
+  if (stdout !== "") return printedError(stdout, cause)
+  if (stderr !== "") return new CniError(Code.Unknown, `netplugin failed: ${JSON.stringify(stderr)}: ${cause}`)
+  return new CniError(Code.Unknown, `netplugin failed with no error message: ${cause}`)
+}
+
+/** Reads an error object; `code`, `msg` and `details` are passed on as they are. */
+function printedError(stdout: string, cause: string): CniError {
+  const garbled = (reason: string) =>
+    new CniError(
+      Code.Unknown,
+      `netplugin failed but error parsing its diagnostic message ${JSON.stringify(stdout)}: ${reason}`,
+      { details: cause },
+    )
+  let object: ReturnType<typeof parseJsonObject>
+  try {
+    object = parseJsonObject(stdout, "error object")
+  } catch (error) {
+    return garbled(error instanceof Error ? error.message : String(error))
+  }
+  const { code = 0, msg = "", details = "" } = object
+  if (typeof code !== "number" || !Number.isSafeInteger(code) || code < 0) {
+    return garbled("its code is not a non-negative integer")
+  }
+  if (typeof msg !== "string" || typeof details !== "string") return garbled("its msg or details is not a string")
+  return new CniError(code, msg === "" ? `netplugin failed without saying why: ${cause}` : msg, { details })
+}

@@ -1,0 +1,72 @@
+import {
+  AF_INET,
+  AF_INET6,
+  type Link,
+  type ListedRoute,
+  listAddresses,
+  listRoutes,
+  type NetlinkSocket,
+  type RouteSpec,
+  RT_TABLE_MAIN,
+} from "../netlink/mod.ts"
+import { type Cidr, CniError, Code, formatCidr, formatIp, type Result } from "../types/mod.ts"
+import { sameBytes } from "./arithmetic.ts"
+import { addressesOf } from "./result.ts"
+import { planRoutes } from "./routes.ts"
+
+/** The error of a CHECK: what should be there, and what is. */
+export function mismatch(what: string, expected: string, found: string): CniError {
+  return new CniError(Code.Internal, `Check of ${what} failed: expected ${expected}, found ${found}`)
+}
+
+/** Looks whether a link has every address, with its prefix length. Throws `CniError` naming the missing one. */
+export function checkAddresses(route: NetlinkSocket, link: Link, addresses: readonly Cidr[]): void {
+  const found = listAddresses(route, link)
+  for (const wanted of addresses) {
+    if (found.some(({ ip, prefix }) => prefix === wanted.prefix && sameBytes(ip, wanted.ip))) continue
+    const present = found.map(formatCidr).join(", ") || "none"
+    throw mismatch(`addresses of "${link.name}"`, formatCidr(wanted), present)
+  }
+}
+
+/**
+ * Looks whether the routes of a result are in their tables. A route is compared by what the result says of it;
+ * a default route may have been redirected by a later plugin of the chain, so any default route of its table will do.
+ * Throws `CniError` naming the missing one.
+ */
+export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Result, "ips" | "routes">): void {
+  const planned = planRoutes(result, link)
+  const listed = new Map<number, ListedRoute[]>()
+  for (const wanted of planned) {
+    const length = wanted.dst.length
+    const routes = listed.get(length) ?? listRoutes(route, length === 4 ? AF_INET : AF_INET6)
+    listed.set(length, routes)
+    const inTable = routes.filter(({ table }) => table === (wanted.table ?? RT_TABLE_MAIN))
+    if (inTable.some((found) => matches(wanted, found))) continue
+    const same = inTable.filter(({ dst, prefix }) => prefix === wanted.prefix && sameBytes(dst, wanted.dst))
+    throw mismatch("routes", describeRoute(wanted), same.map(describeRoute).join(", ") || "none to it")
+  }
+}
+
+function matches(wanted: RouteSpec, found: ListedRoute): boolean {
+  if (found.prefix !== wanted.prefix || !sameBytes(found.dst, wanted.dst)) return false
+  if (wanted.prefix === 0) return true
+  const gateways = gatewaysOf(found)
+  return gatewaysOf(wanted).every((gateway) => gateways.includes(gateway))
+}
+
+function gatewaysOf({ gateway, nextHops }: RouteSpec): string[] {
+  const hops = nextHops?.flatMap((hop) => (hop.gateway ? [hop.gateway] : [])) ?? []
+  return [...(gateway ? [gateway] : []), ...hops].map(formatIp)
+}
+
+function describeRoute(spec: RouteSpec): string {
+  const to = spec.prefix === 0 ? "default" : formatCidr({ ip: spec.dst, prefix: spec.prefix })
+  const via = gatewaysOf(spec).map((gateway) => ` via ${gateway}`)
+  return `${to}${via.join("")}${spec.table === undefined || spec.table === RT_TABLE_MAIN ? "" : ` table ${spec.table}`}`
+}
+
+/** The addresses of a result that belong to an interface, by the interface's index in the result. */
+export function addressesOn(result: Result, index: number): Cidr[] {
+  return addressesOf({ ips: result.ips.filter((ip) => ip.interface === index) })
+}

@@ -1,0 +1,63 @@
+import { addAddress, type Link, type NetlinkSocket, setLink } from "../netlink/mod.ts"
+import type { Netns } from "../netns/mod.ts"
+import { tryWriteSysctl } from "../sysctl/mod.ts"
+import { CniError, Code, formatCidr, type Result } from "../types/mod.ts"
+import { addressesOf } from "./result.ts"
+import { addRoutes } from "./routes.ts"
+import { subscribeToAddresses, waitForDetection } from "./wait.ts"
+
+/** As upstream waits for duplicate address detection. */
+const DETECTION_DEADLINE_MS = 5000
+
+/** A container's interface on the way to being used. */
+export interface ContainerLink {
+  sandbox: Netns
+  /** A socket inside the sandbox. */
+  inside: NetlinkSocket
+  link: Link
+}
+
+/**
+ * Gives a container's interface the addresses of a result, brings it up, and installs the routes, like `ip addr add`,
+ * `ip link set up`, `ip route add`. IPv6 addresses are usable at once; with `detectDuplicates` it waits for the kernel
+ * to make sure that nobody else has them. All of it goes with the interface: it has no reverse of its own.
+ */
+export function configureLink(
+  { sandbox, inside, link }: ContainerLink,
+  result: Result,
+  detectDuplicates = false,
+): void {
+  const addresses = addressesOf(result)
+  const hasIpv6 = addresses.some(({ ip }) => ip.length === 16)
+  using events = hasIpv6 && detectDuplicates ? sandbox.run(subscribeToAddresses) : undefined
+  sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
+  for (const address of addresses) {
+    try {
+      addAddress(inside, link, { ...address, noDad: !detectDuplicates })
+    } catch (cause) {
+      throw new CniError(Code.Internal, `Cannot add address ${formatCidr(address)} to "${link.name}"`, { cause })
+    }
+  }
+  setLink(inside, link, { up: true })
+  if (events) waitForDetection(inside, link, events, DETECTION_DEADLINE_MS)
+  try {
+    addRoutes(inside, link, result)
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot add the routes of "${link.name}"`, { cause })
+  }
+}
+
+/**
+ * Settings of the interface, in the namespace that the thread is in. All are best effort: below an MTU of 1280, and
+ * where IPv6 is off, the kernel has no IPv6 settings for it, and adding an IPv6 address then says what is wrong.
+ */
+function setInterfaceSysctls(name: string, options: { hasIpv6: boolean; detectDuplicates: boolean }): void {
+  tryWriteSysctl(`net/ipv4/conf/${name}/arp_notify`, "1") // tells the neighbours at once who has the address now
+  const ipv6 = `net/ipv6/conf/${name}`
+  if (options.detectDuplicates) tryWriteSysctl(`${ipv6}/enhanced_dad`, "1")
+  tryWriteSysctl(`${ipv6}/accept_dad`, options.detectDuplicates ? "1" : "0")
+  if (!options.hasIpv6) return
+  tryWriteSysctl("net/ipv6/conf/lo/disable_ipv6", "0") // some runtimes switch IPv6 off in new namespaces
+  tryWriteSysctl(`${ipv6}/disable_ipv6`, "0")
+  tryWriteSysctl(`${ipv6}/keep_addr_on_down`, "1")
+}

@@ -1,0 +1,17 @@
+import { writeSysctl } from "../sysctl/mod.ts"
+import { CniError, Code } from "../types/mod.ts"
+
+const SWITCH = { 4: "net/ipv4/ip_forward", 16: "net/ipv6/conf/all/forwarding" } as const
+
+/**
+ * Lets the thread's namespace forward packets of a family, given by an address' length in bytes (4 or 16), like
+ * `sysctl -w net.ipv4.ip_forward=1`. Never switched off again: others rely on it. Throws `CniError`.
+ */
+export function enableForwarding(length: number): void {
+  const name = length === 4 ? SWITCH[4] : SWITCH[16]
+  try {
+    writeSysctl(name, "1")
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot enable forwarding by "${name}"`, { cause })
+  }
+}

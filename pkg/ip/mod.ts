@@ -1,0 +1,15 @@
+/**
+ * Addresses, links and routes as plugins need them: the rooms below, joined to what an attachment is made of.
+ *
+ * @example
+ * const name = createVethPair(host, { sandbox, ifName: "eth0", master: bridge.index })
+ * configureLink({ sandbox, inside, link: getLink(inside, "eth0") }, result)
+ */
+export { contains, networkOf, nextAddress, sameBytes } from "./arithmetic.ts"
+export { addressesOn, checkAddresses, checkRoutes, mismatch } from "./check.ts"
+export { type ContainerLink, configureLink } from "./container.ts"
+export { enableForwarding } from "./forwarding.ts"
+export { addressesOf, gatewayOf, type ResultAddress } from "./result.ts"
+export { addRoutes, planRoutes } from "./routes.ts"
+export { createVethPair, randomVethName } from "./veth.ts"
+export { subscribeToLinks, waitOperational } from "./wait.ts"

@@ -1,0 +1,30 @@
+import { type Cidr, CniError, Code, parseCidr, parseIp, type Result, type Route } from "../types/mod.ts"
+
+/** An address of a result as bytes. */
+export interface ResultAddress extends Cidr {
+  gateway?: Uint8Array
+}
+
+/** The addresses of a result as bytes, with their gateways. They were checked when the result was read. */
+export function addressesOf(result: Pick<Result, "ips">): ResultAddress[] {
+  return result.ips.map(({ address, gateway }) => {
+    const cidr = required(parseCidr(address), address)
+    return gateway === undefined ? cidr : { ...cidr, gateway: required(parseIp(gateway), gateway) }
+  })
+}
+
+/** A route's destination as bytes. */
+export function destinationOf(route: Route): Cidr {
+  return required(parseCidr(route.dst), route.dst)
+}
+
+/** A gateway's bytes; undefined for none, and for the unspecified address, by which some say "none". */
+export function gatewayOf(text: string | undefined): Uint8Array | undefined {
+  const gateway = text === undefined ? undefined : required(parseIp(text), text)
+  return gateway?.every((byte) => byte === 0) ? undefined : gateway
+}
+
+function required<T>(value: T | undefined, text: string): T {
+  if (value === undefined) throw new CniError(Code.Decoding, `Cannot use "${text}" of the result: it is no address`)
+  return value
+}

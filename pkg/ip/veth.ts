@@ -1,0 +1,46 @@
+import { isErrno } from "../libc/mod.ts"
+import { addVeth, type Ifindex, type NetlinkSocket } from "../netlink/mod.ts"
+import type { Netns } from "../netns/mod.ts"
+import { CniError, Code } from "../types/mod.ts"
+
+/** Random names clash once in four thousand million times; this many clashes in a row are something else. */
+const NAME_ATTEMPTS = 10
+
+/** A veth pair between the host and a container. */
+export interface VethPair {
+  /** Where the container's end goes, and its name there. */
+  sandbox: Netns
+  ifName: string
+  mtu?: number
+  /** The container end's hardware address; the kernel's choice when undefined. */
+  mac?: string
+  /** The bridge that the host's end joins. */
+  master?: Ifindex
+}
+
+/** A name for the host's end, "veth" and 8 random hex digits, as upstream has it: other programs match on it. */
+export function randomVethName(): string {
+  return `veth${crypto.getRandomValues(new Uint32Array(1))[0]?.toString(16).padStart(8, "0")}`
+}
+
+/**
+ * Creates a veth pair in one request, both ends down: the host's with a random name, which it returns, the container's
+ * directly in its namespace and under its final name. Throws `CniError` when the container has an interface of that name, and then
+ * nothing was made.
+ */
+export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac, master }: VethPair): string {
+  const size = mtu === undefined ? {} : { mtu }
+  for (let attempt = 1; ; attempt++) {
+    const name = randomVethName()
+    const end = { name, ...size, ...(master === undefined ? {} : { master }) }
+    const peer = { name: ifName, netnsFd: sandbox.fd, ...size, ...(mac === undefined ? {} : { mac }) }
+    try {
+      addVeth(host, end, peer)
+      return name
+    } catch (error) {
+      // The caller has seen that the container's name is free: what exists is most likely our random name.
+      if (isErrno(error, "EEXIST") && attempt < NAME_ATTEMPTS) continue
+      throw new CniError(Code.Internal, `Cannot create interface "${ifName}" in "${sandbox.path}"`, { cause: error })
+    }
+  }
+}

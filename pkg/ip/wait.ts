@@ -1,0 +1,94 @@
+import {
+  findLink,
+  IFA_F_DADFAILED,
+  IFA_F_TENTATIVE,
+  type Ifindex,
+  type Link,
+  listAddresses,
+  type NetlinkSocket,
+  OperState,
+  RouteGroup,
+  RouteSocket,
+} from "../netlink/mod.ts"
+import { CniError, Code, formatIp } from "../types/mod.ts"
+
+/**
+ * Waits until a condition on the links or addresses of a namespace holds: looks, and looks again after every event that
+ * the kernel reports, until the deadline. `events` is a socket that was subscribed before the first look, so that no
+ * change falls between looking and waiting. False when the deadline passes first.
+ */
+export function waitUntil(events: RouteSocket, deadlineMs: number, holds: () => boolean): boolean {
+  const end = performance.now() + deadlineMs
+  while (!holds()) {
+    const left = end - performance.now()
+    if (left <= 0) return false
+    events.nextEvents(left)
+  }
+  return true
+}
+
+/** Whether a link passes traffic: RFC 2863 "up", or "unknown" for drivers that never say. */
+export function isOperational(link: Link): boolean {
+  const state = link.attributes.operState ?? OperState.Unknown
+  return state === OperState.Up || (state === OperState.Unknown && (link.flags & 1) !== 0)
+}
+
+/**
+ * Waits until a link of the socket's namespace passes traffic; costs one look when it does already. `subscribe` opens
+ * the event socket in that namespace. Throws code 11, since a later attempt may find it up.
+ */
+export function waitOperational(
+  route: NetlinkSocket,
+  link: Link,
+  subscribe: () => RouteSocket,
+  deadlineMs: number,
+): Link {
+  if (isOperational(link)) return link
+  using events = subscribe()
+  let latest: Link | undefined = link
+  const up = waitUntil(events, deadlineMs, () => {
+    latest = findLink(route, link.index)
+    return latest === undefined || isOperational(latest)
+  })
+  if (up && latest) return latest
+  const state = Object.entries(OperState).find(([, value]) => value === latest?.attributes.operState)?.[0]
+  throw new CniError(
+    Code.TryAgainLater,
+    `Cannot bring up "${link.name}" within ${deadlineMs} ms: its state is ${latest ? (state ?? "unknown") : "gone"}`,
+  )
+}
+
+/**
+ * Waits until duplicate address detection has decided about every IPv6 address of a link. Throws code 999 when an
+ * address is taken on the network, or none was decided by the deadline.
+ */
+export function waitForDetection(
+  route: NetlinkSocket,
+  link: { index: Ifindex; name: string },
+  events: RouteSocket,
+  deadlineMs: number,
+): void {
+  let tentative: string[] = []
+  const decided = waitUntil(events, deadlineMs, () => {
+    const addresses = listAddresses(route, link, 10)
+    const taken = addresses.find(({ flags }) => (flags & IFA_F_DADFAILED) !== 0)
+    if (taken) {
+      throw new CniError(Code.Internal, `Cannot use ${formatIp(taken.ip)} on "${link.name}": another host has it`)
+    }
+    tentative = addresses.filter(({ flags }) => (flags & IFA_F_TENTATIVE) !== 0).map(({ ip }) => formatIp(ip))
+    return tentative.length === 0
+  })
+  if (decided) return
+  const reason = `duplicate address detection has not decided within ${deadlineMs} ms`
+  throw new CniError(Code.Internal, `Cannot use ${tentative.join(", ")} on "${link.name}": ${reason}`)
+}
+
+/** Opens a socket that hears of links, for `waitOperational`. */
+export function subscribeToLinks(): RouteSocket {
+  return RouteSocket.subscribe(RouteGroup.Link)
+}
+
+/** Opens a socket that hears of IPv6 addresses, for `waitForDetection`. */
+export function subscribeToAddresses(): RouteSocket {
+  return RouteSocket.subscribe(RouteGroup.Ipv6Address)
+}

@@ -1,0 +1,56 @@
+import type { Delegate } from "../invoke/mod.ts"
+import { CniError, Code, type NetworkConfig, type Result } from "../types/mod.ts"
+
+/** What the functions here need of a plugin's call. */
+export interface IpamCaller {
+  readonly network: NetworkConfig
+  readonly delegate: Delegate
+  log(line: string): void
+}
+
+/** The IPAM plugin that a configuration names, as a list: what a plugin's `delegates` answers. */
+export function delegates({ ipam }: NetworkConfig): string[] {
+  return ipam?.type ? [ipam.type] : []
+}
+
+/**
+ * Has the IPAM plugin reserve addresses; answers what it gave, at least one address. Whenever this throws, the plugin's
+ * DEL has been run: nothing stays reserved. Throws the plugin's error, code 7 when none is configured, code 999 when it
+ * gave no address.
+ */
+export function add({ network, delegate, log }: IpamCaller): Result {
+  const [type] = delegates(network)
+  if (type === undefined) {
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot get addresses for network "${network.name}": no "ipam.type"`)
+  }
+  const result = delegate.add(type)
+  if (result.ips.length > 0) return result
+  try {
+    delegate.del(type)
+  } catch (error) {
+    log(`Cannot release what IPAM plugin "${type}" reserved: ${error instanceof Error ? error.message : String(error)}`)
+  }
+  throw new CniError(Code.Internal, "IPAM plugin returned missing IP config", {
+    details: `plugin "${type}" of network "${network.name}" answered ADD without an address`,
+  })
+}
+
+/** Has the IPAM plugin, if there is one, check its reservation. Throws its error. */
+export function check({ network, delegate }: IpamCaller): void {
+  for (const type of delegates(network)) delegate.check(type)
+}
+
+/** Has the IPAM plugin, if there is one, release the addresses. Throws its error. */
+export function del({ network, delegate }: IpamCaller): void {
+  for (const type of delegates(network)) delegate.del(type)
+}
+
+/** Asks the IPAM plugin, if there is one, whether it could serve an ADD. Throws its error. */
+export function status({ network, delegate }: IpamCaller): void {
+  for (const type of delegates(network)) delegate.status(type)
+}
+
+/** Has the IPAM plugin, if there is one, release what no valid attachment holds. Throws its error. */
+export function gc({ network, delegate }: IpamCaller): void {
+  for (const type of delegates(network)) delegate.gc(type)
+}

@@ -1,0 +1,10 @@
+/**
+ * An interface plugin's dealings with its IPAM plugin.
+ *
+ * @example
+ * import { ipam } from "../../pkg/ipam/mod.ts"
+ * const leased = undo.step("lease an address", () => ipam.add(call), () => ipam.del(call))
+ */
+
+export type { IpamCaller } from "./ipam.ts"
+export * as ipam from "./ipam.ts"

@@ -1,0 +1,17 @@
+import type { Reply } from "../invoke/mod.ts"
+import { CniError, Code, type ErrorObject, printJson, toErrorObject } from "../types/mod.ts"
+
+/** Any thrown value as the reply that reports it: the error object of CNI 1.1.0, exit code 1. Never throws. */
+export function errorReply(error: unknown, cniVersion: string): Reply {
+  return { stdout: printJson(errorObject(error, cniVersion)), exitCode: 1 }
+}
+
+function errorObject(error: unknown, cniVersion: string): ErrorObject {
+  try {
+    const object = toErrorObject(error, cniVersion)
+    if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
+    return object.msg === "" ? { ...object, msg: "failed without saying why" } : object
+  } catch {
+    return toErrorObject(new CniError(Code.Internal, "failed with an error that has no text"), cniVersion)
+  }
+}

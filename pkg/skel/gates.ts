@@ -1,0 +1,47 @@
+import { isOwnNamespace } from "../netns/mod.ts"
+import { atLeast, CniError, Code, type NetworkConfig } from "../types/mod.ts"
+import type { Verb } from "./plugin.ts"
+
+/** The versions of the specification that brought the verbs that were not always there. */
+const since: { readonly [verb in Verb]?: string } = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" }
+
+/**
+ * Checks that a verb exists in the configuration's version and that the plugin supports that version, as strings: nothing
+ * is negotiated. Throws code 1; for CHECK, GC and STATUS code 6 when a version cannot be read.
+ */
+export function checkVersion(verb: Verb, configVersion: string, supported: readonly string[]): void {
+  const mismatch = `config is "${configVersion}", plugin supports [${supported.map((one) => `"${one}"`).join(" ")}]`
+  const first = since[verb]
+  if (first !== undefined && !atLeast(configVersion, first)) {
+    throw new CniError(Code.IncompatibleVersion, `config version does not allow ${verb}`, {
+      details: `${verb} exists since version ${first}, and the configuration's cniVersion is "${configVersion}"`,
+    })
+  }
+  if (first !== undefined && !supported.some((version) => atLeast(version, configVersion))) {
+    throw new CniError(Code.IncompatibleVersion, `plugin version does not allow ${verb}`, { details: mismatch })
+  }
+  if (supported.includes(configVersion)) return
+  throw new CniError(Code.IncompatibleVersion, "incompatible CNI versions", { details: mismatch })
+}
+
+/**
+ * Refuses to work on the namespace that the plugin itself runs in, with code 8: a stale path like /proc/PID/ns/net, whose
+ * process ID belongs to a host process by now, would have it change the host. `CNI_NETNS_OVERRIDE` allows it.
+ */
+export function refuseOwnNamespace(verb: Verb, netns: string, override = ""): void {
+  if (verb !== "ADD" && verb !== "DEL") return
+  if (override === "1" || override.toLowerCase() === "true" || !isOwnNamespace(netns)) return
+  throw new CniError(Code.InvalidNetns, "plugin's netns and netns from CNI_NETNS should not be the same", {
+    details: `CNI_NETNS "${netns}" is the namespace that this plugin runs in; nothing was changed`,
+  })
+}
+
+/** Refuses a GC without the list of valid attachments, with code 7: all would look stale. An empty list says all are. */
+export function requireAttachments({ name, attachments }: NetworkConfig): void {
+  if (attachments !== undefined) return
+  throw new CniError(
+    Code.InvalidNetworkConfig,
+    `Cannot collect garbage of network "${name}": its valid attachments are unknown`,
+    { details: 'expected a list under "cni.dev/valid-attachments"; nothing was deleted' },
+  )
+}

@@ -1,0 +1,43 @@
+import { CniError, Code, encodeResult, printJson } from "../types/mod.ts"
+import type { Call, EncodedResult, Plugin } from "./plugin.ts"
+
+/**
+ * Runs the verb of a call and answers the text for stdout: the result of ADD, nothing for the others. Throws what the
+ * plugin throws, and code 999 when it answers ADD with something that `call.encode` did not make, or answers with a
+ * promise: nobody waits for it.
+ */
+export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "encode">): string {
+  const results = new Set<unknown>()
+  const call: Call = {
+    ...parts,
+    encode(result) {
+      const object = encodeResult(result, parts.network.cniVersion) as EncodedResult
+      results.add(object)
+      return object
+    },
+  }
+  const config = plugin.config(call.network, { verb: call.verb, args: call.args, raw: call.raw })
+  const answer: unknown = runVerb(plugin, call, config)
+  if (call.verb === "ADD" ? results.has(answer) : answer === undefined) {
+    return answer === undefined ? "" : printJson(answer)
+  }
+  const what = answer instanceof Promise ? "a promise" : "something else than the protocol has for it"
+  throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
+}
+
+function runVerb<C>(plugin: Plugin<C>, call: Call, config: C): unknown {
+  switch (call.verb) {
+    case "ADD":
+      return plugin.add(call, config)
+    case "CHECK":
+      return plugin.check(call, config)
+    case "DEL":
+      return plugin.del(call, config)
+    case "STATUS":
+      return plugin.status(call, config)
+    case "GC":
+      return plugin.gc(call, config, call.network.attachments ?? [])
+    case "VERSION":
+      return undefined // the skeleton's own affair
+  }
+}

@@ -1,0 +1,63 @@
+import type { Delegate } from "../invoke/mod.ts"
+import type { Attachment, JsonObject, NetworkConfig, Result } from "../types/mod.ts"
+
+/** What a runtime can ask of a plugin; the value of `CNI_COMMAND`. */
+export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
+
+/** What every verb gets. A field that the verb does not carry is "". */
+export interface Call {
+  readonly verb: Verb
+  readonly containerId: string
+  /** Path of the container's network namespace. Never the plugin's own, and on DEL perhaps "" or gone. */
+  readonly netns: string
+  readonly ifName: string
+  /** `CNI_ARGS` */
+  readonly args: string
+  /** `CNI_PATH` */
+  readonly path: string
+  /** The configuration's common keys, checked. */
+  readonly network: NetworkConfig
+  /** The whole configuration as parsed, keys as written. */
+  readonly raw: JsonObject
+  /** The configuration as it came, byte for byte. */
+  readonly stdin: Uint8Array
+  /** Runs another plugin with the same environment and configuration. */
+  readonly delegate: Delegate
+  /**
+   * The result in the caller's version, the only thing that ADD may return. To be called before `undo.keep()`: a result
+   * that the version cannot hold throws code 1, and the ADD is undone.
+   */
+  encode(result: Result): EncodedResult
+  /** One line on stderr. */
+  log(line: string): void
+}
+
+declare const encoded: unique symbol
+
+/** A result in the caller's version, made by `call.encode`. */
+export type EncodedResult = JsonObject & { readonly [encoded]: true }
+
+/** A plugin: its configuration and its verbs. Verbs throw `CniError`; anything else becomes code 999. */
+export interface Plugin<C> {
+  readonly name: string
+  /** Supported versions of the specification; all of them when left out. */
+  readonly versions?: readonly string[]
+  /**
+   * JSON in, a checked value out; throws `CniError` 7. For DEL and GC be lenient: what is not needed to clean up must not
+   * stop it.
+   */
+  config(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }): C
+  /** The types of plugins that it may call, so that they can be loaded before the verb runs. */
+  delegates?(network: NetworkConfig): string[]
+  add(call: Call, config: C): EncodedResult
+  check(call: Call, config: C): void
+  del(call: Call, config: C): void
+  status(call: Call, config: C): void
+  /** `attachments` are those to keep; everything else of this network goes. */
+  gc(call: Call, config: C, attachments: readonly Attachment[]): void
+}
+
+/** A plugin as a value; the type of its configuration is inferred. */
+export function definePlugin<C>(plugin: Plugin<C>): Plugin<C> {
+  return plugin
+}

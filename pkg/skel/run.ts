@@ -1,0 +1,83 @@
+import type { Builtins, Reply } from "../invoke/mod.ts"
+import { CniError, Code, newestVersion } from "../types/mod.ts"
+import { errorReply } from "./error-reply.ts"
+import type { Plugin } from "./plugin.ts"
+import { prepare, serve } from "./serve.ts"
+import { logLine, readStdin, writeStdout } from "./stdio.ts"
+
+/** The plugins inside an executable, each behind the import of its chunk. */
+export type PluginTable = Readonly<Record<string, () => Promise<Plugin<unknown>>>>
+
+/**
+ * Runs a plugin as this process: reads `CNI_*` and stdin, answers on stdout once, sets the exit code. Plugins of `table`
+ * that this one calls run in this process when `CNI_PATH` leads to this very executable; their chunks are loaded before
+ * the verb starts, and that is the only thing that is ever waited for.
+ *
+ * @example if (import.meta.main) runPlugin(ptp)
+ */
+export function runPlugin<C>(plugin: Plugin<C>, table: PluginTable = {}): void {
+  process.exitCode = 1 // until the reply is out: whatever ends this process early must not look like success
+  const mouth = new Mouth()
+  let cniVersion: string = newestVersion
+  const crash = (error: unknown) => {
+    mouth.say(errorReply(crashError(plugin.name, error), cniVersion))
+    process.exit(1)
+  }
+  process.on("uncaughtException", crash)
+  process.on("unhandledRejection", crash)
+  process.on("exit", () => mouth.say(errorReply(lostError(plugin.name), cniVersion)))
+
+  const call = prepare(plugin, { env: process.env, stdin: readStdin, log: logLine })
+  cniVersion = call.cniVersion
+  const names = call.delegates.filter((name) => Object.hasOwn(table, name))
+  if (names.length === 0) mouth.end(call.run())
+  else loadBuiltins(names, table).then((builtins) => mouth.end(call.run(builtins)), crash)
+}
+
+/** Stdout, which gets exactly one document. */
+class Mouth {
+  #said = false
+
+  /** Writes a reply unless there was one before. True when it is out. */
+  say(reply: Reply): boolean {
+    if (this.#said) return false
+    this.#said = true
+    try {
+      writeStdout(reply.stdout)
+      return true
+    } catch (error) {
+      const what = reply.exitCode === 0 ? "result" : "error JSON"
+      logLine(`Error writing ${what} to stdout: ${error instanceof Error ? error.message : String(error)}`)
+      return false
+    }
+  }
+
+  /** The last act: the reply, and its exit code if it is out. */
+  end(reply: Reply): void {
+    process.exitCode = this.say(reply) ? reply.exitCode : 1
+  }
+}
+
+async function loadBuiltins(names: readonly string[], table: PluginTable): Promise<Builtins> {
+  const builtins: Record<string, Builtins[string]> = {}
+  await Promise.all(
+    names.map(async (name) => {
+      const plugin = await table[name]?.()
+      if (!plugin) return
+      builtins[name] = ({ env, stdin }) => serve(plugin, { env, stdin: () => stdin, builtins, log: logLine })
+    }),
+  )
+  return builtins
+}
+
+function crashError(name: string, error: unknown): CniError {
+  if (error instanceof CniError) return error
+  const reason = error instanceof Error ? error.message : String(error)
+  return new CniError(Code.Internal, `Plugin "${name}" crashed: ${reason}`, { cause: error })
+}
+
+function lostError(name: string): CniError {
+  return new CniError(Code.Internal, `Plugin "${name}" ended without an answer`, {
+    details: "something it waited for never came",
+  })
+}

@@ -1,0 +1,93 @@
+import { version } from "../../package.json"
+import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
+import { CniError, Code, type NetworkConfig, newestVersion, printJson, supportedVersions } from "../types/mod.ts"
+import { errorReply } from "./error-reply.ts"
+import { checkVersion, refuseOwnNamespace, requireAttachments } from "./gates.ts"
+import { parseInput, parseNetwork, readInput, versionOf } from "./input.ts"
+import { perform } from "./perform.ts"
+import type { Plugin } from "./plugin.ts"
+import { isVerb, readVariables, verbs } from "./variables.ts"
+
+/** The process as a plugin sees it: everything that comes in, and where its log goes. */
+export interface Surroundings {
+  env: Environment
+  /** Reads the configuration. Not called for VERSION: some callers never write or close stdin. */
+  stdin: () => Uint8Array
+  log: (line: string) => void
+}
+
+/** A call that has passed the protocol's checks, or the reply that refuses it. */
+export interface Prepared {
+  /** The version for error objects: the configuration's, or the newest when there is none to be read. */
+  readonly cniVersion: string
+  /** The plugins that the verb may call, for the entry to load. */
+  readonly delegates: readonly string[]
+  /** Runs the verb. Synchronous, never throws. */
+  run(builtins?: Builtins): Reply
+}
+
+/**
+ * Answers one call of a plugin: environment and stdin in, stdout text and exit code out. Never throws: whatever fails is
+ * an error object with exit code 1.
+ */
+export function serve<C>(plugin: Plugin<C>, call: Surroundings & { builtins?: Builtins }): Reply {
+  return prepare(plugin, call).run(call.builtins)
+}
+
+/** The first half of `serve`: all that can be refused before the plugin is asked. Never throws. */
+export function prepare<C>(plugin: Plugin<C>, { env, stdin, log }: Surroundings): Prepared {
+  let cniVersion: string = newestVersion
+  const answer = (reply: Reply): Prepared => ({ cniVersion, delegates: [], run: () => reply })
+  try {
+    const command = env.CNI_COMMAND ?? ""
+    const supported = plugin.versions ?? supportedVersions
+    if (command === "") return answer(introduce(plugin.name, supported, log))
+    const variables = readVariables(command, env)
+    if (command === "VERSION") return answer(versionReply(supported))
+    const bytes = readInput(stdin)
+    const raw = parseInput(bytes)
+    cniVersion = versionOf(raw)
+    const logAsPlugin = (line: string) => log(`${plugin.name}: ${line}`)
+    const network = parseNetwork(raw, command, logAsPlugin)
+    if (!isVerb(command)) throw unknownCommand(command)
+    checkVersion(command, network.cniVersion, supported)
+    refuseOwnNamespace(command, variables.netns, env.CNI_NETNS_OVERRIDE)
+    if (command === "GC") requireAttachments(network)
+    const run = (builtins: Builtins = {}): Reply => {
+      try {
+        const delegate = delegateTo({ env, stdin: bytes, configVersion: network.cniVersion, builtins, log })
+        const call = { verb: command, ...variables, network, raw, stdin: bytes, delegate, log: logAsPlugin }
+        return { stdout: perform(plugin, call), exitCode: 0 }
+      } catch (error) {
+        return errorReply(error, cniVersion)
+      }
+    }
+    return { cniVersion, delegates: delegatesOf(plugin, network), run }
+  } catch (error) {
+    return answer(errorReply(error, cniVersion))
+  }
+}
+
+/** What a human gets who runs a plugin without `CNI_COMMAND`. */
+function introduce(name: string, supported: readonly string[], log: (line: string) => void): Reply {
+  log(`CNI plugin ${name} v${version}\nCNI protocol versions supported: ${supported.join(", ")}`)
+  return { stdout: "", exitCode: 0 }
+}
+
+function versionReply(supported: readonly string[]): Reply {
+  return { stdout: `${printJson({ cniVersion: newestVersion, supportedVersions: supported }, 0)}\n`, exitCode: 0 }
+}
+
+function unknownCommand(command: string): CniError {
+  const details = `expected one of ${verbs.join(", ")}`
+  return new CniError(Code.InvalidEnvironment, `unknown CNI_COMMAND: ${command}`, { details })
+}
+
+/** What cannot be told now is told by the verb's own reading of the configuration. */
+function delegatesOf<C>(plugin: Plugin<C>, network: NetworkConfig): readonly string[] {
+  try {
+    return plugin.delegates?.(network) ?? []
+  } catch {
+    return []
+  }
+}

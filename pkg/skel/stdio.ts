@@ -1,0 +1,69 @@
+import { type Fd, isErrno, Poll, poll, read, write } from "../libc/mod.ts"
+
+const stdin = 0 as Fd
+const stdout = 1 as Fd
+const stderr = 2 as Fd
+
+/** More than any configuration with its prevResult. */
+export const inputLimit = 16 << 20
+
+/** How long stdin may stay silent, and stdout full. */
+const patienceMs = 60_000
+
+/**
+ * Reads stdin to its end. Throws when it cannot be read, is longer than 16 MiB, or stays silent for a minute: a runtime
+ * that forgot to close it must not leave a plugin behind for each call.
+ */
+export function readStdin(silenceMs = patienceMs): Uint8Array {
+  let buffer = new Uint8Array(65536)
+  for (let length = 0; ; ) {
+    if (length > inputLimit) throw new Error(`more than ${inputLimit} bytes: this is no network configuration`)
+    if (length === buffer.length) buffer = grown(buffer)
+    if (!poll(stdin, Poll.In, silenceMs)) {
+      throw new Error(`no byte and no end for ${silenceMs / 1000} s: the caller must close it after the configuration`)
+    }
+    const count = readSome(stdin, buffer.subarray(length))
+    if (count === 0) return buffer.subarray(0, length)
+    if (count !== undefined) length += count
+  }
+}
+
+/** Writes to stdout, all of it. Throws `SyscallError`, `EPIPE` and `ENOSPC` among them, or when nobody reads. */
+export function writeStdout(text: string): void {
+  writeText(stdout, text)
+}
+
+/** Writes one line to stderr. A log that cannot be written is no reason to fail. */
+export function logLine(line: string): void {
+  try {
+    writeText(stderr, `${line}\n`)
+  } catch {}
+}
+
+function writeText(fd: Fd, text: string): void {
+  const bytes = new TextEncoder().encode(text)
+  for (let done = 0; done < bytes.length; ) {
+    try {
+      done += write(fd, bytes.subarray(done))
+    } catch (error) {
+      if (!isErrno(error, "EAGAIN")) throw error // a pipe that the caller, or a process before us, made non-blocking
+      if (!poll(fd, Poll.Out, patienceMs)) throw new Error(`nobody has read for ${patienceMs / 1000} s`)
+    }
+  }
+}
+
+/** `undefined` when there is nothing yet after all. */
+function readSome(fd: Fd, into: Uint8Array): number | undefined {
+  try {
+    return read(fd, into)
+  } catch (error) {
+    if (isErrno(error, "EAGAIN")) return undefined
+    throw error
+  }
+}
+
+function grown(buffer: Uint8Array): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(Math.min(buffer.length * 4, inputLimit + 1))
+  larger.set(buffer)
+  return larger
+}

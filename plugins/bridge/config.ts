@@ -1,0 +1,93 @@
+import * as v from "valibot"
+import { dnsFields, integer, interfaceName, invalidConfig, macAddress, off, parseConfig } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import {
+  CniError,
+  type Dns,
+  formatMac,
+  type JsonObject,
+  type NetworkConfig,
+  parseMac,
+  readCniArgs,
+} from "../../pkg/types/mod.ts"
+
+const schema = v.object({
+  bridge: v.optional(interfaceName, "cni0"),
+  isGateway: off,
+  isDefaultGateway: off,
+  forceAddress: off,
+  ipMasq: off,
+  /** 0, and what is below it, leaves the MTU to the kernel. */
+  mtu: v.optional(integer(-(2 ** 31), 65535), 0),
+  hairpinMode: off,
+  promiscMode: off,
+  enabledad: off,
+  dns: v.optional(dnsFields),
+  ipam: v.optional(v.object({ type: v.optional(v.string("the name of an IPAM plugin")) })),
+  args: v.optional(v.object({ cni: v.optional(v.object({ mac: v.optional(macAddress) })) })),
+  runtimeConfig: v.optional(v.object({ mac: v.optional(macAddress) })),
+})
+
+/** The configuration of a bridge attachment, checked. */
+export interface BridgeConfig {
+  bridge: string
+  isGateway: boolean
+  isDefaultGateway: boolean
+  forceAddress: boolean
+  ipMasq: boolean
+  mtu: number | undefined
+  hairpinMode: boolean
+  promiscMode: boolean
+  detectDuplicates: boolean
+  /** Of the container's end. */
+  mac: string | undefined
+  /** Replaces the IPAM plugin's when any member is there. */
+  dns: Dns | undefined
+  /** The IPAM plugin; undefined for an attachment without addresses. */
+  ipam: string | undefined
+}
+
+/**
+ * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4
+ * for `CNI_ARGS`.
+ */
+export function parseBridgeConfig(
+  network: NetworkConfig,
+  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
+): BridgeConfig {
+  const lenient = verb === "DEL" || verb === "GC"
+  const read = parseConfig(schema, raw, lenient)
+  if (verb === "ADD" && read.hairpinMode && read.promiscMode) {
+    throw invalidConfig("promiscMode", "false together with hairpinMode", true)
+  }
+  return {
+    bridge: read.bridge,
+    isGateway: read.isGateway || read.isDefaultGateway,
+    isDefaultGateway: read.isDefaultGateway,
+    forceAddress: read.forceAddress,
+    ipMasq: read.ipMasq,
+    mtu: read.mtu > 0 ? read.mtu : undefined,
+    hairpinMode: read.hairpinMode,
+    promiscMode: read.promiscMode,
+    detectDuplicates: read.enabledad,
+    mac: requestedMac(read.runtimeConfig?.mac ?? read.args?.cni?.mac, args, lenient),
+    dns: network.dns && Object.keys(network.dns).length > 0 ? network.dns : undefined,
+    ipam: read.ipam?.type || undefined,
+  }
+}
+
+/** The container's hardware address: `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` in `CNI_ARGS`. */
+function requestedMac(configured: string | undefined, args: string, lenient: boolean): string | undefined {
+  const fromArgs = macOfArgs(args, lenient)
+  const mac = configured === undefined ? fromArgs : parseMac(configured)
+  return mac && formatMac(mac)
+}
+
+function macOfArgs(args: string, lenient: boolean): Uint8Array | undefined {
+  try {
+    return readCniArgs(args, { MAC: parseMac }).MAC
+  } catch (error) {
+    if (lenient && error instanceof CniError) return undefined
+    throw error
+  }
+}

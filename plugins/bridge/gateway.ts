@@ -1,0 +1,46 @@
+import { addressesOf, networkOf, nextAddress } from "../../pkg/ip/mod.ts"
+import { type Cidr, CniError, Code, formatCidr, formatIp, parseCidr, type Result } from "../../pkg/types/mod.ts"
+import type { BridgeConfig } from "./config.ts"
+
+/** The container's interface in the result: after the bridge and the host's end of the pair. */
+export const CONTAINER_INDEX = 2
+
+/**
+ * The IPAM plugin's result as this plugin answers it: addresses belong to the container's interface; in gateway mode each
+ * has a gateway, the network's first address unless the IPAM plugin gave one; in default gateway mode each family has a
+ * default route; DNS of the configuration goes before the IPAM plugin's. Throws `CniError` when a network has no room
+ * for a gateway.
+ */
+export function completeResult(leased: Result, config: BridgeConfig): Result {
+  const ips = leased.ips.map((ip) => {
+    const gateway = ip.gateway ?? (config.isGateway ? firstAddress(ip.address) : undefined)
+    return { ...ip, ...(gateway === undefined ? {} : { gateway }), interface: CONTAINER_INDEX }
+  })
+  const routes = leased.routes.slice()
+  for (const { gateway } of config.isDefaultGateway ? ips : []) {
+    if (gateway === undefined) continue
+    const dst = gateway.includes(":") ? "::/0" : "0.0.0.0/0"
+    if (!routes.some((route) => route.dst === dst && route.table === undefined)) routes.push({ dst, gw: gateway })
+  }
+  return { interfaces: [], ips, routes, dns: config.dns ?? leased.dns }
+}
+
+/** The gateway addresses of the bridge: each address' gateway with the address' prefix length, each once. */
+export function gatewaysOf(result: Pick<Result, "ips">): Cidr[] {
+  const gateways = new Map<string, Cidr>()
+  for (const { gateway, prefix } of addressesOf(result)) {
+    if (gateway) gateways.set(formatCidr({ ip: gateway, prefix }), { ip: gateway, prefix })
+  }
+  return [...gateways.values()]
+}
+
+function firstAddress(address: string): string | undefined {
+  const cidr = parseCidr(address)
+  if (!cidr) return undefined
+  if (cidr.prefix > cidr.ip.length * 8 - 2) {
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot choose a gateway for ${address}: the network has no room`, {
+      details: 'give a "gateway" in the IPAM configuration, or a network of /30 (IPv4) or /126 (IPv6) and larger',
+    })
+  }
+  return formatIp(nextAddress(networkOf(cidr)))
+}

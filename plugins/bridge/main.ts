@@ -1,0 +1,141 @@
+import {
+  addressesOf,
+  configureLink,
+  createVethPair,
+  enableForwarding,
+  subscribeToLinks,
+  waitOperational,
+} from "../../pkg/ip/mod.ts"
+import { ipam } from "../../pkg/ipam/mod.ts"
+import { deleteLink, findLink, getLink, type Link, RouteSocket, setBridgePort, setLink } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { addMasquerade, deleteMasquerade, gcMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
+import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
+import { CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { ensureBridge, ensureGateway } from "./bridge-link.ts"
+import { checkAttachment } from "./check.ts"
+import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
+import { completeResult, gatewaysOf } from "./gateway.ts"
+import { deleteAttachmentLinks, deleteOrphans } from "./links.ts"
+
+/** As long as upstream waits for the bridge port in all. */
+const PORT_DEADLINE_MS = 2550
+
+/** Attaches a container to a bridge of the host by a veth pair. */
+export const bridge = definePlugin<BridgeConfig>({
+  name: "bridge",
+  config: parseBridgeConfig,
+  delegates: ipam.delegates,
+
+  add(call, config) {
+    using host = RouteSocket.open()
+    using sandbox = Netns.open(call.netns)
+    using inside = sandbox.run(() => RouteSocket.open())
+    using netfilter = config.ipMasq && config.ipam ? openNetfilter() : undefined
+    const owner = ownerOf(call)
+    refuseExistingInterface(inside, call)
+
+    using undo = new Undo(call.log)
+    const leased = config.ipam
+      ? undo.step(
+          "lease addresses",
+          () => ipam.add(call),
+          () => ipam.del(call),
+        )
+      : NO_ADDRESSES
+    const result = completeResult(leased, config)
+    const found = ensureBridge(host, config, undo)
+
+    const { ifName } = call
+    const pair = { sandbox, ifName, master: found.index, ...given("mtu", config.mtu), ...given("mac", config.mac) }
+    const hostName = undo.step(
+      "create the veth pair",
+      () => createVethPair(host, pair),
+      (name) => deleteLink(host, getLink(host, name)),
+    )
+    tryWriteSysctl(`net/ipv6/conf/${hostName}/accept_ra`, "0")
+    setLink(host, hostName, { up: true, alias: ownerComment(owner) })
+    const link = getLink(inside, ifName)
+    configureLink({ sandbox, inside, link }, result, config.detectDuplicates)
+    const port = waitOperational(host, getLink(host, hostName), subscribeToLinks, PORT_DEADLINE_MS)
+    if (config.hairpinMode) setBridgePort(host, port, { hairpin: 1 })
+
+    if (netfilter) {
+      undo.step(
+        "masquerade",
+        () => addMasquerade(netfilter, owner, addressesOf(result)),
+        () => deleteMasquerade(netfilter, owner),
+      )
+    }
+    if (config.isGateway) {
+      for (const gateway of gatewaysOf(result)) {
+        ensureGateway(host, found, gateway, config.forceAddress, undo)
+        enableForwarding(gateway.ip.length)
+      }
+    }
+    result.interfaces = [
+      describe(getLink(host, found.index)), // after the port has joined: an address that nobody fixed may follow it
+      describe(port),
+      { ...describe(link), sandbox: call.netns },
+    ]
+    const encoded = call.encode(result)
+    undo.keep()
+    return encoded
+  },
+
+  check: checkAttachment,
+
+  del(call) {
+    const owner = ownerOf(call)
+    const failures = new Failures()
+    using netfilter = failures.attempt("open netfilter", openNetfilter)
+    // Rules first: the kernel frees them while it waits for the link, and not after.
+    if (netfilter) failures.attempt("remove the masquerade", () => deleteMasquerade(netfilter, owner))
+    failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
+    failures.attempt("release the addresses", () => ipam.del(call))
+    failures.throwIfAny()
+  },
+
+  status: (call) => ipam.status(call),
+
+  gc(call, _config, attachments) {
+    const { name } = call.network
+    const failures = new Failures()
+    using netfilter = failures.attempt("open netfilter", openNetfilter)
+    const valid = attachments.map(({ containerID, ifname }) => ({
+      network: name,
+      containerId: containerID,
+      ifName: ifname,
+    }))
+    if (netfilter) failures.attempt("remove stale masquerades", () => gcMasquerade(netfilter, name, valid))
+    failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
+    failures.attempt("release stale addresses", () => ipam.gc(call))
+    failures.throwIfAny()
+  },
+})
+
+const NO_ADDRESSES: Result = { interfaces: [], ips: [], routes: [], dns: {} }
+
+function ownerOf({ network, containerId, ifName }: Call): Owner {
+  return { network: network.name, containerId, ifName }
+}
+
+/** Before anything is leased or made: an ADD that is repeated must not touch what the first one made. */
+function refuseExistingInterface(inside: RouteSocket, { ifName, netns }: Call): void {
+  if (!findLink(inside, ifName)) return
+  throw new CniError(Code.Internal, `Cannot create interface "${ifName}" in "${netns}": it already exists`, {
+    details: "DEL the attachment that made it first, or choose another CNI_IFNAME",
+  })
+}
+
+function describe({ name, mac, mtu }: Link): Interface {
+  return { name, mac, mtu }
+}
+
+function given<K extends string, T>(key: K, value: T | undefined): { [P in K]?: T } {
+  return (value === undefined ? {} : { [key]: value }) as { [P in K]?: T }
+}
+
+if (import.meta.main) runPlugin(bridge)
