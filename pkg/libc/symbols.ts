@@ -58,12 +58,12 @@ const errno = lazily({ __errno_location: { args: [], returns: "ptr" } })
 const words = lazily({ strerror: { args: ["i32"], returns: "cstring" } })
 
 /** Where this thread's errno lies. Asked for before a call, so that nothing comes between the call and `errnoAt`. */
-export function errnoAddress(): Pointer | null {
+export function errnoAddress(): Pointer | bigint | null {
   return errno().__errno_location()
 }
 
 /** errno of the call just made: the very next thing to do, since anything in between may change it. */
-export function errnoAt(address: Pointer | null): number {
+export function errnoAt(address: Pointer | bigint | null): number {
   return address === null ? 0 : read.i32(address, 0)
 }
 

@@ -20,12 +20,16 @@ export function runPlugin<C>(plugin: Plugin<C>, table: PluginTable = {}): void {
   const mouth = new Mouth()
   let cniVersion: string = newestVersion
   const crash = (error: unknown) => {
-    mouth.say(errorReply(crashError(plugin.name, error), cniVersion))
+    const reply = errorReply(crashError(plugin.name, error), cniVersion)
+    if (mouth.hasSpoken) logLine(reply.stdout)
+    else mouth.say(reply)
     process.exit(1)
   }
   process.on("uncaughtException", crash)
   process.on("unhandledRejection", crash)
-  process.on("exit", () => mouth.say(errorReply(lostError(plugin.name), cniVersion)))
+  process.on("exit", () => {
+    if (!mouth.hasSpoken) mouth.end(errorReply(lostError(plugin.name), cniVersion))
+  })
 
   const call = prepare(plugin, { env: process.env, stdin: readStdin, log: logLine })
   cniVersion = call.cniVersion
@@ -36,12 +40,16 @@ export function runPlugin<C>(plugin: Plugin<C>, table: PluginTable = {}): void {
 
 /** Stdout, which gets exactly one document. */
 class Mouth {
-  #said = false
+  #hasSpoken = false
+
+  get hasSpoken(): boolean {
+    return this.#hasSpoken
+  }
 
   /** Writes a reply unless there was one before. True when it is out. */
   say(reply: Reply): boolean {
-    if (this.#said) return false
-    this.#said = true
+    if (this.#hasSpoken) return false
+    this.#hasSpoken = true
     try {
       writeStdout(reply.stdout)
       return true

@@ -1,6 +1,6 @@
 import { version } from "../../package.json"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
-import { CniError, Code, type NetworkConfig, newestVersion, printJson, supportedVersions } from "../types/mod.ts"
+import { CniError, Code, type NetworkConfig, newestVersion, supportedVersions } from "../types/mod.ts"
 import { errorReply } from "./error-reply.ts"
 import { checkVersion, refuseOwnNamespace, requireAttachments } from "./gates.ts"
 import { parseInput, parseNetwork, readInput, versionOf } from "./input.ts"
@@ -75,7 +75,7 @@ function introduce(name: string, supported: readonly string[], log: (line: strin
 }
 
 function versionReply(supported: readonly string[]): Reply {
-  return { stdout: `${printJson({ cniVersion: newestVersion, supportedVersions: supported }, 0)}\n`, exitCode: 0 }
+  return { stdout: `${JSON.stringify({ cniVersion: newestVersion, supportedVersions: supported })}\n`, exitCode: 0 }
 }
 
 function unknownCommand(command: string): CniError {

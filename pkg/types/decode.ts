@@ -72,9 +72,14 @@ export function wrongType(path: string, expected: string, value: unknown): CniEr
   return new CniError(Code.Decoding, `Cannot decode "${path}": expected ${expected}, found ${describe(value)}`)
 }
 
-/** The entries that have a value: what may be left out is passed as `undefined`. */
-export function present(entries: Record<string, JsonValue | undefined>): JsonObject {
-  const object: JsonObject = {}
-  for (const [key, value] of Object.entries(entries)) if (value !== undefined) object[key] = value
-  return object
+/** A type whose optional properties may also be passed as `undefined`. */
+export type Loose<T> = { [K in keyof T]: undefined extends Pick<T, K>[K] ? T[K] | undefined : T[K] }
+
+/** A value without the properties that are `undefined`. */
+export function present(value: Record<string, JsonValue | undefined>): JsonObject
+export function present<T extends object>(value: Loose<T>): T
+export function present(value: object): object {
+  const kept: [string, unknown][] = []
+  for (const entry of Object.entries(value)) if (entry[1] !== undefined) kept.push(entry)
+  return Object.fromEntries(kept)
 }

@@ -6,24 +6,27 @@ import type { JsonObject, JsonValue } from "./json.ts"
  * stay as written.
  */
 export function foldKeys(object: JsonObject, known: readonly string[]): JsonObject {
-  const spelling = new Map(known.map((key) => [fold(key), key]))
-  const folded = new Map<string, JsonValue>()
+  const folded = known.map(fold)
+  const entries: [string, JsonValue][] = []
   for (const [key, value] of Object.entries(object)) {
-    const name = spelling.get(fold(key)) ?? key
-    if (name === key || !Object.hasOwn(object, name)) folded.set(name, value)
+    const name = known.includes(key) ? key : (known[folded.indexOf(fold(key))] ?? key)
+    if (name === key || !Object.hasOwn(object, name)) entries.push([name, value])
   }
-  return Object.fromEntries(folded) // unlike an assignment, this takes "__proto__" for a plain key
+  return Object.fromEntries(entries) // unlike an assignment, this takes "__proto__" for a plain key
 }
 
 /** The value of one key, matched as in `foldKeys`; `undefined` when absent or `null`. */
 export function member(object: JsonObject, key: string): JsonValue | undefined {
   if (Object.hasOwn(object, key)) return object[key] ?? undefined
   const wanted = fold(key)
-  const name = Object.keys(object).findLast((candidate) => fold(candidate) === wanted)
-  return name === undefined ? undefined : (object[name] ?? undefined)
+  let found: JsonValue | undefined
+  for (const name of Object.keys(object)) {
+    if (name.length === key.length && fold(name) === wanted) found = object[name]
+  }
+  return found ?? undefined
 }
 
-/** Letters that differ in case only become equal; "ſ" is the one such letter that lower case alone does not reach. */
+/** Makes letters equal that differ in case only. "ſ" is the one of them that lower case does not turn into ASCII. */
 function fold(key: string): string {
   return key.toLowerCase().replaceAll("ſ", "s")
 }

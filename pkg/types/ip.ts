@@ -1,3 +1,5 @@
+// Written with plain loops: the first regular expression, `every` or `Uint8Array.from` of a process costs 0.04 to 0.4 ms.
+
 /** An address with the length of its network's prefix, like 10.1.2.3/24; host bits are kept. */
 export interface Cidr {
   ip: Uint8Array
@@ -14,10 +16,14 @@ export function parseIp(text: string): Uint8Array | undefined {
 
 function parseIpv4(text: string): Uint8Array | undefined {
   const parts = text.split(".")
-  if (parts.length !== 4 || !parts.every((part) => /^(?:0|[1-9]\d{0,2})$/.test(part) && Number(part) <= 255)) {
-    return undefined
+  if (parts.length !== 4) return undefined
+  const bytes = new Uint8Array(4)
+  for (const [index, part] of parts.entries()) {
+    const byte = parseDigits(part, 10, 3)
+    if (byte === undefined || byte > 255 || (part.length > 1 && part.startsWith("0"))) return undefined
+    bytes[index] = byte
   }
-  return Uint8Array.from(parts, Number)
+  return bytes
 }
 
 function parseIpv6(text: string): Uint8Array | undefined {
@@ -36,13 +42,29 @@ function parseGroups(text: string, isEnd: boolean): number[] | undefined {
   const bytes: number[] = []
   const groups = text === "" ? [] : text.split(":")
   for (const [index, group] of groups.entries()) {
-    const ipv4 = isEnd && index === groups.length - 1 && group.includes(".") ? parseIpv4(group) : undefined
-    if (ipv4) bytes.push(...ipv4)
-    else if (/^[0-9a-fA-F]{1,4}$/.test(group))
-      bytes.push(Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255)
-    else return undefined
+    if (isEnd && index === groups.length - 1 && group.includes(".")) {
+      const ipv4 = parseIpv4(group)
+      if (!ipv4) return undefined
+      bytes.push(...ipv4)
+    } else {
+      const value = parseDigits(group, 16, 4)
+      if (value === undefined) return undefined
+      bytes.push(value >> 8, value & 0xff)
+    }
   }
   return bytes
+}
+
+/** The value of 1 to `longest` digits and nothing else. */
+function parseDigits(text: string, base: 10 | 16, longest: number): number | undefined {
+  if (text.length < 1 || text.length > longest) return undefined
+  let value = 0
+  for (const char of text) {
+    const digit = "0123456789abcdef".indexOf(char.toLowerCase())
+    if (digit < 0 || digit >= base) return undefined
+    value = value * base + digit
+  }
+  return value
 }
 
 /**
@@ -53,12 +75,11 @@ export function formatIp(ip: Uint8Array): string {
   if (ip.length === 4) return ip.join(".")
   if (ip.length !== 16) throw new RangeError(`Cannot write an address of ${ip.length} bytes: expected 4 or 16`)
   if (isMapped(ip)) return `::ffff:${ip.subarray(12).join(".")}`
-  const groups = Array.from({ length: 8 }, (_, index) =>
-    (((ip[2 * index] ?? 0) << 8) | (ip[2 * index + 1] ?? 0)).toString(16),
-  )
-  const run = longestZeroRun(groups)
-  if (run.length < 2) return groups.join(":")
-  return `${groups.slice(0, run.start).join(":")}::${groups.slice(run.start + run.length).join(":")}`
+  const groups: string[] = []
+  for (let at = 0; at < 16; at += 2) groups.push((((ip[at] ?? 0) << 8) | (ip[at + 1] ?? 0)).toString(16))
+  const { start, length } = longestZeroRun(groups)
+  if (length < 2) return groups.join(":")
+  return `${groups.slice(0, start).join(":")}::${groups.slice(start + length).join(":")}`
 }
 
 function longestZeroRun(groups: string[]): { start: number; length: number } {
@@ -75,9 +96,8 @@ function longestZeroRun(groups: string[]): { start: number; length: number } {
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf("/")
   const ip = slash < 0 ? undefined : parseIp(text.slice(0, slash))
-  const length = text.slice(slash + 1)
-  if (!ip || !/^\d+$/.test(length) || Number(length) > ip.length * 8) return undefined
-  return { ip, prefix: Number(length) }
+  const prefix = parseDigits(text.slice(slash + 1), 10, 3)
+  return ip && prefix !== undefined && prefix <= ip.length * 8 ? { ip, prefix } : undefined
 }
 
 /** Writes an address with its prefix length: "192.0.2.1/24". */
@@ -97,7 +117,9 @@ export function ipFamily(ip: Uint8Array): "4" | "6" {
 }
 
 function isMapped(ip: Uint8Array): boolean {
-  return ip.length === 16 && ip[10] === 0xff && ip[11] === 0xff && ip.subarray(0, 10).every((byte) => byte === 0)
+  if (ip.length !== 16) return false
+  for (let at = 0; at < 10; at++) if (ip[at] !== 0) return false
+  return ip[10] === 0xff && ip[11] === 0xff
 }
 
 function unmapped(ip: Uint8Array): Uint8Array {

@@ -4,20 +4,28 @@ import { member } from "./fold.ts"
 import { describe, isJsonObject, type JsonObject } from "./json.ts"
 import { decode020, decode040, decode100, encode020, encode040, encode100 } from "./layout.ts"
 import type { Result } from "./result.ts"
+import { supportedVersions } from "./version.ts"
 
-/** The versions that share one layout of the result. */
-const layouts = [
-  ["0.1.0", "0.2.0"],
-  ["0.3.0", "0.3.1", "0.4.0"],
-  ["1.0.0", "1.1.0"],
-] as const
+/** The layouts of a result, each named after the last version that changed nothing but its label. */
+export type Layout = "0.2.0" | "0.4.0" | "1.1.0"
 
-type Layout = (typeof layouts)[number]
-
-/** The versions whose results look like those of `version` ("" is 0.1.0); `undefined` for an unknown version. */
+/** The layout of the results of a version ("" is 0.1.0); `undefined` for an unknown version. */
 export function layoutOf(version: string): Layout | undefined {
-  const wanted = version === "" ? "0.1.0" : version
-  return layouts.find((versions) => versions.some((each) => each === wanted))
+  switch (version) {
+    case "":
+    case "0.1.0":
+    case "0.2.0":
+      return "0.2.0"
+    case "0.3.0":
+    case "0.3.1":
+    case "0.4.0":
+      return "0.4.0"
+    case "1.0.0":
+    case "1.1.0":
+      return "1.1.0"
+    default:
+      return undefined
+  }
 }
 
 /**
@@ -44,11 +52,16 @@ export function decodeResultOf(version: string, json: unknown): Result {
  */
 export function encodeResult(result: Result, version: string): JsonObject {
   const label = version === "" ? "0.1.0" : version
-  const layout = layoutOf(label)
-  if (layout === layouts[2]) return encode100(result, label)
-  if (layout === layouts[1]) return encode040(down100(result), label)
-  if (layout === layouts[0]) return encode020(down040(down100(result)), label)
-  throw unsupported(version)
+  switch (layoutOf(label)) {
+    case "1.1.0":
+      return encode100(result, label)
+    case "0.4.0":
+      return encode040(down100(result), label)
+    case "0.2.0":
+      return encode020(down040(down100(result)), label)
+    default:
+      throw unsupported(version)
+  }
 }
 
 /**
@@ -66,18 +79,23 @@ export function convertResult(json: unknown, fromVersion: string, toVersion: str
     )
   }
   const document = checkedDocument(fromVersion, json)
-  if (from === layouts[0] && to === layouts[0]) return encode020(decode020(document), label)
-  if (from === layouts[1] && to === layouts[1]) return encode040(decode040(document), label)
-  if (from === layouts[1] && to === layouts[0]) return encode020(down040(decode040(document)), label)
+  if (from === "0.2.0" && to === "0.2.0") return encode020(decode020(document), label)
+  if (from === "0.4.0" && to === "0.4.0") return encode040(decode040(document), label)
+  if (from === "0.4.0" && to === "0.2.0") return encode020(down040(decode040(document)), label)
   return encodeResult(decodeAs(document, fromVersion), label)
 }
 
 function decodeAs(document: JsonObject, version: string): Result {
-  const layout = layoutOf(version)
-  if (layout === layouts[2]) return decode100(document)
-  if (layout === layouts[1]) return up040(decode040(document))
-  if (layout === layouts[0]) return up040(up020(decode020(document)))
-  throw unsupported(version)
+  switch (layoutOf(version)) {
+    case "1.1.0":
+      return decode100(document)
+    case "0.4.0":
+      return up040(decode040(document))
+    case "0.2.0":
+      return up040(up020(decode020(document)))
+    default:
+      throw unsupported(version)
+  }
 }
 
 function checkedDocument(version: string, json: unknown): JsonObject {
@@ -86,9 +104,10 @@ function checkedDocument(version: string, json: unknown): JsonObject {
   if (!layout) throw unsupported(version)
   const written = member(document, "cniVersion") ?? ""
   if (written === "" || (typeof written === "string" && layoutOf(written) === layout)) return document
+  const known = supportedVersions.filter((each) => layoutOf(each) === layout).join(" ")
   throw new CniError(
     Code.Decoding,
-    `Cannot decode the result: result type supports [${layout.join(" ")}] but unmarshalled CNIVersion is ${describe(written)}`,
+    `Cannot decode the result: result type supports [${known}] but unmarshalled CNIVersion is ${describe(written)}`,
   )
 }
 
@@ -99,9 +118,8 @@ function asObject(json: unknown): JsonObject {
 }
 
 function unsupported(version: string): CniError {
-  const known = layouts.flat().join(", ")
   return new CniError(
     Code.IncompatibleVersion,
-    `Cannot use the result: unsupported CNI result version "${version}": expected one of ${known}`,
+    `Cannot use the result: unsupported CNI result version "${version}": expected one of ${supportedVersions.join(", ")}`,
   )
 }

@@ -21,7 +21,7 @@ export function decodeIp(from: Decoder, key: string): string | undefined {
 /** An interface as of 0.3.0; what 1.1.0 added is not looked at. */
 export function decodeOldInterface(value: JsonValue, path: string): Interface {
   const from = new Decoder(value, path)
-  return defined<Interface>({
+  return present<Interface>({
     name: from.string("name") ?? "",
     mac: from.string("mac") || undefined,
     sandbox: from.string("sandbox") || undefined,
@@ -30,7 +30,7 @@ export function decodeOldInterface(value: JsonValue, path: string): Interface {
 
 export function decodeInterface(value: JsonValue, path: string): Interface {
   const from = new Decoder(value, path)
-  return defined<Interface>({
+  return present<Interface>({
     ...decodeOldInterface(value, path),
     mtu: from.integer("mtu") || undefined,
     socketPath: from.string("socketPath") || undefined,
@@ -41,7 +41,7 @@ export function decodeInterface(value: JsonValue, path: string): Interface {
 /** Any integer is a valid index: old plugins write -1 for "none". */
 export function decodeIpConfig(value: JsonValue, path: string): IpConfig {
   const from = new Decoder(value, path)
-  return defined<IpConfig>({
+  return present<IpConfig>({
     interface: from.integer("interface"),
     address: decodeCidr(from, "address"),
     gateway: decodeIp(from, "gateway"),
@@ -50,7 +50,7 @@ export function decodeIpConfig(value: JsonValue, path: string): IpConfig {
 
 export function decodeRoute(value: JsonValue, path: string): Route {
   const from = new Decoder(value, path)
-  return defined<Route>({
+  return present<Route>({
     dst: decodeCidr(from, "dst"),
     gw: decodeIp(from, "gw"),
     mtu: from.integer("mtu") || undefined,
@@ -65,7 +65,7 @@ export function decodeRoute(value: JsonValue, path: string): Route {
 export function decodeDns(from: Decoder): Dns {
   const dns = new Decoder(from.object("dns") ?? {}, from.path("dns"))
   const list = (key: string) => nonEmpty(dns.list(key, readString))
-  return defined<Dns>({
+  return present<Dns>({
     nameservers: list("nameservers"),
     domain: dns.string("domain") || undefined,
     search: list("search"),
@@ -112,11 +112,4 @@ export function encodeDns({ nameservers, domain, search, options }: Dns): JsonOb
 /** A list that has elements, or nothing. */
 export function nonEmpty<T>(list: readonly T[] | undefined): T[] | undefined {
   return list && list.length > 0 ? [...list] : undefined
-}
-
-/** A property that may be left out may be passed as `undefined`. */
-type Loose<T> = { [K in keyof T]: undefined extends Pick<T, K>[K] ? T[K] | undefined : T[K] }
-
-function defined<T extends object>(value: Loose<T>): T {
-  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as T
 }

@@ -1,0 +1,50 @@
+import { resolve } from "node:path"
+import type { Attachment } from "../pkg/libcni/mod.ts"
+import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg/types/mod.ts"
+
+type Env = Readonly<Record<string, string | undefined>>
+
+/** Where things are when neither a flag nor a variable says so. */
+export const defaults = { confDir: "/etc/cni/net.d", binDir: "/opt/cni/bin", cacheDir: "/var/lib/cni", ifName: "eth0" }
+
+/**
+ * The container ID that upstream's cnitool makes from a namespace: "cnitool-" and the first ten bytes of the SHA-512 of
+ * the absolute path, in hex. Both our tools use it, so that one can delete what the other added.
+ */
+export function containerIdOf(netns: string): string {
+  const digest = new Bun.CryptoHasher("sha512").update(resolve(netns)).digest("hex")
+  return `cnitool-${digest.slice(0, 20)}`
+}
+
+/** Reads `CNI_ARGS`, "K=V;K=V". Both sides must be there, and no further "=". Throws code 4. */
+export function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
+  if (text === "") return []
+  return text.split(";").map((pair) => {
+    const [key, value, ...more] = pair.split("=")
+    if (key && value && more.length === 0) return [key, value] as const
+    throw new CniError(Code.InvalidEnvironment, `invalid CNI_ARGS pair ${JSON.stringify(pair)}`)
+  })
+}
+
+/** Reads `CAP_ARGS`, a JSON object with a value for each capability. Throws code 4. */
+export function readCapabilityArgs({ CAP_ARGS: text = "" }: Env): JsonObject {
+  if (text === "") return {}
+  try {
+    const value = parseJson(text, "CAP_ARGS")
+    if (isJsonObject(value)) return value
+  } catch (cause) {
+    throw new CniError(Code.InvalidEnvironment, "Cannot use CAP_ARGS", { cause })
+  }
+  throw new CniError(
+    Code.InvalidEnvironment,
+    'Cannot use CAP_ARGS: expected a JSON object like {"mac":"0a:00:00:00:00:01"}',
+  )
+}
+
+/** A list of directories, "A:B", made absolute; empty elements mean nothing and are left out. */
+export function readPath(text: string): string[] {
+  return text
+    .split(":")
+    .filter((directory) => directory !== "")
+    .map((directory) => resolve(directory))
+}

@@ -1,0 +1,136 @@
+import {
+  type Attachment,
+  addNetwork,
+  cachedAttachments,
+  checkNetwork,
+  delNetwork,
+  type Network,
+  type Runtime,
+  statusNetwork,
+} from "../../pkg/libcni/mod.ts"
+import { decodeResult, printJson } from "../../pkg/types/mod.ts"
+import { containerIdOf, defaults, readArgs, readCapabilityArgs } from "../attachment.ts"
+import type { Terminal } from "../terminal.ts"
+import { type Arguments, type Command, type Flag, given, text, word } from "./command.ts"
+import { resultTable } from "./result-table.ts"
+import { netnsPath, networkOf, runtimeFlags, runtimeOf } from "./runtime-flags.ts"
+
+const attachmentFlags = {
+  ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (CNI_IFNAME, else eth0)" },
+  "container-id": { type: "string", value: "ID", help: "default: made from the namespace's path, as cnitool does" },
+  ...runtimeFlags,
+} as const satisfies Record<string, Flag>
+
+const environmentHelp = `NETNS is a path, or a name from "ip netns list". Arguments for the plugins come from the environment:
+  CNI_ARGS   K=V;K=V
+  CAP_ARGS   a JSON object with a value for each capability`
+
+/** `cni add` */
+export const add: Command = {
+  summary: "Attach a network namespace to a network",
+  words: ["NETWORK", "NETNS"],
+  flags: attachmentFlags,
+  help: `${environmentHelp}
+
+When a plugin of the chain fails, what the others did is undone.
+
+Examples:
+  cni add mynet demo
+  cni add mynet /proc/4242/ns/net --ifname net1 --json
+  CAP_ARGS='{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}' cni add mynet demo`,
+  async run(args, terminal) {
+    const { runtime, network, attachment } = prepare(args, terminal)
+    const result = await addNetwork(runtime, network, attachment, { undo: true })
+    if (given(args, "json") || !terminal.interactive) terminal.stdout(`${printJson(result)}\n`)
+    else terminal.stdout(resultTable(decodeResult(result, network.cniVersion)))
+  },
+}
+
+/** `cni check` */
+export const check: Command = {
+  summary: "Ask the plugins whether an attachment is still as it was made",
+  words: ["NETWORK", "NETNS"],
+  flags: attachmentFlags,
+  help: `${environmentHelp}
+
+Exit code 0: it is. 1: it is not, and the message says what is different.
+
+Example:
+  cni check mynet demo`,
+  async run(args, terminal) {
+    const { runtime, network, attachment } = prepare(args, terminal)
+    await checkNetwork(runtime, network, attachment)
+    const skipped = network.disableCheck ? ': nothing asked, the network has "disableCheck"' : " is as it was made"
+    say(args, terminal, `${attachment.ifName} in ${attachment.netns}${skipped}`)
+  },
+}
+
+/** `cni del` */
+export const del: Command = {
+  summary: "Detach a network namespace from a network",
+  words: ["NETWORK", "NETNS"],
+  flags: attachmentFlags,
+  help: `${environmentHelp}
+Without them, those of the "cni add" are used again.
+
+Works also when the namespace is gone, and twice. Every plugin is run even when another one fails.
+
+Example:
+  cni del mynet demo`,
+  async run(args, terminal) {
+    const { runtime, network, attachment } = prepare(args, terminal)
+    await delNetwork(runtime, network, attachment)
+    say(args, terminal, `Detached ${attachment.ifName} in ${attachment.netns} from network "${network.name}"`)
+  },
+}
+
+/** `cni status` */
+export const status: Command = {
+  summary: "Ask the plugins whether a network can take containers",
+  words: ["NETWORK"],
+  flags: runtimeFlags,
+  help: `Exit code 0: it can. 1: it cannot, and the message says why. Only for configurations from version 1.1.0 on.
+
+Example:
+  cni status mynet`,
+  async run(args, terminal) {
+    const network = networkOf(word(args, 0), args, terminal)
+    await statusNetwork(runtimeOf(args, terminal), network)
+    say(args, terminal, `Network "${network.name}" is ready`)
+  },
+}
+
+interface Prepared {
+  readonly runtime: Runtime
+  readonly network: Network
+  readonly attachment: Attachment
+}
+
+function prepare(args: Arguments, terminal: Terminal): Prepared {
+  const runtime = runtimeOf(args, terminal)
+  const network = networkOf(word(args, 0), args, terminal)
+  const netns = netnsPath(word(args, 1))
+  const id = {
+    containerId: text(args, "container-id") ?? containerIdOf(netns),
+    ifName: text(args, "ifname") ?? (terminal.env.CNI_IFNAME || defaults.ifName),
+  }
+  const cached = cachedAttachments(runtime.cacheDir, id.containerId).find(
+    (one) => one.network === network.name && one.ifName === id.ifName,
+  )
+  const { env } = terminal
+  return {
+    runtime,
+    network,
+    attachment: {
+      ...id,
+      netns,
+      args: env.CNI_ARGS ? readArgs(env) : (cached?.args ?? []),
+      capabilityArgs: env.CAP_ARGS ? readCapabilityArgs(env) : (cached?.capabilityArgs ?? {}),
+    },
+  }
+}
+
+/** A sentence for a human; scripts read the exit code. */
+function say(args: Arguments, terminal: Terminal, sentence: string): void {
+  if (terminal.interactive && !given(args, "json")) terminal.stdout(`${sentence}\n`)
+}

@@ -1,0 +1,70 @@
+import { statfsSync } from "node:fs"
+import {
+  type AttachmentId,
+  type CachedAttachment,
+  cachedAttachments,
+  gcNetwork,
+  staleAttachments,
+} from "../../pkg/libcni/mod.ts"
+import { type Command, given, texts, UsageError, word } from "./command.ts"
+import { table } from "./result-table.ts"
+import { networkOf, runtimeFlags, runtimeOf } from "./runtime-flags.ts"
+
+/** `cni gc` */
+export const gc: Command = {
+  summary: "Delete what containers that are gone left behind in a network",
+  words: ["NETWORK"],
+  flags: {
+    keep: { type: "string", multiple: true, value: "ID/IFNAME", help: "an attachment to leave alone; repeat for each" },
+    auto: { type: "boolean", help: "keep every attachment whose namespace still exists" },
+    "dry-run": { type: "boolean", help: "only say what would be kept and deleted" },
+    ...runtimeFlags,
+  },
+  help: `Everything of this network is deleted that is not kept, so say what to keep: a list, or --auto, or both.
+--auto knows the attachments in --cache-dir only: it must be the one of the runtime that made them.
+
+Examples:
+  cni gc mynet --auto --dry-run
+  cni gc mynet --auto
+  cni gc mynet --keep 4e5f6a/eth0 --keep 4e5f6a/net1`,
+  async run(args, terminal) {
+    const listed = texts(args, "keep").map(parseKeep)
+    if (listed.length === 0 && !given(args, "auto")) {
+      throw new UsageError("nothing is deleted without knowing what to keep: give --keep ID/IFNAME for each, or --auto")
+    }
+    const runtime = runtimeOf(args, terminal)
+    const network = networkOf(word(args, 0), args, terminal)
+    const attached = () => cachedAttachments(runtime.cacheDir).filter((one) => one.network === network.name)
+    const valid = () => [...listed, ...(given(args, "auto") ? attached().filter(isAlive) : [])]
+    const dry = given(args, "dry-run")
+
+    const stale = new Set(staleAttachments(runtime, network, valid()).map(nameOf))
+    const fate = (name: string) => (!stale.has(name) ? "keep" : dry ? "would delete" : "delete")
+    const rows = attached().map((one) => [fate(nameOf(one)), nameOf(one), one.netns || "unknown namespace"])
+    if (dry || terminal.interactive) {
+      terminal.stdout(table(["WHAT", "ATTACHMENT", "NAMESPACE"], rows) || "No cached attachments\n")
+    }
+    if (!dry) await gcNetwork(runtime, network, valid)
+  },
+}
+
+function parseKeep(text: string): AttachmentId {
+  const [containerId, ifName, ...more] = text.split("/")
+  if (containerId && ifName && more.length === 0) return { containerId, ifName }
+  throw new UsageError(`Cannot use --keep ${text}: expected ID/IFNAME, like 4e5f6a/eth0`)
+}
+
+/** Whether the namespace is there: a mount of nsfs, not the empty file that a reboot leaves. Unknown counts as alive. */
+function isAlive({ netns }: CachedAttachment): boolean {
+  if (netns === "") return true
+  const nsfsMagic = 0x6e736673 // NSFS_MAGIC, <linux/magic.h>
+  try {
+    return statfsSync(netns).type === nsfsMagic
+  } catch (error) {
+    return !(error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
+  }
+}
+
+function nameOf({ containerId, ifName }: AttachmentId): string {
+  return `${containerId}/${ifName}`
+}

@@ -1,0 +1,41 @@
+import type { Command, Flag } from "./command.ts"
+
+/** What `cni --help` prints. */
+export function toolHelp(commands: Readonly<Record<string, Command>>): string {
+  const lines = Object.entries(commands).map(([name, command]) => `  ${name.padEnd(9)}${command.summary}`)
+  return `Attaches containers to CNI networks by hand, cleans up, and installs the plugins.
+
+Usage:
+  cni COMMAND [arguments]
+
+Commands:
+${lines.join("\n")}
+
+Try it:
+  ip netns add demo                  # a namespace to play the container
+  cni add mynet demo                 # network "mynet" from /etc/cni/net.d
+  ip netns exec demo ip address
+  cni del mynet demo
+  ip netns delete demo
+
+"cni COMMAND --help" says more about one command.
+`
+}
+
+/** What `cni COMMAND --help` prints. */
+export function commandHelp(name: string, command: Command): string {
+  const usage = ["cni", name, ...command.words, Object.keys(command.flags).length > 0 ? "[flags]" : ""]
+  const flags = Object.entries(command.flags).map(describeFlag)
+  return [
+    `${command.summary}.`,
+    `Usage:\n  ${usage.join(" ").trim()}`,
+    ...(flags.length > 0 ? [`Flags:\n${flags.join("\n")}`] : []),
+    ...(command.help === "" ? [] : [command.help]),
+  ]
+    .join("\n\n")
+    .concat("\n")
+}
+
+function describeFlag([name, flag]: [string, Flag]): string {
+  return `  ${`--${name}${flag.value ? ` ${flag.value}` : ""}`.padEnd(22)}${flag.help}`
+}

@@ -1,0 +1,94 @@
+import { parseArgs } from "node:util"
+import { version } from "../../package.json"
+import { CniError, printJson, supportedVersions, toErrorObject } from "../../pkg/types/mod.ts"
+import { processTerminal, type Terminal } from "../terminal.ts"
+import { add, check, del, status } from "./attach.ts"
+import { type Command, UsageError } from "./command.ts"
+import { gc } from "./gc.ts"
+import { commandHelp, toolHelp } from "./help.ts"
+import { installCommand } from "./install.ts"
+
+/** Runs the command line tool `cni` as this process. */
+export function runTool(args: readonly string[]): void {
+  cni(args, processTerminal()).then((code) => {
+    process.exitCode = code
+  })
+}
+
+const versionCommand: Command = {
+  summary: "Print the version of this suite and of the protocol",
+  words: [],
+  flags: {},
+  help: "",
+  async run(_args, { stdout }) {
+    stdout(`cni ${version}\nCNI protocol versions supported: ${supportedVersions.join(", ")}\n`)
+  },
+}
+
+const commands: Readonly<Record<string, Command>> = {
+  add,
+  check,
+  del,
+  status,
+  gc,
+  install: installCommand,
+  version: versionCommand,
+}
+
+/** Runs one command line. Answers the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
+export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
+  const [name, ...rest] = args
+  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
+    const command = name === "help" && rest[0] !== undefined ? commands[rest[0]] : undefined
+    terminal.stdout(command && rest[0] ? commandHelp(rest[0], command) : toolHelp(commands))
+    return 0
+  }
+  const command = Object.hasOwn(commands, name === "--version" ? "version" : name)
+    ? commands[name === "--version" ? "version" : name]
+    : undefined
+  if (command === undefined) {
+    terminal.stderr(`cni: Cannot run "${name}": no such command. "cni --help" lists them\n`)
+    return 2
+  }
+  return runCommand(name, command, rest, terminal)
+}
+
+async function runCommand(name: string, command: Command, args: string[], terminal: Terminal): Promise<number> {
+  try {
+    const options = { ...command.flags, help: { type: "boolean", short: "h", help: "" } } as const
+    const { values, positionals } = parse(args, options)
+    if (values.help) {
+      terminal.stdout(commandHelp(name, command))
+      return 0
+    }
+    if (positionals.length !== command.words.length) {
+      const wanted = command.words.length === 0 ? "no arguments" : command.words.join(" and ")
+      throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
+    }
+    await command.run({ flags: values, words: positionals }, terminal)
+    return 0
+  } catch (error) {
+    if (error instanceof UsageError) {
+      terminal.stderr(`cni ${name}: ${error.message}. "cni ${name} --help" shows how\n`)
+      return 2
+    }
+    if (args.includes("--json")) terminal.stdout(`${printJson(toErrorObject(error, "1.1.0"))}\n`)
+    else terminal.stderr(`cni ${name}: ${readable(error)}\n`)
+    return 1
+  }
+}
+
+function parse(args: string[], options: Command["flags"]) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** The message, and what is known beyond it on the next line. */
+function readable(error: unknown): string {
+  if (error instanceof CniError)
+    return error.details === undefined ? error.message : `${error.message}\n  ${error.details}`
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,104 @@
+import { resolve } from "node:path"
+import { parseArgs } from "node:util"
+import {
+  type Attachment,
+  addNetwork,
+  checkNetwork,
+  delNetwork,
+  gcNetwork,
+  loadNetwork,
+  type Network,
+  type Runtime,
+  statusNetwork,
+} from "../../pkg/libcni/mod.ts"
+import { printJson } from "../../pkg/types/mod.ts"
+import { containerIdOf, defaults, readArgs, readCapabilityArgs, readPath } from "../attachment.ts"
+import { processTerminal, type Terminal } from "../terminal.ts"
+import { commandUsage, summaries, toolHelp } from "./help.ts"
+
+/** Runs `cnitool`, upstream's command line, as this process. */
+export function runCnitool(args: readonly string[]): void {
+  cnitool(args, processTerminal()).then((code) => {
+    process.exitCode = code
+  })
+}
+
+/**
+ * `cnitool COMMAND NETWORK NETNS`: upstream's commands, variables, messages and exit codes, for scripts that know it. Text
+ * for humans and safer choices are in `cni`. Answers the exit code; never throws.
+ */
+export async function cnitool(
+  args: readonly string[],
+  terminal: Terminal,
+  cacheDir = defaults.cacheDir,
+): Promise<number> {
+  let command: string | undefined
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: { ifname: { type: "string", short: "i" }, help: { type: "boolean", short: "h" } },
+    })
+    command = positionals[0]
+    if (command === undefined || command === "help") {
+      terminal.stdout(helpFor(command === "help" ? positionals[1] : undefined))
+      return 0
+    }
+    const run = Object.hasOwn(commands, command) ? commands[command] : undefined
+    if (run === undefined) throw new UnknownCommand(`unknown command ${JSON.stringify(command)} for "cnitool"`)
+    if (values.help) {
+      terminal.stdout(commandUsage(command))
+      return 0
+    }
+    const [network, netns] = positionals.slice(1)
+    if (network === undefined || netns === undefined) {
+      throw new Error(`requires at least 2 arg(s), only received ${positionals.length - 1}`)
+    }
+    const result = await run(runtimeOf(terminal, cacheDir), loadNetwork(confDir(terminal), network), {
+      ...attachmentOf(terminal, netns),
+      ifName: values.ifname ?? (terminal.env.CNI_IFNAME || defaults.ifName),
+    })
+    terminal.stdout(result)
+    return 0
+  } catch (error) {
+    const known = command !== undefined && !(error instanceof UnknownCommand)
+    const hint = known ? `${commandUsage(command ?? "")}\n` : "Run 'cnitool --help' for usage.\n"
+    const text = error instanceof Error && error.name !== "CniError" ? error.message : String(error)
+    terminal.stderr(`Error: ${text}\n${hint}${text}\n`)
+    return 1
+  }
+}
+
+class UnknownCommand extends Error {}
+
+type Command = (runtime: Runtime, network: Network, attachment: Attachment) => Promise<string>
+
+const commands: Readonly<Record<string, Command>> = {
+  add: async (runtime, network, attachment) =>
+    printJson(await addNetwork(runtime, network, attachment, { again: true })),
+  check: (runtime, network, attachment) => checkNetwork(runtime, network, attachment).then(() => ""),
+  del: (runtime, network, attachment) => delNetwork(runtime, network, attachment).then(() => ""),
+  gc: (runtime, network) => gcNetwork(runtime, network, []).then(() => ""), // upstream's: nothing is valid
+  status: (runtime, network) => statusNetwork(runtime, network).then(() => ""),
+}
+
+function helpFor(command: string | undefined): string {
+  return command !== undefined && Object.hasOwn(summaries, command) ? commandUsage(command) : toolHelp()
+}
+
+function confDir({ env }: Terminal): string {
+  return env.NETCONFPATH || defaults.confDir
+}
+
+function runtimeOf({ env, stderr, signal }: Terminal, cacheDir: string): Runtime {
+  return { path: readPath(env.CNI_PATH ?? ""), cacheDir, env, stderr, signal }
+}
+
+function attachmentOf({ env }: Terminal, netns: string): Omit<Attachment, "ifName"> {
+  return {
+    containerId: containerIdOf(netns),
+    netns: resolve(netns),
+    args: readArgs(env),
+    capabilityArgs: readCapabilityArgs(env),
+  }
+}

@@ -1,0 +1,16 @@
+import type { PluginTable } from "../pkg/skel/mod.ts"
+
+/**
+ * Every plugin of the executable under the name that runtimes call it by. Each is a chunk of its own: what is not called
+ * is not loaded.
+ */
+export const plugins: PluginTable = {
+  bridge: () => import("../plugins/bridge/main.ts").then((module) => module.bridge),
+  bridge: () => import("../plugins/bridge/main.ts").then((module) => module.bridge),
+  loopback: () => import("../plugins/loopback/main.ts").then((module) => module.loopback),
+}
+
+/** The names that `cni install` gives to the executable, in alphabetical order. */
+export function pluginNames(): string[] {
+  return Object.keys(plugins).sort()
+}

@@ -1,0 +1,70 @@
+import { dirname } from "node:path"
+import type { HostNamespace } from "./host-namespace.ts"
+import type { Output } from "./program.ts"
+
+/** One call of a plugin, as a runtime makes it. */
+export interface PluginCall {
+  /** The absolute path of the executable. */
+  readonly bin: string
+  readonly verb: "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
+  /** The configuration on stdin: a value to print as JSON, or the very bytes. */
+  readonly config?: object | string | Uint8Array
+  readonly containerId?: string
+  /** The path of the container's namespace. */
+  readonly netns?: string
+  readonly ifName?: string
+  /** `CNI_ARGS`, like `IgnoreUnknown=1;MAC=02:00:00:00:00:01` */
+  readonly args?: string
+  /** `CNI_PATH`; by default the directory of `bin`. */
+  readonly path?: string
+  /** More variables; they win over the ones above. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly timeoutMs?: number
+}
+
+/** What a plugin answered; `json` is its stdout parsed, `undefined` when that is empty or not JSON. */
+export interface PluginOutput extends Output {
+  readonly json: unknown
+}
+
+/**
+ * Runs a plugin inside the host namespace, whatever it answers. Its environment holds `CNI_*` as given and a PATH, and
+ * nothing else. `durationMs` contains about a millisecond for entering the namespace.
+ */
+export async function runPlugin(host: HostNamespace, call: PluginCall): Promise<PluginOutput> {
+  const output = await host.tryExec(call.bin, [], {
+    env: pluginEnv(call),
+    input: configBytes(call.config),
+    ...(call.timeoutMs === undefined ? {} : { timeoutMs: call.timeoutMs }),
+  })
+  return { ...output, json: parseJson(output.stdout) }
+}
+
+/** The whole environment of a call. A variable that the call does not carry is absent. */
+export function pluginEnv(call: PluginCall): Record<string, string> {
+  const variables: Record<string, string | undefined> = {
+    CNI_COMMAND: call.verb,
+    CNI_CONTAINERID: call.containerId,
+    CNI_NETNS: call.netns,
+    CNI_IFNAME: call.ifName,
+    CNI_ARGS: call.args,
+    CNI_PATH: call.path ?? dirname(call.bin),
+    PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+    ...call.env,
+  }
+  const isSet = (entry: [string, string | undefined]): entry is [string, string] => entry[1] !== undefined
+  return Object.fromEntries(Object.entries(variables).filter(isSet))
+}
+
+function configBytes(config: PluginCall["config"]): string | Uint8Array {
+  if (config === undefined) return ""
+  return typeof config === "string" || config instanceof Uint8Array ? config : JSON.stringify(config)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,67 @@
+import type { Snapshot } from "./snapshot.ts"
+
+/** One line that came or went. */
+export interface Change {
+  readonly section: string
+  readonly sign: "+" | "-"
+  readonly line: string
+}
+
+/** The lines that came and went between two snapshots, in their order. */
+export function diffSnapshots(before: Snapshot, after: Snapshot): Change[] {
+  const sections = new Set([...Object.keys(before), ...Object.keys(after)])
+  return [...sections].flatMap((section) =>
+    diffLines(before[section] ?? [], after[section] ?? []).map((change) => ({ section, ...change })),
+  )
+}
+
+/** Changes as text for humans, under a heading per section; "" when there is none. */
+export function formatChanges(changes: readonly Change[]): string {
+  const bySection = Map.groupBy(changes, ({ section }) => section)
+  return [...bySection]
+    .map(([section, list]) => [section, ...list.map(({ sign, line }) => `  ${sign} ${line}`)].join("\n"))
+    .join("\n")
+}
+
+/** The shortest edit by longest common subsequence; what both begin and end with is taken off first. */
+function diffLines(a: readonly string[], b: readonly string[]): Omit<Change, "section">[] {
+  let start = 0
+  while (start < a.length && start < b.length && a[start] === b[start]) start++
+  let end = 0
+  while (end < a.length - start && end < b.length - start && a.at(-1 - end) === b.at(-1 - end)) end++
+  const left = a.slice(start, a.length - end)
+  const right = b.slice(start, b.length - end)
+  const common = commonLengths(left, right)
+  const changes: Omit<Change, "section">[] = []
+  for (let i = 0, j = 0; i < left.length || j < right.length; ) {
+    const [old, fresh] = [left[i], right[j]]
+    if (old !== undefined && old === fresh) {
+      i++
+      j++
+    } else if (fresh === undefined || (old !== undefined && at(common, i + 1, j) >= at(common, i, j + 1))) {
+      changes.push({ sign: "-", line: old ?? "" })
+      i++
+    } else {
+      changes.push({ sign: "+", line: fresh })
+      j++
+    }
+  }
+  return changes
+}
+
+/** `lengths[i][j]`: how many lines the rests `a[i…]` and `b[j…]` have in common, in order. */
+function commonLengths(a: readonly string[], b: readonly string[]): number[][] {
+  const lengths = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0))
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      const row = lengths[i]
+      if (row === undefined) continue
+      row[j] = a[i] === b[j] ? at(lengths, i + 1, j + 1) + 1 : Math.max(at(lengths, i + 1, j), at(lengths, i, j + 1))
+    }
+  }
+  return lengths
+}
+
+function at(lengths: readonly number[][], i: number, j: number): number {
+  return lengths[i]?.[j] ?? 0
+}

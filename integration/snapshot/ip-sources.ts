@@ -1,0 +1,94 @@
+import { type Json, leaves, parseList, type Source, words } from "./source.ts"
+
+/** What the kernel numbers, counts or negotiates by itself; nobody configured it. */
+const volatile = new Set([
+  ...["ifindex", "link_index", "link_netnsid", "operstate", "id", "no", "bridge_id", "root_id", "designated_port"],
+  ...["hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "hold_timer", "message_age_timer"],
+  ...["forward_delay_timer", "topology_change", "topology_change_detected", "topology_change_ack", "state"],
+  ...["num_tx_queues", "num_rx_queues", "valid_life_time", "preferred_life_time", "tentative", "refcnt", "expires"],
+])
+
+/** Flags of a link or a route that follow the carrier. */
+const carrierFlags = new Set(["LOWER_UP", "NO-CARRIER", "RUNNING", "linkdown", "dead"])
+
+/** A copy without volatile keys and flags, to any depth. */
+function stable(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(stable)
+  if (typeof value !== "object" || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([key]) => !volatile.has(key))
+      .map(([key, child]) => [key, key === "flags" && Array.isArray(child) ? configuredFlags(child) : stable(child)]),
+  )
+}
+
+function configuredFlags(flags: readonly unknown[]): unknown[] {
+  return flags.filter((flag) => !carrierFlags.has(String(flag)))
+}
+
+/** Link-local addresses and multicast routes that come with any link that is up, some of them seconds later. */
+function isKernelMade(object: Json): boolean {
+  return /^(fe80:|ff00::\/8)/i.test(String(object.local ?? object.dst)) && object.protocol !== "static"
+}
+
+function stableList(stdout: string): Json[] {
+  return parseList(stdout).map((object) => stable(object) as Json)
+}
+
+const links: Source = {
+  command: ["ip", "-j", "-d", "link", "show"],
+  lines: (stdout) =>
+    stableList(stdout)
+      .flatMap(({ ifname, ...link }) => leaves(link).map((leaf) => `${ifname} ${leaf}`))
+      .sort(),
+}
+
+const addresses: Source = {
+  command: ["ip", "-j", "address", "show"],
+  lines: (stdout) =>
+    stableList(stdout)
+      .flatMap(({ ifname, addr_info }) =>
+        (addr_info as Json[])
+          .filter((address) => !isKernelMade(address))
+          .map(
+            (address) => `${ifname} ${address.local}/${address.prefixlen} ${words(address, ["local", "prefixlen"])}`,
+          ),
+      )
+      .sort(),
+}
+
+function routes(family: "-4" | "-6"): Source {
+  return {
+    command: ["ip", "-j", family, "route", "show", "table", "all"],
+    lines: (stdout) =>
+      stableList(stdout)
+        .filter((route) => !isKernelMade(route))
+        .map((route) => `${route.dst} ${words(route, ["dst"])}`)
+        .sort(),
+  }
+}
+
+function rules(family: "-4" | "-6"): Source {
+  return { command: ["ip", "-j", family, "rule", "show"], lines: (stdout) => stableList(stdout).map((o) => words(o)) }
+}
+
+/** Links, addresses, routes of all tables, rules, bridge VLANs and queueing, as `ip`, `bridge` and `tc` show them. */
+export const ipSources: Readonly<Record<string, Source>> = {
+  links,
+  addresses,
+  "IPv4 routes": routes("-4"),
+  "IPv6 routes": routes("-6"),
+  "IPv4 rules": rules("-4"),
+  "IPv6 rules": rules("-6"),
+  "bridge VLANs": {
+    command: ["bridge", "-j", "vlan", "show"],
+    lines: (stdout) => stableList(stdout).flatMap(({ ifname, vlans }) => leaves(vlans, String(ifname))),
+  },
+  queueing: {
+    command: ["tc", "-j", "qdisc", "show"],
+    lines: (stdout) =>
+      stableList(stdout)
+        .map((qdisc) => `${qdisc.dev} ${words(qdisc, ["dev"])}`)
+        .sort(),
+  },
+}

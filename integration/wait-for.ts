@@ -1,0 +1,27 @@
+/** How often a condition is looked at. */
+const intervalMs = 10
+
+/**
+ * Waits until `condition` gives something other than `false`, `undefined` or `null`, and returns it. A condition that
+ * throws does not hold yet. Throws after `deadlineMs` with `what` in the message and the last error as its cause.
+ * @example await waitFor(() => ping(pod, "10.1.0.1"), "the gateway answers")
+ */
+export async function waitFor<T>(
+  condition: () => T | Promise<T>,
+  what: string,
+  deadlineMs = 5000,
+): Promise<Exclude<T, false | undefined | null>> {
+  const end = performance.now() + deadlineMs
+  let cause: unknown
+  for (;;) {
+    try {
+      cause = undefined
+      const value = await condition()
+      if (value !== false && value !== undefined && value !== null) return value as Exclude<T, false | undefined | null>
+    } catch (error) {
+      cause = error
+    }
+    if (performance.now() >= end) throw new Error(`Waited ${deadlineMs} ms in vain for: ${what}`, { cause })
+    await Bun.sleep(intervalMs)
+  }
+}

@@ -1,0 +1,144 @@
+import { describe, expect, test } from "bun:test"
+import { dirname, join, relative } from "node:path"
+
+const root = join(import.meta.dir, "..")
+
+const everyPackage = /^pkg\//
+
+/** Which rooms the files of a room may import; a plugin's own room, like `plugins/bridge`, is named by its kind. */
+const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
+  "pkg/types": [],
+  "pkg/libc": [],
+  "pkg/config": ["pkg/types"],
+  "pkg/netlink": ["pkg/libc"],
+  "pkg/netns": ["pkg/types", "pkg/libc", "pkg/netlink"],
+  "pkg/sysctl": ["pkg/libc"],
+  "pkg/undo": ["pkg/types", "pkg/libc"],
+  "pkg/nftables": ["pkg/libc", "pkg/netlink", "pkg/types"],
+  "pkg/iptables": ["pkg/libc", "pkg/types"],
+  "pkg/conntrack": ["pkg/libc", "pkg/netlink", "pkg/types"],
+  "pkg/ip": ["pkg/types", "pkg/libc", "pkg/netlink", "pkg/netns", "pkg/sysctl", "pkg/undo", "pkg/nftables"],
+  "pkg/invoke": ["pkg/types", "pkg/libc"],
+  "pkg/ipam": ["pkg/types", "pkg/invoke"],
+  "pkg/skel": ["pkg/types", "pkg/libc", "pkg/netns", "pkg/invoke"],
+  "pkg/libcni": ["pkg/types", "pkg/invoke"],
+  plugins: everyPackage,
+  ipam: everyPackage,
+  meta: everyPackage,
+  cmd: /./,
+  integration: /./,
+  bench: /./,
+  scripts: /./,
+}
+
+/** Rooms that run in a plugin's process: started for every pod, so each import has to be worth its start time. */
+const isHot = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && room !== "pkg/libcni"
+
+/** Tests, and what only tests import: neither is part of the executable. */
+const forTests = /\.(test|fixture)\.ts$/
+
+/** The packages that hot rooms may import. */
+const hotPackages = ["valibot"]
+
+/** Rooms that read the environment, or make that of a plugin. */
+const knowEnvironment = ["pkg/skel", "pkg/invoke", "pkg/libcni", "cmd", "integration", "bench", "scripts"]
+
+/** The room that a file lies in: `pkg/x`, `plugins/x`, …; `undefined` for files beside the rooms. */
+function roomOf(file: string): string | undefined {
+  return /^(?:(?:pkg|plugins|ipam|meta)\/[^/]+|cmd|integration|bench|scripts)(?=\/)/.exec(file)?.[0]
+}
+
+/** A source without the lines that are comments, which may show imports as examples. */
+function withoutComments(source: string): string {
+  return source.replace(/^\s*(\/\/|\/?\*).*$/gm, "")
+}
+
+/** What a file imports: static, type-only, re-exported and lazy imports. */
+function importsOf(code: string): string[] {
+  const statics = code.matchAll(/^(?:import|export)\b[^"';]*?\bfrom\s+"([^"]+)"|^import\s+"([^"]+)"/gm)
+  const lazy = code.matchAll(/\bimport\(\s*"([^"]+)"\s*\)/g)
+  return [...statics, ...lazy].map(([, from, bare]) => from ?? bare ?? "")
+}
+
+/** What a file does that its room must not do, as sentences; none when all is well. */
+function violations(file: string, source: string): string[] {
+  const room = roomOf(file)
+  if (room === undefined) return []
+  const kind = room.startsWith("pkg/") ? room : room.replace(/\/.*/, "")
+  const allowed = mayImport[kind]
+  if (allowed === undefined) return [`${room} has no row in the table of rooms`]
+  const isTest = forTests.test(file)
+  const found: string[] = []
+  const code = withoutComments(source)
+  for (const from of importsOf(code)) {
+    if (!isTest && forTests.test(from)) found.push(`${file} imports ${from}, which is for tests`)
+    if (!from.startsWith(".")) {
+      if (isTest) continue
+      if (from === "bun:ffi" && room !== "pkg/libc") found.push(`${file} imports bun:ffi; only pkg/libc may`)
+      else if (from !== "bun:ffi" && isHot(room) && !hotPackages.includes(from))
+        found.push(`${file} imports ${from}, and runs in every plugin's process`)
+      continue
+    }
+    const target = relative(root, join(root, dirname(file), from))
+    const other = roomOf(target)
+    if (other === undefined || other === room) continue
+    const isAllowed = allowed instanceof RegExp ? allowed.test(other) : allowed.includes(other)
+    if (!isAllowed) found.push(`${file} imports ${target}; ${room} may not import ${other}`)
+    const door = /^(pkg\/|integration$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
+    if (!/^(cmd|scripts|bench)$/.test(other) && target !== door)
+      found.push(`${file} imports ${target}; the door of ${other} is ${door}`)
+  }
+  if (isTest) return found
+  if (/\b(process|Bun)\.env\b|\benv(\.|\[")CNI_/.test(code) && !knowEnvironment.includes(room))
+    found.push(`${file} reads the environment; pkg/skel does that for it`)
+  if (/\bprocess\./.test(code) && isHot(room) && room !== "pkg/skel")
+    found.push(`${file} touches the process; only pkg/skel may`)
+  return found
+}
+
+test("every file keeps to the table of rooms", async () => {
+  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,cmd,integration,bench,scripts}/**/*.ts").scanSync(root)].sort()
+  expect(files.length).toBeGreaterThan(10)
+  const found = files.map(async (file) => violations(file, await Bun.file(join(root, file)).text()))
+  expect((await Promise.all(found)).flat()).toEqual([])
+})
+
+test("every room of pkg has a door", () => {
+  const rooms = new Set([...new Bun.Glob("pkg/*/*.ts").scanSync(root)].map(dirname))
+  const doors = new Set([...new Bun.Glob("pkg/*/mod.ts").scanSync(root)].map(dirname))
+  expect([...rooms].filter((room) => !doors.has(room))).toEqual([])
+})
+
+describe("the table is held against", () => {
+  test.each([
+    [
+      "a lower room that looks up",
+      "pkg/netlink/a.ts",
+      'import { a } from "../types/mod.ts"',
+      "may not import pkg/types",
+    ],
+    ["a type from above", "pkg/libc/a.ts", 'import type { A } from "../types/mod.ts"', "may not import pkg/types"],
+    ["a re-export", "pkg/libc/a.ts", 'export { a } from "../types/mod.ts"', "may not import pkg/types"],
+    ["an import of many lines", "pkg/libc/a.ts", 'import {\n  a,\n} from "../ip/mod.ts"', "may not import pkg/ip"],
+    ["a way around the door", "pkg/ip/a.ts", 'import { a } from "../libc/a.ts"', "the door of pkg/libc is"],
+    ["a plugin that imports another", "meta/a/b.ts", 'import("../../plugins/b/main.ts")', "may not import plugins/b"],
+    ["bun:ffi elsewhere", "plugins/a/a.ts", 'import { dlopen } from "bun:ffi"', "only pkg/libc may"],
+    ["a slow package in a plugin", "ipam/a/a.ts", 'import { join } from "node:path"', "imports node:path"],
+    [
+      "a plugin that reads the environment",
+      "plugins/a/a.ts",
+      "const path = process.env.CNI_PATH",
+      "reads the environment",
+    ],
+    ["a plugin that ends the process", "plugins/a/a.ts", "process.exit(1)", "touches the process"],
+    ["a fixture in a plugin", "plugins/a/a.ts", 'import { a } from "./a.fixture.ts"', "which is for tests"],
+    ["a room without a row", "pkg/utils/a.ts", "", "no row in the table"],
+  ])("%s", (_, file, source, sentence) => {
+    expect(violations(file, source).join("\n")).toContain(sentence)
+  })
+
+  test("but not against what comments and tests say", () => {
+    expect(violations("pkg/libc/a.ts", '/**\n * import { a } from "../ip/mod.ts"\n */')).toEqual([])
+    expect(violations("pkg/libc/a.test.ts", 'import { join } from "node:path"')).toEqual([])
+  })
+})

@@ -1,0 +1,135 @@
+import { describe, expect, test } from "bun:test"
+import { closeSync, openSync } from "node:fs"
+import type { CniError } from "../types/mod.ts"
+import { PluginDirectory } from "./directory.fixture.ts"
+import { type Execution, execPlugin } from "./exec.ts"
+
+const stdin = new TextEncoder().encode('{"cniVersion":"1.1.0","name":"lab"}')
+
+/** Runs a script as a plugin; answers its stdout as text, what was logged, and what was thrown. */
+function run(body: string, options: Partial<Execution> = {}, waitsMs?: number[]) {
+  using directory = new PluginDirectory()
+  const path = directory.script("plugin", body)
+  const log: string[] = []
+  const execution = { path, env: { PATH: process.env.PATH }, stdin, log: (text: string) => log.push(text), ...options }
+  try {
+    return { stdout: new TextDecoder().decode(execPlugin(execution, waitsMs)), log, path }
+  } catch (error) {
+    return { error: error as CniError, log, path }
+  }
+}
+
+describe("a plugin that succeeds", () => {
+  test("#131 gets stdin and environment as they are", () => {
+    const { stdout } = run('cat; env | grep -E "^(CNI|OWN)_"', { env: { PATH: process.env.PATH, CNI_ARGS: "A= b;" } })
+    expect(stdout).toBe(`${new TextDecoder().decode(stdin)}CNI_ARGS=A= b;\n`)
+  })
+
+  test("gets nothing that would turn an executable made with Bun into something else", () => {
+    const env = { PATH: process.env.PATH, BUN_BE_BUN: "1", BUN_OPTIONS: "--version", CNI_ARGS: "" }
+    expect(run('env | grep -c "^BUN_"; env | grep -c "^CNI_"; true', { env }).stdout).toBe("0\n1\n")
+  })
+
+  test("may leave stdin unread", () => {
+    expect(run("exit 0", { stdin: new Uint8Array(1 << 20) }).stdout).toBe("")
+  })
+
+  test("#132 has its stdout passed on byte for byte", () => {
+    using directory = new PluginDirectory()
+    const path = directory.script("plugin", "printf ' \\000\\377 {} \\n\\n'")
+    expect([...execPlugin({ path, env: {}, stdin })]).toEqual([0x20, 0, 0xff, 0x20, 0x7b, 0x7d, 0x20, 0x0a, 0x0a])
+  })
+
+  test("#133 has its stderr passed on", () => {
+    expect(run("echo one >&2; echo two >&2; echo {}")).toMatchObject({ stdout: "{}\n", log: ["one\ntwo"] })
+  })
+})
+
+describe("a plugin that fails", () => {
+  test("#134 with an error object means that error, and its stderr is passed on", () => {
+    const { error, log } = run(`echo '{"code":11,"msg":"busy","details":"ask later"}'; echo why >&2; exit 1`)
+    expect(error).toMatchObject({ code: 11, message: "busy", details: "ask later" })
+    expect(log).toEqual(["why"])
+  })
+
+  test("#135 with stderr only is quoted", () => {
+    const { error } = run('echo "oh \\"no\\"" >&2; exit 3')
+    expect(error).toMatchObject({ code: 0, message: 'netplugin failed: "oh \\"no\\"\\n": exit status 3' })
+  })
+
+  test("#136 without a word is told by its exit status", () => {
+    expect(run("exit 4").error).toMatchObject({
+      code: 0,
+      message: "netplugin failed with no error message: exit status 4",
+    })
+  })
+
+  test("#136 or by the signal that killed it", () => {
+    expect(run("kill -KILL $$").error?.message).toBe("netplugin failed with no error message: signal: killed")
+  })
+
+  test.each([
+    ["garbage", "panic: at the disco"],
+    ["two documents", '{"code":1,"msg":"a"}{"code":1,"msg":"b"}'],
+    ["a list", "[]"],
+    ["a negative code", '{"code":-1,"msg":"a"}'],
+    ["a code that is text", '{"code":"1","msg":"a"}'],
+    ["a message that is none", '{"code":1,"msg":{}}'],
+  ])("#137 with %s on stdout has that quoted", (_what, text) => {
+    const { error } = run(`printf '%s' '${text}'; exit 1`)
+    expect(error?.code).toBe(0)
+    expect(error?.message).toStartWith(
+      `netplugin failed but error parsing its diagnostic message ${JSON.stringify(text)}: `,
+    )
+  })
+
+  test.each(["{}", "null", '{"code":7}'])(
+    "with an error object that says nothing, like %s, still has a text",
+    (text) => {
+      expect(run(`echo '${text}'; exit 1`).error?.message).toBe("netplugin failed without saying why: exit status 1")
+    },
+  )
+
+  test("#138 to start is named by its path", () => {
+    using directory = new PluginDirectory()
+    const path = directory.script("plugin", "", 0o644)
+    const start = (at: string) => () => execPlugin({ path: at, env: {}, stdin })
+    expect(start(path)).toThrow(`netplugin failed with no error message: fork/exec ${path}: permission denied`)
+    expect(start(`${path}-not`)).toThrow(`fork/exec ${path}-not: no such file or directory`)
+  })
+
+  test("#139 to end in time is killed", () => {
+    const { error } = run("exec sleep 60", { timeoutMs: 100 })
+    expect(error?.message).toBe("netplugin failed with no error message: signal: killed after 100 ms")
+  })
+
+  test("to close its output keeps nobody: a descendant that holds it does not count after the time is up", () => {
+    const started = performance.now()
+    expect(run("sleep 5 & echo {}", { timeoutMs: 200 }).stdout).toBe("{}\n")
+    expect(performance.now() - started).toBeLessThan(4000)
+  })
+})
+
+describe("a plugin that is just being written", () => {
+  test("#140 is tried again, and then it is an error: nothing has run", () => {
+    using directory = new PluginDirectory()
+    const path = directory.script("plugin", "echo {}")
+    const writer = openSync(path, "r+")
+    try {
+      expect(() => execPlugin({ path, env: {}, stdin }, [1, 1])).toThrow(
+        `netplugin failed with no error message: fork/exec ${path}: text file busy`,
+      )
+    } finally {
+      closeSync(writer)
+    }
+    expect(new TextDecoder().decode(execPlugin({ path, env: {}, stdin }))).toBe("{}\n")
+  })
+
+  test("#140 succeeds as soon as the writer is gone", async () => {
+    using directory = new PluginDirectory()
+    const path = directory.script("plugin", "echo {}")
+    const writer = Bun.spawn(["/bin/sh", "-c", `exec 3<>${path}; echo open; sleep 0.2`], { stdout: "pipe" })
+    await writer.stdout.getReader().read()
+    expect(new TextDecoder().decode(execPlugin({ path, env: { PATH: process.env.PATH }, stdin }))).toBe("{}\n")
+  })
+})

@@ -1,0 +1,69 @@
+import { expect, test } from "bun:test"
+import type { Ifindex, RouteSpec } from "../netlink/mod.ts"
+import { formatCidr, formatIp, type Result } from "../types/mod.ts"
+import { planRoutes } from "./routes.ts"
+
+const link = { index: 7 as Ifindex }
+const ips = [
+  { address: "10.1.0.5/24", gateway: "10.1.0.1" },
+  { address: "fd00::5/64", gateway: "fd00::1" },
+]
+
+function plan(routes: Result["routes"], addresses: Result["ips"] = ips): RouteSpec[] {
+  return planRoutes({ ips: addresses, routes }, link)
+}
+
+function show(spec: RouteSpec): string {
+  const via = (gateway: Uint8Array | undefined) => (gateway ? ` via ${formatIp(gateway)}` : " direct")
+  const ways = spec.nextHops ? spec.nextHops.map(({ gateway }) => via(gateway)).join(",") : via(spec.gateway)
+  return formatCidr({ ip: spec.dst, prefix: spec.prefix }) + ways
+}
+
+test("a route without a gateway uses the first one of its family", () => {
+  expect(plan([{ dst: "0.0.0.0/0" }, { dst: "::/0" }]).map(show)).toEqual([
+    "0.0.0.0/0 via 10.1.0.1",
+    "::/0 via fd00::1",
+  ])
+})
+
+test("without any gateway it is a route on the link", () => {
+  expect(plan([{ dst: "10.9.0.0/16" }], [{ address: "10.1.0.5/24" }]).map(show)).toEqual(["10.9.0.0/16 direct"])
+})
+
+test("scope link, or the unspecified address as gateway, means that there is none", () => {
+  expect(plan([{ dst: "10.9.0.0/16", scope: 253 }]).map(show)).toEqual(["10.9.0.0/16 direct"])
+  expect(plan([{ dst: "10.9.0.0/16", gw: "0.0.0.0" }]).map(show)).toEqual(["10.9.0.0/16 direct"])
+})
+
+test("host bits of a destination are dropped, as the kernel wants it", () => {
+  expect(plan([{ dst: "10.9.8.7/16" }]).map(show)).toEqual(["10.9.0.0/16 via 10.1.0.1"])
+})
+
+test("several gateways for one destination are one multipath route", () => {
+  const specs = plan([
+    { dst: "10.9.0.0/16", gw: "10.1.0.2" },
+    { dst: "10.9.0.0/16", gw: "10.1.0.3" },
+  ])
+  expect(specs.map(show)).toEqual(["10.9.0.0/16 via 10.1.0.2, via 10.1.0.3"])
+  expect(specs[0]?.nextHops?.map(({ index }) => index)).toEqual([link.index, link.index])
+})
+
+test("the same route twice is one; another priority or table makes it another", () => {
+  const same = { dst: "0.0.0.0/0", gw: "10.1.0.1" }
+  expect(plan([same, { dst: "0.0.0.0/0" }])).toHaveLength(1)
+  expect(plan([same, { ...same, priority: 5 }, { ...same, table: 5000 }])).toHaveLength(3)
+})
+
+test("mtu, advmss, priority, table and scope reach the kernel; zeros that mean the default do not", () => {
+  expect(plan([{ dst: "10.9.0.0/16", mtu: 1400, advmss: 1360, priority: 9, table: 5000, scope: 0 }])[0]).toMatchObject({
+    mtu: 1400,
+    advmss: 1360,
+    priority: 9,
+    table: 5000,
+    scope: 0,
+  })
+  const plain = plan([{ dst: "10.9.0.0/16", mtu: 0, advmss: 0, priority: 0 }])[0]
+  expect(plain).not.toHaveProperty("mtu")
+  expect(plain).not.toHaveProperty("advmss")
+  expect(plain).not.toHaveProperty("priority")
+})

@@ -1,0 +1,79 @@
+import { describe, expect, test } from "bun:test"
+import type { Delegate } from "../invoke/mod.ts"
+import { CniError, type Result } from "../types/mod.ts"
+import { ipam } from "./mod.ts"
+
+const network = { cniVersion: "1.1.0", name: "lab", type: "bridge", ipam: { type: "pool" } }
+const withoutIpam = { cniVersion: "1.1.0", name: "lab", type: "bridge" }
+const oneAddress: Result = { interfaces: [], ips: [{ address: "192.0.2.7/24" }], routes: [], dns: {} }
+
+/** A caller whose delegate remembers what it was asked and answers ADD with `result`; `failing` verbs throw. */
+function caller(options: { result?: Result; failing?: string[]; network?: typeof withoutIpam } = {}) {
+  const calls: string[] = []
+  const log: string[] = []
+  const verb = (name: string) => (type: string) => {
+    calls.push(`${name} ${type}`)
+    if (options.failing?.includes(name)) throw new CniError(11, `${name} failed`)
+  }
+  const add = (type: string) => {
+    verb("ADD")(type)
+    return options.result ?? oneAddress
+  }
+  const delegate: Delegate = { add, check: verb("CHECK"), del: verb("DEL"), status: verb("STATUS"), gc: verb("GC") }
+  return {
+    calls,
+    lines: log,
+    network: options.network ?? network,
+    delegate,
+    log: (line: string) => void log.push(line),
+  }
+}
+
+describe("an interface plugin's IPAM", () => {
+  test("answers what the IPAM plugin gave", () => {
+    const call = caller()
+    expect(ipam.add(call)).toEqual(oneAddress)
+    expect(call.calls).toEqual(["ADD pool"])
+  })
+
+  test("takes an answer without an address for a failure, and releases what was reserved", () => {
+    const call = caller({ result: { ...oneAddress, ips: [] } })
+    expect(() => ipam.add(call)).toThrow("IPAM plugin returned missing IP config")
+    expect(call.calls).toEqual(["ADD pool", "DEL pool"])
+  })
+
+  test("tells that error even when the release fails too, which is logged", () => {
+    const call = caller({ result: { ...oneAddress, ips: [] }, failing: ["DEL"] })
+    expect(() => ipam.add(call)).toThrow("IPAM plugin returned missing IP config")
+    expect(call.lines).toEqual(['Cannot release what IPAM plugin "pool" reserved: DEL failed'])
+  })
+
+  test("cannot ADD without an IPAM plugin", () => {
+    expect(() => ipam.add(caller({ network: withoutIpam }))).toThrow('Cannot get addresses for network "lab"')
+  })
+
+  test.each([
+    ["#154", "CHECK", ipam.check],
+    ["#154", "DEL", ipam.del],
+    ["#155", "GC", ipam.gc],
+    ["#156", "STATUS", ipam.status],
+  ])("%s %s is handed on, and so is its error", (_number, name, forward) => {
+    const call = caller({ failing: [name] })
+    expect(() => forward(call)).toThrow(`${name} failed`)
+    expect(call.calls).toEqual([`${name} pool`])
+  })
+
+  test.each([ipam.check, ipam.del, ipam.gc, ipam.status])(
+    "nothing is asked when there is no IPAM plugin",
+    (forward) => {
+      const call = caller({ network: withoutIpam })
+      forward(call)
+      expect(call.calls).toBeEmpty()
+    },
+  )
+
+  test("names the plugin for the entry to load", () => {
+    expect(ipam.delegates(network)).toEqual(["pool"])
+    expect(ipam.delegates(withoutIpam)).toBeEmpty()
+  })
+})

@@ -1,0 +1,307 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { FileDescriptor, Open } from "./descriptor.ts"
+import {
+  createFile,
+  isDirectory,
+  isRegularFile,
+  link,
+  makeDirectories,
+  readAt,
+  readDirectory,
+  readFile,
+  readlink,
+  readTextFile,
+  readToEnd,
+  removeDirectory,
+  rename,
+  setModified,
+  stat,
+  symlink,
+  sync,
+  syncDirectory,
+  truncate,
+  tryLock,
+  unlink,
+  writeAt,
+  writeExisting,
+} from "./files.ts"
+
+let directory = ""
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), "libc-files-"))
+})
+afterAll(() => rmSync(directory, { recursive: true }))
+
+let paths = 0
+/** A path that nothing has. */
+function fresh(): string {
+  return join(directory, `f${paths++}`)
+}
+
+/** A file with this content. */
+function file(content: string | Uint8Array): string {
+  const path = fresh()
+  writeFileSync(path, content)
+  return path
+}
+
+describe("reading", () => {
+  test("gives all bytes of a file, however many", () => {
+    for (const length of [0, 1, 4095, 4096, 4097, 16_384, 100_000]) {
+      const content = Uint8Array.from({ length }, (_, at) => at % 251)
+      expect(readFile(file(content))).toEqual(content)
+    }
+  })
+
+  test("gives all of a file of /proc, whose size is 0", () => {
+    expect(readTextFile("/proc/version")).toBe(readFileSync("/proc/version", "utf8"))
+  })
+
+  test("decodes UTF-8", () => {
+    expect(readTextFile(file("Grüße, 世界\n"))).toBe("Grüße, 世界\n")
+  })
+
+  test("refuses a file that is longer than the limit with EFBIG", () => {
+    const path = file("12345")
+    expect(new TextDecoder().decode(readFile(path, 5))).toBe("12345")
+    expect(() => readFile(path, 4)).toThrow(`read ${JSON.stringify(path)}: File too large (EFBIG)`)
+  })
+
+  test("of a descriptor stops one byte after the limit, so that the caller sees that there is more", () => {
+    for (const [length, limit] of [
+      [10, 4],
+      [5000, 4500],
+      [4096, 4096],
+    ] as const) {
+      using opened = FileDescriptor.open(file(new Uint8Array(length)), Open.ReadOnly)
+      expect(readToEnd(opened.fd, limit).length).toBe(Math.min(length, limit + 1))
+    }
+  })
+
+  test("a directory or an absent file says so", () => {
+    expect(() => readFile(directory)).toThrow("EISDIR")
+    const path = fresh()
+    expect(() => readFile(path)).toThrow(`open ${JSON.stringify(path)}: No such file or directory (ENOENT)`)
+  })
+
+  test("and writing at a place leaves the rest alone", () => {
+    const path = file("0123456789")
+    using opened = FileDescriptor.open(path, Open.ReadWrite)
+    const some = new Uint8Array(3)
+    expect(readAt(opened.fd, some, 4)).toBe(3)
+    expect(new TextDecoder().decode(some)).toBe("456")
+    expect(readAt(opened.fd, some, 10)).toBe(0)
+    writeAt(opened.fd, new TextEncoder().encode("ab"), 8)
+    writeAt(opened.fd, new TextEncoder().encode("z"), 12)
+    truncate(opened.fd, 14)
+    sync(opened.fd)
+    expect(readFileSync(path, "latin1")).toBe("01234567ab\0\0z\0")
+    expect(() => truncate(opened.fd, -1)).toThrow("EINVAL")
+  })
+})
+
+describe("writing", () => {
+  test("makes a new file with its mode, and never touches one that exists", () => {
+    const path = fresh()
+    createFile(path, new TextEncoder().encode("first"), 0o640)
+    expect(statSync(path).mode & 0o777).toBe(0o640 & ~process.umask())
+    expect(() => createFile(path, new TextEncoder().encode("second"))).toThrow("EEXIST")
+    expect(readFileSync(path, "utf8")).toBe("first")
+  })
+
+  test("into an existing file replaces its content, and makes no new file", () => {
+    const path = file("a long content")
+    writeExisting(path, "short")
+    expect(readFileSync(path, "utf8")).toBe("short")
+    expect(() => writeExisting(fresh(), "1")).toThrow("ENOENT")
+  })
+})
+
+describe("names", () => {
+  test("rename takes the place of what was there", () => {
+    const from = file("new")
+    const to = file("old")
+    rename(from, to)
+    expect(readFileSync(to, "utf8")).toBe("new")
+    expect(() => rename(from, to)).toThrow(
+      `rename ${JSON.stringify(from)} to ${JSON.stringify(to)}: No such file or directory (ENOENT)`,
+    )
+  })
+
+  test("link gives the same file a second name, and takes none that is taken", () => {
+    const from = file("content")
+    const to = fresh()
+    link(from, to)
+    expect(statSync(to).ino).toBe(statSync(from).ino)
+    expect(() => link(from, to)).toThrow("EEXIST")
+  })
+
+  test("symlink and readlink keep the text as it is, dangling or not", () => {
+    const path = fresh()
+    symlink("../nowhere/é", path)
+    expect(readlinkSync(path)).toBe("../nowhere/é")
+    expect(readlink(path)).toBe("../nowhere/é")
+    expect(() => symlink("x", path)).toThrow("EEXIST")
+    expect(() => readlink(directory)).toThrow("EINVAL")
+  })
+
+  test("unlink removes a name once", () => {
+    const path = file("")
+    unlink(path)
+    expect(() => unlink(path)).toThrow(`unlink ${JSON.stringify(path)}: No such file or directory (ENOENT)`)
+  })
+
+  test("with a NUL byte are refused by every function that takes a path", () => {
+    const good = file("")
+    const bad = `${good}\0x`
+    const calls = [
+      () => stat(bad),
+      () => readFile(bad),
+      () => readTextFile(bad),
+      () => writeExisting(bad, ""),
+      () => createFile(bad, new Uint8Array()),
+      () => rename(bad, good),
+      () => rename(good, bad),
+      () => link(bad, good),
+      () => link(good, bad),
+      () => symlink(bad, good),
+      () => symlink(good, bad),
+      () => readlink(bad),
+      () => unlink(bad),
+      () => makeDirectories(bad),
+      () => removeDirectory(bad),
+      () => setModified(bad, 0n),
+      () => readDirectory(bad),
+      () => syncDirectory(bad),
+    ]
+    for (const call of calls) expect(call).toThrow(/^path .*: Invalid argument \(EINVAL\)$/)
+    expect(readFileSync(good, "utf8")).toBe("")
+  })
+})
+
+describe("directories", () => {
+  test("are made with their parents, and may be there already", () => {
+    const path = join(fresh(), "b", "c")
+    makeDirectories(path)
+    makeDirectories(`${path}/`)
+    makeDirectories("/")
+    expect(statSync(path).isDirectory()).toBe(true)
+  })
+
+  test("cannot be made where a file is, nor below it", () => {
+    const path = file("")
+    expect(() => makeDirectories(path)).toThrow(`mkdir ${JSON.stringify(path)}: File exists (EEXIST)`)
+    expect(() => makeDirectories(join(path, "below"))).toThrow("ENOTDIR")
+  })
+
+  test("may be reached through a symbolic link", () => {
+    const target = fresh()
+    mkdirSync(target)
+    const path = fresh()
+    symlinkSync(target, path)
+    makeDirectories(path)
+    makeDirectories(join(path, "below"))
+    expect(statSync(join(target, "below")).isDirectory()).toBe(true)
+  })
+
+  test("list all their names, more than fit into one answer of the kernel, dots left out", () => {
+    const path = fresh()
+    mkdirSync(path)
+    expect(readDirectory(path)).toEqual([])
+    const names = Array.from({ length: 2500 }, (_, at) => `${"n".repeat(at % 40)}é${at}`)
+    for (const name of names) writeFileSync(join(path, name), "")
+    expect(readDirectory(path).sort()).toEqual(names.sort())
+    syncDirectory(path)
+    expect(() => removeDirectory(path)).toThrow("ENOTEMPTY")
+  })
+
+  test("are removed when they are empty", () => {
+    const path = fresh()
+    mkdirSync(path)
+    removeDirectory(path)
+    expect(() => removeDirectory(path)).toThrow("ENOENT")
+  })
+})
+
+describe("stat", () => {
+  test("tells what other programs are told", () => {
+    const path = file("content")
+    link(path, fresh())
+    const { dev, ino, mode, nlink, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
+    const major = (dev >> 8n) & 0xfffn // gnu_dev_major, <bits/sysmacros.h>
+    const minor = (dev & 0xffn) | ((dev >> 12n) & 0xffffff00n)
+    expect(stat(path)).toEqual({
+      device: `${major}:${minor}`,
+      inode: ino,
+      mode: Number(mode),
+      links: Number(nlink),
+      size: Number(size),
+      modified: mtimeNs,
+      changed: ctimeNs,
+    })
+  })
+
+  test("follows symbolic links, unless told not to", () => {
+    const path = fresh()
+    symlinkSync(directory, path)
+    expect(isDirectory(stat(path))).toBe(true)
+    expect(isDirectory(stat(path, true))).toBe(false)
+    expect(isRegularFile(stat(path, true))).toBe(false)
+    expect(isRegularFile(stat(file("")))).toBe(true)
+    expect(isRegularFile(stat("/dev/null"))).toBe(false)
+  })
+
+  test("sees the modification time that was set, to the nanosecond", () => {
+    const path = file("")
+    const before = statSync(path, { bigint: true }).atimeNs
+    setModified(path, 1_700_000_000_123_456_789n)
+    expect(stat(path).modified).toBe(1_700_000_000_123_456_789n)
+    expect(statSync(path, { bigint: true })).toMatchObject({ mtimeNs: 1_700_000_000_123_456_789n, atimeNs: before })
+  })
+
+  test("of nothing says ENOENT", () => {
+    expect(() => stat(fresh())).toThrow("ENOENT")
+  })
+})
+
+describe("a lock", () => {
+  test("that we have is not to be had by another process, until we close the file", () => {
+    const path = file("")
+    const theirs = () => Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode // flock(1): 1 when it is taken
+    {
+      using opened = FileDescriptor.open(path, Open.ReadOnly)
+      expect(tryLock(opened.fd)).toBe(true)
+      expect(theirs()).toBe(1)
+    }
+    expect(theirs()).toBe(0)
+  })
+
+  test("that another process has is not to be had by us, until it ends", async () => {
+    const path = file("")
+    const other = Bun.spawn(["flock", path, "sh", "-c", "echo locked; cat"], { stdin: "pipe", stdout: "pipe" })
+    await other.stdout.getReader().read()
+    using opened = FileDescriptor.open(path, Open.ReadOnly)
+    expect(tryLock(opened.fd)).toBe(false)
+    other.stdin.end()
+    await other.exited
+    expect(tryLock(opened.fd)).toBe(true)
+  })
+
+  test("cannot be had on a descriptor that is not open", () => {
+    const closed = FileDescriptor.open("/dev/null", Open.ReadOnly)
+    closed[Symbol.dispose]()
+    expect(() => tryLock(closed.fd)).toThrow("EBADF")
+  })
+})

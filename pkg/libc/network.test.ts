@@ -1,0 +1,75 @@
+import { expect, test } from "bun:test"
+import { type Fd, FileDescriptor, Open, Poll, poll } from "./descriptor.ts"
+import {
+  CLONE_NEWNET,
+  MSG_DONTWAIT,
+  MSG_PEEK,
+  MSG_TRUNC,
+  namespaceType,
+  openNetlink,
+  receive,
+  sendToKernel,
+  setNetworkNamespace,
+  setReceiveTimeout,
+  setSocketOption,
+} from "./network.ts"
+
+/** struct nlmsghdr and ifinfomsg: `RTM_GETLINK` for link number 1, <linux/rtnetlink.h>. */
+const getLoopback = Uint8Array.fromHex(`20000000120001000700000000000000${"00000000"}01000000${"00".repeat(8)}`)
+
+test("a netlink socket answers a request, and is ready to be read then", () => {
+  using socket = new FileDescriptor(openNetlink(0))
+  expect(poll(socket.fd, Poll.In, 0)).toBe(false)
+  sendToKernel(socket.fd, getLoopback)
+  expect(poll(socket.fd, Poll.In, 1000)).toBe(true)
+  const header = new Uint8Array(16)
+  const whole = receive(socket.fd, header, MSG_PEEK | MSG_TRUNC)
+  expect(whole).toBeGreaterThan(100)
+  const answer = new Uint8Array(whole)
+  expect(receive(socket.fd, answer)).toBe(whole)
+  expect(answer.subarray(0, 16)).toEqual(header)
+  const view = new DataView(answer.buffer)
+  expect(view.getUint32(0, true)).toBe(whole)
+  expect(view.getUint16(4, true)).toBe(16) // RTM_NEWLINK
+  expect(view.getUint32(8, true)).toBe(7) // the request's sequence number
+})
+
+test("receiving nothing says EAGAIN, at once with MSG_DONTWAIT and else after the timeout", () => {
+  using socket = new FileDescriptor(openNetlink(0))
+  expect(() => receive(socket.fd, new Uint8Array(16), MSG_DONTWAIT)).toThrow("EAGAIN")
+  setReceiveTimeout(socket.fd, 30.5)
+  const start = performance.now()
+  expect(() => receive(socket.fd, new Uint8Array(16))).toThrow("EAGAIN")
+  expect(performance.now() - start).toBeGreaterThanOrEqual(29)
+})
+
+test("a timeout of nothing waits for next to nothing, not for ever", () => {
+  using socket = new FileDescriptor(openNetlink(0))
+  for (const timeoutMs of [0, -3, 0.0001]) {
+    setReceiveTimeout(socket.fd, timeoutMs)
+    expect(() => receive(socket.fd, new Uint8Array(16))).toThrow("EAGAIN")
+  }
+})
+
+test("errors of sockets say what was asked for", () => {
+  expect(() => openNetlink(99)).toThrow("socket netlink protocol 99: Protocol not supported (EPROTONOSUPPORT)")
+  using socket = new FileDescriptor(openNetlink(0))
+  expect(() => setSocketOption(socket.fd, 270, 9999, 1)).toThrow(
+    "setsockopt 270/9999: Protocol not available (ENOPROTOOPT)",
+  )
+  expect(() => sendToKernel(-1 as Fd, getLoopback)).toThrow("sendto the kernel: Bad file descriptor (EBADF)")
+})
+
+test("a file of /proc tells that it is a network namespace, and other files do not", () => {
+  using namespace = FileDescriptor.open("/proc/self/ns/net", Open.ReadOnly)
+  expect(namespaceType(namespace.fd)).toBe(CLONE_NEWNET)
+  using uts = FileDescriptor.open("/proc/self/ns/uts", Open.ReadOnly)
+  expect(namespaceType(uts.fd)).toBe(0x04000000) // CLONE_NEWUTS, <linux/sched.h>
+  using device = FileDescriptor.open("/dev/null", Open.ReadOnly)
+  expect(() => namespaceType(device.fd)).toThrow("ENOTTY")
+})
+
+test("a thread cannot move into what is no network namespace", () => {
+  using device = FileDescriptor.open("/dev/null", Open.ReadOnly)
+  expect(() => setNetworkNamespace(device.fd)).toThrow(`setns descriptor ${device.fd}: Invalid argument (EINVAL)`)
+})

@@ -1,0 +1,211 @@
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
+import { join } from "node:path"
+import { CniError, Code, isJsonObject, type JsonObject, parseJsonObject, stringifyJson } from "../types/mod.ts"
+import type { Attachment } from "./network.ts"
+
+/** What is kept of an attachment between ADD and DEL, in upstream's layout: CRI-O reads these files by itself. */
+export interface CachedAttachment extends Attachment {
+  readonly network: string
+  /** The network file as it was at ADD. */
+  readonly config: Uint8Array
+  /** What the last plugin printed. */
+  readonly result: JsonObject | undefined
+}
+
+/** The three names that make an attachment's file. */
+export interface CacheKey {
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+}
+
+/**
+ * What a cache file turned out to be. `legacy`: a bare result, as library 0.7.0 wrote it. `foreign`: the file of another
+ * attachment whose names, joined with "-", read the same; neither to be believed nor to be removed.
+ */
+export type CacheState =
+  | { readonly state: "absent" }
+  | { readonly state: "valid"; readonly attachment: CachedAttachment }
+  | { readonly state: "legacy"; readonly result: JsonObject }
+  | { readonly state: "foreign"; readonly owner: string }
+  | { readonly state: "invalid"; readonly reason: string }
+
+const kind = "cniCacheV1"
+
+/** `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 when one of the three is empty. */
+export function cacheFile(cacheDir: string, key: CacheKey): string {
+  const { network, containerId, ifName } = key
+  if (network === "" || containerId === "" || ifName === "") {
+    throw new CniError(
+      Code.InvalidEnvironment,
+      `cache file path requires network name (${JSON.stringify(network)}), container ID (${JSON.stringify(containerId)}), ` +
+        `and interface name (${JSON.stringify(ifName)})`,
+    )
+  }
+  return join(cacheDir, "results", `${network}-${containerId}-${ifName}`)
+}
+
+/** Reads the cache file of one attachment. A file that cannot be read counts as absent. */
+export function readCache(cacheDir: string, key: CacheKey): CacheState {
+  const file = cacheFile(cacheDir, key)
+  let text: string
+  try {
+    text = readFileSync(file, "utf8")
+  } catch {
+    return { state: "absent" }
+  }
+  const value = tryParse(text)
+  if (value === undefined) return { state: "invalid", reason: `"${file}" does not hold a JSON object` }
+  if (value.kind !== kind) return { state: "legacy", result: value }
+  const attachment = decode(value)
+  if (attachment === undefined) return { state: "invalid", reason: `"${file}" lacks the names of its attachment` }
+  const same =
+    attachment.network === key.network && attachment.containerId === key.containerId && attachment.ifName === key.ifName
+  if (same) return { state: "valid", attachment }
+  const { network, containerId, ifName } = attachment
+  return { state: "foreign", owner: `network "${network}", container "${containerId}", interface "${ifName}"` }
+}
+
+/** A cache file that is open and not yet there under its name. */
+export interface PendingCache extends Disposable {
+  /** Puts the attachment under its name, complete and on disk. Throws code 5. */
+  commit(attachment: CachedAttachment): void
+}
+
+/**
+ * Opens the cache file of an attachment for writing, so that a read-only or full file system is noticed before any plugin
+ * has run. Throws code 5.
+ */
+export function openCache(cacheDir: string, key: CacheKey): PendingCache {
+  const file = cacheFile(cacheDir, key)
+  const temporary = join(cacheDir, `.${key.network}-${key.containerId}-${key.ifName}.tmp`)
+  const failed = (cause: unknown) => new CniError(Code.Io, `Cannot write cache file "${file}"`, { cause })
+  let fd: number
+  try {
+    mkdirSync(join(cacheDir, "results"), { recursive: true, mode: 0o700 })
+    fd = openSync(temporary, "w", 0o600)
+  } catch (cause) {
+    throw failed(cause)
+  }
+  return {
+    commit(attachment) {
+      try {
+        writeFileSync(fd, stringifyJson(encode(attachment)))
+        fsyncSync(fd)
+        renameSync(temporary, file)
+        syncDirectory(join(cacheDir, "results"))
+      } catch (cause) {
+        throw failed(cause)
+      }
+    },
+    [Symbol.dispose]() {
+      closeSync(fd)
+      rmSync(temporary, { force: true })
+    },
+  }
+}
+
+/** Removes the cache file of an attachment; a file that is not there is fine. Throws code 5. */
+export function removeCache(cacheDir: string, key: CacheKey): void {
+  const file = cacheFile(cacheDir, key)
+  try {
+    rmSync(file, { force: true })
+  } catch (cause) {
+    throw new CniError(Code.Io, `Cannot remove cache file "${file}"`, { cause })
+  }
+}
+
+/**
+ * All cached attachments in the order of their file names, or those of one container. Files that are not attachments are
+ * passed over. Throws code 5 when the directory is there and cannot be listed: "none" would be a dangerous answer.
+ */
+export function cachedAttachments(cacheDir: string, containerId?: string): CachedAttachment[] {
+  const directory = join(cacheDir, "results")
+  return listDirectory(directory)
+    .sort((a, b) => (a < b ? -1 : 1))
+    .flatMap((name) => {
+      const value = tryRead(join(directory, name))
+      const attachment = value?.kind === kind ? decode(value) : undefined
+      if (attachment === undefined) return []
+      return containerId === undefined || attachment.containerId === containerId ? [attachment] : []
+    })
+}
+
+function listDirectory(directory: string): string[] {
+  try {
+    return readdirSync(directory)
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return []
+    throw new CniError(Code.Io, `Cannot list the cached attachments in "${directory}"`, { cause })
+  }
+}
+
+function encode(attachment: CachedAttachment): JsonObject {
+  return {
+    kind,
+    containerId: attachment.containerId,
+    config: Buffer.from(attachment.config).toString("base64"),
+    ifName: attachment.ifName,
+    networkName: attachment.network,
+    ...(attachment.netns === "" ? {} : { netns: attachment.netns }),
+    ...(attachment.args.length === 0 ? {} : { cniArgs: attachment.args.map(([key, value]) => [key, value]) }),
+    ...(Object.keys(attachment.capabilityArgs).length === 0 ? {} : { capabilityArgs: attachment.capabilityArgs }),
+    ...(attachment.result === undefined ? {} : { result: attachment.result }),
+  }
+}
+
+function decode(value: JsonObject): CachedAttachment | undefined {
+  const { containerId, ifName, networkName, netns, config, cniArgs, capabilityArgs, result } = value
+  if (![containerId, ifName, networkName].every((part) => typeof part === "string" && part !== "")) return undefined
+  return {
+    containerId: String(containerId),
+    ifName: String(ifName),
+    network: String(networkName),
+    netns: typeof netns === "string" ? netns : "",
+    config: typeof config === "string" ? Buffer.from(config, "base64") : new Uint8Array(),
+    args: Array.isArray(cniArgs) ? cniArgs.flatMap(pair) : [],
+    capabilityArgs: isJsonObject(capabilityArgs) ? capabilityArgs : {},
+    result: isJsonObject(result) ? result : undefined,
+  }
+}
+
+function pair(value: unknown): [string, string][] {
+  if (!Array.isArray(value) || value.length !== 2) return []
+  const [key, text]: unknown[] = value
+  return typeof key === "string" && typeof text === "string" ? [[key, text]] : []
+}
+
+function tryParse(text: string): JsonObject | undefined {
+  try {
+    return parseJsonObject(text, "cache file")
+  } catch {
+    return undefined
+  }
+}
+
+function tryRead(file: string): JsonObject | undefined {
+  try {
+    return tryParse(readFileSync(file, "utf8"))
+  } catch {
+    return undefined
+  }
+}
+
+function syncDirectory(directory: string): void {
+  const fd = openSync(directory, "r")
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}

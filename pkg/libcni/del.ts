@@ -1,0 +1,50 @@
+import { atLeast, type CniError, type JsonObject } from "../types/mod.ts"
+import { cacheKey } from "./attachment.ts"
+import { type CacheState, readCache, removeCache } from "./cache.ts"
+import { inVersion } from "./chain-result.ts"
+import { withContainer } from "./lock.ts"
+import type { Attachment, Network, Runtime } from "./network.ts"
+import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
+import { deriveRequest } from "./request.ts"
+
+/**
+ * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from configuration
+ * version 0.4.0 on). A plugin that fails does not keep the others from cleaning up; all failures are thrown at the end,
+ * and then the cached result stays for the next try. Works without a cached result, and twice.
+ */
+export async function delNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
+  cacheKey(network, attachment)
+  const run = () => deleteAttachment(runtime, network, attachment)
+  await withContainer(runtime, attachment.containerId, run, { ifPossible: true })
+}
+
+/** DEL for a caller who holds the container already. */
+export async function deleteAttachment(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
+  const key = cacheKey(network, attachment)
+  const cached = readCache(runtime.cacheDir, key)
+  const prevResult = atLeast(network.cniVersion, "0.4.0") ? usableResult(cached, network.cniVersion) : undefined
+
+  const errors: CniError[] = []
+  for (const plugin of network.plugins.toReversed()) {
+    try {
+      const request = deriveRequest(network, plugin, { capabilityArgs: attachment.capabilityArgs, prevResult })
+      await callPlugin(runtime, "DEL", plugin.type, request, attachment)
+    } catch (error) {
+      errors.push(failedPlugin(plugin, "delete", error))
+    }
+  }
+  const failure = joinErrors(errors)
+  if (failure) throw failure
+  if (cached.state !== "absent" && cached.state !== "foreign") removeCache(runtime.cacheDir, key)
+}
+
+/** The cached result if there is one that can be used: DEL goes on without. */
+function usableResult(cached: CacheState, version: string): JsonObject | undefined {
+  const result =
+    cached.state === "valid" ? cached.attachment.result : cached.state === "legacy" ? cached.result : undefined
+  try {
+    return result && inVersion(result, version)
+  } catch {
+    return undefined
+  }
+}

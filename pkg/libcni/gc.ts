@@ -1,0 +1,71 @@
+import { atLeast, CniError, Code } from "../types/mod.ts"
+import { type CachedAttachment, cachedAttachments } from "./cache.ts"
+import { deleteAttachment } from "./del.ts"
+import { withEverything } from "./lock.ts"
+import type { AttachmentId, Network, Runtime } from "./network.ts"
+import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
+import { deriveRequest } from "./request.ts"
+
+/**
+ * The attachments that live. A function is asked when nothing else runs any more: what it finds out from the cache is then
+ * still true when the deleting starts.
+ */
+export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[])
+
+/**
+ * Removes what attachments left behind that are no longer `valid`: a DEL for each cached one of this network, then, from
+ * configuration version 1.1.0 on, GC for every plugin. Goes on after errors and throws all of them at the end. An empty
+ * list means that nothing is valid; there is no way to pass "unknown". Does nothing when the network has `disableGC`.
+ *
+ * No ADD, DEL or CHECK of this cache directory runs at the same time. Throws code 5 when the cache cannot be listed.
+ */
+export async function gcNetwork(runtime: Runtime, network: Network, validSet: ValidSet): Promise<void> {
+  if (network.disableGC) return
+  await withEverything(runtime, async () => {
+    const valid = typeof validSet === "function" ? validSet() : validSet
+    if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
+    const errors: CniError[] = []
+    const attempt = async (run: () => Promise<unknown>, wrap: (error: unknown) => CniError) => {
+      try {
+        await run()
+      } catch (error) {
+        errors.push(wrap(error))
+      }
+    }
+    for (const stale of staleAttachments(runtime, network, valid)) {
+      await attempt(
+        () => deleteAttachment(runtime, network, stale),
+        (error) => failedDelete(stale, error),
+      )
+    }
+    for (const plugin of atLeast(network.cniVersion, "1.1.0") ? network.plugins : []) {
+      const request = deriveRequest(network, plugin, { validAttachments: valid })
+      await attempt(
+        () => callPlugin(runtime, "GC", plugin.type, request),
+        (error) => failedPlugin(plugin, "gc", error),
+      )
+    }
+    const failure = joinErrors(errors)
+    if (failure) throw failure
+  })
+}
+
+/** The cached attachments of a network that are not valid any more: what a GC would delete. Throws code 5. */
+export function staleAttachments(
+  runtime: Pick<Runtime, "cacheDir">,
+  network: Network,
+  valid: readonly AttachmentId[],
+): CachedAttachment[] {
+  const kept = new Set(valid.map(({ containerId, ifName }) => `${containerId}/${ifName}`))
+  return cachedAttachments(runtime.cacheDir).filter(
+    ({ network: name, containerId, ifName }) => name === network.name && !kept.has(`${containerId}/${ifName}`),
+  )
+}
+
+function failedDelete({ containerId, ifName }: AttachmentId, error: unknown): CniError {
+  const known = error instanceof CniError ? error : undefined
+  return new CniError(known?.code ?? Code.Internal, `Cannot delete stale "${containerId}/${ifName}": ${error}`, {
+    details: "",
+    cause: error,
+  })
+}

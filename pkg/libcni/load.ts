@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { basename, dirname, extname, join } from "node:path"
+import { CniError, Code } from "../types/mod.ts"
+import type { Network } from "./network.ts"
+import { type NetworkList, parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
+
+/** A network file that cannot be used, and why. */
+export interface BrokenFile {
+  readonly file: string
+  readonly reason: string
+}
+
+/**
+ * Finds the network `name` in a directory such as /etc/cni/net.d: among the `.conflist` files in the order of their
+ * names, then among `.conf` and `.json`. A broken file does not hide the networks after it: it becomes a warning of the
+ * network that is found, and a part of the error when none is. Throws code 7.
+ */
+export function loadNetwork(directory: string, name: string): Network {
+  const lists = filesIn(directory, [".conflist"])
+  const singles = filesIn(directory, [".conf", ".json"])
+  if (lists.length + singles.length === 0) throw invalid(`no net configurations found in ${directory}`)
+
+  const broken: BrokenFile[] = []
+  const others = new Set<string>()
+  for (const file of [...lists, ...singles]) {
+    try {
+      const network = loadNetworkFile(file)
+      if (network.name !== name) {
+        others.add(network.name)
+        continue
+      }
+      return { ...network, warnings: [...network.warnings, ...broken.map((one) => `Skipped ${describe(one)}`)] }
+    } catch (error) {
+      broken.push({ file, reason: String(error) })
+    }
+  }
+  const details = [
+    ...broken.map((one) => `cannot use ${describe(one)}`),
+    others.size > 0 ? `networks there: ${[...others].join(", ")}` : "no usable network there",
+  ]
+  throw invalid(`no net configuration with name "${name}" in ${directory}`, details.join("; "))
+}
+
+/**
+ * Loads one network file: a list with the plugins of its directory, `NETWORK/*.conf` beside it, or a single plugin.
+ * Throws codes 6 and 7.
+ */
+export function loadNetworkFile(file: string): Network {
+  if (extname(file) !== ".conflist") return parseSinglePlugin(readFileSync(file))
+  const list = parseNetworkList(readFileSync(file))
+  if (list.loadOnlyInlinedPlugins && !list.inlined) {
+    throw invalid(`Cannot use network "${list.name}": 'loadOnlyInlinedPlugins' is true and there are no 'plugins'`)
+  }
+  const plugins = [...list.plugins, ...(list.loadOnlyInlinedPlugins ? [] : directoryPlugins(file, list))]
+  if (plugins.length === 0) throw invalid(`Cannot use network "${list.name}": no plugin configs found`)
+  return { ...list, plugins }
+}
+
+function directoryPlugins(file: string, list: NetworkList): Network["plugins"] {
+  return filesIn(join(dirname(file), list.name), [".conf"]).map((plugin) => {
+    try {
+      return parsePlugin(readFileSync(plugin))
+    } catch (cause) {
+      throw new CniError(Code.InvalidNetworkConfig, `Cannot use plugin file "${plugin}"`, { cause })
+    }
+  })
+}
+
+/** The files directly in a directory that have one of these extensions, sorted as text; none if there is no directory. */
+function filesIn(directory: string, extensions: string[]): string[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true })
+      .filter((entry) => !entry.isDirectory() && extensions.includes(extname(entry.name)))
+      .map((entry) => join(directory, entry.name))
+      .sort((a, b) => (a < b ? -1 : 1))
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return []
+    throw new CniError(Code.Io, `Cannot list "${directory}"`, { cause })
+  }
+}
+
+function describe({ file, reason }: BrokenFile): string {
+  return `${basename(file)}: ${reason}`
+}
+
+function invalid(message: string, details?: string): CniError {
+  return new CniError(Code.InvalidNetworkConfig, message, details === undefined ? {} : { details })
+}

@@ -1,0 +1,28 @@
+/**
+ * The runtime's side of CNI: loads networks, runs their chains of plugins, keeps the results between ADD and DEL.
+ *
+ * @example
+ * const network = loadNetwork("/etc/cni/net.d", "lab")
+ * const runtime = { path: ["/opt/cni/bin"], cacheDir: "/var/lib/cni", env: process.env, stderr: (chunk) => log(chunk) }
+ * const lab = { containerId: "c1", netns: "/run/netns/c1", ifName: "eth0", args: [], capabilityArgs: {} }
+ * const result = await addNetwork(runtime, network, lab, { undo: true })
+ * await checkNetwork(runtime, network, lab)
+ * await delNetwork(runtime, network, lab)
+ */
+export { type AddOptions, addNetwork } from "./add.ts"
+export {
+  type CachedAttachment,
+  type CacheKey,
+  type CacheState,
+  cachedAttachments,
+  readCache,
+} from "./cache.ts"
+export { checkNetwork } from "./check.ts"
+export { delNetwork } from "./del.ts"
+export { gcNetwork, staleAttachments, type ValidSet } from "./gc.ts"
+export { loadNetwork, loadNetworkFile } from "./load.ts"
+export type { Attachment, AttachmentId, Network, NetworkPlugin, Runtime } from "./network.ts"
+export { parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
+export { deriveRequest, inject } from "./request.ts"
+export { statusNetwork } from "./status.ts"
+export { pluginVersions, validateNetwork } from "./validate.ts"

@@ -1,0 +1,52 @@
+import type { JsonObject } from "../types/mod.ts"
+
+/** A network: what its file says, checked, with its version chosen and the plugins of its directory appended. */
+export interface Network {
+  readonly name: string
+  /** The version that requests carry; "" when the file names none, which plugins read as 0.1.0. */
+  readonly cniVersion: string
+  readonly disableCheck: boolean
+  readonly disableGC: boolean
+  readonly plugins: readonly NetworkPlugin[]
+  /** The file byte for byte: what the cache keeps. Of a single plugin's file, the list it was turned into. */
+  readonly bytes: Uint8Array
+  /** What deserves a word to the admin but stops nothing, such as a broken file next to this one. */
+  readonly warnings: readonly string[]
+}
+
+/** One plugin of a network: the object as written, all keys and all digits of its numbers kept. */
+export interface NetworkPlugin {
+  readonly type: string
+  readonly raw: JsonObject
+}
+
+/** One container's interface in a network: what the `CNI_*` variables and `runtimeConfig` are made from. */
+export interface Attachment {
+  readonly containerId: string
+  readonly ifName: string
+  /** Path of the network namespace; may be "" for DEL. */
+  readonly netns: string
+  /** `CNI_ARGS`, in order. */
+  readonly args: readonly (readonly [string, string])[]
+  /** Values for the capabilities that plugins declare, such as `portMappings`. */
+  readonly capabilityArgs: JsonObject
+}
+
+/** What tells attachments of one network apart. */
+export type AttachmentId = Pick<Attachment, "containerId" | "ifName">
+
+/** Where plugins are, where results are kept, and how plugins run. */
+export interface Runtime {
+  /** Directories to find plugins in: `CNI_PATH`, split. */
+  readonly path: readonly string[]
+  /** `/var/lib/cni` unless somebody says otherwise; results are in `results` below it. */
+  readonly cacheDir: string
+  /** The environment that plugins inherit; the `CNI_*` variables are set over it. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Gets what plugins write to stderr, as they write it. */
+  readonly stderr: (chunk: Uint8Array) => void
+  /** How long one plugin may run, in milliseconds; for ever when absent. */
+  readonly timeoutMs?: number
+  /** Kills the plugin that is running, and all it started. */
+  readonly signal?: AbortSignal
+}

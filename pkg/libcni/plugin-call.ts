@@ -1,0 +1,79 @@
+import { findPlugin, pluginError } from "../invoke/mod.ts"
+import { CniError, Code, type JsonObject, member, stringifyJson } from "../types/mod.ts"
+import { execute } from "./execute.ts"
+import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
+
+/** The operations that a runtime asks plugins for. */
+export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
+
+/** What goes into the `CNI_*` variables; what is absent is set to "". */
+export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args">>
+
+/**
+ * Runs one plugin for one operation and answers its stdout. Throws the plugin's own error, or code 0 when it died without
+ * printing one; what `findPlugin` throws when it is not there.
+ */
+export async function callPlugin(
+  runtime: Runtime,
+  operation: Operation,
+  type: string,
+  request: JsonObject,
+  parameters: CallParameters = {},
+): Promise<string> {
+  const { stdout, stderr, cause } = await execute({
+    file: findPlugin(type, runtime.path.join(":")),
+    env: environment(runtime, operation, parameters),
+    stdin: stringifyJson(request),
+    stderr: runtime.stderr,
+    ...(runtime.timeoutMs === undefined ? {} : { timeoutMs: runtime.timeoutMs }),
+    ...(runtime.signal === undefined ? {} : { signal: runtime.signal }),
+  })
+  if (cause !== undefined) throw pluginError({ stdout, stderr, cause })
+  return stdout
+}
+
+/** The runtime's environment with all six `CNI_*` variables set, without those that would steer a plugin's own Bun. */
+function environment(runtime: Runtime, operation: Operation, given: CallParameters): Record<string, string> {
+  const inherited = Object.entries(runtime.env).flatMap(([name, value]) =>
+    value === undefined || name.startsWith("BUN_") ? [] : [[name, value] as const],
+  )
+  return {
+    ...Object.fromEntries(inherited),
+    CNI_COMMAND: operation,
+    CNI_CONTAINERID: given.containerId ?? "",
+    CNI_NETNS: given.netns ?? "",
+    CNI_IFNAME: given.ifName ?? "",
+    CNI_ARGS: joinArgs(given.args ?? []),
+    CNI_PATH: runtime.path.join(":"),
+  }
+}
+
+/** `K=V;K=V`. Nothing can be escaped there, so that a value with ";" or "=" is refused with code 4. */
+export function joinArgs(args: Attachment["args"]): string {
+  for (const [key, value] of args) {
+    if (key !== "" && !/[=;]/.test(key + value)) continue
+    throw new CniError(Code.InvalidEnvironment, `Cannot pass "${key}=${value}" in CNI_ARGS: no "=" or ";" can be in it`)
+  }
+  return args.map(([key, value]) => `${key}=${value}`).join(";")
+}
+
+/** Finds the executables of all plugins, so that a chain does not stop half-way for one that is not there. */
+export function findPlugins(runtime: Runtime, network: Network): void {
+  for (const plugin of network.plugins) findPlugin(plugin.type, runtime.path.join(":"))
+}
+
+/** A plugin's failure with the plugin in front: `plugin type="ptp" failed (add): …`; the code stays. */
+export function failedPlugin(plugin: NetworkPlugin, verb: "add" | "delete" | "gc", error: unknown): CniError {
+  const name = member(plugin.raw, "name")
+  const who = `type="${plugin.type}"${typeof name === "string" && name !== "" ? ` name="${name}"` : ""}`
+  const known = error instanceof CniError ? error : undefined
+  const message = `plugin ${who} failed (${verb}): ${known?.message ?? String(error)}`
+  return new CniError(known?.code ?? Code.Internal, message, { details: known?.details ?? "", cause: error })
+}
+
+/** One error for all: itself when there is one, else the first one's code and every text. */
+export function joinErrors(errors: readonly CniError[]): CniError | undefined {
+  const [first, ...more] = errors
+  if (first === undefined || more.length === 0) return first
+  return new CniError(first.code, errors.map(String).join("\n"), { details: "", cause: first })
+}

@@ -1,0 +1,77 @@
+import { CniError, Code, isJsonObject, type JsonObject, type JsonValue, member } from "../types/mod.ts"
+import type { Network, NetworkPlugin } from "./network.ts"
+
+/** Keys of a plugin's configuration that only a runtime may set (CNI 1.1.0, "Plugin configuration objects"). */
+export const reservedKeys = ["prevResult", "runtimeConfig"]
+
+/** The values that go into one plugin's request beside what its configuration says. */
+export interface Derivation {
+  readonly prevResult?: JsonObject | undefined
+  /** Values that the runtime offers; those that the plugin asked for go into `runtimeConfig`. */
+  readonly capabilityArgs?: JsonObject
+  /** The attachments that a GC must leave alone. */
+  readonly validAttachments?: readonly { readonly containerId: string; readonly ifName: string }[]
+}
+
+/**
+ * What a plugin gets on stdin: its configuration with the network's `name` and `cniVersion`, and what the operation adds
+ * (CNI 1.1.0, "Deriving request configuration from plugin configuration"). Everything else stays as it is written.
+ */
+export function deriveRequest(network: Network, plugin: NetworkPlugin, given: Derivation): JsonObject {
+  let request = plugin.raw
+  if (given.capabilityArgs !== undefined) {
+    request = without(request, "capabilities")
+    const runtimeConfig = wanted(plugin, given.capabilityArgs)
+    if (Object.keys(runtimeConfig).length > 0) request = inject(request, [["runtimeConfig", runtimeConfig]])
+  }
+  const entries: [string, JsonValue][] = [
+    ["name", network.name],
+    ["cniVersion", network.cniVersion],
+  ]
+  if (given.prevResult) entries.push(["prevResult", given.prevResult])
+  if (given.validAttachments) {
+    const valid = given.validAttachments.map((one) => ({ containerID: one.containerId, ifname: one.ifName }))
+    entries.push(["cni.dev/valid-attachments", valid], ["cni.dev/attachments", valid]) // the second: its name in 1.1.0
+  }
+  return inject(request, entries)
+}
+
+/**
+ * A copy of `config` with these keys set, whatever their letter case was in it: readers that ignore case would take the
+ * other spelling for the value. Throws code 7 for an empty key or a null value.
+ */
+export function inject(config: JsonObject, entries: readonly (readonly [string, JsonValue | undefined])[]): JsonObject {
+  let injected = config
+  for (const [key, value] of entries) {
+    if (key === "") throw new CniError(Code.InvalidNetworkConfig, "keys cannot be empty")
+    if (value === null || value === undefined) {
+      throw new CniError(Code.InvalidNetworkConfig, `key '${key}' value must not be nil`)
+    }
+    injected = { ...without(injected, key), [key]: value }
+  }
+  return injected
+}
+
+/** The values that the plugin's `capabilities` ask for with `true` and that the runtime has. */
+function wanted(plugin: NetworkPlugin, offered: JsonObject): JsonObject {
+  return Object.fromEntries(
+    enabledCapabilities(plugin).flatMap((name) => {
+      const value = Object.hasOwn(offered, name) ? offered[name] : undefined
+      return value === undefined ? [] : [[name, value] as const]
+    }),
+  )
+}
+
+/** The names of the capabilities that a plugin's configuration enables. */
+export function enabledCapabilities(plugin: NetworkPlugin): string[] {
+  const capabilities = member(plugin.raw, "capabilities")
+  if (!isJsonObject(capabilities)) return []
+  return Object.entries(capabilities)
+    .filter(([, enabled]) => enabled === true)
+    .map(([name]) => name)
+}
+
+function without(object: JsonObject, key: string): JsonObject {
+  const folded = key.toLowerCase()
+  return Object.fromEntries(Object.entries(object).filter(([name]) => name.toLowerCase() !== folded))
+}

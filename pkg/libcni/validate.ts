@@ -1,0 +1,55 @@
+import { CniError, Code, isCniError, newestVersion, parseJsonObject } from "../types/mod.ts"
+import type { Network, NetworkPlugin, Runtime } from "./network.ts"
+import { callPlugin } from "./plugin-call.ts"
+import { enabledCapabilities } from "./request.ts"
+
+/**
+ * Asks a plugin which versions of the protocol it speaks. One that does not know the question speaks 0.1.0. Throws code 6
+ * for an answer that is none.
+ */
+export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
+  const dummy = { netns: "dummy", ifName: "dummy" } // very old plugins insist on them
+  let stdout: string
+  try {
+    stdout = await callPlugin(runtime, "VERSION", type, { cniVersion: newestVersion }, dummy)
+  } catch (error) {
+    if (isCniError(error) && error.toString() === "unknown CNI_COMMAND: VERSION") return ["0.1.0"]
+    throw error
+  }
+  const { cniVersion, supportedVersions } = parseJsonObject(stdout, `VERSION reply of plugin "${type}"`)
+  if (typeof cniVersion !== "string" || cniVersion === "") throw unusable(type, "it has no cniVersion")
+  if (Array.isArray(supportedVersions) && supportedVersions.length > 0) return supportedVersions.map(String)
+  if (cniVersion === "0.2.0") return ["0.1.0", "0.2.0"]
+  throw unusable(type, "it has no supportedVersions")
+}
+
+/**
+ * Checks, without attaching anything, that every plugin of a network is installed and speaks the network's version.
+ * Answers the names of the capabilities that the network uses. Throws one error with all that is wrong.
+ */
+export async function validateNetwork(runtime: Runtime, network: Network): Promise<string[]> {
+  const errors: CniError[] = []
+  for (const type of new Set(network.plugins.map((plugin) => plugin.type))) {
+    try {
+      await requireVersion(runtime, type, network.cniVersion === "" ? "0.1.0" : network.cniVersion)
+    } catch (error) {
+      errors.push(isCniError(error) ? error : new CniError(Code.Internal, String(error)))
+    }
+  }
+  const [first] = errors
+  if (first) throw new CniError(first.code, `[${errors.map(String).join(" ")}]`, { details: "", cause: first })
+  return [...new Set(network.plugins.flatMap((plugin: NetworkPlugin) => enabledCapabilities(plugin)))]
+}
+
+async function requireVersion(runtime: Runtime, type: string, version: string): Promise<void> {
+  const versions = await pluginVersions(runtime, type)
+  if (versions.includes(version)) return
+  throw new CniError(
+    Code.IncompatibleVersion,
+    `plugin ${type} does not support config version "${version}"; it supports ${versions.join(", ")}`,
+  )
+}
+
+function unusable(type: string, reason: string): CniError {
+  return new CniError(Code.Decoding, `Cannot use the VERSION reply of plugin "${type}": ${reason}`)
+}

@@ -1,0 +1,78 @@
+import { mac, text, u16be, u32 } from "../netlink/mod.ts"
+import { formatIp } from "../types/mod.ts"
+import type { ByteOrder } from "./userdata.ts"
+
+/** What a value in a set or a comparison is: `enum datatypes` of nft, src `datatype.h`. */
+export interface DataType {
+  /** As `nft describe` calls it. */
+  readonly name: string
+  readonly id: number
+  /** Bytes. */
+  readonly size: number
+  readonly byteOrder: ByteOrder
+  /** Writes a value as `nft` reads it. */
+  print(value: Uint8Array): string
+  /** The names of the bits, where the type is a set of flags. */
+  readonly bits?: Readonly<Record<string, number>>
+}
+
+const protocolNames: Readonly<Record<number, string>> = {
+  1: "icmp",
+  6: "tcp",
+  17: "udp",
+  58: "ipv6-icmp",
+  132: "sctp",
+}
+/** `RTN_*`, <linux/rtnetlink.h> */
+const addressTypeNames: Readonly<Record<number, string>> = { 1: "unicast", 2: "local", 3: "broadcast", 5: "multicast" }
+
+const printNumber = (value: Uint8Array) => String(u32.decode(value))
+const named = (names: Readonly<Record<number, string>>, number: number) => names[number] ?? String(number)
+
+const ctState = { invalid: 1, established: 2, related: 4, new: 8, untracked: 64 } as const
+const ctStatus = { expected: 1, "seen-reply": 2, assured: 4, confirmed: 8, snat: 16, dnat: 32, dying: 512 } as const
+
+function flags<const Bits extends Readonly<Record<string, number>>>(name: string, id: number, bits: Bits) {
+  return {
+    name,
+    id,
+    size: 4,
+    byteOrder: 1,
+    bits,
+    print: (value: Uint8Array) => {
+      const number = u32.decode(value)
+      const names = Object.entries(bits).flatMap(([bit, mask]) => (number & mask ? [bit] : []))
+      return names.length > 0 ? names.join(",") : String(number)
+    },
+  } as const
+}
+
+export const dataTypes = {
+  ipv4: { name: "ipv4_addr", id: 7, size: 4, byteOrder: 2, print: formatIp },
+  ipv6: { name: "ipv6_addr", id: 8, size: 16, byteOrder: 2, print: formatIp },
+  ether: { name: "ether_addr", id: 9, size: 6, byteOrder: 2, print: mac.decode },
+  protocol: { name: "inet_proto", id: 12, size: 1, byteOrder: 2, print: ([n = 0]) => named(protocolNames, n) },
+  port: { name: "inet_service", id: 13, size: 2, byteOrder: 2, print: (value) => String(u16be.decode(value)) },
+  mark: { name: "mark", id: 19, size: 4, byteOrder: 1, print: (value) => `0x${u32.decode(value).toString(16)}` },
+  ifindex: { name: "iface_index", id: 20, size: 4, byteOrder: 1, print: printNumber },
+  ctState: flags("ct_state", 26, ctState),
+  ctDirection: { name: "ct_dir", id: 27, size: 1, byteOrder: 1, print: ([n]) => (n === 0 ? "original" : "reply") },
+  ctStatus: flags("ct_status", 28, ctStatus),
+  addressType: {
+    name: "fib_addrtype",
+    id: 38,
+    size: 4,
+    byteOrder: 1,
+    print: (value) => named(addressTypeNames, u32.decode(value)),
+  },
+  ifname: { name: "ifname", id: 41, size: 16, byteOrder: 1, print: (value) => `"${text.decode(value)}"` },
+} as const satisfies Record<string, DataType>
+
+/** The name of an interface as rules compare it: 16 bytes, filled up with zeros. */
+export function ifnameValue(name: string): Uint8Array {
+  const value = new Uint8Array(dataTypes.ifname.size)
+  const encoded = new TextEncoder().encode(name)
+  if (encoded.length > 15) throw new RangeError(`interface name "${name}" has ${encoded.length} bytes: at most 15 fit`)
+  value.set(encoded)
+  return value
+}

@@ -1,0 +1,182 @@
+import {
+  concat,
+  type Infer,
+  NLM_F_APPEND,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  netfilterHeader,
+  type Request,
+} from "../netlink/mod.ts"
+import {
+  chainAttributes,
+  type elementAttributes,
+  elementListAttributes,
+  ruleAttributes,
+  setAttributes,
+  tableAttributes,
+} from "./attributes.ts"
+import { printOperation } from "./print.ts"
+import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
+import { compile } from "./statements.ts"
+import {
+  familyNumber,
+  hookNumber,
+  NFT_DATA_VERDICT,
+  NFT_MSG_DELCHAIN,
+  NFT_MSG_DELRULE,
+  NFT_MSG_DELSET,
+  NFT_MSG_DELSETELEM,
+  NFT_MSG_DELTABLE,
+  NFT_MSG_NEWCHAIN,
+  NFT_MSG_NEWRULE,
+  NFT_MSG_NEWSET,
+  NFT_MSG_NEWSETELEM,
+  NFT_MSG_NEWTABLE,
+  NFT_SET_CONCAT,
+  NFT_SET_INTERVAL,
+  NFT_SET_MAP,
+  policyNumber,
+} from "./uapi.ts"
+import { type ByteOrder, commentUserdata, setUserdata } from "./userdata.ts"
+import { joinParts, keyLength, typeId, verdictData, wordsOf } from "./values.ts"
+
+/** An attribute has at most 65,535 bytes; so many of the longest elements fit into one. */
+const ELEMENTS_PER_MESSAGE = 256
+
+/** The messages of a transaction, without what encloses them. Throws `RangeError` for what cannot be expressed. */
+export function encodeOperations(operations: readonly Operation[]): Request[] {
+  return operations.flatMap((operation, index) => encodeOperation(operation, index + 1))
+}
+
+/** `id` is a number that no other operation of the transaction has. */
+function encodeOperation(operation: Operation, id: number): Request[] {
+  const { verb } = operation
+  const flags = verb === "create" ? NLM_F_CREATE | NLM_F_EXCL : verb === "add" ? NLM_F_CREATE : 0
+  const isNew = verb === "add" || verb === "create"
+  switch (operation.object) {
+    case "table": {
+      const { table } = operation
+      const attributes = isNew ? encodeTable(table) : tableAttributes.encode({ name: table.name })
+      return [request(operation, table, isNew ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE, flags, attributes)]
+    }
+    case "chain": {
+      const { chain } = operation
+      if (verb === "flush") {
+        const attributes = ruleAttributes.encode({ table: chain.table.name, chain: chain.name })
+        return [request(operation, chain.table, NFT_MSG_DELRULE, flags, attributes)]
+      }
+      const name = { table: chain.table.name, name: chain.name }
+      const attributes = isNew ? encodeChain(chain) : chainAttributes.encode(name)
+      return [request(operation, chain.table, isNew ? NFT_MSG_NEWCHAIN : NFT_MSG_DELCHAIN, flags, attributes)]
+    }
+    case "rule": {
+      const { chain } = operation.rule
+      const place = { table: chain.table.name, chain: chain.name }
+      if (operation.verb === "delete") {
+        const attributes = ruleAttributes.encode({ ...place, handle: operation.rule.handle })
+        return [request(operation, chain.table, NFT_MSG_DELRULE, 0, attributes)]
+      }
+      const attributes = ruleAttributes.encode({
+        ...place,
+        expressions: operation.rule.statements.flatMap(compile),
+        userdata: commentUserdata(operation.rule.comment),
+      })
+      return [request(operation, chain.table, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, attributes)]
+    }
+    case "set": {
+      const { set } = operation
+      const name = { table: set.table.name, name: set.name }
+      const attributes = isNew ? encodeSet(set, id) : setAttributes.encode(name)
+      return [request(operation, set.table, isNew ? NFT_MSG_NEWSET : NFT_MSG_DELSET, flags, attributes)]
+    }
+    case "element":
+      return chunks(operation.elements, ELEMENTS_PER_MESSAGE).map((elements) => {
+        const attributes = elementListAttributes.encode({
+          table: operation.set.table.name,
+          set: operation.set.name,
+          elements: elements.map((element) => encodeElement(operation.set, element, isNew)),
+        })
+        const type = isNew ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM
+        return request({ ...operation, elements }, operation.set.table, type, flags, attributes)
+      })
+  }
+}
+
+function request(operation: Operation, table: Table, type: number, flags: number, attributes: Uint8Array): Request {
+  return {
+    type,
+    flags,
+    payload: concat([netfilterHeader(familyNumber[table.family]), attributes]),
+    get what() {
+      return printOperation(operation) // only needed when it is refused
+    },
+  }
+}
+
+function encodeTable({ name, comment }: Table): Uint8Array {
+  return tableAttributes.encode({ name, flags: 0, userdata: commentUserdata(comment) })
+}
+
+function encodeChain({ table, name, base, comment }: Chain): Uint8Array {
+  return chainAttributes.encode({
+    table: table.name,
+    name,
+    ...(base && {
+      type: base.type,
+      policy: policyNumber[base.policy],
+      hook: { number: hookNumber[base.hook], priority: base.priority >>> 0 },
+    }),
+    userdata: commentUserdata(comment),
+  })
+}
+
+function encodeSet(set: NamedSet, id: number): Uint8Array {
+  const { key, value, interval } = set
+  const isConcatenation = key.length > 1
+  return setAttributes.encode({
+    table: set.table.name,
+    name: set.name,
+    flags:
+      (interval ? NFT_SET_INTERVAL : 0) |
+      (interval && isConcatenation ? NFT_SET_CONCAT : 0) |
+      (value === undefined ? 0 : NFT_SET_MAP),
+    keyType: typeId(key),
+    keyLength: keyLength(key),
+    ...(value === "verdict" && { dataType: NFT_DATA_VERDICT, dataLength: 0 }),
+    ...(value && value !== "verdict" && { dataType: typeId(value), dataLength: keyLength(value) }),
+    id,
+    ...(interval &&
+      isConcatenation && {
+        description: { parts: key.map((type) => ({ length: Math.min(type.size, 4 * wordsOf(type)) })) },
+      }),
+    userdata: setUserdata(byteOrder(key), byteOrder(value), set.comment),
+  })
+}
+
+function byteOrder(types: NamedSet["value"]): ByteOrder {
+  if (types === undefined || types === "verdict") return 0
+  const [only, ...more] = types
+  return only && more.length === 0 ? only.byteOrder : 0
+}
+
+function encodeElement(set: NamedSet, element: Element, isNew: boolean): Infer<typeof elementAttributes> {
+  const { key, keyEnd, value, comment } = element
+  return {
+    key: { value: joinParts(set.key, key) },
+    keyEnd: keyEnd && { value: joinParts(set.key, keyEnd) },
+    data: isNew ? encodeValue(set, value) : undefined,
+    userdata: isNew ? commentUserdata(comment) : undefined,
+  }
+}
+
+function encodeValue(set: NamedSet, value: Element["value"]): Infer<typeof elementAttributes>["data"] {
+  if (value === undefined) return undefined
+  if (Array.isArray(set.value) && Array.isArray(value)) return { value: joinParts(set.value, value) }
+  if (set.value === "verdict" && !Array.isArray(value))
+    return verdictData(value as Exclude<typeof value, readonly Uint8Array[]>)
+  throw new RangeError(`a value that does not go into "${set.name}"`)
+}
+
+function chunks<T>(items: readonly T[], size: number): (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, n) => items.slice(n * size, (n + 1) * size))
+}

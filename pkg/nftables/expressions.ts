@@ -1,0 +1,86 @@
+import {
+  type Attributes,
+  attrs,
+  bytes,
+  type Codec,
+  type Infer,
+  listOf,
+  text,
+  u8,
+  u32be,
+  u64be,
+} from "../netlink/mod.ts"
+
+/** `NFTA_DATA_*`: a value as it stands in a register, or a verdict. */
+export const dataAttributes = attrs({
+  value: [1, bytes],
+  verdict: [2, attrs({ code: [1, u32be], chain: [2, text] })],
+})
+
+/**
+ * The expressions of a rule by name, each with its attributes; `enum nft_*_attributes`, <linux/netfilter/nf_tables.h>.
+ * An expression works on registers: `dreg` is written, `sreg` is read.
+ */
+export const expressionTables = {
+  bitwise: attrs({
+    sreg: [1, u32be],
+    dreg: [2, u32be],
+    length: [3, u32be],
+    mask: [4, dataAttributes],
+    xor: [5, dataAttributes],
+  }),
+  cmp: attrs({ sreg: [1, u32be], op: [2, u32be], data: [3, dataAttributes] }),
+  counter: attrs({ bytes: [1, u64be], packets: [2, u64be] }),
+  ct: attrs({ dreg: [1, u32be], key: [2, u32be], direction: [3, u8], sreg: [4, u32be] }),
+  fib: attrs({ dreg: [1, u32be], result: [2, u32be], flags: [3, u32be] }),
+  immediate: attrs({ dreg: [1, u32be], data: [2, dataAttributes] }),
+  lookup: attrs({ set: [1, text], sreg: [2, u32be], dreg: [3, u32be], setId: [4, u32be], flags: [5, u32be] }),
+  masq: attrs({ flags: [1, u32be], sregPortMin: [2, u32be], sregPortMax: [3, u32be] }),
+  meta: attrs({ dreg: [1, u32be], key: [2, u32be], sreg: [3, u32be] }),
+  nat: attrs({
+    type: [1, u32be],
+    family: [2, u32be],
+    sregAddressMin: [3, u32be],
+    sregAddressMax: [4, u32be],
+    sregPortMin: [5, u32be],
+    sregPortMax: [6, u32be],
+    flags: [7, u32be],
+  }),
+  payload: attrs({ dreg: [1, u32be], base: [2, u32be], offset: [3, u32be], length: [4, u32be] }),
+} as const
+
+type Tables = typeof expressionTables
+
+/** One expression of a rule, as the kernel has it. */
+export type Expression = { [N in keyof Tables]: { name: N; data: Infer<Tables[N]> } }[keyof Tables]
+
+/** An expression that no table knows, as it was found. */
+export interface UnknownExpression {
+  name: string
+  data: Uint8Array
+}
+
+const expressionAttributes = attrs({ name: [1, text], data: [2, { ...bytes, nested: true }] })
+
+/** `NFTA_LIST_ELEM` of `NFTA_RULE_EXPRESSIONS`: a name, and attributes that depend on it. */
+const expression: Codec<Expression | UnknownExpression> = {
+  nested: true,
+  encode({ name, data }) {
+    const table = tableOf(name)
+    const encoded = data instanceof Uint8Array ? data : table?.encode(data)
+    if (!encoded) throw new RangeError(`no expression is called "${name}"`)
+    return expressionAttributes.encode({ name, data: encoded })
+  },
+  decode(found) {
+    const { name = "", data = new Uint8Array(0) } = expressionAttributes.decode(found)
+    const table = tableOf(name)
+    return (table ? { name, data: table.decode(data) } : { name, data }) as Expression | UnknownExpression
+  },
+}
+
+function tableOf(name: string): Attributes<Record<never, never>> | undefined {
+  return Object.hasOwn(expressionTables, name) ? expressionTables[name as keyof Tables] : undefined
+}
+
+/** All expressions of a rule, in order. */
+export const expressions = listOf(1, expression)

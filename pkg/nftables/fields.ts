@@ -1,0 +1,63 @@
+import { type DataType, dataTypes } from "./data-types.ts"
+import type { Expression } from "./expressions.ts"
+
+/** A part of a packet, or something that the kernel knows about it, that a rule can look at. */
+export interface Field {
+  /** As `nft` calls it: "ip saddr". */
+  readonly name: string
+  readonly type: DataType
+  /** Where it is in the packet, if it is there at all: only then can the beginning of it be loaded alone. */
+  readonly payload?: true
+  /** The expression that loads its first `size` bytes into a register. */
+  load(register: number, size: number): Expression
+}
+
+/** `enum nft_payload_bases` */
+const Base = { Link: 0, Network: 1, Transport: 2 } as const
+
+function payload(name: string, type: DataType, base: number, offset: number): Field {
+  return {
+    name,
+    type,
+    payload: true,
+    load: (dreg, length) => ({ name: "payload", data: { dreg, base, offset, length } }),
+  }
+}
+
+/** `enum nft_meta_keys` */
+function meta(name: string, type: DataType, key: number): Field {
+  return { name, type, load: (dreg) => ({ name: "meta", data: { key, dreg } }) }
+}
+
+/** `enum nft_ct_keys` */
+function ct(name: string, type: DataType, key: number): Field {
+  return { name, type, load: (dreg) => ({ name: "ct", data: { key, dreg } }) }
+}
+
+/**
+ * The fields by the names that `nft` has for them. Nothing is implied: in a table of family inet or bridge, a rule that
+ * looks at an IP header has to compare the protocol first.
+ */
+export const fields = {
+  ipSource: payload("ip saddr", dataTypes.ipv4, Base.Network, 12),
+  ipDestination: payload("ip daddr", dataTypes.ipv4, Base.Network, 16),
+  ip6Source: payload("ip6 saddr", dataTypes.ipv6, Base.Network, 8),
+  ip6Destination: payload("ip6 daddr", dataTypes.ipv6, Base.Network, 24),
+  etherSource: payload("ether saddr", dataTypes.ether, Base.Link, 6),
+  etherDestination: payload("ether daddr", dataTypes.ether, Base.Link, 0),
+  sourcePort: payload("th sport", dataTypes.port, Base.Transport, 0),
+  destinationPort: payload("th dport", dataTypes.port, Base.Transport, 2),
+  mark: meta("meta mark", dataTypes.mark, 3),
+  inputInterface: meta("iifname", dataTypes.ifname, 6),
+  outputInterface: meta("oifname", dataTypes.ifname, 7),
+  protocol: meta("meta l4proto", dataTypes.protocol, 16),
+  ctState: ct("ct state", dataTypes.ctState, 0),
+  ctDirection: ct("ct direction", dataTypes.ctDirection, 1),
+  ctStatus: ct("ct status", dataTypes.ctStatus, 2),
+  /** What the routing table says of the destination: `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_DADDR`. */
+  destinationType: {
+    name: "fib daddr type",
+    type: dataTypes.addressType,
+    load: (dreg: number): Expression => ({ name: "fib", data: { flags: 2, result: 3, dreg } }),
+  },
+} as const satisfies Record<string, Field>

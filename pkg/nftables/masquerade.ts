@@ -1,0 +1,82 @@
+import { isErrno } from "../libc/mod.ts"
+import type { NetlinkSocket } from "../netlink/mod.ts"
+import { CniError, Code, formatCidr } from "../types/mod.ts"
+import { type AddressGroup, groupByLayout, type MasqueradeAddress, masqueradeLayout } from "./masquerade-layout.ts"
+import { planAdd, planNew, planRemove } from "./masquerade-plan.ts"
+import { hasMasqueradeRule, readMasquerade } from "./masquerade-state.ts"
+import { hasNftables } from "./netfilter-socket.ts"
+import { networkPrefix, type Owner, ownerComment } from "./owner.ts"
+import { atomically, commit } from "./transaction.ts"
+
+/**
+ * Masquerades what the addresses send beyond their network, multicast excepted, all in one transaction:
+ * `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table,
+ * chain, sets and the one rule where they are missing. Doing it again changes nothing; an address that another owner has
+ * left behind becomes this one's. Throws `CniError`, and then nothing has changed.
+ */
+export function addMasquerade(socket: NetlinkSocket, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
+  const comment = ownerComment(owner)
+  try {
+    const groups = groupByLayout(addresses)
+    if (groups.length === 0 || addToComplete(socket, groups, comment)) return
+    atomically(socket, () =>
+      groups.flatMap((group) => planAdd(group.layout, readMasquerade(socket, group.layout), group.addresses, comment)),
+    )
+  } catch (error) {
+    throw failure(`Cannot masquerade ${addresses.map(formatCidr).join(" and ")}`, error)
+  }
+}
+
+/**
+ * Adds the elements where everything else is in place, which is nearly always. What it sends depends on nothing that
+ * it has read, so others' transactions are no reason to begin again. False when an address is held, or the table gone.
+ */
+function addToComplete(socket: NetlinkSocket, groups: readonly AddressGroup[], comment: string): boolean {
+  if (!groups.every(({ layout }) => hasMasqueradeRule(socket, layout))) return false
+  try {
+    commit(
+      socket,
+      groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, comment)),
+    )
+    return true
+  } catch (error) {
+    if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT")) return false
+    throw error
+  }
+}
+
+/**
+ * Ends the masquerade of this attachment, found by its name alone, in one transaction. Leaves no table behind when it
+ * was the last. Nothing there is success. Throws `CniError`.
+ */
+export function deleteMasquerade(socket: NetlinkSocket, owner: Owner): void {
+  const comment = ownerComment(owner)
+  removeWhere(socket, `Cannot end the masquerade of ${comment}`, (found) => found === comment)
+}
+
+/** Ends the masquerade of all attachments to this network but the valid ones. Throws `CniError`. */
+export function gcMasquerade(socket: NetlinkSocket, network: string, validOwners: readonly Owner[]): void {
+  const prefix = networkPrefix(network)
+  const valid = new Set(validOwners.map(ownerComment))
+  const isGone = (found: string) => found.startsWith(prefix) && !valid.has(found)
+  removeWhere(socket, `Cannot end the masquerade of what is gone from network "${network}"`, isGone)
+}
+
+function removeWhere(socket: NetlinkSocket, what: string, isGone: (comment: string) => boolean): void {
+  try {
+    atomically(socket, () =>
+      [masqueradeLayout("ip"), masqueradeLayout("ip6")].flatMap((layout) =>
+        planRemove(layout, readMasquerade(socket, layout), isGone),
+      ),
+    )
+  } catch (error) {
+    if (isErrno(error, "EINVAL", "EOPNOTSUPP") && !hasNftables(socket)) return
+    throw failure(what, error)
+  }
+}
+
+function failure(what: string, cause: unknown): CniError {
+  if (!isErrno(cause, "EINVAL", "EOPNOTSUPP")) return new CniError(Code.Internal, what, { cause })
+  const needs = "the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)"
+  return new CniError(Code.Internal, `${what}: ${needs}`, { cause })
+}

@@ -1,0 +1,33 @@
+/**
+ * nf_tables over netlink, without the program `nft`: a change of the rule set is a list of operations, sent as one
+ * transaction, and printed as `nft` would be told it. On top of it, the masquerade of containers.
+ *
+ * @example
+ * using socket = openNetfilter()
+ * addMasquerade(socket, { network: "net", containerId: "c1", ifName: "eth0" }, [{ ip, prefix: 16 }])
+ * commit(socket, [add.table(table), add.set(set), add.elements(set, [{ key: [ip], comment: "why" }])])
+ */
+export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
+export type { Expression, UnknownExpression } from "./expressions.ts"
+export { type Field, fields } from "./fields.ts"
+export { addMasquerade, deleteMasquerade, gcMasquerade } from "./masquerade.ts"
+export { checkMasquerade } from "./masquerade-check.ts"
+export type { MasqueradeAddress } from "./masquerade-layout.ts"
+export { findNftables, hasNftables, openNetfilter } from "./netfilter-socket.ts"
+export { networkPrefix, type Owner, ownerComment } from "./owner.ts"
+export { printElement, printOperation, printTransaction } from "./print.ts"
+export { type FoundRule, listElements, listRules } from "./read.ts"
+export * from "./rule-set.ts"
+export {
+  counter,
+  dnatMap,
+  masquerade,
+  match,
+  matchBits,
+  matchPrefix,
+  matchSet,
+  type Statement,
+  verdict,
+  verdictMap,
+} from "./statements.ts"
+export { atomically, commit, type Generation, getGeneration } from "./transaction.ts"

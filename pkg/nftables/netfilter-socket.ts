@@ -1,0 +1,33 @@
+import { isErrno } from "../libc/mod.ts"
+import { NETLINK_NETFILTER, NetlinkSocket } from "../netlink/mod.ts"
+import { getGeneration } from "./transaction.ts"
+
+/** Opens a socket to the packet filter of the thread's namespace. Throws `EPROTONOSUPPORT` when the kernel has none. */
+export function openNetfilter(): NetlinkSocket {
+  return new NetlinkSocket(NETLINK_NETFILTER)
+}
+
+/** Like `openNetfilter`, and undefined when the kernel has no packet filter, or one without nf_tables. */
+export function findNftables(): NetlinkSocket | undefined {
+  let socket: NetlinkSocket
+  try {
+    socket = openNetfilter()
+  } catch (error) {
+    if (isErrno(error, "EPROTONOSUPPORT", "EAFNOSUPPORT")) return undefined
+    throw error
+  }
+  if (hasNftables(socket)) return socket
+  socket[Symbol.dispose]()
+  return undefined
+}
+
+/** Whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+export function hasNftables(socket: NetlinkSocket): boolean {
+  try {
+    getGeneration(socket)
+    return true
+  } catch (error) {
+    if (isErrno(error, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT")) return false // no such subsystem of nfnetlink
+    throw error
+  }
+}

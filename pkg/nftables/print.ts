@@ -1,0 +1,104 @@
+import type { DataType } from "./data-types.ts"
+import { printStatement, printVerdict } from "./print-statement.ts"
+import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
+
+/** A transaction as a file that `nft -f` takes, one line for each operation. */
+export function printTransaction(operations: readonly Operation[]): string {
+  return operations.map((operation) => `${printOperation(operation)}\n`).join("")
+}
+
+/** One operation as `nft` would be told it: `add element ip t s { 10.0.0.1 comment "x" }`. */
+export function printOperation(operation: Operation): string {
+  const { verb } = operation
+  const isNew = verb === "add" || verb === "create"
+  switch (operation.object) {
+    case "table": {
+      const { table } = operation
+      return `${verb} table ${nameOfTable(table)}${isNew ? block([...commentOf(table)]) : ""}`
+    }
+    case "chain": {
+      const { chain } = operation
+      return `${verb} chain ${nameIn(chain)}${isNew ? block([...baseOf(chain), ...commentOf(chain)]) : ""}`
+    }
+    case "set": {
+      const { set } = operation
+      return `${verb} ${set.value ? "map" : "set"} ${nameIn(set)}${isNew ? block(propertiesOf(set)) : ""}`
+    }
+    case "rule": {
+      const { rule } = operation
+      if (!("statements" in rule)) return `${verb} rule ${nameIn(rule.chain)} handle ${rule.handle}`
+      return [`${verb} rule ${nameIn(rule.chain)}`, ...rule.statements.map(printStatement), ...commentOf(rule)].join(
+        " ",
+      )
+    }
+    case "element": {
+      const { set, elements } = operation
+      return `${verb} element ${nameIn(set)} { ${elements.map((element) => printElement(set, element)).join(", ")} }`
+    }
+  }
+}
+
+function nameOfTable({ family, name }: Table): string {
+  return `${family} ${name}`
+}
+
+function nameIn({ table, name }: Chain | NamedSet): string {
+  return `${nameOfTable(table)} ${name}`
+}
+
+/** ` { a; b; }`, or nothing. */
+function block(lines: readonly string[]): string {
+  return lines.length === 0 ? "" : ` { ${lines.map((line) => `${line};`).join(" ")} }`
+}
+
+function commentOf({ comment }: { comment?: string }): string[] {
+  return comment === undefined ? [] : [`comment "${comment}"`]
+}
+
+/** Priorities that have a name; in tables of family bridge the same names are other numbers. */
+const priorityNames: Readonly<Record<number, string>> = { [-100]: "dstnat", 0: "filter", 100: "srcnat" }
+
+function baseOf({ base, table }: Chain): string[] {
+  if (!base) return []
+  const priority = (table.family === "bridge" ? undefined : priorityNames[base.priority]) ?? base.priority
+  return [`type ${base.type} hook ${base.hook} priority ${priority}`, `policy ${base.policy}`]
+}
+
+function propertiesOf(set: NamedSet): string[] {
+  const value = set.value === "verdict" ? " : verdict" : set.value ? ` : ${namesOf(set.value)}` : ""
+  return [`type ${namesOf(set.key)}${value}`, ...(set.interval ? ["flags interval"] : []), ...commentOf(set)]
+}
+
+function namesOf(types: readonly DataType[]): string {
+  return types.map(({ name }) => name).join(" . ")
+}
+
+/** An element as it stands between the braces: `10.0.0.1 . 10.0.0.0/8 comment "x"`. */
+export function printElement(set: NamedSet, { key, keyEnd, value, comment }: Element): string {
+  const parts = set.key.map((type, index) => printRange(type, key[index], keyEnd?.[index]))
+  const printed = [parts.join(" . "), ...commentOf(comment === undefined ? {} : { comment })]
+  if (value !== undefined) printed.push(":", printValue(set, value))
+  return printed.join(" ")
+}
+
+function printValue(set: NamedSet, value: NonNullable<Element["value"]>): string {
+  if (typeof value === "string" || "jump" in value || "goto" in value) return printVerdict(value)
+  const types = set.value === undefined || set.value === "verdict" ? [] : set.value
+  return types.map((type, index) => printRange(type, value[index])).join(" . ")
+}
+
+/** A value, a network where that is what the range is, or `first-last`. */
+function printRange(type: DataType, first: Uint8Array = new Uint8Array(type.size), last = first): string {
+  if (first.every((byte, index) => byte === last[index])) return type.print(first)
+  const prefix = prefixOf(first, last)
+  return prefix === undefined ? `${type.print(first)}-${type.print(last)}` : `${type.print(first)}/${prefix}`
+}
+
+/** The length of the prefix that all values from first to last share, if they are all that share it. */
+function prefixOf(first: Uint8Array, last: Uint8Array): number | undefined {
+  const bits = (value: Uint8Array) => Array.from(value, (byte) => byte.toString(2).padStart(8, "0")).join("")
+  const [from, to] = [bits(first), bits(last)]
+  let length = 0
+  while (length < from.length && from[length] === to[length]) length++
+  return /^0*$/.test(from.slice(length)) && /^1*$/.test(to.slice(length)) ? length : undefined
+}

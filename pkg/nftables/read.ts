@@ -1,0 +1,63 @@
+import { concat, type Infer, NetlinkError, type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
+import { type elementAttributes, elementListAttributes, ruleAttributes } from "./attributes.ts"
+import type { Expression, UnknownExpression } from "./expressions.ts"
+import type { Chain, Element, NamedSet, RuleHandle, Table } from "./rule-set.ts"
+import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM } from "./uapi.ts"
+import { readComment } from "./userdata.ts"
+import { readVerdict, splitParts } from "./values.ts"
+
+/** A rule as the kernel has it. */
+export interface FoundRule extends RuleHandle {
+  expressions: (Expression | UnknownExpression)[]
+  comment?: string
+}
+
+/** The rules of a chain in their order, like `nft list chain`; undefined when there is no such chain's table. */
+export function listRules(socket: NetlinkSocket, chain: Chain): FoundRule[] {
+  const payload = concat([header(chain.table), ruleAttributes.encode({ table: chain.table.name, chain: chain.name })])
+  const what = `list chain ${chain.table.family} ${chain.table.name} ${chain.name}`
+  const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload })) ?? []
+  return answers.flatMap((answer) => {
+    const found = ruleAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
+    if (found.table !== chain.table.name || found.chain !== chain.name) return []
+    const comment = readComment(found.userdata)
+    const rule = { chain, handle: found.handle ?? 0n, expressions: found.expressions ?? [] }
+    return [comment === undefined ? rule : { ...rule, comment }]
+  })
+}
+
+/** The elements of a set, like `nft list set`; undefined when there is no such set. */
+export function listElements(socket: NetlinkSocket, set: NamedSet): Element[] | undefined {
+  const payload = concat([header(set.table), elementListAttributes.encode({ table: set.table.name, set: set.name })])
+  const what = `list set ${set.table.family} ${set.table.name} ${set.name}`
+  const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETSETELEM, what, payload }))
+  return answers?.flatMap((answer) => {
+    const { elements = [] } = elementListAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
+    return elements.map((element) => readElement(set, element))
+  })
+}
+
+function readElement(set: NamedSet, found: Infer<typeof elementAttributes>): Element {
+  const element: Element = { key: splitParts(set.key, found.key?.value ?? new Uint8Array(0)) }
+  if (found.keyEnd?.value) element.keyEnd = splitParts(set.key, found.keyEnd.value)
+  if (found.data?.verdict) element.value = readVerdict(found.data.verdict)
+  else if (found.data?.value && set.value && set.value !== "verdict") {
+    element.value = splitParts(set.value, found.data.value)
+  }
+  const comment = readComment(found.userdata)
+  if (comment !== undefined) element.comment = comment
+  return element
+}
+
+function header(table: Table): Uint8Array {
+  return netfilterHeader(familyNumber[table.family])
+}
+
+function orNothing<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === "ENOENT") return undefined
+    throw error
+  }
+}

@@ -1,0 +1,116 @@
+import type { DataType } from "./data-types.ts"
+import type { Statement } from "./statements.ts"
+import type { familyNumber, hookNumber, policyNumber } from "./uapi.ts"
+
+export type Family = keyof typeof familyNumber
+
+/** A table: the namespace of chains and sets. */
+export interface Table {
+  family: Family
+  name: string
+  comment?: string
+}
+
+/** A chain of rules; with `base` it hangs in the packets' way. */
+export interface Chain {
+  table: Table
+  name: string
+  base?: {
+    type: "filter" | "nat" | "route"
+    hook: keyof typeof hookNumber
+    /** The lower goes first: 100 is srcnat, -100 dstnat. */
+    priority: number
+    policy: keyof typeof policyNumber
+  }
+  comment?: string
+}
+
+/** A set, or with `value` a map. A key of several types is a concatenation. */
+export interface NamedSet {
+  table: Table
+  name: string
+  key: readonly DataType[]
+  value?: readonly DataType[] | "verdict"
+  /** Keys are ranges. Only concatenations: `nft` writes ranges of a single value in another way. Needs Linux 5.6. */
+  interval?: true
+  comment?: string
+}
+
+export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: string }
+
+/** One element of a set or map: a value for each part of the key. */
+export interface Element {
+  key: readonly Uint8Array[]
+  /** In a set of intervals: the last key of the range, where `key` is the first. */
+  keyEnd?: readonly Uint8Array[]
+  value?: readonly Uint8Array[] | Verdict
+  comment?: string
+}
+
+export interface Rule {
+  chain: Chain
+  statements: readonly Statement[]
+  comment?: string
+}
+
+/** A rule of the kernel's, by the number that it has given it. */
+export interface RuleHandle {
+  chain: Chain
+  handle: bigint
+}
+
+/**
+ * One step of a transaction. `add` takes an object that is there already for success (a rule is always added);
+ * `create` does not, and `remove` fails with `ENOENT` when there is nothing.
+ */
+export type Operation =
+  | { verb: "add" | "create" | "delete"; object: "table"; table: Table }
+  | { verb: "add" | "create" | "delete" | "flush"; object: "chain"; chain: Chain }
+  | { verb: "add" | "create" | "delete"; object: "set"; set: NamedSet }
+  | { verb: "add"; object: "rule"; rule: Rule }
+  | { verb: "delete"; object: "rule"; rule: RuleHandle }
+  | { verb: "add" | "create" | "delete"; object: "element"; set: NamedSet; elements: readonly Element[] }
+
+export const add = {
+  table: (table: Table): Operation => ({ verb: "add", object: "table", table }),
+  chain: (chain: Chain): Operation => ({ verb: "add", object: "chain", chain }),
+  set: (set: NamedSet): Operation => ({ verb: "add", object: "set", set }),
+  rule: (rule: Rule): Operation => ({ verb: "add", object: "rule", rule }),
+  elements: (set: NamedSet, elements: readonly Element[]): Operation => ({
+    verb: "add",
+    object: "element",
+    set,
+    elements,
+  }),
+}
+
+export const create = {
+  table: (table: Table): Operation => ({ verb: "create", object: "table", table }),
+  chain: (chain: Chain): Operation => ({ verb: "create", object: "chain", chain }),
+  set: (set: NamedSet): Operation => ({ verb: "create", object: "set", set }),
+  elements: (set: NamedSet, elements: readonly Element[]): Operation => ({
+    verb: "create",
+    object: "element",
+    set,
+    elements,
+  }),
+}
+
+/** `nft delete`. A table goes with everything in it. */
+export const remove = {
+  table: (table: Table): Operation => ({ verb: "delete", object: "table", table }),
+  chain: (chain: Chain): Operation => ({ verb: "delete", object: "chain", chain }),
+  set: (set: NamedSet): Operation => ({ verb: "delete", object: "set", set }),
+  rule: (rule: RuleHandle): Operation => ({ verb: "delete", object: "rule", rule }),
+  elements: (set: NamedSet, elements: readonly Element[]): Operation => ({
+    verb: "delete",
+    object: "element",
+    set,
+    elements,
+  }),
+}
+
+/** Takes all rules out of a chain, like `nft flush chain`. */
+export const flush = {
+  chain: (chain: Chain): Operation => ({ verb: "flush", object: "chain", chain }),
+}

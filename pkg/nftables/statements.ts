@@ -1,0 +1,157 @@
+import { u32 } from "../netlink/mod.ts"
+import type { Expression } from "./expressions.ts"
+import type { Field } from "./fields.ts"
+import type { NamedSet, Verdict } from "./rule-set.ts"
+import { familyNumber } from "./uapi.ts"
+import { verdictData, wordsOf } from "./values.ts"
+
+type Comparison = "==" | "!="
+
+/** A part of a rule, as `nft` writes it. Built by the functions below. */
+export type Statement =
+  | { kind: "match"; field: Field; op: Comparison; value: Uint8Array }
+  | { kind: "prefix"; field: Field; op: Comparison; ip: Uint8Array; length: number }
+  | { kind: "bits"; field: Field; mask: number }
+  | { kind: "lookup"; fields: readonly Field[]; op: Comparison; set: NamedSet }
+  | { kind: "vmap"; fields: readonly Field[]; map: NamedSet }
+  | { kind: "dnat"; fields: readonly Field[]; map: NamedSet }
+  | { kind: "masquerade" }
+  | { kind: "counter" }
+  | { kind: "verdict"; verdict: Verdict }
+
+/** `ip protocol tcp`: a field has this value. */
+export function match(field: Field, op: Comparison, value: Uint8Array): Statement {
+  return { kind: "match", field, op, value }
+}
+
+/** `ip daddr 10.0.0.0/8`: an address is in a network. `ip` has no bits beyond the prefix. */
+export function matchPrefix(field: Field, op: Comparison, ip: Uint8Array, length: number): Statement {
+  return { kind: "prefix", field, op, ip, length }
+}
+
+/** `ct state established,related`: one of these flags is set. */
+export function matchBits(field: Field, ...names: string[]): Statement {
+  const mask = names.reduce((sum, name) => {
+    const bit = field.type.bits?.[name]
+    if (bit === undefined) throw new RangeError(`${field.name} has no flag "${name}"`)
+    return sum | bit
+  }, 0)
+  return { kind: "bits", field, mask }
+}
+
+/** `ip saddr . ip daddr @networks`: the fields together are a key of the set. */
+export function matchSet(fields: readonly Field[], op: Comparison, set: NamedSet): Statement {
+  return { kind: "lookup", fields, op, set }
+}
+
+/** `iifname vmap @ports`: goes on as the map says. */
+export function verdictMap(fields: readonly Field[], map: NamedSet): Statement {
+  return { kind: "vmap", fields, map }
+}
+
+/** `dnat to meta l4proto . th dport map @ports`: to the address, or the address and port, that the map says. */
+export function dnatMap(fields: readonly Field[], map: NamedSet): Statement {
+  return { kind: "dnat", fields, map }
+}
+
+export const masquerade: Statement = { kind: "masquerade" }
+export const counter: Statement = { kind: "counter" }
+
+export function verdict(verdict: Verdict): Statement {
+  return { kind: "verdict", verdict }
+}
+
+/** `enum nft_registers`: the verdict's register, and the first for data. */
+const NFT_REG_VERDICT = 0
+const NFT_REG_1 = 1
+/** `enum nft_cmp_ops` */
+const NFT_CMP = { "==": 0, "!=": 1 } as const
+const NFT_LOOKUP_F_INV = 1
+const NFT_NAT_DNAT = 1
+
+/** The statement as the kernel's expressions, the same ones that `nft` makes of it. */
+export function compile(statement: Statement): Expression[] {
+  switch (statement.kind) {
+    case "match": {
+      const { field, op, value } = statement
+      return [field.load(NFT_REG_1, value.length), compare(op, value)]
+    }
+    case "prefix":
+      return comparePrefix(statement.field, statement.op, statement.ip, statement.length)
+    case "bits": {
+      const { field, mask } = statement
+      return [field.load(NFT_REG_1, 4), maskWith(u32.encode(mask)), compare("!=", new Uint8Array(4))]
+    }
+    case "lookup": {
+      const { fields, op, set } = statement
+      const inverted = op === "!=" ? { flags: NFT_LOOKUP_F_INV } : {}
+      return [...load(fields), { name: "lookup", data: { sreg: NFT_REG_1, set: set.name, ...inverted } }]
+    }
+    case "vmap": {
+      const data = { sreg: NFT_REG_1, set: statement.map.name, dreg: NFT_REG_VERDICT }
+      return [...load(statement.fields), { name: "lookup", data }]
+    }
+    case "dnat":
+      return dnat(statement.fields, statement.map)
+    case "masquerade":
+      return [{ name: "masq", data: {} }]
+    case "counter":
+      return [{ name: "counter", data: { bytes: 0n, packets: 0n } }]
+    case "verdict":
+      return [{ name: "immediate", data: { dreg: NFT_REG_VERDICT, data: verdictData(statement.verdict) } }]
+  }
+}
+
+/** Loads fields side by side, each at a multiple of four bytes. */
+function load(fields: readonly Field[]): Expression[] {
+  let word = 0
+  return fields.map((field) => {
+    const expression = field.load(register(word), field.type.size)
+    word += wordsOf(field.type)
+    return expression
+  })
+}
+
+/** The register that begins `word` times four bytes after the first one. Every fourth has a number of its own. */
+function register(word: number): number {
+  return word % 4 === 0 ? NFT_REG_1 + word / 4 : 8 + word
+}
+
+function compare(op: Comparison, value: Uint8Array): Expression {
+  return { name: "cmp", data: { sreg: NFT_REG_1, op: NFT_CMP[op], data: { value } } }
+}
+
+function maskWith(mask: Uint8Array): Expression {
+  const xor = { value: new Uint8Array(mask.length) }
+  return {
+    name: "bitwise",
+    data: { sreg: NFT_REG_1, dreg: NFT_REG_1, length: mask.length, mask: { value: mask }, xor },
+  }
+}
+
+/** A prefix of whole bytes is compared by loading only those. */
+function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: number): Expression[] {
+  if (field.payload && length > 0 && length % 8 === 0) {
+    const value = ip.subarray(0, length / 8)
+    return [field.load(NFT_REG_1, value.length), compare(op, value)]
+  }
+  const mask = Uint8Array.from(ip, (_, index) => 0xff00 >> Math.min(8, Math.max(0, length - 8 * index)))
+  return [field.load(NFT_REG_1, ip.length), maskWith(mask), compare(op, ip)]
+}
+
+function dnat(fields: readonly Field[], map: NamedSet): Expression[] {
+  if (map.value === undefined || map.value === "verdict") throw new RangeError(`map "${map.name}" holds no addresses`)
+  const [address, port] = map.value
+  if (address === undefined) throw new RangeError(`map "${map.name}" holds no addresses`)
+  const nat = {
+    type: NFT_NAT_DNAT,
+    family: address.size === 4 ? familyNumber.ip : familyNumber.ip6,
+    sregAddressMin: NFT_REG_1,
+    ...(port ? { sregPortMin: register(wordsOf(address)) } : {}),
+  }
+  return [
+    ...load(fields),
+    { name: "lookup", data: { sreg: NFT_REG_1, set: map.name, dreg: NFT_REG_1 } },
+    { name: "nat", data: nat },
+  ]
+}

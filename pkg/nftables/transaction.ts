@@ -1,0 +1,76 @@
+import { setSocketOption } from "../libc/mod.ts"
+import { concat, NetlinkError, type NetlinkSocket, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
+import { batchAttributes, generationAttributes } from "./attributes.ts"
+import { encodeOperations } from "./encode.ts"
+import type { Operation } from "./rule-set.ts"
+import {
+  NFGENMSG_SIZE,
+  NFNL_MSG_BATCH_BEGIN,
+  NFNL_MSG_BATCH_END,
+  NFNL_SUBSYS_NFTABLES,
+  NFT_MSG_GETGEN,
+} from "./uapi.ts"
+
+const SOL_SOCKET = 1
+const SO_SNDBUFFORCE = 32
+/** What a socket takes in one datagram without being asked to take more: net.core.wmem_default, less overhead. */
+const DEFAULT_SEND_BYTES = 128 << 10
+/** Each lost race means that somebody else's transaction went through. */
+const ATTEMPTS = 1000
+
+/** The number of the rule set's state in this namespace: every transaction of anybody's changes it. */
+export type Generation = number & { readonly __brand: "Generation" }
+
+/** Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
+export function getGeneration(socket: NetlinkSocket): Generation {
+  const payload = netfilterHeader(0)
+  const answer = socket.get({ type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload })
+  const { id = 0 } = generationAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
+  return id as Generation
+}
+
+/**
+ * Makes all changes at once, or none, like `nft -f`. Throws `NetlinkError` with the operation that was refused as `nft`
+ * would write it; `ERESTART` when `generation` is given and no longer the present one.
+ */
+export function commit(socket: NetlinkSocket, operations: readonly Operation[], generation?: Generation): void {
+  const changes = encodeOperations(operations)
+  const last = changes.at(-1)
+  if (!last) return
+  last.flags = (last.flags ?? 0) | NLM_F_ACK // refusals come by themselves, and this one after all of them
+  const requests = [begin(generation), ...changes, end]
+  const size = requests.reduce((sum, { payload }) => sum + 16 + payload.length, 0)
+  if (size > DEFAULT_SEND_BYTES) setSocketOption(socket.fd, SOL_SOCKET, SO_SNDBUFFORCE, 2 * size)
+  socket.transact(requests)
+}
+
+function begin(generation: Generation | undefined): Request {
+  const payload = concat([netfilterHeader(0, NFNL_SUBSYS_NFTABLES), batchAttributes.encode({ generation })])
+  return { type: NFNL_MSG_BATCH_BEGIN, payload, what: "change the rule set" }
+}
+
+const end: Request = {
+  type: NFNL_MSG_BATCH_END,
+  payload: netfilterHeader(0, NFNL_SUBSYS_NFTABLES),
+  what: "change the rule set",
+}
+
+/**
+ * Makes the changes that `plan` decides on after reading the rule set, on the very rule set that it has read: when
+ * somebody else's transaction came in between, the kernel refuses ours, and `plan` is asked again. An empty plan sends
+ * nothing. Throws `NetlinkError`.
+ *
+ * @example
+ * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))
+ */
+export function atomically(socket: NetlinkSocket, plan: () => readonly Operation[]): void {
+  for (let attempt = 1; ; attempt++) {
+    const generation = getGeneration(socket)
+    try {
+      commit(socket, plan(), generation)
+      return
+    } catch (error) {
+      if (!(error instanceof NetlinkError) || error.errno !== "ERESTART" || attempt === ATTEMPTS) throw error
+    }
+  }
+}

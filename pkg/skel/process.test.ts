@@ -1,0 +1,132 @@
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { attachment } from "./plugin.fixture.ts"
+import { inputLimit } from "./stdio.ts"
+
+const fixture = join(import.meta.dir, "process.fixture.ts")
+
+/** Runs the fixture. `stdin` is a configuration, or what a shell redirection says. */
+async function run(name: string, options: { command?: string; argv?: string[]; shell?: string } = {}) {
+  const env = { ...attachment, PATH: process.env.PATH, CNI_COMMAND: options.command ?? "ADD" }
+  const plugin = [process.execPath, fixture, ...(options.argv ?? [])]
+  const argv = options.shell ? ["/bin/bash", "-c", options.shell, ...plugin] : plugin
+  const config = new TextEncoder().encode(JSON.stringify({ cniVersion: "1.0.0", name }))
+  const child = Bun.spawn(argv, { env, stdin: config, stdout: "pipe", stderr: "pipe" })
+  const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()])
+  return { stdout, stderr, exitCode: await child.exited }
+}
+
+const errorOf = (reply: { stdout: string; exitCode: number }) => {
+  expect(reply.exitCode).toBe(1)
+  return JSON.parse(reply.stdout)
+}
+
+describe("a plugin as a process", () => {
+  test("#1, #4 answers ADD with one document on stdout and exits with 0", async () => {
+    const reply = await run("fine")
+    expect(JSON.parse(reply.stdout)).toEqual({ cniVersion: "1.0.0", ips: [{ address: "192.0.2.7/24" }] })
+    expect(reply).toMatchObject({ stderr: "", exitCode: 0 })
+  })
+
+  test("#2, #93 answers with one error object and exits with 1", async () => {
+    const reply = await run("throws")
+    expect(errorOf(reply)).toEqual({ cniVersion: "1.0.0", code: 999, msg: "on purpose" })
+    expect(reply.stderr).toBe("")
+  })
+
+  test("#3 logs on stderr only", async () => {
+    const reply = await run("chatty")
+    expect(reply.stderr).toBe("a line of somebody else\nrecorder: a line of the plugin\n")
+    expect(JSON.parse(reply.stdout).ips).toHaveLength(1)
+  })
+
+  test("#89 introduces itself on stderr when no command is given", async () => {
+    const reply = await run("fine", { command: "" })
+    expect(reply).toMatchObject({ stdout: "", exitCode: 0 })
+    expect(reply.stderr).toContain("CNI plugin recorder v")
+  })
+})
+
+describe("stdin", () => {
+  const endless = (command: string) => `exec 3< <(${command}); "$0" "$@" <&3`
+
+  test("#85 is not waited for by VERSION", async () => {
+    const env = { CNI_COMMAND: "VERSION" }
+    const child = Bun.spawn([process.execPath, fixture], { env, stdin: "pipe", stdout: "pipe" })
+    expect(await child.stdout.json()).toHaveProperty("supportedVersions")
+    expect(await child.exited).toBe(0)
+    child.stdin.end()
+  })
+
+  test("#69 that never ends is refused at 16 MiB", async () => {
+    const { code, msg } = errorOf(await run("fine", { shell: endless("cat /dev/zero") }))
+    expect(code).toBe(5)
+    expect(msg).toContain(`more than ${inputLimit} bytes`)
+  })
+
+  test("#69 that cannot be read, a directory, is refused", async () => {
+    const { code, msg } = errorOf(await run("fine", { shell: '"$0" "$@" < /' }))
+    expect(code).toBe(5)
+    expect(msg).toStartWith("error reading from stdin: ")
+    expect(msg).toContain("EISDIR")
+  })
+
+  test("#68 that is closed reads as empty", async () => {
+    expect(errorOf(await run("fine", { shell: '"$0" "$@" <&-' })).code).toBe(6)
+  })
+
+  test("may come in pieces, late", async () => {
+    const pieces = `(printf '{"cniVersion":'; sleep 0.1; printf '"1.0.0", "name": "fine"}')`
+    expect((await run("", { shell: endless(pieces) })).exitCode).toBe(0)
+  })
+
+  test("may be non-blocking and late", async () => {
+    const perl = `exec 3< <(sleep 0.1; cat <<< '{"cniVersion":"1.0.0","name":"fine"}'); perl -MFcntl -e 'open(F, "<&=3"); fcntl(F, F_SETFL, O_NONBLOCK); exec @ARGV' "$0" "$@" <&3`
+    expect((await run("", { shell: perl })).exitCode).toBe(0)
+  })
+
+  test("#69 that stays silent and open is given up", async () => {
+    const script = `import { readStdin } from ${JSON.stringify(join(import.meta.dir, "stdio.ts"))}; readStdin(50)`
+    const child = Bun.spawn([process.execPath, "-e", script], { stdin: "pipe", stdout: "ignore", stderr: "pipe" })
+    expect(await child.exited).toBe(1)
+    expect(await child.stderr.text()).toContain("no byte and no end for 0.05 s")
+    child.stdin.end()
+  })
+})
+
+describe("stdout", () => {
+  test("that is full fails ADD and says so on stderr", async () => {
+    const reply = await run("fine", { shell: '"$0" "$@" > /dev/full' })
+    expect(reply.exitCode).toBe(1)
+    expect(reply.stderr).toMatch(/^Error writing result to stdout: .*ENOSPC/)
+  })
+
+  test("that nobody reads fails ADD too", async () => {
+    const reply = await run("throws", { shell: 'exec 3> >(exec true); sleep 0.2; "$0" "$@" >&3' })
+    expect(reply.exitCode).toBe(1)
+    expect(reply.stderr).toMatch(/^Error writing error JSON to stdout: .*EPIPE/)
+  })
+})
+
+describe("whatever ends it early", () => {
+  test("an exit in the middle of a verb is an error object", async () => {
+    expect(errorOf(await run("exits"))).toMatchObject({ code: 999, msg: expect.stringContaining("without an answer") })
+  })
+
+  test("a chunk that never loads is an error object", async () => {
+    const error = errorOf(await run("fine", { argv: ["never-loaded"] }))
+    expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999, msg: expect.stringContaining("without an answer") })
+  })
+
+  test("a chunk that cannot be loaded is an error object", async () => {
+    const error = errorOf(await run("fine", { argv: ["broken-chunk"] }))
+    expect(error).toMatchObject({ code: 999, msg: expect.stringContaining("the chunk is gone") })
+  })
+
+  test("an exception after the answer leaves that the only document, and the exit code tells", async () => {
+    const reply = await run("throws-later")
+    expect(JSON.parse(reply.stdout)).toHaveProperty("ips")
+    expect(reply.exitCode).toBe(1)
+    expect(reply.stderr).toContain("too late")
+  })
+})

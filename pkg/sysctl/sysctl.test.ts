@@ -1,0 +1,23 @@
+import { expect, test } from "bun:test"
+import { readSysctl, sysctlPath } from "./mod.ts"
+
+test("the first separator of a name decides what the others are", () => {
+  expect(sysctlPath("net.ipv4.ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
+  expect(sysctlPath("net/ipv4/ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
+  expect(sysctlPath("net.ipv4.conf.eth0/100.arp_notify")).toBe("/proc/sys/net/ipv4/conf/eth0.100/arp_notify")
+  expect(sysctlPath("net/ipv4/conf/eth0.100/arp_notify")).toBe("/proc/sys/net/ipv4/conf/eth0.100/arp_notify")
+})
+
+test("a name cannot leave /proc/sys", () => {
+  for (const name of ["net/../../etc/passwd", "/etc/passwd", "net//ipv4", "", "net/./ipv4"]) {
+    expect(() => sysctlPath(name)).toThrow(RangeError)
+  }
+})
+
+test("a setting reads as the kernel prints it, without the line end", () => {
+  expect(readSysctl("kernel.ostype")).toBe("Linux")
+})
+
+test("a setting that the kernel does not have is ENOENT", () => {
+  expect(() => readSysctl("net/ipv4/no_such_setting")).toThrow("ENOENT")
+})

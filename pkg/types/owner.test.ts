@@ -1,0 +1,31 @@
+import { expect, test } from "bun:test"
+import { isOwnerOf, ownerComment } from "./owner.ts"
+
+test("an owner reads as network, container and interface", () => {
+  expect(ownerComment({ network: "lab", containerId: "c1", ifName: "eth0" })).toBe("lab/c1/eth0")
+})
+
+test("the longest names fit into the 127 bytes of an nf_tables comment, and stay apart", () => {
+  const long = (end: string) => ({
+    network: `${"n".repeat(200)}${end}`,
+    containerId: "c".repeat(300),
+    ifName: "i".repeat(15),
+  })
+  const [a, b] = [ownerComment(long("1")), ownerComment(long("2"))]
+  expect(a.length).toBeLessThanOrEqual(127)
+  expect(a).not.toBe(b)
+  expect(a).toBe(ownerComment(long("1")))
+})
+
+test("a container ID of 64 hex digits is not cut", () => {
+  const containerId = "0123456789abcdef".repeat(4)
+  expect(ownerComment({ network: "lab", containerId, ifName: "eth0" })).toContain(containerId)
+})
+
+test("a comment belongs to its own network only, also when one name begins with the other", () => {
+  const comment = ownerComment({ network: "lab-2", containerId: "c1", ifName: "eth0" })
+  expect(isOwnerOf(comment, "lab-2")).toBe(true)
+  expect(isOwnerOf(comment, "lab")).toBe(false)
+  expect(isOwnerOf("lab-2", "lab-2")).toBe(false)
+  expect(isOwnerOf("lab-2/some/other/text", "lab-2")).toBe(false)
+})

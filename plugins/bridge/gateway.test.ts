@@ -1,0 +1,55 @@
+import { expect, test } from "bun:test"
+import { CniError, formatCidr, type Result } from "../../pkg/types/mod.ts"
+import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
+import { completeResult, gatewaysOf } from "./gateway.ts"
+
+function config(keys: object): BridgeConfig {
+  const raw = { cniVersion: "1.1.0", name: "lab", type: "bridge", ...keys }
+  return parseBridgeConfig({ ...raw }, { verb: "ADD", args: "", raw })
+}
+
+function leased(...ips: Result["ips"]): Result {
+  return { interfaces: [], ips, routes: [], dns: { nameservers: ["192.0.2.53"] } }
+}
+
+test("addresses belong to the container's interface, the third of the result", () => {
+  const { ips } = completeResult(leased({ address: "10.1.0.5/24" }), config({}))
+  expect(ips).toEqual([{ address: "10.1.0.5/24", interface: 2 }])
+})
+
+test("a gateway bridge takes the first address of the network when the IPAM plugin named none", () => {
+  const both = leased({ address: "10.1.0.5/24" }, { address: "fd00::5/64", gateway: "fd00::99" })
+  const result = completeResult(both, config({ isGateway: true }))
+  expect(result.ips.map(({ gateway }) => gateway)).toEqual(["10.1.0.1", "fd00::99"])
+  expect(gatewaysOf(result).map(formatCidr)).toEqual(["10.1.0.1/24", "fd00::99/64"])
+})
+
+test("a network without room for a gateway is refused with a way out", () => {
+  const refuse = () => completeResult(leased({ address: "10.9.0.5/32" }), config({ isGateway: true }))
+  expect(refuse).toThrow(CniError)
+  expect(refuse).toThrow("10.9.0.5/32")
+})
+
+test("a default gateway bridge adds one default route a family, unless there is one", () => {
+  const both = leased({ address: "10.1.0.5/24" }, { address: "10.2.0.5/24" }, { address: "fd00::5/64" })
+  expect(completeResult(both, config({ isDefaultGateway: true })).routes).toEqual([
+    { dst: "0.0.0.0/0", gw: "10.1.0.1" },
+    { dst: "::/0", gw: "fd00::1" },
+  ])
+  const routed = { ...leased({ address: "10.1.0.5/24" }), routes: [{ dst: "0.0.0.0/0" }] }
+  expect(completeResult(routed, config({ isDefaultGateway: true })).routes).toEqual([{ dst: "0.0.0.0/0" }])
+})
+
+test("a default route in another table is not the default route", () => {
+  const routed = { ...leased({ address: "10.1.0.5/24" }), routes: [{ dst: "0.0.0.0/0", table: 100 }] }
+  expect(completeResult(routed, config({ isDefaultGateway: true })).routes).toHaveLength(2)
+})
+
+test("DNS of the configuration replaces the IPAM plugin's when any member is there", () => {
+  expect(completeResult(leased(), config({})).dns).toEqual({ nameservers: ["192.0.2.53"] })
+  const own = parseBridgeConfig(
+    { cniVersion: "1.1.0", name: "lab", type: "bridge", dns: { domain: "lab.example" } },
+    { verb: "ADD", args: "", raw: {} },
+  )
+  expect(completeResult(leased(), own).dns).toEqual({ domain: "lab.example" })
+})

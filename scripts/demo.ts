@@ -1,0 +1,71 @@
+/**
+ * Two containers, a bridge and the internet in namespaces of their own: shows what the plugins do, and that nothing is
+ * left when they have undone it. Touches nothing of this machine. Needs root and a build (`npm run build`).
+ *
+ *   npm run demo
+ */
+import { askEcho, diffSnapshots, EchoPeer, formatChanges, ping, takeSnapshot } from "../integration/mod.ts"
+import { judgeRemains } from "./demo/remains.ts"
+import { Runtime } from "./demo/runtime.ts"
+import { hostAddress, internetAddress, makeSandbox } from "./demo/sandbox.ts"
+import { brief, done, note, prove, title } from "./demo/show.ts"
+
+async function demo(stack: AsyncDisposableStack): Promise<void> {
+  const { host, internet, a, b } = await makeSandbox(stack)
+  const peer = stack.use(await EchoPeer.start(internet))
+  const runtime = stack.use(new Runtime(host))
+  const before = await takeSnapshot(host)
+
+  title("Two containers join the network of scripts/demo/10-demo.conflist")
+  const first = await runtime.add(a)
+  done("ADD container a", first.ms)
+  note(brief(first.result))
+  const second = await runtime.add(b)
+  const [ofA, ofB] = [first, second].map(({ result }) => result.ips[0]?.address.split("/")[0] ?? "")
+  if (!ofA || !ofB) throw new Error("ADD answered without an address")
+  done(`ADD container b: ${ofB}`, second.ms)
+
+  title("They reach each other, and the internet, which has no route back to them")
+  prove(await ping(a, ofB), `a, ${ofA}, pings b, ${ofB}`)
+  prove(await ping(a, internetAddress), `a pings the internet, ${internetAddress}`)
+  const { from } = await askEcho(b, { transport: "tcp", address: internetAddress, port: peer.port })
+  prove(from.address === hostAddress, `b connects to the internet, which sees ${from.address}, the host`)
+
+  title("All is as ADD left it")
+  done("CHECK container a", await runtime.call("CHECK", a))
+  done("CHECK container b", await runtime.call("CHECK", b))
+
+  title("They leave")
+  done("DEL container a", await runtime.call("DEL", a))
+  done("DEL container b", await runtime.call("DEL", b))
+  const { stays, leaked } = judgeRemains(diffSnapshots(before, await takeSnapshot(host)))
+  if (leaked.length > 0) throw new Error(`DEL has left something behind\n${formatChanges(leaked)}`)
+  done("no link, address, route, rule or file of theirs is left in the host")
+  note(`what stays for the next container, as documented: ${stays.join(", ")}`)
+}
+
+async function main(): Promise<number> {
+  if (process.getuid?.() !== 0) {
+    console.error("The demo makes network namespaces, which needs root: run `sudo npm run demo`")
+    return 1
+  }
+  const stack = new AsyncDisposableStack()
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => {
+      console.error("\nInterrupted; cleaning up")
+      stack.disposeAsync().finally(() => process.exit(130))
+    })
+  }
+  try {
+    await demo(stack)
+    return 0
+  } catch (error) {
+    // An interrupt takes the world away under the demo: that is no news.
+    if (!stack.disposed) console.error(`\n${error instanceof Error ? error.message : error}`)
+    return 1
+  } finally {
+    await stack.disposeAsync()
+  }
+}
+
+if (import.meta.main) process.exitCode = await main()

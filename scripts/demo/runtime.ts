@@ -1,0 +1,51 @@
+import { join } from "node:path"
+import { Station, type Timing } from "../../bench/station.ts"
+import { type ContainerNamespace, type HostNamespace, pluginEnv } from "../../integration/mod.ts"
+
+const bin = join(import.meta.dir, "../../dist/bin")
+const conflist = Bun.file(join(import.meta.dir, "10-demo.conflist"))
+
+/** The part of a result that the demo shows. */
+export interface Result {
+  readonly ips: readonly { readonly address: string }[]
+}
+
+/** What a container runtime is to the demo: it runs the one plugin of the list, and remembers what ADD answered. */
+export class Runtime implements AsyncDisposable {
+  readonly #station: Station
+  readonly #results = new Map<ContainerNamespace, Result>()
+
+  constructor(host: HostNamespace) {
+    this.#station = Station.open(host)
+  }
+
+  /** Attaches a container. */
+  async add(container: ContainerNamespace): Promise<{ result: Result; ms: number }> {
+    const { stdout, ms } = await this.#call("ADD", container)
+    const result = JSON.parse(stdout) as Result
+    this.#results.set(container, result)
+    return { result, ms }
+  }
+
+  /** Has the attachment checked, or removed; answers how long that took, in milliseconds. */
+  async call(verb: "CHECK" | "DEL", container: ContainerNamespace): Promise<number> {
+    return (await this.#call(verb, container)).ms
+  }
+
+  /** One call of the plugin, process start and end included; throws when it fails. */
+  async #call(verb: "ADD" | "CHECK" | "DEL", container: ContainerNamespace): Promise<Timing> {
+    const { plugins, ...network } = await conflist.json()
+    const [plugin] = plugins
+    const call = { bin: join(bin, plugin.type), containerId: container.name, netns: container.path, ifName: "eth0" }
+    const config = { ...network, ...plugin, prevResult: this.#results.get(container) }
+    return this.#station.time({
+      command: [call.bin],
+      env: pluginEnv({ ...call, verb }),
+      input: JSON.stringify(config),
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#station[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,25 @@
+import { type ContainerNamespace, connect, HostNamespace } from "../../integration/mod.ts"
+
+/** The internet's address, and the one under which it knows the host; TEST-NET-3, RFC 5737. */
+export const internetAddress = "203.0.113.9"
+export const hostAddress = "203.0.113.1"
+
+/** A little world of namespaces: a host, the internet behind it, and two containers that have no network yet. */
+export interface Sandbox {
+  readonly host: HostNamespace
+  readonly internet: ContainerNamespace
+  readonly a: ContainerNamespace
+  readonly b: ContainerNamespace
+}
+
+/** Makes the world. The internet has no route to any container subnet: only a masquerade gets answers through. */
+export async function makeSandbox(stack: AsyncDisposableStack): Promise<Sandbox> {
+  const host = stack.use(await HostNamespace.create("demo"))
+  const internet = await host.addContainer("internet")
+  await connect(
+    { namespace: host, link: "uplink", addresses: [`${hostAddress}/24`] },
+    { namespace: internet, link: "eth0", addresses: [`${internetAddress}/24`] },
+  )
+  await host.exec("ip", ["route", "add", "default", "via", internetAddress])
+  return { host, internet, a: await host.addContainer("a"), b: await host.addContainer("b") }
+}
