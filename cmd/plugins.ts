@@ -6,7 +6,7 @@ import type { PluginTable } from "../pkg/skel/mod.ts"
  */
 export const plugins: PluginTable = {
   bridge: () => import("../plugins/bridge/main.ts").then((module) => module.bridge),
-  bridge: () => import("../plugins/bridge/main.ts").then((module) => module.bridge),
+  "host-local": () => import("../ipam/host-local/main.ts").then((module) => module.hostLocal),
   loopback: () => import("../plugins/loopback/main.ts").then((module) => module.loopback),
 }
 

@@ -59,9 +59,9 @@ const damages: {
     what: "the address is gone",
     damage: (_, pod) =>
       pod
-        .exec("ip", ["addr", "replace", "10.22.0.77/16", "dev", "eth0"])
+        .exec("ip", ["addr", "replace", "10.99.0.77/16", "dev", "eth0"])
         .then(() => pod.exec("ip", ["addr", "del", "10.22.0.2/16", "dev", "eth0"])),
-    says: ["expected 10.22.0.2/16", "10.22.0.77/16"],
+    says: ["expected 10.22.0.2/16", "10.99.0.77/16"],
   },
   {
     what: "the default route is gone",

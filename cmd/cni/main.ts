@@ -37,20 +37,24 @@ const commands: Readonly<Record<string, Command>> = {
 
 /** Runs one command line. Answers the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
-  const [name, ...rest] = args
+  const [given, ...rest] = args
+  const name = given === "--version" ? "version" : given
   if (name === undefined || name === "help" || name === "--help" || name === "-h") {
-    const command = name === "help" && rest[0] !== undefined ? commands[rest[0]] : undefined
-    terminal.stdout(command && rest[0] ? commandHelp(rest[0], command) : toolHelp(commands))
+    const [about = ""] = rest
+    const command = find(about)
+    terminal.stdout(command ? commandHelp(about, command) : toolHelp(commands))
     return 0
   }
-  const command = Object.hasOwn(commands, name === "--version" ? "version" : name)
-    ? commands[name === "--version" ? "version" : name]
-    : undefined
+  const command = find(name)
   if (command === undefined) {
     terminal.stderr(`cni: Cannot run "${name}": no such command. "cni --help" lists them\n`)
     return 2
   }
   return runCommand(name, command, rest, terminal)
+}
+
+function find(name: string): Command | undefined {
+  return Object.hasOwn(commands, name) ? commands[name] : undefined
 }
 
 async function runCommand(name: string, command: Command, args: string[], terminal: Terminal): Promise<number> {

@@ -5,7 +5,17 @@ const volatile = new Set([
   ...["ifindex", "link_index", "link_netnsid", "operstate", "id", "no", "bridge_id", "root_id", "designated_port"],
   ...["hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "hold_timer", "message_age_timer"],
   ...["forward_delay_timer", "topology_change", "topology_change_detected", "topology_change_ack", "state"],
-  ...["num_tx_queues", "num_rx_queues", "valid_life_time", "preferred_life_time", "tentative", "refcnt", "expires"],
+  ...[
+    "num_tx_queues",
+    "num_rx_queues",
+    "tso_max_size",
+    "tso_max_segs",
+    "valid_life_time",
+    "preferred_life_time",
+    "tentative",
+    "refcnt",
+    "expires",
+  ],
 ])
 
 /** Flags of a link or a route that follow the carrier. */

@@ -7,3 +7,4 @@
  */
 export { dnsFields, integer, interfaceName, ipAddress, macAddress, off } from "./fields.ts"
 export { invalidConfig, parseConfig } from "./parse.ts"
+export { type MacRequest, requestedMac } from "./requested-mac.ts"

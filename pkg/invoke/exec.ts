@@ -85,7 +85,7 @@ export function withoutBun(env: Environment): Record<string, string> {
 }
 
 /** Why a file could not be started, in the words that callers know: "fork/exec PATH: permission denied". */
-export function startFailure(path: string, error: unknown): string {
+function startFailure(path: string, error: unknown): string {
   const code = errorCode(error)
   const reason = code === undefined ? undefined : startReasons[code]
   return `fork/exec ${path}: ${reason ?? (error instanceof Error ? error.message : String(error))}`

@@ -1,4 +1,4 @@
-import { CniError, Code, parseJsonObject } from "../types/mod.ts"
+import { CniError, Code, member, parseJsonObject } from "../types/mod.ts"
 
 /** What a plugin left behind that did not exit with 0. */
 export interface PluginFailure {
@@ -32,7 +32,9 @@ function printedError(stdout: string, cause: string): CniError {
   } catch (error) {
     return garbled(error instanceof Error ? error.message : String(error))
   }
-  const { code = 0, msg = "", details = "" } = object
+  const code = member(object, "code") ?? 0
+  const msg = member(object, "msg") ?? ""
+  const details = member(object, "details") ?? ""
   if (typeof code !== "number" || !Number.isSafeInteger(code) || code < 0) {
     return garbled("its code is not a non-negative integer")
   }

@@ -6,6 +6,15 @@
  * configureLink({ sandbox, inside, link: getLink(inside, "eth0") }, result)
  */
 export { contains, networkOf, nextAddress, sameBytes } from "./arithmetic.ts"
+export {
+  deleteAttachmentLinks,
+  deleteOrphans,
+  describeInterface,
+  hostEnd,
+  ownerOf,
+  ownersOf,
+  refuseExistingInterface,
+} from "./attachment.ts"
 export { addressesOn, checkAddresses, checkRoutes, mismatch } from "./check.ts"
 export { type ContainerLink, configureLink } from "./container.ts"
 export { enableForwarding } from "./forwarding.ts"

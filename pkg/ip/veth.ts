@@ -11,9 +11,9 @@ export interface VethPair {
   /** Where the container's end goes, and its name there. */
   sandbox: Netns
   ifName: string
-  mtu?: number
+  mtu?: number | undefined
   /** The container end's hardware address; the kernel's choice when undefined. */
-  mac?: string
+  mac?: string | undefined
   /** The bridge that the host's end joins. */
   master?: Ifindex
 }

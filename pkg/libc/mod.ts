@@ -48,3 +48,4 @@ export {
   setSocketOption,
 } from "./network.ts"
 export { isErrno, SyscallError } from "./syscall.ts"
+export { watchClosing } from "./watch.ts"

@@ -54,6 +54,11 @@ export const namespaces = lazily({
   ioctl: { args: ["i32", "u64", "u64"], returns: "i32" },
 })
 
+export const watching = lazily({
+  inotify_init1: { args: ["i32"], returns: "i32" },
+  inotify_add_watch: { args: ["i32", "cstring", "u32"], returns: "i32" },
+})
+
 const errno = lazily({ __errno_location: { args: [], returns: "ptr" } })
 const words = lazily({ strerror: { args: ["i32"], returns: "cstring" } })
 

@@ -10,17 +10,8 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
-import { CniError, Code, isJsonObject, type JsonObject, parseJsonObject, stringifyJson } from "../types/mod.ts"
-import type { Attachment } from "./network.ts"
-
-/** What is kept of an attachment between ADD and DEL, in upstream's layout: CRI-O reads these files by itself. */
-export interface CachedAttachment extends Attachment {
-  readonly network: string
-  /** The network file as it was at ADD. */
-  readonly config: Uint8Array
-  /** What the last plugin printed. */
-  readonly result: JsonObject | undefined
-}
+import { CniError, Code, type JsonObject, parseJsonObject, stringifyJson } from "../types/mod.ts"
+import { type CachedAttachment, cacheKind, decodeCached, encodeCached } from "./cache-format.ts"
 
 /** The three names that make an attachment's file. */
 export interface CacheKey {
@@ -39,8 +30,6 @@ export type CacheState =
   | { readonly state: "legacy"; readonly result: JsonObject }
   | { readonly state: "foreign"; readonly owner: string }
   | { readonly state: "invalid"; readonly reason: string }
-
-const kind = "cniCacheV1"
 
 /** `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 when one of the three is empty. */
 export function cacheFile(cacheDir: string, key: CacheKey): string {
@@ -66,8 +55,8 @@ export function readCache(cacheDir: string, key: CacheKey): CacheState {
   }
   const value = tryParse(text)
   if (value === undefined) return { state: "invalid", reason: `"${file}" does not hold a JSON object` }
-  if (value.kind !== kind) return { state: "legacy", result: value }
-  const attachment = decode(value)
+  if (value.kind !== cacheKind) return { state: "legacy", result: value }
+  const attachment = decodeCached(value)
   if (attachment === undefined) return { state: "invalid", reason: `"${file}" lacks the names of its attachment` }
   const same =
     attachment.network === key.network && attachment.containerId === key.containerId && attachment.ifName === key.ifName
@@ -100,7 +89,7 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   return {
     commit(attachment) {
       try {
-        writeFileSync(fd, stringifyJson(encode(attachment)))
+        writeFileSync(fd, stringifyJson(encodeCached(attachment)))
         fsyncSync(fd)
         renameSync(temporary, file)
         syncDirectory(join(cacheDir, "results"))
@@ -135,7 +124,7 @@ export function cachedAttachments(cacheDir: string, containerId?: string): Cache
     .sort((a, b) => (a < b ? -1 : 1))
     .flatMap((name) => {
       const value = tryRead(join(directory, name))
-      const attachment = value?.kind === kind ? decode(value) : undefined
+      const attachment = value?.kind === cacheKind ? decodeCached(value) : undefined
       if (attachment === undefined) return []
       return containerId === undefined || attachment.containerId === containerId ? [attachment] : []
     })
@@ -148,41 +137,6 @@ function listDirectory(directory: string): string[] {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return []
     throw new CniError(Code.Io, `Cannot list the cached attachments in "${directory}"`, { cause })
   }
-}
-
-function encode(attachment: CachedAttachment): JsonObject {
-  return {
-    kind,
-    containerId: attachment.containerId,
-    config: Buffer.from(attachment.config).toString("base64"),
-    ifName: attachment.ifName,
-    networkName: attachment.network,
-    ...(attachment.netns === "" ? {} : { netns: attachment.netns }),
-    ...(attachment.args.length === 0 ? {} : { cniArgs: attachment.args.map(([key, value]) => [key, value]) }),
-    ...(Object.keys(attachment.capabilityArgs).length === 0 ? {} : { capabilityArgs: attachment.capabilityArgs }),
-    ...(attachment.result === undefined ? {} : { result: attachment.result }),
-  }
-}
-
-function decode(value: JsonObject): CachedAttachment | undefined {
-  const { containerId, ifName, networkName, netns, config, cniArgs, capabilityArgs, result } = value
-  if (![containerId, ifName, networkName].every((part) => typeof part === "string" && part !== "")) return undefined
-  return {
-    containerId: String(containerId),
-    ifName: String(ifName),
-    network: String(networkName),
-    netns: typeof netns === "string" ? netns : "",
-    config: typeof config === "string" ? Buffer.from(config, "base64") : new Uint8Array(),
-    args: Array.isArray(cniArgs) ? cniArgs.flatMap(pair) : [],
-    capabilityArgs: isJsonObject(capabilityArgs) ? capabilityArgs : {},
-    result: isJsonObject(result) ? result : undefined,
-  }
-}
-
-function pair(value: unknown): [string, string][] {
-  if (!Array.isArray(value) || value.length !== 2) return []
-  const [key, text]: unknown[] = value
-  return typeof key === "string" && typeof text === "string" ? [[key, text]] : []
 }
 
 function tryParse(text: string): JsonObject | undefined {

@@ -16,5 +16,6 @@ export function inVersion(result: JsonObject, version: string): JsonObject {
   const wanted = version === "" ? "0.1.0" : version
   const written = member(result, "cniVersion")
   const label = typeof written === "string" && written !== "" ? written : wanted
-  return label === wanted ? inject(result, [["cniVersion", label]]) : convertResult(result, label, wanted)
+  if (label !== wanted) return convertResult(result, label, wanted)
+  return written === label ? result : { cniVersion: label, ...inject(result, [["cniVersion", label]]) }
 }

@@ -40,6 +40,7 @@ export async function execute(execution: Execution): Promise<Outcome> {
   const timer = limit === undefined ? undefined : setTimeout(() => stop.now(`no answer within ${limit} ms`), limit)
   const aborted = () => stop.now("interrupted")
   execution.signal?.addEventListener("abort", aborted)
+  if (execution.signal?.aborted) aborted() // between the first look and the start
   try {
     const stdout = collect(child.stdout, stdoutLimit, () => stop.now(`more than ${stdoutLimit} bytes on stdout`))
     const stderr = collect(child.stderr, stderrKept, () => {}, execution.stderr)

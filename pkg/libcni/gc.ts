@@ -1,5 +1,6 @@
 import { atLeast, CniError, Code } from "../types/mod.ts"
-import { type CachedAttachment, cachedAttachments } from "./cache.ts"
+import { cachedAttachments } from "./cache.ts"
+import type { CachedAttachment } from "./cache-format.ts"
 import { deleteAttachment } from "./del.ts"
 import { withEverything } from "./lock.ts"
 import type { AttachmentId, Network, Runtime } from "./network.ts"

@@ -10,13 +10,8 @@
  * await delNetwork(runtime, network, lab)
  */
 export { type AddOptions, addNetwork } from "./add.ts"
-export {
-  type CachedAttachment,
-  type CacheKey,
-  type CacheState,
-  cachedAttachments,
-  readCache,
-} from "./cache.ts"
+export { type CacheKey, type CacheState, cachedAttachments, readCache } from "./cache.ts"
+export type { CachedAttachment } from "./cache-format.ts"
 export { checkNetwork } from "./check.ts"
 export { delNetwork } from "./del.ts"
 export { gcNetwork, staleAttachments, type ValidSet } from "./gc.ts"

@@ -22,7 +22,7 @@ const RTM_DELLINK = 17
 const RTM_GETLINK = 18
 const RTM_SETLINK = 19
 const AF_BRIDGE = 7
-/** Leaves counters out of the answer: they are most of a dump's bytes and nobody here reads them. */
+/** Leaves the IPv6 counters out of the answer: they are many of its bytes and nobody here reads them. */
 const RTEXT_FILTER_SKIP_STATS = 8
 
 /** The number of a link, unique in its namespace. */
@@ -80,9 +80,10 @@ export function addBridge(
 /**
  * Creates a veth pair in one request, each end with its final name, MAC and MTU, and the peer directly in its own
  * namespace, like `ip link add NAME type veth peer name PEER netns NS`. Throws `EEXIST` when a name is taken, and then
- * neither end exists. `master` and `txQueueLength` of the peer are not the kernel's to set here.
+ * neither end exists. Of the peer the kernel sets neither the master here nor `up`, which would be refused: it has no
+ * other end yet when it is made.
  */
-export function addVeth(route: NetlinkSocket, end: VethEnd, peer: Omit<VethEnd, "master">): void {
+export function addVeth(route: NetlinkSocket, end: VethEnd, peer: Omit<VethEnd, "master" | "up">): void {
   const data = attribute(VETH_INFO_PEER, encodeLink(peer))
   createLink(route, end, `create veth pair "${end.name}" and "${peer.name}"`, { kind: "veth", data })
 }

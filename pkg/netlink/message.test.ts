@@ -64,8 +64,8 @@ describe("messages", () => {
       const theirs = parseMessages(Buffer.from(ours)).map(({ type, flags, seq, port, data }) => {
         return { type, flags, sequence: seq, port, payload: new Uint8Array(data) }
       })
-      expect(theirs).toEqual(items.map((item) => ({ ...item, port: 0 })))
-      expect(readMessages(ours)).toEqual(theirs)
+      expect<unknown>(theirs).toEqual(items.map((item) => ({ ...item, port: 0 })))
+      expect<unknown>(readMessages(ours)).toEqual(theirs)
     }
     fc.assert(fc.property(fc.array(one, { maxLength: 5 }), check))
   })

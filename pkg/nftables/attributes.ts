@@ -58,8 +58,12 @@ export const elementAttributes = attrs({
 export const elementListAttributes = attrs({
   table: [1, text],
   set: [2, text],
+  setId: [4, u32be],
   elements: [3, listOf(1, elementAttributes)],
 })
+
+/** The same with elements as bytes: whoever looks for one among thousands need not decode them all. */
+export const rawElementListAttributes = attrs({ elements: [3, listOf(1, bytes)] })
 
 /** `NFTA_GEN_*` */
 export const generationAttributes = attrs({ id: [1, u32be], process: [2, u32be], processName: [3, text] })

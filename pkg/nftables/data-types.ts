@@ -1,6 +1,5 @@
 import { mac, text, u16be, u32 } from "../netlink/mod.ts"
 import { formatIp } from "../types/mod.ts"
-import type { ByteOrder } from "./userdata.ts"
 
 /** What a value in a set or a comparison is: `enum datatypes` of nft, src `datatype.h`. */
 export interface DataType {
@@ -9,7 +8,8 @@ export interface DataType {
   readonly id: number
   /** Bytes. */
   readonly size: number
-  readonly byteOrder: ByteOrder
+  /** Of its numbers, in sets: 1 the machine's, 2 the network's, 0 neither. */
+  readonly byteOrder: 0 | 1 | 2
   /** Writes a value as `nft` reads it. */
   print(value: Uint8Array): string
   /** The names of the bits, where the type is a set of flags. */

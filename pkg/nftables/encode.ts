@@ -17,6 +17,7 @@ import {
 } from "./attributes.ts"
 import { printOperation } from "./print.ts"
 import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
+import { setUserdata } from "./set-userdata.ts"
 import { compile } from "./statements.ts"
 import {
   familyNumber,
@@ -37,19 +38,25 @@ import {
   NFT_SET_MAP,
   policyNumber,
 } from "./uapi.ts"
-import { type ByteOrder, commentUserdata, setUserdata } from "./userdata.ts"
+import { commentUserdata } from "./userdata.ts"
 import { joinParts, keyLength, typeId, verdictData, wordsOf } from "./values.ts"
 
 /** An attribute has at most 65,535 bytes; so many of the longest elements fit into one. */
 const ELEMENTS_PER_MESSAGE = 256
+const SHOWN_ELEMENTS = 4
 
 /** The messages of a transaction, without what encloses them. Throws `RangeError` for what cannot be expressed. */
 export function encodeOperations(operations: readonly Operation[]): Request[] {
-  return operations.flatMap((operation, index) => encodeOperation(operation, index + 1))
+  const ids = new Map<NamedSet, number>()
+  const idOf = (set: NamedSet) => {
+    const id = ids.get(set) ?? ids.size + 1
+    ids.set(set, id)
+    return id
+  }
+  return operations.flatMap((operation) => encodeOperation(operation, idOf))
 }
 
-/** `id` is a number that no other operation of the transaction has. */
-function encodeOperation(operation: Operation, id: number): Request[] {
+function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number): Request[] {
   const { verb } = operation
   const flags = verb === "create" ? NLM_F_CREATE | NLM_F_EXCL : verb === "add" ? NLM_F_CREATE : 0
   const isNew = verb === "add" || verb === "create"
@@ -57,7 +64,8 @@ function encodeOperation(operation: Operation, id: number): Request[] {
     case "table": {
       const { table } = operation
       const attributes = isNew ? encodeTable(table) : tableAttributes.encode({ name: table.name })
-      return [request(operation, table, isNew ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE, flags, attributes)]
+      const type = isNew ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE
+      return [request(operation, table, type, flags & NLM_F_EXCL, attributes)] // tables are created without being told
     }
     case "chain": {
       const { chain } = operation
@@ -78,7 +86,7 @@ function encodeOperation(operation: Operation, id: number): Request[] {
       }
       const attributes = ruleAttributes.encode({
         ...place,
-        expressions: operation.rule.statements.flatMap(compile),
+        expressions: operation.rule.statements.flatMap((statement) => compile(statement, idOf)),
         userdata: commentUserdata(operation.rule.comment),
       })
       return [request(operation, chain.table, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, attributes)]
@@ -86,7 +94,7 @@ function encodeOperation(operation: Operation, id: number): Request[] {
     case "set": {
       const { set } = operation
       const name = { table: set.table.name, name: set.name }
-      const attributes = isNew ? encodeSet(set, id) : setAttributes.encode(name)
+      const attributes = isNew ? encodeSet(set, idOf(set)) : setAttributes.encode(name)
       return [request(operation, set.table, isNew ? NFT_MSG_NEWSET : NFT_MSG_DELSET, flags, attributes)]
     }
     case "element":
@@ -94,6 +102,7 @@ function encodeOperation(operation: Operation, id: number): Request[] {
         const attributes = elementListAttributes.encode({
           table: operation.set.table.name,
           set: operation.set.name,
+          setId: isNew ? idOf(operation.set) : undefined,
           elements: elements.map((element) => encodeElement(operation.set, element, isNew)),
         })
         const type = isNew ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM
@@ -108,9 +117,16 @@ function request(operation: Operation, table: Table, type: number, flags: number
     flags,
     payload: concat([netfilterHeader(familyNumber[table.family]), attributes]),
     get what() {
-      return printOperation(operation) // only needed when it is refused
+      return summary(operation) // only needed when it is refused
     },
   }
+}
+
+/** The operation for an error message, which is no place for a hundred elements. */
+function summary(operation: Operation): string {
+  if (operation.object !== "element" || operation.elements.length <= SHOWN_ELEMENTS) return printOperation(operation)
+  const elements = operation.elements.slice(0, SHOWN_ELEMENTS)
+  return `${printOperation({ ...operation, elements })} and ${operation.elements.length - SHOWN_ELEMENTS} more`
 }
 
 function encodeTable({ name, comment }: Table): Uint8Array {
@@ -149,14 +165,8 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
       isConcatenation && {
         description: { parts: key.map((type) => ({ length: Math.min(type.size, 4 * wordsOf(type)) })) },
       }),
-    userdata: setUserdata(byteOrder(key), byteOrder(value), set.comment),
+    userdata: setUserdata(set),
   })
-}
-
-function byteOrder(types: NamedSet["value"]): ByteOrder {
-  if (types === undefined || types === "verdict") return 0
-  const [only, ...more] = types
-  return only && more.length === 0 ? only.byteOrder : 0
 }
 
 function encodeElement(set: NamedSet, element: Element, isNew: boolean): Infer<typeof elementAttributes> {

@@ -1,5 +1,6 @@
 import { containerElement, type MasqueradeAddress, type MasqueradeLayout, networkElement } from "./masquerade-layout.ts"
-import type { MasqueradeState } from "./masquerade-state.ts"
+import type { MasqueradeElements } from "./masquerade-state.ts"
+import type { FoundElements } from "./read.ts"
 import { add, create, type Element, flush, type NamedSet, type Operation, remove } from "./rule-set.ts"
 
 /** The elements for addresses of this owner, for a layout that is complete: refused when an address is held already. */
@@ -26,7 +27,7 @@ export function planNew(
  */
 export function planAdd(
   layout: MasqueradeLayout,
-  state: MasqueradeState,
+  state: MasqueradeElements & { isComplete: boolean },
   addresses: readonly MasqueradeAddress[],
   comment: string,
 ): Operation[] {
@@ -58,9 +59,9 @@ function skeleton({ table, chain, containers, networks, rule }: MasqueradeLayout
   ]
 }
 
-function replace(set: NamedSet, found: readonly Element[] = [], wanted: readonly Element[]): Operation[] {
+function replace(set: NamedSet, found: FoundElements | undefined, wanted: readonly Element[]): Operation[] {
   const addresses = new Set(wanted.map(addressOf))
-  const held = found.filter((element) => addresses.has(addressOf(element)))
+  const held = (found?.elements ?? []).filter((element) => addresses.has(addressOf(element)))
   const stale = held.filter((element) => !wanted.some((other) => isSame(element, other)))
   const missing = wanted.filter((element) => !held.some((other) => isSame(element, other)))
   return [
@@ -72,13 +73,14 @@ function replace(set: NamedSet, found: readonly Element[] = [], wanted: readonly
 /** Takes out the elements with a comment that `isGone`; with the last element the whole table. */
 export function planRemove(
   { table, containers, networks }: MasqueradeLayout,
-  state: MasqueradeState,
+  found: MasqueradeElements,
   isGone: (comment: string) => boolean,
 ): Operation[] {
-  if (!state.containers && !state.networks) return []
-  const gone = (elements: Element[] = []) => elements.filter(({ comment }) => comment !== undefined && isGone(comment))
-  const [goneContainers, goneNetworks] = [gone(state.containers), gone(state.networks)]
-  const count = (state.containers?.length ?? 0) + (state.networks?.length ?? 0)
+  if (!found.containers && !found.networks) return []
+  const gone = (set: FoundElements | undefined) =>
+    (set?.elements ?? []).filter(({ comment }) => comment !== undefined && isGone(comment))
+  const [goneContainers, goneNetworks] = [gone(found.containers), gone(found.networks)]
+  const count = (found.containers?.count ?? 0) + (found.networks?.count ?? 0)
   if (count === goneContainers.length + goneNetworks.length) return [remove.table(table)]
   return [
     ...(goneContainers.length > 0 ? [remove.elements(containers, goneContainers)] : []),

@@ -1,28 +1,27 @@
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import type { MasqueradeLayout } from "./masquerade-layout.ts"
-import { listElements, listRules } from "./read.ts"
-import type { Element } from "./rule-set.ts"
+import { type FoundElements, findElements, listRules } from "./read.ts"
 
-/** What the kernel has of a layout. */
-export interface MasqueradeState {
-  /** Whether the rule is in its place, and with it table, chain and sets. */
-  isComplete: boolean
-  /** Undefined where there is no such set. */
-  containers: Element[] | undefined
-  networks: Element[] | undefined
+/** The elements of a layout that were looked for. Undefined where there is no such set. */
+export interface MasqueradeElements {
+  containers: FoundElements | undefined
+  networks: FoundElements | undefined
 }
 
-/** Reads all of it; wrap in `atomically` for a picture of one moment. Throws `NetlinkError`. */
-export function readMasquerade(socket: NetlinkSocket, layout: MasqueradeLayout): MasqueradeState {
+/** Reads the elements, or those that have one of `needles` in their bytes. Throws `NetlinkError`. */
+export function findMasquerade(
+  socket: Pick<NetlinkSocket, "dump">,
+  { containers, networks }: MasqueradeLayout,
+  needles?: readonly Uint8Array[],
+): MasqueradeElements {
   return {
-    isComplete: hasMasqueradeRule(socket, layout),
-    containers: listElements(socket, layout.containers),
-    networks: listElements(socket, layout.networks),
+    containers: findElements(socket, containers, needles),
+    networks: findElements(socket, networks, needles),
   }
 }
 
 /** Whether our rule, and no other, is in the chain: the kernel keeps chain and sets for as long as a rule needs them. */
-export function hasMasqueradeRule(socket: NetlinkSocket, { chain, rule }: MasqueradeLayout): boolean {
+export function hasMasqueradeRule(socket: Pick<NetlinkSocket, "dump">, { chain, rule }: MasqueradeLayout): boolean {
   const [only, ...more] = listRules(socket, chain)
   return only?.comment === rule.comment && more.length === 0
 }

@@ -1,11 +1,10 @@
 import { isErrno } from "../libc/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
-import { CniError, Code, formatCidr } from "../types/mod.ts"
+import { CniError, Code, formatCidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import { type AddressGroup, groupByLayout, type MasqueradeAddress, masqueradeLayout } from "./masquerade-layout.ts"
 import { planAdd, planNew, planRemove } from "./masquerade-plan.ts"
-import { hasMasqueradeRule, readMasquerade } from "./masquerade-state.ts"
+import { findMasquerade, hasMasqueradeRule } from "./masquerade-state.ts"
 import { hasNftables } from "./netfilter-socket.ts"
-import { networkPrefix, type Owner, ownerComment } from "./owner.ts"
 import { atomically, commit } from "./transaction.ts"
 
 /**
@@ -16,11 +15,18 @@ import { atomically, commit } from "./transaction.ts"
  */
 export function addMasquerade(socket: NetlinkSocket, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
   const comment = ownerComment(owner)
+  const groups = groupByLayout(addresses)
   try {
-    const groups = groupByLayout(addresses)
     if (groups.length === 0 || addToComplete(socket, groups, comment)) return
     atomically(socket, () =>
-      groups.flatMap((group) => planAdd(group.layout, readMasquerade(socket, group.layout), group.addresses, comment)),
+      groups.flatMap(({ layout, addresses }) => {
+        const needles = addresses.map(({ ip }) => ip)
+        const state = {
+          isComplete: hasMasqueradeRule(socket, layout),
+          ...findMasquerade(socket, layout, needles),
+        }
+        return planAdd(layout, state, addresses, comment)
+      }),
     )
   } catch (error) {
     throw failure(`Cannot masquerade ${addresses.map(formatCidr).join(" and ")}`, error)
@@ -51,22 +57,28 @@ function addToComplete(socket: NetlinkSocket, groups: readonly AddressGroup[], c
  */
 export function deleteMasquerade(socket: NetlinkSocket, owner: Owner): void {
   const comment = ownerComment(owner)
-  removeWhere(socket, `Cannot end the masquerade of ${comment}`, (found) => found === comment)
+  const needles = [new TextEncoder().encode(comment)]
+  removeWhere(socket, `Cannot end the masquerade of ${comment}`, (found) => found === comment, needles)
 }
 
 /** Ends the masquerade of all attachments to this network but the valid ones. Throws `CniError`. */
 export function gcMasquerade(socket: NetlinkSocket, network: string, validOwners: readonly Owner[]): void {
-  const prefix = networkPrefix(network)
   const valid = new Set(validOwners.map(ownerComment))
-  const isGone = (found: string) => found.startsWith(prefix) && !valid.has(found)
+  const isGone = (found: string) => isOwnerOf(found, network) && !valid.has(found)
   removeWhere(socket, `Cannot end the masquerade of what is gone from network "${network}"`, isGone)
 }
 
-function removeWhere(socket: NetlinkSocket, what: string, isGone: (comment: string) => boolean): void {
+/** Removes the elements of both families with a comment that `isGone`; all of these have one of `needles` in them. */
+function removeWhere(
+  socket: NetlinkSocket,
+  what: string,
+  isGone: (comment: string) => boolean,
+  needles?: readonly Uint8Array[],
+): void {
   try {
     atomically(socket, () =>
       [masqueradeLayout("ip"), masqueradeLayout("ip6")].flatMap((layout) =>
-        planRemove(layout, readMasquerade(socket, layout), isGone),
+        planRemove(layout, findMasquerade(socket, layout, needles), isGone),
       ),
     )
   } catch (error) {

@@ -7,6 +7,8 @@
  * addMasquerade(socket, { network: "net", containerId: "c1", ifName: "eth0" }, [{ ip, prefix: 16 }])
  * commit(socket, [add.table(table), add.set(set), add.elements(set, [{ key: [ip], comment: "why" }])])
  */
+
+export type { Owner } from "../types/mod.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
 export type { Expression, UnknownExpression } from "./expressions.ts"
 export { type Field, fields } from "./fields.ts"
@@ -14,9 +16,8 @@ export { addMasquerade, deleteMasquerade, gcMasquerade } from "./masquerade.ts"
 export { checkMasquerade } from "./masquerade-check.ts"
 export type { MasqueradeAddress } from "./masquerade-layout.ts"
 export { findNftables, hasNftables, openNetfilter } from "./netfilter-socket.ts"
-export { networkPrefix, type Owner, ownerComment } from "./owner.ts"
-export { printElement, printOperation, printTransaction } from "./print.ts"
-export { type FoundRule, listElements, listRules } from "./read.ts"
+export { printElement, printOperation, printRule, printTransaction } from "./print.ts"
+export { type FoundElements, type FoundRule, findElements, listRules } from "./read.ts"
 export * from "./rule-set.ts"
 export {
   counter,
@@ -31,3 +32,4 @@ export {
   verdictMap,
 } from "./statements.ts"
 export { atomically, commit, type Generation, getGeneration } from "./transaction.ts"
+export { deleteUpstreamMasquerade } from "./upstream-masquerade.ts"

@@ -1,6 +1,6 @@
 import type { DataType } from "./data-types.ts"
 import { printStatement, printVerdict } from "./print-statement.ts"
-import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
+import type { Chain, Element, NamedSet, Operation, Rule, Table } from "./rule-set.ts"
 
 /** A transaction as a file that `nft -f` takes, one line for each operation. */
 export function printTransaction(operations: readonly Operation[]): string {
@@ -26,16 +26,20 @@ export function printOperation(operation: Operation): string {
     }
     case "rule": {
       const { rule } = operation
-      if (!("statements" in rule)) return `${verb} rule ${nameIn(rule.chain)} handle ${rule.handle}`
-      return [`${verb} rule ${nameIn(rule.chain)}`, ...rule.statements.map(printStatement), ...commentOf(rule)].join(
-        " ",
-      )
+      if ("handle" in rule) return `${verb} rule ${nameIn(rule.chain)} handle ${rule.handle}`
+      return `${verb} rule ${printRule(rule)}`
     }
     case "element": {
       const { set, elements } = operation
-      return `${verb} element ${nameIn(set)} { ${elements.map((element) => printElement(set, element)).join(", ")} }`
+      const printed = elements.map((element) => (isNew ? printElement(set, element) : printKey(set, element)))
+      return `${verb} element ${nameIn(set)} { ${printed.join(", ")} }`
     }
   }
+}
+
+/** A rule with its chain: `ip t c ip saddr @s accept comment "x"`. */
+export function printRule(rule: Rule): string {
+  return [nameIn(rule.chain), ...rule.statements.map(printStatement), ...commentOf(rule)].join(" ")
 }
 
 function nameOfTable({ family, name }: Table): string {
@@ -74,11 +78,14 @@ function namesOf(types: readonly DataType[]): string {
 }
 
 /** An element as it stands between the braces: `10.0.0.1 . 10.0.0.0/8 comment "x"`. */
-export function printElement(set: NamedSet, { key, keyEnd, value, comment }: Element): string {
-  const parts = set.key.map((type, index) => printRange(type, key[index], keyEnd?.[index]))
-  const printed = [parts.join(" . "), ...commentOf(comment === undefined ? {} : { comment })]
-  if (value !== undefined) printed.push(":", printValue(set, value))
+export function printElement(set: NamedSet, element: Element): string {
+  const printed = [printKey(set, element), ...commentOf(element)]
+  if (element.value !== undefined) printed.push(":", printValue(set, element.value))
   return printed.join(" ")
+}
+
+function printKey(set: NamedSet, { key, keyEnd }: Element): string {
+  return set.key.map((type, index) => printRange(type, key[index], keyEnd?.[index])).join(" . ")
 }
 
 function printValue(set: NamedSet, value: NonNullable<Element["value"]>): string {

@@ -1,10 +1,13 @@
 import { concat, type Infer, NetlinkError, type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
-import { type elementAttributes, elementListAttributes, ruleAttributes } from "./attributes.ts"
+import { elementAttributes, elementListAttributes, rawElementListAttributes, ruleAttributes } from "./attributes.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
 import type { Chain, Element, NamedSet, RuleHandle, Table } from "./rule-set.ts"
 import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM } from "./uapi.ts"
 import { readComment } from "./userdata.ts"
 import { readVerdict, splitParts } from "./values.ts"
+
+/** What reading needs of a netlink socket. */
+type Reader = Pick<NetlinkSocket, "dump">
 
 /** A rule as the kernel has it. */
 export interface FoundRule extends RuleHandle {
@@ -12,8 +15,8 @@ export interface FoundRule extends RuleHandle {
   comment?: string
 }
 
-/** The rules of a chain in their order, like `nft list chain`; undefined when there is no such chain's table. */
-export function listRules(socket: NetlinkSocket, chain: Chain): FoundRule[] {
+/** The rules of a chain in their order, like `nft list chain`; none when there is no such chain. */
+export function listRules(socket: Reader, chain: Chain): FoundRule[] {
   const payload = concat([header(chain.table), ruleAttributes.encode({ table: chain.table.name, chain: chain.name })])
   const what = `list chain ${chain.table.family} ${chain.table.name} ${chain.name}`
   const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload })) ?? []
@@ -26,15 +29,35 @@ export function listRules(socket: NetlinkSocket, chain: Chain): FoundRule[] {
   })
 }
 
-/** The elements of a set, like `nft list set`; undefined when there is no such set. */
-export function listElements(socket: NetlinkSocket, set: NamedSet): Element[] | undefined {
+/** Some elements of a set. */
+export interface FoundElements {
+  elements: Element[]
+  /** How many elements the set has in all. */
+  count: number
+}
+
+/**
+ * The elements of a set, like `nft list set`, or of many only those that have one of `needles` in their bytes: a key or
+ * a comment, found fast, and now and then something similar. Undefined when there is no such set.
+ */
+export function findElements(
+  socket: Reader,
+  set: NamedSet,
+  needles?: readonly Uint8Array[],
+): FoundElements | undefined {
   const payload = concat([header(set.table), elementListAttributes.encode({ table: set.table.name, set: set.name })])
   const what = `list set ${set.table.family} ${set.table.name} ${set.name}`
   const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETSETELEM, what, payload }))
-  return answers?.flatMap((answer) => {
-    const { elements = [] } = elementListAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
-    return elements.map((element) => readElement(set, element))
-  })
+  const all = answers?.flatMap(
+    (answer) => rawElementListAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE)).elements ?? [],
+  )
+  if (!all) return undefined
+  const wanted = needles ? all.filter((raw) => needles.some((needle) => includes(raw, needle))) : all
+  return { count: all.length, elements: wanted.map((raw) => readElement(set, elementAttributes.decode(raw))) }
+}
+
+function includes(raw: Uint8Array, needle: Uint8Array): boolean {
+  return Buffer.from(raw.buffer, raw.byteOffset, raw.length).includes(needle)
 }
 
 function readElement(set: NamedSet, found: Infer<typeof elementAttributes>): Element {

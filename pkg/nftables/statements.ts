@@ -69,8 +69,11 @@ const NFT_CMP = { "==": 0, "!=": 1 } as const
 const NFT_LOOKUP_F_INV = 1
 const NFT_NAT_DNAT = 1
 
-/** The statement as the kernel's expressions, the same ones that `nft` makes of it. */
-export function compile(statement: Statement): Expression[] {
+/**
+ * The statement as the kernel's expressions, the same ones that `nft` makes of it. `idOf` numbers the sets that
+ * the transaction speaks of.
+ */
+export function compile(statement: Statement, idOf: (set: NamedSet) => number): Expression[] {
   switch (statement.kind) {
     case "match": {
       const { field, op, value } = statement
@@ -85,18 +88,20 @@ export function compile(statement: Statement): Expression[] {
     case "lookup": {
       const { fields, op, set } = statement
       const inverted = op === "!=" ? { flags: NFT_LOOKUP_F_INV } : {}
-      return [...load(fields), { name: "lookup", data: { sreg: NFT_REG_1, set: set.name, ...inverted } }]
+      const data = { sreg: NFT_REG_1, set: set.name, setId: idOf(set), ...inverted }
+      return [...load(fields), { name: "lookup", data }]
     }
     case "vmap": {
-      const data = { sreg: NFT_REG_1, set: statement.map.name, dreg: NFT_REG_VERDICT }
-      return [...load(statement.fields), { name: "lookup", data }]
+      const { fields, map } = statement
+      const data = { sreg: NFT_REG_1, dreg: NFT_REG_VERDICT, set: map.name, setId: idOf(map) }
+      return [...load(fields), { name: "lookup", data }]
     }
     case "dnat":
-      return dnat(statement.fields, statement.map)
+      return dnat(statement.fields, statement.map, idOf(statement.map))
     case "masquerade":
       return [{ name: "masq", data: {} }]
     case "counter":
-      return [{ name: "counter", data: { bytes: 0n, packets: 0n } }]
+      return [{ name: "counter", data: {} }]
     case "verdict":
       return [{ name: "immediate", data: { dreg: NFT_REG_VERDICT, data: verdictData(statement.verdict) } }]
   }
@@ -139,7 +144,7 @@ function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: num
   return [field.load(NFT_REG_1, ip.length), maskWith(mask), compare(op, ip)]
 }
 
-function dnat(fields: readonly Field[], map: NamedSet): Expression[] {
+function dnat(fields: readonly Field[], map: NamedSet, setId: number): Expression[] {
   if (map.value === undefined || map.value === "verdict") throw new RangeError(`map "${map.name}" holds no addresses`)
   const [address, port] = map.value
   if (address === undefined) throw new RangeError(`map "${map.name}" holds no addresses`)
@@ -151,7 +156,7 @@ function dnat(fields: readonly Field[], map: NamedSet): Expression[] {
   }
   return [
     ...load(fields),
-    { name: "lookup", data: { sreg: NFT_REG_1, set: map.name, dreg: NFT_REG_1 } },
+    { name: "lookup", data: { sreg: NFT_REG_1, dreg: NFT_REG_1, set: map.name, setId } },
     { name: "nat", data: nat },
   ]
 }

@@ -22,7 +22,7 @@ const ATTEMPTS = 1000
 export type Generation = number & { readonly __brand: "Generation" }
 
 /** Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
-export function getGeneration(socket: NetlinkSocket): Generation {
+export function getGeneration(socket: Pick<NetlinkSocket, "get">): Generation {
   const payload = netfilterHeader(0)
   const answer = socket.get({ type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload })
   const { id = 0 } = generationAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
@@ -33,7 +33,11 @@ export function getGeneration(socket: NetlinkSocket): Generation {
  * Makes all changes at once, or none, like `nft -f`. Throws `NetlinkError` with the operation that was refused as `nft`
  * would write it; `ERESTART` when `generation` is given and no longer the present one.
  */
-export function commit(socket: NetlinkSocket, operations: readonly Operation[], generation?: Generation): void {
+export function commit(
+  socket: Pick<NetlinkSocket, "fd" | "transact">,
+  operations: readonly Operation[],
+  generation?: Generation,
+): void {
   const changes = encodeOperations(operations)
   const last = changes.at(-1)
   if (!last) return
@@ -63,7 +67,10 @@ const end: Request = {
  * @example
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))
  */
-export function atomically(socket: NetlinkSocket, plan: () => readonly Operation[]): void {
+export function atomically(
+  socket: Pick<NetlinkSocket, "fd" | "get" | "transact">,
+  plan: () => readonly Operation[],
+): void {
   for (let attempt = 1; ; attempt++) {
     const generation = getGeneration(socket)
     try {

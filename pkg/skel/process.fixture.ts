@@ -1,7 +1,7 @@
-// A plugin as a process of its own that misbehaves as its configuration's "name" says: `bun process.fixture.ts`.
+// A plugin as a process of its own: `bun process.fixture.ts [STARTUP]`. What its verbs do is the "name" of the network.
 import { Recorder } from "./plugin.fixture.ts"
 import type { Call } from "./plugin.ts"
-import { runPlugin } from "./run.ts"
+import { type PluginTable, runPlugin } from "./run.ts"
 
 const behaviours: Readonly<Record<string, (call: Call) => void>> = {
   fine() {},
@@ -12,28 +12,35 @@ const behaviours: Readonly<Record<string, (call: Call) => void>> = {
   throws() {
     throw new Error("on purpose")
   },
-  "throws-later"() {
+  exits() {
+    process.exit(0)
+  },
+  "leaves-things"() {
+    setTimeout(() => {}, 60_000)
     queueMicrotask(() => {
       throw new Error("too late")
     })
   },
-  exits() {
-    process.exit(0)
+}
+
+/** What happens while the chunk of the delegate is loaded; answers the plugin in it, if ever. */
+const startups: Readonly<Record<string, PluginTable[string]>> = {
+  "never-loaded": () => new Promise(() => {}),
+  "broken-chunk": () => Promise.reject(new Error("the chunk is gone")),
+  "crash-early"() {
+    setTimeout(() => {
+      throw new Error("out of nowhere")
+    }, 0)
+    return new Promise(() => {})
+  },
+  "reject-early"() {
+    Promise.reject(new Error("nobody cares"))
+    return new Promise(() => {})
   },
 }
 
-const neverLoaded = { gone: () => new Promise<never>(() => {}) }
-const brokenChunk = { gone: () => Promise.reject(new Error("the chunk is gone")) }
-
-const recorder = new Recorder({ behave: (call) => behaviours[call.network.name]?.(call) })
-const { plugin } = recorder
-
 if (import.meta.main) {
-  if (process.argv[2] === "crash-early") setTimeout(() => crash(), 0)
-  const table = process.argv[2] === "never-loaded" ? neverLoaded : process.argv[2] ? brokenChunk : {}
-  runPlugin({ ...plugin, delegates: () => ["gone"] }, table)
-}
-
-function crash(): never {
-  throw new Error("out of nowhere")
+  const { plugin } = new Recorder({ behave: (call) => behaviours[call.network.name]?.(call) })
+  const startup = startups[process.argv[2] ?? ""]
+  runPlugin({ ...plugin, delegates: () => ["other"] }, startup ? { other: startup } : {})
 }

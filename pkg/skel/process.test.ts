@@ -28,10 +28,10 @@ describe("a plugin as a process", () => {
     expect(reply).toMatchObject({ stderr: "", exitCode: 0 })
   })
 
-  test("#2, #93 answers with one error object and exits with 1", async () => {
+  test("#2, #93 answers with one error object, exits with 1, and leaves a bug's stack on stderr", async () => {
     const reply = await run("throws")
     expect(errorOf(reply)).toEqual({ cniVersion: "1.0.0", code: 999, msg: "on purpose" })
-    expect(reply.stderr).toBe("")
+    expect(reply.stderr).toMatch(/^recorder: Error: on purpose\n.*process\.fixture\.ts/s)
   })
 
   test("#3 logs on stderr only", async () => {
@@ -104,7 +104,7 @@ describe("stdout", () => {
   test("that nobody reads fails ADD too", async () => {
     const reply = await run("throws", { shell: 'exec 3> >(exec true); sleep 0.2; "$0" "$@" >&3' })
     expect(reply.exitCode).toBe(1)
-    expect(reply.stderr).toMatch(/^Error writing error JSON to stdout: .*EPIPE/)
+    expect(reply.stderr).toMatch(/^Error writing error JSON to stdout: .*EPIPE/m)
   })
 })
 
@@ -123,10 +123,19 @@ describe("whatever ends it early", () => {
     expect(error).toMatchObject({ code: 999, msg: expect.stringContaining("the chunk is gone") })
   })
 
-  test("an exception after the answer leaves that the only document, and the exit code tells", async () => {
-    const reply = await run("throws-later")
+  test("an exception out of nowhere, while a chunk loads, is an error object", async () => {
+    const error = errorOf(await run("fine", { argv: ["crash-early"] }))
+    expect(error).toMatchObject({ code: 999, msg: expect.stringContaining("out of nowhere") })
+  })
+
+  test("a rejection that nobody handles, while a chunk loads, is an error object", async () => {
+    const error = errorOf(await run("fine", { argv: ["reject-early"] }))
+    expect(error).toMatchObject({ code: 999, msg: expect.stringContaining("nobody cares") })
+  })
+
+  test("something left behind by a verb neither adds to the answer nor holds the process up", async () => {
+    const reply = await run("leaves-things")
     expect(JSON.parse(reply.stdout)).toHaveProperty("ips")
-    expect(reply.exitCode).toBe(1)
-    expect(reply.stderr).toContain("too late")
+    expect(reply.exitCode).toBe(0)
   })
 })

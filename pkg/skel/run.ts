@@ -17,52 +17,47 @@ export type PluginTable = Readonly<Record<string, () => Promise<Plugin<unknown>>
  */
 export function runPlugin<C>(plugin: Plugin<C>, table: PluginTable = {}): void {
   process.exitCode = 1 // until the reply is out: whatever ends this process early must not look like success
-  const mouth = new Mouth()
+  const answer = new Answer()
   let cniVersion: string = newestVersion
   const crash = (error: unknown) => {
     const reply = errorReply(crashError(plugin.name, error), cniVersion)
-    if (mouth.hasSpoken) logLine(reply.stdout)
-    else mouth.say(reply)
-    process.exit(1)
+    logLine(`${plugin.name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+    process.exit(answer.give(reply))
   }
   process.on("uncaughtException", crash)
   process.on("unhandledRejection", crash)
   process.on("exit", () => {
-    if (!mouth.hasSpoken) mouth.end(errorReply(lostError(plugin.name), cniVersion))
+    if (!answer.isGiven) process.exitCode = answer.give(errorReply(lostError(plugin.name), cniVersion))
   })
 
   const call = prepare(plugin, { env: process.env, stdin: readStdin, log: logLine })
   cniVersion = call.cniVersion
+  const run = (builtins: Builtins) => process.exit(answer.give(call.run(builtins))) // nothing left behind holds us up
   const names = call.delegates.filter((name) => Object.hasOwn(table, name))
-  if (names.length === 0) mouth.end(call.run())
-  else loadBuiltins(names, table).then((builtins) => mouth.end(call.run(builtins)), crash)
+  if (names.length === 0) run({})
+  else loadBuiltins(names, table).then(run, crash)
 }
 
-/** Stdout, which gets exactly one document. */
-class Mouth {
-  #hasSpoken = false
+/** The one document on stdout. */
+class Answer {
+  #isGiven = false
 
-  get hasSpoken(): boolean {
-    return this.#hasSpoken
+  get isGiven(): boolean {
+    return this.#isGiven
   }
 
-  /** Writes a reply unless there was one before. True when it is out. */
-  say(reply: Reply): boolean {
-    if (this.#hasSpoken) return false
-    this.#hasSpoken = true
+  /** Writes a reply and answers the exit code: that of the reply, and 1 when it could not be written or is the second. */
+  give(reply: Reply): number {
+    if (this.#isGiven) return 1
+    this.#isGiven = true
     try {
       writeStdout(reply.stdout)
-      return true
+      return reply.exitCode
     } catch (error) {
       const what = reply.exitCode === 0 ? "result" : "error JSON"
       logLine(`Error writing ${what} to stdout: ${error instanceof Error ? error.message : String(error)}`)
-      return false
+      return 1
     }
-  }
-
-  /** The last act: the reply, and its exit code if it is out. */
-  end(reply: Reply): void {
-    process.exitCode = this.say(reply) ? reply.exitCode : 1
   }
 }
 
@@ -81,7 +76,7 @@ async function loadBuiltins(names: readonly string[], table: PluginTable): Promi
 function crashError(name: string, error: unknown): CniError {
   if (error instanceof CniError) return error
   const reason = error instanceof Error ? error.message : String(error)
-  return new CniError(Code.Internal, `Plugin "${name}" crashed: ${reason}`, { cause: error })
+  return new CniError(Code.Internal, `Plugin "${name}" crashed: ${reason}`)
 }
 
 function lostError(name: string): CniError {

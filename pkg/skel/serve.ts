@@ -59,6 +59,7 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log }: Surroundings)
         const call = { verb: command, ...variables, network, raw, stdin: bytes, delegate, log: logAsPlugin }
         return { stdout: perform(plugin, call), exitCode: 0 }
       } catch (error) {
+        if (!(error instanceof CniError) && error instanceof Error) logAsPlugin(error.stack ?? error.message) // a bug
         return errorReply(error, cniVersion)
       }
     }

@@ -30,13 +30,16 @@ export function writeSysctl(name: string, value: string): void {
   if (readSysctl(name) !== value) writeExisting(sysctlPath(name), value)
 }
 
-/** Like `writeSysctl`; false where this kernel has no such setting, as for IPv6 when it was disabled at boot. */
+/**
+ * Like `writeSysctl`, for a setting that is good to have: false where this kernel does not have it, as for IPv6 when that
+ * was disabled at boot, or where /proc/sys may not be written.
+ */
 export function tryWriteSysctl(name: string, value: string): boolean {
   try {
     writeSysctl(name, value)
     return true
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return false
+    if (isErrno(error, "ENOENT", "EROFS", "EACCES", "EPERM", "EINVAL")) return false
     throw error
   }
 }

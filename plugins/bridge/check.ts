@@ -1,13 +1,12 @@
-import { addressesOn, checkAddresses, checkRoutes, mismatch } from "../../pkg/ip/mod.ts"
+import { addressesOn, checkAddresses, checkRoutes, hostEnd, mismatch } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
-import { findLink, IFF_UP, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { bridgePortData, findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { checkMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 import { gatewaysOf } from "./gateway.ts"
-import { hostEnd } from "./links.ts"
 
 /**
  * Compares the kernel with what ADD answered: the bridge, both ends of the pair, addresses, routes, gateway addresses and
@@ -43,6 +42,10 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
     throw mismatch(`host interface "${port.name}"`, `a port of bridge "${bridge.name}"`, "not one of its ports")
   }
 
+  if (config.hairpinMode && !isHairpin(port)) {
+    throw mismatch(`hairpin mode of port "${port.name}"`, "on", "off")
+  }
+
   const addresses = addressesOn(prevResult, index)
   checkAddresses(inside, link, addresses)
   checkRoutes(inside, link, prevResult)
@@ -51,4 +54,9 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
     using netfilter = openNetfilter()
     checkMasquerade(netfilter, { network, containerId: call.containerId, ifName: call.ifName }, addresses)
   }
+}
+
+function isHairpin({ attributes }: Link): boolean {
+  const { slaveKind, slaveData } = attributes.linkInfo ?? {}
+  return slaveKind === "bridge" && slaveData !== undefined && bridgePortData.decode(slaveData).hairpin === 1
 }

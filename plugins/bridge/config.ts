@@ -1,15 +1,16 @@
 import * as v from "valibot"
-import { dnsFields, integer, interfaceName, invalidConfig, macAddress, off, parseConfig } from "../../pkg/config/mod.ts"
-import type { Verb } from "../../pkg/skel/mod.ts"
 import {
-  CniError,
-  type Dns,
-  formatMac,
-  type JsonObject,
-  type NetworkConfig,
-  parseMac,
-  readCniArgs,
-} from "../../pkg/types/mod.ts"
+  dnsFields,
+  integer,
+  interfaceName,
+  invalidConfig,
+  macAddress,
+  off,
+  parseConfig,
+  requestedMac,
+} from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import type { Dns, JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 
 const schema = v.object({
   bridge: v.optional(interfaceName, "cni0"),
@@ -70,24 +71,8 @@ export function parseBridgeConfig(
     hairpinMode: read.hairpinMode,
     promiscMode: read.promiscMode,
     detectDuplicates: read.enabledad,
-    mac: requestedMac(read.runtimeConfig?.mac ?? read.args?.cni?.mac, args, lenient),
+    mac: requestedMac(read, args, lenient),
     dns: network.dns && Object.keys(network.dns).length > 0 ? network.dns : undefined,
     ipam: read.ipam?.type || undefined,
-  }
-}
-
-/** The container's hardware address: `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` in `CNI_ARGS`. */
-function requestedMac(configured: string | undefined, args: string, lenient: boolean): string | undefined {
-  const fromArgs = macOfArgs(args, lenient)
-  const mac = configured === undefined ? fromArgs : parseMac(configured)
-  return mac && formatMac(mac)
-}
-
-function macOfArgs(args: string, lenient: boolean): Uint8Array | undefined {
-  try {
-    return readCniArgs(args, { MAC: parseMac }).MAC
-  } catch (error) {
-    if (lenient && error instanceof CniError) return undefined
-    throw error
   }
 }

@@ -2,23 +2,28 @@ import {
   addressesOf,
   configureLink,
   createVethPair,
+  deleteAttachmentLinks,
+  deleteOrphans,
+  describeInterface,
   enableForwarding,
+  ownerOf,
+  ownersOf,
+  refuseExistingInterface,
   subscribeToLinks,
   waitOperational,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
-import { deleteLink, findLink, getLink, type Link, RouteSocket, setBridgePort, setLink } from "../../pkg/netlink/mod.ts"
+import { deleteLink, getLink, RouteSocket, setBridgePort, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { addMasquerade, deleteMasquerade, gcMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
-import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { ensureBridge, ensureGateway } from "./bridge-link.ts"
 import { checkAttachment } from "./check.ts"
 import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
-import { deleteAttachmentLinks, deleteOrphans } from "./links.ts"
 
 /** As long as upstream waits for the bridge port in all. */
 const PORT_DEADLINE_MS = 2550
@@ -49,7 +54,7 @@ export const bridge = definePlugin<BridgeConfig>({
     const found = ensureBridge(host, config, undo)
 
     const { ifName } = call
-    const pair = { sandbox, ifName, master: found.index, ...given("mtu", config.mtu), ...given("mac", config.mac) }
+    const pair = { sandbox, ifName, master: found.index, mtu: config.mtu, mac: config.mac }
     const hostName = undo.step(
       "create the veth pair",
       () => createVethPair(host, pair),
@@ -76,9 +81,9 @@ export const bridge = definePlugin<BridgeConfig>({
       }
     }
     result.interfaces = [
-      describe(getLink(host, found.index)), // after the port has joined: an address that nobody fixed may follow it
-      describe(port),
-      { ...describe(link), sandbox: call.netns },
+      describeInterface(getLink(host, found.index)), // after the port has joined: an address that nobody fixed may follow it
+      describeInterface(port),
+      { ...describeInterface(link), sandbox: call.netns },
     ]
     const encoded = call.encode(result)
     undo.keep()
@@ -104,11 +109,7 @@ export const bridge = definePlugin<BridgeConfig>({
     const { name } = call.network
     const failures = new Failures()
     using netfilter = failures.attempt("open netfilter", openNetfilter)
-    const valid = attachments.map(({ containerID, ifname }) => ({
-      network: name,
-      containerId: containerID,
-      ifName: ifname,
-    }))
+    const valid = ownersOf(name, attachments)
     if (netfilter) failures.attempt("remove stale masquerades", () => gcMasquerade(netfilter, name, valid))
     failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
     failures.attempt("release stale addresses", () => ipam.gc(call))
@@ -117,25 +118,5 @@ export const bridge = definePlugin<BridgeConfig>({
 })
 
 const NO_ADDRESSES: Result = { interfaces: [], ips: [], routes: [], dns: {} }
-
-function ownerOf({ network, containerId, ifName }: Call): Owner {
-  return { network: network.name, containerId, ifName }
-}
-
-/** Before anything is leased or made: an ADD that is repeated must not touch what the first one made. */
-function refuseExistingInterface(inside: RouteSocket, { ifName, netns }: Call): void {
-  if (!findLink(inside, ifName)) return
-  throw new CniError(Code.Internal, `Cannot create interface "${ifName}" in "${netns}": it already exists`, {
-    details: "DEL the attachment that made it first, or choose another CNI_IFNAME",
-  })
-}
-
-function describe({ name, mac, mtu }: Link): Interface {
-  return { name, mac, mtu }
-}
-
-function given<K extends string, T>(key: K, value: T | undefined): { [P in K]?: T } {
-  return (value === undefined ? {} : { [key]: value }) as { [P in K]?: T }
-}
 
 if (import.meta.main) runPlugin(bridge)

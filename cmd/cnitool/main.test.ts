@@ -1,0 +1,122 @@
+import { expect, test } from "bun:test"
+import { readdirSync } from "node:fs"
+import { resolve } from "node:path"
+import { Lab } from "../../pkg/libcni/testing/lab.ts"
+import { containerIdOf } from "../attachment.ts"
+import { recordingTerminal } from "../testing/terminal.ts"
+import { cnitool } from "./main.ts"
+
+function labOfOne(): Lab {
+  const lab = new Lab()
+  lab.plugin("one", { ADD: { stdout: '{"cniVersion":"1.1.0","ips":[{"address":"192.0.2.1/24"}]}' } })
+  lab.conf("net.conflist", {
+    cniVersion: "1.1.0",
+    name: "net",
+    plugins: [{ type: "one", capabilities: { mac: true } }],
+  })
+  return lab
+}
+
+async function run(lab: Lab, args: string[], env: Record<string, string> = {}) {
+  const terminal = recordingTerminal({ NETCONFPATH: lab.confDir, CNI_PATH: lab.binDir, PATH: process.env.PATH, ...env })
+  const code = await cnitool(args, terminal, lab.cacheDir)
+  return { code, out: terminal.out, err: terminal.err }
+}
+
+test("235 add prints the result with four spaces and no newline at the end", async () => {
+  using lab = labOfOne()
+  const { code, out, err } = await run(lab, ["add", "net", "/run/netns/x"])
+  expect({ code, err }).toEqual({ code: 0, err: "" })
+  expect(out).toBe(JSON.stringify({ cniVersion: "1.1.0", ips: [{ address: "192.0.2.1/24" }] }, null, 4))
+})
+
+test("236 check, del, gc and status print nothing", async () => {
+  using lab = labOfOne()
+  await run(lab, ["add", "net", "/run/netns/x"])
+  for (const command of ["check", "del", "gc", "status"]) {
+    expect(await run(lab, [command, "net", "/run/netns/x"])).toEqual({ code: 0, out: "", err: "" })
+  }
+})
+
+test("237 fewer than two arguments: exit code 1 and how many there were", async () => {
+  using lab = labOfOne()
+  for (const command of ["add", "gc", "status"]) {
+    const { code, out, err } = await run(lab, [command, "net"])
+    expect([code, out]).toEqual([1, ""])
+    expect(err).toStartWith("Error: requires at least 2 arg(s), only received 1\nUsage:\n")
+  }
+})
+
+test("238 a failure is told on stderr, before and after the usage; stdout stays empty", async () => {
+  using lab = labOfOne()
+  lab.plugin("one", { ADD: { stdout: '{"code":100,"msg":"no","details":"really"}', code: 1 } })
+  const { code, out, err } = await run(lab, ["add", "net", "/run/netns/x"])
+  expect([code, out]).toEqual([1, ""])
+  expect(err).toStartWith('Error: plugin type="one" failed (add): no; really\nUsage:\n  cnitool add NETWORK NETNS')
+  expect(err).toEndWith('\n\nplugin type="one" failed (add): no; really\n')
+})
+
+test("239 without NETCONFPATH the configurations are in /etc/cni/net.d", async () => {
+  using lab = labOfOne()
+  const { err } = await run(lab, ["status", "no-such-network", "x"], { NETCONFPATH: "" })
+  expect(err).toContain("/etc/cni/net.d")
+})
+
+test("240 the interface is named by the flag, else by CNI_IFNAME, else eth0", async () => {
+  using lab = labOfOne()
+  await run(lab, ["add", "net", "/run/netns/x", "-i", "flag0"], { CNI_IFNAME: "env0" })
+  await run(lab, ["--ifname=flag1", "add", "net", "/run/netns/x"])
+  await run(lab, ["add", "net", "/run/netns/x"], { CNI_IFNAME: "env0" })
+  await run(lab, ["add", "net", "/run/netns/x"])
+  expect(lab.calls.map((call) => call.ifname)).toEqual(["flag0", "flag1", "env0", "eth0"])
+})
+
+test("241 242 the namespace becomes absolute, and the container ID is made from that", async () => {
+  using lab = labOfOne()
+  await run(lab, ["add", "net", "some/../ns"])
+  expect(lab.calls[0]).toMatchObject({ netns: resolve("ns"), id: containerIdOf(resolve("ns")) })
+  expect(containerIdOf("/var/run/netns/zz")).toBe("cnitool-3bd8a4f54a807514e6d8")
+})
+
+test("243 CNI_ARGS that are no pairs are refused", async () => {
+  using lab = labOfOne()
+  for (const args of ["=v", "k=", "k=v=w", "k=v;", "k"]) {
+    const { code, err } = await run(lab, ["add", "net", "/run/netns/x"], { CNI_ARGS: args })
+    expect(code).toBe(1)
+    expect(err).toStartWith("Error: invalid CNI_ARGS pair ")
+  }
+  await run(lab, ["add", "net", "/run/netns/x"], { CNI_ARGS: "a=b;c=d" })
+  expect(lab.calls.map((call) => call.args)).toEqual(["a=b;c=d"])
+})
+
+test("244 CAP_ARGS must be a JSON object; what the plugin asked for reaches it", async () => {
+  using lab = labOfOne()
+  for (const capabilities of ["[]", "1", "{", "null"]) {
+    expect((await run(lab, ["add", "net", "/run/netns/x"], { CAP_ARGS: capabilities })).code).toBe(1)
+  }
+  await run(lab, ["add", "net", "/run/netns/x"], { CAP_ARGS: '{"mac":"0a:00:00:00:00:01","ips":[]}' })
+  expect(lab.calls[0]?.stdin.runtimeConfig).toEqual({ mac: "0a:00:00:00:00:01" })
+})
+
+test("245 gc deletes every attachment of the network", async () => {
+  using lab = labOfOne()
+  for (const netns of ["/run/netns/x", "/run/netns/y"]) await run(lab, ["add", "net", netns])
+  await run(lab, ["gc", "net", "ignored"])
+  expect(lab.sequence.slice(2)).toEqual(["DEL one", "DEL one", "GC one"])
+  expect(readdirSync(lab.results)).toEqual([])
+})
+
+test("no CNI_PATH, no command, an unknown command", async () => {
+  using lab = labOfOne()
+  expect((await run(lab, ["add", "net", "x"], { CNI_PATH: "" })).err).toStartWith("Error: no paths provided")
+  expect(await run(lab, [])).toMatchObject({
+    code: 0,
+    err: "",
+    out: expect.stringContaining("cnitool COMMAND NETWORK NETNS"),
+  })
+  expect(await run(lab, ["frob", "net", "x"])).toEqual({
+    code: 1,
+    out: "",
+    err: `Error: unknown command "frob" for "cnitool"\nRun 'cnitool --help' for usage.\nunknown command "frob" for "cnitool"\n`,
+  })
+})

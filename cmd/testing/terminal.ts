@@ -1,0 +1,30 @@
+import type { Terminal } from "../terminal.ts"
+
+/** A terminal that keeps what is written to it. */
+export interface RecordingTerminal extends Terminal {
+  readonly out: string
+  readonly err: string
+}
+
+/** A terminal for tests: this environment and nothing else, nobody who reads along unless told so. */
+export function recordingTerminal(env: Terminal["env"], interactive = false): RecordingTerminal {
+  const written = { out: "", err: "" }
+  const text = (chunk: string | Uint8Array) => (typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk))
+  return {
+    env,
+    interactive,
+    signal: new AbortController().signal,
+    stdout: (chunk) => {
+      written.out += text(chunk)
+    },
+    stderr: (chunk) => {
+      written.err += text(chunk)
+    },
+    get out() {
+      return written.out
+    },
+    get err() {
+      return written.err
+    },
+  }
+}

@@ -1,0 +1,137 @@
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { type Address, formatAddress, isSameAddress, parseAddress } from "./address.ts"
+import { nextAddress } from "./candidates.ts"
+import { describeOwner, type Owner } from "./owner.ts"
+import { formatRangeSet, isKeptBack, type RangeSet, rangeOf } from "./ranges.ts"
+import { reclaimDead } from "./reclaim.ts"
+import type { NamespaceRecord } from "./record.ts"
+import type { Session } from "./session.ts"
+import type { PreparedLease } from "./store.ts"
+
+/** What an ADD asks of the store. */
+export interface Request {
+  readonly owner: Owner
+  readonly netns: NamespaceRecord | undefined
+  readonly rangeSets: readonly RangeSet[]
+  /** Addresses that it must get. */
+  readonly requested: readonly Address[]
+}
+
+/**
+ * Reserves an address of each range set for an owner, all or none. An owner that already holds some is refused while it
+ * may be alive; else it gets the same addresses again. Throws `CniError` 999 with upstream's texts.
+ */
+export function allocate(session: Session, lease: PreparedLease, request: Request): Address[] {
+  const former = takeFromFormer(session, request)
+  const wanted = [...request.requested]
+  const taken: Address[] = []
+  try {
+    for (const [index, set] of request.rangeSets.entries()) {
+      taken.push(allocateOne({ session, lease, index, set, wanted, former, owner: request.owner }))
+    }
+    if (wanted.length > 0) {
+      throw failure(`failed to allocate all requested IPs: ${wanted.map(formatAddress).join(" ")}`, {
+        details: `outside of the range sets: ${request.rangeSets.map(formatRangeSet).join("; ")}`,
+      })
+    }
+  } catch (error) {
+    for (const address of taken) session.free(formatAddress(address))
+    throw error
+  }
+  session.remember(request.owner, {
+    addresses: taken.map(formatAddress),
+    bootId: session.place.bootId,
+    written: lease.written,
+    ...(request.netns && { netns: request.netns }),
+  })
+  for (const [index, address] of taken.entries()) moveCursor(session, index, address)
+  return taken
+}
+
+interface Choice {
+  readonly session: Session
+  readonly lease: PreparedLease
+  readonly index: number
+  readonly set: RangeSet
+  /** What is asked for and not yet found a set for. */
+  readonly wanted: Address[]
+  /** What the owner had before it was lost. */
+  readonly former: readonly Address[]
+  readonly owner: Owner
+}
+
+function allocateOne(choice: Choice): Address {
+  const { session, lease, index, set, wanted, former } = choice
+  const asked = wanted.findIndex((address) => rangeOf(set, address))
+  const [requested] = asked >= 0 ? wanted.splice(asked, 1) : []
+  if (requested) return reserveRequested(choice, requested)
+  const again = former.find((address) => rangeOf(set, address) && !isKeptBack(set, address))
+  if (again && session.reserve(again, lease.path)) return again
+  const found = findFree(choice) ?? (reclaimDead(session) ? findFree(choice) : undefined)
+  if (found) return found
+  throw failure(
+    `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
+    {
+      details: `every address has a file in "${session.place.directory}"; GC, or "cni ipam release", frees those of containers that are gone`,
+    },
+  )
+}
+
+function reserveRequested({ session, lease, index, set, owner }: Choice, address: Address): Address {
+  const text = formatAddress(address)
+  const prefix = `failed to allocate for range ${index}: `
+  if (set.some(({ gateway }) => isSameAddress(gateway, address))) {
+    throw failure(`${prefix}requested ip ${text} is subnet's gateway`)
+  }
+  if (isKeptBack(set, address)) throw failure(`${prefix}requested ip ${text} is a network or broadcast address`)
+  if (session.reserve(address, lease.path)) return address
+  if (reclaimDead(session) && session.reserve(address, lease.path)) return address
+  const holder = session.holder(text)
+  throw failure(`${prefix}requested IP address ${text} is not available in range set ${formatRangeSet(set)}`, {
+    details: `reserved for ${typeof holder === "object" ? describeOwner(holder) : "nobody that can be read"}; asked for by ${describeOwner(owner)}`,
+  })
+}
+
+function findFree({ session, lease, index, set }: Choice): Address | undefined {
+  const cursor = session.cursor(index)
+  for (;;) {
+    const free = nextAddress(set, cursor, (first, last) => session.nextFree(first, last))
+    if (!free || session.reserve(free, lease.path)) return free
+  }
+}
+
+/** Takes back what the owner holds, if it is gone, and answers it. Throws if it may be alive. */
+function takeFromFormer(session: Session, { owner, rangeSets }: Request): Address[] {
+  const holding = session.holding(owner)
+  const [first] = holding?.addresses ?? []
+  if (!holding || first === undefined) return []
+  if (session.liveness(holding) === "alive") {
+    const address = parseAddress(first)
+    const index = rangeSets.findIndex((set) => address && rangeOf(set, address))
+    const text = `${first} has been allocated to ${owner.containerId}, duplicate allocation is not allowed`
+    throw failure(`failed to allocate for range ${Math.max(index, 0)}: ${text}`, {
+      details: [
+        `${describeOwner(holding.owner)} was added before and not deleted`,
+        ...(holding.netns ? [`its network namespace is ${holding.netns.path}`] : []),
+      ].join("; "),
+    })
+  }
+  session.place.log(`${describeOwner(owner)} is gone without DEL: it gets ${holding.addresses.join(", ")} again`)
+  session.release(holding)
+  return holding.addresses.flatMap((text) => parseAddress(text) ?? [])
+}
+
+/** The cursor is a courtesy: without it, addresses are only handed out again sooner. */
+function moveCursor(session: Session, index: number, address: Address): void {
+  try {
+    session.setCursor(index, address)
+  } catch (error) {
+    session.place.log(
+      `Cannot note the last reserved address: ${error instanceof Error ? error.message : String(error)}`,
+    )
+  }
+}
+
+function failure(message: string, options: { details?: string } = {}): CniError {
+  return new CniError(Code.Internal, message, options)
+}

@@ -1,0 +1,95 @@
+import {
+  type Fd,
+  FileDescriptor,
+  isErrno,
+  Open,
+  Poll,
+  poll,
+  read,
+  readTextFile,
+  stat,
+  tryLock,
+  watchClosing,
+} from "../../pkg/libc/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { ifPresent } from "./files.ts"
+
+/** How long to wait for the lock, unless told otherwise: half a minute is a hundred times what a holder may need. */
+const defaultDeadlineMs = 30_000
+
+/** How often to look without being woken: upstream unlocks some time before it closes the file. */
+const lookAgainMs = 20
+
+/**
+ * Takes the store's lock, the same flock(2) on the same file as upstream's, and holds it until it is disposed. The kernel
+ * frees it when the holder dies. `undefined` when the store's directory does not exist.
+ *
+ * Waits until a holder closes the file (inotify), not by sleeping, and not for ever: throws code 11 that names the
+ * holder's process and program.
+ */
+export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): FileDescriptor | undefined {
+  const path = `${directory}/lock`
+  const end = performance.now() + deadlineMs
+  for (;;) {
+    const file = ifPresent(() => FileDescriptor.open(path, Open.ReadOnly | Open.Create, 0o750))
+    if (!file) return undefined
+    try {
+      if (!tryLock(file.fd)) wait(file.fd, path, end, deadlineMs)
+      if (isStill(path, file.fd)) return file
+    } catch (error) {
+      file[Symbol.dispose]()
+      throw error
+    }
+    file[Symbol.dispose]() // somebody removed the lock file: those who come now lock another one
+  }
+}
+
+function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
+  using closing = tryWatch(path)
+  while (!tryLock(fd)) {
+    const restMs = end - performance.now()
+    if (restMs <= 0) {
+      throw new CniError(
+        Code.TryAgainLater,
+        `Cannot lock "${path}": held by ${holderOf(path)}, waited for ${deadlineMs / 1000} s`,
+        { details: "see what that process waits for, or end it: the lock goes with it" },
+      )
+    }
+    if (closing) {
+      if (poll(closing.fd, Poll.In, Math.min(restMs, lookAgainMs))) read(closing.fd, new Uint8Array(4096))
+    } else Bun.sleepSync(Math.min(restMs, 1))
+  }
+}
+
+/** A user has a limited number of watches: without one the lock is looked at every millisecond. */
+function tryWatch(path: string): FileDescriptor | undefined {
+  try {
+    return watchClosing(path)
+  } catch (error) {
+    if (isErrno(error, "EMFILE", "ENFILE", "ENOSPC", "ENOENT")) return undefined
+    throw error
+  }
+}
+
+/** Whether the path still leads to the file that we have open. */
+function isStill(path: string, fd: Fd): boolean {
+  const [named, opened] = [ifPresent(() => stat(path)), stat(`/proc/self/fd/${fd}`)]
+  return named?.inode === opened.inode && named.device === opened.device
+}
+
+/** Who holds the lock, from /proc/locks: "process 4711 (host-local)". */
+function holderOf(path: string): string {
+  try {
+    const { inode } = stat(path)
+    // "1: FLOCK  ADVISORY  WRITE 4711 fe:00:137 0 EOF": device and inode; a "->" marks those who wait.
+    const line = readTextFile("/proc/locks")
+      .split("\n")
+      .find((each) => each.includes(" FLOCK ") && !each.includes("->") && each.includes(`:${inode} `))
+    const pid = line?.trim().split(/\s+/)[4]
+    if (pid === undefined) return "an unknown process"
+    if (pid === "0") return "a process of another PID namespace"
+    return `process ${pid} (${readTextFile(`/proc/${pid}/comm`).trim()})`
+  } catch {
+    return "an unknown process"
+  }
+}

@@ -1,0 +1,36 @@
+import { type Files, ifPresent, readSmall, writeSmall } from "./files.ts"
+
+/**
+ * The time of modification of a store's directory that means "the index knows about everything in here": the first
+ * second of 2000, which no clock shows. Whoever makes or removes a reservation without us, be it the Go plugin or `rm`,
+ * makes the kernel set it to the present.
+ */
+const sealed = 946_684_800_000_000_000n
+
+/**
+ * Whether nothing has changed in the store, nor in the index, since `seal`. Times of change, which nobody can set, tell
+ * a directory restored by a backup; the boot tells what survived a power cut only in part.
+ */
+export function isSealed(files: Files, directory: string, bootId: string): boolean {
+  const expected = ifPresent(() => sealText(files, directory, bootId))
+  return expected !== undefined && expected === ifPresent(() => readSmall(files, sealPath(directory)))
+}
+
+/** Declares the index complete. Throws `SyscallError` when it cannot; the store is then not sealed. */
+export function seal(files: Files, directory: string, bootId: string): void {
+  files.setModified(directory, sealed)
+  const text = sealText(files, directory, bootId)
+  if (text !== undefined) writeSmall(files, sealPath(directory), text)
+}
+
+/** What the seal says if it is good; `undefined` for a directory that was modified. */
+function sealText(files: Files, directory: string, bootId: string): string | undefined {
+  const store = files.stat(directory)
+  if (store.modified !== sealed) return undefined
+  const index = files.stat(`${directory}/.index`)
+  return `1 ${bootId} ${store.device} ${store.inode} ${store.changed} ${index.changed}\n`
+}
+
+function sealPath(directory: string): string {
+  return `${directory}/.index/seal`
+}

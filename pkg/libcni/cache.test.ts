@@ -1,0 +1,64 @@
+import { expect, test } from "bun:test"
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { cachedAttachments, openCache, readCache } from "./cache.ts"
+import { attachmentOf, Lab } from "./testing/lab.ts"
+
+const key = { network: "lab", containerId: "c1", ifName: "eth0" }
+const attachment = { ...attachmentOf(), network: "lab", config: new TextEncoder().encode('{"name":"lab"}'), result: {} }
+
+test("214 a query without one of the three names is refused and names all three", () => {
+  expect(() => readCache("/nowhere", { ...key, containerId: "" })).toThrow(
+    'cache file path requires network name ("lab"), container ID (""), and interface name ("eth0")',
+  )
+})
+
+test("215 no file, or one that cannot be read: absent, and no error", () => {
+  using lab = new Lab()
+  expect(readCache(lab.cacheDir, key)).toEqual({ state: "absent" })
+  mkdirSync(join(lab.results, "lab-c1-eth0"), { recursive: true })
+  expect(readCache(lab.cacheDir, key)).toEqual({ state: "absent" })
+})
+
+test("216 what was cached comes back: configuration byte for byte, arguments, capability values", () => {
+  using lab = new Lab()
+  const rich = { ...attachment, args: [["A", "b"] as const], capabilityArgs: { mac: "0a:00:00:00:00:01" } }
+  using cache = openCache(lab.cacheDir, key)
+  cache.commit(rich)
+  const cached = readCache(lab.cacheDir, key)
+  expect(cached).toMatchObject({
+    state: "valid",
+    attachment: { args: [["A", "b"]], capabilityArgs: rich.capabilityArgs },
+  })
+  if (cached.state === "valid") expect(new TextDecoder().decode(cached.attachment.config)).toBe('{"name":"lab"}')
+})
+
+test("217 attachments are listed in the order of their files, all or one container's; strange files are passed over", () => {
+  using lab = new Lab()
+  for (const [containerId, ifName] of [
+    ["c2", "eth0"],
+    ["c1", "net1"],
+    ["c1", "eth0"],
+  ] as const) {
+    using cache = openCache(lab.cacheDir, { network: "lab", containerId, ifName })
+    cache.commit({ ...attachment, containerId, ifName })
+  }
+  for (const content of ["", "{", '{"kind":"other"}', '{"kind":"cniCacheV1","containerId":""}']) {
+    writeFileSync(join(lab.results, `strange-${content.length}`), content)
+  }
+  const list = (id?: string) => cachedAttachments(lab.cacheDir, id).map((one) => `${one.containerId}/${one.ifName}`)
+  expect(list()).toEqual(["c1/eth0", "c1/net1", "c2/eth0"])
+  expect(list("c1")).toEqual(["c1/eth0", "c1/net1"])
+  expect(list("c")).toEqual([])
+  expect(cachedAttachments("/does/not/exist")).toEqual([])
+})
+
+test("a cache that is opened and not committed leaves no file; modes are for root only", () => {
+  using lab = new Lab()
+  openCache(lab.cacheDir, key)[Symbol.dispose]()
+  expect(readdirSync(lab.results)).toEqual([])
+  using cache = openCache(lab.cacheDir, key)
+  cache.commit(attachment)
+  expect(statSync(lab.results).mode & 0o777).toBe(0o700)
+  expect(statSync(join(lab.results, "lab-c1-eth0")).mode & 0o777).toBe(0o600)
+})

@@ -1,0 +1,64 @@
+import { expect, test } from "bun:test"
+import { chmodSync, closeSync, openSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { execute } from "./execute.ts"
+import { failure, Lab } from "./testing/lab.ts"
+
+function script(lab: Lab, body: string) {
+  const file = join(lab.root, "script")
+  writeFileSync(file, `#!/bin/sh\n${body}\n`)
+  chmodSync(file, 0o755)
+  return { file, env: { PATH: process.env.PATH ?? "" }, stdin: "{}", stderr: () => {} }
+}
+
+const isRunning = (pid: string) => {
+  try {
+    return !readFileSync(`/proc/${pid.trim()}/stat`, "utf8").includes(") Z ")
+  } catch {
+    return false
+  }
+}
+
+test("both streams, the exit status and a signal are told apart", async () => {
+  using lab = new Lab()
+  expect(await execute(script(lab, "cat; echo log >&2"))).toEqual({ stdout: "{}", stderr: "log\n", cause: undefined })
+  expect(await execute(script(lab, "exit 3"))).toMatchObject({ cause: "exit status 3" })
+  expect(await execute(script(lab, "kill -9 $$"))).toMatchObject({ cause: "signal: SIGKILL" })
+})
+
+test("a plugin that does not read its stdin is no error", async () => {
+  using lab = new Lab()
+  expect(await execute({ ...script(lab, "echo ok"), stdin: "x".repeat(1 << 20) })).toMatchObject({ stdout: "ok\n" })
+})
+
+test("at the time limit the plugin and its children are killed", async () => {
+  using lab = new Lab()
+  const child = join(lab.root, "pid")
+  const run = execute({ ...script(lab, `sleep 60 & echo $! >${child}; wait`), timeoutMs: 300 })
+  expect((await failure(run)).message).toContain("no answer within 300 ms")
+  expect(isRunning(readFileSync(child, "utf8"))).toBe(false)
+})
+
+test("an interruption kills it too", async () => {
+  using lab = new Lab()
+  const stop = new AbortController()
+  const run = failure(execute({ ...script(lab, "sleep 60"), signal: stop.signal }))
+  stop.abort()
+  expect((await run).message).toContain("interrupted")
+})
+
+test("a descendant that keeps the pipes open does not keep the caller", async () => {
+  using lab = new Lab()
+  const child = join(lab.root, "pid")
+  const { stdout } = await execute(script(lab, `sleep 60 & echo $! >${child}; echo done`))
+  process.kill(Number(readFileSync(child, "utf8")))
+  expect(stdout).toBe("done\n")
+})
+
+test("a plugin that is just being written is started when the writer has finished", async () => {
+  using lab = new Lab()
+  const execution = script(lab, "echo ok")
+  const writer = openSync(execution.file, "r+")
+  setTimeout(() => closeSync(writer), 150)
+  expect(await execute(execution)).toMatchObject({ stdout: "ok\n" })
+})

@@ -1,0 +1,63 @@
+import { expect, test } from "bun:test"
+import { stringifyJson } from "../types/mod.ts"
+import { parseNetworkList, parsePlugin } from "./parse.ts"
+
+const parse = (list: unknown) =>
+  parseNetworkList(new TextEncoder().encode(typeof list === "string" ? list : JSON.stringify(list)))
+const plugins = [{ type: "x" }]
+
+test("170 a plugin object without a type is refused", () => {
+  for (const plugin of [{}, { type: "" }, { type: null }]) {
+    expect(() => parse({ name: "net", plugins: [plugin] })).toThrow("missing 'type'")
+  }
+  expect(() => parse({ name: "net", plugins: [{ type: 5 }] })).toThrow("'type' must be a string")
+  expect(() => parsePlugin(new TextEncoder().encode("{}"))).toThrow("missing 'type'")
+})
+
+test("171 a list without a name, or with one that is no string, is refused", () => {
+  for (const name of [undefined, "", 5, null]) expect(() => parse({ name, plugins })).toThrow("missing 'name'")
+})
+
+test("172 plugins that is empty or no list is refused", () => {
+  expect(() => parse({ name: "net", plugins: [] })).toThrow("no plugins in list")
+  expect(() => parse({ name: "net", plugins: { type: "x" } })).toThrow("invalid 'plugins' type")
+  expect(() => parse({ name: "net", plugins: ["x"] })).toThrow("expected an object")
+})
+
+test("173 disableCheck may be a boolean or its text, in any letter case", () => {
+  for (const yes of [true, "true", "TRUE"])
+    expect(parse({ name: "net", plugins, disableCheck: yes }).disableCheck).toBe(true)
+  for (const no of [false, "False"]) expect(parse({ name: "net", plugins, disableCheck: no }).disableCheck).toBe(false)
+  expect(() => parse({ name: "net", plugins, disableCheck: "yes" })).toThrow('invalid value "yes" for disableCheck')
+  expect(() => parse({ name: "net", plugins, disableGC: 1 })).toThrow("invalid type number for disableGC")
+})
+
+test("what is not standard JSON is refused with code 6", () => {
+  for (const text of ["", "{", '{"name":"net"} x', "\uFEFF{}", "// {}", "[]"]) {
+    expect(() => parse(text)).toThrow(expect.objectContaining({ code: 6 }))
+  }
+})
+
+test("capabilities, ipam, dns and prevResult of the wrong type are refused", () => {
+  for (const wrong of [
+    { capabilities: { mac: 1 } },
+    { ipam: "x" },
+    { ipam: { type: 1 } },
+    { dns: [] },
+    { prevResult: 1 },
+  ]) {
+    expect(() => parse({ name: "net", plugins: [{ type: "x", ...wrong }] })).toThrow('Cannot use plugin "x"')
+  }
+})
+
+test("keys that belong to the runtime pass with a warning", () => {
+  const list = parse({ name: "net", plugins: [{ type: "x", prevResult: {}, "cni.dev/attachments": [] }] })
+  expect(list.warnings).toHaveLength(2)
+  expect(list.warnings[0]).toContain('key "prevResult" belongs to the runtime')
+})
+
+test("187 unknown keys and all digits of numbers are kept", () => {
+  const text = '{"type":"x","big":12345678901234567890,"deep":{"__proto__":[1.5,null]},"Odd":"<&>"}'
+  const [plugin] = parse(`{"name":"net","plugins":[${text}]}`).plugins
+  expect(stringifyJson(plugin?.raw)).toBe(text.replace("<&>", "\\u003c\\u0026\\u003e"))
+})

@@ -1,0 +1,56 @@
+import { expect, test } from "bun:test"
+import { deriveRequest, inject } from "./request.ts"
+import { networkOf } from "./testing/lab.ts"
+
+const derive = (plugin: { type: string; [key: string]: unknown }, given: Parameters<typeof deriveRequest>[2]) => {
+  const network = networkOf([JSON.parse(JSON.stringify(plugin))])
+  const [first] = network.plugins
+  if (first === undefined) throw new Error("no plugin")
+  return deriveRequest(network, first, given)
+}
+
+test("188 of a key injected twice the last value wins, in whatever letter case it was there before", () => {
+  const injected = inject({ a: 1, KEY: 0 }, [
+    ["key", 1],
+    ["key", 2],
+  ])
+  expect(injected).toEqual({ a: 1, key: 2 })
+})
+
+test("188 an empty key or a null value is refused", () => {
+  expect(() => inject({}, [["", 1]])).toThrow("keys cannot be empty")
+  expect(() => inject({}, [["k", null]])).toThrow("key 'k' value must not be nil")
+})
+
+test("190 name and cniVersion are the network's, whatever the plugin object says", () => {
+  expect(derive({ type: "x", name: "other", cniVersion: "0.1.0" }, {})).toEqual({
+    type: "x",
+    name: "lab",
+    cniVersion: "1.1.0",
+  })
+})
+
+test("198 runtimeConfig holds what the plugin asked for and the runtime has", () => {
+  const plugin = { type: "x", capabilities: { mac: true, ips: true, portMappings: false }, runtimeConfig: { old: 1 } }
+  const request = derive(plugin, { capabilityArgs: { mac: "0a:00:00:00:00:01", portMappings: [], other: 1 } })
+  expect(request.runtimeConfig).toEqual({ mac: "0a:00:00:00:00:01" })
+})
+
+test("199 nothing in common: no runtimeConfig, and one from the file stays", () => {
+  expect(derive({ type: "x", capabilities: { mac: true } }, { capabilityArgs: { ips: [] } })).not.toHaveProperty(
+    "runtimeConfig",
+  )
+  expect(derive({ type: "x", runtimeConfig: { own: 1 } }, { capabilityArgs: {} }).runtimeConfig).toEqual({ own: 1 })
+})
+
+test("232 capabilities are not sent with ADD, CHECK and DEL", () => {
+  expect(derive({ type: "x", capabilities: { mac: true } }, { capabilityArgs: {} })).not.toHaveProperty("capabilities")
+  expect(derive({ type: "x", capabilities: { mac: true } }, {})).toHaveProperty("capabilities") // STATUS
+})
+
+test("219 GC gets the valid attachments under both keys", () => {
+  const request = derive({ type: "x" }, { validAttachments: [{ containerId: "c1", ifName: "eth0" }] })
+  const valid = [{ containerID: "c1", ifname: "eth0" }]
+  expect(request["cni.dev/valid-attachments"]).toEqual(valid)
+  expect(request["cni.dev/attachments"]).toEqual(valid)
+})

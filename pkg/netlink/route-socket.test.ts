@@ -1,0 +1,101 @@
+import { expect, test } from "bun:test"
+import { readdirSync, readFileSync, readlinkSync } from "node:fs"
+import { AF_INET, AF_INET6, listAddresses } from "./addresses.ts"
+import { readAttributes, type UnknownAttribute } from "./attrs.ts"
+import { IFF_LOOPBACK } from "./link-table.ts"
+import { findLink, getLink, type Ifindex, listLinks } from "./links.ts"
+import { listNeighbours } from "./neighbours.ts"
+import { RouteGroup, RouteSocket } from "./route-socket.ts"
+import { listRoutes } from "./routes.ts"
+import { listRules } from "./rules.ts"
+import { hex } from "./testing.ts"
+
+// The kernel that the tests run on, asked and never told: no root is needed.
+
+test("every namespace has a loopback link, found by name and by number", () => {
+  using route = RouteSocket.open()
+  const lo = getLink(route, "lo")
+  expect(lo).toMatchObject({ index: 1 as Ifindex, name: "lo", type: 772, mac: "00:00:00:00:00:00" })
+  expect(lo.flags & IFF_LOOPBACK).toBe(IFF_LOOPBACK)
+  expect(getLink(route, lo.index)).toEqual(lo)
+})
+
+test("the links are those that /proc shows", () => {
+  using route = RouteSocket.open()
+  const lines = readFileSync("/proc/self/net/dev", "utf8").split("\n").slice(2, -1)
+  const names = lines.map((line) => line.slice(0, line.indexOf(":")).trim())
+  const links = listLinks(route)
+  expect(links.map(({ name }) => name).sort()).toEqual(names.sort())
+  const inet6 = links.flatMap(({ attributes }) => inside(10, inside(26, attributes.unknown)))
+  expect(inet6.filter(({ type }) => type === 3)).toEqual([]) // IFLA_AF_SPEC, AF_INET6, IFLA_INET6_STATS: no counters
+})
+
+test("a link that is not there is ENODEV", () => {
+  using route = RouteSocket.open()
+  expect(() => getLink(route, "no-such-link")).toThrow('find link "no-such-link": ENODEV')
+  expect(() => getLink(route, 0x7ffffff0 as Ifindex)).toThrow("find link number 2147483632: ENODEV")
+  expect(findLink(route, "no-such-link")).toBeUndefined()
+  expect(findLink(route, "an-alternative-name-of-no-link")).toBeUndefined()
+})
+
+test("a request that the kernel does not like is refused in the kernel's own words", () => {
+  using route = RouteSocket.open()
+  const payload = hex`00 00 0000 01000000 01000000 00000000` // flags in a question
+  expect(() => route.get({ type: 18, what: "find link", payload })).toThrow(
+    "find link: Invalid values in header for get link request (EINVAL)",
+  )
+  expect(() => route.dump({ type: 18, what: "list links", payload })).toThrow(
+    /list links: Invalid values .* \(EINVAL\)/,
+  )
+  expect(getLink(route, "lo").name).toBe("lo") // and the socket is as good as before
+})
+
+test("addresses, routes, rules and neighbours belong to links and tables that are there", () => {
+  using route = RouteSocket.open()
+  const links = new Set(listLinks(route).map(({ index }) => index))
+  expect(listAddresses(route).filter(({ index }) => !links.has(index))).toEqual([])
+  for (const family of [AF_INET, AF_INET6] as const) {
+    const length = family === AF_INET ? 4 : 16
+    for (const { dst, index } of listRoutes(route, family)) {
+      expect(dst.length).toBe(length)
+      expect(index === undefined || links.has(index)).toBe(true)
+    }
+    expect(listRules(route, family).every((rule) => rule.family === family)).toBe(true)
+    expect(listNeighbours(route, family).every(({ ip }) => ip.length === length)).toBe(true)
+  }
+})
+
+test("a subscriber waits for its time and can ask after it", () => {
+  using events = RouteSocket.subscribe(RouteGroup.Ipv6Address)
+  const start = performance.now()
+  expect(events.nextEvents(30)).toBeUndefined()
+  expect(performance.now() - start).toBeGreaterThanOrEqual(29)
+  expect(getLink(events, "lo").name).toBe("lo")
+})
+
+test("a socket is closed at the end of its scope", () => {
+  const open = () => readdirSync("/proc/self/fd").filter((fd) => isSocket(fd)).length
+  const before = open()
+  {
+    using first = RouteSocket.open()
+    using second = RouteSocket.open()
+    expect(first.fd).not.toBe(second.fd)
+    expect(open()).toBe(before + 2)
+    first[Symbol.dispose]()
+    expect(() => getLink(first, "lo")).toThrow("EBADF")
+  }
+  expect(open()).toBe(before)
+})
+
+/** The attributes in those of number `type`. */
+function inside(type: number, attributes: readonly UnknownAttribute[] = []): UnknownAttribute[] {
+  return attributes.filter((found) => found.type === type).flatMap(({ payload }) => readAttributes(payload))
+}
+
+function isSocket(fd: string): boolean {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`).startsWith("socket:")
+  } catch {
+    return false // the descriptor of the listing itself
+  }
+}

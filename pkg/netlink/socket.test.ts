@@ -1,0 +1,254 @@
+import { describe, expect, test } from "bun:test"
+import { isErrno } from "../libc/mod.ts"
+import { concat, DecodeError } from "./codec.ts"
+import { NetlinkError } from "./error.ts"
+import { encodeMessage, type Message, NLM_F_ACK, NLM_F_DUMP_INTR } from "./message.ts"
+import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
+import { type Answer, acknowledge, done, hex, ScriptedKernel } from "./testing.ts"
+
+const EINTR = 4
+const EAGAIN = 11
+const ENOBUFS = 105
+
+/** A socket on a kernel with a script, and that kernel. */
+function connect(script: (request: Message) => Answer[] = () => []) {
+  const kernel = new ScriptedKernel(script)
+  return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }
+}
+
+const request = { type: 18, what: "find link", payload: hex`aabbccdd` }
+
+/** A message of a list, or an answer: type 16 with one byte that tells it from others. */
+function entry({ sequence }: Pick<Message, "sequence">, tag: number, flags = 2): Uint8Array {
+  return encodeMessage(16, flags, sequence, Uint8Array.of(tag))
+}
+const tags = (messages: readonly Message[]) => messages.map(({ payload }) => payload[0])
+
+/** What an action throws. */
+function errorOf(action: () => unknown): unknown {
+  try {
+    action()
+  } catch (error) {
+    return error
+  }
+  throw new Error("nothing was thrown")
+}
+
+describe("execute", () => {
+  test("asks for an acknowledgement, with a new sequence number each time", () => {
+    const { kernel, route } = connect((sent) => [acknowledge(sent)])
+    route.execute(request)
+    route.execute({ ...request, flags: 0x600 })
+    expect(kernel.datagrams).toEqual([
+      hex`14000000 1200 0500 01000000 00000000 aabbccdd`, // REQUEST | ACK
+      hex`14000000 1200 0506 02000000 00000000 aabbccdd`,
+    ])
+  })
+
+  test("throws what the kernel says against it, in the kernel's words", () => {
+    // ip route add 10.99.0.0/16 via 172.31.0.1, answered with the request cut to its header
+    const { route } = connect(({ sequence }) => {
+      const payload = hex`
+        9bffffff 2c000000 1800 0506 01000000 00000000
+        2000 0100 4e657874686f702068617320696e76616c6964206761746577617900`
+      return [encodeMessage(2, 0x300, sequence, payload)]
+    })
+    const error = errorOf(() => route.execute({ ...request, what: "add route" }))
+    expect(error).toBeInstanceOf(NetlinkError)
+    expect(error).toMatchObject({
+      errno: "ENETUNREACH",
+      words: "Nexthop has invalid gateway",
+      message: "add route: Nexthop has invalid gateway (ENETUNREACH)",
+    })
+  })
+
+  test("passes over answers to earlier requests, notifications, and whatever else is in the datagram", () => {
+    const { route } = connect((sent) => [
+      concat([entry(sent, 1), acknowledge({ ...sent, sequence: sent.sequence - 1 }, 1)]),
+      concat([entry({ sequence: 0 }, 2), acknowledge(sent)]),
+    ])
+    expect(() => route.execute(request)).not.toThrow()
+  })
+
+  test("without an answer fails with EAGAIN", () => {
+    const { kernel, route } = connect()
+    expect(kernel.timeouts).toEqual([10_000])
+    expect(errorOf(() => route.execute(request))).toMatchObject({ errno: "EAGAIN", message: "find link: EAGAIN" })
+  })
+
+  test("throws DecodeError for a datagram that is none", () => {
+    const { route } = connect(() => [hex`01020304`])
+    expect(errorOf(() => route.execute(request))).toBeInstanceOf(DecodeError)
+  })
+
+  test("fails with ENOBUFS when the kernel has lost messages", () => {
+    const overrun = connect(() => [encodeMessage(4, 0, 0, hex``)]) // NLMSG_OVERRUN
+    expect(errorOf(() => overrun.route.execute(request))).toMatchObject({ name: "NetlinkError", errno: "ENOBUFS" })
+    const lost = connect(() => [ENOBUFS])
+    expect(errorOf(() => lost.route.execute(request))).toMatchObject({ name: "NetlinkError", errno: "ENOBUFS" })
+  })
+})
+
+describe("get", () => {
+  test("gives the answer, which outlives the next datagram", () => {
+    const { kernel, route } = connect((sent) => [entry(sent, sent.sequence)])
+    const first = route.get(request)
+    const second = route.get(request)
+    expect(tags([first, second])).toEqual([1, 2])
+    expect(kernel.requests.map(({ flags }) => flags)).toEqual([1, 1]) // REQUEST and nothing else
+  })
+
+  test("throws what the kernel says against it", () => {
+    const { route } = connect((sent) => [acknowledge(sent, 19)])
+    expect(errorOf(() => route.get(request))).toMatchObject({ errno: "ENODEV", message: "find link: ENODEV" })
+  })
+
+  test("passes over an acknowledgement and answers to others", () => {
+    const { route } = connect((sent) => [entry({ sequence: 77 }, 9), concat([acknowledge(sent), entry(sent, 5)])])
+    expect(tags([route.get(request)])).toEqual([5])
+  })
+})
+
+describe("dump", () => {
+  test("gives all messages of all datagrams until the list ends", () => {
+    const { kernel, route } = connect((sent) => [
+      concat([entry(sent, 1), entry(sent, 2)]),
+      concat([entry({ sequence: 0 }, 9), entry(sent, 3)]),
+      done(sent),
+    ])
+    expect(tags(route.dump(request))).toEqual([1, 2, 3])
+    expect(kernel.requests.map(({ flags }) => flags)).toEqual([0x301]) // REQUEST | DUMP
+  })
+
+  test("may be empty, and end in the same datagram", () => {
+    expect(connect((sent) => [done(sent)]).route.dump(request)).toEqual([])
+    const { route } = connect((sent) => [concat([entry(sent, 1), done(sent)])])
+    expect(tags(route.dump(request))).toEqual([1])
+  })
+
+  test("that changed while it was read (NLM_F_DUMP_INTR on any message) is read again, whole", () => {
+    const { kernel, route } = connect((sent) => [
+      entry(sent, sent.sequence * 10, sent.sequence === 1 ? 2 | NLM_F_DUMP_INTR : 2),
+      entry(sent, sent.sequence * 10 + 1),
+      done(sent, 0, sent.sequence === 2 ? 2 | NLM_F_DUMP_INTR : 2),
+    ])
+    expect(tags(route.dump(request))).toEqual([30, 31])
+    expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([1, 2, 3])
+  })
+
+  test("that ends with EINTR, as of newer kernels, is read again", () => {
+    const { route } = connect((sent) => {
+      if (sent.sequence === 1) return [entry(sent, 1), done(sent, EINTR)]
+      if (sent.sequence === 2) return [acknowledge(sent, EINTR)]
+      return [entry(sent, 3), done(sent)]
+    })
+    expect(tags(route.dump(request))).toEqual([3])
+  })
+
+  test("that never stops changing is given up after ten times", () => {
+    const { kernel, route } = connect((sent) => [entry(sent, 1), done(sent, 0, 2 | NLM_F_DUMP_INTR)])
+    expect(errorOf(() => route.dump(request))).toMatchObject({
+      errno: "EINTR",
+      message: "find link: it kept changing while it was read (EINTR)",
+    })
+    expect(kernel.requests).toHaveLength(10)
+  })
+
+  test("throws what the kernel says against it, at once or at the end", () => {
+    const refused = connect((sent) => [acknowledge(sent, 1)])
+    expect(errorOf(() => refused.route.dump(request))).toMatchObject({ errno: "EPERM" })
+    expect(refused.kernel.requests).toHaveLength(1)
+    const broken = connect((sent) => [entry(sent, 1), done(sent, 12)])
+    expect(errorOf(() => broken.route.dump(request))).toMatchObject({ errno: "ENOMEM" })
+  })
+})
+
+describe("transact", () => {
+  /** As nf_tables has it: begin and end without acknowledgement, every change with. */
+  const batch = [
+    { type: 16, what: "begin", payload: hex`01` },
+    { type: 0xa00, flags: NLM_F_ACK, what: "add table", payload: hex`02` },
+    { type: 0xa03, flags: NLM_F_ACK, what: "add chain", payload: hex`03` },
+    { type: 17, what: "end", payload: hex`04` },
+  ]
+  const wantsAck = ({ flags }: Message) => (flags & NLM_F_ACK) !== 0
+
+  test("sends all messages in one datagram and waits for all that want an acknowledgement", () => {
+    const { kernel, route } = connect((sent) => (wantsAck(sent) ? [acknowledge(sent)] : []))
+    route.transact(batch)
+    expect(kernel.datagrams).toEqual([
+      hex`
+        11000000 1000 0100 01000000 00000000 01 000000
+        11000000 000a 0500 02000000 00000000 02 000000
+        11000000 030a 0500 03000000 00000000 03 000000
+        11000000 1100 0100 04000000 00000000 04 000000`,
+    ])
+    route.transact(batch)
+    expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+    expect(() => kernel.receive()).toThrow("EAGAIN")
+  })
+
+  test("throws the first refusal, named for its message", () => {
+    const { route } = connect((sent) => (wantsAck(sent) ? [acknowledge(sent, sent.type === 0xa03 ? 17 : 0)] : []))
+    expect(errorOf(() => route.transact(batch))).toMatchObject({ errno: "EEXIST", message: "add chain: EEXIST" })
+  })
+
+  test("throws the first of several, and leaves the others to be passed over by the next request", () => {
+    const { route } = connect((sent) => (wantsAck(sent) ? [acknowledge(sent, sent.sequence < 5 ? 1 : 0)] : []))
+    expect(errorOf(() => route.transact(batch))).toMatchObject({ message: "add table: EPERM" })
+    expect(() => route.execute(request)).not.toThrow()
+  })
+
+  test("throws what is wrong with the whole, which comes as the answer to its beginning", () => {
+    const { route } = connect((sent) => (sent.type === 16 ? [acknowledge(sent, 1)] : []))
+    expect(errorOf(() => route.transact(batch))).toMatchObject({ message: "begin: EPERM" })
+  })
+
+  test("of messages that want no answer does not wait", () => {
+    const { kernel, route } = connect()
+    route.transact(batch.slice(0, 1))
+    expect(kernel.datagrams).toHaveLength(1)
+  })
+})
+
+describe("nextEvents", () => {
+  test("gives one datagram of notifications, whoever caused them", () => {
+    const { kernel, route } = connect()
+    kernel.push(concat([entry({ sequence: 0 }, 1), entry({ sequence: 99 }, 2)]), entry({ sequence: 0 }, 3))
+    expect(tags(route.nextEvents(100) ?? [])).toEqual([1, 2])
+    expect(tags(route.nextEvents(100) ?? [])).toEqual([3])
+  })
+
+  test("is undefined when the time is over, and requests have their own time after it", () => {
+    const { kernel, route } = connect()
+    expect(route.nextEvents(250)).toBeUndefined()
+    expect(route.nextEvents(0)).toBeUndefined()
+    expect(kernel.timeouts).toEqual([10_000, 250, 10_000, 1, 10_000])
+  })
+
+  test("is empty when the kernel had to drop some", () => {
+    const { kernel, route } = connect()
+    kernel.push(ENOBUFS, encodeMessage(4, 0, 0, hex``))
+    expect(route.nextEvents(100)).toEqual([])
+    expect(route.nextEvents(100)).toEqual([])
+  })
+
+  test("throws other errors as they are", () => {
+    const { kernel, route } = connect()
+    kernel.push(9)
+    const error = errorOf(() => route.nextEvents(100))
+    expect(isErrno(error, "EBADF")).toBe(true)
+    expect(isErrno(error, "EAGAIN")).toBe(false)
+    expect(EAGAIN).toBe(11)
+  })
+})
+
+test("disposing closes what carries the datagrams", () => {
+  const kernel = new ScriptedKernel()
+  {
+    using socket = new NetlinkSocket(NETLINK_NETFILTER, 0, kernel)
+    expect(Number(socket.fd)).toBe(-1)
+    expect(kernel.closed).toBe(0)
+  }
+  expect(kernel.closed).toBe(1)
+})
