@@ -8,6 +8,7 @@ export const plugins: PluginTable = {
   bridge: () => import("../plugins/bridge/main.ts").then((module) => module.bridge),
   "host-local": () => import("../ipam/host-local/main.ts").then((module) => module.hostLocal),
   loopback: () => import("../plugins/loopback/main.ts").then((module) => module.loopback),
+  ptp: () => import("../plugins/ptp/main.ts").then((module) => module.ptp),
 }
 
 /** The names that `cni install` gives to the executable, in alphabetical order. */

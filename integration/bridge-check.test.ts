@@ -92,7 +92,7 @@ const damages: {
   {
     what: "the masquerade is gone",
     damage: (host) => host.exec("nft", ["flush", "ruleset"]),
-    says: ["masquerade", "10.22.0.2"],
+    says: ["masquerade", "ip saddr @containers"],
   },
   {
     what: "the lease is gone",

@@ -1,4 +1,6 @@
 import type { Namespace } from "./namespace.ts"
+import { ping } from "./ping.ts"
+import { waitFor } from "./wait-for.ts"
 
 /** One end of a cable: the link's name inside a namespace, and its addresses with prefix lengths. */
 export interface CableEnd {
@@ -7,7 +9,10 @@ export interface CableEnd {
   readonly addresses?: readonly string[]
 }
 
-/** Connects two namespaces with a veth pair, both ends up, like a cable between two machines. */
+/**
+ * Connects two namespaces with a veth pair, both ends up, like a cable between two machines. It waits until both ends
+ * answer on their IPv6 addresses: a new interface misses the first second's neighbour solicitations.
+ */
 export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
   const peer = ["peer", "name", b.link, "netns", b.namespace.name]
   await a.namespace.exec("ip", ["link", "add", a.link, "type", "veth", ...peer])
@@ -17,5 +22,14 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
       await namespace.exec("ip", ["address", "add", address, "dev", link, ...(address.includes(":") ? ["nodad"] : [])])
     }
     await namespace.exec("ip", ["link", "set", link, "up"])
+  }
+  for (const [from, to] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    for (const address of (to.addresses ?? []).filter((each) => each.includes(":"))) {
+      const bare = address.replace(/\/.*/, "")
+      await waitFor(() => ping(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`)
+    }
   }
 }

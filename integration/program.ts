@@ -1,5 +1,6 @@
 import { constants } from "node:os"
 import { execa } from "execa"
+import { patient } from "./patience.ts"
 
 /** What a program did. `exitCode` is 128 + the signal's number when a signal ended it, as shells have it. */
 export interface Output {
@@ -44,7 +45,7 @@ export class ProgramError extends Error {
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
   const [file = "", ...args] = command
-  const timeout = options.timeoutMs ?? 30_000
+  const timeout = patient(options.timeoutMs ?? 30_000)
   const result = await execa(file, args, {
     env: { ...(options.env ?? programEnv) },
     extendEnv: false,

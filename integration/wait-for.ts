@@ -1,3 +1,5 @@
+import { patient } from "./patience.ts"
+
 /** How often a condition is looked at. */
 const intervalMs = 10
 
@@ -11,7 +13,7 @@ export async function waitFor<T>(
   what: string,
   deadlineMs = 5000,
 ): Promise<Exclude<T, false | undefined | null>> {
-  const end = performance.now() + deadlineMs
+  const end = performance.now() + patient(deadlineMs)
   let cause: unknown
   for (;;) {
     try {

@@ -1,3 +1,4 @@
+import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { type Address, formatAddress, isSameAddress, parseAddress } from "./address.ts"
 import { nextAddress } from "./candidates.ts"
@@ -35,7 +36,7 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
       })
     }
   } catch (error) {
-    for (const address of taken) session.free(formatAddress(address))
+    for (const address of taken) giveBack(session, address)
     throw error
   }
   session.remember(request.owner, {
@@ -119,6 +120,16 @@ function takeFromFormer(session: Session, { owner, rangeSets }: Request): Addres
   session.place.log(`${describeOwner(owner)} is gone without DEL: it gets ${holding.addresses.join(", ")} again`)
   session.release(holding)
   return holding.addresses.flatMap((text) => parseAddress(text) ?? [])
+}
+
+/** Part of the way back from another error, which must not be buried. */
+function giveBack(session: Session, address: Address): void {
+  try {
+    session.free(formatAddress(address))
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error
+    session.place.log(`Cannot release ${formatAddress(address)}: ${error.message}`)
+  }
 }
 
 /** The cursor is a courtesy: without it, addresses are only handed out again sooner. */

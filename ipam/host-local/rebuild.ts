@@ -1,3 +1,4 @@
+import { SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
 import { formatOwner, type Owner } from "./owner.ts"
@@ -88,7 +89,8 @@ function repair(store: Rebuilding, scan: Scan, index: Index, names: readonly str
       if (owner) files.writeExisting(path, formatOwner(owner))
       else files.unlink(path)
     } catch (error) {
-      log(`Cannot repair the empty reservation "${path}": ${error instanceof Error ? error.message : String(error)}`)
+      if (!(error instanceof SyscallError)) throw error
+      log(`Cannot repair the empty reservation "${path}": ${error.message}`)
       continue
     }
     log(

@@ -2,10 +2,10 @@ import { type Files, ifPresent, readSmall, writeSmall } from "./files.ts"
 
 /**
  * The time of modification of a store's directory that means "the index knows about everything in here": the first
- * second of 2000, which no clock shows. Whoever makes or removes a reservation without us, be it the Go plugin or `rm`,
+ * second of 1990, which no clock shows. Whoever makes or removes a reservation without us, be it the Go plugin or `rm`,
  * makes the kernel set it to the present.
  */
-const sealed = 946_684_800_000_000_000n
+const sealed = 631_152_000_000_000_000n
 
 /**
  * Whether nothing has changed in the store, nor in the index, since `seal`. Times of change, which nobody can set, tell

@@ -1,6 +1,7 @@
 import {
   AF_INET,
   AF_INET6,
+  findLink,
   type Link,
   type ListedRoute,
   listAddresses,
@@ -30,12 +31,19 @@ export function checkAddresses(route: NetlinkSocket, link: Link, addresses: read
 }
 
 /**
- * Looks whether the routes of a result are in their tables. A route is compared by what the result says of it;
- * a default route may have been redirected by a later plugin of the chain, so any default route of its table will do.
- * Throws `CniError` naming the missing one.
+ * Looks whether the routes of a result are in their tables. Throws `CniError` naming the missing one; see
+ * `checkRouteSpecs` for what counts.
  */
 export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Result, "ips" | "routes">): void {
-  const planned = planRoutes(result, link)
+  checkRouteSpecs(route, planRoutes(result, link))
+}
+
+/**
+ * Looks whether routes are in their tables. A route is compared by what is wanted of it: destination, gateways, and the
+ * link when it has no gateway; a default route may have been redirected by a later plugin of the chain, so any default
+ * route of its table will do. Throws `CniError` naming the missing one.
+ */
+export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpec[]): void {
   const listed = new Map<number, ListedRoute[]>()
   for (const wanted of planned) {
     const length = wanted.dst.length
@@ -44,7 +52,8 @@ export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Resul
     const inTable = routes.filter(({ table }) => table === (wanted.table ?? RT_TABLE_MAIN))
     if (inTable.some((found) => matches(wanted, found))) continue
     const same = inTable.filter(({ dst, prefix }) => prefix === wanted.prefix && sameBytes(dst, wanted.dst))
-    throw mismatch("routes", describeRoute(wanted), same.map(describeRoute).join(", ") || "none to it")
+    const describe = (spec: RouteSpec) => describeRoute(route, spec)
+    throw mismatch("routes", describe(wanted), same.map(describe).join(", ") || "none to it")
   }
 }
 
@@ -52,7 +61,9 @@ function matches(wanted: RouteSpec, found: ListedRoute): boolean {
   if (found.prefix !== wanted.prefix || !sameBytes(found.dst, wanted.dst)) return false
   if (wanted.prefix === 0) return true
   const gateways = gatewaysOf(found)
-  return gatewaysOf(wanted).every((gateway) => gateways.includes(gateway))
+  const expected = gatewaysOf(wanted)
+  if (expected.length === 0) return gateways.length === 0 && found.index === wanted.index
+  return expected.every((gateway) => gateways.includes(gateway))
 }
 
 function gatewaysOf({ gateway, nextHops }: RouteSpec): string[] {
@@ -60,10 +71,13 @@ function gatewaysOf({ gateway, nextHops }: RouteSpec): string[] {
   return [...(gateway ? [gateway] : []), ...hops].map(formatIp)
 }
 
-function describeRoute(spec: RouteSpec): string {
+/** As `ip route` prints it. */
+function describeRoute(route: NetlinkSocket, spec: RouteSpec): string {
   const to = spec.prefix === 0 ? "default" : formatCidr({ ip: spec.dst, prefix: spec.prefix })
   const via = gatewaysOf(spec).map((gateway) => ` via ${gateway}`)
-  return `${to}${via.join("")}${spec.table === undefined || spec.table === RT_TABLE_MAIN ? "" : ` table ${spec.table}`}`
+  const device = spec.index === undefined ? "" : ` dev ${findLink(route, spec.index)?.name ?? `number ${spec.index}`}`
+  const table = spec.table === undefined || spec.table === RT_TABLE_MAIN ? "" : ` table ${spec.table}`
+  return `${to}${via.join("")}${device}${table}`
 }
 
 /** The addresses of a result that belong to an interface, by the interface's index in the result. */

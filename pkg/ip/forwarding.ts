@@ -1,5 +1,6 @@
-import { writeSysctl } from "../sysctl/mod.ts"
+import { readSysctl, writeSysctl } from "../sysctl/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
+import { mismatch } from "./check.ts"
 
 const SWITCH = { 4: "net/ipv4/ip_forward", 16: "net/ipv6/conf/all/forwarding" } as const
 
@@ -8,10 +9,21 @@ const SWITCH = { 4: "net/ipv4/ip_forward", 16: "net/ipv6/conf/all/forwarding" } 
  * `sysctl -w net.ipv4.ip_forward=1`. Never switched off again: others rely on it. Throws `CniError`.
  */
 export function enableForwarding(length: number): void {
-  const name = length === 4 ? SWITCH[4] : SWITCH[16]
+  const name = switchOf(length)
   try {
     writeSysctl(name, "1")
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot enable forwarding by "${name}"`, { cause })
   }
+}
+
+/** Looks whether the thread's namespace forwards packets of a family, as `enableForwarding` left it. Throws `CniError`. */
+export function checkForwarding(length: number): void {
+  const name = switchOf(length)
+  const value = readSysctl(name)
+  if (value === "0") throw mismatch(`sysctl "${name}"`, "1", value)
+}
+
+function switchOf(length: number): string {
+  return length === 4 ? SWITCH[4] : SWITCH[16]
 }

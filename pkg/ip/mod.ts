@@ -15,9 +15,9 @@ export {
   ownersOf,
   refuseExistingInterface,
 } from "./attachment.ts"
-export { addressesOn, checkAddresses, checkRoutes, mismatch } from "./check.ts"
+export { addressesOn, checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
 export { type ContainerLink, configureLink } from "./container.ts"
-export { enableForwarding } from "./forwarding.ts"
+export { checkForwarding, enableForwarding } from "./forwarding.ts"
 export { addressesOf, gatewayOf, type ResultAddress } from "./result.ts"
 export { addRoutes, planRoutes } from "./routes.ts"
 export { createVethPair, randomVethName } from "./veth.ts"

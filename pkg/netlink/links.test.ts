@@ -183,6 +183,8 @@ describe("changing", () => {
     ["ip link set v0 down", { up: false }, hex`00000000 02000000 00000000 01000000`],
     ["ip link set v0 promisc on", { promiscuous: true }, hex`00000000 02000000 00010000 00010000`],
     ["ip link set v0 promisc off", { promiscuous: false }, hex`00000000 02000000 00000000 00010000`],
+    ["ip link set v0 allmulticast on", { allMulticast: true }, hex`00000000 02000000 00020000 00020000`],
+    ["ip link set v0 allmulticast off", { allMulticast: false }, hex`00000000 02000000 00000000 00020000`],
     ["ip link set v0 master br0", { master: 3 as Ifindex }, hex`0000000002000000 0000000000000000 0800 0a00 03000000`],
     ["ip link set v0 nomaster", { master: 0 }, hex`0000000002000000 0000000000000000 0800 0a00 00000000`],
     ["ip link set v0 name v1", { name: "v1" }, hex`0000000002000000 0000000000000000 0700 0300 763100 00`],

@@ -5,6 +5,7 @@ import {
   type bridgeData,
   bridgePortAttributes,
   type bridgePortData,
+  IFF_ALLMULTI,
   IFF_PROMISC,
   IFF_UP,
   infoData,
@@ -163,6 +164,8 @@ export function readLink(message: Message): Link {
 export interface LinkChange {
   up?: boolean
   promiscuous?: boolean
+  /** Whether it takes all multicast frames, `ip link set NAME allmulticast on`. */
+  allMulticast?: boolean
   name?: string
   mac?: string
   mtu?: number
@@ -175,12 +178,13 @@ export interface LinkChange {
 
 /** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when there is none. */
 export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index" | "name">, change: LinkChange): void {
-  const { up, promiscuous, ...attributes } = change
+  const { up, promiscuous, allMulticast, ...attributes } = change
   let flags = 0
   let mask = 0
   for (const [bit, wanted] of [
     [IFF_UP, up],
     [IFF_PROMISC, promiscuous],
+    [IFF_ALLMULTI, allMulticast],
   ] as const) {
     if (wanted === undefined) continue
     mask |= bit

@@ -23,6 +23,7 @@ export {
   NLM_F_REQUEST,
   netfilterHeader,
 } from "./message.ts"
+export { namespaceNumber } from "./namespaces.ts"
 export * from "./neighbours.ts"
 export { RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"

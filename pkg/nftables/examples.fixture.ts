@@ -3,17 +3,7 @@ import { ifnameValue, dataTypes as types } from "./data-types.ts"
 import { fields } from "./fields.ts"
 import { containerElement, masqueradeLayout, networkElement } from "./masquerade-layout.ts"
 import { add, create, flush, type Operation, remove } from "./rule-set.ts"
-import {
-  counter,
-  dnatMap,
-  masquerade,
-  match,
-  matchBits,
-  matchPrefix,
-  matchSet,
-  verdict,
-  verdictMap,
-} from "./statements.ts"
+import { counter, dnatMap, match, matchBits, matchPrefix, matchSet, verdict, verdictMap } from "./statements.ts"
 
 const owner = "net/c1/eth0"
 
@@ -48,10 +38,8 @@ const mapped: Operation[] = [
   add.set(hosts),
   add.set(links),
   add.elements(ports, [{ key: [tcp, port8080], value: [container, Uint8Array.of(0, 80)], comment: owner }]),
-  add.elements(links, [
-    { key: [ifnameValue("veth0")], value: { jump: "entry" }, comment: owner },
-    { key: [ifnameValue("veth1")], value: "drop" },
-  ]),
+  add.elements(links, [{ key: [ifnameValue("veth0")], value: { jump: "entry" }, comment: owner }]),
+  add.elements(links, [{ key: [ifnameValue("veth1")], value: "drop" }]),
   add.rule({
     chain: prerouting,
     statements: [
@@ -121,9 +109,3 @@ export const examples = {
   "spoof check": spoofing,
   removal: undone,
 } satisfies Record<string, Operation[]>
-
-/** Not in an example, as `nft` would write them in another way: two statements that belong to one field. */
-export const outgoing = add.rule({
-  chain: masqueradeLayout("ip").chain,
-  statements: [match(fields.protocol, "==", tcp), match(fields.destinationPort, "!=", port8080), masquerade],
-})

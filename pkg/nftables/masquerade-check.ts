@@ -1,8 +1,8 @@
-import type { NetlinkSocket } from "../netlink/mod.ts"
 import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
 import { containerElement, groupByLayout, type MasqueradeAddress, networkElement } from "./masquerade-layout.ts"
 import { isSame } from "./masquerade-plan.ts"
 import { findMasquerade, hasMasqueradeRule } from "./masquerade-state.ts"
+import type { Netfilter } from "./netfilter-socket.ts"
 import { printElement, printRule } from "./print.ts"
 import type { FoundElements } from "./read.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
@@ -11,7 +11,7 @@ import type { Element, NamedSet } from "./rule-set.ts"
  * Checks that the addresses of this attachment are masqueraded as `addMasquerade` has left it. Throws `CniError` that
  * tells what was expected and what was found, and `NetlinkError` when the rule set cannot be read.
  */
-export function checkMasquerade(socket: NetlinkSocket, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
+export function checkMasquerade(socket: Netfilter, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
   const comment = ownerComment(owner)
   for (const { layout, addresses: ours } of groupByLayout(addresses)) {
     if (!hasMasqueradeRule(socket, layout))

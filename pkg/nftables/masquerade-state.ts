@@ -1,5 +1,5 @@
-import type { NetlinkSocket } from "../netlink/mod.ts"
 import type { MasqueradeLayout } from "./masquerade-layout.ts"
+import type { Netfilter } from "./netfilter-socket.ts"
 import { type FoundElements, findElements, listRules } from "./read.ts"
 
 /** The elements of a layout that were looked for. Undefined where there is no such set. */
@@ -10,7 +10,7 @@ export interface MasqueradeElements {
 
 /** Reads the elements, or those that have one of `needles` in their bytes. Throws `NetlinkError`. */
 export function findMasquerade(
-  socket: Pick<NetlinkSocket, "dump">,
+  socket: Pick<Netfilter, "dump">,
   { containers, networks }: MasqueradeLayout,
   needles?: readonly Uint8Array[],
 ): MasqueradeElements {
@@ -21,7 +21,7 @@ export function findMasquerade(
 }
 
 /** Whether our rule, and no other, is in the chain: the kernel keeps chain and sets for as long as a rule needs them. */
-export function hasMasqueradeRule(socket: Pick<NetlinkSocket, "dump">, { chain, rule }: MasqueradeLayout): boolean {
+export function hasMasqueradeRule(socket: Pick<Netfilter, "dump">, { chain, rule }: MasqueradeLayout): boolean {
   const [only, ...more] = listRules(socket, chain)
   return only?.comment === rule.comment && more.length === 0
 }

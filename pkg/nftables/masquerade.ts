@@ -1,10 +1,9 @@
 import { isErrno } from "../libc/mod.ts"
-import type { NetlinkSocket } from "../netlink/mod.ts"
 import { CniError, Code, formatCidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import { type AddressGroup, groupByLayout, type MasqueradeAddress, masqueradeLayout } from "./masquerade-layout.ts"
 import { planAdd, planNew, planRemove } from "./masquerade-plan.ts"
 import { findMasquerade, hasMasqueradeRule } from "./masquerade-state.ts"
-import { hasNftables } from "./netfilter-socket.ts"
+import { hasNftables, type Netfilter } from "./netfilter-socket.ts"
 import { atomically, commit } from "./transaction.ts"
 
 /**
@@ -13,7 +12,7 @@ import { atomically, commit } from "./transaction.ts"
  * chain, sets and the one rule where they are missing. Doing it again changes nothing; an address that another owner has
  * left behind becomes this one's. Throws `CniError`, and then nothing has changed.
  */
-export function addMasquerade(socket: NetlinkSocket, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
+export function addMasquerade(socket: Netfilter, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
   const comment = ownerComment(owner)
   const groups = groupByLayout(addresses)
   try {
@@ -29,7 +28,10 @@ export function addMasquerade(socket: NetlinkSocket, owner: Owner, addresses: re
       }),
     )
   } catch (error) {
-    throw failure(`Cannot masquerade ${addresses.map(formatCidr).join(" and ")}`, error)
+    const what = `Cannot masquerade ${addresses.map(formatCidr).join(" and ")}`
+    if (!isErrno(error, "EINVAL", "EOPNOTSUPP")) throw new CniError(Code.Internal, what, { cause: error })
+    const needs = "the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)"
+    throw new CniError(Code.Internal, `${what}: ${needs}`, { cause: error })
   }
 }
 
@@ -37,7 +39,7 @@ export function addMasquerade(socket: NetlinkSocket, owner: Owner, addresses: re
  * Adds the elements where everything else is in place, which is nearly always. What it sends depends on nothing that
  * it has read, so others' transactions are no reason to begin again. False when an address is held, or the table gone.
  */
-function addToComplete(socket: NetlinkSocket, groups: readonly AddressGroup[], comment: string): boolean {
+function addToComplete(socket: Netfilter, groups: readonly AddressGroup[], comment: string): boolean {
   if (!groups.every(({ layout }) => hasMasqueradeRule(socket, layout))) return false
   try {
     commit(
@@ -55,14 +57,14 @@ function addToComplete(socket: NetlinkSocket, groups: readonly AddressGroup[], c
  * Ends the masquerade of this attachment, found by its name alone, in one transaction. Leaves no table behind when it
  * was the last. Nothing there is success. Throws `CniError`.
  */
-export function deleteMasquerade(socket: NetlinkSocket, owner: Owner): void {
+export function deleteMasquerade(socket: Netfilter, owner: Owner): void {
   const comment = ownerComment(owner)
   const needles = [new TextEncoder().encode(comment)]
   removeWhere(socket, `Cannot end the masquerade of ${comment}`, (found) => found === comment, needles)
 }
 
 /** Ends the masquerade of all attachments to this network but the valid ones. Throws `CniError`. */
-export function gcMasquerade(socket: NetlinkSocket, network: string, validOwners: readonly Owner[]): void {
+export function gcMasquerade(socket: Netfilter, network: string, validOwners: readonly Owner[]): void {
   const valid = new Set(validOwners.map(ownerComment))
   const isGone = (found: string) => isOwnerOf(found, network) && !valid.has(found)
   removeWhere(socket, `Cannot end the masquerade of what is gone from network "${network}"`, isGone)
@@ -70,7 +72,7 @@ export function gcMasquerade(socket: NetlinkSocket, network: string, validOwners
 
 /** Removes the elements of both families with a comment that `isGone`; all of these have one of `needles` in them. */
 function removeWhere(
-  socket: NetlinkSocket,
+  socket: Netfilter,
   what: string,
   isGone: (comment: string) => boolean,
   needles?: readonly Uint8Array[],
@@ -83,12 +85,6 @@ function removeWhere(
     )
   } catch (error) {
     if (isErrno(error, "EINVAL", "EOPNOTSUPP") && !hasNftables(socket)) return
-    throw failure(what, error)
+    throw new CniError(Code.Internal, what, { cause: error })
   }
-}
-
-function failure(what: string, cause: unknown): CniError {
-  if (!isErrno(cause, "EINVAL", "EOPNOTSUPP")) return new CniError(Code.Internal, what, { cause })
-  const needs = "the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)"
-  return new CniError(Code.Internal, `${what}: ${needs}`, { cause })
 }

@@ -2,6 +2,9 @@ import { isErrno } from "../libc/mod.ts"
 import { NETLINK_NETFILTER, NetlinkSocket } from "../netlink/mod.ts"
 import { getGeneration } from "./transaction.ts"
 
+/** What this room needs of a netlink socket. */
+export type Netfilter = Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact">
+
 /** Opens a socket to the packet filter of the thread's namespace. Throws `EPROTONOSUPPORT` when the kernel has none. */
 export function openNetfilter(): NetlinkSocket {
   return new NetlinkSocket(NETLINK_NETFILTER)
@@ -22,7 +25,7 @@ export function findNftables(): NetlinkSocket | undefined {
 }
 
 /** Whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
-export function hasNftables(socket: NetlinkSocket): boolean {
+export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
   try {
     getGeneration(socket)
     return true

@@ -1,13 +1,11 @@
-import { concat, type Infer, NetlinkError, type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
+import { concat, type Infer, NetlinkError, netfilterHeader } from "../netlink/mod.ts"
 import { elementAttributes, elementListAttributes, rawElementListAttributes, ruleAttributes } from "./attributes.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
+import type { Netfilter } from "./netfilter-socket.ts"
 import type { Chain, Element, NamedSet, RuleHandle, Table } from "./rule-set.ts"
 import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM } from "./uapi.ts"
 import { readComment } from "./userdata.ts"
 import { readVerdict, splitParts } from "./values.ts"
-
-/** What reading needs of a netlink socket. */
-type Reader = Pick<NetlinkSocket, "dump">
 
 /** A rule as the kernel has it. */
 export interface FoundRule extends RuleHandle {
@@ -16,7 +14,7 @@ export interface FoundRule extends RuleHandle {
 }
 
 /** The rules of a chain in their order, like `nft list chain`; none when there is no such chain. */
-export function listRules(socket: Reader, chain: Chain): FoundRule[] {
+export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain): FoundRule[] {
   const payload = concat([header(chain.table), ruleAttributes.encode({ table: chain.table.name, chain: chain.name })])
   const what = `list chain ${chain.table.family} ${chain.table.name} ${chain.name}`
   const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload })) ?? []
@@ -41,7 +39,7 @@ export interface FoundElements {
  * a comment, found fast, and now and then something similar. Undefined when there is no such set.
  */
 export function findElements(
-  socket: Reader,
+  socket: Pick<Netfilter, "dump">,
   set: NamedSet,
   needles?: readonly Uint8Array[],
 ): FoundElements | undefined {

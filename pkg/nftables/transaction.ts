@@ -1,7 +1,8 @@
 import { setSocketOption } from "../libc/mod.ts"
-import { concat, NetlinkError, type NetlinkSocket, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
+import { concat, NetlinkError, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
 import { batchAttributes, generationAttributes } from "./attributes.ts"
 import { encodeOperations } from "./encode.ts"
+import type { Netfilter } from "./netfilter-socket.ts"
 import type { Operation } from "./rule-set.ts"
 import {
   NFGENMSG_SIZE,
@@ -22,7 +23,7 @@ const ATTEMPTS = 1000
 export type Generation = number & { readonly __brand: "Generation" }
 
 /** Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
-export function getGeneration(socket: Pick<NetlinkSocket, "get">): Generation {
+export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
   const payload = netfilterHeader(0)
   const answer = socket.get({ type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload })
   const { id = 0 } = generationAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
@@ -34,7 +35,7 @@ export function getGeneration(socket: Pick<NetlinkSocket, "get">): Generation {
  * would write it; `ERESTART` when `generation` is given and no longer the present one.
  */
 export function commit(
-  socket: Pick<NetlinkSocket, "fd" | "transact">,
+  socket: Pick<Netfilter, "fd" | "transact">,
   operations: readonly Operation[],
   generation?: Generation,
 ): void {
@@ -67,10 +68,7 @@ const end: Request = {
  * @example
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))
  */
-export function atomically(
-  socket: Pick<NetlinkSocket, "fd" | "get" | "transact">,
-  plan: () => readonly Operation[],
-): void {
+export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, plan: () => readonly Operation[]): void {
   for (let attempt = 1; ; attempt++) {
     const generation = getGeneration(socket)
     try {

@@ -1,7 +1,6 @@
 import { isErrno } from "../libc/mod.ts"
-import type { NetlinkSocket } from "../netlink/mod.ts"
 import { CniError, Code, type Owner } from "../types/mod.ts"
-import { hasNftables } from "./netfilter-socket.ts"
+import { hasNftables, type Netfilter } from "./netfilter-socket.ts"
 import { listRules } from "./read.ts"
 import { type Chain, remove } from "./rule-set.ts"
 import { atomically } from "./transaction.ts"
@@ -13,7 +12,7 @@ const chain: Chain = { table: { family: "inet", name: "cni_plugins_masquerade" }
  * Removes what the Go suite's ADD has left for this attachment, so that a node can change suites with containers running.
  * Its table and chains stay, as its own DEL leaves them. Nothing there is success. Throws `CniError`.
  */
-export function deleteUpstreamMasquerade(socket: NetlinkSocket, owner: Owner): void {
+export function deleteUpstreamMasquerade(socket: Netfilter, owner: Owner): void {
   const prefix = upstreamPrefix(owner)
   try {
     atomically(socket, () =>

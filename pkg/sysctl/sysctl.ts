@@ -27,7 +27,21 @@ export function readSysctl(name: string): string {
 
 /** Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already. Throws `SyscallError`. */
 export function writeSysctl(name: string, value: string): void {
-  if (readSysctl(name) !== value) writeExisting(sysctlPath(name), value)
+  if (tryReadSysctl(name) === value) return
+  writeExisting(sysctlPath(name), value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
+}
+
+/**
+ * Like `readSysctl`; undefined for a setting that has no value to be read: those that can only be written, like
+ * "net/ipv4/route/flush", and IPv6's "stable_secret" before it is set. Throws `ENOENT` as `readSysctl`.
+ */
+export function tryReadSysctl(name: string): string | undefined {
+  try {
+    return readSysctl(name)
+  } catch (error) {
+    if (isErrno(error, "EACCES", "EIO")) return undefined
+    throw error
+  }
 }
 
 /**

@@ -55,6 +55,7 @@ function createBridge(host: RouteSocket, { bridge, mtu }: BridgeConfig): boolean
     throw new CniError(Code.Internal, `Cannot create bridge "${bridge}"`, { cause: error })
   }
   tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_ra`, "0") // containers must not configure the host
+  tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_dad`, "0") // its address is random, and traffic would wait a second
   return true
 }
 

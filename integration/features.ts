@@ -1,0 +1,56 @@
+import { execaSync } from "execa"
+import { programEnv } from "./program.ts"
+
+/** A command that succeeds only with a feature; it runs in an empty network namespace that goes with it. */
+interface Probe {
+  readonly command: readonly string[]
+  readonly input?: string
+  /** It has to fail instead. */
+  readonly absent?: true
+}
+
+const ip = (...lines: string[]): Probe => ({ command: ["ip", "-batch", "-"], input: `${lines.join("\n")}\n` })
+const onVeth = (link: string) => ip("link add e0 type veth peer name e1", `link add link e0 name x0 type ${link}`)
+const nft = (input: string): Probe => ({ command: ["nft", "-f", "-"], input })
+const natForIp = nft("add table inet t; add chain inet t c { type nat hook postrouting priority 100; }")
+
+/** What some kernels are built without, and how to see whether this one has it. */
+const probes = {
+  vlan_filtering: ip("link add br0 type bridge vlan_filtering 1"),
+  ipvlan: onVeth("ipvlan mode l2"),
+  macvlan: onVeth("macvlan mode bridge"),
+  vlan: onVeth("vlan id 5"),
+  vrf: ip("link add x0 type vrf table 5"),
+  dummy: ip("link add x0 type dummy"),
+  tap: ip("tuntap add name x0 mode tap"),
+  ifb: ip("link add x0 type ifb"),
+  tbf: { command: "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 10ms".split(" ") },
+  nf_tables: natForIp,
+  no_nf_tables: { ...natForIp, absent: true },
+  nf_tables_bridge: nft("add table bridge t; add chain bridge t c { type filter hook forward priority 0; }"),
+  iptables: { command: ["iptables-legacy", "-t", "nat", "-S"] },
+  ip6tables: { command: ["ip6tables-legacy", "-t", "nat", "-S"] },
+} as const satisfies Record<string, Probe>
+
+/** A feature of the kernel that a test may need; `no_nf_tables` is a node where masquerading takes iptables. */
+export type Feature = keyof typeof probes
+
+/** What was found; the only state of this module. */
+const found = new Map<Feature, boolean>()
+
+/** Whether the kernel that runs here has a feature. Tried once. Needs root; throws when the probing program is missing. */
+export function hasFeature(feature: Feature): boolean {
+  const known = found.get(feature)
+  if (known !== undefined) return known
+  const has = probe(probes[feature])
+  found.set(feature, has)
+  return has
+}
+
+function probe({ command, input = "", absent = false }: Probe): boolean {
+  const options = { env: { ...programEnv }, extendEnv: false, input, reject: false } as const
+  const { exitCode, stderr, cause } = execaSync("unshare", ["--net", ...command], options)
+  // 127: unshare(1) did not find the program
+  if (exitCode === undefined || exitCode === 127) throw new Error(`Cannot run "${command[0]}": ${stderr}`, { cause })
+  return (exitCode === 0) !== absent
+}

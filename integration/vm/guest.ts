@@ -1,0 +1,37 @@
+/**
+ * Runs the tests inside a machine, and leaves the verdict in the reports directory.
+ *
+ *   bun integration/vm/guest.ts DIRECTORY
+ */
+import { rename } from "node:fs/promises"
+import { execa } from "execa"
+import { leftOutTests } from "../left-out.ts"
+import { inReports, type Job, type Outcome, type Run } from "./job.ts"
+
+/** How long a test may take where nothing is emulated. */
+const testMs = 30_000
+
+async function runTests(run: Run, junit: string, patience: number): Promise<Outcome> {
+  const options = [`--timeout=${testMs * patience}`, "--reporter=junit", `--reporter-outfile=${junit}`]
+  if (run.pattern !== undefined) options.push(`--test-name-pattern=${run.pattern}`)
+  const { exitCode, stdout } = await execa(process.execPath, ["test", ...options, ...run.files], {
+    env: { CNI_TEST_PATIENCE: String(patience) },
+    stdin: "ignore",
+    stdout: ["inherit", "pipe"],
+    stderr: "inherit",
+    reject: false,
+  })
+  return { exitCode: exitCode ?? null, leftOut: leftOutTests(stdout) }
+}
+
+if (import.meta.main) {
+  const reports = inReports(process.argv[2] ?? "")
+  const { runs, patience } = (await Bun.file(reports.job).json()) as Job
+  const outcomes: Outcome[] = []
+  for (const [at, run] of runs.entries()) {
+    console.log(`\n==> ${run.title}`)
+    outcomes.push(await runTests(run, reports.junit(at), patience))
+  }
+  await Bun.write(`${reports.verdict}.part`, JSON.stringify(outcomes))
+  await rename(`${reports.verdict}.part`, reports.verdict) // whole or not at all
+}

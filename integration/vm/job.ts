@@ -1,0 +1,32 @@
+import { join } from "node:path"
+import type { LeftOut } from "../left-out.ts"
+
+/** What a machine has to do: one `bun test` after the other. Written to the reports directory before it starts. */
+export interface Job {
+  readonly runs: readonly Run[]
+  readonly patience: number
+}
+
+/** One `bun test`. */
+export interface Run {
+  readonly title: string
+  readonly files: readonly string[]
+  /** A pattern that selects tests by their title. */
+  readonly pattern?: string
+}
+
+/** What came out of a machine: one outcome for each run, written when all have ended. Without it the machine died. */
+export type Verdict = readonly Outcome[]
+
+export interface Outcome {
+  /** `null`: ended by a signal. */
+  readonly exitCode: number | null
+  readonly leftOut: readonly LeftOut[]
+}
+
+/** Where things lie in the directory that the machine and its outside share. */
+export const inReports = (directory: string) => ({
+  job: join(directory, "job.json"),
+  verdict: join(directory, "verdict.json"),
+  junit: (run: number) => join(directory, `${run}.xml`),
+})

@@ -1,0 +1,54 @@
+import type { LeftOut } from "../left-out.ts"
+import type { Job, Run, Verdict } from "./job.ts"
+import type { Kernel } from "./kernel.ts"
+import type { TestCase } from "./test-report.ts"
+
+/** What came out of a machine: the verdict, and for each run the report of `bun test` where there is one. */
+export interface Results {
+  readonly verdict: Verdict
+  readonly reports: readonly (readonly TestCase[] | undefined)[]
+}
+
+/** What is to be told about a machine. */
+export interface Judgement {
+  /** The titles of the tests that passed. */
+  readonly passed: readonly string[]
+  /** The tests that this kernel cannot run, as it was to be expected. */
+  readonly leftOut: readonly LeftOut[]
+  /** Why the machine failed, one sentence each; none when all is well. */
+  readonly failures: readonly string[]
+}
+
+/**
+ * Judges a machine from outside. It fails when it died, when a test failed or was skipped, when nothing passed, and when
+ * a test was left out for want of a feature that the kernel is not known to lack.
+ */
+export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: Results | undefined): Judgement {
+  if (results === undefined) {
+    return { passed: [], leftOut: [], failures: ["the machine ended without a verdict"] }
+  }
+  const { verdict, reports } = results
+  const known: readonly string[] = lacks
+  const leftOut = verdict.flatMap((outcome) => outcome.leftOut)
+  const isExpected = ({ missing }: LeftOut) => missing.every((feature) => known.includes(feature))
+  const unexpected = leftOut.filter((test) => !isExpected(test))
+  const passed = reports.flatMap((report = []) => report.filter(({ state }) => state === "passed"))
+  return {
+    passed: passed.map(({ title }) => title),
+    leftOut: leftOut.filter(isExpected),
+    failures: [
+      ...runs.flatMap((run, at) => runFailures(run, verdict[at]?.exitCode ?? null, reports[at])),
+      ...unexpected.map(({ title, missing }) => `${title}: not run, and this kernel has to have ${missing.join(", ")}`),
+      ...(passed.length === 0 ? ["no test passed"] : []),
+    ],
+  }
+}
+
+function runFailures(run: Run, exitCode: number | null, report: readonly TestCase[] = []): string[] {
+  const isSelected = run.pattern !== undefined
+  const bad = report.filter(({ state }) => state === "failed" || (state === "skipped" && !isSelected))
+  if (bad.length > 0) return bad.map(({ title, file, state }) => `${file}: ${title}: ${state}`)
+  // `bun test` ends with 1 when its pattern selects nothing: all that it could select was left out.
+  const isEmpty = isSelected && exitCode === 1 && report.every(({ state }) => state === "skipped")
+  return exitCode === 0 || isEmpty ? [] : [`${run.title}: ended with ${exitCode ?? "a signal"}`]
+}

@@ -1,0 +1,36 @@
+import type { Feature } from "../features.ts"
+
+/** A kernel to test on, and how a machine with it starts. */
+export interface Kernel {
+  readonly title: string
+  /** The only features for want of which a test may be left out here. */
+  readonly lacks: readonly Feature[]
+  /** Test files, in `integration/`, that run whole. Of all others only what `testWith` marks runs. */
+  readonly files: readonly string[]
+  /** How many times longer than elsewhere a test may take. */
+  readonly patience: number
+  /** How long the machine may run, from start to power-off. */
+  readonly limitMs: number
+  /** How it mounts directories of the machine outside: over virtio, or as the program of that machine that it is. */
+  readonly share: "9p" | "hostfs"
+  /** Modules that `init.sh` needs before it has the root file system. */
+  readonly initModules: readonly string[]
+  /** The kernel's files on this machine, downloaded when they are missing. */
+  find(): Promise<KernelFiles>
+  /** The command line that runs a machine until it powers off, its console on stdin and stdout. */
+  command(boot: Boot): string[]
+}
+
+export interface KernelFiles {
+  readonly image: string
+  /** The directory that is `/lib/modules/RELEASE` inside. */
+  readonly modules: string
+}
+
+/** What one start needs. */
+export interface Boot {
+  readonly image: string
+  readonly initramfs: string
+  /** The only directory of the machine outside that the VM can write to. */
+  readonly reports: string
+}

@@ -1,0 +1,68 @@
+/**
+ * Runs integration tests on kernels that are not this machine's, each in a virtual machine on this machine's own root
+ * file system. Needs root, a built `dist/`, and the Debian packages of `scripts/setup.sh tools peers vm`.
+ *
+ *   npm run test:vm                          on all of them
+ *   bun integration/vm/main.ts qemu|uml      on one
+ *
+ * A test that this machine's kernel cannot run has to pass in one of the machines. Ends with `N passed, N failed`.
+ */
+import { join } from "node:path"
+import { leftOutTests } from "../left-out.ts"
+import { runProgram } from "../mod.ts"
+import { type Judgement, judge } from "./judge.ts"
+import { runMachine } from "./machine.ts"
+import { featureFiles, planJob, readTestFiles, type TestFiles } from "./plan.ts"
+import { qemu } from "./qemu.ts"
+import { uml } from "./uml.ts"
+
+const kernels = { qemu, uml }
+
+/** The titles of the tests that the kernel of this machine cannot run; no test runs to find out. */
+async function leftOutHere(files: TestFiles): Promise<string[]> {
+  const paths = featureFiles(files).map((name) => join(import.meta.dir, "..", name))
+  if (paths.length === 0) return []
+  const { stdout, stderr } = await runProgram([process.execPath, "test", "--test-name-pattern=(?!)", ...paths])
+  if (!stderr.includes("matched 0 tests")) throw new Error(`Cannot list the tests that are left out here: ${stderr}`)
+  return leftOutTests(stdout).map(({ title }) => title)
+}
+
+function show(title: string, { passed, leftOut, failures }: Judgement): void {
+  console.log(`\n${title}: ${passed.length} passed, ${failures.length} failed`)
+  for (const test of leftOut) console.log(`  not on this kernel: ${test.title}; missing: ${test.missing.join(", ")}`)
+  for (const failure of failures) console.log(`  FAILED: ${failure}`)
+}
+
+/** Runs the machines, one after the other, and answers how many tests passed and what failed. */
+async function runAll(names: readonly (keyof typeof kernels)[]): Promise<{ passed: number; failed: number }> {
+  const files = await readTestFiles(join(import.meta.dir, ".."))
+  const here = await leftOutHere(files)
+  const judgements: Judgement[] = []
+  for (const name of names) {
+    const kernel = kernels[name]
+    const job = planJob(kernel, files)
+    console.log(`\n==> ${kernel.title}`)
+    const judgement = judge(kernel, job, await runMachine(kernel, job))
+    show(kernel.title, judgement)
+    judgements.push(judgement)
+  }
+  const passed = judgements.flatMap((judgement) => judgement.passed)
+  const nowhere = here.filter((title) => !passed.includes(title))
+  const isComplete = names.length === Object.keys(kernels).length
+  for (const title of nowhere) console.log(`${isComplete ? "FAILED: " : ""}neither here nor in a machine: ${title}`)
+  const failures = judgements.flatMap((judgement) => judgement.failures)
+  return { passed: passed.length, failed: failures.length + (isComplete ? nowhere.length : 0) }
+}
+
+if (import.meta.main) {
+  const names = Object.keys(kernels) as (keyof typeof kernels)[]
+  const asked = process.argv.slice(2)
+  const unknown = asked.find((name) => !(name in kernels))
+  if (unknown !== undefined) {
+    console.error(`Unknown machine "${unknown}": choose from ${names.join(", ")}`)
+    process.exit(2)
+  }
+  const { passed, failed } = await runAll(names.filter((name) => asked.length === 0 || asked.includes(name)))
+  console.log(`\n${passed} passed, ${failed} failed`)
+  process.exitCode = failed === 0 ? 0 : 1
+}

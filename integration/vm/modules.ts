@@ -1,0 +1,25 @@
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+
+/**
+ * The files of modules and of all that they need, in the order in which they can be loaded, like
+ * `modprobe --show-depends`. `directory` is `/lib/modules/RELEASE`. What is built in has no file.
+ */
+export async function moduleFiles(directory: string, names: readonly string[]): Promise<string[]> {
+  const dependencies = await readFile(join(directory, "modules.dep"), "utf8")
+  const builtIn = await readFile(join(directory, "modules.builtin"), "utf8")
+  return loadOrder(names, dependencies, builtIn).map((file) => join(directory, file))
+}
+
+/** `dependencies` has a line `FILE: FILE FILE …` for each module, the last being the first to load; see depmod(8). */
+export function loadOrder(names: readonly string[], dependencies: string, builtIn: string): string[] {
+  const lines = dependencies.split("\n").map((line) => line.split(/:? /).filter(Boolean))
+  const files = names.flatMap((name) => {
+    const isModule = (file = "") => file.endsWith(`/${name}.ko`)
+    const line = lines.find(([file]) => isModule(file?.replace(/:$/, "")))
+    if (line !== undefined) return line.map((file) => file.replace(/:$/, "")).reverse()
+    if (builtIn.split("\n").some(isModule)) return []
+    throw new Error(`Cannot find the kernel module ${name}`)
+  })
+  return [...new Set(files)]
+}

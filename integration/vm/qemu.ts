@@ -1,0 +1,28 @@
+import { debianKernel } from "./debian-kernel.ts"
+import type { Kernel } from "./kernel.ts"
+
+/** Debian's stock kernel, emulated: it has everything that a node has, and takes 20 times as long. */
+export const qemu: Kernel = {
+  title: "Debian's stock kernel under QEMU",
+  lacks: ["no_nf_tables"],
+  files: ["helpers.test.ts", "loopback.test.ts"],
+  patience: 20,
+  limitMs: 240_000,
+  share: "9p",
+  initModules: ["virtio_pci", "9pnet_virtio", "9p", "overlay"],
+  find: debianKernel,
+  command: ({ image, initramfs, reports }) => [
+    "qemu-system-x86_64",
+    ...["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048"],
+    ...["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"],
+    ...["-kernel", image, "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1"],
+    ...share("host", "/", "readonly=on"),
+    ...share("reports", reports),
+  ],
+}
+
+/** A directory that the machine can mount, by its name. */
+function share(name: string, path: string, ...options: string[]): string[] {
+  const fsdev = ["local", `id=${name}`, `path=${path}`, "security_model=none", "multidevs=remap", ...options].join(",")
+  return ["-fsdev", fsdev, "-device", `virtio-9p-pci,fsdev=${name},mount_tag=${name}`]
+}

@@ -1,0 +1,37 @@
+import { readdir } from "node:fs/promises"
+import { join } from "node:path"
+import type { Kernel, KernelFiles } from "./kernel.ts"
+
+/** User-mode Linux: a node without nf_tables for IP. */
+export const uml: Kernel = {
+  title: "user-mode Linux",
+  lacks: ["nf_tables", "ip6tables"],
+  files: ["helpers.test.ts", "loopback.test.ts"],
+  patience: 10,
+  limitMs: 180_000,
+  share: "hostfs",
+  initModules: ["overlay"],
+  find: debianUml,
+  command: ({ image, initramfs, reports }) => [
+    // The machine is many processes: they end together, and have no network to make mistakes with.
+    ...["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"],
+    ...[
+      image,
+      `initrd=${initramfs}`,
+      "mem=2G",
+      `uml_dir=${reports}/`,
+      "con=null",
+      "con0=fd:0,fd:1",
+      "quiet",
+      "panic=-1",
+    ],
+  ],
+}
+
+/** The kernel of Debian's package user-mode-linux. */
+async function debianUml(): Promise<KernelFiles> {
+  const directory = "/usr/lib/uml/modules"
+  const [release] = (await readdir(directory).catch(() => [])).sort().reverse()
+  if (release === undefined) throw new Error(`Cannot find a kernel in ${directory}: install user-mode-linux`)
+  return { image: "/usr/bin/linux.uml", modules: join(directory, release) }
+}

@@ -1,0 +1,62 @@
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { Failures } from "../../pkg/undo/mod.ts"
+import type { Address } from "./address.ts"
+import { allocate, type Request } from "./allocate.ts"
+import { describeOwner, type Owner } from "./owner.ts"
+import type { Store } from "./store.ts"
+
+/**
+ * Reserves an address of each range set, all or none; they are on the disk when this returns. Throws `CniError`, with
+ * upstream's texts where upstream has one.
+ */
+export function reserve(store: Store, request: Request): Address[] {
+  return saying(`Cannot reserve addresses in "${store.directory}"`, () => {
+    for (;;) {
+      using lease = store.prepareLease(request.owner)
+      const addresses = store.locked((session) => allocate(session, lease, request))
+      if (!addresses) continue // somebody has just removed the whole directory
+      try {
+        store.sync()
+      } catch (error) {
+        release(store, request.owner)
+        throw error
+      }
+      return addresses
+    }
+  })
+}
+
+/** Releases what an owner holds, wherever in the store it is. Nothing to release is success. */
+export function release(store: Store, owner: Owner): void {
+  saying(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () =>
+    store.locked((session) => {
+      const holding = session.holding(owner)
+      if (holding) session.release(holding)
+    }),
+  )
+}
+
+/** Releases what the owners hold that are not to be kept, all that can be; throws one error at the end. */
+export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): void {
+  saying(`Cannot clean up "${store.directory}"`, () => {
+    const failures = new Failures()
+    store.locked((session) => {
+      for (const owner of session.rebuild()) {
+        if (isKept(owner)) continue
+        failures.attempt(`release the addresses of ${describeOwner(owner)}`, () => {
+          const holding = session.holding(owner)
+          if (holding) session.release(holding)
+        })
+      }
+    })
+    failures.throwIfAny()
+  })
+}
+
+function saying<T>(message: string, action: () => T): T {
+  try {
+    return action()
+  } catch (error) {
+    throw error instanceof CniError ? error : new CniError(Code.Internal, message, { cause: error })
+  }
+}

@@ -1,0 +1,32 @@
+import { expect, test } from "bun:test"
+import { encodeMessage } from "./message.ts"
+import { namespaceNumber } from "./namespaces.ts"
+import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
+import { acknowledge, hex, ScriptedKernel } from "./testing.ts"
+
+/** A kernel that answers with RTM_NEWNSID (88) and one attribute NETNSA_NSID. */
+function kernelWith(number: Uint8Array): ScriptedKernel {
+  const payload = new Uint8Array([...hex`00000000 0800 0100`, ...number])
+  return new ScriptedKernel(({ sequence }) => [encodeMessage(88, 0, sequence, payload)])
+}
+
+// What iproute2 6.1.0 sent for each line of `ip netns list`:
+//   strace -e trace=sendmsg -e write=4 ip netns list
+test("a namespace is asked for by a descriptor", () => {
+  const kernel = kernelWith(hex`03000000`)
+  expect(namespaceNumber(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 6)).toBe(3)
+  const [request] = kernel.requests
+  expect({ type: request?.type, flags: request?.flags }).toEqual({ type: 90, flags: 0x1 })
+  expect(request?.payload).toEqual(hex`00000000 0800 0300 06000000`)
+})
+
+test("number 0 is a number, and -1 is none", () => {
+  expect(namespaceNumber(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`00000000`)), 6)).toBe(0)
+  expect(namespaceNumber(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`ffffffff`)), 6)).toBeUndefined()
+})
+
+test("a descriptor of something else is EINVAL", () => {
+  const kernel = new ScriptedKernel((request) => [acknowledge(request, 22)])
+  const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
+  expect(() => namespaceNumber(route, 6)).toThrow("find the number of namespace descriptor 6: EINVAL")
+})

@@ -1,0 +1,64 @@
+import { describe, expect, test } from "bun:test"
+import { encodeOperations } from "./encode.ts"
+import { examples } from "./examples.fixture.ts"
+import { golden } from "./golden.fixture.ts"
+import { masqueradeLayout } from "./masquerade-layout.ts"
+import { add, create, type Element, type NamedSet, remove } from "./rule-set.ts"
+
+const NLM_F_REQUEST = 1
+
+/** A captured message without what is the socket's: length, sequence, port. */
+function message(text: string) {
+  const bytes = Uint8Array.fromHex(text.replace(/\s/g, ""))
+  const view = new DataView(bytes.buffer)
+  expect(view.getUint32(0, true)).toBe(bytes.length)
+  return { type: view.getUint16(4, true), flags: view.getUint16(6, true), payload: bytes.slice(16) }
+}
+
+describe("a transaction has the bytes that nft makes of the same text", () => {
+  for (const name of Object.keys(examples) as (keyof typeof examples)[]) {
+    test(name, () => {
+      const ours = encodeOperations(examples[name]).map(({ type, flags = 0, payload }) => ({
+        type,
+        flags: flags | NLM_F_REQUEST,
+        payload: new Uint8Array(payload),
+      }))
+      expect(ours).toEqual(golden[name].map(message))
+    })
+  }
+})
+
+const { containers, networks } = masqueradeLayout("ip")
+const many: Element[] = Array.from({ length: 600 }, (_, n) => ({ key: [Uint8Array.of(10, 1, n >> 8, n & 255)] }))
+
+test("more elements than fit into one message are sent in several", () => {
+  const requests = encodeOperations([add.elements(containers, many)])
+  expect(requests.map(({ payload }) => payload.length < 0xffff)).toEqual([true, true, true])
+})
+
+test("a refused request is named as nft would be told it, with a few of its elements", () => {
+  const [first] = encodeOperations([remove.elements(containers, many)])
+  expect(first?.what).toBe(
+    "delete element ip cni_masquerade containers { 10.1.0.0, 10.1.0.1, 10.1.0.2, 10.1.0.3 } and 252 more",
+  )
+})
+
+test("two sets of one transaction have two numbers, wherever they are mentioned", () => {
+  const [one, two] = encodeOperations([create.set(containers), create.set(networks)])
+  const number = (n: number) => Uint8Array.of(8, 0, 10, 0, 0, 0, 0, n).toHex()
+  expect(new Uint8Array(one?.payload ?? []).toHex()).toContain(number(1))
+  expect(new Uint8Array(two?.payload ?? []).toHex()).toContain(number(2))
+})
+
+describe("what does not fit the set is refused before anything is sent", () => {
+  const ports: NamedSet = { ...containers, value: "verdict" }
+  test.each([
+    ["a key of the wrong size", containers, { key: [new Uint8Array(16)] }, "16 bytes where ipv4_addr has 4"],
+    ["half a key", networks, { key: [new Uint8Array(4)] }, "1 values where 2 are expected"],
+    ["a value for a set", containers, { key: [new Uint8Array(4)], value: "drop" }, "does not go into"],
+    ["an address for a verdict", ports, { key: [new Uint8Array(4)], value: [new Uint8Array(4)] }, "does not go into"],
+    ["a comment that nft cuts", containers, { key: [new Uint8Array(4)], comment: "x".repeat(128) }, "at most 127"],
+  ] as const)("%s", (_, set, element, message) => {
+    expect(() => encodeOperations([add.elements(set, [element])])).toThrow(message)
+  })
+})

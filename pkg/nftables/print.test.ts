@@ -1,0 +1,72 @@
+import { expect, test } from "bun:test"
+import { dataTypes } from "./data-types.ts"
+import { examples } from "./examples.fixture.ts"
+import { printElement, printTransaction } from "./print.ts"
+import { type NamedSet, remove } from "./rule-set.ts"
+
+test("the masquerade reads as a file for nft", () => {
+  expect(printTransaction(examples["masquerade, IPv6"])).toBe(
+    [
+      'add table ip6 cni_masquerade { comment "CNI: elements are commented network/containerID/ifname"; }',
+      "add chain ip6 cni_masquerade postrouting { type nat hook postrouting priority srcnat; policy accept; }",
+      'add set ip6 cni_masquerade containers { type ipv6_addr; comment "whose traffic is masqueraded"; }',
+      "add set ip6 cni_masquerade networks" +
+        ' { type ipv6_addr . ipv6_addr; flags interval; comment "what each of them reaches directly"; }',
+      "add rule ip6 cni_masquerade postrouting ip6 saddr @containers ip6 daddr != ff00::/8" +
+        ' ip6 saddr . ip6 daddr != @networks masquerade comment "from containers to beyond their network"',
+      'create element ip6 cni_masquerade containers { fd00::2 comment "net/c1/eth0" }',
+      'create element ip6 cni_masquerade networks { fd00::2 . fd00::/60 comment "net/c1/eth0" }',
+      "",
+    ].join("\n"),
+  )
+})
+
+test("maps, verdicts and the connection's state read as in a file for nft", () => {
+  expect(printTransaction(examples["port mapping"])).toBe(
+    [
+      "create table ip t",
+      "create chain ip t entry",
+      "add chain ip t prerouting { type nat hook prerouting priority dstnat; policy accept; }",
+      "create map ip t ports { type inet_proto . inet_service : ipv4_addr . inet_service; }",
+      "add map ip t hosts { type ipv4_addr : ipv4_addr; }",
+      'add map ip t links { type ifname : verdict; comment "by interface"; }',
+      'add element ip t ports { tcp . 8080 comment "net/c1/eth0" : 10.1.0.2 . 80 }',
+      'add element ip t links { "veth0" comment "net/c1/eth0" : jump entry }',
+      'add element ip t links { "veth1" : drop }',
+      "add rule ip t prerouting fib daddr type local dnat to meta l4proto . th dport map @ports",
+      "add rule ip t prerouting dnat to ip daddr map @hosts",
+      "add rule ip t prerouting iifname vmap @links",
+      'add rule ip t entry ct status dnat ct state established,related counter accept comment "known"',
+      "add rule ip t entry ct direction original meta mark != 0x2000 ip saddr 10.128.0.0/9 ip daddr != 10.0.0.0/8 return",
+      "",
+    ].join("\n"),
+  )
+})
+
+test("what is deleted is named without its properties", () => {
+  expect(printTransaction(examples.removal)).toBe(
+    [
+      'delete element bridge spoof senders { "veth0" . 02:00:00:00:00:01 }',
+      "flush chain bridge spoof ingress",
+      "delete chain bridge spoof ingress",
+      "delete set bridge spoof senders",
+      "delete table bridge spoof",
+      "flush chain ip t prerouting",
+      "delete element ip t ports { tcp . 8080 }",
+      "delete table ip t",
+      "",
+    ].join("\n"),
+  )
+  const chain = { table: { family: "inet", name: "x" }, name: "y" } as const
+  expect(printTransaction([remove.rule({ chain, handle: 12n })])).toBe("delete rule inet x y handle 12\n")
+})
+
+test("a range is a network where it is all of one, and first-last otherwise", () => {
+  const set: NamedSet = { table: { family: "ip", name: "t" }, name: "s", key: [dataTypes.ipv4], interval: true }
+  const range = (first: number[], last: number[]) =>
+    printElement(set, { key: [Uint8Array.from(first)], keyEnd: [Uint8Array.from(last)] })
+  expect(range([10, 0, 0, 0], [10, 255, 255, 255])).toBe("10.0.0.0/8")
+  expect(range([0, 0, 0, 0], [255, 255, 255, 255])).toBe("0.0.0.0/0")
+  expect(range([10, 0, 0, 1], [10, 0, 0, 1])).toBe("10.0.0.1")
+  expect(range([10, 0, 0, 1], [10, 0, 0, 2])).toBe("10.0.0.1-10.0.0.2")
+})

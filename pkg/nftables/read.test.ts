@@ -1,0 +1,97 @@
+import { expect, test } from "bun:test"
+import { type Message, NetlinkError } from "../netlink/mod.ts"
+import { examples } from "./examples.fixture.ts"
+import { masqueradeLayout } from "./masquerade-layout.ts"
+import { findElements, listRules } from "./read.ts"
+import type { NamedSet } from "./rule-set.ts"
+
+/** A kernel whose every list is made of these messages, from their struct nfgenmsg on. */
+function listing(...payloads: string[]) {
+  const messages = payloads.map((text): Message => {
+    const payload = Uint8Array.fromHex(text.replace(/\s/g, ""))
+    return { type: 0, flags: 0, sequence: 0, port: 0, payload }
+  })
+  return { dump: () => messages }
+}
+
+function refusing(errno: string) {
+  return {
+    dump(): never {
+      throw new NetlinkError("list", errno)
+    },
+  }
+}
+
+const { chain, containers, networks, rule } = masqueradeLayout("ip")
+
+// The answers of Linux 6.18 to `nft list ruleset` with the examples in place, seen by `strace -e read=3`.
+const ruleAnswer = `020038eb
+  13000100636e695f6d617371756572616465000010000200706f7374726f7574696e67000c0003000000000000000004
+  c8010400340001000c0001007061796c6f6164002400020008000100000000010800020000000001080003000000000c
+  0800040000000004340001000b0001006c6f6f6b75700000240002000f000100636f6e7461696e657273000008000200
+  000000010800050000000000340001000c0001007061796c6f6164002400020008000100000000010800020000000001
+  080003000000001008000400000000044c0001000c00010062697477697365003c000200080001000000000108000200
+  00000001080003000000000408000600000000000c00040008000100f00000000c00050008000100000000002c000100
+  08000100636d700020000200080001000000000108000200000000010c00030008000100e0000000340001000c000100
+  7061796c6f6164002400020008000100000000010800020000000001080003000000000c080004000000000434000100
+  0c0001007061796c6f616400240002000800010000000009080002000000000108000300000000100800040000000004
+  340001000b0001006c6f6f6b75700000240002000d0001006e6574776f726b7300000000080002000000000108000500
+  00000001140001000900 01006d61737100000000040002002e000700002866726f6d20636f6e7461696e65727320746f
+  206265796f6e64207468656972206e6574776f726b000000`
+const networksAnswer = `020038eb
+  13000100636e695f6d61737175657261646500000d0002006e6574776f726b73000000003c0003003800010010000100
+  0c0001000a0100020a01000010000a000c0001000a0100020a01ffff12000600000c6e65742f63312f65746830000000`
+const endAnswer = "020038eb 13000100636e695f6d61737175657261646500000d0002006e6574776f726b730000000004000300"
+const linksAnswer = `020038eb
+  06000100740000000a0002006c696e6b730000007c0003004c0001001800010014000100766574683000000000000000
+  000000001c0002001800020008000100fffffffd0a000200656e74727900000012000600000c6e65742f63312f657468
+  300000002c000100180001001400010076657468310000000000000000000000100002000c0002000800010000000000`
+
+test("a rule is read with its handle, its comment and its expressions", () => {
+  const [found, ...more] = listRules(listing(ruleAnswer), chain)
+  expect(more).toEqual([])
+  expect(found).toMatchObject({ chain, handle: 4n, comment: rule.comment ?? "" })
+  expect(found?.expressions.map(({ name }) => name).join(" ")).toBe(
+    "payload lookup payload bitwise cmp payload payload lookup masq",
+  )
+  expect(found?.expressions.at(-2)).toEqual({ name: "lookup", data: { sreg: 1, set: "networks", flags: 1 } })
+})
+
+test("a rule of another chain, which old kernels list too, is left out", () => {
+  expect(listRules(listing(ruleAnswer), { ...chain, name: "other" })).toEqual([])
+})
+
+test("the elements of a set are read as they were given", () => {
+  const element = {
+    key: [Uint8Array.of(10, 1, 0, 2), Uint8Array.of(10, 1, 0, 0)],
+    keyEnd: [Uint8Array.of(10, 1, 0, 2), Uint8Array.of(10, 1, 255, 255)],
+    comment: "net/c1/eth0",
+  }
+  expect(findElements(listing(networksAnswer, endAnswer), networks)).toEqual({ count: 1, elements: [element] })
+})
+
+test("the verdicts of a map are read as they were given", () => {
+  const links = examples["port mapping"].flatMap((operation): NamedSet[] =>
+    operation.object === "set" && operation.set.value === "verdict" ? [operation.set] : [],
+  )
+  const [map = containers] = links
+  const found = findElements(listing(linksAnswer), map)
+  expect(found?.elements.map(({ value, comment }) => ({ value, comment }))).toEqual([
+    { value: { jump: "entry" }, comment: "net/c1/eth0" },
+    { value: "drop", comment: undefined },
+  ])
+})
+
+test("elements without the needle are counted, and not read", () => {
+  const socket = listing(networksAnswer)
+  const needle = (text: string) => [new TextEncoder().encode(text)]
+  expect(findElements(socket, networks, needle("net/c2/"))).toEqual({ count: 1, elements: [] })
+  expect(findElements(socket, networks, needle("net/c1/"))?.elements).toHaveLength(1)
+  expect(findElements(socket, networks, [Uint8Array.of(10, 1, 0, 2)])?.elements).toHaveLength(1)
+})
+
+test("what is not there has no rules and no elements; another refusal is an error", () => {
+  expect(listRules(refusing("ENOENT"), chain)).toEqual([])
+  expect(findElements(refusing("ENOENT"), containers)).toBeUndefined()
+  expect(() => listRules(refusing("EPERM"), chain)).toThrow("EPERM")
+})

@@ -1,0 +1,80 @@
+import { expect, test } from "bun:test"
+import type { Fd } from "../libc/mod.ts"
+import { type Message, NetlinkError, NLM_F_ACK, type Request } from "../netlink/mod.ts"
+import { add, type Operation } from "./rule-set.ts"
+import { atomically, commit, type Generation, getGeneration } from "./transaction.ts"
+
+/** A kernel at a generation that grows with each read of it, and that refuses transactions as told. */
+function kernel(...refusals: string[]) {
+  const sent: (readonly Request[])[] = []
+  let generation = 0x01020303
+  return {
+    sent,
+    fd: -1 as Fd,
+    get(): Message {
+      // struct nfgenmsg, then NFTA_GEN_ID, <linux/netfilter/nf_tables.h>
+      const payload = new Uint8Array([0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 0])
+      new DataView(payload.buffer).setUint32(8, ++generation)
+      return { type: 0, flags: 0, sequence: 0, port: 0, payload }
+    },
+    transact(requests: readonly Request[]) {
+      sent.push(requests)
+      const errno = refusals.shift()
+      if (errno) throw new NetlinkError("transact", errno)
+    },
+  }
+}
+
+const table = add.table({ family: "ip", name: "t" })
+const chain = add.chain({ table: { family: "ip", name: "t" }, name: "c" })
+
+test("a transaction is enclosed in a batch, and its last change is acknowledged", () => {
+  const socket = kernel()
+  commit(socket, [table, chain])
+  const [requests = []] = socket.sent
+  // NFNL_MSG_BATCH_BEGIN and _END for NFNL_SUBSYS_NFTABLES, 10 in network order, <linux/netfilter/nfnetlink.h>
+  expect(requests.map(({ type }) => type)).toEqual([0x10, 0xa00, 0xa03, 0x11])
+  expect(new Uint8Array(requests[0]?.payload ?? []).toHex()).toBe("0000000a")
+  expect(new Uint8Array(requests[3]?.payload ?? []).toHex()).toBe("0000000a")
+  expect(requests.map(({ flags = 0 }) => (flags & NLM_F_ACK) !== 0)).toEqual([false, false, true, false])
+})
+
+test("a transaction for one generation only says so", () => {
+  const socket = kernel()
+  commit(socket, [table], 0x01020304 as Generation)
+  const begin = socket.sent[0]?.[0]
+  expect(new Uint8Array(begin?.payload ?? []).toHex()).toBe("0000000a 08000100 01020304".replaceAll(" ", ""))
+})
+
+test("no changes are no transaction", () => {
+  const socket = kernel()
+  commit(socket, [])
+  atomically(socket, () => [])
+  expect(socket.sent).toEqual([])
+})
+
+test("the generation is read in network order", () => {
+  expect(getGeneration(kernel())).toBe(0x01020304 as Generation)
+})
+
+test("a plan that others came before is made again, for the rule set as it is by then", () => {
+  const socket = kernel("ERESTART", "ERESTART")
+  const plans: Operation[][] = [[table], [table, chain], [chain]]
+  let asked = 0
+  atomically(socket, () => plans[asked++] ?? [])
+  expect(asked).toBe(3)
+  const begins = socket.sent.map(([begin]) => new Uint8Array(begin?.payload ?? []).toHex().slice(-2))
+  expect(begins).toEqual(["04", "05", "06"])
+  expect(socket.sent.at(-1)?.map(({ type }) => type)).toEqual([0x10, 0xa03, 0x11])
+})
+
+test("a plan that is refused for another reason is not made again", () => {
+  const socket = kernel("EEXIST")
+  expect(() => atomically(socket, () => [table])).toThrow("EEXIST")
+  expect(socket.sent).toHaveLength(1)
+})
+
+test("a rule set that never stands still ends in the kernel's error", () => {
+  const socket = kernel(...Array.from({ length: 2000 }, () => "ERESTART"))
+  expect(() => atomically(socket, () => [table])).toThrow("ERESTART")
+})

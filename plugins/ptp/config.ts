@@ -1,0 +1,48 @@
+import * as v from "valibot"
+import { dnsFields, integer, macAddress, off, parseConfig, requestedMac } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+
+const schema = v.object({
+  ipMasq: off,
+  ipMasqBackend: v.optional(v.picklist(["iptables", "nftables"], '"iptables" or "nftables"')),
+  /** 0, and what is below it, leaves the MTU to the kernel. */
+  mtu: v.optional(integer(-(2 ** 31), 65535), 0),
+  dns: v.optional(dnsFields),
+  args: v.optional(v.object({ cni: v.optional(v.object({ mac: v.optional(macAddress) })) })),
+  runtimeConfig: v.optional(v.object({ mac: v.optional(macAddress) })),
+})
+
+/** The configuration of a point-to-point attachment, checked. */
+export interface PtpConfig {
+  ipMasq: boolean
+  /** Of both ends. */
+  mtu: number | undefined
+  /** Of the container's end. */
+  mac: string | undefined
+  /** Replaces the IPAM plugin's when any member is there. */
+  dns: Dns | undefined
+}
+
+/**
+ * Reads the configuration. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that names the key,
+ * also for a missing "ipam.type", or code 4 for `CNI_ARGS`.
+ */
+export function parsePtpConfig(
+  network: NetworkConfig,
+  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
+): PtpConfig {
+  const lenient = verb === "DEL" || verb === "GC"
+  const read = parseConfig(schema, raw, lenient)
+  if (!lenient && !network.ipam?.type) {
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot use network "${network.name}" with ptp: no "ipam.type"`, {
+      details: "a point-to-point attachment needs addresses: name an IPAM plugin, such as host-local",
+    })
+  }
+  return {
+    ipMasq: read.ipMasq,
+    mtu: read.mtu > 0 ? read.mtu : undefined,
+    mac: requestedMac(read, args, lenient),
+    dns: network.dns && Object.keys(network.dns).length > 0 ? network.dns : undefined,
+  }
+}

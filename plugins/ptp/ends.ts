@@ -1,0 +1,89 @@
+import { type ContainerLink, configureLink } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  addAddress,
+  addRoute,
+  deleteRoute,
+  findLink,
+  type Link,
+  listRoutes,
+  type NetlinkSocket,
+  type RouteSpec,
+  setLink,
+} from "../../pkg/netlink/mod.ts"
+import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
+import { type Cidr, CniError, Code, formatCidr, formatIp, type Result } from "../../pkg/types/mod.ts"
+import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
+
+/**
+ * Brings the host's end up with its owner's name on it. It takes no configuration from the container, and its IPv6
+ * addresses are usable at once, the link-local one too: there is nobody on the link who could have them.
+ */
+export function raiseHostEnd(
+  host: NetlinkSocket,
+  name: string,
+  { owner, hasIpv6 }: { owner: string; hasIpv6: boolean },
+) {
+  const ipv6 = `net/ipv6/conf/${name}`
+  tryWriteSysctl(`${ipv6}/accept_ra`, "0")
+  tryWriteSysctl(`${ipv6}/accept_dad`, "0")
+  if (hasIpv6) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may have it off for new links
+  setLink(host, name, { up: true, alias: owner })
+}
+
+/** Gives the container's end its addresses and routes, and brings it up. All of it goes with the link. */
+export function configureContainerEnd(container: ContainerLink, result: Result): void {
+  const { inside, link } = container
+  configureLink(container, { ...result, routes: [] })
+  const { first, networks, last } = planContainerRoutes(result, link)
+  try {
+    for (const route of first) addRoute(inside, route)
+    for (const network of networks) deleteKernelRoute(inside, link, network)
+    for (const route of last) addRoute(inside, route)
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot add the routes of "${link.name}"`, { cause })
+  }
+}
+
+/** Gives the host's end the gateway addresses, and the host routes to the container. All of it goes with the link. */
+export function configureHostEnd(host: NetlinkSocket, end: Link, result: Result): void {
+  for (const gateway of hostAddresses(result)) {
+    try {
+      addAddress(host, end, { ...gateway, noDad: true })
+    } catch (cause) {
+      throw new CniError(Code.Internal, `Cannot add gateway ${formatCidr(gateway)} to "${end.name}"`, { cause })
+    }
+  }
+  for (const route of hostRoutes(result, end)) {
+    try {
+      addRoute(host, route)
+    } catch (cause) {
+      throw noHostRoute(host, end, route, cause)
+    }
+  }
+}
+
+/** For an IPv4 address alone the kernel makes no route. */
+function deleteKernelRoute(inside: NetlinkSocket, link: Link, { ip, prefix }: Cidr): void {
+  try {
+    deleteRoute(inside, { dst: ip, prefix, index: link.index })
+  } catch (error) {
+    if (!isErrno(error, "ESRCH")) throw error
+  }
+}
+
+/** Two containers with one address: the host can reach only one of them. */
+function noHostRoute(host: NetlinkSocket, end: Link, { dst, prefix }: RouteSpec, cause: unknown): CniError {
+  const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
+  if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })
+  const wanted = formatCidr({ ip: dst, prefix })
+  const other = listRoutes(host, dst.length === 4 ? AF_INET : AF_INET6).find(
+    (route) => formatCidr({ ip: route.dst, prefix: route.prefix }) === wanted && route.type === 1,
+  )
+  const link = other?.index === undefined ? undefined : findLink(host, other.index)
+  return new CniError(Code.Internal, `${what}: the host has a route to it already`, {
+    details: link ? `it leads to "${link.name}"${link.attributes.alias ? ` of ${link.attributes.alias}` : ""}` : "",
+  })
+}

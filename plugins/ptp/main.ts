@@ -1,0 +1,112 @@
+import {
+  addressesOf,
+  createVethPair,
+  deleteAttachmentLinks,
+  deleteOrphans,
+  describeInterface,
+  enableForwarding,
+  ownerOf,
+  ownersOf,
+  refuseExistingInterface,
+  subscribeToLinks,
+  waitOperational,
+} from "../../pkg/ip/mod.ts"
+import { ipam } from "../../pkg/ipam/mod.ts"
+import { deleteLink, getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { addMasquerade, deleteMasquerade, findNftables, gcMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
+import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { checkAttachment } from "./check.ts"
+import { type PtpConfig, parsePtpConfig } from "./config.ts"
+import { configureContainerEnd, configureHostEnd, raiseHostEnd } from "./ends.ts"
+import { completeResult } from "./result.ts"
+
+/** A pair with both ends up passes traffic as soon as the kernel gets to it. */
+const CARRIER_DEADLINE_MS = 2550
+
+/** Connects a container to the host by a veth pair of its own, and routes between them. */
+export const ptp = definePlugin<PtpConfig>({
+  name: "ptp",
+  config: parsePtpConfig,
+  delegates: ipam.delegates,
+
+  add(call, config) {
+    using host = RouteSocket.open()
+    using sandbox = Netns.open(call.netns)
+    using inside = sandbox.run(() => RouteSocket.open())
+    using netfilter = config.ipMasq ? openNetfilter() : undefined
+    const owner = ownerOf(call)
+    refuseExistingInterface(inside, call)
+
+    using undo = new Undo(call.log)
+    const leased = undo.step(
+      "lease addresses",
+      () => ipam.add(call),
+      () => ipam.del(call),
+    )
+    const result = completeResult(leased, config)
+    const addresses = addressesOf(result)
+    const families = new Set(addresses.map(({ ip }) => ip.length))
+
+    const hostName = undo.step(
+      "create the veth pair",
+      () => createVethPair(host, { sandbox, ifName: call.ifName, mtu: config.mtu, mac: config.mac }),
+      (name) => deleteLink(host, getLink(host, name)),
+    )
+    raiseHostEnd(host, hostName, { owner: ownerComment(owner), hasIpv6: families.has(16) })
+    const link = getLink(inside, call.ifName)
+    configureContainerEnd({ sandbox, inside, link }, result)
+    const end = waitOperational(host, getLink(host, hostName), subscribeToLinks, CARRIER_DEADLINE_MS)
+    configureHostEnd(host, end, result)
+    if (netfilter) {
+      undo.step(
+        "masquerade",
+        () => addMasquerade(netfilter, owner, addresses),
+        () => deleteMasquerade(netfilter, owner),
+      )
+    }
+    result.interfaces = [describeInterface(end), { ...describeInterface(link), sandbox: call.netns }]
+    const encoded = call.encode(result)
+    for (const length of families) enableForwarding(length) // at the end: it is never taken back
+    undo.keep()
+    return encoded
+  },
+
+  check: checkAttachment,
+
+  del(call) {
+    const owner = ownerOf(call)
+    const failures = new Failures()
+    using netfilter = failures.attempt("open netfilter", openNetfilter)
+    // Rules first: the kernel frees them while it waits for the link, and not after.
+    if (netfilter) failures.attempt("remove the masquerade", () => deleteMasquerade(netfilter, owner))
+    failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
+    failures.attempt("release the addresses", () => ipam.del(call))
+    failures.throwIfAny()
+  },
+
+  status(call, config) {
+    using nftables = config.ipMasq ? findNftables() : undefined
+    if (config.ipMasq && !nftables) {
+      throw new CniError(Code.PluginNotAvailable, `Cannot masquerade network "${call.network.name}": no nf_tables`, {
+        details: 'the kernel has none: load the module "nf_tables", or set "ipMasq" to false',
+      })
+    }
+    ipam.status(call)
+  },
+
+  gc(call, _config, attachments) {
+    const { name } = call.network
+    const valid = ownersOf(name, attachments)
+    const failures = new Failures()
+    using netfilter = failures.attempt("open netfilter", openNetfilter)
+    if (netfilter) failures.attempt("remove stale masquerades", () => gcMasquerade(netfilter, name, valid))
+    failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
+    failures.attempt("release stale addresses", () => ipam.gc(call))
+    failures.throwIfAny()
+  },
+})
+
+if (import.meta.main) runPlugin(ptp)

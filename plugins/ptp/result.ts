@@ -1,0 +1,49 @@
+import { addressesOf, gatewayOf, networkOf, nextAddress, sameBytes } from "../../pkg/ip/mod.ts"
+import { type Cidr, CniError, Code, formatCidr, formatIp, type Result } from "../../pkg/types/mod.ts"
+import type { PtpConfig } from "./config.ts"
+
+/** The container's interface in the result: after the host's end of the pair. */
+export const CONTAINER_INDEX = 1
+
+/** 169.254.1.1 and fe80::1. They need no room in any network: a gateway is known on its own pair only. */
+const linkLocalIpv4 = [169, 254, 1, 1]
+const linkLocalIpv6 = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+
+/**
+ * The IPAM plugin's result as this plugin answers it: addresses belong to the container's interface and each has a
+ * gateway, which will be an address of the host's end; DNS of the configuration goes before the IPAM plugin's. Throws
+ * `CniError` for a gateway that cannot be the host's end.
+ */
+export function completeResult(leased: Result, { dns }: Pick<PtpConfig, "dns">): Result {
+  const own = addressesOf(leased)
+  const ips = own.map((address, at) => {
+    const given = leased.ips[at]
+    const gateway = usable(gatewayOf(given?.gateway), address, own) ?? chooseGateway(address, own)
+    return { ...given, address: formatCidr(address), gateway: formatIp(gateway), interface: CONTAINER_INDEX }
+  })
+  return { interfaces: [], ips, routes: leased.routes, dns: dns ?? leased.dns }
+}
+
+/**
+ * The gateway of an address that came without one: the first address of its network, as with the bridge plugin, where
+ * there is room for it besides the container's own addresses; a link-local one where not.
+ */
+function chooseGateway(address: Cidr, own: readonly Cidr[]): Uint8Array {
+  const bits = address.ip.length * 8
+  const first = nextAddress(networkOf(address))
+  if (address.prefix <= bits - 2 && !own.some(({ ip }) => sameBytes(ip, first))) return first
+  return new Uint8Array(bits === 32 ? linkLocalIpv4 : linkLocalIpv6)
+}
+
+function usable(gateway: Uint8Array | undefined, address: Cidr, own: readonly Cidr[]): Uint8Array | undefined {
+  if (!gateway) return undefined
+  const refuse = (reason: string) =>
+    new CniError(
+      Code.InvalidNetworkConfig,
+      `Cannot use gateway ${formatIp(gateway)} for ${formatCidr(address)}: ${reason}`,
+      { details: "the gateway becomes an address of the host's end of the pair; correct the IPAM configuration" },
+    )
+  if (gateway.length !== address.ip.length) throw refuse("it is of the other address family")
+  if (own.some(({ ip }) => sameBytes(ip, gateway))) throw refuse("it is the container's own address")
+  return gateway
+}
