@@ -9,6 +9,7 @@ export const plugins: PluginTable = {
   "host-local": () => import("../ipam/host-local/main.ts").then((module) => module.hostLocal),
   loopback: () => import("../plugins/loopback/main.ts").then((module) => module.loopback),
   ptp: () => import("../plugins/ptp/main.ts").then((module) => module.ptp),
+  tuning: () => import("../meta/tuning/main.ts").then((module) => module.tuning),
 }
 
 /** The names that `cni install` gives to the executable, in alphabetical order. */

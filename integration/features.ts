@@ -5,8 +5,8 @@ import { programEnv } from "./program.ts"
 interface Probe {
   readonly command: readonly string[]
   readonly input?: string
-  /** It has to fail instead. */
-  readonly absent?: true
+  /** Whether it has to fail instead. */
+  readonly absent?: boolean
 }
 
 const ip = (...lines: string[]): Probe => ({ command: ["ip", "-batch", "-"], input: `${lines.join("\n")}\n` })

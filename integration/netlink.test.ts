@@ -198,7 +198,23 @@ describe("links", () => {
     expect(after).toMatchObject({ hairpin: false, isolated: true })
   })
 
-  test("move to another namespace and back by their number there", async () => {
+  test("whose other end is elsewhere name that namespace by its number", async () => {
+    const { number, elsewhere, none } = await inside(
+      host,
+      ({ route, getLink, namespaceNumber, FileDescriptor, Open }, path) => {
+        const fd = (file: string) => FileDescriptor.open(file, Open.ReadOnly).fd
+        const number = namespaceNumber(route, fd(path))
+        const none = namespaceNumber(route, fd("/proc/1/ns/net"))
+        return { number, elsewhere: getLink(route, "veth0").attributes.linkNetnsId, none }
+      },
+      pod.path,
+    )
+    expect(number).toBe(Number(elsewhere))
+    expect(none).toBeUndefined()
+    expect((await link(host, "veth0"))?.link_netnsid ?? number).toBe(number)
+  })
+
+  test("move to another namespace, and get another name, at once", async () => {
     await inside(
       host,
       ({ route, addVeth, getLink, setLink, FileDescriptor, Open }, path) => {

@@ -170,17 +170,25 @@ test("routes of the IPAM plugin to the network and to the gateway themselves are
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
-test("two attachments of one container are two pairs", async () => {
+test("two attachments of one container to one network are two pairs, and the first keeps the default route", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
-  const first = new Attachment(host, pod, ptpNetwork({ ipMasq: true }))
-  const second = new Attachment(host, pod, ptpNetwork({ ipMasq: true }), { ifName: "eth1" })
-  await first.add()
-  const result = await second.add()
-  expect(result.ips[0]?.address).toBe("10.9.0.3/24")
+  const config = ptpNetwork({ ...dualStack, ipMasq: true })
+  const first = new Attachment(host, pod, config)
+  const second = new Attachment(host, pod, config, { ifName: "eth1" })
+  const one = await first.add()
+  const two = await second.add()
+  expect(two.ips[0]?.address).toBe("10.9.0.3/24")
+  const defaults = await pod.json<{ dev: string }[]>("ip", ["-j", "route", "show", "default"])
+  expect(defaults.map(({ dev }) => dev)).toEqual(["eth0", "eth1"])
+  expect(await first.check(one)).toMatchObject({ exitCode: 0 })
+  expect(await second.check(two)).toMatchObject({ exitCode: 0 })
+  for (const address of ["10.9.0.2", "10.9.0.3", "fd00:9::2", "fd00:9::3"]) {
+    expect(`${address} ${await ping(host, address)}`).toBe(`${address} true`)
+  }
   await first.del()
-  expect(await second.check(result)).toMatchObject({ exitCode: 0 })
-  expect(await ping(host, "10.9.0.3")).toBe(true)
+  expect(await second.check(two)).toMatchObject({ exitCode: 0 })
+  for (const address of ["10.9.0.3", "fd00:9::3"]) expect(await ping(host, address)).toBe(true)
 })
 
 test("IPv4 works where IPv6 is switched off on both sides", async () => {

@@ -13,7 +13,8 @@ export async function waitFor<T>(
   what: string,
   deadlineMs = 5000,
 ): Promise<Exclude<T, false | undefined | null>> {
-  const end = performance.now() + patient(deadlineMs)
+  const limitMs = patient(deadlineMs)
+  const end = performance.now() + limitMs
   let cause: unknown
   for (;;) {
     try {
@@ -23,7 +24,7 @@ export async function waitFor<T>(
     } catch (error) {
       cause = error
     }
-    if (performance.now() >= end) throw new Error(`Waited ${deadlineMs} ms in vain for: ${what}`, { cause })
+    if (performance.now() >= end) throw new Error(`Waited ${limitMs} ms in vain for: ${what}`, { cause })
     await Bun.sleep(intervalMs)
   }
 }

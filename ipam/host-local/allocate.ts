@@ -42,7 +42,7 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
   session.remember(request.owner, {
     addresses: taken.map(formatAddress),
     bootId: session.place.bootId,
-    written: lease.written,
+    written: taken.map(() => lease.written),
     ...(request.netns && { netns: request.netns }),
   })
   for (const [index, address] of taken.entries()) moveCursor(session, index, address)

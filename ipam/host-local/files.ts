@@ -26,15 +26,16 @@ export interface Files
 
 export const kernelFiles: Files = libc
 
-/** More than any reservation, cursor or seal holds. */
-const limit = 4096
-
-/** The text of a small file; what is longer than 4 KiB is cut. Throws `SyscallError`. */
-export function readSmall(files: Files, path: string): string {
-  using file = new libc.FileDescriptor(files.open(path, libc.Open.ReadOnly))
-  const buffer = new Uint8Array(limit)
-  return new TextDecoder().decode(buffer.subarray(0, files.read(file.fd, buffer)))
+/**
+ * The text of a small file, cut at the length of `buffer`, which is more than a reservation, cursor or seal holds. Never
+ * waits for a pipe's other end. Throws `SyscallError`.
+ */
+export function readSmall(files: Files, path: string, buffer = new Uint8Array(4096)): string {
+  using file = new libc.FileDescriptor(files.open(path, libc.Open.ReadOnly | libc.Open.NonBlocking))
+  return utf8.decode(buffer.subarray(0, files.read(file.fd, buffer)))
 }
+
+const utf8 = new TextDecoder()
 
 /** Writes a small file in place: its old text is never missing, and nothing is flushed to the disk. */
 export function writeSmall(files: Files, path: string, text: string): void {

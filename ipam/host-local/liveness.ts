@@ -51,7 +51,7 @@ export function livenessOf(files: Files, directory: string, record: LeaseRecord,
 /** Whether the reservation is the very one that the record is about, not a later one of the same owner. */
 function isUnchanged(files: Files, directory: string, { addresses, written }: LeaseRecord): boolean {
   try {
-    return addresses.every((address) => files.stat(`${directory}/${address}`).modified === written)
+    return addresses.every((address, at) => files.stat(`${directory}/${address}`).modified === written[at])
   } catch (error) {
     if (isErrno(error, "ENOENT")) return false
     throw error

@@ -107,5 +107,5 @@ function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolea
 
 /** The record of a reservation that another program made. */
 function importRecord({ files, directory, bootId }: Rebuilding, addresses: readonly string[]): LeaseRecord {
-  return { addresses, bootId, written: files.stat(`${directory}/${addresses[0]}`).modified }
+  return { addresses, bootId, written: addresses.map((address) => files.stat(`${directory}/${address}`).modified) }
 }

@@ -8,7 +8,7 @@ import type { Session } from "./session.ts"
 export function reclaimDead(session: Session): boolean {
   let isAny = false
   for (const owner of session.rebuild()) {
-    const holding = owner.ifName === "" ? undefined : session.holding(owner)
+    const holding = owner.ifName === "" ? undefined : session.ownHolding(owner)
     if (!holding || session.liveness(holding) !== "dead") continue
     session.release(holding)
     session.place.log(

@@ -6,8 +6,8 @@ export interface LeaseRecord {
   readonly addresses: readonly string[]
   /** The boot in which the reservation was made, or was first seen when another program made it. */
   readonly bootId: string
-  /** When the files of the reservation were written, in nanoseconds since 1970: tells them from later ones. */
-  readonly written: bigint
+  /** When the file of each address was written, in nanoseconds since 1970: tells them from later ones. */
+  readonly written: readonly bigint[]
   /** The container's network namespace; absent when another program made the reservation. */
   readonly netns?: NamespaceRecord
 }
@@ -35,17 +35,17 @@ export function ownerOf(name: string): Owner | undefined {
   return at > 0 ? { containerId: name.slice(0, at), ifName: name.slice(at + 1) } : undefined
 }
 
-/** A record as the text of a symbolic link: addresses, boot, time, namespace and its path, with blanks between. */
+/** A record as the text of a symbolic link: addresses, boot, times, namespace and its path, with blanks between. */
 export function formatRecord({ addresses, bootId, written, netns }: LeaseRecord): string {
-  const text = `${addresses.join(",")} ${bootId} ${written}`
+  const text = `${addresses.join(",")} ${bootId} ${written.join(",")}`
   const whole = netns ? `${text} ${netns.identity} ${netns.path}` : text
   return whole.length <= limit ? whole : text
 }
 
 /** Reads a record; `undefined` for anything else. */
 export function parseRecord(text: string): LeaseRecord | undefined {
-  const [, list, bootId, written, identity, path] = /^(\S+) (\S+) (\d+)(?: (\S+) (.+))?$/s.exec(text) ?? []
+  const [, list, bootId, written, identity, path] = /^(\S+) (\S+) ([\d,]+)(?: (\S+) (.+))?$/s.exec(text) ?? []
   if (list === undefined || bootId === undefined || written === undefined) return undefined
-  const record = { addresses: list.split(","), bootId, written: BigInt(written) }
+  const record = { addresses: list.split(","), bootId, written: written.split(",").map(BigInt) }
   return identity === undefined || path === undefined ? record : { ...record, netns: { path, identity } }
 }

@@ -1,3 +1,4 @@
+import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import type { Address } from "./address.ts"
@@ -44,7 +45,7 @@ export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): 
       for (const owner of session.rebuild()) {
         if (isKept(owner)) continue
         failures.attempt(`release the addresses of ${describeOwner(owner)}`, () => {
-          const holding = session.holding(owner)
+          const holding = session.ownHolding(owner)
           if (holding) session.release(holding)
         })
       }
@@ -57,6 +58,6 @@ function saying<T>(message: string, action: () => T): T {
   try {
     return action()
   } catch (error) {
-    throw error instanceof CniError ? error : new CniError(Code.Internal, message, { cause: error })
+    throw error instanceof SyscallError ? new CniError(Code.Internal, message, { cause: error }) : error
   }
 }

@@ -25,8 +25,9 @@ export interface Scan {
 /** Reads every reservation of a store. Throws `SyscallError` when the directory cannot be read. */
 export function scanStore(files: Files, directory: string): Scan {
   const scan: Scan = { taken: new Map(), holdings: new Map(), torn: [], foreign: [] }
+  const buffer = new Uint8Array(4096)
   for (const [name, address] of listAddresses(files, directory)) {
-    const holder = readHolder(files, directory, name)
+    const holder = readHolder(files, directory, name, buffer)
     if (holder === undefined) continue // removed this moment
     scan.taken.set(name, address)
     if (holder === "torn") scan.torn.push(name)
@@ -53,9 +54,14 @@ export function* listAddresses(files: Files, directory: string): Iterable<[strin
 }
 
 /** Whom the file of an address names; `undefined` when there is none. */
-export function readHolder(files: Files, directory: string, address: string): Owner | "torn" | "foreign" | undefined {
+export function readHolder(
+  files: Files,
+  directory: string,
+  address: string,
+  buffer?: Uint8Array<ArrayBuffer>,
+): Owner | "torn" | "foreign" | undefined {
   try {
-    const text = ifPresent(() => readSmall(files, `${directory}/${address}`))
+    const text = ifPresent(() => readSmall(files, `${directory}/${address}`, buffer))
     return text === undefined ? undefined : parseOwner(text)
   } catch (error) {
     if (isErrno(error, "EISDIR", "ELOOP", "EACCES", "ENXIO")) return "foreign"

@@ -1,9 +1,9 @@
 import { type Files, ifPresent, readSmall, writeSmall } from "./files.ts"
 
 /**
- * The time of modification of a store's directory that means "the index knows about everything in here": the first
- * second of 1990, which no clock shows. Whoever makes or removes a reservation without us, be it the Go plugin or `rm`,
- * makes the kernel set it to the present.
+ * The time of modification of a store's directory, and of the index in it, that means "the index knows about everything":
+ * the first second of 1990, which no clock shows. Whoever makes or removes a file without us, be it the Go plugin or
+ * `rm`, makes the kernel set it to the present.
  */
 const sealed = 631_152_000_000_000_000n
 
@@ -18,16 +18,17 @@ export function isSealed(files: Files, directory: string, bootId: string): boole
 
 /** Declares the index complete. Throws `SyscallError` when it cannot; the store is then not sealed. */
 export function seal(files: Files, directory: string, bootId: string): void {
+  files.setModified(`${directory}/.index`, sealed)
   files.setModified(directory, sealed)
   const text = sealText(files, directory, bootId)
   if (text !== undefined) writeSmall(files, sealPath(directory), text)
 }
 
-/** What the seal says if it is good; `undefined` for a directory that was modified. */
+/** What the seal says if it is good; `undefined` when one of the directories was modified. */
 function sealText(files: Files, directory: string, bootId: string): string | undefined {
   const store = files.stat(directory)
-  if (store.modified !== sealed) return undefined
   const index = files.stat(`${directory}/.index`)
+  if (store.modified !== sealed || index.modified !== sealed) return undefined
   return `1 ${bootId} ${store.device} ${store.inode} ${store.changed} ${index.changed}\n`
 }
 

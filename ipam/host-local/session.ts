@@ -50,14 +50,17 @@ export class Session {
 
   /** What an owner holds, or, if that is nothing, what was reserved in the old form for its whole container. */
   holding(owner: Owner): Holding | undefined {
+    return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
+  }
+
+  /** What exactly this owner holds. */
+  ownHolding(owner: Owner): Holding | undefined {
     const record = this.#index.record(owner)
-    if (record) {
-      if (record.addresses.every((address) => this.#isHeld(address, owner))) return { owner, ...record }
-      this.rebuild() // somebody wrote into a file, or removed one while another process held the lock
-      const corrected = this.#index.record(owner)
-      if (corrected) return { owner, ...corrected }
-    }
-    return owner.ifName === "" ? undefined : this.holding({ containerId: owner.containerId, ifName: "" })
+    if (!record || record.addresses.every((address) => this.#isHeld(address, owner)))
+      return record && { owner, ...record }
+    this.rebuild() // somebody wrote into a file, or removed one just when another process held the lock
+    const corrected = this.#index.record(owner)
+    return corrected && { owner, ...corrected }
   }
 
   /** Whom an address is reserved for. */

@@ -1,4 +1,4 @@
-import { io } from "./symbols.ts"
+import { libc } from "./symbols.ts"
 import { check, cString } from "./syscall.ts"
 
 /** An open file descriptor. */
@@ -20,12 +20,12 @@ export const Open = {
 /** Opens a file, always close-on-exec, like `open(path, flags, mode)`. Throws `SyscallError`. */
 export function open(path: string, flags: number, mode = 0): Fd {
   cString(path)
-  return check("open", JSON.stringify(path), () => io().open(path, flags | Open.CloseOnExec, mode)) as Fd
+  return check("open", JSON.stringify(path), () => libc().open(path, flags | Open.CloseOnExec, mode)) as Fd
 }
 
 /** Closes a descriptor. Errors are of no use to the caller here and are not reported. */
 export function close(fd: Fd): void {
-  io().close(fd)
+  libc().close(fd)
 }
 
 /** A descriptor that is closed when its scope ends. */
@@ -53,12 +53,12 @@ export class FileDescriptor implements Disposable {
 
 /** Reads up to `into.length` bytes; 0 is the end. Throws `SyscallError`, `EAGAIN` included. */
 export function read(fd: Fd, into: Uint8Array): number {
-  return check("read", `descriptor ${fd}`, () => Number(io().read(fd, into, into.length)))
+  return check("read", `descriptor ${fd}`, () => Number(libc().read(fd, into, into.length)))
 }
 
 /** Writes some of the bytes and says how many. Throws `SyscallError`, `EAGAIN` included. */
 export function write(fd: Fd, bytes: Uint8Array): number {
-  return check("write", `descriptor ${fd}`, () => Number(io().write(fd, bytes, bytes.length)))
+  return check("write", `descriptor ${fd}`, () => Number(libc().write(fd, bytes, bytes.length)))
 }
 
 /** Writes all of the bytes. Throws `SyscallError`; some may have been written by then. */
@@ -74,7 +74,7 @@ export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const deadline = performance.now() + timeoutMs
   return (
     check("poll", `descriptor ${fd}`, () =>
-      io().poll(request, 1, Math.max(0, Math.ceil(deadline - performance.now()))),
+      libc().poll(request, 1, Math.max(0, Math.ceil(deadline - performance.now()))),
     ) > 0
   )
 }

@@ -1,6 +1,6 @@
 import { close, type Fd, FileDescriptor, Open, open, read, writeAll } from "./descriptor.ts"
 import { Errno } from "./errno.ts"
-import { io, tree } from "./symbols.ts"
+import { directories, libc, tree } from "./symbols.ts"
 import { check, cString, isErrno, SyscallError } from "./syscall.ts"
 
 const AT_FDCWD = -100
@@ -29,7 +29,7 @@ export function stat(path: string, noFollow = false): Stat {
   const bytes = new Uint8Array(256) // struct statx, <linux/stat.h>: one layout for all architectures
   const buffer = new DataView(bytes.buffer)
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
-  check("stat", JSON.stringify(path), () => io().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, bytes))
+  check("stat", JSON.stringify(path), () => libc().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, bytes))
   const time = (at: number) => buffer.getBigInt64(at, true) * 1_000_000_000n + BigInt(buffer.getUint32(at + 8, true))
   return {
     device: `${buffer.getUint32(136, true)}:${buffer.getUint32(140, true)}`,
@@ -192,7 +192,9 @@ export function readDirectory(path: string): string[] {
   const text = new TextDecoder()
   for (;;) {
     const fd = directory.fd
-    const length = check("getdents64", JSON.stringify(path), () => Number(tree().getdents64(fd, buffer, buffer.length)))
+    const length = check("getdents64", JSON.stringify(path), () =>
+      Number(directories().getdents64(fd, buffer, buffer.length)),
+    )
     if (length === 0) return names
     for (let at = 0; at < length; at += view.getUint16(at + 16, true)) {
       const end = buffer.indexOf(0, at + 19) // struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name

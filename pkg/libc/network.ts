@@ -1,5 +1,5 @@
 import { close, type Fd } from "./descriptor.ts"
-import { namespaces, sockets } from "./symbols.ts"
+import { libc } from "./symbols.ts"
 import { check } from "./syscall.ts"
 
 const AF_NETLINK = 16
@@ -31,11 +31,11 @@ function netlinkAddress(groups = 0): Uint8Array {
  */
 export function openNetlink(protocol: number, groups = 0): Fd {
   const fd = check("socket", `netlink protocol ${protocol}`, () =>
-    sockets().socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
+    libc().socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
   ) as Fd
   const address = netlinkAddress(groups)
   try {
-    check("bind", `netlink protocol ${protocol}`, () => sockets().bind(fd, address, address.length))
+    check("bind", `netlink protocol ${protocol}`, () => libc().bind(fd, address, address.length))
   } catch (error) {
     close(fd)
     throw error
@@ -46,33 +46,33 @@ export function openNetlink(protocol: number, groups = 0): Fd {
 /** Sets an integer option of a socket, like setsockopt(2). Throws `SyscallError`. */
 export function setSocketOption(fd: Fd, level: number, option: number, value: number): void {
   const bytes = new Uint8Array(new Int32Array([value]).buffer)
-  check("setsockopt", `${level}/${option}`, () => sockets().setsockopt(fd, level, option, bytes, bytes.length))
+  check("setsockopt", `${level}/${option}`, () => libc().setsockopt(fd, level, option, bytes, bytes.length))
 }
 
 /** Makes receiving fail with `EAGAIN` after this many milliseconds. Throws `SyscallError`. */
 export function setReceiveTimeout(fd: Fd, timeoutMs: number): void {
   const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // the kernel takes 0 for "wait for ever"
   const time = new BigInt64Array([BigInt(Math.floor(micros / 1_000_000)), BigInt(micros % 1_000_000)])
-  check("setsockopt", "SO_RCVTIMEO", () => sockets().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time, 16))
+  check("setsockopt", "SO_RCVTIMEO", () => libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time, 16))
 }
 
 /** Sends one datagram to the kernel. Throws `SyscallError`. */
 export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
   const kernel = netlinkAddress()
-  check("sendto", "the kernel", () => Number(sockets().sendto(fd, bytes, bytes.length, 0, kernel, kernel.length)))
+  check("sendto", "the kernel", () => Number(libc().sendto(fd, bytes, bytes.length, 0, kernel, kernel.length)))
 }
 
 /** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */
 export function receive(fd: Fd, into: Uint8Array, flags = 0): number {
-  return check("recv", `descriptor ${fd}`, () => Number(sockets().recv(fd, into, into.length, flags)))
+  return check("recv", `descriptor ${fd}`, () => Number(libc().recv(fd, into, into.length, flags)))
 }
 
 /** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
 export function setNetworkNamespace(fd: Fd): void {
-  check("setns", `descriptor ${fd}`, () => namespaces().setns(fd, CLONE_NEWNET))
+  check("setns", `descriptor ${fd}`, () => libc().setns(fd, CLONE_NEWNET))
 }
 
 /** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
 export function namespaceType(fd: Fd): number {
-  return check("ioctl", "NS_GET_NSTYPE", () => namespaces().ioctl(fd, NS_GET_NSTYPE, 0n))
+  return check("ioctl", "NS_GET_NSTYPE", () => libc().ioctl(fd, NS_GET_NSTYPE, 0n))
 }

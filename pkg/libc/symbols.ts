@@ -1,8 +1,8 @@
 import { dlopen, type FFIFunction, FFIType, type Pointer, read } from "bun:ffi"
 
 /**
- * Binds functions of the C library on first use and keeps the binding. Groups are small, since binding costs about
- * 4 µs a function and a plugin uses few of them. The name `libc.so.6` is right on glibc and on musl.
+ * Binds functions of the C library on first use and keeps the binding. What nearly every plugin needs is one group: a
+ * function costs about 4 µs, a group about 150. The name `libc.so.6` is right on glibc and on musl.
  */
 function lazily<const Table extends Record<string, FFIFunction>>(table: Table) {
   const load = () => dlopen("libc.so.6", table).symbols
@@ -13,14 +13,23 @@ function lazily<const Table extends Record<string, FFIFunction>>(table: Table) {
   }
 }
 
-/** Reading and writing through descriptors. */
-export const io = lazily({
+/** Descriptors, files, sockets, namespaces, and what went wrong with them. */
+export const libc = lazily({
   open: { args: ["cstring", "i32", "u32"], returns: "i32" },
   close: { args: ["i32"], returns: "i32" },
   read: { args: ["i32", "ptr", "usize"], returns: FFIType.i64_fast },
   write: { args: ["i32", "ptr", "usize"], returns: FFIType.i64_fast },
   poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
   statx: { args: ["i32", "cstring", "i32", "u32", "ptr"], returns: "i32" },
+  socket: { args: ["i32", "i32", "i32"], returns: "i32" },
+  bind: { args: ["i32", "ptr", "u32"], returns: "i32" },
+  setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
+  sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: FFIType.i64_fast },
+  recv: { args: ["i32", "ptr", "usize", "i32"], returns: FFIType.i64_fast },
+  setns: { args: ["i32", "i32"], returns: "i32" },
+  ioctl: { args: ["i32", "u64", "u64"], returns: "i32" },
+  __errno_location: { args: [], returns: "ptr" },
+  strerror: { args: ["i32"], returns: "cstring" },
 })
 
 /** Changing a directory tree, whole or not at all. */
@@ -38,33 +47,18 @@ export const tree = lazily({
   mkdir: { args: ["cstring", "u32"], returns: "i32" },
   rmdir: { args: ["cstring"], returns: "i32" },
   utimensat: { args: ["i32", "cstring", "ptr", "i32"], returns: "i32" },
-  getdents64: { args: ["i32", "ptr", "usize"], returns: FFIType.i64_fast },
 })
 
-export const sockets = lazily({
-  socket: { args: ["i32", "i32", "i32"], returns: "i32" },
-  bind: { args: ["i32", "ptr", "u32"], returns: "i32" },
-  setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
-  sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: FFIType.i64_fast },
-  recv: { args: ["i32", "ptr", "usize", "i32"], returns: FFIType.i64_fast },
-})
-
-export const namespaces = lazily({
-  setns: { args: ["i32", "i32"], returns: "i32" },
-  ioctl: { args: ["i32", "u64", "u64"], returns: "i32" },
-})
-
+/** What few need, or old C libraries lack: `getdents64` came with glibc 2.30. */
+export const directories = lazily({ getdents64: { args: ["i32", "ptr", "usize"], returns: FFIType.i64_fast } })
 export const watching = lazily({
   inotify_init1: { args: ["i32"], returns: "i32" },
   inotify_add_watch: { args: ["i32", "cstring", "u32"], returns: "i32" },
 })
 
-const errno = lazily({ __errno_location: { args: [], returns: "ptr" } })
-const words = lazily({ strerror: { args: ["i32"], returns: "cstring" } })
-
 /** Where this thread's errno lies. Asked for before a call, so that nothing comes between the call and `errnoAt`. */
 export function errnoAddress(): Pointer | bigint | null {
-  return errno().__errno_location()
+  return libc().__errno_location()
 }
 
 /** errno of the call just made: the very next thing to do, since anything in between may change it. */
@@ -74,5 +68,5 @@ export function errnoAt(address: Pointer | bigint | null): number {
 
 /** The C library's words for an error number: "No such file or directory". */
 export function errorText(number: number): string {
-  return String(words().strerror(number) ?? "unknown error")
+  return String(libc().strerror(number) ?? "unknown error")
 }

@@ -31,13 +31,15 @@ export interface Attributes<F extends AttributeFields> extends Codec<AttributeVa
  * vlanData.encode({ id: 101 })
  */
 export function attrs<const F extends AttributeFields>(fields: F): Attributes<F> {
-  const byNumber = new Map(Object.entries(fields).map(([name, [type, codec]]) => [type, { name, codec }]))
+  // Made on first use: a plugin imports many tables and decodes few.
+  let byNumber: Map<number, { name: string; codec: Codec<unknown> }> | undefined
   return {
     nested: true,
     fields,
     encode(value) {
       const parts: Uint8Array[] = []
-      for (const [name, item] of Object.entries(value)) {
+      for (const name in value) {
+        const item = value[name]
         if (item === undefined) continue
         if (name === "unknown") {
           for (const { type, payload } of item as UnknownAttribute[]) parts.push(attribute(type, payload))
@@ -53,6 +55,7 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
     decode(found) {
       const value: Record<string, unknown> = {}
       const unknown: UnknownAttribute[] = []
+      byNumber ??= numbered(fields)
       for (const { type, payload } of readAttributes(found)) {
         const field = byNumber.get(type)
         if (field) value[field.name] = field.codec.decode(payload)
@@ -62,6 +65,15 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
       return value as AttributeValue<F>
     },
   }
+}
+
+function numbered(fields: AttributeFields): Map<number, { name: string; codec: Codec<unknown> }> {
+  const byNumber = new Map<number, { name: string; codec: Codec<unknown> }>()
+  for (const name in fields) {
+    const [type, codec] = fields[name] as readonly [number, Codec<unknown>]
+    byNumber.set(type, { name, codec })
+  }
+  return byNumber
 }
 
 /** A list in which every entry is an attribute of the same number, like `RTA_METRICS`' or set elements' lists. */

@@ -146,9 +146,16 @@ export const flag: Codec<true> = {
 export const mac: Codec<string> = {
   encode(value) {
     if (!/^([0-9a-f]{2}(:[0-9a-f]{2})*)?$/i.test(value)) throw new RangeError(`"${value}" is no hardware address`)
-    return Uint8Array.from(value === "" ? [] : value.split(":"), (part) => Number.parseInt(part, 16))
+    const parts = value === "" ? [] : value.split(":")
+    const found = new Uint8Array(parts.length)
+    for (let at = 0; at < parts.length; at++) found[at] = Number.parseInt(parts[at] ?? "", 16)
+    return found
   },
-  decode: (found) => Array.from(found, (byte) => byte.toString(16).padStart(2, "0")).join(":"),
+  decode(found) {
+    let value = ""
+    for (const byte of found) value += `${value === "" ? "" : ":"}${byte < 16 ? "0" : ""}${byte.toString(16)}`
+    return value
+  },
 }
 
 type StructFields = Record<string, IntegerCodec<number> | IntegerCodec<bigint>>
@@ -156,18 +163,22 @@ type StructValue<F extends StructFields> = { [K in keyof F]: Infer<F[K]> }
 
 /** A C struct of integers without padding, in the order of its fields. All fields are there. */
 export function struct<const F extends StructFields>(fields: F): Codec<StructValue<F>> & { readonly size: number } {
-  const list = Object.entries(fields) as [keyof F & string, IntegerCodec<unknown>][]
-  const size = list.reduce((sum, [, codec]) => sum + codec.size, 0)
+  const table: Record<string, IntegerCodec<unknown>> = fields
+  let size = 0
+  for (const name in table) size += table[name]?.size ?? 0
   return {
     size,
     encode(value) {
-      return concat(list.map(([name, codec]) => codec.encode(value[name])))
+      const parts: Uint8Array[] = []
+      for (const name in fields) parts.push((table[name] as IntegerCodec<unknown>).encode(value[name]))
+      return concat(parts)
     },
     decode(found) {
       expectSize(found, size)
       const value: Record<string, unknown> = {}
       let at = 0
-      for (const [name, codec] of list) {
+      for (const name in table) {
+        const codec = table[name] as IntegerCodec<unknown>
         value[name] = codec.decode(found.subarray(at, at + codec.size))
         at += codec.size
       }
@@ -177,7 +188,9 @@ export function struct<const F extends StructFields>(fields: F): Codec<StructVal
 }
 
 export function concat(parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let length = 0
+  for (const part of parts) length += part.length
+  const whole = new Uint8Array(length)
   let at = 0
   for (const part of parts) {
     whole.set(part, at)

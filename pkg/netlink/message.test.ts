@@ -90,6 +90,13 @@ describe("an acknowledgement", () => {
     expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, words: "mtu less than device minimum" })
   })
 
+  test("carries them after the padding of a request that has some", () => {
+    const wire = hex`
+      34000000 0200 0002 01000000 00000000 eaffffff 11000000 1000 0500 01000000 00000000 aa 000000
+      0a00 0100 6e6f70652100 0000`
+    expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, words: "nope!" })
+  })
+
   // ip link add br0 type bridge, when there is one
   test("may have no words", () => {
     const wire = hex`

@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test"
 import { readdirSync, readFileSync, readlinkSync } from "node:fs"
+import { setSocketOption } from "../libc/mod.ts"
 import { AF_INET, AF_INET6, listAddresses } from "./addresses.ts"
-import { readAttributes, type UnknownAttribute } from "./attrs.ts"
+import { attribute, readAttributes, type UnknownAttribute } from "./attrs.ts"
+import { concat } from "./codec.ts"
 import { IFF_LOOPBACK } from "./link-table.ts"
 import { findLink, getLink, type Ifindex, listLinks } from "./links.ts"
 import { listNeighbours } from "./neighbours.ts"
@@ -48,6 +50,15 @@ test("a request that the kernel does not like is refused in the kernel's own wor
     /list links: Invalid values .* \(EINVAL\)/,
   )
   expect(getLink(route, "lo").name).toBe("lo") // and the socket is as good as before
+})
+
+test("an answer larger than the buffer is received whole", () => {
+  using route = RouteSocket.open()
+  setSocketOption(route.fd, 270, 10, 0) // SOL_NETLINK, NETLINK_CAP_ACK off: an error repeats the whole request
+  const payload = concat([hex`00 00 0000 01000000 01000000 00000000`, attribute(53, new Uint8Array(60_000))])
+  for (let time = 0; time < 2; time++) {
+    expect(() => route.get({ type: 18, what: "find link", payload })).toThrow(/^find link: Invalid values in header/)
+  }
 })
 
 test("addresses, routes, rules and neighbours belong to links and tables that are there", () => {

@@ -252,6 +252,18 @@ describe("listing", () => {
     expect(listRoutes(listing(onLink), AF_INET)[0]?.nextHops).toEqual([{ index: br0, weight: 10, onLink: true }])
   })
 
+  test("finds the next way after padding", () => {
+    const odd = hex`
+      02 10 00 00 fe 03 00 01 00000000
+      1c00 0900
+        0d00 00 00 03000000 0500 0500 aa 000000
+        0800 00 00 04000000`
+    expect(listRoutes(listing(odd), AF_INET)[0]?.nextHops).toEqual([
+      { gateway: hex`aa`, index: br0, weight: 1 },
+      { index: 4 as Ifindex, weight: 1 },
+    ])
+  })
+
   test("leaves out what the kernel has only remembered", () => {
     const cached = plain.slice()
     cached[9] = 2 // RTM_F_CLONED 0x200

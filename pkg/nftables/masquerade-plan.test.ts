@@ -33,7 +33,10 @@ function holding(holders: Record<string, string>) {
 const nothing = { isComplete: false, containers: undefined, networks: undefined }
 
 function text(operations: readonly Operation[]): string[] {
-  return printTransaction(operations).replace(/ip cni_masquerade (?=\w)/g, "").trim().split("\n")
+  return printTransaction(operations)
+    .replace(/ip cni_masquerade (?=\w)/g, "")
+    .trim()
+    .split("\n")
 }
 
 describe("adding", () => {

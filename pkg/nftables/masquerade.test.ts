@@ -4,6 +4,7 @@ import { NetlinkError } from "../netlink/mod.ts"
 import { CniError } from "../types/mod.ts"
 import { addMasquerade, deleteMasquerade, gcMasquerade } from "./masquerade.ts"
 import { checkMasquerade } from "./masquerade-check.ts"
+import { canMasquerade } from "./masquerade-support.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import { deleteUpstreamMasquerade, upstreamPrefix } from "./upstream-masquerade.ts"
 
@@ -29,6 +30,10 @@ describe.each(["EINVAL", "EOPNOTSUPP"])("a kernel without nf_tables, which says 
     deleteUpstreamMasquerade(socket, owner)
   })
 
+  test("is known to be one", () => {
+    expect(canMasquerade(refusing(errno), "ip")).toBe(false)
+  })
+
   test("cannot masquerade, and is told what it lacks", () => {
     expect(() => addMasquerade(refusing(errno), owner, addresses)).toThrow(
       "Cannot masquerade 10.1.0.2/16: the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)",
@@ -47,6 +52,11 @@ test("a refusal of the kernel's is kept as the cause", () => {
     expect(action).toThrow(CniError)
     expect(action).toThrow(expect.objectContaining({ details: expect.stringContaining("EPERM") }))
   }
+})
+
+test("a kernel can masquerade when it agrees to everything but the last, a table that is there already", () => {
+  expect(canMasquerade(refusing("EEXIST", { dump: () => [] }), "ip6")).toBe(true)
+  expect(() => canMasquerade(refusing("EPERM", { dump: () => [] }), "ip6")).toThrow("EPERM")
 })
 
 test("no addresses are nothing to do", () => {

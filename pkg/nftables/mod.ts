@@ -9,12 +9,14 @@
  */
 
 export type { Owner } from "../types/mod.ts"
+export { hasChain, listChains } from "./chains.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
 export type { Expression, UnknownExpression } from "./expressions.ts"
 export { type Field, fields } from "./fields.ts"
 export { addMasquerade, deleteMasquerade, gcMasquerade } from "./masquerade.ts"
 export { checkMasquerade } from "./masquerade-check.ts"
 export type { MasqueradeAddress } from "./masquerade-layout.ts"
+export { canMasquerade } from "./masquerade-support.ts"
 export { findNftables, hasNftables, type Netfilter, openNetfilter } from "./netfilter-socket.ts"
 export { printElement, printOperation, printRule, printTransaction } from "./print.ts"
 export { type FoundElements, type FoundRule, findElements, listRules } from "./read.ts"
@@ -32,4 +34,4 @@ export {
   verdictMap,
 } from "./statements.ts"
 export { atomically, commit, type Generation, getGeneration } from "./transaction.ts"
-export { deleteUpstreamMasquerade } from "./upstream-masquerade.ts"
+export { deleteUpstreamMasquerade, gcUpstreamMasquerade } from "./upstream-masquerade.ts"

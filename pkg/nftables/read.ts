@@ -13,12 +13,16 @@ export interface FoundRule extends RuleHandle {
   comment?: string
 }
 
-/** The rules of a chain in their order, like `nft list chain`; none when there is no such chain. */
-export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain): FoundRule[] {
+/**
+ * The rules of a chain in their order, like `nft list chain`, or of many only those that have one of `needles` in their
+ * bytes, such as the name of a chain that they jump to. None when there is no such chain.
+ */
+export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
   const payload = concat([header(chain.table), ruleAttributes.encode({ table: chain.table.name, chain: chain.name })])
   const what = `list chain ${chain.table.family} ${chain.table.name} ${chain.name}`
   const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload })) ?? []
   return answers.flatMap((answer) => {
+    if (needles && !needles.some((needle) => includes(answer.payload, needle))) return []
     const found = ruleAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
     if (found.table !== chain.table.name || found.chain !== chain.name) return []
     const comment = readComment(found.userdata)

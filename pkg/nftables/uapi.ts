@@ -2,6 +2,7 @@
 export const NFT_MSG_NEWTABLE = 0xa00
 export const NFT_MSG_DELTABLE = 0xa02
 export const NFT_MSG_NEWCHAIN = 0xa03
+export const NFT_MSG_GETCHAIN = 0xa04
 export const NFT_MSG_DELCHAIN = 0xa05
 export const NFT_MSG_NEWRULE = 0xa06
 export const NFT_MSG_GETRULE = 0xa07

@@ -14,15 +14,29 @@ const chain: Chain = { table: { family: "inet", name: "cni_plugins_masquerade" }
  */
 export function deleteUpstreamMasquerade(socket: Netfilter, owner: Owner): void {
   const prefix = upstreamPrefix(owner)
+  const { network, containerId, ifName } = owner
+  const whose = `"${ifName}" of container ${containerId} in network "${network}"`
+  removeWhere(socket, whose, (comment) => comment.startsWith(prefix))
+}
+
+/** Removes what the Go suite's ADD has left for all attachments to this network but the valid ones. Throws `CniError`. */
+export function gcUpstreamMasquerade(socket: Netfilter, network: string, validOwners: readonly Owner[]): void {
+  const prefix = `${digits(network)}-`
+  const valid = validOwners.map(upstreamPrefix)
+  const isGone = (comment: string) => comment.startsWith(prefix) && !valid.some((keep) => comment.startsWith(keep))
+  removeWhere(socket, `what is gone from network "${network}"`, isGone)
+}
+
+function removeWhere(socket: Netfilter, whose: string, isGone: (comment: string) => boolean): void {
   try {
     atomically(socket, () =>
-      listRules(socket, chain).flatMap((rule) => (rule.comment?.startsWith(prefix) ? [remove.rule(rule)] : [])),
+      listRules(socket, chain).flatMap((rule) =>
+        rule.comment !== undefined && isGone(rule.comment) ? [remove.rule(rule)] : [],
+      ),
     )
   } catch (error) {
     if (isErrno(error, "EINVAL", "EOPNOTSUPP") && !hasNftables(socket)) return
-    const { network, containerId, ifName } = owner
-    const object = `"${ifName}" of container ${containerId} in network "${network}"`
-    throw new CniError(Code.Internal, `Cannot remove the other suite's masquerade of ${object}`, { cause: error })
+    throw new CniError(Code.Internal, `Cannot remove the other suite's masquerade of ${whose}`, { cause: error })
   }
 }
 

@@ -29,3 +29,8 @@ test("a comment belongs to its own network only, also when one name begins with 
   expect(isOwnerOf("lab-2", "lab-2")).toBe(false)
   expect(isOwnerOf("lab-2/some/other/text", "lab-2")).toBe(false)
 })
+
+test("an interface name that nft would have to escape becomes a hash", () => {
+  const comment = ownerComment({ network: "lab", containerId: "c1", ifName: 'a"b\\' })
+  expect(comment).toMatch(/^lab\/c1\/~[0-9a-f]{16}$/)
+})

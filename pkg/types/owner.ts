@@ -7,14 +7,15 @@ export interface Owner {
 
 /** Bytes that the parts get; with the slashes 127, what a comment of nf_tables holds besides its NUL. */
 const NETWORK_BYTES = 44
-const CONTAINER_BYTES = 66
+const CONTAINER_BYTES = 64
+const NAME_BYTES = 17
 
 /**
- * The owner as a comment on a kernel object, "network/container/interface": what DEL and GC find it by. A network name
- * or container ID that is too long is cut and gets a hash, after a "~", which neither can hold itself.
+ * The owner as a comment on a kernel object, "network/container/interface": what DEL and GC find it by. A part that is too
+ * long, or an interface name with characters that somebody would have to escape, becomes its beginning, "~" and a hash.
  */
 export function ownerComment({ network, containerId, ifName }: Owner): string {
-  return `${shorten(network, NETWORK_BYTES)}/${shorten(containerId, CONTAINER_BYTES)}/${ifName}`
+  return `${shorten(network, NETWORK_BYTES)}/${shorten(containerId, CONTAINER_BYTES)}/${shorten(ifName, NAME_BYTES)}`
 }
 
 /** Whether a comment names an owner in this network. */
@@ -23,7 +24,7 @@ export function isOwnerOf(comment: string, network: string): boolean {
 }
 
 function shorten(name: string, bytes: number): string {
-  if (name.length <= bytes) return name
+  if (name.length <= bytes && /^[A-Za-z0-9._@-]*$/.test(name)) return name
   const hash = new Bun.CryptoHasher("sha256").update(name).digest("hex").slice(0, 16)
-  return `${name.slice(0, bytes - 17)}~${hash}`
+  return `${name.replace(/[^A-Za-z0-9._@-]/g, "_").slice(0, bytes - 17)}~${hash}`
 }

@@ -8,7 +8,7 @@ import {
   ownerOf,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
-import { findLink, IFF_UP, type Link, type NetlinkSocket, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { checkMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
@@ -45,7 +45,8 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
 
   const addresses = addressesOn(prevResult, index)
   checkAddresses(inside, link, addresses)
-  checkContainerRoutes(inside, link, ours)
+  const { first, last } = planContainerRoutes(ours, link)
+  checkRouteSpecs(inside, [...first, ...last])
   checkAddresses(host, end, hostAddresses(ours))
   checkRouteSpecs(host, hostRoutes(ours, end))
   for (const length of new Set(addresses.map(({ ip }) => ip.length))) checkForwarding(length)
@@ -71,10 +72,4 @@ function checkEnd(end: Link, { interfaces }: Result, call: Call): void {
   const owner = ownerComment(ownerOf(call))
   const { alias } = end.attributes
   if (alias && alias !== owner) throw mismatch(`alias of host interface "${end.name}"`, owner, alias)
-}
-
-/** Not what a later plugin of the chain has moved elsewhere: default routes of any kind will do. */
-function checkContainerRoutes(inside: NetlinkSocket, link: Link, result: Pick<Result, "ips" | "routes">): void {
-  const { first, last } = planContainerRoutes(result, link)
-  checkRouteSpecs(inside, [...first, ...last])
 }

@@ -20,7 +20,7 @@ export interface PtpConfig {
   mtu: number | undefined
   /** Of the container's end. */
   mac: string | undefined
-  /** Replaces the IPAM plugin's when any member is there. */
+  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
   dns: Dns | undefined
 }
 
@@ -43,6 +43,11 @@ export function parsePtpConfig(
     ipMasq: read.ipMasq,
     mtu: read.mtu > 0 ? read.mtu : undefined,
     mac: requestedMac(read, args, lenient),
-    dns: network.dns && Object.keys(network.dns).length > 0 ? network.dns : undefined,
+    dns: isGiven(read.dns) ? (network.dns ?? {}) : undefined,
   }
+}
+
+/** An empty list is a member like any other: it takes away what the IPAM plugin says. An empty domain is none. */
+function isGiven(dns: { [K in keyof Dns]: Dns[K] | undefined } = {}): boolean {
+  return Boolean(dns.nameservers ?? dns.search ?? dns.options ?? dns.domain)
 }

@@ -33,15 +33,18 @@ export function raiseHostEnd(
   setLink(host, name, { up: true, alias: owner })
 }
 
-/** Gives the container's end its addresses and routes, and brings it up. All of it goes with the link. */
+/**
+ * Gives the container's end its addresses and routes, and brings it up. All of it goes with the link. Routes are appended:
+ * another interface of the container may have the same, to the same gateway or by default, and keeps them.
+ */
 export function configureContainerEnd(container: ContainerLink, result: Result): void {
   const { inside, link } = container
   configureLink(container, { ...result, routes: [] })
   const { first, networks, last } = planContainerRoutes(result, link)
   try {
-    for (const route of first) addRoute(inside, route)
+    for (const route of first) addRoute(inside, route, "append")
     for (const network of networks) deleteKernelRoute(inside, link, network)
-    for (const route of last) addRoute(inside, route)
+    for (const route of last) addRoute(inside, route, "append")
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot add the routes of "${link.name}"`, { cause })
   }

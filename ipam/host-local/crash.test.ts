@@ -1,0 +1,296 @@
+import { describe, expect, test } from "bun:test"
+import { existsSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs"
+import fc from "fast-check"
+import { CniError } from "../../pkg/types/mod.ts"
+import { type FaultyFiles, fullAt, Killed, killedAt } from "./testing/faulty-files.ts"
+import { type Caller, TemporaryStore } from "./testing/temporary-store.ts"
+
+const v4 = [{ subnet: "10.0.0.0/29" }] // 5 addresses
+const v6 = [{ subnet: "fd00::/125" }] // 6 addresses
+const capacity = 5
+
+/** Whether the action came to its end: false when its process was killed on the way. Refusals pass through. */
+function survives(fault: FaultyFiles, action: () => void): boolean {
+  try {
+    action()
+  } catch (error) {
+    if (!(error instanceof Killed)) throw error
+    return false
+  }
+  return !fault.isHit() // the call that killed it may have been one whose errors do not matter
+}
+
+const wholeText = /^[\w-]+\r\neth0$/
+
+/** Every file that has an address's name is a whole reservation. */
+function expectWhole(store: TemporaryStore): void {
+  for (const address of store.addresses()) expect(readFileSync(store.path(address), "latin1")).toMatch(wholeText)
+}
+
+/** All addresses can be handed out, each to one container: none is lost, none given twice. */
+function expectNothingLost(store: TemporaryStore, names: Iterable<string>): void {
+  for (const name of names) store.del(name)
+  expect(store.addresses()).toEqual([])
+  const got = Array.from({ length: capacity }, (_, index) => store.add(`fill-${index}`))
+  expect(new Set(got.map(([first]) => first)).size).toBe(capacity)
+  expect(new Set(got.map(([, second]) => second)).size).toBe(capacity)
+  expect(() => store.add("one-more")).toThrow("no IP addresses available")
+}
+
+const gone = { path: "/proc/self/ns/none", identity: "0:0" }
+
+/** What may be going on when the power goes or the process dies; each with the containers that it is about. */
+const scenes: Record<
+  string,
+  { before: (store: TemporaryStore) => void; action: (store: TemporaryStore, caller: Caller) => void }
+> = {
+  "the first ADD of a network": {
+    before: () => {},
+    action: (store, caller) => store.add("x", caller),
+  },
+  "an ADD": {
+    before: (store) => store.add("a"),
+    action: (store, caller) => store.add("x", caller),
+  },
+  "a DEL": {
+    before: (store) => ["a", "x"].map((name) => store.add(name)),
+    action: (store, caller) => store.del("x", caller),
+  },
+  "an ADD after another program's": {
+    before: (store) => {
+      store.add("a")
+      writeFileSync(store.path("10.0.0.3"), "go\r\neth0")
+      writeFileSync(store.path("10.0.0.4"), "")
+    },
+    action: (store, caller) => store.add("x", caller),
+  },
+  "an ADD that takes the place of a container of an earlier boot": {
+    before: (store) => ["x", "a"].map((name) => store.add(name, { bootId: "boot-0", netns: gone })),
+    action: (store, caller) => store.add("x", caller),
+  },
+  "an ADD that finds the range full of containers of an earlier boot": {
+    before: (store) => {
+      for (let index = 0; index < capacity; index++) store.add(`old-${index}`, { bootId: "boot-0", netns: gone })
+    },
+    action: (store, caller) => store.add("x", caller),
+  },
+  "a GC": {
+    before: (store) => ["a", "x", "y"].map((name) => store.add(name)),
+    action: (store, caller) => store.keep(["a"], caller),
+  },
+}
+
+const everybody = ["a", "x", "y", "go", ...Array.from({ length: capacity }, (_, index) => `old-${index}`)]
+
+describe("killed at any system call of", () => {
+  test.each(Object.entries(scenes))("%s: all files are whole, and nothing is lost or given twice", (_, scene) => {
+    for (let at = 1, isDone = false; !isDone; at++) {
+      using store = new TemporaryStore(v4, v6)
+      scene.before(store)
+      const fault = killedAt(at)
+      isDone = survives(fault, () => scene.action(store, { files: fault.files }))
+      if (existsSync(store.path("10.0.0.4")) && readFileSync(store.path("10.0.0.4")).length === 0) {
+        unlinkSync(store.path("10.0.0.4")) // as it was before: the action has not come so far
+      }
+      expectWhole(store)
+      expectNothingLost(store, everybody)
+    }
+  })
+})
+
+describe("no space left at any system call of", () => {
+  test.each(Object.entries(scenes))("%s: done, or refused with nothing left behind", (_, scene) => {
+    for (let at = 1, isDone = false; !isDone; at++) {
+      using store = new TemporaryStore(v4, v6)
+      scene.before(store)
+      const fault = fullAt(at)
+      const held = () => store.addresses().filter((each) => readFileSync(store.path(each), "latin1") === "x\r\neth0")
+      const before = held()
+      try {
+        scene.action(store, { files: fault.files })
+      } catch (error) {
+        expect(error).toBeInstanceOf(CniError)
+        if (before.length === 0) expect(held()).toEqual([])
+      }
+      isDone = !fault.isHit()
+      expectNothingLost(store, everybody)
+    }
+  })
+
+  test("a DEL with a disk that stays full: it is done all the same", () => {
+    using store = new TemporaryStore(v4, v6)
+    store.add("x")
+    store.del("x", { files: fullAt(1, Number.POSITIVE_INFINITY).files })
+    expect(store.addresses()).toEqual([])
+  })
+})
+
+/** One thing that happens to a store. Containers and addresses are numbers, so that they meet. */
+type Step =
+  | { kind: "add" | "del"; who: number; fault: Fault | undefined }
+  | { kind: "gc"; keep: number[]; fault: Fault | undefined }
+  | { kind: "go-add" | "go-del"; who: number }
+  | { kind: "rm" | "tear"; address: number }
+  | { kind: "break-index"; what: "seal" | "all" }
+
+interface Fault {
+  readonly kind: "killed" | "full"
+  /** Number of the system call. */
+  readonly at: number
+}
+
+const who = fc.integer({ min: 0, max: 7 })
+const fault = fc.option(
+  fc.record({ kind: fc.constantFrom("killed" as const, "full" as const), at: fc.integer({ min: 1, max: 60 }) }),
+  { nil: undefined, freq: 2 },
+)
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant("add" as const), who, fault }) },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant("del" as const), who, fault }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant("gc" as const), keep: fc.array(who, { maxLength: 8 }), fault }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("go-add" as const, "go-del" as const), who }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("rm" as const, "tear" as const), address: who }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("break-index" as const),
+      what: fc.constantFrom("seal" as const, "all" as const),
+    }),
+  },
+)
+
+/** What must be true of a store, whatever happened: kept beside it, from the answers alone. */
+class Model {
+  /** Containers that were added and whose addresses nobody may get. */
+  readonly live = new Map<string, string[]>()
+  /** Containers whose ADD or DEL did not come to its end. */
+  readonly unsure = new Set<string>()
+
+  added(name: string, addresses: string[]): void {
+    for (const [other, taken] of this.live) {
+      if (other !== name) expect(taken.filter((address) => addresses.includes(address))).toEqual([])
+    }
+    this.live.set(name, addresses)
+    this.unsure.delete(name)
+  }
+
+  gone(name: string): void {
+    this.live.delete(name)
+    this.unsure.delete(name)
+  }
+
+  interrupted(name: string): void {
+    this.live.delete(name)
+    this.unsure.add(name)
+  }
+
+  /** Every container that was added and not deleted still has its addresses. */
+  expectHeld(store: TemporaryStore): void {
+    for (const [name, addresses] of this.live) {
+      for (const address of addresses) {
+        expect(readFileSync(store.path(address), "latin1").replace(/^$/, `${name}\r\neth0`)).toBe(`${name}\r\neth0`)
+      }
+    }
+  }
+}
+
+/** How an operation ended: with a value, refused, or with its process. */
+type End<T> = { value: T } | { refused: CniError } | "killed"
+
+function attempt<T>(fault: Fault | undefined, operation: (caller: Caller) => T): End<T> {
+  const faulty = fault && (fault.kind === "full" ? fullAt(fault.at) : killedAt(fault.at))
+  try {
+    const value = operation(faulty ? { files: faulty.files } : {})
+    return fault?.kind === "killed" && faulty?.isHit() ? "killed" : { value }
+  } catch (error) {
+    if (error instanceof Killed) return "killed"
+    if (error instanceof CniError) return { refused: error }
+    throw error
+  }
+}
+
+function perform(store: TemporaryStore, model: Model, step: Step): void {
+  const name = "who" in step ? `c${step.who}` : ""
+  switch (step.kind) {
+    case "add": {
+      const wasLive = model.live.has(name)
+      const end = attempt(step.fault, (caller) => store.add(name, caller))
+      if (end === "killed") {
+        if (!wasLive) model.interrupted(name)
+      } else if ("value" in end) {
+        expect(wasLive).toBe(false)
+        model.added(name, end.value)
+      } else if (!step.fault && !wasLive && !model.unsure.has(name)) {
+        expect(end.refused.message).toContain("no IP addresses available")
+      }
+      return
+    }
+    case "del": {
+      const end = attempt(step.fault, (caller) => store.del(name, caller))
+      if (end === "killed") model.interrupted(name)
+      else {
+        expect(end).toHaveProperty("value")
+        model.gone(name)
+      }
+      return
+    }
+    case "gc": {
+      const kept = step.keep.map((index) => `c${index}`)
+      attempt(step.fault, (caller) => store.keep(kept, caller))
+      for (const each of [...model.live.keys()]) if (!kept.includes(each)) model.interrupted(each)
+      return
+    }
+    case "go-add": {
+      // What the Go plugin does, reduced: exclusive creation, then the contents; here both addresses by the container.
+      const addresses = [`10.0.0.${(step.who % capacity) + 2}`, `fd00::${(step.who % capacity) + 2}`]
+      if (model.live.has(name) || model.unsure.has(name)) return
+      mkdirSync(store.directory, { recursive: true })
+      if (addresses.some((address) => existsSync(store.path(address)))) return
+      for (const address of addresses) writeFileSync(store.path(address), `${name}\r\neth0`, { flag: "wx" })
+      model.added(name, addresses)
+      return
+    }
+    case "go-del":
+      for (const address of store.addresses()) {
+        if (readFileSync(store.path(address), "latin1").trim() === `${name}\r\neth0`) unlinkSync(store.path(address))
+      }
+      model.gone(name)
+      return
+    case "rm":
+    case "tear": {
+      const address = store.addresses()[step.address]
+      if (address === undefined) return
+      const text = readFileSync(store.path(address), "latin1")
+      const holder = text.split("\r\n")[0] ?? ""
+      if (step.kind === "rm") unlinkSync(store.path(address))
+      else if (model.live.has(holder)) return
+      else writeFileSync(store.path(address), "")
+      model.interrupted(holder)
+      return
+    }
+    case "break-index":
+      if (step.what === "all") Bun.spawnSync(["rm", "-rf", store.path(".index")])
+      else if (existsSync(store.path(".index/seal"))) unlinkSync(store.path(".index/seal"))
+  }
+}
+
+test("whatever happens in whatever order, no address is given twice and none is lost", () => {
+  fc.assert(
+    fc.property(fc.array(anyStep, { minLength: 5, maxLength: 40 }), (steps) => {
+      using store = new TemporaryStore(v4, v6)
+      const model = new Model()
+      for (const step of steps) {
+        perform(store, model, step)
+        model.expectHeld(store)
+      }
+      expectNothingLost(
+        store,
+        Array.from({ length: 8 }, (_, index) => `c${index}`),
+      )
+    }),
+    { numRuns: 150 },
+  )
+}, 60_000)

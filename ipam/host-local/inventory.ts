@@ -1,0 +1,48 @@
+import { isErrno } from "../../pkg/libc/mod.ts"
+import { ifPresent } from "./files.ts"
+import { Index } from "./index.ts"
+import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
+import type { Owner } from "./owner.ts"
+import { listAddresses, readHolder } from "./scan.ts"
+import type { Store } from "./store.ts"
+
+/** One taken address, for people and tools. */
+export interface Lease {
+  readonly address: string
+  /** Whom it is reserved for; "torn" for an empty file, "foreign" for a file that is no reservation. */
+  readonly holder: Owner | "torn" | "foreign"
+  /** When the file was written, in milliseconds since 1970. */
+  readonly writtenMs: number
+  /** Path of the container's network namespace, and whether it is still there; absent when nobody noted it. */
+  readonly netns?: { path: string; exists: boolean }
+  /** Absent for files that are no reservations. */
+  readonly liveness?: Liveness
+}
+
+/** The networks that have reservations under a `dataDir`: every directory with a lock in it. */
+export function listNetworks(store: Pick<Store, "files">, dataDir: string): string[] {
+  const names = ifPresent(() => store.files.readDirectory(dataDir)) ?? []
+  return names.filter((name) => {
+    try {
+      return store.files.stat(`${dataDir}/${name}/lock`) !== undefined
+    } catch (error) {
+      if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES")) return false
+      throw error
+    }
+  })
+}
+
+/** Every taken address of a network. Reads without locking and changes nothing. */
+export function listLeases({ files, directory, bootId }: Store): Lease[] {
+  const index = new Index(files, `${directory}/.index`, true)
+  return [...(ifPresent(() => [...listAddresses(files, directory)]) ?? [])].flatMap(([address]) => {
+    const holder = readHolder(files, directory, address)
+    const written = ifPresent(() => files.stat(`${directory}/${address}`).modified)
+    if (holder === undefined || written === undefined) return []
+    const lease = { address, holder, writtenMs: Number(written / 1_000_000n) }
+    const record = typeof holder === "object" ? index.record(holder) : undefined
+    if (!record?.addresses.includes(address)) return [lease]
+    const netns = record.netns && { path: record.netns.path, exists: namespaceExists(files, record.netns) }
+    return [{ ...lease, ...(netns && { netns }), liveness: livenessOf(files, directory, record, bootId) }]
+  })
+}

@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test"
+import { mkdirSync, unlinkSync } from "node:fs"
+import { CniError } from "../../pkg/types/mod.ts"
+import { lockStore } from "./lock.ts"
+import { TemporaryStore } from "./testing/temporary-store.ts"
+
+const ranges = [{ subnet: "10.0.0.0/24" }]
+
+/** A process that holds the lock until its stdin is closed, with the program that upstream's lock is compatible with. */
+async function holder(directory: string) {
+  const command = ["flock", `${directory}/lock`, "sh", "-c", "echo locked; read -r _; sleep 0.05"]
+  const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" })
+  await child.stdout.getReader().read()
+  return child
+}
+
+test("a directory that does not exist cannot be locked, and is not made", () => {
+  expect(lockStore("/nonexistent/network")).toBeUndefined()
+})
+
+test("the error after waiting in vain names the process that holds the lock, and its program", async () => {
+  using store = new TemporaryStore(ranges)
+  mkdirSync(store.directory, { recursive: true })
+  const child = await holder(store.directory)
+  try {
+    const before = performance.now()
+    const error = await Promise.try(() => lockStore(store.directory, 60)).catch((thrown) => thrown)
+    expect(error).toBeInstanceOf(CniError)
+    expect(error.code).toBe(11)
+    expect(error.message).toBe(
+      `Cannot lock "${store.path("lock")}": held by process ${child.pid} (flock), waited for 0.06 s`,
+    )
+    expect(performance.now() - before).toBeWithin(60, 1000)
+  } finally {
+    child.stdin.end()
+    await child.exited
+  }
+})
+
+test("a lock is ours soon after its holder ends, however it ends", async () => {
+  using store = new TemporaryStore(ranges)
+  mkdirSync(store.directory, { recursive: true })
+  const child = await holder(store.directory)
+  child.stdin.end() // it ends 50 ms from now, while we wait
+  const before = performance.now()
+  using lock = lockStore(store.directory, 5000)
+  expect(lock).toBeDefined()
+  expect(performance.now() - before).toBeWithin(20, 1000)
+  await child.exited
+})
+
+test("a lock file that was removed and made anew is locked in its new form", async () => {
+  using store = new TemporaryStore(ranges)
+  mkdirSync(store.directory, { recursive: true })
+  const child = await holder(store.directory)
+  unlinkSync(store.path("lock")) // as `rm -f *` in the directory does
+  using lock = lockStore(store.directory, 60)
+  expect(lock).toBeDefined()
+  expect(() => lockStore(store.directory, 20)).toThrow("held by process")
+  child.stdin.end()
+  await child.exited
+})

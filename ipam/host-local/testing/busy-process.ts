@@ -1,0 +1,29 @@
+import { formatAddress } from "../address.ts"
+import { parseRangeSets } from "../ranges.ts"
+import { release, reserve } from "../reservations.ts"
+import { Store } from "../store.ts"
+import { owner } from "./temporary-store.ts"
+
+// A process that adds and deletes containers of its own until somebody ends it, and says before and after what it does:
+// bun busy-process.ts DIRECTORY PREFIX SUBNET...
+
+const [directory = "", prefix = "", ...subnets] = Bun.argv.slice(2)
+const rangeSets = parseRangeSets(subnets.map((subnet) => [{ subnet }]))
+const store = new Store({ directory, log: () => {}, bootId: "boot-1" })
+const held = new Set<string>()
+
+for (let count = 0; ; count++) {
+  const [first] = held
+  if (first !== undefined && (held.size > 3 || Math.random() < 0.5)) {
+    console.log("deleting", first)
+    release(store, owner(first))
+    console.log("deleted", first)
+    held.delete(first)
+  } else {
+    const name = `${prefix}-${count}`
+    console.log("adding", name)
+    const addresses = reserve(store, { owner: owner(name), netns: undefined, rangeSets, requested: [] })
+    console.log("added", name, addresses.map(formatAddress).join(","))
+    held.add(name)
+  }
+}

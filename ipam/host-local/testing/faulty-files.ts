@@ -1,0 +1,47 @@
+import { Errno, SyscallError } from "../../../pkg/libc/mod.ts"
+import { type Files, kernelFiles } from "../files.ts"
+
+/** Thrown in place of a system call that a killed process never makes. */
+export class Killed extends Error {}
+
+/** System calls that can be made to go wrong. */
+export interface FaultyFiles {
+  readonly files: Files
+  /** Whether the fault was reached. */
+  isHit(): boolean
+}
+
+/** The kernel's system calls, until the process is killed before call number `at` (from 1): it makes no other. */
+export function killedAt(at: number): FaultyFiles {
+  return faulty((call) => (call >= at ? new Killed() : undefined))
+}
+
+/** The kernel's system calls, of which from number `at` on `times` fail with `ENOSPC`, if they need room. */
+export function fullAt(at: number, times = 1): FaultyFiles {
+  const needRoom = ["createFile", "link", "makeDirectories", "symlink", "writeAt", "writeExisting"]
+  let left = times
+  return faulty((call, name) =>
+    call >= at && needRoom.includes(name) && left-- > 0 ? new SyscallError(name, Errno.ENOSPC, "test") : undefined,
+  )
+}
+
+/** The kernel's system calls, of which those that change anything fail, as on a file system mounted read-only. */
+export function readOnly(): FaultyFiles {
+  const change = ["createFile", "link", "setModified", "symlink", "truncate", "unlink", "writeAt", "writeExisting"]
+  return faulty((_, name) => (change.includes(name) ? new SyscallError(name, Errno.EROFS, "test") : undefined))
+}
+
+function faulty(fault: (call: number, name: string) => Error | undefined): FaultyFiles {
+  let calls = 0
+  let isHit = false
+  const files = Object.entries(kernelFiles).map(([name, call]: [string, unknown]) => [
+    name,
+    (...args: unknown[]) => {
+      const error = fault(++calls, name)
+      if (!error) return (call as (...args: unknown[]) => unknown)(...args)
+      isHit = true
+      throw error
+    },
+  ])
+  return { files: Object.fromEntries(files), isHit: () => isHit }
+}

@@ -1,0 +1,95 @@
+import { isDirectory, isErrno, readDirectory, removeDirectory, stat, unlink } from "../../../pkg/libc/mod.ts"
+import { type Address, formatAddress } from "../address.ts"
+import { type Files, kernelFiles } from "../files.ts"
+import type { Owner } from "../owner.ts"
+import { parseRangeSets, type RangeText } from "../ranges.ts"
+import type { NamespaceRecord } from "../record.ts"
+import { release, releaseOthers, reserve } from "../reservations.ts"
+import { listAddresses } from "../scan.ts"
+import { Store } from "../store.ts"
+
+/** Who calls: a process with its boot and its luck. */
+export interface Caller {
+  files?: Files
+  bootId?: string
+  netns?: NamespaceRecord
+}
+
+/** A store for a test, in memory where the machine has a file system there; goes with its scope. */
+export class TemporaryStore implements Disposable {
+  readonly directory: string
+  /** What the store said on stderr. */
+  readonly log: string[] = []
+  readonly #parent: string
+  readonly #sets: ReturnType<typeof parseRangeSets>
+
+  constructor(...sets: RangeText[][]) {
+    this.#parent = `${memory()}/host-local-test-${Math.random().toString(36).slice(2)}`
+    this.directory = `${this.#parent}/net`
+    this.#sets = parseRangeSets(sets)
+  }
+
+  /** The store as one process opens it. */
+  open({ files = kernelFiles, bootId = "boot-1" }: Caller = {}): Store {
+    return new Store({ directory: this.directory, log: (line) => this.log.push(line), files, bootId })
+  }
+
+  /** ADD: answers the addresses. */
+  add(name: string, caller: Caller & { requested?: Address[] } = {}): string[] {
+    const { requested = [], netns } = caller
+    const request = { owner: owner(name), netns, rangeSets: this.#sets, requested }
+    return reserve(this.open(caller), request).map(formatAddress)
+  }
+
+  /** DEL */
+  del(name: string, caller: Caller = {}): void {
+    release(this.open(caller), owner(name))
+  }
+
+  /** GC */
+  keep(names: string[], caller: Caller = {}): void {
+    releaseOthers(this.open(caller), ({ containerId }) => names.includes(containerId))
+  }
+
+  /** The addresses that have files, in order. */
+  addresses(): string[] {
+    try {
+      return Array.from(listAddresses(kernelFiles, this.directory), ([address]) => address).sort()
+    } catch (error) {
+      if (isErrno(error, "ENOENT")) return []
+      throw error
+    }
+  }
+
+  path(name: string): string {
+    return `${this.directory}/${name}`
+  }
+
+  [Symbol.dispose](): void {
+    removeTree(this.#parent)
+  }
+}
+
+/** Interface eth0 of a container. */
+export function owner(containerId: string): Owner {
+  return { containerId, ifName: "eth0" }
+}
+
+function memory(): string {
+  try {
+    return isDirectory(stat("/dev/shm")) ? "/dev/shm" : "/tmp"
+  } catch {
+    return "/tmp"
+  }
+}
+
+function removeTree(path: string): void {
+  try {
+    if (isDirectory(stat(path, true))) {
+      for (const name of readDirectory(path)) removeTree(`${path}/${name}`)
+      removeDirectory(path)
+    } else unlink(path)
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error
+  }
+}

@@ -1,0 +1,132 @@
+import * as v from "valibot"
+import { parseConfig } from "../../pkg/config/mod.ts"
+import { isJsonObject, parseJson } from "../../pkg/types/mod.ts"
+import { type LinkValues, linkKeys } from "./link.ts"
+import { sameValue } from "./sysctls.ts"
+
+/** A sysctl in a backup. */
+export interface SysctlBackup {
+  /** What it was before, as the kernel printed it; absent for those that can only be written. */
+  was?: string | undefined
+  /** What ADD wrote. */
+  set?: string | undefined
+  /** What the kernel made of it, where it prints something else: "31" for "0x1f". */
+  is?: string | undefined
+}
+
+/**
+ * What DEL needs: how everything was. The settings of the link at the top are upstream's file, in which only those are
+ * that ADD was to change; upstream passes over the rest.
+ */
+export interface Backup extends LinkValues {
+  /** Whose attachment it is, for GC. */
+  network?: string | undefined
+  /** MTU of the other end of the veth pair. */
+  peerMtu?: number | undefined
+  /** What ADD gave the link. */
+  set?: LinkValues | undefined
+  /** By path: "net/ipv4/conf/eth0/rp_filter" */
+  sysctl?: Record<string, SysctlBackup> | undefined
+}
+
+const text = v.optional(v.string())
+const whole = v.optional(v.pipe(v.number(), v.integer()))
+const linkFields = {
+  mac: text,
+  promisc: v.optional(v.boolean()),
+  mtu: whole,
+  allmulti: v.optional(v.boolean()),
+  txQLen: whole,
+}
+const schema = v.object({
+  ...linkFields,
+  network: text,
+  peerMtu: whole,
+  set: v.optional(v.object(linkFields)),
+  sysctl: v.optional(v.record(v.string(), v.object({ was: text, set: text, is: text }))),
+})
+
+/** Reads a backup. What cannot be read of it counts as absent: a torn file must not stop DEL. */
+export function decodeBackup(bytes: Uint8Array): Backup {
+  try {
+    const json = parseJson(new TextDecoder().decode(bytes), "backup")
+    if (!isJsonObject(json)) return {}
+    const { sysctl = {}, ...backup } = parseConfig(schema, json, true)
+    // Nothing but the network is ours to write to, whatever a file says.
+    return { ...backup, sysctl: Object.fromEntries(Object.entries(sysctl).filter(([path]) => path.startsWith("net/"))) }
+  } catch {
+    return {}
+  }
+}
+
+/** A backup as upstream writes it: one space of indentation, no newline at the end. */
+export function encodeBackup({ network, peerMtu, set, sysctl, ...link }: Backup): Uint8Array {
+  const isEmpty = Object.keys(sysctl ?? {}).length === 0
+  const ordered = { ...pick(link), network, peerMtu, set: set && pick(set), sysctl: isEmpty ? undefined : sysctl }
+  return new TextEncoder().encode(JSON.stringify(ordered, null, 1))
+}
+
+/** What ADD is about to change, and how it found it. */
+export interface Change {
+  network: string
+  wanted: LinkValues
+  /** Everything about the link as it is now; empty when nothing about it is wanted. */
+  link: LinkValues
+  peerMtu: number | undefined
+  sysctls: readonly { path: string; value: string; found: string | undefined }[]
+}
+
+/** What takes back one ADD and nothing else: the values that it found. */
+export function backupOf({ network, wanted, link, peerMtu, sysctls }: Change): Backup {
+  const backup: Backup = { network, set: wanted, sysctl: {} }
+  for (const key of linkKeys) if (wanted[key] !== undefined) assign(backup, key, link)
+  if (wanted.mtu !== undefined) backup.peerMtu = peerMtu
+  for (const { path, value, found } of sysctls) backup.sysctl = { ...backup.sysctl, [path]: { was: found, set: value } }
+  return backup
+}
+
+/**
+ * The backup for an attachment that may have one already, of another tuning plugin in the chain or of an ADD that is now
+ * repeated. Its original values stay for everything that still has the value which that ADD gave it. Whatever has another
+ * value by now, somebody else has set, or it is a new container: then what is there now is the original.
+ */
+export function mergeBackups(previous: Backup, change: Change, present: (path: string) => string | undefined): Backup {
+  const { wanted, link } = change
+  const merged = backupOf(change)
+  const set: LinkValues = { ...wanted }
+  for (const key of linkKeys) {
+    // Upstream does not say what it set: what is asked for now is the best guess.
+    const tuned = previous.set ? previous.set[key] : (wanted[key] ?? link[key])
+    if (previous[key] === undefined || tuned !== link[key]) continue
+    assign(merged, key, previous)
+    if (wanted[key] === undefined && previous.set) assign(set, key, previous.set)
+  }
+  const isPeerTuned = previous.set?.mtu !== undefined && previous.set.mtu === change.peerMtu
+  if (previous.peerMtu !== undefined && isPeerTuned) merged.peerMtu = previous.peerMtu
+
+  const sysctl: Record<string, SysctlBackup> = {}
+  for (const [path, before] of Object.entries(previous.sysctl ?? {})) {
+    if (sameValue(present(path), before.is ?? before.set)) sysctl[path] = before
+  }
+  for (const [path, now] of Object.entries(merged.sysctl ?? {})) {
+    const before = sysctl[path]
+    sysctl[path] = before ? { was: before.was, set: now.set } : now
+  }
+  return { ...merged, set, sysctl }
+}
+
+/** The backup with how the kernel prints some of the sysctls, by path. */
+export function withPrinted(backup: Backup, printed: ReadonlyMap<string, string>): Backup {
+  const sysctl = { ...backup.sysctl }
+  for (const [path, is] of printed) sysctl[path] = { ...sysctl[path], is }
+  return { ...backup, sysctl }
+}
+
+/** The settings of a link in upstream's order. */
+function pick({ mac, promisc, mtu, allmulti, txQLen }: LinkValues): LinkValues {
+  return { mac, promisc, mtu, allmulti, txQLen }
+}
+
+function assign<K extends keyof LinkValues>(to: LinkValues, key: K, from: LinkValues): void {
+  to[key] = from[key]
+}

@@ -1,0 +1,65 @@
+import { IFF_ALLMULTI, IFF_PROMISC, type Link, type NetlinkSocket, setLink } from "../../pkg/netlink/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+
+/** What can be set on a link, under the keys of the configuration and the backup, in the order in which it is done. */
+export const linkKeys = ["mac", "promisc", "mtu", "allmulti", "txQLen"] as const
+
+/** Settings of a link, those that matter at the place in question. */
+export interface LinkValues {
+  /** "0a:58:0a:01:02:03", in lower case */
+  mac?: string | undefined
+  promisc?: boolean | undefined
+  /** Bytes. */
+  mtu?: number | undefined
+  allmulti?: boolean | undefined
+  /** Packets. */
+  txQLen?: number | undefined
+}
+
+/**
+ * What a link has now. The switches are those that somebody set, `ip link set NAME promisc on`: a packet capture or a
+ * bridge that holds the link promiscuous for itself does not count.
+ */
+export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkValues> {
+  const promisc = (flags & IFF_PROMISC) !== 0
+  const allmulti = (flags & IFF_ALLMULTI) !== 0
+  return { mac, promisc, mtu, allmulti, txQLen: attributes.txQueueLength ?? 0 }
+}
+
+/** Whether there is anything in these settings. */
+export function hasValues(values: LinkValues): boolean {
+  for (const key of linkKeys) if (values[key] !== undefined) return true
+  return false
+}
+
+/** Gives a link those of these values that it does not have yet, like `ip link set`. Throws `CniError`. */
+export function setValues(route: NetlinkSocket, link: Link, wanted: LinkValues): void {
+  const present = valuesOf(link)
+  for (const key of linkKeys) {
+    if (wanted[key] !== undefined && wanted[key] !== present[key]) setValue(route, link, key, wanted)
+  }
+}
+
+/** Sets one of the values. Throws `CniError` that names the key, the value and why the kernel refuses it. */
+export function setValue(
+  route: NetlinkSocket,
+  link: Pick<Link, "index" | "name">,
+  key: keyof LinkValues,
+  values: LinkValues,
+): void {
+  try {
+    setLink(route, link, changeOf(key, values))
+  } catch (cause) {
+    const reason = cause instanceof Error && "errno" in cause ? cause.errno : "failed"
+    throw new CniError(Code.Internal, `Cannot set "${key}" of "${link.name}" to ${values[key]}: ${reason}`, { cause })
+  }
+}
+
+function changeOf(key: keyof LinkValues, { mac, promisc, mtu, allmulti, txQLen }: LinkValues) {
+  if (key === "mac" && mac !== undefined) return { mac }
+  if (key === "promisc" && promisc !== undefined) return { promiscuous: promisc }
+  if (key === "mtu" && mtu !== undefined) return { mtu }
+  if (key === "allmulti" && allmulti !== undefined) return { allMulticast: allmulti }
+  if (key === "txQLen" && txQLen !== undefined) return { txQueueLength: txQLen }
+  return {}
+}

@@ -1,0 +1,103 @@
+import { ownerOf, ownersOf } from "../../pkg/ip/mod.ts"
+import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, isCniError, type Result } from "../../pkg/types/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { refuseForbidden } from "./allow-list.ts"
+import { backupOf, decodeBackup, encodeBackup, mergeBackups, withPrinted } from "./backup.ts"
+import { BackupFile, removeStaleBackups, requireDirectory } from "./backup-file.ts"
+import { checkSettings } from "./check.ts"
+import { parseTuningConfig, type TuningConfig } from "./config.ts"
+import { refuseDuplicateSysctls } from "./duplicate-keys.ts"
+import { hasValues, setValues, valuesOf } from "./link.ts"
+import { restore } from "./restore.ts"
+import { tunedResult } from "./result.ts"
+import { findSysctls, presentValue, setSysctls } from "./sysctls.ts"
+import { Target } from "./target.ts"
+
+/** Changes sysctls and the interface of a container that an earlier plugin of the chain has made. */
+export const tuning = definePlugin<TuningConfig>({
+  name: "tuning",
+  config: parseTuningConfig,
+
+  add(call, config) {
+    const previousResult = requirePrevResult(call)
+    const { sysctls: entries, link: wanted } = config
+    if (entries.length > 0) refuseDuplicateSysctls(call.stdin)
+    refuseForbidden(entries)
+    if (entries.length === 0 && !hasValues(wanted)) return call.encode(previousResult)
+
+    using target = Target.open(call)
+    const sysctls = target.sandbox.run(() => findSysctls(entries, call.ifName))
+    const link = hasValues(wanted) ? target.getLink() : target.findLink()
+    const peer = wanted.mtu !== undefined && link ? target.findPeer(link) : undefined
+    const found = { network: call.network.name, wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
+
+    const file = new BackupFile(config.dataDir, ownerOf(call))
+    const earlier = file.read()
+    const backup = target.sandbox.run(() =>
+      mergeBackups(decodeBackup(earlier ?? new Uint8Array()), found, presentValue),
+    )
+
+    using undo = new Undo(call.log)
+    // The whole undoing hangs on the file, as DEL does: it is there before anything changes.
+    undo.step(
+      "write the backup and change the settings",
+      () => file.write(encodeBackup(backup)),
+      () => {
+        restore(target, backupOf(found))
+        if (earlier) file.write(earlier)
+        else file.remove()
+      },
+    )
+    const printed = target.sandbox.run(() => setSysctls(sysctls))
+    if (link) setValues(target.inside, link, wanted)
+    if (peer) setValues(target.host, peer, { mtu: wanted.mtu })
+    if (printed.size > 0) file.write(encodeBackup(withPrinted(backup, printed)))
+
+    const encoded = call.encode(tunedResult(previousResult, { ifName: call.ifName, peer: peer?.name }, wanted))
+    undo.keep()
+    return encoded
+  },
+
+  check(call, config) {
+    requirePrevResult(call)
+    if (config.sysctls.length > 0) refuseDuplicateSysctls(call.stdin)
+    checkSettings(call, config, new BackupFile(config.dataDir, ownerOf(call)))
+  },
+
+  /** By the backup alone. What cannot be set back is reported once: it must not hold up what else DEL has to do. */
+  del(call, { dataDir }) {
+    const file = new BackupFile(dataDir, ownerOf(call))
+    const failures = new Failures()
+    const earlier = file.read()
+    if (earlier) {
+      using target = Target.find(call)
+      if (target) failures.attempt("restore the settings", () => restore(target, decodeBackup(earlier)))
+    }
+    failures.attempt("remove the backup", () => file.remove())
+    failures.throwIfAny()
+  },
+
+  status(_call, { sysctls, dataDir }) {
+    try {
+      refuseForbidden(sysctls)
+    } catch (error) {
+      if (!isCniError(error)) throw error
+      throw new CniError(Code.PluginNotAvailable, error.message, { details: error.details ?? "" })
+    }
+    requireDirectory(dataDir)
+  },
+
+  gc({ network: { name } }, { dataDir }, attachments) {
+    removeStaleBackups(dataDir, name, ownersOf(name, attachments))
+  },
+})
+
+function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
+  if (prevResult) return prevResult
+  throw new CniError(Code.InvalidNetworkConfig, `Required prevResult missing: there is no "${ifName}" to tune`, {
+    details: "tuning changes what an earlier plugin of the chain has made; it cannot be the first",
+  })
+}
+
+if (import.meta.main) runPlugin(tuning)

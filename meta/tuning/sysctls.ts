@@ -1,0 +1,116 @@
+import { isErrno } from "../../pkg/libc/mod.ts"
+import { tryReadSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { Failures } from "../../pkg/undo/mod.ts"
+import type { SysctlEntry } from "./config.ts"
+import { sysctlPaths } from "./sysctl-names.ts"
+
+// Everything here belongs to the network namespace that the thread is in: call it inside `sandbox.run`.
+
+/** A sysctl as configured, found in the kernel. */
+export interface Sysctl extends SysctlEntry {
+  /** Below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
+  path: string
+  /** Its value now, as the kernel prints it; undefined for those that can only be written. */
+  found: string | undefined
+}
+
+/** The value of a sysctl as the backup has it: what was there before. */
+export interface Original {
+  was?: string | undefined
+}
+
+/**
+ * Finds sysctls in the kernel and reads them. One that stands both at the top and in `args.cni` takes the latter's
+ * value. Throws `CniError` for one that the kernel does not have, and for two that are one file with different values.
+ */
+export function findSysctls(entries: readonly SysctlEntry[], ifName: string): Sysctl[] {
+  const byPath = new Map<string, Sysctl>()
+  for (const entry of entries) {
+    const sysctl = findSysctl(entry, ifName)
+    const other = byPath.get(sysctl.path)
+    if (other?.from === sysctl.from && other.value !== sysctl.value) {
+      const keys = `${JSON.stringify(other.key)} and ${JSON.stringify(sysctl.key)}`
+      throw new CniError(
+        Code.InvalidNetworkConfig,
+        `Cannot use "${entry.from}": duplicated sysctl keys are not allowed: ${keys} are one setting`,
+      )
+    }
+    byPath.set(sysctl.path, sysctl)
+  }
+  return [...byPath.values()]
+}
+
+function findSysctl(entry: SysctlEntry, ifName: string): Sysctl {
+  let reason: unknown
+  for (const path of sysctlPaths(entry.key, ifName)) {
+    try {
+      return { ...entry, path, found: tryReadSysctl(path) }
+    } catch (error) {
+      reason ??= error
+      if (!isErrno(error, "ENOENT", "ENOTDIR", "EISDIR")) break
+    }
+  }
+  throw cannotSet(entry, reason)
+}
+
+/**
+ * Sets sysctls one after the other, like `sysctl -w`. Answers, by path, how the kernel prints those that it does not print
+ * as they were written: "31" for "0x1f". Throws `CniError` with key, value and error of the first refusal.
+ */
+export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
+  const printed = new Map<string, string>()
+  for (const sysctl of sysctls) {
+    const { path, value } = sysctl
+    try {
+      writeSysctl(path, value)
+    } catch (cause) {
+      throw cannotSet(sysctl, cause)
+    }
+    const is = presentValue(path)
+    if (is !== undefined && !sameValue(is, value)) printed.set(path, is)
+  }
+  return printed
+}
+
+function cannotSet({ key, value }: SysctlEntry, cause: unknown): CniError {
+  const reason = cause instanceof Error && "errno" in cause ? cause.errno : "failed"
+  return new CniError(
+    Code.Internal,
+    `Cannot set sysctl ${JSON.stringify(key)} to ${JSON.stringify(value)} in the container: ${reason}`,
+    { cause },
+  )
+}
+
+/**
+ * Gives sysctls, by path, the values they had, the last one first. One that the kernel does not have is passed over. It
+ * goes through them twice, and reports the second time: some set others with them, as ip_forward sets the forwarding of
+ * every interface. What is right already is not written.
+ */
+export function restoreSysctls(originals: Readonly<Record<string, Original>>, failures: Failures): void {
+  const reversed = Object.entries(originals).reverse()
+  for (const report of [new Failures(), failures]) {
+    for (const [path, { was }] of reversed) {
+      if (was !== undefined) report.attempt(`set sysctl "${path}" back to "${was}"`, () => tryWriteSysctl(path, was))
+    }
+  }
+}
+
+/** The value of a sysctl now; undefined when the kernel does not have it, or has no value for it. */
+export function presentValue(path: string): string | undefined {
+  try {
+    return tryReadSysctl(path)
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether two values are the same to the kernel: it takes any white space between numbers, and prints tabs. */
+export function sameValue(a: string | undefined, b: string | undefined): boolean {
+  if (a === b) return true
+  return a !== undefined && b !== undefined && words(a) === words(b)
+}
+
+function words(value: string): string {
+  return value.trim().replace(/\s+/g, " ")
+}

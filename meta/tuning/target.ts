@@ -1,0 +1,73 @@
+import { hostEnd } from "../../pkg/ip/mod.ts"
+import { findLink, type Link, namespaceNumber, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import type { Call } from "../../pkg/skel/mod.ts"
+import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
+
+/** What is tuned: a container's namespace, its interface, and the other end of that when it is a veth. */
+export class Target implements Disposable {
+  readonly sandbox: Netns
+  /** A socket inside the sandbox. */
+  readonly inside: RouteSocket
+  readonly #ifName: string
+  #host: RouteSocket | undefined
+
+  private constructor(sandbox: Netns, ifName: string) {
+    this.sandbox = sandbox
+    this.inside = sandbox.run(() => RouteSocket.open())
+    this.#ifName = ifName
+  }
+
+  /** Throws code 3 when the namespace does not exist, code 4 for what is none. */
+  static open({ netns, ifName }: Call): Target {
+    return new Target(Netns.open(netns), ifName)
+  }
+
+  /** For DEL: undefined when there is no namespace any more, and for a path that is something else by now. */
+  static find({ netns, ifName, log }: Call): Target | undefined {
+    try {
+      const sandbox = Netns.find(netns)
+      return sandbox && new Target(sandbox, ifName)
+    } catch (error) {
+      if (!isCniError(error, Code.InvalidEnvironment)) throw error
+      log(`DEL takes the container for gone: ${error}`)
+      return undefined
+    }
+  }
+
+  /** The container's interface as it is now, if there is one. */
+  findLink(): Link | undefined {
+    return findLink(this.inside, this.#ifName)
+  }
+
+  /** The container's interface as it is now. Throws `CniError` when there is none. */
+  getLink(): Link {
+    const link = this.findLink()
+    if (link) return link
+    const place = `"${this.#ifName}" in "${this.sandbox.path}"`
+    throw new CniError(Code.Internal, `Cannot tune interface ${place}: it does not exist`, {
+      details: "a plugin that makes it belongs before this one in the chain",
+    })
+  }
+
+  /** The host's end of a veth pair. Undefined for other links, and for a pair that ends in yet another namespace. */
+  findPeer(link: Link): Link | undefined {
+    if (link.kind !== "veth" || link.attributes.linkNetnsId === undefined) return undefined
+    using home = Netns.open("/proc/thread-self/ns/net")
+    // Numbers of links are small and alike everywhere: what has the right one here may be a stranger.
+    if (namespaceNumber(this.inside, home.fd) !== link.attributes.linkNetnsId) return undefined
+    return hostEnd(this.host, link)
+  }
+
+  /** A socket in the host's namespace, opened when it is first needed. */
+  get host(): RouteSocket {
+    this.#host ??= RouteSocket.open()
+    return this.#host
+  }
+
+  [Symbol.dispose](): void {
+    this.#host?.[Symbol.dispose]()
+    this.inside[Symbol.dispose]()
+    this.sandbox[Symbol.dispose]()
+  }
+}

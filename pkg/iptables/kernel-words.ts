@@ -1,0 +1,88 @@
+import { attrs, bytes, type Infer, text, u32be } from "../netlink/mod.ts"
+import type { Expression, FoundRule, UnknownExpression } from "../nftables/mod.ts"
+import { formatCidr } from "../types/mod.ts"
+import type { Family } from "./rule.ts"
+
+/** `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables inside nf_tables. */
+const extension = attrs({ name: [1, text], revision: [2, u32be], info: [3, bytes] })
+
+/** Where the header of a packet has its addresses: offsets by family. */
+const ADDRESSES = { ip: { size: 4, 12: "-s", 16: "-d" }, ip6: { size: 16, 8: "-s", 24: "-d" } } as const
+const BASE_NETWORK = 1
+const OP_NOT_EQUAL = 1
+/** `enum nft_verdicts` as they travel, by what iptables calls them. */
+const VERDICTS: Readonly<Record<number, string>> = { 0: "DROP", 1: "ACCEPT", [-5 >>> 0]: "RETURN" }
+const GOTO = -4 >>> 0
+
+/**
+ * The words of a rule that `iptables-nft` has made, as `iptables-save` prints them: addresses, comments, verdicts, and
+ * the names of all other matches and targets, without what these say. Never throws: what it does not know stands there
+ * by its name.
+ */
+export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "comment">): string[] {
+  const words: string[] = []
+  let loaded = { option: "", bits: 0 }
+  for (const expression of rule.expressions) {
+    if (isKnown(expression, "payload")) loaded = addressLoaded(family, expression.data)
+    else if (isKnown(expression, "bitwise")) loaded.bits = bitsOf(expression.data.mask?.value)
+    else if (isKnown(expression, "cmp")) words.push(...compared(family, loaded, expression.data))
+    else if (isKnown(expression, "immediate")) words.push(...verdictWords(expression.data.data?.verdict))
+    else words.push(...extensionWords(expression))
+  }
+  return rule.comment === undefined ? words : [...words, "-m", "comment", "--comment", rule.comment]
+}
+
+type Known<N extends Expression["name"]> = Extract<Expression, { name: N }>
+
+function isKnown<N extends Expression["name"]>(found: Expression | UnknownExpression, name: N): found is Known<N> {
+  return found.name === name && !(found.data instanceof Uint8Array)
+}
+
+function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"payload">["data"]) {
+  const options: Readonly<Record<number, string | number>> = ADDRESSES[family]
+  const option = base === BASE_NETWORK ? options[offset] : undefined
+  return { option: typeof option === "string" ? option : "", bits: 8 * length }
+}
+
+/** A comparison with the address just loaded: the first bytes of it, or all under a mask. */
+function compared(family: Family, { option, bits }: { option: string; bits: number }, data: Known<"cmp">["data"]) {
+  const value = data.data?.value
+  if (option === "" || value === undefined) return ["cmp"]
+  const ip = new Uint8Array(ADDRESSES[family].size)
+  ip.set(value.subarray(0, ip.length))
+  return [...(data.op === OP_NOT_EQUAL ? ["!"] : []), option, formatCidr({ ip, prefix: bits })]
+}
+
+function bitsOf(mask: Uint8Array = new Uint8Array(0)): number {
+  return mask.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0)
+}
+
+function verdictWords(verdict: { code?: number | undefined; chain?: string | undefined } | undefined): string[] {
+  const { code = 0, chain } = verdict ?? {}
+  return [code === GOTO ? "-g" : "-j", chain ?? VERDICTS[code] ?? String(code)]
+}
+
+function extensionWords({ name, data }: Expression | UnknownExpression): string[] {
+  if (name === "counter") return [] // every rule of iptables has one
+  if (name === "masq") return ["-j", "MASQUERADE"]
+  if (!(data instanceof Uint8Array)) return [name]
+  const found = readExtension(data)
+  if (name === "target") return ["-j", found.name ?? name]
+  if (name !== "match") return [name]
+  if (found.name !== "comment") return ["-m", found.name ?? name]
+  return ["-m", "comment", "--comment", readText(found.info)]
+}
+
+function readExtension(data: Uint8Array): Infer<typeof extension> {
+  try {
+    return extension.decode(data)
+  } catch {
+    return {}
+  }
+}
+
+/** A text in a buffer that is larger: struct xt_comment_info. */
+function readText(info: Uint8Array = new Uint8Array(0)): string {
+  const end = info.indexOf(0)
+  return new TextDecoder().decode(end === -1 ? info : info.subarray(0, end))
+}
