@@ -199,19 +199,20 @@ describe("links", () => {
   })
 
   test("whose other end is elsewhere name that namespace by its number", async () => {
+    const stranger = await host.addContainer("stranger")
     const { number, elsewhere, none } = await inside(
       host,
-      ({ route, getLink, namespaceNumber, FileDescriptor, Open }, path) => {
+      ({ route, getLink, namespaceNumber, FileDescriptor, Open }, [peer, other]) => {
         const fd = (file: string) => FileDescriptor.open(file, Open.ReadOnly).fd
-        const number = namespaceNumber(route, fd(path))
-        const none = namespaceNumber(route, fd("/proc/1/ns/net"))
+        const number = namespaceNumber(route, fd(peer))
+        const none = namespaceNumber(route, fd(other))
         return { number, elsewhere: getLink(route, "veth0").attributes.linkNetnsId, none }
       },
-      pod.path,
+      [pod.path, stranger.path] as const,
     )
     expect(number).toBe(Number(elsewhere))
     expect(none).toBeUndefined()
-    expect((await link(host, "veth0"))?.link_netnsid ?? number).toBe(number)
+    expect((await link(host, "veth0"))?.link_netnsid).toBe(number)
   })
 
   test("move to another namespace, and get another name, at once", async () => {

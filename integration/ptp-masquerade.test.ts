@@ -19,16 +19,23 @@ const outside = [
   { address: "2001:db8:113::9", seen: "2001:db8:113::1" },
 ]
 
-test.each(outside)("with ipMasq the internet at $address sees the host's address", async ({ address, seen }) => {
+const backends = [undefined, "nftables", "iptables"].flatMap((backend) => outside.map((way) => ({ backend, ...way })))
+
+test.each(backends)("with ipMasq by $backend the internet at $address sees the host's address", async (way) => {
+  const { backend, address, seen } = way
   const { host, internet } = await connectedHost()
   await using _ = host
   const pod = await host.addContainer()
-  await new Attachment(host, pod, ptpNetwork({ ...dualStack, ipMasq: true })).add()
+  const attachment = new Attachment(host, pod, ptpNetwork({ ...dualStack, ipMasq: true, ipMasqBackend: backend }))
+  const result = await attachment.add()
   await using peer = await EchoPeer.start(internet)
   for (const transport of ["tcp", "udp"] as const) {
     const { from } = await askEcho(pod, { transport, address, port: peer.port })
     expect(from.address.replace("::ffff:", "")).toBe(seen)
   }
+  expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
+  await attachment.del({ ipMasq: false }, { netns: "" })
+  expect((await host.exec("nft", ["list", "ruleset"])).stdout).not.toContain(pod.name)
 })
 
 test("without ipMasq the internet, given a route back, sees the container's address", async () => {

@@ -29,7 +29,8 @@ export async function makeInitramfs(scratch: string, settings: Settings, modules
     await copyFile(file, join(root, "modules", `${String(at).padStart(2, "0")}-${basename(file)}`))
   }
   const archive = join(scratch, "initramfs")
-  const names = [".", ...(await readdir(root, { recursive: true }))].join("\n")
+  // Sorted: the kernel drops a file that comes before its directory.
+  const names = (await readdir(root, { recursive: true })).sort().join("\n")
   await execa("cpio", ["-o", "-H", "newc", "--quiet", "-F", archive], { cwd: root, input: names })
   return archive
 }

@@ -1,6 +1,7 @@
-import { TemporaryDirectory, mustRun } from "../mod.ts"
+import { mustRun, TemporaryDirectory } from "../mod.ts"
 import { makeInitramfs } from "./initramfs.ts"
 import { qemu } from "./qemu.ts"
+
 const { modules } = await qemu.find()
 const sizes = new Map<number, number>()
 for (let i = 0; i < 60; i++) {

@@ -8,10 +8,15 @@ import { type HostLocalConfig, parseHostLocalConfig } from "./config.ts"
 import { observeNamespace } from "./liveness.ts"
 import type { Owner } from "./owner.ts"
 import { type RangeSet, rangeOf } from "./ranges.ts"
-import { release, releaseOthers, reserve } from "./reservations.ts"
+import { release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { parseResolvConf } from "./resolv-conf.ts"
 import { checkStatus } from "./status.ts"
 import { Store } from "./store.ts"
+
+export { type Lease, listLeases, listNetworks } from "./inventory.ts"
+export { capacityOf, formatRangeSet } from "./ranges.ts"
+export { usageOf } from "./status.ts"
+export { type HostLocalConfig, parseHostLocalConfig, release, releaseAddress, Store }
 
 /** Address management in files of this host: one address from each range set, for as long as the container lives. */
 export const hostLocal = definePlugin<HostLocalConfig>({

@@ -4,6 +4,7 @@ import { Failures } from "../../pkg/undo/mod.ts"
 import type { Address } from "./address.ts"
 import { allocate, type Request } from "./allocate.ts"
 import { describeOwner, type Owner } from "./owner.ts"
+import type { Session } from "./session.ts"
 import type { Store } from "./store.ts"
 
 /**
@@ -33,6 +34,19 @@ export function release(store: Store, owner: Owner): void {
     store.locked((session) => {
       const holding = session.holding(owner)
       if (holding) session.release(holding)
+    }),
+  )
+}
+
+/** Releases one address by hand, with the others of its owner; answers whom it was reserved for, if anybody. */
+export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
+  return saying(`Cannot release ${address} in "${store.directory}"`, () =>
+    store.locked((session) => {
+      const holder = session.holder(address)
+      const holding = typeof holder === "object" ? session.ownHolding(holder) : undefined
+      if (holding) session.release(holding)
+      else if (holder !== undefined) session.free(address)
+      return holder
     }),
   )
 }

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, un
 import { CniError } from "../../pkg/types/mod.ts"
 import { parseAddress } from "./address.ts"
 import { listLeases } from "./inventory.ts"
+import { releaseAddress } from "./reservations.ts"
 import { readOnly } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
@@ -378,6 +379,17 @@ test("two networks under one directory do not disturb each other", () => {
   other.add("a")
   store.del("a")
   expect(other.addresses()).toEqual(["10.0.0.2"])
+})
+
+test("an address can be released by hand, with its owner's others; a foreign file, too", () => {
+  using store = new TemporaryStore(small, v6)
+  store.add("a")
+  store.add("b")
+  write(store, "10.0.0.6", "for the printer")
+  expect(releaseAddress(store.open(), "fd00::2")).toEqual({ containerId: "a", ifName: "eth0" })
+  expect(releaseAddress(store.open(), "10.0.0.6")).toBe("foreign")
+  expect(releaseAddress(store.open(), "10.0.0.5")).toBeUndefined()
+  expect(store.addresses()).toEqual(["10.0.0.3", "fd00::3"])
 })
 
 test("the inventory tells holder, age and namespace of every address", () => {

@@ -18,6 +18,7 @@ export {
 export { addressesOn, checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
 export { type ContainerLink, configureLink } from "./container.ts"
 export { checkForwarding, enableForwarding } from "./forwarding.ts"
+export { Masquerade, type MasqueradeBackend, masqueradeBackends } from "./masquerade.ts"
 export { addressesOf, gatewayOf, type ResultAddress } from "./result.ts"
 export { addRoutes, planRoutes } from "./routes.ts"
 export { createVethPair, randomVethName } from "./veth.ts"

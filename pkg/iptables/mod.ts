@@ -29,3 +29,4 @@ export {
   targetOf,
 } from "./rule.ts"
 export { readTable, restoreTable } from "./run.ts"
+export { chooseVariant } from "./variant.ts"

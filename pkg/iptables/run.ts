@@ -17,7 +17,7 @@ const EXIT_LOCKED = 4
 
 /** The chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`. */
 export function readTable(programs: Programs, table: TableName): Content {
-  const { exitCode, stdout, stderr } = run([programs.save, "-t", table])
+  const { exitCode, stdout, stderr } = run(programs.save, ["-t", table])
   if (exitCode !== 0) throw refusal(`Cannot read table ${table} by ${programs.save}`, table, stderr)
   return parseSave(stdout, table)
 }
@@ -29,16 +29,15 @@ export function readTable(programs: Programs, table: TableName): Content {
 export function restoreTable(programs: Programs, table: TableName, changes: readonly Change[]): void {
   if (changes.length === 0) return
   const input = printRestore(table, changes)
-  const command = [programs.restore, "--noflush", "--wait", String(LOCK_WAIT_S)]
-  const { exitCode, stderr } = run(command, new TextEncoder().encode(input))
+  const options = ["--noflush", "--wait", String(LOCK_WAIT_S)]
+  const { exitCode, stderr } = run(programs.restore, options, new TextEncoder().encode(input))
   if (exitCode === 0) return
   const code = exitCode === EXIT_LOCKED ? Code.TryAgainLater : Code.Internal
   throw refusal(`Cannot change table ${table} by ${programs.restore}`, table, stderr, input, code)
 }
 
-function run(command: [string, ...string[]], input?: Uint8Array): { exitCode: number; stdout: string; stderr: string } {
-  const [path] = command
-  const child = start(command, input)
+function run(path: string, options: readonly string[], input?: Uint8Array) {
+  const child = start([path, ...options], input)
   const [stdout, stderr] = [child.stdout.toString(), child.stderr.toString()]
   if (child.exitedDueToTimeout) {
     throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${TIME_LIMIT_MS} ms`)
@@ -50,7 +49,7 @@ function run(command: [string, ...string[]], input?: Uint8Array): { exitCode: nu
   return { exitCode: child.exitCode, stdout, stderr }
 }
 
-function start(command: [string, ...string[]], input: Uint8Array | undefined) {
+function start(command: string[], input: Uint8Array | undefined) {
   try {
     return Bun.spawnSync(command, {
       env: ENVIRONMENT,

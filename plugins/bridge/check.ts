@@ -1,8 +1,7 @@
-import { addressesOn, checkAddresses, checkRoutes, hostEnd, mismatch } from "../../pkg/ip/mod.ts"
+import { addressesOn, checkAddresses, checkRoutes, hostEnd, Masquerade, mismatch } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { bridgePortData, findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { checkMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { BridgeConfig } from "./config.ts"
@@ -51,8 +50,8 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
   checkRoutes(inside, link, prevResult)
   if (config.isGateway) checkAddresses(host, bridge, gatewaysOf(prevResult))
   if (config.ipMasq && config.ipam) {
-    using netfilter = openNetfilter()
-    checkMasquerade(netfilter, { network, containerId: call.containerId, ifName: call.ifName }, addresses)
+    using masquerade = Masquerade.open()
+    masquerade.check({ network, containerId: call.containerId, ifName: call.ifName }, addresses, config.ipMasqBackend)
   }
 }
 

@@ -9,6 +9,7 @@ import {
   parseConfig,
   requestedMac,
 } from "../../pkg/config/mod.ts"
+import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import type { Dns, JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 
@@ -18,6 +19,7 @@ const schema = v.object({
   isDefaultGateway: off,
   forceAddress: off,
   ipMasq: off,
+  ipMasqBackend: v.optional(v.picklist(masqueradeBackends, '"nftables" or "iptables"')),
   /** 0, and what is below it, leaves the MTU to the kernel. */
   mtu: v.optional(integer(-(2 ** 31), 65535), 0),
   hairpinMode: off,
@@ -36,6 +38,8 @@ export interface BridgeConfig {
   isDefaultGateway: boolean
   forceAddress: boolean
   ipMasq: boolean
+  /** Undefined: whichever the kernel can do. */
+  ipMasqBackend: MasqueradeBackend | undefined
   mtu: number | undefined
   hairpinMode: boolean
   promiscMode: boolean
@@ -67,6 +71,7 @@ export function parseBridgeConfig(
     isDefaultGateway: read.isDefaultGateway,
     forceAddress: read.forceAddress,
     ipMasq: read.ipMasq,
+    ipMasqBackend: read.ipMasqBackend,
     mtu: read.mtu > 0 ? read.mtu : undefined,
     hairpinMode: read.hairpinMode,
     promiscMode: read.promiscMode,

@@ -6,6 +6,7 @@ import {
   deleteOrphans,
   describeInterface,
   enableForwarding,
+  Masquerade,
   ownerOf,
   ownersOf,
   refuseExistingInterface,
@@ -15,7 +16,6 @@ import {
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { deleteLink, getLink, RouteSocket, setBridgePort, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { addMasquerade, deleteMasquerade, gcMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { ownerComment, type Result } from "../../pkg/types/mod.ts"
@@ -38,7 +38,7 @@ export const bridge = definePlugin<BridgeConfig>({
     using host = RouteSocket.open()
     using sandbox = Netns.open(call.netns)
     using inside = sandbox.run(() => RouteSocket.open())
-    using netfilter = config.ipMasq && config.ipam ? openNetfilter() : undefined
+    using masquerade = config.ipMasq && config.ipam ? Masquerade.open() : undefined
     const owner = ownerOf(call)
     refuseExistingInterface(inside, call)
 
@@ -67,11 +67,11 @@ export const bridge = definePlugin<BridgeConfig>({
     const port = waitOperational(host, getLink(host, hostName), subscribeToLinks, PORT_DEADLINE_MS)
     if (config.hairpinMode) setBridgePort(host, port, { hairpin: 1 })
 
-    if (netfilter) {
+    if (masquerade) {
       undo.step(
         "masquerade",
-        () => addMasquerade(netfilter, owner, addressesOf(result)),
-        () => deleteMasquerade(netfilter, owner),
+        () => masquerade.add(owner, addressesOf(result), config.ipMasqBackend),
+        () => masquerade.remove(owner, call.netns),
       )
     }
     if (config.isGateway) {
@@ -95,22 +95,26 @@ export const bridge = definePlugin<BridgeConfig>({
   del(call) {
     const owner = ownerOf(call)
     const failures = new Failures()
-    using netfilter = failures.attempt("open netfilter", openNetfilter)
+    using masquerade = failures.attempt("open netfilter", Masquerade.open)
     // Rules first: the kernel frees them while it waits for the link, and not after.
-    if (netfilter) failures.attempt("remove the masquerade", () => deleteMasquerade(netfilter, owner))
+    failures.attempt("remove the masquerade", () => masquerade?.remove(owner, call.netns))
     failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
     failures.attempt("release the addresses", () => ipam.del(call))
     failures.throwIfAny()
   },
 
-  status: (call) => ipam.status(call),
+  status(call, config) {
+    using masquerade = config.ipMasq ? Masquerade.open() : undefined
+    masquerade?.requireUsable(config.ipMasqBackend)
+    ipam.status(call)
+  },
 
   gc(call, _config, attachments) {
     const { name } = call.network
     const failures = new Failures()
-    using netfilter = failures.attempt("open netfilter", openNetfilter)
+    using masquerade = failures.attempt("open netfilter", Masquerade.open)
     const valid = ownersOf(name, attachments)
-    if (netfilter) failures.attempt("remove stale masquerades", () => gcMasquerade(netfilter, name, valid))
+    failures.attempt("remove stale masquerades", () => masquerade?.gc(name, valid))
     failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
     failures.attempt("release stale addresses", () => ipam.gc(call))
     failures.throwIfAny()

@@ -4,13 +4,13 @@ import {
   checkForwarding,
   checkRouteSpecs,
   hostEnd,
+  Masquerade,
   mismatch,
   ownerOf,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { checkMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { PtpConfig } from "./config.ts"
@@ -51,8 +51,8 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
   checkRouteSpecs(host, hostRoutes(ours, end))
   for (const length of new Set(addresses.map(({ ip }) => ip.length))) checkForwarding(length)
   if (config.ipMasq) {
-    using netfilter = openNetfilter()
-    checkMasquerade(netfilter, ownerOf(call), addresses)
+    using masquerade = Masquerade.open()
+    masquerade.check(ownerOf(call), addresses, config.ipMasqBackend)
   }
 }
 

@@ -20,11 +20,16 @@ function refusal(keys: JsonObject, verb: Verb = "ADD"): CniError {
 }
 
 test("everything is off unless the configuration says otherwise", () => {
-  expect(parse({})).toEqual({ ipMasq: false, mtu: undefined, mac: undefined, dns: undefined })
+  expect(parse({})).toMatchObject({ ipMasq: false, mtu: undefined, mac: undefined, dns: undefined })
 })
 
 test("an MTU of 0 or less is the kernel's choice", () => {
   expect([parse({ mtu: 0 }).mtu, parse({ mtu: -1 }).mtu, parse({ mtu: 512 }).mtu]).toEqual([undefined, undefined, 512])
+})
+
+test("the masquerade's backend is the kernel's choice unless the configuration names one", () => {
+  expect(parse({}).ipMasqBackend).toBeUndefined()
+  expect(parse({ ipMasqBackend: "iptables" }).ipMasqBackend).toBe("iptables")
 })
 
 test("keys match in any case", () => {
@@ -45,10 +50,15 @@ test("any DNS member replaces the IPAM plugin's, an empty list too, an empty dom
   expect(parse({ dns: {} }).dns).toBeUndefined()
 })
 
+test("a MAC may come by CNI_ARGS, whose other keys are not ours", () => {
+  expect(parse({}, { args: "FOO=bar;MAC=0a:00:00:00:00:03" }).mac).toBe("0a:00:00:00:00:03")
+  expect(() => parse({}, { args: "MAC=zz" })).toThrow("CNI_ARGS")
+})
+
 test("wrong values are code 7 with the key", () => {
   expect(refusal({ mtu: "wide" }).message).toContain('"mtu"')
   expect(refusal({ ipMasq: 1 }).message).toContain('"ipMasq"')
-  expect(refusal({ ipMasqBackend: "pf" }).message).toContain('"iptables" or "nftables"')
+  expect(refusal({ ipMasqBackend: "pf" }).message).toContain('"nftables" or "iptables"')
   expect(refusal({ runtimeConfig: { mac: "zz" } })).toMatchObject({ code: 7 })
 })
 

@@ -1,11 +1,12 @@
 import * as v from "valibot"
 import { dnsFields, integer, macAddress, off, parseConfig, requestedMac } from "../../pkg/config/mod.ts"
+import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 
 const schema = v.object({
   ipMasq: off,
-  ipMasqBackend: v.optional(v.picklist(["iptables", "nftables"], '"iptables" or "nftables"')),
+  ipMasqBackend: v.optional(v.picklist(masqueradeBackends, '"nftables" or "iptables"')),
   /** 0, and what is below it, leaves the MTU to the kernel. */
   mtu: v.optional(integer(-(2 ** 31), 65535), 0),
   dns: v.optional(dnsFields),
@@ -16,6 +17,8 @@ const schema = v.object({
 /** The configuration of a point-to-point attachment, checked. */
 export interface PtpConfig {
   ipMasq: boolean
+  /** Undefined: whichever the kernel can do. */
+  ipMasqBackend: MasqueradeBackend | undefined
   /** Of both ends. */
   mtu: number | undefined
   /** Of the container's end. */
@@ -41,8 +44,10 @@ export function parsePtpConfig(
   }
   return {
     ipMasq: read.ipMasq,
+    ipMasqBackend: read.ipMasqBackend,
     mtu: read.mtu > 0 ? read.mtu : undefined,
-    mac: requestedMac(read, args, lenient),
+    // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
+    mac: requestedMac(read, args === "" ? "" : `IgnoreUnknown=1;${args}`, lenient),
     dns: isGiven(read.dns) ? (network.dns ?? {}) : undefined,
   }
 }

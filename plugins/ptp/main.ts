@@ -5,6 +5,7 @@ import {
   deleteOrphans,
   describeInterface,
   enableForwarding,
+  Masquerade,
   ownerOf,
   ownersOf,
   refuseExistingInterface,
@@ -14,9 +15,8 @@ import {
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { deleteLink, getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { addMasquerade, deleteMasquerade, findNftables, gcMasquerade, openNetfilter } from "../../pkg/nftables/mod.ts"
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
+import { ownerComment } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { checkAttachment } from "./check.ts"
 import { type PtpConfig, parsePtpConfig } from "./config.ts"
@@ -36,7 +36,7 @@ export const ptp = definePlugin<PtpConfig>({
     using host = RouteSocket.open()
     using sandbox = Netns.open(call.netns)
     using inside = sandbox.run(() => RouteSocket.open())
-    using netfilter = config.ipMasq ? openNetfilter() : undefined
+    using masquerade = config.ipMasq ? Masquerade.open() : undefined
     const owner = ownerOf(call)
     refuseExistingInterface(inside, call)
 
@@ -60,11 +60,11 @@ export const ptp = definePlugin<PtpConfig>({
     configureContainerEnd({ sandbox, inside, link }, result)
     const end = waitOperational(host, getLink(host, hostName), subscribeToLinks, CARRIER_DEADLINE_MS)
     configureHostEnd(host, end, result)
-    if (netfilter) {
+    if (masquerade) {
       undo.step(
         "masquerade",
-        () => addMasquerade(netfilter, owner, addresses),
-        () => deleteMasquerade(netfilter, owner),
+        () => masquerade.add(owner, addresses, config.ipMasqBackend),
+        () => masquerade.remove(owner, call.netns),
       )
     }
     result.interfaces = [describeInterface(end), { ...describeInterface(link), sandbox: call.netns }]
@@ -79,21 +79,17 @@ export const ptp = definePlugin<PtpConfig>({
   del(call) {
     const owner = ownerOf(call)
     const failures = new Failures()
-    using netfilter = failures.attempt("open netfilter", openNetfilter)
+    using masquerade = failures.attempt("open netfilter", Masquerade.open)
     // Rules first: the kernel frees them while it waits for the link, and not after.
-    if (netfilter) failures.attempt("remove the masquerade", () => deleteMasquerade(netfilter, owner))
+    failures.attempt("remove the masquerade", () => masquerade?.remove(owner, call.netns))
     failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
     failures.attempt("release the addresses", () => ipam.del(call))
     failures.throwIfAny()
   },
 
   status(call, config) {
-    using nftables = config.ipMasq ? findNftables() : undefined
-    if (config.ipMasq && !nftables) {
-      throw new CniError(Code.PluginNotAvailable, `Cannot masquerade network "${call.network.name}": no nf_tables`, {
-        details: 'the kernel has none: load the module "nf_tables", or set "ipMasq" to false',
-      })
-    }
+    using masquerade = config.ipMasq ? Masquerade.open() : undefined
+    masquerade?.requireUsable(config.ipMasqBackend)
     ipam.status(call)
   },
 
@@ -101,8 +97,8 @@ export const ptp = definePlugin<PtpConfig>({
     const { name } = call.network
     const valid = ownersOf(name, attachments)
     const failures = new Failures()
-    using netfilter = failures.attempt("open netfilter", openNetfilter)
-    if (netfilter) failures.attempt("remove stale masquerades", () => gcMasquerade(netfilter, name, valid))
+    using masquerade = failures.attempt("open netfilter", Masquerade.open)
+    failures.attempt("remove stale masquerades", () => masquerade?.gc(name, valid))
     failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
     failures.attempt("release stale addresses", () => ipam.gc(call))
     failures.throwIfAny()

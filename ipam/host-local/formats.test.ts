@@ -1,0 +1,153 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { IPv4, IPv6 } from "ip-num"
+import { type Address, formatAddress, parseAddress } from "./address.ts"
+import { firstFree, mark, pageBytes, placeOf } from "./bitmap.ts"
+import { formatOwner, isHeldBy, parseOwner } from "./owner.ts"
+import { formatRecord, ownerOf, parseRecord, recordName } from "./record.ts"
+import { parseResolvConf } from "./resolv-conf.ts"
+
+describe("addresses", () => {
+  test("are the same numbers as ip-num's", () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: 0n, max: 2n ** 32n - 1n }), (value) => {
+        const text = new IPv4(value).toString()
+        expect(parseAddress(text)).toEqual({ family: 4, value })
+        expect(formatAddress({ family: 4, value })).toBe(text)
+      }),
+    )
+    fc.assert(
+      fc.property(fc.bigInt({ min: 2n ** 48n, max: 2n ** 128n - 1n }), (value) => {
+        expect(parseAddress(new IPv6(value).toString())).toEqual({ family: 6, value })
+        expect(parseAddress(formatAddress({ family: 6, value }))).toEqual({ family: 6, value })
+      }),
+    )
+  })
+
+  test("IPv4 written as IPv6 is IPv4", () => {
+    expect(parseAddress("::ffff:10.0.0.1")).toEqual({ family: 4, value: 0x0a000001n })
+    expect(parseAddress("10.0.0.1/24")).toBeUndefined()
+  })
+})
+
+describe("the bitmap", () => {
+  test("finds the first free bit from any bit on, as looking at them one by one does", () => {
+    const bits = fc.uniqueArray(fc.integer({ min: 0, max: 63 }), { maxLength: 64 })
+    fc.assert(
+      fc.property(bits, fc.integer({ min: 0, max: 63 }), (taken, from) => {
+        const page = new Uint8Array(8)
+        for (const bit of taken) mark(page, bit, true)
+        const expected = Array.from({ length: 64 }, (_, bit) => bit).find((bit) => bit >= from && !taken.includes(bit))
+        expect(firstFree(page, from)).toBe(expected)
+      }),
+    )
+  })
+
+  test("frees what is unmarked", () => {
+    const page = new Uint8Array(1).fill(0xff)
+    expect(firstFree(page, 0)).toBeUndefined()
+    mark(page, 5, false)
+    expect(firstFree(page, 0)).toBe(5)
+  })
+
+  test("has a page for 32768 addresses, named for family and number", () => {
+    const at = (family: 4 | 6, value: bigint) => placeOf({ family, value } satisfies Address)
+    expect(at(4, 0x0a010000n)).toEqual({ page: "used-4-1402", start: 0x0a010000n, bit: 0 })
+    expect(at(4, 0x0a017fffn).bit).toBe(pageBytes * 8 - 1)
+    expect(at(4, 0x0a018000n).page).toBe("used-4-1403")
+    expect(at(6, 0x0a010000n).page).toBe("used-6-1402")
+  })
+})
+
+describe("the file of a reservation", () => {
+  test("holds container and interface with CR LF between them and nothing after", () => {
+    expect(formatOwner({ containerId: " abc ", ifName: "eth0" })).toBe("abc\r\neth0")
+  })
+
+  test.each([
+    ["abc\r\neth0", { containerId: "abc", ifName: "eth0" }],
+    ["  abc\r\neth0\n", { containerId: "abc", ifName: "eth0" }],
+    ["abc", { containerId: "abc", ifName: "" }],
+    ["abc\r\n", { containerId: "abc", ifName: "" }],
+    ["abc\r\nnet-ü", { containerId: "abc", ifName: "net-ü" }],
+    ["", "torn"],
+    [" \r\n", "torn"],
+    ["\0\0\0", "torn"],
+    ["abc\neth0", "foreign"],
+    ["kept for the printer", "foreign"],
+    ["abc\r\neth0\r\nmore", "foreign"],
+    ["../etc\r\neth0", "foreign"],
+  ] as const)("%j is read as %p", (text, expected) => {
+    expect(parseOwner(text)).toEqual(expected)
+  })
+
+  test("any text is read as something", () => {
+    fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => expect(parseOwner(text)).toBeDefined()))
+  })
+
+  test("is its owner's, and in the old form that of every interface of the container", () => {
+    const owner = { containerId: "abc", ifName: "eth0" }
+    expect(isHeldBy(owner, owner)).toBe(true)
+    expect(isHeldBy({ containerId: "abc", ifName: "" }, owner)).toBe(true)
+    expect(isHeldBy({ containerId: "abc", ifName: "eth1" }, owner)).toBe(false)
+    expect(isHeldBy({ containerId: "abcd", ifName: "eth0" }, owner)).toBe(false)
+    expect(isHeldBy("foreign", owner)).toBe(false)
+  })
+})
+
+describe("a record of the index", () => {
+  const record = { addresses: ["10.0.0.2", "fd00::2"], bootId: "b-1", written: [17n, 18n] }
+
+  test("reads back as it was written, with and without a namespace", () => {
+    const netns = { path: "/var/run/netns/with blank", identity: "0:4:4026532001" }
+    expect(formatRecord({ ...record, netns })).toBe(
+      "10.0.0.2,fd00::2 b-1 17,18 0:4:4026532001 /var/run/netns/with blank",
+    )
+    expect(parseRecord(formatRecord({ ...record, netns }))).toEqual({ ...record, netns })
+    expect(parseRecord(formatRecord(record))).toEqual(record)
+  })
+
+  test("leaves a namespace out whose path has no room in a symbolic link", () => {
+    const netns = { path: `/${"x".repeat(4090)}`, identity: "0:4" }
+    expect(parseRecord(formatRecord({ ...record, netns }))).toEqual(record)
+  })
+
+  test("is not read from any other text", () => {
+    for (const text of ["", "10.0.0.2", "10.0.0.2 b", "10.0.0.2 b x", "10.0.0.2 b 1 0:4"]) {
+      expect(parseRecord(text)).toBeUndefined()
+    }
+    fc.assert(fc.property(fc.string(), (text) => void parseRecord(text)))
+  })
+
+  test("is named for its owner, by a hash where that is no file name, never like an address", () => {
+    expect(recordName({ containerId: "abc", ifName: "eth0" })).toBe("abc@eth0")
+    expect(ownerOf("abc@eth0")).toEqual({ containerId: "abc", ifName: "eth0" })
+    const long = recordName({ containerId: "a".repeat(250), ifName: "eth0-long" })
+    expect(long).toMatch(/^@[0-9a-f]{64}$/)
+    expect(ownerOf(long)).toBeUndefined()
+    expect(recordName({ containerId: "10.0.0.1", ifName: "" })).toBe("10.0.0.1@")
+  })
+})
+
+test("resolv.conf is read as resolvers read it, line by line", () => {
+  const text = `# a comment
+; another
+nameserver 192.0.2.1
+  nameserver\t2001:db8::1  trailing
+nameserver
+domain first.example
+domain second.example
+search a.example b.example
+search c.example
+options ndots:2 edns0
+options rotate
+sortlist 192.0.2.0
+`
+  expect(parseResolvConf(text)).toEqual({
+    nameservers: ["192.0.2.1", "2001:db8::1"],
+    domain: "second.example",
+    search: ["a.example", "b.example", "c.example"],
+    options: ["ndots:2", "edns0", "rotate"],
+  })
+  expect(parseResolvConf("")).toEqual({ nameservers: [], search: [], options: [] })
+})

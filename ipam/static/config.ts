@@ -1,0 +1,126 @@
+import * as v from "valibot"
+import { parseConfig } from "../../pkg/config/mod.ts"
+import {
+  atLeast,
+  CniError,
+  Code,
+  type Dns,
+  decodeResultOf,
+  describe,
+  formatCidr,
+  formatIp,
+  type IpConfig,
+  ipFamily,
+  isJsonObject,
+  type JsonObject,
+  member,
+  type NetworkConfig,
+  parseCidr,
+  parseIp,
+  type Route,
+  readCniArgs,
+} from "../../pkg/types/mod.ts"
+import { isInSubnet } from "./subnet.ts"
+
+const text = v.string("a text")
+const addresses = v.optional(v.array(text, "a list of addresses with a prefix length"))
+
+const schema = v.object({
+  ipam: v.object(
+    {
+      addresses: v.optional(v.array(v.object({ address: text, gateway: v.optional(text) }, "an object"), "a list"), []),
+    },
+    "an object",
+  ),
+  args: v.optional(v.object({ cni: v.optional(v.object({ ips: addresses })) })),
+  runtimeConfig: v.optional(v.object({ ips: addresses })),
+})
+
+/** What is to be answered: it is all in the configuration. */
+export interface StaticConfig {
+  readonly ips: readonly IpConfig[]
+  readonly routes: readonly Route[]
+  readonly dns: Dns
+}
+
+/**
+ * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`, unless `args.cni.ips` has
+ * any, or, before all, `runtimeConfig.ips`. Throws code 7 that names the address; code 4 for `CNI_ARGS`. DEL and GC read
+ * nothing: there is nothing to be cleaned up.
+ */
+export function parseStaticConfig(
+  network: NetworkConfig,
+  { verb, args, raw }: { verb: string; args: string; raw: JsonObject },
+): StaticConfig {
+  if (verb === "DEL" || verb === "GC") return { ips: [], routes: [], dns: {} }
+  const ipam = member(raw, "ipam")
+  if (ipam === undefined) throw invalid(`IPAM config missing 'ipam' key in network "${network.name}"`)
+  const read = parseConfig(schema, raw)
+  const configured = read.ipam.addresses.map(({ address, gateway }) =>
+    ipConfig(address, gateway, "the 'address' field is expected to be in CIDR notation"),
+  )
+  const asked = parseArgs(args)
+  const hinted = replacement(read.args?.cni?.ips)
+  const ips = replacement(read.runtimeConfig?.ips) ?? hinted ?? [...configured, ...asked]
+  checkAddresses(ips, network.cniVersion)
+  return { ips, ...parseRest(isJsonObject(ipam) ? ipam : {}) }
+}
+
+/** The addresses of `IP` in `CNI_ARGS`; each gateway of `GATEWAY` is that of all of them whose subnet it lies in. */
+function parseArgs(args: string): IpConfig[] {
+  const { IP = "", GATEWAY = "" } = readCniArgs(args, { IP: (value) => value, GATEWAY: (value) => value })
+  const list = (value: string) => (value === "" ? [] : value.split(",").map((each) => each.trim()))
+  const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))
+  return list(IP).map((each) => {
+    const cidr = parseCidr(each) ?? refuseArg(`the 'ip' field is expected to be in CIDR notation, got: '${each}'`)
+    const gateway = gateways.findLast((candidate) => isInSubnet(candidate, cidr))
+    return { address: formatCidr(cidr), ...(gateway && { gateway: formatIp(gateway) }) }
+  })
+}
+
+/** Addresses that take the place of others; an empty list does not. */
+function replacement(texts: readonly string[] | undefined): IpConfig[] | undefined {
+  if (!texts || texts.length === 0) return undefined
+  return texts.map((each) => ipConfig(each, undefined, "an entry in the 'ips' field is NOT in CIDR notation"))
+}
+
+function ipConfig(address: string, gateway = "", expectation: string): IpConfig {
+  const cidr = parseCidr(address)
+  if (!cidr) throw invalid(`${expectation}, got: '${address}'`)
+  const router = gateway === "" ? undefined : parseIp(gateway)
+  if (gateway !== "" && !router)
+    throw invalid(`Cannot use the gateway ${describe(gateway)} of ${address}: not an IP address`)
+  return { address: formatCidr(cidr), ...(router && { gateway: formatIp(router) }) }
+}
+
+/** The rest of `ipam`, which is answered as it is. */
+function parseRest(ipam: JsonObject): { routes: Route[]; dns: Dns } {
+  try {
+    const { routes, dns } = decodeResultOf("1.1.0", {
+      routes: member(ipam, "routes") ?? [],
+      dns: member(ipam, "dns") ?? {},
+    })
+    return { routes, dns }
+  } catch (error) {
+    throw error instanceof CniError ? invalid(`Cannot use "ipam": ${error.message}`) : error
+  }
+}
+
+function checkAddresses(ips: readonly IpConfig[], version: string): void {
+  const repeated = ips.find(({ address }, at) => ips.findIndex((other) => other.address === address) !== at)
+  if (repeated) throw invalid(`Cannot use the address ${repeated.address} twice`)
+  const count = (family: "4" | "6") =>
+    ips.filter(({ address }) => ipFamily(parseCidr(address)?.ip ?? new Uint8Array()) === family).length
+  if (atLeast(version, "0.3.0") || (count("4") <= 1 && count("6") <= 1)) return
+  throw invalid(
+    `CNI version ${version} does not support more than 1 address per family: found ${count("4")} IPv4 and ${count("6")} IPv6 addresses`,
+  )
+}
+
+function refuseArg(reason: string): never {
+  throw new CniError(Code.InvalidEnvironment, `CNI_ARGS: ${reason}`)
+}
+
+function invalid(message: string): CniError {
+  return new CniError(Code.InvalidNetworkConfig, message)
+}

@@ -1,0 +1,46 @@
+import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type IpConfig, sameIp } from "../../pkg/types/mod.ts"
+import { parseStaticConfig, type StaticConfig } from "./config.ts"
+
+/** Address management without management: the addresses are those of the configuration, and nothing is kept. */
+export const staticIpam = definePlugin<StaticConfig>({
+  name: "static",
+  config: parseStaticConfig,
+
+  add(call, { ips, routes, dns }) {
+    return call.encode({ interfaces: [], ips: [...ips], routes: [...routes], dns })
+  },
+
+  check({ network, ifName }, { ips }) {
+    if (!network.prevResult) {
+      throw new CniError(Code.InvalidNetworkConfig, "Required prevResult missing", {
+        details: "CHECK compares the configured addresses with the result of ADD",
+      })
+    }
+    const found = network.prevResult.ips
+    const missing = ips.filter((expected) => !found.some((ip) => isSame(expected, ip)))
+    if (missing.length === 0) return
+    const texts = missing.map(describeIp).join(", ")
+    throw new CniError(Code.Internal, `static: Failed to match addr ${texts} on interface ${ifName}`, {
+      details: `the result of ADD has ${found.map(describeIp).join(", ") || "no address"}`,
+    })
+  },
+
+  del() {},
+  status() {},
+  gc() {},
+})
+
+/** Whether an address of a result is a configured one; a gateway counts when one is configured. */
+function isSame(expected: IpConfig, { address, gateway }: IpConfig): boolean {
+  const [ip = "", prefix] = address.split("/")
+  const [expectedIp = "", expectedPrefix] = expected.address.split("/")
+  if (!sameIp(ip, expectedIp) || prefix !== expectedPrefix) return false
+  return expected.gateway === undefined || sameIp(expected.gateway, gateway ?? "")
+}
+
+function describeIp({ address, gateway }: IpConfig): string {
+  return gateway === undefined ? address : `${address} via ${gateway}`
+}
+
+if (import.meta.main) runPlugin(staticIpam)

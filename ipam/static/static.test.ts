@@ -1,0 +1,170 @@
+import { describe, expect, test } from "bun:test"
+import { serve } from "../../pkg/skel/mod.ts"
+import { staticIpam } from "./main.ts"
+
+/** Calls the plugin as a runtime does; answers what it printed. */
+function call(config: object, options: { verb?: string; args?: string; version?: string } = {}) {
+  const { verb = "ADD", args = "", version = "1.1.0" } = options
+  const env = {
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: "abc",
+    CNI_NETNS: "/proc/self/ns/none",
+    CNI_IFNAME: "eth0",
+    CNI_ARGS: args,
+    CNI_PATH: "/opt/cni/bin",
+  }
+  const input = new TextEncoder().encode(JSON.stringify({ cniVersion: version, name: "net", type: "ptp", ...config }))
+  const { stdout, exitCode } = serve(staticIpam, { env, stdin: () => input, log: () => {} })
+  return { exitCode, answer: stdout === "" ? undefined : JSON.parse(stdout) }
+}
+
+const two = { ipam: { addresses: [{ address: "10.1.2.3/24", gateway: "10.1.2.1" }, { address: "fd00::3/64" }] } }
+
+describe("ADD", () => {
+  test("answers the configured addresses, host parts and gateways included", () => {
+    expect(call(two).answer.ips).toEqual([{ address: "10.1.2.3/24", gateway: "10.1.2.1" }, { address: "fd00::3/64" }])
+  })
+
+  test("answers routes and dns as they are written, equal routes for multipath included", () => {
+    const routes = [
+      { dst: "0.0.0.0/0", gw: "10.1.2.1", mtu: 1400, advmss: 1360, priority: 7, table: 100, scope: 253 },
+      { dst: "10.9.0.0/16", gw: "10.1.2.4" },
+      { dst: "10.9.0.0/16", gw: "10.1.2.4" },
+    ]
+    const dns = { nameservers: ["10.1.2.53"], domain: "a.example", search: ["b.example"], options: ["ndots:2"] }
+    const { answer } = call({ ipam: { ...two.ipam, routes, dns } })
+    expect(answer.routes).toEqual(routes)
+    expect(answer.dns).toEqual(dns)
+  })
+
+  test("reads keys whatever their case", () => {
+    const { answer } = call({ IPAM: { Addresses: [{ Address: "10.1.2.3/24", GATEWAY: "10.1.2.1" }] } })
+    expect(answer.ips).toEqual([{ address: "10.1.2.3/24", gateway: "10.1.2.1" }])
+  })
+
+  test("appends the addresses of CNI_ARGS, with the gateways that lie in their subnets", () => {
+    const args = "IP=10.9.0.5/16, fd09::5/64;GATEWAY=10.9.0.1,fd09::1,10.1.2.254;IgnoreUnknown=1;K8S_POD_NAME=x"
+    expect(call(two, { args }).answer.ips).toEqual([
+      { address: "10.1.2.3/24", gateway: "10.1.2.1" },
+      { address: "fd00::3/64" },
+      { address: "10.9.0.5/16", gateway: "10.9.0.1" },
+      { address: "fd09::5/64", gateway: "fd09::1" },
+    ])
+  })
+
+  test("takes the addresses of args.cni.ips instead of all others, and those of runtimeConfig.ips before these", () => {
+    const hints = { ...two, args: { cni: { ips: ["10.3.0.3/24"] } } }
+    expect(call(hints, { args: "IP=10.9.0.5/16" }).answer.ips).toEqual([{ address: "10.3.0.3/24" }])
+    const wish = { ...hints, runtimeConfig: { ips: ["10.4.0.4/24", "fd04::4/64"] } }
+    expect(call(wish).answer.ips).toEqual([{ address: "10.4.0.4/24" }, { address: "fd04::4/64" }])
+    expect(call({ ...two, runtimeConfig: { ips: [] } }).answer.ips).toHaveLength(2)
+  })
+
+  test("without any address answers a result without addresses, where the version can hold it", () => {
+    const { exitCode, answer } = call({ ipam: {} })
+    expect(exitCode).toBe(0)
+    expect(answer.ips ?? []).toEqual([])
+    expect(call({ ipam: {} }, { version: "0.2.0" }).answer).toMatchObject({
+      code: 1,
+      msg: "cannot convert: no valid IP addresses",
+    })
+  })
+})
+
+describe("a configuration is refused with code 7, in upstream's words, for", () => {
+  test.each([
+    ["no ipam", {}, "IPAM config missing 'ipam' key"],
+    [
+      "an address without prefix",
+      { ipam: { addresses: [{ address: "10.1.2.3" }] } },
+      "the 'address' field is expected to be in CIDR notation, got: '10.1.2.3'",
+    ],
+    ["no address", { ipam: { addresses: [{ gateway: "10.1.2.1" }] } }, '"ipam.addresses[0].address"'],
+    [
+      "a bad gateway",
+      { ipam: { addresses: [{ address: "10.1.2.3/24", gateway: "x" }] } },
+      'the gateway "x" of 10.1.2.3/24',
+    ],
+    [
+      "a wish without prefix",
+      { ipam: {}, runtimeConfig: { ips: ["10.1.2.3"] } },
+      "an entry in the 'ips' field is NOT in CIDR notation, got: '10.1.2.3'",
+    ],
+    [
+      "an address twice",
+      { ipam: { addresses: [{ address: "fd00::1/64" }, { address: "fd00:0::1/64" }] } },
+      "fd00::1/64 twice",
+    ],
+    ["a bad route", { ipam: { routes: [{ dst: "10.0.0.0" }] } }, "routes[0].dst"],
+    ["bad dns", { ipam: { dns: { nameservers: "10.0.0.1" } } }, "dns.nameservers"],
+  ])("%s", (_, config, message) => {
+    const { exitCode, answer } = call(config)
+    expect(exitCode).toBe(1)
+    expect(answer.code).toBe(7)
+    expect(answer.msg).toContain(message)
+  })
+
+  test("two addresses of a family below 0.3.0", () => {
+    const ipam = { addresses: [{ address: "10.1.2.3/24" }, { address: "10.1.3.3/24" }] }
+    expect(call({ ipam }, { version: "0.2.0" }).answer.msg).toContain(
+      "CNI version 0.2.0 does not support more than 1 address per family",
+    )
+    expect(call(two, { version: "0.2.0" }).answer.ip4.ip).toBe("10.1.2.3/24")
+  })
+})
+
+test.each([
+  ["IP=10.1.2.3", "the 'ip' field is expected to be in CIDR notation, got: '10.1.2.3'"],
+  ["IP=10.1.2.3/24;GATEWAY=nowhere", "invalid gateway address: nowhere"],
+  ["MAC=02:00:00:00:00:01", "unknown args"],
+])("CNI_ARGS %s are refused with code 4", (args, message) => {
+  const { answer } = call(two, { args })
+  expect(answer.code).toBe(4)
+  expect(answer.msg).toContain(message)
+})
+
+describe("CHECK", () => {
+  const check = (ips: object[] | undefined) =>
+    call({ ...two, ...(ips && { prevResult: { cniVersion: "1.1.0", ips } }) }, { verb: "CHECK" })
+
+  test("accepts a result that has the configured addresses, and more", () => {
+    const others = [{ address: "10.8.0.8/24" }]
+    const { exitCode } = check([
+      ...others,
+      { address: "fd00:0:0::3/64", gateway: "fd00::1" },
+      { address: "10.1.2.3/24", gateway: "10.1.2.1" },
+    ])
+    expect(exitCode).toBe(0)
+  })
+
+  test.each([
+    ["is missing", [{ address: "10.1.2.3/24", gateway: "10.1.2.1" }], "addr fd00::3/64 on interface eth0"],
+    [
+      "has another gateway",
+      [{ address: "10.1.2.3/24", gateway: "10.1.2.9" }, { address: "fd00::3/64" }],
+      "10.1.2.3/24 via 10.1.2.1",
+    ],
+    ["has another prefix", [{ address: "10.1.2.3/16", gateway: "10.1.2.1" }, { address: "fd00::3/64" }], "10.1.2.3/24"],
+  ])("names a configured address that %s, and what was found", (_, ips, message) => {
+    const { answer } = check(ips)
+    expect(answer.msg).toStartWith("static: Failed to match addr ")
+    expect(answer.msg).toContain(message)
+    expect(answer.details).toContain("10.1.2.3/")
+  })
+
+  test("needs the previous result", () => {
+    expect(check(undefined).answer).toMatchObject({ code: 7, msg: "Required prevResult missing" })
+  })
+})
+
+test("DEL succeeds whatever the configuration says", () => {
+  for (const config of [{}, { ipam: 5 }, { ipam: { addresses: "none" } }]) {
+    expect(call(config, { verb: "DEL", args: "broken" })).toEqual({ exitCode: 0, answer: undefined })
+  }
+})
+
+test("STATUS says what is wrong with the configuration; GC needs none", () => {
+  expect(call(two, { verb: "STATUS" }).exitCode).toBe(0)
+  expect(call({ ipam: { addresses: [{ address: "x" }] } }, { verb: "STATUS" }).answer.code).toBe(7)
+  expect(call({ ipam: 5, "cni.dev/valid-attachments": [] }, { verb: "GC" }).exitCode).toBe(0)
+})

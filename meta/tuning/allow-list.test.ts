@@ -1,0 +1,46 @@
+import { afterAll, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { refuseForbidden } from "./allow-list.ts"
+
+const directory = mkdtempSync(join(tmpdir(), "tuning-allow-list-"))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+function listOf(text: string): string {
+  const path = join(directory, crypto.randomUUID())
+  writeFileSync(path, text)
+  return path
+}
+
+function sysctls(...keys: string[]) {
+  return keys.map((key) => ({ key, value: "1", from: "sysctl" as const }))
+}
+
+test("without a list everything is allowed", () => {
+  expect(() => refuseForbidden(sysctls("net.ipv4.ip_forward"), join(directory, "none"))).not.toThrow()
+})
+
+test("with a list every sysctl has to match a line, as it is written", () => {
+  const list = listOf("^net\\.core\\.\n\n  ^net\\.ipv4\\.conf\\.IFNAME\\.[a-z_]*$  \r\n")
+  expect(() => refuseForbidden(sysctls("net.core.somaxconn", "net.ipv4.conf.IFNAME.rp_filter"), list)).not.toThrow()
+  expect(() => refuseForbidden(sysctls("net.core.somaxconn", "net/ipv4/conf/IFNAME/rp_filter"), list)).toThrow(
+    "Sysctl net/ipv4/conf/IFNAME/rp_filter is not allowed. Only the following sysctls are allowed: " +
+      "[^net\\.core\\. ^net\\.ipv4\\.conf\\.IFNAME\\.[a-z_]*$]",
+  )
+})
+
+test("a list without lines allows nothing, and is not asked when there is nothing to allow", () => {
+  const list = listOf("\n \n")
+  expect(() => refuseForbidden(sysctls("net.ipv4.ip_forward"), list)).toThrow("allowed: []")
+  expect(() => refuseForbidden([], list)).not.toThrow()
+})
+
+test("a pattern may match anywhere in the key, as for upstream (KW-TU7)", () => {
+  expect(() => refuseForbidden(sysctls("net.ipv4.tcp_rmem"), listOf("tcp"))).not.toThrow()
+})
+
+test("a list that cannot be used is an error, and allows nothing", () => {
+  expect(() => refuseForbidden(sysctls("net.a"), listOf("net\n("))).toThrow('"(" is no regular expression')
+  expect(() => refuseForbidden(sysctls("net.a"), directory)).toThrow(`Cannot read the allow list "${directory}"`)
+})

@@ -1,0 +1,109 @@
+import { expect, test } from "bun:test"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import { CniError, type JsonObject } from "../../pkg/types/mod.ts"
+import { parseTuningConfig, type TuningConfig } from "./config.ts"
+
+const network = { cniVersion: "1.1.0", name: "lab", type: "tuning" }
+
+function parse(keys: JsonObject, { verb = "ADD" as Verb, args = "" } = {}): TuningConfig {
+  return parseTuningConfig(network, { verb, args, raw: { ...network, ...keys } })
+}
+
+function refusal(keys: JsonObject, args = ""): CniError {
+  try {
+    parse(keys, { args })
+  } catch (error) {
+    if (error instanceof CniError) return error
+  }
+  throw new Error("it was accepted")
+}
+
+test("nothing is changed unless the configuration says so, and backups go where upstream has them", () => {
+  const { sysctls, link, dataDir } = parse({})
+  expect({ sysctls, dataDir }).toEqual({ sysctls: [], dataDir: "/run/cni/tuning" })
+  expect(Object.values(link)).toEqual([undefined, undefined, undefined, undefined, undefined])
+})
+
+test("zero, empty and off mean what they mean to upstream", () => {
+  const { link, dataDir } = parse({ mtu: 0, mac: "", promisc: false, allmulti: false, txQLen: 0, dataDir: "" })
+  expect(link).toEqual({ mac: undefined, promisc: undefined, mtu: undefined, allmulti: false, txQLen: 0 })
+  expect(dataDir).toBe("/run/cni/tuning")
+})
+
+test("a MAC in any spelling is the one that the kernel prints (KW-TU2)", () => {
+  expect(parse({ mac: "0A-58-0A-01-02-03" }).link.mac).toBe("0a:58:0a:01:02:03")
+  expect(parse({ mac: "0A58.0A01.0203" }).link.mac).toBe("0a:58:0a:01:02:03")
+})
+
+test("args.cni wins over runtimeConfig, that over CNI_ARGS, and that over the top", () => {
+  const top = { mac: "0a:00:00:00:00:01" }
+  const args = "IgnoreUnknown=1;MAC=0a:00:00:00:00:02;K8S_POD_NAME=x"
+  const runtimeConfig = { Mac: "0a:00:00:00:00:03" }
+  const cni = { mac: "0a:00:00:00:00:04" }
+  expect(parse(top).link.mac).toBe("0a:00:00:00:00:01")
+  expect(parse(top, { args }).link.mac).toBe("0a:00:00:00:00:02")
+  expect(parse({ ...top, RuntimeConfig: runtimeConfig }, { args }).link.mac).toBe("0a:00:00:00:00:03")
+  expect(parse({ ...top, runtimeConfig, args: { cni } }, { args }).link.mac).toBe("0a:00:00:00:00:04")
+  expect(parse({ ...top, runtimeConfig: { mac: "" } }, { args: "MAC=" }).link.mac).toBe("0a:00:00:00:00:01")
+})
+
+test("args.cni wins over the top for every setting, and switches off as well", () => {
+  const top = { mtu: 1400, promisc: true, allmulti: true, txQLen: 5 }
+  const cni = { mtu: 0, promisc: false, allmulti: false, txQLen: 0 }
+  expect(parse({ ...top, args: { cni } }).link).toEqual({
+    mac: undefined,
+    promisc: undefined,
+    mtu: undefined,
+    allmulti: false,
+    txQLen: 0,
+  })
+})
+
+test("sysctls of args.cni come after those of the top, which need not exist (KW-TU1)", () => {
+  const cni = { sysctl: { "net.ipv4.ip_forward": "1" } }
+  const fromArgs = { key: "net.ipv4.ip_forward", value: "1", from: "args.cni.sysctl" as const }
+  expect(parse({ args: { cni } }).sysctls).toEqual([fromArgs])
+  expect(parse({ sysctl: { "net.core.somaxconn": "500" }, args: { cni } }).sysctls).toEqual([
+    { key: "net.core.somaxconn", value: "500", from: "sysctl" },
+    fromArgs,
+  ])
+})
+
+test("sysctls keep the order in which they are written (KW-TU4)", () => {
+  const keys = ["net.ipv4.z", "net.ipv4.a", "net.ipv6.m"]
+  const sysctl = Object.fromEntries(keys.map((key) => [key, "1"]))
+  expect(parse({ sysctl }).sysctls.map(({ key }) => key)).toEqual(keys)
+})
+
+test("wrong values are code 7 with the key, bad CNI_ARGS code 4 with the pair", () => {
+  expect(refusal({ mtu: "big" }).message).toContain('"mtu"')
+  expect(refusal({ mtu: -1 }).code).toBe(7)
+  expect(refusal({ txQLen: 1.5 }).message).toContain('"txQLen"')
+  expect(refusal({ promisc: "yes" }).message).toContain('"promisc"')
+  expect(refusal({ mac: "zz" }).message).toContain('"mac"')
+  expect(refusal({ sysctl: ["net.ipv4.ip_forward"] }).message).toContain('"sysctl"')
+  expect(refusal({ sysctl: { "net.ipv4.ip_forward": 1 } }).message).toContain("its value as text")
+  expect(refusal({ args: { cni: { mac: "zz" } } }).message).toContain('"args.cni.mac"')
+  expect(refusal({ runtimeConfig: { mac: "zz" } }).message).toContain('"runtimeConfig.mac"')
+  expect(refusal({}, "MAC=zz")).toMatchObject({ code: 4 })
+  expect(refusal({}, "MAC").message).toContain('invalid pair "MAC"')
+  expect(refusal({}, "FOO=bar").message).toContain("unknown args")
+})
+
+test("a sysctl outside of the network is refused", () => {
+  for (const key of ["kernel.hostname", "net", "", "../net/ipv4", "/etc/passwd", "network.x"]) {
+    expect(refusal({ sysctl: { [key]: "1" } }).message).toContain("invalid net sysctl key")
+  }
+})
+
+test.each(["DEL", "GC"] as const)("%s reads the same configuration without complaint", (verb) => {
+  const broken = {
+    mtu: "big",
+    sysctl: { "kernel.hostname": 5 },
+    mac: "zz",
+    runtimeConfig: [],
+    dataDir: "/run/elsewhere",
+  }
+  expect(parse(broken, { verb, args: "what" }).dataDir).toBe("/run/elsewhere")
+  expect(parse({ sysctl: { "kernel.hostname": "x" } }, { verb }).dataDir).toBe("/run/cni/tuning")
+})

@@ -1,0 +1,46 @@
+import { expect, test } from "bun:test"
+import type { SysctlEntry } from "./config.ts"
+import { findSysctls, sameValue } from "./sysctls.ts"
+
+// Of the namespace that the tests run in, sysctls are read here and never written.
+
+function entry(key: string, value: string, from: SysctlEntry["from"] = "sysctl"): SysctlEntry {
+  return { key, value, from }
+}
+
+test("a sysctl is found with its value, whichever way it is spelled", () => {
+  const [found] = findSysctls([entry("net.ipv4.conf.IFNAME.rp_filter", "5")], "lo")
+  expect(found).toMatchObject({ path: "net/ipv4/conf/lo/rp_filter", value: "5", found: expect.stringMatching(/^\d$/) })
+  expect(findSysctls([entry("net.ipv4/conf.lo/rp_filter", "5")], "lo")[0]?.path).toBe("net/ipv4/conf/lo/rp_filter")
+})
+
+test("one that can only be written is found without a value", () => {
+  expect(findSysctls([entry("net.ipv4.route.flush", "1")], "lo")).toMatchObject([{ path: "net/ipv4/route/flush" }])
+})
+
+test("one setting in two spellings with two values is refused, with one value it is one (KW-TU10)", () => {
+  const [a, b] = ["net.ipv4.conf.lo.rp_filter", "net/ipv4/conf/IFNAME/rp_filter"]
+  expect(() => findSysctls([entry(a, "1"), entry(b, "2")], "lo")).toThrow(
+    `duplicated sysctl keys are not allowed: "${a}" and "${b}" are one setting`,
+  )
+  expect(findSysctls([entry(a, "1"), entry(b, "1")], "lo")).toHaveLength(1)
+})
+
+test("args.cni wins over the top, in another spelling too, and keeps the place", () => {
+  const [a, b] = ["net.ipv4.conf.lo.rp_filter", "net/ipv4/conf/lo/rp_filter"]
+  const found = findSysctls([entry(a, "1"), entry("net.ipv4.ip_forward", "1"), entry(b, "2", "args.cni.sysctl")], "lo")
+  expect(found.map(({ value }) => value)).toEqual(["2", "1"])
+})
+
+test("one that the kernel does not have is an error with key, value and errno", () => {
+  expect(() => findSysctls([entry("net.ipv4.no_such_thing", "5")], "lo")).toThrow(
+    'Cannot set sysctl "net.ipv4.no_such_thing" to "5" in the container: ENOENT',
+  )
+})
+
+test("values are compared as the kernel takes them: by their words (KW-TU4)", () => {
+  expect(sameValue("4096\t131072\t6291456", "4096  131072 6291456 ")).toBe(true)
+  expect(sameValue("", " ")).toBe(true)
+  expect(sameValue("1", "10")).toBe(false)
+  expect(sameValue(undefined, "")).toBe(false)
+})

@@ -1,0 +1,160 @@
+import {
+  addIptablesMasquerade,
+  checkIptablesMasquerade,
+  chooseVariant,
+  deleteIptablesMasquerade,
+  findPrograms,
+  gcIptablesMasquerade,
+} from "../iptables/mod.ts"
+import type { NetlinkSocket } from "../netlink/mod.ts"
+import {
+  addMasquerade,
+  canMasquerade,
+  checkMasquerade,
+  deleteMasquerade,
+  deleteUpstreamMasquerade,
+  findNftables,
+  gcMasquerade,
+  gcUpstreamMasquerade,
+} from "../nftables/mod.ts"
+import { type Cidr, CniError, Code, isCniError, type Owner } from "../types/mod.ts"
+import { Failures } from "../undo/mod.ts"
+import { addressesBeside } from "./beside.ts"
+
+/** What `ipMasqBackend` may say. */
+export const masqueradeBackends = ["nftables", "iptables"] as const
+
+export type MasqueradeBackend = (typeof masqueradeBackends)[number]
+
+/**
+ * The masquerade of containers in the thread's namespace, whichever packet filter does it: nf_tables wherever the kernel
+ * can, iptables when it is asked for or when the kernel cannot. What is removed is removed from both, and what the Go
+ * suite has left in either.
+ *
+ * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link, and closing
+ * right after a removal waits for that alone.
+ *
+ * @example
+ * using masquerade = Masquerade.open()
+ * undo.step("masquerade", () => masquerade.add(owner, addresses, config.ipMasqBackend), () => masquerade.remove(call))
+ */
+export class Masquerade implements Disposable {
+  /** To nf_tables; undefined where the kernel has none. */
+  readonly #socket: NetlinkSocket | undefined
+
+  private constructor(socket: NetlinkSocket | undefined) {
+    this.#socket = socket
+  }
+
+  /** Throws `EPERM` without CAP_NET_ADMIN. */
+  static open(): Masquerade {
+    return new Masquerade(findNftables())
+  }
+
+  /**
+   * Masquerades what the addresses send beyond their network. Doing it again changes nothing. Throws `CniError`, and then
+   * nothing has changed.
+   */
+  add(owner: Owner, addresses: readonly Cidr[], backend?: MasqueradeBackend): void {
+    if (addresses.length === 0) return
+    if (backend === "iptables") this.#addByIptables(owner, addresses)
+    else this.#addByNftables(owner, addresses, backend)
+  }
+
+  #addByNftables(owner: Owner, addresses: readonly Cidr[], backend?: MasqueradeBackend): void {
+    try {
+      addMasquerade(this.#requireNftables(), owner, addresses)
+    } catch (error) {
+      if (backend !== undefined || this.#canMasquerade(addresses)) throw error
+      this.#addInstead(owner, addresses, error)
+    }
+  }
+
+  #requireNftables(): NetlinkSocket {
+    if (this.#socket) return this.#socket
+    throw new CniError(Code.Internal, "Cannot masquerade by nftables: the kernel has no nf_tables", {
+      details: 'load the module "nf_tables", or set "ipMasqBackend" to "iptables"',
+    })
+  }
+
+  #addByIptables(owner: Owner, addresses: readonly Cidr[]): void {
+    addIptablesMasquerade(this.#socket, chooseVariant(this.#socket), owner, addresses)
+  }
+
+  /** By iptables where nf_tables, which would have been better, has failed. */
+  #addInstead(owner: Owner, addresses: readonly Cidr[], failure: unknown): void {
+    try {
+      this.#addByIptables(owner, addresses)
+    } catch (error) {
+      if (!isCniError(error)) throw error
+      throw new CniError(error.code, error.message, { details: `${error.details ?? ""}; and before that: ${failure}` })
+    }
+  }
+
+  /**
+   * Checks that the addresses are masqueraded, by the backend that ADD takes or, since containers outlive changes of
+   * configuration and suite, by the other one. Throws `CniError` that tells what was expected and what was found.
+   */
+  check(owner: Owner, addresses: readonly Cidr[], backend?: MasqueradeBackend): void {
+    const socket = this.#socket
+    const byNftables = () => checkMasquerade(this.#requireNftables(), owner, addresses)
+    const byIptables = () => checkIptablesMasquerade(socket, owner, addresses)
+    const isIptables = backend === "iptables" || (backend === undefined && !socket)
+    const [first, second] = isIptables ? [byIptables, byNftables] : [byNftables, byIptables]
+    const failures = new Failures()
+    failures.attempt("check the masquerade", first)
+    if (!failures.any) return
+    const others = new Failures()
+    others.attempt("check the masquerade", second)
+    if (others.any) failures.throwIfAny()
+  }
+
+  /**
+   * Ends the masquerade of an attachment, found by its names alone, and needs no program for it, except for iptables'
+   * legacy tables. `netns` is looked at only when the Go suite has left rules that do not say which of the container's
+   * interfaces they are for. Goes through all steps whatever fails, and then throws `CniError`. Nothing there is success.
+   */
+  remove(owner: Owner, netns: string): void {
+    const socket = this.#socket
+    const failures = new Failures()
+    if (socket) {
+      failures.attempt("remove the masquerade", () => deleteMasquerade(socket, owner))
+      failures.attempt("remove the other suite's masquerade", () => deleteUpstreamMasquerade(socket, owner))
+    }
+    const isInUse = (source: string) => addressesBeside(netns, owner.ifName).includes(source)
+    failures.attempt("remove the masquerade of iptables", () => deleteIptablesMasquerade(socket, owner, isInUse))
+    failures.throwIfAny()
+  }
+
+  /** Ends the masquerade of all attachments to this network but the valid ones, like `remove`. */
+  gc(network: string, valid: readonly Owner[]): void {
+    const socket = this.#socket
+    const failures = new Failures()
+    if (socket) {
+      failures.attempt("remove stale masquerades", () => gcMasquerade(socket, network, valid))
+      failures.attempt("remove the other suite's masquerades", () => gcUpstreamMasquerade(socket, network, valid))
+    }
+    failures.attempt("remove stale masquerades of iptables", () => gcIptablesMasquerade(socket, network, valid))
+    failures.throwIfAny()
+  }
+
+  /** Throws code 50 with the reason when this host cannot masquerade, for STATUS. Runs no program. */
+  requireUsable(backend?: MasqueradeBackend): void {
+    const canNftables = backend !== "iptables" && this.#socket !== undefined && canMasquerade(this.#socket, "ip")
+    if (canNftables || (backend !== "nftables" && findPrograms("ip", chooseVariant(this.#socket)))) return
+    const nftables = "the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)"
+    const iptables = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
+    throw new CniError(Code.PluginNotAvailable, `Cannot masquerade by ${backend ?? "nftables or iptables"}`, {
+      details: { nftables, iptables, any: `${nftables}; ${iptables}` }[backend ?? "any"],
+    })
+  }
+
+  #canMasquerade(addresses: readonly Cidr[]): boolean {
+    const socket = this.#socket
+    return socket !== undefined && addresses.every(({ ip }) => canMasquerade(socket, ip.length === 4 ? "ip" : "ip6"))
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket?.[Symbol.dispose]()
+  }
+}
