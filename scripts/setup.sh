@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ ! -x node_modules/.bin/bun ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
-  npm ci --no-audit --no-fund --loglevel=error
+  # Not "npm ci": it fails where the registry has no packages for other platforms.
+  npm install --no-save --no-audit --no-fund --loglevel=error
 fi
 
 missing=()
