@@ -199,17 +199,13 @@ test("without prevResult ADD says what is missing", async () => {
 })
 
 test.each(["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])("ADD and DEL speak version %s", async (cniVersion) => {
-  await using host = await HostNamespace.create()
-  const pod = await host.addContainer()
-  const network = { cniVersion, name: "lab" }
-  const prevResult = await new Attachment(host, pod, { ...network, type: "bridge", bridge: "br-lab" }).add()
-  const tuning = new Attachment(host, pod, { ...network, ...everything, type: "tuning" })
-  const result = await tuning.add({ prevResult })
+  await using chain = await TuningChain.create({ ...everything, cniVersion })
+  const result = await chain.tuning.add()
   expect(result.cniVersion).toBe(cniVersion)
   expect(result.interfaces[2]).toMatchObject({ name: "eth0", mac: "0a:00:00:00:00:07" })
-  expect(result.interfaces[2]?.mtu).toBe(cniVersion === "1.1.0" ? 1400 : undefined)
-  await tuning.del({ prevResult: result })
-  expect((await linkOf(pod, "eth0")).mtu).toBe(1500)
+  expect(result.interfaces[2]?.mtu).toBe(cniVersion >= "1" ? 1400 : undefined)
+  await chain.tuning.del({ prevResult: result })
+  expect((await chain.link()).mtu).toBe(1500)
 })
 
 test.each(["0.1.0", "0.2.0", undefined])("version %s has no chains, but what it has is tuned", async (cniVersion) => {

@@ -1,7 +1,7 @@
 import { Attachment, newest, type PluginResult } from "./attachment.ts"
 import { type ContainerNamespace, HostNamespace, type Namespace, type PluginCall, readSysctl } from "./mod.ts"
 
-/** A link as `ip -d -j link show` has it. */
+/** What can be tuned of a link, as `ip -d -j link show` has it. */
 export interface TunedLink {
   address: string
   mtu: number
@@ -14,7 +14,8 @@ export interface TunedLink {
 export async function linkOf(where: Namespace, name: string): Promise<TunedLink> {
   const [link] = await where.json<TunedLink[]>("ip", ["-d", "-j", "link", "show", "dev", name])
   if (!link) throw new Error(`no link ${name} in ${where.name}`)
-  return link
+  const { address, mtu, txqlen, promiscuity, flags } = link
+  return { address, mtu, txqlen, promiscuity, flags }
 }
 
 /** Where the backups of a host are. */
@@ -35,12 +36,14 @@ export class TuningChain implements AsyncDisposable {
     this.tuning = tuning
   }
 
-  /** `keys` are those of the tuning plugin; `cniVersion` is the whole chain's. */
+  /** `keys` are those of the tuning plugin; `cniVersion` is the whole chain's, from 0.3.0 on, which has chains. */
   static async create(keys: Record<string, unknown> = {}, call: Partial<PluginCall> = {}): Promise<TuningChain> {
     const host = await HostNamespace.create()
     try {
       const pod = await host.addContainer()
-      const chain = { cniVersion: newest, name: "lab" }
+      const { cniVersion } = keys
+      const hasChains = typeof cniVersion === "string" && cniVersion >= "0.3.0"
+      const chain = { cniVersion: hasChains ? cniVersion : newest, name: "lab" }
       const bridge = new Attachment(host, pod, { ...chain, type: "bridge", bridge: "br-lab" }, call)
       const prevResult = await bridge.add()
       const tuning = new Attachment(host, pod, { ...chain, type: "tuning", prevResult, ...keys }, call)

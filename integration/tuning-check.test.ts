@@ -17,7 +17,7 @@ test("CHECK passes for a MAC in capitals or with dashes (KW-TU2)", async () => {
 test("CHECK compares sysctls as the kernel prints them, whatever it makes of what was written", async () => {
   const sysctl = {
     "net.ipv4.ip_default_ttl": "0x1f", // prints 31
-    "net.ipv4.ip_local_reserved_ports": "9000, 8000-8002", // prints 8000-8002,9000
+    "net.ipv4.ip_local_reserved_ports": "9000,8000-8002", // prints 8000-8002,9000
     "net.ipv6.conf.IFNAME.stable_secret": "2001:db8::1", // prints all digits, and nothing before it is set
   }
   await using chain = await TuningChain.create({ sysctl })

@@ -1,7 +1,7 @@
 import * as v from "valibot"
 import { integer, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, formatMac, type JsonObject, type NetworkConfig, parseMac, readCniArgs } from "../../pkg/types/mod.ts"
+import { CniError, formatMac, isJsonObject, type JsonObject, type NetworkConfig, parseMac, readCniArgs } from "../../pkg/types/mod.ts"
 import type { LinkValues } from "./link.ts"
 import { sysctlPaths } from "./sysctl-names.ts"
 
@@ -20,7 +20,9 @@ const mac = v.optional(
 
 /** What may stand at the top and in `args.cni`. */
 const settings = {
-  sysctl: v.optional(v.record(v.string(), v.string("its value as text"), "an object")),
+  sysctl: v.optional(
+    v.pipe(v.custom<JsonObject>(isJsonObject, "an object"), v.record(v.string(), v.string("its value as text"))),
+  ),
   mac,
   mtu: v.optional(integer(0, 2 ** 31 - 1)),
   promisc: aSwitch,

@@ -41,17 +41,17 @@ export function setValues(route: NetlinkSocket, link: Link, wanted: LinkValues):
 }
 
 /** Sets one of the values. Throws `CniError` that names the key, the value and why the kernel refuses it. */
-export function setValue(
-  route: NetlinkSocket,
-  link: Pick<Link, "index" | "name">,
-  key: keyof LinkValues,
-  values: LinkValues,
-): void {
+export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues, values: LinkValues): void {
+  const what = `set "${key}" of "${link.name}" to ${values[key]}`
+  if (key === "mac" && link.mac !== "" && values.mac?.length !== link.mac.length) {
+    // The kernel would take the first bytes of a longer one.
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: its addresses are as long as ${link.mac}`)
+  }
   try {
     setLink(route, link, changeOf(key, values))
   } catch (cause) {
     const reason = cause instanceof Error && "errno" in cause ? cause.errno : "failed"
-    throw new CniError(Code.Internal, `Cannot set "${key}" of "${link.name}" to ${values[key]}: ${reason}`, { cause })
+    throw new CniError(Code.Internal, `Cannot ${what}: ${reason}`, { cause })
   }
 }
 

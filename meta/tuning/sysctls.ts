@@ -1,5 +1,5 @@
 import { isErrno } from "../../pkg/libc/mod.ts"
-import { tryReadSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
+import { tryReadSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import type { SysctlEntry } from "./config.ts"
@@ -91,8 +91,16 @@ export function restoreSysctls(originals: Readonly<Record<string, Original>>, fa
   const reversed = Object.entries(originals).reverse()
   for (const report of [new Failures(), failures]) {
     for (const [path, { was }] of reversed) {
-      if (was !== undefined) report.attempt(`set sysctl "${path}" back to "${was}"`, () => tryWriteSysctl(path, was))
+      if (was !== undefined) report.attempt(`set sysctl "${path}" back to "${was}"`, () => restoreSysctl(path, was))
     }
+  }
+}
+
+function restoreSysctl(path: string, was: string): void {
+  try {
+    writeSysctl(path, was)
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error // it has gone with its interface
   }
 }
 

@@ -1,0 +1,95 @@
+import { expect, test } from "bun:test"
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { chain, rule } from "./change.ts"
+import { changeTable } from "./change-table.ts"
+import { findPrograms, requirePrograms } from "./programs.ts"
+import { readTable, restoreTable } from "./run.ts"
+
+/** A directory that goes with its scope. */
+function directory(): Disposable & { path: string } {
+  const path = mkdtempSync(join(tmpdir(), "cni-iptables-"))
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
+}
+
+/** Puts a shell script into a directory. */
+function script(path: string, name: string, text: string): string {
+  const file = join(path, name)
+  writeFileSync(file, `#!/bin/sh\n${text}\n`)
+  chmodSync(file, 0o755)
+  return file
+}
+
+test("the programs are looked for in fixed directories, by family and kind", () => {
+  using bin = directory()
+  for (const name of ["iptables", "ip6tables", "iptables-legacy"]) {
+    for (const verb of ["save", "restore"]) script(bin.path, `${name}-${verb}`, "")
+  }
+  const found = (name: string, family: "ip" | "ip6") => {
+    return { family, save: join(bin.path, `${name}-save`), restore: join(bin.path, `${name}-restore`) }
+  }
+  const places = ["/nowhere", bin.path]
+  expect(findPrograms("ip", "default", places)).toEqual(found("iptables", "ip"))
+  expect(findPrograms("ip", "legacy", places)).toEqual(found("iptables-legacy", "ip"))
+  // without programs of that name, the legacy kind may be called just "ip6tables"
+  expect(findPrograms("ip6", "legacy", places)).toEqual(found("ip6tables", "ip6"))
+})
+
+test("half of a pair is none, and what is missing is named with the package that has it", () => {
+  using bin = directory()
+  script(bin.path, "ip6tables-save", "")
+  expect(findPrograms("ip6", "default", [bin.path])).toBeUndefined()
+  try {
+    requirePrograms("ip6", "default", [bin.path])
+    expect.unreachable()
+  } catch (error) {
+    expect(String(error)).toStartWith(
+      `Cannot find the programs "ip6tables-save" and "ip6tables-restore" in ${bin.path}; install them (Debian's package`,
+    )
+  }
+})
+
+/** Programs whose table is a file of commands: what is restored is kept as it came. */
+function pretendPrograms(path: string, saved: string, restore: string) {
+  writeFileSync(join(path, "saved"), saved)
+  return {
+    family: "ip" as const,
+    save: script(path, "iptables-save", `cat ${path}/saved; env > ${path}/env; echo "$@" >> ${path}/calls`),
+    restore: script(path, "iptables-restore", `echo "$@" >> ${path}/calls; cat > ${path}/input; ${restore}`),
+  }
+}
+const read = (path: string, name: string) => Bun.file(join(path, name)).text()
+
+test("a table is read and changed by one call each, in an environment of their own", async () => {
+  using bin = directory()
+  const programs = pretendPrograms(bin.path, "*nat\n:X - [0:0]\nCOMMIT\n", "exit 0")
+  expect(readTable(programs, "nat")).toEqual({ chains: ["X"], rules: [] })
+  restoreTable(programs, "nat", [chain.delete("X")])
+  restoreTable(programs, "nat", [])
+  expect(await read(bin.path, "calls")).toBe("-t nat\n--noflush --wait 20\n")
+  expect(await read(bin.path, "input")).toBe("*nat\n-F X\n-X X\nCOMMIT\n")
+  const names = (await read(bin.path, "env")).split("\n").map((line) => line.split("=")[0])
+  expect(names.filter((name) => !/^(PWD|SHLVL|_|)$/.test(name ?? "")).sort()).toEqual(["LC_ALL", "PATH"])
+})
+
+test("a change that is refused although nobody else has changed anything is an error", () => {
+  using bin = directory()
+  const programs = pretendPrograms(bin.path, "*nat\n:X - [0:0]\nCOMMIT\n", 'echo "line 2 failed" >&2; exit 1')
+  expect(() => changeTable(programs, "nat", () => [chain.create("Y")])).toThrow(
+    `Cannot change table nat by ${programs.restore}: "-N Y" was refused`,
+  )
+})
+
+test("a change that is refused because somebody else was faster is planned again", async () => {
+  using bin = directory()
+  const faster = `if [ ! -e ${bin.path}/lost ]; then touch ${bin.path}/lost; echo ":Y - [0:0]" >> ${bin.path}/saved; exit 1; fi`
+  const programs = pretendPrograms(bin.path, "*nat\n:X - [0:0]\n", faster)
+  const seen: string[][] = []
+  changeTable(programs, "nat", ({ chains }) => {
+    seen.push([...chains])
+    return chains.includes("Y") ? [rule.append({ chain: "Y", words: ["-j", "ACCEPT"] })] : [chain.create("Y")]
+  })
+  expect(seen).toEqual([["X"], ["X", "Y"]])
+  expect(await read(bin.path, "input")).toBe("*nat\n-A Y -j ACCEPT\nCOMMIT\n")
+})
