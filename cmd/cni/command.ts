@@ -18,7 +18,7 @@ export type Flag = NonNullable<ParseArgsConfig["options"]>[string] & {
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
-  /** The words it wants, as the help names them. */
+  /** The words it wants, as the help names them; those in brackets, at the end, may be left out. */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, Flag>>
   /** What there is to know, and examples. */

@@ -2,7 +2,7 @@ import type { Command, Flag } from "./command.ts"
 
 /** What `cni --help` prints. */
 export function toolHelp(commands: Readonly<Record<string, Command>>): string {
-  const lines = Object.entries(commands).map(([name, command]) => `  ${name.padEnd(9)}${command.summary}`)
+  const lines = Object.entries(commands).map(([name, command]) => `  ${name.padEnd(14)}${command.summary}`)
   return `Attaches containers to CNI networks by hand, cleans up, and installs the plugins.
 
 Usage:

@@ -7,6 +7,7 @@ import { type Command, UsageError } from "./command.ts"
 import { gc } from "./gc.ts"
 import { commandHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
+import { ipamList, ipamRelease } from "./ipam.ts"
 
 /** Runs the command line tool `cni` as this process. */
 export function runTool(args: readonly string[]): void {
@@ -31,16 +32,17 @@ const commands: Readonly<Record<string, Command>> = {
   del,
   status,
   gc,
+  "ipam ls": ipamList,
+  "ipam release": ipamRelease,
   install: installCommand,
   version: versionCommand,
 }
 
 /** Runs one command line. Answers the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
-  const [given, ...rest] = args
-  const name = given === "--version" ? "version" : given
+  const [name, ...rest] = nameFirst(args)
   if (name === undefined || name === "help" || name === "--help" || name === "-h") {
-    const [about = ""] = rest
+    const [about = ""] = nameFirst(rest)
     const command = find(about)
     terminal.stdout(command ? commandHelp(about, command) : toolHelp(commands))
     return 0
@@ -51,6 +53,15 @@ export async function cni(args: readonly string[], terminal: Terminal): Promise<
     return 2
   }
   return runCommand(name, command, rest, terminal)
+}
+
+/** The words of a command line with the command in one piece: some have two words, as "ipam ls". */
+function nameFirst(args: readonly string[]): string[] {
+  const [first, second, ...rest] = args
+  if (first === undefined) return []
+  if (first === "--version") return ["version", ...args.slice(1)]
+  if (second !== undefined && find(`${first} ${second}`)) return [`${first} ${second}`, ...rest]
+  return [...args]
 }
 
 function find(name: string): Command | undefined {
@@ -65,7 +76,9 @@ async function runCommand(name: string, command: Command, args: string[], termin
       terminal.stdout(commandHelp(name, command))
       return 0
     }
-    if (positionals.length !== command.words.length) {
+    const optional = command.words.filter((each) => each.startsWith("[")).length
+    const missing = command.words.length - positionals.length
+    if (missing < 0 || missing > optional) {
       const wanted = command.words.length === 0 ? "no arguments" : command.words.join(" and ")
       throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
     }

@@ -1,5 +1,5 @@
 import { isErrno } from "../../pkg/libc/mod.ts"
-import { ifPresent } from "./files.ts"
+import { type Files, ifPresent, kernelFiles } from "./files.ts"
 import { Index } from "./index.ts"
 import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
 import type { Owner } from "./owner.ts"
@@ -20,11 +20,11 @@ export interface Lease {
 }
 
 /** The networks that have reservations under a `dataDir`: every directory with a lock in it. */
-export function listNetworks(store: Pick<Store, "files">, dataDir: string): string[] {
-  const names = ifPresent(() => store.files.readDirectory(dataDir)) ?? []
+export function listNetworks(dataDir: string, files: Files = kernelFiles): string[] {
+  const names = ifPresent(() => files.readDirectory(dataDir)) ?? []
   return names.filter((name) => {
     try {
-      return store.files.stat(`${dataDir}/${name}/lock`) !== undefined
+      return files.stat(`${dataDir}/${name}/lock`) !== undefined
     } catch (error) {
       if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES")) return false
       throw error

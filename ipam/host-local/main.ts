@@ -13,8 +13,9 @@ import { parseResolvConf } from "./resolv-conf.ts"
 import { checkStatus } from "./status.ts"
 import { Store } from "./store.ts"
 
+export { parseAddress } from "./address.ts"
 export { type Lease, listLeases, listNetworks } from "./inventory.ts"
-export { capacityOf, formatRangeSet } from "./ranges.ts"
+export { formatRangeSet } from "./ranges.ts"
 export { usageOf } from "./status.ts"
 export { type HostLocalConfig, parseHostLocalConfig, release, releaseAddress, Store }
 

@@ -1,0 +1,81 @@
+import type { Lease } from "../../ipam/host-local/main.ts"
+import type { JsonObject } from "../../pkg/types/mod.ts"
+import { table } from "./result-table.ts"
+
+/** What of a network's ranges is handed out, and to whom. */
+export interface NetworkUse {
+  readonly name: string
+  readonly ranges: readonly { ranges: string; used: number; total: bigint }[]
+  readonly leases: readonly Lease[]
+}
+
+const BAR_WIDTH = 20
+
+/** For human eyes: a usage bar for each range set, then a row for each address. `nowMs` since 1970. */
+export function leaseTable(networks: readonly NetworkUse[], nowMs: number): string {
+  if (networks.length === 0) return "No addresses are handed out\n"
+  return networks.map((network) => networkText(network, nowMs)).join("\n")
+}
+
+function networkText({ name, ranges, leases }: NetworkUse, nowMs: number): string {
+  const bars = ranges.map(({ ranges: text, used, total }) => {
+    const free = total - BigInt(used)
+    return `  ${usageBar(used, total)}  ${used} of ${total} used, ${free} free  ${text}\n`
+  })
+  const rows = leases.map((lease) => [
+    lease.address,
+    ...(typeof lease.holder === "string"
+      ? [`(${lease.holder} file)`, "-"]
+      : [lease.holder.containerId, lease.holder.ifName || "-"]),
+    age(nowMs - lease.writtenMs),
+    lease.netns === undefined ? "?" : `${lease.netns.exists ? "alive" : "gone"}  ${lease.netns.path}`,
+  ])
+  return `${name}\n${bars.join("")}${indent(table(["ADDRESS", "CONTAINER", "INTERFACE", "AGE", "NAMESPACE"], rows))}`
+}
+
+/** "[######··············]"; anything used shows, and only full is full. */
+export function usageBar(used: number, total: bigint): string {
+  const share = total === 0n ? 1 : used / Number(total)
+  const most = BigInt(used) >= total ? BAR_WIDTH : BAR_WIDTH - 1
+  const filled = Math.min(most, Math.max(used > 0 ? 1 : 0, Math.round(share * BAR_WIDTH)))
+  return `[${"#".repeat(filled)}${"·".repeat(BAR_WIDTH - filled)}]`
+}
+
+/** "12s", "5m", "3h", "9d" */
+export function age(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000))
+  if (seconds < 60) return `${seconds}s`
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h`
+  return `${Math.floor(seconds / 86_400)}d`
+}
+
+function indent(text: string): string {
+  return text.replace(/^(?=.)/gm, "  ")
+}
+
+/** For programs. Counts of addresses are text where a number could not hold them. */
+export function useAsJson({ name, ranges, leases }: NetworkUse): JsonObject {
+  return {
+    network: name,
+    rangeSets: ranges.map(({ ranges: text, used, total }) => ({
+      ranges: text,
+      used,
+      free: exact(total - BigInt(used)),
+      total: exact(total),
+    })),
+    leases: leases.map((lease) => ({
+      address: lease.address,
+      ...(typeof lease.holder === "string"
+        ? { file: lease.holder }
+        : { containerId: lease.holder.containerId, ifName: lease.holder.ifName }),
+      reserved: new Date(lease.writtenMs).toISOString(),
+      ...(lease.netns ? { netns: lease.netns.path, netnsExists: lease.netns.exists } : {}),
+      ...(lease.liveness ? { liveness: lease.liveness } : {}),
+    })),
+  }
+}
+
+function exact(count: bigint): number | string {
+  return count <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(count) : String(count)
+}

@@ -1,0 +1,126 @@
+import { join } from "node:path"
+import {
+  formatRangeSet,
+  type HostLocalConfig,
+  hostLocal,
+  listLeases,
+  listNetworks,
+  parseAddress,
+  parseHostLocalConfig,
+  release,
+  releaseAddress,
+  Store,
+  usageOf,
+} from "../../ipam/host-local/main.ts"
+import { loadNetwork } from "../../pkg/libcni/mod.ts"
+import {
+  CniError,
+  Code,
+  type JsonObject,
+  newestVersion,
+  parseNetworkConfig,
+  printJson,
+  validateNetworkName,
+} from "../../pkg/types/mod.ts"
+import { defaults } from "../attachment.ts"
+import type { Terminal } from "../terminal.ts"
+import { type Arguments, type Command, text, UsageError, word } from "./command.ts"
+import { leaseTable, type NetworkUse, useAsJson } from "./ipam-table.ts"
+
+/** Where host-local keeps its files unless a configuration says otherwise. */
+const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
+
+const places = {
+  "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },
+  "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
+  json: { type: "boolean", help: "print JSON, also on a terminal and for errors" },
+} as const
+
+/** `cni ipam ls` */
+export const ipamList: Command = {
+  summary: "Show the addresses that host-local has handed out",
+  words: ["[NETWORK]"],
+  flags: places,
+  help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
+whether its network namespace is still there ("?": whoever reserved it did not note one). It only looks.
+
+Examples:
+  cni ipam ls
+  cni ipam ls mynet --json`,
+  async run(args, terminal) {
+    const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
+    const networks = args.words.length > 0 ? [word(args, 0)] : listNetworks(dataDir).sort()
+    const uses = networks.map((name) => useOf(name, args, terminal))
+    const plain = terminal.interactive && args.flags.json !== true
+    terminal.stdout(plain ? leaseTable(uses, Date.now()) : `${printJson(uses.map(useAsJson))}\n`)
+  },
+}
+
+/** `cni ipam release` */
+export const ipamRelease: Command = {
+  summary: "Take back addresses by hand, when no DEL will come any more",
+  words: ["NETWORK"],
+  flags: {
+    address: { type: "string", value: "IP", help: "this address, with the others of its container's interface" },
+    container: { type: "string", value: "ID", help: "the addresses of this container" },
+    ifname: { type: "string", value: "NAME", help: "only those of this interface (with --container; default eth0)" },
+    ...places,
+  },
+  help: `Make sure that nobody uses them: they are given to the next container that asks.
+
+Examples:
+  cni ipam release mynet --address 10.22.0.7
+  cni ipam release mynet --container 4e5f6a --ifname eth0`,
+  async run(args, terminal) {
+    const [address, containerId] = [text(args, "address"), text(args, "container")]
+    if ((address === undefined) === (containerId === undefined)) throw new UsageError("give --address or --container")
+    const { store } = poolOf(word(args, 0), args, terminal)
+    const before = listLeases(store)
+    if (address !== undefined) releaseAddress(store, address)
+    else release(store, { containerId: containerId ?? "", ifName: text(args, "ifname") ?? "eth0" })
+    const left = new Set(listLeases(store).map((lease) => lease.address))
+    const released = before.filter((lease) => !left.has(lease.address)).map((lease) => lease.address)
+    if (released.length === 0) {
+      throw new CniError(
+        Code.Internal,
+        `Cannot release ${address ?? containerId} in "${store.directory}": not reserved`,
+      )
+    }
+    const plain = terminal.interactive && args.flags.json !== true
+    terminal.stdout(plain ? `Released ${released.join(", ")}\n` : `${printJson({ released })}\n`)
+  },
+}
+
+function useOf(name: string, args: Arguments, terminal: Terminal): NetworkUse {
+  const { store, rangeSets } = poolOf(name, args, terminal)
+  const leases = listLeases(store)
+  const taken = leases.flatMap(({ address }) => parseAddress(address) ?? [])
+  return { name, ranges: rangeSets.map((set) => ({ ranges: formatRangeSet(set), ...usageOf(set, taken) })), leases }
+}
+
+/** The reservations of a network, and the ranges that its configuration gives out. */
+function poolOf(name: string, args: Arguments, terminal: Terminal) {
+  validateNetworkName(name)
+  const configs = configsOf(name, args, terminal)
+  const dataDir = text(args, "data-dir")
+  const directory = (dataDir === undefined && configs[0]?.directory) || join(dataDir ?? DEFAULT_DATA_DIR, name)
+  const log = (line: string) => terminal.stderr(`${line}\n`)
+  return { store: new Store({ directory, log }), rangeSets: configs.flatMap(({ rangeSets }) => rangeSets) }
+}
+
+/** host-local's configurations in a network; none when the network is configured nowhere, or does without host-local. */
+function configsOf(name: string, args: Arguments, { env, stderr }: Terminal): HostLocalConfig[] {
+  const confDir = text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)
+  try {
+    return loadNetwork(confDir, name).plugins.flatMap((plugin) => {
+      const raw: JsonObject = { ...plugin.raw, name, cniVersion: newestVersion }
+      const network = parseNetworkConfig(raw, { lenient: true })
+      if (network.ipam?.type !== hostLocal.name) return []
+      return [parseHostLocalConfig(network, { verb: "STATUS", args: "", raw })]
+    })
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error
+    stderr(`Warning: the ranges of "${name}" are unknown: ${error.message}\n`)
+    return []
+  }
+}
