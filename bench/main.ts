@@ -7,10 +7,11 @@ import { parseArgs } from "node:util"
 import { type Measurement, measure, rowName, type Scenario } from "./measure.ts"
 import { formatTable } from "./report.ts"
 import { bridges } from "./rows/bridge.ts"
+import { hostLocals } from "./rows/host-local.ts"
 import { version } from "./rows/version.ts"
 
 /** Everything that is measured. A new row is a line here. */
-const scenarios: readonly Scenario[] = [version, ...bridges]
+const scenarios: readonly Scenario[] = [version, ...bridges, ...hostLocals]
 
 async function main(): Promise<void> {
   const { values } = parseArgs({

@@ -9,8 +9,10 @@ export function titleWith(name: string, needs: readonly string[]): string {
   return `${name} (needs ${needs.join(", ")})`
 }
 
-/** Matches the titles that `titleWith` makes, for `bun test --test-name-pattern`. */
-export const featureTitle = "\\(needs [a-z0-9_, ]+\\)$"
+/** Matches the titles of tests that need one of these features, for `bun test --test-name-pattern`. */
+export function titlesWith(features: readonly string[]): string {
+  return `\\(needs (\\w+, )*(${features.join("|")})(, \\w+)*\\)$`
+}
 
 /** The line that says that a test was left out. */
 export function leftOutLine({ title, missing }: LeftOut): string {

@@ -149,16 +149,22 @@ test("when the second of two tuning plugins fails, what the first one set stays,
   expect(await chain.link()).toEqual(untouched)
 })
 
-/**
- * Runs an ADD under strace(1), which has the `nth` of these system calls fail, or kills the process there. Undefined when
- * there is no nth one: then the ADD went through.
- */
-async function addWith(effect: string, name: string, nth: number, chain: TuningChain): Promise<Output | undefined> {
+/** What strace(1) does to a call of the plugin at the `nth` of these system calls. */
+interface Injection {
+  verb: "ADD" | "DEL"
+  name: string
+  /** "error=EIO" or "signal=KILL" */
+  effect: string
+  nth: number
+}
+
+/** Calls the plugin under strace(1). Undefined when there is no nth call of that name: then it went through. */
+async function inject({ verb, name, effect, nth }: Injection, chain: TuningChain): Promise<Output | undefined> {
   await using directory = await TemporaryDirectory.create("cni-tuning")
   const trace = directory.join("trace")
   const call: PluginCall = {
     bin: `${builtPlugins}/tuning`,
-    verb: "ADD",
+    verb,
     containerId: chain.pod.name,
     netns: chain.pod.path,
     ifName: "eth0",
@@ -187,22 +193,26 @@ test.each([
   ["sendto", "ENOBUFS"],
   ["rename", "EIO"],
   ["fsync", "EIO"],
-])("an ADD in which any call of %s fails has changed nothing", async (name, errno) => {
-  const { chain, expectUntouched } = await untouchedChain()
-  await using _ = chain
-  let nth = 1
-  for (;;) {
-    const output = await addWith(`error=${errno}`, name, nth, chain)
-    if (!output) break
-    expect({ nth, exitCode: output.exitCode, stdout: output.stdout }).toMatchObject({
-      exitCode: 1,
-      stdout: expect.stringContaining(errno),
-    })
-    await expectUntouched()
-    nth++
-  }
-  expect(nth).toBeGreaterThan(1)
-}, 120_000)
+])(
+  "an ADD in which any call of %s fails has changed nothing",
+  async (name, errno) => {
+    const { chain, expectUntouched } = await untouchedChain()
+    await using _ = chain
+    let nth = 1
+    for (;;) {
+      const output = await inject({ verb: "ADD", name, effect: `error=${errno}`, nth }, chain)
+      if (!output) break
+      expect({ nth, exitCode: output.exitCode, stdout: output.stdout }).toMatchObject({
+        exitCode: 1,
+        stdout: expect.stringContaining(errno),
+      })
+      await expectUntouched()
+      nth++
+    }
+    expect(nth).toBeGreaterThan(1)
+  },
+  120_000,
+)
 
 test.each(["sendto", "write", "rename", "unlink", "fsync", "setns"])(
   "an ADD killed at any call of %s is undone by the next DEL",
@@ -210,10 +220,29 @@ test.each(["sendto", "write", "rename", "unlink", "fsync", "setns"])(
     const { chain, expectUntouched } = await untouchedChain()
     await using _ = chain
     let nth = 1
-    for (; await addWith("signal=KILL", name, nth, chain); nth++) {
+    for (; await inject({ verb: "ADD", name, effect: "signal=KILL", nth }, chain); nth++) {
       await chain.tuning.del()
       await expectUntouched()
     }
+    expect(nth).toBeGreaterThan(1)
+  },
+  120_000,
+)
+
+test.each(["sendto", "write", "unlink"])(
+  "a DEL killed at any call of %s is completed by the next",
+  async (name) => {
+    const { chain, expectUntouched } = await untouchedChain()
+    await using _ = chain
+    let nth = 1
+    for (;;) {
+      await chain.tuning.add()
+      if (!(await inject({ verb: "DEL", name, effect: "signal=KILL", nth }, chain))) break
+      await chain.tuning.del()
+      await expectUntouched()
+      nth++
+    }
+    await expectUntouched()
     expect(nth).toBeGreaterThan(1)
   },
   120_000,

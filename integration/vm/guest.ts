@@ -14,14 +14,15 @@ const testMs = 30_000
 async function runTests(run: Run, junit: string, patience: number): Promise<Outcome> {
   const options = [`--timeout=${testMs * patience}`, "--reporter=junit", `--reporter-outfile=${junit}`]
   if (run.pattern !== undefined) options.push(`--test-name-pattern=${run.pattern}`)
-  const { exitCode, stdout } = await execa(process.execPath, ["test", ...options, ...run.files], {
+  const { exitCode, stdout, stderr } = await execa(process.execPath, ["test", ...options, ...run.files], {
     env: { CNI_TEST_PATIENCE: String(patience) },
     stdin: "ignore",
     stdout: ["inherit", "pipe"],
-    stderr: "inherit",
+    stderr: ["inherit", "pipe"],
     reject: false,
   })
-  return { exitCode: exitCode ?? null, leftOut: leftOutTests(stdout) }
+  const isEmpty = /^error: regex .* matched 0 tests/m.test(stderr)
+  return { exitCode: exitCode ?? null, isEmpty, leftOut: leftOutTests(stdout) }
 }
 
 if (import.meta.main) {

@@ -21,6 +21,8 @@ export type Verdict = readonly Outcome[]
 export interface Outcome {
   /** `null`: ended by a signal. */
   readonly exitCode: number | null
+  /** Whether the pattern selected no test at all, which `bun test` takes for a failure. */
+  readonly isEmpty: boolean
   readonly leftOut: readonly LeftOut[]
 }
 

@@ -1,5 +1,5 @@
 import type { LeftOut } from "../left-out.ts"
-import type { Job, Run, Verdict } from "./job.ts"
+import type { Job, Outcome, Run, Verdict } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 import type { TestCase } from "./test-report.ts"
 
@@ -37,18 +37,17 @@ export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: 
     passed: passed.map(({ title }) => title),
     leftOut: leftOut.filter(isExpected),
     failures: [
-      ...runs.flatMap((run, at) => runFailures(run, verdict[at]?.exitCode ?? null, reports[at])),
+      ...runs.flatMap((run, at) => runFailures(run, verdict[at], reports[at])),
       ...unexpected.map(({ title, missing }) => `${title}: not run, and this kernel has to have ${missing.join(", ")}`),
       ...(passed.length === 0 ? ["no test passed"] : []),
     ],
   }
 }
 
-function runFailures(run: Run, exitCode: number | null, report: readonly TestCase[] = []): string[] {
-  const isSelected = run.pattern !== undefined
+function runFailures(run: Run, outcome: Outcome | undefined, report: readonly TestCase[] = []): string[] {
+  const isSelected = run.pattern !== undefined // what the pattern does not select is reported as skipped
   const bad = report.filter(({ state }) => state === "failed" || (state === "skipped" && !isSelected))
   if (bad.length > 0) return bad.map(({ title, file, state }) => `${file}: ${title}: ${state}`)
-  // `bun test` ends with 1 when its pattern selects nothing: all that it could select was left out.
-  const isEmpty = isSelected && exitCode === 1 && report.every(({ state }) => state === "skipped")
-  return exitCode === 0 || isEmpty ? [] : [`${run.title}: ended with ${exitCode ?? "a signal"}`]
+  if (outcome?.exitCode === 0 || outcome?.isEmpty) return []
+  return [`${run.title}: ended with ${outcome?.exitCode ?? "a signal"}`]
 }

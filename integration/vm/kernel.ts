@@ -5,7 +5,9 @@ export interface Kernel {
   readonly title: string
   /** The only features for want of which a test may be left out here. */
   readonly lacks: readonly Feature[]
-  /** Test files, in `integration/`, that run whole. Of all others only what `testWith` marks runs. */
+  /** What this kernel is here for: the tests that need one of these features run. */
+  readonly shows: readonly Feature[]
+  /** Test files, in `integration/`, that run whole. */
   readonly files: readonly string[]
   /** How many times longer than elsewhere a test may take. */
   readonly patience: number

@@ -8,7 +8,7 @@
  * A test that this machine's kernel cannot run has to pass in one of the machines. Ends with `N passed, N failed`.
  */
 import { join } from "node:path"
-import { leftOutTests } from "../left-out.ts"
+import { type LeftOut, leftOutLine, leftOutTests } from "../left-out.ts"
 import { runProgram } from "../mod.ts"
 import { type Judgement, judge } from "./judge.ts"
 import { runMachine } from "./machine.ts"
@@ -18,18 +18,18 @@ import { uml } from "./uml.ts"
 
 const kernels = { qemu, uml }
 
-/** The titles of the tests that the kernel of this machine cannot run; no test runs to find out. */
-async function leftOutHere(files: TestFiles): Promise<string[]> {
+/** The tests that the kernel of this machine cannot run; no test runs to find out. */
+async function leftOutHere(files: TestFiles): Promise<LeftOut[]> {
   const paths = featureFiles(files).map((name) => join(import.meta.dir, "..", name))
   if (paths.length === 0) return []
   const { stdout, stderr } = await runProgram([process.execPath, "test", "--test-name-pattern=(?!)", ...paths])
   if (!stderr.includes("matched 0 tests")) throw new Error(`Cannot list the tests that are left out here: ${stderr}`)
-  return leftOutTests(stdout).map(({ title }) => title)
+  return leftOutTests(stdout)
 }
 
 function show(title: string, { passed, leftOut, failures }: Judgement): void {
   console.log(`\n${title}: ${passed.length} passed, ${failures.length} failed`)
-  for (const test of leftOut) console.log(`  not on this kernel: ${test.title}; missing: ${test.missing.join(", ")}`)
+  for (const test of leftOut) console.log(`  ${leftOutLine(test)}`)
   for (const failure of failures) console.log(`  FAILED: ${failure}`)
 }
 
@@ -37,17 +37,18 @@ function show(title: string, { passed, leftOut, failures }: Judgement): void {
 async function runAll(names: readonly (keyof typeof kernels)[]): Promise<{ passed: number; failed: number }> {
   const files = await readTestFiles(join(import.meta.dir, ".."))
   const here = await leftOutHere(files)
+  const missing = here.flatMap((test) => test.missing)
   const judgements: Judgement[] = []
   for (const name of names) {
     const kernel = kernels[name]
-    const job = planJob(kernel, files)
+    const job = planJob(kernel, files, missing)
     console.log(`\n==> ${kernel.title}`)
     const judgement = judge(kernel, job, await runMachine(kernel, job))
     show(kernel.title, judgement)
     judgements.push(judgement)
   }
   const passed = judgements.flatMap((judgement) => judgement.passed)
-  const nowhere = here.filter((title) => !passed.includes(title))
+  const nowhere = here.map(({ title }) => title).filter((title) => !passed.includes(title))
   const isComplete = names.length === Object.keys(kernels).length
   for (const title of nowhere) console.log(`${isComplete ? "FAILED: " : ""}neither here nor in a machine: ${title}`)
   const failures = judgements.flatMap((judgement) => judgement.failures)

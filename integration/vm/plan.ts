@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import { featureTitle } from "../left-out.ts"
+import { titlesWith } from "../left-out.ts"
 import type { Job } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 
@@ -19,13 +19,18 @@ export function featureFiles(files: TestFiles): string[] {
   return [...files].filter(([, source]) => source.includes("testWith(")).map(([name]) => name)
 }
 
-/** What runs on a kernel: its own files whole, and of all others the tests that need a feature. */
-export function planJob({ files, patience }: Pick<Kernel, "files" | "patience">, all: TestFiles): Job {
-  const gone = files.filter((name) => !all.has(name))
+/**
+ * What runs on a kernel: its own files whole, and of all others the tests that need what it is there to show, or what
+ * is missing on the machine outside.
+ */
+export function planJob(kernel: Pick<Kernel, "files" | "shows" | "patience">, all: TestFiles, missing: string[]): Job {
+  const gone = kernel.files.filter((name) => !all.has(name))
   if (gone.length > 0) throw new Error(`Cannot find integration/${gone.join(", integration/")}`)
-  const others = featureFiles(all).filter((name) => !files.includes(name))
+  const others = featureFiles(all).filter((name) => !kernel.files.includes(name))
   const path = (name: string) => `./integration/${name}`
-  const whole = { title: files.join(" "), files: files.map(path) }
-  const marked = { title: "tests that need a feature of the kernel", files: others.map(path), pattern: featureTitle }
-  return { patience, runs: [whole, marked].filter((run) => run.files.length > 0) }
+  const features = [...new Set([...kernel.shows, ...missing])]
+  const whole = { title: kernel.files.join(" "), files: kernel.files.map(path) }
+  const title = `tests that need one of: ${features.join(", ")}`
+  const selected = { title, files: others.map(path), pattern: titlesWith(features) }
+  return { patience: kernel.patience, runs: [whole, selected].filter((run) => run.files.length > 0) }
 }

@@ -5,10 +5,11 @@ import type { Kernel, KernelFiles } from "./kernel.ts"
 /** User-mode Linux: a node without nf_tables for IP. */
 export const uml: Kernel = {
   title: "user-mode Linux",
-  lacks: ["nf_tables", "ip6tables"],
-  files: ["helpers.test.ts", "loopback.test.ts"],
+  lacks: ["nf_tables"],
+  shows: ["no_nf_tables", "iptables"],
+  files: ["loopback.test.ts", "bridge-add.test.ts", "ptp-add.test.ts"],
   patience: 10,
-  limitMs: 180_000,
+  limitMs: 360_000,
   share: "hostfs",
   initModules: ["overlay"],
   find: debianUml,

@@ -39,7 +39,8 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
     for (const address of taken) giveBack(session, address)
     throw error
   }
-  session.remember(request.owner, {
+  session.remember({
+    owner: request.owner,
     addresses: taken.map(formatAddress),
     bootId: session.place.bootId,
     written: taken.map(() => lease.written),
@@ -68,7 +69,7 @@ function allocateOne(choice: Choice): Address {
   if (requested) return reserveRequested(choice, requested)
   const again = former.find((address) => rangeOf(set, address) && !isKeptBack(set, address))
   if (again && session.reserve(again, lease.path)) return again
-  const found = findFree(choice) ?? (reclaimDead(session) ? findFree(choice) : undefined)
+  const found = findFree(choice) ?? afterReclaiming(session, () => findFree(choice))
   if (found) return found
   throw failure(
     `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
@@ -85,12 +86,18 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
     throw failure(`${prefix}requested ip ${text} is subnet's gateway`)
   }
   if (isKeptBack(set, address)) throw failure(`${prefix}requested ip ${text} is a network or broadcast address`)
-  if (session.reserve(address, lease.path)) return address
-  if (reclaimDead(session) && session.reserve(address, lease.path)) return address
+  const take = () => session.reserve(address, lease.path)
+  if (take() || afterReclaiming(session, take)) return address
   const holder = session.holder(text)
   throw failure(`${prefix}requested IP address ${text} is not available in range set ${formatRangeSet(set)}`, {
     details: `reserved for ${typeof holder === "object" ? describeOwner(holder) : "nobody that can be read"}; asked for by ${describeOwner(owner)}`,
   })
+}
+
+/** Tries once more, with what the dead held and with an index that is right in any case. */
+function afterReclaiming<T>(session: Session, attempt: () => T): T {
+  reclaimDead(session)
+  return attempt()
 }
 
 function findFree({ session, lease, index, set }: Choice): Address | undefined {

@@ -83,39 +83,47 @@ const scenes: Record<
 const everybody = ["a", "x", "y", "go", ...Array.from({ length: capacity }, (_, index) => `old-${index}`)]
 
 describe("killed at any system call of", () => {
-  test.each(Object.entries(scenes))("%s: all files are whole, and nothing is lost or given twice", (_, scene) => {
-    for (let at = 1, isDone = false; !isDone; at++) {
-      using store = new TemporaryStore(v4, v6)
-      scene.before(store)
-      const fault = killedAt(at)
-      isDone = survives(fault, () => scene.action(store, { files: fault.files }))
-      if (existsSync(store.path("10.0.0.4")) && readFileSync(store.path("10.0.0.4")).length === 0) {
-        unlinkSync(store.path("10.0.0.4")) // as it was before: the action has not come so far
+  test.each(Object.entries(scenes))(
+    "%s: all files are whole, and nothing is lost or given twice",
+    (_, scene) => {
+      for (let at = 1, isDone = false; !isDone; at++) {
+        using store = new TemporaryStore(v4, v6)
+        scene.before(store)
+        const fault = killedAt(at)
+        isDone = survives(fault, () => scene.action(store, { files: fault.files }))
+        if (existsSync(store.path("10.0.0.4")) && readFileSync(store.path("10.0.0.4")).length === 0) {
+          unlinkSync(store.path("10.0.0.4")) // as it was before: the action has not come so far
+        }
+        expectWhole(store)
+        expectNothingLost(store, everybody)
       }
-      expectWhole(store)
-      expectNothingLost(store, everybody)
-    }
-  })
+    },
+    60_000,
+  )
 })
 
 describe("no space left at any system call of", () => {
-  test.each(Object.entries(scenes))("%s: done, or refused with nothing left behind", (_, scene) => {
-    for (let at = 1, isDone = false; !isDone; at++) {
-      using store = new TemporaryStore(v4, v6)
-      scene.before(store)
-      const fault = fullAt(at)
-      const held = () => store.addresses().filter((each) => readFileSync(store.path(each), "latin1") === "x\r\neth0")
-      const before = held()
-      try {
-        scene.action(store, { files: fault.files })
-      } catch (error) {
-        expect(error).toBeInstanceOf(CniError)
-        if (before.length === 0) expect(held()).toEqual([])
+  test.each(Object.entries(scenes))(
+    "%s: done, or refused with nothing left behind",
+    (_, scene) => {
+      for (let at = 1, isDone = false; !isDone; at++) {
+        using store = new TemporaryStore(v4, v6)
+        scene.before(store)
+        const fault = fullAt(at)
+        const held = () => store.addresses().filter((each) => readFileSync(store.path(each), "latin1") === "x\r\neth0")
+        const before = held()
+        try {
+          scene.action(store, { files: fault.files })
+        } catch (error) {
+          expect(error).toBeInstanceOf(CniError)
+          if (before.length === 0) expect(held()).toEqual([])
+        }
+        isDone = !fault.isHit()
+        expectNothingLost(store, everybody)
       }
-      isDone = !fault.isHit()
-      expectNothingLost(store, everybody)
-    }
-  })
+    },
+    60_000,
+  )
 
   test("a DEL with a disk that stays full: it is done all the same", () => {
     using store = new TemporaryStore(v4, v6)

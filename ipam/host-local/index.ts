@@ -1,28 +1,28 @@
-import { FileDescriptor, isErrno, Open, SyscallError } from "../../pkg/libc/mod.ts"
+import { FileDescriptor, Open, SyscallError } from "../../pkg/libc/mod.ts"
 import type { Address } from "./address.ts"
 import { firstFree, mark, pageBytes, placeOf } from "./bitmap.ts"
 import { type Files, ifPresent } from "./files.ts"
 import type { Owner } from "./owner.ts"
-import { formatRecord, type LeaseRecord, parseRecord, recordName } from "./record.ts"
+import { Owners } from "./owners.ts"
+import type { LeaseRecord } from "./record.ts"
 
 /**
- * What makes a store cheap to ask: for each owner a symbolic link whose text says what it holds, and a bitmap of the taken
- * addresses. A cache: the files of the reservations have the say, and whatever cannot be written here only makes the next
- * call read them all.
+ * What makes a store cheap to ask: a record for each owner, and a bitmap of the taken addresses. A cache: the files of the
+ * reservations have the say, and whatever cannot be written here only makes the next call read them all.
  */
 export class Index {
   readonly #files: Files
   readonly #directory: string
+  readonly #owners: Owners
   readonly #pages = new Map<string, Uint8Array>()
-  readonly #records = new Map<string, LeaseRecord | undefined>()
-  /** Whether the disk has what memory has not; a rebuilt index has everything in memory. */
-  readonly #stored: boolean
+  /** Whether the bitmap is made anew: what memory has not is then empty, whatever the disk has. */
+  #isNew = false
   #isWritten = true
 
-  constructor(files: Files, directory: string, stored: boolean) {
+  constructor(files: Files, directory: string) {
     this.#files = files
     this.#directory = directory
-    this.#stored = stored
+    this.#owners = new Owners(files, directory)
   }
 
   /** Whether the disk holds what this object knows. */
@@ -32,48 +32,22 @@ export class Index {
 
   /** What an owner holds. */
   record(owner: Owner): LeaseRecord | undefined {
-    const name = recordName(owner)
-    if (!this.#records.has(name)) this.#records.set(name, this.#stored ? this.read(name) : undefined)
-    return this.#records.get(name)
+    return this.#owners.get(owner)
   }
 
-  /** A record by its name, from the disk. */
-  read(name: string): LeaseRecord | undefined {
-    try {
-      return parseRecord(this.#files.readlink(`${this.#directory}/${name}`))
-    } catch (error) {
-      if (isErrno(error, "ENOENT", "EINVAL")) return undefined // EINVAL: not a symbolic link, hence none of ours
-      throw error
-    }
-  }
-
-  /** Sets what an owner holds. Pass `kept` when the disk has it already. */
-  put(owner: Owner, record: LeaseRecord, kept = false): void {
-    const name = recordName(owner)
-    this.#records.set(name, record)
-    if (kept) return
-    this.attempt(() => {
-      const path = `${this.#directory}/${name}`
-      try {
-        this.#files.symlink(formatRecord(record), path)
-      } catch (error) {
-        if (!isErrno(error, "EEXIST")) throw error
-        this.#files.unlink(path)
-        this.#files.symlink(formatRecord(record), path)
-      }
-    })
+  /** Sets what an owner holds. */
+  put(record: LeaseRecord): void {
+    this.attempt(() => this.#owners.set(record.owner, record))
   }
 
   /** Forgets an owner. */
   drop(owner: Owner): void {
-    const name = recordName(owner)
-    this.#records.set(name, undefined)
-    this.remove(name)
+    this.attempt(() => this.#owners.set(owner, undefined))
   }
 
-  /** Removes a file of the index. */
-  remove(name: string): void {
-    this.attempt(() => ifPresent(() => this.#files.unlink(`${this.#directory}/${name}`)))
+  /** Every record, by the owner's key. */
+  records(): Map<string, LeaseRecord> {
+    return this.#owners.all()
   }
 
   /** The first address of `first` to `last` that is not taken. */
@@ -99,15 +73,20 @@ export class Index {
     this.#writePage(page, bytes.subarray(at, at + 1), at)
   }
 
-  /** Replaces the bitmap. Answers the names of its pages. */
-  setAll(addresses: Iterable<Address>): Set<string> {
+  /** Replaces everything. `names` are those of the index's files so far. */
+  replace(records: Iterable<LeaseRecord>, taken: Iterable<Address>, names: readonly string[]): void {
+    this.attempt(() => this.#owners.replaceAll(records))
+    this.#isNew = true
     this.#pages.clear()
-    for (const address of addresses) {
+    for (const address of taken) {
       const { page, bit } = placeOf(address)
       mark(this.#page(page), bit, true)
     }
     for (const [name, page] of this.#pages) this.#writePage(name, page, 0)
-    return new Set(this.#pages.keys())
+    for (const name of names) {
+      if (!name.startsWith("used-") || this.#pages.has(name)) continue
+      this.attempt(() => ifPresent(() => this.#files.unlink(`${this.#directory}/${name}`)))
+    }
   }
 
   /** Writes to the disk if that is possible. */
@@ -124,7 +103,7 @@ export class Index {
     const known = this.#pages.get(name)
     if (known) return known
     const page = new Uint8Array(pageBytes) // a file may be shorter: nothing is taken in the rest
-    if (this.#stored) {
+    if (!this.#isNew) {
       ifPresent(() => {
         using file = new FileDescriptor(this.#files.open(`${this.#directory}/${name}`, Open.ReadOnly))
         this.#files.read(file.fd, page)

@@ -34,7 +34,7 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
 
 /** Every taken address of a network. Reads without locking and changes nothing. */
 export function listLeases({ files, directory, bootId }: Store): Lease[] {
-  const index = new Index(files, `${directory}/.index`, true)
+  const index = new Index(files, `${directory}/.index`)
   return [...(ifPresent(() => [...listAddresses(files, directory)]) ?? [])].flatMap(([address]) => {
     const holder = readHolder(files, directory, address)
     const written = ifPresent(() => files.stat(`${directory}/${address}`).modified)

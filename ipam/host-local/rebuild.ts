@@ -1,9 +1,10 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
-import { type Files, ifPresent, writeSmall } from "./files.ts"
+import { type Files, ifPresent } from "./files.ts"
 import { Index } from "./index.ts"
-import { formatOwner, type Owner } from "./owner.ts"
-import { type LeaseRecord, ownerOf } from "./record.ts"
+import { describeOwner, formatOwner, type Owner } from "./owner.ts"
+import { type LeaseRecord, ownerKey } from "./record.ts"
 import { addHolding, type Scan, scanStore } from "./scan.ts"
+import { breakSeal } from "./seal.ts"
 
 /** A store to rebuild the index of. */
 export interface Rebuilding {
@@ -18,46 +19,37 @@ const abandonedNs = 600_000_000_000n
 
 /**
  * Makes the index from the files of the reservations, read one by one, and repairs what is torn: needed once for each
- * boot, and whenever somebody else has made or removed a reservation. Answers the index and everyone who
- * holds something. The store must be locked.
+ * boot, and whenever somebody else has made or removed a reservation. Answers the index and everyone who holds
+ * something. The store must be locked.
  */
 export function rebuildIndex(store: Rebuilding): { index: Index; owners: Owner[] } {
-  const { files, directory } = store
+  const { files, directory, log } = store
   const at = `${directory}/.index`
+  const index = new Index(files, at)
+  index.attempt(() => breakSeal(files, directory))
+  index.attempt(() => removeAbandoned(files, `${at}/new`))
+  const names = readNames(store, index)
+  const known = names.length > 0 ? index.records() : new Map<string, LeaseRecord>()
   const scan = scanStore(files, directory)
-  const index = new Index(files, at, false)
-  const names = listIndex(store, index)
-  if (scan.torn.length > 0) repair(store, scan, index, names)
+  repair(store, scan, known)
   for (const address of scan.foreign) {
-    store.log(`"${directory}/${address}" is no reservation: left alone, so its address stays taken`)
+    log(`"${directory}/${address}" is no reservation: left alone, so its address stays taken`)
   }
-  const pages = index.setAll(scan.taken.values())
-  const links = new Set(names.filter((name) => name.includes("@")))
-  for (const [name, { owner, addresses }] of scan.holdings) {
-    const known = links.has(name) ? index.read(name) : undefined
-    if (known && holdsExactly(known, addresses)) index.put(owner, known, true)
-    else {
-      const record = ifPresent(() => importRecord(store, addresses))
-      if (record) index.put(owner, record)
-    }
-  }
-  for (const name of names) {
-    const isStale = name.startsWith("used-") ? !pages.has(name) : name.includes("@") && !scan.holdings.has(name)
-    if (isStale) index.remove(name)
-  }
-  return { index, owners: Array.from(scan.holdings.values(), ({ owner }) => owner) }
+  const records = Array.from(scan.holdings.values()).flatMap(({ owner, addresses }) => {
+    const record = known.get(ownerKey(owner))
+    if (record && holdsExactly(record, addresses)) return [record]
+    return ifPresent(() => importRecord(store, owner, addresses)) ?? []
+  })
+  index.replace(records, scan.taken.values(), names)
+  return { index, owners: records.map(({ owner }) => owner) }
 }
 
-/** The names in the index, whose directory is made if need be. */
-function listIndex({ files, directory }: Rebuilding, index: Index): string[] {
-  const at = `${directory}/.index`
+/** The names in the index; none when there is no index that can be read. */
+function readNames({ files, directory }: Rebuilding, index: Index): string[] {
   let names: string[] = []
   index.attempt(() => {
-    names = ifPresent(() => files.readDirectory(at)) ?? []
-    if (names.length === 0) files.makeDirectories(at, 0o700)
-    if (!names.includes("seal")) writeSmall(files, `${at}/seal`, "broken\n")
+    names = files.readDirectory(`${directory}/.index`)
   })
-  index.attempt(() => removeAbandoned(files, `${at}/new`))
   return names
 }
 
@@ -72,16 +64,13 @@ function removeAbandoned(files: Files, directory: string): void {
 }
 
 /**
- * Torn files: restored where our record says whose they are. The others are removed: whoever made them never got an
- * answer, or lost its containers with the power.
+ * Torn files: restored where a record says whose they are. The others are removed: whoever made them never got an answer,
+ * or lost its containers with the power.
  */
-function repair(store: Rebuilding, scan: Scan, index: Index, names: readonly string[]): void {
-  const { files, directory, log } = store
+function repair({ files, directory, log }: Rebuilding, scan: Scan, known: ReadonlyMap<string, LeaseRecord>): void {
+  if (scan.torn.length === 0) return
   const recorded = new Map<string, Owner>()
-  for (const name of names) {
-    const owner = ownerOf(name)
-    if (owner) for (const address of index.read(name)?.addresses ?? []) recorded.set(address, owner)
-  }
+  for (const { owner, addresses } of known.values()) for (const address of addresses) recorded.set(address, owner)
   for (const address of scan.torn) {
     const path = `${directory}/${address}`
     const owner = recorded.get(address)
@@ -93,9 +82,7 @@ function repair(store: Rebuilding, scan: Scan, index: Index, names: readonly str
       log(`Cannot repair the empty reservation "${path}": ${error.message}`)
       continue
     }
-    log(
-      `repaired the empty reservation "${path}": ${owner ? `it is ${formatOwner(owner)}'s`.replace("\r\n", " ") : "removed"}`,
-    )
+    log(`repaired the empty reservation "${path}": ${owner ? `it is that of ${describeOwner(owner)}` : "removed"}`)
     if (owner) addHolding(scan, owner, address)
     else scan.taken.delete(address)
   }
@@ -106,6 +93,7 @@ function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolea
 }
 
 /** The record of a reservation that another program made. */
-function importRecord({ files, directory, bootId }: Rebuilding, addresses: readonly string[]): LeaseRecord {
-  return { addresses, bootId, written: addresses.map((address) => files.stat(`${directory}/${address}`).modified) }
+function importRecord({ files, directory, bootId }: Rebuilding, owner: Owner, addresses: string[]): LeaseRecord {
+  const written = addresses.map((address) => files.stat(`${directory}/${address}`).modified)
+  return { owner, addresses, bootId, written }
 }

@@ -2,11 +2,10 @@ import { describeOwner } from "./owner.ts"
 import type { Session } from "./session.ts"
 
 /**
- * Releases what containers of earlier boots hold whose namespaces are gone; says so on stderr. Answers whether there was
- * any. Reads every reservation: it is the last resort before an ADD is refused.
+ * Releases what containers of earlier boots hold whose namespaces are gone; says so on stderr. Reads every reservation: it
+ * is the last resort before an ADD is refused.
  */
-export function reclaimDead(session: Session): boolean {
-  let isAny = false
+export function reclaimDead(session: Session): void {
   for (const owner of session.rebuild()) {
     const holding = owner.ifName === "" ? undefined : session.ownHolding(owner)
     if (!holding || session.liveness(holding) !== "dead") continue
@@ -14,7 +13,5 @@ export function reclaimDead(session: Session): boolean {
     session.place.log(
       `released ${holding.addresses.join(", ")} of ${describeOwner(owner)}, which an earlier boot has ended`,
     )
-    isAny = true
   }
-  return isAny
 }

@@ -2,6 +2,7 @@ import type { Owner } from "./owner.ts"
 
 /** What the index knows about an owner beyond what the files of the reservations say. */
 export interface LeaseRecord {
+  readonly owner: Owner
   /** As text, in the order of the range sets. */
   readonly addresses: readonly string[]
   /** The boot in which the reservation was made, or was first seen when another program made it. */
@@ -19,33 +20,36 @@ export interface NamespaceRecord {
   readonly identity: string
 }
 
-/** More than this does not fit into a symbolic link. */
-const limit = 4000
-
-/** The name of an owner's record: "CONTAINER@INTERFACE", or a hash where that is no file name. Never an IP address. */
-export function recordName({ containerId, ifName }: Owner): string {
-  const plain = `${containerId}@${ifName}`
-  if (/^[\w.@-]{1,255}$/.test(plain)) return plain
-  return `@${new Bun.CryptoHasher("sha256").update(plain).digest("hex")}`
+/** What the lines of an owner are found by: "CONTAINER@INTERFACE". */
+export function ownerKey({ containerId, ifName }: Owner): string {
+  return `${containerId}@${ifName}`
 }
 
-/** The owner in a record's name, unless it is a hash. */
-export function ownerOf(name: string): Owner | undefined {
-  const at = name.indexOf("@")
-  return at > 0 ? { containerId: name.slice(0, at), ifName: name.slice(at + 1) } : undefined
+/**
+ * A record as a line of text: owner, addresses, boot, times, namespace and its path, with blanks between, and before all
+ * a checksum, so that a line of which only a part was written is none.
+ */
+export function formatRecord({ owner, addresses, bootId, written, netns }: LeaseRecord): string {
+  const fields = [ownerKey(owner), addresses.join(","), bootId, written.join(",")]
+  if (netns && !netns.path.includes("\n")) fields.push(netns.identity, netns.path)
+  const text = fields.join(" ")
+  return `${checksum(text)} ${text}`
 }
 
-/** A record as the text of a symbolic link: addresses, boot, times, namespace and its path, with blanks between. */
-export function formatRecord({ addresses, bootId, written, netns }: LeaseRecord): string {
-  const text = `${addresses.join(",")} ${bootId} ${written.join(",")}`
-  const whole = netns ? `${text} ${netns.identity} ${netns.path}` : text
-  return whole.length <= limit ? whole : text
+/** Reads a line; `undefined` when it is no record, or not whole. */
+export function parseRecord(line: string): LeaseRecord | undefined {
+  const [sum = "", key = "", addresses, bootId, written, identity, ...path] = line.split(" ")
+  if (written === undefined || sum !== checksum(line.slice(sum.length + 1))) return undefined
+  const at = key.indexOf("@")
+  return {
+    owner: { containerId: key.slice(0, at), ifName: key.slice(at + 1) },
+    addresses: addresses?.split(",") ?? [],
+    bootId: bootId ?? "",
+    written: written.split(",").map(BigInt),
+    ...(identity !== undefined && { netns: { identity, path: path.join(" ") } }),
+  }
 }
 
-/** Reads a record; `undefined` for anything else. */
-export function parseRecord(text: string): LeaseRecord | undefined {
-  const [, list, bootId, written, identity, path] = /^(\S+) (\S+) ([\d,]+)(?: (\S+) (.+))?$/s.exec(text) ?? []
-  if (list === undefined || bootId === undefined || written === undefined) return undefined
-  const record = { addresses: list.split(","), bootId, written: written.split(",").map(BigInt) }
-  return identity === undefined || path === undefined ? record : { ...record, netns: { path, identity } }
+function checksum(text: string): string {
+  return Bun.hash.crc32(text).toString(16).padStart(8, "0")
 }

@@ -2,7 +2,7 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import { type Address, formatAddress, parseAddress } from "./address.ts"
 import { type Files, ifPresent, readSmall } from "./files.ts"
 import { type Owner, parseOwner } from "./owner.ts"
-import { recordName } from "./record.ts"
+import { ownerKey } from "./record.ts"
 
 /** What one owner holds. */
 export interface Holding {
@@ -14,7 +14,7 @@ export interface Holding {
 export interface Scan {
   /** Every address that has a file. */
   readonly taken: Map<string, Address>
-  /** By the name of the owner's record. */
+  /** By the owner's key. */
   readonly holdings: Map<string, Holding>
   /** Addresses whose files are empty, as a crash in the middle of upstream's ADD or a power cut leaves them. */
   readonly torn: string[]
@@ -39,7 +39,7 @@ export function scanStore(files: Files, directory: string): Scan {
 
 /** Notes that an owner holds an address. */
 export function addHolding({ holdings }: Pick<Scan, "holdings">, owner: Owner, address: string): void {
-  const key = recordName(owner)
+  const key = ownerKey(owner)
   const known = holdings.get(key)
   if (known) known.addresses.push(address)
   else holdings.set(key, { owner, addresses: [address] })

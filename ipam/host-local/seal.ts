@@ -1,3 +1,4 @@
+import { isErrno } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, readSmall, writeSmall } from "./files.ts"
 
 /**
@@ -22,6 +23,17 @@ export function seal(files: Files, directory: string, bootId: string): void {
   files.setModified(directory, sealed)
   const text = sealText(files, directory, bootId)
   if (text !== undefined) writeSmall(files, sealPath(directory), text)
+}
+
+/** Declares the index unreliable; makes its directory if need be. Throws `SyscallError`. */
+export function breakSeal(files: Files, directory: string): void {
+  try {
+    writeSmall(files, sealPath(directory), "broken\n")
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error
+    files.makeDirectories(`${directory}/.index`, 0o700)
+    writeSmall(files, sealPath(directory), "broken\n")
+  }
 }
 
 /** What the seal says if it is good; `undefined` when one of the directories was modified. */

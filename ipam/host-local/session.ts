@@ -18,12 +18,6 @@ export interface SessionPlace {
   log(line: string): void
 }
 
-/** What one owner holds, as the index has it and the files confirm it. */
-export interface Holding extends LeaseRecord {
-  /** Without an interface for a reservation in the old form. */
-  readonly owner: Owner
-}
-
 /**
  * A locked store: who holds what, reserving and releasing. Files come first and the index follows, so that a process
  * killed in between leaves a broken seal, never a wrong index.
@@ -37,7 +31,7 @@ export class Session {
     const { files, directory, bootId } = place
     this.place = place
     this.#isSealed = isSealed(files, directory, bootId)
-    this.#index = this.#isSealed ? new Index(files, `${directory}/.index`, true) : rebuildIndex(place).index
+    this.#index = this.#isSealed ? new Index(files, `${directory}/.index`) : rebuildIndex(place).index
   }
 
   /** Reads everything anew; answers who holds something. */
@@ -49,18 +43,16 @@ export class Session {
   }
 
   /** What an owner holds, or, if that is nothing, what was reserved in the old form for its whole container. */
-  holding(owner: Owner): Holding | undefined {
+  holding(owner: Owner): LeaseRecord | undefined {
     return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
   }
 
   /** What exactly this owner holds. */
-  ownHolding(owner: Owner): Holding | undefined {
+  ownHolding(owner: Owner): LeaseRecord | undefined {
     const record = this.#index.record(owner)
-    if (!record || record.addresses.every((address) => this.#isHeld(address, owner)))
-      return record && { owner, ...record }
+    if (!record || record.addresses.every((address) => this.#isHeld(address, owner))) return record
     this.rebuild() // somebody wrote into a file, or removed one just when another process held the lock
-    const corrected = this.#index.record(owner)
-    return corrected && { owner, ...corrected }
+    return this.#index.record(owner)
   }
 
   /** Whom an address is reserved for. */
@@ -89,13 +81,13 @@ export class Session {
   }
 
   /** Writes down what an owner has got; after `reserve`. */
-  remember(owner: Owner, record: LeaseRecord): void {
+  remember(record: LeaseRecord): void {
     this.#isSealed = false
-    this.#index.put(owner, record)
+    this.#index.put(record)
   }
 
   /** Takes an owner's addresses from it. Throws `SyscallError` when a file cannot be removed. */
-  release({ owner, addresses }: Holding): void {
+  release({ owner, addresses }: LeaseRecord): void {
     for (const address of addresses) this.free(address)
     this.#index.drop(owner)
   }

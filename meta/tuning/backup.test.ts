@@ -92,6 +92,11 @@ describe("a second ADD", () => {
     })
   })
 
+  test("that has nothing to do with the MTU keeps the originals of both ends (KW-TU6)", () => {
+    const second = change({ wanted: { mac: "0a:00:00:00:00:02" }, link: tuned, peerMtu: undefined })
+    expect(mergeBackups(first, second, nothing)).toMatchObject({ mac: link.mac, mtu: 1500, peerMtu: 1500 })
+  })
+
   test("of a new container takes what is there, not what a dead one left", () => {
     const fresh = { ...link, mtu: 9000 }
     expect(mergeBackups(first, change({ wanted: { mtu: 1400 }, link: fresh, peerMtu: 9000 }), nothing)).toEqual({

@@ -46,8 +46,9 @@ const schema = v.object({
   sysctl: v.optional(v.record(v.string(), v.object({ was: text, set: text, is: text }))),
 })
 
-/** Reads a backup. What cannot be read of it counts as absent: a torn file must not stop DEL. */
-export function decodeBackup(bytes: Uint8Array): Backup {
+/** Reads a backup, if there is one. What cannot be read of it counts as absent: a torn file must not stop DEL. */
+export function decodeBackup(bytes: Uint8Array | undefined): Backup {
+  if (!bytes) return {}
   try {
     const json = parseJson(new TextDecoder().decode(bytes), "backup")
     if (!isJsonObject(json)) return {}
@@ -99,10 +100,9 @@ export function mergeBackups(previous: Backup, change: Change, present: (path: s
     const tuned = previous.set ? previous.set[key] : (wanted[key] ?? link[key])
     if (previous[key] === undefined || tuned !== link[key]) continue
     assign(merged, key, previous)
+    if (key === "mtu" && previous.peerMtu !== undefined) merged.peerMtu = previous.peerMtu
     if (wanted[key] === undefined && previous.set) assign(set, key, previous.set)
   }
-  const isPeerTuned = previous.set?.mtu !== undefined && previous.set.mtu === change.peerMtu
-  if (previous.peerMtu !== undefined && isPeerTuned) merged.peerMtu = previous.peerMtu
 
   const sysctl: Record<string, SysctlBackup> = {}
   for (const [path, before] of Object.entries(previous.sysctl ?? {})) {

@@ -15,7 +15,7 @@ import { Target } from "./target.ts"
 export function checkSettings(call: Call, { sysctls, link: wanted }: TuningConfig, file: BackupFile): void {
   refuseForbidden(sysctls)
   using target = Target.open(call)
-  const backup = decodeBackup(file.read() ?? new Uint8Array())
+  const backup = decodeBackup(file.read())
   for (const { key, path, value, found } of target.sandbox.run(() => findSysctls(sysctls, call.ifName))) {
     if (found === undefined) continue // it can only be written
     const expected = asPrinted(backup, path, value)

@@ -1,7 +1,15 @@
 import * as v from "valibot"
 import { integer, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, formatMac, isJsonObject, type JsonObject, type NetworkConfig, parseMac, readCniArgs } from "../../pkg/types/mod.ts"
+import {
+  CniError,
+  formatMac,
+  isJsonObject,
+  type JsonObject,
+  type NetworkConfig,
+  parseMac,
+  readCniArgs,
+} from "../../pkg/types/mod.ts"
 import type { LinkValues } from "./link.ts"
 import { sysctlPaths } from "./sysctl-names.ts"
 

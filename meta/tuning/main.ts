@@ -27,28 +27,26 @@ export const tuning = definePlugin<TuningConfig>({
     if (entries.length === 0 && !hasValues(wanted)) return call.encode(previousResult)
 
     using target = Target.open(call)
-    const sysctls = target.sandbox.run(() => findSysctls(entries, call.ifName))
-    const link = hasValues(wanted) ? target.getLink() : target.findLink()
-    const peer = wanted.mtu !== undefined && link ? target.findPeer(link) : undefined
-    const found = { network: call.network.name, wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
-
     const file = new BackupFile(config.dataDir, ownerOf(call))
     const earlier = file.read()
-    const backup = target.sandbox.run(() =>
-      mergeBackups(decodeBackup(earlier ?? new Uint8Array()), found, presentValue),
-    )
+    const sysctls = target.sandbox.run(() => findSysctls(entries, call.ifName))
+    const link = hasValues(wanted) ? target.getLink() : earlier && target.findLink()
+    const peer = link && wanted.mtu !== undefined ? target.findPeer(link) : undefined
+    const found = { network: call.network.name, wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
 
     using undo = new Undo(call.log)
-    // The whole undoing hangs on the file, as DEL does: it is there before anything changes.
+    // One reverse for everything, the one that DEL has, remembered before the first change.
     undo.step(
-      "write the backup and change the settings",
-      () => file.write(encodeBackup(backup)),
+      "change the settings",
+      () => {},
       () => {
         restore(target, backupOf(found))
         if (earlier) file.write(earlier)
         else file.remove()
       },
     )
+    const backup = target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
+    file.write(encodeBackup(backup))
     const printed = target.sandbox.run(() => setSysctls(sysctls))
     if (link) setValues(target.inside, link, wanted)
     if (peer) setValues(target.host, peer, { mtu: wanted.mtu })

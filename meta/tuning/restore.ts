@@ -2,7 +2,7 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import type { Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import type { Backup } from "./backup.ts"
-import { type LinkValues, linkKeys, setValue, valuesOf } from "./link.ts"
+import { hasValues, type LinkValues, linkKeys, setValue, valuesOf } from "./link.ts"
 import { restoreSysctls } from "./sysctls.ts"
 import type { Target } from "./target.ts"
 
@@ -12,7 +12,7 @@ import type { Target } from "./target.ts"
  */
 export function restore(target: Target, backup: Backup): void {
   const failures = new Failures()
-  const link = target.findLink()
+  const link = hasValues(backup) ? target.findLink() : undefined
   if (link) {
     const peer = backup.peerMtu === undefined ? undefined : target.findPeer(link)
     restoreLink(target.inside, link, backup, failures)

@@ -4,17 +4,18 @@ import { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 
-/** What is tuned: a container's namespace, its interface, and the other end of that when it is a veth. */
+/**
+ * What is tuned: a container's namespace, its interface, and the other end of that when it is a veth. Sockets are opened
+ * when they are first needed.
+ */
 export class Target implements Disposable {
   readonly sandbox: Netns
-  /** A socket inside the sandbox. */
-  readonly inside: RouteSocket
   readonly #ifName: string
+  #inside: RouteSocket | undefined
   #host: RouteSocket | undefined
 
   private constructor(sandbox: Netns, ifName: string) {
     this.sandbox = sandbox
-    this.inside = sandbox.run(() => RouteSocket.open())
     this.#ifName = ifName
   }
 
@@ -59,7 +60,13 @@ export class Target implements Disposable {
     return hostEnd(this.host, link)
   }
 
-  /** A socket in the host's namespace, opened when it is first needed. */
+  /** A socket inside the sandbox. */
+  get inside(): RouteSocket {
+    this.#inside ??= this.sandbox.run(() => RouteSocket.open())
+    return this.#inside
+  }
+
+  /** A socket in the host's namespace. */
   get host(): RouteSocket {
     this.#host ??= RouteSocket.open()
     return this.#host
@@ -67,7 +74,7 @@ export class Target implements Disposable {
 
   [Symbol.dispose](): void {
     this.#host?.[Symbol.dispose]()
-    this.inside[Symbol.dispose]()
+    this.#inside?.[Symbol.dispose]()
     this.sandbox[Symbol.dispose]()
   }
 }

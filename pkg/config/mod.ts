@@ -5,6 +5,7 @@
  * const schema = v.object({ bridge: v.optional(interfaceName, "cni0"), isGateway: off })
  * const config = parseConfig(schema, call.raw)
  */
+export { ownDns } from "./dns.ts"
 export { dnsFields, integer, interfaceName, ipAddress, macAddress, off } from "./fields.ts"
 export { invalidConfig, parseConfig } from "./parse.ts"
 export { type MacRequest, requestedMac } from "./requested-mac.ts"

@@ -21,12 +21,14 @@ const GOTO = -4 >>> 0
  */
 export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "comment">): string[] {
   const words: string[] = []
-  let loaded = { option: "", bits: 0 }
+  let loaded = NOTHING
   for (const expression of rule.expressions) {
     if (isKnown(expression, "payload")) loaded = addressLoaded(family, expression.data)
-    else if (isKnown(expression, "bitwise")) loaded.bits = bitsOf(expression.data.mask?.value)
-    else if (isKnown(expression, "cmp")) words.push(...compared(family, loaded, expression.data))
-    else if (isKnown(expression, "immediate")) words.push(...verdictWords(expression.data.data?.verdict))
+    else if (isKnown(expression, "bitwise")) loaded = { ...loaded, bits: bitsOf(expression.data.mask?.value) }
+    else if (isKnown(expression, "cmp")) {
+      words.push(...compared(family, loaded, expression.data))
+      loaded = NOTHING
+    } else if (isKnown(expression, "immediate")) words.push(...verdictWords(expression.data.data?.verdict))
     else words.push(...extensionWords(expression))
   }
   return rule.comment === undefined ? words : [...words, "-m", "comment", "--comment", rule.comment]
@@ -38,14 +40,22 @@ function isKnown<N extends Expression["name"]>(found: Expression | UnknownExpres
   return found.name === name && !(found.data instanceof Uint8Array)
 }
 
-function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"payload">["data"]) {
+/** What is in the register for a comparison: an address, by its option, and as many bits of it as count. */
+interface Loaded {
+  option: string
+  bits: number
+}
+
+const NOTHING: Loaded = { option: "", bits: 0 }
+
+function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"payload">["data"]): Loaded {
   const options: Readonly<Record<number, string | number>> = ADDRESSES[family]
   const option = base === BASE_NETWORK ? options[offset] : undefined
   return { option: typeof option === "string" ? option : "", bits: 8 * length }
 }
 
 /** A comparison with the address just loaded: the first bytes of it, or all under a mask. */
-function compared(family: Family, { option, bits }: { option: string; bits: number }, data: Known<"cmp">["data"]) {
+function compared(family: Family, { option, bits }: Loaded, data: Known<"cmp">["data"]) {
   const value = data.data?.value
   if (option === "" || value === undefined) return ["cmp"]
   const ip = new Uint8Array(ADDRESSES[family].size)

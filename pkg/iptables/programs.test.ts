@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { chain, rule } from "./change.ts"
@@ -34,6 +34,18 @@ test("the programs are looked for in fixed directories, by family and kind", () 
   expect(findPrograms("ip", "legacy", places)).toEqual(found("iptables-legacy", "ip"))
   // without programs of that name, the legacy kind may be called just "ip6tables"
   expect(findPrograms("ip6", "legacy", places)).toEqual(found("ip6tables", "ip6"))
+})
+
+test("a link to the newer kind is not the legacy one, whatever its own name", () => {
+  using bin = directory()
+  script(bin.path, "xtables-nft-multi", "")
+  symlinkSync("xtables-nft-multi", join(bin.path, "alternative"))
+  for (const verb of ["save", "restore"]) symlinkSync(join(bin.path, "alternative"), join(bin.path, `iptables-${verb}`))
+  expect(findPrograms("ip", "legacy", [bin.path])).toBeUndefined()
+  expect(findPrograms("ip", "default", [bin.path])?.restore).toBe(join(bin.path, "iptables-restore"))
+  expect(() => requirePrograms("ip", "legacy", [bin.path])).toThrow(
+    '"iptables-legacy-save" and "iptables-legacy-restore"',
+  )
 })
 
 test("half of a pair is none, and what is missing is named with the package that has it", () => {

@@ -1,4 +1,4 @@
-import { isErrno, isRegularFile, stat } from "../libc/mod.ts"
+import { isErrno, isRegularFile, readlink, stat } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import type { Family } from "./rule.ts"
 
@@ -19,19 +19,20 @@ export interface Programs {
 
 /**
  * Finds `iptables-save` and `iptables-restore`, or the `ip6tables` ones. With "legacy" those that are called
- * `iptables-legacy-…` go first: where there are none, `iptables` itself may be it. Undefined when one of them is missing.
- * Looks at files only; whether the kernel can do what they ask for shows when they do it.
+ * `iptables-legacy-…` go first; where there are none, `iptables` itself is taken, unless it is known to be the newer kind.
+ * Undefined when one of them is missing. Looks at files only; whether the kernel can do what they ask for shows when they
+ * do it.
  */
 export function findPrograms(
   family: Family,
   variant: Variant = "default",
   directories: readonly string[] = DIRECTORIES,
 ): Programs | undefined {
-  const name = family === "ip" ? "iptables" : "ip6tables"
+  const name = nameOf(family)
   for (const prefix of variant === "legacy" ? [`${name}-legacy`, name] : [name]) {
     const save = findFile(`${prefix}-save`, directories)
     const restore = save && findFile(`${prefix}-restore`, directories)
-    if (restore) return { family, save, restore }
+    if (restore && !(variant === "legacy" && isNewer(restore))) return { family, save, restore }
   }
   return undefined
 }
@@ -44,12 +45,16 @@ export function requirePrograms(
 ): Programs {
   const found = findPrograms(family, variant, directories)
   if (found) return found
-  const name = family === "ip" ? "iptables" : "ip6tables"
+  const name = variant === "legacy" ? `${nameOf(family)}-legacy` : nameOf(family)
   const places = (directories ?? DIRECTORIES).join(", ")
   throw new CniError(Code.Internal, `Cannot find the programs "${name}-save" and "${name}-restore" in ${places}`, {
     details:
       'install them (Debian\'s package is called "iptables"), or use the nftables backend, which needs no program',
   })
+}
+
+function nameOf(family: Family): string {
+  return family === "ip" ? "iptables" : "ip6tables"
 }
 
 function findFile(name: string, directories: readonly string[]): string | undefined {
@@ -62,5 +67,25 @@ function isFile(path: string): boolean {
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "ELOOP")) return false
     throw error
+  }
+}
+
+/** Whether a program is a link, by way of others perhaps, to the one that writes into nf_tables: `xtables-nft-multi`. */
+function isNewer(path: string): boolean {
+  let at = path
+  for (let hops = 0; hops < 8 && !at.includes("-nft"); hops++) {
+    const target = linkTarget(at)
+    if (target === undefined) return false
+    at = target.startsWith("/") ? target : `${at.slice(0, at.lastIndexOf("/"))}/${target}`
+  }
+  return at.includes("-nft")
+}
+
+/** Undefined for a file that is no link. */
+function linkTarget(path: string): string | undefined {
+  try {
+    return readlink(path)
+  } catch {
+    return undefined
   }
 }

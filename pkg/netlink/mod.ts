@@ -8,6 +8,7 @@
  */
 export * from "./addresses.ts"
 export { type Attributes, attribute, attrs, listOf, readAttributes, type UnknownAttribute } from "./attrs.ts"
+export * from "./bridge-vlans.ts"
 export * from "./codec.ts"
 export { NetlinkError } from "./error.ts"
 export * from "./link-table.ts"
@@ -25,6 +26,7 @@ export {
 } from "./message.ts"
 export { namespaceNumber } from "./namespaces.ts"
 export * from "./neighbours.ts"
+export { linkTowards } from "./route-lookup.ts"
 export { RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"
 export * from "./rules.ts"

@@ -38,7 +38,7 @@ import {
   NFT_SET_MAP,
   policyNumber,
 } from "./uapi.ts"
-import { commentUserdata } from "./userdata.ts"
+import { commentUserdata, elementUserdata } from "./userdata.ts"
 import { joinParts, keyLength, typeId, verdictData, wordsOf } from "./values.ts"
 
 /** An attribute has at most 65,535 bytes; so many of the longest elements fit into one. */
@@ -170,12 +170,12 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
 }
 
 function encodeElement(set: NamedSet, element: Element, isNew: boolean): Infer<typeof elementAttributes> {
-  const { key, keyEnd, value, comment } = element
+  const { key, keyEnd, value } = element
   return {
     key: { value: joinParts(set.key, key) },
     keyEnd: keyEnd && { value: joinParts(set.key, keyEnd) },
     data: isNew ? encodeValue(set, value) : undefined,
-    userdata: isNew ? commentUserdata(comment) : undefined,
+    userdata: isNew ? elementUserdata(element) : undefined,
   }
 }
 

@@ -13,6 +13,7 @@ export { hasChain, listChains } from "./chains.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
 export type { Expression, UnknownExpression } from "./expressions.ts"
 export { type Field, fields } from "./fields.ts"
+export { getElement, hasRules, sampleElements } from "./lookup.ts"
 export { addMasquerade, deleteMasquerade, gcMasquerade } from "./masquerade.ts"
 export { checkMasquerade } from "./masquerade-check.ts"
 export type { MasqueradeAddress } from "./masquerade-layout.ts"
@@ -21,6 +22,9 @@ export { findNftables, hasNftables, type Netfilter, openNetfilter } from "./netf
 export { printElement, printOperation, printRule, printTransaction } from "./print.ts"
 export { type FoundElements, type FoundRule, findElements, listRules } from "./read.ts"
 export * from "./rule-set.ts"
+export { addSpoofCheck, checkSpoofCheck, deleteSpoofCheck, gcSpoofCheck, requireSpoofCheck } from "./spoof-check.ts"
+export type { GuardedPort } from "./spoof-check-layout.ts"
+export { deleteUpstreamSpoofCheck } from "./spoof-check-upstream.ts"
 export {
   counter,
   dnatMap,

@@ -59,12 +59,16 @@ function commentOf({ comment }: { comment?: string }): string[] {
   return comment === undefined ? [] : [`comment "${comment}"`]
 }
 
-/** Priorities that have a name; in tables of family bridge the same names are other numbers. */
-const priorityNames: Readonly<Record<number, string>> = { [-100]: "dstnat", 0: "filter", 100: "srcnat" }
+/** Priorities by the names that a hook has for them; in tables of family bridge the same names are other numbers. */
+const priorityNames: Readonly<Record<string, string>> = {
+  "prerouting -100": "dstnat",
+  "postrouting 100": "srcnat",
+}
 
 function baseOf({ base, table }: Chain): string[] {
   if (!base) return []
-  const priority = (table.family === "bridge" ? undefined : priorityNames[base.priority]) ?? base.priority
+  const name = base.priority === 0 ? "filter" : priorityNames[`${base.hook} ${base.priority}`]
+  const priority = (table.family === "bridge" ? undefined : name) ?? base.priority
   return [`type ${base.type} hook ${base.hook} priority ${priority}`, `policy ${base.policy}`]
 }
 

@@ -4,7 +4,7 @@ import type { Expression, UnknownExpression } from "./expressions.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import type { Chain, Element, NamedSet, RuleHandle, Table } from "./rule-set.ts"
 import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM } from "./uapi.ts"
-import { readComment } from "./userdata.ts"
+import { readComment, readNote } from "./userdata.ts"
 import { readVerdict, splitParts } from "./values.ts"
 
 /** A rule as the kernel has it. */
@@ -62,7 +62,8 @@ function includes(raw: Uint8Array, needle: Uint8Array): boolean {
   return Buffer.from(raw.buffer, raw.byteOffset, raw.length).includes(needle)
 }
 
-function readElement(set: NamedSet, found: Infer<typeof elementAttributes>): Element {
+/** An element as it was given. */
+export function readElement(set: NamedSet, found: Infer<typeof elementAttributes>): Element {
   const element: Element = { key: splitParts(set.key, found.key?.value ?? new Uint8Array(0)) }
   if (found.keyEnd?.value) element.keyEnd = splitParts(set.key, found.keyEnd.value)
   if (found.data?.verdict) element.value = readVerdict(found.data.verdict)
@@ -71,6 +72,8 @@ function readElement(set: NamedSet, found: Infer<typeof elementAttributes>): Ele
   }
   const comment = readComment(found.userdata)
   if (comment !== undefined) element.comment = comment
+  const note = readNote(found.userdata)
+  if (note !== undefined) element.note = note
   return element
 }
 

@@ -45,6 +45,8 @@ export interface Element {
   keyEnd?: readonly Uint8Array[]
   value?: readonly Uint8Array[] | Verdict
   comment?: string
+  /** Kept beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */
+  note?: string
 }
 
 export interface Rule {

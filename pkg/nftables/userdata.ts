@@ -11,6 +11,8 @@ export interface UserdataEntry {
 
 /** `NFTNL_UDATA_*_COMMENT` is 0 for tables, chains, rules and elements; sets have it elsewhere, see `set-userdata.ts`. */
 const COMMENT = 0
+/** A number that `nft` has no meaning for. */
+const NOTE = 200
 
 /** Bytes of a comment that `nft` still shows, without the NUL at its end (`NFTNL_UDATA_COMMENT_MAXLEN` is 128). */
 export const COMMENT_MAX_BYTES = 127
@@ -43,10 +45,26 @@ export function commentUserdata(comment: string | undefined): Uint8Array | undef
   return comment === undefined ? undefined : encodeUserdata([commentEntry(comment)])
 }
 
+/** The user data of an element: its comment, and what is kept beside it. Undefined for neither. */
+export function elementUserdata({ comment, note }: { comment?: string; note?: string }): Uint8Array | undefined {
+  if (note === undefined) return commentUserdata(comment)
+  const noted = { type: NOTE, value: text.encode(note) }
+  return encodeUserdata(comment === undefined ? [noted] : [commentEntry(comment), noted])
+}
+
+/** What an element's user data has beside the comment; undefined when there is nothing of the kind. */
+export function readNote(userdata: Uint8Array | undefined): string | undefined {
+  return readEntry(userdata, NOTE)
+}
+
 /** The comment in the user data of a table, chain, rule or element; undefined when it is something else. */
 export function readComment(userdata: Uint8Array | undefined): string | undefined {
+  return readEntry(userdata, COMMENT)
+}
+
+function readEntry(userdata: Uint8Array | undefined, wanted: number): string | undefined {
   try {
-    const found = userdata && decodeUserdata(userdata).find(({ type }) => type === COMMENT)
+    const found = userdata && decodeUserdata(userdata).find(({ type }) => type === wanted)
     return found && text.decode(found.value)
   } catch (error) {
     if (error instanceof DecodeError) return undefined // programs may keep there what they like

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { readSysctl, sysctlPath } from "./mod.ts"
+import { readSysctl, sysctlPath, tryReadSysctl } from "./mod.ts"
 
 test("the first separator of a name decides what the others are", () => {
   expect(sysctlPath("net.ipv4.ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
@@ -20,4 +20,10 @@ test("a setting reads as the kernel prints it, without the line end", () => {
 
 test("a setting that the kernel does not have is ENOENT", () => {
   expect(() => readSysctl("net/ipv4/no_such_setting")).toThrow("ENOENT")
+})
+
+test("a setting that can only be written has no value, and one that does not exist is still ENOENT", () => {
+  expect(tryReadSysctl("net/ipv4/route/flush")).toBeUndefined()
+  expect(tryReadSysctl("kernel.ostype")).toBe("Linux")
+  expect(() => tryReadSysctl("net/ipv4/no_such_setting")).toThrow("ENOENT")
 })

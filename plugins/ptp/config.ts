@@ -1,5 +1,5 @@
 import * as v from "valibot"
-import { dnsFields, integer, macAddress, off, parseConfig, requestedMac } from "../../pkg/config/mod.ts"
+import { dnsFields, integer, macAddress, off, ownDns, parseConfig, requestedMac } from "../../pkg/config/mod.ts"
 import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
@@ -48,11 +48,6 @@ export function parsePtpConfig(
     mtu: read.mtu > 0 ? read.mtu : undefined,
     // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
     mac: requestedMac(read, args === "" ? "" : `IgnoreUnknown=1;${args}`, lenient),
-    dns: isGiven(read.dns) ? (network.dns ?? {}) : undefined,
+    dns: ownDns(read.dns, network.dns),
   }
-}
-
-/** An empty list is a member like any other: it takes away what the IPAM plugin says. An empty domain is none. */
-function isGiven(dns: { [K in keyof Dns]: Dns[K] | undefined } = {}): boolean {
-  return Boolean(dns.nameservers ?? dns.search ?? dns.options ?? dns.domain)
 }

@@ -18,7 +18,7 @@ export function killedAt(at: number): FaultyFiles {
 
 /** The kernel's system calls, of which from number `at` on `times` fail with `ENOSPC`, if they need room. */
 export function fullAt(at: number, times = 1): FaultyFiles {
-  const needRoom = ["createFile", "link", "makeDirectories", "symlink", "writeAt", "writeExisting"]
+  const needRoom = ["createFile", "link", "makeDirectories", "writeAt", "writeExisting"]
   let left = times
   return faulty((call, name) =>
     call >= at && needRoom.includes(name) && left-- > 0 ? new SyscallError(name, Errno.ENOSPC, "test") : undefined,
@@ -27,7 +27,7 @@ export function fullAt(at: number, times = 1): FaultyFiles {
 
 /** The kernel's system calls, of which those that change anything fail, as on a file system mounted read-only. */
 export function readOnly(): FaultyFiles {
-  const change = ["createFile", "link", "setModified", "symlink", "truncate", "unlink", "writeAt", "writeExisting"]
+  const change = ["createFile", "link", "setModified", "truncate", "unlink", "writeAt", "writeExisting"]
   return faulty((_, name) => (change.includes(name) ? new SyscallError(name, Errno.EROFS, "test") : undefined))
 }
 

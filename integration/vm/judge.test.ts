@@ -1,0 +1,69 @@
+import { expect, test } from "bun:test"
+import type { Outcome } from "./job.ts"
+import { judge } from "./judge.ts"
+import type { TestCase } from "./test-report.ts"
+
+const kernel = { lacks: ["nf_tables"] } as const
+const job = {
+  patience: 1,
+  runs: [
+    { title: "whole files", files: ["./integration/a.test.ts"] },
+    { title: "selected tests", files: ["./integration/b.test.ts"], pattern: "needs" },
+  ],
+}
+const ended: Outcome = { exitCode: 0, isEmpty: false, leftOut: [] }
+
+function tests(...states: TestCase["state"][]): TestCase[] {
+  return states.map((state) => ({ title: `a ${state} test`, file: "a.test.ts", state }))
+}
+
+/** The failures of a machine, given what is special about its two runs. */
+function failuresOf(first: Partial<Outcome>, second: Partial<Outcome>, reports = [tests("passed"), tests("passed")]) {
+  const verdict = [
+    { ...ended, ...first },
+    { ...ended, ...second },
+  ]
+  return judge(kernel, job, { verdict, reports }).failures
+}
+
+test("a machine in which all tests passed has not failed, and tells which they were", () => {
+  expect(failuresOf({}, {})).toEqual([])
+  const results = { verdict: [ended, ended], reports: [tests("passed"), tests("skipped", "passed")] }
+  expect(judge(kernel, job, results)).toMatchObject({ passed: ["a passed test", "a passed test"], failures: [] })
+})
+
+test("a machine that died has failed", () => {
+  expect(judge(kernel, job, undefined).failures).toEqual(["the machine ended without a verdict"])
+})
+
+test("a failed test is a failure, and so is a skipped one that no pattern left out", () => {
+  expect(failuresOf({ exitCode: 1 }, {}, [tests("passed", "failed"), tests("skipped", "passed")])).toEqual([
+    "a.test.ts: a failed test: failed",
+  ])
+  expect(failuresOf({}, {}, [tests("skipped", "passed"), []])).toEqual(["a.test.ts: a skipped test: skipped"])
+})
+
+test("a run that did not come to its end is a failure, whatever passed before", () => {
+  expect(failuresOf({ exitCode: null }, {})).toEqual(["whole files: ended with a signal"])
+  expect(failuresOf({}, { exitCode: 1 })).toEqual(["selected tests: ended with 1"])
+})
+
+test("a pattern that selects nothing is no failure, since all of it may have been left out", () => {
+  expect(failuresOf({}, { exitCode: 1, isEmpty: true }, [tests("passed"), tests("skipped")])).toEqual([])
+})
+
+test("a machine in which nothing passed has failed", () => {
+  expect(failuresOf({}, {}, [[], []])).toEqual(["no test passed"])
+})
+
+test("a test may be left out for want of what the kernel is known to lack, and for nothing else", () => {
+  const expected = { title: "a masquerade (needs nf_tables)", missing: ["nf_tables"] }
+  const unexpected = { title: "a VLAN (needs vlan)", missing: ["vlan"] }
+  const verdict = [
+    { ...ended, leftOut: [expected] },
+    { ...ended, leftOut: [unexpected] },
+  ]
+  const { leftOut, failures } = judge(kernel, job, { verdict, reports: [tests("passed"), []] })
+  expect(leftOut).toEqual([expected])
+  expect(failures).toEqual(["a VLAN (needs vlan): not run, and this kernel has to have vlan"])
+})

@@ -1,0 +1,85 @@
+import { type Files, ifPresent, writeSmall } from "./files.ts"
+import type { Owner } from "./owner.ts"
+import { formatRecord, type LeaseRecord, ownerKey, parseRecord } from "./record.ts"
+
+const fileCount = 256
+
+/**
+ * The records of all owners as lines of text, spread over 256 files, "owners-00" to "owners-ff", so that a look-up reads
+ * a few of them only. A file is read when it is needed and rewritten in place.
+ */
+export class Owners {
+  readonly #files: Files
+  readonly #directory: string
+  /** The lines of the files read so far. */
+  readonly #lines = new Map<string, string[]>()
+
+  constructor(files: Files, directory: string) {
+    this.#files = files
+    this.#directory = directory
+  }
+
+  get(owner: Owner): LeaseRecord | undefined {
+    const key = ownerKey(owner)
+    const line = this.#read(fileOf(key)).find((each) => isAbout(each, key))
+    return line === undefined ? undefined : parseRecord(line)
+  }
+
+  /** Sets the record of an owner, or removes it. Throws `SyscallError`. */
+  set(owner: Owner, record: LeaseRecord | undefined): void {
+    const key = ownerKey(owner)
+    const name = fileOf(key)
+    const others = this.#read(name).filter((line) => !isAbout(line, key))
+    this.#write(name, record ? [...others, formatRecord(record)] : others)
+  }
+
+  /** Every record, by the owner's key. */
+  all(): Map<string, LeaseRecord> {
+    const records = new Map<string, LeaseRecord>()
+    for (let number = 0; number < fileCount; number++) {
+      for (const line of this.#read(fileName(number))) {
+        const record = parseRecord(line)
+        if (record) records.set(ownerKey(record.owner), record)
+      }
+    }
+    return records
+  }
+
+  /** Replaces every record, having read `all` that there were. Throws `SyscallError`; from here on memory has them all. */
+  replaceAll(records: Iterable<LeaseRecord>): void {
+    const former = new Map(this.#lines)
+    for (let number = 0; number < fileCount; number++) this.#lines.set(fileName(number), [])
+    for (const record of records) this.#lines.get(fileOf(ownerKey(record.owner)))?.push(formatRecord(record))
+    for (const [name, lines] of this.#lines) {
+      if (lines.toSorted().join() !== (former.get(name) ?? []).toSorted().join()) this.#write(name, lines)
+    }
+  }
+
+  #read(name: string): string[] {
+    const known = this.#lines.get(name)
+    if (known) return known
+    const bytes = ifPresent(() => this.#files.readFile(`${this.#directory}/${name}`))
+    const lines = new TextDecoder().decode(bytes).split("\n").slice(0, -1)
+    this.#lines.set(name, lines)
+    return lines
+  }
+
+  #write(name: string, lines: string[]): void {
+    this.#lines.set(name, lines)
+    writeSmall(this.#files, `${this.#directory}/${name}`, lines.map((line) => `${line}\n`).join(""))
+  }
+}
+
+/** Whether a line is that of an owner: "CHECKSUM KEY …". */
+function isAbout(line: string, key: string): boolean {
+  return line.startsWith(`${key} `, 9)
+}
+
+/** The file in which the lines of an owner are. */
+function fileOf(key: string): string {
+  return fileName(Bun.hash.crc32(key) % fileCount)
+}
+
+function fileName(number: number): string {
+  return `owners-${number.toString(16).padStart(2, "0")}`
+}

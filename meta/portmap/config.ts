@@ -1,0 +1,129 @@
+import * as v from "valibot"
+import { integer, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type JsonObject, member, type NetworkConfig, parseIp } from "../../pkg/types/mod.ts"
+import { type Family, type Mapping, type Protocol, printHostEnd, protocolNumber } from "./mapping.ts"
+
+export const backends = ["nftables", "iptables"] as const
+
+export type Backend = (typeof backends)[number]
+
+const conditions = v.optional(v.array(v.string("a part of a rule"), "a list"), [])
+
+const portMapping = v.object({
+  hostPort: integer(1, 65535),
+  containerPort: integer(1, 65535),
+  protocol: v.pipe(v.string("tcp, udp or sctp"), v.toLowerCase(), v.check(isProtocol, "tcp, udp or sctp")),
+  hostIP: v.optional(
+    v.pipe(
+      v.string("an IP address"),
+      v.check((text) => text === "" || parseIp(text) !== undefined, "an IP address such as 192.0.2.1 or 2001:db8::1"),
+    ),
+  ),
+})
+
+const schema = v.object({
+  backend: v.optional(v.picklist(backends, '"nftables" or "iptables"')),
+  snat: v.optional(v.boolean("true or false"), true),
+  masqAll: off,
+  markMasqBit: v.optional(integer(0, 31)),
+  externalSetMarkChain: v.optional(v.string("the name of a chain")),
+  conditionsV4: conditions,
+  conditionsV6: conditions,
+  runtimeConfig: v.optional(v.object({ portMappings: v.optional(v.array(portMapping, "a list")) }, "an object")),
+})
+
+/** The configuration, checked. */
+export interface PortmapConfig {
+  /** Undefined when DEL or GC cannot read them: then nobody knows. */
+  mappings: readonly Mapping[] | undefined
+  /** Undefined: nftables, or iptables where the kernel leaves no choice. */
+  backend: Backend | undefined
+  snat: boolean
+  masqAll: boolean
+  /** The bit by which the rules of iptables mark what is to be masqueraded. */
+  markBit: number
+  /** The chain of iptables that marks instead. */
+  externalSetMarkChain: string | undefined
+  /** What packets must meet besides, in the words of the backend's program. */
+  conditions: Readonly<Record<Family, readonly string[]>>
+}
+
+/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+export function parsePortmapConfig(
+  _network: NetworkConfig,
+  { verb, raw }: { verb: Verb; raw: JsonObject },
+): PortmapConfig {
+  const lenient = verb === "DEL" || verb === "GC"
+  const read = parseConfig(schema, raw, lenient)
+  if (!lenient && read.externalSetMarkChain && read.markMasqBit !== undefined) {
+    throw invalidConfig("markMasqBit", "nothing together with externalSetMarkChain", read.markMasqBit)
+  }
+  const isUnreadable = read.runtimeConfig === undefined && (member(raw, "runtimeConfig") ?? null) !== null
+  const mappings = (read.runtimeConfig?.portMappings ?? []).map(readMapping)
+  if (!lenient) refuseContradictions(mappings)
+  return {
+    mappings: isUnreadable ? undefined : mappings,
+    backend: chooseBackend(read, lenient),
+    snat: read.snat,
+    masqAll: read.masqAll,
+    markBit: read.markMasqBit ?? 13,
+    externalSetMarkChain: read.externalSetMarkChain || undefined,
+    conditions: { ip: withoutEmpty(read.conditionsV4), ip6: withoutEmpty(read.conditionsV6) },
+  }
+}
+
+function isProtocol(text: string): boolean {
+  return Object.hasOwn(protocolNumber, text)
+}
+
+function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: v.InferOutput<typeof portMapping>): Mapping {
+  const hostIp = parseIp(hostIP.replace(/^::ffff:(?=\d+\.)/i, ""))
+  const isEvery = hostIp?.every((byte) => byte === 0)
+  return {
+    protocol: protocol as Protocol,
+    hostPort,
+    containerPort,
+    family: hostIp && (hostIp.length === 4 ? "ip" : "ip6"),
+    hostIp: isEvery ? undefined : hostIp,
+  }
+}
+
+/** Throws when two mappings send the same port to different places. */
+function refuseContradictions(mappings: readonly Mapping[]): void {
+  const seen = new Map<string, number>()
+  for (const { family, containerPort, ...end } of mappings) {
+    for (const each of family ? [family] : ["ip", "ip6"]) {
+      const name = `${each} ${printHostEnd(end)}`
+      const other = seen.get(name) ?? containerPort
+      seen.set(name, containerPort)
+      if (other === containerPort) continue
+      const ports = `container ports ${other} and ${containerPort}`
+      throw new CniError(Code.InvalidNetworkConfig, `Cannot map host port ${printHostEnd(end)} to ${ports} at once`)
+    }
+  }
+}
+
+function withoutEmpty(words: readonly string[]): readonly string[] {
+  return words[0] === "" ? [] : words
+}
+
+/** The backend that is asked for, be it by options that only one of them has. Throws code 7 for options of both. */
+function chooseBackend(read: v.InferOutput<typeof schema>, lenient: boolean): Backend | undefined {
+  const options = { iptables: [] as string[], nftables: [] as string[] }
+  if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")
+  for (const key of ["conditionsV4", "conditionsV6"] as const) {
+    const [first = ""] = read[key]
+    if (first !== "") options[/^[-!]/.test(first) ? "iptables" : "nftables"].push(key)
+  }
+  const asked = read.backend ?? backends.find((backend) => options[backend].length > 0)
+  const other = asked === "iptables" ? "nftables" : "iptables"
+  if (!asked || lenient || options[other].length === 0) return asked
+  throw new CniError(
+    Code.InvalidNetworkConfig,
+    `Cannot use ${options[other].map((key) => `"${key}"`).join(", ")}: only ${other} knows it, and the backend is ${asked}`,
+    {
+      details: read.backend ? `"backend" says so` : `${options[asked].map((key) => `"${key}"`).join(", ")} asks for it`,
+    },
+  )
+}

@@ -1,0 +1,105 @@
+import {
+  type Chain,
+  dataTypes,
+  dnatMap,
+  fields,
+  ifnameValue,
+  masquerade,
+  match,
+  matchBits,
+  matchPrefix,
+  matchSet,
+  type NamedSet,
+  type Rule,
+  type Table,
+  verdict,
+} from "../../pkg/nftables/mod.ts"
+import type { Family } from "./mapping.ts"
+
+/** The objects of nf_tables that map the host's ports of one address family: a few rules, and maps for them to look into. */
+export interface Layout {
+  family: Family
+  table: Table
+  /** Where a port of every address of the host leads. */
+  ports: NamedSet
+  /** Where a port of one address of the host leads; these go first. */
+  addressPorts: NamedSet
+  /** Mapped flows that need the host's address for their answers to come back through it: from where, to which container. */
+  masqueraded: NamedSet
+  /** IPv4 only. Interfaces whose `route_localnet` was off before: it is switched off with the last mapping. */
+  localnetLinks: NamedSet | undefined
+  /** Of attachments with conditions: each has a rule here that leads packets to its ports to a chain of its own. */
+  conditions: Chain
+  chains: readonly Chain[]
+  rules: readonly Rule[]
+}
+
+/** `RTN_LOCAL`: an address of the host. */
+const LOCAL = Uint8Array.of(2, 0, 0, 0)
+
+export function layoutOf(family: Family): Layout {
+  const isIpv4 = family === "ip"
+  const [address, source, destination] = isIpv4
+    ? ([dataTypes.ipv4, fields.ipSource, fields.ipDestination] as const)
+    : ([dataTypes.ipv6, fields.ip6Source, fields.ip6Destination] as const)
+  const { protocol, port, ifname } = dataTypes
+  const table: Table = {
+    family,
+    name: "cni_hostports",
+    comment: "CNI: elements are commented network/containerID/ifname",
+  }
+  const set = (name: string, rest: Pick<NamedSet, "key" | "value" | "interval" | "comment">) => ({
+    table,
+    name,
+    ...rest,
+  })
+  const end = [address, port]
+  const ports = set("ports", { key: [protocol, port], value: end, comment: "of every address of the host" })
+  const addressPorts = set("address_ports", { key: [address, protocol, port], value: end, comment: "of one address" })
+  const masqueraded = set("masqueraded", { key: [address, address], interval: true, comment: "from where, to whom" })
+  const localnetLinks = set("localnet_links", { key: [ifname], comment: "route_localnet was off before" })
+
+  const base = (type: "nat" | "filter", hook: "prerouting" | "output" | "postrouting", priority: number) =>
+    ({ base: { type, hook, priority, policy: "accept" } }) as const
+  const conditions: Chain = { table, name: "conditions" }
+  const hostports: Chain = { table, name: "hostports" }
+  const prerouting: Chain = { table, name: "prerouting", ...base("nat", "prerouting", -100) }
+  const output: Chain = { table, name: "output", ...base("nat", "output", -100) }
+  const postrouting: Chain = { table, name: "postrouting", ...base("nat", "postrouting", 100) }
+  const raw: Chain = { table, name: "raw", ...base("filter", "prerouting", -300) }
+
+  const toHost = [match(fields.destinationType, "==", LOCAL), verdict({ jump: hostports.name })]
+  const ends = [fields.protocol, fields.destinationPort]
+  const rules: Rule[] = [
+    { chain: prerouting, statements: toHost, comment: "from elsewhere" },
+    { chain: output, statements: toHost, comment: "from the host itself" },
+    { chain: hostports, statements: [verdict({ jump: conditions.name })], comment: "may end here" },
+    { chain: hostports, statements: [dnatMap([destination, ...ends], addressPorts)], comment: "one address first" },
+    { chain: hostports, statements: [dnatMap(ends, ports)], comment: "then all" },
+    {
+      chain: postrouting,
+      statements: [matchBits(fields.ctStatus, "dnat"), matchSet([source, destination], "==", masqueraded), masquerade],
+      comment: "answers come back this way",
+    },
+  ]
+  if (isIpv4) {
+    const notLoopback = match(fields.inputInterface, "!=", ifnameValue("lo"))
+    const toLoopback = matchPrefix(destination, "==", Uint8Array.of(127, 0, 0, 0), 8)
+    const statements = [notLoopback, toLoopback, verdict("drop")]
+    rules.push({ chain: raw, statements, comment: "route_localnet would let them in" })
+  } else {
+    const isLoopback = match(destination, "==", new Uint8Array(16).with(15, 1))
+    rules.unshift({ chain: hostports, statements: [isLoopback, verdict("return")], comment: "answers would get lost" })
+  }
+  return {
+    family,
+    table,
+    ports,
+    addressPorts,
+    masqueraded,
+    localnetLinks: isIpv4 ? localnetLinks : undefined,
+    conditions,
+    chains: [conditions, hostports, prerouting, output, postrouting, ...(isIpv4 ? [raw] : [])],
+    rules,
+  }
+}

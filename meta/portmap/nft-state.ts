@@ -1,0 +1,43 @@
+import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
+import {
+  type FoundElements,
+  type FoundRule,
+  findElements,
+  hasRules,
+  listRules,
+  type NamedSet,
+} from "../../pkg/nftables/mod.ts"
+import type { Layout } from "./nft-layout.ts"
+
+/** What of a layout is there: the elements that were looked for, and the rules of conditions. */
+export interface State {
+  /** Undefined where there is no such set. */
+  found: ReadonlyMap<NamedSet, FoundElements>
+  conditions: readonly FoundRule[]
+}
+
+/** The sets and maps whose elements have owners. */
+export function ownedSets({ ports, addressPorts, masqueraded }: Layout): NamedSet[] {
+  return [ports, addressPorts, masqueraded]
+}
+
+/** Reads all elements and rules, or of many those that have one of `needles` in their bytes. Throws `NetlinkError`. */
+export function readState(
+  socket: Pick<NetlinkSocket, "dump">,
+  layout: Layout,
+  needles?: readonly Uint8Array[],
+): State | undefined {
+  const found = new Map<NamedSet, FoundElements>()
+  for (const set of ownedSets(layout)) {
+    const elements = findElements(socket, set, needles)
+    if (elements) found.set(set, elements)
+  }
+  if (found.size === 0) return undefined // there is no such table
+  return { found, conditions: listRules(socket, layout.conditions, needles) }
+}
+
+/** Whether all rules are there: the kernel keeps the chains and sets for as long as a rule needs them. */
+export function isComplete(socket: Pick<NetlinkSocket, "dump">, { table, rules }: Layout): boolean {
+  const comments = rules.flatMap(({ comment }) => comment ?? [])
+  return hasRules(socket, table, comments)
+}

@@ -1,0 +1,116 @@
+import { attribute, attrs, readAttributes } from "./attrs.ts"
+import { type Codec, concat, struct, u16, u32 } from "./codec.ts"
+import { linkHeader } from "./link-table.ts"
+import type { Ifindex, Link } from "./links.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** <linux/rtnetlink.h> */
+const RTM_DELLINK = 17
+const RTM_GETLINK = 18
+const RTM_SETLINK = 19
+const AF_BRIDGE = 7
+/** Asks for VLANs, those in a row as ranges: a port with all of them has one entry instead of 4094. */
+const RTEXT_FILTER_BRVLAN_COMPRESSED = 4
+
+/** struct bridge_vlan_info and its flags, <linux/if_bridge.h>; inside IFLA_AF_SPEC it is IFLA_BRIDGE_VLAN_INFO. */
+const vlanInfo = struct({ flags: u16, id: u16 })
+const IFLA_BRIDGE_VLAN_INFO = 2
+const PVID = 0x2
+const UNTAGGED = 0x4
+const RANGE_BEGIN = 0x8
+const RANGE_END = 0x10
+
+/** VLANs in a row that a bridge's port belongs to, `first` and `last` included. */
+export interface VlanRange {
+  first: number
+  last: number
+  /** Frames that come in without a tag belong to it: one VLAN of a port only. */
+  pvid?: true
+  /** Its frames go out without a tag. */
+  untagged?: true
+}
+
+const vlanList: Codec<VlanRange[]> = { nested: true, encode: encodeRanges, decode: readRanges }
+
+/** What family AF_BRIDGE says of a port, as far as it is about VLANs. */
+const portAttributes = attrs({ vlans: [26, vlanList], extMask: [29, u32] })
+
+/**
+ * Makes a port of a bridge belong to VLANs, all in one request, like `bridge vlan add dev PORT vid 100-110`. Those that it
+ * belongs to already get the flags that are given here. Throws `EOPNOTSUPP` for a link that is no port, or a kernel
+ * without CONFIG_BRIDGE_VLAN_FILTERING.
+ */
+export function addPortVlans(route: NetlinkSocket, port: Pick<Link, "index" | "name">, vlans: readonly VlanRange[]) {
+  change(route, RTM_SETLINK, port, vlans, "add")
+}
+
+/** Takes a port out of VLANs, like `bridge vlan del dev PORT vid 1`. Not being in them is success. */
+export function deletePortVlans(route: NetlinkSocket, port: Pick<Link, "index" | "name">, vlans: readonly VlanRange[]) {
+  change(route, RTM_DELLINK, port, vlans, "delete")
+}
+
+function change(
+  route: NetlinkSocket,
+  type: number,
+  { index, name }: Pick<Link, "index" | "name">,
+  vlans: readonly VlanRange[],
+  verb: string,
+): void {
+  if (vlans.length === 0) return
+  const payload = concat([header(index), portAttributes.encode({ vlans: [...vlans] })])
+  route.execute({ type, what: `${verb} VLANs ${describeVlans(vlans)} of port "${name}"`, payload })
+}
+
+/** The VLANs of all bridges and ports of the namespace, or of one port only, like `bridge -compressvlans vlan show`. */
+export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">): Map<Ifindex, VlanRange[]> {
+  const payload = concat([header(0), portAttributes.encode({ extMask: RTEXT_FILTER_BRVLAN_COMPRESSED })])
+  const found = new Map<Ifindex, VlanRange[]>()
+  for (const answer of route.dump({ type: RTM_GETLINK, what: "list VLANs of bridge ports", payload })) {
+    const { index } = linkHeader.decode(answer.payload.subarray(0, linkHeader.size))
+    if (port && index !== port.index) continue
+    const { vlans = [] } = portAttributes.decode(answer.payload.subarray(linkHeader.size))
+    found.set(index as Ifindex, vlans)
+  }
+  return found
+}
+
+/** "100 pvid untagged, 200-210", as `bridge vlan` takes them; "none". */
+export function describeVlans(vlans: readonly VlanRange[]): string {
+  const words = vlans.map(({ first, last, pvid, untagged }) => {
+    const ids = first === last ? `${first}` : `${first}-${last}`
+    return `${ids}${pvid ? " pvid" : ""}${untagged ? " untagged" : ""}`
+  })
+  return words.join(", ") || "none"
+}
+
+function header(index: number): Uint8Array {
+  return linkHeader.encode({ family: AF_BRIDGE, pad: 0, type: 0, index, flags: 0, change: 0 })
+}
+
+function encodeRanges(vlans: VlanRange[]): Uint8Array {
+  const parts: Uint8Array[] = []
+  for (const { first, last, pvid, untagged } of vlans) {
+    const flags = (pvid ? PVID : 0) | (untagged ? UNTAGGED : 0)
+    const [begin, end] = first === last ? [0, 0] : [RANGE_BEGIN, RANGE_END]
+    parts.push(attribute(IFLA_BRIDGE_VLAN_INFO, vlanInfo.encode({ flags: flags | begin, id: first })))
+    if (first !== last) parts.push(attribute(IFLA_BRIDGE_VLAN_INFO, vlanInfo.encode({ flags: flags | end, id: last })))
+  }
+  return concat(parts)
+}
+
+function readRanges(bytes: Uint8Array): VlanRange[] {
+  const ranges: VlanRange[] = []
+  let first: number | undefined
+  for (const { type, payload } of readAttributes(bytes)) {
+    if (type !== IFLA_BRIDGE_VLAN_INFO) continue
+    const { flags, id } = vlanInfo.decode(payload)
+    first ??= id
+    if (flags & RANGE_BEGIN) continue
+    const range: VlanRange = { first, last: id }
+    if (flags & PVID) range.pvid = true
+    if (flags & UNTAGGED) range.untagged = true
+    ranges.push(range)
+    first = undefined
+  }
+  return ranges
+}

@@ -1,0 +1,50 @@
+import {
+  addPortVlans,
+  deletePortVlans,
+  type Infer,
+  infoData,
+  type Link,
+  type NetlinkSocket,
+} from "../../pkg/netlink/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { planDefault, planPort, type VlanConfig } from "./vlans.ts"
+
+/** The error for a kernel that cannot tell VLANs apart. Some refuse the request, others take no notice of it. */
+export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
+  const options = cause === undefined ? {} : { cause }
+  const reason = "the kernel is built without CONFIG_BRIDGE_VLAN_FILTERING"
+  return new CniError(Code.Internal, `Cannot use VLANs on bridge "${bridge}": ${reason}`, options)
+}
+
+/** Throws `CniError` for a bridge that does not tell VLANs apart, and says how that is switched on. */
+export function requireVlanFiltering(bridge: Link): void {
+  const { vlanFiltering, vlanDefaultPvid } = bridgeDataOf(bridge)
+  if (vlanFiltering === 1) return
+  if (vlanDefaultPvid === undefined) throw noVlanFiltering(bridge.name) // kernels that have it always tell this
+  throw new CniError(
+    Code.InvalidNetworkConfig,
+    `Cannot use VLANs on bridge "${bridge.name}": its VLAN filtering is off`,
+    { details: `switch it on by "ip link set ${bridge.name} type bridge vlan_filtering 1", or use another bridge` },
+  )
+}
+
+/**
+ * Puts a new port into its VLANs, all in one request, and takes it out of the one that the bridge puts every new port into.
+ * To be called before the port is up. Throws `CniError`.
+ */
+export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlans: VlanConfig): void {
+  const plan = planPort(vlans)
+  try {
+    deletePortVlans(host, port, planDefault(vlans, plan, bridgeDataOf(bridge).vlanDefaultPvid ?? 0))
+    addPortVlans(host, port, plan)
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot set the VLANs of port "${port.name}" of bridge "${bridge.name}"`, {
+      cause,
+    })
+  }
+}
+
+function bridgeDataOf({ attributes }: Link): Infer<typeof infoData.bridge> {
+  const { data } = attributes.linkInfo ?? {}
+  return data ? infoData.bridge.decode(data) : {}
+}

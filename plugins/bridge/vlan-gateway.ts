@@ -1,0 +1,121 @@
+import { randomVethName } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  addVeth,
+  attrs,
+  deleteLink,
+  describeVlans,
+  findLink,
+  getLink,
+  IFF_UP,
+  type Ifindex,
+  type Link,
+  listPortVlans,
+  type NetlinkSocket,
+  setLink,
+  u16,
+  type VlanRange,
+} from "../../pkg/netlink/mod.ts"
+import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import type { Undo } from "../../pkg/undo/mod.ts"
+import { randomMac } from "./bridge-link.ts"
+import { setPortVlans } from "./vlan-filtering.ts"
+import { planPort, type VlanConfig } from "./vlans.ts"
+
+/** The interface by which the host is in a VLAN of a bridge. */
+export interface VlanGateway {
+  /** "BRIDGE.VLAN" */
+  name: string
+  bridge: Link
+  vlans: VlanConfig
+}
+
+/** IFLA_VLAN_ID of kind "vlan", <linux/if_link.h> */
+const vlanData = attrs({ id: [1, u16] })
+
+/**
+ * The host's interface in a VLAN of the bridge, up: a veth pair, made when it is not there, whose one end has the gateway
+ * addresses and whose other end is a port in that VLAN. `newPort` is the container's, which does not count when a failed
+ * ADD looks whether anybody needs the pair. Throws `CniError` when the name belongs to something else.
+ */
+export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, newPort: Link, undo: Undo): Link {
+  const { name, bridge } = gateway
+  if (!findLink(host, name)) {
+    undo.step(
+      `create "${name}"`,
+      () => createPair(host, gateway),
+      (created) => created && deleteIfUnused(host, gateway, newPort),
+    )
+  }
+  const link = getLink(host, name)
+  const problem = findProblem(host, gateway, link)
+  if (problem !== undefined) {
+    throw new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${gateway.vlans.native}`, {
+      details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
+    })
+  }
+  if ((link.flags & IFF_UP) === 0) setLink(host, link, { up: true })
+  return link
+}
+
+/**
+ * True when it was this call that made it: another container's may have been faster. The pair gets its name when all else
+ * is done, so that nobody finds it half made.
+ */
+function createPair(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway): boolean {
+  const [end, port] = [randomVethName(), randomVethName()]
+  const { mtu } = bridge
+  addVeth(host, { name: port, mac: randomMac(), mtu, master: bridge.index }, { name: end, mac: randomMac(), mtu })
+  try {
+    setPortVlans(host, bridge, getLink(host, port), { ...vlans, trunk: undefined })
+    tryWriteSysctl(`net/ipv6/conf/${port}/accept_ra`, "0")
+    tryWriteSysctl(`net/ipv6/conf/${end}/accept_ra`, "0")
+    tryWriteSysctl(`net/ipv6/conf/${end}/accept_dad`, "0") // its address is random, and traffic would wait a second
+    setLink(host, port, { up: true })
+    setLink(host, getLink(host, end), { name, up: true })
+    return true
+  } catch (error) {
+    deleteLink(host, getLink(host, port))
+    if (isErrno(error, "EEXIST")) return false
+    throw new CniError(Code.Internal, `Cannot create "${name}"`, { cause: error })
+  }
+}
+
+/** What keeps a link from being the gateway's; undefined when nothing does. */
+export function findProblem(host: NetlinkSocket, { bridge, vlans }: VlanGateway, link: Link): string | undefined {
+  const { native } = vlans
+  if (link.kind === "vlan") {
+    // What an administrator may have made instead: a VLAN interface on the bridge itself.
+    const { id } = vlanData.decode(link.attributes.linkInfo?.data ?? new Uint8Array())
+    if (id === native && link.attributes.link === bridge.index) return undefined
+    return `VLAN ${id} of link number ${link.attributes.link}`
+  }
+  const port = peerOnHost(host, link)
+  if (!port) return link.kind === "" ? "a device" : `kind "${link.kind}"${link.kind === "veth" ? " of elsewhere" : ""}`
+  if (port.attributes.master !== bridge.index) return `its other end "${port.name}" on no port of the bridge`
+  const found = listPortVlans(host, port).get(port.index) ?? []
+  return isNative(found, native) ? undefined : `its other end "${port.name}" in VLANs ${describeVlans(found)}`
+}
+
+function isNative(vlans: readonly VlanRange[], id: number): boolean {
+  return vlans.some(({ first, pvid, untagged }) => first === id && pvid && untagged)
+}
+
+/** The other end of a pair that is in the host's namespace with both. */
+function peerOnHost(host: NetlinkSocket, { kind, attributes }: Link): Link | undefined {
+  if (kind !== "veth" || attributes.link === undefined || attributes.linkNetnsId !== undefined) return undefined
+  return findLink(host, attributes.link as Ifindex)
+}
+
+/** Takes the pair back, unless a port of another container is in the VLAN by now. */
+function deleteIfUnused(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, newPort: Link): void {
+  const link = findLink(host, name)
+  if (!link) return
+  const own = new Set<number>([bridge.index, newPort.index, link.attributes.link ?? 0])
+  for (const [port, found] of listPortVlans(host)) {
+    const isIn = found.some(({ first, last }) => first <= vlans.native && vlans.native <= last)
+    if (isIn && !own.has(port) && findLink(host, port)?.attributes.master === bridge.index) return
+  }
+  deleteLink(host, link)
+}

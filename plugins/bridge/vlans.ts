@@ -1,0 +1,103 @@
+import type { VlanRange } from "../../pkg/netlink/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+
+/** The VLANs that 802.1Q has room for; 0 means "none" and 4095 is reserved. */
+const FIRST = 1
+const LAST = 4094
+
+/** An entry of `vlanTrunk` as it is written: one VLAN, a range of them, or both. */
+export interface TrunkEntry {
+  id?: number | undefined
+  minID?: number | undefined
+  maxID?: number | undefined
+}
+
+/** The VLANs that a configuration asks for. */
+export interface VlanConfig {
+  /** Of frames without a tag; 0 for none. */
+  native: number
+  /** Of frames with a tag: sorted, none twice. Undefined without a `vlanTrunk`, which is not the same as an empty one. */
+  trunk: readonly VlanRange[] | undefined
+  /** Whether the port stays in the VLAN that the bridge puts every new port into. */
+  preserveDefault: boolean
+}
+
+/** Checks `vlan` and `vlanTrunk`. Throws code 7, in upstream's words, which others compare. */
+export function parseVlans(
+  vlan: number,
+  trunk: readonly (TrunkEntry | null)[] | undefined,
+  preserveDefault: boolean,
+): VlanConfig {
+  if (vlan < 0 || vlan > LAST) throw refuse(`invalid VLAN ID ${vlan} (must be between 0 and ${LAST})`)
+  return { native: vlan, trunk: trunk && joinRanges(trunk.flatMap(readEntry)), preserveDefault }
+}
+
+/** Whether the bridge has to tell VLANs apart: an empty trunk asks for that, too. */
+export function needsFiltering({ native, trunk }: VlanConfig): boolean {
+  return native !== 0 || trunk !== undefined
+}
+
+/**
+ * The VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without; the trunk does not take
+ * its flags away when it contains it. None at all when the port is to stay as the bridge makes it.
+ */
+export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
+  if (native === 0 && trunk.length === 0) return []
+  const id = native === 0 ? 1 : native
+  return [{ first: id, last: id, pvid: true, untagged: true }, ...trunk.flatMap((range) => without(range, id))]
+}
+
+/** The VLANs to take a new port out of: the bridge's default one, where the plan does not have it. 0 is no VLAN. */
+export function planDefault({ preserveDefault }: VlanConfig, plan: readonly VlanRange[], id: number): VlanRange[] {
+  if (preserveDefault || plan.length === 0 || id === 0) return []
+  return plan.some(({ first, last }) => first <= id && id <= last) ? [] : [{ first: id, last: id }]
+}
+
+/** An entry with nothing in it, or that is `null`, asks for nothing. */
+function readEntry(entry: TrunkEntry | null, index: number): VlanRange[] {
+  const { id, minID, maxID } = entry ?? {}
+  const details = `it is "vlanTrunk[${index}]"; VLANs are ${FIRST} to ${LAST}`
+  const ranges: VlanRange[] = []
+  if (minID !== undefined || maxID !== undefined) {
+    const both = "minID and maxID should be configured simultaneously"
+    if (minID === undefined) throw refuse(`${both}, minID is missing`, details)
+    if (maxID === undefined) throw refuse(`${both}, maxID is missing`, details)
+    if (!isVlan(minID)) throw refuse("incorrect trunk minID parameter", details)
+    if (!isVlan(maxID)) throw refuse("incorrect trunk maxID parameter", details)
+    if (maxID < minID) throw refuse("minID is greater than maxID in trunk parameter", details)
+    ranges.push({ first: minID, last: maxID })
+  }
+  if (id !== undefined) {
+    if (!isVlan(id)) throw refuse("incorrect trunk id parameter", details)
+    ranges.push({ first: id, last: id })
+  }
+  return ranges
+}
+
+/** Sorted, and ranges that touch are one. */
+function joinRanges(ranges: VlanRange[]): VlanRange[] {
+  const joined: VlanRange[] = []
+  for (const { first, last } of ranges.sort((a, b) => a.first - b.first)) {
+    const before = joined.at(-1)
+    if (before && first <= before.last + 1) before.last = Math.max(before.last, last)
+    else joined.push({ first, last })
+  }
+  return joined
+}
+
+/** A range without one of its VLANs: what is before and what is after. */
+function without({ first, last }: VlanRange, id: number): VlanRange[] {
+  if (id < first || id > last) return [{ first, last }]
+  return [
+    { first, last: id - 1 },
+    { first: id + 1, last },
+  ].filter((range) => range.first <= range.last)
+}
+
+function isVlan(id: number): boolean {
+  return id >= FIRST && id <= LAST
+}
+
+function refuse(message: string, details = ""): CniError {
+  return new CniError(Code.InvalidNetworkConfig, message, { details })
+}
