@@ -2,7 +2,7 @@ import { hostEnd } from "../../pkg/ip/mod.ts"
 import { findLink, type Link, namespaceNumber, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
-import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
 
 /**
  * What is tuned: a container's namespace, its interface, and the other end of that when it is a veth. Sockets are opened
@@ -24,16 +24,10 @@ export class Target implements Disposable {
     return new Target(Netns.open(netns), ifName)
   }
 
-  /** For DEL: undefined when there is no namespace any more, and for a path that is something else by now. */
-  static find({ netns, ifName, log }: Call): Target | undefined {
-    try {
-      const sandbox = Netns.find(netns)
-      return sandbox && new Target(sandbox, ifName)
-    } catch (error) {
-      if (!isCniError(error, Code.InvalidEnvironment)) throw error
-      log(`DEL takes the container for gone: ${error}`)
-      return undefined
-    }
+  /** For DEL: undefined when there is no namespace any more. */
+  static find({ netns, ifName }: Call): Target | undefined {
+    const sandbox = Netns.find(netns)
+    return sandbox && new Target(sandbox, ifName)
   }
 
   /** The container's interface as it is now, if there is one. */

@@ -7,19 +7,10 @@ import { formatCidr } from "../types/mod.ts"
  * namespace is gone, and with it all interfaces.
  */
 export function addressesBeside(netns: string, ifName: string): string[] {
-  using sandbox = findNamespace(netns)
+  using sandbox = Netns.find(netns)
   if (!sandbox) return []
   using inside = sandbox.run(() => RouteSocket.open())
   const own = findLink(inside, ifName)?.index
   const others = listAddresses(inside).filter(({ index }) => index !== own)
   return others.map(({ ip }) => formatCidr({ ip, prefix: 8 * ip.length }))
-}
-
-/** Undefined also for a path at which something else lies: then it is not the namespace of the container either. */
-function findNamespace(netns: string): Netns | undefined {
-  try {
-    return Netns.find(netns)
-  } catch {
-    return undefined
-  }
 }

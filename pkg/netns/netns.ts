@@ -38,26 +38,27 @@ export class Netns implements Disposable {
    * is nothing at the path, and with code 4 when what is there is no network namespace.
    */
   static open(path: string): Netns {
-    const found = Netns.find(path)
-    if (found) return found
-    throw new CniError(Code.UnknownContainer, `Cannot open network namespace "${path}": it does not exist`)
-  }
-
-  /** Like `open`, and undefined when the path is empty or nothing is there any more. */
-  static find(path: string): Netns | undefined {
-    if (path === "") return undefined
-    let file: FileDescriptor
-    try {
-      file = FileDescriptor.open(path, Open.ReadOnly | Open.NonBlocking) // a FIFO must not hold us up
-    } catch (error) {
-      if (isErrno(error, "ENOENT", "ENOTDIR", "ESRCH")) return undefined
-      throw new CniError(Code.InvalidEnvironment, `Cannot open network namespace "${path}"`, { cause: error })
+    const file = openNonBlocking(path)
+    if (!file) {
+      throw new CniError(Code.UnknownContainer, `Cannot open network namespace "${path}": it does not exist`)
     }
     if (isNetworkNamespace(file.fd)) return new Netns(path, file)
     file[Symbol.dispose]()
     throw new CniError(Code.InvalidEnvironment, `Cannot use "${path}" as CNI_NETNS: it is not a network namespace`, {
       details: "expected a path such as /run/netns/NAME or /proc/PID/ns/net",
     })
+  }
+
+  /**
+   * Like `open`, and undefined when the namespace has gone: the path is empty, nothing is there, or what is there is the
+   * file that it was mounted on.
+   */
+  static find(path: string): Netns | undefined {
+    const file = path === "" ? undefined : openNonBlocking(path)
+    if (!file) return undefined
+    if (isNetworkNamespace(file.fd)) return new Netns(path, file)
+    file[Symbol.dispose]()
+    return undefined
   }
 
   /** For `IFLA_NET_NS_FD`. */
@@ -78,6 +79,16 @@ export class Netns implements Disposable {
 
   [Symbol.dispose](): void {
     this.#file[Symbol.dispose]()
+  }
+}
+
+/** Undefined when nothing is there. A FIFO does not hold us up. */
+function openNonBlocking(path: string): FileDescriptor | undefined {
+  try {
+    return FileDescriptor.open(path, Open.ReadOnly | Open.NonBlocking)
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR", "ESRCH")) return undefined
+    throw new CniError(Code.InvalidEnvironment, `Cannot open network namespace "${path}"`, { cause: error })
   }
 }
 
