@@ -8,7 +8,9 @@ export const plugins: PluginTable = {
   bridge: () => import("../plugins/bridge/main.ts").then((module) => module.bridge),
   "host-local": () => import("../ipam/host-local/main.ts").then((module) => module.hostLocal),
   loopback: () => import("../plugins/loopback/main.ts").then((module) => module.loopback),
+  portmap: () => import("../meta/portmap/main.ts").then((module) => module.portmap),
   ptp: () => import("../plugins/ptp/main.ts").then((module) => module.ptp),
+  static: () => import("../ipam/static/main.ts").then((module) => module.staticIpam),
   tuning: () => import("../meta/tuning/main.ts").then((module) => module.tuning),
 }
 
