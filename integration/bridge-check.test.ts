@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test"
 import { Attachment, bridgeNetwork, fail, type PluginResult } from "./attachment.ts"
-import { type ContainerNamespace, HostNamespace } from "./mod.ts"
+import { type ContainerNamespace, HostNamespace, writeSysctl } from "./mod.ts"
 
-const config = bridgeNetwork({ isDefaultGateway: true, ipMasq: true, hairpinMode: true })
+const everything = { isDefaultGateway: true, ipMasq: true, hairpinMode: true, portIsolation: true, mtu: 1400 }
+const config = bridgeNetwork(everything)
 
 async function attached() {
   const host = await HostNamespace.create()
@@ -78,6 +79,32 @@ const damages: {
     damage: (host, _, { interfaces }) =>
       host.exec("bridge", ["link", "set", "dev", interfaces[1]?.name ?? "", "hairpin", "off"]),
     says: ["hairpin"],
+  },
+  {
+    what: "the port is no longer isolated",
+    damage: (host, _, { interfaces }) =>
+      host.exec("bridge", ["link", "set", "dev", interfaces[1]?.name ?? "", "isolated", "off"]),
+    says: ["isolation of port", "expected on, found off"],
+  },
+  {
+    what: "the port is down",
+    damage: (host, _, { interfaces }) => host.exec("ip", ["link", "set", interfaces[1]?.name ?? "", "down"]),
+    says: ["host interface", "expected up, found down"],
+  },
+  {
+    what: "the port is somebody else's",
+    damage: (host, _, { interfaces }) => host.exec("ip", ["link", "set", interfaces[1]?.name ?? "", "alias", "other"]),
+    says: ["alias of host interface", "/eth0, found other"],
+  },
+  {
+    what: "the port has another MTU",
+    damage: (host, _, { interfaces }) => host.exec("ip", ["link", "set", interfaces[1]?.name ?? "", "mtu", "1300"]),
+    says: ["MTU of host interface", "expected 1400, found 1300"],
+  },
+  {
+    what: "the host no longer forwards",
+    damage: (host) => writeSysctl(host, "net/ipv4/ip_forward", "0"),
+    says: ['sysctl "net/ipv4/ip_forward"', "expected 1, found 0"],
   },
   {
     what: "the bridge is down",

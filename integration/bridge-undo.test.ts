@@ -46,6 +46,40 @@ const breakages: {
     says: '"br-lab" already exists but is not a bridge',
   },
   {
+    step: "the VLANs of the configuration are wrong",
+    keys: { ...masquerading, vlan: 100, vlanTrunk: [{ minID: 5, maxID: 4 }] },
+    code: 7,
+    says: "minID is greater than maxID in trunk parameter",
+  },
+  {
+    step: "the VLAN's gateway interface would have too long a name (KW-B10)",
+    keys: { ...masquerading, bridge: "bridge-of-lab", vlan: 4000 },
+    code: 7,
+    says: '"bridge-of-lab.4000" has 18 bytes',
+  },
+  {
+    step: "there is an IPAM plugin for an interface that is to stay down",
+    keys: { disableContainerInterface: true },
+    code: 7,
+    says: "cannot use IPAM when DisableContainerInterface flag is set",
+  },
+  {
+    step: "an interface with that MAC cannot be made",
+    keys: { ...masquerading, runtimeConfig: { mac: "01:00:5e:00:00:01" } },
+    code: 999,
+    says: 'Cannot create interface "eth0"',
+  },
+  {
+    step: "the source MAC cannot be checked",
+    keys: { ...masquerading, macspoofchk: true },
+    setUp: (host) =>
+      host.exec("nft", [
+        "add table bridge cni_spoofcheck; add map bridge cni_spoofcheck allowed { type mark : mark; }",
+      ]),
+    code: 999,
+    says: "Cannot guard port",
+  },
+  {
     step: "an address cannot be added",
     keys: { ...masquerading, mtu: 1000, ipam: { type: "host-local", ranges: [[{ subnet: "fd00:22::/64" }]] } },
     code: 999,
@@ -65,8 +99,16 @@ const breakages: {
     says: "Cannot add the routes",
   },
   {
+    step: "the masquerade's set is of another type",
+    keys: { ...masquerading, macspoofchk: true },
+    setUp: (host) =>
+      host.exec("nft", ["add table ip cni_masquerade; add set ip cni_masquerade containers { type mark; }"]),
+    code: 999,
+    says: "Cannot masquerade",
+  },
+  {
     step: "the gateway's address is in the way of another",
-    keys: masquerading,
+    keys: { ...masquerading, macspoofchk: true, portIsolation: true, hairpinMode: true },
     setUp: async (host) => {
       await host.exec("ip", ["link", "add", "br-lab", "up", "address", "0a:00:00:00:00:01", "type", "bridge"])
       await host.exec("ip", ["addr", "add", "10.22.9.9/24", "dev", "br-lab"])

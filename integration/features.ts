@@ -35,6 +35,9 @@ const probes = {
 /** A feature of the kernel that a test may need; `no_nf_tables` is a node where masquerading takes iptables. */
 export type Feature = keyof typeof probes
 
+/** All features. */
+export const allFeatures = Object.keys(probes) as readonly Feature[]
+
 /** What was found; the only state of this module. */
 const found = new Map<Feature, boolean>()
 

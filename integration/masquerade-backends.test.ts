@@ -86,6 +86,21 @@ each("DEL of one interface leaves the container's other one in the same network 
   expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
 })
 
+each("eight containers at once come and go, and leave nothing", async ({ keys, iptables }) => {
+  const { host } = await createHost(iptables)
+  await using _ = host
+  const config = bridgeNetwork({ ...dualStack, ...keys })
+  const before = await settle(host, config)
+  const pods = await Promise.all(Array.from({ length: 8 }, () => host.addContainer()))
+  const attachments = pods.map((pod) => new Attachment(host, pod, config))
+  const results = await Promise.all(attachments.map((attachment) => attachment.add()))
+  for (const [at, attachment] of attachments.entries()) {
+    expect(await attachment.check(results[at] ?? {})).toMatchObject({ exitCode: 0 })
+  }
+  await Promise.all(attachments.map((attachment) => attachment.del()))
+  expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+})
+
 each("GC removes what is stale in its network, and nothing else", async ({ keys, iptables }) => {
   const { host, internet } = await createHost(iptables)
   await using _ = host

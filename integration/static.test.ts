@@ -34,7 +34,7 @@ test("a bridge attachment gets the addresses, routes and name servers of the con
 test("CNI_ARGS add addresses with their gateways; runtimeConfig replaces all", async () => {
   await using host = await HostNamespace.create()
   const [first, second] = [await host.addContainer(), await host.addContainer()]
-  const args = "IP=10.55.0.9/24;GATEWAY=10.55.0.1"
+  const args = "IgnoreUnknown=1;IP=10.55.0.9/24;GATEWAY=10.55.0.1"
   const { json } = await new Attachment(host, first, bridgeNetwork({ ipam }), { args }).run("ADD")
   expect(json).toMatchObject({
     ips: expect.arrayContaining([expect.objectContaining({ address: "10.55.0.9/24", gateway: "10.55.0.1" })]),

@@ -5,8 +5,9 @@
  */
 import { rename } from "node:fs/promises"
 import { execa } from "execa"
+import { allFeatures, hasFeature } from "../features.ts"
 import { leftOutTests } from "../left-out.ts"
-import { inReports, type Job, type Outcome, type Run } from "./job.ts"
+import { inReports, type Job, type Outcome, type Run, type Verdict } from "./job.ts"
 
 /** How long a test may take where nothing is emulated. */
 const testMs = 30_000
@@ -33,6 +34,7 @@ if (import.meta.main) {
     console.log(`\n==> ${run.title}`)
     outcomes.push(await runTests(run, reports.junit(at), patience))
   }
-  await Bun.write(`${reports.verdict}.part`, JSON.stringify(outcomes))
+  const verdict: Verdict = { features: allFeatures.filter(hasFeature), outcomes }
+  await Bun.write(`${reports.verdict}.part`, JSON.stringify(verdict))
   await rename(`${reports.verdict}.part`, reports.verdict) // whole or not at all
 }

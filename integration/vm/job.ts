@@ -1,4 +1,5 @@
 import { join } from "node:path"
+import type { Feature } from "../features.ts"
 import type { LeftOut } from "../left-out.ts"
 
 /** What a machine has to do: one `bun test` after the other. Written to the reports directory before it starts. */
@@ -15,9 +16,15 @@ export interface Run {
   readonly pattern?: string
 }
 
-/** What came out of a machine: one outcome for each run, written when all have ended. Without it the machine died. */
-export type Verdict = readonly Outcome[]
+/** What a machine says, written when all has ended. Without it the machine died. */
+export interface Verdict {
+  /** The features that its kernel has. */
+  readonly features: readonly Feature[]
+  /** One for each run. */
+  readonly outcomes: readonly Outcome[]
+}
 
+/** How a run ended. */
 export interface Outcome {
   /** `null`: ended by a signal. */
   readonly exitCode: number | null

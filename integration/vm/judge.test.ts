@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { allFeatures } from "../features.ts"
 import type { Outcome } from "./job.ts"
 import { judge } from "./judge.ts"
 import type { TestCase } from "./test-report.ts"
@@ -11,6 +12,7 @@ const job = {
     { title: "selected tests", files: ["./integration/b.test.ts"], pattern: "needs" },
   ],
 }
+const features = allFeatures.filter((feature) => feature !== "nf_tables")
 const ended: Outcome = { exitCode: 0, isEmpty: false, leftOut: [] }
 
 function tests(...states: TestCase["state"][]): TestCase[] {
@@ -19,16 +21,20 @@ function tests(...states: TestCase["state"][]): TestCase[] {
 
 /** The failures of a machine, given what is special about its two runs. */
 function failuresOf(first: Partial<Outcome>, second: Partial<Outcome>, reports = [tests("passed"), tests("passed")]) {
-  const verdict = [
+  const outcomes = [
     { ...ended, ...first },
     { ...ended, ...second },
   ]
+  const verdict = { features, outcomes }
   return judge(kernel, job, { verdict, reports }).failures
 }
 
 test("a machine in which all tests passed has not failed, and tells which they were", () => {
   expect(failuresOf({}, {})).toEqual([])
-  const results = { verdict: [ended, ended], reports: [tests("passed"), tests("skipped", "passed")] }
+  const results = {
+    verdict: { features, outcomes: [ended, ended] },
+    reports: [tests("passed"), tests("skipped", "passed")],
+  }
   expect(judge(kernel, job, results)).toMatchObject({ passed: ["a passed test", "a passed test"], failures: [] })
 })
 
@@ -59,11 +65,24 @@ test("a machine in which nothing passed has failed", () => {
 test("a test may be left out for want of what the kernel is known to lack, and for nothing else", () => {
   const expected = { title: "a masquerade (needs nf_tables)", missing: ["nf_tables"] }
   const unexpected = { title: "a VLAN (needs vlan)", missing: ["vlan"] }
-  const verdict = [
+  const outcomes = [
     { ...ended, leftOut: [expected] },
     { ...ended, leftOut: [unexpected] },
   ]
-  const { leftOut, failures } = judge(kernel, job, { verdict, reports: [tests("passed"), []] })
+  const results = { verdict: { features, outcomes }, reports: [tests("passed"), []] }
+  const { leftOut, failures } = judge(kernel, job, results)
   expect(leftOut).toEqual([expected])
-  expect(failures).toEqual(["a VLAN (needs vlan): not run, and this kernel has to have vlan"])
+  expect(failures).toEqual(["not on this kernel: a VLAN (needs vlan); missing: vlan"])
+})
+
+test("a kernel has what it is said to have, and lacks what it is said to lack", () => {
+  const found = allFeatures.filter((feature) => feature !== "vlan")
+  const results = {
+    verdict: { features: found, outcomes: [ended, ended] },
+    reports: [tests("passed"), tests("passed")],
+  }
+  expect(judge(kernel, job, results).failures).toEqual([
+    "the kernel has no vlan, against what is said of it",
+    "the kernel has nf_tables, against what is said of it",
+  ])
 })

@@ -1,4 +1,5 @@
-import type { LeftOut } from "../left-out.ts"
+import { allFeatures, type Feature } from "../features.ts"
+import { type LeftOut, leftOutLine } from "../left-out.ts"
 import type { Job, Outcome, Run, Verdict } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 import type { TestCase } from "./test-report.ts"
@@ -20,28 +21,32 @@ export interface Judgement {
 }
 
 /**
- * Judges a machine from outside. It fails when it died, when a test failed or was skipped, when nothing passed, and when
- * a test was left out for want of a feature that the kernel is not known to lack.
+ * Judges a machine from outside. It fails when it died, when a test failed or was skipped, when nothing passed, when its
+ * kernel has not what it is said to have, and when a test was left out for want of anything else than it is said to lack.
  */
 export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: Results | undefined): Judgement {
-  if (results === undefined) {
-    return { passed: [], leftOut: [], failures: ["the machine ended without a verdict"] }
-  }
-  const { verdict, reports } = results
+  if (results === undefined) return { passed: [], leftOut: [], failures: ["the machine ended without a verdict"] }
+  const { features, outcomes } = results.verdict
+  const leftOut = outcomes.flatMap((outcome) => outcome.leftOut)
   const known: readonly string[] = lacks
-  const leftOut = verdict.flatMap((outcome) => outcome.leftOut)
   const isExpected = ({ missing }: LeftOut) => missing.every((feature) => known.includes(feature))
-  const unexpected = leftOut.filter((test) => !isExpected(test))
-  const passed = reports.flatMap((report = []) => report.filter(({ state }) => state === "passed"))
+  const passed = results.reports.flatMap((report = []) => report.filter(({ state }) => state === "passed"))
   return {
     passed: passed.map(({ title }) => title),
     leftOut: leftOut.filter(isExpected),
     failures: [
-      ...runs.flatMap((run, at) => runFailures(run, verdict[at], reports[at])),
-      ...unexpected.map(({ title, missing }) => `${title}: not run, and this kernel has to have ${missing.join(", ")}`),
+      ...featureFailures(lacks, features),
+      ...runs.flatMap((run, at) => runFailures(run, outcomes[at], results.reports[at])),
+      ...leftOut.filter((test) => !isExpected(test)).map(leftOutLine),
       ...(passed.length === 0 ? ["no test passed"] : []),
     ],
   }
+}
+
+function featureFailures(lacks: readonly Feature[], found: readonly Feature[]): string[] {
+  return allFeatures
+    .filter((feature) => lacks.includes(feature) === found.includes(feature))
+    .map((feature) => `the kernel ${found.includes(feature) ? "has" : "has no"} ${feature}, against what is said of it`)
 }
 
 function runFailures(run: Run, outcome: Outcome | undefined, report: readonly TestCase[] = []): string[] {

@@ -8,15 +8,18 @@
  * A test that this machine's kernel cannot run has to pass in one of the machines. Ends with `N passed, N failed`.
  */
 import { join } from "node:path"
+import { allFeatures } from "../features.ts"
 import { type LeftOut, leftOutLine, leftOutTests } from "../left-out.ts"
 import { runProgram } from "../mod.ts"
 import { type Judgement, judge } from "./judge.ts"
 import { runMachine } from "./machine.ts"
-import { featureFiles, planJob, readTestFiles, type TestFiles } from "./plan.ts"
+import { featureFiles, planJobs, readTestFiles, type TestFiles } from "./plan.ts"
 import { qemu } from "./qemu.ts"
 import { uml } from "./uml.ts"
 
 const kernels = { qemu, uml }
+type KernelName = keyof typeof kernels
+const kernelNames = Object.keys(kernels) as KernelName[]
 
 /** The tests that the kernel of this machine cannot run; no test runs to find out. */
 async function leftOutHere(files: TestFiles): Promise<LeftOut[]> {
@@ -33,37 +36,37 @@ function show(title: string, { passed, leftOut, failures }: Judgement): void {
   for (const failure of failures) console.log(`  FAILED: ${failure}`)
 }
 
-/** Runs the machines, one after the other, and answers how many tests passed and what failed. */
-async function runAll(names: readonly (keyof typeof kernels)[]): Promise<{ passed: number; failed: number }> {
+/** Runs machines, one after the other, and answers how many tests passed and how much failed. */
+async function runMachines(names: readonly KernelName[]): Promise<{ passed: number; failed: number }> {
   const files = await readTestFiles(join(import.meta.dir, ".."))
   const here = await leftOutHere(files)
-  const missing = here.flatMap((test) => test.missing)
+  const missing = allFeatures.filter((feature) => here.some((test) => test.missing.includes(feature)))
+  const chosen = names.map((name) => kernels[name])
+  const jobs = planJobs(chosen, files, missing)
   const judgements: Judgement[] = []
-  for (const name of names) {
-    const kernel = kernels[name]
-    const job = planJob(kernel, files, missing)
+  for (const [at, kernel] of chosen.entries()) {
+    const job = jobs[at] ?? { patience: 1, runs: [] }
     console.log(`\n==> ${kernel.title}`)
     const judgement = judge(kernel, job, await runMachine(kernel, job))
     show(kernel.title, judgement)
     judgements.push(judgement)
   }
   const passed = judgements.flatMap((judgement) => judgement.passed)
-  const nowhere = here.map(({ title }) => title).filter((title) => !passed.includes(title))
-  const isComplete = names.length === Object.keys(kernels).length
-  for (const title of nowhere) console.log(`${isComplete ? "FAILED: " : ""}neither here nor in a machine: ${title}`)
+  const nowhere = here.filter(({ title }) => !passed.includes(title))
+  const isComplete = names.length === kernelNames.length
+  for (const test of nowhere) console.log(`${isComplete ? "FAILED: " : ""}neither here nor in a machine: ${test.title}`)
   const failures = judgements.flatMap((judgement) => judgement.failures)
   return { passed: passed.length, failed: failures.length + (isComplete ? nowhere.length : 0) }
 }
 
 if (import.meta.main) {
-  const names = Object.keys(kernels) as (keyof typeof kernels)[]
   const asked = process.argv.slice(2)
-  const unknown = asked.find((name) => !(name in kernels))
+  const unknown = asked.find((name) => !Object.hasOwn(kernels, name))
   if (unknown !== undefined) {
-    console.error(`Unknown machine "${unknown}": choose from ${names.join(", ")}`)
+    console.error(`Unknown machine "${unknown}": choose from ${kernelNames.join(", ")}`)
     process.exit(2)
   }
-  const { passed, failed } = await runAll(names.filter((name) => asked.length === 0 || asked.includes(name)))
+  const { passed, failed } = await runMachines(kernelNames.filter((name) => asked.length === 0 || asked.includes(name)))
   console.log(`\n${passed} passed, ${failed} failed`)
   process.exitCode = failed === 0 ? 0 : 1
 }

@@ -1,27 +1,40 @@
 import { expect, test } from "bun:test"
-import { planJob } from "./plan.ts"
+import { planJobs } from "./plan.ts"
 
-const kernel = { files: ["a.test.ts"], shows: ["vlan"], patience: 20 } as const
+const stock = { files: ["a.test.ts"], shows: ["vlan"], lacks: ["no_nf_tables"], patience: 20 } as const
+const other = { files: [], shows: ["no_nf_tables"], lacks: ["nf_tables"], patience: 10 } as const
 const files = new Map([
   ["a.test.ts", 'testWith(["vlan"], …'],
   ["b.test.ts", 'test("a test for every kernel"'],
   ["c.test.ts", 'testWith(["vrf"], …'],
 ])
 
-test("a kernel runs its own files whole, and of others what it shows or the machine outside lacks", () => {
-  expect(planJob(kernel, files, ["vrf", "vlan", "vrf"])).toEqual({
-    patience: 20,
-    runs: [
-      { title: "a.test.ts", files: ["./integration/a.test.ts"] },
-      {
-        title: "tests that need one of: vlan, vrf",
-        files: ["./integration/c.test.ts"],
-        pattern: "\\(needs (\\w+, )*(vlan|vrf)(, \\w+)*\\)$",
-      },
-    ],
-  })
+test("a kernel runs its own files whole, and of all others the tests that need what it shows", () => {
+  expect(planJobs([stock], files, [])).toEqual([
+    {
+      patience: 20,
+      runs: [
+        { title: "a.test.ts", files: ["./integration/a.test.ts"] },
+        {
+          title: "tests that need one of: vlan",
+          files: ["./integration/c.test.ts"],
+          pattern: "\\(needs (\\w+, )*(vlan)(, \\w+)*\\)$",
+        },
+      ],
+    },
+  ])
+})
+
+test("what is missing outside is shown by the first kernel that has it, unless one shows it anyway", () => {
+  const titles = (missing: Parameters<typeof planJobs>[2]) =>
+    planJobs([other, stock], files, missing).map(({ runs }) =>
+      runs.at(-1)?.title.replace("tests that need one of: ", ""),
+    )
+  expect(titles([])).toEqual(["no_nf_tables", "vlan"])
+  expect(titles(["vlan", "vrf"])).toEqual(["no_nf_tables, vrf", "vlan"])
+  expect(titles(["nf_tables"])).toEqual(["no_nf_tables", "vlan, nf_tables"])
 })
 
 test("a file that has gone is an error, not one file less", () => {
-  expect(() => planJob({ ...kernel, files: ["x.test.ts"] }, files, [])).toThrow("Cannot find integration/x.test.ts")
+  expect(() => planJobs([{ ...stock, files: ["x.test.ts"] }], files, [])).toThrow("Cannot find integration/x.test.ts")
 })

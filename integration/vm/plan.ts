@@ -1,4 +1,5 @@
 import { join } from "node:path"
+import type { Feature } from "../features.ts"
 import { titlesWith } from "../left-out.ts"
 import type { Job } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
@@ -19,18 +20,29 @@ export function featureFiles(files: TestFiles): string[] {
   return [...files].filter(([, source]) => source.includes("testWith(")).map(([name]) => name)
 }
 
+/** What of a kernel a plan depends on. */
+type Plannable = Pick<Kernel, "files" | "shows" | "lacks" | "patience">
+
 /**
- * What runs on a kernel: its own files whole, and of all others the tests that need what it is there to show, or what
- * is missing on the machine outside.
+ * What runs on each of some kernels: its own files whole, and of all others the tests that need a feature that it shows.
+ * A feature that is missing on the machine outside, and that none of them shows, is shown by the first that has it.
  */
-export function planJob(kernel: Pick<Kernel, "files" | "shows" | "patience">, all: TestFiles, missing: string[]): Job {
-  const gone = kernel.files.filter((name) => !all.has(name))
+export function planJobs(kernels: readonly Plannable[], all: TestFiles, missing: readonly Feature[]): Job[] {
+  const shown = kernels.flatMap((kernel) => kernel.shows)
+  const orphans = missing.filter((feature) => !shown.includes(feature))
+  return kernels.map((kernel) => {
+    const adopted = orphans.filter((feature) => kernels.find(({ lacks }) => !lacks.includes(feature)) === kernel)
+    return planJob(kernel, all, [...new Set([...kernel.shows, ...adopted])])
+  })
+}
+
+function planJob({ files, patience }: Plannable, all: TestFiles, features: readonly Feature[]): Job {
+  const gone = files.filter((name) => !all.has(name))
   if (gone.length > 0) throw new Error(`Cannot find integration/${gone.join(", integration/")}`)
-  const others = featureFiles(all).filter((name) => !kernel.files.includes(name))
+  const others = featureFiles(all).filter((name) => !files.includes(name))
   const path = (name: string) => `./integration/${name}`
-  const features = [...new Set([...kernel.shows, ...missing])]
-  const whole = { title: kernel.files.join(" "), files: kernel.files.map(path) }
+  const whole = { title: files.join(" "), files: files.map(path) }
   const title = `tests that need one of: ${features.join(", ")}`
   const selected = { title, files: others.map(path), pattern: titlesWith(features) }
-  return { patience: kernel.patience, runs: [whole, selected].filter((run) => run.files.length > 0) }
+  return { patience, runs: [whole, selected].filter((run) => run.files.length > 0) }
 }

@@ -59,11 +59,9 @@ export function parseHostLocalConfig(
     throw new CniError(Code.InvalidNetworkConfig, `IPAM config missing 'ipam' key in network "${network.name}"`)
   }
   const { ipam, args: hints, runtimeConfig } = parseConfig(schema, raw)
-  const requested = parseRequested(
-    readCniArgs(args, { IP: (value) => value }).IP,
-    hints?.cni?.ips ?? [],
-    runtimeConfig?.ips ?? [],
-  )
+  const { IP = "" } = args === "" ? {} : readCniArgs(args, { IP: (value) => value })
+  const wishes = [...(hints?.cni?.ips ?? []), ...(runtimeConfig?.ips ?? [])]
+  const requested = parseRequested(IP === "" ? wishes : [IP, ...wishes])
   const sets = [...(runtimeConfig?.ipRanges ?? []), ...(ipam.subnet === undefined ? [] : [[ipam]]), ...ipam.ranges]
   if (sets.length === 0) {
     throw new CniError(Code.InvalidNetworkConfig, `no IP ranges specified: set "ipam.ranges" of "${network.name}"`)
@@ -84,13 +82,13 @@ function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
   const ipam = member(raw, "ipam")
   const dataDir = isJsonObject(ipam) ? member(ipam, "dataDir") : undefined
   const parent = typeof dataDir === "string" && dataDir !== "" ? dataDir : defaultDataDir
-  return `${parent.replace(/\/+$/, "")}/${name}`
+  return `${parent.endsWith("/") ? parent.slice(0, -1) : parent}/${name}`
 }
 
 /** The addresses of all sources together; a prefix length that comes with one says nothing. */
-function parseRequested(single: string | undefined, ...lists: string[][]): Address[] {
+function parseRequested(wishes: readonly string[]): Address[] {
   const requested = new Map<string, Address>()
-  for (const written of [...(single ? [single] : []), ...lists.flat()]) {
+  for (const written of wishes) {
     const address = parseAddress(written.replace(/\/\d+$/, ""))
     if (!address) {
       throw new CniError(
@@ -106,7 +104,7 @@ function parseRequested(single: string | undefined, ...lists: string[][]): Addre
 /** Results below 0.3.0 have room for one address of a family. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
   const count = (family: 4 | 6) => sets.filter(([first]) => first?.start.family === family).length
-  if (atLeast(version, "0.3.0") || (count(4) <= 1 && count(6) <= 1)) return
+  if ((count(4) <= 1 && count(6) <= 1) || atLeast(version, "0.3.0")) return
   throw new CniError(
     Code.InvalidNetworkConfig,
     `CNI version ${version} does not support more than 1 address per family: found ${count(4)} IPv4 and ${count(6)} IPv6 range sets`,
@@ -116,7 +114,8 @@ function checkFamilies(sets: readonly RangeSet[], version: string): void {
 /** The routes for the result, as they are written. */
 function parseRoutes(raw: JsonObject): Route[] {
   const ipam = member(raw, "ipam")
-  const routes = isJsonObject(ipam) ? (member(ipam, "routes") ?? []) : []
+  const routes = isJsonObject(ipam) ? member(ipam, "routes") : undefined
+  if (routes === undefined) return []
   try {
     return decodeResultOf("1.1.0", { routes }).routes
   } catch (cause) {

@@ -45,9 +45,9 @@ export class Index {
     this.attempt(() => this.#owners.set(owner, undefined))
   }
 
-  /** Every record, by the owner's key. */
-  records(): Map<string, LeaseRecord> {
-    return this.#owners.all()
+  /** Every record, by the owner's key. `names` are those of the index's files. */
+  records(names: readonly string[]): Map<string, LeaseRecord> {
+    return this.#owners.all(names)
   }
 
   /** The first address of `first` to `last` that is not taken. */
@@ -87,6 +87,11 @@ export class Index {
       if (!name.startsWith("used-") || this.#pages.has(name)) continue
       this.attempt(() => ifPresent(() => this.#files.unlink(`${this.#directory}/${name}`)))
     }
+  }
+
+  /** Has the next call make the index anew: something was found that it cannot hold. */
+  distrust(): void {
+    this.#isWritten = false
   }
 
   /** Writes to the disk if that is possible. */

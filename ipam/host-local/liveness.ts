@@ -1,10 +1,10 @@
 import { isErrno, readTextFile } from "../../pkg/libc/mod.ts"
-import type { Files } from "./files.ts"
+import { type Files, readSmall } from "./files.ts"
 import type { LeaseRecord, NamespaceRecord } from "./record.ts"
 
 /** The id of this boot, which nothing that runs survives. */
-export function readBootId(): string {
-  return readTextFile("/proc/sys/kernel/random/boot_id").trim()
+export function readBootId(files: Files): string {
+  return readSmall(files, "/proc/sys/kernel/random/boot_id").trim()
 }
 
 /** A network namespace as it is now, to be recognised later; `undefined` when there is none to be found. */

@@ -21,23 +21,23 @@ export class Owners {
 
   get(owner: Owner): LeaseRecord | undefined {
     const key = ownerKey(owner)
-    const line = this.#read(fileOf(key)).find((each) => isAbout(each, key))
+    const line = this.#read(fileOf(owner)).find((each) => isAbout(each, key))
     return line === undefined ? undefined : parseRecord(line)
   }
 
   /** Sets the record of an owner, or removes it. Throws `SyscallError`. */
   set(owner: Owner, record: LeaseRecord | undefined): void {
     const key = ownerKey(owner)
-    const name = fileOf(key)
+    const name = fileOf(owner)
     const others = this.#read(name).filter((line) => !isAbout(line, key))
     this.#write(name, record ? [...others, formatRecord(record)] : others)
   }
 
-  /** Every record, by the owner's key. */
-  all(): Map<string, LeaseRecord> {
+  /** Every record, by the owner's key. `names` are those of all files in the directory. */
+  all(names: readonly string[]): Map<string, LeaseRecord> {
     const records = new Map<string, LeaseRecord>()
-    for (let number = 0; number < fileCount; number++) {
-      for (const line of this.#read(fileName(number))) {
+    for (const name of names.filter((each) => each.startsWith("owners-"))) {
+      for (const line of this.#read(name)) {
         const record = parseRecord(line)
         if (record) records.set(ownerKey(record.owner), record)
       }
@@ -49,7 +49,7 @@ export class Owners {
   replaceAll(records: Iterable<LeaseRecord>): void {
     const former = new Map(this.#lines)
     for (let number = 0; number < fileCount; number++) this.#lines.set(fileName(number), [])
-    for (const record of records) this.#lines.get(fileOf(ownerKey(record.owner)))?.push(formatRecord(record))
+    for (const record of records) this.#lines.get(fileOf(record.owner))?.push(formatRecord(record))
     for (const [name, lines] of this.#lines) {
       if (lines.toSorted().join() !== (former.get(name) ?? []).toSorted().join()) this.#write(name, lines)
     }
@@ -75,9 +75,9 @@ function isAbout(line: string, key: string): boolean {
   return line.startsWith(`${key} `, 9)
 }
 
-/** The file in which the lines of an owner are. */
-function fileOf(key: string): string {
-  return fileName(Bun.hash.crc32(key) % fileCount)
+/** The file in which the lines of an owner are: one for all interfaces of a container. */
+function fileOf({ containerId }: Owner): string {
+  return fileName(Bun.hash.crc32(containerId) % fileCount)
 }
 
 function fileName(number: number): string {

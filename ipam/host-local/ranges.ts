@@ -1,9 +1,18 @@
-import { CniError, Code, describe, formatCidr, parseCidr } from "../../pkg/types/mod.ts"
-import { type Address, addressOf, bitsOf, formatAddress, isBetween, isSameAddress, parseAddress } from "./address.ts"
+import { CniError, Code, describe, parseCidr } from "../../pkg/types/mod.ts"
+import {
+  type Address,
+  addressOf,
+  bitsOf,
+  formatAddress,
+  isBetween,
+  isSameAddress,
+  offset,
+  parseAddress,
+} from "./address.ts"
 
 /** Addresses to hand out, `start` to `end` inclusive, of one subnet. */
 export interface Range {
-  /** "10.1.0.0/24" */
+  /** As written: "10.1.0.0/24" */
   readonly subnet: string
   readonly prefix: number
   readonly start: Address
@@ -86,42 +95,46 @@ function parseRangeSet(texts: readonly RangeText[]): RangeSet {
 }
 
 function parseRange(text: RangeText): Range {
-  const { ip, prefix } = parseSubnet(text.subnet)
-  const network = addressOf(ip)
+  const { subnet = "" } = text
+  const { network, prefix } = parseSubnet(subnet)
   const { family } = network
-  const last = { family, value: network.value | ((1n << BigInt(bitsOf(family) - prefix)) - 1n) }
-  const at = (step: bigint): Address => ({ family, value: network.value + step })
-  const subnet = formatCidr({ ip, prefix })
+  const last = { family, value: network.value | hostBits(family, prefix) }
   const inside = (key: "rangeStart" | "rangeEnd", fallback: Address): Address => {
     const address = parseOptional(key, text[key]) ?? fallback
     if (isBetween(address, network, last)) return address
     throw new Refusal(`${key} ${formatAddress(address)} not in network ${subnet}`)
   }
-  const start = inside("rangeStart", at(1n))
-  const end = inside("rangeEnd", family === 4 ? { family, value: last.value - 1n } : last)
+  const start = inside("rangeStart", offset(network, 1n))
+  const end = inside("rangeEnd", family === 4 ? offset(last, -1n) : last)
   if (start.value > end.value) {
     throw new Refusal(`rangeStart ${formatAddress(start)} is after rangeEnd ${formatAddress(end)} in network ${subnet}`)
   }
-  const gateway = parseOptional("gateway", text.gateway) ?? at(1n)
+  const gateway = parseOptional("gateway", text.gateway) ?? offset(network, 1n)
   return { subnet, prefix, start, end, gateway, reserved: family === 4 ? [network, last] : [] }
 }
 
-function parseSubnet(text = ""): { ip: Uint8Array; prefix: number } {
+function parseSubnet(text: string): { network: Address; prefix: number } {
   const subnet = parseCidr(text)
   if (!subnet) {
     throw new Refusal(`subnet ${describe(text)} is not an address with a prefix length, like "10.1.0.0/24"`)
   }
   const { ip, prefix } = subnet
-  if (bitsOf(addressOf(ip).family) !== ip.length * 8) {
+  const network = addressOf(ip)
+  if (bitsOf(network.family) !== ip.length * 8) {
     throw new Refusal(`network ${text}: IPNet IP and Mask version mismatch; write an IPv4 subnet as IPv4`)
   }
-  if (prefix > ip.length * 8 - 2) throw new Refusal(`Network ${text} too small to allocate from`)
-  const network = ip.map((byte, index) => byte & (0xff00 >> Math.min(8, Math.max(0, prefix - index * 8))))
-  if (network.some((byte, index) => byte !== ip[index])) {
-    const right = formatCidr({ ip: network, prefix })
+  if (prefix > bitsOf(network.family) - 2) throw new Refusal(`Network ${text} too small to allocate from`)
+  const excess = network.value & hostBits(network.family, prefix)
+  if (excess !== 0n) {
+    const right = `${formatAddress(offset(network, -excess))}/${prefix}`
     throw new Refusal(`Network ${text} has host bits set: the network address is ${right}`)
   }
-  return { ip, prefix }
+  return { network, prefix }
+}
+
+/** The bits of an address that tell hosts of a network apart: 0xffn for a /24. */
+function hostBits(family: 4 | 6, prefix: number): bigint {
+  return (1n << BigInt(bitsOf(family) - prefix)) - 1n
 }
 
 function parseOptional(key: string, text = ""): Address | undefined {

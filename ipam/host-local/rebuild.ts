@@ -29,9 +29,9 @@ export function rebuildIndex(store: Rebuilding): { index: Index; owners: Owner[]
   index.attempt(() => breakSeal(files, directory))
   index.attempt(() => removeAbandoned(files, `${at}/new`))
   const names = readNames(store, index)
-  const known = names.length > 0 ? index.records() : new Map<string, LeaseRecord>()
+  const known = index.records(names)
   const scan = scanStore(files, directory)
-  repair(store, scan, known)
+  if (!repair(store, scan, known)) index.distrust()
   for (const address of scan.foreign) {
     log(`"${directory}/${address}" is no reservation: left alone, so its address stays taken`)
   }
@@ -65,27 +65,29 @@ function removeAbandoned(files: Files, directory: string): void {
 
 /**
  * Torn files: restored where a record says whose they are. The others are removed: whoever made them never got an answer,
- * or lost its containers with the power.
+ * or lost its containers with the power. Answers whether all is well now; what could not be done is said on stderr.
  */
-function repair({ files, directory, log }: Rebuilding, scan: Scan, known: ReadonlyMap<string, LeaseRecord>): void {
-  if (scan.torn.length === 0) return
+function repair({ files, directory, log }: Rebuilding, scan: Scan, known: ReadonlyMap<string, LeaseRecord>): boolean {
+  if (scan.torn.length === 0) return true
   const recorded = new Map<string, Owner>()
   for (const { owner, addresses } of known.values()) for (const address of addresses) recorded.set(address, owner)
+  let isWell = true
   for (const address of scan.torn) {
     const path = `${directory}/${address}`
     const owner = recorded.get(address)
+    if (owner) addHolding(scan, owner, address) // and so it can be released even if it cannot be restored
     try {
       if (owner) files.writeExisting(path, formatOwner(owner))
       else files.unlink(path)
+      if (!owner) scan.taken.delete(address)
+      log(`repaired the empty reservation "${path}": ${owner ? `it is that of ${describeOwner(owner)}` : "removed"}`)
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error
       log(`Cannot repair the empty reservation "${path}": ${error.message}`)
-      continue
+      isWell = false
     }
-    log(`repaired the empty reservation "${path}": ${owner ? `it is that of ${describeOwner(owner)}` : "removed"}`)
-    if (owner) addHolding(scan, owner, address)
-    else scan.taken.delete(address)
   }
+  return isWell
 }
 
 function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolean {

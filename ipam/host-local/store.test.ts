@@ -4,7 +4,7 @@ import { CniError } from "../../pkg/types/mod.ts"
 import { parseAddress } from "./address.ts"
 import { listLeases } from "./inventory.ts"
 import { releaseAddress } from "./reservations.ts"
-import { readOnly } from "./testing/faulty-files.ts"
+import { fullAt, readOnly } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
@@ -273,7 +273,7 @@ describe("what others do to the directory is noticed at once:", () => {
     ["the whole index", ".index"],
     ["the seal", ".index/seal"],
     ["a page of the bitmap", ".index/used-4-1400"],
-    ["a file of records", `.index/owners-${(Bun.hash.crc32("a@eth0") % 256).toString(16).padStart(2, "0")}`],
+    ["a file of records", `.index/owners-${(Bun.hash.crc32("a") % 256).toString(16).padStart(2, "0")}`],
     ["the lock", "lock"],
   ])("%s removed by hand is made anew", (_, name) => {
     using store = new TemporaryStore(small)
@@ -331,6 +331,19 @@ describe("torn and foreign files", () => {
     using store = new TemporaryStore(small)
     store.add("a")
     truncateSync(store.path("10.0.0.2"))
+    store.del("a")
+    expect(store.addresses()).toEqual([])
+  })
+
+  test("an emptied reservation that cannot be restored is released by its owner all the same", () => {
+    using store = new TemporaryStore(small)
+    store.add("a")
+    store.add("b")
+    truncateSync(store.path("10.0.0.2"))
+    unlinkSync(store.path("10.0.0.3"))
+    expect(() => store.add("c", { files: fullAt(1, Number.POSITIVE_INFINITY).files })).toThrow("Cannot reserve")
+    store.keep(["a"], { files: fullAt(1, Number.POSITIVE_INFINITY).files })
+    expect(store.log.at(-1)).toStartWith(`Cannot repair the empty reservation "${store.path("10.0.0.2")}"`)
     store.del("a")
     expect(store.addresses()).toEqual([])
   })

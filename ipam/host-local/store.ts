@@ -23,7 +23,7 @@ export class Store {
   readonly log: (line: string) => void
   readonly #lockDeadlineMs: number | undefined
 
-  constructor({ directory, log, files = kernelFiles, bootId = readBootId(), lockDeadlineMs }: StorePlace) {
+  constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StorePlace) {
     this.directory = directory
     this.log = log
     this.files = files

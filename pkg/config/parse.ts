@@ -51,10 +51,12 @@ function fold(schema: Schema, value: JsonValue): JsonValue {
   if (inner.wrapped) return fold(inner.wrapped, value)
   if (inner.item && Array.isArray(value)) return value.map((element) => fold(inner.item as Schema, element))
   if (!inner.entries || !isJsonObject(value)) return value
-  const folded: JsonObject = {}
-  for (const [key, member] of Object.entries(foldKeys(value, Object.keys(inner.entries)))) {
-    const known = inner.entries[key]
-    if (member !== null) folded[key] = known ? fold(known, member) : member
+  const folded = foldKeys(value, Object.keys(inner.entries))
+  for (const key of Object.keys(folded)) {
+    const known = Object.hasOwn(inner.entries, key) ? inner.entries[key] : undefined
+    const member = folded[key] ?? null
+    if (member === null) delete folded[key]
+    else if (known) folded[key] = fold(known, member)
   }
   return folded
 }

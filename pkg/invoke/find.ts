@@ -10,21 +10,20 @@ import { CniError, Code } from "../types/mod.ts"
  */
 export function findPlugin(type: string, cniPath: string): string {
   if (type === "") throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided")
-  if (/[/\\\0]/.test(type) || type === "." || type === "..") {
+  if (type.includes("/") || type.includes("\\") || type.includes("\0") || type === "." || type === "..") {
     throw new CniError(Code.InvalidNetworkConfig, `invalid plugin name: ${type}`, {
       details: "a plugin's type is the name of a file, without a directory",
     })
   }
-  const given = cniPath === "" ? [] : cniPath.split(":")
-  const directories = given.filter((directory) => directory.startsWith("/"))
+  const directories: string[] = []
+  for (const directory of cniPath.split(":")) if (directory.startsWith("/")) directories.push(directory)
   if (directories.length === 0) {
-    const skipped = given.length > 0 ? `; not absolute: ${JSON.stringify(cniPath)}` : ""
+    const skipped = cniPath !== "" ? `; not absolute: ${JSON.stringify(cniPath)}` : ""
     throw new CniError(Code.InvalidEnvironment, "no paths provided", {
       details: `CNI_PATH holds no absolute directory to search for plugin "${type}"${skipped}`,
     })
   }
-  const files = directories.map((directory) => `${directory}${directory.endsWith("/") ? "" : "/"}${type}`)
-  const found = firstFile(files, true) ?? firstFile(files, false)
+  const found = firstFile(directories, type, true) ?? firstFile(directories, type, false)
   if (found !== undefined) return found
   throw new PluginNotFound(`failed to find plugin ${JSON.stringify(type)} in path [${directories.join(" ")}]`)
 }
@@ -36,13 +35,13 @@ export class PluginNotFound extends CniError {
   }
 }
 
-function firstFile(paths: readonly string[], executable: boolean): string | undefined {
-  return paths.find((path) => {
+function firstFile(directories: readonly string[], name: string, executable: boolean): string | undefined {
+  for (const directory of directories) {
+    const path = `${directory}${directory.endsWith("/") ? "" : "/"}${name}`
     try {
       const found = stat(path)
-      return isRegularFile(found) && (!executable || (found.mode & 0o111) !== 0)
-    } catch {
-      return false // not there, or not for us to see: the next directory may have it
-    }
-  })
+      if (isRegularFile(found) && (!executable || (found.mode & 0o111) !== 0)) return path
+    } catch {} // not there, or not for us to see: the next directory may have it
+  }
+  return undefined
 }

@@ -28,7 +28,8 @@ export function configureLink(
   detectDuplicates = false,
 ): void {
   const addresses = addressesOf(result)
-  const hasIpv6 = addresses.some(({ ip }) => ip.length === 16)
+  let hasIpv6 = false
+  for (const { ip } of addresses) if (ip.length === 16) hasIpv6 = true
   using events = hasIpv6 && detectDuplicates ? sandbox.run(subscribeToAddresses) : undefined
   sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
   for (const address of addresses) {

@@ -1,4 +1,5 @@
 import { type Cidr, CniError, Code, parseCidr, parseIp, type Result, type Route } from "../types/mod.ts"
+import { sameBytes } from "./arithmetic.ts"
 
 /** An address of a result as bytes. */
 export interface ResultAddress extends Cidr {
@@ -21,7 +22,7 @@ export function destinationOf(route: Route): Cidr {
 /** A gateway's bytes; undefined for none, and for the unspecified address, by which some say "none". */
 export function gatewayOf(text: string | undefined): Uint8Array | undefined {
   const gateway = text === undefined ? undefined : required(parseIp(text), text)
-  return gateway?.every((byte) => byte === 0) ? undefined : gateway
+  return gateway && sameBytes(gateway, new Uint8Array(gateway.length)) ? undefined : gateway
 }
 
 function required<T>(value: T | undefined, text: string): T {

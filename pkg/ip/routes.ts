@@ -9,7 +9,8 @@ import { addressesOf, destinationOf, gatewayOf } from "./result.ts"
  * through several gateways is one multipath route; the same route twice is one route.
  */
 export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Link, "index">): RouteSpec[] {
-  const gateways = addressesOf(result).flatMap(({ gateway }) => (gateway ? [gateway] : []))
+  const gateways: Uint8Array[] = []
+  for (const { gateway } of addressesOf(result)) if (gateway) gateways.push(gateway)
   const groups = new Map<string, { spec: RouteSpec; hops: Map<string, NextHop> }>()
   for (const route of result.routes) {
     const { ip, prefix } = destinationOf(route)
@@ -20,19 +21,24 @@ export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Li
     group.hops.set(String(gateway), gateway ? { gateway, index: link.index } : { index: link.index })
     groups.set(key, group)
   }
-  return [...groups.values()].map(({ spec, hops }) => {
-    const [first, ...others] = hops.values()
-    return others.length > 0 ? { ...spec, nextHops: [...hops.values()] } : { ...spec, ...first }
-  })
+  const specs: RouteSpec[] = []
+  for (const { spec, hops } of groups.values()) {
+    if (hops.size > 1) specs.push({ ...spec, nextHops: Array.from(hops.values()) })
+    else for (const only of hops.values()) specs.push({ ...spec, ...only })
+  }
+  return specs
 }
 
-/** Installs the routes of a result on a link, like `ip route add … dev LINK`. Throws `NetlinkError`. */
+/**
+ * Installs the routes of a result on a link, like `ip route append … dev LINK`: another interface of the container may have
+ * the same, a default route above all, and keeps it. Throws `NetlinkError`.
+ */
 export function addRoutes(
   route: NetlinkSocket,
   link: Pick<Link, "index">,
   result: Pick<Result, "ips" | "routes">,
 ): void {
-  for (const spec of planRoutes(result, link)) addRoute(route, spec)
+  for (const spec of planRoutes(result, link)) addRoute(route, spec, "append")
 }
 
 function explicitGateway(route: Route): Uint8Array | undefined {
@@ -41,7 +47,8 @@ function explicitGateway(route: Route): Uint8Array | undefined {
 
 function impliedGateway(route: Route, gateways: Uint8Array[], length: number): Uint8Array | undefined {
   if (route.gw !== undefined || (route.scope ?? 0) >= RouteScope.Link) return undefined
-  return gateways.find((gateway) => gateway.length === length)
+  for (const gateway of gateways) if (gateway.length === length) return gateway
+  return undefined
 }
 
 function specOf({ priority, table, scope, mtu, advmss }: Route, dst: Uint8Array, prefix: number): RouteSpec {

@@ -73,12 +73,16 @@ function isFile(path: string): boolean {
 /** Whether a program is a link, by way of others perhaps, to the one that writes into nf_tables: `xtables-nft-multi`. */
 function isNewer(path: string): boolean {
   let at = path
-  for (let hops = 0; hops < 8 && !at.includes("-nft"); hops++) {
+  for (let hops = 0; hops < 8 && !isNewerName(at); hops++) {
     const target = linkTarget(at)
     if (target === undefined) return false
     at = target.startsWith("/") ? target : `${at.slice(0, at.lastIndexOf("/"))}/${target}`
   }
-  return at.includes("-nft")
+  return isNewerName(at)
+}
+
+function isNewerName(path: string): boolean {
+  return path.slice(path.lastIndexOf("/")).includes("-nft")
 }
 
 /** Undefined for a file that is no link. */

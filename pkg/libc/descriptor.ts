@@ -68,13 +68,11 @@ export function writeAll(fd: Fd, bytes: Uint8Array): void {
 
 export const Poll = { In: 1, Out: 4 } as const
 
-/** Waits until the descriptor is ready for one of `events`, or broken. False when `timeoutMs` is over first. */
+/**
+ * Waits until the descriptor is ready for one of `events`, or broken. False when `timeoutMs` is over first, which begins
+ * anew after a signal.
+ */
 export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
-  const deadline = performance.now() + timeoutMs
-  return (
-    check("poll", `descriptor ${fd}`, () =>
-      libc().poll(request, 1, Math.max(0, Math.ceil(deadline - performance.now()))),
-    ) > 0
-  )
+  return check("poll", `descriptor ${fd}`, () => libc().poll(request, 1, Math.ceil(timeoutMs))) > 0
 }

@@ -17,6 +17,7 @@ import {
   isDirectory,
   isRegularFile,
   link,
+  lockShared,
   makeDirectories,
   readAt,
   readDirectory,
@@ -297,6 +298,23 @@ describe("a lock", () => {
     other.stdin.end()
     await other.exited
     expect(tryLock(opened.fd)).toBe(true)
+  })
+
+  test("that is shared is to be had by others who share it, and keeps out who wants it alone", () => {
+    const path = file("")
+    const theirs = (kind: string) => Bun.spawnSync(["flock", "--nonblock", kind, path, "true"]).exitCode
+    using opened = FileDescriptor.open(path, Open.ReadOnly)
+    lockShared(opened.fd)
+    expect([theirs("--shared"), theirs("--exclusive")]).toEqual([0, 1])
+  })
+
+  test("that is shared is waited for while another process has it alone", async () => {
+    const path = file("")
+    const other = Bun.spawn(["flock", path, "sh", "-c", "echo locked; sleep 0.05"], { stdout: "pipe" })
+    await other.stdout.getReader().read()
+    using opened = FileDescriptor.open(path, Open.ReadOnly)
+    lockShared(opened.fd)
+    expect(Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode).toBe(1)
   })
 
   test("cannot be had on a descriptor that is not open", () => {

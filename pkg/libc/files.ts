@@ -1,5 +1,5 @@
 import { close, type Fd, FileDescriptor, Open, open, read, writeAll } from "./descriptor.ts"
-import { Errno } from "./errno.ts"
+import { errnoNumber } from "./errno.ts"
 import { directories, libc, tree } from "./symbols.ts"
 import { check, cString, isErrno, SyscallError } from "./syscall.ts"
 
@@ -56,7 +56,7 @@ export function isDirectory(found: Stat): boolean {
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   const bytes = readToEnd(file.fd, limit)
-  if (bytes.length > limit) throw new SyscallError("read", Errno.EFBIG, JSON.stringify(path))
+  if (bytes.length > limit) throw new SyscallError("read", errnoNumber("EFBIG"), JSON.stringify(path))
   return bytes
 }
 
@@ -213,4 +213,9 @@ export function tryLock(fd: Fd): boolean {
     if (isErrno(error, "EAGAIN")) return false
     throw error
   }
+}
+
+/** Takes a shared lock of flock(2) on this open file, and waits while somebody has the exclusive one. Until it is closed. */
+export function lockShared(fd: Fd): void {
+  check("flock", `descriptor ${fd}`, () => tree().flock(fd, 1)) // LOCK_SH
 }

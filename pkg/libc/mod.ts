@@ -7,12 +7,13 @@
  * try { unlink(path) } catch (error) { if (!isErrno(error, "ENOENT")) throw error }
  */
 export { close, type Fd, FileDescriptor, Open, open, Poll, poll, read, write, writeAll } from "./descriptor.ts"
-export { Errno, errnoName } from "./errno.ts"
+export { type ErrnoName, errnoName, errnoNumber } from "./errno.ts"
 export {
   createFile,
   isDirectory,
   isRegularFile,
   link,
+  lockShared,
   makeDirectories,
   readAt,
   readDirectory,

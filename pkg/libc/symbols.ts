@@ -1,16 +1,12 @@
 import { dlopen, type FFIFunction, FFIType, type Pointer, read } from "bun:ffi"
+import { once } from "./once.ts"
 
 /**
  * Binds functions of the C library on first use and keeps the binding. What nearly every plugin needs is one group: a
  * function costs about 4 µs, a group about 150. The name `libc.so.6` is right on glibc and on musl.
  */
 function lazily<const Table extends Record<string, FFIFunction>>(table: Table) {
-  const load = () => dlopen("libc.so.6", table).symbols
-  let symbols: ReturnType<typeof load> | undefined
-  return () => {
-    symbols ??= load()
-    return symbols
-  }
+  return once(() => dlopen("libc.so.6", table).symbols)
 }
 
 /** Descriptors, files, sockets, namespaces, and what went wrong with them. */
@@ -56,10 +52,8 @@ export const watching = lazily({
   inotify_add_watch: { args: ["i32", "cstring", "u32"], returns: "i32" },
 })
 
-/** Where this thread's errno lies. Asked for before a call, so that nothing comes between the call and `errnoAt`. */
-export function errnoAddress(): Pointer | bigint | null {
-  return libc().__errno_location()
-}
+/** Where this thread's errno lies, always. Asked for before a call, so that nothing comes between it and `errnoAt`. */
+export const errnoAddress = once(() => libc().__errno_location())
 
 /** errno of the call just made: the very next thing to do, since anything in between may change it. */
 export function errnoAt(address: Pointer | bigint | null): number {

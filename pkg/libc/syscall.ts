@@ -1,5 +1,8 @@
-import { Errno, errnoName } from "./errno.ts"
+import { type ErrnoName, errnoName, errnoNumber } from "./errno.ts"
 import { errnoAddress, errnoAt, errorText } from "./symbols.ts"
+
+/** A signal came: <asm-generic/errno-base.h> */
+const EINTR = 4
 
 /** A failed call of the C library. It stays inside the process: `CniError` is what leaves it. */
 export class SyscallError extends Error {
@@ -10,15 +13,18 @@ export class SyscallError extends Error {
   readonly call: string
 
   constructor(call: string, number: number, object = "") {
-    super(`${object === "" ? call : `${call} ${object}`}: ${errorText(number)} (${errnoName(number)})`)
-    this.errno = errnoName(number)
+    const name = errnoName(number)
+    super(`${object === "" ? call : `${call} ${object}`}: ${errorText(number)} (${name})`)
+    this.errno = name
     this.call = call
   }
 }
 
 /** Whether a thrown value is an error of a system call or of netlink with one of these names. */
-export function isErrno(error: unknown, ...names: (keyof typeof Errno)[]): error is Error & { errno: string } {
-  return error instanceof Error && "errno" in error && names.some((name) => name === error.errno)
+export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error & { errno: string } {
+  if (!(error instanceof Error && "errno" in error)) return false
+  for (const name of names) if (name === error.errno) return true
+  return false
 }
 
 /**
@@ -31,12 +37,12 @@ export function check(call: string, object: string, attempt: () => number): numb
     const answer = attempt()
     if (answer !== -1) return answer
     const number = errnoAt(errno)
-    if (number !== Errno.EINTR) throw new SyscallError(call, number, object)
+    if (number !== EINTR) throw new SyscallError(call, number, object)
   }
 }
 
 /** Refuses a text that C would cut short: a NUL byte ends a `char *`. */
 export function cString(text: string): string {
-  if (text.includes("\0")) throw new SyscallError("path", Errno.EINVAL, JSON.stringify(text))
+  if (text.includes("\0")) throw new SyscallError("path", errnoNumber("EINVAL"), JSON.stringify(text))
   return text
 }

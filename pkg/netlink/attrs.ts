@@ -1,4 +1,4 @@
-import { type Codec, concat, DecodeError, type Infer, viewOf } from "./codec.ts"
+import { type Codec, concat, DecodeError, type Infer, u16 } from "./codec.ts"
 
 /** Bits of an attribute's type, <linux/netlink.h>. */
 const NLA_F_NESTED = 0x8000
@@ -56,10 +56,17 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
       const value: Record<string, unknown> = {}
       const unknown: UnknownAttribute[] = []
       byNumber ??= numbered(fields)
-      for (const { type, payload } of readAttributes(found)) {
+      for (let at = 0, length = 0; at + HEADER <= found.length; at += align(length)) {
+        length = lengthAt(found, at)
+        const type = typeAt(found, at)
         const field = byNumber.get(type)
+        if (field?.codec.get && field.codec.size === length - HEADER) {
+          value[field.name] = field.codec.get(found, at + HEADER) // most are integers: no copy for each
+          continue
+        }
+        const payload = found.slice(at + HEADER, at + length)
         if (field) value[field.name] = field.codec.decode(payload)
-        else unknown.push({ type, payload: payload.slice() })
+        else unknown.push({ type, payload })
       }
       if (unknown.length > 0) value.unknown = unknown
       return value as AttributeValue<F>
@@ -91,29 +98,30 @@ export function attribute(type: number, payload: Uint8Array): Uint8Array {
   const length = HEADER + payload.length
   if (length > 0xffff) throw new RangeError(`attribute ${type} has ${payload.length} bytes: at most 65531 fit`)
   const bytes = new Uint8Array(align(length))
-  const view = viewOf(bytes)
-  view.setUint16(0, length, true)
-  view.setUint16(2, type, true)
+  u16.put(length, bytes, 0)
+  u16.put(type, bytes, 2)
   bytes.set(payload, HEADER)
   return bytes
 }
 
-/** The attributes in these bytes, flags taken off their types. Throws `DecodeError` when a length is wrong. */
+/** Copies of the attributes in these bytes, flags taken off their types. Throws `DecodeError` when a length is wrong. */
 export function readAttributes(bytes: Uint8Array): UnknownAttribute[] {
   const found: UnknownAttribute[] = []
-  const view = viewOf(bytes)
-  for (let at = 0; at + HEADER <= bytes.length; ) {
-    const length = view.getUint16(at, true)
-    if (length < HEADER || at + length > bytes.length) {
-      throw new DecodeError(`attribute at byte ${at} says it has ${length} bytes of the ${bytes.length - at} left`)
-    }
-    found.push({
-      type: view.getUint16(at + 2, true) & NLA_TYPE_MASK,
-      payload: bytes.subarray(at + HEADER, at + length),
-    })
-    at += align(length)
+  for (let at = 0, length = 0; at + HEADER <= bytes.length; at += align(length)) {
+    length = lengthAt(bytes, at)
+    found.push({ type: typeAt(bytes, at), payload: bytes.slice(at + HEADER, at + length) })
   }
   return found
+}
+
+function typeAt(bytes: Uint8Array, at: number): number {
+  return ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8)) & NLA_TYPE_MASK
+}
+
+function lengthAt(bytes: Uint8Array, at: number): number {
+  const length = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8)
+  if (length >= HEADER && at + length <= bytes.length) return length
+  throw new DecodeError(`attribute at byte ${at} says it has ${length} bytes of the ${bytes.length - at} left`)
 }
 
 /** Netlink aligns everything to four bytes. */

@@ -1,6 +1,5 @@
 import { attribute } from "./attrs.ts"
 import { concat, type Infer } from "./codec.ts"
-import { NetlinkError } from "./error.ts"
 import {
   type bridgeData,
   bridgePortAttributes,
@@ -15,7 +14,7 @@ import {
   VETH_INFO_PEER,
 } from "./link-table.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
-import type { NetlinkSocket } from "./socket.ts"
+import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
 export const RTM_NEWLINK = 16
@@ -23,6 +22,8 @@ const RTM_DELLINK = 17
 const RTM_GETLINK = 18
 const RTM_SETLINK = 19
 const AF_BRIDGE = 7
+/** <asm-generic/errno-base.h> */
+const ENODEV = 19
 /** Leaves the IPv6 counters out of the answer: they are many of its bytes and nobody here reads them. */
 const RTEXT_FILTER_SKIP_STATS = 8
 
@@ -113,6 +114,16 @@ function encodeLink(spec: VethEnd & { parent?: Ifindex }, info?: Infer<typeof li
 
 /** Looks up a link by its name (or an alternative one) or index, like `ip link show`. Throws `ENODEV`. */
 export function getLink(route: NetlinkSocket, which: string | Ifindex): Link {
+  return readLink(route.get(lookUp(which)))
+}
+
+/** Like `getLink`, and undefined when there is no such link. */
+export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | undefined {
+  const found = route.find(lookUp(which), ENODEV)
+  return found && readLink(found)
+}
+
+function lookUp(which: string | Ifindex): Request {
   const name = typeof which === "string" ? which : undefined
   const index = typeof which === "number" ? which : 0
   // A name of more than 15 bytes can only be an alternative one.
@@ -122,17 +133,7 @@ export function getLink(route: NetlinkSocket, which: string | Ifindex): Link {
     linkAttributes.encode({ ...attributes, extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
   const what = `find link ${name === undefined ? `number ${index}` : `"${name}"`}`
-  return readLink(route.get({ type: RTM_GETLINK, what, payload }))
-}
-
-/** Like `getLink`, and undefined when there is no such link. */
-export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | undefined {
-  try {
-    return getLink(route, which)
-  } catch (error) {
-    if (error instanceof NetlinkError && error.errno === "ENODEV") return undefined
-    throw error
-  }
+  return { type: RTM_GETLINK, what, payload }
 }
 
 /** All links of the namespace, like `ip link show`. */

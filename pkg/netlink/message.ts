@@ -1,5 +1,5 @@
 import { align, attrs } from "./attrs.ts"
-import { concat, DecodeError, i32, struct, text, u8, u16, u32, viewOf } from "./codec.ts"
+import { DecodeError, i32, struct, text, u16, u32 } from "./codec.ts"
 
 /** <linux/netlink.h> */
 export const NLM_F_REQUEST = 0x001
@@ -31,11 +31,10 @@ export interface Message {
 /** One message as bytes: header, payload, padding. The kernel fills in the port. */
 export function encodeMessage(type: number, flags: number, sequence: number, payload: Uint8Array): Uint8Array {
   const bytes = new Uint8Array(align(HEADER + payload.length))
-  const view = viewOf(bytes)
-  view.setUint32(0, HEADER + payload.length, true)
-  view.setUint16(4, type, true)
-  view.setUint16(6, flags, true)
-  view.setUint32(8, sequence, true)
+  u32.put(HEADER + payload.length, bytes, 0)
+  u16.put(type, bytes, 4)
+  u16.put(flags, bytes, 6)
+  u32.put(sequence, bytes, 8)
   bytes.set(payload, HEADER)
   return bytes
 }
@@ -43,18 +42,17 @@ export function encodeMessage(type: number, flags: number, sequence: number, pay
 /** The messages of one datagram. Throws `DecodeError` when a length is wrong. */
 export function readMessages(datagram: Uint8Array): Message[] {
   const messages: Message[] = []
-  const view = viewOf(datagram)
   for (let at = 0; at < datagram.length; ) {
     const left = datagram.length - at
-    const length = left < HEADER ? left : view.getUint32(at, true)
+    const length = left < HEADER ? left : u32.get(datagram, at)
     if (length < HEADER || length > left) {
       throw new DecodeError(`message at byte ${at} says it has ${length} bytes of the ${left} left`)
     }
     messages.push({
-      type: view.getUint16(at + 4, true),
-      flags: view.getUint16(at + 6, true),
-      sequence: view.getUint32(at + 8, true),
-      port: view.getUint32(at + 12, true),
+      type: u16.get(datagram, at + 4),
+      flags: u16.get(datagram, at + 6),
+      sequence: u32.get(datagram, at + 8),
+      port: u32.get(datagram, at + 12),
       payload: datagram.subarray(at + HEADER, at + length),
     })
     at += align(length)
@@ -87,7 +85,7 @@ export function readAcknowledgement(message: Message): Acknowledgement {
 /** Reads an `NLMSG_DONE` message: the outcome of a dump, of which old kernels say nothing. */
 export function readDone(message: Message): Acknowledgement {
   if (message.payload.length < 4) return { errno: 0 }
-  return { errno: 0 - viewOf(message.payload).getInt32(0, true), ...wordsIn(message, 4) }
+  return { errno: 0 - i32.get(message.payload, 0), ...wordsIn(message, 4) }
 }
 
 function wordsIn(message: Message, start: number): { words?: string } {
@@ -99,5 +97,5 @@ function wordsIn(message: Message, start: number): { words?: string } {
 
 /** struct nfgenmsg, <linux/netfilter/nfnetlink.h>: what every netfilter message begins with. */
 export function netfilterHeader(family: number, resource = 0): Uint8Array {
-  return concat([u8.encode(family), u8.encode(0), new Uint8Array([resource >> 8, resource & 0xff])])
+  return new Uint8Array([family, 0, resource >> 8, resource & 0xff])
 }

@@ -1,6 +1,6 @@
 import { AF_INET, AF_INET6, show, showIp } from "./addresses.ts"
 import { align, attrs } from "./attrs.ts"
-import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32, viewOf } from "./codec.ts"
+import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32 } from "./codec.ts"
 import type { Ifindex } from "./links.ts"
 import { type Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -72,7 +72,7 @@ const multipath: Codec<NextHop[]> = {
   decode(found) {
     const hops: NextHop[] = []
     for (let at = 0; at + nextHopHeader.size <= found.length; ) {
-      const length = viewOf(found).getUint16(at, true)
+      const length = u16.get(found, at)
       if (length < nextHopHeader.size || at + length > found.length) {
         throw new DecodeError(`next hop at byte ${at} says it has ${length} bytes of the ${found.length - at} left`)
       }

@@ -2,6 +2,7 @@ import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
 import { concat } from "./codec.ts"
 import { NetlinkError } from "./error.ts"
 import {
+  type Acknowledgement,
   encodeMessage,
   type Message,
   NLM_F_ACK,
@@ -67,12 +68,27 @@ export class NetlinkSocket implements Disposable {
 
   /** Sends a request that is answered with one message. Throws `NetlinkError`. */
   get(request: Request): Message {
+    const answer = this.#ask(request)
+    if ("payload" in answer) return answer
+    throw new NetlinkError(request.what, answer.errno, answer.words)
+  }
+
+  /** Like `get`, and undefined when the kernel refuses with this errno: that there is nothing is no failure. */
+  find(request: Request, nothing: number): Message | undefined {
+    const answer = this.#ask(request)
+    if ("payload" in answer) return answer
+    if (answer.errno === nothing) return undefined
+    throw new NetlinkError(request.what, answer.errno, answer.words)
+  }
+
+  #ask(request: Request): Message | Acknowledgement {
     const sequence = this.#send(request, 0)
     for (;;) {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence) continue
         if (message.type !== NLMSG_ERROR) return { ...message, payload: message.payload.slice() }
-        throwIfRefused(request.what, readAcknowledgement(message))
+        const outcome = readAcknowledgement(message)
+        if (outcome.errno !== 0) return outcome
       }
     }
   }
@@ -115,12 +131,14 @@ export class NetlinkSocket implements Disposable {
    */
   transact(requests: readonly Request[]): void {
     const first = this.#sequence + 1
-    const messages = requests.map(({ type, flags = 0, payload }) =>
-      encodeMessage(type, flags | NLM_F_REQUEST, ++this.#sequence, payload),
-    )
-    this.#transport.send(concat(messages))
+    const messages: Uint8Array[] = []
     const wanted = new Set<number>()
-    for (const [index, { flags = 0 }] of requests.entries()) if (flags & NLM_F_ACK) wanted.add(first + index)
+    for (const { type, flags = 0, payload } of requests) {
+      const sequence = ++this.#sequence
+      messages.push(encodeMessage(type, flags | NLM_F_REQUEST, sequence, payload))
+      if (flags & NLM_F_ACK) wanted.add(sequence)
+    }
+    this.#transport.send(concat(messages))
     let refusal: NetlinkError | undefined
     while (wanted.size > 0) {
       for (const message of this.#receive(requests[0]?.what ?? "nothing")) {
@@ -162,7 +180,7 @@ export class NetlinkSocket implements Disposable {
   #receive(what: string): Message[] {
     try {
       const messages = readMessages(this.#transport.receive())
-      if (messages.some(({ type }) => type === NLMSG_OVERRUN)) throw new NetlinkError(what, "ENOBUFS")
+      for (const { type } of messages) if (type === NLMSG_OVERRUN) throw new NetlinkError(what, "ENOBUFS")
       return messages
     } catch (error) {
       if (error instanceof SyscallError && what !== "an event") throw new NetlinkError(what, error.errno)

@@ -1,10 +1,11 @@
 import { isErrno } from "../libc/mod.ts"
-import { concat, NLM_F_DUMP, netfilterHeader, type Request } from "../netlink/mod.ts"
-import { elementListAttributes, ruleAttributes } from "./attributes.ts"
+import { concat, NLM_F_DUMP, netfilterHeader } from "../netlink/mod.ts"
+import { elementListAttributes, rawElementListAttributes, ruleAttributes } from "./attributes.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import { readElement } from "./read.ts"
 import type { Element, NamedSet, Table } from "./rule-set.ts"
 import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM } from "./uapi.ts"
+import { commentUserdata } from "./userdata.ts"
 import { joinParts } from "./values.ts"
 
 /**
@@ -18,21 +19,29 @@ export function getElement(
 ): Element | undefined {
   const elements = [{ key: { value: joinParts(set.key, key) } }]
   const what = `find an element of ${set.table.family} ${set.table.name} ${set.name}`
-  return readFirst(socket, set, { type: NFT_MSG_GETSETELEM, what, payload: listPayload(set, elements) })?.[0]
+  const request = { type: NFT_MSG_GETSETELEM, what, payload: listPayload(set, elements) }
+  const found = orNothing(() => socket.get(request))
+  const [element] = found ? (elementListAttributes.decode(found.payload.subarray(NFGENMSG_SIZE)).elements ?? []) : []
+  return element && readElement(set, element)
+}
+
+/** The beginning of a set: how many elements were looked at, and how many of them have the comment. */
+export interface Sample {
+  count: number
+  commented: number
 }
 
 /**
- * The first few elements of a set, without reading all of the others; undefined when there is no such set. The socket has
- * a list to read out from then on, so it is good for nothing else. Throws `NetlinkError`.
+ * Looks at the first ten elements of a set or some more, without reading all others. The socket has a list to read out
+ * from then on, so it is good for nothing else. Throws `NetlinkError`.
  */
-export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet): Element[] | undefined {
+export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
   const what = `list set ${set.table.family} ${set.table.name} ${set.name}`
-  return readFirst(socket, set, {
-    type: NFT_MSG_GETSETELEM,
-    flags: NLM_F_DUMP,
-    what,
-    payload: listPayload(set, undefined),
-  })
+  const request = { type: NFT_MSG_GETSETELEM, flags: NLM_F_DUMP, what, payload: listPayload(set, undefined) }
+  const found = orNothing(() => socket.get(request))?.payload.subarray(NFGENMSG_SIZE)
+  const { elements = [] } = found ? rawElementListAttributes.decode(found) : {}
+  const needle = commentUserdata(comment) ?? new Uint8Array(0)
+  return { count: elements.length, commented: elements.filter((raw) => Buffer.from(raw).includes(needle)).length }
 }
 
 /** Whether for each of these comments there is a rule with it in the table, in whichever chain. Throws `NetlinkError`. */
@@ -51,11 +60,9 @@ function listPayload({ table, name }: NamedSet, elements: { key: { value: Uint8A
   return concat([netfilterHeader(familyNumber[table.family]), attributes])
 }
 
-function readFirst(socket: Pick<Netfilter, "get">, set: NamedSet, request: Request): Element[] | undefined {
+function orNothing<T>(read: () => T): T | undefined {
   try {
-    const answer = socket.get(request)
-    const { elements = [] } = elementListAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
-    return elements.map((element) => readElement(set, element))
+    return read()
   } catch (error) {
     if (isErrno(error, "ENOENT")) return undefined
     throw error

@@ -12,7 +12,11 @@ export interface GuardedPort {
   mac: string
 }
 
-const table: Table = { family: "bridge", name: "cni_spoofcheck", comment: "CNI: elements are commented network/containerID/ifname" }
+const table: Table = {
+  family: "bridge",
+  name: "cni_spoofcheck",
+  comment: "CNI: elements are commented network/containerID/ifname",
+}
 
 const chain: Chain = {
   table,

@@ -10,7 +10,6 @@ const since: { readonly [verb in Verb]?: string } = { CHECK: "0.4.0", GC: "1.1.0
  * is negotiated. Throws code 1; for CHECK, GC and STATUS code 6 when a version cannot be read.
  */
 export function checkVersion(verb: Verb, configVersion: string, supported: readonly string[]): void {
-  const mismatch = `config is "${configVersion}", plugin supports [${supported.map((one) => `"${one}"`).join(" ")}]`
   const first = since[verb]
   if (first !== undefined && !atLeast(configVersion, first)) {
     throw new CniError(Code.IncompatibleVersion, `config version does not allow ${verb}`, {
@@ -18,10 +17,16 @@ export function checkVersion(verb: Verb, configVersion: string, supported: reado
     })
   }
   if (first !== undefined && !supported.some((version) => atLeast(version, configVersion))) {
-    throw new CniError(Code.IncompatibleVersion, `plugin version does not allow ${verb}`, { details: mismatch })
+    throw mismatch(`plugin version does not allow ${verb}`, configVersion, supported)
   }
-  if (supported.includes(configVersion)) return
-  throw new CniError(Code.IncompatibleVersion, "incompatible CNI versions", { details: mismatch })
+  if (!supported.includes(configVersion)) throw mismatch("incompatible CNI versions", configVersion, supported)
+}
+
+function mismatch(msg: string, configVersion: string, supported: readonly string[]): CniError {
+  const listed = supported.map((version) => `"${version}"`).join(" ")
+  return new CniError(Code.IncompatibleVersion, msg, {
+    details: `config is "${configVersion}", plugin supports [${listed}]`,
+  })
 }
 
 /**

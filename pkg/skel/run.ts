@@ -33,7 +33,8 @@ export function runPlugin<C>(plugin: Plugin<C>, table: PluginTable = {}): void {
   const call = prepare(plugin, { env: process.env, stdin: readStdin, log: logLine })
   cniVersion = call.cniVersion
   const run = (builtins: Builtins) => process.exit(answer.give(call.run(builtins))) // nothing left behind holds us up
-  const names = call.delegates.filter((name) => Object.hasOwn(table, name))
+  const names: string[] = []
+  for (const name of call.delegates) if (Object.hasOwn(table, name)) names.push(name)
   if (names.length === 0) run({})
   else loadBuiltins(names, table).then(run, crash)
 }

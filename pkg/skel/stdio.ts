@@ -15,7 +15,7 @@ const patienceMs = 60_000
  * that forgot to close it must not leave a plugin behind for each call.
  */
 export function readStdin(silenceMs = patienceMs): Uint8Array {
-  let buffer = new Uint8Array(65536)
+  let buffer = new Uint8Array(8192)
   for (let length = 0; ; ) {
     if (length > inputLimit) throw new Error(`more than ${inputLimit} bytes: this is no network configuration`)
     if (length === buffer.length) buffer = grown(buffer)

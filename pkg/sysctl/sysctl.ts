@@ -8,11 +8,14 @@ const ROOT = "/proc/sys/"
  * that would leave /proc/sys.
  */
 export function sysctlPath(name: string): string {
-  const first = /[./]/.exec(name)?.[0]
-  const path = first === "." ? name.replace(/[./]/g, (separator) => (separator === "." ? "/" : ".")) : name
-  const parts = path.split("/")
-  if (parts.some((part) => part === "" || part === "." || part === "..")) {
-    throw new RangeError(`"${name}" is not the name of a kernel setting`)
+  const dot = name.indexOf(".")
+  const slash = name.indexOf("/")
+  const isDotted = dot >= 0 && (slash < 0 || dot < slash)
+  const path = isDotted ? name.replace(/[./]/g, (separator) => (separator === "." ? "/" : ".")) : name
+  for (const part of path.split("/")) {
+    if (part === "" || part === "." || part === "..") {
+      throw new RangeError(`"${name}" is not the name of a kernel setting`)
+    }
   }
   return ROOT + path
 }
@@ -22,7 +25,8 @@ export function sysctlPath(name: string): string {
  * of the thread's network namespace. Throws `ENOENT` when the kernel has no such setting.
  */
 export function readSysctl(name: string): string {
-  return readTextFile(sysctlPath(name)).replace(/\n$/, "")
+  const text = readTextFile(sysctlPath(name))
+  return text.endsWith("\n") ? text.slice(0, -1) : text
 }
 
 /** Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already. Throws `SyscallError`. */

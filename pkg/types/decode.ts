@@ -49,7 +49,9 @@ export class Decoder {
     const value = this.value(key)
     if (value === undefined) return []
     if (!Array.isArray(value)) throw wrongType(this.path(key), "a list", value)
-    return value.map((element, index) => read(element, `${this.path(key)}[${index}]`))
+    const elements: T[] = []
+    for (const element of value) elements.push(read(element, `${this.path(key)}[${elements.length}]`))
+    return elements
   }
 
   /** A text that `isValid` accepts. An empty text counts as absent. */
@@ -79,7 +81,8 @@ export type Loose<T> = { [K in keyof T]: undefined extends Pick<T, K>[K] ? T[K] 
 export function present(value: Record<string, JsonValue | undefined>): JsonObject
 export function present<T extends object>(value: Loose<T>): T
 export function present(value: object): object {
-  const kept: [string, unknown][] = []
-  for (const entry of Object.entries(value)) if (entry[1] !== undefined) kept.push(entry)
-  return Object.fromEntries(kept)
+  const given: Record<string, unknown> = { ...value }
+  const kept: Record<string, unknown> = {}
+  for (const key in given) if (given[key] !== undefined) kept[key] = given[key]
+  return kept
 }

@@ -6,24 +6,31 @@ import type { JsonObject, JsonValue } from "./json.ts"
  * stay as written.
  */
 export function foldKeys(object: JsonObject, known: readonly string[]): JsonObject {
-  const folded = known.map(fold)
-  const entries: [string, JsonValue][] = []
-  for (const [key, value] of Object.entries(object)) {
-    const name = known.includes(key) ? key : (known[folded.indexOf(fold(key))] ?? key)
-    if (name === key || !Object.hasOwn(object, name)) entries.push([name, value])
+  const folded = { ...object } // unlike an assignment, this takes "__proto__" for a plain key
+  for (const key of Object.keys(object)) {
+    const name = known.includes(key) ? key : spellingOf(key, known)
+    if (name === key) continue
+    if (!Object.hasOwn(object, name)) folded[name] = object[key] ?? null
+    delete folded[key]
   }
-  return Object.fromEntries(entries) // unlike an assignment, this takes "__proto__" for a plain key
+  return folded
+}
+
+function spellingOf(key: string, known: readonly string[]): string {
+  for (const name of known) if (isSameKey(name, key)) return name
+  return key
 }
 
 /** The value of one key, matched as in `foldKeys`; `undefined` when absent or `null`. */
 export function member(object: JsonObject, key: string): JsonValue | undefined {
   if (Object.hasOwn(object, key)) return object[key] ?? undefined
-  const wanted = fold(key)
   let found: JsonValue | undefined
-  for (const name of Object.keys(object)) {
-    if (name.length === key.length && fold(name) === wanted) found = object[name]
-  }
+  for (const name of Object.keys(object)) if (isSameKey(name, key)) found = object[name]
   return found ?? undefined
+}
+
+function isSameKey(a: string, b: string): boolean {
+  return a.length === b.length && fold(a) === fold(b)
 }
 
 /** Makes letters equal that differ in case only. "ſ" is the one of them that lower case does not turn into ASCII. */

@@ -18,7 +18,8 @@ function parseIpv4(text: string): Uint8Array | undefined {
   const parts = text.split(".")
   if (parts.length !== 4) return undefined
   const bytes = new Uint8Array(4)
-  for (const [index, part] of parts.entries()) {
+  for (let index = 0; index < 4; index++) {
+    const part = parts[index] ?? ""
     const byte = parseDigits(part, 10, 3)
     if (byte === undefined || byte > 255 || (part.length > 1 && part.startsWith("0"))) return undefined
     bytes[index] = byte
@@ -41,7 +42,8 @@ function parseIpv6(text: string): Uint8Array | undefined {
 function parseGroups(text: string, isEnd: boolean): number[] | undefined {
   const bytes: number[] = []
   const groups = text === "" ? [] : text.split(":")
-  for (const [index, group] of groups.entries()) {
+  for (let index = 0; index < groups.length; index++) {
+    const group = groups[index] ?? ""
     if (isEnd && index === groups.length - 1 && group.includes(".")) {
       const ipv4 = parseIpv4(group)
       if (!ipv4) return undefined

@@ -93,7 +93,12 @@ export function stringifyJson(value: unknown): string {
 
 /** Go's encoder also escapes what would matter inside a web page; outside of strings JSON has none of these. */
 function escapeAsUpstream(json: string): string {
-  return json.replace(/[<>&\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`)
+  let escaped = json
+  for (const char of "<>&\u2028\u2029") {
+    if (escaped.includes(char))
+      escaped = escaped.replaceAll(char, `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`)
+  }
+  return escaped
 }
 
 /** A short text of a JSON value for error messages: `"a string"`, `5`, `{"a":1}`; cut at 60 characters. */

@@ -97,9 +97,9 @@ export function encode100({ interfaces, ips, routes, dns }: Result, cniVersion: 
   return present({
     cniVersion,
     dns: Object.keys(written).length > 0 ? sorted(written) : undefined,
-    interfaces: nonEmpty(interfaces.map((each) => sorted(encodeInterface(each)))),
-    ips: nonEmpty(ips.map((each) => sorted(encodeIpConfig(each)))),
-    routes: nonEmpty(routes.map((each) => sorted(encodeRoute(each)))),
+    interfaces: sortedList(interfaces, encodeInterface),
+    ips: sortedList(ips, encodeIpConfig),
+    routes: sortedList(routes, encodeRoute),
   })
 }
 
@@ -118,6 +118,14 @@ function encodeFamily({ ip, gateway, routes }: FamilyConfig): JsonObject {
   return present({ ip, gateway: gateway || undefined, routes: nonEmpty(routes.map(encodeRoute)) })
 }
 
+function sortedList<T>(values: readonly T[], encode: (value: T) => JsonObject): JsonObject[] | undefined {
+  const list: JsonObject[] = []
+  for (const value of values) list.push(sorted(encode(value)))
+  return nonEmpty(list)
+}
+
 function sorted(object: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const copy: JsonObject = {}
+  for (const key of Object.keys(object).sort()) copy[key] = object[key] ?? null
+  return copy
 }

@@ -15,15 +15,18 @@ export type Version = readonly [major: number, minor: number, patch: number]
  */
 export function parseVersion(text: string): Version {
   if (text === "") return [0, 1, 0]
-  const parts = text.split(".")
-  if (parts.length > 3 || !parts.every((part) => /^[+-]?\d{1,15}$/.test(part))) {
+  const [major = "", minor = "0", patch = "0", ...more] = text.split(".")
+  if (more.length > 0 || !isNumber(major) || !isNumber(minor) || !isNumber(patch)) {
     throw new CniError(
       Code.Decoding,
       `Cannot decode CNI version "${text}": expected up to three numbers with dots between them, like "${newestVersion}"`,
     )
   }
-  const [major = 0, minor = 0, patch = 0] = parts.map(Number)
-  return [major, minor, patch]
+  return [Number(major), Number(minor), Number(patch)]
+}
+
+function isNumber(text: string): boolean {
+  return /^[+-]?\d{1,15}$/.test(text)
 }
 
 /** Negative, zero or positive as version `a` is older than, equal to or newer than `b`. Throws as `parseVersion`. */

@@ -1,5 +1,5 @@
 import { contains } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { FileDescriptor, isErrno, lockShared, Open, tryLock } from "../../pkg/libc/mod.ts"
 import {
   addAddress,
   addBridge,
@@ -14,15 +14,17 @@ import {
   type RouteSocket,
   setLink,
 } from "../../pkg/netlink/mod.ts"
-import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
+import { readSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { type Cidr, CniError, Code, formatCidr, formatMac } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { BridgeConfig } from "./config.ts"
+import { noVlanFiltering, requireVlanFiltering } from "./vlan-filtering.ts"
+import { needsFiltering } from "./vlans.ts"
 
 /**
  * The bridge of the configuration, made when there is none, up, and promiscuous when that is asked for. Its hardware
  * address is fixed from the start, so that neither a port nor udev changes it. Throws `CniError` when the name belongs
- * to something else.
+ * to something else, or to a bridge that does not tell VLANs apart where the configuration has some.
  */
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo): Link {
   const existing = findLink(host, config.bridge)
@@ -30,7 +32,7 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
     undo.step(
       `create bridge "${config.bridge}"`,
       () => createBridge(host, config),
-      (created) => created && deleteIfUnused(host, config.bridge),
+      (created) => created && whileUnused(host, config.bridge, (bridge) => deleteLink(host, bridge)),
     )
   }
   const bridge = existing ?? getLink(host, config.bridge)
@@ -39,19 +41,29 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
       details: bridge.kind === "" ? "it is a device" : `it is of kind "${bridge.kind}"`,
     })
   }
+  if (needsFiltering(config.vlans)) requireVlanFiltering(bridge)
   const promiscuous = config.promiscMode && (bridge.attributes.promiscuity ?? 0) === 0
-  if (promiscuous || (bridge.flags & IFF_UP) === 0) {
-    setLink(host, bridge, { up: true, ...(promiscuous ? { promiscuous } : {}) })
+  const isUp = (bridge.flags & IFF_UP) !== 0
+  if (promiscuous || !isUp) {
+    const before = { up: isUp, ...(promiscuous ? { promiscuous: false } : {}) }
+    undo.step(
+      `bring up bridge "${bridge.name}"`,
+      () => setLink(host, bridge, { up: true, ...(promiscuous ? { promiscuous } : {}) }),
+      () => whileUnused(host, bridge.name, (found) => setLink(host, found, before)),
+    )
   }
   return bridge
 }
 
 /** True when it was this call that made it: another container's may have been faster. */
-function createBridge(host: RouteSocket, { bridge, mtu }: BridgeConfig): boolean {
+function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): boolean {
+  const filtering = needsFiltering(vlans)
   try {
-    addBridge(host, { name: bridge, mac: randomMac(), ...(mtu === undefined ? {} : { mtu }) })
+    const spec = { name: bridge, mac: randomMac(), ...(mtu === undefined ? {} : { mtu }) }
+    addBridge(host, spec, filtering ? { vlanFiltering: 1 } : {})
   } catch (error) {
     if (isErrno(error, "EEXIST")) return false
+    if (filtering && isErrno(error, "EOPNOTSUPP")) throw noVlanFiltering(bridge, error)
     throw new CniError(Code.Internal, `Cannot create bridge "${bridge}"`, { cause: error })
   }
   tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_ra`, "0") // containers must not configure the host
@@ -60,16 +72,38 @@ function createBridge(host: RouteSocket, { bridge, mtu }: BridgeConfig): boolean
 }
 
 /** A locally administered unicast address. */
-function randomMac(): string {
+export function randomMac(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(6))
   bytes[0] = ((bytes[0] ?? 0) & 0xfc) | 0x02
   return formatMac(bytes)
 }
 
-function deleteIfUnused(host: RouteSocket, name: string): void {
+/**
+ * Keeps a bridge from being taken back by an ADD that fails, until it is disposed: by a shared lock on its settings, which
+ * are there for as long as it is. Undefined where /proc/sys is not.
+ */
+export function holdBridge({ name }: Link): Disposable | undefined {
+  const file = openSettings(name)
+  if (file) lockShared(file.fd)
+  return file
+}
+
+/** Does something with a bridge that no port is on, and that no ADD is about to join. */
+function whileUnused(host: RouteSocket, name: string, act: (bridge: Link) => void): void {
+  using file = openSettings(name)
+  if (file && !tryLock(file.fd)) return
   const bridge = findLink(host, name)
   if (!bridge || listLinks(host).some(({ attributes }) => attributes.master === bridge.index)) return
-  deleteLink(host, bridge)
+  act(bridge)
+}
+
+function openSettings(name: string): FileDescriptor | undefined {
+  try {
+    return FileDescriptor.open(`/proc/sys/net/ipv4/conf/${name}`, Open.ReadOnly)
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "EACCES", "EPERM")) return undefined
+    throw error
+  }
 }
 
 /**
@@ -93,11 +127,33 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
       () => addAddress(host, bridge, { ...address, noDad: true }),
     )
   }
+  if (gateway.ip.length === 16) enableIpv6(bridge.name, undo)
   undo.step(
     `add ${wanted} to "${bridge.name}"`,
     () => addOnce(host, bridge, gateway),
     (added) => added && deleteAddress(host, bridge, gateway),
   )
+}
+
+/** The host may have it off for new links, or for all; where the kernel has none, adding the address says so. */
+function enableIpv6(name: string, undo: Undo): void {
+  const setting = `net/ipv6/conf/${name}/disable_ipv6`
+  const write = (value: string) => tryWriteSysctl(setting, value)
+  if (hasValue(setting, "1"))
+    undo.step(
+      `enable IPv6 on "${name}"`,
+      () => write("0"),
+      () => write("1"),
+    )
+}
+
+function hasValue(setting: string, value: string): boolean {
+  try {
+    return readSysctl(setting) === value
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return false
+    throw error
+  }
 }
 
 function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): boolean {

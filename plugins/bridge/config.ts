@@ -6,12 +6,17 @@ import {
   invalidConfig,
   macAddress,
   off,
+  ownDns,
   parseConfig,
   requestedMac,
 } from "../../pkg/config/mod.ts"
 import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import type { Dns, JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+import { parseVlans, type VlanConfig } from "./vlans.ts"
+
+/** A number that may be a VLAN; which ones may, and when, is for `parseVlans` to say. */
+const vlanId = v.pipe(v.number("a VLAN ID"), v.integer("a VLAN ID"))
 
 const schema = v.object({
   bridge: v.optional(interfaceName, "cni0"),
@@ -25,6 +30,17 @@ const schema = v.object({
   hairpinMode: off,
   promiscMode: off,
   enabledad: off,
+  vlan: v.optional(vlanId, 0),
+  vlanTrunk: v.optional(
+    v.array(
+      v.nullable(v.object({ id: v.optional(vlanId), minID: v.optional(vlanId), maxID: v.optional(vlanId) })),
+      "a list of VLANs",
+    ),
+  ),
+  preserveDefaultVlan: off,
+  macspoofchk: off,
+  portIsolation: off,
+  disableContainerInterface: off,
   dns: v.optional(dnsFields),
   ipam: v.optional(v.object({ type: v.optional(v.string("the name of an IPAM plugin")) })),
   args: v.optional(v.object({ cni: v.optional(v.object({ mac: v.optional(macAddress) })) })),
@@ -44,9 +60,18 @@ export interface BridgeConfig {
   hairpinMode: boolean
   promiscMode: boolean
   detectDuplicates: boolean
+  vlans: VlanConfig
+  /** The interface by which the host is in the VLAN; undefined where the bridge itself has the gateway addresses. */
+  vlanGateway: string | undefined
+  /** Frames from another MAC than the container's own are dropped. */
+  checkSpoofing: boolean
+  /** Nothing goes from the port to other isolated ones. */
+  isolated: boolean
+  /** The container's end stays down, for whoever will bring it up. */
+  keepDown: boolean
   /** Of the container's end. */
   mac: string | undefined
-  /** Replaces the IPAM plugin's when any member is there. */
+  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
   dns: Dns | undefined
   /** The IPAM plugin; undefined for an attachment without addresses. */
   ipam: string | undefined
@@ -65,9 +90,19 @@ export function parseBridgeConfig(
   if (verb === "ADD" && read.hairpinMode && read.promiscMode) {
     throw invalidConfig("promiscMode", "false together with hairpinMode", true)
   }
+  const ipam = read.ipam?.type || undefined
+  if (verb === "ADD" && read.disableContainerInterface && ipam) {
+    throw new CniError(
+      Code.InvalidNetworkConfig,
+      "cannot use IPAM when DisableContainerInterface flag is set", // as upstream says it
+      { details: "an interface that is down has no use for addresses" },
+    )
+  }
+  const vlans = parseVlans(lenient ? 0 : read.vlan, lenient ? undefined : read.vlanTrunk, read.preserveDefaultVlan)
+  const isGateway = read.isGateway || read.isDefaultGateway
   return {
     bridge: read.bridge,
-    isGateway: read.isGateway || read.isDefaultGateway,
+    isGateway,
     isDefaultGateway: read.isDefaultGateway,
     forceAddress: read.forceAddress,
     ipMasq: read.ipMasq,
@@ -76,8 +111,25 @@ export function parseBridgeConfig(
     hairpinMode: read.hairpinMode,
     promiscMode: read.promiscMode,
     detectDuplicates: read.enabledad,
+    vlans,
+    vlanGateway: isGateway && ipam && vlans.native !== 0 ? gatewayName(read.bridge, vlans.native) : undefined,
+    checkSpoofing: read.macspoofchk,
+    isolated: read.portIsolation,
+    keepDown: read.disableContainerInterface,
     mac: requestedMac(read, args, lenient),
-    dns: network.dns && Object.keys(network.dns).length > 0 ? network.dns : undefined,
-    ipam: read.ipam?.type || undefined,
+    dns: ownDns(read.dns, network.dns),
+    ipam,
   }
+}
+
+/** "BRIDGE.VLAN", which has to be a name that the kernel takes. */
+function gatewayName(bridge: string, vlan: number): string {
+  const name = `${bridge}.${vlan}`
+  const length = new TextEncoder().encode(name).length
+  if (length <= 15) return name
+  throw new CniError(
+    Code.InvalidNetworkConfig,
+    `Cannot use VLAN ${vlan} with a gateway on bridge "${bridge}": the name of its interface would be too long`,
+    { details: `"${name}" has ${length} bytes, and 15 fit: choose a shorter name for the bridge` },
+  )
 }

@@ -1,7 +1,6 @@
 import {
   addressesOf,
   configureLink,
-  createVethPair,
   deleteAttachmentLinks,
   deleteOrphans,
   describeInterface,
@@ -14,16 +13,20 @@ import {
   waitOperational,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
-import { deleteLink, getLink, RouteSocket, setBridgePort, setLink } from "../../pkg/netlink/mod.ts"
+import { getLink, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
-import { ensureBridge, ensureGateway } from "./bridge-link.ts"
+import { ensureGateway } from "./bridge-link.ts"
 import { checkAttachment } from "./check.ts"
 import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
+import { joinBridge, preparePort } from "./port.ts"
+import { SpoofCheck } from "./spoof-check.ts"
+import { requireUsableBridge } from "./vlan-filtering.ts"
+import { ensureVlanGateway } from "./vlan-gateway.ts"
 
 /** As long as upstream waits for the bridge port in all. */
 const PORT_DEADLINE_MS = 2550
@@ -39,6 +42,7 @@ export const bridge = definePlugin<BridgeConfig>({
     using sandbox = Netns.open(call.netns)
     using inside = sandbox.run(() => RouteSocket.open())
     using masquerade = config.ipMasq && config.ipam ? Masquerade.open() : undefined
+    using spoofCheck = config.checkSpoofing ? SpoofCheck.open() : undefined
     const owner = ownerOf(call)
     refuseExistingInterface(inside, call)
 
@@ -51,21 +55,22 @@ export const bridge = definePlugin<BridgeConfig>({
         )
       : NO_ADDRESSES
     const result = completeResult(leased, config)
-    const found = ensureBridge(host, config, undo)
-
     const { ifName } = call
-    const pair = { sandbox, ifName, master: found.index, mtu: config.mtu, mac: config.mac }
-    const hostName = undo.step(
-      "create the veth pair",
-      () => createVethPair(host, pair),
-      (name) => deleteLink(host, getLink(host, name)),
-    )
-    tryWriteSysctl(`net/ipv6/conf/${hostName}/accept_ra`, "0")
-    setLink(host, hostName, { up: true, alias: ownerComment(owner) })
+    const { bridge, port } = joinBridge(host, config, { sandbox, ifName }, undo)
+    preparePort(host, { bridge, port }, config)
     const link = getLink(inside, ifName)
-    configureLink({ sandbox, inside, link }, result, config.detectDuplicates)
-    const port = waitOperational(host, getLink(host, hostName), subscribeToLinks, PORT_DEADLINE_MS)
-    if (config.hairpinMode) setBridgePort(host, port, { hairpin: 1 })
+    if (spoofCheck) {
+      undo.step(
+        "check source MACs",
+        () => spoofCheck.add(owner, { port, mac: link.mac }),
+        () => spoofCheck.remove(owner),
+      )
+    }
+    tryWriteSysctl(`net/ipv6/conf/${port}/accept_ra`, "0")
+    setLink(host, port, { up: true, alias: ownerComment(owner) }) // from here on frames can pass
+    if (!config.keepDown) configureLink({ sandbox, inside, link }, result, config.detectDuplicates)
+    const end = getLink(host, port)
+    const portLink = config.keepDown ? end : waitOperational(host, end, subscribeToLinks, PORT_DEADLINE_MS)
 
     if (masquerade) {
       undo.step(
@@ -74,18 +79,18 @@ export const bridge = definePlugin<BridgeConfig>({
         () => masquerade.remove(owner, call.netns),
       )
     }
-    if (config.isGateway) {
-      for (const gateway of gatewaysOf(result)) {
-        ensureGateway(host, found, gateway, config.forceAddress, undo)
-        enableForwarding(gateway.ip.length)
-      }
-    }
+    const gateways = config.isGateway ? gatewaysOf(result) : []
+    const vlan = config.vlanGateway ? { name: config.vlanGateway, bridge, vlans: config.vlans } : undefined
+    const gatewayLink = vlan ? ensureVlanGateway(host, vlan, portLink, undo) : bridge
+    for (const gateway of gateways) ensureGateway(host, gatewayLink, gateway, config.forceAddress, undo)
     result.interfaces = [
-      describeInterface(getLink(host, found.index)), // after the port has joined: an address that nobody fixed may follow it
-      describeInterface(port),
+      describeInterface(getLink(host, bridge.index)), // after the port has joined: an address that nobody fixed may follow it
+      describeInterface(portLink),
       { ...describeInterface(link), sandbox: call.netns },
+      ...(vlan ? [describeInterface(gatewayLink)] : []),
     ]
     const encoded = call.encode(result)
+    for (const { ip } of gateways) enableForwarding(ip.length) // at the end: it is never taken back
     undo.keep()
     return encoded
   },
@@ -96,8 +101,10 @@ export const bridge = definePlugin<BridgeConfig>({
     const owner = ownerOf(call)
     const failures = new Failures()
     using masquerade = failures.attempt("open netfilter", Masquerade.open)
+    using spoofCheck = failures.attempt("open netfilter", SpoofCheck.open)
     // Rules first: the kernel frees them while it waits for the link, and not after.
     failures.attempt("remove the masquerade", () => masquerade?.remove(owner, call.netns))
+    failures.attempt("remove the spoof check", () => spoofCheck?.remove(owner))
     failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
     failures.attempt("release the addresses", () => ipam.del(call))
     failures.throwIfAny()
@@ -106,6 +113,9 @@ export const bridge = definePlugin<BridgeConfig>({
   status(call, config) {
     using masquerade = config.ipMasq ? Masquerade.open() : undefined
     masquerade?.requireUsable(config.ipMasqBackend)
+    using spoofCheck = config.checkSpoofing ? SpoofCheck.open() : undefined
+    spoofCheck?.requireUsable()
+    requireUsableBridge(config)
     ipam.status(call)
   },
 
@@ -113,7 +123,9 @@ export const bridge = definePlugin<BridgeConfig>({
     const { name } = call.network
     const failures = new Failures()
     using masquerade = failures.attempt("open netfilter", Masquerade.open)
+    using spoofCheck = failures.attempt("open netfilter", SpoofCheck.open)
     const valid = ownersOf(name, attachments)
+    failures.attempt("remove stale spoof checks", () => spoofCheck?.gc(name, valid))
     failures.attempt("remove stale masquerades", () => masquerade?.gc(name, valid))
     failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
     failures.attempt("release stale addresses", () => ipam.gc(call))

@@ -21,7 +21,7 @@ import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import { randomMac } from "./bridge-link.ts"
 import { setPortVlans } from "./vlan-filtering.ts"
-import { planPort, type VlanConfig } from "./vlans.ts"
+import type { VlanConfig } from "./vlans.ts"
 
 /** The interface by which the host is in a VLAN of a bridge. */
 export interface VlanGateway {
@@ -51,9 +51,13 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
   const link = getLink(host, name)
   const problem = findProblem(host, gateway, link)
   if (problem !== undefined) {
-    throw new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${gateway.vlans.native}`, {
-      details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
-    })
+    throw new CniError(
+      Code.InvalidNetworkConfig,
+      `"${name}" already exists but is not in VLAN ${gateway.vlans.native}`,
+      {
+        details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
+      },
+    )
   }
   if ((link.flags & IFF_UP) === 0) setLink(host, link, { up: true })
   return link

@@ -1,4 +1,4 @@
-import { Errno, SyscallError } from "../../../pkg/libc/mod.ts"
+import { errnoNumber, SyscallError } from "../../../pkg/libc/mod.ts"
 import { type Files, kernelFiles } from "../files.ts"
 
 /** Thrown in place of a system call that a killed process never makes. */
@@ -21,14 +21,16 @@ export function fullAt(at: number, times = 1): FaultyFiles {
   const needRoom = ["createFile", "link", "makeDirectories", "writeAt", "writeExisting"]
   let left = times
   return faulty((call, name) =>
-    call >= at && needRoom.includes(name) && left-- > 0 ? new SyscallError(name, Errno.ENOSPC, "test") : undefined,
+    call >= at && needRoom.includes(name) && left-- > 0
+      ? new SyscallError(name, errnoNumber("ENOSPC"), "test")
+      : undefined,
   )
 }
 
 /** The kernel's system calls, of which those that change anything fail, as on a file system mounted read-only. */
 export function readOnly(): FaultyFiles {
   const change = ["createFile", "link", "setModified", "truncate", "unlink", "writeAt", "writeExisting"]
-  return faulty((_, name) => (change.includes(name) ? new SyscallError(name, Errno.EROFS, "test") : undefined))
+  return faulty((_, name) => (change.includes(name) ? new SyscallError(name, errnoNumber("EROFS"), "test") : undefined))
 }
 
 function faulty(fault: (call: number, name: string) => Error | undefined): FaultyFiles {

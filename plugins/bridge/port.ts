@@ -1,0 +1,62 @@
+import { createVethPair } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import { deleteLink, findLink, getLink, type Link, type RouteSocket, setBridgePort } from "../../pkg/netlink/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
+import type { Undo } from "../../pkg/undo/mod.ts"
+import { ensureBridge, holdBridge } from "./bridge-link.ts"
+import type { BridgeConfig } from "./config.ts"
+import { setPortVlans } from "./vlan-filtering.ts"
+import { planPort } from "./vlans.ts"
+
+/** How often a bridge may go away under our hands: each time another first ADD has failed and taken its bridge back. */
+const ATTEMPTS = 10
+
+/** A bridge, and the name of a port of it. */
+export interface BridgePort {
+  bridge: Link
+  port: string
+}
+
+/**
+ * Makes the container's pair, both ends down, with the host's end as a port of the bridge, which is made if need be.
+ * Throws `CniError`.
+ */
+export function joinBridge(
+  host: RouteSocket,
+  config: BridgeConfig,
+  { sandbox, ifName }: { sandbox: Netns; ifName: string },
+  undo: Undo,
+): BridgePort {
+  const pair = { sandbox, ifName, mtu: config.mtu, mac: config.mac }
+  for (let attempt = 1; ; attempt++) {
+    let bridge: Link | undefined
+    try {
+      bridge = ensureBridge(host, config, undo)
+      using _held = holdBridge(bridge)
+      const master = bridge.index
+      const port = undo.step(
+        "create the veth pair",
+        () => createVethPair(host, { ...pair, master }),
+        (name) => deleteLink(host, getLink(host, name)),
+      )
+      return { bridge, port }
+    } catch (error) {
+      const hasVanished = bridge ? !findLink(host, bridge.index) : isErrno(error, "ENODEV")
+      if (!hasVanished || attempt === ATTEMPTS) throw error
+    }
+  }
+}
+
+/**
+ * Gives a new port its VLANs, and isolates it or lets it send frames back, where that is asked for. To be called before it
+ * is up, and so before anything can pass it. Throws `CniError`.
+ */
+export function preparePort(host: RouteSocket, { bridge, port }: BridgePort, config: BridgeConfig): void {
+  const { hairpinMode, isolated, vlans } = config
+  if (!hairpinMode && !isolated && planPort(vlans).length === 0) return
+  const link = getLink(host, port)
+  if (hairpinMode || isolated) {
+    setBridgePort(host, link, { ...(hairpinMode ? { hairpin: 1 } : {}), ...(isolated ? { isolated: 1 } : {}) })
+  }
+  setPortVlans(host, bridge, link, vlans)
+}

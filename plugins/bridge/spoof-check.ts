@@ -1,0 +1,71 @@
+import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
+import {
+  addSpoofCheck,
+  checkSpoofCheck,
+  deleteSpoofCheck,
+  deleteUpstreamSpoofCheck,
+  findNftables,
+  type GuardedPort,
+  gcSpoofCheck,
+  requireSpoofCheck,
+} from "../../pkg/nftables/mod.ts"
+import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
+import { Failures } from "../../pkg/undo/mod.ts"
+
+/**
+ * The check that a container's frames come from its own MAC, in the thread's namespace. Keep it open until the container's
+ * interface is deleted: the kernel frees rules while it waits for the link, and closing right after a removal waits for
+ * that alone.
+ */
+export class SpoofCheck implements Disposable {
+  /** To nf_tables; undefined where the kernel has none. */
+  readonly #socket: NetlinkSocket | undefined
+
+  private constructor(socket: NetlinkSocket | undefined) {
+    this.#socket = socket
+  }
+
+  /** Throws `EPERM` without CAP_NET_ADMIN. */
+  static open(): SpoofCheck {
+    return new SpoofCheck(findNftables())
+  }
+
+  /** Throws `CniError`, and then nothing has changed. */
+  add(owner: Owner, port: GuardedPort): void {
+    addSpoofCheck(this.#require(), owner, port)
+  }
+
+  /** Throws `CniError` that tells what was expected and what was found. */
+  check(owner: Owner, port: GuardedPort): void {
+    checkSpoofCheck(this.#require(), owner, port)
+  }
+
+  #require(): NetlinkSocket {
+    if (this.#socket) return this.#socket
+    throw new CniError(Code.Internal, "Cannot check the source MACs of containers: the kernel has no nf_tables")
+  }
+
+  /** Ends the check of an attachment, ours and the Go suite's, found by its names alone. Throws `CniError`. */
+  remove(owner: Owner): void {
+    const socket = this.#socket
+    if (!socket) return
+    const failures = new Failures()
+    failures.attempt("end the spoof check", () => deleteSpoofCheck(socket, owner))
+    failures.attempt("end the other suite's spoof check", () => deleteUpstreamSpoofCheck(socket, owner))
+    failures.throwIfAny()
+  }
+
+  /** Ends the check of all attachments to this network but the valid ones. Throws `CniError`. */
+  gc(network: string, valid: readonly Owner[]): void {
+    if (this.#socket) gcSpoofCheck(this.#socket, network, valid)
+  }
+
+  /** Throws code 50 with the reason when this host cannot check MACs, for STATUS. */
+  requireUsable(): void {
+    requireSpoofCheck(this.#socket)
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket?.[Symbol.dispose]()
+  }
+}
