@@ -24,7 +24,7 @@ function testFiles(rooms: readonly string[]): string[] {
 async function gate(runner: Runner): Promise<void> {
   await runner.step("format and lint", [tool("biome"), "ci", "--colors=off", "."])
   await runner.step("types", [tool("tsc"), "-p", ".", "--noEmit"])
-  await runner.tests("unit tests", testFiles(unitRooms), { testMs: 5_000, fileMs: 120_000 })
+  await runner.tests("unit tests", testFiles(unitRooms), { testMs: 30_000, fileMs: 400_000 })
 }
 
 async function integration(runner: Runner): Promise<void> {
@@ -33,7 +33,7 @@ async function integration(runner: Runner): Promise<void> {
   }
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
   for (const file of testFiles(["integration"])) {
-    await runner.tests(file, [file], { testMs: 30_000, fileMs: 300_000 })
+    await runner.tests(file, [file], { testMs: 60_000, fileMs: 300_000 })
   }
 }
 
