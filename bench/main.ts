@@ -8,10 +8,11 @@ import { type Measurement, measure, rowName, type Scenario } from "./measure.ts"
 import { formatTable } from "./report.ts"
 import { bridges } from "./rows/bridge.ts"
 import { hostLocals } from "./rows/host-local.ts"
+import { portmaps } from "./rows/portmap.ts"
 import { version } from "./rows/version.ts"
 
 /** Everything that is measured. A new row is a line here. */
-const scenarios: readonly Scenario[] = [version, ...bridges, ...hostLocals]
+const scenarios: readonly Scenario[] = [version, ...bridges, ...hostLocals, ...portmaps]
 
 async function main(): Promise<void> {
   const { values } = parseArgs({

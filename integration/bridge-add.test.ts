@@ -109,7 +109,7 @@ test("mtu, mac, hairpin and promiscuous mode are in the kernel", async () => {
   expect((await link(host, "br-lab")).promiscuity).toBe(1)
 })
 
-test("the bridge keeps its MAC when ports come and go", async () => {
+test("the bridge keeps its MAC when ports come and go (KW-B7)", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const attachment = new Attachment(host, pod, bridgeNetwork())
@@ -118,7 +118,7 @@ test("the bridge keeps its MAC when ports come and go", async () => {
   expect((await link(host, "br-lab")).address).toBe(interfaces[0]?.mac ?? "")
 })
 
-test("an existing bridge is used as it is", async () => {
+test("an existing bridge is used as it is, whatever its MTU and MAC (KW-B8)", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "mtu", "1300", "type", "bridge"])
@@ -191,6 +191,54 @@ test("several networks of one family may have their gateways on one bridge (KW-B
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }], [{ subnet: "10.23.0.0/16" }]] }
   await new Attachment(host, pod, bridgeNetwork({ isGateway: true, ipam })).add()
   expect(globals(await link(host, "br-lab"))).toEqual(["10.22.0.1/16", "10.23.0.1/16"])
+})
+
+test("a gateway in fe80::/64 is not in the way of the kernel's own address there (KW-B6)", async () => {
+  const { host, pod } = await hostAndPod()
+  await using _ = host
+  await host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])
+  const ipam = { type: "host-local", ranges: [[{ subnet: "fe80::/64", gateway: "fe80::1" }]] }
+  await new Attachment(host, pod, bridgeNetwork({ isGateway: true, ipam })).add()
+  const { addr_info } = await link(host, "br-lab")
+  expect(addr_info.map(({ local }) => local)).toContain("fe80::1")
+  expect(await ping(pod, "fe80::1%eth0")).toBe(true)
+})
+
+test("an interface has the kernel's transmit queue on both ends (KW-H4)", async () => {
+  const { host, pod } = await hostAndPod()
+  await using _ = host
+  const { interfaces } = await new Attachment(host, pod, bridgeNetwork()).add()
+  for (const [where, name] of [
+    [host, interfaces[1]?.name ?? ""],
+    [pod, "eth0"],
+  ] as const) {
+    expect(await where.json<object[]>("ip", ["-j", "link", "show", name])).toMatchObject([{ txqlen: 1000 }])
+  }
+})
+
+test("the routes of the result are in the kernel with all that they say (KW-H9)", async () => {
+  const { host, pod } = await hostAndPod()
+  await using _ = host
+  const routes = [
+    { dst: "192.0.2.0/24", mtu: 1300, advmss: 1260, priority: 7 },
+    { dst: "198.51.100.0/24", gw: "10.22.0.9", table: 5000 },
+    { dst: "203.0.113.0/24", scope: 253 },
+  ]
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]], routes }
+  const attachment = new Attachment(host, pod, bridgeNetwork({ isGateway: true, ipam }))
+  const result = await attachment.add()
+  const found = async (...args: string[]) => (await pod.exec("ip", ["route", "show", ...args])).stdout.trim()
+  expect(await found("192.0.2.0/24")).toBe("192.0.2.0/24 via 10.22.0.1 dev eth0 metric 7 mtu 1300 advmss 1260")
+  expect(await found("table", "5000")).toBe("198.51.100.0/24 via 10.22.0.9 dev eth0")
+  expect(await found("203.0.113.0/24")).toBe("203.0.113.0/24 dev eth0 scope link")
+  expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
+})
+
+test("ipMasq alone does not let the host forward: that is for who is the gateway to ask for (KW-B11)", async () => {
+  const { host, pod } = await hostAndPod()
+  await using _ = host
+  await new Attachment(host, pod, bridgeNetwork({ ipMasq: true })).add()
+  expect((await host.exec("sysctl", ["-n", "net.ipv4.ip_forward"])).stdout).toBe("0\n")
 })
 
 test("eight first ADDs at once on a bridge that is not there all succeed", async () => {

@@ -29,6 +29,15 @@ test("CHECK of an attachment without addresses passes (KW-B14)", async () => {
   expect(await attachment.check(await attachment.add())).toMatchObject({ exitCode: 0 })
 })
 
+test("CHECK takes no notice of what others have added to the result, or have done to the bridge (KW-B15, KW-B16)", async () => {
+  const { host, pod, attachment, result } = await attached()
+  await using _ = host
+  const others = [{ name: "net7", mac: "0a:00:00:00:00:07", sandbox: pod.path }, { name: "gone0" }]
+  await host.exec("ip", ["link", "set", "br-lab", "promisc", "on", "address", "0a:00:00:00:00:99"])
+  const checked = await attachment.check({ ...result, interfaces: [...result.interfaces, ...others] })
+  expect(checked).toMatchObject({ exitCode: 0, stdout: "" })
+})
+
 test("CHECK without prevResult says that it is missing", async () => {
   const { host, attachment } = await attached()
   await using _ = host

@@ -132,19 +132,22 @@ async function readOnlyForwarding(host: HostNamespace): Promise<void> {
   await host.exec("mount", ["-o", "remount,bind,ro", file])
 }
 
-test.each(breakages)("when $step, ADD says so and everything is as before", async ({ setUp, keys, code, says }) => {
-  await using host = await HostNamespace.create()
-  const pod = await host.addContainer()
-  await setUp?.(host, pod)
-  const before = await takeSnapshot(host)
-  const inside = await takeSnapshot(pod).catch(() => undefined)
-  const error = await fail(new Attachment(host, pod, bridgeNetwork(keys)).run("ADD"))
-  expect(`${error.msg}; ${error.details ?? ""}`).toContain(says)
-  expect(error.code).toBe(code)
-  expect(error.cniVersion).toBe("1.1.0")
-  expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-  if (inside) expectUnchanged(inside, await takeSnapshot(pod))
-})
+test.each(breakages)(
+  "when $step, ADD says so and everything is as before (KW-B2)",
+  async ({ setUp, keys, code, says }) => {
+    await using host = await HostNamespace.create()
+    const pod = await host.addContainer()
+    await setUp?.(host, pod)
+    const before = await takeSnapshot(host)
+    const inside = await takeSnapshot(pod).catch(() => undefined)
+    const error = await fail(new Attachment(host, pod, bridgeNetwork(keys)).run("ADD"))
+    expect(`${error.msg}; ${error.details ?? ""}`).toContain(says)
+    expect(error.code).toBe(code)
+    expect(error.cniVersion).toBe("1.1.0")
+    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+    if (inside) expectUnchanged(inside, await takeSnapshot(pod))
+  },
+)
 
 test("a result that the caller's version cannot hold is an error, and everything as before (KW-F2)", async () => {
   await using host = await HostNamespace.create()

@@ -1,6 +1,6 @@
 import { test } from "bun:test"
 import { Attachment, type PluginResult } from "./attachment.ts"
-import { chooseIptables } from "./iptables-kind.ts"
+import { chooseIptables, type IptablesKind } from "./iptables-kind.ts"
 import { type ContainerNamespace, connect, HostNamespace, type PluginOutput } from "./mod.ts"
 
 /** The ways of mapping ports: the same cases hold for each. */
@@ -8,9 +8,15 @@ export const portmapBackends = [
   { name: "nftables", keys: {}, iptables: "none" },
   { name: "iptables", keys: { backend: "iptables" }, iptables: "nf_tables" },
   { name: "iptables-legacy", keys: { backend: "iptables" }, iptables: "legacy" },
-] as const
+] as const satisfies PortmapBackend[]
 
-export type PortmapBackend = (typeof portmapBackends)[number]
+export interface PortmapBackend {
+  readonly name: "nftables" | "iptables" | "iptables-legacy"
+  /** For the configuration. */
+  readonly keys: object
+  /** What the host has as `iptables`. */
+  readonly iptables: IptablesKind
+}
 
 /** A mapping as runtimes write it. */
 export interface PortMapping {

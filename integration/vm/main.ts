@@ -12,6 +12,7 @@ import { allFeatures } from "../features.ts"
 import { type LeftOut, leftOutLine, leftOutTests } from "../left-out.ts"
 import { runProgram } from "../mod.ts"
 import { type Judgement, judge } from "./judge.ts"
+import type { Kernel } from "./kernel.ts"
 import { runMachine } from "./machine.ts"
 import { featureFiles, planJobs, readTestFiles, type TestFiles } from "./plan.ts"
 import { qemu } from "./qemu.ts"
@@ -41,11 +42,9 @@ async function runMachines(names: readonly KernelName[]): Promise<{ passed: numb
   const files = await readTestFiles(join(import.meta.dir, ".."))
   const here = await leftOutHere(files)
   const missing = allFeatures.filter((feature) => here.some((test) => test.missing.includes(feature)))
-  const chosen = names.map((name) => kernels[name])
-  const jobs = planJobs(chosen, files, missing)
+  const chosen = names.map((name): Kernel => kernels[name])
   const judgements: Judgement[] = []
-  for (const [at, kernel] of chosen.entries()) {
-    const job = jobs[at] ?? { patience: 1, runs: [] }
+  for (const { kernel, job } of planJobs(chosen, files, missing)) {
     console.log(`\n==> ${kernel.title}`)
     const judgement = judge(kernel, job, await runMachine(kernel, job))
     show(kernel.title, judgement)

@@ -23,16 +23,26 @@ export function featureFiles(files: TestFiles): string[] {
 /** What of a kernel a plan depends on. */
 type Plannable = Pick<Kernel, "files" | "shows" | "lacks" | "patience">
 
+/** A kernel and what runs on it. */
+export interface Plan<K> {
+  readonly kernel: K
+  readonly job: Job
+}
+
 /**
  * What runs on each of some kernels: its own files whole, and of all others the tests that need a feature that it shows.
  * A feature that is missing on the machine outside, and that none of them shows, is shown by the first that has it.
  */
-export function planJobs(kernels: readonly Plannable[], all: TestFiles, missing: readonly Feature[]): Job[] {
+export function planJobs<K extends Plannable>(
+  kernels: readonly K[],
+  all: TestFiles,
+  missing: readonly Feature[],
+): Plan<K>[] {
   const shown = kernels.flatMap((kernel) => kernel.shows)
   const orphans = missing.filter((feature) => !shown.includes(feature))
   return kernels.map((kernel) => {
     const adopted = orphans.filter((feature) => kernels.find(({ lacks }) => !lacks.includes(feature)) === kernel)
-    return planJob(kernel, all, [...new Set([...kernel.shows, ...adopted])])
+    return { kernel, job: planJob(kernel, all, [...kernel.shows, ...adopted]) }
   })
 }
 

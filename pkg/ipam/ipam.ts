@@ -9,7 +9,7 @@ export interface IpamCaller {
 }
 
 /** The IPAM plugin that a configuration names, as a list: what a plugin's `delegates` answers. */
-export function delegates({ ipam }: NetworkConfig): string[] {
+function delegates({ ipam }: NetworkConfig): string[] {
   return ipam?.type ? [ipam.type] : []
 }
 
@@ -18,7 +18,7 @@ export function delegates({ ipam }: NetworkConfig): string[] {
  * DEL has been run: nothing stays reserved. Throws the plugin's error, code 7 when none is configured, code 999 when it
  * gave no address.
  */
-export function add({ network, delegate, log }: IpamCaller): Result {
+function add({ network, delegate, log }: IpamCaller): Result {
   const [type] = delegates(network)
   if (type === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, `Cannot get addresses for network "${network.name}": no "ipam.type"`)
@@ -36,21 +36,24 @@ export function add({ network, delegate, log }: IpamCaller): Result {
 }
 
 /** Has the IPAM plugin, if there is one, check its reservation. Throws its error. */
-export function check({ network, delegate }: IpamCaller): void {
+function check({ network, delegate }: IpamCaller): void {
   for (const type of delegates(network)) delegate.check(type)
 }
 
 /** Has the IPAM plugin, if there is one, release the addresses. Throws its error. */
-export function del({ network, delegate }: IpamCaller): void {
+function del({ network, delegate }: IpamCaller): void {
   for (const type of delegates(network)) delegate.del(type)
 }
 
 /** Asks the IPAM plugin, if there is one, whether it could serve an ADD. Throws its error. */
-export function status({ network, delegate }: IpamCaller): void {
+function status({ network, delegate }: IpamCaller): void {
   for (const type of delegates(network)) delegate.status(type)
 }
 
 /** Has the IPAM plugin, if there is one, release what no valid attachment holds. Throws its error. */
-export function gc({ network, delegate }: IpamCaller): void {
+function gc({ network, delegate }: IpamCaller): void {
   for (const type of delegates(network)) delegate.gc(type)
 }
+
+/** The functions of this file under one name: `ipam.add(call)`. Not `export * as`, which makes a getter for each at start. */
+export const ipam = { delegates, add, check, del, status, gc } as const

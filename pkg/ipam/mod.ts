@@ -6,5 +6,4 @@
  * const leased = undo.step("lease an address", () => ipam.add(call), () => ipam.del(call))
  */
 
-export type { IpamCaller } from "./ipam.ts"
-export * as ipam from "./ipam.ts"
+export { type IpamCaller, ipam } from "./ipam.ts"

@@ -17,14 +17,6 @@ export const MSG_TRUNC = 0x20
 export const MSG_PEEK = 2
 export const MSG_DONTWAIT = 0x40
 
-/** struct sockaddr_nl, <linux/netlink.h>: the kernel, or with `groups` the first 32 multicast groups as bits. */
-function netlinkAddress(groups = 0): Uint8Array {
-  const address = new DataView(new ArrayBuffer(12))
-  address.setUint16(0, AF_NETLINK, true)
-  address.setUint32(8, groups, true)
-  return new Uint8Array(address.buffer)
-}
-
 /**
  * Opens a netlink socket of a protocol (`NETLINK_ROUTE` 0, `NETLINK_NETFILTER` 12) in the thread's network namespace,
  * bound to a port of the kernel's choice, and joined to the multicast `groups`. Throws `SyscallError`.
@@ -33,9 +25,9 @@ export function openNetlink(protocol: number, groups = 0): Fd {
   const fd = check("socket", `netlink protocol ${protocol}`, () =>
     libc().socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
   ) as Fd
-  const address = netlinkAddress(groups)
+  const address = new Uint32Array([AF_NETLINK, 0, groups]) // struct sockaddr_nl: family, port, groups as bits
   try {
-    check("bind", `netlink protocol ${protocol}`, () => libc().bind(fd, address, address.length))
+    check("bind", `netlink protocol ${protocol}`, () => libc().bind(fd, address, address.byteLength))
   } catch (error) {
     close(fd)
     throw error
@@ -45,21 +37,21 @@ export function openNetlink(protocol: number, groups = 0): Fd {
 
 /** Sets an integer option of a socket, like setsockopt(2). Throws `SyscallError`. */
 export function setSocketOption(fd: Fd, level: number, option: number, value: number): void {
-  const bytes = new Uint8Array(new Int32Array([value]).buffer)
-  check("setsockopt", `${level}/${option}`, () => libc().setsockopt(fd, level, option, bytes, bytes.length))
+  const number = new Int32Array([value])
+  check("setsockopt", `${level}/${option}`, () => libc().setsockopt(fd, level, option, number, number.byteLength))
 }
 
 /** Makes receiving fail with `EAGAIN` after this many milliseconds. Throws `SyscallError`. */
 export function setReceiveTimeout(fd: Fd, timeoutMs: number): void {
   const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // the kernel takes 0 for "wait for ever"
-  const time = new BigInt64Array([BigInt(Math.floor(micros / 1_000_000)), BigInt(micros % 1_000_000)])
-  check("setsockopt", "SO_RCVTIMEO", () => libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time, 16))
+  // struct timeval: two numbers of 64 bits, of which these fill the lower halves
+  const time = new Uint32Array([Math.floor(micros / 1_000_000), 0, micros % 1_000_000, 0])
+  check("setsockopt", "SO_RCVTIMEO", () => libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time, time.byteLength))
 }
 
 /** Sends one datagram to the kernel. Throws `SyscallError`. */
 export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
-  const kernel = netlinkAddress()
-  check("sendto", "the kernel", () => Number(libc().sendto(fd, bytes, bytes.length, 0, kernel, kernel.length)))
+  check("sendto", "the kernel", () => Number(libc().send(fd, bytes, bytes.length, 0)))
 }
 
 /** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */

@@ -20,7 +20,7 @@ export const libc = lazily({
   socket: { args: ["i32", "i32", "i32"], returns: "i32" },
   bind: { args: ["i32", "ptr", "u32"], returns: "i32" },
   setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
-  sendto: { args: ["i32", "ptr", "usize", "i32", "ptr", "u32"], returns: FFIType.i64_fast },
+  send: { args: ["i32", "ptr", "usize", "i32"], returns: FFIType.i64_fast },
   recv: { args: ["i32", "ptr", "usize", "i32"], returns: FFIType.i64_fast },
   setns: { args: ["i32", "i32"], returns: "i32" },
   ioctl: { args: ["i32", "u64", "u64"], returns: "i32" },

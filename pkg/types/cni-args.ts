@@ -29,20 +29,19 @@ export function parseCniArgs(text: string): Map<string, string> {
  * @example readCniArgs("IgnoreUnknown=1;MAC=0a:00:00:00:00:01", { MAC: parseMac }) // { MAC: Uint8Array }
  */
 export function readCniArgs<R extends CniArgReaders>(text: string, readers: R): CniArgs<R> {
-  const pairs = parseCniArgs(text)
   const known: CniArgReaders = { ...readers, IgnoreUnknown: parseCniBoolean }
-  const values = new Map<string, unknown>()
+  const values: Record<string, unknown> = {}
   const unknown: string[] = []
-  for (const [key, value] of pairs) {
+  for (const [key, value] of parseCniArgs(text)) {
     const read = Object.hasOwn(known, key) ? known[key] : undefined
     const parsed = read?.(value)
     if (!read) unknown.push(JSON.stringify(`${key}=${value}`))
     else if (parsed === undefined) throw invalid(`cannot read the value of ${JSON.stringify(`${key}=${value}`)}`)
-    else values.set(key, parsed)
+    else values[key] = parsed
   }
-  if (unknown.length > 0 && values.get("IgnoreUnknown") !== true) throw invalid(`unknown args [${unknown.join(" ")}]`)
-  if (!Object.hasOwn(readers, "IgnoreUnknown")) values.delete("IgnoreUnknown")
-  return Object.fromEntries(values) as CniArgs<R>
+  if (unknown.length > 0 && values.IgnoreUnknown !== true) throw invalid(`unknown args [${unknown.join(" ")}]`)
+  if (!Object.hasOwn(readers, "IgnoreUnknown")) delete values.IgnoreUnknown
+  return values as CniArgs<R>
 }
 
 /** `1` and `true` in any case, `0` and `false` in any case; `undefined` for anything else. */

@@ -12,7 +12,8 @@ import { ipam } from "../../pkg/ipam/mod.ts"
 import { findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Interface } from "../../pkg/types/mod.ts"
+import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { portsOf } from "./chained.ts"
 import { checkPort } from "./check-port.ts"
 import type { BridgeConfig } from "./config.ts"
 import { gatewaysOf } from "./gateway.ts"
@@ -42,7 +43,7 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
   const link = findLink(inside, call.ifName)
   if (!link) throw mismatch(`interface "${call.ifName}" in "${call.netns}"`, "a veth", "none")
   checkContainerEnd(link, recorded, config)
-  const port = hostEnd(host, link)
+  const port = hostEnd(host, link) ?? givenPort(host, prevResult, link, call)
   if (!port) throw mismatch(`interface "${link.name}"`, "a veth with its peer on the host", `kind "${link.kind}"`)
   checkPort(host, { bridge, port }, ownerOf(call), config)
 
@@ -66,6 +67,12 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
     using spoofCheck = SpoofCheck.open()
     spoofCheck.check(ownerOf(call), { port: port.name, mac: link.mac })
   }
+}
+
+/** The host's interface that an earlier plugin of the chain has made. Those that we make have their owner's name. */
+function givenPort(host: RouteSocket, { interfaces }: Result, link: Link, call: Call): Link | undefined {
+  const ours = ownerComment(ownerOf(call))
+  return portsOf(host, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
 }
 
 function checkBridge(host: RouteSocket, config: BridgeConfig): Link {

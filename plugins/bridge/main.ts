@@ -20,6 +20,7 @@ import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { ensureGateway } from "./bridge-link.ts"
+import { findChainedPort, joinChainedPort, leaveBridge } from "./chained.ts"
 import { checkAttachment } from "./check.ts"
 import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
@@ -44,9 +45,11 @@ export const bridge = definePlugin<BridgeConfig>({
     using masquerade = config.ipMasq && config.ipam ? Masquerade.open() : undefined
     using spoofCheck = config.checkSpoofing ? SpoofCheck.open() : undefined
     const owner = ownerOf(call)
-    refuseExistingInterface(inside, call)
+    const chained = findChainedPort(host, inside, call, config)
+    if (!chained) refuseExistingInterface(inside, call)
 
     using undo = new Undo(call.log)
+    if (chained) return joinChainedPort(call, config, chained, { host, spoofCheck, owner, undo })
     const leased = config.ipam
       ? undo.step(
           "lease addresses",
@@ -97,7 +100,7 @@ export const bridge = definePlugin<BridgeConfig>({
 
   check: checkAttachment,
 
-  del(call) {
+  del(call, config) {
     const owner = ownerOf(call)
     const failures = new Failures()
     using masquerade = failures.attempt("open netfilter", Masquerade.open)
@@ -106,6 +109,7 @@ export const bridge = definePlugin<BridgeConfig>({
     failures.attempt("remove the masquerade", () => masquerade?.remove(owner, call.netns))
     failures.attempt("remove the spoof check", () => spoofCheck?.remove(owner))
     failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
+    failures.attempt("leave the bridge", () => leaveBridge(call.network.prevResult, config, owner))
     failures.attempt("release the addresses", () => ipam.del(call))
     failures.throwIfAny()
   },

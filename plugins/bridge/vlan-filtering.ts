@@ -51,13 +51,18 @@ export function requireUsableBridge({ bridge, vlans }: { bridge: string; vlans: 
 export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)
   try {
-    deletePortVlans(host, port, planDefault(vlans, plan, bridgeDataOf(bridge).vlanDefaultPvid ?? 0))
+    deletePortVlans(host, port, planDefault(vlans, plan, defaultVlanOf(bridge)))
     addPortVlans(host, port, plan)
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot set the VLANs of port "${port.name}" of bridge "${bridge.name}"`, {
       cause,
     })
   }
+}
+
+/** The VLAN that a bridge puts every new port into; 0 for none. */
+export function defaultVlanOf(bridge: Link): number {
+  return bridgeDataOf(bridge).vlanDefaultPvid ?? 0
 }
 
 function bridgeDataOf({ attributes }: Link): Infer<typeof infoData.bridge> {

@@ -20,7 +20,7 @@ import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import { randomMac } from "./bridge-link.ts"
-import { setPortVlans } from "./vlan-filtering.ts"
+import { defaultVlanOf, setPortVlans } from "./vlan-filtering.ts"
 import type { VlanConfig } from "./vlans.ts"
 
 /** The interface by which the host is in a VLAN of a bridge. */
@@ -40,7 +40,7 @@ const vlanData = attrs({ id: [1, u16] })
  * ADD looks whether anybody needs the pair. Throws `CniError` when the name belongs to something else.
  */
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, newPort: Link, undo: Undo): Link {
-  const { name, bridge } = gateway
+  const { name, bridge, vlans } = gateway
   if (!findLink(host, name)) {
     undo.step(
       `create "${name}"`,
@@ -48,42 +48,50 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
       (created) => created && deleteIfUnused(host, gateway, newPort),
     )
   }
+  completePair(host, gateway, getLink(host, name))
   const link = getLink(host, name)
   const problem = findProblem(host, gateway, link)
-  if (problem !== undefined) {
-    throw new CniError(
-      Code.InvalidNetworkConfig,
-      `"${name}" already exists but is not in VLAN ${gateway.vlans.native}`,
-      {
-        details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
-      },
-    )
-  }
-  if ((link.flags & IFF_UP) === 0) setLink(host, link, { up: true })
-  return link
+  if (problem === undefined) return link
+  throw new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${vlans.native}`, {
+    details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
+  })
 }
 
-/**
- * True when it was this call that made it: another container's may have been faster. The pair gets its name when all else
- * is done, so that nobody finds it half made.
- */
-function createPair(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway): boolean {
-  const [end, port] = [randomVethName(), randomVethName()]
-  const { mtu } = bridge
-  addVeth(host, { name: port, mac: randomMac(), mtu, master: bridge.index }, { name: end, mac: randomMac(), mtu })
+/** True when it was this call that made it: another container's may have been faster. */
+function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): boolean {
+  const { mtu, index } = bridge
   try {
-    setPortVlans(host, bridge, getLink(host, port), { ...vlans, trunk: undefined })
-    tryWriteSysctl(`net/ipv6/conf/${port}/accept_ra`, "0")
-    tryWriteSysctl(`net/ipv6/conf/${end}/accept_ra`, "0")
-    tryWriteSysctl(`net/ipv6/conf/${end}/accept_dad`, "0") // its address is random, and traffic would wait a second
-    setLink(host, port, { up: true })
-    setLink(host, getLink(host, end), { name, up: true })
+    const port = { name: randomVethName(), mac: randomMac(), mtu, master: index }
+    addVeth(host, port, { name, mac: randomMac(), mtu })
     return true
   } catch (error) {
-    deleteLink(host, getLink(host, port))
     if (isErrno(error, "EEXIST")) return false
     throw new CniError(Code.Internal, `Cannot create "${name}"`, { cause: error })
   }
+}
+
+/**
+ * Puts the pair's port into the VLAN when it is where the bridge has put it, and brings up what is down: what was just
+ * made, here or by another container's ADD at this moment, or was left so by one that was killed.
+ */
+function completePair(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, link: Link): void {
+  const port = peerOnHost(host, link)
+  if (port && port.attributes.master === bridge.index) {
+    if (isNew(bridge, listPortVlans(host, port).get(port.index) ?? [])) {
+      tryWriteSysctl(`net/ipv6/conf/${port.name}/accept_ra`, "0")
+      tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
+      tryWriteSysctl(`net/ipv6/conf/${name}/accept_dad`, "0") // its address is random, and traffic would wait a second
+      setPortVlans(host, bridge, port, { ...vlans, trunk: undefined })
+    }
+    if ((port.flags & IFF_UP) === 0) setLink(host, port, { up: true })
+  }
+  if ((link.flags & IFF_UP) === 0) setLink(host, link, { up: true })
+}
+
+/** Whether a port is in the VLAN that the bridge puts every new port into, and in no other. */
+function isNew(bridge: Link, vlans: readonly VlanRange[]): boolean {
+  const [only, ...others] = vlans
+  return others.length === 0 && (!only || (only.first === only.last && only.first === defaultVlanOf(bridge)))
 }
 
 /** What keeps a link from being the gateway's; undefined when nothing does. */

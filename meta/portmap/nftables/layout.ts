@@ -13,8 +13,8 @@ import {
   type Rule,
   type Table,
   verdict,
-} from "../../pkg/nftables/mod.ts"
-import type { Family } from "./mapping.ts"
+} from "../../../pkg/nftables/mod.ts"
+import type { Family } from "../mapping.ts"
 
 /** The objects of nf_tables that map the host's ports of one address family: a few rules, and maps for them to look into. */
 export interface Layout {
@@ -24,8 +24,13 @@ export interface Layout {
   ports: NamedSet
   /** Where a port of one address of the host leads; these go first. */
   addressPorts: NamedSet
-  /** Mapped flows that need the host's address for their answers to come back through it: from where, to which container. */
-  masqueraded: NamedSet
+  /**
+   * Mapped flows that need the host's address for their answers to come back through it, by what they lead to: those that
+   * come from beside the container, by the interface that it is behind; IPv4 only, those from 127.0.0.0/8; all.
+   */
+  hairpin: NamedSet
+  localhost: NamedSet | undefined
+  everybody: NamedSet
   /** IPv4 only. Interfaces whose `route_localnet` was off before: it is switched off with the last mapping. */
   localnetLinks: NamedSet | undefined
   /** Of attachments with conditions: each has a rule here that leads packets to its ports to a chain of its own. */
@@ -36,6 +41,8 @@ export interface Layout {
 
 /** `RTN_LOCAL`: an address of the host. */
 const LOCAL = Uint8Array.of(2, 0, 0, 0)
+/** 127.0.0.0 */
+const LOOPBACK = Uint8Array.of(127, 0, 0, 0)
 
 export function layoutOf(family: Family): Layout {
   const isIpv4 = family === "ip"
@@ -48,7 +55,7 @@ export function layoutOf(family: Family): Layout {
     name: "cni_hostports",
     comment: "CNI: elements are commented network/containerID/ifname",
   }
-  const set = (name: string, rest: Pick<NamedSet, "key" | "value" | "interval" | "comment">) => ({
+  const set = (name: string, rest: Pick<NamedSet, "key" | "value" | "comment">) => ({
     table,
     name,
     ...rest,
@@ -56,7 +63,9 @@ export function layoutOf(family: Family): Layout {
   const end = [address, port]
   const ports = set("ports", { key: [protocol, port], value: end, comment: "of every address of the host" })
   const addressPorts = set("address_ports", { key: [address, protocol, port], value: end, comment: "of one address" })
-  const masqueraded = set("masqueraded", { key: [address, address], interval: true, comment: "from where, to whom" })
+  const hairpin = set("hairpin", { key: [ifname, address], comment: "behind which interface" })
+  const localhost = set("localhost", { key: [address], comment: "reached as 127.0.0.1" })
+  const everybody = set("everybody", { key: [address], comment: "masqAll" })
   const localnetLinks = set("localnet_links", { key: [ifname], comment: "route_localnet was off before" })
 
   const base = (type: "nat" | "filter", hook: "prerouting" | "output" | "postrouting", priority: number) =>
@@ -69,6 +78,7 @@ export function layoutOf(family: Family): Layout {
   const raw: Chain = { table, name: "raw", ...base("filter", "prerouting", -300) }
 
   const toHost = [match(fields.destinationType, "==", LOCAL), verdict({ jump: hostports.name })]
+  const isMapped = matchBits(fields.ctStatus, "dnat")
   const ends = [fields.protocol, fields.destinationPort]
   const rules: Rule[] = [
     { chain: prerouting, statements: toHost, comment: "from elsewhere" },
@@ -78,15 +88,25 @@ export function layoutOf(family: Family): Layout {
     { chain: hostports, statements: [dnatMap(ends, ports)], comment: "then all" },
     {
       chain: postrouting,
-      statements: [matchBits(fields.ctStatus, "dnat"), matchSet([source, destination], "==", masqueraded), masquerade],
-      comment: "answers come back this way",
+      statements: [isMapped, matchSet([fields.inputInterface, destination], "==", hairpin), masquerade],
+      comment: "from beside the container",
+    },
+    {
+      chain: postrouting,
+      statements: [isMapped, matchSet([destination], "==", everybody), masquerade],
+      comment: "from everywhere",
     },
   ]
   if (isIpv4) {
     const notLoopback = match(fields.inputInterface, "!=", ifnameValue("lo"))
-    const toLoopback = matchPrefix(destination, "==", Uint8Array.of(127, 0, 0, 0), 8)
+    const toLoopback = matchPrefix(destination, "==", LOOPBACK, 8)
     const statements = [notLoopback, toLoopback, verdict("drop")]
-    rules.push({ chain: raw, statements, comment: "route_localnet would let them in" })
+    const fromLoopback = matchPrefix(source, "==", LOOPBACK, 8)
+    const toLocalhost = [isMapped, fromLoopback, matchSet([destination], "==", localhost), masquerade]
+    rules.push(
+      { chain: raw, statements, comment: "route_localnet would let them in" },
+      { chain: postrouting, statements: toLocalhost, comment: "from the host as 127.0.0.1" },
+    )
   } else {
     const isLoopback = match(destination, "==", new Uint8Array(16).with(15, 1))
     rules.unshift({ chain: hostports, statements: [isLoopback, verdict("return")], comment: "answers would get lost" })
@@ -96,7 +116,9 @@ export function layoutOf(family: Family): Layout {
     table,
     ports,
     addressPorts,
-    masqueraded,
+    hairpin,
+    localhost: isIpv4 ? localhost : undefined,
+    everybody,
     localnetLinks: isIpv4 ? localnetLinks : undefined,
     conditions,
     chains: [conditions, hostports, prerouting, output, postrouting, ...(isIpv4 ? [raw] : [])],

@@ -1,4 +1,4 @@
-import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
+import { type NetlinkSocket, text } from "../../../pkg/netlink/mod.ts"
 import {
   type FoundElements,
   type FoundRule,
@@ -6,8 +6,8 @@ import {
   hasRules,
   listRules,
   type NamedSet,
-} from "../../pkg/nftables/mod.ts"
-import type { Layout } from "./nft-layout.ts"
+} from "../../../pkg/nftables/mod.ts"
+import type { Layout } from "./layout.ts"
 
 /** What of a layout is there: the elements that were looked for, and the rules of conditions. */
 export interface State {
@@ -17,8 +17,8 @@ export interface State {
 }
 
 /** The sets and maps whose elements have owners. */
-export function ownedSets({ ports, addressPorts, masqueraded }: Layout): NamedSet[] {
-  return [ports, addressPorts, masqueraded]
+export function ownedSets({ ports, addressPorts, hairpin, localhost, everybody }: Layout): NamedSet[] {
+  return [ports, addressPorts, hairpin, ...(localhost ? [localhost] : []), everybody]
 }
 
 /** Reads all elements and rules, or of many those that have one of `needles` in their bytes. Throws `NetlinkError`. */
@@ -40,4 +40,10 @@ export function readState(
 export function isComplete(socket: Pick<NetlinkSocket, "dump">, { table, rules }: Layout): boolean {
   const comments = rules.flatMap(({ comment }) => comment ?? [])
   return hasRules(socket, table, comments)
+}
+
+/** The interfaces whose `route_localnet` goes off with the last mapping. Throws `NetlinkError`. */
+export function listLocalnetLinks(socket: Pick<NetlinkSocket, "dump">, { localnetLinks }: Layout): string[] {
+  const found = localnetLinks && findElements(socket, localnetLinks)
+  return (found?.elements ?? []).map(({ key: [name = new Uint8Array(0)] }) => text.decode(name))
 }

@@ -1,10 +1,10 @@
-import { type Chain, type Operation, printTransaction } from "../../pkg/nftables/mod.ts"
-import { isCniError } from "../../pkg/types/mod.ts"
-import type { Mapping } from "./mapping.ts"
-import { keyOf } from "./nft-elements.ts"
-import type { Layout } from "./nft-layout.ts"
-import { runNft } from "./nft-program.ts"
-import type { Wanted } from "./nft-request.ts"
+import { type Chain, type Operation, printTransaction } from "../../../pkg/nftables/mod.ts"
+import { isCniError } from "../../../pkg/types/mod.ts"
+import type { Mapping } from "../mapping.ts"
+import { keyOf } from "./elements.ts"
+import type { Layout } from "./layout.ts"
+import { runNft } from "./program.ts"
+import type { Wanted } from "./wanted.ts"
 
 /** Each lost race means that somebody else has changed the table. */
 const ATTEMPTS = 5

@@ -1,7 +1,7 @@
-import type { Element, NamedSet } from "../../pkg/nftables/mod.ts"
-import { type Family, type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber } from "./mapping.ts"
-import type { Layout } from "./nft-layout.ts"
-import type { Part } from "./parts.ts"
+import { type Element, ifnameValue, type NamedSet } from "../../../pkg/nftables/mod.ts"
+import { type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber } from "../mapping.ts"
+import type { Part } from "../parts.ts"
+import type { Layout } from "./layout.ts"
 
 /** Elements of one set or map. */
 export interface Group {
@@ -15,48 +15,39 @@ export function keyOf(layout: Layout, { protocol, hostPort, hostIp }: Mapping): 
   return hostIp ? { set: layout.addressPorts, key: [hostIp, ...key] } : { set: layout.ports, key }
 }
 
-/** The elements for an address of the container, by set. A set for which there are none is left out. */
+/** The elements for an address of the container, by set, without their comments. A set for which there are none is left out. */
 export function elementsOf(
   layout: Layout,
-  { address, mappings }: Part,
-  options: { snat: boolean; masqAll: boolean },
-  about: { comment: string; note: string },
+  { address, mappings, link = "" }: Part,
+  { snat, masqAll }: { snat: boolean; masqAll: boolean },
 ): Group[] {
   const groups = new Map<NamedSet, Element[]>()
   for (const mapping of mappings) {
     const { set, key } = keyOf(layout, mapping)
-    groups.getOrInsert(set, []).push({ key, value: [address.ip, portBytes(mapping.containerPort)], ...about })
+    groups.getOrInsert(set, []).push({ key, value: [address.ip, portBytes(mapping.containerPort)] })
   }
-  if (options.snat) {
-    const elements = sources(layout.family, address, options.masqAll).map(({ first, last }) => {
-      return { key: [first, address.ip], keyEnd: [last, address.ip], ...about }
-    })
-    groups.set(layout.masqueraded, elements)
+  for (const { set, key } of snat ? placesOf(layout, address.ip, link) : []) {
+    if (masqAll === (set === layout.everybody)) groups.set(set, [{ key }])
   }
   return [...groups].map(([set, elements]) => ({ set, elements }))
+}
+
+/** Where a container's address may stand for its mapped flows to be masqueraded. `link` is "" when nobody knows it. */
+export function placesOf(
+  { hairpin, localhost, everybody }: Layout,
+  ip: Uint8Array,
+  link: string,
+): { set: NamedSet; key: Uint8Array[] }[] {
+  return [
+    ...(link === "" ? [] : [{ set: hairpin, key: [ifnameValue(link), ip] }]),
+    ...(localhost ? [{ set: localhost, key: [ip] }] : []),
+    { set: everybody, key: [ip] },
+  ]
 }
 
 /** Protocol and port as they stand in the keys of both maps: each part of a key fills whole words. */
 export function endBytes({ protocol, hostPort }: Mapping): Uint8Array {
   return Uint8Array.of(protocolNumber[protocol], 0, 0, 0, ...portBytes(hostPort))
-}
-
-/** Whose mapped packets are masqueraded: the container itself, its neighbours, this host as 127.0.0.1; or everybody. */
-function sources(family: Family, { ip, prefix }: Part["address"], isEvery: boolean) {
-  if (isEvery) return [range(ip, 0)]
-  const loopback = family === "ip" ? [range(Uint8Array.of(127, 0, 0, 1), 8)] : []
-  return [range(ip, prefix), ...loopback]
-}
-
-/** The first and the last address of a network. */
-function range(ip: Uint8Array, prefix: number): { first: Uint8Array; last: Uint8Array } {
-  const hostBits = (at: number) => 0xff >> Math.min(8, Math.max(0, prefix - 8 * at))
-  const [first, last] = [ip.slice(), ip.slice()]
-  for (const [at, byte] of ip.entries()) {
-    first[at] = byte & ~hostBits(at)
-    last[at] = byte | hostBits(at)
-  }
-  return { first, last }
 }
 
 function portBytes(port: number): Uint8Array {

@@ -8,25 +8,23 @@ import {
   type NamedSet,
   type Operation,
   remove,
-} from "../../pkg/nftables/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
-import { printEnd, printHostEnd } from "./mapping.ts"
-import { type Group, isSame, readMapping } from "./nft-elements.ts"
-import type { Layout } from "./nft-layout.ts"
-import type { Wanted } from "./nft-request.ts"
-import { ownedSets, type State } from "./nft-state.ts"
+} from "../../../pkg/nftables/mod.ts"
+import { CniError, Code, isOwnerOf } from "../../../pkg/types/mod.ts"
+import { printEnd, printHostEnd } from "../mapping.ts"
+import { type Group, isSame, readMapping } from "./elements.ts"
+import type { Layout } from "./layout.ts"
+import { ownedSets, type State } from "./state.ts"
+import type { Wanted } from "./wanted.ts"
 
 /** The elements for a layout that is complete; refused when something is in the way. */
 export function planNew({ groups, layout, localnetLink }: Wanted): Operation[] {
-  return [
-    ...groups.map(({ set, elements }) => create.elements(set, elements)),
-    ...recordOf(layout, localnetLink),
-  ]
+  return [...groups.map(({ set, elements }) => create.elements(set, elements)), ...recordOf(layout, localnetLink)]
 }
 
 /** What is missing, after what has to go for it. */
 export interface AddPlan {
   operations: Operation[]
+  created: Group[]
   /** What goes: of this owner from before, of an earlier holder of the container's address, and of holders who are gone. */
   replaced: Group[]
 }
@@ -43,33 +41,48 @@ export function planAdd(
 ): AddPlan {
   const { layout, comment, part, localnetLink } = wanted
   const replaced: Group[] = []
-  const missing: Group[] = []
+  const created: Group[] = []
   for (const set of ownedSets(layout)) {
     const found = state?.found.get(set)?.elements ?? []
     const elements = wanted.groups.find((group) => group.set === set)?.elements ?? []
     const isKept = (one: Element) => elements.some((other) => isSame(one, other) && isAlike(one, other))
-    const isStale = (one: Element) =>
-      one.comment === comment || String(addressIn(set, one)) === String(part.address.ip)
+    // A network gives an address to one container at a time; another network may have the same addresses.
+    const isFormerHolders = (one: Element) =>
+      String(addressIn(set, one)) === String(part.address.ip) &&
+      (set.value === undefined || isOwnerOf(one.comment ?? "", wanted.network))
+    const isStale = (one: Element) => one.comment === comment || isFormerHolders(one)
     const inTheWay = found.filter((one) => !isStale(one) && elements.some(({ key }) => String(key) === String(one.key)))
     for (const one of inTheWay) if (!isGone(one)) throw taken(wanted, one)
     const stale = found.filter((one) => (isStale(one) || inTheWay.includes(one)) && !isKept(one))
     const fresh = elements.filter((one) => !found.some((other) => isSame(one, other) && isAlike(one, other)))
     if (stale.length > 0) replaced.push({ set, elements: stale })
-    if (fresh.length > 0) missing.push({ set, elements: fresh })
+    if (fresh.length > 0) created.push({ set, elements: fresh })
   }
   const operations = [
     ...(isComplete ? [] : skeleton(layout)),
     ...removalOf((state?.conditions ?? []).filter((rule) => rule.comment === comment)),
     ...replaced.map(({ set, elements }) => remove.elements(set, elements)),
-    ...missing.map(({ set, elements }) => create.elements(set, elements)),
+    ...created.map(({ set, elements }) => create.elements(set, elements)),
     ...recordOf(layout, localnetLink),
   ]
-  return { operations, replaced }
+  return { operations, created, replaced }
 }
 
 /** All of the layout. What is there already stays, except for rules in our chains that are not ours. */
-function skeleton({ table, ports, addressPorts, masqueraded, localnetLinks, conditions, chains, rules }: Layout) {
-  const sets = [ports, addressPorts, masqueraded, ...(localnetLinks ? [localnetLinks] : [])]
+export function skeleton({
+  table,
+  ports,
+  addressPorts,
+  hairpin,
+  localhost,
+  everybody,
+  localnetLinks,
+  conditions,
+  chains,
+  rules,
+}: Layout) {
+  const optional = [localhost, localnetLinks].filter((set) => set !== undefined)
+  const sets = [ports, addressPorts, hairpin, everybody, ...optional]
   return [
     add.table(table),
     ...sets.map(add.set),
@@ -94,9 +107,9 @@ export function removalOf(rules: readonly FoundRule[]): Operation[] {
   })
 }
 
-/** The container's address in an element: where a map leads, and the second part of the key of a set. */
+/** The container's address in an element: where a map leads, and the end of the key of a set. */
 function addressIn(set: NamedSet, { key, value }: Element): Uint8Array | undefined {
-  if (set.value === undefined) return key[1]
+  if (set.value === undefined) return key.at(-1)
   return Array.isArray(value) ? (value as readonly Uint8Array[])[0] : undefined
 }
 

@@ -1,5 +1,5 @@
-import { isErrno, isRegularFile, stat } from "../../pkg/libc/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { isErrno, isRegularFile, stat } from "../../../pkg/libc/mod.ts"
+import { CniError, Code } from "../../../pkg/types/mod.ts"
 
 /** Where distributions put it; a plugin does not look at the caller's PATH. */
 const PLACES = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/bin/nft", "/usr/local/sbin/nft"] as const

@@ -1,0 +1,100 @@
+import { HostNamespace, pluginEnv } from "../../integration/mod.ts"
+import type { Contender, Scenario } from "../measure.ts"
+import { Station } from "../station.ts"
+import { pluginPath, suites } from "../suites.ts"
+
+type Suite = keyof typeof suites
+
+/** Containers of the host that have a port mapped before the measurement begins. */
+const fillings = [0, 1_000] as const
+
+/** A container that an interface plugin has made, with one port to be mapped, in the newest version that both suites speak. */
+function portmapConfig(netns: string) {
+  return {
+    cniVersion: "1.0.0",
+    name: "bench",
+    type: "portmap",
+    runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] },
+    prevResult: {
+      cniVersion: "1.0.0",
+      interfaces: [{ name: "bench0" }, { name: "eth0", sandbox: netns }],
+      ips: [{ address: "10.88.0.2/16", gateway: "10.88.0.1", interface: 1 }],
+    },
+  }
+}
+
+const addressOf = (index: number) => `10.88.${(index + 3) >> 8}.${(index + 3) & 0xff}`
+const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
+
+/** What each suite keeps of so many containers with one port each, as a file for the program that loads it. */
+const others: Readonly<Record<Suite, { program: readonly string[]; file: (count: number) => string }>> = {
+  ours: {
+    program: ["nft", "-f", "-"],
+    file: (count) =>
+      indexes(count)
+        .map((index) => {
+          const [ip, owner] = [addressOf(index), `comment "bench/other-${index}/eth0"`]
+          return `add element ip cni_hostports ports { tcp . ${20_000 + index} ${owner} : ${ip} . 80 }
+            add element ip cni_hostports masqueraded { 10.88.0.0/16 . ${ip} ${owner}, 127.0.0.0/8 . ${ip} ${owner} }\n`
+        })
+        .join(""),
+  },
+  Go: {
+    program: ["iptables-restore", "--noflush"],
+    file: (count) => `*nat\n${indexes(count).map(goRules).join("")}COMMIT\n`,
+  },
+}
+
+function goRules(index: number): string {
+  const chain = `CNI-DN-${index.toString(16).padStart(21, "0")}`
+  const port = 20_000 + index
+  const comment = `--comment "dnat name: \\"bench\\" id: \\"other-${index}\\""`
+  return `:${chain} - [0:0]
+-A ${chain} -s 10.88.0.0/16 -p tcp -m tcp --dport ${port} -j CNI-HOSTPORT-SETMARK
+-A ${chain} -s 127.0.0.1/32 -p tcp -m tcp --dport ${port} -j CNI-HOSTPORT-SETMARK
+-A ${chain} -p tcp -m tcp --dport ${port} -j DNAT --to-destination ${addressOf(index)}:80
+-A CNI-HOSTPORT-DNAT -p tcp -m comment ${comment} -m multiport --dports ${port} -j ${chain}
+`
+}
+
+/** Times ADD and DEL of one suite on a host of its own, on which there is always one container more with a port. */
+async function startPortmap(suite: Suite, count: number): Promise<Contender> {
+  await using stack = new AsyncDisposableStack()
+  const host = stack.use(await HostNamespace.create())
+  const pod = await host.addContainer()
+  await host.exec("ip", ["link", "add", "bench0", "up", "type", "bridge"])
+  await host.exec("ip", ["address", "add", "10.88.0.1/16", "dev", "bench0"])
+  const station = stack.use(Station.open(host))
+  const bin = pluginPath(suite, "portmap")
+  const config = portmapConfig(pod.path)
+  const call = { bin, netns: pod.path, ifName: "eth0", path: suites[suite] }
+  const run = (verb: "ADD" | "DEL", containerId: string, input: object) =>
+    station.time({ command: [bin], env: pluginEnv({ ...call, verb, containerId }), input: JSON.stringify(input) })
+  const resident = { ...config.prevResult, ips: [{ address: "10.88.255.2/16", interface: 1 }] }
+  const port = { hostPort: 8079, containerPort: 80, protocol: "tcp" }
+  await run("ADD", "resident", { ...config, prevResult: resident, runtimeConfig: { portMappings: [port] } })
+  const [program = "", ...args] = others[suite].program
+  await host.exec(program, args, { input: others[suite].file(count) })
+  const kept = stack.move()
+  let rounds = 0
+  return {
+    async round() {
+      const containerId = `bench-${++rounds}`
+      const add = await run("ADD", containerId, config)
+      const del = await run("DEL", containerId, config)
+      return { ADD: add.ms, DEL: del.ms }
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}
+
+const numbers = new Intl.NumberFormat("en")
+
+/** One port of one container, alone on the host and beside a thousand others. */
+export const portmaps: readonly Scenario[] = fillings.map((count) => ({
+  name: `portmap, ${numbers.format(count)} others`,
+  steps: ["ADD", "DEL"],
+  contenders: { ours: () => startPortmap("ours", count), Go: () => startPortmap("Go", count) },
+  baseline: "Go",
+  targets: { ours: { ADD: 0.4, DEL: 0.35 } },
+}))

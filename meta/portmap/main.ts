@@ -1,0 +1,96 @@
+import { addressesOf, ownerOf, ownersOf } from "../../pkg/ip/mod.ts"
+import { RouteSocket } from "../../pkg/netlink/mod.ts"
+import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
+import { type PortmapConfig, parsePortmapConfig } from "./config.ts"
+import { checkLocalnet, findHostLink, isLocalnetOn, needsLocalnet, switchLocalnetOn } from "./host-link.ts"
+import { Hostports } from "./hostports.ts"
+import { type Part, partsOf } from "./parts.ts"
+import type { Request } from "./request.ts"
+
+/** Maps ports of the host to ports of a container that an earlier plugin of the chain has made. */
+export const portmap = definePlugin<PortmapConfig>({
+  name: "portmap",
+  config: parsePortmapConfig,
+
+  add(call, config) {
+    const result = requirePrevResult(call)
+    const encoded = call.encode(result)
+    const parts = partsOf(result, call.ifName, config.mappings ?? [])
+    if (parts.length === 0) return encoded
+    using hostports = Hostports.open()
+    const { request, localnet } = prepare(call, config, parts)
+
+    using undo = new Undo(call.log)
+    undo.step(
+      "map ports",
+      () => hostports.add(request, config),
+      (made) => hostports.takeBack(request, made),
+    )
+    if (localnet !== undefined && !isLocalnetOn(localnet)) switchLocalnetOn(localnet)
+    undo.keep()
+    forgetOlderFlows(call, hostports, parts)
+    return encoded
+  },
+
+  check(call, config) {
+    const parts = partsOf(requirePrevResult(call), call.ifName, config.mappings ?? [])
+    if (parts.length === 0) return
+    using hostports = Hostports.open()
+    const { request, localnet } = prepare(call, config, parts)
+    hostports.check(request, config)
+    if (localnet !== undefined) checkLocalnet(localnet)
+  },
+
+  /** Where the runtime remembers what ADD was told, it remembers too that there was nothing to map. */
+  del(call, { mappings }) {
+    const { prevResult } = call.network
+    if (prevResult && mappings?.length === 0) return
+    using hostports = Hostports.open()
+    const addresses = prevResult ? addressesOf(prevResult).map(({ ip }) => ip) : []
+    hostports.remove(ownerOf(call), { mappings: mappings ?? [], addresses })
+  },
+
+  status(_call, config) {
+    using hostports = Hostports.open()
+    hostports.requireUsable(config)
+  },
+
+  gc({ network: { name } }, _config, attachments) {
+    using hostports = Hostports.open()
+    hostports.gc(name, ownersOf(name, attachments))
+  },
+})
+
+function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
+  if (prevResult) return prevResult
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} port mappings: prevResult is missing`, {
+    details: "portmap must be called as chained plugin: it maps to the container that an earlier plugin has connected",
+  })
+}
+
+/** The request, and the interface that has to let 127.0.0.1 through to the container, if there is one. */
+function prepare(call: Call, config: PortmapConfig, parts: readonly Part[]): { request: Request; localnet?: string } {
+  const { snat, masqAll, conditions } = config
+  const request = { owner: ownerOf(call), netns: call.netns, parts, snat, masqAll, conditions, localnetLink: undefined }
+  if (!snat) return { request }
+  using host = RouteSocket.open()
+  const found = parts.map((part) => ({ part, link: findHostLink(host, part.address.ip) }))
+  const linked = found.map(({ part, link }) => (link ? { ...part, link: link.name } : part))
+  const local = found.find(({ part }) => part.family === "ip" && needsLocalnet(part.mappings))?.link
+  if (!local) return { request: { ...request, parts: linked } }
+  const localnetLink = local.isShared && !isLocalnetOn(local.name) ? local.name : undefined
+  return { request: { ...request, parts: linked, localnetLink }, localnet: local.name }
+}
+
+/** That it cannot is no reason to fail: everything else works, and such flows are rare. */
+function forgetOlderFlows(call: Call, hostports: Hostports, parts: readonly Part[]): void {
+  try {
+    hostports.forgetOlderFlows(parts)
+  } catch (error) {
+    call.log(`Cannot forget UDP flows from before the mapping: ${error}`)
+  }
+}
+
+if (import.meta.main) runPlugin(portmap)

@@ -1,0 +1,16 @@
+import type { Owner } from "../../pkg/types/mod.ts"
+import type { Part } from "./parts.ts"
+
+/** What is to be mapped, for whom. */
+export interface Request {
+  owner: Owner
+  /** The path of the container's namespace. */
+  netns: string
+  parts: readonly Part[]
+  snat: boolean
+  masqAll: boolean
+  /** What packets must meet besides, in nft's words, by family; none where there are no words. */
+  conditions: { readonly ip: readonly string[]; readonly ip6: readonly string[] }
+  /** The interface whose `route_localnet` is off, and is to go off again with the last mapping. */
+  localnetLink: string | undefined
+}
