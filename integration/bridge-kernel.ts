@@ -52,7 +52,7 @@ export function portOf({ interfaces }: PluginResult): string {
   return interfaces[1]?.name ?? ""
 }
 
-/** Lets a container send from another MAC than its own, without its neighbours remembering the old one. */
+/** Gives a container's interface another MAC, as somebody inside may do. */
 export async function changeMac(pod: ContainerNamespace, mac: string): Promise<void> {
   await pod.exec("ip", ["link", "set", "dev", "eth0", "address", mac])
 }

@@ -41,7 +41,7 @@ export const allFeatures = Object.keys(probes) as readonly Feature[]
 /** What was found; the only state of this module. */
 const found = new Map<Feature, boolean>()
 
-/** Whether the kernel that runs here has a feature. Tried once. Needs root; throws when the probing program is missing. */
+/** Whether this kernel has a feature. Tried once. Needs root; throws when the program to try it with is missing. */
 export function hasFeature(feature: Feature): boolean {
   const known = found.get(feature)
   if (known !== undefined) return known

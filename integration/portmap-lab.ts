@@ -1,7 +1,7 @@
 import { test } from "bun:test"
 import { Attachment, type PluginResult } from "./attachment.ts"
 import { chooseIptables, type IptablesKind } from "./iptables-kind.ts"
-import { type ContainerNamespace, connect, HostNamespace, type PluginOutput } from "./mod.ts"
+import { type ContainerNamespace, connect, HostNamespace, type Namespace, type PluginOutput } from "./mod.ts"
 
 /** The ways of mapping ports: the same cases hold for each. */
 export const portmapBackends = [
@@ -45,10 +45,10 @@ export function testEach(name: string, run: (lab: PortmapLab) => Promise<void>):
 /** A host with an uplink to another host that knows no way to the containers. */
 export class PortmapLab implements AsyncDisposable {
   readonly host: HostNamespace
-  readonly outside: ContainerNamespace
+  readonly outside: Namespace
   readonly backend: PortmapBackend
 
-  private constructor(host: HostNamespace, outside: ContainerNamespace, backend: PortmapBackend) {
+  private constructor(host: HostNamespace, outside: Namespace, backend: PortmapBackend) {
     this.host = host
     this.outside = outside
     this.backend = backend
@@ -68,6 +68,11 @@ export class PortmapLab implements AsyncDisposable {
       },
     )
     return new PortmapLab(host, outside, backend)
+  }
+
+  /** A lab on a host that has no uplink, with whatever backend its kernel can do. */
+  static onPlainHost(host: HostNamespace): PortmapLab {
+    return new PortmapLab(host, host, { name: "iptables-legacy", keys: {}, iptables: "legacy" })
   }
 
   /** The packet filter's rules as the backend's own program prints them. */

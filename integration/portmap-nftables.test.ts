@@ -36,12 +36,21 @@ test("the table reads like what it does, and no program is needed for it", async
 		elements = { 203.0.113.1 . udp . 53 comment "OWNER" : 10.22.0.2 . 5353 }
 	}
 
-	set masqueraded {
+	set hairpin {
 		type ipv4_addr . ipv4_addr
-		flags interval
-		comment "from where, to whom"
-		elements = { 10.22.0.0/16 . 10.22.0.2 comment "OWNER",
-			     127.0.0.0/8 . 10.22.0.2 comment "OWNER" }
+		comment "in which network"
+		elements = { 10.22.0.0 . 10.22.0.2 comment "OWNER" }
+	}
+
+	set everybody {
+		type ipv4_addr
+		comment "masqAll"
+	}
+
+	set localhost {
+		type ipv4_addr
+		comment "reached as 127.0.0.1"
+		elements = { 10.22.0.2 comment "OWNER" }
 	}
 
 	set localnet_links {
@@ -71,7 +80,9 @@ test("the table reads like what it does, and no program is needed for it", async
 
 	chain postrouting {
 		type nat hook postrouting priority srcnat; policy accept;
-		ct status dnat ip saddr . ip daddr @masqueraded masquerade comment "answers come back this way"
+		ct status dnat ip daddr @everybody masquerade comment "from everywhere"
+		ct status dnat ip saddr 127.0.0.0/8 ip daddr @localhost masquerade comment "from the host as 127.0.0.1"
+		ct status dnat ip saddr & 255.255.0.0 . ip daddr @hairpin masquerade comment "from beside the container, /16"
 	}
 
 	chain raw {
@@ -142,8 +153,8 @@ const damages = [
   },
   {
     what: "the masquerade is gone",
-    command: "flush set ip6 cni_hostports masqueraded",
-    says: ["in ip6 cni_hostports masqueraded; found none"],
+    command: "flush set ip6 cni_hostports hairpin",
+    says: ["in ip6 cni_hostports hairpin; found none"],
   },
 ]
 

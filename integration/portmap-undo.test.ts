@@ -82,7 +82,7 @@ async function readOnlyLocalnet(lab: PortmapLab): Promise<void> {
 test("an ADD that fails restores what the same container had mapped before", async () => {
   await using lab = await PortmapLab.create(portmapBackends[0])
   const pod = await lab.addPod()
-  await succeed(pod.map([web], { snat: false }))
+  await succeed(pod.map([{ ...web, hostIP: hostAddresses.ip }]))
   await readOnlyLocalnet(lab)
   const before = await takeSnapshot(lab.host)
   await fail(pod.map([web, dns]))

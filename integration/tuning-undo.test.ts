@@ -1,6 +1,14 @@
 import { expect, test } from "bun:test"
 import { builtPlugins, fail } from "./attachment.ts"
-import { expectUnchanged, type Output, type PluginCall, pluginEnv, TemporaryDirectory, takeSnapshot } from "./mod.ts"
+import {
+  expectUnchanged,
+  type Output,
+  type PluginCall,
+  pluginEnv,
+  TemporaryDirectory,
+  takeSnapshot,
+  waitFor,
+} from "./mod.ts"
 import { everything, TuningChain, writeAllowList } from "./tuning-chain.ts"
 
 /** For every step of ADD one way to make it fail. What each needs beforehand is set up before the first snapshot. */
@@ -48,7 +56,7 @@ const breakages: {
   {
     step: "the namespace does not exist",
     keys: everything,
-    setUp: ({ host, pod }) => host.removeContainer(pod),
+    setUp: removeNamespace,
     code: 3,
     says: "does not exist",
   },
@@ -109,6 +117,13 @@ const breakages: {
     says: "cannot convert: no valid IP addresses",
   },
 ]
+
+/** The kernel deletes the host's end of the pair in its own time, which must not fall between the snapshots. */
+async function removeNamespace({ host, pod }: TuningChain): Promise<void> {
+  await host.removeContainer(pod)
+  const isGone = async () => !(await host.exec("ip", ["-o", "link", "show", "type", "veth"])).stdout.includes("veth")
+  await waitFor(isGone, "the host's end of the pair to go")
+}
 
 test.each(breakages)("when $step, ADD says so and everything is as before (KW-TU7)", async (breakage) => {
   const { setUp, keys, code, says } = breakage

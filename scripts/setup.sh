@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Makes a fresh checkout ready: the npm packages, and on request Debian packages.
-#   tools  programs that the demo and the tests judge with (ip, nft, ping, strace)
-#   peers  the Go reference plugins that the interop tests and the benchmark compare with
+#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace)
+#   peers     the Go reference plugins that the interop tests and the benchmark compare with
+#   runtimes  podman and containerd, which the interop tests drive
+#   vm        QEMU, user-mode Linux and what their machines are made with
+#   vagrant   what checks the Vagrantfile
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +19,9 @@ for group in "$@"; do
   case "$group" in
     tools) for package in iproute2 nftables iputils-ping strace; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
+    runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
+    vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux; do need "$package"; done ;;
+    vagrant) need vagrant ;;
     *) echo "setup.sh: unknown group \"$group\"" >&2; exit 2 ;;
   esac
 done

@@ -35,7 +35,8 @@ const others: Readonly<Record<Suite, { program: readonly string[]; file: (count:
         .map((index) => {
           const [ip, owner] = [addressOf(index), `comment "bench/other-${index}/eth0"`]
           return `add element ip cni_hostports ports { tcp . ${20_000 + index} ${owner} : ${ip} . 80 }
-            add element ip cni_hostports masqueraded { 10.88.0.0/16 . ${ip} ${owner}, 127.0.0.0/8 . ${ip} ${owner} }\n`
+            add element ip cni_hostports hairpin { 10.88.0.0 . ${ip} ${owner} }
+            add element ip cni_hostports localhost { ${ip} ${owner} }\n`
         })
         .join(""),
   },

@@ -23,7 +23,7 @@ export async function debianKernel(): Promise<KernelFiles> {
   return { image: join(directory, `boot/vmlinuz-${release}`), modules: join(directory, "lib/modules", release) }
 }
 
-/** The newest kernel's package, like `linux-image-6.1.0-56-amd64`, which the one named for the architecture depends on. */
+/** The newest kernel's package, like `linux-image-6.1.0-56-amd64`. */
 async function packageName(): Promise<string> {
   const { stdout } = await mustRun(["apt-cache", "depends", "linux-image-amd64"])
   const name = /Depends: (linux-image-\S+)/.exec(stdout)?.[1]

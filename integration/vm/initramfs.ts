@@ -12,8 +12,8 @@ export interface Settings {
 }
 
 /**
- * Makes an initial RAM disk in the empty directory `scratch` and returns its path: busybox, `init.sh`, its settings, and
- * the modules that it loads. Not compressed, since an emulated machine is slow to decompress.
+ * Makes an initial RAM disk in the empty directory `scratch` and returns its path: busybox, `init.sh`, its settings,
+ * and the modules that it loads. Not compressed, since an emulated machine is slow to decompress.
  */
 export async function makeInitramfs(scratch: string, settings: Settings, modules: readonly string[]): Promise<string> {
   const root = join(scratch, "root")

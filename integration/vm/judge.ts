@@ -21,8 +21,8 @@ export interface Judgement {
 }
 
 /**
- * Judges a machine from outside. It fails when it died, when a test failed or was skipped, when nothing passed, when its
- * kernel has not what it is said to have, and when a test was left out for want of anything else than it is said to lack.
+ * Judges a machine from outside. It fails when it died, when a test failed or was skipped, when nothing passed, when
+ * its kernel is not what it is said to be, and when a test was left out for want of what it is not said to lack.
  */
 export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: Results | undefined): Judgement {
   if (results === undefined) return { passed: [], leftOut: [], failures: ["the machine ended without a verdict"] }

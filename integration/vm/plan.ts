@@ -30,7 +30,7 @@ export interface Plan<K> {
 }
 
 /**
- * What runs on each of some kernels: its own files whole, and of all others the tests that need a feature that it shows.
+ * What runs on each of some kernels: its own files whole, and of all others the tests that need what it shows.
  * A feature that is missing on the machine outside, and that none of them shows, is shown by the first that has it.
  */
 export function planJobs<K extends Plannable>(

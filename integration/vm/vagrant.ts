@@ -1,6 +1,6 @@
 /**
- * Checks the Vagrantfile, like `vagrant validate`: without a hypervisor, and without a trace in the home directory or the
- * checkout. Needs the Debian package vagrant.
+ * Checks the Vagrantfile, like `vagrant validate`: without a hypervisor, and without a trace in the home directory or
+ * the checkout. Needs the Debian package vagrant.
  *
  *   bun integration/vm/vagrant.ts
  */

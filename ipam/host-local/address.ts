@@ -21,7 +21,7 @@ export function parseAddress(text: string): Address | undefined {
 /** 4 or 16 bytes in network order as an address. */
 export function addressOf(bytes: Uint8Array): Address {
   let value = 0n
-  for (const byte of bytes) value = (value << 8n) | BigInt(byte)
+  for (let at = 0; at < bytes.length; at++) value = (value << 8n) | BigInt(bytes[at] ?? 0)
   if (bytes.length === 4) return { family: 4, value }
   return value >> 32n === 0xffffn ? { family: 4, value: value & 0xffffffffn } : { family: 6, value }
 }

@@ -98,13 +98,15 @@ function parseRequested(wishes: readonly string[]): Address[] {
     }
     requested.set(formatAddress(address), address)
   }
-  return [...requested.values()]
+  const addresses: Address[] = []
+  for (const address of requested.values()) addresses.push(address)
+  return addresses
 }
 
 /** Results below 0.3.0 have room for one address of a family. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
   const count = (family: 4 | 6) => sets.filter(([first]) => first?.start.family === family).length
-  if ((count(4) <= 1 && count(6) <= 1) || atLeast(version, "0.3.0")) return
+  if (sets.length === 1 || (count(4) <= 1 && count(6) <= 1) || atLeast(version, "0.3.0")) return
   throw new CniError(
     Code.InvalidNetworkConfig,
     `CNI version ${version} does not support more than 1 address per family: found ${count(4)} IPv4 and ${count(6)} IPv6 range sets`,

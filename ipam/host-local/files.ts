@@ -23,7 +23,23 @@ export interface Files
     | "writeExisting"
   > {}
 
-export const kernelFiles: Files = libc
+/** One by one: the whole door as a value would cost a getter for each of its names. */
+export const kernelFiles: Files = {
+  createFile: libc.createFile,
+  link: libc.link,
+  makeDirectories: libc.makeDirectories,
+  open: libc.open,
+  read: libc.read,
+  readDirectory: libc.readDirectory,
+  readFile: libc.readFile,
+  setModified: libc.setModified,
+  stat: libc.stat,
+  syncDirectory: libc.syncDirectory,
+  truncate: libc.truncate,
+  unlink: libc.unlink,
+  writeAt: libc.writeAt,
+  writeExisting: libc.writeExisting,
+}
 
 /**
  * The text of a small file, cut at the length of `buffer`, which is more than a reservation, cursor or seal holds. Never

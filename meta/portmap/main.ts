@@ -4,7 +4,14 @@ import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig } from "./config.ts"
-import { checkLocalnet, findHostLink, isLocalnetOn, needsLocalnet, switchLocalnetOn } from "./host-link.ts"
+import {
+  checkLocalnet,
+  findHostLink,
+  type HostLink,
+  isLocalnetOn,
+  needsLocalnet,
+  switchLocalnetOn,
+} from "./host-link.ts"
 import { Hostports } from "./hostports.ts"
 import { type Part, partsOf } from "./parts.ts"
 import type { Request } from "./request.ts"
@@ -72,16 +79,18 @@ function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
 
 /** The request, and the interface that has to let 127.0.0.1 through to the container, if there is one. */
 function prepare(call: Call, config: PortmapConfig, parts: readonly Part[]): { request: Request; localnet?: string } {
-  const { snat, masqAll, conditions } = config
-  const request = { owner: ownerOf(call), netns: call.netns, parts, snat, masqAll, conditions, localnetLink: undefined }
-  if (!snat) return { request }
+  const { snat, masqAll, conditions, mappings = [] } = config
+  const link = snat ? localnetLinkTo(parts) : undefined
+  const localnetLink = link?.isShared && !isLocalnetOn(link.name) ? link.name : undefined
+  const request = { owner: ownerOf(call), netns: call.netns, parts, mappings, snat, masqAll, conditions, localnetLink }
+  return link ? { request, localnet: link.name } : { request }
+}
+
+function localnetLinkTo(parts: readonly Part[]): HostLink | undefined {
+  const ipv4 = parts.find(({ family }) => family === "ip")
+  if (!ipv4 || !needsLocalnet(ipv4.mappings)) return undefined
   using host = RouteSocket.open()
-  const found = parts.map((part) => ({ part, link: findHostLink(host, part.address.ip) }))
-  const linked = found.map(({ part, link }) => (link ? { ...part, link: link.name } : part))
-  const local = found.find(({ part }) => part.family === "ip" && needsLocalnet(part.mappings))?.link
-  if (!local) return { request: { ...request, parts: linked } }
-  const localnetLink = local.isShared && !isLocalnetOn(local.name) ? local.name : undefined
-  return { request: { ...request, parts: linked, localnetLink }, localnet: local.name }
+  return findHostLink(host, ipv4.address.ip)
 }
 
 /** That it cannot is no reason to fail: everything else works, and such flows are rare. */

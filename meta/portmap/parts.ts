@@ -8,8 +8,6 @@ export interface Part {
   address: Cidr
   /** At least one; no two for the same port. */
   mappings: readonly Mapping[]
-  /** The host's interface towards the address; undefined when there is no route, or nobody needs to know. */
-  link?: string
 }
 
 /**

@@ -71,7 +71,7 @@ export const Poll = { In: 1, Out: 4 } as const
 /** Waits until the descriptor is ready for one of `events`, or broken. False when `timeoutMs` is over first. */
 export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
-  const start = Bun.nanoseconds() // `performance` would take 0.06 ms to get ready
-  const leftMs = () => Math.max(0, Math.ceil(timeoutMs - (Bun.nanoseconds() - start) / 1e6))
+  const deadline = performance.now() + timeoutMs
+  const leftMs = () => Math.max(0, Math.ceil(deadline - performance.now()))
   return check("poll", `descriptor ${fd}`, () => libc().poll(request, 1, leftMs())) > 0
 }

@@ -29,6 +29,9 @@ export const ruleAttributes = attrs({
   userdata: [7, bytes],
 })
 
+/** The same without the expressions: whoever only looks for a comment need not decode them. */
+export const commentedRuleAttributes = attrs({ table: [1, text], chain: [2, text], userdata: [7, bytes] })
+
 /** `NFTA_SET_*`. The kernel only uses the lengths; the types are for whoever lists the rule set. */
 export const setAttributes = attrs({
   table: [1, text],

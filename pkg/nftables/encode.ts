@@ -53,7 +53,9 @@ export function encodeOperations(operations: readonly Operation[]): Request[] {
     ids.set(set, id)
     return id
   }
-  return operations.flatMap((operation) => encodeOperation(operation, idOf))
+  const requests: Request[] = []
+  for (const operation of operations) requests.push(...encodeOperation(operation, idOf))
+  return requests
 }
 
 function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number): Request[] {
@@ -188,5 +190,7 @@ function encodeValue(set: NamedSet, value: Element["value"]): Infer<typeof eleme
 }
 
 function chunks<T>(items: readonly T[], size: number): (readonly T[])[] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, n) => items.slice(n * size, (n + 1) * size))
+  const all: T[][] = []
+  for (let at = 0; at < items.length; at += size) all.push(items.slice(at, at + size))
+  return all
 }

@@ -8,6 +8,8 @@ export interface Field {
   readonly type: DataType
   /** Where it is in the packet, if it is there at all: only then can the beginning of it be loaded alone. */
   readonly payload?: true
+  /** What of its bits counts; all of them when undefined. */
+  readonly mask?: Uint8Array
   /** The expression that loads its first `size` bytes into a register. */
   load(register: number, size: number): Expression
 }
@@ -32,6 +34,13 @@ function meta(name: string, type: DataType, key: number): Field {
 /** `enum nft_ct_keys` */
 function ct(name: string, type: DataType, key: number): Field {
   return { name, type, load: (dreg) => ({ name: "ct", data: { key, dreg } }) }
+}
+
+/** The first `length` bits of an address, all others 0, as a part of a key: `ip saddr & 255.255.0.0`. */
+export function prefixOf({ name, type, load }: Field, length: number): Field {
+  const mask = new Uint8Array(type.size)
+  for (let at = 0; at < mask.length; at++) mask[at] = 0xff00 >> Math.min(8, Math.max(0, length - 8 * at))
+  return { name: `${name} & ${type.print(mask)}`, type, mask, load }
 }
 
 /**

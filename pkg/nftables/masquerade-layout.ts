@@ -37,7 +37,8 @@ export function masqueradeLayout(family: "ip" | "ip6"): MasqueradeLayout {
     interval: true,
     comment: "what each of them reaches directly",
   } as const
-  const multicastIp = Uint8Array.from({ length: type.size }, (_, index) => multicast.ip[index] ?? 0)
+  const multicastIp = new Uint8Array(type.size)
+  multicastIp.set(multicast.ip)
   const rule = {
     chain,
     statements: [
@@ -58,7 +59,7 @@ export function containerElement({ ip }: MasqueradeAddress, comment: string): El
 
 /** The element of `networks` for an address: the address, and all addresses of its network. */
 export function networkElement({ ip, prefix }: MasqueradeAddress, comment: string): Element {
-  const mask = Uint8Array.from(ip, (_, index) => 0xff00 >> Math.min(8, Math.max(0, prefix - 8 * index)))
+  const mask = ip.map((_, index) => 0xff00 >> Math.min(8, Math.max(0, prefix - 8 * index)))
   const first = ip.map((byte, index) => byte & (mask[index] ?? 0))
   const last = ip.map((byte, index) => byte | (~(mask[index] ?? 0) & 0xff))
   return { key: [ip, first], keyEnd: [ip, last], comment }
@@ -72,11 +73,16 @@ export interface AddressGroup {
 
 /** The addresses by family, each once. Throws `RangeError` for an address that has not 4 or 16 bytes. */
 export function groupByLayout(addresses: readonly MasqueradeAddress[]): AddressGroup[] {
-  const groups = { ip: new Map<string, MasqueradeAddress>(), ip6: new Map<string, MasqueradeAddress>() }
-  for (const address of addresses) groups[familyOf(address)].set(String(address.ip), address)
-  return (["ip", "ip6"] as const).flatMap((family) =>
-    groups[family].size === 0 ? [] : [{ layout: masqueradeLayout(family), addresses: [...groups[family].values()] }],
-  )
+  const found = { ip: new Map<string, MasqueradeAddress>(), ip6: new Map<string, MasqueradeAddress>() }
+  for (const address of addresses) found[familyOf(address)].set(String(address.ip), address)
+  const groups: AddressGroup[] = []
+  for (const family of ["ip", "ip6"] as const) {
+    if (found[family].size === 0) continue
+    const group: AddressGroup = { layout: masqueradeLayout(family), addresses: [] }
+    for (const address of found[family].values()) group.addresses.push(address)
+    groups.push(group)
+  }
+  return groups
 }
 
 function familyOf({ ip }: MasqueradeAddress): "ip" | "ip6" {

@@ -1,6 +1,6 @@
 import type { MasqueradeLayout } from "./masquerade-layout.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
-import { type FoundElements, findElements, listRules } from "./read.ts"
+import { type FoundElements, findElements, listComments } from "./read.ts"
 
 /** The elements of a layout that were looked for. Undefined where there is no such set. */
 export interface MasqueradeElements {
@@ -22,6 +22,6 @@ export function findMasquerade(
 
 /** Whether our rule, and no other, is in the chain: the kernel keeps chain and sets for as long as a rule needs them. */
 export function hasMasqueradeRule(socket: Pick<Netfilter, "dump">, { chain, rule }: MasqueradeLayout): boolean {
-  const [only, ...more] = listRules(socket, chain)
-  return only?.comment === rule.comment && more.length === 0
+  const comments = listComments(socket, chain)
+  return comments.length === 1 && comments[0] === rule.comment
 }

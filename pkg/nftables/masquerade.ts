@@ -4,6 +4,7 @@ import { type AddressGroup, groupByLayout, type MasqueradeAddress, masqueradeLay
 import { planAdd, planNew, planRemove } from "./masquerade-plan.ts"
 import { findMasquerade, hasMasqueradeRule } from "./masquerade-state.ts"
 import { hasNftables, type Netfilter } from "./netfilter-socket.ts"
+import type { Operation } from "./rule-set.ts"
 import { atomically, commit } from "./transaction.ts"
 
 /**
@@ -40,12 +41,13 @@ export function addMasquerade(socket: Netfilter, owner: Owner, addresses: readon
  * it has read, so others' transactions are no reason to begin again. False when an address is held, or the table gone.
  */
 function addToComplete(socket: Netfilter, groups: readonly AddressGroup[], comment: string): boolean {
-  if (!groups.every(({ layout }) => hasMasqueradeRule(socket, layout))) return false
+  const operations: Operation[] = []
+  for (const { layout, addresses } of groups) {
+    if (!hasMasqueradeRule(socket, layout)) return false
+    operations.push(...planNew(layout, addresses, comment))
+  }
   try {
-    commit(
-      socket,
-      groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, comment)),
-    )
+    commit(socket, operations)
     return true
   } catch (error) {
     if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT")) return false

@@ -1,5 +1,11 @@
-import { concat, type Infer, NetlinkError, netfilterHeader } from "../netlink/mod.ts"
-import { elementAttributes, elementListAttributes, rawElementListAttributes, ruleAttributes } from "./attributes.ts"
+import { concat, type Infer, type Message, NetlinkError, netfilterHeader } from "../netlink/mod.ts"
+import {
+  commentedRuleAttributes,
+  elementAttributes,
+  elementListAttributes,
+  rawElementListAttributes,
+  ruleAttributes,
+} from "./attributes.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import type { Chain, Element, NamedSet, RuleHandle, Table } from "./rule-set.ts"
@@ -18,17 +24,33 @@ export interface FoundRule extends RuleHandle {
  * bytes, such as the name of a chain that they jump to. None when there is no such chain.
  */
 export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
-  const payload = concat([header(chain.table), ruleAttributes.encode({ table: chain.table.name, chain: chain.name })])
-  const what = `list chain ${chain.table.family} ${chain.table.name} ${chain.name}`
-  const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload })) ?? []
-  return answers.flatMap((answer) => {
-    if (needles && !needles.some((needle) => includes(answer.payload, needle))) return []
+  const rules: FoundRule[] = []
+  const isWanted = including(needles)
+  for (const answer of dumpRules(socket, chain)) {
+    if (!isWanted(answer.payload)) continue
     const found = ruleAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
-    if (found.table !== chain.table.name || found.chain !== chain.name) return []
+    if (found.table !== chain.table.name || found.chain !== chain.name) continue
     const comment = readComment(found.userdata)
     const rule = { chain, handle: found.handle ?? 0n, expressions: found.expressions ?? [] }
-    return [comment === undefined ? rule : { ...rule, comment }]
-  })
+    rules.push(comment === undefined ? rule : { ...rule, comment })
+  }
+  return rules
+}
+
+/** The comments of a chain's rules in their order, undefined for a rule without. None when there is no such chain. */
+export function listComments(socket: Pick<Netfilter, "dump">, chain: Chain): (string | undefined)[] {
+  const comments: (string | undefined)[] = []
+  for (const { payload } of dumpRules(socket, chain)) {
+    const found = commentedRuleAttributes.decode(payload.subarray(NFGENMSG_SIZE))
+    if (found.table === chain.table.name && found.chain === chain.name) comments.push(readComment(found.userdata))
+  }
+  return comments
+}
+
+function dumpRules(socket: Pick<Netfilter, "dump">, { table, name }: Chain): Message[] {
+  const payload = concat([header(table), ruleAttributes.encode({ table: table.name, chain: name })])
+  const what = `list chain ${table.family} ${table.name} ${name}`
+  return orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload })) ?? []
 }
 
 /** Some elements of a set. */
@@ -50,16 +72,24 @@ export function findElements(
   const payload = concat([header(set.table), elementListAttributes.encode({ table: set.table.name, set: set.name })])
   const what = `list set ${set.table.family} ${set.table.name} ${set.name}`
   const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETSETELEM, what, payload }))
-  const all = answers?.flatMap(
-    (answer) => rawElementListAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE)).elements ?? [],
-  )
-  if (!all) return undefined
-  const wanted = needles ? all.filter((raw) => needles.some((needle) => includes(raw, needle))) : all
+  if (!answers) return undefined
+  const all: Uint8Array[] = []
+  for (const { payload } of answers) {
+    for (const raw of rawElementListAttributes.decode(payload.subarray(NFGENMSG_SIZE)).elements ?? []) all.push(raw)
+  }
+  const wanted = all.filter(including(needles))
   return { count: all.length, elements: wanted.map((raw) => readElement(set, elementAttributes.decode(raw))) }
 }
 
-function includes(raw: Uint8Array, needle: Uint8Array): boolean {
-  return Buffer.from(raw.buffer, raw.byteOffset, raw.length).includes(needle)
+/** Whether bytes have one of `needles` in them; when none are given, always. */
+function including(needles: readonly Uint8Array[] | undefined): (raw: Uint8Array) => boolean {
+  if (!needles) return () => true
+  const latin1 = new TextDecoder("latin1") // a character for each byte; a `Buffer` would take 0.13 ms to get ready
+  const texts = needles.map((needle) => latin1.decode(needle))
+  return (raw) => {
+    const bytes = latin1.decode(raw)
+    return texts.some((text) => bytes.includes(text))
+  }
 }
 
 /** An element as it was given. */

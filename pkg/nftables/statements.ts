@@ -110,10 +110,11 @@ export function compile(statement: Statement, idOf: (set: NamedSet) => number): 
 /** Loads fields side by side, each at a multiple of four bytes. */
 function load(fields: readonly Field[]): Expression[] {
   let word = 0
-  return fields.map((field) => {
-    const expression = field.load(register(word), field.type.size)
+  return fields.flatMap((field) => {
+    const at = register(word)
     word += wordsOf(field.type)
-    return expression
+    const expression = field.load(at, field.type.size)
+    return field.mask ? [expression, maskWith(field.mask, at)] : [expression]
   })
 }
 
@@ -126,11 +127,11 @@ function compare(op: Comparison, value: Uint8Array): Expression {
   return { name: "cmp", data: { sreg: NFT_REG_1, op: NFT_CMP[op], data: { value } } }
 }
 
-function maskWith(mask: Uint8Array): Expression {
+function maskWith(mask: Uint8Array, register = NFT_REG_1): Expression {
   const xor = { value: new Uint8Array(mask.length) }
   return {
     name: "bitwise",
-    data: { sreg: NFT_REG_1, dreg: NFT_REG_1, length: mask.length, mask: { value: mask }, xor },
+    data: { sreg: register, dreg: register, length: mask.length, mask: { value: mask }, xor },
   }
 }
 

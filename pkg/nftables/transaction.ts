@@ -44,7 +44,8 @@ export function commit(
   if (!last) return
   last.flags = (last.flags ?? 0) | NLM_F_ACK // refusals come by themselves, and this one after all of them
   const requests = [begin(generation), ...changes, end]
-  const size = requests.reduce((sum, { payload }) => sum + 16 + payload.length, 0)
+  let size = 0
+  for (const { payload } of requests) size += 16 + payload.length
   if (size > DEFAULT_SEND_BYTES) setSocketOption(socket.fd, SOL_SOCKET, SO_SNDBUFFORCE, 2 * size)
   socket.transact(requests)
 }

@@ -18,19 +18,20 @@ const NOTE = 200
 export const COMMENT_MAX_BYTES = 127
 
 export function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
-  return concat(
-    entries.flatMap(({ type, value }) => {
-      if (value.length > 255) throw new RangeError(`${value.length} bytes of user data: at most 255 fit`)
-      return [Uint8Array.of(type, value.length), value]
-    }),
-  )
+  const parts: Uint8Array[] = []
+  for (const { type, value } of entries) {
+    if (value.length > 255) throw new RangeError(`${value.length} bytes of user data: at most 255 fit`)
+    parts.push(new Uint8Array([type, value.length]), value)
+  }
+  return concat(parts)
 }
 
 /** The entries in these bytes. Throws `DecodeError` when a length is wrong. */
 export function decodeUserdata(bytes: Uint8Array): UserdataEntry[] {
   const entries: UserdataEntry[] = []
   for (let at = 0; at < bytes.length; ) {
-    const [type = 0, length = bytes.length] = bytes.subarray(at, at + 2)
+    const type = bytes[at] ?? 0
+    const length = bytes[at + 1] ?? bytes.length
     if (at + 2 + length > bytes.length) {
       throw new DecodeError(`user data at byte ${at} says it has ${length} bytes of the ${bytes.length - at} left`)
     }

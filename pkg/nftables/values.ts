@@ -24,8 +24,9 @@ export function joinParts(types: readonly DataType[], parts: readonly Uint8Array
   if (parts.length !== types.length) throw new RangeError(`${parts.length} values where ${types.length} are expected`)
   const whole = new Uint8Array(keyLength(types))
   let at = 0
-  for (const [index, type] of types.entries()) {
-    const part = parts[index]
+  let index = 0
+  for (const type of types) {
+    const part = parts[index++]
     if (part?.length !== type.size) throw new RangeError(`${part?.length} bytes where ${type.name} has ${type.size}`)
     whole.set(part, at)
     at += 4 * wordsOf(type)
@@ -47,12 +48,16 @@ export function splitParts(types: readonly DataType[], whole: Uint8Array): Uint8
 export function keyLength(types: readonly DataType[]): number {
   const [only, ...more] = types
   if (only && more.length === 0) return only.size
-  return types.reduce((sum, type) => sum + 4 * wordsOf(type), 0)
+  let length = 0
+  for (const type of types) length += 4 * wordsOf(type)
+  return length
 }
 
 /** The id of a type, or of a concatenation, whose parts take six bits each. */
 export function typeId(types: readonly DataType[]): number {
-  return types.reduce((id, type) => (id << 6) | type.id, 0)
+  let id = 0
+  for (const type of types) id = (id << 6) | type.id
+  return id
 }
 
 export function verdictData(verdict: Verdict): Data {

@@ -27,11 +27,14 @@ export function completeResult(leased: Result, config: BridgeConfig): Result {
 
 /** The gateway addresses of the bridge: each address' gateway with the address' prefix length, each once. */
 export function gatewaysOf(result: Pick<Result, "ips">): Cidr[] {
-  const gateways = new Map<string, Cidr>()
+  const gateways: Cidr[] = []
+  const seen = new Set<string>()
   for (const { gateway, prefix } of addressesOf(result)) {
-    if (gateway) gateways.set(formatCidr({ ip: gateway, prefix }), { ip: gateway, prefix })
+    if (!gateway || seen.has(formatCidr({ ip: gateway, prefix }))) continue
+    seen.add(formatCidr({ ip: gateway, prefix }))
+    gateways.push({ ip: gateway, prefix })
   }
-  return [...gateways.values()]
+  return gateways
 }
 
 function firstAddress(address: string): string | undefined {

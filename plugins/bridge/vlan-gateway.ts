@@ -48,13 +48,18 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
       (created) => created && deleteIfUnused(host, gateway, newPort),
     )
   }
-  completePair(host, gateway, getLink(host, name))
   const link = getLink(host, name)
-  const problem = findProblem(host, gateway, link)
-  if (problem === undefined) return link
-  throw new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${vlans.native}`, {
-    details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
-  })
+  let problem = findProblem(host, gateway, link)
+  if (problem !== undefined && joinVlan(host, gateway, link)) problem = findProblem(host, gateway, link)
+  if (problem !== undefined) {
+    throw new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${vlans.native}`, {
+      details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
+    })
+  }
+  for (const end of [peerOnHost(host, link), link]) {
+    if (end && (end.flags & IFF_UP) === 0) setLink(host, end, { up: true })
+  }
+  return link
 }
 
 /** True when it was this call that made it: another container's may have been faster. */
@@ -71,21 +76,18 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): boolean
 }
 
 /**
- * Puts the pair's port into the VLAN when it is where the bridge has put it, and brings up what is down: what was just
- * made, here or by another container's ADD at this moment, or was left so by one that was killed.
+ * Puts the pair's port into the VLAN when it is where the bridge has put it: what was just made, here or by another
+ * container's ADD at this moment, or was left so by one that was killed. False for any other.
  */
-function completePair(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, link: Link): void {
+function joinVlan(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, link: Link): boolean {
   const port = peerOnHost(host, link)
-  if (port && port.attributes.master === bridge.index) {
-    if (isNew(bridge, listPortVlans(host, port).get(port.index) ?? [])) {
-      tryWriteSysctl(`net/ipv6/conf/${port.name}/accept_ra`, "0")
-      tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
-      tryWriteSysctl(`net/ipv6/conf/${name}/accept_dad`, "0") // its address is random, and traffic would wait a second
-      setPortVlans(host, bridge, port, { ...vlans, trunk: undefined })
-    }
-    if ((port.flags & IFF_UP) === 0) setLink(host, port, { up: true })
-  }
-  if ((link.flags & IFF_UP) === 0) setLink(host, link, { up: true })
+  if (port?.attributes.master !== bridge.index) return false
+  if (!isNew(bridge, listPortVlans(host, port).get(port.index) ?? [])) return false
+  tryWriteSysctl(`net/ipv6/conf/${port.name}/accept_ra`, "0")
+  tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
+  tryWriteSysctl(`net/ipv6/conf/${name}/accept_dad`, "0") // its address is random, and traffic would wait a second
+  setPortVlans(host, bridge, port, { ...vlans, trunk: undefined })
+  return true
 }
 
 /** Whether a port is in the VLAN that the bridge puts every new port into, and in no other. */
@@ -105,7 +107,7 @@ export function findProblem(host: NetlinkSocket, { bridge, vlans }: VlanGateway,
   }
   const port = peerOnHost(host, link)
   if (!port) return link.kind === "" ? "a device" : `kind "${link.kind}"${link.kind === "veth" ? " of elsewhere" : ""}`
-  if (port.attributes.master !== bridge.index) return `its other end "${port.name}" on no port of the bridge`
+  if (port.attributes.master !== bridge.index) return `its other end "${port.name}" not on the bridge`
   const found = listPortVlans(host, port).get(port.index) ?? []
   return isNative(found, native) ? undefined : `its other end "${port.name}" in VLANs ${describeVlans(found)}`
 }

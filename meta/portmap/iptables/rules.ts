@@ -70,7 +70,7 @@ export function iptablesRules(request: Request, part: Part, options: IptablesOpt
     content: part.mappings.flatMap((mapping) =>
       mappingRules(chain, mapping, part.address, request, snat ? setMark : ""),
     ),
-    jumps: jumpsTo(chain, owner, part.mappings, conditions[part.family]),
+    jumps: jumpsTo(chain, owner, request.mappings, conditions[part.family]),
   }
 }
 
@@ -123,6 +123,7 @@ function mappingRules(chain: string, mapping: Mapping, address: Cidr, { masqAll 
   ]
 }
 
+/** For all host ports, also those of the other family, as upstream has it: the container's chain sorts them out. */
 function jumpsTo(chain: string, owner: Owner, mappings: readonly Mapping[], conditions: readonly string[]): Rule[] {
   const protocols = [...new Set(mappings.map(({ protocol }) => protocol))].sort()
   return protocols.flatMap((protocol) => {

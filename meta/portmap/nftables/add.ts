@@ -7,9 +7,9 @@ import { addConditional } from "./conditions.ts"
 import { endBytes, type Group } from "./elements.ts"
 import { layoutOf } from "./layout.ts"
 import { decodeNote } from "./note.ts"
-import { planAdd, planNew } from "./plan.ts"
-import { removeHostports, type Tools } from "./remove.ts"
-import { isComplete, readState } from "./state.ts"
+import { type MissingRules, planAdd, planNew } from "./plan.ts"
+import { removeEmptyTables, removeHostports, type Tools } from "./remove.ts"
+import { isComplete, listHairpinPrefixes, readState } from "./state.ts"
 import { type Wanted, wantedOf } from "./wanted.ts"
 
 /** What an ADD has changed. */
@@ -36,7 +36,7 @@ export function addHostports(socket: NetlinkSocket, request: Request): Exchange 
   const plan = () => {
     const plans = wanted.map((each) => {
       const state = readState(socket, each.layout, needlesOf(each))
-      return planAdd(each, state, isComplete(socket, each.layout), isHolderGone)
+      return planAdd(each, state, findMissingRules(socket, each), isHolderGone)
     })
     exchange = {
       created: plans.flatMap(({ created }) => created),
@@ -50,17 +50,17 @@ export function addHostports(socket: NetlinkSocket, request: Request): Exchange 
 }
 
 /** Undoes `addHostports`: puts back what was there, or takes out all that this owner has. Throws `NetlinkError`. */
-export function takeBackHostports(tools: Tools, { owner, parts, localnetLink }: Request, exchange: Exchange): void {
+export function takeBackHostports(tools: Tools, { owner, mappings, localnetLink }: Request, exchange: Exchange): void {
   const { socket } = tools
   const { created, replaced } = exchange
   if (replaced.length === 0) {
-    const mappings = parts.flatMap((part) => part.mappings)
     removeHostports(tools, owner, mappings)
   } else {
     commit(socket, [
       ...created.map(({ set, elements }) => remove.elements(set, elements)),
       ...replaced.map(({ set, elements }) => add.elements(set, elements)),
     ])
+    removeEmptyTables(socket)
   }
   if (localnetLink !== undefined) forgetLocalnetLink(socket, localnetLink)
 }
@@ -80,7 +80,7 @@ function forgetLocalnetLink(socket: NetlinkSocket, link: string): void {
  * depends on nothing that it has read, so others' transactions are no reason to begin again.
  */
 function addToComplete(socket: NetlinkSocket, wanted: readonly Wanted[]): boolean {
-  if (!wanted.every(({ layout }) => isComplete(socket, layout))) return false
+  if (!wanted.every(({ layout, hairpinPrefix }) => isComplete(socket, layout, hairpinPrefix))) return false
   try {
     commit(socket, wanted.flatMap(planNew))
     return true
@@ -88,6 +88,13 @@ function addToComplete(socket: NetlinkSocket, wanted: readonly Wanted[]): boolea
     if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT")) return false
     throw error
   }
+}
+
+function findMissingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: Wanted): MissingRules {
+  const own = hairpinPrefix === undefined ? [] : [hairpinPrefix]
+  if (isComplete(socket, layout, hairpinPrefix)) return { isBroken: false, hairpinPrefixes: [] }
+  if (isComplete(socket, layout, undefined)) return { isBroken: false, hairpinPrefixes: own }
+  return { isBroken: true, hairpinPrefixes: [...new Set([...listHairpinPrefixes(socket, layout), ...own])] }
 }
 
 /** What all that may be in the way has somewhere in it: the owner's name, the container's address, or one of the ports. */

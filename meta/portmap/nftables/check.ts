@@ -12,9 +12,10 @@ import { type Wanted, wantedOf } from "./wanted.ts"
  */
 export function checkHostports(socket: NetlinkSocket, request: Request): void {
   for (const wanted of wantedOf(request)) {
-    const { layout, comment, groups } = wanted
-    if (!isComplete(socket, layout)) {
-      const rules = layout.rules.map((rule) => `"${printRule(rule)}"`).join(", ")
+    const { layout, comment, groups, hairpinPrefix } = wanted
+    if (!isComplete(socket, layout, hairpinPrefix)) {
+      const hairpin = hairpinPrefix === undefined ? [] : [layout.hairpinRule(hairpinPrefix)]
+      const rules = [...layout.rules, ...hairpin].map((rule) => `"${printRule(rule)}"`).join(", ")
       throw missing(comment, `the rules ${rules}`, "not all of them")
     }
     for (const { set, elements } of groups) {

@@ -1,4 +1,6 @@
-import { type Element, ifnameValue, type NamedSet } from "../../../pkg/nftables/mod.ts"
+import { networkOf } from "../../../pkg/ip/mod.ts"
+import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
+import type { Cidr } from "../../../pkg/types/mod.ts"
 import { type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber } from "../mapping.ts"
 import type { Part } from "../parts.ts"
 import type { Layout } from "./layout.ts"
@@ -18,7 +20,7 @@ export function keyOf(layout: Layout, { protocol, hostPort, hostIp }: Mapping): 
 /** The elements for an address of the container, by set, without their comments. A set for which there are none is left out. */
 export function elementsOf(
   layout: Layout,
-  { address, mappings, link = "" }: Part,
+  { address, mappings }: Part,
   { snat, masqAll }: { snat: boolean; masqAll: boolean },
 ): Group[] {
   const groups = new Map<NamedSet, Element[]>()
@@ -26,20 +28,20 @@ export function elementsOf(
     const { set, key } = keyOf(layout, mapping)
     groups.getOrInsert(set, []).push({ key, value: [address.ip, portBytes(mapping.containerPort)] })
   }
-  for (const { set, key } of snat ? placesOf(layout, address.ip, link) : []) {
+  for (const { set, key } of snat ? placesOf(layout, address) : []) {
     if (masqAll === (set === layout.everybody)) groups.set(set, [{ key }])
   }
   return [...groups].map(([set, elements]) => ({ set, elements }))
 }
 
-/** Where a container's address may stand for its mapped flows to be masqueraded. `link` is "" when nobody knows it. */
+/** Where a container's address may stand for its mapped flows to be masqueraded. */
 export function placesOf(
   { hairpin, localhost, everybody }: Layout,
-  ip: Uint8Array,
-  link: string,
+  address: Cidr,
 ): { set: NamedSet; key: Uint8Array[] }[] {
+  const { ip } = address
   return [
-    ...(link === "" ? [] : [{ set: hairpin, key: [ifnameValue(link), ip] }]),
+    { set: hairpin, key: [networkOf(address), ip] },
     ...(localhost ? [{ set: localhost, key: [ip] }] : []),
     { set: everybody, key: [ip] },
   ]

@@ -10,6 +10,7 @@ import {
   matchPrefix,
   matchSet,
   type NamedSet,
+  prefixOf,
   type Rule,
   type Table,
   verdict,
@@ -25,8 +26,8 @@ export interface Layout {
   /** Where a port of one address of the host leads; these go first. */
   addressPorts: NamedSet
   /**
-   * Mapped flows that need the host's address for their answers to come back through it, by what they lead to: those that
-   * come from beside the container, by the interface that it is behind; IPv4 only, those from 127.0.0.0/8; all.
+   * Mapped flows that need the host's address for their answers to come back through it, by what they lead to: those from
+   * the container's own network, which is there too; IPv4 only, those from 127.0.0.0/8; all.
    */
   hairpin: NamedSet
   localhost: NamedSet | undefined
@@ -37,6 +38,8 @@ export interface Layout {
   conditions: Chain
   chains: readonly Chain[]
   rules: readonly Rule[]
+  /** The rule for `hairpin` with networks of this prefix length. There is one for each length in use. */
+  hairpinRule(prefix: number): Rule
 }
 
 /** `RTN_LOCAL`: an address of the host. */
@@ -63,7 +66,7 @@ export function layoutOf(family: Family): Layout {
   const end = [address, port]
   const ports = set("ports", { key: [protocol, port], value: end, comment: "of every address of the host" })
   const addressPorts = set("address_ports", { key: [address, protocol, port], value: end, comment: "of one address" })
-  const hairpin = set("hairpin", { key: [ifname, address], comment: "behind which interface" })
+  const hairpin = set("hairpin", { key: [address, address], comment: "in which network" })
   const localhost = set("localhost", { key: [address], comment: "reached as 127.0.0.1" })
   const everybody = set("everybody", { key: [address], comment: "masqAll" })
   const localnetLinks = set("localnet_links", { key: [ifname], comment: "route_localnet was off before" })
@@ -86,11 +89,6 @@ export function layoutOf(family: Family): Layout {
     { chain: hostports, statements: [verdict({ jump: conditions.name })], comment: "may end here" },
     { chain: hostports, statements: [dnatMap([destination, ...ends], addressPorts)], comment: "one address first" },
     { chain: hostports, statements: [dnatMap(ends, ports)], comment: "then all" },
-    {
-      chain: postrouting,
-      statements: [isMapped, matchSet([fields.inputInterface, destination], "==", hairpin), masquerade],
-      comment: "from beside the container",
-    },
     {
       chain: postrouting,
       statements: [isMapped, matchSet([destination], "==", everybody), masquerade],
@@ -123,5 +121,10 @@ export function layoutOf(family: Family): Layout {
     conditions,
     chains: [conditions, hostports, prerouting, output, postrouting, ...(isIpv4 ? [raw] : [])],
     rules,
+    hairpinRule: (prefix) => ({
+      chain: postrouting,
+      statements: [isMapped, matchSet([prefixOf(source, prefix), destination], "==", hairpin), masquerade],
+      comment: `from beside the container, /${prefix}`,
+    }),
   }
 }

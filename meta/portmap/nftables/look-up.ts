@@ -51,9 +51,10 @@ export function lookUp(sockets: Sockets, comment: string, mappings: readonly Map
     const note = decodeNote(first.note)
     const ip = readMapping(first)?.ip
     if (!note || !ip || note.isConditional) return undefined
+    const places = placesOf(layout, { ip, prefix: note.prefix })
     const isLast = [layout.ports, layout.addressPorts].every((map) => hasNoOther(sockets, map, comment, found.of(map)))
     missing = Math.min(missing, note.of)
-    for (const { set, key } of placesOf(layout, ip, note.link)) if (found.count < missing) found.ask(set, key)
+    for (const { set, key } of places) if (found.count < missing) found.ask(set, key)
     missing -= found.count
     doomed.push({ layout, groups: found.groups, conditions: [], isLast })
     if (missing === 0) return doomed

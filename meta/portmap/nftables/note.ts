@@ -4,8 +4,8 @@ export interface Note {
   of: number
   /** Whether it has conditions, and with them a chain of its own. */
   isConditional: boolean
-  /** The host's interface towards the container; "" when it is not part of any key. */
-  link: string
+  /** The prefix length of the container's network. */
+  prefix: number
   /** The path of the container's namespace; "" when it is too long to be kept. */
   netns: string
 }
@@ -14,15 +14,15 @@ export interface Note {
 const LONGEST = 120
 const CONDITIONAL = "conditional"
 
-export function encodeNote({ of, isConditional, link, netns }: Note): string {
-  const fields = [String(of), isConditional ? CONDITIONAL : "", link]
+export function encodeNote({ of, isConditional, prefix, netns }: Note): string {
+  const fields = [String(of), isConditional ? CONDITIONAL : "", String(prefix)]
   const text = [...fields, netns].join("\t")
   return new TextEncoder().encode(text).length <= LONGEST ? text : [...fields, ""].join("\t")
 }
 
 /** Undefined for what `encodeNote` has not written: somebody may have loaded the rule set from a file, which has no notes. */
 export function decodeNote(text = ""): Note | undefined {
-  const [of = "", condition, link, ...path] = text.split("\t")
-  if (!/^\d+$/.test(of) || link === undefined || path.length === 0) return undefined
-  return { of: Number(of), isConditional: condition === CONDITIONAL, link, netns: path.join("\t") }
+  const [of = "", condition, prefix = "", ...path] = text.split("\t")
+  if (!/^\d+$/.test(of) || !/^\d+$/.test(prefix) || path.length === 0) return undefined
+  return { of: Number(of), isConditional: condition === CONDITIONAL, prefix: Number(prefix), netns: path.join("\t") }
 }

@@ -29,6 +29,14 @@ export interface AddPlan {
   replaced: Group[]
 }
 
+/** Which rules are not there. */
+export interface MissingRules {
+  /** Whether some of those that do not depend on the containers are missing. */
+  isBroken: boolean
+  /** The prefix lengths without a rule for `hairpin`; when it is broken, all that are in use. */
+  hairpinPrefixes: readonly number[]
+}
+
 /**
  * Plans for a layout of which these parts are there. `isGone` says of an element in the way whether its owner is provably
  * gone. Throws `CniError` that names the holder of a port who is not.
@@ -36,7 +44,7 @@ export interface AddPlan {
 export function planAdd(
   wanted: Wanted,
   state: State | undefined,
-  isComplete: boolean,
+  rules: MissingRules,
   isGone: (holder: Element) => boolean,
 ): AddPlan {
   const { layout, comment, part, localnetLink } = wanted
@@ -59,7 +67,8 @@ export function planAdd(
     if (fresh.length > 0) created.push({ set, elements: fresh })
   }
   const operations = [
-    ...(isComplete ? [] : skeleton(layout)),
+    ...(rules.isBroken ? skeleton(layout) : []),
+    ...rules.hairpinPrefixes.map((prefix) => add.rule(layout.hairpinRule(prefix))),
     ...removalOf((state?.conditions ?? []).filter((rule) => rule.comment === comment)),
     ...replaced.map(({ set, elements }) => remove.elements(set, elements)),
     ...created.map(({ set, elements }) => create.elements(set, elements)),

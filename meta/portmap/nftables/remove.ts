@@ -73,6 +73,18 @@ function removeFound({ socket, isLocalnetNeeded }: Tools, find: () => Doomed[]):
   )
 }
 
+/** Removes the tables in which no mapping is left. Throws `NetlinkError`. */
+export function removeEmptyTables(socket: NetlinkSocket): void {
+  atomically(socket, () =>
+    families.flatMap((family) => {
+      const layout = layoutOf(family)
+      const state = readState(socket, layout, [])
+      const isEmpty = state && [...state.found.values()].every(({ count }) => count === 0)
+      return isEmpty ? [remove.table(layout.table)] : []
+    }),
+  )
+}
+
 function removal({ layout, groups, conditions, isLast }: Doomed): Operation[] {
   if (isLast) return [remove.table(layout.table)]
   return [...removalOf(conditions), ...groups.map(({ set, elements }) => remove.elements(set, elements))]

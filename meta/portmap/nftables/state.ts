@@ -8,6 +8,7 @@ import {
   type NamedSet,
 } from "../../../pkg/nftables/mod.ts"
 import type { Layout } from "./layout.ts"
+import { decodeNote } from "./note.ts"
 
 /** What of a layout is there: the elements that were looked for, and the rules of conditions. */
 export interface State {
@@ -37,9 +38,20 @@ export function readState(
 }
 
 /** Whether all rules are there: the kernel keeps the chains and sets for as long as a rule needs them. */
-export function isComplete(socket: Pick<NetlinkSocket, "dump">, { table, rules }: Layout): boolean {
-  const comments = rules.flatMap(({ comment }) => comment ?? [])
+export function isComplete(
+  socket: Pick<NetlinkSocket, "dump">,
+  { table, rules, hairpinRule }: Layout,
+  hairpinPrefix: number | undefined,
+): boolean {
+  const wanted = hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
+  const comments = wanted.flatMap(({ comment }) => comment ?? [])
   return hasRules(socket, table, comments)
+}
+
+/** The prefix lengths that elements need a hairpin rule for. Throws `NetlinkError`. */
+export function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairpin }: Layout): number[] {
+  const found = findElements(socket, hairpin)?.elements ?? []
+  return [...new Set(found.flatMap(({ note }) => decodeNote(note)?.prefix ?? []))]
 }
 
 /** The interfaces whose `route_localnet` goes off with the last mapping. Throws `NetlinkError`. */

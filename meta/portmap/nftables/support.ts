@@ -1,6 +1,6 @@
 import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { commit, create } from "../../../pkg/nftables/mod.ts"
+import { add, commit, create } from "../../../pkg/nftables/mod.ts"
 import type { Family } from "../mapping.ts"
 import { layoutOf } from "./layout.ts"
 import { skeleton } from "./plan.ts"
@@ -14,8 +14,8 @@ import { isComplete } from "./state.ts"
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = layoutOf(family)
   try {
-    if (isComplete(socket, layout)) return true
-    commit(socket, [...skeleton(layout), create.table(layout.table)])
+    if (isComplete(socket, layout, undefined)) return true
+    commit(socket, [...skeleton(layout), add.rule(layout.hairpinRule(24)), create.table(layout.table)])
   } catch (error) {
     if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
     if (isErrno(error, "EPERM")) throw error

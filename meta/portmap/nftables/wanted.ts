@@ -12,6 +12,8 @@ export interface Wanted {
   comment: string
   part: Part
   groups: readonly Group[]
+  /** The length for which there has to be a rule for the container's own network; undefined for none. */
+  hairpinPrefix: number | undefined
   /** "" for none. */
   conditions: string
   localnetLink: string | undefined
@@ -26,12 +28,13 @@ export function wantedOf({ owner, netns, parts, snat, masqAll, conditions, local
   })
   const of = bare.reduce((sum, { groups }) => groups.reduce((sum, { elements }) => sum + elements.length, sum), 0)
   return bare.map(({ part, layout, groups }) => {
-    const about = { comment, note: encodeNote({ of, isConditional, link: part.link ?? "", netns }) }
+    const about = { comment, note: encodeNote({ of, isConditional, prefix: part.address.prefix, netns }) }
     return {
       layout,
       network: owner.network,
       comment,
       part,
+      hairpinPrefix: snat && !masqAll ? part.address.prefix : undefined,
       groups: groups.map(({ set, elements }) => ({ set, elements: elements.map((one) => ({ ...one, ...about })) })),
       conditions: conditions[part.family].join(" "),
       localnetLink: part.family === "ip" ? localnetLink : undefined,

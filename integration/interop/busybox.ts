@@ -1,0 +1,57 @@
+import { chmod, copyFile, mkdir, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { mustRun, waitFor } from "../mod.ts"
+import type { RuntimeHost } from "./runtime-host.ts"
+
+/** The name of the image that `writeImage` makes; no registry has it. */
+export const imageName = "interop.test/busybox:1"
+
+/** Answers every connection to port 80 with the name of the container. Writes nowhere: a pod's root is read-only. */
+export const nameServer = ["/bin/busybox", "nc", "-ll", "-p", "80", "-e", "/bin/busybox", "hostname"]
+
+/** Asks it, from inside a container or from the host. */
+export function askName(address: string, port: number): string[] {
+  return ["/bin/busybox", "timeout", "2", "/bin/busybox", "nc", address, String(port)]
+}
+
+/** What is answered to the host; waits until the server listens. */
+export function askFromHost(host: RuntimeHost, address: string, port: number): Promise<string> {
+  const [file = "", ...args] = askName(address, port)
+  const ask = async () => (await host.exec(file, args)).stdout.trim() || undefined
+  return waitFor(ask, `an answer on ${address}, port ${port}`)
+}
+
+/** Writes a root directory that holds Debian's busybox-static to the host and returns its path there. */
+export async function writeRoot(host: RuntimeHost): Promise<string> {
+  const root = "/run/busybox"
+  for (const directory of ["bin", "dev", "etc", "proc", "sys", "tmp"]) {
+    await mkdir(host.file(join(root, directory)), { recursive: true })
+  }
+  await chmod(host.file(`${root}/tmp`), 0o1777)
+  await copyFile("/bin/busybox", host.file(`${root}/bin/busybox`))
+  return root
+}
+
+/**
+ * Writes an image of that server, in the layout of `docker save`, and returns the archive's path. Pods take it for their
+ * pause image, so that each of them has something to ask.
+ */
+export async function writeImage(host: RuntimeHost): Promise<string> {
+  const root = await writeRoot(host)
+  const directory = "/run/image"
+  const file = (name: string) => host.file(join(directory, name))
+  await mkdir(file("."))
+  await mustRun(["tar", "-C", host.file(root), "-cf", file("layer.tar"), "."])
+  const digest = new Bun.CryptoHasher("sha256").update(await Bun.file(file("layer.tar")).bytes()).digest("hex")
+  const config = {
+    architecture: process.arch === "x64" ? "amd64" : process.arch,
+    os: "linux",
+    config: { Cmd: nameServer },
+    rootfs: { type: "layers", diff_ids: [`sha256:${digest}`] },
+  }
+  await writeFile(file("config.json"), JSON.stringify(config))
+  const manifest = [{ Config: "config.json", RepoTags: [imageName], Layers: ["layer.tar"] }]
+  await writeFile(file("manifest.json"), JSON.stringify(manifest))
+  await mustRun(["tar", "-C", file("."), "-cf", file("image.tar"), "manifest.json", "config.json", "layer.tar"])
+  return join(directory, "image.tar")
+}

@@ -1,0 +1,81 @@
+import { expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { chmod, rm } from "node:fs/promises"
+import { join } from "node:path"
+import { builtPlugins, isAllocationTrace } from "../attachment.ts"
+import { type Change, expectUnchanged, waitFor } from "../mod.ts"
+import { askFromHost } from "./busybox.ts"
+import { binDir, Containerd } from "./containerd.ts"
+import { containerdNetwork } from "./networks.ts"
+import type { RuntimeHost } from "./runtime-host.ts"
+
+/** A plugin that passes the result on, and does not end while /run/hold exists: then /run/held says so. */
+const hold = `#!${process.execPath}
+const { existsSync, readFileSync, writeFileSync } = require("node:fs")
+const { cniVersion, prevResult } = JSON.parse(readFileSync(0, "utf8"))
+const command = process.env.CNI_COMMAND
+if (command === "VERSION") console.log(JSON.stringify({ cniVersion, supportedVersions: ["1.0.0", "1.1.0"] }))
+if (command === "ADD") {
+  if (existsSync("/run/hold")) writeFileSync("/run/held", "")
+  while (existsSync("/run/hold")) Bun.sleepSync(20)
+  console.log(JSON.stringify(prevResult))
+}
+`
+
+/** containerd with that plugin at the end of the chain. */
+async function createWithHold(): Promise<Containerd> {
+  const { plugins, ...network } = containerdNetwork
+  const containerd = await Containerd.create({ ...network, plugins: [...plugins, { type: "hold" }] })
+  await containerd.host.write(`${binDir}/hold`, hold)
+  await chmod(containerd.host.file(`${binDir}/hold`), 0o755)
+  return containerd
+}
+
+/** `cni gc --auto`, as the host's admin calls it. */
+async function collect(host: RuntimeHost): Promise<void> {
+  await host.exec(join(builtPlugins, "../cni"), ["gc", containerdNetwork.name, "--auto"])
+}
+
+/** The pod's namespace, and what containerd's own network for `lo` has answered: containerd's to remove, see below. */
+function isOfContainerd({ section, line }: Change): boolean {
+  return section === "/run/netns" || line.startsWith("/var/lib/cni/results/cni-loopback-")
+}
+
+test("when containerd is killed between ADD and its save, `cni gc --auto` removes what it does not know of", async () => {
+  await using containerd = await createWithHold()
+  const { host } = containerd
+  const alive = await containerd.runPod("alive", { portMappings: [{ containerPort: 80, hostPort: 8080 }] })
+  const before = await host.snapshot()
+  await host.write("/run/hold", "")
+  const lost = containerd.runPod("lost", { portMappings: [{ containerPort: 80, hostPort: 8081 }] }).catch(String)
+  await waitFor(() => existsSync(host.file("/run/held")), "the end of the chain", 10_000)
+  await containerd.kill()
+  await rm(host.file("/run/hold"))
+  expect(await lost).toContain("UNAVAILABLE")
+  await containerd.start()
+  const [half] = (await containerd.podIds()).filter((id) => id !== alive)
+  expect((await host.exec("nft", ["list", "ruleset"])).stdout).toContain("8081")
+  await collect(host)
+  expectUnchanged(before, await host.snapshot(), (change) => isAllocationTrace(change) || isOfContainerd(change))
+  expect(await containerd.podStatus(alive)).toMatchObject({ state: "SANDBOX_READY" })
+  expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("alive")
+  if (half === undefined) throw new Error("containerd has no record of the pod")
+  await containerd.stopPod(half)
+  await containerd.removePod(half)
+  expectUnchanged(before, await host.snapshot(), isAllocationTrace)
+}, 60_000)
+
+test("pods outlive a killed containerd, and end as if nothing had been", async () => {
+  await using containerd = await Containerd.create()
+  await containerd.removePod(await containerd.runPod("warm-up"))
+  const before = await containerd.host.snapshot()
+  const id = await containerd.runPod("web", { portMappings: [{ containerPort: 80, hostPort: 8080 }] })
+  await containerd.kill()
+  await containerd.start()
+  expect(await containerd.podStatus(id)).toMatchObject({ state: "SANDBOX_READY", network: { ip: "10.85.0.3" } })
+  await collect(containerd.host)
+  expect((await containerd.host.exec("nft", ["list", "ruleset"])).stdout).toContain("8080")
+  await containerd.stopPod(id)
+  await containerd.removePod(id)
+  expectUnchanged(before, await containerd.host.snapshot(), isAllocationTrace)
+}, 60_000)

@@ -1,0 +1,62 @@
+import { join } from "node:path"
+import { type Client, credentials, loadPackageDefinition, type ServiceError } from "@grpc/grpc-js"
+import { loadSync } from "@grpc/proto-loader"
+
+/** A pod as kubelet asks for it. */
+export interface PodConfig {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly namespace: string }
+  readonly hostname?: string
+  readonly portMappings?: readonly { readonly containerPort: number; readonly hostPort: number }[]
+}
+
+/** What the runtime says about a pod. */
+export interface PodStatus {
+  readonly id: string
+  readonly state: "SANDBOX_READY" | "SANDBOX_NOTREADY"
+  readonly network: { readonly ip: string }
+}
+
+/** The calls of cri.proto by name, with what they take and answer. */
+interface Calls {
+  RunPodSandbox: [{ config: object }, { podSandboxId: string }]
+  StopPodSandbox: [{ podSandboxId: string }, object]
+  RemovePodSandbox: [{ podSandboxId: string }, object]
+  PodSandboxStatus: [{ podSandboxId: string }, { status: PodStatus }]
+  ListPodSandbox: [object, { items: { id: string; state: PodStatus["state"] }[] }]
+  Status: [object, { status: { conditions: { type: string; status: boolean; message: string }[] } }]
+}
+
+type Method = (request: object, options: object, done: (error: ServiceError | null, reply: object) => void) => void
+type Service = new (address: string, secret: ReturnType<typeof credentials.createInsecure>) => Client
+
+/**
+ * The Container Runtime Interface, the way kubelet speaks it to a runtime.
+ * @example
+ * using cri = new Cri("/run/containerd/containerd.sock")
+ * const { podSandboxId } = await cri.call("RunPodSandbox", { config })
+ */
+export class Cri implements Disposable {
+  readonly #client: Client
+
+  /** Connects to the runtime's socket with the first call. */
+  constructor(socket: string) {
+    const definition = loadPackageDefinition(
+      loadSync(join(import.meta.dir, "cri.proto"), { enums: String, defaults: true }),
+    )
+    const { v1 } = definition.runtime as unknown as { v1: { RuntimeService: Service } }
+    this.#client = new v1.RuntimeService(`unix:${socket}`, credentials.createInsecure())
+  }
+
+  /** One call. Throws the runtime's error, or that it has not answered within 20 seconds. */
+  call<Name extends keyof Calls>(name: Name, request: Calls[Name][0]): Promise<Calls[Name][1]> {
+    const method = (this.#client as unknown as Record<string, Method>)[name]
+    return new Promise((resolve, reject) => {
+      const done = (error: ServiceError | null, reply: object) => (error ? reject(error) : resolve(reply))
+      method?.call(this.#client, request, { deadline: Date.now() + 20_000 }, done)
+    })
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.close()
+  }
+}

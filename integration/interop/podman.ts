@@ -1,0 +1,96 @@
+import { builtPlugins } from "../attachment.ts"
+import { mustRun, type Output, programEnv, runProgram } from "../mod.ts"
+import { writeRoot } from "./busybox.ts"
+import { podmanNetwork } from "./networks.ts"
+import { confDir, RuntimeHost } from "./runtime-host.ts"
+
+const confFile = "/run/containers.conf"
+
+/**
+ * `network_backend` chooses CNI, `cni_plugin_dirs` the plugins under test. The rest fits containers into this host: limits
+ * may not be above those of the test, and the cgroup tree may lack controllers.
+ */
+const containersConf = `
+[network]
+network_backend = "cni"
+cni_plugin_dirs = ["${builtPlugins}"]
+network_config_dir = "${confDir}"
+default_network = "${podmanNetwork.name}"
+[engine]
+runtime = "crun"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+[containers]
+cgroups = "disabled"
+log_driver = "k8s-file"
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+`
+
+/** podman on a host of its own, with one network that is made of the plugins under test. */
+export class Podman implements AsyncDisposable {
+  readonly host: RuntimeHost
+  readonly #root: string
+
+  private constructor(host: RuntimeHost, root: string) {
+    this.host = host
+    this.#root = root
+  }
+
+  static async create(): Promise<Podman> {
+    const host = await RuntimeHost.create()
+    try {
+      await host.write(confFile, containersConf)
+      await host.write(`${confDir}/87-podman.conflist`, podmanNetwork)
+      return new Podman(host, await writeRoot(host))
+    } catch (error) {
+      await host[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  /** `podman …`; answers what it wrote on stdout, without the line's end. Throws `ProgramError`. */
+  async run(...args: string[]): Promise<string> {
+    return (await mustRun(this.#commandLine(args), { env })).stdout.trim()
+  }
+
+  /** `podman …`, whatever its exit code. */
+  try(...args: string[]): Promise<Output> {
+    return runProgram(this.#commandLine(args), { env })
+  }
+
+  /** Starts a container that runs `command`; `flags` are those of `podman run`. */
+  async start(name: string, command: readonly string[], ...flags: string[]): Promise<void> {
+    await this.run(
+      "run",
+      "--detach",
+      "--name",
+      name,
+      "--hostname",
+      name,
+      ...flags,
+      "--rootfs",
+      `${this.#root}:O`,
+      ...command,
+    )
+  }
+
+  /** The address that podman shows. */
+  address(name: string): Promise<string> {
+    return this.run("inspect", "--format", "{{.NetworkSettings.Networks.podman.IPAddress}}", name)
+  }
+
+  async remove(...names: string[]): Promise<void> {
+    await this.run("rm", "--force", "--time", "0", ...names)
+  }
+
+  #commandLine(args: readonly string[]): string[] {
+    const places = ["--root", "/run/storage", "--runroot", "/run/containers", "--tmpdir", "/run/libpod"]
+    return this.host.commandLine(["podman", ...places, "--storage-driver", "vfs", ...args])
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.host[Symbol.asyncDispose]()
+  }
+}
+
+const env = { ...programEnv, CONTAINERS_CONF: confFile, HOME: "/run" }

@@ -1,0 +1,116 @@
+import { existsSync } from "node:fs"
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { dirname } from "node:path"
+import { HostNamespace, privateDirectories, type Snapshot, startDaemon, takeSnapshot, waitFor } from "../mod.ts"
+import { Namespace } from "../namespace.ts"
+import { namespacePids } from "../namespace-names.ts"
+
+/** Where runtimes look for network configurations; here it is an empty directory of the host's own. */
+export const confDir = "/etc/cni/net.d"
+
+/**
+ * A host that container runtimes run on: a `HostNamespace` with a process tree of its own, so that whatever a runtime
+ * starts, in whatever namespace, ends with the host, and with its own /run, /etc/cni, /opt and part of the cgroup tree,
+ * because that is where runtimes write. Needs root.
+ * @example
+ * await using host = await RuntimeHost.create()
+ * await host.write("/etc/cni/net.d/10-lab.conflist", conflist)
+ */
+export class RuntimeHost extends Namespace implements AsyncDisposable {
+  readonly #host: HostNamespace
+  /** Process 1 of the tree, by the number that the machine knows it by. */
+  readonly #init: number
+
+  private constructor(host: HostNamespace, init: number) {
+    super(host.name)
+    this.#host = host
+    this.#init = init
+  }
+
+  static async create(): Promise<RuntimeHost> {
+    const host = await HostNamespace.create("runtime")
+    try {
+      await host.exec("sh", ["-ec", privateMounts, "sh", cgroupOf(host)])
+      return new RuntimeHost(host, await startInit(host))
+    } catch (error) {
+      await host[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  /** The path under which the test sees a file of the host. */
+  file(path: string): string {
+    return `/proc/${this.#init}/root${path}`
+  }
+
+  /** Writes a file of the host; a value other than text is written as JSON. */
+  async write(path: string, content: string | object): Promise<void> {
+    await mkdir(dirname(this.file(path)), { recursive: true })
+    await writeFile(this.file(path), typeof content === "string" ? content : JSON.stringify(content, null, 2))
+  }
+
+  commandLine(command: readonly string[]): string[] {
+    const enter = ["--target", String(this.#init), "--net", "--mount", "--pid", "--cgroup"]
+    return [Bun.which("nsenter") ?? "nsenter", ...enter, "--", ...command]
+  }
+
+  /** All that plugins and runtimes may leave: network, packet filter, sysctls, CNI's files, named namespaces. */
+  snapshot(): Promise<Snapshot> {
+    return takeSnapshot(this.#host, [...privateDirectories, "/run/netns"])
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      process.kill(this.#init, "SIGKILL") // the kernel ends the rest of the tree
+      const cgroup = cgroupOf(this.#host)
+      const remove = () => this.#host.exec("find", [cgroup, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"])
+      await waitFor(remove, `the processes in ${cgroup} to end`)
+    } finally {
+      await this.#host[Symbol.asyncDispose]()
+    }
+  }
+}
+
+/** The host's part of the machine's cgroup tree, which it sees as the whole. */
+function cgroupOf({ name }: HostNamespace): string {
+  return `/sys/fs/cgroup/${name}`
+}
+
+/**
+ * $1 is the cgroup to make; those of test processes that were killed, and that nothing runs in any more, are removed.
+ * /opt keeps what it has: the plugins under test may be below it.
+ */
+const privateMounts = `
+  mount -t tmpfs -o mode=755 cni-test /run
+  mkdir /run/netns /run/lock /run/opt /run/opt-work
+  mount -t overlay -o lowerdir=/opt,upperdir=/run/opt,workdir=/run/opt-work cni-test /opt
+  mount -t tmpfs -o mode=755 cni-test /etc/cni
+  mkdir -p ${confDir} /opt/cni/bin
+  mount -t cgroup2 cni-test /sys/fs/cgroup
+  for old in /sys/fs/cgroup/cnit-*; do
+    pid=\${old##*/cnit-}
+    [ ! -e "$old" ] || [ -e "/proc/\${pid%%-*}" ] || find "$old" -depth -type d -exec rmdir {} +
+  done
+  mkdir "$1"`
+
+/** Process 1: takes in orphans, as every init has to, and does nothing else. */
+const init = `
+  umount /sys/fs/cgroup
+  mount -t cgroup2 cni-test /sys/fs/cgroup
+  touch /run/ready
+  trap : CHLD
+  while :; do sleep infinity & wait; done`
+
+/** Starts the process tree and returns the number of its process 1 as the machine knows it. */
+async function startInit(host: HostNamespace): Promise<number> {
+  const unshare = "unshare --pid --fork --kill-child --mount --mount-proc --cgroup"
+  const script = `echo $$ > "$1/cgroup.procs" && exec ${unshare} bash -ec "$2"`
+  await startDaemon(host.commandLine(["sh", "-ec", script, "sh", cgroupOf(host), init]))
+  return waitFor(async () => {
+    if (!existsSync(host.file("/run/ready"))) return undefined
+    for (const pid of await namespacePids(host.name)) {
+      if (/^NSpid:\t\d+\t1$/m.test(await readFile(`/proc/${pid}/status`, "utf8"))) return pid
+    }
+    return undefined
+  }, `the process tree of ${host.name}`)
+}

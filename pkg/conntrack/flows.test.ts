@@ -1,0 +1,108 @@
+import { expect, test } from "bun:test"
+import { type Message, NetlinkError, type Request } from "../netlink/mod.ts"
+import { expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
+import { deleteFlows, type Flow } from "./flows.ts"
+import { flowAttributes } from "./tuple.ts"
+
+/** A kernel that tracks these flows, and refuses to forget them as told. */
+function kernel(flows: readonly Uint8Array[], refusal?: string) {
+  const asked: Request[] = []
+  const forgotten: Request[] = []
+  return {
+    asked,
+    forgotten,
+    dump(request: Request): Message[] {
+      asked.push(request)
+      return flows.map((payload) => ({ type: 0x100, flags: 2, sequence: 1, port: 0, payload }))
+    },
+    execute(request: Request) {
+      if (refusal) throw new NetlinkError(request.what, refusal)
+      forgotten.push(request)
+    },
+  }
+}
+
+// The answers of Linux 6.18 after `echo x > /dev/udp/203.0.113.1/53` with `dnat to 127.0.0.9:5353`, and the same for
+// [2001:db8::1] without translation; what the requests below ask for is what it picked them out by.
+const translated = hex`02000000
+  3400 0180                                                      # CTA_TUPLE_ORIG
+    1400 0180 0800 0100 cb007101 0800 0200 cb007101              # CTA_TUPLE_IP: from and to 203.0.113.1
+    1c00 0280 0500 0100 11000000 0600 0200 9c400000 0600 0300 00350000 # CTA_TUPLE_PROTO: UDP from 40000 to 53
+  3400 0280
+    1400 0180 0800 0100 7f000009 0800 0200 cb007101
+    1c00 0280 0500 0100 11000000 0600 0200 14e90000 0600 0300 9c400000
+  0800 0300 000001a8 0800 0800 00000000                          # CTA_STATUS, CTA_MARK
+  0800 0c00 f4d26b02                                             # CTA_ID
+  0800 0b00 00000001 0800 0700 0000001d`
+const ipv6 = hex`0a000000
+  4c00 0180
+    2c00 0180 1400 0300 20010db8000000000000000000000001 1400 0400 20010db8000000000000000000000001
+    1c00 0280 0500 0100 11000000 0600 0200 9c410000 0600 0300 00350000
+  4c00 0280
+    2c00 0180 1400 0300 20010db8000000000000000000000001 1400 0400 20010db8000000000000000000000001
+    1c00 0280 0500 0100 11000000 0600 0200 00350000 0600 0300 9c410000
+  0800 0c00 e2d1f47e`
+
+test("a flow is read with both directions, before and after translation", () => {
+  const seen: Flow[] = []
+  const keep = (flow: Flow) => seen.push(flow) < 0
+  deleteFlows(kernel([translated]), { family: "ip", protocol: 17, ports: [53] }, keep)
+  deleteFlows(kernel([ipv6]), { family: "ip6", protocol: 17, ports: [53] }, keep)
+  const [host, loopback] = [ip("203.0.113.1"), ip("2001:db8:0:0:0:0:0:1")]
+  const udp = { protocol: 17 }
+  expect(seen).toEqual([
+    {
+      original: { ...udp, source: host, destination: host, sourcePort: 40000, destinationPort: 53 },
+      reply: { ...udp, source: ip("127.0.0.9"), destination: host, sourcePort: 5353, destinationPort: 40000 },
+    },
+    {
+      original: { ...udp, source: loopback, destination: loopback, sourcePort: 40001, destinationPort: 53 },
+      reply: { ...udp, source: loopback, destination: loopback, sourcePort: 53, destinationPort: 40001 },
+    },
+  ])
+})
+
+test("a flow is forgotten by its first direction and its number, as they were listed", () => {
+  const socket = kernel([translated])
+  expect(deleteFlows(socket, { family: "ip", protocol: 17, ports: [53] }, () => true)).toBe(1)
+  const [{ type, payload } = { type: 0, payload: hex`` }] = socket.forgotten
+  expect(type).toBe(0x102) // IPCTNL_MSG_CT_DELETE
+  expect(payload).toEqual(hex`02000000
+    3400 0180
+      1400 0180 0800 0100 cb007101 0800 0200 cb007101
+      1c00 0280 0500 0100 11000000 0600 0200 9c400000 0600 0300 00350000
+    0800 0c00 f4d26b02`)
+})
+
+// CTA_FILTER, CTA_FILTER_ORIG_FLAGS: CTA_FILTER_F_CTA_PROTO_NUM 8, CTA_FILTER_F_CTA_PROTO_DST_PORT 32
+test("one port is picked out by the kernel, of several it picks the protocol", () => {
+  const socket = kernel([])
+  deleteFlows(socket, { family: "ip", protocol: 17, ports: [53, 53] }, () => true)
+  deleteFlows(socket, { family: "ip6", protocol: 17, ports: [53, 54] }, () => true)
+  expect(socket.asked.map(({ type }) => type)).toEqual([0x101, 0x101]) // IPCTNL_MSG_CT_GET
+  expect(socket.asked.map(({ payload }) => payload)).toEqual([
+    hex`02000000 1800 0180 1400 0280 0500 0100 11000000 0600 0300 00350000 0c00 1980 0800 0100 28000000`,
+    hex`0a000000 1000 0180 0c00 0280 0500 0100 11000000 0c00 1980 0800 0100 08000000`,
+  ])
+})
+
+test("what a kernel before Linux 5.8 lists besides is left alone", () => {
+  const socket = kernel([translated])
+  for (const wanted of [
+    { protocol: 17, ports: [54] },
+    { protocol: 6, ports: [53] },
+  ]) {
+    expect(deleteFlows(socket, { family: "ip", ...wanted }, () => true)).toBe(0)
+  }
+  expect(socket.forgotten).toEqual([])
+})
+
+test("a flow that has ended meanwhile is none, and another refusal is an error", () => {
+  const wanted = { family: "ip", protocol: 17, ports: [53] } as const
+  expect(deleteFlows(kernel([translated], "ENOENT"), wanted, () => true)).toBe(0)
+  expect(() => deleteFlows(kernel([translated], "EPERM"), wanted, () => true)).toThrow("EPERM")
+})
+
+test("random bytes are read, or refused as such", () => {
+  expectOnlyDecodeErrors((bytes) => flowAttributes.decode(bytes))
+})
