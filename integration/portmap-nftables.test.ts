@@ -275,3 +275,18 @@ test("STATUS says what is missing", async () => {
   const conditional = await fail(pod.portmap.run("STATUS", { conditionsV4: ["ip saddr != 192.0.2.1"] }))
   expect(conditional).toMatchObject({ code: 50, details: expect.stringContaining('"nft"') })
 })
+
+test("a table that nft has saved and loaded again works on, and DEL finds all without the notes", async () => {
+  await using lab = await createLab()
+  const pod = await lab.addPod()
+  const before = await takeSnapshot(lab.host)
+  await using peer = await EchoPeer.start(pod.namespace)
+  await succeed(pod.map([{ ...web, containerPort: peer.port }, dns]))
+  const saved = await lab.rules()
+  await lab.host.exec("nft", ["-f", "-"], { input: `flush ruleset\n${saved}` })
+  expect(await lab.rules()).toBe(saved)
+  await askEcho(lab.outside, { transport: "tcp", address: ip, port: web.hostPort })
+  expect(await pod.check()).toMatchObject({ exitCode: 0 })
+  await succeed(pod.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})

@@ -8,19 +8,27 @@ export const backends = ["nftables", "iptables"] as const
 
 export type Backend = (typeof backends)[number]
 
-const conditions = v.optional(v.array(v.string("a part of a rule"), "a list"), [])
+/** A line end or a semicolon would begin a new command for `nft`. */
+const conditionWord = v.pipe(
+  v.string("a part of a rule"),
+  v.check((text) => !/[\n\r;]/.test(text), "a part of a rule without line ends and semicolons"),
+)
+const conditions = v.optional(v.array(conditionWord, "a list"), [])
 
-const portMapping = v.object({
-  hostPort: integer(1, 65535),
-  containerPort: integer(1, 65535),
-  protocol: v.pipe(v.string("tcp, udp or sctp"), v.toLowerCase(), v.check(isProtocol, "tcp, udp or sctp")),
-  hostIP: v.optional(
-    v.pipe(
-      v.string("an IP address"),
-      v.check((text) => text === "" || parseIp(text) !== undefined, "an IP address such as 192.0.2.1 or 2001:db8::1"),
+const portMapping = v.object(
+  {
+    hostPort: integer(1, 65535),
+    containerPort: integer(1, 65535),
+    protocol: v.pipe(v.string("tcp, udp or sctp"), v.toLowerCase(), v.check(isProtocol, "tcp, udp or sctp")),
+    hostIP: v.optional(
+      v.pipe(
+        v.string("an IP address"),
+        v.check((text) => text === "" || parseIp(text) !== undefined, "an IP address such as 192.0.2.1 or 2001:db8::1"),
+      ),
     ),
-  ),
-})
+  },
+  "hostPort, containerPort and protocol",
+)
 
 const schema = v.object({
   backend: v.optional(v.picklist(backends, '"nftables" or "iptables"')),

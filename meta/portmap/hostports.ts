@@ -194,7 +194,7 @@ export class Hostports implements Disposable {
   }
 }
 
-const NEEDS = "the kernel needs nf_tables with NAT and fib, and sets of concatenated intervals (Linux 5.6)"
+const NEEDS = "the kernel needs nf_tables with NAT and the expression fib"
 
 /** The mappings as they must have been, for flows that nothing else tells of. */
 function mapped({ mappings, addresses }: Hints): Found[] {

@@ -26,19 +26,24 @@ export interface Stat {
 /** Looks at a file, like stat(2), or like lstat(2) with `noFollow`. Throws `SyscallError`. */
 export function stat(path: string, noFollow = false): Stat {
   cString(path)
-  const bytes = new Uint8Array(256) // struct statx, <linux/stat.h>: one layout for all architectures
-  const buffer = new DataView(bytes.buffer)
+  const words = new Uint32Array(64) // struct statx, <linux/stat.h>: one layout for all architectures
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
-  check("stat", JSON.stringify(path), () => libc().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, bytes))
-  const time = (at: number) => buffer.getBigInt64(at, true) * 1_000_000_000n + BigInt(buffer.getUint32(at + 8, true))
+  check("stat", JSON.stringify(path), () => libc().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
+  const word = (at: number) => words[at] ?? 0
+  const long = (at: number) => (BigInt(word(at + 1)) << 32n) | BigInt(word(at))
+  const time = (at: number) => BigInt.asIntN(64, long(at)) * 1_000_000_000n + BigInt(word(at + 2))
   return {
-    device: `${buffer.getUint32(136, true)}:${buffer.getUint32(140, true)}`,
-    inode: buffer.getBigUint64(32, true),
-    mode: buffer.getUint16(28, true),
-    links: buffer.getUint32(16, true),
-    size: Number(buffer.getBigUint64(40, true)),
-    modified: time(112),
-    changed: time(96),
+    device: `${word(34)}:${word(35)}`,
+    inode: long(8),
+    mode: word(7) & 0xffff,
+    links: word(4),
+    size: word(11) * 2 ** 32 + word(10),
+    get modified() {
+      return time(28) // few look at the times, and the arithmetic is slow
+    },
+    get changed() {
+      return time(24)
+    },
   }
 }
 

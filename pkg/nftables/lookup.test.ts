@@ -29,12 +29,12 @@ function refusing(errno: string) {
   return { get: refuse, dump: refuse }
 }
 
-// Linux 6.18 to `nft get element ip t ports { tcp . 8080 }`; the user data is a comment, and a note of type 200.
-const element = hex(`020038eb
+// The answer of Linux 6.18, from struct nfgenmsg on; in the user data a comment, and a note of type 200.
+const element = hex(`02000002
   0600 0100 74000000 0a00 0200 706f727473000000
-  4400 0380 4000 0180
-    1000 0180 0c00 0100 06000000 1f900000
-    1000 0280 0c00 0100 0a010002 00500000
+  4400 0300 4000 0100
+    1000 0100 0c00 0100 06000000 1f900000
+    1000 0200 0c00 0100 0a010002 00500000
     1a00 0600 000c 6e65742f63312f6574683000 c806 3209096e7300 0000`)
 
 test("an element is asked for by its key, and read with its comment and what is kept beside it", () => {
@@ -45,7 +45,7 @@ test("an element is asked for by its key, and read with its comment and what is 
     comment: "net/c1/eth0",
     note: "2\t\tns",
   })
-  // What nft 1.0.6 sends for it: `strace -e trace=sendmsg -e write=3 nft get element ip t ports { tcp . 8080 }`
+  // The attributes that nft 1.0.6 sends for `nft get element ip t ports { tcp . 8080 }`, the table's name first.
   expect(socket.asked[0]).toMatchObject({ type: 0xa0d })
   expect(socket.asked[0]?.payload).toEqual(
     hex(

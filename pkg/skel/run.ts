@@ -68,7 +68,8 @@ async function loadBuiltins(names: readonly string[], table: PluginTable): Promi
     names.map(async (name) => {
       const plugin = await table[name]?.()
       if (!plugin) return
-      builtins[name] = ({ env, stdin }) => serve(plugin, { env, stdin: () => stdin, builtins, log: logLine })
+      builtins[name] = ({ env, stdin }) =>
+        serve(plugin, { env, stdin: () => stdin, builtins, log: logLine, isDelegate: true })
     }),
   )
   return builtins

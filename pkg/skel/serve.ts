@@ -14,6 +14,8 @@ export interface Surroundings {
   /** Reads the configuration. Not called for VERSION: some callers never write or close stdin. */
   stdin: () => Uint8Array
   log: (line: string) => void
+  /** Another plugin calls this one in its own process, in the namespace that it has been checked for itself. */
+  isDelegate?: boolean
 }
 
 /** A call that has passed the protocol's checks, or the reply that refuses it. */
@@ -35,7 +37,7 @@ export function serve<C>(plugin: Plugin<C>, call: Surroundings & { builtins?: Bu
 }
 
 /** The first half of `serve`: all that can be refused before the plugin is asked. Never throws. */
-export function prepare<C>(plugin: Plugin<C>, { env, stdin, log }: Surroundings): Prepared {
+export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, isDelegate }: Surroundings): Prepared {
   let cniVersion: string = newestVersion
   const answer = (reply: Reply): Prepared => ({ cniVersion, delegates: [], run: () => reply })
   try {
@@ -51,7 +53,7 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log }: Surroundings)
     const network = parseNetwork(raw, command, logAsPlugin)
     if (!isVerb(command)) throw unknownCommand(command)
     checkVersion(command, network.cniVersion, supported)
-    refuseOwnNamespace(command, variables.netns, env.CNI_NETNS_OVERRIDE)
+    if (!isDelegate) refuseOwnNamespace(command, variables.netns, env.CNI_NETNS_OVERRIDE)
     if (command === "GC") requireAttachments(network)
     const run = (builtins: Builtins = {}): Reply => {
       try {

@@ -7,9 +7,9 @@ import { skeleton } from "./plan.ts"
 import { isComplete } from "./state.ts"
 
 /**
- * Whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT and `fib`, and sets of concatenated
- * intervals (Linux 5.6). Where nothing is mapped yet it makes all of it, like `nft --check`, in a transaction that ends
- * with what must be refused, so that nothing comes of it. Throws `EPERM` without CAP_NET_ADMIN.
+ * Whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT and `fib`. Where nothing is mapped
+ * yet it makes all of it, like `nft --check`, in a transaction that ends with what must be refused, so that nothing comes
+ * of it. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = layoutOf(family)

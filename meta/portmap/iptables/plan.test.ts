@@ -1,0 +1,148 @@
+import { expect, test } from "bun:test"
+import { type Content, printRestore, type Rule } from "../../../pkg/iptables/mod.ts"
+import type { Owner } from "../../../pkg/types/mod.ts"
+import type { Mapping } from "../mapping.ts"
+import type { Request } from "../request.ts"
+import { planAdd, planGc, planRemove } from "./plan.ts"
+import { dnatChain, type IptablesRules, iptablesRules } from "./rules.ts"
+
+const owner: Owner = { network: "tnet", containerId: "cid1", ifName: "eth0" }
+const web: Mapping = { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined }
+
+function rulesOf(changes: Partial<Owner> = {}, mapping = web, lastByte = 2): IptablesRules {
+  const part = {
+    family: "ip" as const,
+    address: { ip: Uint8Array.of(10, 1, 0, lastByte), prefix: 16 },
+    mappings: [mapping],
+  }
+  const whose = { ...owner, ...changes }
+  const request: Request = {
+    owner: whose,
+    netns: `/run/netns/${whose.containerId}`,
+    parts: [part],
+    mappings: [mapping],
+    snat: true,
+    masqAll: false,
+    conditions: { ip: [], ip6: [] },
+    localnetLink: undefined,
+  }
+  return iptablesRules(request, part, { markBit: 13, externalSetMarkChain: undefined })
+}
+
+const empty: Content = { chains: [], rules: [] }
+
+/** The table after an ADD for each of these. */
+function tableWith(...all: IptablesRules[]): Content {
+  const chains = new Set<string>()
+  const rules: Rule[] = []
+  for (const { shared, entries, chain, mark, content, jumps } of all) {
+    for (const one of shared) chains.add(one.chain)
+    chains.add(chain)
+    rules.push(...shared.flatMap((one) => [...one.rules]), ...entries, mark, ...content, ...jumps)
+  }
+  return { chains: [...chains], rules }
+}
+
+// Upstream's own vector for this network and container.
+test("the chain is named as upstream names it", () => {
+  expect(dnatChain(owner)).toBe("CNI-DN-f67e00a966f2d1b8b0671")
+})
+
+test("the first ADD on a host makes upstream's chains and rules, with a mark that says whose they are", () => {
+  expect(
+    printRestore(
+      "nat",
+      planAdd(rulesOf(), empty, () => false),
+    ),
+  ).toBe(`*nat
+-N CNI-HOSTPORT-SETMARK
+-N CNI-HOSTPORT-MASQ
+-N CNI-HOSTPORT-DNAT
+-A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j MARK --set-xmark 0x2000/0x2000
+-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
+:CNI-DN-f67e00a966f2d1b8b0671 - [0:0]
+-A CNI-DN-f67e00a966f2d1b8b0671 -m comment --comment "tnet/cid1/eth0 /run/netns/cid1"
+-A CNI-DN-f67e00a966f2d1b8b0671 -s 10.1.0.0/16 -p tcp -m tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
+-A CNI-DN-f67e00a966f2d1b8b0671 -s 127.0.0.1/32 -p tcp -m tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
+-A CNI-DN-f67e00a966f2d1b8b0671 -p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.1.0.2:80
+-I POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ
+-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+-A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \\"tnet\\" id: \\"cid1\\"" -m multiport --dports 8080 -j CNI-DN-f67e00a966f2d1b8b0671
+COMMIT
+`)
+})
+
+test("an ADD again makes the container's chain anew, and nothing else (KW-PM7, KW-PM11)", () => {
+  const text = printRestore(
+    "nat",
+    planAdd(rulesOf(), tableWith(rulesOf()), () => false),
+  )
+  expect(text).not.toMatch(/^-(N|I)/m)
+  expect(text.match(/-j CNI-DN-.*/g)).toHaveLength(2) // the old jump goes, the new one comes
+})
+
+test("the rules of the container's other interface stay (KW-PM6)", () => {
+  const other = rulesOf({ ifName: "net1" }, { ...web, hostPort: 9090 }, 9)
+  const text = printRestore(
+    "nat",
+    planAdd(rulesOf(), tableWith(other), () => false),
+  )
+  expect(text).toContain("--dport 9090 -j DNAT --to-destination 10.1.0.9:80")
+  expect(text).not.toContain("-D ")
+  const both = tableWith(rulesOf(), other)
+  expect(planRemove(both, owner)).toMatchObject({ chains: [], rules: { length: 4 } })
+  const narrow = { ...both, chains: [dnatChain(owner)] }
+  expect(planRemove({ ...narrow, rules: tableWith(other).rules }, { ...owner, ifName: "net1" }).chains).toEqual([
+    dnatChain(owner),
+  ])
+})
+
+test("a port of somebody else is refused with his name, unless he is gone or had this address before", () => {
+  const held = tableWith(rulesOf({ containerId: "cid9" }, web, 9))
+  expect(() => planAdd(rulesOf(), held, () => false)).toThrow(
+    "Cannot map host port 8080/tcp to 10.1.0.2:80 for tnet/cid1/eth0: it is mapped to 10.1.0.9:80 for tnet/cid9/eth0",
+  )
+  const chain = dnatChain({ ...owner, containerId: "cid9" })
+  expect(
+    printRestore(
+      "nat",
+      planAdd(rulesOf(), held, ({ netns }) => netns === "/run/netns/cid9"),
+    ),
+  ).toContain(`-X ${chain}`)
+  const former = tableWith(rulesOf({ containerId: "cid9" }))
+  expect(
+    printRestore(
+      "nat",
+      planAdd(rulesOf(), former, () => false),
+    ),
+  ).toContain(`-X ${chain}`)
+})
+
+test("a holder that only upstream knows is named as upstream names him", () => {
+  const { mark, ...theirs } = rulesOf({ containerId: "cid9" }, web, 9)
+  const table = tableWith({ ...theirs, mark })
+  const unmarked = { ...table, rules: table.rules.filter((rule) => rule !== mark) }
+  expect(() => planAdd(rulesOf(), unmarked, () => false)).toThrow('for dnat name: "tnet" id: "cid9"')
+})
+
+test("GC takes what is not valid of this network, marked or not, and leaves a chain without any sign alone", () => {
+  const stale = rulesOf({ containerId: "cid2" })
+  const foreign = rulesOf({ network: "other" })
+  const all = tableWith(rulesOf(), stale, foreign)
+  const chains = all.chains.filter((name) => name.startsWith("CNI-DN-"))
+  const found = { ...all, chains: [...chains, "CNI-DN-000000000000000000000"] }
+  expect(planGc(found, "tnet", [owner]).chains).toEqual([stale.chain])
+  expect(planGc(found, "tnet", []).chains).toEqual([dnatChain(owner), stale.chain])
+  const unmarked = { ...found, rules: found.rules.filter((rule) => rule !== stale.mark) }
+  expect(planGc(unmarked, "tnet", [owner]).chains).toEqual([stale.chain])
+})
+
+test("a chain that has its name by accident is somebody else's", () => {
+  const table = tableWith(rulesOf())
+  const foreign = table.rules.map((rule) => ({
+    ...rule,
+    words: rule.words.map((word) => word.replace('"tnet"', '"tne"')),
+  }))
+  expect(planRemove({ chains: [dnatChain(owner)], rules: foreign }, owner)).toEqual({ chains: [], rules: [] })
+})
