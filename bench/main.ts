@@ -7,12 +7,13 @@ import { parseArgs } from "node:util"
 import { type Measurement, measure, rowName, type Scenario } from "./measure.ts"
 import { formatTable } from "./report.ts"
 import { bridges } from "./rows/bridge.ts"
+import { chain } from "./rows/chain.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { portmaps } from "./rows/portmap.ts"
 import { version } from "./rows/version.ts"
 
 /** Everything that is measured. A new row is a line here. */
-const scenarios: readonly Scenario[] = [version, ...bridges, ...hostLocals, ...portmaps]
+const scenarios: readonly Scenario[] = [version, ...bridges, chain, ...hostLocals, ...portmaps]
 
 async function main(): Promise<void> {
   const { values } = parseArgs({

@@ -1,9 +1,6 @@
-// The multi-call entry: the name that the executable was called by decides what it is. Imported is what every plugin
-// needs, and nothing else: each line costs every plugin of every pod. The plugins themselves, and the tools, are chunks of
-// their own. No top-level await: it would turn a lost promise into a hang.
-import { runPlugin } from "../pkg/skel/mod.ts"
+// The multi-call entry: the name that the executable was called by decides what it is. Nothing but the table is imported
+// here: each line costs every plugin of every pod. No top-level await: it would turn a lost promise into a hang.
 import { plugins } from "./plugins.ts"
-import { versionReply } from "./version.ts"
 
 process.exitCode = 1 // until the one who was called says otherwise
 
@@ -11,10 +8,15 @@ const name = process.argv0.slice(process.argv0.lastIndexOf("/") + 1)
 const plugin = Object.hasOwn(plugins, name) ? plugins[name] : undefined
 
 if (plugin && process.env.CNI_COMMAND === "VERSION") {
-  console.log(versionReply())
-  process.exitCode = 0
+  import("./version.ts").then((version) => {
+    console.log(version.versionReply())
+    process.exitCode = 0
+  })
 } else if (plugin) {
-  plugin().then((loaded) => runPlugin(loaded, plugins), cannotLoad)
+  Promise.all([import("../pkg/skel/mod.ts"), plugin()]).then(
+    ([skel, loaded]) => skel.runPlugin(loaded, plugins),
+    cannotLoad,
+  )
 } else if (name === "cni") {
   import("./cni/main.ts").then((tool) => tool.runTool(process.argv.slice(2)))
 } else if (name === "cnitool") {
