@@ -241,7 +241,7 @@ test("ipMasq alone does not let the host forward: that is for who is the gateway
   expect((await host.exec("sysctl", ["-n", "net.ipv4.ip_forward"])).stdout).toBe("0\n")
 })
 
-test("eight first ADDs at once on a bridge that is not there all succeed", async () => {
+test("#45 eight first ADDs at once on a bridge that is not there all succeed", async () => {
   await using host = await HostNamespace.create()
   const pods = await Promise.all(Array.from({ length: 8 }, () => host.addContainer()))
   const config = bridgeNetwork({ isDefaultGateway: true, ipMasq: true })

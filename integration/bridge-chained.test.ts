@@ -30,7 +30,7 @@ function chain(host: HostNamespace, pod: ContainerNamespace, keys: object): Atta
   return new Attachment(host, pod, { ...config, ...keys })
 }
 
-test("an interface that an earlier plugin made joins the bridge, and its result is answered with the bridge", async () => {
+test("#11, #15, #16 an interface that an earlier plugin made joins the bridge, and its result is answered with the bridge", async () => {
   const { host, pod, prevResult } = await chained()
   await using _ = host
   const attachment = chain(host, pod, { prevResult, portIsolation: true, macspoofchk: true })

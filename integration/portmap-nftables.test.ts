@@ -207,7 +207,7 @@ test("[::1] is refused at once, so that callers go on to 127.0.0.1", async () =>
   await expect(ask).rejects.toThrow("Failed to connect")
 })
 
-test("first ADDs and last DELs of eight containers at once end in all, and in nothing", async () => {
+test("#45 first ADDs and last DELs of eight containers at once end in all, and in nothing", async () => {
   await using lab = await createLab()
   const pods: MappedPod[] = []
   for (let n = 0; n < 8; n++) pods.push(await lab.addPod())
@@ -264,7 +264,7 @@ test("what the Go suite's nftables backend has left for a container goes with DE
   expect((await lab.host.exec("nft", ["list", "table", "ip", "cni_hostport"])).stdout).not.toContain(id)
 })
 
-test("STATUS says what is missing", async () => {
+test("#36 STATUS says what is missing", async () => {
   await using lab = await createLab()
   const pod = await lab.addPod()
   await succeed(pod.portmap.run("STATUS"))

@@ -219,7 +219,7 @@ test("IPv6 is switched on where addresses need it, on these two links only", asy
   expect(await readSysctl(host, "net/ipv6/conf/lo/disable_ipv6")).toBe("1")
 })
 
-test("eight ADDs at once all succeed", async () => {
+test("#45 eight ADDs at once all succeed", async () => {
   await using host = await HostNamespace.create()
   const pods = await Promise.all(Array.from({ length: 8 }, () => host.addContainer()))
   const config = ptpNetwork({ ...dualStack, ipMasq: true })

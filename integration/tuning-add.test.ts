@@ -3,7 +3,7 @@ import { Attachment, fail, newest, type PluginResult, succeed } from "./attachme
 import { HostNamespace, readSysctl } from "./mod.ts"
 import { everything, linkOf, TuningChain } from "./tuning-chain.ts"
 
-test("every setting is in the kernel, MAC and MTU are in the result, and nothing else of it changed", async () => {
+test("#11 every setting is in the kernel, MAC and MTU are in the result, and nothing else of it changed", async () => {
   await using chain = await TuningChain.create(everything)
   const result = await chain.tuning.add()
   const eth0 = await chain.link()

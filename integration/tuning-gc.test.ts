@@ -37,7 +37,7 @@ test("GC where nothing was ever tuned succeeds, with a broken configuration too"
   expect(await chain.tuning.run("GC", { "cni.dev/valid-attachments": [] })).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-test("GC goes on to the other backups when one cannot be removed", async () => {
+test("#33 GC goes on to the other backups when one cannot be removed", async () => {
   await using chain = await TuningChain.create(everything)
   await chain.tuning.add()
   await chain.host.exec("mkdir", ["/run/cni/tuning/.lab~gone_eth0.json"])

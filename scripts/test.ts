@@ -4,13 +4,20 @@
  *   npm test               the gate, then the build and the integration tests; needs root
  *   npm run gate           the gate: format, lint, types, unit tests; needs nothing
  *   npm run test:interop   the built plugins under podman and containerd, and beside the Go plugins; needs root
+ *   npm run conformance    the tests that hold the statements of docs/conformance.md, and for each what holds it;
+ *                          needs root; `npm run --silent conformance -- --json` prints JSON
  *
  * Goes through all steps whatever fails, and ends with the line `N passed, N failed`; a step that is not a test counts
- * as one failure when it fails, and so does a test file that dies or hangs.
+ * as one failure when it fails, and so does a test file that dies or hangs. `npm test` and `npm run conformance` also
+ * count one failure for each statement of docs/conformance.md that does not hold.
  */
 import { join } from "node:path"
 import { TemporaryDirectory } from "../integration/mod.ts"
+import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
+import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
+import { mayHaveNumbers } from "./test/numbers.ts"
 import { Runner } from "./test/runner.ts"
+import { parseStatements } from "./test/statements.ts"
 
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
@@ -25,28 +32,59 @@ function testFiles(rooms: readonly string[]): string[] {
 async function gate(runner: Runner): Promise<void> {
   await runner.step("format and lint", [tool("biome"), "ci", "--colors=off", "."])
   await runner.step("types", [tool("tsc"), "-p", ".", "--noEmit"])
-  await runner.tests("unit tests", testFiles(unitRooms), { testMs: 30_000, fileMs: 400_000 })
+  await unit(runner, testFiles(unitRooms))
 }
 
-/** Tests of the built executable. Those in `integration/interop` need real runtimes, and are asked for by themselves. */
-async function integration(runner: Runner, wanted: (file: string) => boolean): Promise<void> {
+async function unit(runner: Runner, files: readonly string[]): Promise<void> {
+  // Without files `bun test` would run all there are.
+  if (files.length > 0) await runner.tests("unit tests", files, { testMs: 30_000, fileMs: 400_000 })
+}
+
+/** Tests of the built executable. */
+async function integration(runner: Runner, files: readonly string[]): Promise<void> {
+  if (files.length === 0) return
   if (process.getuid?.() !== 0) {
-    return runner.fail("The integration tests make network namespaces, which needs root: run `sudo npm test`")
+    return runner.fail("The integration tests make network namespaces, which needs root: run this as root")
   }
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  for (const file of testFiles(["integration"]).filter(wanted)) {
-    await runner.tests(file, [file], { testMs: 60_000, fileMs: 300_000 })
-  }
+  for (const file of files) await runner.tests(file, [file], { testMs: 60_000, fileMs: 300_000 })
+}
+
+/** Judges the statements of docs/conformance.md by the tests that have run; counts those that do not hold. */
+async function conformance(runner: Runner): Promise<Conformance> {
+  const list = parseStatements(await Bun.file(join(root, "docs/conformance.md")).text())
+  const judged = judge(list, runner.testCases)
+  for (const failure of failuresOf(judged)) runner.fail(failure)
+  return judged
+}
+
+async function withNumbers(files: readonly string[]): Promise<string[]> {
+  const sources = await Promise.all(files.map((file) => Bun.file(join(root, file)).text()))
+  return files.filter((_, at) => mayHaveNumbers(sources[at] ?? ""))
+}
+
+/** Those in `integration/interop` need real runtimes, and are asked for by themselves. */
+function integrationFiles({ interop }: { interop: boolean }): string[] {
+  return testFiles(["integration"]).filter((file) => file.startsWith("./integration/interop/") === interop)
 }
 
 if (import.meta.main) {
+  const asked = new Set(process.argv.slice(2))
   await using reports = await TemporaryDirectory.create("cni-reports")
-  const runner = new Runner(root, reports.path)
-  const isInterop = (file: string) => file.startsWith("./integration/interop/")
-  if (process.argv.includes("--interop")) await integration(runner, isInterop)
-  else {
+  const runner = new Runner(root, reports.path, asked.has("--json") ? 2 : 1)
+  let summary: string | undefined
+  if (asked.has("--interop")) await integration(runner, integrationFiles({ interop: true }))
+  else if (asked.has("--gate")) await gate(runner)
+  else if (asked.has("--conformance")) {
+    await unit(runner, await withNumbers(testFiles(unitRooms)))
+    await integration(runner, await withNumbers(integrationFiles({ interop: false })))
+    const judged = await conformance(runner)
+    console.log(asked.has("--json") ? JSON.stringify(jsonReport(judged), undefined, 2) : `\n${formatReport(judged)}`)
+    summary = summaryOf(judged)
+  } else {
     await gate(runner)
-    if (!process.argv.includes("--gate")) await integration(runner, (file) => !isInterop(file))
+    await integration(runner, integrationFiles({ interop: false }))
+    summary = summaryOf(await conformance(runner))
   }
-  process.exitCode = runner.finish()
+  process.exitCode = runner.finish(summary)
 }

@@ -60,8 +60,9 @@ export function parseHostLocalConfig(
   }
   const { ipam, args: hints, runtimeConfig } = parseConfig(schema, raw)
   const { IP = "" } = args === "" ? {} : readCniArgs(args, { IP: (value) => value })
-  const wishes = [...(hints?.cni?.ips ?? []), ...(runtimeConfig?.ips ?? [])]
-  const requested = parseRequested(IP === "" ? wishes : [IP, ...wishes])
+  // The conventions: a plugin that knows `args` ignores the same wish in CNI_ARGS.
+  const hinted = hints?.cni?.ips.length ? hints.cni.ips : IP === "" ? [] : [IP]
+  const requested = parseRequested([...hinted, ...(runtimeConfig?.ips ?? [])])
   const sets = [...(runtimeConfig?.ipRanges ?? []), ...(ipam.subnet === undefined ? [] : [[ipam]]), ...ipam.ranges]
   if (sets.length === 0) {
     throw new CniError(Code.InvalidNetworkConfig, `no IP ranges specified: set "ipam.ranges" of "${network.name}"`)

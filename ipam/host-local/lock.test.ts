@@ -18,7 +18,7 @@ test("a directory that does not exist cannot be locked, and is not made", () => 
   expect(lockStore("/nonexistent/network")).toBeUndefined()
 })
 
-test("the error after waiting in vain names the process that holds the lock, and its program", async () => {
+test("#43 the error after waiting in vain is code 11 and names the process that holds the lock, and its program", async () => {
   using store = new TemporaryStore(ranges)
   mkdirSync(store.directory, { recursive: true })
   const child = await holder(store.directory)
@@ -37,7 +37,7 @@ test("the error after waiting in vain names the process that holds the lock, and
   }
 })
 
-test("a lock is ours soon after its holder ends, however it ends", async () => {
+test("#45 a lock is ours soon after its holder ends, however it ends", async () => {
   using store = new TemporaryStore(ranges)
   mkdirSync(store.directory, { recursive: true })
   const child = await holder(store.directory)

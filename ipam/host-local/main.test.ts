@@ -84,12 +84,22 @@ describe("ADD", () => {
     )
   })
 
-  test("unites the addresses that CNI_ARGS, args.cni.ips and runtimeConfig.ips ask for", () => {
+  test("unites the addresses that runtimeConfig.ips asks for with those of CNI_ARGS or args.cni.ips", () => {
     using data = new DataDir()
-    const hints = { args: { cni: { ips: ["fd00::5/64"] } }, runtimeConfig: { ips: ["10.1.0.5", "fd00:0::5"] } }
-    const { answer } = data.call(dual, { cniArgs: "IP=10.1.0.5/16;IgnoreUnknown=1;K8S_POD_NAME=x", ...hints })
-    expect(answer.ips.map(({ address }: { address: string }) => address)).toEqual(["10.1.0.5/24", "fd00::5/64"])
-    expect(data.call(dual, { id: "b", cniArgs: "IP=" }).exitCode).toBe(0)
+    const runtimeConfig = { ips: ["10.1.0.5", "fd00:0::5"] }
+    const asked = data.call(dual, { cniArgs: "IP=10.1.0.5/16;IgnoreUnknown=1;K8S_POD_NAME=x", runtimeConfig })
+    expect(asked.answer.ips.map(({ address }: { address: string }) => address)).toEqual(["10.1.0.5/24", "fd00::5/64"])
+    const hints = { args: { cni: { ips: ["fd00::6/64"] } }, runtimeConfig: { ips: ["10.1.0.6"] } }
+    const hinted = data.call(dual, { id: "b", ...hints })
+    expect(hinted.answer.ips.map(({ address }: { address: string }) => address)).toEqual(["10.1.0.6/24", "fd00::6/64"])
+    expect(data.call(dual, { id: "c", cniArgs: "IP=" }).exitCode).toBe(0)
+  })
+
+  test("#47 ignores IP in CNI_ARGS when args.cni.ips asks for addresses, where upstream unites them", () => {
+    using data = new DataDir()
+    const args = (...ips: string[]) => ({ args: { cni: { ips } }, cniArgs: "IP=10.1.0.5" })
+    expect(data.call(single, { id: "a", ...args("10.1.0.4") }).answer.ips).toMatchObject([{ address: "10.1.0.4/29" }])
+    expect(data.call(single, { id: "b", ...args() }).answer.ips).toMatchObject([{ address: "10.1.0.5/29" }])
   })
 
   test("answers what resolvConf says as dns; an unreadable one stops it before anything is reserved", () => {

@@ -21,7 +21,7 @@ async function killOne(store: TemporaryStore, prefix: string): Promise<string[][
   return lines.slice(0, -1).map((line) => line.split(" ")) // the last line may be cut
 }
 
-test("of processes that work at once and are killed at any moment, none disturbs the others", async () => {
+test("#45 of processes that work at once and are killed at any moment, none disturbs the others", async () => {
   using store = new TemporaryStore(...subnets.map((range) => [range]))
   const all = new Set<string>()
   const live = new Map<string, string[]>()

@@ -379,7 +379,7 @@ describe("GC", () => {
     expect(store.add("c")).toEqual(["10.0.0.4", "fd00::4"])
   })
 
-  test("does everything it can and then says what it could not", () => {
+  test("#33 does everything it can and then says what it could not", () => {
     using store = new TemporaryStore(small)
     store.add("a")
     store.add("b")

@@ -27,7 +27,7 @@ test("without keys there is nothing to map, with snat and bit 13", () => {
   expect(parse({ runtimeConfig: { portMappings: null } }).mappings).toEqual([])
 })
 
-test("keys and protocols count whatever their case", () => {
+test("#48 keys and protocols count whatever their case", () => {
   const raw = { RuntimeConfig: { PortMappings: [{ HostPort: 8080, ContainerPort: 80, Protocol: "TCP", HostIP: "" }] } }
   expect(parse(raw).mappings).toEqual([
     { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined },

@@ -35,6 +35,10 @@ test("an address of another interface is passed over, one of nobody's is not", (
   expect(addresses([])).toEqual([])
 })
 
+test("#119 an address with the interface index -1 is one of nobody's", () => {
+  expect(addresses([inside], { address: "10.1.0.2/16", interface: -1 })).toEqual(["10.1.0.2/16"])
+})
+
 test("a mapping of one family is for that one, and the same port counts once", () => {
   const result = { interfaces: [], ips: [{ address: "10.1.0.2/16" }, { address: "fd00::2/64" }], routes: [], dns: {} }
   const ipv6: Mapping = { ...web, hostPort: 53, family: "ip6" }

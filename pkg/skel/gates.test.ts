@@ -98,10 +98,14 @@ describe("the plugin's own namespace", () => {
     expect(ask(plugin, env).json.code).toBe(8)
   })
 
-  test("#97 a namespace that does not exist is not ours", () => {
-    const { plugin } = new Recorder()
-    expect(ask(plugin, { CNI_COMMAND: "DEL", CNI_NETNS: "/run/netns/not-there" }).exitCode).toBe(0)
-  })
+  test.each(["ADD", "DEL"])(
+    "#97 a namespace that does not exist is not ours, and %s goes on to the plugin",
+    (command) => {
+      const recorder = new Recorder()
+      expect(ask(recorder.plugin, { CNI_COMMAND: command, CNI_NETNS: "/run/netns/not-there" }).exitCode).toBe(0)
+      expect(recorder.verbs).toEqual([command])
+    },
+  )
 
   test("CHECK changes nothing and is not held up", () => {
     const { plugin } = new Recorder()

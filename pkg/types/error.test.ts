@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { join } from "node:path"
 import { CniError, Code, isCniError, toErrorObject } from "./mod.ts"
 
 test("#124 the text of an error is message and details, or the message alone", () => {
@@ -42,6 +43,17 @@ test("anything else that is thrown becomes code 999 with its text", () => {
     details: "deep",
   })
   expect(toErrorObject("just text", "1.1.0").msg).toBe("just text")
+})
+
+test("#42 a code is the specification's, upstream's 0 or 8, or 100 and above, and no file makes up another", async () => {
+  const reserved: number[] = Object.values(Code).filter((code) => code < 100)
+  expect(reserved).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51])
+  const root = join(import.meta.dir, "../..")
+  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,cmd}/**/*.ts").scanSync(root)]
+  const sources = files.filter((file) => !/\.(test|fixture)\.ts$/.test(file)).map((file) => Bun.file(join(root, file)))
+  const made = (await Promise.all(sources.map((source) => source.text()))).join("").match(/new CniError\(\s*\S+/g) ?? []
+  expect(made.length).toBeGreaterThan(50)
+  expect(made.filter((text) => /\d/.test(text))).toEqual([])
 })
 
 test("errors are told apart by code", () => {

@@ -38,6 +38,7 @@ test("#122 versions are ordered by number, not by letter", () => {
   expect(compareVersions("1.2.34", "1.2.14")).toBeGreaterThan(0)
   expect(compareVersions("1.2.9", "1.2.14")).toBeLessThan(0)
   expect(compareVersions("1.1", "1.1.0")).toBe(0)
+  expect(compareVersions("0.4.0", "0.4.0")).toBe(0)
   expect(atLeast("0.4.0", "0.4.0")).toBe(true)
   expect(atLeast("0.3.1", "0.4.0")).toBe(false)
 })

@@ -40,7 +40,7 @@ test("the MAC comes from runtimeConfig, else from args.cni, else from CNI_ARGS",
   expect(parse({}, { args }).mac).toBe("0a:00:00:00:00:03")
 })
 
-test("a capitalised runtimeConfig, as containerd sends it, is understood", () => {
+test("#48 a capitalised runtimeConfig, as containerd sends it, is understood", () => {
   expect(parse({ RuntimeConfig: { Mac: "0a:00:00:00:00:01" } }).mac).toBe("0a:00:00:00:00:01")
 })
 

@@ -1,5 +1,6 @@
 import { join } from "node:path"
 import { execa } from "execa"
+import { parseTestCases, type TestCase } from "./test-cases.ts"
 import { parseTotals, type Totals } from "./totals.ts"
 
 /** How long one test, and all tests of one run together, may take. */
@@ -12,15 +13,26 @@ export interface Limits {
 export class Runner {
   readonly #root: string
   readonly #reports: string
+  readonly #show: 1 | 2
   #passed = 0
   #failed = 0
   #runs = 0
   readonly #failures: string[] = []
+  readonly #testCases: TestCase[] = []
 
-  /** `root` is the directory that the programs run in, `reports` an empty one for the reports of `bun test`. */
-  constructor(root: string, reports: string) {
+  /**
+   * `root` is the directory that the programs run in, `reports` an empty one for the reports of `bun test`; `show` is
+   * where everything is shown, stdout or stderr.
+   */
+  constructor(root: string, reports: string, show: 1 | 2 = 1) {
     this.#root = root
     this.#reports = reports
+    this.#show = show
+  }
+
+  /** The tests that have run so far. */
+  get testCases(): readonly TestCase[] {
+    return this.#testCases
   }
 
   /** Runs a program; anything but exit code 0 counts as one failure. Answers whether it succeeded. */
@@ -32,10 +44,12 @@ export class Runner {
 
   /** Runs test files with `bun test` and counts what its report says. */
   async tests(title: string, files: readonly string[], limits: Limits): Promise<void> {
-    const report = join(this.#reports, `${++this.#runs}.xml`)
-    const options = [`--timeout=${limits.testMs}`, "--reporter=junit", `--reporter-outfile=${report}`]
+    const reportFile = join(this.#reports, `${++this.#runs}.xml`)
+    const options = [`--timeout=${limits.testMs}`, "--reporter=junit", `--reporter-outfile=${reportFile}`]
     const exitCode = await this.#run(title, [process.execPath, "test", ...options, ...files], limits.fileMs)
-    const totals = await readTotals(report)
+    const report = await readReport(reportFile)
+    const totals: Totals = report === undefined ? { passed: 0, failed: 0, skipped: 0 } : parseTotals(report)
+    this.#testCases.push(...parseTestCases(report ?? ""))
     this.#passed += totals.passed
     this.#failed += totals.failed + totals.skipped
     if (totals.failed > 0) this.#failures.push(`${title}: ${totals.failed} failed`)
@@ -49,23 +63,32 @@ export class Runner {
     this.#failures.push(reason)
   }
 
-  /** Prints what failed and the last line, and answers the exit code: 0 only when tests ran and nothing failed. */
-  finish(): number {
+  /**
+   * Prints what failed, the line `summary` if there is one, and the last line. Answers the exit code: 0 only when tests
+   * ran and nothing failed.
+   */
+  finish(summary?: string): number {
     if (this.#passed + this.#failed === 0) this.fail("No test ran")
-    console.log("")
-    for (const failure of this.#failures) console.log(failure)
-    console.log(`${this.#passed} passed, ${this.#failed} failed`)
+    this.#print("")
+    for (const failure of this.#failures) this.#print(failure)
+    if (summary !== undefined) this.#print(summary)
+    this.#print(`${this.#passed} passed, ${this.#failed} failed`)
     return this.#failed === 0 ? 0 : 1
+  }
+
+  #print(line: string): void {
+    if (this.#show === 1) console.log(line)
+    else console.error(line)
   }
 
   async #run(title: string, command: readonly string[], timeout = 300_000): Promise<number | undefined> {
     const [file = "", ...args] = command
     const shown = command.map((word) => word.replace(`${this.#root}/`, "")).filter((word) => !word.startsWith("--rep"))
-    console.log(`\n==> ${title}: ${shown.join(" ")}`)
+    this.#print(`\n==> ${title}: ${shown.join(" ")}`)
     const result = await execa(file, args, {
       cwd: this.#root,
       stdin: "ignore",
-      stdout: "inherit",
+      stdout: this.#show,
       stderr: "inherit",
       reject: false,
       timeout,
@@ -76,7 +99,7 @@ export class Runner {
 }
 
 /** What a run of `bun test` reported; nothing when it died before it could. */
-async function readTotals(report: string): Promise<Totals> {
-  const file = Bun.file(report)
-  return (await file.exists()) ? parseTotals(await file.text()) : { passed: 0, failed: 0, skipped: 0 }
+async function readReport(path: string): Promise<string | undefined> {
+  const file = Bun.file(path)
+  return (await file.exists()) ? await file.text() : undefined
 }

@@ -1,0 +1,96 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { builtPlugins, fail, succeed } from "./attachment.ts"
+import { pluginsAs, Stage } from "./every-plugin.ts"
+import { expectUnchanged, runProgram, takeSnapshot } from "./mod.ts"
+
+const chains = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
+const versions = ["0.1.0", "0.2.0", ...chains]
+
+interface AnyResult {
+  cniVersion: string
+  ip4?: { ip: string }
+  ips?: { address: string; version?: string }[]
+  dns?: object
+}
+
+for (const plugin of pluginsAs()) {
+  const spoken = pluginsAs("chained").includes(plugin) ? chains : versions
+
+  test.each(spoken)(
+    `#1, #4, #7 ${plugin}: ADD of version %s is answered in its layout, exit code 0`,
+    async (version) => {
+      await using stage = await Stage.create(plugin)
+      const { attachment } = await stage.attach({ cniVersion: version })
+      const result = (await succeed(attachment.run("ADD"))).json as AnyResult
+      expect(result.cniVersion).toBe(version)
+      const hasLists = version >= "0.3.0"
+      expect({ ip4: result.ip4 !== undefined, ips: result.ips !== undefined }).toEqual({
+        ip4: !hasLists,
+        ips: hasLists,
+      })
+      const families = (result.ips ?? []).map((ip) => ip.version)
+      expect(families).toEqual(families.map((_, at) => (version < "1.0.0" ? ["4", "6"][at] : undefined)))
+      expect(result.dns).toEqual(version < "1.0.0" ? {} : undefined)
+    },
+  )
+}
+
+test.each(pluginsAs())(
+  "#1, #2, #6 %s: a version that it does not speak is code 1, and nothing happens",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment, pod } = await stage.attach()
+    const [before, inside] = [await takeSnapshot(stage.host), await takeSnapshot(pod)]
+    for (const verb of ["ADD", "DEL", "CHECK", "GC", "STATUS"] as const) {
+      const { code, cniVersion } = await fail(
+        attachment.run(verb, { cniVersion: "1.2.0", "cni.dev/valid-attachments": [] }),
+      )
+      expect({ verb, code, cniVersion }).toEqual({ verb, code: 1, cniVersion: "1.2.0" })
+    }
+    expectUnchanged(before, await takeSnapshot(stage.host))
+    expectUnchanged(inside, await takeSnapshot(pod))
+  },
+)
+
+test.each(pluginsAs())("#39, #60 %s: VERSION tells all versions, without any other variable", async (plugin) => {
+  const asked = await runProgram([join(builtPlugins, plugin)], { env: { CNI_COMMAND: "VERSION" } })
+  expect(asked).toMatchObject({ exitCode: 0, stderr: "" })
+  expect(JSON.parse(asked.stdout)).toEqual({ cniVersion: "1.1.0", supportedVersions: versions })
+})
+
+test.each(pluginsAs())(
+  "#89, #90 %s: without a command it introduces itself, so that none fails with code 4 for want of an introduction",
+  async (plugin) => {
+    const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
+    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
+    expect(stderr).toMatch(/^CNI plugin \S+ v\d\S*\nCNI protocol versions supported: 0\.1\.0, .*, 1\.1\.0\n$/)
+    expect(stderr).toContain(`plugin ${plugin} `)
+  },
+)
+
+test.each(pluginsAs())(
+  "#95 %s: ADD and DEL on the namespace that it runs in are code 8, and nothing happens",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment } = await stage.attach()
+    const before = await takeSnapshot(stage.host)
+    for (const verb of ["ADD", "DEL"] as const) {
+      expect((await fail(attachment.run(verb, {}, { netns: stage.host.path }))).code).toBe(8)
+    }
+    expectUnchanged(before, await takeSnapshot(stage.host))
+  },
+)
+
+test.each(["bridge", "ptp", "loopback", "tuning"])(
+  "#44, #97 %s: a namespace that does not exist is code 3 to ADD, for which nothing has to be cleaned up, and fine with DEL",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment } = await stage.attach()
+    const before = await takeSnapshot(stage.host)
+    const netns = "/run/netns/no-such"
+    expect((await fail(attachment.run("ADD", {}, { netns }))).code).toBe(3)
+    expectUnchanged(before, await takeSnapshot(stage.host))
+    await succeed(attachment.run("DEL", {}, { netns }))
+  },
+)

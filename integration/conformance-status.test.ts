@@ -1,0 +1,88 @@
+import { expect, test } from "bun:test"
+import { fail, isAllocationTrace, succeed } from "./attachment.ts"
+import { pluginsAs, Stage } from "./every-plugin.ts"
+import { chooseIptables } from "./iptables-kind.ts"
+import { expectUnchanged, takeSnapshot } from "./mod.ts"
+import { writeAllowList } from "./tuning-chain.ts"
+
+test.each(pluginsAs())(
+  "#35 %s: STATUS ends with 0 in silence when ADD can be served, and changes nothing",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    await stage.settle()
+    const { attachment } = await stage.attach()
+    const before = await takeSnapshot(stage.host)
+    expect(await attachment.run("STATUS", { prevResult: undefined })).toMatchObject({ exitCode: 0, stdout: "" })
+    expectUnchanged(before, await takeSnapshot(stage.host))
+    await attachment.add()
+  },
+)
+
+test.each(pluginsAs())(
+  "#37 %s: ADD, CHECK, GC and DEL work on a host where STATUS has never been called",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment, pod, ifName } = await stage.attach()
+    const result = await attachment.add()
+    const attachments = { "cni.dev/valid-attachments": [{ containerID: pod.name, ifname: ifName }] }
+    for (const [verb, keys] of [
+      ["CHECK", {}],
+      ["GC", attachments],
+      ["CHECK", {}],
+      ["DEL", {}],
+    ] as const) {
+      expect(await attachment.run(verb, { prevResult: result, ...keys })).toMatchObject({ exitCode: 0, stdout: "" })
+    }
+  },
+)
+
+/** Room for one container beside the gateway. */
+const tiny = { ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/30" }]] } }
+
+/** Why a plugin may be unable to serve ADD; loopback and static need nothing that could be missing. */
+const inabilities: {
+  plugin: string
+  what: string
+  keys?: Record<string, unknown>
+  /** After one container has been added. */
+  cause?: (stage: Stage) => Promise<unknown>
+  cure: (stage: Stage) => Promise<unknown>
+}[] = [
+  ...[...pluginsAs("interface"), "host-local"].map((plugin) => ({
+    plugin,
+    what: "the pool is exhausted",
+    keys: tiny,
+    cure: async () => {}, // DEL of the first one
+  })),
+  {
+    plugin: "portmap",
+    what: "the program that the backend needs is missing",
+    keys: { backend: "iptables" },
+    cause: ({ host }) => chooseIptables(host, "none"),
+    cure: ({ host }) => chooseIptables(host, "nf_tables"),
+  },
+  {
+    plugin: "tuning",
+    what: "the allow list forbids a sysctl",
+    cause: ({ host }) => writeAllowList(host, ["^net\\.core\\."]),
+    cure: ({ host }) => writeAllowList(host, ["^net\\."]),
+  },
+]
+
+test.each(inabilities)(
+  "#36, #38 $plugin: STATUS is code 50 when $what; ADD is refused, DEL succeeds, and ADD again when it is over",
+  async ({ plugin, keys = {}, cause, cure }) => {
+    await using stage = await Stage.create(plugin)
+    const first = await stage.attach({ keys })
+    const second = await stage.attach({ keys })
+    await first.attachment.add()
+    await cause?.(stage)
+    const before = await takeSnapshot(stage.host)
+    expect((await fail(second.attachment.run("STATUS"))).code).toBe(50)
+    expect((await fail(second.attachment.run("ADD"))).code).not.toBe(50)
+    expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+    await succeed(first.attachment.run("DEL"))
+    await cure(stage)
+    await second.attachment.add()
+  },
+)

@@ -1,0 +1,70 @@
+import { numbersOf } from "./numbers.ts"
+import type { Statement, StatementList } from "./statements.ts"
+import type { TestCase } from "./test-cases.ts"
+
+/** A statement holds when at least one test carries its number, and all of those passed. */
+export type Verdict = "holds" | "fails" | "untested" | "does not apply"
+
+/** What came out for one statement. */
+export interface Judgement {
+  readonly statement: Statement
+  readonly verdict: Verdict
+  /** The tests that carry its number. */
+  readonly tests: readonly TestCase[]
+}
+
+/** What came out for all statements, and what is wrong with the list or with the numbers in titles. */
+export interface Conformance {
+  readonly judgements: readonly Judgement[]
+  readonly errors: readonly string[]
+}
+
+/** Judges the statements by the tests that ran. */
+export function judge({ statements, errors }: StatementList, tests: readonly TestCase[]): Conformance {
+  const carriers = new Map<number, TestCase[]>()
+  for (const test of tests) {
+    for (const number of numbersOf(test)) carriers.set(number, [...(carriers.get(number) ?? []), test])
+  }
+  const judgements = statements.map((statement) => judgeOne(statement, carriers.get(statement.number) ?? []))
+  const known = new Set(statements.map(({ number }) => number))
+  const unknown = [...carriers].filter(([number]) => !known.has(number)).sort(([a], [b]) => a - b)
+  const obsolete = judgements.filter(({ verdict, tests }) => verdict === "does not apply" && tests.length > 0)
+  return {
+    judgements,
+    errors: [
+      ...errors,
+      ...unknown.map(([number, tests]) => `#${number} is not in docs/conformance.md, but in ${filesOf(tests)}`),
+      ...obsolete.map(
+        ({ statement, tests }) =>
+          `#${statement.number} does not apply, says docs/conformance.md, but it is in ${filesOf(tests)}`,
+      ),
+    ],
+  }
+}
+
+function judgeOne(statement: Statement, tests: readonly TestCase[]): Judgement {
+  return { statement, verdict: verdictOf(statement, tests), tests }
+}
+
+function verdictOf({ notHere }: Statement, tests: readonly TestCase[]): Verdict {
+  if (notHere !== undefined) return "does not apply"
+  if (tests.length === 0) return "untested"
+  return tests.every(({ state }) => state === "passed") ? "holds" : "fails"
+}
+
+/** The files of some tests, each once. */
+export function filesOf(tests: readonly TestCase[]): string {
+  return [...new Set(tests.map(({ file }) => file))].join(", ")
+}
+
+/** One sentence for each error and for each statement that does not hold. */
+export function failuresOf({ judgements, errors }: Conformance): string[] {
+  return [
+    ...errors,
+    ...judgements.flatMap(({ statement: { number, text }, verdict, tests }) => {
+      if (verdict === "untested") return [`#${number} has no test: ${text}`]
+      if (verdict !== "fails") return []
+      return [`#${number} does not hold, see ${filesOf(tests.filter(({ state }) => state !== "passed"))}: ${text}`]
+    }),
+  ]
+}

@@ -1,0 +1,50 @@
+/** One row of docs/conformance.md. */
+export interface Statement {
+  readonly number: number
+  /** The heading that it stands under. */
+  readonly subject: string
+  readonly text: string
+  /** The version of the specification from which it holds; with `+`, text that came after that version's release. */
+  readonly since: string
+  /** Where it comes from: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
+  readonly source: string
+  /** Why it cannot apply to these plugins, when it cannot. */
+  readonly notHere?: string
+}
+
+/** The statements of a document, and what is wrong with it, one sentence each. */
+export interface StatementList {
+  readonly statements: readonly Statement[]
+  readonly errors: readonly string[]
+}
+
+/** Reads the tables of docs/conformance.md. The numbers have to be 1, 2, 3, … in this order. */
+export function parseStatements(markdown: string): StatementList {
+  const statements: Statement[] = []
+  const errors: string[] = []
+  let subject = ""
+  for (const line of markdown.split("\n")) {
+    subject = /^## (.+)/.exec(line)?.[1] ?? subject
+    if (!/^\s*\|/.test(line) || /^\| # \||^\|[-|]+$/.test(line)) continue
+    const statement = parseRow(line, subject)
+    if (statement === undefined) {
+      errors.push(`Cannot read this row of docs/conformance.md: ${line}`)
+      continue
+    }
+    const expected = (statements.at(-1)?.number ?? 0) + 1
+    if (statement.number !== expected)
+      errors.push(`Statement ${statement.number} of docs/conformance.md stands where ${expected} is expected`)
+    statements.push(statement)
+  }
+  if (statements.length === 0) errors.push("Cannot find a statement in docs/conformance.md")
+  return { statements, errors }
+}
+
+const rowPattern = /^\| (\d+) \| ([^|]+?)(?: \*Does not apply: ([^|*]+)\*)? \| (\d+\.\d+\.\d+\+?) \| (S|U|S, U|C|F) \|$/
+
+function parseRow(line: string, subject: string): Statement | undefined {
+  const [, number, text = "", notHere, since = "", source = ""] = rowPattern.exec(line) ?? []
+  if (number === undefined || subject === "" || (notHere === undefined && /does not apply:/i.test(text)))
+    return undefined
+  return { number: Number(number), subject, text, since, source, ...(notHere !== undefined && { notHere }) }
+}

@@ -1,0 +1,41 @@
+/** What became of one test. */
+export interface TestCase {
+  /** The titles of the `describe`s around it, outermost first, and then its own. */
+  readonly titles: readonly string[]
+  readonly file: string
+  readonly state: "passed" | "failed" | "skipped"
+}
+
+/**
+ * Reads the tests from a JUnit report as `bun test` writes it: one `<testsuite>` for each file, one more inside it for
+ * each `describe`. (`classname` has these titles too, but inside out and joined by a text that they may contain.)
+ */
+export function parseTestCases(junit: string): TestCase[] {
+  const cases: { titles: string[]; file: string; state: TestCase["state"] }[] = []
+  const suites: string[] = [] // the first is the file
+  for (const [, closing, element, attributes = "", empty] of junit.matchAll(elements)) {
+    const name = attribute(attributes, "name")
+    if (element === "testsuite") {
+      if (closing) suites.pop()
+      else if (!empty) suites.push(name)
+    } else if (element === "testcase") {
+      if (!closing) cases.push({ titles: [...suites.slice(1), name], file: suites[0] ?? "", state: "passed" })
+    } else {
+      const last = cases.at(-1)
+      if (last && !closing) last.state = element === "skipped" ? "skipped" : "failed"
+    }
+  }
+  return cases
+}
+
+/** Tags: `<` and `>` in texts and attributes are entities. */
+const elements = /<(\/?)(testsuite|testcase|failure|error|skipped)\b([^>]*?)(\/?)>/g
+
+function attribute(attributes: string, name: string): string {
+  const text = new RegExp(`(?:^|\\s)${name}="([^"]*)"`).exec(attributes)?.[1] ?? ""
+  return text.replace(/&(?:(lt|gt|quot|apos|amp)|#(\d+));/g, (_, entity: string | undefined, code: string) =>
+    entity === undefined ? String.fromCodePoint(Number(code)) : (entities[entity] ?? ""),
+  )
+}
+
+const entities: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" }
