@@ -1,7 +1,6 @@
 import {
   type Attachment,
   addNetwork,
-  cachedAttachments,
   checkNetwork,
   delNetwork,
   type Network,
@@ -59,9 +58,9 @@ Example:
   cni check mynet demo`,
   async run(args, terminal) {
     const { runtime, network, attachment } = prepare(args, terminal)
-    await checkNetwork(runtime, network, attachment)
-    const skipped = network.disableCheck ? ': nothing asked, the network has "disableCheck"' : " is as it was made"
-    say(args, terminal, `${attachment.ifName} in ${attachment.netns}${skipped}`)
+    const asked = await checkNetwork(runtime, network, attachment)
+    const found = asked ? " is as it was made" : ': nothing asked, the network has "disableCheck"'
+    say(args, terminal, `${attachment.ifName} in ${attachment.netns}${found}`)
   },
 }
 
@@ -71,7 +70,7 @@ export const del: Command = {
   words: ["NETWORK", "NETNS"],
   flags: attachmentFlags,
   help: `${environmentHelp}
-Without them, those of the "cni add" are used again.
+Without them, those of the "cni add" are used again; so is the network's configuration as it was then, if it is cached.
 
 Works also when the namespace is gone, and twice. Every plugin is run even when another one fails.
 
@@ -110,24 +109,14 @@ function prepare(args: Arguments, terminal: Terminal): Prepared {
   const runtime = runtimeOf(args, terminal)
   const network = networkOf(word(args, 0), args, terminal)
   const netns = netnsPath(word(args, 1))
-  const id = {
+  const attachment = {
     containerId: text(args, "container-id") ?? containerIdOf(netns),
     ifName: text(args, "ifname") ?? (terminal.env.CNI_IFNAME || defaults.ifName),
+    netns,
+    args: readArgs(terminal.env),
+    capabilityArgs: readCapabilityArgs(terminal.env),
   }
-  const cached = cachedAttachments(runtime.cacheDir, id.containerId).find(
-    (one) => one.network === network.name && one.ifName === id.ifName,
-  )
-  const { env } = terminal
-  return {
-    runtime,
-    network,
-    attachment: {
-      ...id,
-      netns,
-      args: env.CNI_ARGS ? readArgs(env) : (cached?.args ?? []),
-      capabilityArgs: env.CAP_ARGS ? readCapabilityArgs(env) : (cached?.capabilityArgs ?? {}),
-    },
-  }
+  return { runtime, network, attachment }
 }
 
 /** A sentence for a human; scripts read the exit code. */

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { Lab } from "../../pkg/libcni/testing/lab.ts"
+import { completionScript } from "../completion.ts"
 import { recordingTerminal } from "../testing/terminal.ts"
 import { cni } from "./main.ts"
 
@@ -99,12 +100,52 @@ test("a command line that cannot be understood: exit code 2, and where the help 
 })
 
 test("every command has a help with a usage line, asked for in either way", async () => {
-  for (const command of ["add", "check", "del", "status", "gc", "install", "version"]) {
+  for (const command of ["add", "check", "del", "status", "gc", "install", "completion", "version"]) {
     const [flag, word] = [recordingTerminal({}), recordingTerminal({})]
     expect([await cni([command, "--help"], flag), await cni(["help", command], word)]).toEqual([0, 0])
     expect(flag.out).toContain(`Usage:\n  cni ${command}`)
     expect(word.out).toBe(flag.out)
   }
+})
+
+test("check tells a human what was found, or that nobody was asked", async () => {
+  using lab = labOfOne()
+  await run(lab, ["add", "net", "/run/netns/x"])
+  const check = () => run(lab, ["check", "net", "/run/netns/x"], { interactive: true })
+  expect((await check()).out).toBe("eth0 in /run/netns/x is as it was made\n")
+  lab.conf("net.conflist", { cniVersion: "1.1.0", name: "net", disableCheck: true, plugins: [{ type: "one" }] })
+  expect((await check()).out).toBe('eth0 in /run/netns/x: nothing asked, the network has "disableCheck"\n')
+  expect(lab.sequence).toEqual(["ADD one", "CHECK one"])
+})
+
+test("completion prints the script of a shell; a shell that it does not know is a usage error", async () => {
+  const of = async (...args: string[]) => {
+    const terminal = recordingTerminal({})
+    return { code: await cni(args, terminal), out: terminal.out, err: terminal.err }
+  }
+  for (const shell of ["bash", "zsh", "fish"]) {
+    expect(await of("completion", shell)).toEqual({ code: 0, out: String(completionScript("cni", shell)), err: "" })
+  }
+  expect(await of("completion", "frob")).toMatchObject({ code: 2, out: "", err: expect.stringContaining("bash, zsh") })
+  expect(await of("completion")).toMatchObject({ code: 2, out: "" })
+  expect((await of("help", "completion")).out).toContain("source <(cni completion bash)")
+})
+
+test("every command line can be completed, with the networks where the configurations are", async () => {
+  using lab = labOfOne()
+  const offers = async (...words: string[]) => {
+    const terminal = recordingTerminal({ NETCONFPATH: lab.confDir })
+    expect([await cni(["__complete", ...words], terminal), terminal.err]).toEqual([0, ""])
+    return terminal.out.split("\n").slice(0, -1)
+  }
+  const verbs = ["add", "check", "del", "status", "gc", "ipam", "install", "completion", "version", "help"]
+  expect(await offers("")).toEqual(verbs)
+  for (const command of ["add", "check", "del", "status", "gc", "ipam ls", "ipam release"]) {
+    expect(await offers(...command.split(" "), "")).toEqual(["net"])
+  }
+  expect(await offers("ipam", "")).toEqual(["ls", "release"])
+  expect(await offers("gc", "net", "--d")).toEqual(["--dry-run"])
+  expect(await offers("status", "--conf-dir", "/does/not/exist", "")).toEqual([])
 })
 
 test("broken files beside the network are a warning", async () => {

@@ -1,9 +1,12 @@
 import { parseArgs } from "node:util"
 import { version } from "../../package.json"
 import { CniError, printJson, supportedVersions, toErrorObject } from "../../pkg/types/mod.ts"
+import { defaults } from "../attachment.ts"
+import { complete } from "../completion.ts"
 import { processTerminal, type Terminal } from "../terminal.ts"
 import { add, check, del, status } from "./attach.ts"
 import { type Command, UsageError } from "./command.ts"
+import { completionCommand } from "./completion.ts"
 import { gc } from "./gc.ts"
 import { commandHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
@@ -35,11 +38,17 @@ const commands: Readonly<Record<string, Command>> = {
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
   install: installCommand,
+  completion: completionCommand,
   version: versionCommand,
 }
 
 /** Runs one command line. Answers the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
+  if (args[0] === "__complete") {
+    const help = { words: ["COMMAND"], flags: {} }
+    terminal.stdout(complete({ ...commands, help }, args.slice(1), terminal.env.NETCONFPATH || defaults.confDir))
+    return 0
+  }
   const [name, ...rest] = nameFirst(args)
   if (name === undefined || name === "help" || name === "--help" || name === "-h") {
     const [about = ""] = nameFirst(rest)

@@ -1,3 +1,5 @@
+import { completionHelp, shells } from "../completion.ts"
+
 /** What each command of `cnitool` does, in one line. */
 export const summaries: Readonly<Record<string, string>> = {
   add: "Attach a network namespace to a network and print the result",
@@ -5,11 +7,13 @@ export const summaries: Readonly<Record<string, string>> = {
   del: "Detach a network namespace from a network",
   gc: "Delete EVERY attachment of a network, of all containers (see 'cni gc' for a choice)",
   status: "Ask the plugins whether a network can be used",
+  completion: `Print a script that completes command lines in a shell: ${shells.join(", ")}`,
+  help: "Say more about a command",
 }
 
 /** The help of the whole tool. */
 export function toolHelp(): string {
-  const lines = Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(8)}${summary}`)
+  const lines = Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(12)}${summary}`)
   return `Attaches network namespaces to CNI networks, with the command line of the reference tool.
 
 Usage:
@@ -30,6 +34,7 @@ ${flags}`
 
 /** The usage of one command. */
 export function commandUsage(command: string): string {
+  if (command === "completion") return `Usage:\n  cnitool completion SHELL\n\n${completionHelp("cnitool")}\n`
   return `Usage:\n  cnitool ${command} NETWORK NETNS [flags]\n\n${flags}`
 }
 

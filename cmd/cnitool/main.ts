@@ -13,6 +13,7 @@ import {
 } from "../../pkg/libcni/mod.ts"
 import { printJson } from "../../pkg/types/mod.ts"
 import { containerIdOf, defaults, readArgs, readCapabilityArgs, readPath } from "../attachment.ts"
+import { type Completable, complete, completionScript, shells } from "../completion.ts"
 import { processTerminal, type Terminal } from "../terminal.ts"
 import { commandUsage, summaries, toolHelp } from "./help.ts"
 
@@ -34,11 +35,16 @@ export async function cnitool(
 ): Promise<number> {
   let command: string | undefined
   try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: { ifname: { type: "string", short: "i" }, help: { type: "boolean", short: "h" } },
-    })
+    if (args[0] === "__complete") {
+      terminal.stdout(complete(completables, args.slice(1), confDir(terminal)))
+      return 0
+    }
+    if (args[0] === "completion") {
+      command = "completion"
+      terminal.stdout(completion(args.slice(1)))
+      return 0
+    }
+    const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options: flags })
     command = positionals[0]
     if (command === undefined || command === "help") {
       terminal.stdout(helpFor(command === "help" ? positionals[1] : undefined))
@@ -69,6 +75,8 @@ export async function cnitool(
   }
 }
 
+const flags = { ifname: { type: "string", short: "i" }, help: { type: "boolean", short: "h" } } as const
+
 class UnknownCommand extends Error {}
 
 type Command = (runtime: Runtime, network: Network, attachment: Attachment) => Promise<string>
@@ -82,8 +90,25 @@ const commands: Readonly<Record<string, Command>> = {
   status: (runtime, network) => statusNetwork(runtime, network).then(() => ""),
 }
 
+const completables: Readonly<Record<string, Completable>> = {
+  ...Object.fromEntries(Object.keys(commands).map((name) => [name, { words: ["NETWORK", "NETNS"], flags }])),
+  completion: { words: ["SHELL"], flags: {} },
+  help: { words: ["COMMAND"], flags: {} },
+}
+
+/** `cnitool completion [SHELL]`; upstream's flag about descriptions is accepted, there are none. */
+function completion(args: readonly string[]): string {
+  const shell = args.find((word) => !word.startsWith("-"))
+  if (shell === undefined || args.includes("--help") || args.includes("-h")) return commandUsage("completion")
+  const script = completionScript("cnitool", shell)
+  if (script === undefined) throw new Error(`unknown shell ${JSON.stringify(shell)}: expected ${shells.join(", ")}`)
+  return script
+}
+
 function helpFor(command: string | undefined): string {
-  return command !== undefined && Object.hasOwn(summaries, command) ? commandUsage(command) : toolHelp()
+  return command !== undefined && command !== "help" && Object.hasOwn(summaries, command)
+    ? commandUsage(command)
+    : toolHelp()
 }
 
 function confDir({ env }: Terminal): string {

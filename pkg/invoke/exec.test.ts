@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { closeSync, openSync } from "node:fs"
 import type { CniError } from "../types/mod.ts"
 import { PluginDirectory } from "./directory.fixture.ts"
-import { type Execution, execPlugin } from "./exec.ts"
+import { busyWaitsMs, type Execution, execPlugin } from "./exec.ts"
 
 const stdin = new TextEncoder().encode('{"cniVersion":"1.1.0","name":"lab"}')
 
@@ -111,7 +111,9 @@ describe("a plugin that fails", () => {
 })
 
 describe("a plugin that is just being written", () => {
-  test("#140 is tried again, and then it is an error: nothing has run", () => {
+  test("#140 is tried five more times in five seconds, sooner first, and then it is an error: nothing has run", () => {
+    expect(busyWaitsMs).toHaveLength(5)
+    expect(busyWaitsMs.reduce<number>((sum, wait) => sum + wait, 0)).toBe(5000)
     using directory = new PluginDirectory()
     const path = directory.script("plugin", "echo {}")
     const writer = openSync(path, "r+")

@@ -21,7 +21,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
 const outputLimit = 64 << 20
 
 /** Waits between six attempts to start a file that somebody is still writing: five seconds in all. */
-const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
+export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
 
 /**
  * Runs a plugin and answers its stdout, like `PATH < config`. Synchronous; no shell, argv is the path alone.

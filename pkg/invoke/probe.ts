@@ -28,9 +28,11 @@ export function probeVersions(probe: Probe): string[] {
   }
 }
 
-/** Reads the answer to VERSION. Throws code 6. */
-export function readVersions(stdout: string | Uint8Array): string[] {
-  const answer = parseJsonObject(stdout, "answer to VERSION")
+/** Reads the answer to VERSION of a plugin, which errors call `who`. Throws code 6. */
+export function readVersions(stdout: string | Uint8Array, who = "the plugin"): string[] {
+  const senseless = (reason: string) =>
+    new CniError(Code.Decoding, `Cannot read the answer of ${who} to VERSION: ${reason}`)
+  const answer = parseJsonObject(stdout, `answer of ${who} to VERSION`)
   const cniVersion = member(answer, "cniVersion")
   if (typeof cniVersion !== "string" || cniVersion === "") throw senseless("it has no cniVersion")
   const versions = member(answer, "supportedVersions") ?? []
@@ -41,8 +43,4 @@ export function readVersions(stdout: string | Uint8Array): string[] {
     if (typeof version === "string") return version
     throw senseless("its supportedVersions holds something else than strings")
   })
-}
-
-function senseless(reason: string): CniError {
-  return new CniError(Code.Decoding, `Cannot read the plugin's answer to VERSION: ${reason}`)
 }

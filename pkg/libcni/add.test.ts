@@ -2,9 +2,10 @@ import { expect, test } from "bun:test"
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { addNetwork } from "./add.ts"
+import { delNetwork } from "./del.ts"
 import { attachmentOf, failure, Lab, networkOf, resultOf } from "./testing/lab.ts"
 
-test("189 plugins run in order, each with the result of the one before, unknown keys included", async () => {
+test("#189 plugins run in order, each with the result of the one before, unknown keys included", async () => {
   using lab = new Lab()
   const first = { ...resultOf("192.0.2.1/24"), custom: { kept: true } }
   lab.plugin("one", { ADD: { stdout: JSON.stringify(first) } })
@@ -15,7 +16,7 @@ test("189 plugins run in order, each with the result of the one before, unknown 
   expect(result).toEqual(resultOf("192.0.2.2/24"))
 })
 
-test("190 every request has the network's name and version, and the call all six variables", async () => {
+test("#142, #190 a request has the network's name and version, and the call all six variables", async () => {
   using lab = new Lab()
   lab.plugin("one")
   const attachment = attachmentOf({
@@ -39,7 +40,7 @@ test("190 every request has the network's name and version, and the call all six
   ])
 })
 
-test("191 a failing plugin ends the chain; its error names it and keeps its code; nothing is cached", async () => {
+test("#191 a failing plugin ends the chain; its error names it and keeps its code; nothing is cached", async () => {
   using lab = new Lab()
   lab.plugin("one")
   lab.plugin("two", { ADD: { stdout: '{"code":11,"msg":"busy","details":"later"}', code: 1 } })
@@ -52,7 +53,7 @@ test("191 a failing plugin ends the chain; its error names it and keeps its code
   expect(readdirSync(lab.results)).toEqual([])
 })
 
-test("192 with undo, a failed ADD is followed by DEL for all plugins, last to first", async () => {
+test("#192 with undo, a failed ADD is followed by DEL for all plugins, last to first", async () => {
   using lab = new Lab()
   for (const type of ["one", "three"]) lab.plugin(type)
   lab.plugin("two", { ADD: { code: 1 } })
@@ -61,7 +62,7 @@ test("192 with undo, a failed ADD is followed by DEL for all plugins, last to fi
   expect(lab.sequence).toEqual(["ADD one", "ADD two", "DEL three", "DEL two", "DEL one"])
 })
 
-test("193 invalid names are refused before a plugin runs: codes 4, 7 and 4", async () => {
+test("#193 invalid names are refused before a plugin runs: codes 4, 7 and 4", async () => {
   using lab = new Lab()
   lab.plugin("one")
   const network = networkOf([{ type: "one" }])
@@ -74,7 +75,7 @@ test("193 invalid names are refused before a plugin runs: codes 4, 7 and 4", asy
   expect(lab.calls).toEqual([])
 })
 
-test("194 a missing executable is noticed before the first plugin runs", async () => {
+test("#194 a missing executable is noticed before the first plugin runs", async () => {
   using lab = new Lab()
   lab.plugin("one")
   const error = await failure(addNetwork(lab.runtime, networkOf([{ type: "one" }, { type: "gone" }]), attachmentOf()))
@@ -82,7 +83,7 @@ test("194 a missing executable is noticed before the first plugin runs", async (
   expect(lab.calls).toEqual([])
 })
 
-test("195 the cache file has upstream's layout", async () => {
+test("#195 the cache file has upstream's layout, and one key that upstream ignores", async () => {
   using lab = new Lab()
   lab.plugin("one", { ADD: { stdout: JSON.stringify(resultOf("192.0.2.1/24")) } })
   const network = networkOf([{ type: "one" }])
@@ -93,6 +94,7 @@ test("195 the cache file has upstream's layout", async () => {
     kind: "cniCacheV1",
     containerId: "c1",
     config: Buffer.from(network.bytes).toString("base64"),
+    configComplete: true,
     ifName: "eth0",
     networkName: "lab",
     netns: "/run/netns/c1",
@@ -102,7 +104,7 @@ test("195 the cache file has upstream's layout", async () => {
   })
 })
 
-test("196 a cache that cannot be written fails the ADD before a plugin runs", async () => {
+test("#196 a cache that cannot be written fails the ADD before a plugin runs", async () => {
   using lab = new Lab()
   lab.plugin("one")
   mkdirSync(lab.cacheDir)
@@ -113,7 +115,7 @@ test("196 a cache that cannot be written fails the ADD before a plugin runs", as
   expect(lab.calls).toEqual([])
 })
 
-test("197 two interfaces of one container in one network have two cache files", async () => {
+test("#197 two interfaces of one container in one network have two cache files", async () => {
   using lab = new Lab()
   lab.plugin("one")
   const network = networkOf([{ type: "one" }])
@@ -122,7 +124,7 @@ test("197 two interfaces of one container in one network have two cache files", 
   expect(readdirSync(lab.results).sort()).toEqual(["lab-c1-eth0", "lab-c1-net1"])
 })
 
-test("228 a result without a version is taken for the configuration's, 0.1.0 when that has none", async () => {
+test("#143, #144, #228 a result without a version is the configuration's, 0.1.0 when that has none; DEL needs no more", async () => {
   using lab = new Lab()
   lab.plugin("old", { ADD: { stdout: '{"ip4":{"ip":"192.0.2.1/24"}}' } })
   const network = networkOf([{ type: "old" }], { cniVersion: "" })
@@ -130,6 +132,15 @@ test("228 a result without a version is taken for the configuration's, 0.1.0 whe
     ip4: { ip: "192.0.2.1/24" },
     cniVersion: "0.1.0",
   })
+  await delNetwork(lab.runtime, network, attachmentOf())
+  expect(lab.sequence).toEqual(["ADD old", "DEL old"])
+  expect(readdirSync(lab.results)).toEqual([])
+})
+
+test("#145 null is an empty result in the configuration's version", async () => {
+  using lab = new Lab()
+  lab.plugin("one", { ADD: { stdout: "null" } })
+  expect(await addNetwork(lab.runtime, networkOf([{ type: "one" }]), attachmentOf())).toEqual({ cniVersion: "1.1.0" })
 })
 
 test("a result in another version is converted to the network's", async () => {
@@ -139,14 +150,14 @@ test("a result in another version is converted to the network's", async () => {
   expect(result).toEqual({ cniVersion: "1.1.0", ips: [{ address: "192.0.2.1/24" }] })
 })
 
-test("a plugin that prints no result has failed", async () => {
+test("#146 a plugin that prints no result has failed", async () => {
   using lab = new Lab()
   lab.plugin("one", { ADD: { stdout: "" } })
   const error = await failure(addNetwork(lab.runtime, networkOf([{ type: "one" }]), attachmentOf()))
   expect(error.message).toContain('plugin type="one" failed (add): failed to unmarshal raw result')
 })
 
-test("231 what is attached is not added again before its DEL", async () => {
+test("#231 what is attached is not added again before its DEL", async () => {
   using lab = new Lab()
   lab.plugin("one")
   const network = networkOf([{ type: "one" }])
@@ -165,7 +176,7 @@ test("the cache file of another attachment with the same joined name is not over
   expect(String(error)).toContain('taken by network "a-b", container "c", interface "eth0"')
 })
 
-test("a plugin's stderr is passed on, and BUN_* variables are not", async () => {
+test("#133 a plugin's stderr is passed on, and BUN_* variables are not", async () => {
   using lab = new Lab()
   lab.plugin("one", { ADD: { stdout: "{}", stderr: "a log line\n", script: 'echo "[$BUN_OPTIONS]" >&2' } })
   const runtime = { ...lab.runtime, env: { PATH: process.env.PATH, BUN_OPTIONS: "--smol" } }
@@ -186,10 +197,11 @@ test("an argument that CNI_ARGS cannot carry is refused", async () => {
   expect(error).toMatchObject({ code: 4 })
 })
 
-test("a plugin that cannot be executed is an error that says so", async () => {
+test("#138 a plugin that cannot be executed is an error that names its path and says so", async () => {
   using lab = new Lab()
   lab.plugin("one")
   chmodSync(join(lab.binDir, "one"), 0o644)
   const error = await failure(addNetwork(lab.runtime, networkOf([{ type: "one" }]), attachmentOf()))
+  expect(String(error)).toContain(`Cannot start plugin "${join(lab.binDir, "one")}"`)
   expect(String(error)).toContain("EACCES")
 })

@@ -2,7 +2,8 @@ import { CniError, Code, type JsonObject } from "../types/mod.ts"
 import { cacheKey, describeAttachment } from "./attachment.ts"
 import { type CacheKey, openCache, readCache } from "./cache.ts"
 import { chainResult } from "./chain-result.ts"
-import { deleteAttachment } from "./del.ts"
+import { deleteWith } from "./del.ts"
+import { effectiveConfig } from "./effective.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, findPlugins } from "./plugin-call.ts"
@@ -18,7 +19,7 @@ export interface AddOptions {
 
 /**
  * Attaches a container to a network: runs the plugins in order, each with the result of the one before, and keeps the
- * last result for CHECK and DEL. Answers that result, in the network's version.
+ * last result, and the network list, for CHECK and DEL. Answers that result, in the network's version.
  *
  * Before any plugin runs: all names are valid, all plugins are there, the cache can be written. Throws codes 3, 4, 5 and
  * 7 for these; a plugin's own error as `plugin type="…" failed (add): …`, with its code.
@@ -36,7 +37,8 @@ export async function addNetwork(
     using cache = openCache(runtime.cacheDir, key)
     try {
       const result = await runChain(runtime, network, attachment)
-      cache.commit({ ...attachment, network: network.name, config: network.bytes, result })
+      const config = effectiveConfig(network)
+      cache.commit({ ...attachment, network: network.name, config, configComplete: true, result })
       return result
     } catch (error) {
       if (options.undo) await undo(runtime, network, attachment)
@@ -83,7 +85,7 @@ function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: b
 /** DEL for the whole chain, also for plugins that were never reached; also when the ADD was interrupted. */
 async function undo({ signal: _, ...runtime }: Runtime, network: Network, attachment: Attachment): Promise<void> {
   try {
-    await deleteAttachment(runtime, network, attachment)
+    await deleteWith(runtime, { network, attachment }, readCache(runtime.cacheDir, cacheKey(network, attachment)))
   } catch (error) {
     runtime.stderr(new TextEncoder().encode(`Cannot undo the failed ADD completely: ${error}\n`))
   }

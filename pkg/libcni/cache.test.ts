@@ -5,22 +5,25 @@ import { cachedAttachments, openCache, readCache } from "./cache.ts"
 import { attachmentOf, Lab } from "./testing/lab.ts"
 
 const key = { network: "lab", containerId: "c1", ifName: "eth0" }
-const attachment = { ...attachmentOf(), network: "lab", config: new TextEncoder().encode('{"name":"lab"}'), result: {} }
+const config = new TextEncoder().encode('{"name":"lab"}')
+const attachment = { ...attachmentOf(), network: "lab", config, configComplete: true, result: {} }
 
-test("214 a query without one of the three names is refused and names all three", () => {
-  expect(() => readCache("/nowhere", { ...key, containerId: "" })).toThrow(
-    'cache file path requires network name ("lab"), container ID (""), and interface name ("eth0")',
-  )
+test("#214 a query without one of the three names is refused and names all three", () => {
+  const refusal = (network: string, id: string, ifName: string) =>
+    `cache file path requires network name ("${network}"), container ID ("${id}"), and interface name ("${ifName}")`
+  expect(() => readCache("/nowhere", { ...key, network: "" })).toThrow(refusal("", "c1", "eth0"))
+  expect(() => readCache("/nowhere", { ...key, containerId: "" })).toThrow(refusal("lab", "", "eth0"))
+  expect(() => readCache("/nowhere", { ...key, ifName: "" })).toThrow(refusal("lab", "c1", ""))
 })
 
-test("215 no file, or one that cannot be read: absent, and no error", () => {
+test("#215 no file, or one that cannot be read: absent, and no error", () => {
   using lab = new Lab()
   expect(readCache(lab.cacheDir, key)).toEqual({ state: "absent" })
   mkdirSync(join(lab.results, "lab-c1-eth0"), { recursive: true })
   expect(readCache(lab.cacheDir, key)).toEqual({ state: "absent" })
 })
 
-test("216 what was cached comes back: configuration byte for byte, arguments, capability values", () => {
+test("#216 what was cached comes back: configuration byte for byte, arguments, capability values", () => {
   using lab = new Lab()
   const rich = { ...attachment, args: [["A", "b"] as const], capabilityArgs: { mac: "0a:00:00:00:00:01" } }
   using cache = openCache(lab.cacheDir, key)
@@ -33,7 +36,7 @@ test("216 what was cached comes back: configuration byte for byte, arguments, ca
   if (cached.state === "valid") expect(new TextDecoder().decode(cached.attachment.config)).toBe('{"name":"lab"}')
 })
 
-test("217 attachments are listed in the order of their files, all or one container's; strange files are passed over", () => {
+test("#217 attachments are listed in the order of their files, all or one container's; strange files are passed over", () => {
   using lab = new Lab()
   for (const [containerId, ifName] of [
     ["c2", "eth0"],
@@ -41,7 +44,7 @@ test("217 attachments are listed in the order of their files, all or one contain
     ["c1", "eth0"],
   ] as const) {
     using cache = openCache(lab.cacheDir, { network: "lab", containerId, ifName })
-    cache.commit({ ...attachment, containerId, ifName })
+    cache.commit({ ...attachment, containerId, ifName, netns: `/run/netns/${containerId}`, args: [["A", ifName]] })
   }
   for (const content of ["", "{", '{"kind":"other"}', '{"kind":"cniCacheV1","containerId":""}']) {
     writeFileSync(join(lab.results, `strange-${content.length}`), content)
@@ -50,6 +53,9 @@ test("217 attachments are listed in the order of their files, all or one contain
   expect(list()).toEqual(["c1/eth0", "c1/net1", "c2/eth0"])
   expect(list("c1")).toEqual(["c1/eth0", "c1/net1"])
   expect(list("c")).toEqual([])
+  expect(cachedAttachments(lab.cacheDir, "c2")).toMatchObject([
+    { network: "lab", netns: "/run/netns/c2", args: [["A", "eth0"]], config: Buffer.from(config) },
+  ])
   expect(cachedAttachments("/does/not/exist")).toEqual([])
 })
 

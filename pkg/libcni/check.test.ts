@@ -15,7 +15,7 @@ function labWith(cacheFile: string): Lab {
   return lab
 }
 
-test("200 below configuration version 0.4.0 there is no CHECK", async () => {
+test("#200 below configuration version 0.4.0 there is no CHECK", async () => {
   using lab = new Lab()
   const error = await failure(
     checkNetwork(lab.runtime, networkOf([{ type: "one" }], { cniVersion: "0.3.1" }), attachmentOf()),
@@ -23,7 +23,7 @@ test("200 below configuration version 0.4.0 there is no CHECK", async () => {
   expect(error.message).toBe('configuration version "0.3.1" does not support the CHECK command')
 })
 
-test("201 with disableCheck nothing runs, whatever the version", async () => {
+test("#201 with disableCheck nothing runs, whatever the version", async () => {
   using lab = new Lab()
   for (const cniVersion of ["1.1.0", "0.3.1"]) {
     await checkNetwork(lab.runtime, networkOf([{ type: "gone" }], { disableCheck: true, cniVersion }), attachmentOf())
@@ -31,7 +31,7 @@ test("201 with disableCheck nothing runs, whatever the version", async () => {
   expect(lab.calls).toEqual([])
 })
 
-test("202 every plugin gets the cached final result, in forward order", async () => {
+test("#202 every plugin gets the cached final result, in forward order", async () => {
   using lab = new Lab()
   lab.plugin("one", { ADD: { stdout: JSON.stringify(resultOf("192.0.2.1/24")) } })
   lab.plugin("two", { ADD: { stdout: JSON.stringify(resultOf("192.0.2.2/24")) } })
@@ -42,19 +42,29 @@ test("202 every plugin gets the cached final result, in forward order", async ()
   for (const call of checks) expect(call.stdin.prevResult).toEqual(resultOf("192.0.2.2/24"))
 })
 
-test("203 204 a bare result of an old library is accepted and converted", async () => {
+test("#203, #204 a bare result of an old library is accepted and converted", async () => {
   using lab = labWith(JSON.stringify(resultOf("192.0.2.1/24", "0.4.0")))
   await checkNetwork(lab.runtime, chain, attachmentOf())
   expect(lab.calls[0]?.stdin.prevResult).toEqual({ cniVersion: "1.1.0", ips: [{ address: "192.0.2.1/24" }] })
 })
 
-test("204 a result that cannot be converted fails the CHECK", async () => {
+test("#203, #204 of a cache file only the result is passed on, converted when it is of another version", async () => {
+  const names = { kind: "cniCacheV1", containerId: "c1", ifName: "eth0", networkName: "lab", netns: "/run/netns/c1" }
+  using lab = labWith(JSON.stringify({ ...names, result: resultOf("192.0.2.1/24", "0.4.0") }))
+  await checkNetwork(lab.runtime, chain, attachmentOf())
+  for (const { stdin } of lab.calls) {
+    expect(stdin).toMatchObject({ name: "lab", cniVersion: "1.1.0", prevResult: resultOf("192.0.2.1/24") })
+    expect(Object.keys(stdin).sort()).toEqual(["cniVersion", "name", "prevResult", "type"])
+  }
+})
+
+test("#204 a result that cannot be converted fails the CHECK", async () => {
   using lab = labWith('{"cniVersion":"7.0.0"}')
   const error = await failure(checkNetwork(lab.runtime, chain, attachmentOf()))
   expect(error.message).toContain('failed to convert cached result to config version "1.1.0"')
 })
 
-test("205 a torn cache file, one without a result, or none, fails the CHECK before a plugin runs", async () => {
+test("#205 a torn cache file, one without a result, or none, fails the CHECK before a plugin runs", async () => {
   for (const content of ["", "{", '{"kind":"cniCacheV1","containerId":"c1","ifName":"eth0","networkName":"lab"}']) {
     using lab = labWith(content)
     expect(await failure(checkNetwork(lab.runtime, chain, attachmentOf()))).toMatchObject({ code: 3 })
@@ -64,7 +74,7 @@ test("205 a torn cache file, one without a result, or none, fails the CHECK befo
   expect((await failure(checkNetwork(empty.runtime, chain, attachmentOf()))).message).toContain("no cached result")
 })
 
-test("206 the first plugin that says no ends it, with its own error", async () => {
+test("#206 the first plugin that says no ends it, with its own error", async () => {
   using lab = labWith(JSON.stringify(resultOf("192.0.2.1/24")))
   lab.plugin("one", { CHECK: { stdout: '{"code":100,"msg":"not as it was"}', code: 1 } })
   const error = await failure(checkNetwork(lab.runtime, chain, attachmentOf()))

@@ -1,7 +1,8 @@
 import { atLeast, CniError, Code, type JsonObject } from "../types/mod.ts"
 import { cacheKey, describeAttachment } from "./attachment.ts"
-import { readCache } from "./cache.ts"
+import { type CacheState, readCache } from "./cache.ts"
 import { inVersion } from "./chain-result.ts"
+import { type Attached, asAdded } from "./effective.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"
@@ -9,29 +10,38 @@ import { deriveRequest } from "./request.ts"
 
 /**
  * Asks every plugin, in order, whether the attachment is still as the cached result says; stops at the first that says
- * no and throws its error as it is. Does nothing when the network has `disableCheck`. Throws code 1 for a configuration
- * below 0.4.0, and code 3 without a usable cached result: there is nothing to compare with.
+ * no and throws its error as it is. As in `delNetwork` the plugins are those that the cache has from ADD. Throws code 1
+ * for a configuration below 0.4.0, and code 3 without a usable cached result: there is nothing to compare with.
+ *
+ * Answers false when nothing was asked: the network has `disableCheck`, or had it at ADD.
  */
-export async function checkNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
-  if (network.disableCheck) return
+export async function checkNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<boolean> {
+  if (network.disableCheck) return false
+  const key = cacheKey(network, attachment)
+  return withContainer(runtime, attachment.containerId, async () => {
+    const cached = readCache(runtime.cacheDir, key)
+    const added = asAdded(cached, { network, attachment })
+    if (added.network.disableCheck) return false
+    await askPlugins(runtime, added, cached)
+    return true
+  })
+}
+
+async function askPlugins(runtime: Runtime, { network, attachment }: Attached, cached: CacheState): Promise<void> {
   if (!atLeast(network.cniVersion, "0.4.0")) {
     throw new CniError(
       Code.IncompatibleVersion,
       `configuration version "${network.cniVersion}" does not support the CHECK command`,
     )
   }
-  cacheKey(network, attachment)
-  await withContainer(runtime, attachment.containerId, async () => {
-    const prevResult = requiredResult(runtime, network, attachment)
-    for (const plugin of network.plugins) {
-      const request = deriveRequest(network, plugin, { capabilityArgs: attachment.capabilityArgs, prevResult })
-      await callPlugin(runtime, "CHECK", plugin.type, request, attachment)
-    }
-  })
+  const prevResult = requiredResult({ network, attachment }, cached)
+  for (const plugin of network.plugins) {
+    const request = deriveRequest(network, plugin, { capabilityArgs: attachment.capabilityArgs, prevResult })
+    await callPlugin(runtime, "CHECK", plugin.type, request, attachment)
+  }
 }
 
-function requiredResult(runtime: Runtime, network: Network, attachment: Attachment): JsonObject {
-  const cached = readCache(runtime.cacheDir, cacheKey(network, attachment))
+function requiredResult({ network, attachment }: Attached, cached: CacheState): JsonObject {
   const refuse = (reason: string, cause?: unknown) =>
     new CniError(Code.UnknownContainer, `Cannot check ${describeAttachment(network, attachment)}: ${reason}`, {
       ...(cause === undefined ? {} : { cause }),

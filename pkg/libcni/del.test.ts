@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { addNetwork } from "./add.ts"
 import { cachedAttachments, readCache } from "./cache.ts"
@@ -19,7 +19,7 @@ async function attached(network: Network = chain): Promise<Lab> {
   return lab
 }
 
-test("207 208 DEL runs last to first, every plugin with the cached final result", async () => {
+test("#207, #208 DEL runs last to first, every plugin with the cached final result", async () => {
   using lab = await attached()
   await delNetwork(lab.runtime, chain, attachmentOf())
   expect(lab.sequence.slice(2)).toEqual(["DEL two", "DEL one"])
@@ -29,7 +29,7 @@ test("207 208 DEL runs last to first, every plugin with the cached final result"
   ])
 })
 
-test("209 below configuration version 0.4.0 there is no prevResult", async () => {
+test("#209 below configuration version 0.4.0 there is no prevResult", async () => {
   const old = networkOf([{ type: "two" }], { cniVersion: "0.3.1" })
   using lab = await attached(old)
   await delNetwork(lab.runtime, old, attachmentOf())
@@ -37,7 +37,7 @@ test("209 below configuration version 0.4.0 there is no prevResult", async () =>
   expect(readdirSync(lab.results)).toEqual([])
 })
 
-test("210 213 DEL without a cached result runs the plugins and succeeds, as often as wanted", async () => {
+test("#210, #213 DEL without a cached result runs the plugins and succeeds, as often as wanted", async () => {
   using lab = new Lab()
   lab.plugin("one")
   lab.plugin("two")
@@ -46,7 +46,7 @@ test("210 213 DEL without a cached result runs the plugins and succeeds, as ofte
   expect(lab.sequence).toEqual(["DEL two", "DEL one", "DEL two", "DEL one"])
 })
 
-test("211 after a DEL nothing is cached", async () => {
+test("#211 after a DEL nothing is cached", async () => {
   using lab = await attached()
   expect(readCache(lab.cacheDir, key).state).toBe("valid")
   await delNetwork(lab.runtime, chain, attachmentOf())
@@ -54,7 +54,7 @@ test("211 after a DEL nothing is cached", async () => {
   expect(cachedAttachments(lab.cacheDir)).toEqual([])
 })
 
-test("212 a failing plugin does not stop the others; all failures are reported and the cache stays", async () => {
+test("#212 a failing plugin does not stop the others, as it does upstream; all failures are reported, the cache stays", async () => {
   using lab = await attached()
   lab.plugin("two", { DEL: { stdout: '{"code":5,"msg":"first"}', code: 1 } })
   lab.plugin("one", { DEL: { stderr: "second", code: 3 } })
@@ -68,15 +68,15 @@ test("212 a failing plugin does not stop the others; all failures are reported a
   expect(existsSync(join(lab.results, "lab-c1-eth0"))).toBe(true)
 })
 
-test("194 a missing executable is an error, and the other plugins clean up all the same", async () => {
+test("#194 a missing executable is an error, and the other plugins clean up all the same", async () => {
   using lab = await attached()
-  const network = networkOf([{ type: "one" }, { type: "gone" }])
-  const error = await failure(delNetwork(lab.runtime, network, attachmentOf()))
-  expect(error.message).toContain('plugin type="gone" failed (delete): failed to find plugin "gone"')
+  rmSync(join(lab.binDir, "two"))
+  const error = await failure(delNetwork(lab.runtime, chain, attachmentOf()))
+  expect(error.message).toContain('plugin type="two" failed (delete): failed to find plugin "two"')
   expect(lab.sequence.slice(2)).toEqual(["DEL one"])
 })
 
-test("205 an empty or torn cache file is no obstacle, and is gone afterwards", async () => {
+test("#205 an empty or torn cache file is no obstacle, and is gone afterwards", async () => {
   for (const content of ["", "{", '{"kind":"cniCacheV1"}']) {
     using lab = await attached()
     writeFileSync(join(lab.results, "lab-c1-eth0"), content)
@@ -86,7 +86,7 @@ test("205 an empty or torn cache file is no obstacle, and is gone afterwards", a
   }
 })
 
-test("204 a cached result that cannot be converted is left out", async () => {
+test("#204 a cached result that cannot be converted is left out", async () => {
   using lab = await attached()
   writeFileSync(join(lab.results, "lab-c1-eth0"), '{"cniVersion":"7.0.0"}')
   await delNetwork(lab.runtime, chain, attachmentOf())
@@ -108,6 +108,15 @@ test("names that would lead out of the cache directory are refused", async () =>
     code: 4,
   })
   expect(await failure(delNetwork(lab.runtime, chain, attachmentOf({ ifName: "../e" })))).toMatchObject({ code: 4 })
+})
+
+test("DEL leaves the namespace to whoever made it", async () => {
+  using lab = await attached()
+  const netns = join(lab.root, "netns")
+  writeFileSync(netns, "")
+  await delNetwork(lab.runtime, chain, attachmentOf({ netns }))
+  expect(lab.calls.at(-1)?.netns).toBe(netns)
+  expect(existsSync(netns)).toBe(true)
 })
 
 test("DEL works where no lock can be written", async () => {

@@ -2,6 +2,7 @@ import { atLeast, type CniError, type JsonObject } from "../types/mod.ts"
 import { cacheKey } from "./attachment.ts"
 import { type CacheState, readCache, removeCache } from "./cache.ts"
 import { inVersion } from "./chain-result.ts"
+import { type Attached, asAdded } from "./effective.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
@@ -9,8 +10,11 @@ import { deriveRequest } from "./request.ts"
 
 /**
  * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from configuration
- * version 0.4.0 on). A plugin that fails does not keep the others from cleaning up; all failures are thrown at the end,
- * and then the cached result stays for the next try. Works without a cached result, and twice.
+ * version 0.4.0 on). The plugins are those of the network as it was at ADD, which the cache keeps (`asAdded`); `network`
+ * says which one is meant, and stands in when nothing usable is cached.
+ *
+ * A plugin that fails does not keep the others from cleaning up; all failures are thrown at the end, and then the cached
+ * result stays for the next try. Works without a cached result, and twice.
  */
 export async function delNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
   cacheKey(network, attachment)
@@ -20,8 +24,13 @@ export async function delNetwork(runtime: Runtime, network: Network, attachment:
 
 /** DEL for a caller who holds the container already. */
 export async function deleteAttachment(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
-  const key = cacheKey(network, attachment)
-  const cached = readCache(runtime.cacheDir, key)
+  const cached = readCache(runtime.cacheDir, cacheKey(network, attachment))
+  await deleteWith(runtime, asAdded(cached, { network, attachment }), cached)
+}
+
+/** DEL with this very list of plugins; what is cached gives the result alone. */
+export async function deleteWith(runtime: Runtime, attached: Attached, cached: CacheState): Promise<void> {
+  const { network, attachment } = attached
   const prevResult = atLeast(network.cniVersion, "0.4.0") ? usableResult(cached, network.cniVersion) : undefined
 
   const errors: CniError[] = []
@@ -35,7 +44,9 @@ export async function deleteAttachment(runtime: Runtime, network: Network, attac
   }
   const failure = joinErrors(errors)
   if (failure) throw failure
-  if (cached.state !== "absent" && cached.state !== "foreign") removeCache(runtime.cacheDir, key)
+  if (cached.state !== "absent" && cached.state !== "foreign") {
+    removeCache(runtime.cacheDir, cacheKey(network, attachment))
+  }
 }
 
 /** The cached result if there is one that can be used: DEL goes on without. */

@@ -50,7 +50,8 @@ export async function execute(execution: Execution): Promise<Outcome> {
     await Promise.all([stdout.done, stderr.done])
     clearTimeout(drained)
     if (stop.reason !== undefined) {
-      throw new CniError(Code.TryAgainLater, `Stopped plugin "${execution.file}": ${stop.reason}`)
+      const stopped = `stopped "${execution.file}": ${stop.reason}`
+      throw new CniError(Code.TryAgainLater, `netplugin failed with no error message: ${stopped}`)
     }
     return { stdout: stdout.text(), stderr: stderr.text(), cause: causeOf(child) }
   } finally {

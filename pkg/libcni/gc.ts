@@ -14,9 +14,10 @@ import { deriveRequest } from "./request.ts"
 export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[])
 
 /**
- * Removes what attachments left behind that are no longer `valid`: a DEL for each cached one of this network, then, from
- * configuration version 1.1.0 on, GC for every plugin. Goes on after errors and throws all of them at the end. An empty
- * list means that nothing is valid; there is no way to pass "unknown". Does nothing when the network has `disableGC`.
+ * Removes what attachments left behind that are no longer `valid`: a DEL for each cached one of this network, with the
+ * plugins of its own ADD as in `delNetwork`, then, from configuration version 1.1.0 on, GC for every plugin of `network`.
+ * Goes on after errors and throws all of them at the end. An empty list means that nothing is valid; there is no way to
+ * pass "unknown". Does nothing when the network has `disableGC`.
  *
  * No ADD, DEL or CHECK of this cache directory runs at the same time. Throws code 5 when the cache cannot be listed.
  */

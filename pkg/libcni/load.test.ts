@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
-import { loadNetwork } from "./load.ts"
+import { loadNetwork, networkNames } from "./load.ts"
 import { Lab } from "./testing/lab.ts"
 
 const list = (name: string, ...types: string[]) => ({
@@ -11,28 +11,28 @@ const list = (name: string, ...types: string[]) => ({
 })
 const types = (lab: Lab, name: string) => loadNetwork(lab.confDir, name).plugins.map((plugin) => plugin.type)
 
-test("162 the list with the wanted name is found, its plugins in the order of the file", () => {
+test("#162 the list with the wanted name is found, its plugins in the order of the file", () => {
   using lab = new Lab()
   lab.conf("10-a.conflist", list("a", "x"))
   lab.conf("20-b.conflist", list("b", "one", "two", "three"))
   expect(types(lab, "b")).toEqual(["one", "two", "three"])
 })
 
-test("163 of two files with one name, the one that sorts first as text is taken", () => {
+test("#163 of two files with one name, the one that sorts first as text is taken", () => {
   using lab = new Lab()
   lab.conf("9-net.conflist", list("net", "nine"))
   lab.conf("10-net.conflist", list("net", "ten"))
   expect(types(lab, "net")).toEqual(["ten"])
 })
 
-test("164 a .conflist is preferred to a .conf of the same name", () => {
+test("#164 a .conflist is preferred to a .conf of the same name", () => {
   using lab = new Lab()
   lab.conf("00-net.conf", { name: "net", type: "single" })
   lab.conf("99-net.conflist", list("net", "listed"))
   expect(types(lab, "net")).toEqual(["listed"])
 })
 
-test("165 a .conf or .json alone becomes a list of one plugin", () => {
+test("#165 a .conf or .json alone becomes a list of one plugin", () => {
   using lab = new Lab()
   lab.conf("a.conf", { name: "a", cniVersion: "0.4.0", type: "one", disableCheck: true })
   lab.conf("b.json", { name: "b", type: "two" })
@@ -46,13 +46,13 @@ test("165 a .conf or .json alone becomes a list of one plugin", () => {
   expect(loadNetwork(lab.confDir, "b").cniVersion).toBe("")
 })
 
-test("166 no directory, or no file in it: no net configurations found", () => {
+test("#166 no directory, or no file in it: no net configurations found", () => {
   using lab = new Lab()
   expect(() => loadNetwork(lab.confDir, "net")).toThrow(`no net configurations found in ${lab.confDir}`)
   expect(() => loadNetwork("/does/not/exist", "net")).toThrow("no net configurations found in /does/not/exist")
 })
 
-test("167 files but none of that name: the error names the networks that are there", () => {
+test("#167 files but none of that name: the error names the networks that are there", () => {
   using lab = new Lab()
   lab.conf("a.conflist", list("a", "x"))
   const load = () => loadNetwork(lab.confDir, "net")
@@ -60,7 +60,7 @@ test("167 files but none of that name: the error names the networks that are the
   expect(load).toThrow(expect.objectContaining({ code: 7, details: "networks there: a" }))
 })
 
-test("168 a malformed file before the match is a warning; without a match it is part of the error", () => {
+test("#168 a malformed file before the match is a warning, not an error as upstream; without a match it is part of one", () => {
   using lab = new Lab()
   lab.conf("00-broken.conflist", "{")
   lab.conf("10-net.conflist", list("net", "x"))
@@ -72,21 +72,21 @@ test("168 a malformed file before the match is a warning; without a match it is 
   )
 })
 
-test("169 files in sub-directories are not found", () => {
+test("#169 files in sub-directories are not found", () => {
   using lab = new Lab()
   lab.conf("sub/net.conflist", list("net", "x"))
   mkdirSync(join(lab.confDir, "directory.conflist"))
   expect(() => loadNetwork(lab.confDir, "net")).toThrow("no net configurations found")
 })
 
-test("174 with loadOnlyInlinedPlugins the directory of plugins is ignored", () => {
+test("#174 with loadOnlyInlinedPlugins the directory of plugins is ignored", () => {
   using lab = new Lab()
   lab.conf("net.conflist", { ...list("net", "inlined"), loadOnlyInlinedPlugins: true })
   lab.conf("net/10-more.conf", { type: "more" })
   expect(types(lab, "net")).toEqual(["inlined"])
 })
 
-test("175 loadOnlyInlinedPlugins without plugins is an error", () => {
+test("#175 loadOnlyInlinedPlugins without plugins is an error", () => {
   using lab = new Lab()
   lab.conf("net.conflist", { name: "net", loadOnlyInlinedPlugins: true })
   lab.conf("net/10-more.conf", { type: "more" })
@@ -95,14 +95,14 @@ test("175 loadOnlyInlinedPlugins without plugins is an error", () => {
   )
 })
 
-test("176 a list without plugins takes them from its directory", () => {
+test("#176 a list without plugins takes them from its directory", () => {
   using lab = new Lab()
   lab.conf("net.conflist", { name: "net" })
   lab.conf("net/10-more.conf", { type: "more" })
   expect(types(lab, "net")).toEqual(["more"])
 })
 
-test("177 neither plugins nor a directory: no plugin configs found", () => {
+test("#177 neither plugins nor a directory: no plugin configs found", () => {
   using lab = new Lab()
   lab.conf("net.conflist", { name: "net" })
   expect(() => loadNetwork(lab.confDir, "net")).toThrow(
@@ -110,7 +110,7 @@ test("177 neither plugins nor a directory: no plugin configs found", () => {
   )
 })
 
-test("178 plugins and an empty directory, or none, are fine", () => {
+test("#178 plugins and an empty directory, or none, are fine", () => {
   using lab = new Lab()
   lab.conf("net.conflist", list("net", "x"))
   expect(types(lab, "net")).toEqual(["x"])
@@ -118,7 +118,7 @@ test("178 plugins and an empty directory, or none, are fine", () => {
   expect(types(lab, "net")).toEqual(["x"])
 })
 
-test("179 plugins of the directory follow the inlined ones, sorted by file name", () => {
+test("#179 plugins of the directory follow the inlined ones, sorted by file name", () => {
   using lab = new Lab()
   lab.conf("net.conflist", list("net", "x"))
   lab.conf("net/20-b.conf", { type: "b" })
@@ -126,7 +126,7 @@ test("179 plugins of the directory follow the inlined ones, sorted by file name"
   expect(types(lab, "net")).toEqual(["x", "a", "b"])
 })
 
-test("180 other files in the directory of plugins are ignored, broken .conf files are not", () => {
+test("#180 other files in the directory of plugins are ignored, broken .conf files are not", () => {
   using lab = new Lab()
   lab.conf("net.conflist", list("net", "x"))
   lab.conf("net/README.md", "not JSON")
@@ -136,6 +136,16 @@ test("180 other files in the directory of plugins are ignored, broken .conf file
   expect(() => loadNetwork(lab.confDir, "net")).toThrow(
     expect.objectContaining({ details: expect.stringMatching(/20-b\.conf".*missing 'type'/) }),
   )
+})
+
+test("the names of all usable networks are listed once each", () => {
+  using lab = new Lab()
+  lab.conf("20-b.conflist", list("b", "x"))
+  lab.conf("10-b.conf", { name: "b", type: "x" })
+  lab.conf("30-a.json", { name: "a", type: "x" })
+  lab.conf("40-broken.conflist", "{")
+  expect(networkNames(lab.confDir)).toEqual(["a", "b"])
+  expect(networkNames("/does/not/exist")).toEqual([])
 })
 
 test("a network name that would lead out of the directory is refused when the file is read", () => {

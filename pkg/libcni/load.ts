@@ -16,13 +16,12 @@ export interface BrokenFile {
  * network that is found, and a part of the error when none is. Throws code 7.
  */
 export function loadNetwork(directory: string, name: string): Network {
-  const lists = filesIn(directory, [".conflist"])
-  const singles = filesIn(directory, [".conf", ".json"])
-  if (lists.length + singles.length === 0) throw invalid(`no net configurations found in ${directory}`)
+  const files = networkFiles(directory)
+  if (files.length === 0) throw invalid(`no net configurations found in ${directory}`)
 
   const broken: BrokenFile[] = []
   const others = new Set<string>()
-  for (const file of [...lists, ...singles]) {
+  for (const file of files) {
     try {
       const network = loadNetworkFile(file)
       if (network.name !== name) {
@@ -39,6 +38,18 @@ export function loadNetwork(directory: string, name: string): Network {
     others.size > 0 ? `networks there: ${[...others].join(", ")}` : "no usable network there",
   ]
   throw invalid(`no net configuration with name "${name}" in ${directory}`, details.join("; "))
+}
+
+/** The names of the networks in a directory that can be used, each once. Throws code 5 when it cannot be listed. */
+export function networkNames(directory: string): string[] {
+  const names = networkFiles(directory).flatMap((file) => {
+    try {
+      return [loadNetworkFile(file).name]
+    } catch {
+      return []
+    }
+  })
+  return [...new Set(names)].sort()
 }
 
 /**
@@ -59,11 +70,16 @@ export function loadNetworkFile(file: string): Network {
 function directoryPlugins(file: string, list: NetworkList): Network["plugins"] {
   return filesIn(join(dirname(file), list.name), [".conf"]).map((plugin) => {
     try {
-      return parsePlugin(readFileSync(plugin))
+      return { ...parsePlugin(readFileSync(plugin)), fromDirectory: true }
     } catch (cause) {
       throw new CniError(Code.InvalidNetworkConfig, `Cannot use plugin file "${plugin}"`, { cause })
     }
   })
+}
+
+/** The files of networks in the order in which they are looked at. */
+function networkFiles(directory: string): string[] {
+  return [...filesIn(directory, [".conflist"]), ...filesIn(directory, [".conf", ".json"])]
 }
 
 /** The files directly in a directory that have one of these extensions, sorted as text; none if there is no directory. */

@@ -1,6 +1,11 @@
 import { expect, test } from "bun:test"
+import { existsSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { addNetwork } from "./add.ts"
+import { checkNetwork } from "./check.ts"
+import { delNetwork } from "./del.ts"
 import { withContainer, withEverything } from "./lock.ts"
-import { Lab } from "./testing/lab.ts"
+import { attachmentOf, Lab, networkOf, whileThere } from "./testing/lab.ts"
 
 /** An operation that records when it starts and ends, and takes as long as it is told. */
 function recorder() {
@@ -15,7 +20,7 @@ function recorder() {
   }
 }
 
-test("230 operations on one container follow one another; other containers do not wait", async () => {
+test("#230 operations on one container follow one another; other containers do not wait", async () => {
   using lab = new Lab()
   const { events, operation } = recorder()
   const gate = Promise.withResolvers<void>()
@@ -35,23 +40,50 @@ test("230 operations on one container follow one another; other containers do no
   ])
 })
 
-test("223 a collection waits for running operations and holds back new ones", async () => {
+test("#230 ADD, CHECK and DEL of one container follow one another", async () => {
+  using lab = new Lab()
+  const gate = join(lab.root, "gate")
+  writeFileSync(gate, "")
+  lab.plugin("one", { ADD: { stdout: "{}", script: `[ $CNI_CONTAINERID = c2 ] || ${whileThere(gate)}` } })
+  const network = networkOf([{ type: "one" }])
+  const add = addNetwork(lab.runtime, network, attachmentOf())
+  while (lab.calls.length === 0) await Bun.sleep(1)
+  const del = delNetwork(lab.runtime, network, attachmentOf({ ifName: "net1" }))
+  // Another container's operations come and go, so that the DEL would have come too.
+  await addNetwork(lab.runtime, network, attachmentOf({ containerId: "c2" }))
+  await checkNetwork(lab.runtime, network, attachmentOf({ containerId: "c2" }))
+  expect(lab.calls.map(({ verb, id }) => `${verb} ${id}`)).toEqual(["ADD c1", "ADD c2", "CHECK c2"])
+  rmSync(gate)
+  await Promise.all([add, del])
+  expect(lab.calls.slice(3).map(({ verb, id }) => `${verb} ${id}`)).toEqual(["DEL c1"])
+})
+
+test("#223 a collection waits for running operations and holds back new ones", async () => {
   using lab = new Lab()
   const { events, operation } = recorder()
   const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
   const running = withContainer(lab.runtime, "c1", operation("c1", gates[0].promise))
   while (events.length === 0) await Bun.sleep(1)
   const collection = withEverything(lab.runtime, operation("gc", gates[1].promise))
-  await Bun.sleep(100) // long enough for it to start, if it did not wait
+  while (!existsSync(join(lab.cacheDir, "locks/.gc"))) await Bun.sleep(1)
+  await elsewhere()
   expect(events).toEqual(["c1 starts"])
   gates[0].resolve()
   while (!events.includes("gc starts")) await Bun.sleep(1)
   const late = withContainer(lab.runtime, "c2", operation("c2", Promise.resolve()))
-  await Bun.sleep(100)
+  await elsewhere()
+  expect(events.at(-1)).toBe("gc starts")
   gates[1].resolve()
   await Promise.all([running, collection, late])
   expect(events).toEqual(["c1 starts", "c1 ends", "gc starts", "gc ends", "c2 starts", "c2 ends"])
 })
+
+/** Operations in another cache directory come and go, so that one that did not wait would have started. */
+async function elsewhere(): Promise<void> {
+  using lab = new Lab()
+  for (const id of ["c1", "c2"]) await withContainer(lab.runtime, id, async () => {})
+  await withEverything(lab.runtime, async () => {})
+}
 
 test("a lock is free again after an operation that failed", async () => {
   using lab = new Lab()

@@ -1,3 +1,4 @@
+import type { TraceContext } from "../invoke/mod.ts"
 import type { JsonObject } from "../types/mod.ts"
 
 /** A network: what its file says, checked, with its version chosen and the plugins of its directory appended. */
@@ -8,7 +9,7 @@ export interface Network {
   readonly disableCheck: boolean
   readonly disableGC: boolean
   readonly plugins: readonly NetworkPlugin[]
-  /** The file byte for byte: what the cache keeps. Of a single plugin's file, the list it was turned into. */
+  /** The file byte for byte. Of a single plugin's file, the list it was turned into. */
   readonly bytes: Uint8Array
   /** What deserves a word to the admin but stops nothing, such as a broken file next to this one. */
   readonly warnings: readonly string[]
@@ -18,6 +19,8 @@ export interface Network {
 export interface NetworkPlugin {
   readonly type: string
   readonly raw: JsonObject
+  /** It is not in the network's file but beside it, in a file of its own. */
+  readonly fromDirectory?: true
 }
 
 /** One container's interface in a network: what the `CNI_*` variables and `runtimeConfig` are made from. */
@@ -43,6 +46,8 @@ export interface Runtime {
   readonly cacheDir: string
   /** The environment that plugins inherit; the `CNI_*` variables are set over it. */
   readonly env: Readonly<Record<string, string | undefined>>
+  /** The span that the caller is in, for plugins that trace. */
+  readonly trace?: TraceContext
   /** Gets what plugins write to stderr, as they write it. */
   readonly stderr: (chunk: Uint8Array) => void
   /** How long one plugin may run, in milliseconds; for ever when absent. */

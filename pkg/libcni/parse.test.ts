@@ -6,7 +6,7 @@ const parse = (list: unknown) =>
   parseNetworkList(new TextEncoder().encode(typeof list === "string" ? list : JSON.stringify(list)))
 const plugins = [{ type: "x" }]
 
-test("170 a plugin object without a type is refused", () => {
+test("#170 a plugin object without a type is refused", () => {
   for (const plugin of [{}, { type: "" }, { type: null }]) {
     expect(() => parse({ name: "net", plugins: [plugin] })).toThrow("missing 'type'")
   }
@@ -14,17 +14,17 @@ test("170 a plugin object without a type is refused", () => {
   expect(() => parsePlugin(new TextEncoder().encode("{}"))).toThrow("missing 'type'")
 })
 
-test("171 a list without a name, or with one that is no string, is refused", () => {
+test("#171 a list without a name, or with one that is no string, is refused", () => {
   for (const name of [undefined, "", 5, null]) expect(() => parse({ name, plugins })).toThrow("missing 'name'")
 })
 
-test("172 plugins that is empty or no list is refused", () => {
+test("#172 plugins that is empty or no list is refused", () => {
   expect(() => parse({ name: "net", plugins: [] })).toThrow("no plugins in list")
   expect(() => parse({ name: "net", plugins: { type: "x" } })).toThrow("invalid 'plugins' type")
   expect(() => parse({ name: "net", plugins: ["x"] })).toThrow("expected an object")
 })
 
-test("173 disableCheck may be a boolean or its text, in any letter case", () => {
+test("#173 disableCheck may be a boolean or its text, in any letter case", () => {
   for (const yes of [true, "true", "TRUE"])
     expect(parse({ name: "net", plugins, disableCheck: yes }).disableCheck).toBe(true)
   for (const no of [false, "False"]) expect(parse({ name: "net", plugins, disableCheck: no }).disableCheck).toBe(false)
@@ -56,7 +56,7 @@ test("keys that belong to the runtime pass with a warning", () => {
   expect(list.warnings[0]).toContain('key "prevResult" belongs to the runtime')
 })
 
-test("187 unknown keys and all digits of numbers are kept", () => {
+test("#187 unknown keys and all digits of numbers are kept", () => {
   const text = '{"type":"x","big":12345678901234567890,"deep":{"__proto__":[1.5,null]},"Odd":"<&>"}'
   const [plugin] = parse(`{"name":"net","plugins":[${text}]}`).plugins
   expect(stringifyJson(plugin?.raw)).toBe(text.replace("<&>", "\\u003c\\u0026\\u003e"))

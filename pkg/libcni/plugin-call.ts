@@ -1,4 +1,4 @@
-import { findPlugin, pluginError } from "../invoke/mod.ts"
+import { findPlugin, formatCniArgs, pluginEnvironment, pluginError, withoutBun } from "../invoke/mod.ts"
 import { CniError, Code, type JsonObject, member, stringifyJson } from "../types/mod.ts"
 import { execute } from "./execute.ts"
 import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
@@ -6,8 +6,8 @@ import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
 /** The operations that a runtime asks plugins for. */
 export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 
-/** What goes into the `CNI_*` variables; what is absent is set to "". */
-export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args">>
+/** What goes into the `CNI_*` variables; what is absent is set to "", and `CNI_PATH` to the runtime's. */
+export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
 /**
  * Runs one plugin for one operation and answers its stdout. Throws the plugin's own error, or code 0 when it died without
@@ -34,27 +34,15 @@ export async function callPlugin(
 
 /** The runtime's environment with all six `CNI_*` variables set, without those that would steer a plugin's own Bun. */
 function environment(runtime: Runtime, operation: Operation, given: CallParameters): Record<string, string> {
-  const inherited = Object.entries(runtime.env).flatMap(([name, value]) =>
-    value === undefined || name.startsWith("BUN_") ? [] : [[name, value] as const],
-  )
-  return {
-    ...Object.fromEntries(inherited),
-    CNI_COMMAND: operation,
-    CNI_CONTAINERID: given.containerId ?? "",
-    CNI_NETNS: given.netns ?? "",
-    CNI_IFNAME: given.ifName ?? "",
-    CNI_ARGS: joinArgs(given.args ?? []),
-    CNI_PATH: runtime.path.join(":"),
+  const variables = {
+    command: operation,
+    containerId: given.containerId ?? "",
+    netns: given.netns ?? "",
+    ifName: given.ifName ?? "",
+    args: formatCniArgs(given.args ?? []),
+    path: given.path ?? runtime.path.join(":"),
   }
-}
-
-/** `K=V;K=V`. Nothing can be escaped there, so that a value with ";" or "=" is refused with code 4. */
-export function joinArgs(args: Attachment["args"]): string {
-  for (const [key, value] of args) {
-    if (key !== "" && !/[=;]/.test(key + value)) continue
-    throw new CniError(Code.InvalidEnvironment, `Cannot pass "${key}=${value}" in CNI_ARGS: no "=" or ";" can be in it`)
-  }
-  return args.map(([key, value]) => `${key}=${value}`).join(";")
+  return withoutBun(pluginEnvironment(runtime.env, variables, runtime.trace))
 }
 
 /** Finds the executables of all plugins, so that a chain does not stop half-way for one that is not there. */

@@ -1,4 +1,5 @@
-import { CniError, Code, isCniError, newestVersion, parseJsonObject } from "../types/mod.ts"
+import { readVersions } from "../invoke/mod.ts"
+import { CniError, Code, isCniError, newestVersion } from "../types/mod.ts"
 import type { Network, NetworkPlugin, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"
 import { enabledCapabilities } from "./request.ts"
@@ -8,19 +9,14 @@ import { enabledCapabilities } from "./request.ts"
  * for an answer that is none.
  */
 export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
-  const dummy = { netns: "dummy", ifName: "dummy" } // very old plugins insist on them
-  let stdout: string
+  const dummy = { netns: "dummy", ifName: "dummy", path: "dummy" } // very old plugins insist on them
   try {
-    stdout = await callPlugin(runtime, "VERSION", type, { cniVersion: newestVersion }, dummy)
+    const answer = await callPlugin(runtime, "VERSION", type, { cniVersion: newestVersion }, dummy)
+    return readVersions(answer, `plugin "${type}"`)
   } catch (error) {
     if (isCniError(error) && error.toString() === "unknown CNI_COMMAND: VERSION") return ["0.1.0"]
     throw error
   }
-  const { cniVersion, supportedVersions } = parseJsonObject(stdout, `VERSION reply of plugin "${type}"`)
-  if (typeof cniVersion !== "string" || cniVersion === "") throw unusable(type, "it has no cniVersion")
-  if (Array.isArray(supportedVersions) && supportedVersions.length > 0) return supportedVersions.map(String)
-  if (cniVersion === "0.2.0") return ["0.1.0", "0.2.0"]
-  throw unusable(type, "it has no supportedVersions")
 }
 
 /**
@@ -48,8 +44,4 @@ async function requireVersion(runtime: Runtime, type: string, version: string): 
     Code.IncompatibleVersion,
     `plugin ${type} does not support config version "${version}"; it supports ${versions.join(", ")}`,
   )
-}
-
-function unusable(type: string, reason: string): CniError {
-  return new CniError(Code.Decoding, `Cannot use the VERSION reply of plugin "${type}": ${reason}`)
 }

@@ -26,6 +26,11 @@ export interface Behaviour {
   readonly script?: string
 }
 
+/** A script for a behaviour: waits for as long as the file is there, so at most until the lab is gone. */
+export function whileThere(file: string): string {
+  return `while [ -e ${quote(file)} ]; do sleep 0.01; done`
+}
+
 /** A directory of its own with configurations, fake plugins that record their calls, and a result cache. */
 export class Lab implements Disposable {
   readonly root = mkdtempSync(join(tmpdir(), "libcni-test-"))

@@ -1,0 +1,145 @@
+import { networkNames } from "../pkg/libcni/mod.ts"
+
+/** The part of a command that completion goes by. */
+export interface Completable {
+  /** What its words mean, in brackets when they may be left out: `NETWORK`, `SHELL` and `COMMAND` can be completed. */
+  readonly words: readonly string[]
+  readonly flags: Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>
+}
+
+const scripts: Readonly<Record<string, (tool: string) => string>> = {
+  bash: (tool) => `# Completion of ${tool} in bash, by: source <(${tool} completion bash)
+_${tool}() {
+  mapfile -t COMPREPLY < <("\${COMP_WORDS[0]}" __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _${tool} ${tool}
+`,
+  zsh: (tool) => `#compdef ${tool}
+# Completion of ${tool} in zsh, by: source <(${tool} completion zsh)
+_${tool}() {
+  local -a found
+  found=(\${(f)"$("\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( $#found )); then compadd -- $found; else _files; fi
+}
+if [[ "$funcstack[1]" = _${tool} ]]; then _${tool} "$@"; else compdef _${tool} ${tool}; fi
+`,
+  fish: (tool) => `# Completion of ${tool} in fish, by: ${tool} completion fish | source
+function __${tool}_complete
+    set --local words (commandline --tokenize --current-process --cut-at-cursor)
+    set --local current (commandline --current-token --cut-at-cursor)
+    set --local found ($words[1] __complete $words[2..] "$current" 2>/dev/null)
+    if set --query found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path "$current"
+    end
+end
+complete --command ${tool} --no-files --arguments '(__${tool}_complete)'
+`,
+}
+
+/** The shells that there is a script for. */
+export const shells: readonly string[] = Object.keys(scripts)
+
+/**
+ * The script that lets a shell complete a tool's command lines, `undefined` for a shell that it does not know. The script
+ * asks the tool itself, `TOOL __complete WORD…`, and takes files where the tool has nothing to say.
+ */
+export function completionScript(tool: string, shell: string): string | undefined {
+  return Object.hasOwn(scripts, shell) ? scripts[shell]?.(tool) : undefined
+}
+
+/** How the scripts are used, for the help of a tool. */
+export function completionHelp(tool: string): string {
+  return `Prints a script that lets a shell complete commands, flags and the names of networks:
+  bash   source <(${tool} completion bash)
+  zsh    source <(${tool} completion zsh)     # after compinit
+  fish   ${tool} completion fish | source
+In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish that line is there for every shell.`
+}
+
+/**
+ * The answer to `__complete`: what the last word of a command line may become, one per line. Networks are those in
+ * `confDir`, or where the line's own `--conf-dir` points. A directory that cannot be read has none.
+ */
+export function complete(
+  commands: Readonly<Record<string, Completable>>,
+  line: readonly string[],
+  confDir: string,
+): string {
+  const current = line.at(-1) ?? ""
+  const { words, values, open } = read(line.slice(0, -1), commands)
+  if (open || current === "=") return "" // the value of a flag
+  const known = commandAt(words, commands)
+  const candidates = () => {
+    if (current.startsWith("-"))
+      return ["--help", ...Object.keys(known?.command.flags ?? {}).map((name) => `--${name}`)]
+    if (known === undefined) return nextWords(words, commands)
+    const meaning = known.command.words[words.length - known.length]?.replace(/[[\]]/g, "")
+    if (meaning === "NETWORK") return networksIn(values.get("conf-dir") ?? confDir)
+    if (meaning === "SHELL") return shells
+    return meaning === "COMMAND" ? nextWords([], commands) : []
+  }
+  const fitting = new Set(candidates().filter((candidate) => candidate.startsWith(current)))
+  return [...fitting].map((candidate) => `${candidate}\n`).join("")
+}
+
+interface Line {
+  /** The words that are no flags. */
+  readonly words: readonly string[]
+  /** The values of flags, by the flag's long name. */
+  readonly values: ReadonlyMap<string, string>
+  /** Whether the line ends with a flag that wants a value. */
+  readonly open: boolean
+}
+
+/** Takes a command line apart. In bash "--flag=value" arrives as three words. */
+function read(line: readonly string[], commands: Readonly<Record<string, Completable>>): Line {
+  const flags = Object.values(commands).flatMap((command) => Object.entries(command.flags))
+  const words: string[] = []
+  const values = new Map<string, string>()
+  let open: string | undefined
+  for (const word of line.filter((each) => each !== "=")) {
+    const [head = "", ...value] = word.split("=")
+    if (open !== undefined) {
+      values.set(open, word)
+      open = undefined
+    } else if (word.startsWith("-")) {
+      const [name] = flags.find(([long, { short }]) => head === `--${long}` || head === `-${short}`) ?? []
+      const takesValue = flags.some(([long, { type }]) => long === name && type === "string")
+      if (name !== undefined && value.length > 0) values.set(name, value.join("="))
+      else if (takesValue) open = name
+    } else {
+      words.push(word)
+    }
+  }
+  return { words, values, open: open !== undefined }
+}
+
+/** The command that the words begin with, and of how many words its name is: "ipam ls" has two. */
+function commandAt(words: readonly string[], commands: Readonly<Record<string, Completable>>) {
+  for (const length of [2, 1]) {
+    const name = words.slice(0, length).join(" ")
+    const command = words.length >= length && Object.hasOwn(commands, name) ? commands[name] : undefined
+    if (command !== undefined) return { command, length }
+  }
+  return undefined
+}
+
+/** The words that may follow these in the name of a command. */
+function nextWords(words: readonly string[], commands: Readonly<Record<string, Completable>>): string[] {
+  return Object.keys(commands).flatMap((name) => {
+    const parts = name.split(" ")
+    const begins = words.every((word, index) => parts[index] === word)
+    const next = begins ? parts[words.length] : undefined
+    return next === undefined ? [] : [next]
+  })
+}
+
+function networksIn(directory: string): string[] {
+  try {
+    return networkNames(directory)
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,67 @@
+import { atLeast, parseJsonObject, stringifyJson } from "../types/mod.ts"
+import type { CacheState } from "./cache.ts"
+import type { CachedAttachment } from "./cache-format.ts"
+import type { Attachment, Network } from "./network.ts"
+import { type NetworkList, parseNetworkList, parseSinglePlugin } from "./parse.ts"
+
+/**
+ * The network list that the cache keeps: the file byte for byte; when plugins of the network's directory run as well, the
+ * list with these in it. It says `loadOnlyInlinedPlugins` then, so that nobody appends them a second time. It is read
+ * without that directory, by upstream's library and by CRI-O too.
+ */
+export function effectiveConfig(network: Network): Uint8Array {
+  if (!network.plugins.some((plugin) => plugin.fromDirectory)) return network.bytes
+  const list = {
+    ...parseJsonObject(network.bytes, "network configuration list"),
+    plugins: network.plugins.map((plugin) => plugin.raw),
+    loadOnlyInlinedPlugins: true,
+  }
+  return new TextEncoder().encode(stringifyJson(list))
+}
+
+/** A network and an attachment to it. */
+export interface Attached {
+  readonly network: Network
+  readonly attachment: Attachment
+}
+
+/**
+ * What CHECK and DEL work with: the network list, its version included, that the cache has from ADD, whatever became of
+ * the files since. A plugin that was added to the network later is not run, one that was taken out of it is. Arguments
+ * and capability values are the caller's, or those of ADD when the caller gives none. Without a cache file, or when it is
+ * damaged, all is as given: removing the file is the way to delete by the configuration of today.
+ */
+export function asAdded(cached: CacheState, { network, attachment }: Attached): Attached {
+  if (cached.state !== "valid") return { network, attachment }
+  const { args, capabilityArgs } = cached.attachment
+  return {
+    network: networkOfAdd(cached.attachment, network) ?? network,
+    attachment: {
+      ...attachment,
+      args: attachment.args.length > 0 ? attachment.args : args,
+      capabilityArgs: Object.keys(attachment.capabilityArgs).length > 0 ? attachment.capabilityArgs : capabilityArgs,
+    },
+  }
+}
+
+/** The cached network list; `undefined` when it cannot be used. */
+function networkOfAdd({ config, configComplete }: CachedAttachment, given: Network): Network | undefined {
+  const list = tryParse(config)
+  if (list === undefined || list.name !== given.name) return undefined
+  // Upstream's library keeps the file alone. Plugins of the directory may have run then, and a DEL too many does no harm.
+  const mayLack = !configComplete && !list.loadOnlyInlinedPlugins
+  const plugins = [...list.plugins, ...(mayLack ? given.plugins.filter((plugin) => plugin.fromDirectory) : [])]
+  return plugins.length > 0 ? { ...list, plugins } : undefined
+}
+
+function tryParse(config: Uint8Array): NetworkList | undefined {
+  try {
+    const { plugins, type } = parseJsonObject(config)
+    const single = plugins === undefined && type !== undefined // upstream's cache of a plugin that was added alone
+    const list = single ? parseSinglePlugin(config) : parseNetworkList(config)
+    atLeast(list.cniVersion, "0.1.0") // throws for what is no version
+    return list
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,96 @@
+import { expect, test } from "bun:test"
+import { readFileSync, readlinkSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { addNetwork } from "./add.ts"
+import { checkNetwork } from "./check.ts"
+import { delNetwork } from "./del.ts"
+import { gcNetwork } from "./gc.ts"
+import type { Network, Runtime } from "./network.ts"
+import { statusNetwork } from "./status.ts"
+import { attachmentOf, type Behaviour, failure, Lab, networkOf } from "./testing/lab.ts"
+import { validateNetwork } from "./validate.ts"
+
+const one = networkOf([{ type: "one" }])
+const valid = [{ containerId: "c1", ifName: "eth0" }]
+
+/** Every operation that the library has, in an order in which all of them can succeed. */
+const operations: Readonly<Record<string, (runtime: Runtime, network: Network) => Promise<unknown>>> = {
+  ADD: (runtime, network) => addNetwork(runtime, network, attachmentOf()),
+  CHECK: (runtime, network) => checkNetwork(runtime, network, attachmentOf()),
+  STATUS: statusNetwork,
+  GC: (runtime, network) => gcNetwork(runtime, network, valid),
+  DEL: (runtime, network) => delNetwork(runtime, network, attachmentOf()),
+}
+
+async function runAll(runtime: Runtime, network: Network): Promise<void> {
+  for (const run of Object.values(operations)) await run(runtime, network)
+}
+
+/** A behaviour for each operation. */
+const always = (behaviour: Behaviour) =>
+  Object.fromEntries(
+    Object.keys(operations).map((verb) => [verb, { ...behaviour, ...(verb === "ADD" ? { stdout: "{}" } : {}) }]),
+  )
+
+test("#190 every operation's request has the network's name and version, whatever the plugin object says", async () => {
+  using lab = new Lab()
+  lab.plugin("one")
+  await runAll(lab.runtime, networkOf([{ type: "one", name: "own", cniVersion: "0.3.0" }]))
+  expect(lab.calls.map(({ verb }) => verb)).toEqual(Object.keys(operations))
+  for (const { stdin } of lab.calls) expect(stdin).toMatchObject({ name: "lab", cniVersion: "1.1.0" })
+})
+
+test("#194 a missing executable is an error of every operation", async () => {
+  using lab = new Lab()
+  lab.plugin("one")
+  await addNetwork(lab.runtime, one, attachmentOf())
+  rmSync(join(lab.binDir, "one"))
+  const another = (runtime: Runtime, network: Network) =>
+    addNetwork(runtime, network, attachmentOf({ containerId: "c2" }))
+  const runs = [...Object.values({ ...operations, ADD: another }), validateNetwork]
+  for (const run of runs) {
+    expect((await failure(run(lab.runtime, one))).message).toContain(
+      `failed to find plugin "one" in path [${lab.binDir}]`,
+    )
+  }
+})
+
+test("#147 what a plugin prints is ignored for all but ADD", async () => {
+  using lab = new Lab()
+  lab.plugin("one", always({ stdout: "no JSON, }{ by any means" }))
+  await runAll(lab.runtime, one)
+  expect(lab.calls).toHaveLength(5)
+})
+
+test("#141 CNI_* variables of the runtime's own give way, each is there once", async () => {
+  using lab = new Lab()
+  const file = join(lab.root, "env")
+  lab.plugin("one", always({ script: `env | grep "^CNI_" | sort >${file}` }))
+  const strange = { CNI_COMMAND: "FROB", CNI_IFNAME: "eth9", CNI_ARGS: "A=b", CNI_NETNS: "/x", CNI_PATH: "/y" }
+  const runtime = { ...lab.runtime, env: { PATH: process.env.PATH, ...strange } }
+  await addNetwork(runtime, one, attachmentOf())
+  const lines = (verb: string, id: string, ifName: string, netns: string) =>
+    `CNI_ARGS=\nCNI_COMMAND=${verb}\nCNI_CONTAINERID=${id}\nCNI_IFNAME=${ifName}\nCNI_NETNS=${netns}\nCNI_PATH=${lab.binDir}\n`
+  expect(readFileSync(file, "utf8")).toBe(lines("ADD", "c1", "eth0", "/run/netns/c1"))
+  await statusNetwork(runtime, one)
+  expect(readFileSync(file, "utf8")).toBe(lines("STATUS", "", "", ""))
+})
+
+test("#161 the runtime's span reaches the plugin as TRACEPARENT and its like; without one there are none", async () => {
+  using lab = new Lab()
+  const file = join(lab.root, "env")
+  lab.plugin("one", always({ script: `env | grep -E "^(TRACE|BAGGAGE)" | sort >${file}` }))
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+  await statusNetwork({ ...lab.runtime, trace: { traceparent, tracestate: "a=1", baggage: "b=2" } }, one)
+  expect(readFileSync(file, "utf8")).toBe(`BAGGAGE=b=2\nTRACEPARENT=${traceparent}\nTRACESTATE=a=1\n`)
+  await statusNetwork(lab.runtime, one)
+  expect(readFileSync(file, "utf8")).toBe("")
+})
+
+test("#233 plugins run in the runtime's own network namespace, not in the container's", async () => {
+  using lab = new Lab()
+  const file = join(lab.root, "netns")
+  lab.plugin("one", always({ script: `readlink /proc/self/ns/net >>${file}` }))
+  await runAll(lab.runtime, one)
+  expect(new Set(readFileSync(file, "utf8").trim().split("\n"))).toEqual(new Set([readlinkSync("/proc/self/ns/net")]))
+})
