@@ -1,5 +1,6 @@
 import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
+import { copyExecutable } from "../cmd/install/copy.ts"
 import { replaceLink } from "../cmd/install/link.ts"
 import { pluginNames } from "../cmd/plugins.ts"
 
@@ -42,7 +43,9 @@ export async function compile(entry: string, outfile: string): Promise<void> {
         jitPolicy: 30, // a plugin lives for milliseconds: starting the compiler's threads alone takes 0.5 ms of them
       },
     })
-    renameSync(built, outfile)
+    const whole = `${built}.whole`
+    copyExecutable(built, whole) // the bundler writes in small pieces
+    renameSync(whole, outfile)
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }

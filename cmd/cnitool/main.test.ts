@@ -26,6 +26,16 @@ async function run(lab: Lab, args: string[], env: Record<string, string | undefi
   return { code, out: terminal.out, err: terminal.err }
 }
 
+test("#231 add of what is added already runs the plugins again, which may find that a reboot has taken it all", async () => {
+  using lab = labOfOne()
+  for (const _again of [1, 2]) expect((await run(lab, ["add", "net", "/run/netns/x"])).code).toBe(0)
+  expect(lab.sequence).toEqual(["ADD one", "ADD one"])
+  lab.plugin("one", { ADD: { stdout: '{"code":100,"msg":"eth0 already exists"}', code: 1 } })
+  const { code, err } = await run(lab, ["add", "net", "/run/netns/x"])
+  expect(code).toBe(1)
+  expect(err).toContain("eth0 already exists")
+})
+
 test("#235 add prints the result with four spaces and no newline at the end", async () => {
   using lab = labOfOne()
   const { code, out, err } = await run(lab, ["add", "net", "/run/netns/x"])

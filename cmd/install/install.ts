@@ -1,9 +1,7 @@
 import {
   accessSync,
-  chmodSync,
   closeSync,
   constants,
-  copyFileSync,
   fsyncSync,
   lstatSync,
   openSync,
@@ -14,6 +12,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { CniError, Code } from "../../pkg/types/mod.ts"
+import { copyExecutable } from "./copy.ts"
 import { replaceLink } from "./link.ts"
 
 /** What to install where. */
@@ -56,7 +55,8 @@ export function install(installation: Installation): Installed[] {
   const temporary = join(directory, `${temporaryPrefix}${process.pid}`)
   removeLeftovers(directory)
   try {
-    const installed = present ? join(directory, present.name) : copy(source, temporary)
+    if (!present) copyExecutable(source, temporary)
+    const installed = present ? join(directory, present.name) : temporary
     for (const { name } of open) replaceLink(installed, join(directory, name))
     sync(directory)
   } catch (cause) {
@@ -85,14 +85,6 @@ function checkDirectory(directory: string, names: readonly string[]): void {
 
 function fate(file: string): Installed["did"] {
   return lstatSync(file, { throwIfNoEntry: false }) === undefined ? "created" : "replaced"
-}
-
-/** A complete copy on disk, executable for all. */
-function copy(source: string, target: string): string {
-  copyFileSync(source, target)
-  chmodSync(target, 0o755)
-  sync(target)
-  return target
 }
 
 /** Whether a file is the very same executable: a regular file with the same bytes that may be executed. */

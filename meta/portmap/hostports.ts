@@ -1,7 +1,7 @@
-import { chooseVariant, findPrograms } from "../../pkg/iptables/mod.ts"
+import { chooseVariant, findPrograms, isTableInUse } from "../../pkg/iptables/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
-import { findNftables, openNetfilter } from "../../pkg/nftables/mod.ts"
+import { openNetfilter, PacketFilter } from "../../pkg/nftables/mod.ts"
 import { CniError, Code, isCniError, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
@@ -17,10 +17,11 @@ import type { Mapping } from "./mapping.ts"
 import { addHostports, type Exchange, takeBackHostports } from "./nftables/add.ts"
 import { checkHostports } from "./nftables/check.ts"
 import type { Found } from "./nftables/elements.ts"
+import { HOSTPORTS_TABLE } from "./nftables/layout.ts"
 import { findNft } from "./nftables/program.ts"
 import { gcHostports, removeHostports, type Tools } from "./nftables/remove.ts"
 import { canMapPorts } from "./nftables/support.ts"
-import { removeUpstreamHostports } from "./nftables/upstream.ts"
+import { removeUpstreamHostports, UPSTREAM_TABLE } from "./nftables/upstream.ts"
 import { mappingsFor, type Part } from "./parts.ts"
 import type { Request } from "./request.ts"
 import { forgetFlowsThrough, forgetOlderFlows } from "./udp-flows.ts"
@@ -46,12 +47,16 @@ export interface Hints {
 export class Hostports implements Disposable {
   /** Closed together at the end: after a removal the first one takes until the kernel is done, and the others no longer. */
   readonly #sockets = new DisposableStack()
-  /** To nf_tables; undefined where the kernel has none. */
-  readonly #nftables: NetlinkSocket | undefined
+  /** Undefined where the kernel has no nf_tables. */
+  readonly #filter: PacketFilter | undefined
 
   private constructor() {
-    const found = findNftables()
-    this.#nftables = found && this.#sockets.use(found)
+    const found = PacketFilter.find()
+    this.#filter = found && this.#sockets.use(found)
+  }
+
+  get #nftables(): NetlinkSocket | undefined {
+    return this.#filter?.socket
   }
 
   /** Throws `EPERM` without CAP_NET_ADMIN. */
@@ -64,6 +69,7 @@ export class Hostports implements Disposable {
    * then nothing has changed.
    */
   add(request: Request, { backend, ...options }: Choice): Exchange | undefined {
+    this.#filter?.forgetTables()
     if (backend === "iptables") return this.#addByIptables(request, options)
     try {
       return addHostports(this.#requireNftables(), request)
@@ -122,18 +128,19 @@ export class Hostports implements Disposable {
    */
   remove(owner: Owner, hints: Hints): void {
     const { mappings, addresses } = hints
-    const nftables = this.#nftables
+    const filter = this.#filter
     const failures = new Failures()
     const removed: Found[] = []
-    if (nftables) {
-      failures.attempt("remove the port mappings", () => {
-        removed.push(...removeHostports(this.#tools(nftables), owner, mappings))
-      })
-      failures.attempt("remove the other suite's port mappings", () =>
-        removeUpstreamHostports(nftables, owner.containerId, addresses),
-      )
-    }
-    failures.attempt("remove the port mappings of iptables", () => removeIptablesHostports(nftables, owner))
+    failures.attempt("remove the port mappings", () => {
+      if (filter?.hasTable(HOSTPORTS_TABLE))
+        removed.push(...removeHostports(this.#tools(filter.socket), owner, mappings))
+    })
+    failures.attempt("remove the other suite's port mappings", () => {
+      if (filter?.hasTable(UPSTREAM_TABLE)) removeUpstreamHostports(filter.socket, owner.containerId, addresses)
+    })
+    failures.attempt("remove the port mappings of iptables", () => {
+      if (isTableInUse(filter, "nat")) removeIptablesHostports(filter?.socket, owner)
+    })
     failures.attempt("forget the UDP flows", () => this.#forget([...removed, ...mapped(hints)]))
     failures.throwIfAny()
   }
@@ -155,7 +162,7 @@ export class Hostports implements Disposable {
     return {
       socket,
       open: () => this.#sockets.use(openNetfilter()),
-      isLocalnetNeeded: () => hasIptablesHostports(socket),
+      isLocalnetNeeded: () => isTableInUse(this.#filter, "nat") && hasIptablesHostports(socket),
     }
   }
 

@@ -19,7 +19,7 @@ export class Target implements Disposable {
     this.#ifName = ifName
   }
 
-  /** Throws code 3 when the namespace does not exist, code 4 for what is none. */
+  /** Throws code 4 when the namespace does not exist or is none. */
   static open({ netns, ifName }: Call): Target {
     return new Target(Netns.open(netns), ifName)
   }

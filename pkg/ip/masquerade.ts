@@ -5,6 +5,7 @@ import {
   deleteIptablesMasquerade,
   findPrograms,
   gcIptablesMasquerade,
+  isTableInUse,
 } from "../iptables/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import {
@@ -13,13 +14,16 @@ import {
   checkMasquerade,
   deleteMasquerade,
   deleteUpstreamMasquerade,
-  findNftables,
   gcMasquerade,
   gcUpstreamMasquerade,
+  type PacketFilter,
+  UPSTREAM_MASQUERADE_TABLE,
 } from "../nftables/mod.ts"
 import { type Cidr, CniError, Code, isCniError, type Owner } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 import { addressesBeside } from "./beside.ts"
+
+const MASQUERADE_TABLE = "cni_masquerade"
 
 /** What `ipMasqBackend` may say. */
 export const masqueradeBackends = ["nftables", "iptables"] as const
@@ -31,24 +35,17 @@ export type MasqueradeBackend = (typeof masqueradeBackends)[number]
  * can, iptables when it is asked for or when the kernel cannot. What is removed is removed from both, and what the Go
  * suite has left in either.
  *
- * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link, and closing
- * right after a removal waits for that alone.
- *
  * @example
- * using masquerade = Masquerade.open()
+ * using filter = PacketFilter.find()
+ * const masquerade = new Masquerade(filter)
  * undo.step("masquerade", () => masquerade.add(owner, addresses, config.ipMasqBackend), () => masquerade.remove(call))
  */
-export class Masquerade implements Disposable {
-  /** To nf_tables; undefined where the kernel has none. */
-  readonly #socket: NetlinkSocket | undefined
+export class Masquerade {
+  /** Undefined where the kernel has no nf_tables. */
+  readonly #filter: PacketFilter | undefined
 
-  private constructor(socket: NetlinkSocket | undefined) {
-    this.#socket = socket
-  }
-
-  /** Throws `EPERM` without CAP_NET_ADMIN. */
-  static open(): Masquerade {
-    return new Masquerade(findNftables())
+  constructor(filter: PacketFilter | undefined) {
+    this.#filter = filter
   }
 
   /**
@@ -57,6 +54,7 @@ export class Masquerade implements Disposable {
    */
   add(owner: Owner, addresses: readonly Cidr[], backend?: MasqueradeBackend): void {
     if (addresses.length === 0) return
+    this.#filter?.forgetTables()
     if (backend === "iptables") this.#addByIptables(owner, addresses)
     else this.#addByNftables(owner, addresses, backend)
   }
@@ -71,14 +69,15 @@ export class Masquerade implements Disposable {
   }
 
   #requireNftables(): NetlinkSocket {
-    if (this.#socket) return this.#socket
+    if (this.#filter) return this.#filter.socket
     throw new CniError(Code.Internal, "Cannot masquerade by nftables: the kernel has no nf_tables", {
       details: 'load the module "nf_tables", or set "ipMasqBackend" to "iptables"',
     })
   }
 
   #addByIptables(owner: Owner, addresses: readonly Cidr[]): void {
-    addIptablesMasquerade(this.#socket, chooseVariant(this.#socket), owner, addresses)
+    const socket = this.#filter?.socket
+    addIptablesMasquerade(socket, chooseVariant(socket), owner, addresses)
   }
 
   /** By iptables where nf_tables, which would have been better, has failed. */
@@ -96,7 +95,7 @@ export class Masquerade implements Disposable {
    * configuration and suite, by the other one. Throws `CniError` that tells what was expected and what was found.
    */
   check(owner: Owner, addresses: readonly Cidr[], backend?: MasqueradeBackend): void {
-    const socket = this.#socket
+    const socket = this.#filter?.socket
     const byNftables = () => checkMasquerade(this.#requireNftables(), owner, addresses)
     const byIptables = () => checkIptablesMasquerade(socket, owner, addresses)
     const isIptables = backend === "iptables" || (backend === undefined && !socket)
@@ -115,20 +114,24 @@ export class Masquerade implements Disposable {
    * interfaces they are for. Goes through all steps whatever fails, and then throws `CniError`. Nothing there is success.
    */
   remove(owner: Owner, netns: string): void {
-    const socket = this.#socket
+    const filter = this.#filter
     const failures = new Failures()
-    if (socket) {
-      failures.attempt("remove the masquerade", () => deleteMasquerade(socket, owner))
-      failures.attempt("remove the other suite's masquerade", () => deleteUpstreamMasquerade(socket, owner))
-    }
-    const isInUse = (source: string) => addressesBeside(netns, owner.ifName).includes(source)
-    failures.attempt("remove the masquerade of iptables", () => deleteIptablesMasquerade(socket, owner, isInUse))
+    failures.attempt("remove the masquerade", () => {
+      if (filter?.hasTable(MASQUERADE_TABLE)) deleteMasquerade(filter.socket, owner)
+    })
+    failures.attempt("remove the other suite's masquerade", () => {
+      if (filter?.hasTable(UPSTREAM_MASQUERADE_TABLE)) deleteUpstreamMasquerade(filter.socket, owner)
+    })
+    failures.attempt("remove the masquerade of iptables", () => {
+      const isInUse = (source: string) => addressesBeside(netns, owner.ifName).includes(source)
+      if (isTableInUse(filter, "nat")) deleteIptablesMasquerade(filter?.socket, owner, isInUse)
+    })
     failures.throwIfAny()
   }
 
   /** Ends the masquerade of all attachments to this network but the valid ones, like `remove`. */
   gc(network: string, valid: readonly Owner[]): void {
-    const socket = this.#socket
+    const socket = this.#filter?.socket
     const failures = new Failures()
     if (socket) {
       failures.attempt("remove stale masquerades", () => gcMasquerade(socket, network, valid))
@@ -140,8 +143,9 @@ export class Masquerade implements Disposable {
 
   /** Throws code 50 with the reason when this host cannot masquerade, for STATUS. Runs no program. */
   requireUsable(backend?: MasqueradeBackend): void {
-    const canNftables = backend !== "iptables" && this.#socket !== undefined && canMasquerade(this.#socket, "ip")
-    if (canNftables || (backend !== "nftables" && findPrograms("ip", chooseVariant(this.#socket)))) return
+    const socket = this.#filter?.socket
+    const canNftables = backend !== "iptables" && socket !== undefined && canMasquerade(socket, "ip")
+    if (canNftables || (backend !== "nftables" && findPrograms("ip", chooseVariant(socket)))) return
     const nftables = "the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)"
     const iptables = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
     throw new CniError(Code.PluginNotAvailable, `Cannot masquerade by ${backend ?? "nftables or iptables"}`, {
@@ -150,11 +154,7 @@ export class Masquerade implements Disposable {
   }
 
   #canMasquerade(addresses: readonly Cidr[]): boolean {
-    const socket = this.#socket
+    const socket = this.#filter?.socket
     return socket !== undefined && addresses.every(({ ip }) => canMasquerade(socket, ip.length === 4 ? "ip" : "ip6"))
-  }
-
-  [Symbol.dispose](): void {
-    this.#socket?.[Symbol.dispose]()
   }
 }

@@ -60,7 +60,7 @@ export function waitOperational(
 
 /**
  * Waits until duplicate address detection has decided about every IPv6 address of a link. Throws code 999 when an
- * address is taken on the network, or none was decided by the deadline.
+ * address is taken on the network, and code 11 when one is undecided at the deadline.
  */
 export function waitForDetection(
   route: NetlinkSocket,
@@ -80,7 +80,7 @@ export function waitForDetection(
   })
   if (decided) return
   const reason = `duplicate address detection has not decided within ${deadlineMs} ms`
-  throw new CniError(Code.Internal, `Cannot use ${tentative.join(", ")} on "${link.name}": ${reason}`)
+  throw new CniError(Code.TryAgainLater, `Cannot use ${tentative.join(", ")} on "${link.name}": ${reason}`)
 }
 
 /** Opens a socket that hears of links, for `waitOperational`. */

@@ -10,6 +10,7 @@
 export { type Change, chain, printRestore, removalChanges, rule } from "./change.ts"
 export { changeTable } from "./change-table.ts"
 export { allOf, type Found, findEverywhere, narrow, removeEverywhere } from "./everywhere.ts"
+export { isTableInUse } from "./in-use.ts"
 export type { Search } from "./kernel-rules.ts"
 export { addIptablesMasquerade, deleteIptablesMasquerade, gcIptablesMasquerade } from "./masquerade.ts"
 export { checkIptablesMasquerade } from "./masquerade-check.ts"

@@ -10,20 +10,6 @@ export function openNetfilter(): NetlinkSocket {
   return new NetlinkSocket(NETLINK_NETFILTER)
 }
 
-/** Like `openNetfilter`, and undefined when the kernel has no packet filter, or one without nf_tables. */
-export function findNftables(): NetlinkSocket | undefined {
-  let socket: NetlinkSocket
-  try {
-    socket = openNetfilter()
-  } catch (error) {
-    if (isErrno(error, "EPROTONOSUPPORT", "EAFNOSUPPORT")) return undefined
-    throw error
-  }
-  if (hasNftables(socket)) return socket
-  socket[Symbol.dispose]()
-  return undefined
-}
-
 /** Whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
 export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
   try {

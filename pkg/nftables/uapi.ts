@@ -1,5 +1,6 @@
 /** Message types: `NFNL_SUBSYS_NFTABLES` << 8 | `enum nf_tables_msg_types`, <linux/netfilter/nf_tables.h> */
 export const NFT_MSG_NEWTABLE = 0xa00
+export const NFT_MSG_GETTABLE = 0xa01
 export const NFT_MSG_DELTABLE = 0xa02
 export const NFT_MSG_NEWCHAIN = 0xa03
 export const NFT_MSG_GETCHAIN = 0xa04

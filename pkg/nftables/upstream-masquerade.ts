@@ -5,8 +5,11 @@ import { listRules } from "./read.ts"
 import { type Chain, remove } from "./rule-set.ts"
 import { atomically } from "./transaction.ts"
 
+/** The table of the Go suite, in family inet. */
+export const UPSTREAM_MASQUERADE_TABLE = "cni_plugins_masquerade"
+
 /** Where the Go suite, from v1.6 on, has one rule for each address with `ipMasqBackend: nftables`. */
-const chain: Chain = { table: { family: "inet", name: "cni_plugins_masquerade" }, name: "masq_checks" }
+const chain: Chain = { table: { family: "inet", name: UPSTREAM_MASQUERADE_TABLE }, name: "masq_checks" }
 
 /**
  * Removes what the Go suite's ADD has left for this attachment, so that a node can change suites with containers running.

@@ -11,6 +11,7 @@ import {
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { portsOf } from "./chained.ts"
@@ -59,14 +60,10 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
     )
     for (const length of new Set(gateways.map(({ ip }) => ip.length))) checkForwarding(length)
   }
-  if (config.ipMasq && config.ipam) {
-    using masquerade = Masquerade.open()
-    masquerade.check(ownerOf(call), addresses, config.ipMasqBackend)
-  }
-  if (config.checkSpoofing) {
-    using spoofCheck = SpoofCheck.open()
-    spoofCheck.check(ownerOf(call), { port: port.name, mac: link.mac })
-  }
+  const masquerades = config.ipMasq && config.ipam !== undefined
+  using filter = masquerades || config.checkSpoofing ? PacketFilter.find() : undefined
+  if (masquerades) new Masquerade(filter).check(ownerOf(call), addresses, config.ipMasqBackend)
+  if (config.checkSpoofing) new SpoofCheck(filter).check(ownerOf(call), { port: port.name, mac: link.mac })
 }
 
 /** The host's interface that an earlier plugin of the chain has made. Those that we make have their owner's name. */

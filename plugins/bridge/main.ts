@@ -15,6 +15,7 @@ import {
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { getLink, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { ownerComment, type Result } from "../../pkg/types/mod.ts"
@@ -42,8 +43,10 @@ export const bridge = definePlugin<BridgeConfig>({
     using host = RouteSocket.open()
     using sandbox = Netns.open(call.netns)
     using inside = sandbox.run(() => RouteSocket.open())
-    using masquerade = config.ipMasq && config.ipam ? Masquerade.open() : undefined
-    using spoofCheck = config.checkSpoofing ? SpoofCheck.open() : undefined
+    const masquerades = config.ipMasq && config.ipam !== undefined
+    using filter = masquerades || config.checkSpoofing ? PacketFilter.find() : undefined
+    const masquerade = masquerades ? new Masquerade(filter) : undefined
+    const spoofCheck = config.checkSpoofing ? new SpoofCheck(filter) : undefined
     const owner = ownerOf(call)
     const chained = findChainedPort(host, inside, call, config)
     if (!chained) refuseExistingInterface(inside, call)
@@ -103,11 +106,12 @@ export const bridge = definePlugin<BridgeConfig>({
   del(call, config) {
     const owner = ownerOf(call)
     const failures = new Failures()
-    using masquerade = failures.attempt("open netfilter", Masquerade.open)
-    using spoofCheck = failures.attempt("open netfilter", SpoofCheck.open)
+    using filter = failures.attempt("open netfilter", PacketFilter.find)
     // Rules first: the kernel frees them while it waits for the link, and not after.
-    failures.attempt("remove the masquerade", () => masquerade?.remove(owner, call.netns))
-    failures.attempt("remove the spoof check", () => spoofCheck?.remove(owner))
+    failures.attempt("remove the masquerade", () => new Masquerade(filter).remove(owner, call.netns))
+    failures.attempt("remove the spoof check", () => {
+      if (filter?.hasFamily("bridge")) new SpoofCheck(filter).remove(owner)
+    })
     failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
     failures.attempt("leave the bridge", () => leaveBridge(call.network.prevResult, config, owner))
     failures.attempt("release the addresses", () => ipam.del(call))
@@ -115,10 +119,9 @@ export const bridge = definePlugin<BridgeConfig>({
   },
 
   status(call, config) {
-    using masquerade = config.ipMasq ? Masquerade.open() : undefined
-    masquerade?.requireUsable(config.ipMasqBackend)
-    using spoofCheck = config.checkSpoofing ? SpoofCheck.open() : undefined
-    spoofCheck?.requireUsable()
+    using filter = config.ipMasq || config.checkSpoofing ? PacketFilter.find() : undefined
+    if (config.ipMasq) new Masquerade(filter).requireUsable(config.ipMasqBackend)
+    if (config.checkSpoofing) new SpoofCheck(filter).requireUsable()
     requireUsableBridge(config)
     ipam.status(call)
   },
@@ -126,11 +129,10 @@ export const bridge = definePlugin<BridgeConfig>({
   gc(call, _config, attachments) {
     const { name } = call.network
     const failures = new Failures()
-    using masquerade = failures.attempt("open netfilter", Masquerade.open)
-    using spoofCheck = failures.attempt("open netfilter", SpoofCheck.open)
+    using filter = failures.attempt("open netfilter", PacketFilter.find)
     const valid = ownersOf(name, attachments)
-    failures.attempt("remove stale spoof checks", () => spoofCheck?.gc(name, valid))
-    failures.attempt("remove stale masquerades", () => masquerade?.gc(name, valid))
+    failures.attempt("remove stale spoof checks", () => new SpoofCheck(filter).gc(name, valid))
+    failures.attempt("remove stale masquerades", () => new Masquerade(filter).gc(name, valid))
     failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
     failures.attempt("release stale addresses", () => ipam.gc(call))
     failures.throwIfAny()

@@ -4,34 +4,26 @@ import {
   checkSpoofCheck,
   deleteSpoofCheck,
   deleteUpstreamSpoofCheck,
-  findNftables,
   type GuardedPort,
   gcSpoofCheck,
+  type PacketFilter,
   requireSpoofCheck,
 } from "../../pkg/nftables/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
-/**
- * The check that a container's frames come from its own MAC, in the thread's namespace. Keep it open until the container's
- * interface is deleted: the kernel frees rules while it waits for the link, and closing right after a removal waits for
- * that alone.
- */
-export class SpoofCheck implements Disposable {
-  /** To nf_tables; undefined where the kernel has none. */
-  readonly #socket: NetlinkSocket | undefined
+/** The check that a container's frames come from its own MAC, in the namespace of the packet filter. */
+export class SpoofCheck {
+  /** Undefined where the kernel has no nf_tables. */
+  readonly #filter: PacketFilter | undefined
 
-  private constructor(socket: NetlinkSocket | undefined) {
-    this.#socket = socket
-  }
-
-  /** Throws `EPERM` without CAP_NET_ADMIN. */
-  static open(): SpoofCheck {
-    return new SpoofCheck(findNftables())
+  constructor(filter: PacketFilter | undefined) {
+    this.#filter = filter
   }
 
   /** Throws `CniError`, and then nothing has changed. */
   add(owner: Owner, port: GuardedPort): void {
+    this.#filter?.forgetTables()
     addSpoofCheck(this.#require(), owner, port)
   }
 
@@ -41,13 +33,13 @@ export class SpoofCheck implements Disposable {
   }
 
   #require(): NetlinkSocket {
-    if (this.#socket) return this.#socket
+    if (this.#filter) return this.#filter.socket
     throw new CniError(Code.Internal, "Cannot check the source MACs of containers: the kernel has no nf_tables")
   }
 
   /** Ends the check of an attachment, ours and the Go suite's, found by its names alone. Throws `CniError`. */
   remove(owner: Owner): void {
-    const socket = this.#socket
+    const socket = this.#filter?.socket
     if (!socket) return
     const failures = new Failures()
     failures.attempt("end the spoof check", () => deleteSpoofCheck(socket, owner))
@@ -57,15 +49,11 @@ export class SpoofCheck implements Disposable {
 
   /** Ends the check of all attachments to this network but the valid ones. Throws `CniError`. */
   gc(network: string, valid: readonly Owner[]): void {
-    if (this.#socket) gcSpoofCheck(this.#socket, network, valid)
+    if (this.#filter) gcSpoofCheck(this.#filter.socket, network, valid)
   }
 
   /** Throws code 50 with the reason when this host cannot check MACs, for STATUS. */
   requireUsable(): void {
-    requireSpoofCheck(this.#socket)
-  }
-
-  [Symbol.dispose](): void {
-    this.#socket?.[Symbol.dispose]()
+    requireSpoofCheck(this.#filter?.socket)
   }
 }

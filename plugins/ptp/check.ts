@@ -11,6 +11,7 @@ import {
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { PtpConfig } from "./config.ts"
@@ -51,8 +52,8 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
   checkRouteSpecs(host, hostRoutes(ours, end))
   for (const length of new Set(addresses.map(({ ip }) => ip.length))) checkForwarding(length)
   if (config.ipMasq) {
-    using masquerade = Masquerade.open()
-    masquerade.check(ownerOf(call), addresses, config.ipMasqBackend)
+    using filter = PacketFilter.find()
+    new Masquerade(filter).check(ownerOf(call), addresses, config.ipMasqBackend)
   }
 }
 

@@ -15,6 +15,7 @@ import {
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { deleteLink, getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { ownerComment } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
@@ -36,7 +37,8 @@ export const ptp = definePlugin<PtpConfig>({
     using host = RouteSocket.open()
     using sandbox = Netns.open(call.netns)
     using inside = sandbox.run(() => RouteSocket.open())
-    using masquerade = config.ipMasq ? Masquerade.open() : undefined
+    using filter = config.ipMasq ? PacketFilter.find() : undefined
+    const masquerade = config.ipMasq ? new Masquerade(filter) : undefined
     const owner = ownerOf(call)
     refuseExistingInterface(inside, call)
 
@@ -79,17 +81,17 @@ export const ptp = definePlugin<PtpConfig>({
   del(call) {
     const owner = ownerOf(call)
     const failures = new Failures()
-    using masquerade = failures.attempt("open netfilter", Masquerade.open)
+    using filter = failures.attempt("open netfilter", PacketFilter.find)
     // Rules first: the kernel frees them while it waits for the link, and not after.
-    failures.attempt("remove the masquerade", () => masquerade?.remove(owner, call.netns))
+    failures.attempt("remove the masquerade", () => new Masquerade(filter).remove(owner, call.netns))
     failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
     failures.attempt("release the addresses", () => ipam.del(call))
     failures.throwIfAny()
   },
 
   status(call, config) {
-    using masquerade = config.ipMasq ? Masquerade.open() : undefined
-    masquerade?.requireUsable(config.ipMasqBackend)
+    using filter = config.ipMasq ? PacketFilter.find() : undefined
+    if (config.ipMasq) new Masquerade(filter).requireUsable(config.ipMasqBackend)
     ipam.status(call)
   },
 
@@ -97,8 +99,8 @@ export const ptp = definePlugin<PtpConfig>({
     const { name } = call.network
     const valid = ownersOf(name, attachments)
     const failures = new Failures()
-    using masquerade = failures.attempt("open netfilter", Masquerade.open)
-    failures.attempt("remove stale masquerades", () => masquerade?.gc(name, valid))
+    using filter = failures.attempt("open netfilter", PacketFilter.find)
+    failures.attempt("remove stale masquerades", () => new Masquerade(filter).gc(name, valid))
     failures.attempt("delete orphaned interfaces", () => deleteOrphans(name, valid))
     failures.attempt("release stale addresses", () => ipam.gc(call))
     failures.throwIfAny()

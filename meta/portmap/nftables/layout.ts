@@ -47,6 +47,9 @@ const LOCAL = Uint8Array.of(2, 0, 0, 0)
 /** 127.0.0.0 */
 const LOOPBACK = Uint8Array.of(127, 0, 0, 0)
 
+/** The table of each family. */
+export const HOSTPORTS_TABLE = "cni_hostports"
+
 export function layoutOf(family: Family): Layout {
   const isIpv4 = family === "ip"
   const [address, source, destination] = isIpv4
@@ -55,7 +58,7 @@ export function layoutOf(family: Family): Layout {
   const { protocol, port, ifname } = dataTypes
   const table: Table = {
     family,
-    name: "cni_hostports",
+    name: HOSTPORTS_TABLE,
     comment: "CNI: elements are commented network/containerID/ifname",
   }
   const set = (name: string, rest: Pick<NamedSet, "key" | "value" | "comment">) => ({

@@ -3,7 +3,7 @@ import { atomically, type FoundRule, listRules, remove } from "../../../pkg/nfta
 import { families } from "../mapping.ts"
 
 /** Where the Go suite, from v1.6 on, has rules with `backend: nftables`: one for each mapping, and up to two for masquerading. */
-const TABLE = "cni_hostport"
+export const UPSTREAM_TABLE = "cni_hostport"
 const CHAINS = ["hostports", "hostip_hostports", "masquerading"] as const
 
 /**
@@ -21,7 +21,7 @@ export function removeUpstreamHostports(
   atomically(socket, () =>
     families.flatMap((family) =>
       CHAINS.flatMap((name) =>
-        listRules(socket, { table: { family, name: TABLE }, name }, needles)
+        listRules(socket, { table: { family, name: UPSTREAM_TABLE }, name }, needles)
           .filter(({ comment }) => comment === containerId)
           .filter((rule) => addresses.length === 0 || addresses.some((ip) => mentions(rule, ip)))
           .map((rule) => remove.rule(rule)),

@@ -1,0 +1,75 @@
+import { isErrno } from "../libc/mod.ts"
+import { type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
+import { tableAttributes } from "./attributes.ts"
+import { type Netfilter, openNetfilter } from "./netfilter-socket.ts"
+import type { Table } from "./rule-set.ts"
+import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETTABLE } from "./uapi.ts"
+
+/**
+ * nf_tables of the thread's namespace: one socket for all that a plugin does there, and which tables there are, asked for
+ * once. Whoever has something to remove looks among them first: mostly there is nothing to look into.
+ *
+ * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link, and closing
+ * right after a removal waits for that alone.
+ */
+export class PacketFilter implements Disposable {
+  readonly socket: NetlinkSocket
+  #tables: readonly Table[] | undefined
+
+  private constructor(socket: NetlinkSocket, tables: readonly Table[]) {
+    this.socket = socket
+    this.#tables = tables
+  }
+
+  /** Undefined when the kernel has no packet filter, or one without nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+  static find(): PacketFilter | undefined {
+    let socket: NetlinkSocket | undefined
+    try {
+      socket = openNetfilter()
+      return new PacketFilter(socket, listTables(socket))
+    } catch (error) {
+      socket?.[Symbol.dispose]()
+      if (isErrno(error, "EPROTONOSUPPORT", "EAFNOSUPPORT", "EINVAL", "EOPNOTSUPP")) return undefined
+      throw error
+    }
+  }
+
+  /** Whether there is a table of this name, in whichever family. Throws `NetlinkError`. */
+  hasTable(name: string): boolean {
+    for (const table of this.#list()) if (table.name === name) return true
+    return false
+  }
+
+  /** Whether there is any table of this family. Throws `NetlinkError`. */
+  hasFamily(family: Table["family"]): boolean {
+    for (const table of this.#list()) if (table.family === family) return true
+    return false
+  }
+
+  #list(): readonly Table[] {
+    this.#tables ??= listTables(this.socket)
+    return this.#tables
+  }
+
+  /** To be called by whoever may make a table: the next question is put to the kernel again. */
+  forgetTables(): void {
+    this.#tables = undefined
+  }
+
+  [Symbol.dispose](): void {
+    this.socket[Symbol.dispose]()
+  }
+}
+
+/** All tables, like `nft list tables`; none of families that this room does not know. Throws `NetlinkError`. */
+export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
+  const tables: Table[] = []
+  for (const { payload } of socket.dump({ type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0) })) {
+    const { name } = tableAttributes.decode(payload.subarray(NFGENMSG_SIZE))
+    for (const family in familyNumber) {
+      if (familyNumber[family as Table["family"]] !== payload[0] || name === undefined) continue
+      tables.push({ family: family as Table["family"], name })
+    }
+  }
+  return tables
+}
