@@ -7,13 +7,14 @@ import { parseArgs } from "node:util"
 import { type Measurement, measure, rowName, type Scenario } from "./measure.ts"
 import { formatTable } from "./report.ts"
 import { bridges } from "./rows/bridge.ts"
-import { chain } from "./rows/chain.ts"
+import { chains } from "./rows/chain.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { portmaps } from "./rows/portmap.ts"
 import { version } from "./rows/version.ts"
+import { copyGoSuite } from "./suites.ts"
 
 /** Everything that is measured. A new row is a line here. */
-const scenarios: readonly Scenario[] = [version, ...bridges, chain, ...hostLocals, ...portmaps]
+const scenarios: readonly Scenario[] = [version, ...bridges, ...chains, ...hostLocals, ...portmaps]
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -29,6 +30,7 @@ async function main(): Promise<void> {
   const only = new RegExp(values.only)
   const wanted = scenarios.filter((scenario) => scenario.steps.some((step) => only.test(rowName(scenario, step))))
   if (wanted.length === 0) throw new Error(`No row matches "${values.only}"`)
+  copyGoSuite()
   const measurements: Measurement[] = []
   for (const scenario of wanted) measurements.push(...(await measure(scenario, runs)))
   const rows = measurements.filter(({ row }) => only.test(row))

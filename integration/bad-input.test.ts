@@ -54,7 +54,7 @@ const mistakes: {
   {
     what: "the namespace does not exist",
     call: () => ({ netns: "/run/netns/no-such" }),
-    code: 3,
+    code: 4,
     says: ["/run/netns/no-such"],
   },
   {

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import { fail, type PluginResult } from "./attachment.ts"
+import { linkNames } from "./bridge-kernel.ts"
 import { type Attached, pluginsAs, Stage } from "./every-plugin.ts"
-import { writeSysctl } from "./mod.ts"
+import { type HostNamespace, writeSysctl } from "./mod.ts"
 
 const dualStack = {
   ipam: {
@@ -24,12 +25,29 @@ test.each(pluginsAs())(
   },
 )
 
+test("#29 bridge: ADD has waited for duplicate address detection when it answers, so that CHECK need not", async () => {
+  await using stage = await Stage.create("bridge")
+  const { pod, attachment } = await stage.attach({ keys: { ...dualStack, enabledad: true } })
+  const result = await attachment.add()
+  const addresses = async () =>
+    (await pod.exec("ip", ["-6", "address", "show", "dev", "eth0", "scope", "global"])).stdout
+  expect(await addresses()).toContain("fd00:22::2/64")
+  expect(await addresses()).not.toContain("tentative")
+  expect(await attachment.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
+})
+
 interface Damage {
   plugin: string
   what: string
   damage: (stage: Stage, one: Attached) => Promise<unknown>
   /** Words of the error. */
   says: string
+}
+
+/** The host's end of the only pair that there is. */
+async function hostEndOn(host: HostNamespace): Promise<string> {
+  const [name] = (await linkNames(host)).filter((each) => each.startsWith("veth"))
+  return name ?? "no veth"
 }
 
 /** What results tell of. */
@@ -57,7 +75,37 @@ const visible: Damage[] = [
       damage: (_, { pod }) => pod.exec("ip", ["route", "del", "default"]),
       says: "expected default via 10.22.0.1",
     },
+    {
+      plugin,
+      what: "the interface is down",
+      damage: (_, { pod }) => pod.exec("ip", ["link", "set", "eth0", "down"]),
+      says: 'interface "eth0"',
+    },
+    {
+      plugin,
+      what: "the MAC is another",
+      damage: (_, { pod }) => pod.exec("ip", ["link", "set", "eth0", "address", "0a:00:00:00:00:77"]),
+      says: "found 0a:00:00:00:00:77",
+    },
+    {
+      plugin,
+      what: "the host's end of the pair is down",
+      damage: async ({ host }) => host.exec("ip", ["link", "set", await hostEndOn(host), "down"]),
+      says: "down",
+    },
   ]),
+  {
+    plugin: "bridge",
+    what: "the bridge has lost the gateway's address",
+    damage: ({ host }) => host.exec("ip", ["address", "flush", "dev", "br-lab"]),
+    says: "10.22.0.1/24",
+  },
+  {
+    plugin: "bridge",
+    what: "the port has left the bridge",
+    damage: async ({ host }) => host.exec("ip", ["link", "set", await hostEndOn(host), "nomaster"]),
+    says: "br-lab",
+  },
   {
     plugin: "loopback",
     what: "lo is down",
@@ -144,19 +192,23 @@ const changes: {
   commands: string[]
   tell: (result: PluginResult) => PluginResult
 }[] = [
-  { what: "adds a route", commands: ["add 203.0.113.0/24 via 10.22.0.1 dev eth0"], tell: (result) => result },
   {
-    what: "redirects the default route",
+    what: "adds a route and does not tell",
+    commands: ["add 203.0.113.0/24 via 10.22.0.1 dev eth0"],
+    tell: (result) => result,
+  },
+  {
+    what: "redirects the default route and does not tell",
     commands: ["del default", "add default via 10.22.0.99 dev eth0 onlink"],
     tell: (result) => result,
   },
   {
-    what: "removes a route",
+    what: "removes a route and tells",
     commands: ["del 198.51.100.0/24"],
     tell: (result) => ({ ...result, routes: result.routes?.filter(({ dst }) => dst !== "198.51.100.0/24") ?? [] }),
   },
   {
-    what: "moves a route to another table",
+    what: "moves a route to another table and tells",
     commands: ["del 198.51.100.0/24", "add 198.51.100.0/24 via 10.22.0.1 dev eth0 table 100"],
     tell: (result) => ({
       ...result,

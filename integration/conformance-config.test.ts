@@ -62,7 +62,7 @@ test("#10 portmap: ADD that maps ports answers prevResult with the same content"
 })
 
 test.each(pluginsAs())(
-  "#40 %s: there is no unknown key that could not be accepted, so that none is refused with code 2",
+  "%s: there is no unknown key that could not be accepted, so that none is refused with code 2",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { attachment, pod, ifName } = await stage.attach()

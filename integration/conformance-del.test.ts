@@ -57,15 +57,17 @@ const losses: {
     },
   },
   { number: "#23", what: "the namespace is gone", lose: ({ host }, { pod }) => host.removeContainer(pod) },
+  { number: "#23", what: "all files are gone", lose: loseFiles, takes: isFile },
+  // That portmap has switched route_localnet on is written in the rule set, and nowhere else.
+  { number: "#23", what: "all rules are gone", lose: loseRules, takes: isLocalnet },
   {
     number: "#23",
     what: "all files and all rules are gone",
-    async lose({ host }) {
-      await host.exec("find", ["/var/lib/cni", "/run/cni", "-mindepth", "1", "-delete"])
-      await host.exec("nft", ["flush", "ruleset"])
+    async lose(stage) {
+      await loseFiles(stage)
+      await loseRules(stage)
     },
-    // That portmap has switched route_localnet on was written in the rule set.
-    takes: ({ section, line }) => /^\/(var\/lib|run)\/cni/.test(section) || line.includes("br-lab/route_localnet"),
+    takes: (change) => isFile(change) || isLocalnet(change),
   },
   { number: "#24", what: "it is not told the namespace", call: { netns: "" } },
   { number: "#25", what: "it is not told prevResult", keys: { prevResult: undefined } },
@@ -77,6 +79,23 @@ const losses: {
     call: { netns: "" },
   },
 ]
+
+function loseFiles({ host }: Stage): Promise<unknown> {
+  return host.exec("find", ["/var/lib/cni", "/run/cni", "-mindepth", "1", "-delete"])
+}
+
+function loseRules({ host }: Stage): Promise<unknown> {
+  return host.exec("nft", ["flush", "ruleset"])
+}
+
+/** One of the files that were there before, and have been deleted. */
+function isFile({ section, sign }: Change): boolean {
+  return /^\/(var\/lib|run)\/cni/.test(section) && sign === "-"
+}
+
+function isLocalnet({ line }: Change): boolean {
+  return line.includes("br-lab/route_localnet")
+}
 
 for (const plugin of pluginsAs()) {
   test.each(losses)(`$number ${plugin}: DEL succeeds, and frees the rest, when $what`, async (loss) => {

@@ -36,6 +36,21 @@ for (const plugin of pluginsAs()) {
   )
 }
 
+for (const plugin of pluginsAs("interface", "loopback", "ipam")) {
+  test.each([{ cniVersion: "0.1.0" }, { cniVersion: undefined }])(
+    `#5, #229 ${plugin}: a runtime of 0.1.0's days, which says %j, gets that layout, and DEL succeeds`,
+    async (keys) => {
+      await using stage = await Stage.create(plugin)
+      const { attachment } = await stage.attach({ keys })
+      const { ip4, ...others } = (await succeed(attachment.run("ADD"))).json as AnyResult
+      expect(ip4?.ip).toMatch(/^\d+\.\d+\.\d+\.\d+\/\d+$/)
+      expect(others).toMatchObject({ cniVersion: "0.1.0", dns: {} })
+      expect(Object.keys(others).filter((key) => !["cniVersion", "dns", "ip6"].includes(key))).toEqual([])
+      expect(await attachment.run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
+    },
+  )
+}
+
 test.each(pluginsAs())(
   "#1, #2, #6 %s: a version that it does not speak is code 1, and nothing happens",
   async (plugin) => {
@@ -59,15 +74,12 @@ test.each(pluginsAs())("#39, #60 %s: VERSION tells all versions, without any oth
   expect(JSON.parse(asked.stdout)).toEqual({ cniVersion: "1.1.0", supportedVersions: versions })
 })
 
-test.each(pluginsAs())(
-  "#89, #90 %s: without a command it introduces itself, so that none fails with code 4 for want of an introduction",
-  async (plugin) => {
-    const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
-    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
-    expect(stderr).toMatch(/^CNI plugin \S+ v\d\S*\nCNI protocol versions supported: 0\.1\.0, .*, 1\.1\.0\n$/)
-    expect(stderr).toContain(`plugin ${plugin} `)
-  },
-)
+test.each(pluginsAs())("#89 %s: without a command it introduces itself on stderr, and ends with 0", async (plugin) => {
+  const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
+  expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
+  expect(stderr).toMatch(/^CNI plugin \S+ v\d\S*\nCNI protocol versions supported: 0\.1\.0, .*, 1\.1\.0\n$/)
+  expect(stderr).toContain(`plugin ${plugin} `)
+})
 
 test.each(pluginsAs())(
   "#95 %s: ADD and DEL on the namespace that it runs in are code 8, and nothing happens",
@@ -83,14 +95,26 @@ test.each(pluginsAs())(
 )
 
 test.each(["bridge", "ptp", "loopback", "tuning"])(
-  "#44, #97 %s: a namespace that does not exist is code 3 to ADD, for which nothing has to be cleaned up, and fine with DEL",
+  "#44, #97 %s: a namespace that does not exist is neither the own one to ADD nor code 3, and it is fine with DEL",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { attachment } = await stage.attach()
     const before = await takeSnapshot(stage.host)
     const netns = "/run/netns/no-such"
-    expect((await fail(attachment.run("ADD", {}, { netns }))).code).toBe(3)
+    const { code, msg } = await fail(attachment.run("ADD", {}, { netns }))
+    expect({ code, msg }).toEqual({ code: 4, msg: `Cannot use "${netns}" as CNI_NETNS: it does not exist` })
     expectUnchanged(before, await takeSnapshot(stage.host))
     await succeed(attachment.run("DEL", {}, { netns }))
+  },
+)
+
+test.each(["bridge", "ptp", "loopback", "tuning"])(
+  "#44 %s: CHECK of a namespace that has gone is not code 3, since leases and rules are left to clean up",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment, pod } = await stage.attach()
+    const result = await attachment.add()
+    await stage.host.removeContainer(pod)
+    expect((await fail(attachment.check(result))).code).not.toBe(3)
   },
 )

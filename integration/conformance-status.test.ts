@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test"
-import { fail, isAllocationTrace, succeed } from "./attachment.ts"
+import { chmod } from "node:fs/promises"
+import { builtPlugins, fail, isAllocationTrace, succeed } from "./attachment.ts"
 import { pluginsAs, Stage } from "./every-plugin.ts"
 import { chooseIptables } from "./iptables-kind.ts"
-import { expectUnchanged, takeSnapshot } from "./mod.ts"
+import { expectUnchanged, TemporaryDirectory, takeSnapshot } from "./mod.ts"
 import { writeAllowList } from "./tuning-chain.ts"
 
 test.each(pluginsAs())(
@@ -84,5 +85,19 @@ test.each(inabilities)(
     await succeed(first.attachment.run("DEL"))
     await cure(stage)
     await second.attachment.add()
+  },
+)
+
+test.each(pluginsAs("interface"))(
+  "#36 %s: STATUS is code 51 when its IPAM plugin says that running containers suffer, which no plugin here says by itself",
+  async (plugin) => {
+    await using directory = await TemporaryDirectory.create()
+    const daemon = directory.join("daemon")
+    await Bun.write(daemon, `#!/bin/sh\necho '{"code":51,"msg":"the daemon does not renew leases"}'\nexit 1\n`)
+    await chmod(daemon, 0o755)
+    await using stage = await Stage.create(plugin)
+    const { attachment } = await stage.attach({ keys: { ipam: { type: "daemon" } } })
+    const status = attachment.run("STATUS", {}, { path: `${builtPlugins}:${directory.path}` })
+    expect(await fail(status)).toMatchObject({ code: 51, msg: "the daemon does not renew leases" })
   },
 )

@@ -37,7 +37,7 @@ const breakages: {
     step: "the namespace does not exist",
     keys: everything,
     setUp: (host, pod) => host.removeContainer(pod),
-    code: 3,
+    code: 4,
     says: "does not exist",
   },
   {

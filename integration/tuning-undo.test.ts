@@ -57,7 +57,7 @@ const breakages: {
     step: "the namespace does not exist",
     keys: everything,
     setUp: removeNamespace,
-    code: 3,
+    code: 4,
     says: "does not exist",
   },
   {

@@ -40,14 +40,11 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   scripts: /./,
 }
 
-/** Rooms that run in a plugin's process: started for every pod, so each import has to be worth its start time. */
+/** Rooms that run in a plugin's process. It is started for every pod, so they import no package: none is worth its time. */
 const isHot = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && room !== "pkg/libcni"
 
 /** Tests, and what only tests import: neither is part of the executable. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
-
-/** The packages that hot rooms may import. */
-const hotPackages = ["valibot"]
 
 /** Rooms that read the environment, or make that of a plugin. */
 const knowEnvironment = ["pkg/skel", "pkg/invoke", "pkg/libcni", "cmd", "integration", "bench", "scripts"]
@@ -84,7 +81,7 @@ function violations(file: string, source: string): string[] {
     if (!from.startsWith(".")) {
       if (isTest) continue
       if (from === "bun:ffi" && room !== "pkg/libc") found.push(`${file} imports bun:ffi; only pkg/libc may`)
-      else if (from !== "bun:ffi" && isHot(room) && !hotPackages.includes(from))
+      else if (from !== "bun:ffi" && isHot(room))
         found.push(`${file} imports ${from}, and runs in every plugin's process`)
       continue
     }

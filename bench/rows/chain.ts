@@ -1,59 +1,36 @@
-import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
-import { Station } from "../station.ts"
-import { pluginPath, suites } from "../suites.ts"
-
-type Suite = keyof typeof suites
+import { bridgeConfig } from "./bridge.ts"
+import { residents, type Suite, startNode } from "./pods.ts"
 
 /** What a pod of a node gets: a bridge with masquerade, a sysctl, and a port of the host. */
-function chainOf(dataDir: string): { type: string }[] {
-  const ipam = { type: "host-local", dataDir, ranges: [[{ subnet: "10.88.0.0/16" }]], routes: [{ dst: "0.0.0.0/0" }] }
-  const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }]
-  const plugins = [
-    { type: "bridge", bridge: "bench0", isGateway: true, ipMasq: true, ipam },
-    { type: "tuning", sysctl: { "net.core.somaxconn": "500" } },
-    { type: "portmap", runtimeConfig: { portMappings } },
+function chainOf(dataDir: string, pod: number) {
+  const portMappings = [{ hostPort: 8080 + pod, containerPort: 80, protocol: "tcp" }]
+  const shared = { cniVersion: "1.0.0", name: "bench" }
+  return [
+    bridgeConfig(true, dataDir),
+    { ...shared, type: "tuning", sysctl: { "net.core.somaxconn": "500" }, dataDir },
+    { ...shared, type: "portmap", runtimeConfig: { portMappings } },
   ]
-  return plugins.map((plugin) => ({ cniVersion: "1.0.0", name: "bench", ...plugin }))
 }
 
 /** Times the calls that a runtime makes for one pod: each plugin's ADD forwards, each plugin's DEL backwards. */
-async function startChain(suite: Suite): Promise<Contender> {
-  await using stack = new AsyncDisposableStack()
-  const host = stack.use(await HostNamespace.create())
-  const pod = await host.addContainer()
-  const directory = stack.use(await TemporaryDirectory.create("cni-bench", "/var/tmp"))
-  const station = stack.use(Station.open(host))
-  const chain = chainOf(directory.path)
-  const kept = stack.move()
+async function startChain(suite: Suite, pods: number): Promise<Contender> {
+  const node = await startNode(suite, chainOf, pods)
   let rounds = 0
   return {
     async round() {
-      const call = { containerId: `bench-${++rounds}`, netns: pod.path, ifName: "eth0", path: suites[suite] }
-      const run = (verb: "ADD" | "DEL", plugin: { type: string }, prevResult: object) => {
-        const bin = pluginPath(suite, plugin.type)
-        const input = JSON.stringify({ ...plugin, ...prevResult })
-        return station.time({ command: [bin], env: pluginEnv({ ...call, bin, verb }), input })
-      }
-      const times = { ADD: 0, DEL: 0 }
-      let last: { prevResult?: unknown } = {}
-      for (const plugin of chain) {
-        const { ms, stdout } = await run("ADD", plugin, last)
-        last = { prevResult: JSON.parse(stdout) }
-        times.ADD += ms
-      }
-      for (const plugin of chain.toReversed()) times.DEL += (await run("DEL", plugin, last)).ms
-      return times
+      const containerId = `bench-${++rounds}`
+      return { ADD: await node.time("ADD", containerId), DEL: await node.time("DEL", containerId) }
     },
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    [Symbol.asyncDispose]: () => node[Symbol.asyncDispose](),
   }
 }
 
-/** A pod's whole network: bridge(ipMasq)+host-local, tuning, portmap. */
-export const chain: Scenario = {
-  name: "bridge+ipMasq+host-local, tuning, portmap",
+/** A pod's whole network, beside one other pod and beside fifty. */
+export const chains: readonly Scenario[] = residents.map((pods) => ({
+  name: `bridge+ipMasq+host-local, tuning, portmap beside ${pods}`,
   steps: ["ADD", "DEL"],
-  contenders: { ours: () => startChain("ours"), Go: () => startChain("Go") },
+  contenders: { ours: () => startChain("ours", pods), Go: () => startChain("Go", pods) },
   baseline: "Go",
   targets: { ours: { ADD: 0.4, DEL: 0.35 } },
-}
+}))

@@ -1,5 +1,4 @@
-import * as v from "valibot"
-import { parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
 import {
   atLeast,
   CniError,
@@ -13,23 +12,34 @@ import {
   readCniArgs,
 } from "../../pkg/types/mod.ts"
 import { type Address, formatAddress, parseAddress } from "./address.ts"
-import { parseRangeSets, type RangeSet } from "./ranges.ts"
+import { parseRangeSets, type RangeSet, type RangeText } from "./ranges.ts"
 
 const defaultDataDir = "/var/lib/cni/networks"
 
-const text = v.optional(v.string("a text"))
-const range = { subnet: text, rangeStart: text, rangeEnd: text, gateway: text }
-const rangeSets = v.optional(
-  v.array(v.array(v.object(range, "a range"), "a list of ranges"), "a list of range sets"),
-  [],
-)
-const addresses = v.optional(v.array(v.string("an IP address"), "a list of IP addresses"), [])
+const text = { kind: "text" } as const
+const range = { subnet: text, rangeStart: text, rangeEnd: text, gateway: text } as const
+const rangeSet = {
+  kind: "list",
+  of: { kind: "object", fields: range, expected: "a range" },
+  expected: "a list of ranges",
+} as const
+const rangeSets = { kind: "list", of: rangeSet, expected: "a list of range sets", default: [] } as const
+const addresses = {
+  kind: "list",
+  of: { kind: "text", expected: "an IP address" },
+  expected: "a list of IP addresses",
+  default: [],
+} as const
 
-const schema = v.object({
-  ipam: v.object({ ...range, dataDir: text, resolvConf: text, ranges: rangeSets }, "an object"),
-  args: v.optional(v.object({ cni: v.optional(v.object({ ips: addresses })) })),
-  runtimeConfig: v.optional(v.object({ ips: addresses, ipRanges: rangeSets })),
-})
+const schema = {
+  ipam: {
+    kind: "object",
+    fields: { ...range, dataDir: text, resolvConf: text, ranges: rangeSets },
+    required: true,
+  },
+  args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: addresses } } } },
+  runtimeConfig: { kind: "object", fields: { ips: addresses, ipRanges: rangeSets } },
+} as const satisfies Fields
 
 /** The configuration of host-local, checked. */
 export interface HostLocalConfig {
@@ -62,8 +72,12 @@ export function parseHostLocalConfig(
   const { IP = "" } = args === "" ? {} : readCniArgs(args, { IP: (value) => value })
   // The conventions: a plugin that knows `args` ignores the same wish in CNI_ARGS.
   const hinted = hints?.cni?.ips.length ? hints.cni.ips : IP === "" ? [] : [IP]
-  const requested = parseRequested([...hinted, ...(runtimeConfig?.ips ?? [])])
-  const sets = [...(runtimeConfig?.ipRanges ?? []), ...(ipam.subnet === undefined ? [] : [[ipam]]), ...ipam.ranges]
+  const wished = runtimeConfig?.ips ?? []
+  const requested = hinted.length + wished.length === 0 ? [] : parseRequested([...hinted, ...wished])
+  const sets: (readonly RangeText[])[] = []
+  for (const set of runtimeConfig?.ipRanges ?? []) sets.push(set)
+  if (ipam.subnet !== undefined) sets.push([ipam])
+  for (const set of ipam.ranges) sets.push(set)
   if (sets.length === 0) {
     throw new CniError(Code.InvalidNetworkConfig, `no IP ranges specified: set "ipam.ranges" of "${network.name}"`)
   }
@@ -90,7 +104,7 @@ function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
 function parseRequested(wishes: readonly string[]): Address[] {
   const requested = new Map<string, Address>()
   for (const written of wishes) {
-    const address = parseAddress(written.replace(/\/\d+$/, ""))
+    const address = parseAddress(withoutPrefix(written))
     if (!address) {
       throw new CniError(
         Code.InvalidNetworkConfig,
@@ -104,13 +118,25 @@ function parseRequested(wishes: readonly string[]): Address[] {
   return addresses
 }
 
+function withoutPrefix(text: string): string {
+  let at = text.length
+  while (at > 0 && isDigit(text.charCodeAt(at - 1))) at--
+  return at < text.length && text[at - 1] === "/" ? text.slice(0, at - 1) : text
+}
+
+function isDigit(char: number): boolean {
+  return char >= 0x30 && char <= 0x39
+}
+
 /** Results below 0.3.0 have room for one address of a family. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
-  const count = (family: 4 | 6) => sets.filter(([first]) => first?.start.family === family).length
-  if (sets.length === 1 || (count(4) <= 1 && count(6) <= 1) || atLeast(version, "0.3.0")) return
+  if (sets.length === 1) return
+  const count = { 4: 0, 6: 0 }
+  for (const set of sets) if (set[0]) count[set[0].start.family]++
+  if ((count[4] <= 1 && count[6] <= 1) || atLeast(version, "0.3.0")) return
   throw new CniError(
     Code.InvalidNetworkConfig,
-    `CNI version ${version} does not support more than 1 address per family: found ${count(4)} IPv4 and ${count(6)} IPv6 range sets`,
+    `CNI version ${version} does not support more than 1 address per family: found ${count[4]} IPv4 and ${count[6]} IPv6 range sets`,
   )
 }
 

@@ -100,6 +100,8 @@ describe("ADD", () => {
     const args = (...ips: string[]) => ({ args: { cni: { ips } }, cniArgs: "IP=10.1.0.5" })
     expect(data.call(single, { id: "a", ...args("10.1.0.4") }).answer.ips).toMatchObject([{ address: "10.1.0.4/29" }])
     expect(data.call(single, { id: "b", ...args() }).answer.ips).toMatchObject([{ address: "10.1.0.5/29" }])
+    const nonsense = data.call(single, { id: "c", ...args("10.1.0.6"), cniArgs: "IP=nonsense" })
+    expect(nonsense.answer.ips).toMatchObject([{ address: "10.1.0.6/29" }])
   })
 
   test("answers what resolvConf says as dns; an unreadable one stops it before anything is reserved", () => {

@@ -38,19 +38,16 @@ export interface RangeText {
  * for each set, nothing overlapping. Throws code 7 that names the set and the range.
  */
 export function parseRangeSets(sets: readonly (readonly RangeText[])[]): RangeSet[] {
-  const read = sets.map((ranges, index) => {
+  const read: RangeSet[] = []
+  for (const ranges of sets) {
     try {
-      return parseRangeSet(ranges)
+      read.push(parseRangeSet(ranges))
     } catch (error) {
-      throw error instanceof Refusal ? invalid(`invalid range set ${index}: ${error.message}`) : error
+      throw error instanceof CniError ? refuse(`invalid range set ${read.length}: ${error.message}`) : error
     }
-  })
-  for (const [index, set] of read.entries()) {
-    const other = read.findIndex((later, at) => at > index && set.some((range) => overlapOf(range, later)))
-    if (other >= 0) {
-      const texts = `${formatRangeSet(set)} and ${formatRangeSet(read[other] ?? [])}`
-      throw invalid(`range set ${index} overlaps with ${other}: ${texts}`)
-    }
+  }
+  for (let index = 0; index < read.length; index++) {
+    for (let other = index + 1; other < read.length; other++) refuseOverlap(read, index, other)
   }
   return read
 }
@@ -62,15 +59,17 @@ export function formatRangeSet(set: RangeSet): string {
 
 /** The range of a set that an address lies in. */
 export function rangeOf(set: RangeSet, address: Address): Range | undefined {
-  return set.find((range) => isBetween(address, range.start, range.end))
+  for (const range of set) if (isBetween(address, range.start, range.end)) return range
+  return undefined
 }
 
 /** Whether an address of the set is never handed out: a gateway of the set, a network or a broadcast address. */
 export function isKeptBack(set: RangeSet, address: Address): boolean {
-  return set.some(
-    ({ gateway, reserved }) =>
-      isSameAddress(gateway, address) || reserved.some((other) => isSameAddress(other, address)),
-  )
+  for (const { gateway, reserved } of set) {
+    if (isSameAddress(gateway, address)) return true
+    for (const other of reserved) if (isSameAddress(other, address)) return true
+  }
+  return false
 }
 
 /** How many addresses a set can hand out. */
@@ -80,80 +79,90 @@ export function capacityOf(set: RangeSet): bigint {
   return set.reduce((sum, { start, end }) => sum + end.value - start.value + 1n, -BigInt(new Set(inside).size))
 }
 
-/** What is wrong with a range, before it is said with which. */
-class Refusal extends Error {}
-
+/** Throws, like all below, what is wrong without saying in which set. */
 function parseRangeSet(texts: readonly RangeText[]): RangeSet {
-  if (texts.length === 0) throw new Refusal("empty range set")
-  const set = texts.map(parseRange)
-  if (set.some(({ start }) => start.family !== set[0]?.start.family)) throw new Refusal("mixed address families")
-  for (const [index, range] of set.entries()) {
-    const other = overlapOf(range, set.slice(index + 1))
-    if (other) throw new Refusal(`subnets ${formatRange(range)} and ${formatRange(other)} overlap`)
+  if (texts.length === 0) throw refuse("empty range set")
+  const set: Range[] = []
+  for (const text of texts) set.push(parseRange(text))
+  for (const { start } of set) if (start.family !== set[0]?.start.family) throw refuse("mixed address families")
+  for (let index = 0; index < set.length - 1; index++) {
+    const range = set[index] as Range
+    const other = overlapOf(range, set, index + 1)
+    if (other) throw refuse(`subnets ${formatRange(range)} and ${formatRange(other)} overlap`)
   }
   return set
 }
 
-function parseRange(text: RangeText): Range {
-  const { subnet = "" } = text
-  const { network, prefix } = parseSubnet(subnet)
-  const { family } = network
-  const last = { family, value: network.value | hostBits(family, prefix) }
-  const inside = (key: "rangeStart" | "rangeEnd", fallback: Address): Address => {
-    const address = parseOptional(key, text[key]) ?? fallback
-    if (isBetween(address, network, last)) return address
-    throw new Refusal(`${key} ${formatAddress(address)} not in network ${subnet}`)
-  }
-  const start = inside("rangeStart", offset(network, 1n))
-  const end = inside("rangeEnd", family === 4 ? offset(last, -1n) : last)
+function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: RangeText): Range {
+  const { network, last, prefix } = parseSubnet(subnet)
+  const first = offset(network, 1n)
+  const start = parseOptional("rangeStart", rangeStart) ?? first
+  if (!isBetween(start, network, last)) throw refuse(`rangeStart ${formatAddress(start)} not in network ${subnet}`)
+  const end = parseOptional("rangeEnd", rangeEnd) ?? (network.family === 4 ? offset(last, -1n) : last)
+  if (!isBetween(end, network, last)) throw refuse(`rangeEnd ${formatAddress(end)} not in network ${subnet}`)
   if (start.value > end.value) {
-    throw new Refusal(`rangeStart ${formatAddress(start)} is after rangeEnd ${formatAddress(end)} in network ${subnet}`)
+    throw refuse(`rangeStart ${formatAddress(start)} is after rangeEnd ${formatAddress(end)} in network ${subnet}`)
   }
-  const gateway = parseOptional("gateway", text.gateway) ?? offset(network, 1n)
-  return { subnet, prefix, start, end, gateway, reserved: family === 4 ? [network, last] : [] }
+  return {
+    subnet,
+    prefix,
+    start,
+    end,
+    gateway: parseOptional("gateway", gateway) ?? first,
+    reserved: network.family === 4 ? [network, last] : [],
+  }
 }
 
-function parseSubnet(text: string): { network: Address; prefix: number } {
+function parseSubnet(text: string): { network: Address; last: Address; prefix: number } {
   const subnet = parseCidr(text)
-  if (!subnet) {
-    throw new Refusal(`subnet ${describe(text)} is not an address with a prefix length, like "10.1.0.0/24"`)
-  }
+  if (!subnet) throw refuse(`subnet ${describe(text)} is not an address with a prefix length, like "10.1.0.0/24"`)
   const { ip, prefix } = subnet
   const network = addressOf(ip)
-  if (bitsOf(network.family) !== ip.length * 8) {
-    throw new Refusal(`network ${text}: IPNet IP and Mask version mismatch; write an IPv4 subnet as IPv4`)
+  const { family, value } = network
+  const bits = bitsOf(family)
+  if (bits !== ip.length * 8) {
+    throw refuse(`network ${text}: IPNet IP and Mask version mismatch; write an IPv4 subnet as IPv4`)
   }
-  if (prefix > bitsOf(network.family) - 2) throw new Refusal(`Network ${text} too small to allocate from`)
-  const excess = network.value & hostBits(network.family, prefix)
+  if (prefix > bits - 2) throw refuse(`Network ${text} too small to allocate from`)
+  const hostBits = (1n << BigInt(bits - prefix)) - 1n // 0xffn for a /24
+  const excess = value & hostBits
   if (excess !== 0n) {
     const right = `${formatAddress(offset(network, -excess))}/${prefix}`
-    throw new Refusal(`Network ${text} has host bits set: the network address is ${right}`)
+    throw refuse(`Network ${text} has host bits set: the network address is ${right}`)
   }
-  return { network, prefix }
-}
-
-/** The bits of an address that tell hosts of a network apart: 0xffn for a /24. */
-function hostBits(family: 4 | 6, prefix: number): bigint {
-  return (1n << BigInt(bitsOf(family) - prefix)) - 1n
+  return { network, last: { family, value: value | hostBits }, prefix }
 }
 
 function parseOptional(key: string, text = ""): Address | undefined {
-  const address = text === "" ? undefined : parseAddress(text)
-  if (text !== "" && !address) throw new Refusal(`${key} ${describe(text)} is not an IP address`)
+  if (text === "") return undefined
+  const address = parseAddress(text)
+  if (!address) throw refuse(`${key} ${describe(text)} is not an IP address`)
   return address
 }
 
-function overlapOf(range: Range, others: RangeSet): Range | undefined {
-  return others.find(
-    ({ start, end }) =>
-      start.family === range.start.family && start.value <= range.end.value && end.value >= range.start.value,
-  )
+function refuseOverlap(sets: readonly RangeSet[], index: number, other: number): void {
+  const set = sets[index] ?? []
+  const later = sets[other] ?? []
+  for (const range of set) {
+    if (!overlapOf(range, later, 0)) continue
+    throw refuse(`range set ${index} overlaps with ${other}: ${formatRangeSet(set)} and ${formatRangeSet(later)}`)
+  }
+}
+
+/** The first range from the given index on that has addresses of another range. */
+function overlapOf({ start, end }: Range, others: RangeSet, from: number): Range | undefined {
+  for (let at = from; at < others.length; at++) {
+    const other = others[at]
+    if (!other || other.start.family !== start.family) continue
+    if (other.start.value <= end.value && other.end.value >= start.value) return other
+  }
+  return undefined
 }
 
 function formatRange({ start, end }: Range): string {
   return `${formatAddress(start)}-${formatAddress(end)}`
 }
 
-function invalid(message: string): CniError {
+function refuse(message: string): CniError {
   return new CniError(Code.InvalidNetworkConfig, message)
 }

@@ -1,5 +1,4 @@
-import * as v from "valibot"
-import { parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
 import {
   atLeast,
   CniError,
@@ -22,19 +21,15 @@ import {
 } from "../../pkg/types/mod.ts"
 import { isInSubnet } from "./subnet.ts"
 
-const text = v.string("a text")
-const addresses = v.optional(v.array(text, "a list of addresses with a prefix length"))
+const text = { kind: "text" } as const
+const entry = { kind: "object", fields: { address: { ...text, required: true }, gateway: text } } as const
+const texts = { kind: "list", of: text, expected: "a list of addresses with a prefix length" } as const
 
-const schema = v.object({
-  ipam: v.object(
-    {
-      addresses: v.optional(v.array(v.object({ address: text, gateway: v.optional(text) }, "an object"), "a list"), []),
-    },
-    "an object",
-  ),
-  args: v.optional(v.object({ cni: v.optional(v.object({ ips: addresses })) })),
-  runtimeConfig: v.optional(v.object({ ips: addresses })),
-})
+const schema = {
+  ipam: { kind: "object", fields: { addresses: { kind: "list", of: entry, default: [] } }, required: true },
+  args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: texts } } } },
+  runtimeConfig: { kind: "object", fields: { ips: texts } },
+} as const satisfies Fields
 
 /** What is to be answered: it is all in the configuration. */
 export interface StaticConfig {
@@ -59,16 +54,16 @@ export function parseStaticConfig(
   const configured = read.ipam.addresses.map(({ address, gateway }) =>
     ipConfig(address, gateway, "the 'address' field is expected to be in CIDR notation"),
   )
-  const asked = parseArgs(args)
-  const hinted = replacement(read.args?.cni?.ips)
-  const ips = replacement(read.runtimeConfig?.ips) ?? hinted ?? [...configured, ...asked]
+  const { IP, GATEWAY } = readCniArgs(args, { IP: (value) => value, GATEWAY: (value) => value })
+  // The conventions: a plugin that knows `args` does not look at the same wish in CNI_ARGS.
+  const others = replacement(read.args?.cni?.ips) ?? [...configured, ...askedAddresses(IP, GATEWAY)]
+  const ips = replacement(read.runtimeConfig?.ips) ?? others
   checkAddresses(ips, network.cniVersion)
   return { ips, ...parseRest(isJsonObject(ipam) ? ipam : {}) }
 }
 
 /** The addresses of `IP` in `CNI_ARGS`; each gateway of `GATEWAY` is that of all of them whose subnet it lies in. */
-function parseArgs(args: string): IpConfig[] {
-  const { IP = "", GATEWAY = "" } = readCniArgs(args, { IP: (value) => value, GATEWAY: (value) => value })
+function askedAddresses(IP = "", GATEWAY = ""): IpConfig[] {
   const list = (value: string) => (value === "" ? [] : value.split(",").map((each) => each.trim()))
   const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))
   return list(IP).map((each) => {

@@ -54,7 +54,9 @@ describe("ADD", () => {
 
   test("#47 takes the addresses of args.cni.ips instead of all others, CNI_ARGS included, and those of runtimeConfig.ips before these", () => {
     const hints = { ...two, args: { cni: { ips: ["10.3.0.3/24"] } } }
-    expect(call(hints, { args: "IP=10.9.0.5/16" }).answer.ips).toEqual([{ address: "10.3.0.3/24" }])
+    for (const args of ["IP=10.9.0.5/16", "IP=nonsense", "IP=10.9.0.5/16;GATEWAY=nonsense"]) {
+      expect(call(hints, { args }).answer.ips).toEqual([{ address: "10.3.0.3/24" }])
+    }
     const wish = { ...hints, runtimeConfig: { ips: ["10.4.0.4/24", "fd04::4/64"] } }
     expect(call(wish).answer.ips).toEqual([{ address: "10.4.0.4/24" }, { address: "fd04::4/64" }])
     expect(call({ ...two, runtimeConfig: { ips: [] } }).answer.ips).toHaveLength(2)

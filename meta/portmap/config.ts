@@ -1,45 +1,47 @@
-import * as v from "valibot"
-import { integer, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, type Infer, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type JsonObject, member, type NetworkConfig, parseIp } from "../../pkg/types/mod.ts"
-import { type Family, type Mapping, type Protocol, printHostEnd, protocolNumber } from "./mapping.ts"
+import { type Family, type Mapping, printHostEnd, protocols } from "./mapping.ts"
 
 export const backends = ["nftables", "iptables"] as const
 
 export type Backend = (typeof backends)[number]
 
-/** A line end or a semicolon would begin a new command for `nft`. */
-const conditionWord = v.pipe(
-  v.string("a part of a rule"),
-  v.check((text) => !/[\n\r;]/.test(text), "a part of a rule without line ends and semicolons"),
-)
-const conditions = v.optional(v.array(conditionWord, "a list"), [])
-
-const portMapping = v.object(
-  {
-    hostPort: integer(1, 65535),
-    containerPort: integer(1, 65535),
-    protocol: v.pipe(v.string("tcp, udp or sctp"), v.toLowerCase(), v.check(isProtocol, "tcp, udp or sctp")),
-    hostIP: v.optional(
-      v.pipe(
-        v.string("an IP address"),
-        v.check((text) => text === "" || parseIp(text) !== undefined, "an IP address such as 192.0.2.1 or 2001:db8::1"),
-      ),
-    ),
+const conditions = {
+  kind: "list",
+  of: {
+    kind: "text",
+    expected: "a part of a rule",
+    check: checkConditionWord,
+    form: "a part of a rule without line ends and semicolons",
   },
-  "hostPort, containerPort and protocol",
-)
+  default: [],
+} as const
 
-const schema = v.object({
-  backend: v.optional(v.picklist(backends, '"nftables" or "iptables"')),
-  snat: v.optional(v.boolean("true or false"), true),
+const port = { kind: "integer", min: 1, max: 65535, required: true } as const
+const mappingFields = {
+  hostPort: port,
+  containerPort: port,
+  protocol: { kind: "choice", of: protocols, ignoreCase: true, expected: "tcp, udp or sctp", required: true },
+  hostIP: {
+    kind: "text",
+    expected: "an IP address",
+    check: checkHostIp,
+    form: "an IP address such as 192.0.2.1 or 2001:db8::1",
+  },
+} as const satisfies Fields
+const mapping = { kind: "object", fields: mappingFields, expected: "hostPort, containerPort and protocol" } as const
+
+const schema = {
+  backend: { kind: "choice", of: backends, expected: '"nftables" or "iptables"' },
+  snat: { kind: "boolean", default: true },
   masqAll: off,
-  markMasqBit: v.optional(integer(0, 31)),
-  externalSetMarkChain: v.optional(v.string("the name of a chain")),
+  markMasqBit: { kind: "integer", min: 0, max: 31 },
+  externalSetMarkChain: { kind: "text", expected: "the name of a chain" },
   conditionsV4: conditions,
   conditionsV6: conditions,
-  runtimeConfig: v.optional(v.object({ portMappings: v.optional(v.array(portMapping, "a list")) }, "an object")),
-})
+  runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
+} as const satisfies Fields
 
 /** The configuration, checked. */
 export interface PortmapConfig {
@@ -81,15 +83,21 @@ export function parsePortmapConfig(
   }
 }
 
-function isProtocol(text: string): boolean {
-  return Object.hasOwn(protocolNumber, text)
+/** A line end or a semicolon would begin a new command for `nft`. */
+function checkConditionWord(text: string): string | undefined {
+  return text.includes("\n") || text.includes("\r") || text.includes(";") ? undefined : text
 }
 
-function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: v.InferOutput<typeof portMapping>): Mapping {
+/** No address is "", as for upstream. */
+function checkHostIp(text: string): unknown {
+  return text === "" ? text : parseIp(text)
+}
+
+function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: Infer<typeof mappingFields>): Mapping {
   const hostIp = parseIp(hostIP.replace(/^::ffff:(?=\d+\.)/i, ""))
   const isEvery = hostIp?.every((byte) => byte === 0)
   return {
-    protocol: protocol as Protocol,
+    protocol,
     hostPort,
     containerPort,
     family: hostIp && (hostIp.length === 4 ? "ip" : "ip6"),
@@ -117,7 +125,7 @@ function withoutEmpty(words: readonly string[]): readonly string[] {
 }
 
 /** The backend that is asked for, be it by options that only one of them has. Throws code 7 for options of both. */
-function chooseBackend(read: v.InferOutput<typeof schema>, lenient: boolean): Backend | undefined {
+function chooseBackend(read: Infer<typeof schema>, lenient: boolean): Backend | undefined {
   const options = { iptables: [] as string[], nftables: [] as string[] }
   if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")
   for (const key of ["conditionsV4", "conditionsV6"] as const) {

@@ -45,14 +45,19 @@ export interface Hints {
  * Go suite has left in either.
  */
 export class Hostports implements Disposable {
-  /** Closed together at the end: after a removal the first one takes until the kernel is done, and the others no longer. */
-  readonly #sockets = new DisposableStack()
+  readonly #sockets: NetlinkSocket[] = []
   /** Undefined where the kernel has no nf_tables. */
   readonly #filter: PacketFilter | undefined
 
   private constructor() {
-    const found = PacketFilter.find()
-    this.#filter = found && this.#sockets.use(found)
+    this.#filter = PacketFilter.find()
+    if (this.#filter) this.#sockets.push(this.#filter.socket)
+  }
+
+  #openSocket(): NetlinkSocket {
+    const socket = openNetfilter()
+    this.#sockets.push(socket)
+    return socket
   }
 
   get #nftables(): NetlinkSocket | undefined {
@@ -124,7 +129,7 @@ export class Hostports implements Disposable {
   /**
    * Removes the mappings of an attachment, found by its names alone, and forgets the UDP flows that went through them;
    * needs no program for it, except for iptables' legacy tables. Goes through all steps whatever fails, and then throws
-   * `CniError`. Nothing there is success.
+   * `CniError`. Nothing there is success. The last thing to be done here.
    */
   remove(owner: Owner, hints: Hints): void {
     const { mappings, addresses } = hints
@@ -142,6 +147,7 @@ export class Hostports implements Disposable {
       if (isTableInUse(filter, "nat")) removeIptablesHostports(filter?.socket, owner)
     })
     failures.attempt("forget the UDP flows", () => this.#forget([...removed, ...mapped(hints)]))
+    for (const socket of this.#sockets) socket.leave() // nothing is left to do here that the waiting could overlap with
     failures.throwIfAny()
   }
 
@@ -161,7 +167,7 @@ export class Hostports implements Disposable {
   #tools(socket: NetlinkSocket): Tools {
     return {
       socket,
-      open: () => this.#sockets.use(openNetfilter()),
+      open: () => this.#openSocket(),
       isLocalnetNeeded: () => isTableInUse(this.#filter, "nat") && hasIptablesHostports(socket),
     }
   }
@@ -178,7 +184,7 @@ export class Hostports implements Disposable {
   /** A kernel without connection tracking over netlink tracks nothing that could be forgotten, or nobody can make it. */
   #withConntrack(forget: (socket: NetlinkSocket) => void): void {
     try {
-      forget(this.#nftables ?? this.#sockets.use(openNetfilter()))
+      forget(this.#nftables ?? this.#openSocket())
     } catch (error) {
       if (!isErrno(error, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")) throw error
     }
@@ -197,7 +203,7 @@ export class Hostports implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#sockets[Symbol.dispose]()
+    for (const socket of this.#sockets) socket[Symbol.dispose]()
   }
 }
 

@@ -1,9 +1,12 @@
 import { formatIp } from "../../pkg/types/mod.ts"
 
-/** `IPPROTO_*` of the protocols whose ports can be mapped. */
-export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const
+/** The protocols whose ports can be mapped. */
+export const protocols = ["tcp", "udp", "sctp"] as const
 
-export type Protocol = keyof typeof protocolNumber
+export type Protocol = (typeof protocols)[number]
+
+/** `IPPROTO_*` */
+export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const satisfies Record<Protocol, number>
 
 /** Address families by the names that nf_tables has for them. */
 export const families = ["ip", "ip6"] as const

@@ -1,5 +1,4 @@
-import * as v from "valibot"
-import { parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
 import { isJsonObject, parseJson } from "../../pkg/types/mod.ts"
 import { type LinkValues, linkKeys } from "./link.ts"
 import { sameValue } from "./sysctls.ts"
@@ -29,22 +28,17 @@ export interface Backup extends LinkValues {
   sysctl?: Record<string, SysctlBackup> | undefined
 }
 
-const text = v.optional(v.string())
-const whole = v.optional(v.pipe(v.number(), v.integer()))
-const linkFields = {
-  mac: text,
-  promisc: v.optional(v.boolean()),
-  mtu: whole,
-  allmulti: v.optional(v.boolean()),
-  txQLen: whole,
-}
-const schema = v.object({
+const text = { kind: "text" } as const
+const flag = { kind: "boolean" } as const
+const whole = { kind: "integer" } as const
+const linkFields = { mac: text, promisc: flag, mtu: whole, allmulti: flag, txQLen: whole } as const
+const schema = {
   ...linkFields,
   network: text,
   peerMtu: whole,
-  set: v.optional(v.object(linkFields)),
-  sysctl: v.optional(v.record(v.string(), v.object({ was: text, set: text, is: text }))),
-})
+  set: { kind: "object", fields: linkFields },
+  sysctl: { kind: "record", of: { kind: "object", fields: { was: text, set: text, is: text } } },
+} as const satisfies Fields
 
 /** Reads a backup, if there is one. What cannot be read of it counts as absent: a torn file must not stop DEL. */
 export function decodeBackup(bytes: Uint8Array | undefined): Backup {

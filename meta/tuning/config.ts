@@ -1,49 +1,36 @@
-import * as v from "valibot"
-import { integer, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import {
-  CniError,
-  formatMac,
-  isJsonObject,
-  type JsonObject,
-  type NetworkConfig,
-  parseMac,
-  readCniArgs,
-} from "../../pkg/types/mod.ts"
+import { CniError, formatMac, type JsonObject, type NetworkConfig, parseMac, readCniArgs } from "../../pkg/types/mod.ts"
 import type { LinkValues } from "./link.ts"
 import { sysctlPaths } from "./sysctl-names.ts"
 
 /** Where upstream keeps its backups, in memory: they are worth nothing after a reboot. */
 const DATA_DIRECTORY = "/run/cni/tuning"
 
-const aSwitch = v.optional(v.boolean("true or false"))
-
 /** A hardware address; "" is none, as for upstream. */
-const mac = v.optional(
-  v.pipe(
-    v.string("a hardware address"),
-    v.check((text) => text === "" || parseMac(text) !== undefined, "a hardware address such as 0a:58:0a:01:02:03"),
-  ),
-)
+const mac = {
+  kind: "text",
+  expected: "a hardware address",
+  check: (text: string) => (text === "" ? text : parseMac(text)),
+  form: "a hardware address such as 0a:58:0a:01:02:03",
+} as const
 
 /** What may stand at the top and in `args.cni`. */
 const settings = {
-  sysctl: v.optional(
-    v.pipe(v.custom<JsonObject>(isJsonObject, "an object"), v.record(v.string(), v.string("its value as text"))),
-  ),
+  sysctl: { kind: "record", of: { kind: "text", expected: "its value as text" } },
   mac,
-  mtu: v.optional(integer(0, 2 ** 31 - 1)),
-  promisc: aSwitch,
-  allmulti: aSwitch,
-  txQLen: v.optional(integer(0, 2 ** 32 - 1)),
-}
+  mtu: { kind: "integer", min: 0, max: 2 ** 31 - 1 },
+  promisc: { kind: "boolean" },
+  allmulti: { kind: "boolean" },
+  txQLen: { kind: "integer", min: 0, max: 2 ** 32 - 1 },
+} as const satisfies Fields
 
-const schema = v.object({
+const schema = {
   ...settings,
-  dataDir: v.optional(v.string("a directory")),
-  args: v.optional(v.object({ cni: v.optional(v.object(settings, "an object")) }, "an object")),
-  runtimeConfig: v.optional(v.object({ mac }, "an object")),
-})
+  dataDir: { kind: "text", expected: "a directory" },
+  args: { kind: "object", fields: { cni: { kind: "object", fields: settings } } },
+  runtimeConfig: { kind: "object", fields: { mac } },
+} as const satisfies Fields
 
 /** One sysctl as configured. */
 export interface SysctlEntry {

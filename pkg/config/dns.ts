@@ -1,7 +1,7 @@
 import type { Dns } from "../types/mod.ts"
 
 /** `dns` as a schema has read it: members that are absent are undefined. */
-type DnsFields = { [K in keyof Dns]?: Dns[K] | undefined }
+type DnsFields = { [K in keyof Dns]?: Readonly<Dns[K]> | undefined }
 
 /**
  * The DNS that a configuration answers instead of the IPAM plugin's, `dns` being what is not empty of it; undefined when it

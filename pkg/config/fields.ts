@@ -1,46 +1,40 @@
-import * as v from "valibot"
-import { parseIp, parseMac, validateInterfaceName } from "../types/mod.ts"
+import { parseMac, validateInterfaceName } from "../types/mod.ts"
 
 /** A switch that is off unless the configuration says otherwise. */
-export const off = v.optional(v.boolean("true or false"), false)
-
-/** A whole number within limits; `what` says so in errors, as in "0 to 4094". */
-export function integer(min: number, max: number) {
-  const what = `a whole number from ${min} to ${max}`
-  return v.pipe(v.number(what), v.integer(what), v.minValue(min, what), v.maxValue(max, what))
-}
+export const off = { kind: "boolean", default: false } as const
 
 /** An interface name that the kernel takes: 1 to 15 bytes, no "/", ":" or white space. */
-export const interfaceName = v.pipe(
-  v.string("an interface name"),
-  v.check(isInterfaceName, "an interface name of 1 to 15 bytes without '/', ':' or white space"),
-)
+export const interfaceName = {
+  kind: "text",
+  expected: "an interface name",
+  check: checkInterfaceName,
+  form: "an interface name of 1 to 15 bytes without '/', ':' or white space",
+} as const
 
 /** A hardware address as text. */
-export const macAddress = v.pipe(
-  v.string("a hardware address"),
-  v.check((text) => parseMac(text) !== undefined, "a hardware address such as 0a:58:0a:01:02:03"),
-)
-
-/** An IP address as text. */
-export const ipAddress = v.pipe(
-  v.string("an IP address"),
-  v.check((text) => parseIp(text) !== undefined, "an IP address such as 10.1.2.3 or fd00::3"),
-)
+export const macAddress = {
+  kind: "text",
+  expected: "a hardware address",
+  check: parseMac,
+  form: "a hardware address such as 0a:58:0a:01:02:03",
+} as const
 
 /** Name resolution as results carry it. */
-export const dnsFields = v.object({
-  nameservers: v.optional(v.array(v.string("an address"), "a list")),
-  domain: v.optional(v.string("a domain name")),
-  search: v.optional(v.array(v.string("a domain name"), "a list")),
-  options: v.optional(v.array(v.string("an option"), "a list")),
-})
+export const dns = {
+  kind: "object",
+  fields: {
+    nameservers: { kind: "list", of: { kind: "text", expected: "an address" } },
+    domain: { kind: "text", expected: "a domain name" },
+    search: { kind: "list", of: { kind: "text", expected: "a domain name" } },
+    options: { kind: "list", of: { kind: "text", expected: "an option" } },
+  },
+} as const
 
-function isInterfaceName(name: string): boolean {
+function checkInterfaceName(name: string): string | undefined {
   try {
     validateInterfaceName(name)
-    return true
+    return name
   } catch {
-    return false
+    return undefined
   }
 }

@@ -2,10 +2,15 @@
  * From a plugin's JSON to a checked value: one schema a plugin, one set of fields for all.
  *
  * @example
- * const schema = v.object({ bridge: v.optional(interfaceName, "cni0"), isGateway: off })
- * const config = parseConfig(schema, call.raw)
+ * const schema = {
+ *   bridge: { ...interfaceName, default: "cni0" },
+ *   isGateway: off,
+ *   mtu: { kind: "integer", min: 0, max: 65535, default: 0 },
+ * } as const satisfies Fields
+ * const { bridge, mtu } = parseConfig(schema, call.raw)
  */
 export { ownDns } from "./dns.ts"
-export { dnsFields, integer, interfaceName, ipAddress, macAddress, off } from "./fields.ts"
+export { dns, interfaceName, macAddress, off } from "./fields.ts"
 export { invalidConfig, parseConfig } from "./parse.ts"
 export { type MacRequest, requestedMac } from "./requested-mac.ts"
+export type { Fields, Infer, Schema } from "./schema.ts"

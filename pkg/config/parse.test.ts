@@ -1,20 +1,19 @@
 import { expect, test } from "bun:test"
-import * as v from "valibot"
 import { CniError, type JsonObject } from "../types/mod.ts"
-import { integer, interfaceName, macAddress, off, parseConfig } from "./mod.ts"
+import { type Fields, interfaceName, macAddress, off, parseConfig } from "./mod.ts"
 
-const schema = v.object({
-  bridge: v.optional(interfaceName, "cni0"),
+const port = { kind: "object", fields: { hostPort: { kind: "integer", min: 1, max: 65535, required: true } } } as const
+
+const schema = {
+  bridge: { ...interfaceName, default: "cni0" },
   isGateway: off,
-  mtu: v.optional(integer(0, 65535), 0),
-  runtimeConfig: v.optional(
-    v.object({ mac: v.optional(macAddress), ports: v.optional(v.array(v.object({ hostPort: integer(1, 65535) }))) }),
-  ),
-})
+  mtu: { kind: "integer", min: 0, max: 65535, default: 0 },
+  runtimeConfig: { kind: "object", fields: { mac: macAddress, ports: { kind: "list", of: port } } },
+} as const satisfies Fields
 
-function refusal(raw: JsonObject): CniError {
+function refusal(raw: JsonObject, fields: Fields = schema): CniError {
   try {
-    parseConfig(schema, raw)
+    parseConfig(fields, raw)
   } catch (error) {
     if (error instanceof CniError) return error
   }
@@ -44,6 +43,43 @@ test("a value deep inside is named by its whole path", () => {
     '"runtimeConfig.ports[1].hostPort"',
   )
   expect(refusal({ runtimeConfig: { mac: "zz" } }).message).toContain('found "zz"')
+})
+
+test("a key that has to be there is missed by its path, in the words of its object", () => {
+  const missing = refusal({ runtimeConfig: { ports: [{ hostPort: 1 }, {}] } })
+  expect(missing.message).toBe('Cannot use "runtimeConfig.ports[1].hostPort": expected an object, found nothing')
+  const pair = { kind: "object", fields: { first: { ...macAddress, required: true } }, expected: "a pair" } as const
+  expect(refusal({ pair: {} }, { pair }).message).toBe('Cannot use "pair.first": expected a pair, found nothing')
+})
+
+test("the first wrong key in the order of the schema is the one that is named", () => {
+  expect(refusal({ runtimeConfig: 5, mtu: "x", isGateway: 1 }).message).toContain('"isGateway"')
+})
+
+test("a list has null in it only where its schema says so", () => {
+  const vlan = { kind: "object", fields: { id: { kind: "integer" } }, nullable: true } as const
+  expect(parseConfig({ vlans: { kind: "list", of: vlan } }, { vlans: [null, { ID: 5 }] })).toEqual({
+    vlans: [null, { id: 5 }],
+  })
+  expect(refusal({ runtimeConfig: { ports: [null] } }).message).toContain('ports[0]": expected an object, found null')
+})
+
+test("a choice may be one whatever its case", () => {
+  const protocol = { kind: "choice", of: ["tcp", "udp"], expected: "tcp or udp", ignoreCase: true } as const
+  expect(parseConfig({ protocol }, { protocol: "UDP" })).toEqual({ protocol: "udp" })
+  expect(refusal({ protocol: "icmp" }, { protocol }).message).toBe(
+    'Cannot use "protocol": expected tcp or udp, found "icmp"',
+  )
+  const { ignoreCase: _, ...strict } = protocol
+  expect(refusal({ protocol: "UDP" }, { protocol: strict }).message).toContain('found "UDP"')
+})
+
+test("the keys of a record are kept as they are written, __proto__ among them", () => {
+  const sysctl = { kind: "record", of: { kind: "text", expected: "its value as text" } } as const
+  const raw = JSON.parse('{"SYSCTL": {"Net/A": "1", "__proto__": "2"}}')
+  expect(JSON.stringify(parseConfig({ sysctl }, raw))).toBe('{"sysctl":{"Net/A":"1","__proto__":"2"}}')
+  expect(refusal({ sysctl: { a: null } }, { sysctl }).message).toContain('"sysctl.a": expected its value as text')
+  expect(refusal({ sysctl: [] }, { sysctl }).message).toContain("expected an object")
 })
 
 test("a cleanup reads what is right and takes the rest for absent", () => {

@@ -1,8 +1,14 @@
-import type { BaseIssue, BaseSchema, InferOutput } from "valibot"
-import { safeParse } from "valibot"
-import { CniError, Code, describe, foldKeys, isJsonObject, type JsonObject, type JsonValue } from "../types/mod.ts"
-
-type Schema = BaseSchema<unknown, unknown, BaseIssue<unknown>>
+import {
+  CniError,
+  Code,
+  describe,
+  foldKeys,
+  isCniError,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+} from "../types/mod.ts"
+import type { Fields, Infer, ObjectSchema, Schema } from "./schema.ts"
 
 /**
  * A plugin's configuration as its schema says, defaults filled in. Keys match ignoring case at every level, `null` counts
@@ -11,20 +17,8 @@ type Schema = BaseSchema<unknown, unknown, BaseIssue<unknown>>
  * With `lenient`, for DEL and GC, a top-level key that is wrong counts as absent instead: a configuration that was
  * broken since ADD must not stop a cleanup.
  */
-export function parseConfig<S extends Schema>(schema: S, raw: JsonObject, lenient = false): InferOutput<S> {
-  let object = fold(schema, raw)
-  for (;;) {
-    const outcome = safeParse(schema, object, { abortEarly: true })
-    if (outcome.success) return outcome.output
-    const issue = outcome.issues[0]
-    const broken = issue.path?.[0]?.key
-    if (lenient && typeof broken === "string" && isJsonObject(object) && broken in object) {
-      const { [broken]: _, ...rest } = object
-      object = rest
-      continue
-    }
-    throw invalidConfig(pathOf(issue), issue.message, issue.input)
-  }
+export function parseConfig<F extends Fields>(fields: F, raw: JsonObject, lenient = false): Infer<F> {
+  return readObject({ kind: "object", fields }, raw, "", lenient) as Infer<F>
 }
 
 /** The error for a configuration that cannot be used: code 7 with key, expectation and value. */
@@ -32,31 +26,88 @@ export function invalidConfig(key: string, expected: string, value: unknown): Cn
   return new CniError(Code.InvalidNetworkConfig, `Cannot use "${key}": expected ${expected}, found ${describe(value)}`)
 }
 
-/** "ipam.ranges[0].subnet" */
-function pathOf(issue: BaseIssue<unknown>): string {
-  return (issue.path ?? []).reduce((path, { key }) => {
-    if (typeof key === "number") return `${path}[${key}]`
-    return path === "" ? String(key) : `${path}.${key}`
-  }, "")
+// One walk of few functions and plain loops: most of what it costs a process is that each of them runs for the first time.
+
+/** `path` is where the object stands, for errors: "ipam.ranges[0]", "" at the top. */
+function readObject(schema: ObjectSchema, object: JsonObject, path: string, lenient = false): object {
+  const { fields } = schema
+  const keys = Object.keys(fields)
+  const given = foldKeys(object, keys)
+  const read: Record<string, unknown> = {}
+  for (const key of keys) {
+    const field = fields[key] as Schema
+    const at = path === "" ? key : `${path}.${key}`
+    const written = given[key] ?? null
+    let value: unknown
+    try {
+      if (written !== null) value = readValue(field, written, at)
+    } catch (error) {
+      if (!lenient || !isCniError(error)) throw error
+    }
+    if (value === undefined) {
+      if (field.required) throw invalidConfig(at, expectation(schema), undefined)
+      value = field.default
+    }
+    if (value !== undefined) read[key] = value
+  }
+  return read
 }
 
-/** The value with the keys in the schema's spelling, at every level that the schema knows. */
-function fold(schema: Schema, value: JsonValue): JsonValue {
-  const inner = schema as Schema & {
-    wrapped?: Schema
-    item?: Schema
-    entries?: Record<string, Schema>
-    pipe?: Schema[]
+function readValue(schema: Schema, value: JsonValue, path: string): unknown {
+  switch (schema.kind) {
+    case "boolean":
+      if (typeof value === "boolean") return value
+      break
+    case "integer": {
+      const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = schema
+      if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value
+      break
+    }
+    case "text":
+      if (typeof value !== "string") break
+      if (!schema.check || schema.check(value) !== undefined) return value
+      throw invalidConfig(path, schema.form ?? expectation(schema), value)
+    case "choice": {
+      if (typeof value !== "string") break
+      const text = schema.ignoreCase ? value.toLowerCase() : value
+      if (schema.of.includes(text)) return text
+      throw invalidConfig(path, schema.expected, text)
+    }
+    case "list": {
+      if (!Array.isArray(value)) break
+      const { of } = schema
+      const list: unknown[] = []
+      for (const element of value) {
+        const isHole = element === null && of.nullable
+        list.push(isHole ? null : readValue(of, element, `${path}[${list.length}]`))
+      }
+      return list
+    }
+    case "record": {
+      if (!isJsonObject(value)) break
+      const record: Record<string, unknown> = { ...value } // with "__proto__" as a plain key, which then can be assigned
+      for (const key of Object.keys(value)) record[key] = readValue(schema.of, value[key] ?? null, `${path}.${key}`)
+      return record
+    }
+    case "object":
+      // A list passes for an object that has none of the keys.
+      if (typeof value === "object" && value !== null) return readObject(schema, value as JsonObject, path)
   }
-  if (inner.wrapped) return fold(inner.wrapped, value)
-  if (inner.item && Array.isArray(value)) return value.map((element) => fold(inner.item as Schema, element))
-  if (!inner.entries || !isJsonObject(value)) return value
-  const folded = foldKeys(value, Object.keys(inner.entries))
-  for (const key of Object.keys(folded)) {
-    const known = Object.hasOwn(inner.entries, key) ? inner.entries[key] : undefined
-    const member = folded[key] ?? null
-    if (member === null) delete folded[key]
-    else if (known) folded[key] = fold(known, member)
+  throw invalidConfig(path, expectation(schema), value)
+}
+
+function expectation(schema: Schema): string {
+  if (schema.expected !== undefined) return schema.expected
+  switch (schema.kind) {
+    case "boolean":
+      return "true or false"
+    case "integer":
+      return schema.min === undefined ? "a whole number" : `a whole number from ${schema.min} to ${schema.max}`
+    case "text":
+      return "a text"
+    case "list":
+      return "a list"
+    default:
+      return "an object"
   }
-  return folded
 }

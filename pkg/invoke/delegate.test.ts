@@ -95,7 +95,9 @@ describe("a delegate", () => {
 
   test("#152 that is not in CNI_PATH makes STATUS say that ADD cannot be served", () => {
     using pool = new Pool("")
-    expect(() => pool.delegate.status("other")).toThrow(expect.objectContaining({ code: 50 }))
+    expect(() => pool.delegate.status("other")).toThrow(
+      expect.objectContaining({ code: 50, message: `failed to find plugin "other" in path [${pool.path}]` }),
+    )
   })
 
   test("#153 that fails on ADD is run with DEL before its error is returned", () => {

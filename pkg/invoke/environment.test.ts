@@ -5,9 +5,11 @@ const variables = { command: "GC", containerId: "", netns: "", ifName: "", args:
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 describe("the environment of a plugin", () => {
-  test("#141 is the own one, in which the given CNI_* variables take the place of others", () => {
-    expect(pluginEnvironment({ HOME: "/root", CNI_COMMAND: "ADD", CNI_IFNAME: "eth9" }, variables)).toEqual({
+  test("#141 is the own one, in which the six CNI_* variables that are given take the place of those there", () => {
+    const own = { HOME: "/root", CNI_COMMAND: "ADD", CNI_IFNAME: "eth9", CNI_NETNS_OVERRIDE: "1" }
+    expect(pluginEnvironment(own, variables)).toEqual({
       HOME: "/root",
+      CNI_NETNS_OVERRIDE: "1",
       CNI_COMMAND: "GC",
       CNI_CONTAINERID: "",
       CNI_NETNS: "",
@@ -17,14 +19,16 @@ describe("the environment of a plugin", () => {
     })
   })
 
-  test("#161 has the trace context, in place of an inherited one", () => {
-    const env = pluginEnvironment({ TRACEPARENT: "old" }, variables, { traceparent, tracestate: "a=1", baggage: "" })
+  test("#161 has the trace context, in place of all of an inherited one", () => {
+    const inherited = { TRACEPARENT: "old", TRACESTATE: "old=1", BAGGAGE: "old=1" }
+    const env = pluginEnvironment(inherited, variables, { traceparent, tracestate: "a=1", baggage: "" })
     expect(env).toMatchObject({ TRACEPARENT: traceparent, TRACESTATE: "a=1" })
     expect(env).not.toHaveProperty("BAGGAGE")
+    expect(pluginEnvironment(inherited, variables, { traceparent })).not.toHaveProperty("TRACESTATE")
   })
 
   test.each(["", "00-0-0-0", traceparent.replace(/-[^-]+-/, `-${"0".repeat(32)}-`)])(
-    "#161 has none without a valid span, as in %j, baggage or not",
+    "#161 is given none without a valid span, as in %j, baggage or not",
     (invalid) => {
       const env = pluginEnvironment({}, variables, { traceparent: invalid, baggage: "a=1" })
       expect(Object.keys(env).filter((name) => !name.startsWith("CNI_"))).toBeEmpty()

@@ -22,18 +22,19 @@ export interface TraceContext {
 
 /**
  * The whole environment of a plugin: the caller's own, in which these `CNI_*` variables take the place of any that are
- * there, and with a valid trace context `TRACEPARENT`, `TRACESTATE` and `BAGGAGE` too.
+ * there, and with a valid trace context `TRACEPARENT`, `TRACESTATE` and `BAGGAGE` too: all three are of one trace.
  */
 export function pluginEnvironment(own: Environment, variables: CniVariables, trace?: TraceContext): Environment {
+  const traced = trace && isTraceparent(trace.traceparent) ? trace : undefined
   return {
-    ...own,
+    ...(traced ? withoutTrace(own) : own),
     CNI_COMMAND: variables.command,
     CNI_CONTAINERID: variables.containerId,
     CNI_NETNS: variables.netns,
     CNI_IFNAME: variables.ifName,
     CNI_ARGS: variables.args,
     CNI_PATH: variables.path,
-    ...(trace && isTraceparent(trace.traceparent) ? traceVariables(trace) : {}),
+    ...(traced ? traceVariables(traced) : {}),
   }
 }
 
@@ -55,6 +56,10 @@ export function formatCniArgs(pairs: readonly (readonly [key: string, value: str
 /** Version, trace ID, span ID, flags; IDs of zeros mean that there is no span. */
 function isTraceparent(text: string): boolean {
   return /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(text)
+}
+
+function withoutTrace({ TRACEPARENT: _parent, TRACESTATE: _state, BAGGAGE: _baggage, ...others }: Environment) {
+  return others
 }
 
 function traceVariables({ traceparent, tracestate, baggage }: TraceContext): Record<string, string> {

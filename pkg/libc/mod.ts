@@ -37,6 +37,7 @@ export {
 } from "./files.ts"
 export {
   CLONE_NEWNET,
+  leaveToKernel,
   MSG_DONTWAIT,
   MSG_PEEK,
   MSG_TRUNC,

@@ -1,11 +1,14 @@
 import { close, type Fd } from "./descriptor.ts"
-import { libc } from "./symbols.ts"
+import { addressOf, handing, libc } from "./symbols.ts"
 import { check } from "./syscall.ts"
 
+const AF_UNIX = 1
 const AF_NETLINK = 16
+const SOCK_DGRAM = 2
 const SOCK_RAW = 3
 const SOCK_CLOEXEC = 0o2000000
 const SOL_SOCKET = 1
+const SCM_RIGHTS = 1
 const SO_RCVTIMEO = 20
 const NS_GET_NSTYPE = 0xb703n // <linux/nsfs.h>
 
@@ -57,6 +60,26 @@ export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
 /** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */
 export function receive(fd: Fd, into: Uint8Array, flags = 0): number {
   return check("recv", `descriptor ${fd}`, () => Number(libc().recv(fd, into, into.length, flags)))
+}
+
+/**
+ * Leaves the closing of a socket to the kernel: the close(2) that follows returns at once, whatever the closing waits for.
+ * The socket goes into the queue of a pair that nothing holds but that queue; the kernel's collector of such pairs finds
+ * it at once and closes it, on a thread of the kernel's (unix(7), SCM_RIGHTS). Kernels before 6.8 do that within our
+ * close(2), and nothing is won. Throws `SyscallError`.
+ */
+export function leaveToKernel(fd: Fd): void {
+  const pair = new Int32Array(2)
+  check("socketpair", "AF_UNIX", () => handing().socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
+  const [near, far] = pair as unknown as [Fd, Fd]
+  try {
+    const control = new Int32Array([24, 0, SOL_SOCKET, SCM_RIGHTS, fd, far]) // struct cmsghdr: length of 64 bits, level, type
+    const message = new BigUint64Array([0n, 0n, 0n, 0n, addressOf(control), 24n, 0n]) // struct msghdr: no name, no data
+    check("sendmsg", "SCM_RIGHTS", () => Number(handing().sendmsg(near, message, 0)))
+  } finally {
+    close(far) // first: closing the other one calls the collector
+    close(near)
+  }
 }
 
 /** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */

@@ -1,4 +1,4 @@
-import { dlopen, type FFIFunction, FFIType, type Pointer, read } from "bun:ffi"
+import { dlopen, type FFIFunction, FFIType, type Pointer, ptr, read } from "bun:ffi"
 import { once } from "./once.ts"
 
 /**
@@ -47,6 +47,10 @@ export const tree = lazily({
 
 /** What few need, or old C libraries lack: `getdents64` came with glibc 2.30. */
 export const directories = lazily({ getdents64: { args: ["i32", "ptr", "usize"], returns: FFIType.i64_fast } })
+export const handing = lazily({
+  socketpair: { args: ["i32", "i32", "i32", "ptr"], returns: "i32" },
+  sendmsg: { args: ["i32", "ptr", "i32"], returns: FFIType.i64_fast },
+})
 export const watching = lazily({
   inotify_init1: { args: ["i32"], returns: "i32" },
   inotify_add_watch: { args: ["i32", "cstring", "u32"], returns: "i32" },
@@ -58,6 +62,11 @@ export const errnoAddress = once(() => libc().__errno_location())
 /** errno of the call just made: the very next thing to do, since anything in between may change it. */
 export function errnoAt(address: Pointer | bigint | null): number {
   return address === null ? 0 : read.i32(address, 0)
+}
+
+/** Where bytes lie, for a struct that points to them: keep them referenced until the call is over. */
+export function addressOf(bytes: NodeJS.TypedArray): bigint {
+  return BigInt(ptr(bytes))
 }
 
 /** The C library's words for an error number: "No such file or directory". */

@@ -62,6 +62,17 @@ test("#192 with undo, a failed ADD is followed by DEL for all plugins, last to f
   expect(lab.sequence).toEqual(["ADD one", "ADD two", "DEL three", "DEL two", "DEL one"])
 })
 
+test("#192 without undo, the DEL that the caller owes reaches all plugins too", async () => {
+  using lab = new Lab()
+  for (const type of ["one", "three"]) lab.plugin(type)
+  lab.plugin("two", { ADD: { code: 1 } })
+  const network = networkOf([{ type: "one" }, { type: "two" }, { type: "three" }])
+  await failure(addNetwork(lab.runtime, network, attachmentOf()))
+  expect(lab.sequence).toEqual(["ADD one", "ADD two"])
+  await delNetwork(lab.runtime, network, attachmentOf())
+  expect(lab.sequence.slice(2)).toEqual(["DEL three", "DEL two", "DEL one"])
+})
+
 test("#193 invalid names are refused before a plugin runs: codes 4, 7 and 4", async () => {
   using lab = new Lab()
   lab.plugin("one")
@@ -176,7 +187,7 @@ test("the cache file of another attachment with the same joined name is not over
   expect(String(error)).toContain('taken by network "a-b", container "c", interface "eth0"')
 })
 
-test("#133 a plugin's stderr is passed on, and BUN_* variables are not", async () => {
+test("#131, #133 a plugin's stderr is passed on, and BUN_* variables are not", async () => {
   using lab = new Lab()
   lab.plugin("one", { ADD: { stdout: "{}", stderr: "a log line\n", script: 'echo "[$BUN_OPTIONS]" >&2' } })
   const runtime = { ...lab.runtime, env: { PATH: process.env.PATH, BUN_OPTIONS: "--smol" } }

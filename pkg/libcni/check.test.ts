@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { addNetwork } from "./add.ts"
-import { checkNetwork } from "./check.ts"
+import { CheckNotSupported, checkNetwork } from "./check.ts"
 import { attachmentOf, failure, Lab, networkOf, resultOf } from "./testing/lab.ts"
 
 const chain = networkOf([{ type: "one" }, { type: "two" }])
@@ -15,12 +15,23 @@ function labWith(cacheFile: string): Lab {
   return lab
 }
 
-test("#200 below configuration version 0.4.0 there is no CHECK", async () => {
+test("#200 below configuration version 0.4.0 there is no CHECK, which is an error of its own", async () => {
   using lab = new Lab()
   const error = await failure(
     checkNetwork(lab.runtime, networkOf([{ type: "one" }], { cniVersion: "0.3.1" }), attachmentOf()),
   )
+  expect(error).toBeInstanceOf(CheckNotSupported)
+  expect(error).toMatchObject({ code: 1 })
   expect(error.message).toBe('configuration version "0.3.1" does not support the CHECK command')
+})
+
+test("#200 a plugin's error is not taken for that one, whatever its code and words", async () => {
+  using lab = labWith(JSON.stringify(resultOf("192.0.2.1/24")))
+  const words = 'configuration version "1.1.0" does not support the CHECK command'
+  lab.plugin("one", { CHECK: { stdout: JSON.stringify({ code: 1, msg: words }), code: 1 } })
+  const error = await failure(checkNetwork(lab.runtime, chain, attachmentOf()))
+  expect(error).toMatchObject({ code: 1, message: words })
+  expect(error).not.toBeInstanceOf(CheckNotSupported)
 })
 
 test("#201 with disableCheck nothing runs, whatever the version", async () => {
@@ -64,14 +75,17 @@ test("#204 a result that cannot be converted fails the CHECK", async () => {
   expect(error.message).toContain('failed to convert cached result to config version "1.1.0"')
 })
 
-test("#205 a torn cache file, one without a result, or none, fails the CHECK before a plugin runs", async () => {
+test("#44, #205 a torn cache file, one without a result, or none, fails the CHECK before a plugin runs, and none is code 3", async () => {
   for (const content of ["", "{", '{"kind":"cniCacheV1","containerId":"c1","ifName":"eth0","networkName":"lab"}']) {
     using lab = labWith(content)
-    expect(await failure(checkNetwork(lab.runtime, chain, attachmentOf()))).toMatchObject({ code: 3 })
+    expect(await failure(checkNetwork(lab.runtime, chain, attachmentOf()))).toMatchObject({ code: 6 })
     expect(lab.calls).toEqual([])
   }
   using empty = new Lab()
-  expect((await failure(checkNetwork(empty.runtime, chain, attachmentOf()))).message).toContain("no cached result")
+  expect(await failure(checkNetwork(empty.runtime, chain, attachmentOf()))).toMatchObject({
+    code: 4,
+    message: expect.stringContaining("no cached result"),
+  })
 })
 
 test("#206 the first plugin that says no ends it, with its own error", async () => {

@@ -8,10 +8,19 @@ import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest } from "./request.ts"
 
+/** There is no CHECK in the configuration's version. An error of its own, since plugins answer with code 1 too. */
+export class CheckNotSupported extends CniError {
+  constructor(cniVersion: string) {
+    super(Code.IncompatibleVersion, `configuration version "${cniVersion}" does not support the CHECK command`)
+  }
+}
+
 /**
  * Asks every plugin, in order, whether the attachment is still as the cached result says; stops at the first that says
- * no and throws its error as it is. As in `delNetwork` the plugins are those that the cache has from ADD. Throws code 1
- * for a configuration below 0.4.0, and code 3 without a usable cached result: there is nothing to compare with.
+ * no and throws its error as it is. As in `delNetwork` the plugins are those that the cache has from ADD. Throws
+ * `CheckNotSupported` for a configuration below 0.4.0, code 4 when nothing of this attachment is cached, and code 6 when
+ * what is cached cannot be used: there is nothing to compare with. Never code 3, which would say that there is nothing to
+ * clean up either.
  *
  * Answers false when nothing was asked: the network has `disableCheck`, or had it at ADD.
  */
@@ -29,10 +38,7 @@ export async function checkNetwork(runtime: Runtime, network: Network, attachmen
 
 async function askPlugins(runtime: Runtime, { network, attachment }: Attached, cached: CacheState): Promise<void> {
   if (!atLeast(network.cniVersion, "0.4.0")) {
-    throw new CniError(
-      Code.IncompatibleVersion,
-      `configuration version "${network.cniVersion}" does not support the CHECK command`,
-    )
+    throw new CheckNotSupported(network.cniVersion)
   }
   const prevResult = requiredResult({ network, attachment }, cached)
   for (const plugin of network.plugins) {
@@ -42,18 +48,21 @@ async function askPlugins(runtime: Runtime, { network, attachment }: Attached, c
 }
 
 function requiredResult({ network, attachment }: Attached, cached: CacheState): JsonObject {
-  const refuse = (reason: string, cause?: unknown) =>
-    new CniError(Code.UnknownContainer, `Cannot check ${describeAttachment(network, attachment)}: ${reason}`, {
+  const refuse = (code: number, reason: string, cause?: unknown) =>
+    new CniError(code, `Cannot check ${describeAttachment(network, attachment)}: ${reason}`, {
       ...(cause === undefined ? {} : { cause }),
     })
-  if (cached.state === "absent") throw refuse("no cached result, so it was not added or is deleted already")
-  if (cached.state === "invalid") throw refuse(`the cached result is broken: ${cached.reason}`)
-  if (cached.state === "foreign") throw refuse(`its cache file belongs to ${cached.owner}`)
+  const { InvalidEnvironment, Decoding } = Code
+  if (cached.state === "absent") {
+    throw refuse(InvalidEnvironment, "no cached result, so it was not added or is deleted already")
+  }
+  if (cached.state === "foreign") throw refuse(InvalidEnvironment, `its cache file belongs to ${cached.owner}`)
+  if (cached.state === "invalid") throw refuse(Decoding, `the cached result is broken: ${cached.reason}`)
   const result = cached.state === "valid" ? cached.attachment.result : cached.result
-  if (result === undefined) throw refuse("its cache file holds no result")
+  if (result === undefined) throw refuse(Decoding, "its cache file holds no result")
   try {
     return inVersion(result, network.cniVersion)
   } catch (cause) {
-    throw refuse(`failed to convert cached result to config version "${network.cniVersion}"`, cause)
+    throw refuse(Decoding, `failed to convert cached result to config version "${network.cniVersion}"`, cause)
   }
 }

@@ -56,7 +56,7 @@ describe("a network with plugins in its directory", () => {
     return lab
   }
 
-  test("is cached with all of them in the list, so that any reader of lists finds them there, once", async () => {
+  test("#195 is cached with all of them in the list, so that any reader of lists finds them there, once", async () => {
     using lab = await withoutDirectory()
     const { config } = cacheFile(lab)
     expect(config).toContain('"own":12345678901234567890')

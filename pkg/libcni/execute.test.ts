@@ -19,7 +19,13 @@ const isRunning = (pid: string) => {
   }
 }
 
-test("#132, #136 both streams, the exit status and a signal are told apart", async () => {
+test("#132 what a plugin prints comes back as it is", async () => {
+  using lab = new Lab()
+  const { stdout } = await execute(script(lab, 'printf \' {"a": \\000"\\303\\251"} \\n\\n\''))
+  expect(stdout).toBe(' {"a": \0"é"} \n\n')
+})
+
+test("#136 both streams, the exit status and a signal are told apart", async () => {
   using lab = new Lab()
   expect(await execute(script(lab, "cat; echo log >&2"))).toEqual({ stdout: "{}", stderr: "log\n", cause: undefined })
   expect(await execute(script(lab, "exit 3"))).toMatchObject({ cause: "exit status 3" })
@@ -63,4 +69,17 @@ test("#140 a plugin that is just being written is started when the writer has fi
   const writer = openSync(execution.file, "r+")
   setTimeout(() => closeSync(writer), 150)
   expect(await execute(execution)).toMatchObject({ stdout: "ok\n" })
+})
+
+test("#140 a plugin that somebody goes on writing is an error in the end: nothing has run", async () => {
+  using lab = new Lab()
+  const execution = script(lab, "echo ok")
+  const writer = openSync(execution.file, "r+")
+  try {
+    const error = await failure(execute(execution, [1, 1, 1, 1, 1]))
+    expect(error.message).toBe(`Cannot start plugin "${execution.file}"`)
+    expect(String(error)).toContain("ETXTBSY")
+  } finally {
+    closeSync(writer)
+  }
 })

@@ -1,3 +1,4 @@
+import { busyWaitsMs } from "../invoke/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
 /** One run of one plugin. */
@@ -23,18 +24,16 @@ export interface Outcome {
 
 const stdoutLimit = 16 * 1024 * 1024
 const stderrKept = 64 * 1024
-const busyRetries = 50
-const busyWaitMs = 100
 const drainMs = 1_000
 
 /**
  * Runs a plugin in a process group of its own and waits for it. At the time limit, or when told to stop, the whole group
  * is killed: the plugin's own children do not outlive it. Throws code 5 when it cannot be started and code 11 when it was
- * stopped.
+ * stopped. `waitsMs` are the pauses between attempts to start a file that somebody is still writing.
  */
-export async function execute(execution: Execution): Promise<Outcome> {
+export async function execute(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Promise<Outcome> {
   execution.signal?.throwIfAborted()
-  const child = await start(execution)
+  const child = await start(execution, waitsMs)
   const stop = new Stop(child.pid)
   const limit = execution.timeoutMs
   const timer = limit === undefined ? undefined : setTimeout(() => stop.now(`no answer within ${limit} ms`), limit)
@@ -63,7 +62,7 @@ export async function execute(execution: Execution): Promise<Outcome> {
 type Child = Bun.Subprocess<Uint8Array, "pipe", "pipe">
 
 /** Starts the plugin; one that is just being written is tried again, as installers of others write in place. */
-async function start({ file, env, stdin, signal }: Execution): Promise<Child> {
+async function start({ file, env, stdin, signal }: Execution, waitsMs: readonly number[]): Promise<Child> {
   for (let attempt = 0; ; attempt++) {
     try {
       return Bun.spawn([file], {
@@ -75,8 +74,9 @@ async function start({ file, env, stdin, signal }: Execution): Promise<Child> {
       })
     } catch (cause) {
       const busy = cause instanceof Error && "code" in cause && cause.code === "ETXTBSY"
-      if (!busy || attempt === busyRetries) throw new CniError(Code.Io, `Cannot start plugin "${file}"`, { cause })
-      await Bun.sleep(busyWaitMs)
+      const waitMs = waitsMs[attempt]
+      if (!busy || waitMs === undefined) throw new CniError(Code.Io, `Cannot start plugin "${file}"`, { cause })
+      await Bun.sleep(waitMs)
       signal?.throwIfAborted()
     }
   }

@@ -12,7 +12,7 @@
 export { type AddOptions, addNetwork } from "./add.ts"
 export { type CacheKey, type CacheState, cachedAttachments, readCache } from "./cache.ts"
 export type { CachedAttachment } from "./cache-format.ts"
-export { checkNetwork } from "./check.ts"
+export { CheckNotSupported, checkNetwork } from "./check.ts"
 export { delNetwork } from "./del.ts"
 export { gcNetwork, staleAttachments, type ValidSet } from "./gc.ts"
 export { loadNetwork, loadNetworkFile, networkNames } from "./load.ts"

@@ -40,6 +40,15 @@ test("#190 every operation's request has the network's name and version, whateve
   for (const { stdin } of lab.calls) expect(stdin).toMatchObject({ name: "lab", cniVersion: "1.1.0" })
 })
 
+test("#232 ADD, CHECK and DEL do not send capabilities", async () => {
+  using lab = new Lab()
+  lab.plugin("one")
+  const network = networkOf([{ type: "one", capabilities: { mac: true } }])
+  for (const run of [operations.ADD, operations.CHECK, operations.DEL]) await run?.(lab.runtime, network)
+  expect(lab.calls.map(({ verb }) => verb)).toEqual(["ADD", "CHECK", "DEL"])
+  for (const { stdin } of lab.calls) expect(stdin).not.toHaveProperty("capabilities")
+})
+
 test("#194 a missing executable is an error of every operation", async () => {
   using lab = new Lab()
   lab.plugin("one")
@@ -62,21 +71,28 @@ test("#147 what a plugin prints is ignored for all but ADD", async () => {
   expect(lab.calls).toHaveLength(5)
 })
 
-test("#141 CNI_* variables of the runtime's own give way, each is there once", async () => {
+test("#141 the six CNI_* variables of the runtime's own give way, each is there once; others are passed on", async () => {
   using lab = new Lab()
   const file = join(lab.root, "env")
   lab.plugin("one", always({ script: `env | grep "^CNI_" | sort >${file}` }))
-  const strange = { CNI_COMMAND: "FROB", CNI_IFNAME: "eth9", CNI_ARGS: "A=b", CNI_NETNS: "/x", CNI_PATH: "/y" }
+  const strange = {
+    CNI_COMMAND: "FROB",
+    CNI_IFNAME: "eth9",
+    CNI_ARGS: "A=b",
+    CNI_NETNS: "/x",
+    CNI_PATH: "/y",
+    CNI_NETNS_OVERRIDE: "1",
+  }
   const runtime = { ...lab.runtime, env: { PATH: process.env.PATH, ...strange } }
   await addNetwork(runtime, one, attachmentOf())
   const lines = (verb: string, id: string, ifName: string, netns: string) =>
-    `CNI_ARGS=\nCNI_COMMAND=${verb}\nCNI_CONTAINERID=${id}\nCNI_IFNAME=${ifName}\nCNI_NETNS=${netns}\nCNI_PATH=${lab.binDir}\n`
+    `CNI_ARGS=\nCNI_COMMAND=${verb}\nCNI_CONTAINERID=${id}\nCNI_IFNAME=${ifName}\nCNI_NETNS=${netns}\nCNI_NETNS_OVERRIDE=1\nCNI_PATH=${lab.binDir}\n`
   expect(readFileSync(file, "utf8")).toBe(lines("ADD", "c1", "eth0", "/run/netns/c1"))
   await statusNetwork(runtime, one)
   expect(readFileSync(file, "utf8")).toBe(lines("STATUS", "", "", ""))
 })
 
-test("#161 the runtime's span reaches the plugin as TRACEPARENT and its like; without one there are none", async () => {
+test("#161 the runtime's span reaches the plugin as TRACEPARENT and its like; without one none is set", async () => {
   using lab = new Lab()
   const file = join(lab.root, "env")
   lab.plugin("one", always({ script: `env | grep -E "^(TRACE|BAGGAGE)" | sort >${file}` }))

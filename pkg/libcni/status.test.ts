@@ -19,12 +19,22 @@ test("#224 STATUS runs in order; the first error ends it and keeps its code", as
   expect(lab.sequence).toEqual(["STATUS one", "STATUS two"])
 })
 
-test("#225 below configuration version 1.1.0 STATUS runs nothing; a version that is none is an error", async () => {
+test.each(["", "0.1.0", "0.4.0", "1.0.0"])(
+  "#225 STATUS of version %j succeeds and runs nothing",
+  async (cniVersion) => {
+    using lab = new Lab()
+    lab.plugin("one", { STATUS: { code: 1 } })
+    await statusNetwork(lab.runtime, networkOf([{ type: "one" }, { type: "gone" }], { cniVersion }))
+    expect(lab.calls).toEqual([])
+  },
+)
+
+test("STATUS of a version that is none is an error, and runs nothing", async () => {
   using lab = new Lab()
-  await statusNetwork(lab.runtime, networkOf([{ type: "gone" }], { cniVersion: "1.0.0" }))
-  expect(await failure(statusNetwork(lab.runtime, networkOf([{ type: "gone" }], { cniVersion: "x" })))).toMatchObject({
-    code: 6,
-  })
+  lab.plugin("one")
+  const network = networkOf([{ type: "one" }], { cniVersion: "x" })
+  expect(await failure(statusNetwork(lab.runtime, network))).toMatchObject({ code: 6 })
+  expect(lab.calls).toEqual([])
 })
 
 test("#226 validation reports every plugin that is missing or too old, and answers the enabled capabilities", async () => {

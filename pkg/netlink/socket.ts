@@ -1,4 +1,4 @@
-import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
+import { type Fd, isErrno, leaveToKernel, SyscallError } from "../libc/mod.ts"
 import { concat } from "./codec.ts"
 import { NetlinkError } from "./error.ts"
 import {
@@ -186,6 +186,17 @@ export class NetlinkSocket implements Disposable {
       if (error instanceof SyscallError && what !== "an event") throw new NetlinkError(what, error.errno)
       throw error
     }
+  }
+
+  /**
+   * Lets the kernel do the closing, in its own time: closing a socket of the packet filter waits until the kernel has
+   * freed what anybody has removed from nf_tables just before, for some 10 ms. The socket is of no use any more.
+   */
+  leave(): void {
+    try {
+      leaveToKernel(this.fd)
+    } catch {} // then closing takes its time
+    this[Symbol.dispose]()
   }
 
   [Symbol.dispose](): void {

@@ -13,6 +13,8 @@ import { CniError, Code } from "../types/mod.ts"
 /** The thread's own namespace: `/proc/self` would be the main thread's, wherever this one is. */
 const OWN = "/proc/thread-self/ns/net"
 
+const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
+
 /** A value that is there when the call returns: code after an `await` runs wherever the thread has moved by then. */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
@@ -34,18 +36,21 @@ export class Netns implements Disposable {
   }
 
   /**
-   * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 3 when there
-   * is nothing at the path, and with code 4 when what is there is no network namespace.
+   * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 4 when there
+   * is nothing at the path, or something else. Not with code 3: that would tell the runtime that there is nothing to clean
+   * up, and leases and what earlier plugins of the chain made outlive the namespace.
    */
   static open(path: string): Netns {
     const file = openNonBlocking(path)
     if (!file) {
-      throw new CniError(Code.UnknownContainer, `Cannot open network namespace "${path}": it does not exist`)
+      throw new CniError(Code.InvalidEnvironment, `Cannot use "${path}" as CNI_NETNS: it does not exist`, {
+        details: EXPECTED,
+      })
     }
     if (isNetworkNamespace(file.fd)) return new Netns(path, file)
     file[Symbol.dispose]()
     throw new CniError(Code.InvalidEnvironment, `Cannot use "${path}" as CNI_NETNS: it is not a network namespace`, {
-      details: "expected a path such as /run/netns/NAME or /proc/PID/ns/net",
+      details: EXPECTED,
     })
   }
 
@@ -88,7 +93,7 @@ function openNonBlocking(path: string): FileDescriptor | undefined {
     return FileDescriptor.open(path, Open.ReadOnly | Open.NonBlocking)
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR", "ESRCH")) return undefined
-    throw new CniError(Code.InvalidEnvironment, `Cannot open network namespace "${path}"`, { cause: error })
+    throw new CniError(Code.InvalidEnvironment, `Cannot use "${path}" as CNI_NETNS`, { cause: error })
   }
 }
 

@@ -51,16 +51,19 @@ describe("what a verb gets", () => {
     ["CHECK", "0.3.1"],
     ["GC", "1.0.0"],
     ["STATUS", "1.0.0"],
-  ])("#84 %s of a plugin with nothing to do for it succeeds in silence, once the versions are checked", (verb, old) => {
-    const idle = definePlugin({ ...new Recorder().plugin, check() {}, gc() {}, status() {} })
-    const network = { name: "lab", "cni.dev/attachments": [] }
-    const env = { CNI_COMMAND: verb }
-    expect(ask(idle, env, { ...network, cniVersion: "1.1.0" })).toMatchObject({ stdout: "", exitCode: 0, log: [] })
-    expect(ask(idle, env, { ...network, cniVersion: old }).json.msg).toBe(`config version does not allow ${verb}`)
-    const { gc: _, ...withoutGc } = idle
-    // @ts-expect-error: a verb that was forgotten does not type-check, where upstream takes it for nothing to do
-    definePlugin(withoutGc)
-  })
+  ])(
+    "#84 %s of a plugin with nothing to do for it succeeds in silence, once versions and request are checked",
+    (verb, old) => {
+      const idle = definePlugin({ ...new Recorder().plugin, check() {}, gc() {}, status() {} })
+      const network = { name: "lab", "cni.dev/attachments": [] }
+      const env = { CNI_COMMAND: verb }
+      expect(ask(idle, env, { ...network, cniVersion: "1.1.0" })).toMatchObject({ stdout: "", exitCode: 0, log: [] })
+      expect(ask(idle, env, { ...network, cniVersion: old }).json.msg).toBe(`config version does not allow ${verb}`)
+      const { gc: _, ...withoutGc } = idle
+      // @ts-expect-error: a verb that was forgotten does not type-check, where upstream takes it for nothing to do
+      definePlugin(withoutGc)
+    },
+  )
 })
 
 describe("the answer", () => {
@@ -176,7 +179,7 @@ describe("prevResult", () => {
     for (const command of ["ADD", "CHECK"]) expect(ask(plugin, { CNI_COMMAND: command }, stdin).json.code).toBe(6)
   })
 
-  test("of another layout does not stop DEL, which says so and goes on without", () => {
+  test("#12 of another layout is not used by DEL either, which says so and goes on without", () => {
     const recorder = new Recorder()
     const stdin = { ...network, prevResult: { cniVersion: "0.2.0" } }
     const { exitCode, log } = ask(recorder.plugin, { CNI_COMMAND: "DEL" }, stdin)

@@ -12,12 +12,13 @@ export type CniArgs<R extends CniArgReaders> = { -readonly [K in keyof R]?: Excl
  */
 export function parseCniArgs(text: string): Map<string, string> {
   const pairs = new Map<string, string>()
-  for (const pair of text === "" ? [] : text.split(";")) {
-    const [key, value, ...more] = pair.split("=")
-    if (key === undefined || value === undefined || more.length > 0) {
+  if (text === "") return pairs
+  for (const pair of text.split(";")) {
+    const sign = pair.indexOf("=")
+    if (sign < 0 || pair.includes("=", sign + 1)) {
       throw invalid(`invalid pair ${JSON.stringify(pair)}: expected KEY=VALUE with ";" between pairs`)
     }
-    pairs.set(key, value)
+    pairs.set(pair.slice(0, sign), pair.slice(sign + 1))
   }
   return pairs
 }
@@ -29,19 +30,21 @@ export function parseCniArgs(text: string): Map<string, string> {
  * @example readCniArgs("IgnoreUnknown=1;MAC=0a:00:00:00:00:01", { MAC: parseMac }) // { MAC: Uint8Array }
  */
 export function readCniArgs<R extends CniArgReaders>(text: string, readers: R): CniArgs<R> {
-  const known: CniArgReaders = { ...readers, IgnoreUnknown: parseCniBoolean }
   const values: Record<string, unknown> = {}
+  if (text === "") return values as CniArgs<R>
   const unknown: string[] = []
+  let ignoresUnknown = false
   for (const [key, value] of parseCniArgs(text)) {
-    const read = Object.hasOwn(known, key) ? known[key] : undefined
+    const isKnown = Object.hasOwn(readers, key)
+    const read = key === "IgnoreUnknown" ? parseCniBoolean : isKnown ? readers[key] : undefined
     const parsed = read?.(value)
-    if (!read) unknown.push(JSON.stringify(`${key}=${value}`))
+    if (!read) unknown.push(`${key}=${value}`)
     else if (parsed === undefined) throw invalid(`cannot read the value of ${JSON.stringify(`${key}=${value}`)}`)
-    else values[key] = parsed
+    if (key === "IgnoreUnknown") ignoresUnknown = parsed === true
+    if (isKnown) values[key] = parsed
   }
-  if (unknown.length > 0 && values.IgnoreUnknown !== true) throw invalid(`unknown args [${unknown.join(" ")}]`)
-  if (!Object.hasOwn(readers, "IgnoreUnknown")) delete values.IgnoreUnknown
-  return values as CniArgs<R>
+  if (unknown.length === 0 || ignoresUnknown) return values as CniArgs<R>
+  throw invalid(`unknown args [${unknown.map((pair) => JSON.stringify(pair)).join(" ")}]`)
 }
 
 /** `1` and `true` in any case, `0` and `false` in any case; `undefined` for anything else. */

@@ -56,6 +56,16 @@ test("#42 a code is the specification's, upstream's 0 or 8, or 100 and above, an
   expect(made.filter((text) => /\d/.test(text))).toEqual([])
 })
 
+test("#44 code 3, which says that there is nothing to clean up, is for a container ID that was not given, and nothing else", async () => {
+  const root = join(import.meta.dir, "../..")
+  const files = [...new Bun.Glob("{pkg,plugins,ipam,meta,cmd}/**/*.ts").scanSync(root)]
+  const users: string[] = []
+  for (const file of files.filter((name) => !name.endsWith(".test.ts"))) {
+    if ((await Bun.file(join(root, file)).text()).includes("Code.UnknownContainer")) users.push(file)
+  }
+  expect(users).toEqual(["pkg/types/names.ts"])
+})
+
 test("errors are told apart by code", () => {
   const error = new CniError(Code.TryAgainLater, "busy")
   expect(isCniError(error)).toBe(true)

@@ -1,4 +1,10 @@
-// Written with plain loops: the first regular expression, `every` or `Uint8Array.from` of a process costs 0.04 to 0.4 ms.
+// Written with plain loops: the first regular expression, `every` or `[...bytes]` of a process costs 0.02 to 0.15 ms.
+
+const DOT = 0x2e
+const ZERO = 0x30
+const NINE = 0x39
+const A = 0x61
+const F = 0x66
 
 /** An address with the length of its network's prefix, like 10.1.2.3/24; host bits are kept. */
 export interface Cidr {
@@ -11,20 +17,28 @@ export interface Cidr {
  * upstream: no leading zeros in IPv4, no zone. An IPv4-mapped address ("::ffff:192.0.2.1") stays IPv6.
  */
 export function parseIp(text: string): Uint8Array | undefined {
-  return text.includes(":") ? parseIpv6(text) : parseIpv4(text)
+  return parseIpv4(text) ?? parseIpv6(text)
 }
 
 function parseIpv4(text: string): Uint8Array | undefined {
-  const parts = text.split(".")
-  if (parts.length !== 4) return undefined
   const bytes = new Uint8Array(4)
-  for (let index = 0; index < 4; index++) {
-    const part = parts[index] ?? ""
-    const byte = parseDigits(part, 10, 3)
-    if (byte === undefined || byte > 255 || (part.length > 1 && part.startsWith("0"))) return undefined
-    bytes[index] = byte
+  let index = 0
+  let start = 0 // of the part
+  let value = 0
+  for (let at = 0; at <= text.length; at++) {
+    const char = at < text.length ? text.charCodeAt(at) : DOT
+    if (char === DOT) {
+      if (at === start || index === 4) return undefined
+      bytes[index++] = value
+      start = at + 1
+      value = 0
+    } else {
+      if (char < ZERO || char > NINE || (value === 0 && at > start)) return undefined // "04"
+      value = value * 10 + char - ZERO
+      if (value > 255) return undefined
+    }
   }
-  return bytes
+  return index === 4 ? bytes : undefined
 }
 
 function parseIpv6(text: string): Uint8Array | undefined {
@@ -35,7 +49,10 @@ function parseIpv6(text: string): Uint8Array | undefined {
   if (!head || !tail) return undefined
   const gap = 16 - head.length - tail.length
   if (halves.length === 1 ? gap !== 0 : gap < 2) return undefined // "::" stands for at least one group
-  return Uint8Array.of(...head, ...new Uint8Array(gap), ...tail)
+  const bytes = new Uint8Array(16)
+  bytes.set(head)
+  bytes.set(tail, head.length + gap)
+  return bytes
 }
 
 /** The bytes of "2001:db8", or of "ffff:192.0.2.1" where the text ends here. Nothing is no bytes. */
@@ -47,7 +64,7 @@ function parseGroups(text: string, isEnd: boolean): number[] | undefined {
     if (isEnd && index === groups.length - 1 && group.includes(".")) {
       const ipv4 = parseIpv4(group)
       if (!ipv4) return undefined
-      bytes.push(...ipv4)
+      for (let at = 0; at < 4; at++) bytes.push(ipv4[at] ?? 0)
     } else {
       const value = parseDigits(group, 16, 4)
       if (value === undefined) return undefined
@@ -61,9 +78,13 @@ function parseGroups(text: string, isEnd: boolean): number[] | undefined {
 function parseDigits(text: string, base: 10 | 16, longest: number): number | undefined {
   if (text.length < 1 || text.length > longest) return undefined
   let value = 0
-  for (const char of text) {
-    const digit = "0123456789abcdef".indexOf(char.toLowerCase())
-    if (digit < 0 || digit >= base) return undefined
+  for (let at = 0; at < text.length; at++) {
+    const char = text.charCodeAt(at)
+    const letter = char | 0x20 // in lower case
+    let digit = 16
+    if (char >= ZERO && char <= NINE) digit = char - ZERO
+    else if (letter >= A && letter <= F) digit = letter - A + 10
+    if (digit >= base) return undefined
     value = value * base + digit
   }
   return value
@@ -74,14 +95,18 @@ function parseDigits(text: string, base: 10 | 16, longest: number): number | und
  * groups as "::", IPv4-mapped ones with a dotted end. Throws `RangeError` for another length.
  */
 export function formatIp(ip: Uint8Array): string {
-  if (ip.length === 4) return ip.join(".")
+  if (ip.length === 4) return formatIpv4(ip, 0)
   if (ip.length !== 16) throw new RangeError(`Cannot write an address of ${ip.length} bytes: expected 4 or 16`)
-  if (isMapped(ip)) return `::ffff:${ip.subarray(12).join(".")}`
+  if (isMapped(ip)) return `::ffff:${formatIpv4(ip, 12)}`
   const groups: string[] = []
   for (let at = 0; at < 16; at += 2) groups.push((((ip[at] ?? 0) << 8) | (ip[at + 1] ?? 0)).toString(16))
   const { start, length } = longestZeroRun(groups)
   if (length < 2) return groups.join(":")
   return `${groups.slice(0, start).join(":")}::${groups.slice(start + length).join(":")}`
+}
+
+function formatIpv4(bytes: Uint8Array, at: number): string {
+  return `${bytes[at]}.${bytes[at + 1]}.${bytes[at + 2]}.${bytes[at + 3]}`
 }
 
 function longestZeroRun(groups: string[]): { start: number; length: number } {

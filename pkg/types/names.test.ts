@@ -28,7 +28,7 @@ describe("container ID", () => {
     expect(refusal(() => validateContainerId(id))?.code).toBe(Code.InvalidEnvironment)
   })
 
-  test("an empty one is code 3: no container is known", () => {
+  test("#44 an empty one is code 3: no container is known, so there is nothing to clean up", () => {
     expect(refusal(() => validateContainerId(""))).toMatchObject({ code: Code.UnknownContainer })
   })
 })

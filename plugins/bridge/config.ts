@@ -1,7 +1,6 @@
-import * as v from "valibot"
 import {
-  dnsFields,
-  integer,
+  dns,
+  type Fields,
   interfaceName,
   invalidConfig,
   macAddress,
@@ -16,36 +15,35 @@ import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from ".
 import { parseVlans, type VlanConfig } from "./vlans.ts"
 
 /** A number that may be a VLAN; which ones may, and when, is for `parseVlans` to say. */
-const vlanId = v.pipe(v.number("a VLAN ID"), v.integer("a VLAN ID"))
+const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
 
-const schema = v.object({
-  bridge: v.optional(interfaceName, "cni0"),
+const schema = {
+  bridge: { ...interfaceName, default: "cni0" },
   isGateway: off,
   isDefaultGateway: off,
   forceAddress: off,
   ipMasq: off,
-  ipMasqBackend: v.optional(v.picklist(masqueradeBackends, '"nftables" or "iptables"')),
+  ipMasqBackend: { kind: "choice", of: masqueradeBackends, expected: '"nftables" or "iptables"' },
   /** 0, and what is below it, leaves the MTU to the kernel. */
-  mtu: v.optional(integer(-(2 ** 31), 65535), 0),
+  mtu: { kind: "integer", min: -(2 ** 31), max: 65535, default: 0 },
   hairpinMode: off,
   promiscMode: off,
   enabledad: off,
-  vlan: v.optional(vlanId, 0),
-  vlanTrunk: v.optional(
-    v.array(
-      v.nullable(v.object({ id: v.optional(vlanId), minID: v.optional(vlanId), maxID: v.optional(vlanId) })),
-      "a list of VLANs",
-    ),
-  ),
+  vlan: { ...vlanId, default: 0 },
+  vlanTrunk: {
+    kind: "list",
+    of: { kind: "object", fields: { id: vlanId, minID: vlanId, maxID: vlanId }, nullable: true },
+    expected: "a list of VLANs",
+  },
   preserveDefaultVlan: off,
   macspoofchk: off,
   portIsolation: off,
   disableContainerInterface: off,
-  dns: v.optional(dnsFields),
-  ipam: v.optional(v.object({ type: v.optional(v.string("the name of an IPAM plugin")) })),
-  args: v.optional(v.object({ cni: v.optional(v.object({ mac: v.optional(macAddress) })) })),
-  runtimeConfig: v.optional(v.object({ mac: v.optional(macAddress) })),
-})
+  dns,
+  ipam: { kind: "object", fields: { type: { kind: "text", expected: "the name of an IPAM plugin" } } },
+  args: { kind: "object", fields: { cni: { kind: "object", fields: { mac: macAddress } } } },
+  runtimeConfig: { kind: "object", fields: { mac: macAddress } },
+} as const satisfies Fields
 
 /** The configuration of a bridge attachment, checked. */
 export interface BridgeConfig {

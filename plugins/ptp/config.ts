@@ -1,18 +1,17 @@
-import * as v from "valibot"
-import { dnsFields, integer, macAddress, off, ownDns, parseConfig, requestedMac } from "../../pkg/config/mod.ts"
+import { dns, type Fields, macAddress, off, ownDns, parseConfig, requestedMac } from "../../pkg/config/mod.ts"
 import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-const schema = v.object({
+const schema = {
   ipMasq: off,
-  ipMasqBackend: v.optional(v.picklist(masqueradeBackends, '"nftables" or "iptables"')),
+  ipMasqBackend: { kind: "choice", of: masqueradeBackends, expected: '"nftables" or "iptables"' },
   /** 0, and what is below it, leaves the MTU to the kernel. */
-  mtu: v.optional(integer(-(2 ** 31), 65535), 0),
-  dns: v.optional(dnsFields),
-  args: v.optional(v.object({ cni: v.optional(v.object({ mac: v.optional(macAddress) })) })),
-  runtimeConfig: v.optional(v.object({ mac: v.optional(macAddress) })),
-})
+  mtu: { kind: "integer", min: -(2 ** 31), max: 65535, default: 0 },
+  dns,
+  args: { kind: "object", fields: { cni: { kind: "object", fields: { mac: macAddress } } } },
+  runtimeConfig: { kind: "object", fields: { mac: macAddress } },
+} as const satisfies Fields
 
 /** The configuration of a point-to-point attachment, checked. */
 export interface PtpConfig {

@@ -17,16 +17,19 @@ const statements = [
   statement(2, "Plugin"),
   statement(3, "Plugin", { notHere: "for Linux only" }),
   statement(4, "Runtime"),
+  statement(5, "Runtime", { differs: "all errors are told, not the first" }),
 ]
 const judged: Conformance = judge({ statements, errors: [] }, [
   { titles: ["a plugin", "#1 works"], file: "a.test.ts", state: "passed" },
   { titles: ["#1, #4 work"], file: "b.test.ts", state: "passed" },
   { titles: ["#4 too"], file: "b.test.ts", state: "passed" },
   { titles: ["#4 not always"], file: "c.test.ts", state: "failed" },
+  { titles: ["DEL", "#5 goes on"], file: "c.test.ts", state: "passed" },
+  { titles: ["#5 here too"], file: "d.test.ts", state: "passed" },
 ])
 
-test("the report has each subject with its count, and each statement with the files that hold it or do not", () => {
-  expect(formatReport(judged)).toBe(`Plugin: 1 of 2 hold, 1 does not apply
+test("the report has each subject with its count, each statement with its files, and what differs apart", () => {
+  expect(formatReport(judged)).toBe(`Plugin: 1 of 3 hold, 1 does not apply
 
 ✔   1  Statement 1.
        a.test.ts, b.test.ts
@@ -35,15 +38,29 @@ test("the report has each subject with its count, and each statement with the fi
 –   3  Statement 3.
        does not apply: for Linux only
 
-Runtime: 0 of 1 hold
+Runtime: 0 of 2 hold, 1 differs on purpose
 
 ✘   4  Statement 4.
        failed: c.test.ts
+
+Different on purpose
+
+≠   5  Statement 5.
+       all errors are told, not the first
+       c.test.ts: DEL > #5 goes on
+       d.test.ts: #5 here too
 `)
 })
 
-test("the summary is one line; statements that do not apply are counted apart", () => {
-  expect(summaryOf(judged)).toBe("conformance: 1 of 3 statements hold, 1 does not apply")
+test("a report without differences has no list of them", () => {
+  const first = judged.judgements.slice(0, 1)
+  expect(formatReport({ judgements: first, errors: [] })).toBe(
+    "Plugin: 1 of 1 hold\n\n✔   1  Statement 1.\n       a.test.ts, b.test.ts\n",
+  )
+})
+
+test("the summary is one line; statements that differ or do not apply are counted apart", () => {
+  expect(summaryOf(judged)).toBe("conformance: 1 of 5 statements hold, 1 differs on purpose, 1 does not apply")
   const [first] = judged.judgements
   expect(summaryOf({ judgements: first === undefined ? [] : [first], errors: [] })).toBe(
     "conformance: 1 of 1 statements hold",
@@ -53,15 +70,17 @@ test("the summary is one line; statements that do not apply are counted apart", 
 test("the report for programs has all of that, and the titles", () => {
   const common = { since: "0.1.0", source: "S, U" }
   expect(jsonReport({ ...judged, errors: ["Cannot read"] })).toEqual({
+    all: 5,
     hold: 1,
-    apply: 3,
+    differ: 1,
     doNotApply: 1,
     errors: ["Cannot read"],
     subjects: [
       {
         subject: "Plugin",
+        all: 3,
         hold: 1,
-        apply: 2,
+        differ: 0,
         doNotApply: 1,
         statements: [
           {
@@ -87,8 +106,9 @@ test("the report for programs has all of that, and the titles", () => {
       },
       {
         subject: "Runtime",
+        all: 2,
         hold: 0,
-        apply: 1,
+        differ: 1,
         doNotApply: 0,
         statements: [
           {
@@ -100,6 +120,17 @@ test("the report for programs has all of that, and the titles", () => {
               { title: "#1, #4 work", file: "b.test.ts", state: "passed" },
               { title: "#4 too", file: "b.test.ts", state: "passed" },
               { title: "#4 not always", file: "c.test.ts", state: "failed" },
+            ],
+          },
+          {
+            number: 5,
+            text: "Statement 5.",
+            ...common,
+            verdict: "differs",
+            reason: "all errors are told, not the first",
+            tests: [
+              { title: "DEL > #5 goes on", file: "c.test.ts", state: "passed" },
+              { title: "#5 here too", file: "d.test.ts", state: "passed" },
             ],
           },
         ],

@@ -6,6 +6,7 @@ import type { TestCase } from "./test-cases.ts"
 const one: Statement = { number: 1, subject: "Plugin", text: "It works.", since: "0.1.0", source: "S" }
 const two: Statement = { ...one, number: 2, text: "It works twice." }
 const elsewhere: Statement = { ...two, notHere: "for Linux only" }
+const different: Statement = { ...two, differs: "it works once" }
 
 const ran = (title: string, state: TestCase["state"] = "passed", file = "a.test.ts"): TestCase => ({
   titles: ["about", title],
@@ -68,6 +69,25 @@ describe("a statement", () => {
     expect(outcome([ran("#1 it works")], [one, elsewhere])).toEqual({
       verdicts: ["holds", "does not apply"],
       failures: [],
+    })
+  })
+
+  test("that differs never holds, and needs a test of what is done instead", () => {
+    expect(outcome([ran("#1 it works"), ran("#2 it works once")], [one, different])).toEqual({
+      verdicts: ["holds", "differs"],
+      failures: [],
+    })
+    expect(outcome([ran("#1 it works")], [one, different])).toEqual({
+      verdicts: ["holds", "untested"],
+      failures: ["#2 differs, but no test shows what is done instead: It works twice."],
+    })
+  })
+
+  test.each(["failed", "skipped"] as const)("that differs, with a test that %s, is one failure", (state) => {
+    const tests = [ran("#1 it works"), ran("#2 it works once"), ran("#2 it works once", state, "b.test.ts")]
+    expect(outcome(tests, [one, different])).toEqual({
+      verdicts: ["holds", "fails"],
+      failures: ["#2 differs, but not in the way that its tests say, see b.test.ts: It works twice."],
     })
   })
 

@@ -2,8 +2,11 @@ import { numbersOf } from "./numbers.ts"
 import type { Statement, StatementList } from "./statements.ts"
 import type { TestCase } from "./test-cases.ts"
 
-/** A statement holds when at least one test carries its number, and all of those passed. */
-export type Verdict = "holds" | "fails" | "untested" | "does not apply"
+/**
+ * A statement holds when at least one test carries its number, and all of those passed. One that is marked as different
+ * never holds: it differs on purpose when such tests show what is done instead.
+ */
+export type Verdict = "holds" | "differs" | "fails" | "untested" | "does not apply"
 
 /** What came out for one statement. */
 export interface Judgement {
@@ -46,10 +49,11 @@ function judgeOne(statement: Statement, tests: readonly TestCase[]): Judgement {
   return { statement, verdict: verdictOf(statement, tests), tests }
 }
 
-function verdictOf({ notHere }: Statement, tests: readonly TestCase[]): Verdict {
+function verdictOf({ notHere, differs }: Statement, tests: readonly TestCase[]): Verdict {
   if (notHere !== undefined) return "does not apply"
   if (tests.length === 0) return "untested"
-  return tests.every(({ state }) => state === "passed") ? "holds" : "fails"
+  if (tests.some(({ state }) => state !== "passed")) return "fails"
+  return differs === undefined ? "holds" : "differs"
 }
 
 /** The files of some tests, each once. */
@@ -57,14 +61,17 @@ export function filesOf(tests: readonly TestCase[]): string {
   return [...new Set(tests.map(({ file }) => file))].join(", ")
 }
 
-/** One sentence for each error and for each statement that does not hold. */
+/** One sentence for each error, and for each statement that neither holds nor is shown to differ. */
 export function failuresOf({ judgements, errors }: Conformance): string[] {
-  return [
-    ...errors,
-    ...judgements.flatMap(({ statement: { number, text }, verdict, tests }) => {
-      if (verdict === "untested") return [`#${number} has no test: ${text}`]
-      if (verdict !== "fails") return []
-      return [`#${number} does not hold, see ${filesOf(tests.filter(({ state }) => state !== "passed"))}: ${text}`]
-    }),
-  ]
+  return [...errors, ...judgements.flatMap(failureOf)]
+}
+
+function failureOf({ statement: { number, text, differs }, verdict, tests }: Judgement): string[] {
+  if (verdict === "untested") {
+    const missing = differs === undefined ? "has no test" : "differs, but no test shows what is done instead"
+    return [`#${number} ${missing}: ${text}`]
+  }
+  if (verdict !== "fails") return []
+  const broken = differs === undefined ? "does not hold" : "differs, but not in the way that its tests say"
+  return [`#${number} ${broken}, see ${filesOf(tests.filter(({ state }) => state !== "passed"))}: ${text}`]
 }

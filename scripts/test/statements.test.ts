@@ -4,7 +4,7 @@ import { parseStatements } from "./statements.ts"
 
 const head = "| # | What must hold | Since | Source |\n|---|---|---|---|"
 
-test("statements are read with their subject, and a reason why one does not apply", () => {
+test("statements are read with their subject, and a reason why one does not apply or is done differently", () => {
   const markdown = `# Title
 
 Some words.
@@ -18,6 +18,7 @@ ${head}
 
 ${head}
 | 2 | On Windows *all* is new. *Does not apply: for Linux only* | 1.1.0+ | U |
+| 3 | DEL stops. *Differs: DEL goes on, since all of it is to go* | 0.3.0 | S |
 `
   expect(parseStatements(markdown)).toEqual({
     statements: [
@@ -29,6 +30,14 @@ ${head}
         since: "1.1.0+",
         source: "U",
         notHere: "for Linux only",
+      },
+      {
+        number: 3,
+        subject: "Command line",
+        text: "DEL stops.",
+        since: "0.3.0",
+        source: "S",
+        differs: "DEL goes on, since all of it is to go",
       },
     ],
     errors: [],
@@ -58,6 +67,10 @@ describe("a document is wrong", () => {
     "| 2 | It works or | not. | 0.1.0 | S |",
     "| 2 | It works. *Does not apply:* | 0.1.0 | S |",
     "| 2 | It works. Does not apply: no | 0.1.0 | S |",
+    "| 2 | It works. *Differs:* | 0.1.0 | S |",
+    "| 2 | It works. Differs: no | 0.1.0 | S |",
+    "| 2 | It works. *differs: no* | 0.1.0 | S |",
+    "| 2 | It works. *Differs: no* *Does not apply: no* | 0.1.0 | S |",
     " | 2 | It works. | 0.1.0 | S |",
   ])("when it has the row %j", (row) => {
     expect(errorsOf(`| 1 | It works. | 0.1.0 | S |\n${row}`)).toEqual([

@@ -10,6 +10,8 @@ export interface Statement {
   readonly source: string
   /** Why it cannot apply to these plugins, when it cannot. */
   readonly notHere?: string
+  /** What is done instead and why, when something else is done on purpose. */
+  readonly differs?: string
 }
 
 /** The statements of a document, and what is wrong with it, one sentence each. */
@@ -40,11 +42,14 @@ export function parseStatements(markdown: string): StatementList {
   return { statements, errors }
 }
 
-const rowPattern = /^\| (\d+) \| ([^|]+?)(?: \*Does not apply: ([^|*]+)\*)? \| (\d+\.\d+\.\d+\+?) \| (S|U|S, U|C|F) \|$/
+const marks = { "Does not apply": "notHere", Differs: "differs" } as const
+
+const rowPattern =
+  /^\| (\d+) \| ([^|]+?)(?: \*(Does not apply|Differs): ([^|*]+)\*)? \| (\d+\.\d+\.\d+\+?) \| (S|U|S, U|C|F) \|$/
 
 function parseRow(line: string, subject: string): Statement | undefined {
-  const [, number, text = "", notHere, since = "", source = ""] = rowPattern.exec(line) ?? []
-  if (number === undefined || subject === "" || (notHere === undefined && /does not apply:/i.test(text)))
-    return undefined
-  return { number: Number(number), subject, text, since, source, ...(notHere !== undefined && { notHere }) }
+  const [, number, text = "", mark, reason, since = "", source = ""] = rowPattern.exec(line) ?? []
+  if (number === undefined || subject === "" || /(does not apply|differs):/i.test(text)) return undefined
+  const key = Object.entries(marks).find(([words]) => words === mark)?.[1]
+  return { number: Number(number), subject, text, since, source, ...(key && { [key]: reason }) }
 }

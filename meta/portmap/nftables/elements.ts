@@ -1,7 +1,7 @@
 import { networkOf } from "../../../pkg/ip/mod.ts"
 import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
 import type { Cidr } from "../../../pkg/types/mod.ts"
-import { type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber } from "../mapping.ts"
+import { type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber, protocols } from "../mapping.ts"
 import type { Part } from "../parts.ts"
 import type { Layout } from "./layout.ts"
 
@@ -74,8 +74,6 @@ export function readMapping({ key, value }: Element): Found | undefined {
   const [ip, port] = value as readonly Uint8Array[]
   return ip && port ? { protocol, hostPort: number(portAt), hostIp, ip, port: number(port) } : undefined
 }
-
-const protocols = Object.keys(protocolNumber) as Protocol[]
 
 function number([high = 0, low = 0]: Uint8Array): number {
   return (high << 8) | low
