@@ -1,7 +1,17 @@
 import { describe, expect, test } from "bun:test"
 import { Attachment, bridgeNetwork, fail, isAllocationTrace, succeed } from "./attachment.ts"
 import { chooseIptables } from "./iptables-kind.ts"
-import { createHost, dualStack, hostAddresses, seenBy, settle, twoInterfaces } from "./masquerade-host.ts"
+import {
+  createHost,
+  dualStack,
+  expectNestedApart,
+  hostAddresses,
+  nested,
+  nestedIpam,
+  seenBy,
+  settle,
+  twoInterfaces,
+} from "./masquerade-host.ts"
 import { askEcho, EchoPeer, expectUnchanged, HostNamespace, TemporaryDirectory, takeSnapshot } from "./mod.ts"
 import { testWith } from "./test-with.ts"
 
@@ -33,6 +43,24 @@ each("the internet sees the host, other containers see the container", async ({ 
   await using peer = await EchoPeer.start(b)
   const { from } = await askEcho(a, { transport: "tcp", address: "10.22.0.3", port: peer.port })
   expect(from.address.replace("::ffff:", "")).toBe("10.22.0.2")
+})
+
+each("two networks with the same first address are told apart by their prefix lengths", async ({ keys, iptables }) => {
+  const { host } = await createHost(iptables)
+  await using _ = host
+  const attach = async (name: keyof typeof nested) => {
+    const pod = await host.addContainer()
+    const network = { name, bridge: `br-${name}`, ipam: nestedIpam(name) }
+    await new Attachment(host, pod, bridgeNetwork({ ...dualStack, ...keys, ...network })).add()
+    return pod
+  }
+  const [large, small] = [await attach("large"), await attach("small")]
+  // What is part of its own network is a neighbour to the container, unless a route says otherwise.
+  for (const at of [0, 1]) {
+    const way = [nested.small.subnets[at] ?? "", "via", nested.large.gateways[at] ?? ""]
+    await large.exec("ip", ["route", "add", ...way])
+  }
+  await expectNestedApart(large, small)
 })
 
 each("DEL needs neither namespace nor configuration, and leaves nothing; again is well", async ({ keys, iptables }) => {

@@ -1,9 +1,11 @@
+import { expect } from "bun:test"
 import { Attachment } from "./attachment.ts"
 import { connect } from "./cable.ts"
 import type { ContainerNamespace } from "./container-namespace.ts"
 import { askEcho, EchoPeer } from "./echo-peer.ts"
 import { HostNamespace } from "./host-namespace.ts"
 import { chooseIptables, type IptablesKind } from "./iptables-kind.ts"
+import { patient } from "./patience.ts"
 import type { PluginCall } from "./run-plugin.ts"
 import { type Snapshot, takeSnapshot } from "./snapshot/snapshot.ts"
 import { waitFor } from "./wait-for.ts"
@@ -65,3 +67,41 @@ export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespa
 
 /** What `seenBy` answers for a container that is masqueraded. */
 export const hostAddresses = ["203.0.113.1", "2001:db8:113::1"]
+
+/** Two networks whose first addresses are the same: only the prefix lengths tell them apart. */
+export const nested = {
+  large: {
+    subnets: ["10.0.0.0/16", "fd00:22::/48"],
+    gateways: ["10.0.5.1", "fd00:22:0:5::1"],
+    addresses: ["10.0.5.2", "fd00:22:0:5::2"],
+  },
+  small: {
+    subnets: ["10.0.0.0/24", "fd00:22::/64"],
+    gateways: ["10.0.0.1", "fd00:22::1"],
+    addresses: ["10.0.0.2", "fd00:22::2"],
+  },
+} as const
+
+/** The `ipam` key of one of them, which begins with its one container. */
+export function nestedIpam(name: keyof typeof nested) {
+  const { subnets, gateways, addresses } = nested[name]
+  const ranges = subnets.map((subnet, at) => [{ subnet, gateway: gateways[at], rangeStart: addresses[at] }])
+  return { type: "host-local", ranges, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] }
+}
+
+/** The large network's container is beyond the small one's network, and so sees the host; not the other way round. */
+export async function expectNestedApart(large: ContainerNamespace, small: ContainerNamespace): Promise<void> {
+  for (const { from, to, address, seen } of [
+    { from: small, to: large, address: nested.large.addresses, seen: nested.large.gateways },
+    { from: large, to: small, address: nested.small.addresses, seen: nested.large.addresses },
+  ]) {
+    await using peer = await EchoPeer.start(to)
+    const sources = new Set<string>()
+    const deadlineMs = patient(3000) // what a new interface has missed is sent again after a second
+    for (const one of address) {
+      const { from: source } = await askEcho(from, { transport: "tcp", address: one, port: peer.port, deadlineMs })
+      sources.add(source.address)
+    }
+    expect([...sources]).toEqual([...seen])
+  }
+}

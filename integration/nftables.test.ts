@@ -44,16 +44,16 @@ testWith(["nf_tables"], "a masquerade reads well in `nft list ruleset`", async (
 		elements = { 10.22.0.2 comment "net/c1/eth0" }
 	}
 
-	set networks {
+	set networks_16 {
 		type ipv4_addr . ipv4_addr
-		flags interval
-		comment "what each of them reaches directly"
-		elements = { 10.22.0.2 . 10.22.0.0/16 comment "net/c1/eth0" }
+		comment "each with its own network"
+		elements = { 10.22.0.2 . 10.22.0.0 comment "net/c1/eth0" }
 	}
 
 	chain postrouting {
 		type nat hook postrouting priority srcnat; policy accept;
-		ip saddr @containers ip daddr != 224.0.0.0/4 ip saddr . ip daddr != @networks masquerade comment "from containers to beyond their network"
+		ip saddr . ip daddr & 255.255.0.0 @networks_16 return comment "to its own network, /16"
+		ip saddr @containers ip daddr != 224.0.0.0/4 masquerade comment "from containers to everywhere else"
 	}
 }
 table ip6 cni_masquerade {
@@ -64,16 +64,16 @@ table ip6 cni_masquerade {
 		elements = { fd00:22::2 comment "net/c1/eth0" }
 	}
 
-	set networks {
+	set networks_64 {
 		type ipv6_addr . ipv6_addr
-		flags interval
-		comment "what each of them reaches directly"
-		elements = { fd00:22::2 . fd00:22::/64 comment "net/c1/eth0" }
+		comment "each with its own network"
+		elements = { fd00:22::2 . fd00:22:: comment "net/c1/eth0" }
 	}
 
 	chain postrouting {
 		type nat hook postrouting priority srcnat; policy accept;
-		ip6 saddr @containers ip6 daddr != ff00::/8 ip6 saddr . ip6 daddr != @networks masquerade comment "from containers to beyond their network"
+		ip6 saddr . ip6 daddr & ffff:ffff:ffff:ffff:: @networks_64 return comment "to its own network, /64"
+		ip6 saddr @containers ip6 daddr != ff00::/8 masquerade comment "from containers to everywhere else"
 	}
 }
 `)
@@ -126,11 +126,15 @@ testWith(
     const address = cidr("10.22.0.2/16")
     addMasquerade(netfilter, owner("old"), [cidr("10.22.0.2/24")])
     addMasquerade(netfilter, owner("new"), [address])
-    expect(() => checkMasquerade(netfilter, owner("old"), [address])).toThrow(
-      'expected 10.22.0.2 comment "net/old/eth0" in set ip cni_masquerade containers; found 10.22.0.2 comment "net/new/eth0"',
-    )
-    deleteMasquerade(netfilter, owner("old"))
     checkMasquerade(netfilter, owner("new"), [address])
+    expect(() => checkMasquerade(netfilter, owner("old"), [address])).toThrow(
+      'expected 10.22.0.2 comment "net/old/eth0" in set ip cni_masquerade containers; ' +
+        'found 10.22.0.2 comment "net/new/eth0" in set ip cni_masquerade containers, ' +
+        '10.22.0.2 . 10.22.0.0 comment "net/new/eth0" in set ip cni_masquerade networks_16',
+    )
+    const taken = await listing(host)
+    deleteMasquerade(netfilter, owner("old"))
+    expect(await listing(host)).toBe(taken)
   },
 )
 
@@ -139,11 +143,94 @@ testWith(["nf_tables"], "a rule that somebody has flushed is missed by CHECK and
   using netfilter = netfilterOf(host)
   addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
   await nft(host, "flush chain ip cni_masquerade postrouting")
-  expect(() => checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("no such rule")
+  expect(() => checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow(
+    'return comment "to its own network, /16" and ip cni_masquerade postrouting ip saddr @containers ip daddr !=' +
+      ' 224.0.0.0/4 masquerade comment "from containers to everywhere else"; found no rule',
+  )
   addMasquerade(netfilter, owner("c2"), [cidr("10.22.0.3/16")])
   checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
   expect(count(await listing(host), "masquerade comment")).toBe(1)
 })
+
+testWith(["nf_tables"], "a rule of somebody else's in our chain goes with the next ADD", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+  const before = await listing(host)
+  await nft(host, "insert rule ip cni_masquerade postrouting counter accept")
+  expect(() => checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("found rules with the comments")
+  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+  expect(await listing(host)).toBe(before)
+})
+
+testWith(["nf_tables"], "each prefix length has a set and a rule, from /0 to a single address", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  const prefixes = [24, 0, 16, 32]
+  for (const prefix of prefixes) {
+    addMasquerade(netfilter, owner(`c${prefix}`), [cidr(`10.22.0.${prefix}/${prefix}`), cidr(`fd00::1/${4 * prefix}`)])
+  }
+  const all = await listing(host)
+  for (const rule of [
+    "ip saddr . ip daddr & 0.0.0.0 @networks_0 return",
+    "ip saddr . ip daddr & 255.255.0.0 @networks_16 return",
+    "ip saddr . ip daddr & 255.255.255.0 @networks_24 return",
+    "ip saddr . ip daddr @networks_32 return",
+    "ip6 saddr . ip6 daddr & :: @networks_0 return",
+    "ip6 saddr . ip6 daddr & ffff:ffff:ffff:ffff:ffff:ffff:: @networks_96 return",
+    "ip6 saddr . ip6 daddr @networks_128 return",
+  ]) {
+    expect(count(all, rule)).toBe(1)
+    expect(all.indexOf(rule)).toBeLessThan(all.indexOf(`${rule.split(" ")[0]} saddr @containers`))
+  }
+  await nft(host, `flush ruleset; ${all}`)
+  expect(await listing(host)).toBe(all)
+  for (const prefix of prefixes) checkMasquerade(netfilter, owner(`c${prefix}`), [cidr(`10.22.0.${prefix}/${prefix}`)])
+  for (const prefix of prefixes) deleteMasquerade(netfilter, owner(`c${prefix}`))
+  expect(await listing(host)).toBe("")
+})
+
+testWith(
+  ["nf_tables"],
+  "an ADD asks the kernel for the rules only, and a DEL looks further only where it finds itself",
+  async () => {
+    await using host = await HostNamespace.create()
+    using netfilter = netfilterOf(host)
+    const questions: string[] = []
+    const note = <T extends { what: string }>(request: T): T => {
+      questions.push(request.what)
+      return request
+    }
+    const watched: nftables.Netfilter = {
+      fd: netfilter.fd,
+      get: (request) => netfilter.get(note(request)),
+      dump: (request) => netfilter.dump(note(request)),
+      transact(requests) {
+        questions.push("transaction")
+        netfilter.transact(requests)
+      },
+    }
+    addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+    addMasquerade(watched, owner("c2"), [cidr("10.22.0.3/16")])
+    expect(questions.splice(0)).toEqual(["list chain ip cni_masquerade postrouting", "transaction"])
+    deleteMasquerade(watched, owner("c2"))
+    expect(questions.splice(0)).toEqual([
+      "read the generation of the rule set",
+      "list set ip cni_masquerade containers",
+      "list the sets of table ip cni_masquerade",
+      "find an element of ip cni_masquerade networks_16",
+      "list set ip6 cni_masquerade containers",
+      "transaction",
+    ])
+    deleteMasquerade(watched, owner("c1"))
+    expect(questions.splice(0)).toEqual([
+      "read the generation of the rule set",
+      "list set ip cni_masquerade containers",
+      "list set ip6 cni_masquerade containers",
+      "transaction",
+    ])
+  },
+)
 
 testWith(["nf_tables"], "whether the kernel can masquerade is found out without a trace", async () => {
   await using host = await HostNamespace.create()
@@ -165,10 +252,10 @@ testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, an
 })
 
 /** Adds and deletes one address over and over, and leaves it added. Runs in a process of its own. */
-const restless = (number: number, rounds: number) => `
+const restless = (number: number, prefix: number, rounds: number) => `
   import { addMasquerade, deleteMasquerade, openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../pkg/nftables/mod.ts"))}
   const owner = { network: "net", containerId: "c${number}", ifName: "eth0" }
-  const addresses = [{ ip: Uint8Array.of(10, 22, 0, ${number}), prefix: 16 }]
+  const addresses = [{ ip: Uint8Array.of(10, 22, 0, ${number}), prefix: ${prefix} }]
   using netfilter = openNetfilter()
   addMasquerade(netfilter, owner, addresses)
   for (let round = 0; round < ${rounds}; round++) {
@@ -178,16 +265,21 @@ const restless = (number: number, rounds: number) => `
 
 testWith(
   ["nf_tables"],
-  "first ADDs and last DELs of eight processes at once end in one rule and eight elements",
+  "first ADDs and last DELs of eight processes at once, with four prefix lengths, end in one rule for each",
   async () => {
     await using host = await HostNamespace.create()
     const numbers = [1, 2, 3, 4, 5, 6, 7, 8]
-    await Promise.all(numbers.map((number) => host.exec(process.execPath, ["-e", restless(number, 20)])))
+    const prefixOf = (number: number) => 16 + (number % 4)
+    const run = (number: number) => host.exec(process.execPath, ["-e", restless(number, prefixOf(number), 20)])
+    await Promise.all(numbers.map(run))
     const all = await listing(host)
     expect(count(all, "masquerade comment")).toBe(1)
     expect(count(all, "hook postrouting")).toBe(1)
     using netfilter = netfilterOf(host)
-    for (const number of numbers) checkMasquerade(netfilter, owner(`c${number}`), [cidr(`10.22.0.${number}/16`)])
+    for (const number of numbers) {
+      expect(count(all, `/${prefixOf(number)}"`)).toBe(1)
+      checkMasquerade(netfilter, owner(`c${number}`), [cidr(`10.22.0.${number}/${prefixOf(number)}`)])
+    }
     for (const number of numbers) deleteMasquerade(netfilter, owner(`c${number}`))
     expect(await listing(host)).toBe("")
   },

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { Attachment } from "./attachment.ts"
+import { expectNestedApart, nestedIpam } from "./masquerade-host.ts"
 import { askEcho, connect, EchoPeer, HostNamespace } from "./mod.ts"
 import { dualStack, ptpNetwork } from "./ptp-network.ts"
 
@@ -63,6 +64,18 @@ test("traffic between containers of one network keeps its addresses", async () =
     const { from } = await askEcho(a, { transport: "tcp", address, port: peer.port })
     expect(from.address.replace("::ffff:", "")).toBe(seen)
   }
+})
+
+test("two networks with the same first address and different prefix lengths are told apart", async () => {
+  await using host = await HostNamespace.create()
+  const [large, small] = [await host.addContainer(), await host.addContainer()]
+  for (const [name, pod] of [
+    ["large", large],
+    ["small", small],
+  ] as const) {
+    await new Attachment(host, pod, ptpNetwork({ name, ipam: nestedIpam(name), ipMasq: true })).add()
+  }
+  await expectNestedApart(large, small)
 })
 
 test("the masquerade of one attachment of a container ends with its DEL, the other's stays (KW-M1)", async () => {

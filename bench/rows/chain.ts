@@ -26,7 +26,7 @@ async function startChain(suite: Suite, pods: number): Promise<Contender> {
   }
 }
 
-/** A pod's whole network, beside one other pod and beside fifty. */
+/** A pod's whole network, beside one other pod and on a full node. */
 export const chains: readonly Scenario[] = residents.map((pods) => ({
   name: `bridge+ipMasq+host-local, tuning, portmap beside ${pods}`,
   steps: ["ADD", "DEL"],

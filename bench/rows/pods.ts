@@ -5,8 +5,8 @@ import { pluginPath, suites } from "../suites.ts"
 export type Suite = keyof typeof suites
 export type Verb = "ADD" | "DEL"
 
-/** Pods that live on a node for as long as the measurement takes: one, and as many as a node may have. */
-export const residents = [1, 50] as const
+/** Pods that live on a node for as long as the measurement takes: one, and as many as a kubelet takes by default. */
+export const residents = [1, 110] as const
 
 /** The plugins of a pod's network, as a runtime hands them their configurations; `pod` is 0 for the one that is measured. */
 export type ChainOf = (dataDir: string, pod: number) => { type: string }[]

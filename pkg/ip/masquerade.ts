@@ -16,14 +16,13 @@ import {
   deleteUpstreamMasquerade,
   gcMasquerade,
   gcUpstreamMasquerade,
+  MASQUERADE_TABLE,
   type PacketFilter,
   UPSTREAM_MASQUERADE_TABLE,
 } from "../nftables/mod.ts"
 import { type Cidr, CniError, Code, isCniError, type Owner } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 import { addressesBeside } from "./beside.ts"
-
-const MASQUERADE_TABLE = "cni_masquerade"
 
 /** What `ipMasqBackend` may say. */
 export const masqueradeBackends = ["nftables", "iptables"] as const
@@ -146,7 +145,7 @@ export class Masquerade {
     const socket = this.#filter?.socket
     const canNftables = backend !== "iptables" && socket !== undefined && canMasquerade(socket, "ip")
     if (canNftables || (backend !== "nftables" && findPrograms("ip", chooseVariant(socket)))) return
-    const nftables = "the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)"
+    const nftables = "the kernel needs nf_tables with NAT"
     const iptables = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
     throw new CniError(Code.PluginNotAvailable, `Cannot masquerade by ${backend ?? "nftables or iptables"}`, {
       details: { nftables, iptables, any: `${nftables}; ${iptables}` }[backend ?? "any"],

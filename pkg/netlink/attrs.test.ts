@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { formatAttribute, parseAttributes } from "netlink/dist/structs"
-import { align, attribute, attrs, listOf, readAttributes } from "./attrs.ts"
+import { align, attribute, attrs, countAttributes, listOf, readAttributes } from "./attrs.ts"
 import { bytes, concat, DecodeError, flag, struct, text, u8, u16, u16be, u32 } from "./codec.ts"
 import { expectOnlyDecodeErrors, hex } from "./testing.ts"
 
@@ -86,6 +86,12 @@ describe("attributes", () => {
     expect(readAttributes(hex``)).toEqual([])
   })
 
+  test("are counted like they are read", () => {
+    expect(countAttributes(hex`0500 0180 07 000000 0400 0200 0500 0300 09`)).toBe(3)
+    expect(countAttributes(hex``)).toBe(0)
+    expect(() => countAttributes(hex`0400 0100 0900 0200 00000000`)).toThrow("attribute at byte 4 says it has 9 bytes")
+  })
+
   test("with a length that cannot be are refused", () => {
     expect(() => readAttributes(hex`0300 0100`)).toThrow("attribute at byte 0 says it has 3 bytes of the 4 left")
     expect(() => readAttributes(hex`0400 0100 0900 0200 00000000`)).toThrow(
@@ -125,5 +131,6 @@ test("tables and lists answer any bytes with a value or a DecodeError", () => {
   const good = linkInfo.encode({ kind: "vlan", data: { id: 1, flags: { flags: 1, mask: 1 }, protocol: 0x8100 } })
   expectOnlyDecodeErrors(linkInfo.decode, good)
   expectOnlyDecodeErrors(readAttributes, good)
+  expectOnlyDecodeErrors(countAttributes, good)
   expectOnlyDecodeErrors(listOf(1, attrs({ a: [1, u32], b: [2, bytes] })).decode)
 })

@@ -114,6 +114,13 @@ export function readAttributes(bytes: Uint8Array): UnknownAttribute[] {
   return found
 }
 
+/** How many attributes are in these bytes: no copies are made. Throws `DecodeError` when a length is wrong. */
+export function countAttributes(bytes: Uint8Array): number {
+  let count = 0
+  for (let at = 0; at + HEADER <= bytes.length; at += align(lengthAt(bytes, at))) count++
+  return count
+}
+
 function typeAt(bytes: Uint8Array, at: number): number {
   return ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8)) & NLA_TYPE_MASK
 }

@@ -7,7 +7,15 @@
  * addAddress(host, getLink(host, "cni0"), { ip: new Uint8Array([10, 1, 0, 1]), prefix: 16 })
  */
 export * from "./addresses.ts"
-export { type Attributes, attribute, attrs, listOf, readAttributes, type UnknownAttribute } from "./attrs.ts"
+export {
+  type Attributes,
+  attribute,
+  attrs,
+  countAttributes,
+  listOf,
+  readAttributes,
+  type UnknownAttribute,
+} from "./attrs.ts"
 export * from "./bridge-vlans.ts"
 export * from "./codec.ts"
 export { NetlinkError } from "./error.ts"

@@ -43,15 +43,15 @@ export const setAttributes = attrs({
   dataLength: [7, u32be],
   /** Any number that no other new set of the transaction has; the kernel refuses a set without one. */
   id: [10, u32be],
-  /** How many elements fit, and the bytes of each part of a concatenated key. */
-  description: [9, attrs({ size: [1, u32be], parts: [2, listOf(1, attrs({ length: [1, u32be] }))] })],
   userdata: [13, bytes],
 })
+
+/** The same without the properties: whoever only wants to know which sets there are need not decode them. */
+export const setNameAttributes = attrs({ table: [1, text], name: [2, text] })
 
 /** `NFTA_SET_ELEM_*` */
 export const elementAttributes = attrs({
   key: [1, dataAttributes],
-  keyEnd: [10, dataAttributes],
   data: [2, dataAttributes],
   flags: [3, u32be],
   userdata: [6, bytes],
@@ -65,8 +65,8 @@ export const elementListAttributes = attrs({
   elements: [3, listOf(1, elementAttributes)],
 })
 
-/** The same with elements as bytes: whoever looks for one among thousands need not decode them all. */
-export const rawElementListAttributes = attrs({ elements: [3, listOf(1, bytes)] })
+/** The same with the elements as bytes: whoever looks for one among thousands need not decode them all. */
+export const rawElementListAttributes = attrs({ elements: [3, bytes] })
 
 /** `NFTA_GEN_*` */
 export const generationAttributes = attrs({ id: [1, u32be], process: [2, u32be], processName: [3, text] })

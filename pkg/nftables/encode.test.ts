@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { encodeOperations } from "./encode.ts"
 import { examples } from "./examples.fixture.ts"
 import { golden } from "./golden.fixture.ts"
-import { masqueradeLayout } from "./masquerade-layout.ts"
+import { masqueradeLayout, networksOf } from "./masquerade-layout.ts"
 import { add, create, type Element, type NamedSet, remove } from "./rule-set.ts"
 
 const NLM_F_REQUEST = 1
@@ -28,7 +28,9 @@ describe("a transaction has the bytes that nft makes of the same text", () => {
   }
 })
 
-const { containers, networks } = masqueradeLayout("ip")
+const layout = masqueradeLayout("ip")
+const { containers } = layout
+const { set: networks } = networksOf(layout, 16)
 const many: Element[] = Array.from({ length: 600 }, (_, n) => ({ key: [Uint8Array.of(10, 1, n >> 8, n & 255)] }))
 
 test("more elements than fit into one message are sent in several", () => {

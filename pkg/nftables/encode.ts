@@ -33,13 +33,11 @@ import {
   NFT_MSG_NEWSET,
   NFT_MSG_NEWSETELEM,
   NFT_MSG_NEWTABLE,
-  NFT_SET_CONCAT,
-  NFT_SET_INTERVAL,
   NFT_SET_MAP,
   policyNumber,
 } from "./uapi.ts"
 import { commentUserdata, elementUserdata } from "./userdata.ts"
-import { joinParts, keyLength, typeId, verdictData, wordsOf } from "./values.ts"
+import { joinParts, keyLength, typeId, verdictData } from "./values.ts"
 
 /** An attribute has at most 65,535 bytes; so many of the longest elements fit into one. */
 const ELEMENTS_PER_MESSAGE = 256
@@ -149,33 +147,24 @@ function encodeChain({ table, name, base, comment }: Chain): Uint8Array {
 }
 
 function encodeSet(set: NamedSet, id: number): Uint8Array {
-  const { key, value, interval } = set
-  const isConcatenation = key.length > 1
+  const { key, value } = set
   return setAttributes.encode({
     table: set.table.name,
     name: set.name,
-    flags:
-      (interval ? NFT_SET_INTERVAL : 0) |
-      (interval && isConcatenation ? NFT_SET_CONCAT : 0) |
-      (value === undefined ? 0 : NFT_SET_MAP),
+    flags: value === undefined ? 0 : NFT_SET_MAP,
     keyType: typeId(key),
     keyLength: keyLength(key),
     ...(value === "verdict" && { dataType: NFT_DATA_VERDICT, dataLength: 0 }),
     ...(value && value !== "verdict" && { dataType: typeId(value), dataLength: keyLength(value) }),
     id,
-    ...(interval &&
-      isConcatenation && {
-        description: { parts: key.map((type) => ({ length: Math.min(type.size, 4 * wordsOf(type)) })) },
-      }),
     userdata: setUserdata(set),
   })
 }
 
 function encodeElement(set: NamedSet, element: Element, isNew: boolean): Infer<typeof elementAttributes> {
-  const { key, keyEnd, value } = element
+  const { key, value } = element
   return {
     key: { value: joinParts(set.key, key) },
-    keyEnd: keyEnd && { value: joinParts(set.key, keyEnd) },
     data: isNew ? encodeValue(set, value) : undefined,
     userdata: isNew ? elementUserdata(element) : undefined,
   }

@@ -1,23 +1,16 @@
 /** Transactions that the tests of this room compare with what `nft` makes of the same text. */
 import { ifnameValue, dataTypes as types } from "./data-types.ts"
 import { fields } from "./fields.ts"
-import { containerElement, masqueradeLayout, networkElement } from "./masquerade-layout.ts"
+import { masqueradeLayout } from "./masquerade-layout.ts"
+import { planNew, skeleton } from "./masquerade-plan.ts"
 import { add, create, flush, type Operation, remove } from "./rule-set.ts"
 import { counter, dnatMap, match, matchBits, matchPrefix, matchSet, verdict, verdictMap } from "./statements.ts"
 
 const owner = "net/c1/eth0"
 
 function masqueraded(family: "ip" | "ip6", ip: Uint8Array, prefix: number): Operation[] {
-  const { table, chain, containers, networks, rule } = masqueradeLayout(family)
-  return [
-    add.table(table),
-    add.chain(chain),
-    add.set(containers),
-    add.set(networks),
-    add.rule(rule),
-    create.elements(containers, [containerElement({ ip, prefix }, owner)]),
-    create.elements(networks, [networkElement({ ip, prefix }, owner)]),
-  ]
+  const layout = masqueradeLayout(family)
+  return [...skeleton(layout, [prefix]), ...planNew(layout, [{ ip, prefix }], owner)]
 }
 
 const [tcp, port8080] = [Uint8Array.of(6), Uint8Array.of(0x1f, 0x90)]

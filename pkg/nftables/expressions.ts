@@ -25,6 +25,8 @@ export const expressionTables = {
   bitwise: attrs({
     sreg: [1, u32be],
     dreg: [2, u32be],
+    /** `enum nft_bitwise_ops`: 0, as when it is absent, is mask and xor, the only one before Linux 5.6. */
+    operation: [6, u32be],
     length: [3, u32be],
     mask: [4, dataAttributes],
     xor: [5, dataAttributes],

@@ -1,5 +1,6 @@
 import { type DataType, dataTypes } from "./data-types.ts"
 import type { Expression } from "./expressions.ts"
+import { prefixMask } from "./prefix.ts"
 
 /** A part of a packet, or something that the kernel knows about it, that a rule can look at. */
 export interface Field {
@@ -36,10 +37,11 @@ function ct(name: string, type: DataType, key: number): Field {
   return { name, type, load: (dreg) => ({ name: "ct", data: { key, dreg } }) }
 }
 
-/** The first `length` bits of an address, all others 0, as a part of a key: `ip saddr & 255.255.0.0`. */
-export function prefixOf({ name, type, load }: Field, length: number): Field {
-  const mask = new Uint8Array(type.size)
-  for (let at = 0; at < mask.length; at++) mask[at] = 0xff00 >> Math.min(8, Math.max(0, length - 8 * at))
+/** The first `length` bits of an address, all others 0, as a part of a key: `ip saddr & 255.255.0.0`; of /32 all of it. */
+export function prefixOf(field: Field, length: number): Field {
+  const { name, type, load } = field
+  if (length === 8 * type.size) return field
+  const mask = prefixMask(type.size, length)
   return { name: `${name} & ${type.print(mask)}`, type, mask, load }
 }
 

@@ -1,5 +1,5 @@
 import { isErrno } from "../libc/mod.ts"
-import { concat, NLM_F_DUMP, netfilterHeader } from "../netlink/mod.ts"
+import { concat, NLM_F_DUMP, netfilterHeader, readAttributes } from "../netlink/mod.ts"
 import { elementListAttributes, rawElementListAttributes, ruleAttributes } from "./attributes.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import { readElement } from "./read.ts"
@@ -9,8 +9,8 @@ import { commentUserdata } from "./userdata.ts"
 import { joinParts } from "./values.ts"
 
 /**
- * The element of a key, like `nft get element`: one question, however many elements there are. In a set of intervals the
- * range that the key lies in. Undefined when there is no such element, set or table. Throws `NetlinkError`.
+ * The element of a key, like `nft get element`: one question, however many elements there are. Undefined when there is no
+ * such element, set or table. Throws `NetlinkError`.
  */
 export function getElement(
   socket: Pick<Netfilter, "get">,
@@ -39,9 +39,11 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
   const what = `list set ${set.table.family} ${set.table.name} ${set.name}`
   const request = { type: NFT_MSG_GETSETELEM, flags: NLM_F_DUMP, what, payload: listPayload(set, undefined) }
   const found = orNothing(() => socket.get(request))?.payload.subarray(NFGENMSG_SIZE)
-  const { elements = [] } = found ? rawElementListAttributes.decode(found) : {}
+  const list = found && rawElementListAttributes.decode(found).elements
+  const elements = list ? readAttributes(list) : []
   const needle = commentUserdata(comment) ?? new Uint8Array(0)
-  return { count: elements.length, commented: elements.filter((raw) => Buffer.from(raw).includes(needle)).length }
+  const commented = elements.filter(({ payload }) => Buffer.from(payload).includes(needle))
+  return { count: elements.length, commented: commented.length }
 }
 
 /** Whether for each of these comments there is a rule with it in the table, in whichever chain. Throws `NetlinkError`. */

@@ -1,11 +1,17 @@
 import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
-import { containerElement, groupByLayout, type MasqueradeAddress, networkElement } from "./masquerade-layout.ts"
-import { isSame } from "./masquerade-plan.ts"
-import { findMasquerade, hasMasqueradeRule } from "./masquerade-state.ts"
+import { getElement } from "./lookup.ts"
+import {
+  groupByLayout,
+  type MasqueradeAddress,
+  type MasqueradeLayout,
+  networksOf,
+  type Place,
+  placesFor,
+} from "./masquerade-layout.ts"
+import { hasMasqueradeRules, listNetworkSets } from "./masquerade-state.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import { printElement, printRule } from "./print.ts"
-import type { FoundElements } from "./read.ts"
-import type { Element, NamedSet } from "./rule-set.ts"
+import { findElements, listComments } from "./read.ts"
 
 /**
  * Checks that the addresses of this attachment are masqueraded as `addMasquerade` has left it. Throws `CniError` that
@@ -14,26 +20,40 @@ import type { Element, NamedSet } from "./rule-set.ts"
 export function checkMasquerade(socket: Netfilter, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
   const comment = ownerComment(owner)
   for (const { layout, addresses: ours } of groupByLayout(addresses)) {
-    if (!hasMasqueradeRule(socket, layout))
-      throw missing(comment, printRule(layout.rule), "no such rule, or others too")
-    const needles = [new TextEncoder().encode(comment), ...ours.map(({ ip }) => ip)]
-    const { containers, networks } = findMasquerade(socket, layout, needles)
-    for (const address of ours) {
-      expectElement(layout.containers, containers, containerElement(address, comment))
-      expectElement(layout.networks, networks, networkElement(address, comment))
+    if (!hasMasqueradeRules(socket, layout, ours)) {
+      throw missing(comment, printRules(layout, ours), printFoundRules(socket, layout))
+    }
+    for (const { set, element } of placesFor(layout, ours, comment)) {
+      if (getElement(socket, set, element.key)?.comment === comment) continue
+      const expected = printPlace({ set, element })
+      const needles = [new TextEncoder().encode(comment), ...element.key.slice(0, 1)]
+      throw missing(comment, expected, findSimilar(socket, layout, needles).map(printPlace).join(", ") || "nothing")
     }
   }
 }
 
-function expectElement(set: NamedSet, found: FoundElements | undefined, wanted: Element): void {
-  const elements = found?.elements ?? []
-  if (elements.some((element) => isSame(element, wanted))) return
-  const similar = elements.filter(
-    ({ key, comment }) => String(key[0]) === String(wanted.key[0]) || comment === wanted.comment,
+/** What stands anywhere in the sets with the owner's name or the address. */
+function findSimilar(socket: Netfilter, layout: MasqueradeLayout, needles: readonly Uint8Array[]): Place[] {
+  const { prefixes } = listNetworkSets(socket, layout)
+  const sets = [layout.containers, ...prefixes.map((prefix) => networksOf(layout, prefix).set)]
+  return sets.flatMap((set) =>
+    (findElements(socket, set, needles)?.elements ?? []).map((element) => ({ set, element })),
   )
-  const expected = `${printElement(set, wanted)} in set ${set.table.family} ${set.table.name} ${set.name}`
-  const seen = similar.map((element) => printElement(set, element)).join(", ")
-  throw missing(wanted.comment ?? "", expected, seen || "nothing of the kind")
+}
+
+function printPlace({ set, element }: Place): string {
+  return `${printElement(set, element)} in set ${set.table.family} ${set.table.name} ${set.name}`
+}
+
+function printRules(layout: MasqueradeLayout, addresses: readonly MasqueradeAddress[]): string {
+  const prefixes = new Set(addresses.map(({ prefix }) => prefix))
+  const rules = [...[...prefixes].map((prefix) => networksOf(layout, prefix).rule), layout.rule]
+  return rules.map(printRule).join(" and ")
+}
+
+function printFoundRules(socket: Netfilter, { chain }: MasqueradeLayout): string {
+  const found = listComments(socket, chain).map((comment) => (comment === undefined ? "one without" : `"${comment}"`))
+  return found.length === 0 ? "no rule" : `rules with the comments ${found.join(", ")}`
 }
 
 function missing(owner: string, expected: string, found: string): CniError {

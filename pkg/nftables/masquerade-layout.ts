@@ -1,7 +1,8 @@
 import { dataTypes } from "./data-types.ts"
-import { fields } from "./fields.ts"
+import { fields, prefixOf } from "./fields.ts"
+import { prefixMask } from "./prefix.ts"
 import type { Chain, Element, NamedSet, Rule, Table } from "./rule-set.ts"
-import { masquerade, matchPrefix, matchSet } from "./statements.ts"
+import { masquerade, matchPrefix, matchSet, verdict } from "./statements.ts"
 
 /** An address of a container, in the network that it reaches without masquerade: 10.1.0.2, 16. */
 export interface MasqueradeAddress {
@@ -10,59 +11,32 @@ export interface MasqueradeAddress {
   prefix: number
 }
 
-/** The objects that masquerade the containers of one address family: one rule, and sets for it to look into. */
+/**
+ * The objects that masquerade the containers of one address family. All sets are hash sets: whatever is added or removed
+ * costs the same with one container and with thousands, and so does every new flow.
+ */
 export interface MasqueradeLayout {
   table: Table
   chain: Chain
   /** Addresses whose traffic is masqueraded. */
   containers: NamedSet
-  /** Each address with the network that it reaches directly. */
-  networks: NamedSet
+  /** Masquerades, as the last rule of the chain. */
+  rule: Rule
+  /** Made by `networksOf`, by prefix length. */
+  networks: Map<number, Networks>
+}
+
+/** What keeps traffic to the container's own network out of the masquerade: one set and one rule for each prefix length. */
+export interface Networks {
+  /** Addresses, each with the first address of its network. */
+  set: NamedSet
   rule: Rule
 }
 
-export function masqueradeLayout(family: "ip" | "ip6"): MasqueradeLayout {
-  const [type, source, destination, multicast] =
-    family === "ip"
-      ? ([dataTypes.ipv4, fields.ipSource, fields.ipDestination, { ip: [224, 0, 0, 0], prefix: 4 }] as const)
-      : ([dataTypes.ipv6, fields.ip6Source, fields.ip6Destination, { ip: [0xff], prefix: 8 }] as const)
-  const table = { family, name: "cni_masquerade", comment: "CNI: elements are commented network/containerID/ifname" }
-  const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
-  const chain = { table, name: "postrouting", base }
-  const containers = { table, name: "containers", key: [type], comment: "whose traffic is masqueraded" }
-  const networks = {
-    table,
-    name: "networks",
-    key: [type, type],
-    interval: true,
-    comment: "what each of them reaches directly",
-  } as const
-  const multicastIp = new Uint8Array(type.size)
-  multicastIp.set(multicast.ip)
-  const rule = {
-    chain,
-    statements: [
-      matchSet([source], "==", containers),
-      matchPrefix(destination, "!=", multicastIp, multicast.prefix),
-      matchSet([source, destination], "!=", networks),
-      masquerade,
-    ],
-    comment: "from containers to beyond their network",
-  }
-  return { table, chain, containers, networks, rule }
-}
-
-/** The element of `containers` for an address. */
-export function containerElement({ ip }: MasqueradeAddress, comment: string): Element {
-  return { key: [ip], comment }
-}
-
-/** The element of `networks` for an address: the address, and all addresses of its network. */
-export function networkElement({ ip, prefix }: MasqueradeAddress, comment: string): Element {
-  const mask = ip.map((_, index) => 0xff00 >> Math.min(8, Math.max(0, prefix - 8 * index)))
-  const first = ip.map((byte, index) => byte & (mask[index] ?? 0))
-  const last = ip.map((byte, index) => byte | (~(mask[index] ?? 0) & 0xff))
-  return { key: [ip, first], keyEnd: [ip, last], comment }
+/** An element, and where it stands. */
+export interface Place {
+  set: NamedSet
+  element: Element
 }
 
 /** Addresses of one family. */
@@ -71,16 +45,112 @@ export interface AddressGroup {
   addresses: MasqueradeAddress[]
 }
 
+const ipv4 = {
+  type: dataTypes.ipv4,
+  source: fields.ipSource,
+  destination: fields.ipDestination,
+  multicast: { first: 224, prefix: 4 },
+} as const
+const ipv6 = {
+  type: dataTypes.ipv6,
+  source: fields.ip6Source,
+  destination: fields.ip6Destination,
+  multicast: { first: 0xff, prefix: 8 },
+} as const
+
+const NETWORKS = "networks"
+const TO_ITS_NETWORK = "to its own network"
+
+/** The table of each family. */
+export const MASQUERADE_TABLE = "cni_masquerade"
+
+export function masqueradeLayout(family: "ip" | "ip6"): MasqueradeLayout {
+  const { type, source, destination, multicast } = family === "ip" ? ipv4 : ipv6
+  const table = { family, name: MASQUERADE_TABLE, comment: "CNI: elements are commented network/containerID/ifname" }
+  const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
+  const chain = { table, name: "postrouting", base }
+  const containers = { table, name: "containers", key: [type], comment: "whose traffic is masqueraded" }
+  const group = new Uint8Array(type.size)
+  group[0] = multicast.first
+  const rule = {
+    chain,
+    statements: [
+      matchSet([source], "==", containers),
+      matchPrefix(destination, "!=", group, multicast.prefix),
+      masquerade,
+    ],
+    comment: "from containers to everywhere else",
+  }
+  return { table, chain, containers, rule, networks: new Map() }
+}
+
+/** The set and the rule for networks of this prefix length. The rule has to stand before the one that masquerades. */
+export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {
+  const known = layout.networks.get(prefix)
+  if (known) return known
+  const { table, chain } = layout
+  const { type, source, destination } = table.family === "ip" ? ipv4 : ipv6
+  const set = { table, name: networksName(prefix), key: [type, type], comment: "each with its own network" }
+  const statements = [matchSet([source, prefixOf(destination, prefix)], "==", set), verdict("return")]
+  const networks = { set, rule: { chain, statements, comment: networksComment(prefix) } }
+  layout.networks.set(prefix, networks)
+  return networks
+}
+
+function networksName(prefix: number): string {
+  return `${NETWORKS}_${prefix}`
+}
+
+/** The comment on the rule for networks of this prefix length. */
+export function networksComment(prefix: number): string {
+  return `${TO_ITS_NETWORK}, /${prefix}`
+}
+
+/** Whether this is the comment on the rule of a set of networks. */
+export function isNetworksComment(comment: string | undefined): boolean {
+  return comment?.startsWith(TO_ITS_NETWORK) === true
+}
+
+/** The prefix length of the networks in the set of this name; undefined for another set. */
+export function prefixIn(name: string): number | undefined {
+  const prefix = Number(name.slice(NETWORKS.length + 1))
+  return name === networksName(prefix) && Number.isInteger(prefix) ? prefix : undefined
+}
+
+/** The name of a set that an early version of this project had for all prefix lengths, as address ranges. */
+export const FORMER_NETWORKS = NETWORKS
+
+/** Keeps that set in use until the table goes, so that the containers in it still reach their networks directly. */
+export function formerRule({ table, chain }: MasqueradeLayout): Rule {
+  const { type, source, destination } = table.family === "ip" ? ipv4 : ipv6
+  const set = { table, name: FORMER_NETWORKS, key: [type, type] }
+  return { chain, statements: [matchSet([source, destination], "==", set), verdict("return")], comment: TO_ITS_NETWORK }
+}
+
+/** All elements for addresses of this owner. */
+export function placesFor(layout: MasqueradeLayout, addresses: readonly MasqueradeAddress[], comment: string): Place[] {
+  const places: Place[] = []
+  for (const { ip } of addresses) places.push({ set: layout.containers, element: { key: [ip], comment } })
+  for (const { ip, prefix } of addresses) {
+    places.push({ set: networksOf(layout, prefix).set, element: { key: networkKey(ip, prefix), comment } })
+  }
+  return places
+}
+
+/** How an address stands in the set for networks of this prefix length. */
+export function networkKey(ip: Uint8Array, prefix: number): Uint8Array[] {
+  const network = prefixMask(ip.length, prefix)
+  for (let at = 0; at < ip.length; at++) network[at] = (network[at] ?? 0) & (ip[at] ?? 0)
+  return [ip, network]
+}
+
 /** The addresses by family, each once. Throws `RangeError` for an address that has not 4 or 16 bytes. */
 export function groupByLayout(addresses: readonly MasqueradeAddress[]): AddressGroup[] {
-  const found = { ip: new Map<string, MasqueradeAddress>(), ip6: new Map<string, MasqueradeAddress>() }
-  for (const address of addresses) found[familyOf(address)].set(String(address.ip), address)
   const groups: AddressGroup[] = []
   for (const family of ["ip", "ip6"] as const) {
-    if (found[family].size === 0) continue
-    const group: AddressGroup = { layout: masqueradeLayout(family), addresses: [] }
-    for (const address of found[family].values()) group.addresses.push(address)
-    groups.push(group)
+    const ours: MasqueradeAddress[] = []
+    for (const address of addresses) if (familyOf(address) === family && !isAmong(address, ours)) ours.push(address)
+    if (ours.length > 0) groups.push({ layout: masqueradeLayout(family), addresses: ours })
   }
   return groups
 }
@@ -88,4 +158,9 @@ export function groupByLayout(addresses: readonly MasqueradeAddress[]): AddressG
 function familyOf({ ip }: MasqueradeAddress): "ip" | "ip6" {
   if (ip.length !== 4 && ip.length !== 16) throw new RangeError(`an address of ${ip.length} bytes: expected 4 or 16`)
   return ip.length === 4 ? "ip" : "ip6"
+}
+
+function isAmong({ ip }: MasqueradeAddress, others: readonly MasqueradeAddress[]): boolean {
+  for (const other of others) if (String(other.ip) === String(ip)) return true
+  return false
 }

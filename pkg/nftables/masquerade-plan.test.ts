@@ -1,17 +1,21 @@
 import { describe, expect, test } from "bun:test"
 import { parseCidr } from "../types/mod.ts"
 import {
-  containerElement,
   groupByLayout,
   type MasqueradeAddress,
   masqueradeLayout,
-  networkElement,
+  networkKey,
+  networksOf,
+  type Place,
+  placesFor,
 } from "./masquerade-layout.ts"
-import { planAdd, planNew, planRemove } from "./masquerade-plan.ts"
-import { printTransaction } from "./print.ts"
+import { type MasqueradeState, planAdd, planNew, planRemove } from "./masquerade-plan.ts"
+import { printRule, printTransaction } from "./print.ts"
 import type { Operation } from "./rule-set.ts"
 
 const layout = masqueradeLayout("ip")
+const nothing: MasqueradeState = { isComplete: false, prefixes: [], hasFormer: false, held: [] }
+const complete: MasqueradeState = { isComplete: true, prefixes: [16, 24], hasFormer: false, held: [] }
 
 function address(text: string): MasqueradeAddress {
   const found = parseCidr(text)
@@ -19,18 +23,10 @@ function address(text: string): MasqueradeAddress {
   return found
 }
 
-/** A rule set with the elements of these holders: "10.1.0.2/16" of "net/c1/eth0", … */
-function holding(holders: Record<string, string>) {
-  const list = Object.entries(holders).map(([cidr, comment]) => [address(cidr), comment] as const)
-  const containers = list.map(([held, comment]) => containerElement(held, comment))
-  const networks = list.map(([held, comment]) => networkElement(held, comment))
-  return {
-    isComplete: true,
-    containers: { count: list.length, elements: containers },
-    networks: { count: list.length, elements: networks },
-  }
+/** The elements of these holders: "10.1.0.2/16" of "net/c1/eth0", … */
+function heldBy(holders: Record<string, string>): Place[] {
+  return Object.entries(holders).flatMap(([cidr, comment]) => placesFor(layout, [address(cidr)], comment))
 }
-const nothing = { isComplete: false, containers: undefined, networks: undefined }
 
 function text(operations: readonly Operation[]): string[] {
   return printTransaction(operations)
@@ -39,20 +35,25 @@ function text(operations: readonly Operation[]): string[] {
     .split("\n")
 }
 
+/** Verb, object and name of each operation. */
+function outline(operations: readonly Operation[]): string[] {
+  return text(operations).map((line) => line.split(" ", 3).join(" "))
+}
+
 describe("adding", () => {
   const ours = [address("10.1.0.2/16")]
 
   test("the first makes all there is", () => {
-    const plan = text(planAdd(layout, nothing, ours, "net/c1/eth0"))
-    expect(plan.map((line) => line.split(" ", 3).join(" "))).toEqual([
+    expect(outline(planAdd(layout, nothing, ours, "net/c1/eth0"))).toEqual([
       "add table ip",
       "add chain postrouting",
       "flush chain postrouting",
       "add set containers",
-      "add set networks",
+      "add set networks_16",
+      "add rule postrouting",
       "add rule postrouting",
       "add element containers",
-      "add element networks",
+      "add element networks_16",
     ])
   })
 
@@ -60,70 +61,88 @@ describe("adding", () => {
     const plan = text(planNew(layout, ours, "net/c1/eth0"))
     expect(plan).toEqual([
       'create element containers { 10.1.0.2 comment "net/c1/eth0" }',
-      'create element networks { 10.1.0.2 . 10.1.0.0/16 comment "net/c1/eth0" }',
+      'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
     ])
-    expect(text(planAdd(layout, holding({ "10.1.0.3/16": "net/c2/eth0" }), ours, "net/c1/eth0"))).toEqual(
+    expect(text(planAdd(layout, complete, ours, "net/c1/eth0"))).toEqual(
       plan.map((line) => line.replace("create", "add")),
     )
   })
 
+  test("several addresses go to the set of their prefix length each", () => {
+    const addresses = ["10.1.0.2/16", "10.2.0.2/24", "10.3.0.2/24"].map(address)
+    expect(text(planNew(layout, addresses, "o"))).toEqual([
+      'create element containers { 10.1.0.2 comment "o", 10.2.0.2 comment "o", 10.3.0.2 comment "o" }',
+      'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "o" }',
+      'create element networks_24 { 10.2.0.2 . 10.2.0.0 comment "o", 10.3.0.2 . 10.3.0.0 comment "o" }',
+    ])
+  })
+
+  test("the first with its prefix length makes a set and a rule, which stands before the masquerade", () => {
+    const state = { ...complete, isComplete: false, prefixes: [24, 8] }
+    const plan = text(planAdd(layout, state, ours, "o"))
+    expect(plan.filter((line) => line.startsWith("add set")).map((line) => line.split(" ")[2])).toEqual([
+      "containers",
+      "networks_8",
+      "networks_16",
+      "networks_24",
+    ])
+    expect(plan.indexOf("flush chain postrouting")).toBeLessThan(plan.findIndex((line) => line.startsWith("add rule")))
+    expect(plan.filter((line) => line.startsWith("add rule"))).toEqual([
+      'add rule postrouting ip saddr . ip daddr & 255.0.0.0 @networks_8 return comment "to its own network, /8"',
+      'add rule postrouting ip saddr . ip daddr & 255.255.0.0 @networks_16 return comment "to its own network, /16"',
+      'add rule postrouting ip saddr . ip daddr & 255.255.255.0 @networks_24 return comment "to its own network, /24"',
+      "add rule postrouting ip saddr @containers ip daddr != 224.0.0.0/4 masquerade" +
+        ' comment "from containers to everywhere else"',
+    ])
+  })
+
+  test("the set of address ranges that an early version has made stays in use", () => {
+    const plan = text(planAdd(layout, { ...nothing, hasFormer: true }, ours, "o"))
+    expect(plan.filter((line) => line.startsWith("add rule"))[0]).toBe(
+      'add rule postrouting ip saddr . ip daddr @networks return comment "to its own network"',
+    )
+    expect(plan).toHaveLength(10)
+  })
+
   test("what is there already is left alone", () => {
-    expect(planAdd(layout, holding({ "10.1.0.2/16": "net/c1/eth0" }), ours, "net/c1/eth0")).toEqual([])
+    const state = { ...complete, held: heldBy({ "10.1.0.2/16": "net/c1/eth0" }) }
+    expect(planAdd(layout, state, ours, "net/c1/eth0")).toEqual([])
   })
 
   test("an address that another owner has left behind is taken over", () => {
-    expect(text(planAdd(layout, holding({ "10.1.0.2/24": "net/old/eth0" }), ours, "net/c1/eth0"))).toEqual([
+    const state = { ...complete, held: heldBy({ "10.1.0.2/24": "net/old/eth0" }) }
+    expect(text(planAdd(layout, state, ours, "net/c1/eth0"))).toEqual([
       "delete element containers { 10.1.0.2 }",
+      "delete element networks_24 { 10.1.0.2 . 10.1.0.0 }",
       'add element containers { 10.1.0.2 comment "net/c1/eth0" }',
-      "delete element networks { 10.1.0.2 . 10.1.0.0/24 }",
-      'add element networks { 10.1.0.2 . 10.1.0.0/16 comment "net/c1/eth0" }',
+      'add element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
     ])
   })
 
   test("an owner whose network has become larger gets the larger one", () => {
-    expect(text(planAdd(layout, holding({ "10.1.0.2/24": "net/c1/eth0" }), ours, "net/c1/eth0"))).toEqual([
-      "delete element networks { 10.1.0.2 . 10.1.0.0/24 }",
-      'add element networks { 10.1.0.2 . 10.1.0.0/16 comment "net/c1/eth0" }',
+    const state = { ...complete, held: heldBy({ "10.1.0.2/24": "net/c1/eth0" }) }
+    expect(text(planAdd(layout, state, ours, "net/c1/eth0"))).toEqual([
+      "delete element networks_24 { 10.1.0.2 . 10.1.0.0 }",
+      'add element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
     ])
   })
 })
 
 describe("removing", () => {
-  const isC1 = (comment: string) => comment === "net/c1/eth0"
-
-  test("one of several takes its elements, all of them", () => {
-    const found = holding({ "10.1.0.2/16": "net/c1/eth0", "10.2.0.2/16": "net/c1/eth0", "10.1.0.3/16": "net/c2/eth0" })
-    expect(text(planRemove(layout, found, isC1))).toEqual([
+  test("takes all elements, set by set", () => {
+    const addresses = ["10.1.0.2/16", "10.2.0.2/16"].map(address)
+    expect(text(planRemove(layout, { isAll: false, places: placesFor(layout, addresses, "o") }))).toEqual([
       "delete element containers { 10.1.0.2, 10.2.0.2 }",
-      "delete element networks { 10.1.0.2 . 10.1.0.0/16, 10.2.0.2 . 10.2.0.0/16 }",
+      "delete element networks_16 { 10.1.0.2 . 10.1.0.0, 10.2.0.2 . 10.2.0.0 }",
     ])
   })
 
   test("the last takes the table", () => {
-    expect(text(planRemove(layout, holding({ "10.1.0.2/16": "net/c1/eth0" }), isC1))).toEqual([
-      "delete table ip cni_masquerade",
-    ])
+    expect(text(planRemove(layout, { isAll: true, places: [] }))).toEqual(["delete table ip cni_masquerade"])
   })
 
-  test("others' elements that were only counted keep the table", () => {
-    const { containers, networks } = holding({ "10.1.0.2/16": "net/c1/eth0" })
-    const plan = planRemove(
-      layout,
-      { containers: { ...containers, count: 2 }, networks: { ...networks, count: 2 } },
-      isC1,
-    )
-    expect(text(plan)).toHaveLength(2)
-  })
-
-  test("nothing there is nothing to do, and neither are the elements of others", () => {
-    expect(planRemove(layout, nothing, isC1)).toEqual([])
-    expect(planRemove(layout, holding({ "10.1.0.2/16": "net/c2/eth0" }), isC1)).toEqual([])
-  })
-
-  test("half an attachment, as somebody may have left it by hand, is removed too", () => {
-    const { containers } = holding({ "10.1.0.2/16": "net/c1/eth0" })
-    const { networks } = holding({ "10.1.0.3/16": "net/c2/eth0" })
-    expect(text(planRemove(layout, { containers, networks }, isC1))).toEqual(["delete element containers { 10.1.0.2 }"])
+  test("nothing gone is nothing to do", () => {
+    expect(planRemove(layout, { isAll: false, places: [] })).toEqual([])
   })
 })
 
@@ -139,11 +158,22 @@ describe("addresses", () => {
   })
 
   test.each([
-    ["10.1.255.2/15", [10, 0, 0, 0], [10, 1, 255, 255]],
-    ["10.1.0.2/32", [10, 1, 0, 2], [10, 1, 0, 2]],
-    ["10.1.0.2/0", [0, 0, 0, 0], [255, 255, 255, 255]],
-  ])("the network of %s is all of it", (cidr, first, last) => {
-    const { key, keyEnd } = networkElement(address(cidr), "")
-    expect([key[1], keyEnd?.[1]]).toEqual([Uint8Array.from(first), Uint8Array.from(last)])
+    ["10.1.255.2/15", [10, 0, 0, 0]],
+    ["10.1.0.2/32", [10, 1, 0, 2]],
+    ["10.1.0.2/0", [0, 0, 0, 0]],
+  ])("the network of %s is known by its first address", (cidr, first) => {
+    const { ip, prefix } = address(cidr)
+    expect(networkKey(ip, prefix)).toEqual([ip, Uint8Array.from(first)])
+  })
+
+  test.each([
+    ["ip", 0, "ip saddr . ip daddr & 0.0.0.0 @networks_0 return"],
+    ["ip", 20, "ip saddr . ip daddr & 255.255.240.0 @networks_20 return"],
+    ["ip", 32, "ip saddr . ip daddr @networks_32 return"],
+    ["ip6", 0, "ip6 saddr . ip6 daddr & :: @networks_0 return"],
+    ["ip6", 64, "ip6 saddr . ip6 daddr & ffff:ffff:ffff:ffff:: @networks_64 return"],
+    ["ip6", 128, "ip6 saddr . ip6 daddr @networks_128 return"],
+  ] as const)("of %s and a /%d are looked up by the network's first address", (family, prefix, rule) => {
+    expect(printRule(networksOf(masqueradeLayout(family), prefix).rule)).toContain(` ${rule} comment`)
   })
 })

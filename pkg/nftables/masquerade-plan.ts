@@ -1,6 +1,12 @@
-import { containerElement, type MasqueradeAddress, type MasqueradeLayout, networkElement } from "./masquerade-layout.ts"
-import type { MasqueradeElements } from "./masquerade-state.ts"
-import type { FoundElements } from "./read.ts"
+import {
+  formerRule,
+  type MasqueradeAddress,
+  type MasqueradeLayout,
+  networksOf,
+  type Place,
+  placesFor,
+} from "./masquerade-layout.ts"
+import type { Gone, NetworkSets } from "./masquerade-state.ts"
 import { add, create, type Element, flush, type NamedSet, type Operation, remove } from "./rule-set.ts"
 
 /** The elements for addresses of this owner, for a layout that is complete: refused when an address is held already. */
@@ -9,16 +15,15 @@ export function planNew(
   addresses: readonly MasqueradeAddress[],
   comment: string,
 ): Operation[] {
-  return [
-    create.elements(
-      layout.containers,
-      addresses.map((address) => containerElement(address, comment)),
-    ),
-    create.elements(
-      layout.networks,
-      addresses.map((address) => networkElement(address, comment)),
-    ),
-  ]
+  return bySet(create.elements, placesFor(layout, addresses, comment))
+}
+
+/** What an ADD finds of a layout. */
+export interface MasqueradeState extends NetworkSets {
+  /** Whether all rules are there. */
+  isComplete: boolean
+  /** Where its addresses stand. */
+  held: readonly Place[]
 }
 
 /**
@@ -27,72 +32,63 @@ export function planNew(
  */
 export function planAdd(
   layout: MasqueradeLayout,
-  state: MasqueradeElements & { isComplete: boolean },
+  state: MasqueradeState,
   addresses: readonly MasqueradeAddress[],
   comment: string,
 ): Operation[] {
-  const { containers, networks } = layout
+  const wanted = placesFor(layout, addresses, comment)
   return [
-    ...(state.isComplete ? [] : skeleton(layout)),
-    ...replace(
-      containers,
-      state.containers,
-      addresses.map((address) => containerElement(address, comment)),
-    ),
-    ...replace(
-      networks,
-      state.networks,
-      addresses.map((address) => networkElement(address, comment)),
-    ),
+    ...(state.isComplete ? [] : skeleton(layout, [...state.prefixes, ...prefixesOf(addresses)], state.hasFormer)),
+    ...bySet(remove.elements, without(state.held, wanted)),
+    ...bySet(add.elements, without(wanted, state.held)),
   ]
 }
 
-/** All of the layout. What is there already stays, except for rules in our chain that are not ours. */
-function skeleton({ table, chain, containers, networks, rule }: MasqueradeLayout): Operation[] {
-  return [
-    add.table(table),
-    add.chain(chain),
-    flush.chain(chain),
-    add.set(containers),
-    add.set(networks),
-    add.rule(rule),
-  ]
+function prefixesOf(addresses: readonly MasqueradeAddress[]): number[] {
+  return addresses.map(({ prefix }) => prefix)
 }
 
-function replace(set: NamedSet, found: FoundElements | undefined, wanted: readonly Element[]): Operation[] {
-  const addresses = new Set(wanted.map(addressOf))
-  const held = (found?.elements ?? []).filter((element) => addresses.has(addressOf(element)))
-  const stale = held.filter((element) => !wanted.some((other) => isSame(element, other)))
-  const missing = wanted.filter((element) => !held.some((other) => isSame(element, other)))
-  return [
-    ...(stale.length > 0 ? [remove.elements(set, stale)] : []),
-    ...(missing.length > 0 ? [add.elements(set, missing)] : []),
-  ]
+/** All of the layout, for networks of these prefix lengths. What is there stays, except for rules that are not ours. */
+export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[], hasFormer = false): Operation[] {
+  const { table, chain, containers, rule } = layout
+  const operations = [add.table(table), add.chain(chain), flush.chain(chain), add.set(containers)]
+  if (hasFormer) operations.push(add.rule(formerRule(layout)))
+  for (const prefix of [...new Set(prefixes)].sort((a, b) => a - b)) {
+    const networks = networksOf(layout, prefix)
+    operations.push(add.set(networks.set), add.rule(networks.rule))
+  }
+  operations.push(add.rule(rule))
+  return operations
 }
 
-/** Takes out the elements with a comment that `isGone`; with the last element the whole table. */
-export function planRemove(
-  { table, containers, networks }: MasqueradeLayout,
-  found: MasqueradeElements,
-  isGone: (comment: string) => boolean,
-): Operation[] {
-  if (!found.containers && !found.networks) return []
-  const gone = (set: FoundElements | undefined) =>
-    (set?.elements ?? []).filter(({ comment }) => comment !== undefined && isGone(comment))
-  const [goneContainers, goneNetworks] = [gone(found.containers), gone(found.networks)]
-  const count = (found.containers?.count ?? 0) + (found.networks?.count ?? 0)
-  if (count === goneContainers.length + goneNetworks.length) return [remove.table(table)]
-  return [
-    ...(goneContainers.length > 0 ? [remove.elements(containers, goneContainers)] : []),
-    ...(goneNetworks.length > 0 ? [remove.elements(networks, goneNetworks)] : []),
-  ]
+/** Takes out what is gone; with the last container the whole table. */
+export function planRemove({ table }: MasqueradeLayout, { places, isAll }: Gone): Operation[] {
+  return isAll ? [remove.table(table)] : bySet(remove.elements, places)
 }
 
-function addressOf({ key }: Element): string {
-  return String(key[0])
+/** One operation for all neighbours in the same set. */
+function bySet(operation: (set: NamedSet, elements: Element[]) => Operation, places: readonly Place[]): Operation[] {
+  const operations: Operation[] = []
+  let last: { set: NamedSet; elements: Element[] } | undefined
+  for (const { set, element } of places) {
+    if (last?.set === set) {
+      last.elements.push(element)
+      continue
+    }
+    last = { set, elements: [element] }
+    operations.push(operation(set, last.elements))
+  }
+  return operations
 }
 
-/** Whether two elements of one set have the same key, range and owner. */
+/** Those that are not among the others. */
+function without(places: readonly Place[], others: readonly Place[]): Place[] {
+  return places.filter(
+    (place) => !others.some((other) => place.set === other.set && isSame(place.element, other.element)),
+  )
+}
+
+/** Whether two elements of one set have the same key and owner. */
 export function isSame(a: Element, b: Element): boolean {
-  return String(a.key) === String(b.key) && String(a.keyEnd) === String(b.keyEnd) && a.comment === b.comment
+  return String(a.key) === String(b.key) && a.comment === b.comment
 }

@@ -1,8 +1,14 @@
 import { isErrno } from "../libc/mod.ts"
 import { CniError, Code, formatCidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
-import { type AddressGroup, groupByLayout, type MasqueradeAddress, masqueradeLayout } from "./masquerade-layout.ts"
-import { planAdd, planNew, planRemove } from "./masquerade-plan.ts"
-import { findMasquerade, hasMasqueradeRule } from "./masquerade-state.ts"
+import {
+  type AddressGroup,
+  groupByLayout,
+  type MasqueradeAddress,
+  type MasqueradeLayout,
+  masqueradeLayout,
+} from "./masquerade-layout.ts"
+import { type MasqueradeState, planAdd, planNew, planRemove } from "./masquerade-plan.ts"
+import { findAddresses, findGone, hasMasqueradeRules, listNetworkSets } from "./masquerade-state.ts"
 import { hasNftables, type Netfilter } from "./netfilter-socket.ts"
 import type { Operation } from "./rule-set.ts"
 import { atomically, commit } from "./transaction.ts"
@@ -10,40 +16,37 @@ import { atomically, commit } from "./transaction.ts"
 /**
  * Masquerades what the addresses send beyond their network, multicast excepted, all in one transaction:
  * `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table,
- * chain, sets and the one rule where they are missing. Doing it again changes nothing; an address that another owner has
- * left behind becomes this one's. Throws `CniError`, and then nothing has changed.
+ * chain, sets and rules where they are missing. Doing it again changes nothing; an address that another owner has left
+ * behind becomes this one's. Throws `CniError`, and then nothing has changed.
  */
 export function addMasquerade(socket: Netfilter, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
   const comment = ownerComment(owner)
   const groups = groupByLayout(addresses)
   try {
     if (groups.length === 0 || addToComplete(socket, groups, comment)) return
-    atomically(socket, () =>
-      groups.flatMap(({ layout, addresses }) => {
-        const needles = addresses.map(({ ip }) => ip)
-        const state = {
-          isComplete: hasMasqueradeRule(socket, layout),
-          ...findMasquerade(socket, layout, needles),
-        }
-        return planAdd(layout, state, addresses, comment)
-      }),
-    )
+    atomically(socket, () => {
+      const operations: Operation[] = []
+      for (const { layout, addresses } of groups) {
+        operations.push(...planAdd(layout, readState(socket, layout, addresses), addresses, comment))
+      }
+      return operations
+    })
   } catch (error) {
     const what = `Cannot masquerade ${addresses.map(formatCidr).join(" and ")}`
     if (!isErrno(error, "EINVAL", "EOPNOTSUPP")) throw new CniError(Code.Internal, what, { cause: error })
-    const needs = "the kernel needs nf_tables with NAT, and sets of concatenated intervals (Linux 5.6)"
-    throw new CniError(Code.Internal, `${what}: ${needs}`, { cause: error })
+    throw new CniError(Code.Internal, `${what}: the kernel needs nf_tables with NAT`, { cause: error })
   }
 }
 
 /**
  * Adds the elements where everything else is in place, which is nearly always. What it sends depends on nothing that
- * it has read, so others' transactions are no reason to begin again. False when an address is held, or the table gone.
+ * it has read, so others' transactions are no reason to begin again. False when an address is held, when it is the first
+ * with its prefix length, or when the table has gone meanwhile.
  */
 function addToComplete(socket: Netfilter, groups: readonly AddressGroup[], comment: string): boolean {
   const operations: Operation[] = []
   for (const { layout, addresses } of groups) {
-    if (!hasMasqueradeRule(socket, layout)) return false
+    if (!hasMasqueradeRules(socket, layout, addresses)) return false
     operations.push(...planNew(layout, addresses, comment))
   }
   try {
@@ -53,6 +56,16 @@ function addToComplete(socket: Netfilter, groups: readonly AddressGroup[], comme
     if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT")) return false
     throw error
   }
+}
+
+function readState(
+  socket: Netfilter,
+  layout: MasqueradeLayout,
+  addresses: readonly MasqueradeAddress[],
+): MasqueradeState {
+  const sets = listNetworkSets(socket, layout)
+  const isComplete = hasMasqueradeRules(socket, layout, addresses)
+  return { ...sets, isComplete, held: findAddresses(socket, layout, sets.prefixes, addresses) }
 }
 
 /**
@@ -72,7 +85,7 @@ export function gcMasquerade(socket: Netfilter, network: string, validOwners: re
   removeWhere(socket, `Cannot end the masquerade of what is gone from network "${network}"`, isGone)
 }
 
-/** Removes the elements of both families with a comment that `isGone`; all of these have one of `needles` in them. */
+/** Removes what of both families has a comment that `isGone`; all such comments have one of `needles` in them. */
 function removeWhere(
   socket: Netfilter,
   what: string,
@@ -80,11 +93,15 @@ function removeWhere(
   needles?: readonly Uint8Array[],
 ): void {
   try {
-    atomically(socket, () =>
-      [masqueradeLayout("ip"), masqueradeLayout("ip6")].flatMap((layout) =>
-        planRemove(layout, findMasquerade(socket, layout, needles), isGone),
-      ),
-    )
+    atomically(socket, () => {
+      const operations: Operation[] = []
+      for (const family of ["ip", "ip6"] as const) {
+        const layout = masqueradeLayout(family)
+        const gone = findGone(socket, layout, isGone, needles)
+        if (gone) operations.push(...planRemove(layout, gone))
+      }
+      return operations
+    })
   } catch (error) {
     if (isErrno(error, "EINVAL", "EOPNOTSUPP") && !hasNftables(socket)) return
     throw new CniError(Code.Internal, what, { cause: error })

@@ -74,42 +74,29 @@ function baseOf({ base, table }: Chain): string[] {
 
 function propertiesOf(set: NamedSet): string[] {
   const value = set.value === "verdict" ? " : verdict" : set.value ? ` : ${namesOf(set.value)}` : ""
-  return [`type ${namesOf(set.key)}${value}`, ...(set.interval ? ["flags interval"] : []), ...commentOf(set)]
+  return [`type ${namesOf(set.key)}${value}`, ...commentOf(set)]
 }
 
 function namesOf(types: readonly DataType[]): string {
   return types.map(({ name }) => name).join(" . ")
 }
 
-/** An element as it stands between the braces: `10.0.0.1 . 10.0.0.0/8 comment "x"`. */
+/** An element as it stands between the braces: `10.0.0.1 . 10.0.0.0 comment "x"`. */
 export function printElement(set: NamedSet, element: Element): string {
   const printed = [printKey(set, element), ...commentOf(element)]
   if (element.value !== undefined) printed.push(":", printValue(set, element.value))
   return printed.join(" ")
 }
 
-function printKey(set: NamedSet, { key, keyEnd }: Element): string {
-  return set.key.map((type, index) => printRange(type, key[index], keyEnd?.[index])).join(" . ")
+function printKey(set: NamedSet, { key }: Element): string {
+  return printParts(set.key, key)
 }
 
 function printValue(set: NamedSet, value: NonNullable<Element["value"]>): string {
   if (typeof value === "string" || "jump" in value || "goto" in value) return printVerdict(value)
-  const types = set.value === undefined || set.value === "verdict" ? [] : set.value
-  return types.map((type, index) => printRange(type, value[index])).join(" . ")
+  return printParts(set.value === undefined || set.value === "verdict" ? [] : set.value, value)
 }
 
-/** A value, a network where that is what the range is, or `first-last`. */
-function printRange(type: DataType, first: Uint8Array = new Uint8Array(type.size), last = first): string {
-  if (first.every((byte, index) => byte === last[index])) return type.print(first)
-  const prefix = prefixOf(first, last)
-  return prefix === undefined ? `${type.print(first)}-${type.print(last)}` : `${type.print(first)}/${prefix}`
-}
-
-/** The length of the prefix that all values from first to last share, if they are all that share it. */
-function prefixOf(first: Uint8Array, last: Uint8Array): number | undefined {
-  const bits = (value: Uint8Array) => Array.from(value, (byte) => byte.toString(2).padStart(8, "0")).join("")
-  const [from, to] = [bits(first), bits(last)]
-  let length = 0
-  while (length < from.length && from[length] === to[length]) length++
-  return /^0*$/.test(from.slice(length)) && /^1*$/.test(to.slice(length)) ? length : undefined
+function printParts(types: readonly DataType[], parts: readonly Uint8Array[]): string {
+  return types.map((type, index) => type.print(parts[index] ?? new Uint8Array(type.size))).join(" . ")
 }

@@ -31,8 +31,6 @@ export interface NamedSet {
   name: string
   key: readonly DataType[]
   value?: readonly DataType[] | "verdict"
-  /** Keys are ranges. Only concatenations: `nft` writes ranges of a single value in another way. Needs Linux 5.6. */
-  interval?: true
   comment?: string
 }
 
@@ -41,8 +39,6 @@ export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: 
 /** One element of a set or map: a value for each part of the key. */
 export interface Element {
   key: readonly Uint8Array[]
-  /** In a set of intervals: the last key of the range, where `key` is the first. */
-  keyEnd?: readonly Uint8Array[]
   value?: readonly Uint8Array[] | Verdict
   comment?: string
   /** Kept beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */

@@ -1,6 +1,7 @@
 import { u32 } from "../netlink/mod.ts"
 import type { Expression } from "./expressions.ts"
 import type { Field } from "./fields.ts"
+import { prefixMask } from "./prefix.ts"
 import type { NamedSet, Verdict } from "./rule-set.ts"
 import { familyNumber } from "./uapi.ts"
 import { verdictData, wordsOf } from "./values.ts"
@@ -67,6 +68,7 @@ const NFT_REG_1 = 1
 /** `enum nft_cmp_ops` */
 const NFT_CMP = { "==": 0, "!=": 1 } as const
 const NFT_LOOKUP_F_INV = 1
+const NFT_BITWISE_MASK_XOR = 0
 const NFT_NAT_DNAT = 1
 
 /**
@@ -114,7 +116,7 @@ function load(fields: readonly Field[]): Expression[] {
     const at = register(word)
     word += wordsOf(field.type)
     const expression = field.load(at, field.type.size)
-    return field.mask ? [expression, maskWith(field.mask, at)] : [expression]
+    return field.mask ? [expression, maskWith(field.mask, at, NFT_BITWISE_MASK_XOR)] : [expression]
   })
 }
 
@@ -127,11 +129,12 @@ function compare(op: Comparison, value: Uint8Array): Expression {
   return { name: "cmp", data: { sreg: NFT_REG_1, op: NFT_CMP[op], data: { value } } }
 }
 
-function maskWith(mask: Uint8Array, register = NFT_REG_1): Expression {
+/** `nft` names the operation in a key, and not in a comparison. */
+function maskWith(mask: Uint8Array, register = NFT_REG_1, operation?: number): Expression {
   const xor = { value: new Uint8Array(mask.length) }
   return {
     name: "bitwise",
-    data: { sreg: register, dreg: register, length: mask.length, mask: { value: mask }, xor },
+    data: { sreg: register, dreg: register, operation, length: mask.length, mask: { value: mask }, xor },
   }
 }
 
@@ -141,8 +144,7 @@ function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: num
     const value = ip.subarray(0, length / 8)
     return [field.load(NFT_REG_1, value.length), compare(op, value)]
   }
-  const mask = Uint8Array.from(ip, (_, index) => 0xff00 >> Math.min(8, Math.max(0, length - 8 * index)))
-  return [field.load(NFT_REG_1, ip.length), maskWith(mask), compare(op, ip)]
+  return [field.load(NFT_REG_1, ip.length), maskWith(prefixMask(ip.length, length)), compare(op, ip)]
 }
 
 function dnat(fields: readonly Field[], map: NamedSet, setId: number): Expression[] {

@@ -9,6 +9,7 @@ export const NFT_MSG_NEWRULE = 0xa06
 export const NFT_MSG_GETRULE = 0xa07
 export const NFT_MSG_DELRULE = 0xa08
 export const NFT_MSG_NEWSET = 0xa09
+export const NFT_MSG_GETSET = 0xa0a
 export const NFT_MSG_DELSET = 0xa0b
 export const NFT_MSG_NEWSETELEM = 0xa0c
 export const NFT_MSG_GETSETELEM = 0xa0d
@@ -32,10 +33,8 @@ export const hookNumber = { prerouting: 0, input: 1, forward: 2, output: 3, post
 /** `NF_DROP` and `NF_ACCEPT`: policies and verdicts. */
 export const policyNumber = { drop: 0, accept: 1 } as const
 
-/** `NFT_SET_*`: properties of a set. */
-export const NFT_SET_INTERVAL = 0x4
+/** `NFT_SET_*`: a property of a set. */
 export const NFT_SET_MAP = 0x8
-export const NFT_SET_CONCAT = 0x80
 
 /** The data type of verdicts in a map, `NFT_DATA_VERDICT`. */
 export const NFT_DATA_VERDICT = 0xffffff00

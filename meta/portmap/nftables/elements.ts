@@ -84,7 +84,7 @@ export function printFound(found: Found): string {
   return `${printHostEnd(found)} to ${printEnd(found.ip, found.port)}`
 }
 
-/** Whether two elements of one set have the same key and range, and lead to the same place. */
+/** Whether two elements of one set have the same key, and lead to the same place. */
 export function isSame(a: Element, b: Element): boolean {
-  return String(a.key) === String(b.key) && String(a.keyEnd) === String(b.keyEnd) && String(a.value) === String(b.value)
+  return String(a.key) === String(b.key) && String(a.value) === String(b.value)
 }
