@@ -50,7 +50,10 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
   }
   const link = getLink(host, name)
   let problem = findProblem(host, gateway, link)
-  if (problem !== undefined && joinVlan(host, gateway, link)) problem = findProblem(host, gateway, link)
+  if (problem !== undefined) {
+    joinVlan(host, gateway, link)
+    problem = findProblem(host, gateway, link) // another container's ADD may have joined it meanwhile
+  }
   if (problem !== undefined) {
     throw new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${vlans.native}`, {
       details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
@@ -77,17 +80,16 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): boolean
 
 /**
  * Puts the pair's port into the VLAN when it is where the bridge has put it: what was just made, here or by another
- * container's ADD at this moment, or was left so by one that was killed. False for any other.
+ * container's ADD at this moment, or was left so by one that was killed. Leaves any other alone.
  */
-function joinVlan(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, link: Link): boolean {
+function joinVlan(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, link: Link): void {
   const port = peerOnHost(host, link)
-  if (port?.attributes.master !== bridge.index) return false
-  if (!isNew(bridge, listPortVlans(host, port).get(port.index) ?? [])) return false
+  if (port?.attributes.master !== bridge.index) return
+  if (!isNew(bridge, listPortVlans(host, port).get(port.index) ?? [])) return
   tryWriteSysctl(`net/ipv6/conf/${port.name}/accept_ra`, "0")
   tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
   tryWriteSysctl(`net/ipv6/conf/${name}/accept_dad`, "0") // its address is random, and traffic would wait a second
   setPortVlans(host, bridge, port, { ...vlans, trunk: undefined })
-  return true
 }
 
 /** Whether a port is in the VLAN that the bridge puts every new port into, and in no other. */
