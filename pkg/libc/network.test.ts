@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test"
-import { type Fd, FileDescriptor, Open, Poll, poll } from "./descriptor.ts"
+import { readdirSync, readFileSync, readlinkSync } from "node:fs"
+import { close, type Fd, FileDescriptor, Open, Poll, poll } from "./descriptor.ts"
 import {
   CLONE_NEWNET,
+  leaveToKernel,
   MSG_DONTWAIT,
   MSG_PEEK,
   MSG_TRUNC,
@@ -72,4 +74,30 @@ test("a file of /proc tells that it is a network namespace, and other files do n
 test("a thread cannot move into what is no network namespace", () => {
   using device = FileDescriptor.open("/dev/null", Open.ReadOnly)
   expect(() => setNetworkNamespace(device.fd)).toThrow(`setns descriptor ${device.fd}: Invalid argument (EINVAL)`)
+})
+
+/** Whether the kernel has a netlink socket, by the inode that /proc/self/fd says. */
+function isThere(inode: string): boolean {
+  return readFileSync("/proc/net/netlink", "utf8")
+    .split("\n")
+    .some((line) => line.trimEnd().endsWith(` ${inode}`))
+}
+
+test("a socket that is left to the kernel is closed by it, once we have closed it", async () => {
+  const before = readdirSync("/proc/self/fd").length
+  const fd = openNetlink(0)
+  const [, inode = ""] = /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`)) ?? []
+  expect(isThere(inode)).toBe(true)
+  leaveToKernel(fd)
+  sendToKernel(fd, getLoopback) // until then it works as before
+  expect(poll(fd, Poll.In, 1000)).toBe(true)
+  close(fd)
+  expect(readdirSync("/proc/self/fd")).toHaveLength(before)
+  const deadline = performance.now() + 5000
+  while (isThere(inode) && performance.now() < deadline) await Bun.sleep(1)
+  expect(isThere(inode)).toBe(false)
+})
+
+test("what is no socket cannot be left", () => {
+  expect(() => leaveToKernel(-1 as Fd)).toThrow("EBADF")
 })

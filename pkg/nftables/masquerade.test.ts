@@ -1,22 +1,10 @@
 import { describe, expect, test } from "bun:test"
-import type { Fd } from "../libc/mod.ts"
-import { NetlinkError } from "../netlink/mod.ts"
 import { CniError } from "../types/mod.ts"
 import { addMasquerade, deleteMasquerade, gcMasquerade } from "./masquerade.ts"
 import { checkMasquerade } from "./masquerade-check.ts"
 import { canMasquerade } from "./masquerade-support.ts"
-import type { Netfilter } from "./netfilter-socket.ts"
+import { answerGeneration, refusing } from "./testing.ts"
 import { deleteUpstreamMasquerade, upstreamPrefix } from "./upstream-masquerade.ts"
-
-/** A kernel that refuses everything, or all but what is given. */
-function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilter {
-  const refuse = (): never => {
-    throw new NetlinkError("request", errno)
-  }
-  return { fd: -1 as Fd, get: refuse, dump: refuse, transact: refuse, ...agree }
-}
-const generation = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 1)
-const get = () => ({ type: 0, flags: 0, sequence: 0, port: 0, payload: generation })
 
 const owner = { network: "net", containerId: "c1", ifName: "eth0" }
 const addresses = [{ ip: Uint8Array.of(10, 1, 0, 2), prefix: 16 }]
@@ -42,7 +30,7 @@ describe.each(["EINVAL", "EOPNOTSUPP"])("a kernel without nf_tables, which says 
 })
 
 test("a refusal of the kernel's is kept as the cause", () => {
-  const socket = refusing("EPERM", { get })
+  const socket = refusing("EPERM", { get: answerGeneration })
   for (const action of [
     () => addMasquerade(socket, owner, addresses),
     () => deleteMasquerade(socket, owner),
@@ -65,14 +53,14 @@ test("no addresses are nothing to do", () => {
 })
 
 test("nothing there is success for DEL and GC, and nothing is sent", () => {
-  const socket = refusing("ENOENT", { get })
+  const socket = refusing("ENOENT", { get: answerGeneration })
   deleteMasquerade(socket, owner)
   gcMasquerade(socket, "net", [])
   deleteUpstreamMasquerade(socket, owner)
 })
 
 test("CHECK without the rule says which one it misses", () => {
-  expect(() => checkMasquerade(refusing("ENOENT", { get }), owner, addresses)).toThrow(
+  expect(() => checkMasquerade(refusing("ENOENT", { get: answerGeneration }), owner, addresses)).toThrow(
     "Cannot find the masquerade of net/c1/eth0: expected ip cni_masquerade postrouting ip saddr . ip daddr & 255.255.0.0" +
       ' @networks_16 return comment "to its own network, /16" and ip cni_masquerade postrouting ip saddr @containers',
   )

@@ -1,14 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import type { Fd } from "../libc/mod.ts"
-import { NetlinkError } from "../netlink/mod.ts"
 import { CniError } from "../types/mod.ts"
-import type { Netfilter } from "./netfilter-socket.ts"
 import { printTransaction } from "./print.ts"
 import type { Operation } from "./rule-set.ts"
 import { addSpoofCheck, checkSpoofCheck, deleteSpoofCheck, gcSpoofCheck, requireSpoofCheck } from "./spoof-check.ts"
 import { allowedElement, type GuardedPort, guardedElement } from "./spoof-check-layout.ts"
 import { planGuard, planNewGuard, planUnguard } from "./spoof-check-plan.ts"
 import { deleteUpstreamSpoofCheck } from "./spoof-check-upstream.ts"
+import { answerGeneration, refusing } from "./testing.ts"
 
 const port: GuardedPort = { port: "veth0", mac: "0a:00:00:00:00:01" }
 
@@ -84,15 +82,6 @@ describe("ending it", () => {
   })
 })
 
-/** A kernel that refuses everything, or all but what is given. */
-function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilter {
-  const refuse = (): never => {
-    throw new NetlinkError("request", errno)
-  }
-  return { fd: -1 as Fd, get: refuse, dump: refuse, transact: refuse, ...agree }
-}
-const generation = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 1)
-const get = () => ({ type: 0, flags: 0, sequence: 0, port: 0, payload: generation })
 const owner = { network: "net", containerId: "c1", ifName: "eth0" }
 
 test("nothing there is success for DEL and GC, and nothing is sent", () => {
@@ -116,7 +105,7 @@ test("a refusal of the kernel's is kept as the cause", () => {
 })
 
 test("a kernel without nf_tables for bridges is told what it lacks", () => {
-  const socket = refusing("EOPNOTSUPP", { get, dump: () => [] })
+  const socket = refusing("EOPNOTSUPP", { get: answerGeneration, dump: () => [] })
   expect(() => addSpoofCheck(socket, owner, port)).toThrow(
     'Cannot guard port "veth0" against other MACs than 0a:00:00:00:00:01: the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)',
   )

@@ -1,0 +1,18 @@
+/** What the tests of this room are written with. For tests only: the door does not export it. */
+import type { Fd } from "../libc/mod.ts"
+import { NetlinkError } from "../netlink/mod.ts"
+import type { Netfilter } from "./netfilter-socket.ts"
+
+/** A kernel that refuses everything, or all but what is given. */
+export function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilter {
+  const refuse = (): never => {
+    throw new NetlinkError("request", errno)
+  }
+  return { fd: -1 as Fd, get: refuse, dump: refuse, transact: refuse, ...agree }
+}
+
+/** What a kernel says that is asked for the generation of its rule set. */
+export const answerGeneration: Netfilter["get"] = () => {
+  const payload = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 1)
+  return { type: 0, flags: 0, sequence: 0, port: 0, payload }
+}
