@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test"
-import { Attachment, bridgeNetwork, fail, type PluginResult } from "./attachment.ts"
+import { bridge } from "./attaching-plugins.ts"
+import { Attachment, bridgeNetwork, fail } from "./attachment.ts"
 import { HostNamespace, type Namespace, ping } from "./mod.ts"
+import { testVersions } from "./version-cases.ts"
 
 interface IpLink {
   ifname: string
@@ -123,9 +125,9 @@ test("an existing bridge is used as it is, whatever its MTU and MAC (KW-B8)", as
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "mtu", "1300", "type", "bridge"])
   const { interfaces } = await new Attachment(host, pod, bridgeNetwork()).add()
-  const bridge = await link(host, "br-lab")
-  expect(bridge.flags).toContain("UP")
-  expect(interfaces[0]).toMatchObject({ name: "br-lab", mac: bridge.address })
+  const found = await link(host, "br-lab")
+  expect(found.flags).toContain("UP")
+  expect(interfaces[0]).toMatchObject({ name: "br-lab", mac: found.address })
 })
 
 test("without an IPAM plugin the container gets an interface that is up, and no address", async () => {
@@ -251,30 +253,4 @@ test("#45 eight first ADDs at once on a bridge that is not there all succeed", a
   expect(ports).toHaveLength(8)
 })
 
-test.each(["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])("ADD and DEL speak version %s", async (cniVersion) => {
-  const { host, pod } = await hostAndPod()
-  await using _ = host
-  const attachment = new Attachment(host, pod, bridgeNetwork({ cniVersion, isDefaultGateway: true }))
-  const result: PluginResult = await attachment.add()
-  expect(result.cniVersion).toBe(cniVersion)
-  expect(result.ips[0]?.address).toBe("10.22.0.2/16")
-  expect(result.ips[0]?.version).toBe(cniVersion < "1" ? "4" : undefined)
-  expect(result.dns).toEqual(cniVersion < "1" ? {} : undefined)
-  await attachment.del()
-})
-
-test.each(["0.1.0", "0.2.0", undefined])(
-  "ADD and DEL speak version %s, with ip4 instead of lists",
-  async (cniVersion) => {
-    const { host, pod } = await hostAndPod()
-    await using _ = host
-    const attachment = new Attachment(host, pod, bridgeNetwork({ cniVersion, isDefaultGateway: true }))
-    const result: unknown = await attachment.add()
-    expect(result).toEqual({
-      cniVersion: cniVersion ?? "0.1.0",
-      ip4: { ip: "10.22.0.2/16", gateway: "10.22.0.1", routes: [{ dst: "0.0.0.0/0", gw: "10.22.0.1" }] },
-      dns: {},
-    })
-    await attachment.del()
-  },
-)
+testVersions(bridge)

@@ -17,15 +17,21 @@ export const dualStack = {
   ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }], [{ subnet: "fd00:22::/64" }]] },
 }
 
-/** A host with an uplink to an internet that knows a way back to the containers. */
-export async function createHost(kind: IptablesKind) {
+/** A host with an uplink to an internet that has no route back to the containers. */
+export async function connectedHost() {
   const host = await HostNamespace.create()
-  await chooseIptables(host, kind)
   const internet = await host.addContainer("internet")
   await connect(
     { namespace: host, link: "up0", addresses: ["203.0.113.1/24", "2001:db8:113::1/64"] },
     { namespace: internet, link: "eth0", addresses: ["203.0.113.9/24", "2001:db8:113::9/64"] },
   )
+  return { host, internet }
+}
+
+/** A host with an uplink to an internet that knows a way back to the containers. */
+export async function createHost(kind: IptablesKind) {
+  const { host, internet } = await connectedHost()
+  await chooseIptables(host, kind)
   await internet.exec("ip", ["route", "add", "10.0.0.0/8", "via", "203.0.113.1"])
   await internet.exec("ip", ["-6", "route", "add", "fd00::/8", "via", "2001:db8:113::1"])
   return { host, internet }

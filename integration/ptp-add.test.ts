@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test"
-import { Attachment, fail, type PluginResult } from "./attachment.ts"
+import { ptp } from "./attaching-plugins.ts"
+import { Attachment } from "./attachment.ts"
 import { HostNamespace, ping, readSysctl, writeSysctl } from "./mod.ts"
 import { addressesOf, dualStack, linkOf, ptpNetwork, routesOf } from "./ptp-network.ts"
+import { testVersions } from "./version-cases.ts"
 
 async function hostAndPod() {
   const host = await HostNamespace.create()
@@ -228,31 +230,4 @@ test("#45 eight ADDs at once all succeed", async () => {
   for (const { ips } of results) expect(await ping(host, ips[0]?.address.replace("/24", "") ?? "")).toBe(true)
 })
 
-test.each(["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])("ADD, CHECK and DEL speak version %s", async (cniVersion) => {
-  const { host, pod } = await hostAndPod()
-  await using _ = host
-  const attachment = new Attachment(host, pod, ptpNetwork({ cniVersion, ...dualStack }))
-  const result: PluginResult = await attachment.add()
-  expect(result.cniVersion).toBe(cniVersion)
-  expect(result.ips.map(({ address }) => address)).toEqual(["10.9.0.2/24", "fd00:9::2/64"])
-  expect(result.ips.map(({ version }) => version)).toEqual(cniVersion < "1" ? ["4", "6"] : [undefined, undefined])
-  expect(result.dns).toEqual(cniVersion < "1" ? {} : undefined)
-  const checked = attachment.check(result)
-  if (cniVersion >= "0.4.0") expect(await checked).toMatchObject({ exitCode: 0, stdout: "" })
-  else expect((await fail(checked)).msg).toBe("config version does not allow CHECK")
-  await attachment.del()
-})
-
-test.each(["0.1.0", "0.2.0", undefined])("ADD and DEL speak version %s, with ip4 instead of lists", async (version) => {
-  const { host, pod } = await hostAndPod()
-  await using _ = host
-  const ipam = { ...ptpNetwork().ipam, routes: [{ dst: "0.0.0.0/0" }] }
-  const attachment = new Attachment(host, pod, ptpNetwork({ cniVersion: version, ipam }))
-  const result: unknown = await attachment.add()
-  expect(result).toEqual({
-    cniVersion: version ?? "0.1.0",
-    ip4: { ip: "10.9.0.2/24", gateway: "10.9.0.1", routes: [{ dst: "0.0.0.0/0" }] },
-    dns: {},
-  })
-  await attachment.del()
-})
+testVersions(ptp)

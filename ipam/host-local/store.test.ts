@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, writeFileSync } from "node:fs"
-import { CniError } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseAddress } from "./address.ts"
 import { listLeases } from "./inventory.ts"
 import { releaseAddress } from "./reservations.ts"
@@ -9,16 +9,6 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
 const v6 = [{ subnet: "fd00::/64" }]
-
-function refusal(action: () => unknown): CniError {
-  try {
-    action()
-  } catch (error) {
-    if (error instanceof CniError) return error
-    throw error
-  }
-  throw new Error("it was accepted")
-}
 
 const requested = (...texts: string[]) => ({ requested: texts.flatMap((text) => parseAddress(text) ?? []) })
 
@@ -62,7 +52,7 @@ describe("ADD", () => {
     using store = new TemporaryStore(small)
     const got = ["a", "b", "c", "d", "e"].flatMap((name) => store.add(name))
     expect(got).toEqual(["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"])
-    const error = refusal(() => store.add("f"))
+    const error = refusalOf(() => store.add("f"))
     expect(error.code).toBe(999)
     expect(error.message).toBe(
       "failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.6",
@@ -107,24 +97,24 @@ describe("ADD", () => {
     ])
     expect(store.add("a")).toEqual(["10.0.0.1"])
     expect(store.add("b")).toEqual(["10.0.0.2"])
-    expect(refusal(() => store.add("c")).message).toContain("no IP addresses available")
+    expect(refusalOf(() => store.add("c")).message).toContain("no IP addresses available")
   })
 
   test("again for a container that is attached is refused, and leaves the store as it was", () => {
     using store = new TemporaryStore(small, v6)
     store.add("a")
-    const error = refusal(() => store.add("a"))
+    const error = refusalOf(() => store.add("a"))
     expect(error.message).toBe(
       "failed to allocate for range 0: 10.0.0.2 has been allocated to a, duplicate allocation is not allowed",
     )
-    expect(refusal(() => store.add("a", requested("10.0.0.5"))).message).toContain("duplicate allocation")
+    expect(refusalOf(() => store.add("a", requested("10.0.0.5"))).message).toContain("duplicate allocation")
     expect(store.addresses()).toEqual(["10.0.0.2", "fd00::2"])
   })
 
   test("that fails in its second range set gives back the address of the first, and no other", () => {
     using store = new TemporaryStore(small, [{ subnet: "10.1.0.0/30" }])
     store.add("a")
-    expect(refusal(() => store.add("b")).message).toStartWith("failed to allocate for range 1: no IP addresses")
+    expect(refusalOf(() => store.add("b")).message).toStartWith("failed to allocate for range 1: no IP addresses")
     expect(store.addresses()).toEqual(["10.0.0.2", "10.1.0.2"])
   })
 
@@ -142,7 +132,7 @@ describe("ADD", () => {
   ])("refuses a requested address that is %s", (_, texts, message) => {
     using store = new TemporaryStore(small)
     store.add("a")
-    expect(refusal(() => store.add("b", requested(...texts))).message).toContain(message)
+    expect(refusalOf(() => store.add("b", requested(...texts))).message).toContain(message)
     expect(store.addresses()).toEqual(["10.0.0.2"])
   })
 
@@ -229,7 +219,7 @@ describe("DEL", () => {
   test("says what it cannot remove", () => {
     using store = new TemporaryStore(small)
     store.add("a")
-    const error = refusal(() => store.del("a", { files: readOnly().files }))
+    const error = refusalOf(() => store.del("a", { files: readOnly().files }))
     expect(error.message).toBe(`Cannot release the addresses of container a, interface eth0 in "${store.directory}"`)
     expect(error.details).toContain("EROFS")
   })
@@ -352,7 +342,7 @@ describe("torn and foreign files", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.3" }])
     write(store, "10.0.0.2", "kept for the printer")
     mkdirSync(store.path("10.0.0.3"))
-    expect(refusal(() => store.add("a")).message).toContain("no IP addresses available")
+    expect(refusalOf(() => store.add("a")).message).toContain("no IP addresses available")
     expect(store.log[0]).toContain("is no reservation: left alone")
     store.keep([])
     expect(store.addresses()).toEqual(["10.0.0.2", "10.0.0.3"])
@@ -383,7 +373,7 @@ describe("GC", () => {
     using store = new TemporaryStore(small)
     store.add("a")
     store.add("b")
-    const error = refusal(() => store.keep([], { files: readOnly().files }))
+    const error = refusalOf(() => store.keep([], { files: readOnly().files }))
     expect(error.message).toContain("release the addresses of container a")
     expect(error.message).toContain("release the addresses of container b")
   })

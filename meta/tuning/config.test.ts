@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, type JsonObject } from "../../pkg/types/mod.ts"
+import type { CniError, JsonObject } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseTuningConfig, type TuningConfig } from "./config.ts"
 
 const network = { cniVersion: "1.1.0", name: "lab", type: "tuning" }
@@ -10,12 +11,7 @@ function parse(keys: JsonObject, { verb = "ADD" as Verb, args = "" } = {}): Tuni
 }
 
 function refusal(keys: JsonObject, args = ""): CniError {
-  try {
-    parse(keys, { args })
-  } catch (error) {
-    if (error instanceof CniError) return error
-  }
-  throw new Error("it was accepted")
+  return refusalOf(() => parse(keys, { args }))
 }
 
 test("nothing is changed unless the configuration says so, and backups go where upstream has them", () => {

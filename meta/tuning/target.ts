@@ -1,5 +1,5 @@
 import { hostEnd } from "../../pkg/ip/mod.ts"
-import { findLink, type Link, namespaceNumber, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
@@ -47,11 +47,7 @@ export class Target implements Disposable {
 
   /** The host's end of a veth pair. Undefined for other links, and for a pair that ends in yet another namespace. */
   findPeer(link: Link): Link | undefined {
-    if (link.kind !== "veth" || link.attributes.linkNetnsId === undefined) return undefined
-    using home = Netns.open("/proc/thread-self/ns/net")
-    // Numbers of links are small and alike everywhere: what has the right one here may be a stranger.
-    if (namespaceNumber(this.inside, home.fd) !== link.attributes.linkNetnsId) return undefined
-    return hostEnd(this.host, link)
+    return hostEnd(this.host, this.sandbox, link)
   }
 
   /** A socket inside the sandbox. */

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { CniError, type JsonObject } from "../types/mod.ts"
+import type { CniError, JsonObject } from "../types/mod.ts"
+import { refusalOf } from "../types/testing.ts"
 import { type Fields, interfaceName, macAddress, off, parseConfig } from "./mod.ts"
 
 const port = { kind: "object", fields: { hostPort: { kind: "integer", min: 1, max: 65535, required: true } } } as const
@@ -12,12 +13,7 @@ const schema = {
 } as const satisfies Fields
 
 function refusal(raw: JsonObject, fields: Fields = schema): CniError {
-  try {
-    parseConfig(fields, raw)
-  } catch (error) {
-    if (error instanceof CniError) return error
-  }
-  throw new Error("it was accepted")
+  return refusalOf(() => void parseConfig(fields, raw))
 }
 
 test("what is absent or null gets its default", () => {

@@ -1,16 +1,9 @@
 import { isErrno } from "../libc/mod.ts"
-import {
-  deleteLink,
-  findLink,
-  type Ifindex,
-  type Link,
-  listLinks,
-  type NetlinkSocket,
-  RouteSocket,
-} from "../netlink/mod.ts"
+import { deleteLink, findLink, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { type Attachment, CniError, Code, type Interface, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
+import { leadsTo, likelyHostEnd } from "./host-end.ts"
 
 /** What a plugin's call says of the attachment. */
 interface AttachmentCall {
@@ -46,21 +39,6 @@ export function describeInterface({ name, mac, mtu }: Link): Interface {
 }
 
 /**
- * The host's end of a container's interface: the veth whose index the container's end knows, and that knows the
- * container's end. Undefined for other kinds, and for a pair that ends elsewhere.
- */
-export function hostEnd(host: NetlinkSocket, inside: Link): Link | undefined {
-  if (inside.kind !== "veth") return undefined
-  const found = findLink(host, peerIndex(inside))
-  return found?.kind === "veth" && peerIndex(found) === inside.index ? found : undefined
-}
-
-/** Older kernels leave the peer's index out when both ends have the same one, each in its namespace. */
-function peerIndex(link: Link): Ifindex {
-  return (link.attributes.link ?? link.index) as Ifindex
-}
-
-/**
  * Deletes the veth pair of an attachment: by the container's end where the namespace is there, else whatever host end
  * carries the owner's name, which needs no namespace. An interface of that name that is somebody else's stays. Nothing
  * there is success. Throws `CniError`, after everything that can be deleted is.
@@ -68,9 +46,9 @@ function peerIndex(link: Link): Ifindex {
 export function deleteAttachmentLinks({ netns, ifName }: { netns: string; ifName: string }, owner: Owner): void {
   using host = RouteSocket.open()
   const failures = new Failures()
-  const end = failures.attempt(`find "${ifName}" in "${netns}"`, () => findHostEnd(host, netns, ifName))
   const comment = ownerComment(owner)
-  if (end && mayBe(end, comment)) deleteIfThere(host, end)
+  const end = failures.attempt(`find "${ifName}" in "${netns}"`, () => findOwnEnd(host, { netns, ifName }, comment))
+  if (end) deleteIfThere(host, end)
   else deleteHostEnds(host, (alias) => alias === comment)
   failures.throwIfAny()
 }
@@ -82,17 +60,22 @@ export function deleteOrphans(network: string, valid: readonly Owner[]): void {
   deleteHostEnds(host, (alias) => isOwnerOf(alias, network) && !keep.has(alias))
 }
 
-function findHostEnd(host: NetlinkSocket, netns: string, ifName: string): Link | undefined {
+/** The host's end of the container's interface, if it can be the owner's. */
+function findOwnEnd(
+  host: NetlinkSocket,
+  { netns, ifName }: { netns: string; ifName: string },
+  comment: string,
+): Link | undefined {
   using sandbox = Netns.find(netns)
   if (!sandbox) return undefined
   using inside = sandbox.run(() => RouteSocket.open())
   const link = findLink(inside, ifName)
-  return link && hostEnd(host, link)
-}
-
-/** Whether a host end can be the owner's: it says so, or says nothing, as those that upstream made. */
-function mayBe({ attributes: { alias } }: Link, comment: string): boolean {
-  return alias === undefined || alias === "" || alias === comment
+  const end = link && likelyHostEnd(host, link)
+  if (!end) return undefined
+  const { alias } = end.attributes
+  if (alias === comment) return end // it has to go, whatever it leads to
+  // What upstream made says nothing, as strangers do: that one has to lead to the container.
+  return !alias && leadsTo(host, sandbox, end) ? end : undefined
 }
 
 function deleteHostEnds(host: NetlinkSocket, isGone: (alias: string) => boolean): void {

@@ -12,7 +12,6 @@ import {
 } from "../netlink/mod.ts"
 import { type Cidr, CniError, Code, formatCidr, formatIp, type Result } from "../types/mod.ts"
 import { sameBytes } from "./arithmetic.ts"
-import { addressesOf } from "./result.ts"
 import { planRoutes } from "./routes.ts"
 
 /** The error of a CHECK: what should be there, and what is. */
@@ -78,9 +77,4 @@ function describeRoute(route: NetlinkSocket, spec: RouteSpec): string {
   const device = spec.index === undefined ? "" : ` dev ${findLink(route, spec.index)?.name ?? `number ${spec.index}`}`
   const table = spec.table === undefined || spec.table === RT_TABLE_MAIN ? "" : ` table ${spec.table}`
   return `${to}${via.join("")}${device}${table}`
-}
-
-/** The addresses of a result that belong to an interface, by the interface's index in the result. */
-export function addressesOn(result: Result, index: number): Cidr[] {
-  return addressesOf({ ips: result.ips.filter((ip) => ip.interface === index) })
 }

@@ -10,14 +10,15 @@ export {
   deleteAttachmentLinks,
   deleteOrphans,
   describeInterface,
-  hostEnd,
   ownerOf,
   ownersOf,
   refuseExistingInterface,
 } from "./attachment.ts"
-export { addressesOn, checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
+export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
+export { checkHostEnd, checkMac, checkUp, expectLink, noHostEnd, readRecorded } from "./check-link.ts"
 export { type ContainerLink, configureLink } from "./container.ts"
 export { checkForwarding, enableForwarding } from "./forwarding.ts"
+export { hostEnd } from "./host-end.ts"
 export { Masquerade, type MasqueradeBackend, masqueradeBackends } from "./masquerade.ts"
 export { addressesOf, gatewayOf, type ResultAddress } from "./result.ts"
 export { addRoutes, planRoutes } from "./routes.ts"

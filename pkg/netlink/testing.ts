@@ -73,6 +73,11 @@ export class ScriptedKernel implements Transport {
   }
 }
 
+/** A message that answers a request. */
+export function reply(request: Pick<Message, "sequence">, type: number, payload: Uint8Array): Uint8Array {
+  return encodeMessage(type, 0, request.sequence, payload)
+}
+
 /** `NLMSG_ERROR` with an errno, 0 to acknowledge, capped to the header of the request. */
 export function acknowledge(request: Pick<Message, "type" | "sequence">, errno = 0): Uint8Array {
   const payload = new Uint8Array(20)

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { CniError } from "../types/mod.ts"
+import { refusalOf } from "../types/testing.ts"
 import { isOwnNamespace, Netns, namespaceId } from "./mod.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-netns-"))
@@ -12,21 +12,15 @@ afterAll(() => rmSync(directory, { recursive: true }))
 
 const own = "/proc/self/ns/net"
 
-function refusal(path: string): CniError {
-  try {
-    Netns.open(path)
-  } catch (error) {
-    if (error instanceof CniError) return error
-  }
-  throw new Error(`${path} was opened`)
-}
-
 test("#44 nothing at the path is code 4 like anything else that is no network namespace: a lease may be left", () => {
   for (const path of [join(directory, "none"), `${file}/below`]) {
-    expect(refusal(path)).toMatchObject({ code: 4, message: `Cannot use "${path}" as CNI_NETNS: it does not exist` })
+    expect(refusalOf(() => Netns.open(path))).toMatchObject({
+      code: 4,
+      message: `Cannot use "${path}" as CNI_NETNS: it does not exist`,
+    })
   }
   for (const path of [file, directory, "/dev/null", "/proc/self/ns/uts", "/proc/self/status"]) {
-    expect(refusal(path)).toMatchObject({ code: 4, message: expect.stringContaining(path) })
+    expect(refusalOf(() => Netns.open(path))).toMatchObject({ code: 4, message: expect.stringContaining(path) })
   }
 })
 

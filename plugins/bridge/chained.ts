@@ -1,5 +1,6 @@
 import { describeInterface, hostEnd } from "../../pkg/ip/mod.ts"
 import { findLink, IFF_UP, type Ifindex, type Link, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
 import type { Call, EncodedResult } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
@@ -23,8 +24,7 @@ export interface ChainedPort {
  * repeated. Throws code 7 when none or several may be meant.
  */
 export function findChainedPort(
-  host: RouteSocket,
-  inside: RouteSocket,
+  { host, inside, sandbox }: { host: RouteSocket; inside: RouteSocket; sandbox: Netns },
   call: Call,
   { bridge }: Pick<BridgeConfig, "bridge">,
 ): ChainedPort | undefined {
@@ -32,7 +32,7 @@ export function findChainedPort(
   if (!prevResult?.interfaces.some(({ name, sandbox }) => name === call.ifName && sandbox)) return undefined
   const link = findLink(inside, call.ifName)
   if (!link) return undefined
-  const candidates = portsOf(host, prevResult.interfaces, link)
+  const candidates = portsOf({ host, sandbox }, prevResult.interfaces, link)
   const master = findLink(host, bridge)?.index ?? -1
   if (candidates.some(({ attributes }) => attributes.master === master)) return undefined
   const [port, ...others] = candidates
@@ -43,8 +43,12 @@ export function findChainedPort(
 }
 
 /** The other end of the container's pair; else every interface that the result has on the host, but for bridges. */
-export function portsOf(host: RouteSocket, interfaces: readonly Interface[], link: Link): Link[] {
-  const end = hostEnd(host, link)
+export function portsOf(
+  { host, sandbox }: { host: RouteSocket; sandbox: Netns },
+  interfaces: readonly Interface[],
+  link: Link,
+): Link[] {
+  const end = hostEnd(host, sandbox, link)
   if (end) return [end]
   return interfaces.flatMap(({ name, sandbox }) => {
     const found = sandbox ? undefined : findLink(host, name)

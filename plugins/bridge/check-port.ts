@@ -1,15 +1,14 @@
-import { mismatch } from "../../pkg/ip/mod.ts"
+import { checkHostEnd, mismatch } from "../../pkg/ip/mod.ts"
 import {
   bridgePortData,
   describeVlans,
-  IFF_UP,
   type Infer,
   type Link,
   listPortVlans,
   type NetlinkSocket,
   type VlanRange,
 } from "../../pkg/netlink/mod.ts"
-import { type Owner, ownerComment } from "../../pkg/types/mod.ts"
+import type { Owner } from "../../pkg/types/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 import { planPort, type VlanConfig } from "./vlans.ts"
 
@@ -23,17 +22,10 @@ export function checkPort(
   owner: Owner,
   config: BridgeConfig,
 ): void {
-  const { master, alias } = port.attributes
-  if (master !== bridge.index) {
+  if (port.attributes.master !== bridge.index) {
     throw mismatch(`host interface "${port.name}"`, `a port of bridge "${bridge.name}"`, "not one of its ports")
   }
-  if ((port.flags & IFF_UP) === 0) throw mismatch(`host interface "${port.name}"`, "up", "down")
-  const comment = ownerComment(owner)
-  // The Go suite writes no owner on its ports, and containers outlive a change of suite.
-  if (alias && alias !== comment) throw mismatch(`alias of host interface "${port.name}"`, comment, alias)
-  if (config.mtu !== undefined && port.mtu !== config.mtu) {
-    throw mismatch(`MTU of host interface "${port.name}"`, String(config.mtu), String(port.mtu))
-  }
+  checkHostEnd(port, owner, config)
   const { hairpin, isolated } = portDataOf(port)
   if (config.hairpinMode && hairpin !== 1) throw mismatch(`hairpin mode of port "${port.name}"`, "on", "off")
   if (config.isolated && isolated !== 1) throw mismatch(`isolation of port "${port.name}"`, "on", "off")

@@ -1,19 +1,23 @@
 import {
-  addressesOn,
   checkAddresses,
   checkForwarding,
+  checkMac,
   checkRoutes,
+  checkUp,
+  expectLink,
   hostEnd,
   Masquerade,
   mismatch,
+  noHostEnd,
   ownerOf,
+  readRecorded,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
-import { findLink, IFF_UP, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { portsOf } from "./chained.ts"
 import { checkPort } from "./check-port.ts"
 import type { BridgeConfig } from "./config.ts"
@@ -29,26 +33,21 @@ import { needsFiltering } from "./vlans.ts"
  * the first difference, expected and found.
  */
 export function checkAttachment(call: Call, config: BridgeConfig): void {
-  const { prevResult } = call.network
-  if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot check "${call.ifName}": prevResult is missing`)
+  const { prevResult, interface: recorded, addresses } = readRecorded(call)
   ipam.check(call)
-  const index = prevResult.interfaces.findLastIndex(({ name, sandbox }) => name === call.ifName && sandbox)
-  const recorded = prevResult.interfaces[index]
-  if (!recorded) throw mismatch("prevResult", `the interface "${call.ifName}" in a sandbox`, "none")
 
   using host = RouteSocket.open()
   using sandbox = Netns.open(call.netns)
   using inside = sandbox.run(() => RouteSocket.open())
 
   const bridge = checkBridge(host, config)
-  const link = findLink(inside, call.ifName)
-  if (!link) throw mismatch(`interface "${call.ifName}" in "${call.netns}"`, "a veth", "none")
-  checkContainerEnd(link, recorded, config)
-  const port = hostEnd(host, link) ?? givenPort(host, prevResult, link, call)
-  if (!port) throw mismatch(`interface "${link.name}"`, "a veth with its peer on the host", `kind "${link.kind}"`)
+  const link = expectLink(inside, call)
+  checkMac(link, recorded)
+  if (!config.keepDown) checkUp(link, "interface")
+  const port = hostEnd(host, sandbox, link) ?? givenPort({ host, sandbox }, prevResult, link, call)
+  if (!port) throw noHostEnd(link)
   checkPort(host, { bridge, port }, ownerOf(call), config)
 
-  const addresses = addressesOn(prevResult, index)
   checkAddresses(inside, link, addresses)
   checkRoutes(inside, link, prevResult)
   if (config.isGateway) {
@@ -67,9 +66,14 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
 }
 
 /** The host's interface that an earlier plugin of the chain has made. Those that we make have their owner's name. */
-function givenPort(host: RouteSocket, { interfaces }: Result, link: Link, call: Call): Link | undefined {
+function givenPort(
+  sides: { host: RouteSocket; sandbox: Netns },
+  { interfaces }: Result,
+  link: Link,
+  call: Call,
+): Link | undefined {
   const ours = ownerComment(ownerOf(call))
-  return portsOf(host, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
+  return portsOf(sides, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
 }
 
 function checkBridge(host: RouteSocket, config: BridgeConfig): Link {
@@ -77,17 +81,12 @@ function checkBridge(host: RouteSocket, config: BridgeConfig): Link {
   if (bridge?.kind !== "bridge") {
     throw mismatch(`"${config.bridge}"`, "a bridge", bridge ? `kind "${bridge.kind}"` : "none")
   }
-  expectUp(bridge, "bridge")
+  checkUp(bridge, "bridge")
   if (config.promiscMode && !bridge.attributes.promiscuity) {
     throw mismatch(`bridge "${bridge.name}"`, "promiscuous", "not")
   }
   if (needsFiltering(config.vlans)) requireVlanFiltering(bridge)
   return bridge
-}
-
-function checkContainerEnd(link: Link, { mac }: Interface, { keepDown }: BridgeConfig): void {
-  if (mac && mac.toLowerCase() !== link.mac) throw mismatch(`MAC of "${link.name}"`, mac, link.mac)
-  if (!keepDown) expectUp(link, "interface")
 }
 
 function checkVlanGateway(host: RouteSocket, bridge: Link, name: string, { vlans }: BridgeConfig): Link {
@@ -96,10 +95,6 @@ function checkVlanGateway(host: RouteSocket, bridge: Link, name: string, { vlans
   if (!link) throw mismatch(`"${name}"`, expected, "none")
   const problem = findProblem(host, { name, bridge, vlans }, link)
   if (problem !== undefined) throw mismatch(`"${name}"`, expected, problem)
-  expectUp(link, "interface")
+  checkUp(link, "interface")
   return link
-}
-
-function expectUp({ flags, name }: Link, what: string): void {
-  if ((flags & IFF_UP) === 0) throw mismatch(`${what} "${name}"`, "up", "down")
 }

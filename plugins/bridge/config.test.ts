@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
+import { type CniError, type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 
 function parse(keys: JsonObject, { verb = "ADD" as Verb, args = "" } = {}): BridgeConfig {
@@ -9,12 +10,7 @@ function parse(keys: JsonObject, { verb = "ADD" as Verb, args = "" } = {}): Brid
 }
 
 function refusal(keys: JsonObject, args = ""): CniError {
-  try {
-    parse(keys, { args })
-  } catch (error) {
-    if (error instanceof CniError) return error
-  }
-  throw new Error("it was accepted")
+  return refusalOf(() => parse(keys, { args }))
 }
 
 test("the bridge is cni0 and everything else is off unless the configuration says otherwise", () => {

@@ -48,7 +48,7 @@ export const bridge = definePlugin<BridgeConfig>({
     const masquerade = masquerades ? new Masquerade(filter) : undefined
     const spoofCheck = config.checkSpoofing ? new SpoofCheck(filter) : undefined
     const owner = ownerOf(call)
-    const chained = findChainedPort(host, inside, call, config)
+    const chained = findChainedPort({ host, inside, sandbox }, call, config)
     if (!chained) refuseExistingInterface(inside, call)
 
     using undo = new Undo(call.log)

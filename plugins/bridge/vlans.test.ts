@@ -1,17 +1,13 @@
 import { describe, expect, test } from "bun:test"
 import { describeVlans } from "../../pkg/netlink/mod.ts"
-import { CniError } from "../../pkg/types/mod.ts"
+import type { CniError } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import { needsFiltering, parseVlans, planDefault, planPort, type TrunkEntry } from "./vlans.ts"
 
 type Trunk = readonly (TrunkEntry | null)[]
 
 function refusal(vlan: number, trunk?: Trunk): CniError {
-  try {
-    parseVlans(vlan, trunk, false)
-  } catch (error) {
-    if (error instanceof CniError) return error
-  }
-  throw new Error("it was accepted")
+  return refusalOf(() => parseVlans(vlan, trunk, false))
 }
 
 function port(vlan: number, trunk?: Trunk): string {

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
+import { type CniError, type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import { type PtpConfig, parsePtpConfig } from "./config.ts"
 
 const network = { cniVersion: "1.1.0", name: "wire", type: "ptp", ipam: { type: "host-local" } }
@@ -11,12 +12,7 @@ function parse(keys: JsonObject, { verb = "ADD" as Verb, args = "" } = {}): PtpC
 }
 
 function refusal(keys: JsonObject, verb: Verb = "ADD"): CniError {
-  try {
-    parse(keys, { verb })
-  } catch (error) {
-    if (error instanceof CniError) return error
-  }
-  throw new Error("it was accepted")
+  return refusalOf(() => parse(keys, { verb }))
 }
 
 test("everything is off unless the configuration says otherwise", () => {

@@ -1,0 +1,61 @@
+import { findLink, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.ts"
+import { type Cidr, CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../types/mod.ts"
+import { mismatch } from "./check.ts"
+import { addressesOf } from "./result.ts"
+
+/** What ADD has answered for the container's interface. */
+export interface Recorded {
+  prevResult: Result
+  interface: Interface
+  /** Those of the result that belong to the interface, and their addresses alone. */
+  ips: Result["ips"]
+  addresses: Cidr[]
+}
+
+/** Reads from a CHECK's prevResult what it is about. Throws `CniError`: code 7 without a prevResult. */
+export function readRecorded(call: { network: { prevResult?: Result | undefined }; ifName: string }): Recorded {
+  const { prevResult } = call.network
+  if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot check "${call.ifName}": prevResult is missing`)
+  const index = prevResult.interfaces.findLastIndex(({ name, sandbox }) => name === call.ifName && sandbox)
+  const recorded = prevResult.interfaces[index]
+  if (!recorded) throw mismatch("prevResult", `the interface "${call.ifName}" in a sandbox`, "none")
+  const ips = prevResult.ips.filter((ip) => ip.interface === index)
+  return { prevResult, interface: recorded, ips, addresses: addressesOf({ ips }) }
+}
+
+/** The container's interface. Throws `CniError` when there is none. */
+export function expectLink(inside: NetlinkSocket, { ifName, netns }: { ifName: string; netns: string }): Link {
+  const link = findLink(inside, ifName)
+  if (!link) throw mismatch(`interface "${ifName}" in "${netns}"`, "a veth", "none")
+  return link
+}
+
+/** The error for a container's interface that has no end on the host. */
+export function noHostEnd({ name, kind }: Link): CniError {
+  return mismatch(`interface "${name}"`, "a veth with its peer on the host", `kind "${kind}"`)
+}
+
+/** Looks whether a link has the MAC that a result says, if it says one. Throws `CniError`. */
+export function checkMac(link: Link, { mac }: Interface): void {
+  if (mac && mac.toLowerCase() !== link.mac) throw mismatch(`MAC of "${link.name}"`, mac, link.mac)
+}
+
+/** Looks whether a link, which the error calls `what`, is up. Throws `CniError`. */
+export function checkUp({ flags, name }: Link, what: string): void {
+  if ((flags & IFF_UP) === 0) throw mismatch(`${what} "${name}"`, "up", "down")
+}
+
+/**
+ * Looks whether the host's end of a pair is up, is this owner's or nobody's, and has the MTU of the configuration, if that
+ * has one. Throws `CniError`.
+ */
+export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
+  checkUp(end, "host interface")
+  const comment = ownerComment(owner)
+  const { alias } = end.attributes
+  // The Go suite writes no owner on its links, and containers outlive a change of suite.
+  if (alias && alias !== comment) throw mismatch(`alias of host interface "${end.name}"`, comment, alias)
+  if (mtu !== undefined && end.mtu !== mtu) {
+    throw mismatch(`MTU of host interface "${end.name}"`, String(mtu), String(end.mtu))
+  }
+}
