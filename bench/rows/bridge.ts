@@ -7,17 +7,8 @@ export function bridgeConfig(ipMasq: boolean, dataDir: string) {
   return { cniVersion: "1.0.0", name: "bench", type: "bridge", bridge: "bench0", isGateway: true, ipMasq, ipam }
 }
 
-/** Times ADD, and DEL with the result of ADD, of one suite on a node of its own. */
-async function startBridge(suite: Suite, ipMasq: boolean, pods: number): Promise<Contender> {
-  const node = await startNode(suite, (dataDir) => [bridgeConfig(ipMasq, dataDir)], pods)
-  let rounds = 0
-  return {
-    async round() {
-      const containerId = `bench-${++rounds}`
-      return { ADD: await node.time("ADD", containerId), DEL: await node.time("DEL", containerId) }
-    },
-    [Symbol.asyncDispose]: () => node[Symbol.asyncDispose](),
-  }
+function startBridge(suite: Suite, ipMasq: boolean, pods: number): Promise<Contender> {
+  return startNode(suite, (dataDir) => [bridgeConfig(ipMasq, dataDir)], pods)
 }
 
 function bridgeScenario(ipMasq: boolean, pods: number): Scenario {

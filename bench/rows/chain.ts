@@ -1,6 +1,6 @@
-import type { Contender, Scenario } from "../measure.ts"
+import type { Scenario } from "../measure.ts"
 import { bridgeConfig } from "./bridge.ts"
-import { residents, type Suite, startNode } from "./pods.ts"
+import { residents, startNode } from "./pods.ts"
 
 /** What a pod of a node gets: a bridge with masquerade, a sysctl, and a port of the host. */
 function chainOf(dataDir: string, pod: number) {
@@ -13,24 +13,11 @@ function chainOf(dataDir: string, pod: number) {
   ]
 }
 
-/** Times the calls that a runtime makes for one pod: each plugin's ADD forwards, each plugin's DEL backwards. */
-async function startChain(suite: Suite, pods: number): Promise<Contender> {
-  const node = await startNode(suite, chainOf, pods)
-  let rounds = 0
-  return {
-    async round() {
-      const containerId = `bench-${++rounds}`
-      return { ADD: await node.time("ADD", containerId), DEL: await node.time("DEL", containerId) }
-    },
-    [Symbol.asyncDispose]: () => node[Symbol.asyncDispose](),
-  }
-}
-
 /** A pod's whole network, beside one other pod and on a full node. */
 export const chains: readonly Scenario[] = residents.map((pods) => ({
   name: `bridge+ipMasq+host-local, tuning, portmap beside ${pods}`,
   steps: ["ADD", "DEL"],
-  contenders: { ours: () => startChain("ours", pods), Go: () => startChain("Go", pods) },
+  contenders: { ours: () => startNode("ours", chainOf, pods), Go: () => startNode("Go", chainOf, pods) },
   baseline: "Go",
   targets: { ours: { ADD: 0.4, DEL: 0.35 } },
 }))

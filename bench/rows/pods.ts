@@ -1,9 +1,10 @@
 import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/mod.ts"
+import type { Contender } from "../measure.ts"
 import { Station } from "../station.ts"
 import { pluginPath, suites } from "../suites.ts"
 
 export type Suite = keyof typeof suites
-export type Verb = "ADD" | "DEL"
+type Verb = "ADD" | "DEL"
 
 /** Pods that live on a node for as long as the measurement takes: one, and as many as a kubelet takes by default. */
 export const residents = [1, 110] as const
@@ -11,14 +12,11 @@ export const residents = [1, 110] as const
 /** The plugins of a pod's network, as a runtime hands them their configurations; `pod` is 0 for the one that is measured. */
 export type ChainOf = (dataDir: string, pod: number) => { type: string }[]
 
-/** A node that runs pods, and the calls that a runtime makes there for one more. */
-export interface Node extends AsyncDisposable {
-  /** Runs one verb of the measured pod's plugins, in their order or backwards, and answers the milliseconds in all. */
-  time(verb: Verb, containerId: string): Promise<number>
-}
-
-/** Makes a host of one suite, with pods on it. */
-export async function startNode(suite: Suite, chainOf: ChainOf, pods: number): Promise<Node> {
+/**
+ * Makes a host of one suite with pods on it, and times the calls that a runtime makes there for one more: each plugin's
+ * ADD in their order, each plugin's DEL backwards.
+ */
+export async function startNode(suite: Suite, chainOf: ChainOf, pods: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
   // On a disk, as in real life: a suite that makes its files durable pays for it here.
@@ -42,13 +40,15 @@ export async function startNode(suite: Suite, chainOf: ChainOf, pods: number): P
   const { path } = await host.addContainer()
   const chain = chainOf(directory.path, 0)
   const kept = stack.move()
+  let rounds = 0
   return {
-    async time(verb, containerId) {
-      if (verb === "ADD") last = {}
-      let ms = 0
-      for (const plugin of verb === "ADD" ? chain : chain.toReversed())
-        ms += await call(verb, plugin, containerId, path)
-      return ms
+    async round() {
+      const containerId = `bench-${++rounds}`
+      const times = { ADD: 0, DEL: 0 }
+      last = {}
+      for (const plugin of chain) times.ADD += await call("ADD", plugin, containerId, path)
+      for (const plugin of chain.toReversed()) times.DEL += await call("DEL", plugin, containerId, path)
+      return times
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   }
