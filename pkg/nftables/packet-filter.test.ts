@@ -1,10 +1,7 @@
 import { expect, test } from "bun:test"
-import type { Message, Request } from "../netlink/mod.ts"
+import type { Request } from "../netlink/mod.ts"
 import { listTables } from "./packet-filter.ts"
-
-function message(text: string): Message {
-  return { type: 0, flags: 0, sequence: 0, port: 0, payload: Uint8Array.fromHex(text.replace(/\s/g, "")) }
-}
+import { answer } from "./testing.ts"
 
 // Captured: what `nft list tables` asks, NFT_MSG_GETTABLE for NFPROTO_UNSPEC, and the payloads of the kernel's answer for
 // `ip nat` and `bridge nat` (struct nfgenmsg, NFTA_TABLE_NAME, _USE, _HANDLE, _FLAGS). No family has the number 13.
@@ -13,9 +10,9 @@ test("tables are asked for in all families at once, and those of unknown familie
   const dump = (request: Request) => {
     asked.push(request)
     return [
-      message("02000002 080001006e617400 0800030000000000 0c0004000000000000000001 0800020000000000"),
-      message("07000002 080001006e617400 0800030000000000 0c0004000000000000000002 0800020000000000"),
-      message("0d000002 080001006e617400 0800030000000000 0c0004000000000000000003 0800020000000000"),
+      answer("02000002 080001006e617400 0800030000000000 0c0004000000000000000001 0800020000000000"),
+      answer("07000002 080001006e617400 0800030000000000 0c0004000000000000000002 0800020000000000"),
+      answer("0d000002 080001006e617400 0800030000000000 0c0004000000000000000003 0800020000000000"),
     ]
   }
   expect(listTables({ dump })).toEqual([

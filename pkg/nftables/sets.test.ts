@@ -1,12 +1,9 @@
 import { expect, test } from "bun:test"
-import { type Message, NetlinkError, type Request } from "../netlink/mod.ts"
+import { NetlinkError, type Request } from "../netlink/mod.ts"
 import { listSetNames } from "./sets.ts"
+import { answer } from "./testing.ts"
 
 const table = { family: "ip", name: "t" } as const
-
-function message(text: string): Message {
-  return { type: 0, flags: 0, sequence: 0, port: 0, payload: Uint8Array.fromHex(text.replace(/\s/g, "")) }
-}
 
 // The request that `nft list table ip t` makes, and the beginning of two answers: NFTA_SET_TABLE, NFTA_SET_NAME, flags.
 test("the sets of a table are asked for by family and table", () => {
@@ -14,8 +11,8 @@ test("the sets of a table are asked for by family and table", () => {
   const dump = (request: Request) => {
     asked.push(request)
     return [
-      message("02000002 06000100 74000000 0a000200 706f727473000000 0800030000000008"),
-      message("02000002 06000100 75000000 0a000200 6c696e6b73000000 0800030000000000"),
+      answer("02000002 06000100 74000000 0a000200 706f727473000000 0800030000000008"),
+      answer("02000002 06000100 75000000 0a000200 6c696e6b73000000 0800030000000000"),
     ]
   }
   expect(listSetNames({ dump }, table)).toEqual(["ports"])

@@ -1,6 +1,6 @@
 /** What the tests of this room are written with. For tests only: the door does not export it. */
 import type { Fd } from "../libc/mod.ts"
-import { NetlinkError } from "../netlink/mod.ts"
+import { type Message, NetlinkError } from "../netlink/mod.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 
 /** A kernel that refuses everything, or all but what is given. */
@@ -15,4 +15,9 @@ export function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilt
 export const answerGeneration: Netfilter["get"] = () => {
   const payload = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 1)
   return { type: 0, flags: 0, sequence: 0, port: 0, payload }
+}
+
+/** One message of an answer, with this payload: hex digits, spaced as one likes. */
+export function answer(payload: string): Message {
+  return { type: 0, flags: 0, sequence: 0, port: 0, payload: Uint8Array.fromHex(payload.replace(/\s/g, "")) }
 }
