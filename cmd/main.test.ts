@@ -1,14 +1,24 @@
 import { expect, test } from "bun:test"
-import { join } from "node:path"
-import { serve } from "../pkg/skel/mod.ts"
-import { plugins } from "./plugins.ts"
-import { versionReply } from "./version.ts"
+import { basename, dirname, join } from "node:path"
+import { newestVersion, supportedVersions } from "../pkg/types/mod.ts"
+import { pluginNames } from "./plugins.ts"
+
+/** Runs a program of this repository under a name. */
+function run(file: string, name: string, env: Record<string, string>) {
+  const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, file], { argv0: name, env })
+  return { out: stdout.toString(), err: stderr.toString(), exitCode }
+}
 
 /** Runs the entry under a name, as a link of the executable would. */
 function runAs(name: string, env: Record<string, string> = {}) {
-  const entry = join(import.meta.dir, "main.ts")
-  const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, entry], { argv0: `/opt/cni/bin/${name}`, env })
-  return { out: stdout.toString(), err: stderr.toString(), exitCode }
+  return run(join(import.meta.dir, "main.ts"), `/opt/cni/bin/${name}`, env)
+}
+
+/** The file of each plugin in the repository, by the name of its room. */
+function pluginFiles(): Map<string, string> {
+  const root = join(import.meta.dir, "..")
+  const files = [...new Bun.Glob("{plugins,ipam,meta}/*/main.ts").scanSync(root)]
+  return new Map(files.map((file) => [basename(dirname(file)), join(root, file)]))
 }
 
 test("an unknown name is an error object for a runtime and a sentence for a human", () => {
@@ -25,19 +35,20 @@ test("names of JavaScript's own objects are no plugins", () => {
 })
 
 test("VERSION is answered on one line, without loading the plugin and without touching stdin", () => {
-  expect(runAs("loopback", { CNI_COMMAND: "VERSION" })).toEqual({ out: `${versionReply()}\n`, err: "", exitCode: 0 })
+  const { out, ...rest } = runAs("loopback", { CNI_COMMAND: "VERSION" })
+  expect(JSON.parse(out)).toEqual({ cniVersion: newestVersion, supportedVersions })
+  expect(out).toBe(`${JSON.stringify(JSON.parse(out))}\n`)
+  expect(rest).toEqual({ err: "", exitCode: 0 })
 })
 
-test("every plugin would itself answer VERSION the same", async () => {
-  for (const load of Object.values(plugins)) {
-    const stdin = () => new Uint8Array()
-    const reply = serve(await load(), { env: { CNI_COMMAND: "VERSION" }, stdin, log: () => {} })
-    expect(JSON.parse(reply.stdout)).toEqual(JSON.parse(versionReply()))
-  }
+test("the table has every plugin of the repository, in alphabetical order", () => {
+  expect(pluginNames).toEqual([...pluginFiles().keys()].sort())
 })
 
-test("every plugin of the table has the name it is called by", async () => {
-  for (const [name, load] of Object.entries(plugins)) expect((await load()).name).toBe(name)
+test.each(pluginNames)("%s has the name it is called by, and would itself answer VERSION the same", (name) => {
+  expect(runAs(name).err).toStartWith(`CNI plugin ${name} v`)
+  const env = { CNI_COMMAND: "VERSION" }
+  expect(run(pluginFiles().get(name) ?? "", "bun", env)).toEqual(runAs(name, env))
 })
 
 test("the tools answer under their names", () => {

@@ -49,7 +49,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
 
 /** The names of all plugins of the executable, or of those in some roles. */
 export function pluginsAs(...roles: readonly Role[]): string[] {
-  return pluginNames().filter((name) => roles.length === 0 || roles.includes(pluginOf(name).role))
+  return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginOf(name).role))
 }
 
 function pluginOf(name: string): Plugin {

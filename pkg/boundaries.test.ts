@@ -43,6 +43,9 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
 /** Rooms that run in a plugin's process. It is started for every pod, so they import no package: none is worth its time. */
 const isHot = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && room !== "pkg/libcni"
 
+/** Rooms whose files become part of the executable. */
+const isBundled = (room: string) => /^(pkg|plugins|ipam|meta|cmd)\b/.test(room)
+
 /** Tests, and what only tests import: neither is part of the executable. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
 
@@ -96,6 +99,8 @@ function violations(file: string, source: string): string[] {
       found.push(`${file} imports ${target}; the door of ${other} is ${door}`)
   }
   if (isTest) return found
+  if (/\bimport\(/.test(code) && isBundled(room) && file !== "cmd/main.ts")
+    found.push(`${file} imports lazily, which makes every module of every plugin's bundle lazy and slow`)
   if (/\b(process|Bun)\.env\b|\benv(\.|\[")CNI_/.test(code) && !knowEnvironment.includes(room))
     found.push(`${file} reads the environment; pkg/skel does that for it`)
   if (/\bprocess\./.test(code) && isHot(room) && room !== "pkg/skel")
@@ -139,6 +144,7 @@ describe("the table is held against", () => {
     ],
     ["a plugin that ends the process", "plugins/a/a.ts", "process.exit(1)", "touches the process"],
     ["a fixture in a plugin", "plugins/a/a.ts", 'import { a } from "./a.fixture.ts"', "which is for tests"],
+    ["a lazy import", "cmd/cni/a.ts", 'const a = await import("./b.ts")', "imports lazily"],
     ["a room without a row", "pkg/utils/a.ts", "", "no row in the table"],
   ])("%s", (_, file, source, sentence) => {
     expect(violations(file, source).join("\n")).toContain(sentence)

@@ -13,7 +13,7 @@ export const installCommand: Command = {
     "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default /opt/cni/bin)" },
     "dry-run": { type: "boolean", help: "only say what would be done" },
   },
-  help: `Installs ${pluginNames().join(", ")}: one copy of this executable with a hard link for each name.
+  help: `Installs ${pluginNames.join(", ")}: one copy of this executable with a hard link for each name.
 A file there of one of these names is replaced, whoever made it; other files are not touched. Containers and plugins that
 run are not disturbed, and doing it again changes nothing. To go back, install the other suite over it.
 
@@ -27,7 +27,7 @@ Examples:
     const dryRun = given(args, "dry-run")
     const directory = resolve(text(args, "bin-dir") ?? defaults.binDir)
     const source = "/proc/self/exe" // also right when the file has been replaced since we started
-    const installed = install({ source, directory, names: pluginNames(), dryRun })
+    const installed = install({ source, directory, names: pluginNames, dryRun })
     const rows = installed.map(({ name, did }) => [name, dryRun && did !== "unchanged" ? `would be ${did}` : did])
     stdout(`${directory}\n${table(["PLUGIN", "WHAT"], rows)}`)
   },

@@ -71,9 +71,4 @@ describe("an interface plugin's IPAM", () => {
       expect(call.calls).toBeEmpty()
     },
   )
-
-  test("names the plugin for the entry to load", () => {
-    expect(ipam.delegates(network)).toEqual(["pool"])
-    expect(ipam.delegates(withoutIpam)).toBeEmpty()
-  })
 })

@@ -8,8 +8,8 @@ export interface IpamCaller {
   log(line: string): void
 }
 
-/** The IPAM plugin that a configuration names, as a list: what a plugin's `delegates` answers. */
-function delegates({ ipam }: NetworkConfig): string[] {
+/** The IPAM plugin that a configuration names, as a list. */
+function pluginsOf({ ipam }: NetworkConfig): string[] {
   return ipam?.type ? [ipam.type] : []
 }
 
@@ -19,7 +19,7 @@ function delegates({ ipam }: NetworkConfig): string[] {
  * gave no address.
  */
 function add({ network, delegate, log }: IpamCaller): Result {
-  const [type] = delegates(network)
+  const [type] = pluginsOf(network)
   if (type === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, `Cannot get addresses for network "${network.name}": no "ipam.type"`)
   }
@@ -37,23 +37,23 @@ function add({ network, delegate, log }: IpamCaller): Result {
 
 /** Has the IPAM plugin, if there is one, check its reservation. Throws its error. */
 function check({ network, delegate }: IpamCaller): void {
-  for (const type of delegates(network)) delegate.check(type)
+  for (const type of pluginsOf(network)) delegate.check(type)
 }
 
 /** Has the IPAM plugin, if there is one, release the addresses. Throws its error. */
 function del({ network, delegate }: IpamCaller): void {
-  for (const type of delegates(network)) delegate.del(type)
+  for (const type of pluginsOf(network)) delegate.del(type)
 }
 
 /** Asks the IPAM plugin, if there is one, whether it could serve an ADD. Throws its error. */
 function status({ network, delegate }: IpamCaller): void {
-  for (const type of delegates(network)) delegate.status(type)
+  for (const type of pluginsOf(network)) delegate.status(type)
 }
 
 /** Has the IPAM plugin, if there is one, release what no valid attachment holds. Throws its error. */
 function gc({ network, delegate }: IpamCaller): void {
-  for (const type of delegates(network)) delegate.gc(type)
+  for (const type of pluginsOf(network)) delegate.gc(type)
 }
 
 /** The functions of this file under one name: `ipam.add(call)`. Not `export * as`, which makes a getter for each at start. */
-export const ipam = { delegates, add, check, del, status, gc } as const
+export const ipam = { add, check, del, status, gc } as const

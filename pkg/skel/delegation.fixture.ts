@@ -32,7 +32,6 @@ export const pool = definePlugin({
 export const outer = definePlugin({
   name: "outer",
   config() {},
-  delegates: () => ["pool"],
   add: (call) => call.encode(call.delegate.add("pool")),
   check: (call) => call.delegate.check("pool"),
   del: (call) => call.delegate.del("pool"),

@@ -6,5 +6,5 @@
  * if (import.meta.main) runPlugin(ptp)
  */
 export { type Call, definePlugin, type EncodedResult, type Plugin, type Verb } from "./plugin.ts"
-export { type PluginTable, runPlugin } from "./run.ts"
+export { runPlugin } from "./run.ts"
 export { type Prepared, prepare, type Surroundings, serve } from "./serve.ts"

@@ -47,8 +47,6 @@ export interface Plugin<C> {
    * stop it.
    */
   config(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }): C
-  /** The types of plugins that it may call, so that they can be loaded before the verb runs. */
-  delegates?(network: NetworkConfig): string[]
   add(call: Call, config: C): EncodedResult
   check(call: Call, config: C): void
   del(call: Call, config: C): void

@@ -1,7 +1,7 @@
-// A plugin as a process of its own: `bun process.fixture.ts [STARTUP]`. What its verbs do is the "name" of the network.
+// A plugin as a process of its own: `bun process.fixture.ts`. What its verbs do is the "name" of the network.
 import { Recorder } from "./plugin.fixture.ts"
 import type { Call } from "./plugin.ts"
-import { type PluginTable, runPlugin } from "./run.ts"
+import { runPlugin } from "./run.ts"
 
 const behaviours: Readonly<Record<string, (call: Call) => void>> = {
   fine() {},
@@ -23,24 +23,4 @@ const behaviours: Readonly<Record<string, (call: Call) => void>> = {
   },
 }
 
-/** What happens while the chunk of the delegate is loaded; answers the plugin in it, if ever. */
-const startups: Readonly<Record<string, PluginTable[string]>> = {
-  "never-loaded": () => new Promise(() => {}),
-  "broken-chunk": () => Promise.reject(new Error("the chunk is gone")),
-  "crash-early"() {
-    setTimeout(() => {
-      throw new Error("out of nowhere")
-    }, 0)
-    return new Promise(() => {})
-  },
-  "reject-early"() {
-    Promise.reject(new Error("nobody cares"))
-    return new Promise(() => {})
-  },
-}
-
-if (import.meta.main) {
-  const { plugin } = new Recorder({ behave: (call) => behaviours[call.network.name]?.(call) })
-  const startup = startups[process.argv[2] ?? ""]
-  runPlugin({ ...plugin, delegates: () => ["other"] }, startup ? { other: startup } : {})
-}
+if (import.meta.main) runPlugin(new Recorder({ behave: (call) => behaviours[call.network.name]?.(call) }).plugin)

@@ -6,9 +6,9 @@ import { inputLimit } from "./stdio.ts"
 const fixture = join(import.meta.dir, "process.fixture.ts")
 
 /** Runs the fixture. `stdin` is a configuration, or what a shell redirection says. */
-async function run(name: string, options: { command?: string; argv?: string[]; shell?: string } = {}) {
+async function run(name: string, options: { command?: string; shell?: string } = {}) {
   const env = { ...attachment, PATH: process.env.PATH, CNI_COMMAND: options.command ?? "ADD" }
-  const plugin = [process.execPath, fixture, ...(options.argv ?? [])]
+  const plugin = [process.execPath, fixture]
   const argv = options.shell ? ["/bin/bash", "-c", options.shell, ...plugin] : plugin
   const config = new TextEncoder().encode(JSON.stringify({ cniVersion: "1.0.0", name }))
   const child = Bun.spawn(argv, { env, stdin: config, stdout: "pipe", stderr: "pipe" })
@@ -111,26 +111,6 @@ describe("stdout", () => {
 describe("whatever ends it early", () => {
   test("an exit in the middle of a verb is an error object", async () => {
     expect(errorOf(await run("exits"))).toMatchObject({ code: 999, msg: expect.stringContaining("without an answer") })
-  })
-
-  test("a chunk that never loads is an error object", async () => {
-    const error = errorOf(await run("fine", { argv: ["never-loaded"] }))
-    expect(error).toMatchObject({ cniVersion: "1.0.0", code: 999, msg: expect.stringContaining("without an answer") })
-  })
-
-  test("a chunk that cannot be loaded is an error object", async () => {
-    const error = errorOf(await run("fine", { argv: ["broken-chunk"] }))
-    expect(error).toMatchObject({ code: 999, msg: expect.stringContaining("the chunk is gone") })
-  })
-
-  test("an exception out of nowhere, while a chunk loads, is an error object", async () => {
-    const error = errorOf(await run("fine", { argv: ["crash-early"] }))
-    expect(error).toMatchObject({ code: 999, msg: expect.stringContaining("out of nowhere") })
-  })
-
-  test("a rejection that nobody handles, while a chunk loads, is an error object", async () => {
-    const error = errorOf(await run("fine", { argv: ["reject-early"] }))
-    expect(error).toMatchObject({ code: 999, msg: expect.stringContaining("nobody cares") })
   })
 
   test("something left behind by a verb neither adds to the answer nor holds the process up", async () => {

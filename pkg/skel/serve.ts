@@ -1,6 +1,6 @@
 import { version } from "../../package.json"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
-import { CniError, Code, type NetworkConfig, newestVersion, supportedVersions } from "../types/mod.ts"
+import { CniError, Code, newestVersion, supportedVersions } from "../types/mod.ts"
 import { errorReply } from "./error-reply.ts"
 import { checkVersion, refuseOwnNamespace, requireAttachments } from "./gates.ts"
 import { parseInput, parseNetwork, readInput, versionOf } from "./input.ts"
@@ -22,8 +22,6 @@ export interface Surroundings {
 export interface Prepared {
   /** The version for error objects: the configuration's, or the newest when there is none to be read. */
   readonly cniVersion: string
-  /** The plugins that the verb may call, for the entry to load. */
-  readonly delegates: readonly string[]
   /** Runs the verb. Synchronous, never throws. */
   run(builtins?: Builtins): Reply
 }
@@ -39,7 +37,7 @@ export function serve<C>(plugin: Plugin<C>, call: Surroundings & { builtins?: Bu
 /** The first half of `serve`: all that can be refused before the plugin is asked. Never throws. */
 export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, isDelegate }: Surroundings): Prepared {
   let cniVersion: string = newestVersion
-  const answer = (reply: Reply): Prepared => ({ cniVersion, delegates: [], run: () => reply })
+  const answer = (reply: Reply): Prepared => ({ cniVersion, run: () => reply })
   try {
     const command = env.CNI_COMMAND ?? ""
     const supported = plugin.versions ?? supportedVersions
@@ -65,7 +63,7 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, isDelegate }: S
         return errorReply(error, cniVersion)
       }
     }
-    return { cniVersion, delegates: delegatesOf(plugin, network), run }
+    return { cniVersion, run }
   } catch (error) {
     return answer(errorReply(error, cniVersion))
   }
@@ -84,13 +82,4 @@ function versionReply(supported: readonly string[]): Reply {
 function unknownCommand(command: string): CniError {
   const details = `expected one of ${verbs.join(", ")}`
   return new CniError(Code.InvalidEnvironment, `unknown CNI_COMMAND: ${command}`, { details })
-}
-
-/** What cannot be told now is told by the verb's own reading of the configuration. */
-function delegatesOf<C>(plugin: Plugin<C>, network: NetworkConfig): readonly string[] {
-  try {
-    return plugin.delegates?.(network) ?? []
-  } catch {
-    return []
-  }
 }

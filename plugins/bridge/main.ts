@@ -37,7 +37,6 @@ const PORT_DEADLINE_MS = 2550
 export const bridge = definePlugin<BridgeConfig>({
   name: "bridge",
   config: parseBridgeConfig,
-  delegates: ipam.delegates,
 
   add(call, config) {
     using host = RouteSocket.open()

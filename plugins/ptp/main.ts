@@ -31,7 +31,6 @@ const CARRIER_DEADLINE_MS = 2550
 export const ptp = definePlugin<PtpConfig>({
   name: "ptp",
   config: parsePtpConfig,
-  delegates: ipam.delegates,
 
   add(call, config) {
     using host = RouteSocket.open()
