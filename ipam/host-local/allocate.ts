@@ -27,8 +27,8 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
   const wanted = [...request.requested]
   const taken: Address[] = []
   try {
-    for (const [index, set] of request.rangeSets.entries()) {
-      taken.push(allocateOne({ session, lease, index, set, wanted, former, owner: request.owner }))
+    for (const set of request.rangeSets) {
+      taken.push(allocateOne({ session, lease, index: taken.length, set, wanted, former, owner: request.owner }))
     }
     if (wanted.length > 0) {
       throw failure(`failed to allocate all requested IPs: ${wanted.map(formatAddress).join(" ")}`, {
@@ -39,14 +39,16 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
     for (const address of taken) giveBack(session, address)
     throw error
   }
-  session.remember({
-    owner: request.owner,
-    addresses: taken.map(formatAddress),
-    bootId: session.place.bootId,
-    written: taken.map(() => lease.written),
-    ...(request.netns && { netns: request.netns }),
-  })
-  for (const [index, address] of taken.entries()) moveCursor(session, index, address)
+  const { owner, netns } = request
+  const addresses: string[] = []
+  const written: bigint[] = []
+  for (const address of taken) {
+    addresses.push(formatAddress(address))
+    written.push(lease.written)
+  }
+  session.remember({ owner, addresses, bootId: session.place.bootId, written, ...(netns && { netns }) })
+  let index = 0
+  for (const address of taken) moveCursor(session, index++, address)
   return taken
 }
 
@@ -64,11 +66,14 @@ interface Choice {
 
 function allocateOne(choice: Choice): Address {
   const { session, lease, index, set, wanted, former } = choice
-  const asked = wanted.findIndex((address) => rangeOf(set, address))
-  const [requested] = asked >= 0 ? wanted.splice(asked, 1) : []
-  if (requested) return reserveRequested(choice, requested)
-  const again = former.find((address) => rangeOf(set, address) && !isKeptBack(set, address))
-  if (again && session.reserve(again, lease.path)) return again
+  for (const requested of wanted) {
+    if (!rangeOf(set, requested)) continue
+    wanted.splice(wanted.indexOf(requested), 1)
+    return reserveRequested(choice, requested)
+  }
+  for (const again of former) {
+    if (rangeOf(set, again) && !isKeptBack(set, again) && session.reserve(again, lease.path)) return again
+  }
   const found = findFree(choice) ?? afterReclaiming(session, () => findFree(choice))
   if (found) return found
   throw failure(

@@ -1,5 +1,5 @@
 import { type Address, isBetween, offset } from "./address.ts"
-import { isKeptBack, type RangeSet } from "./ranges.ts"
+import { isKeptBack, type Range, type RangeSet } from "./ranges.ts"
 
 /** Answers the first free address of `first` to `last`, or nothing. */
 export type NextFree = (first: Address, last: Address) => Address | undefined
@@ -23,14 +23,13 @@ export function nextAddress(set: RangeSet, cursor: Address | undefined, nextFree
 
 /** The set as stretches of addresses, in the order in which they are tried. A stretch may be empty. */
 export function walk(set: RangeSet, cursor: Address | undefined): [first: Address, last: Address][] {
-  const index = cursor ? set.findIndex(({ start, end }) => isBetween(cursor, start, end)) : -1
-  const current = set[index]
-  const whole = (ranges: RangeSet) => ranges.map(({ start, end }): [Address, Address] => [start, end])
-  if (!cursor || !current) return whole(set)
-  return [
-    [offset(cursor, 1n), current.end],
-    ...whole(set.slice(index + 1)),
-    ...whole(set.slice(0, index)),
-    [current.start, cursor],
-  ]
+  const before: [Address, Address][] = []
+  const after: [Address, Address][] = []
+  let current: Range | undefined
+  for (const range of set) {
+    if (!current && cursor && isBetween(cursor, range.start, range.end)) current = range
+    else (current ? after : before).push([range.start, range.end])
+  }
+  if (!cursor || !current) return before
+  return [[offset(cursor, 1n), current.end], ...after, ...before, [current.start, cursor]]
 }

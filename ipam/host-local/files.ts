@@ -16,7 +16,6 @@ export interface Files
     | "readFile"
     | "setModified"
     | "stat"
-    | "syncDirectory"
     | "truncate"
     | "unlink"
     | "writeAt"
@@ -34,7 +33,6 @@ export const kernelFiles: Files = {
   readFile: libc.readFile,
   setModified: libc.setModified,
   stat: libc.stat,
-  syncDirectory: libc.syncDirectory,
   truncate: libc.truncate,
   unlink: libc.unlink,
   writeAt: libc.writeAt,

@@ -35,7 +35,8 @@ export const hostLocal = definePlugin<HostLocalConfig>({
       () => reserve(store, { owner, netns, rangeSets, requested }),
       () => release(store, owner),
     )
-    const ips = addresses.map((address, index) => ipConfig(address, rangeSets[index] ?? []))
+    const ips: IpConfig[] = []
+    for (const address of addresses) ips.push(ipConfig(address, rangeSets[ips.length] ?? []))
     const result = call.encode({ interfaces: [], ips, routes: [...routes], dns })
     undo.keep()
     return result

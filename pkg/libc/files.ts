@@ -1,4 +1,4 @@
-import { close, type Fd, FileDescriptor, Open, open, read, writeAll } from "./descriptor.ts"
+import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
 import { errnoNumber } from "./errno.ts"
 import { directories, libc, tree } from "./symbols.ts"
 import { check, cString, isErrno, SyscallError } from "./syscall.ts"
@@ -101,16 +101,6 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
 /** Puts what was written on the disk, like fsync(2). Throws `SyscallError`. */
 export function sync(fd: Fd): void {
   check("fsync", `descriptor ${fd}`, () => tree().fsync(fd))
-}
-
-/** Puts the names in a directory on the disk: after a rename, link or unlink in it. Throws `SyscallError`. */
-export function syncDirectory(path: string): void {
-  const fd = open(path, Open.ReadOnly)
-  try {
-    sync(fd)
-  } finally {
-    close(fd)
-  }
 }
 
 export function readAt(fd: Fd, into: Uint8Array, offset: number): number {

@@ -28,7 +28,6 @@ export {
   stat,
   symlink,
   sync,
-  syncDirectory,
   truncate,
   tryLock,
   unlink,

@@ -40,7 +40,7 @@ export function commit(
   generation?: Generation,
 ): void {
   const changes = encodeOperations(operations)
-  const last = changes.at(-1)
+  const last = changes[changes.length - 1]
   if (!last) return
   last.flags = (last.flags ?? 0) | NLM_F_ACK // refusals come by themselves, and this one after all of them
   const requests = [begin(generation), ...changes, end]

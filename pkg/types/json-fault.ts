@@ -12,13 +12,6 @@ const wanted: Record<Expected, string> = {
   end: "nothing more",
 }
 
-// RFC 8259: white space, then one of a sign, a string, or another scalar with nothing glued to its end
-const space = /[ \t\n\r]*/.source
-const sign = /[[\]{},:]/.source
-// biome-ignore lint/suspicious/noControlCharactersInRegex: JSON forbids exactly these inside a string
-const string = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/.source
-const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.])/.source
-
 /**
  * Where and why a text is not one JSON value: `line 3, column 7: expected ":", found "="`. Lines and columns count
  * from 1, columns in characters. `undefined` when the text is JSON. For error messages only: `JSON.parse` judges.
@@ -26,7 +19,7 @@ const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(
 export function locateJsonFault(text: string): string | undefined {
   const open: string[] = []
   let expected: Expected = "value"
-  const token = new RegExp(`${space}(?:(${sign})|(${string})|(${scalar}))`, "y")
+  const token = tokens()
   for (let at = 0; ; at = token.lastIndex) {
     token.lastIndex = at
     const match = token.exec(text)
@@ -34,6 +27,16 @@ export function locateJsonFault(text: string): string | undefined {
     if (next === undefined) return fault(text, at, expected)
     expected = next
   }
+}
+
+/** RFC 8259: white space, then one of a sign, a string, or another scalar with nothing glued to its end. */
+function tokens(): RegExp {
+  const space = /[ \t\n\r]*/.source
+  const sign = /[[\]{},:]/.source
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON forbids exactly these inside a string
+  const string = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/.source
+  const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.])/.source
+  return new RegExp(`${space}(?:(${sign})|(${string})|(${scalar}))`, "y")
 }
 
 /** What is expected after this token, or `undefined` when the token may not stand here. */

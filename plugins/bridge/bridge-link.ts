@@ -1,6 +1,7 @@
 import { contains } from "../../pkg/ip/mod.ts"
 import { FileDescriptor, isErrno, lockShared, Open, tryLock } from "../../pkg/libc/mod.ts"
 import {
+  type Address,
   addAddress,
   addBridge,
   deleteAddress,
@@ -111,11 +112,14 @@ function openSettings(name: string): FileDescriptor | undefined {
  * else that is an error. Throws `CniError`.
  */
 export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean, undo: Undo): void {
-  const present = listAddresses(host, bridge).filter(({ ip }) => ip.length === gateway.ip.length && !isLinkLocal(ip))
   const wanted = formatCidr(gateway)
-  if (present.some((address) => formatCidr(address) === wanted)) return
-  for (const address of present) {
-    if (!contains(address, gateway.ip) && !contains(gateway, address.ip)) continue
+  const inTheWay: Address[] = []
+  for (const address of listAddresses(host, bridge)) {
+    if (address.ip.length !== gateway.ip.length || isLinkLocal(address.ip)) continue
+    if (formatCidr(address) === wanted) return
+    if (contains(address, gateway.ip) || contains(gateway, address.ip)) inTheWay.push(address)
+  }
+  for (const address of inTheWay) {
     if (!force) {
       throw new CniError(Code.Internal, `"${bridge.name}" already has an IP address different from ${wanted}`, {
         details: `it has ${formatCidr(address)}; set "forceAddress" to replace it`,
