@@ -1,6 +1,6 @@
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
 import { errnoNumber } from "./errno.ts"
-import { directories, libc, tree } from "./symbols.ts"
+import { directories, libc } from "./symbols.ts"
 import { check, cString, isErrno, SyscallError } from "./syscall.ts"
 
 const AT_FDCWD = -100
@@ -100,60 +100,60 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
 
 /** Puts what was written on the disk, like fsync(2). Throws `SyscallError`. */
 export function sync(fd: Fd): void {
-  check("fsync", `descriptor ${fd}`, () => tree().fsync(fd))
+  check("fsync", `descriptor ${fd}`, () => libc().fsync(fd))
 }
 
 export function readAt(fd: Fd, into: Uint8Array, offset: number): number {
-  return check("pread", `descriptor ${fd}`, () => Number(tree().pread(fd, into, into.length, BigInt(offset))))
+  return check("pread", `descriptor ${fd}`, () => Number(libc().pread(fd, into, into.length, BigInt(offset))))
 }
 
 export function writeAt(fd: Fd, bytes: Uint8Array, offset: number): void {
   for (let done = 0; done < bytes.length; ) {
     const rest = bytes.subarray(done)
     const at = BigInt(offset + done)
-    done += check("pwrite", `descriptor ${fd}`, () => Number(tree().pwrite(fd, rest, rest.length, at)))
+    done += check("pwrite", `descriptor ${fd}`, () => Number(libc().pwrite(fd, rest, rest.length, at)))
   }
 }
 
 export function truncate(fd: Fd, length: number): void {
-  check("ftruncate", `descriptor ${fd}`, () => tree().ftruncate(fd, BigInt(length)))
+  check("ftruncate", `descriptor ${fd}`, () => libc().ftruncate(fd, BigInt(length)))
 }
 
 /** Gives a file another name, in place of whatever had it. Throws `SyscallError`. */
 export function rename(from: string, to: string): void {
   cString(from + to)
-  check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => tree().rename(from, to))
+  check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => libc().rename(from, to))
 }
 
 /** Gives a file a second name. Throws `EEXIST` when the name is taken. */
 export function link(from: string, to: string): void {
   cString(from + to)
-  check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => tree().link(from, to))
+  check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => libc().link(from, to))
 }
 
 /** Makes a symbolic link with this text. Throws `EEXIST` when the name is taken. */
 export function symlink(text: string, path: string): void {
   cString(text + path)
-  check("symlink", JSON.stringify(path), () => tree().symlink(text, path))
+  check("symlink", JSON.stringify(path), () => libc().symlink(text, path))
 }
 
 /** The text of a symbolic link. Throws `SyscallError`. */
 export function readlink(path: string): string {
   cString(path)
   const buffer = new Uint8Array(4096)
-  const length = check("readlink", JSON.stringify(path), () => Number(tree().readlink(path, buffer, buffer.length)))
+  const length = check("readlink", JSON.stringify(path), () => Number(libc().readlink(path, buffer, buffer.length)))
   return new TextDecoder().decode(buffer.subarray(0, length))
 }
 
 /** Removes a name. Throws `ENOENT` when there is none. */
 export function unlink(path: string): void {
   cString(path)
-  check("unlink", JSON.stringify(path), () => tree().unlink(path))
+  check("unlink", JSON.stringify(path), () => libc().unlink(path))
 }
 
 export function removeDirectory(path: string): void {
   cString(path)
-  check("rmdir", JSON.stringify(path), () => tree().rmdir(path))
+  check("rmdir", JSON.stringify(path), () => libc().rmdir(path))
 }
 
 /** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
@@ -162,7 +162,7 @@ export function makeDirectories(path: string, mode = 0o755): void {
   for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
     const part = at === -1 ? path : path.slice(0, at)
     try {
-      check("mkdir", JSON.stringify(part), () => tree().mkdir(part, mode))
+      check("mkdir", JSON.stringify(part), () => libc().mkdir(part, mode))
     } catch (error) {
       if (!isErrno(error, "EEXIST") || (at === -1 && !isDirectory(stat(path)))) throw error
     }
@@ -175,7 +175,7 @@ export function setModified(path: string, modified: bigint): void {
   cString(path)
   const seconds = modified / 1_000_000_000n
   const times = new BigInt64Array([0n, UTIME_OMIT, seconds, modified % 1_000_000_000n]) // struct timespec[2]: access, modification
-  check("utimensat", JSON.stringify(path), () => tree().utimensat(AT_FDCWD, path, times, 0))
+  check("utimensat", JSON.stringify(path), () => libc().utimensat(AT_FDCWD, path, times, 0))
 }
 
 /** The names in a directory, without "." and "..", in no order. Throws `SyscallError`. */
@@ -202,7 +202,7 @@ export function readDirectory(path: string): string[] {
 /** Whether the exclusive lock of flock(2) on this open file was free and is now ours, until it is closed. */
 export function tryLock(fd: Fd): boolean {
   try {
-    check("flock", `descriptor ${fd}`, () => tree().flock(fd, 2 | 4)) // LOCK_EX | LOCK_NB
+    check("flock", `descriptor ${fd}`, () => libc().flock(fd, 2 | 4)) // LOCK_EX | LOCK_NB
     return true
   } catch (error) {
     if (isErrno(error, "EAGAIN")) return false
@@ -212,5 +212,5 @@ export function tryLock(fd: Fd): boolean {
 
 /** Takes a shared lock of flock(2) on this open file, and waits while somebody has the exclusive one. Until it is closed. */
 export function lockShared(fd: Fd): void {
-  check("flock", `descriptor ${fd}`, () => tree().flock(fd, 1)) // LOCK_SH
+  check("flock", `descriptor ${fd}`, () => libc().flock(fd, 1)) // LOCK_SH
 }

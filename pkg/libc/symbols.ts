@@ -9,7 +9,7 @@ function lazily<const Table extends Record<string, FFIFunction>>(table: Table) {
   return once(() => dlopen("libc.so.6", table).symbols)
 }
 
-/** Descriptors, files, sockets, namespaces, and what went wrong with them. */
+/** Descriptors, sockets, namespaces, files and directories, and what went wrong with them. */
 export const libc = lazily({
   open: { args: ["cstring", "i32", "u32"], returns: "i32" },
   close: { args: ["i32"], returns: "i32" },
@@ -24,12 +24,6 @@ export const libc = lazily({
   recv: { args: ["i32", "ptr", "usize", "i32"], returns: FFIType.i64_fast },
   setns: { args: ["i32", "i32"], returns: "i32" },
   ioctl: { args: ["i32", "u64", "u64"], returns: "i32" },
-  __errno_location: { args: [], returns: "ptr" },
-  strerror: { args: ["i32"], returns: "cstring" },
-})
-
-/** Changing a directory tree, whole or not at all. */
-export const tree = lazily({
   pread: { args: ["i32", "ptr", "usize", "i64"], returns: FFIType.i64_fast },
   pwrite: { args: ["i32", "ptr", "usize", "i64"], returns: FFIType.i64_fast },
   ftruncate: { args: ["i32", "i64"], returns: "i32" },
@@ -43,6 +37,8 @@ export const tree = lazily({
   mkdir: { args: ["cstring", "u32"], returns: "i32" },
   rmdir: { args: ["cstring"], returns: "i32" },
   utimensat: { args: ["i32", "cstring", "ptr", "i32"], returns: "i32" },
+  __errno_location: { args: [], returns: "ptr" },
+  strerror: { args: ["i32"], returns: "cstring" },
 })
 
 /** What few need, or old C libraries lack: `getdents64` came with glibc 2.30. */
