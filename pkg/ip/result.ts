@@ -8,10 +8,12 @@ export interface ResultAddress extends Cidr {
 
 /** The addresses of a result as bytes, with their gateways. They were checked when the result was read. */
 export function addressesOf(result: Pick<Result, "ips">): ResultAddress[] {
-  return result.ips.map(({ address, gateway }) => {
+  const addresses: ResultAddress[] = []
+  for (const { address, gateway } of result.ips) {
     const cidr = required(parseCidr(address), address)
-    return gateway === undefined ? cidr : { ...cidr, gateway: required(parseIp(gateway), gateway) }
-  })
+    addresses.push(gateway === undefined ? cidr : { ...cidr, gateway: required(parseIp(gateway), gateway) })
+  }
+  return addresses
 }
 
 /** A route's destination as bytes. */

@@ -54,24 +54,27 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
     },
     decode(found) {
       const value: Record<string, unknown> = {}
-      const unknown: UnknownAttribute[] = []
-      byNumber ??= numbered(fields)
+      const known = (byNumber ??= numbered(fields))
+      let isWhole = true
       for (let at = 0, length = 0; at + HEADER <= found.length; at += align(length)) {
         length = lengthAt(found, at)
         const type = typeAt(found, at)
-        const field = byNumber.get(type)
-        if (field?.codec.get && field.codec.size === length - HEADER) {
+        const field = known.get(type)
+        if (!field) isWhole = false
+        else if (field.codec.get && field.codec.size === length - HEADER) {
           value[field.name] = field.codec.get(found, at + HEADER) // most are integers: no copy for each
-          continue
-        }
-        const payload = found.slice(at + HEADER, at + length)
-        if (field) value[field.name] = field.codec.decode(payload)
-        else unknown.push({ type, payload })
+        } else value[field.name] = field.codec.decode(found.slice(at + HEADER, at + length))
       }
-      if (unknown.length > 0) value.unknown = unknown
+      if (!isWhole) keepUnknown(value, found.slice(), known)
       return value as AttributeValue<F>
     },
   }
+}
+
+/** Gives a value its `unknown`, taken apart when somebody looks: a link comes with dozens, and nobody ever does. */
+function keepUnknown(value: object, found: Uint8Array, known: ReadonlyMap<number, unknown>): void {
+  const get = () => readAttributes(found).filter(({ type }) => !known.has(type))
+  Object.defineProperty(value, "unknown", { get, enumerable: true, configurable: true })
 }
 
 function numbered(fields: AttributeFields): Map<number, { name: string; codec: Codec<unknown> }> {
@@ -87,9 +90,16 @@ function numbered(fields: AttributeFields): Map<number, { name: string; codec: C
 export function listOf<T>(type: number, codec: Codec<T>): Codec<T[]> {
   return {
     nested: true,
-    encode: (items) =>
-      concat(items.map((item) => attribute(codec.nested ? type | NLA_F_NESTED : type, codec.encode(item)))),
-    decode: (found) => readAttributes(found).map(({ payload }) => codec.decode(payload)),
+    encode(items) {
+      const parts: Uint8Array[] = []
+      for (const item of items) parts.push(attribute(codec.nested ? type | NLA_F_NESTED : type, codec.encode(item)))
+      return concat(parts)
+    },
+    decode(found) {
+      const items: T[] = []
+      for (const { payload } of readAttributes(found)) items.push(codec.decode(payload))
+      return items
+    },
   }
 }
 

@@ -97,17 +97,15 @@ function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number):
       const attributes = isNew ? encodeSet(set, idOf(set)) : setAttributes.encode(name)
       return [request(operation, set.table, isNew ? NFT_MSG_NEWSET : NFT_MSG_DELSET, flags, attributes)]
     }
-    case "element":
-      return chunks(operation.elements, ELEMENTS_PER_MESSAGE).map((elements) => {
-        const attributes = elementListAttributes.encode({
-          table: operation.set.table.name,
-          set: operation.set.name,
-          setId: isNew ? idOf(operation.set) : undefined,
-          elements: elements.map((element) => encodeElement(operation.set, element, isNew)),
-        })
-        const type = isNew ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM
-        return request({ ...operation, elements }, operation.set.table, type, flags, attributes)
-      })
+    case "element": {
+      const requests: Request[] = []
+      const type = isNew ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM
+      for (let at = 0; at < operation.elements.length; at += ELEMENTS_PER_MESSAGE) {
+        const part = { ...operation, elements: operation.elements.slice(at, at + ELEMENTS_PER_MESSAGE) }
+        requests.push(request(part, part.set.table, type, flags, encodeElements(part, isNew ? idOf : undefined)))
+      }
+      return requests
+    }
   }
 }
 
@@ -161,6 +159,16 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
   })
 }
 
+/** `idOf` for elements that are new. */
+function encodeElements(
+  { set, elements }: { set: NamedSet; elements: readonly Element[] },
+  idOf?: (set: NamedSet) => number,
+): Uint8Array {
+  const encoded: Infer<typeof elementAttributes>[] = []
+  for (const element of elements) encoded.push(encodeElement(set, element, idOf !== undefined))
+  return elementListAttributes.encode({ table: set.table.name, set: set.name, setId: idOf?.(set), elements: encoded })
+}
+
 function encodeElement(set: NamedSet, element: Element, isNew: boolean): Infer<typeof elementAttributes> {
   const { key, value } = element
   return {
@@ -176,10 +184,4 @@ function encodeValue(set: NamedSet, value: Element["value"]): Infer<typeof eleme
   if (set.value === "verdict" && !Array.isArray(value))
     return verdictData(value as Exclude<typeof value, readonly Uint8Array[]>)
   throw new RangeError(`a value that does not go into "${set.name}"`)
-}
-
-function chunks<T>(items: readonly T[], size: number): (readonly T[])[] {
-  const all: T[][] = []
-  for (let at = 0; at < items.length; at += size) all.push(items.slice(at, at + size))
-  return all
 }

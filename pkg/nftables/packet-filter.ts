@@ -1,13 +1,14 @@
 import { isErrno } from "../libc/mod.ts"
 import { type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
 import { tableAttributes } from "./attributes.ts"
-import { type Netfilter, openNetfilter } from "./netfilter-socket.ts"
+import { hasNftables, type Netfilter, openNetfilter } from "./netfilter-socket.ts"
 import type { Table } from "./rule-set.ts"
 import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETTABLE } from "./uapi.ts"
 
 /**
  * nf_tables of the thread's namespace: one socket for all that a plugin does there, and which tables there are, asked for
- * once. Whoever has something to remove looks among them first: mostly there is nothing to look into.
+ * once, when somebody wants to know. Whoever has something to remove looks among them first: mostly there is nothing to
+ * look into.
  *
  * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link, and closing
  * right after a removal waits for that alone.
@@ -16,21 +17,20 @@ export class PacketFilter implements Disposable {
   readonly socket: NetlinkSocket
   #tables: readonly Table[] | undefined
 
-  private constructor(socket: NetlinkSocket, tables: readonly Table[]) {
+  private constructor(socket: NetlinkSocket) {
     this.socket = socket
-    this.#tables = tables
   }
 
   /** Undefined when the kernel has no packet filter, or one without nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
   static find(): PacketFilter | undefined {
-    let socket: NetlinkSocket | undefined
+    const socket = openIfPossible()
+    if (!socket) return undefined
+    let filter: PacketFilter | undefined
     try {
-      socket = openNetfilter()
-      return new PacketFilter(socket, listTables(socket))
-    } catch (error) {
-      socket?.[Symbol.dispose]()
-      if (isErrno(error, "EPROTONOSUPPORT", "EAFNOSUPPORT", "EINVAL", "EOPNOTSUPP")) return undefined
-      throw error
+      if (hasNftables(socket)) filter = new PacketFilter(socket)
+      return filter
+    } finally {
+      if (!filter) socket[Symbol.dispose]()
     }
   }
 
@@ -58,6 +58,15 @@ export class PacketFilter implements Disposable {
 
   [Symbol.dispose](): void {
     this.socket[Symbol.dispose]()
+  }
+}
+
+function openIfPossible(): NetlinkSocket | undefined {
+  try {
+    return openNetfilter()
+  } catch (error) {
+    if (isErrno(error, "EPROTONOSUPPORT", "EAFNOSUPPORT")) return undefined
+    throw error
   }
 }
 

@@ -65,8 +65,9 @@ export function readComment(userdata: Uint8Array | undefined): string | undefine
 
 function readEntry(userdata: Uint8Array | undefined, wanted: number): string | undefined {
   try {
-    const found = userdata && decodeUserdata(userdata).find(({ type }) => type === wanted)
-    return found && text.decode(found.value)
+    for (const { type, value } of userdata ? decodeUserdata(userdata) : [])
+      if (type === wanted) return text.decode(value)
+    return undefined
   } catch (error) {
     if (error instanceof DecodeError) return undefined // programs may keep there what they like
     throw error

@@ -25,14 +25,19 @@ export function sysctlPath(name: string): string {
  * of the thread's network namespace. Throws `ENOENT` when the kernel has no such setting.
  */
 export function readSysctl(name: string): string {
-  const text = readTextFile(sysctlPath(name))
+  return readSetting(sysctlPath(name))
+}
+
+function readSetting(path: string): string {
+  const text = readTextFile(path)
   return text.endsWith("\n") ? text.slice(0, -1) : text
 }
 
 /** Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already. Throws `SyscallError`. */
 export function writeSysctl(name: string, value: string): void {
-  if (tryReadSysctl(name) === value) return
-  writeExisting(sysctlPath(name), value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
+  const path = sysctlPath(name)
+  if (tryReadSetting(path) === value) return
+  writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
 }
 
 /**
@@ -40,8 +45,12 @@ export function writeSysctl(name: string, value: string): void {
  * "net/ipv4/route/flush", and IPv6's "stable_secret" before it is set. Throws `ENOENT` as `readSysctl`.
  */
 export function tryReadSysctl(name: string): string | undefined {
+  return tryReadSetting(sysctlPath(name))
+}
+
+function tryReadSetting(path: string): string | undefined {
   try {
-    return readSysctl(name)
+    return readSetting(path)
   } catch (error) {
     if (isErrno(error, "EACCES", "EIO")) return undefined
     throw error

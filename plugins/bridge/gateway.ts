@@ -1,5 +1,14 @@
 import { addressesOf, networkOf, nextAddress } from "../../pkg/ip/mod.ts"
-import { type Cidr, CniError, Code, formatCidr, formatIp, parseCidr, type Result } from "../../pkg/types/mod.ts"
+import {
+  type Cidr,
+  CniError,
+  Code,
+  formatCidr,
+  formatIp,
+  type IpConfig,
+  parseCidr,
+  type Result,
+} from "../../pkg/types/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 
 /** The container's interface in the result: after the bridge and the host's end of the pair. */
@@ -12,10 +21,11 @@ export const CONTAINER_INDEX = 2
  * for a gateway.
  */
 export function completeResult(leased: Result, config: BridgeConfig): Result {
-  const ips = leased.ips.map((ip) => {
+  const ips: IpConfig[] = []
+  for (const ip of leased.ips) {
     const gateway = ip.gateway ?? (config.isGateway ? firstAddress(ip.address) : undefined)
-    return { ...ip, ...(gateway === undefined ? {} : { gateway }), interface: CONTAINER_INDEX }
-  })
+    ips.push({ ...ip, ...(gateway === undefined ? {} : { gateway }), interface: CONTAINER_INDEX })
+  }
   const routes = leased.routes.slice()
   for (const { gateway } of config.isDefaultGateway ? ips : []) {
     if (gateway === undefined) continue
