@@ -13,7 +13,7 @@ export interface Files
     | "open"
     | "read"
     | "readDirectory"
-    | "readFile"
+    | "readFileIfThere"
     | "setModified"
     | "stat"
     | "truncate"
@@ -30,7 +30,7 @@ export const kernelFiles: Files = {
   open: libc.open,
   read: libc.read,
   readDirectory: libc.readDirectory,
-  readFile: libc.readFile,
+  readFileIfThere: libc.readFileIfThere,
   setModified: libc.setModified,
   stat: libc.stat,
   truncate: libc.truncate,

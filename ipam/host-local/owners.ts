@@ -1,4 +1,4 @@
-import { type Files, ifPresent, writeSmall } from "./files.ts"
+import { type Files, writeSmall } from "./files.ts"
 import type { Owner } from "./owner.ts"
 import { formatRecord, type LeaseRecord, ownerKey, parseRecord } from "./record.ts"
 
@@ -60,7 +60,7 @@ export class Owners {
   #read(name: string): string[] {
     const known = this.#lines.get(name)
     if (known) return known
-    const bytes = ifPresent(() => this.#files.readFile(`${this.#directory}/${name}`))
+    const bytes = this.#files.readFileIfThere(`${this.#directory}/${name}`)
     const lines = new TextDecoder().decode(bytes).split("\n").slice(0, -1)
     this.#lines.set(name, lines)
     return lines

@@ -1,4 +1,4 @@
-import { isErrno, readTextFile } from "../../pkg/libc/mod.ts"
+import { isErrno, readFileIfThere } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { SysctlEntry } from "./config.ts"
 import { compilePattern } from "./pattern.ts"
@@ -29,9 +29,10 @@ export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LI
 
 function readIfThere(path: string): string | undefined {
   try {
-    return readTextFile(path)
+    const bytes = readFileIfThere(path)
+    return bytes && new TextDecoder().decode(bytes)
   } catch (cause) {
-    if (isErrno(cause, "ENOENT", "ENOTDIR")) return undefined
+    if (isErrno(cause, "ENOTDIR")) return undefined
     throw new CniError(Code.Internal, `Cannot read the allow list "${path}"`, { cause })
   }
 }

@@ -1,10 +1,18 @@
-import { createFile, isErrno, makeDirectories, readDirectory, readFile, rename, unlink } from "../../pkg/libc/mod.ts"
+import {
+  createFile,
+  isErrno,
+  makeDirectories,
+  readDirectory,
+  readFileIfThere,
+  rename,
+  unlinkIfThere,
+} from "../../pkg/libc/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import { decodeBackup } from "./backup.ts"
 
-/** A file with a name that is too long cannot exist either. */
-const nothingThere = ["ENOENT", "ENOTDIR", "ENAMETOOLONG"] as const
+/** Ways of not being there, besides ENOENT: a file with a name that is too long cannot exist either. */
+const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
 
 /** The file with the backup of one attachment, under upstream's name. */
 export class BackupFile {
@@ -22,7 +30,7 @@ export class BackupFile {
   /** What is in it; undefined when there is none. Throws `CniError`. */
   read(): Uint8Array | undefined {
     try {
-      return readFile(this.#path)
+      return readFileIfThere(this.#path)
     } catch (cause) {
       if (isErrno(cause, ...nothingThere)) return undefined
       throw new CniError(Code.Io, `Cannot read the backup "${this.#path}"`, { cause })
@@ -33,7 +41,7 @@ export class BackupFile {
   write(bytes: Uint8Array): void {
     try {
       makeDirectories(this.#directory, 0o700)
-      unlinkIfThere(this.#draft) // of a call that was killed here
+      remove(this.#draft) // of a call that was killed here
       createFile(this.#draft, bytes, 0o600)
       rename(this.#draft, this.#path)
     } catch (cause) {
@@ -44,8 +52,8 @@ export class BackupFile {
   /** Removes it. None there is success. Throws `CniError`. */
   remove(): void {
     try {
-      unlinkIfThere(this.#draft)
-      unlinkIfThere(this.#path)
+      remove(this.#draft)
+      remove(this.#path)
     } catch (cause) {
       throw new CniError(Code.Io, `Cannot remove the backup "${this.#path}"`, { cause })
     }
@@ -65,7 +73,7 @@ export function removeStaleBackups(directory: string, network: string, valid: re
     const isDraft = name.startsWith(draft)
     if (keep.has(isDraft ? name.slice(draft.length) : name)) continue
     failures.attempt(`remove the stale backup "${path}"`, () => {
-      if (isDraft || (name.endsWith(".json") && networkOf(path) === network)) unlinkIfThere(path)
+      if (isDraft || (name.endsWith(".json") && networkOf(path) === network)) remove(path)
     })
   }
   failures.throwIfAny()
@@ -100,17 +108,13 @@ function draftPrefix(network: string): string {
 }
 
 function networkOf(path: string): string | undefined {
-  try {
-    return decodeBackup(readFile(path)).network
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) return undefined
-    throw error
-  }
+  const bytes = readFileIfThere(path)
+  return bytes && decodeBackup(bytes).network
 }
 
-function unlinkIfThere(path: string): void {
+function remove(path: string): void {
   try {
-    unlink(path)
+    unlinkIfThere(path)
   } catch (error) {
     if (!isErrno(error, ...nothingThere)) throw error
   }

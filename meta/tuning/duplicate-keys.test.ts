@@ -38,7 +38,30 @@ test("a key that was put in twice is found, wherever it is", () => {
   )
 })
 
-test("the refusal names the key", () => {
-  const stdin = new TextEncoder().encode('{"sysctl": {"net.a": "1", "net.a": "1"}}')
-  expect(() => refuseDuplicateSysctls(stdin)).toThrow('duplicated sysctl keys are not allowed: "net.a"')
+/** The refusal of a configuration, by the text and by what the parser makes of it. */
+function refusalOf(text: string): string {
+  const keys = Object.keys(JSON.parse(text).sysctl)
+  try {
+    refuseDuplicateSysctls(
+      new TextEncoder().encode(text),
+      keys.map((key) => ({ key })),
+    )
+    return ""
+  } catch (error) {
+    return String(error)
+  }
+}
+
+test.each([
+  ["twice", '{"sysctl": {"net.a": "1", "net.b": "1", "net.a": "1"}}'],
+  ["with an escape", '{"sysctl": {"net.a": "1", "net\\u002ea": "1"}}'],
+])("the refusal names a key that comes %s", (_, text) => {
+  expect(refusalOf(text)).toContain('duplicated sysctl keys are not allowed: "net.a"')
+})
+
+test.each([
+  ["with a text that is a key elsewhere", '{"sysctl": {"net.a": "net.a"}, "net.a": {"net.a": 1}}'],
+  ["with escapes", '{"sysctl": {"net\\u002ea": "\\"net.a\\""}}'],
+])("a configuration %s is not refused", (_, text) => {
+  expect(refusalOf(text)).toBe("")
 })

@@ -7,14 +7,22 @@ const paths = [".sysctl", ".args.cni.sysctl"]
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
 
 /**
- * Refuses a configuration that has a sysctl twice, spelled alike. It looks at the text, since the parsed value has only
- * the last one. The text has been parsed before, so it is JSON. Throws code 7.
+ * Refuses a configuration that has one of these sysctls twice, spelled alike. It looks at the text, since the parsed value
+ * has only the last one. The text has been parsed before, so it is JSON. Throws code 7.
  */
-export function refuseDuplicateSysctls(stdin: Uint8Array): void {
-  const duplicate = duplicateKey(new TextDecoder().decode(stdin))
+export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { key: string }[]): void {
+  const text = new TextDecoder().decode(stdin)
+  const duplicate = mayRepeat(text, sysctls) ? duplicateKey(text) : undefined
   if (duplicate === undefined) return
   const key = JSON.stringify(duplicate)
   throw new CniError(Code.InvalidNetworkConfig, `Cannot use "sysctl": duplicated sysctl keys are not allowed: ${key}`)
+}
+
+/** Whether a key may come twice: a look that is cheap, and nearly always enough. */
+function mayRepeat(text: string, sysctls: readonly { key: string }[]): boolean {
+  if (text.includes("\\")) return true // a key may be spelled in several ways
+  for (const { key } of sysctls) if (text.indexOf(`"${key}"`) !== text.lastIndexOf(`"${key}"`)) return true
+  return false
 }
 
 /** The first key that comes twice in one of `paths`; undefined when there is none. */

@@ -22,7 +22,7 @@ export const tuning = definePlugin<TuningConfig>({
   add(call, config) {
     const previousResult = requirePrevResult(call)
     const { sysctls: entries, link: wanted } = config
-    if (entries.length > 0) refuseDuplicateSysctls(call.stdin)
+    refuseDuplicateSysctls(call.stdin, entries)
     refuseForbidden(entries)
     if (entries.length === 0 && !hasValues(wanted)) return call.encode(previousResult)
 
@@ -59,7 +59,7 @@ export const tuning = definePlugin<TuningConfig>({
 
   check(call, config) {
     requirePrevResult(call)
-    if (config.sysctls.length > 0) refuseDuplicateSysctls(call.stdin)
+    refuseDuplicateSysctls(call.stdin, config.sysctls)
     checkSettings(call, config, new BackupFile(config.dataDir, ownerOf(call)))
   },
 

@@ -1,5 +1,5 @@
 import { libc } from "./symbols.ts"
-import { check, cString } from "./syscall.ts"
+import { check, checkIfThere, cString } from "./syscall.ts"
 
 /** An open file descriptor. */
 export type Fd = number & { readonly __brand: "Fd" }
@@ -39,6 +39,13 @@ export class FileDescriptor implements Disposable {
 
   static open(path: string, flags: number, mode = 0): FileDescriptor {
     return new FileDescriptor(open(path, flags, mode))
+  }
+
+  /** Opens a file for reading; undefined when it does not exist. Throws `SyscallError`. */
+  static find(path: string): FileDescriptor | undefined {
+    cString(path)
+    const fd = checkIfThere("open", JSON.stringify(path), () => libc().open(path, Open.ReadOnly | Open.CloseOnExec, 0))
+    return fd === undefined ? undefined : new FileDescriptor(fd as Fd)
   }
 
   get fd(): Fd {

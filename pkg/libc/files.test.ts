@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -22,6 +23,7 @@ import {
   readAt,
   readDirectory,
   readFile,
+  readFileIfThere,
   readlink,
   readTextFile,
   readToEnd,
@@ -34,6 +36,7 @@ import {
   truncate,
   tryLock,
   unlink,
+  unlinkIfThere,
   writeAt,
   writeExisting,
 } from "./files.ts"
@@ -94,6 +97,17 @@ describe("reading", () => {
     expect(() => readFile(directory)).toThrow("EISDIR")
     const path = fresh()
     expect(() => readFile(path)).toThrow(`open ${JSON.stringify(path)}: No such file or directory (ENOENT)`)
+  })
+
+  test("what may be absent is undefined for an absent file only", () => {
+    expect(readFileIfThere(fresh())).toBeUndefined()
+    expect(FileDescriptor.find(fresh())).toBeUndefined()
+    expect(readFileIfThere(file("here"))).toEqual(new TextEncoder().encode("here"))
+    using opened = FileDescriptor.find(file("here"))
+    expect(opened && readToEnd(opened.fd, 10)).toEqual(new TextEncoder().encode("here"))
+    expect(() => readFileIfThere(directory)).toThrow("EISDIR")
+    expect(() => readFileIfThere(join(file(""), "below"))).toThrow("ENOTDIR")
+    expect(() => readFileIfThere(file("12345"), 4)).toThrow("EFBIG")
   })
 
   test("and writing at a place leaves the rest alone", () => {
@@ -161,6 +175,11 @@ describe("names", () => {
     const path = file("")
     unlink(path)
     expect(() => unlink(path)).toThrow(`unlink ${JSON.stringify(path)}: No such file or directory (ENOENT)`)
+    unlinkIfThere(path)
+    expect(() => unlinkIfThere(join(file(""), "below"))).toThrow("ENOTDIR")
+    const another = file("")
+    unlinkIfThere(another)
+    expect(existsSync(another)).toBe(false)
   })
 
   test("with a NUL byte are refused by every function that takes a path", () => {
@@ -169,6 +188,7 @@ describe("names", () => {
     const calls = [
       () => stat(bad),
       () => readFile(bad),
+      () => readFileIfThere(bad),
       () => readTextFile(bad),
       () => writeExisting(bad, ""),
       () => createFile(bad, new Uint8Array()),
@@ -180,6 +200,7 @@ describe("names", () => {
       () => symlink(good, bad),
       () => readlink(bad),
       () => unlink(bad),
+      () => unlinkIfThere(bad),
       () => makeDirectories(bad),
       () => removeDirectory(bad),
       () => setModified(bad, 0n),

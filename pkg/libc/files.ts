@@ -1,7 +1,7 @@
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
 import { errnoNumber } from "./errno.ts"
 import { directories, libc } from "./symbols.ts"
-import { check, cString, isErrno, SyscallError } from "./syscall.ts"
+import { check, checkIfThere, cString, isErrno, SyscallError } from "./syscall.ts"
 
 const AT_FDCWD = -100
 const AT_SYMLINK_NOFOLLOW = 0x100
@@ -29,6 +29,18 @@ export function stat(path: string, noFollow = false): Stat {
   const words = new Uint32Array(64) // struct statx, <linux/stat.h>: one layout for all architectures
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
   check("stat", JSON.stringify(path), () => libc().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
+  return readStat(words)
+}
+
+/** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
+function statIfThere(path: string): Stat | undefined {
+  cString(path)
+  const words = new Uint32Array(64)
+  const statx = () => libc().statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, words)
+  return checkIfThere("stat", JSON.stringify(path), statx) === undefined ? undefined : readStat(words)
+}
+
+function readStat(words: Uint32Array): Stat {
   const word = (at: number) => words[at] ?? 0
   const long = (at: number) => (BigInt(word(at + 1)) << 32n) | BigInt(word(at))
   const time = (at: number) => BigInt.asIntN(64, long(at)) * 1_000_000_000n + BigInt(word(at + 2))
@@ -60,7 +72,17 @@ export function isDirectory(found: Stat): boolean {
 /** Reads a file to its end. Throws `SyscallError`; `EFBIG` when it is longer than `limit` bytes. */
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
   using file = FileDescriptor.open(path, Open.ReadOnly)
-  const bytes = readToEnd(file.fd, limit)
+  return readAll(file, path, limit)
+}
+
+/** Like `readFile`, and undefined when there is no such file. Throws `SyscallError`. */
+export function readFileIfThere(path: string, limit = 16 << 20): Uint8Array | undefined {
+  using file = FileDescriptor.find(path)
+  return file && readAll(file, path, limit)
+}
+
+function readAll({ fd }: FileDescriptor, path: string, limit: number): Uint8Array {
+  const bytes = readToEnd(fd, limit)
   if (bytes.length > limit) throw new SyscallError("read", errnoNumber("EFBIG"), JSON.stringify(path))
   return bytes
 }
@@ -151,6 +173,12 @@ export function unlink(path: string): void {
   check("unlink", JSON.stringify(path), () => libc().unlink(path))
 }
 
+/** Removes a name; none there is success. Throws `SyscallError`. */
+export function unlinkIfThere(path: string): void {
+  cString(path)
+  checkIfThere("unlink", JSON.stringify(path), () => libc().unlink(path))
+}
+
 export function removeDirectory(path: string): void {
   cString(path)
   check("rmdir", JSON.stringify(path), () => libc().rmdir(path))
@@ -158,7 +186,8 @@ export function removeDirectory(path: string): void {
 
 /** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
 export function makeDirectories(path: string, mode = 0o755): void {
-  cString(path)
+  const found = statIfThere(path)
+  if (found && isDirectory(found)) return
   for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
     const part = at === -1 ? path : path.slice(0, at)
     try {

@@ -18,6 +18,7 @@ export {
   readAt,
   readDirectory,
   readFile,
+  readFileIfThere,
   readlink,
   readTextFile,
   readToEnd,
@@ -31,6 +32,7 @@ export {
   truncate,
   tryLock,
   unlink,
+  unlinkIfThere,
   writeAt,
   writeExisting,
 } from "./files.ts"

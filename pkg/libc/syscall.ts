@@ -1,7 +1,8 @@
 import { type ErrnoName, errnoName, errnoNumber } from "./errno.ts"
 import { errnoAddress, errnoAt, errorText } from "./symbols.ts"
 
-/** A signal came: <asm-generic/errno-base.h> */
+/** <asm-generic/errno-base.h>: nothing there; a signal came. */
+const ENOENT = 2
 const EINTR = 4
 
 /** A failed call of the C library. It stays inside the process: `CniError` is what leaves it. */
@@ -32,11 +33,22 @@ export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error &
  * Throws `SyscallError`; `object` names what the call was about.
  */
 export function check(call: string, object: string, attempt: () => number): number {
+  const answer = checkIfThere(call, object, attempt)
+  if (answer === undefined) throw new SyscallError(call, ENOENT, object)
+  return answer
+}
+
+/**
+ * Like `check`, and undefined for `ENOENT`. For what is often not there: at its first use an exception costs a process as
+ * much as a dozen system calls.
+ */
+export function checkIfThere(call: string, object: string, attempt: () => number): number | undefined {
   const errno = errnoAddress()
   for (;;) {
     const answer = attempt()
     if (answer !== -1) return answer
     const number = errnoAt(errno)
+    if (number === ENOENT) return undefined
     if (number !== EINTR) throw new SyscallError(call, number, object)
   }
 }
