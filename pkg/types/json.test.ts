@@ -85,6 +85,16 @@ describe("numbers", () => {
     expect(stringifyJson(parseJson(`{"a":[${number}]}`))).toBe(`{"a":[${number}]}`)
   })
 
+  test.each(["N", " N", "[N]", "[N,1]", "[1,N]", "[ N ]", "[\tN\n]", '{"a":N}', '{"a": N, "b": 1}', '{"a":[[N],{}]}'])(
+    "wherever they stand, as in %s",
+    (place) => {
+      for (const number of ["12345678901234567890", "-9007199254740993", "1e400", "-1.5E+400", "12345678901234567e3"]) {
+        const text = place.replace("N", number)
+        expect(stringifyJson(parseJson(text))).toBe(text.replaceAll(/\s/g, ""))
+      }
+    },
+  )
+
   test("integers that a double holds exactly are plain numbers", () => {
     expect(parseJson("[9007199254740991, 1e3, 0.5, 1234567890123456]")).toEqual([
       9007199254740991, 1000, 0.5, 1234567890123456,

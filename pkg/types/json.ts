@@ -35,10 +35,11 @@ export function isJsonObject(value: unknown): value is JsonObject {
  */
 export function parseJson(text: string, what = "JSON document"): JsonValue {
   const value = parse(text, what)
-  if (text.length > 2 * deepest && isTooDeep(value)) {
+  const found = lookInto(value, 1)
+  if (found === "too deep") {
     throw new CniError(Code.Decoding, `Cannot decode the ${what}: nested more than ${deepest} levels deep`)
   }
-  return value
+  return found === "lost digits" ? (JSON.parse(text, keepExactNumbers) as JsonValue) : value // the former is slow
 }
 
 /** Reads one JSON object, as `parseJson`; `null` reads as `{}`, as upstream's decoder has it. */
@@ -54,7 +55,7 @@ export function parseJsonObject(input: string | Uint8Array, what = "network conf
 
 function parse(text: string, what: string): JsonValue {
   try {
-    return mayLoseDigits.test(text) ? (JSON.parse(text, keepExactNumbers) as JsonValue) : JSON.parse(text)
+    return JSON.parse(text)
   } catch (error) {
     throw new CniError(Code.Decoding, `Cannot decode the ${what}: ${locateJsonFault(text) ?? String(error)}`)
   }
@@ -63,22 +64,29 @@ function parse(text: string, what: string): JsonValue {
 /** More levels than any configuration has; far fewer than those that exhaust the stack of `JSON.stringify`. */
 const deepest = 1000
 
-function isTooDeep(value: unknown): boolean {
-  let level = [value]
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > deepest) return true
-    level = level.flatMap((each) => (typeof each === "object" && each !== null ? Object.values(each) : []))
+/** Looks for what a value should not have in it: too many levels, or a number that may not be the one that was written. */
+function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" | undefined {
+  if (typeof value === "number") return isBeyondDigits(value) ? "lost digits" : undefined
+  if (typeof value !== "object" || value === null) return undefined
+  if (level > deepest) return "too deep"
+  let found: ReturnType<typeof lookInto>
+  const members = value as Record<string, JsonValue>
+  for (const key in members) {
+    const inside = lookInto(members[key] ?? null, level + 1)
+    if (inside === "too deep") return inside
+    found ??= inside
   }
-  return false
+  return found
 }
 
-/** Sixteen digits in a row, or an exponent: only then is the slower, exact reading needed. */
-const mayLoseDigits = /\d{16}|\d[eE]/
+/** Whether a double may stand for another number: of integers beyond the safe ones. Fractions are rounded by everybody. */
+function isBeyondDigits(value: number): boolean {
+  return !Number.isSafeInteger(value) && !(Number.isFinite(value) && !Number.isInteger(value))
+}
 
 function keepExactNumbers(_key: string, value: unknown, context: { source?: string }): unknown {
-  if (typeof value !== "number" || context.source === undefined || Number.isSafeInteger(value)) return value
-  const isFraction = Number.isFinite(value) && !Number.isInteger(value)
-  return isFraction ? value : JSON.rawJSON(context.source)
+  if (typeof value !== "number" || context.source === undefined || !isBeyondDigits(value)) return value
+  return JSON.rawJSON(context.source)
 }
 
 /** A value as upstream prints results and errors: four spaces of indentation, no newline at the end. */
