@@ -16,6 +16,7 @@ export interface Files
     | "readFileIfThere"
     | "setModified"
     | "stat"
+    | "syncDirectory"
     | "truncate"
     | "unlink"
     | "writeAt"
@@ -33,6 +34,7 @@ export const kernelFiles: Files = {
   readFileIfThere: libc.readFileIfThere,
   setModified: libc.setModified,
   stat: libc.stat,
+  syncDirectory: libc.syncDirectory,
   truncate: libc.truncate,
   unlink: libc.unlink,
   writeAt: libc.writeAt,

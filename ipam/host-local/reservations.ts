@@ -8,16 +8,22 @@ import type { Session } from "./session.ts"
 import type { Store } from "./store.ts"
 
 /**
- * Reserves an address of each range set, all or none. What the files hold is on the disk when this returns; their names may
- * not be: a power cut that takes them takes the container too. Throws `CniError`, with upstream's texts where upstream has
- * one.
+ * Reserves an address of each range set, all or none; they are on the disk when this returns. Throws `CniError`, with
+ * upstream's texts where upstream has one.
  */
 export function reserve(store: Store, request: Request): Address[] {
   return saying(`Cannot reserve addresses in "${store.directory}"`, () => {
     for (;;) {
       using lease = store.prepareLease(request.owner)
       const addresses = store.locked((session) => allocate(session, lease, request))
-      if (addresses) return addresses // else somebody has just removed the whole directory
+      if (!addresses) continue // somebody has just removed the whole directory
+      try {
+        store.sync()
+      } catch (error) {
+        release(store, request.owner)
+        throw error
+      }
+      return addresses
     }
   })
 }

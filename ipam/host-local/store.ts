@@ -50,6 +50,11 @@ export class Store {
     return value
   }
 
+  /** Puts the names of the reservations on the disk. */
+  sync(): void {
+    this.files.syncDirectory(this.directory)
+  }
+
   /** Writes the file of a reservation, on the disk before it has the name of an address. */
   prepareLease(owner: Owner): PreparedLease {
     for (;;) {

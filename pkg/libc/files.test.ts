@@ -33,6 +33,7 @@ import {
   stat,
   symlink,
   sync,
+  syncDirectory,
   truncate,
   tryLock,
   unlink,
@@ -205,6 +206,7 @@ describe("names", () => {
       () => removeDirectory(bad),
       () => setModified(bad, 0n),
       () => readDirectory(bad),
+      () => syncDirectory(bad),
     ]
     for (const call of calls) expect(call).toThrow(/^path .*: Invalid argument \(EINVAL\)$/)
     expect(readFileSync(good, "utf8")).toBe("")
@@ -243,6 +245,7 @@ describe("directories", () => {
     const names = Array.from({ length: 2500 }, (_, at) => `${"n".repeat(at % 40)}é${at}`)
     for (const name of names) writeFileSync(join(path, name), "")
     expect(readDirectory(path).sort()).toEqual(names.sort())
+    syncDirectory(path)
     expect(() => removeDirectory(path)).toThrow("ENOTEMPTY")
   })
 

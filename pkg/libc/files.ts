@@ -125,6 +125,12 @@ export function sync(fd: Fd): void {
   check("fsync", `descriptor ${fd}`, () => libc().fsync(fd))
 }
 
+/** Puts the names in a directory on the disk: after a rename, link or unlink in it. Throws `SyscallError`. */
+export function syncDirectory(path: string): void {
+  using directory = FileDescriptor.open(path, Open.ReadOnly)
+  sync(directory.fd)
+}
+
 export function readAt(fd: Fd, into: Uint8Array, offset: number): number {
   return check("pread", `descriptor ${fd}`, () => Number(libc().pread(fd, into, into.length, BigInt(offset))))
 }

@@ -29,6 +29,7 @@ export {
   stat,
   symlink,
   sync,
+  syncDirectory,
   truncate,
   tryLock,
   unlink,
