@@ -2,7 +2,10 @@ import type { Cidr } from "../types/mod.ts"
 
 /** The network that an address lies in: 10.1.2.3/24 gives 10.1.2.0. */
 export function networkOf({ ip, prefix }: Cidr): Uint8Array {
-  return ip.map((byte, at) => byte & ~(0xff >> Math.min(8, Math.max(0, prefix - at * 8))))
+  const network = new Uint8Array(ip.length)
+  for (let at = 0; at < ip.length; at++)
+    network[at] = (ip[at] ?? 0) & (0xff00 >> Math.min(8, Math.max(0, prefix - at * 8)))
+  return network
 }
 
 /** Whether an address lies in a network. Addresses of the other family do not. */

@@ -264,7 +264,8 @@ describe("stat", () => {
     const { dev, ino, mode, nlink, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
     const major = (dev >> 8n) & 0xfffn // gnu_dev_major, <bits/sysmacros.h>
     const minor = (dev & 0xffn) | ((dev >> 12n) & 0xffffff00n)
-    expect(stat(path)).toEqual({
+    const { device, inode, mode: bits, links, size: length, modified, changed } = stat(path)
+    expect({ device, inode, mode: bits, links, size: length, modified, changed }).toEqual({
       device: `${major}:${minor}`,
       inode: ino,
       mode: Number(mode),

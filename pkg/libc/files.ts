@@ -8,28 +8,68 @@ const AT_SYMLINK_NOFOLLOW = 0x100
 const STATX_BASIC_STATS = 0x7ff
 const UTIME_OMIT = 0x3ffffffen
 
-/** What statx(2) tells about a file. */
-export interface Stat {
+/** What statx(2) tells about a file. Each answer is put together when somebody asks: 64-bit arithmetic is slow. */
+export class Stat {
+  /** struct statx in words of 32 bits, low ones first; <linux/stat.h>: one layout for all architectures. */
+  readonly #words: Uint32Array
+
+  constructor(words: Uint32Array) {
+    this.#words = words
+  }
+
   /** "major:minor" of the file system's device. */
-  device: string
-  inode: bigint
+  get device(): string {
+    return `${this.#word(34)}:${this.#word(35)}`
+  }
+
+  get inode(): bigint {
+    return this.#long(8)
+  }
+
   /** Type and permission bits, as in <linux/stat.h>. */
-  mode: number
-  links: number
+  get mode(): number {
+    return this.#word(7) & 0xffff
+  }
+
+  get links(): number {
+    return this.#word(4)
+  }
+
   /** Bytes. */
-  size: number
+  get size(): number {
+    return this.#word(11) * 2 ** 32 + this.#word(10)
+  }
+
   /** Nanoseconds since 1970. */
-  modified: bigint
-  changed: bigint
+  get modified(): bigint {
+    return this.#time(28)
+  }
+
+  /** When the file or what is told about it was changed last; nobody can set it. */
+  get changed(): bigint {
+    return this.#time(24)
+  }
+
+  #word(at: number): number {
+    return this.#words[at] ?? 0
+  }
+
+  #long(at: number): bigint {
+    return (BigInt(this.#word(at + 1)) << 32n) | BigInt(this.#word(at))
+  }
+
+  #time(at: number): bigint {
+    return BigInt.asIntN(64, this.#long(at)) * 1_000_000_000n + BigInt(this.#word(at + 2))
+  }
 }
 
 /** Looks at a file, like stat(2), or like lstat(2) with `noFollow`. Throws `SyscallError`. */
 export function stat(path: string, noFollow = false): Stat {
   cString(path)
-  const words = new Uint32Array(64) // struct statx, <linux/stat.h>: one layout for all architectures
+  const words = new Uint32Array(64)
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
   check("stat", JSON.stringify(path), () => libc().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
-  return readStat(words)
+  return new Stat(words)
 }
 
 /** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
@@ -37,26 +77,7 @@ function statIfThere(path: string): Stat | undefined {
   cString(path)
   const words = new Uint32Array(64)
   const statx = () => libc().statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, words)
-  return checkIfThere("stat", JSON.stringify(path), statx) === undefined ? undefined : readStat(words)
-}
-
-function readStat(words: Uint32Array): Stat {
-  const word = (at: number) => words[at] ?? 0
-  const long = (at: number) => (BigInt(word(at + 1)) << 32n) | BigInt(word(at))
-  const time = (at: number) => BigInt.asIntN(64, long(at)) * 1_000_000_000n + BigInt(word(at + 2))
-  return {
-    device: `${word(34)}:${word(35)}`,
-    inode: long(8),
-    mode: word(7) & 0xffff,
-    links: word(4),
-    size: word(11) * 2 ** 32 + word(10),
-    get modified() {
-      return time(28) // few look at the times, and the arithmetic is slow
-    },
-    get changed() {
-      return time(24)
-    },
-  }
+  return checkIfThere("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
 }
 
 const FileType = { Mask: 0o170000, Directory: 0o040000, Regular: 0o100000, Symlink: 0o120000 } as const

@@ -103,7 +103,9 @@ function encodeAddress(index: Ifindex, { ip, prefix, noDad }: { ip: Uint8Array; 
 
 /** All host bits set: 10.1.2.3/24 gives 10.1.2.255. */
 function broadcastOf(ip: Uint8Array, prefix: number): Uint8Array {
-  return ip.map((byte, at) => byte | (0xff >> Math.min(8, Math.max(0, prefix - at * 8))))
+  const all = new Uint8Array(ip.length)
+  for (let at = 0; at < ip.length; at++) all[at] = (ip[at] ?? 0) | (0xff >> Math.min(8, Math.max(0, prefix - at * 8)))
+  return all
 }
 
 /** Addresses as `ip` prints them, for error messages only. */

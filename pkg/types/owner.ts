@@ -1,3 +1,5 @@
+import { isPlain } from "./names.ts"
+
 /** Whose a kernel object is: an interface of a container in a network. */
 export interface Owner {
   network: string
@@ -24,7 +26,7 @@ export function isOwnerOf(comment: string, network: string): boolean {
 }
 
 function shorten(name: string, bytes: number): string {
-  if (name.length <= bytes && /^[A-Za-z0-9._@-]*$/.test(name)) return name
+  if (name.length <= bytes && isPlain(name, "._@-")) return name
   const hash = new Bun.CryptoHasher("sha256").update(name).digest("hex").slice(0, 16)
   return `${name.replace(/[^A-Za-z0-9._@-]/g, "_").slice(0, bytes - 17)}~${hash}`
 }
