@@ -3,6 +3,7 @@ import {
   atLeast,
   CniError,
   Code,
+  contains,
   type Dns,
   decodeResultOf,
   describe,
@@ -19,7 +20,6 @@ import {
   type Route,
   readCniArgs,
 } from "../../pkg/types/mod.ts"
-import { isInSubnet } from "./subnet.ts"
 
 const text = { kind: "text" } as const
 const entry = { kind: "object", fields: { address: { ...text, required: true }, gateway: text } } as const
@@ -68,7 +68,7 @@ function askedAddresses(IP = "", GATEWAY = ""): IpConfig[] {
   const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))
   return list(IP).map((each) => {
     const cidr = parseCidr(each) ?? refuseArg(`the 'ip' field is expected to be in CIDR notation, got: '${each}'`)
-    const gateway = gateways.findLast((candidate) => isInSubnet(candidate, cidr))
+    const gateway = gateways.findLast((candidate) => contains(cidr, candidate))
     return { address: formatCidr(cidr), ...(gateway && { gateway: formatIp(gateway) }) }
   })
 }

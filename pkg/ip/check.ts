@@ -10,8 +10,7 @@ import {
   type RouteSpec,
   RT_TABLE_MAIN,
 } from "../netlink/mod.ts"
-import { type Cidr, CniError, Code, formatCidr, formatIp, type Result } from "../types/mod.ts"
-import { sameBytes } from "./arithmetic.ts"
+import { type Cidr, CniError, Code, formatCidr, formatIp, type Result, sameBytes } from "../types/mod.ts"
 import { planRoutes } from "./routes.ts"
 
 /** The error of a CHECK: what should be there, and what is. */

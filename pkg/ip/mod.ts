@@ -5,7 +5,6 @@
  * const name = createVethPair(host, { sandbox, ifName: "eth0", master: bridge.index })
  * configureLink({ sandbox, inside, link: getLink(inside, "eth0") }, result)
  */
-export { contains, networkOf, nextAddress, sameBytes } from "./arithmetic.ts"
 export {
   deleteAttachmentLinks,
   deleteOrphans,

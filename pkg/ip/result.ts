@@ -1,5 +1,4 @@
-import { type Cidr, CniError, Code, parseCidr, parseIp, type Result, type Route } from "../types/mod.ts"
-import { sameBytes } from "./arithmetic.ts"
+import { type Cidr, CniError, Code, parseCidr, parseIp, type Result, type Route, sameBytes } from "../types/mod.ts"
 
 /** An address of a result as bytes. */
 export interface ResultAddress extends Cidr {

@@ -1,6 +1,5 @@
 import { addRoute, type Link, type NetlinkSocket, type NextHop, RouteScope, type RouteSpec } from "../netlink/mod.ts"
-import type { Result, Route } from "../types/mod.ts"
-import { networkOf } from "./arithmetic.ts"
+import { networkOf, type Result, type Route } from "../types/mod.ts"
 import { addressesOf, destinationOf, gatewayOf } from "./result.ts"
 
 /**

@@ -1,4 +1,4 @@
-import { type Cidr, formatCidr, type Owner, ownerComment } from "../types/mod.ts"
+import { type Cidr, formatCidr, networkOf, type Owner, ownerComment } from "../types/mod.ts"
 import type { Search } from "./kernel-rules.ts"
 import { chainName, containerComment } from "./names.ts"
 import type { Family, Rule } from "./rule.ts"
@@ -49,9 +49,9 @@ export function masqueradeRules(family: Family, owner: Owner, addresses: readonl
     family,
     chain,
     comment,
-    accepts: addresses.map((address) => rule(["-d", networkOf(address)], comment, "ACCEPT")),
+    accepts: addresses.map((address) => rule(["-d", subnetOf(address)], comment, "ACCEPT")),
     masquerade: rule(["!", "-d", MULTICAST[family]], comment, "MASQUERADE"),
-    marks: addresses.map((address) => rule(["-s", hostOf(address), "-d", networkOf(address)], ownerComment(owner))),
+    marks: addresses.map((address) => rule(["-s", hostOf(address), "-d", subnetOf(address)], ownerComment(owner))),
     jumps: addresses.map((address) => ({ ...rule(["-s", hostOf(address)], comment, chain), chain: PARENT })),
   }
 }
@@ -62,7 +62,6 @@ export function hostOf({ ip }: Cidr): string {
 }
 
 /** "10.1.0.0/16" */
-function networkOf({ ip, prefix }: Cidr): string {
-  const bits = (at: number) => 0xff00 >> Math.min(8, Math.max(0, prefix - 8 * at))
-  return formatCidr({ ip: ip.map((byte, at) => byte & bits(at)), prefix })
+function subnetOf(address: Cidr): string {
+  return formatCidr({ ip: networkOf(address), prefix: address.prefix })
 }

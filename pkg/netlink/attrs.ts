@@ -54,7 +54,8 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
     },
     decode(found) {
       const value: Record<string, unknown> = {}
-      const known = (byNumber ??= numbered(fields))
+      byNumber ??= numbered(fields)
+      const known = byNumber
       let isWhole = true
       for (let at = 0, length = 0; at + HEADER <= found.length; at += align(length)) {
         length = lengthAt(found, at)

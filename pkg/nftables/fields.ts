@@ -1,6 +1,6 @@
+import { prefixMask } from "../types/mod.ts"
 import { type DataType, dataTypes } from "./data-types.ts"
 import type { Expression } from "./expressions.ts"
-import { prefixMask } from "./prefix.ts"
 
 /** A part of a packet, or something that the kernel knows about it, that a rule can look at. */
 export interface Field {

@@ -1,6 +1,6 @@
+import { networkOf } from "../types/mod.ts"
 import { dataTypes } from "./data-types.ts"
 import { fields, prefixOf } from "./fields.ts"
-import { prefixMask } from "./prefix.ts"
 import type { Chain, Element, NamedSet, Rule, Table } from "./rule-set.ts"
 import { masquerade, matchPrefix, matchSet, verdict } from "./statements.ts"
 
@@ -139,9 +139,7 @@ export function placesFor(layout: MasqueradeLayout, addresses: readonly Masquera
 
 /** How an address stands in the set for networks of this prefix length. */
 export function networkKey(ip: Uint8Array, prefix: number): Uint8Array[] {
-  const network = prefixMask(ip.length, prefix)
-  for (let at = 0; at < ip.length; at++) network[at] = (network[at] ?? 0) & (ip[at] ?? 0)
-  return [ip, network]
+  return [ip, networkOf({ ip, prefix })]
 }
 
 /** The addresses by family, each once. Throws `RangeError` for an address that has not 4 or 16 bytes. */

@@ -1,7 +1,7 @@
 import { u32 } from "../netlink/mod.ts"
+import { prefixMask } from "../types/mod.ts"
 import type { Expression } from "./expressions.ts"
 import type { Field } from "./fields.ts"
-import { prefixMask } from "./prefix.ts"
 import type { NamedSet, Verdict } from "./rule-set.ts"
 import { familyNumber } from "./uapi.ts"
 import { verdictData, wordsOf } from "./values.ts"

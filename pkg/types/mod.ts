@@ -6,6 +6,8 @@
  * const network = parseNetworkConfig(raw)
  * printJson(encodeResult({ interfaces: [], ips: [{ address: "192.0.2.9/24" }], routes: [], dns: {} }, network.cniVersion))
  */
+
+export { contains, networkOf, nextAddress, prefixMask, sameBytes } from "./arithmetic.ts"
 export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
 export { CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
 export { foldKeys, member } from "./fold.ts"

@@ -1,4 +1,3 @@
-import { contains } from "../../pkg/ip/mod.ts"
 import { FileDescriptor, isErrno, lockShared, Open, tryLock } from "../../pkg/libc/mod.ts"
 import {
   type Address,
@@ -16,7 +15,7 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { readSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { type Cidr, CniError, Code, formatCidr, formatMac } from "../../pkg/types/mod.ts"
+import { type Cidr, CniError, Code, contains, formatCidr, formatMac } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 import { noVlanFiltering, requireVlanFiltering } from "./vlan-filtering.ts"

@@ -1,4 +1,4 @@
-import { addressesOf, networkOf, nextAddress } from "../../pkg/ip/mod.ts"
+import { addressesOf } from "../../pkg/ip/mod.ts"
 import {
   type Cidr,
   CniError,
@@ -6,6 +6,8 @@ import {
   formatCidr,
   formatIp,
   type IpConfig,
+  networkOf,
+  nextAddress,
   parseCidr,
   type Result,
 } from "../../pkg/types/mod.ts"

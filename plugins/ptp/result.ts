@@ -1,5 +1,15 @@
-import { addressesOf, gatewayOf, networkOf, nextAddress, sameBytes } from "../../pkg/ip/mod.ts"
-import { type Cidr, CniError, Code, formatCidr, formatIp, type Result } from "../../pkg/types/mod.ts"
+import { addressesOf, gatewayOf } from "../../pkg/ip/mod.ts"
+import {
+  type Cidr,
+  CniError,
+  Code,
+  formatCidr,
+  formatIp,
+  networkOf,
+  nextAddress,
+  type Result,
+  sameBytes,
+} from "../../pkg/types/mod.ts"
 import type { PtpConfig } from "./config.ts"
 
 /** The container's interface in the result: after the host's end of the pair. */

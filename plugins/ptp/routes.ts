@@ -1,6 +1,6 @@
-import { addressesOf, networkOf, planRoutes } from "../../pkg/ip/mod.ts"
+import { addressesOf, planRoutes } from "../../pkg/ip/mod.ts"
 import { type Link, RouteScope, type RouteSpec, RT_TABLE_MAIN } from "../../pkg/netlink/mod.ts"
-import { type Cidr, formatCidr, type Result } from "../../pkg/types/mod.ts"
+import { type Cidr, formatCidr, networkOf, type Result } from "../../pkg/types/mod.ts"
 
 type Addresses = Pick<Result, "ips">
 

@@ -1,5 +1,5 @@
 import { chainName, containerComment, networkComment, type Rule, type Search } from "../../../pkg/iptables/mod.ts"
-import { type Cidr, formatCidr, formatIp, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import { type Cidr, formatCidr, formatIp, networkOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
 import { type Mapping, type Protocol, printEnd } from "../mapping.ts"
 import type { Part } from "../parts.ts"
 import type { Request } from "../request.ts"
@@ -116,7 +116,7 @@ function mappingRules(chain: string, mapping: Mapping, address: Cidr, { masqAll 
   })
   const sources = masqAll
     ? [[]]
-    : [["-s", networkOf(address)], ...(address.ip.length === 4 ? [["-s", "127.0.0.1/32"]] : [])]
+    : [["-s", subnetOf(address)], ...(address.ip.length === 4 ? [["-s", "127.0.0.1/32"]] : [])]
   return [
     ...(setMark === "" ? [] : sources.map((source) => rule(source, setMark))),
     rule([], "DNAT", "--to-destination", printEnd(address.ip, containerPort)),
@@ -156,7 +156,6 @@ function comment(text: string): string[] {
 }
 
 /** "10.1.0.0/16" */
-function networkOf({ ip, prefix }: Cidr): string {
-  const bits = (at: number) => 0xff00 >> Math.min(8, Math.max(0, prefix - 8 * at))
-  return formatCidr({ ip: ip.map((byte, at) => byte & bits(at)), prefix })
+function subnetOf(address: Cidr): string {
+  return formatCidr({ ip: networkOf(address), prefix: address.prefix })
 }

@@ -1,6 +1,5 @@
-import { networkOf } from "../../../pkg/ip/mod.ts"
 import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
-import type { Cidr } from "../../../pkg/types/mod.ts"
+import { type Cidr, networkOf } from "../../../pkg/types/mod.ts"
 import { type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber, protocols } from "../mapping.ts"
 import type { Part } from "../parts.ts"
 import type { Layout } from "./layout.ts"

@@ -1,10 +1,16 @@
-import type { Cidr } from "../types/mod.ts"
+import type { Cidr } from "./ip.ts"
+
+/** The bits that the addresses of a network share, as a mask of `size` bytes: 255.255.240.0 for a prefix length of 20. */
+export function prefixMask(size: number, length: number): Uint8Array {
+  const mask = new Uint8Array(size)
+  for (let at = 0; at < size; at++) mask[at] = 0xff00 >> Math.min(8, Math.max(0, length - 8 * at))
+  return mask
+}
 
 /** The network that an address lies in: 10.1.2.3/24 gives 10.1.2.0. */
 export function networkOf({ ip, prefix }: Cidr): Uint8Array {
-  const network = new Uint8Array(ip.length)
-  for (let at = 0; at < ip.length; at++)
-    network[at] = (ip[at] ?? 0) & (0xff00 >> Math.min(8, Math.max(0, prefix - at * 8)))
+  const network = prefixMask(ip.length, prefix)
+  for (let at = 0; at < ip.length; at++) network[at] = (network[at] ?? 0) & (ip[at] ?? 0)
   return network
 }
 

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { IPv4, IPv4CidrRange, IPv6, IPv6CidrRange } from "ip-num"
-import { type Cidr, formatIp, parseCidr, parseIp } from "../types/mod.ts"
 import { contains, networkOf, nextAddress, sameBytes } from "./arithmetic.ts"
+import { type Cidr, formatIp, parseCidr, parseIp } from "./ip.ts"
 
 function cidr(text: string): Cidr {
   const found = parseCidr(text)
