@@ -90,6 +90,15 @@ test("a default route of the IPAM plugin without a gateway is not a second one (
   expect(await pod.json<object[]>("ip", ["-j", "route", "show", "default"])).toHaveLength(1)
 })
 
+test("both ends have one queue in each direction, and no room for more", async () => {
+  const { host, pod } = await hostAndPod()
+  await using _ = host
+  const { interfaces } = await new Attachment(host, pod, bridgeNetwork()).add()
+  for (const end of [await link(host, interfaces[1]?.name ?? ""), await link(pod, "eth0")]) {
+    expect(end).toMatchObject({ num_tx_queues: 1, num_rx_queues: 1 })
+  }
+})
+
 test("mtu, mac, hairpin and promiscuous mode are in the kernel", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host

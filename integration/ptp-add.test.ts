@@ -127,6 +127,15 @@ test("both ends have the transmit queue of any link (KW-H4)", async () => {
   expect((await linkOf(host, interfaces[0]?.name ?? "")).txqlen).toBe(1000)
 })
 
+test("both ends have one queue in each direction, and no room for more", async () => {
+  const { host, pod } = await hostAndPod()
+  await using _ = host
+  const { interfaces } = await new Attachment(host, pod, ptpNetwork()).add()
+  for (const end of [await linkOf(host, interfaces[0]?.name ?? ""), await linkOf(pod, "eth0")]) {
+    expect(end).toMatchObject({ num_tx_queues: 1, num_rx_queues: 1 })
+  }
+})
+
 test("DNS of the configuration replaces the IPAM plugin's when any member is there", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host

@@ -6,6 +6,12 @@ import { CniError, Code } from "../types/mod.ts"
 /** Random names clash once in four thousand million times; this many clashes in a row are something else. */
 const NAME_ATTEMPTS = 10
 
+/**
+ * Of each end. Left alone, the kernel makes as many as the host can have CPUs, and then waits for RCU twice to take all but
+ * one out of use (veth_init_queues in drivers/net/veth.c).
+ */
+const QUEUES = 1
+
 /** A veth pair between the host and a container. */
 export interface VethPair {
   /** Where the container's end goes, and its name there. */
@@ -37,8 +43,8 @@ export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac,
   const size = mtu === undefined ? {} : { mtu }
   for (let attempt = 1; ; attempt++) {
     const name = randomVethName()
-    const end = { name, ...size, ...(master === undefined ? {} : { master }) }
-    const peer = { name: ifName, netnsFd: sandbox.fd, ...size, ...(mac === undefined ? {} : { mac }) }
+    const end = { name, queues: QUEUES, ...size, ...(master === undefined ? {} : { master }) }
+    const peer = { name: ifName, queues: QUEUES, netnsFd: sandbox.fd, ...size, ...(mac === undefined ? {} : { mac }) }
     try {
       addVeth(host, end, peer)
       return name

@@ -83,6 +83,24 @@ describe("creating", () => {
     expect(tree(payload, linkLayout)).toEqual(tree(captured, linkLayout))
   })
 
+  // ip link add v0 numtxqueues 3 numrxqueues 3 type veth peer name eth0
+  test("a number of queues is that of both directions", () => {
+    const captured = hex`
+      00000000000000000000000000000000
+      0800 1f00 03000000
+      0800 2000 03000000
+      0700 0300 763000 00
+      3000 1200
+        0800 0100 76657468
+        2400 0200
+          2000 0100 00000000000000000000000000000000
+            0900 0300 6574683000 000000`
+    const { payload } = requestOf((route) => addVeth(route, { name: "v0", queues: 3 }, { name: "eth0" }))
+    const { 18: info, ...others } = tree(payload, linkLayout)
+    expect(tree(captured, linkLayout)).toMatchObject(others)
+    expect(others).toMatchObject({ 31: "03000000", 32: "03000000" })
+  })
+
   // ip link add br0 type bridge
   test("a bridge sends its kind, and data even when there are none", () => {
     const { type, flags, payload } = requestOf((route) => addBridge(route, { name: "br0" }))

@@ -57,6 +57,8 @@ export interface LinkSpec {
   /** The link that this one sits on: the parent of a VLAN or a macvlan. */
   parent?: Ifindex
   txQueueLength?: number
+  /** How many queues it can ever have, in each direction: `numtxqueues N numrxqueues N`. */
+  queues?: number
   /** Makes the link in this namespace instead of the socket's own. */
   netnsFd?: number
   up?: boolean
@@ -106,6 +108,8 @@ function encodeLink(spec: VethEnd & { parent?: Ifindex }, info?: Infer<typeof li
       link: spec.parent,
       master: spec.master,
       txQueueLength: spec.txQueueLength,
+      txQueues: spec.queues,
+      rxQueues: spec.queues,
       netnsFd: spec.netnsFd,
       linkInfo: info,
     }),
