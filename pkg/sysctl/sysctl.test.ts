@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { readSysctl, sysctlPath, tryReadSysctl } from "./mod.ts"
+import { readSysctl, sysctlPath, tryReadSysctl, tryWriteSysctl, writeSysctl } from "./mod.ts"
 
 test("the first separator of a name decides what the others are", () => {
   expect(sysctlPath("net.ipv4.ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
@@ -26,4 +26,13 @@ test("a setting that can only be written has no value, and one that does not exi
   expect(tryReadSysctl("net/ipv4/route/flush")).toBeUndefined()
   expect(tryReadSysctl("kernel.ostype")).toBe("Linux")
   expect(() => tryReadSysctl("net/ipv4/no_such_setting")).toThrow("ENOENT")
+})
+
+// Nobody may write it, root included.
+test("a setting that cannot be written is an error, unless it has the value already", () => {
+  expect(() => writeSysctl("kernel.ostype", "Linux")).not.toThrow()
+  expect(() => writeSysctl("kernel.ostype", "Minix")).toThrow("EACCES")
+  expect(tryWriteSysctl("kernel.ostype", "Linux")).toBe(true)
+  expect(tryWriteSysctl("kernel.ostype", "Minix")).toBe(false)
+  expect(tryWriteSysctl("net/ipv4/no_such_setting", "1")).toBe(false)
 })

@@ -33,11 +33,17 @@ function readSetting(path: string): string {
   return text.endsWith("\n") ? text.slice(0, -1) : text
 }
 
-/** Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already. Throws `SyscallError`. */
+/**
+ * Sets a setting, like `sysctl -w NAME=VALUE`. One that cannot be written, as where /proc/sys is read-only, may have the
+ * value already. Throws `SyscallError`.
+ */
 export function writeSysctl(name: string, value: string): void {
   const path = sysctlPath(name)
-  if (tryReadSetting(path) === value) return
-  writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
+  try {
+    writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
+  } catch (error) {
+    if (tryReadSetting(path) !== value) throw error
+  }
 }
 
 /**
