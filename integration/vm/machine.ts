@@ -10,8 +10,8 @@ import { parseTestCases, type TestCase } from "./test-report.ts"
 const checkout = join(import.meta.dir, "../..")
 
 /**
- * Starts a machine on this machine's root file system, which it cannot write to, gives it a job, and shows its console.
- * Returns what it did, or nothing when it ended without a verdict or was killed at its time limit.
+ * Starts a machine on this machine's root file system, which it cannot write to, gives it a job, and shows its console,
+ * each line with the kernel's title, since others may run beside it. Returns what it did, or nothing when it ended without a verdict or was killed at its time limit.
  */
 export async function runMachine(kernel: Kernel, job: Job): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm")
@@ -21,24 +21,29 @@ export async function runMachine(kernel: Kernel, job: Job): Promise<Results | un
   const initramfs = await makeInitramfs(scratch.path, settings, kernel.initModules)
   const paths = inReports(reports.path)
   await Bun.write(paths.job, JSON.stringify(job))
-  await runToItsEnd(kernel.command({ image, initramfs, reports: reports.path }), kernel.limitMs)
+  const show = (line: string) => console.log(`${kernel.title}: ${line}`)
+  await runToItsEnd(kernel.command({ image, initramfs, reports: reports.path }), kernel.limitMs, show)
   if (!(await Bun.file(paths.verdict).exists())) return undefined
   const found = job.runs.map((_, at) => readReport(paths.junit(at)))
   return { verdict: (await Bun.file(paths.verdict).json()) as Verdict, reports: await Promise.all(found) }
 }
 
-/** Runs a machine with its console on stdout. It is killed at the time limit, and when this process ends. */
-async function runToItsEnd(command: readonly string[], timeout: number): Promise<void> {
+/** Runs a machine. It is killed at the time limit, and when this process ends. */
+async function runToItsEnd(command: readonly string[], timeout: number, show: (line: string) => void): Promise<void> {
+  // biome-ignore lint/correctness/useYield: each line goes to `show`, and none on
+  const toShow = function* (line: unknown) {
+    show(String(line))
+  }
   const { timedOut, durationMs, exitCode, signal } = await execa("setpriv", ["--pdeathsig", "KILL", ...command], {
     stdin: "ignore",
-    stdout: "inherit",
-    stderr: "inherit",
+    stdout: toShow,
+    stderr: toShow,
     reject: false,
     timeout,
     killSignal: "SIGKILL",
   })
   const how = timedOut ? "was killed at its time limit" : `ended with ${exitCode ?? signal}`
-  console.log(`\nThe machine ${how} after ${(durationMs / 1000).toFixed(1)} s`)
+  show(`the machine ${how} after ${(durationMs / 1000).toFixed(1)} s`)
 }
 
 async function readReport(file: string): Promise<TestCase[] | undefined> {

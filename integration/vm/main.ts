@@ -37,19 +37,19 @@ function show(title: string, { passed, leftOut, failures }: Judgement): void {
   for (const failure of failures) console.log(`  FAILED: ${failure}`)
 }
 
-/** Runs machines, one after the other, and answers how many tests passed and how much failed. */
+/** Runs machines, all at once, and answers how many tests passed and how much failed. */
 async function runMachines(names: readonly KernelName[]): Promise<{ passed: number; failed: number }> {
   const files = await readTestFiles(join(import.meta.dir, ".."))
   const here = await leftOutHere(files)
   const missing = allFeatures.filter((feature) => here.some((test) => test.missing.includes(feature)))
   const chosen = names.map((name): Kernel => kernels[name])
-  const judgements: Judgement[] = []
-  for (const { kernel, job } of planJobs(chosen, files, missing)) {
-    console.log(`\n==> ${kernel.title}`)
-    const judgement = judge(kernel, job, await runMachine(kernel, job))
+  const jobs = planJobs(chosen, files, missing)
+  const results = await Promise.all(jobs.map(({ kernel, job }) => runMachine(kernel, job)))
+  const judgements = jobs.map(({ kernel, job }, at) => {
+    const judgement = judge(kernel, job, results[at])
     show(kernel.title, judgement)
-    judgements.push(judgement)
-  }
+    return judgement
+  })
   const passed = judgements.flatMap((judgement) => judgement.passed)
   const nowhere = here.filter(({ title }) => !passed.includes(title))
   const isComplete = names.length === kernelNames.length
