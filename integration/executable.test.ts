@@ -52,7 +52,8 @@ test("a plugin's main.ts is a plugin by itself", async () => {
 
 test("what lies in the working directory is neither read nor run", async () => {
   await using directory = await TemporaryDirectory.create()
-  await Bun.write(directory.join("trap.ts"), 'require("fs").writeFileSync("ran", "")')
+  const trap = 'require("fs").writeFileSync("ran", "")'
+  for (const file of ["trap.ts", "entries/bridge.js", "entries/bridge.ts"]) await Bun.write(directory.join(file), trap)
   await Bun.write(directory.join("bunfig.toml"), 'preload = ["./trap.ts"]\n')
   await Bun.write(directory.join(".env"), "CNI_COMMAND=VERSION\n")
   const shell = ["sh", "-c", `cd ${directory.path} && exec ${join(builtPlugins, "bridge")}`]
