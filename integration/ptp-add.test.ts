@@ -111,6 +111,16 @@ test("the host forwards the families of the addresses, and no other", async () =
   expect(await readSysctl(host, "net/ipv6/conf/all/forwarding")).toBe("0")
 })
 
+test("an interface that an administrator keeps out of forwarding stays out", async () => {
+  const { host, pod } = await hostAndPod()
+  await using _ = host
+  await writeSysctl(host, "net/ipv6/conf/all/forwarding", "1")
+  await host.exec("ip", ["link", "add", "uplink", "type", "bridge"])
+  await writeSysctl(host, "net/ipv6/conf/uplink/forwarding", "0")
+  await new Attachment(host, pod, ptpNetwork(dualStack)).add()
+  expect(await readSysctl(host, "net/ipv6/conf/uplink/forwarding")).toBe("0") // each write of "all" sets it
+})
+
 test("mtu is that of both ends", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host

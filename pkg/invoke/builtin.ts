@@ -10,7 +10,7 @@ export interface Reply {
 /** A plugin inside this executable, called with what a process of its own would get. */
 export type Builtin = (call: { env: Environment; stdin: Uint8Array }) => Reply
 
-/** The plugins inside this executable that are loaded, by name. */
+/** The plugins in this process, by name. */
 export type Builtins = Readonly<Record<string, Builtin>>
 
 /**

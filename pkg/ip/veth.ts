@@ -10,7 +10,7 @@ const NAME_ATTEMPTS = 10
  * Of each end. Left alone, the kernel makes as many as the host can have CPUs, and then waits for RCU twice to take all but
  * one out of use (veth_init_queues in drivers/net/veth.c).
  */
-const QUEUES = 1
+export const VETH_QUEUES = 1
 
 /** A veth pair between the host and a container. */
 export interface VethPair {
@@ -43,8 +43,14 @@ export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac,
   const size = mtu === undefined ? {} : { mtu }
   for (let attempt = 1; ; attempt++) {
     const name = randomVethName()
-    const end = { name, queues: QUEUES, ...size, ...(master === undefined ? {} : { master }) }
-    const peer = { name: ifName, queues: QUEUES, netnsFd: sandbox.fd, ...size, ...(mac === undefined ? {} : { mac }) }
+    const end = { name, queues: VETH_QUEUES, ...size, ...(master === undefined ? {} : { master }) }
+    const peer = {
+      name: ifName,
+      queues: VETH_QUEUES,
+      netnsFd: sandbox.fd,
+      ...size,
+      ...(mac === undefined ? {} : { mac }),
+    }
     try {
       addVeth(host, end, peer)
       return name

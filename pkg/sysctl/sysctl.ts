@@ -34,16 +34,13 @@ function readSetting(path: string): string {
 }
 
 /**
- * Sets a setting, like `sysctl -w NAME=VALUE`. One that cannot be written, as where /proc/sys is read-only, may have the
- * value already. Throws `SyscallError`.
+ * Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already: some act on every write, as IPv6's
+ * "all/forwarding", which sets every interface's. Throws `SyscallError`.
  */
 export function writeSysctl(name: string, value: string): void {
   const path = sysctlPath(name)
-  try {
-    writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
-  } catch (error) {
-    if (tryReadSetting(path) !== value) throw error
-  }
+  if (tryReadSetting(path) === value) return
+  writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
 }
 
 /**

@@ -40,8 +40,7 @@ export function validateInterfaceName(name: string): void {
 
 /** Whether a name has the characters that the specification allows. By a loop: the first regular expression is slow. */
 function isSafe(name: string): boolean {
-  if (name === "" || !isPlain(name[0] ?? "")) return false
-  return isPlain(name, "_.-")
+  return name !== "" && isPlain(name[0] ?? "") && isPlain(name, "_.-")
 }
 
 /** Whether a text is ASCII letters and digits, and characters of `others`. */

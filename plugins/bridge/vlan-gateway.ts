@@ -1,4 +1,4 @@
-import { randomVethName } from "../../pkg/ip/mod.ts"
+import { randomVethName, VETH_QUEUES } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addVeth,
@@ -69,8 +69,8 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
 function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): boolean {
   const { mtu, index } = bridge
   try {
-    const port = { name: randomVethName(), mac: randomMac(), mtu, master: index }
-    addVeth(host, port, { name, mac: randomMac(), mtu })
+    const port = { name: randomVethName(), mac: randomMac(), mtu, queues: VETH_QUEUES, master: index }
+    addVeth(host, port, { name, mac: randomMac(), mtu, queues: VETH_QUEUES })
     return true
   } catch (error) {
     if (isErrno(error, "EEXIST")) return false
