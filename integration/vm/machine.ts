@@ -11,7 +11,8 @@ const checkout = join(import.meta.dir, "../..")
 
 /**
  * Starts a machine on this machine's root file system, which it cannot write to, gives it a job, and shows its console,
- * each line with the kernel's title, since others may run beside it. Returns what it did, or nothing when it ended without a verdict or was killed at its time limit.
+ * each line with the kernel's title, since others may run beside it. Returns what it did, or nothing when it ended without
+ * a verdict or was killed at its time limit.
  */
 export async function runMachine(kernel: Kernel, job: Job): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm")
