@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test"
-import { copyFile, link, readFile, symlink } from "node:fs/promises"
+import { appendFile, copyFile, link, readFile, symlink } from "node:fs/promises"
 import { join } from "node:path"
 import { Attachment, bridgeNetwork, builtPlugins, type PluginResult, succeed } from "./attachment.ts"
 import { HostNamespace, mustRun, pluginEnv, programEnv, runPlugin, runProgram, TemporaryDirectory } from "./mod.ts"
 
-const executable = join(builtPlugins, "../cni")
+const executable = join(builtPlugins, "bridge")
+const tool = join(builtPlugins, "../cni")
 const version = { env: { CNI_COMMAND: "VERSION" } }
 const project = join(import.meta.dir, "..")
 
@@ -65,7 +66,8 @@ test("what lies in the working directory is neither read nor run", async () => {
 test("host-local in this process and as a process of its own give the same bytes", async () => {
   await using host = await HostNamespace.create()
   await using apart = await TemporaryDirectory.create("cni-apart", join(project, "dist"))
-  await copyFile(executable, apart.join("host-local")) // another inode: not this very executable
+  await copyFile(executable, apart.join("host-local"))
+  await appendFile(apart.join("host-local"), "another build")
   const pod = await host.addContainer()
   const config = bridgeNetwork({ isDefaultGateway: true, mtu: 1400 })
   const answers: { inProcess: string[]; apart: string[] } = { inProcess: [], apart: [] }
@@ -111,9 +113,9 @@ test("ADD starts no program, and needs at most 12 netlink requests once the brid
 test("the files of `cni install` work when a runtime calls them by hand, while an older one is running", async () => {
   await using host = await HostNamespace.create()
   await using bin = await TemporaryDirectory.create("cni-bin", join(project, "dist"))
-  const { stdout } = await mustRun([executable, "install", "--bin-dir", bin.path])
+  const { stdout } = await mustRun([tool, "install", "--bin-dir", bin.path])
   expect(stdout).toContain("bridge")
-  await mustRun([executable, "install", "--bin-dir", bin.path])
+  await mustRun([tool, "install", "--bin-dir", bin.path])
   const pod = await host.addContainer()
   const call = { containerId: pod.name, netns: pod.path, ifName: "eth0", config: bridgeNetwork({ isGateway: true }) }
   const added = await succeed(runPlugin(host, { bin: bin.join("bridge"), verb: "ADD", ...call }))

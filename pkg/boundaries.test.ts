@@ -7,17 +7,19 @@ const everyPackage = /^pkg\//
 
 /** Which rooms the files of a room may import; a plugin's own room, like `plugins/bridge`, is named by its kind. */
 const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
-  "pkg/types": [],
-  "pkg/libc": [],
+  "pkg/engine": [],
+  "pkg/types": ["pkg/engine"],
+  "pkg/libc": ["pkg/engine"],
   "pkg/config": ["pkg/types"],
-  "pkg/netlink": ["pkg/libc"],
+  "pkg/netlink": ["pkg/engine", "pkg/libc"],
   "pkg/netns": ["pkg/types", "pkg/libc", "pkg/netlink"],
   "pkg/sysctl": ["pkg/libc"],
   "pkg/undo": ["pkg/types", "pkg/libc"],
-  "pkg/nftables": ["pkg/libc", "pkg/netlink", "pkg/types"],
-  "pkg/iptables": ["pkg/libc", "pkg/types", "pkg/netlink", "pkg/undo", "pkg/nftables"],
-  "pkg/conntrack": ["pkg/libc", "pkg/netlink", "pkg/types"],
+  "pkg/nftables": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
+  "pkg/iptables": ["pkg/engine", "pkg/libc", "pkg/types", "pkg/netlink", "pkg/undo", "pkg/nftables"],
+  "pkg/conntrack": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
   "pkg/ip": [
+    "pkg/engine",
     "pkg/types",
     "pkg/libc",
     "pkg/netlink",
@@ -27,9 +29,9 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
     "pkg/nftables",
     "pkg/iptables",
   ],
-  "pkg/invoke": ["pkg/types", "pkg/libc"],
+  "pkg/invoke": ["pkg/engine", "pkg/types", "pkg/libc"],
   "pkg/ipam": ["pkg/types", "pkg/invoke"],
-  "pkg/skel": ["pkg/types", "pkg/libc", "pkg/netns", "pkg/invoke"],
+  "pkg/skel": ["pkg/engine", "pkg/types", "pkg/libc", "pkg/netns", "pkg/invoke"],
   "pkg/libcni": ["pkg/types", "pkg/invoke"],
   plugins: everyPackage,
   ipam: everyPackage,
@@ -40,11 +42,24 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   scripts: /./,
 }
 
-/** Rooms that run in a plugin's process. It is started for every pod, so they import no package: none is worth its time. */
-const isHot = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && room !== "pkg/libcni"
+/** Rooms that run in a plugin's process, on an engine that has the language and the door, and nothing else. */
+const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && room !== "pkg/libcni"
 
-/** Rooms whose files become part of the executable. */
-const isBundled = (room: string) => /^(pkg|plugins|ipam|meta|cmd)\b/.test(room)
+/** The door's back ends, which alone know an engine. */
+const backEnds = ["pkg/engine/bun.ts", "pkg/engine/native.ts"]
+
+/** Packages that a plugin's process may have in it. */
+const pluginPackages: Readonly<Record<string, readonly string[]>> = {
+  "pkg/engine": ["#engine", "@noble/hashes/sha2.js"],
+}
+
+/** What Bun, Node and browsers have and the language has not, and what the native host's language is without. */
+const ofAnEngine =
+  /(?<![.#])\b(Bun|process|Buffer|performance|crypto|console|require|globalThis|Proxy|WeakRef|Promise)\b\s*[.([]|\bText(En|De)coder\b|\b(setTimeout|setInterval|queueMicrotask|structuredClone|fetch)\(|\b(async|await)\b|\bMath\.random\b|\bimport\.meta\.(?!main\b)/
+
+/** At the start of a line, that is while the module is loaded: clock, chance and environment, which a heap image would keep. */
+const whileLoading =
+  /^(?:export )?(?:const|let) [^=]*= (?!.*=>).*\b(Date\.now|new Date|monotonicMs|random(Hex|Bytes)|readEnvironment|engine\.\w+)\(/m
 
 /** Tests, and what only tests import: neither is part of the executable. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
@@ -60,6 +75,16 @@ function roomOf(file: string): string | undefined {
 /** A source without the lines that are comments, which may show imports as examples. */
 function withoutComments(source: string): string {
   return source.replace(/^\s*(\/\/|\/?\*).*$/gm, "")
+}
+
+/** A source without its one-line texts, which may hold any word. */
+function withoutTexts(code: string): string {
+  return code.replace(/"(?:[^"\\\n]|\\.)*"|`[^`$]*`/g, '""')
+}
+
+/** The names that a file takes from the engine's door. */
+function doorImports(code: string): string {
+  return [...code.matchAll(/^import \{([^}]*)\} from "[^"]*engine\/mod\.ts"/gm)].map(([, names]) => names).join()
 }
 
 /** What a file imports: static, type-only, re-exported and lazy imports. */
@@ -83,9 +108,9 @@ function violations(file: string, source: string): string[] {
     if (!isTest && forTests.test(from)) found.push(`${file} imports ${from}, which is for tests`)
     if (!from.startsWith(".")) {
       if (isTest) continue
-      if (from === "bun:ffi" && room !== "pkg/libc") found.push(`${file} imports bun:ffi; only pkg/libc may`)
-      else if (from !== "bun:ffi" && isHot(room))
-        found.push(`${file} imports ${from}, and runs in every plugin's process`)
+      const mayHave = pluginPackages[room] ?? []
+      if (isPlugin(room) && !backEnds.includes(file) && !mayHave.includes(from))
+        found.push(`${file} imports ${from}, and runs in a plugin's process`)
       continue
     }
     const target = relative(root, join(root, dirname(file), from))
@@ -99,12 +124,19 @@ function violations(file: string, source: string): string[] {
       found.push(`${file} imports ${target}; the door of ${other} is ${door}`)
   }
   if (isTest) return found
-  if (/\bimport\(/.test(code) && isBundled(room) && file !== "cmd/main.ts")
-    found.push(`${file} imports lazily, which makes every module of every plugin's bundle lazy and slow`)
-  if (/\b(process|Bun)\.env\b|\benv(\.|\[")CNI_/.test(code) && !knowEnvironment.includes(room))
+  if (
+    /\b(process|Bun)\.env\b|\benv(\.|\[")CNI_/.test(code) &&
+    !knowEnvironment.includes(room) &&
+    !backEnds.includes(file)
+  )
     found.push(`${file} reads the environment; pkg/skel does that for it`)
-  if (/\bprocess\./.test(code) && isHot(room) && room !== "pkg/skel")
-    found.push(`${file} touches the process; only pkg/skel may`)
+  if (!isPlugin(room) || backEnds.includes(file)) return found
+  const engineOnly = ofAnEngine.exec(withoutTexts(code))
+  if (engineOnly) found.push(`${file} uses "${engineOnly[0]}", which not every engine has; pkg/engine is the door`)
+  if (/\bimport\(/.test(code)) found.push(`${file} imports lazily: a plugin is one script`)
+  if (whileLoading.test(code)) found.push(`${file} asks for clock, chance or environment while it is loaded`)
+  if (/\bengine\b/.test(doorImports(code)) && !["pkg/libc", "pkg/engine"].includes(room))
+    found.push(`${file} makes system calls by itself; pkg/libc has functions that throw`)
   return found
 }
 
@@ -134,7 +166,18 @@ describe("the table is held against", () => {
     ["an import of many lines", "pkg/libc/a.ts", 'import {\n  a,\n} from "../ip/mod.ts"', "may not import pkg/ip"],
     ["a way around the door", "pkg/ip/a.ts", 'import { a } from "../libc/a.ts"', "the door of pkg/libc is"],
     ["a plugin that imports another", "meta/a/b.ts", 'import("../../plugins/b/main.ts")', "may not import plugins/b"],
-    ["bun:ffi elsewhere", "plugins/a/a.ts", 'import { dlopen } from "bun:ffi"', "only pkg/libc may"],
+    ["bun:ffi elsewhere", "pkg/libc/a.ts", 'import { dlopen } from "bun:ffi"', "imports bun:ffi"],
+    ["a global of Bun", "pkg/libc/a.ts", "Bun.sleepSync(1)", 'uses "Bun."'],
+    ["a global of the web", "pkg/types/a.ts", "new TextEncoder()", 'uses "TextEncoder"'],
+    ["chance that a heap image would fix", "pkg/ip/a.ts", "const a = () => Math.random()", 'uses "Math.random"'],
+    ["something to wait for", "pkg/ip/a.ts", "export async function a() {}", 'uses "async"'],
+    ["a clock read while loading", "pkg/ip/a.ts", "const start = Date.now()", "while it is loaded"],
+    [
+      "a system call elsewhere",
+      "pkg/netns/a.ts",
+      'import { engine } from "../engine/mod.ts"',
+      "makes system calls by itself",
+    ],
     ["a slow package in a plugin", "ipam/a/a.ts", 'import { join } from "node:path"', "imports node:path"],
     [
       "a plugin that reads the environment",
@@ -142,9 +185,9 @@ describe("the table is held against", () => {
       "const path = process.env.CNI_PATH",
       "reads the environment",
     ],
-    ["a plugin that ends the process", "plugins/a/a.ts", "process.exit(1)", "touches the process"],
+    ["a plugin that ends the process", "plugins/a/a.ts", "process.exit(1)", 'uses "process."'],
     ["a fixture in a plugin", "plugins/a/a.ts", 'import { a } from "./a.fixture.ts"', "which is for tests"],
-    ["a lazy import", "cmd/cni/a.ts", 'const a = await import("./b.ts")', "imports lazily"],
+    ["a lazy import", "plugins/a/a.ts", 'const a = await import("./b.ts")', "imports lazily"],
     ["a room without a row", "pkg/utils/a.ts", "", "no row in the table"],
   ])("%s", (_, file, source, sentence) => {
     expect(violations(file, source).join("\n")).toContain(sentence)

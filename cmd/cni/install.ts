@@ -1,4 +1,5 @@
-import { resolve } from "node:path"
+import { existsSync } from "node:fs"
+import { dirname, join, resolve } from "node:path"
 import { defaults } from "../attachment.ts"
 import { install } from "../install/install.ts"
 import { pluginNames } from "../plugins.ts"
@@ -13,22 +14,28 @@ export const installCommand: Command = {
     "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default /opt/cni/bin)" },
     "dry-run": { type: "boolean", help: "only say what would be done" },
   },
-  help: `Installs ${pluginNames.join(", ")}: one copy of this executable with a hard link for each name.
-A file there of one of these names is replaced, whoever made it; other files are not touched. Containers and plugins that
+  help: `Installs ${pluginNames.join(", ")}: the executable that lies beside this tool, under
+each name as a file of its own: whatever another installer writes over one of them, the others stay whole. A file there of one of these names is replaced, whoever made it; other files are not touched. Containers and plugins that
 run are not disturbed, and doing it again changes nothing. To go back, install the other suite over it.
 
 Examples:
   cni install --dry-run
   cni install --bin-dir /usr/lib/cni`,
   async run(args, { stdout }) {
-    if (!import.meta.path.startsWith("/$bunfs/")) {
-      throw new Error("Cannot install from the sources: build the executable and run that")
-    }
+    const source = pluginsBeside(dirname(process.execPath))
     const dryRun = given(args, "dry-run")
     const directory = resolve(text(args, "bin-dir") ?? defaults.binDir)
-    const source = "/proc/self/exe" // also right when the file has been replaced since we started
     const installed = install({ source, directory, names: pluginNames, dryRun })
     const rows = installed.map(({ name, did }) => [name, dryRun && did !== "unchanged" ? `would be ${did}` : did])
     stdout(`${directory}\n${table(["PLUGIN", "WHAT"], rows)}`)
   },
+}
+
+/** The plugins' executable: under any plugin's name in `bin` beside this tool, as built, or right beside it, as unpacked. */
+function pluginsBeside(directory: string): string {
+  const places = [join(directory, "bin"), directory]
+  for (const place of places) {
+    for (const name of pluginNames) if (existsSync(join(place, name))) return join(place, name)
+  }
+  throw new Error(`Cannot find the plugins to install: none of them is in ${places.join(" or ")}`)
 }

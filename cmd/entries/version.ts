@@ -1,7 +1,5 @@
-import { newestVersion, supportedVersions } from "../../pkg/types/mod.ts"
+import { exit } from "../../pkg/libc/mod.ts"
+import { answer, versionReply } from "../../pkg/skel/mod.ts"
 
-/** Answers VERSION for every plugin (CNI 1.1.0, "VERSION"): one line, known without loading the plugin. */
-export function run(): void {
-  console.log(JSON.stringify({ cniVersion: newestVersion, supportedVersions }))
-  process.exitCode = 0
-}
+/** Answers VERSION for every plugin (CNI 1.1.0, "VERSION"): one line, and nothing is read for it. */
+export const run = () => exit(answer(versionReply()))

@@ -7,13 +7,13 @@ import {
   openSync,
   readdirSync,
   readSync,
+  renameSync,
   rmSync,
   statSync,
 } from "node:fs"
 import { join } from "node:path"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { copyExecutable } from "./copy.ts"
-import { replaceLink } from "./link.ts"
 
 /** What to install where. */
 export interface Installation {
@@ -35,29 +35,27 @@ export interface Installed {
 const temporaryPrefix = ".cni-install-"
 
 /**
- * Puts the executable into a directory under each name: one copy, hard links of it. Each name changes in one step, so
- * that a runtime finds the old plugin or the new one and never half of one, and plugins that run go on. Everything that
- * can be refused is refused before the first change. Throws code 5.
+ * Puts the executable into a directory under each name, a copy for each. Each name changes in one step, so that a runtime
+ * finds the old plugin or the new one and never half of one, and plugins that run go on. Everything that can be refused is
+ * refused before the first change. Throws code 5.
  */
 export function install(installation: Installation): Installed[] {
   const { source, directory, names, dryRun = false } = installation
   checkDirectory(directory, names)
-  const plan = names.map(
-    (name): Installed => ({
-      name,
-      did: isSame(source, join(directory, name)) ? "unchanged" : fate(join(directory, name)),
-    }),
-  )
+  const plan = names.map((name): Installed => {
+    const file = join(directory, name)
+    return { name, did: isSame(source, file) ? "unchanged" : fate(file) }
+  })
   const open = plan.filter(({ did }) => did !== "unchanged")
   if (dryRun || open.length === 0) return plan
 
-  const present = plan.find(({ did }) => did === "unchanged")
   const temporary = join(directory, `${temporaryPrefix}${process.pid}`)
   removeLeftovers(directory)
   try {
-    if (!present) copyExecutable(source, temporary)
-    const installed = present ? join(directory, present.name) : temporary
-    for (const { name } of open) replaceLink(installed, join(directory, name))
+    for (const { name } of open) {
+      copyExecutable(source, temporary)
+      renameSync(temporary, join(directory, name))
+    }
     sync(directory)
   } catch (cause) {
     throw new CniError(Code.Io, `Cannot install into "${directory}"`, { cause })
@@ -87,13 +85,11 @@ function fate(file: string): Installed["did"] {
   return lstatSync(file, { throwIfNoEntry: false }) === undefined ? "created" : "replaced"
 }
 
-/** Whether a file is the very same executable: a regular file with the same bytes that may be executed. */
+/** Whether a file is that executable already: a regular file of its own with the same bytes that may be executed. */
 function isSame(source: string, file: string): boolean {
   const there = lstatSync(file, { throwIfNoEntry: false })
-  if (!there?.isFile() || (there.mode & 0o111) !== 0o111) return false
-  const ours = statSync(source)
-  if (there.dev === ours.dev && there.ino === ours.ino) return true
-  return there.size === ours.size && sameBytes(source, file)
+  if (!there?.isFile() || (there.mode & 0o111) !== 0o111 || there.nlink !== 1) return false
+  return there.size === statSync(source).size && sameBytes(source, file)
 }
 
 function sameBytes(a: string, b: string): boolean {

@@ -1,3 +1,4 @@
+import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import * as libc from "../../pkg/libc/mod.ts"
 
 /**
@@ -47,15 +48,13 @@ export const kernelFiles: Files = {
  */
 export function readSmall(files: Files, path: string, buffer = new Uint8Array(4096)): string {
   using file = new libc.FileDescriptor(files.open(path, libc.Open.ReadOnly | libc.Open.NonBlocking))
-  return utf8.decode(buffer.subarray(0, files.read(file.fd, buffer)))
+  return decodeUtf8(buffer.subarray(0, files.read(file.fd, buffer)))
 }
-
-const utf8 = new TextDecoder()
 
 /** Writes a small file in place: its old text is never missing, and nothing is flushed to the disk. */
 export function writeSmall(files: Files, path: string, text: string): void {
   using file = new libc.FileDescriptor(files.open(path, libc.Open.WriteOnly | libc.Open.Create, 0o600))
-  const bytes = new TextEncoder().encode(text)
+  const bytes = encodeUtf8(text)
   files.writeAt(file.fd, bytes, 0)
   files.truncate(file.fd, bytes.length)
 }

@@ -1,3 +1,4 @@
+import { monotonicMs } from "../../pkg/engine/mod.ts"
 import {
   type Fd,
   FileDescriptor,
@@ -7,6 +8,7 @@ import {
   poll,
   read,
   readTextFile,
+  sleep,
   stat,
   tryLock,
   watchClosing,
@@ -29,7 +31,7 @@ const lookAgainMs = 20
  */
 export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): FileDescriptor | undefined {
   const path = `${directory}/lock`
-  const end = performance.now() + deadlineMs
+  const end = monotonicMs() + deadlineMs
   for (;;) {
     const file = ifPresent(() => FileDescriptor.open(path, Open.ReadOnly | Open.Create, 0o750))
     if (!file) return undefined
@@ -47,7 +49,7 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
 function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
   using closing = tryWatch(path)
   while (!tryLock(fd)) {
-    const restMs = end - performance.now()
+    const restMs = end - monotonicMs()
     if (restMs <= 0) {
       throw new CniError(
         Code.TryAgainLater,
@@ -57,7 +59,7 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
     }
     if (closing) {
       if (poll(closing.fd, Poll.In, Math.min(restMs, lookAgainMs))) read(closing.fd, new Uint8Array(4096))
-    } else Bun.sleepSync(Math.min(restMs, 1))
+    } else sleep(Math.min(restMs, 1))
   }
 }
 

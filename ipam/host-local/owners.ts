@@ -1,3 +1,4 @@
+import { crc32, decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Files, writeSmall } from "./files.ts"
 import type { Owner } from "./owner.ts"
 import { formatRecord, type LeaseRecord, ownerKey, parseRecord } from "./record.ts"
@@ -61,7 +62,9 @@ export class Owners {
     const known = this.#lines.get(name)
     if (known) return known
     const bytes = this.#files.readFileIfThere(`${this.#directory}/${name}`)
-    const lines = new TextDecoder().decode(bytes).split("\n").slice(0, -1)
+    const lines = decodeUtf8(bytes ?? new Uint8Array())
+      .split("\n")
+      .slice(0, -1)
     this.#lines.set(name, lines)
     return lines
   }
@@ -79,7 +82,7 @@ function isAbout(line: string, key: string): boolean {
 
 /** The file in which the lines of an owner are: one for all interfaces of a container. */
 function fileOf({ containerId }: Owner): string {
-  return fileName(Bun.hash.crc32(containerId) % fileCount)
+  return fileName(crc32(containerId) % fileCount)
 }
 
 function fileName(number: number): string {

@@ -1,3 +1,4 @@
+import { crc32 } from "../../pkg/engine/mod.ts"
 import type { Owner } from "./owner.ts"
 
 /** What the index knows about an owner beyond what the files of the reservations say. */
@@ -51,5 +52,5 @@ export function parseRecord(line: string): LeaseRecord | undefined {
 }
 
 function checksum(text: string): string {
-  return Bun.hash.crc32(text).toString(16).padStart(8, "0")
+  return crc32(text).toString(16).padStart(8, "0")
 }

@@ -1,4 +1,5 @@
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { isErrno, randomHex } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
 import { readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
@@ -58,9 +59,9 @@ export class Store {
   /** Writes the file of a reservation, on the disk before it has the name of an address. */
   prepareLease(owner: Owner): PreparedLease {
     for (;;) {
-      const path = `${this.directory}/.index/new/${Math.random().toString(36).slice(2)}`
+      const path = `${this.directory}/.index/new/${randomHex(8)}`
       try {
-        this.files.createFile(path, new TextEncoder().encode(formatOwner(owner)))
+        this.files.createFile(path, encodeUtf8(formatOwner(owner)))
         return new PreparedLease(this.files, path)
       } catch (error) {
         if (isErrno(error, "ENOENT")) this.create()

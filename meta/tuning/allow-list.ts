@@ -1,3 +1,4 @@
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno, readFileIfThere } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { SysctlEntry } from "./config.ts"
@@ -30,7 +31,7 @@ export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LI
 function readIfThere(path: string): string | undefined {
   try {
     const bytes = readFileIfThere(path)
-    return bytes && new TextDecoder().decode(bytes)
+    return bytes && decodeUtf8(bytes)
   } catch (cause) {
     if (isErrno(cause, "ENOTDIR")) return undefined
     throw new CniError(Code.Internal, `Cannot read the allow list "${path}"`, { cause })

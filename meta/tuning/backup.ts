@@ -1,4 +1,5 @@
 import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
+import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isJsonObject, parseJson } from "../../pkg/types/mod.ts"
 import { type LinkValues, linkKeys } from "./link.ts"
 import { sameValue } from "./sysctls.ts"
@@ -44,7 +45,7 @@ const schema = {
 export function decodeBackup(bytes: Uint8Array | undefined): Backup {
   if (!bytes) return {}
   try {
-    const json = parseJson(new TextDecoder().decode(bytes), "backup")
+    const json = parseJson(decodeUtf8(bytes), "backup")
     if (!isJsonObject(json)) return {}
     const { sysctl = {}, ...backup } = parseConfig(schema, json, true)
     // Nothing but the network is ours to write to, whatever a file says.
@@ -58,7 +59,7 @@ export function decodeBackup(bytes: Uint8Array | undefined): Backup {
 export function encodeBackup({ network, peerMtu, set, sysctl, ...link }: Backup): Uint8Array {
   const isEmpty = Object.keys(sysctl ?? {}).length === 0
   const ordered = { ...pick(link), network, peerMtu, set: set && pick(set), sysctl: isEmpty ? undefined : sysctl }
-  return new TextEncoder().encode(JSON.stringify(ordered, null, 1))
+  return encodeUtf8(JSON.stringify(ordered, null, 1))
 }
 
 /** What ADD is about to change, and how it found it. */

@@ -1,3 +1,4 @@
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
 /** The objects in which a key must not come twice: there is no telling which of the values is meant. */
@@ -11,7 +12,7 @@ const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
  * has only the last one. The text has been parsed before, so it is JSON. Throws code 7.
  */
 export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { key: string }[]): void {
-  const text = new TextDecoder().decode(stdin)
+  const text = decodeUtf8(stdin)
   const duplicate = mayRepeat(text, sysctls) ? duplicateKey(text) : undefined
   if (duplicate === undefined) return
   const key = JSON.stringify(duplicate)

@@ -1,10 +1,12 @@
+import { decodeUtf8 } from "../engine/mod.ts"
+import { isErrno, sleep, spawn } from "../libc/mod.ts"
 import { pluginError } from "./failure.ts"
 
 /** One run of a plugin's executable. */
 export interface Execution {
   /** Absolute. */
   path: string
-  /** The whole environment of the plugin; what configures Bun itself (`BUN_*`) is left out. */
+  /** The whole environment of the plugin. */
   env: Environment
   /** The network configuration. */
   stdin: Uint8Array
@@ -30,10 +32,10 @@ export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
  * out of time (`pluginError`). A file that is just being written ("text file busy") is tried again for five seconds.
  */
 export function execPlugin(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Uint8Array {
-  const { stdout, stderr, cause } = spawn(execution, waitsMs)
+  const { stdout, stderr, cause } = run(execution, waitsMs)
   if (stderr !== "") execution.log?.(stderr.replace(/\n$/, ""))
   if (cause === undefined) return stdout
-  throw pluginError({ stdout: new TextDecoder().decode(stdout), stderr, cause })
+  throw pluginError({ stdout: decodeUtf8(stdout), stderr, cause })
 }
 
 /** How a run ended; without a cause: exit status 0. */
@@ -43,51 +45,36 @@ interface Ended {
   cause?: string
 }
 
-function spawn(execution: Execution, waitsMs: readonly number[]): Ended {
+function run(execution: Execution, waitsMs: readonly number[]): Ended {
   for (let attempt = 0; ; attempt++) {
     try {
-      return spawnOnce(execution)
+      return runOnce(execution)
     } catch (error) {
       const waitMs = waitsMs[attempt]
-      if (errorCode(error) !== "ETXTBSY" || waitMs === undefined) {
+      if (!isErrno(error, "ETXTBSY") || waitMs === undefined) {
         return { stdout: new Uint8Array(), stderr: "", cause: startFailure(execution.path, error) }
       }
-      Bun.sleepSync(waitMs)
+      sleep(waitMs)
     }
   }
 }
 
-function spawnOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
-  const child = Bun.spawnSync([path], {
-    env: withoutBun(env),
-    stdin,
-    stdout: "pipe",
-    stderr: "pipe",
-    maxBuffer: outputLimit,
-    killSignal: "SIGKILL",
-    ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
-  })
-  const output = { stdout: child.stdout, stderr: child.stderr.toString() }
-  if (child.exitCode === 0) return output // even when a descendant kept the pipes open until the time was up
-  if (child.exitedDueToTimeout) return { ...output, cause: `signal: killed after ${timeoutMs} ms` }
-  if (child.exitedDueToMaxBuffer) return { ...output, cause: `signal: killed after ${outputLimit} bytes of output` }
-  if (child.signalCode) return { ...output, cause: `signal: ${signalText(child.signalCode)}` }
-  return { ...output, cause: `exit status ${child.exitCode}` }
-}
-
-/** The environment without the variables that would change what a Bun executable does: `BUN_OPTIONS`, `BUN_BE_BUN`, … */
-export function withoutBun(env: Environment): Record<string, string> {
-  const kept: Record<string, string> = {}
-  for (const [name, value] of Object.entries(env)) {
-    if (value !== undefined && !name.startsWith("BUN_")) kept[name] = value
-  }
-  return kept
+function runOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
+  const set: Record<string, string> = {}
+  for (const [name, value] of Object.entries(env)) if (value !== undefined) set[name] = value
+  const limits = { outputLimit, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = spawn({ path, env: set, stdin, ...limits })
+  const output = { stdout, stderr: decodeUtf8(stderr) }
+  if (exitCode === 0) return output // even when a descendant kept the pipes open until the time was up
+  if (timedOut) return { ...output, cause: `signal: killed after ${timeoutMs} ms` }
+  if (wroteTooMuch) return { ...output, cause: `signal: killed after ${outputLimit} bytes of output` }
+  if (signal !== undefined) return { ...output, cause: `signal: ${signalText(signal)}` }
+  return { ...output, cause: `exit status ${exitCode}` }
 }
 
 /** Why a file could not be started, in the words that callers know: "fork/exec PATH: permission denied". */
 function startFailure(path: string, error: unknown): string {
-  const code = errorCode(error)
-  const reason = code === undefined ? undefined : startReasons[code]
+  const reason = isErrno(error) ? startReasons[error.errno] : undefined
   return `fork/exec ${path}: ${reason ?? (error instanceof Error ? error.message : String(error))}`
 }
 
@@ -98,10 +85,6 @@ const startReasons: Readonly<Record<string, string>> = {
   ETXTBSY: "text file busy",
 }
 
-function errorCode(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined
-}
-
-function signalText(signal: string | number): string {
-  return signal === "SIGKILL" ? "killed" : signal === "SIGTERM" ? "terminated" : String(signal)
+function signalText(signal: string): string {
+  return signal === "SIGKILL" ? "killed" : signal === "SIGTERM" ? "terminated" : signal
 }

@@ -9,7 +9,7 @@
 export type { Builtin, Builtins, Reply } from "./builtin.ts"
 export { type Delegate, type DelegateContext, delegateTo } from "./delegate.ts"
 export { type CniVariables, formatCniArgs, pluginEnvironment, type TraceContext } from "./environment.ts"
-export { busyWaitsMs, type Environment, type Execution, execPlugin, withoutBun } from "./exec.ts"
+export { busyWaitsMs, type Environment, type Execution, execPlugin } from "./exec.ts"
 export { type PluginFailure, pluginError } from "./failure.ts"
 export { findPlugin, PluginNotFound } from "./find.ts"
 export { type Probe, probeVersions, readVersions } from "./probe.ts"

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { CniError, Code, member, newestVersion, parseJsonObject } from "../types/mod.ts"
 import { pluginEnvironment } from "./environment.ts"
 import { type Environment, execPlugin } from "./exec.ts"
@@ -19,7 +20,7 @@ export function probeVersions(probe: Probe): string[] {
   const dummy = "dummy"
   const variables = { command: "VERSION", containerId: "", netns: dummy, ifName: dummy, args: "", path: dummy }
   const env = pluginEnvironment(probe.env, variables)
-  const stdin = new TextEncoder().encode(JSON.stringify({ cniVersion: newestVersion }))
+  const stdin = encodeUtf8(JSON.stringify({ cniVersion: newestVersion }))
   try {
     return readVersions(execPlugin({ ...probe, env, stdin }))
   } catch (error) {

@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { isErrno, randomHex } from "../libc/mod.ts"
 import { addVeth, type Ifindex, type NetlinkSocket } from "../netlink/mod.ts"
 import type { Netns } from "../netns/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
@@ -24,14 +24,9 @@ export interface VethPair {
   master?: Ifindex
 }
 
-/**
- * A name for the host's end, "veth" and 8 random hex digits, as upstream has it: other programs match on it. It is no
- * secret, and `crypto` would take 0.4 ms to get ready.
- */
+/** A name for the host's end, "veth" and 8 random hex digits, as upstream has it: other programs match on it. */
 export function randomVethName(): string {
-  return `veth${Math.floor(Math.random() * 2 ** 32)
-    .toString(16)
-    .padStart(8, "0")}`
+  return `veth${randomHex(4)}`
 }
 
 /**

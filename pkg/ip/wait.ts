@@ -1,3 +1,4 @@
+import { monotonicMs } from "../engine/mod.ts"
 import {
   findLink,
   IFA_F_DADFAILED,
@@ -18,9 +19,9 @@ import { CniError, Code, formatIp } from "../types/mod.ts"
  * change falls between looking and waiting. False when the deadline passes first.
  */
 export function waitUntil(events: RouteSocket, deadlineMs: number, holds: () => boolean): boolean {
-  const end = performance.now() + deadlineMs
+  const end = monotonicMs() + deadlineMs
   while (!holds()) {
-    const left = end - performance.now()
+    const left = end - monotonicMs()
     if (left <= 0) return false
     events.nextEvents(left)
   }

@@ -22,7 +22,7 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
       return
     } catch (error) {
       const now = readTable(programs, table)
-      if (attempt === ATTEMPTS || Bun.deepEquals(now, found)) throw error
+      if (attempt === ATTEMPTS || JSON.stringify(now) === JSON.stringify(found)) throw error
       found = now
     }
   }

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import { type Chain, flush, hasChain, listChains, listRules, type Operation, remove } from "../nftables/mod.ts"
 import { wordsOf } from "./kernel-words.ts"
@@ -32,7 +33,7 @@ export function findInKernel(
   const found = candidates.filter(isWanted)
   if (found.length === 0) return { chains: [], rules: [] }
   const names = found.map((chain) => chain.name)
-  const needles = names.map((name) => new TextEncoder().encode(`${name}\0`))
+  const needles = names.map((name) => encodeUtf8(`${name}\0`))
   const rules = [
     ...parents.flatMap((parent) => listRules(socket, { table, name: parent }, needles)),
     ...found.flatMap((chain) => listRules(socket, chain)),

@@ -1,3 +1,4 @@
+import { decodeUtf8 } from "../engine/mod.ts"
 import { attrs, bytes, type Infer, text, u32be } from "../netlink/mod.ts"
 import type { Expression, FoundRule, UnknownExpression } from "../nftables/mod.ts"
 import { formatCidr } from "../types/mod.ts"
@@ -94,5 +95,5 @@ function readExtension(data: Uint8Array): Infer<typeof extension> {
 /** A text in a buffer that is larger: struct xt_comment_info. */
 function readText(info: Uint8Array = new Uint8Array(0)): string {
   const end = info.indexOf(0)
-  return new TextDecoder().decode(end === -1 ? info : info.subarray(0, end))
+  return decodeUtf8(end === -1 ? info : info.subarray(0, end))
 }

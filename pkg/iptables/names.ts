@@ -1,3 +1,5 @@
+import { sha512 } from "../engine/mod.ts"
+
 /** What a chain's name may have (`XT_EXTENSION_MAXNAMELEN` less the NUL): `iptables` takes no longer ones. */
 const CHAIN_NAME_LENGTH = 28
 /** What a comment may have (`XT_MAX_COMMENT_LEN` less the NUL). */
@@ -8,7 +10,7 @@ const COMMENT_LENGTH = 255
  * id as make 28 characters. As upstream names it, whatever interface is meant.
  */
 export function chainName(prefix: string, { network, containerId }: { network: string; containerId: string }): string {
-  const hash = new Bun.CryptoHasher("sha512").update(network + containerId).digest("hex")
+  const hash = sha512(network + containerId)
   return (prefix + hash).slice(0, CHAIN_NAME_LENGTH)
 }
 

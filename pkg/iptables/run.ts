@@ -1,3 +1,5 @@
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+import { type Spawned, spawn } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import { type Change, printRestore } from "./change.ts"
 import type { Programs } from "./programs.ts"
@@ -30,38 +32,27 @@ export function restoreTable(programs: Programs, table: TableName, changes: read
   if (changes.length === 0) return
   const input = printRestore(table, changes)
   const options = ["--noflush", "--wait", String(LOCK_WAIT_S)]
-  const { exitCode, stderr } = run(programs.restore, options, new TextEncoder().encode(input))
+  const { exitCode, stderr } = run(programs.restore, options, encodeUtf8(input))
   if (exitCode === 0) return
   const code = exitCode === EXIT_LOCKED ? Code.TryAgainLater : Code.Internal
   throw refusal(`Cannot change table ${table} by ${programs.restore}`, table, stderr, input, code)
 }
 
-function run(path: string, options: readonly string[], input?: Uint8Array) {
-  const child = start([path, ...options], input)
-  const [stdout, stderr] = [child.stdout.toString(), child.stderr.toString()]
-  if (child.exitedDueToTimeout) {
-    throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${TIME_LIMIT_MS} ms`)
+function run(path: string, args: readonly string[], stdin?: Uint8Array) {
+  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin)
+  if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${TIME_LIMIT_MS} ms`)
+  if (wroteTooMuch || signal !== undefined) {
+    const why = wroteTooMuch ? `more than ${OUTPUT_LIMIT} bytes of output` : `signal ${signal}`
+    throw new CniError(Code.Internal, `Cannot run ${path}: ended by ${why}`, { details: decodeUtf8(stderr).trim() })
   }
-  if (child.exitedDueToMaxBuffer || child.signalCode) {
-    const why = child.exitedDueToMaxBuffer ? `more than ${OUTPUT_LIMIT} bytes of output` : `signal ${child.signalCode}`
-    throw new CniError(Code.Internal, `Cannot run ${path}: ended by ${why}`, { details: stderr.trim() })
-  }
-  return { exitCode: child.exitCode, stdout, stderr }
+  return { exitCode, stdout: decodeUtf8(stdout), stderr: decodeUtf8(stderr) }
 }
 
-function start(command: string[], input: Uint8Array | undefined) {
+function start(path: string, args: readonly string[], stdin: Uint8Array | undefined): Spawned {
+  const limits = { timeoutMs: TIME_LIMIT_MS, outputLimit: OUTPUT_LIMIT }
   try {
-    return Bun.spawnSync(command, {
-      env: ENVIRONMENT,
-      cwd: "/",
-      stdin: input ?? "ignore",
-      stdout: "pipe",
-      stderr: "pipe",
-      timeout: TIME_LIMIT_MS,
-      killSignal: "SIGKILL",
-      maxBuffer: OUTPUT_LIMIT,
-    })
+    return spawn({ path, args, env: ENVIRONMENT, cwd: "/", ...limits, ...(stdin && { stdin }) })
   } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot run ${command[0]}`, { cause })
+    throw new CniError(Code.Internal, `Cannot run ${path}`, { cause })
   }
 }

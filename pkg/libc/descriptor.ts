@@ -1,5 +1,5 @@
-import { libc } from "./symbols.ts"
-import { check, checkIfThere, cString } from "./syscall.ts"
+import { engine, monotonicMs } from "../engine/mod.ts"
+import { check, checkIfThere } from "./syscall.ts"
 
 /** An open file descriptor. */
 export type Fd = number & { readonly __brand: "Fd" }
@@ -19,13 +19,12 @@ export const Open = {
 
 /** Opens a file, always close-on-exec, like `open(path, flags, mode)`. Throws `SyscallError`. */
 export function open(path: string, flags: number, mode = 0): Fd {
-  cString(path)
-  return check("open", JSON.stringify(path), () => libc().open(path, flags | Open.CloseOnExec, mode)) as Fd
+  return check("open", JSON.stringify(path), () => engine.open(path, flags | Open.CloseOnExec, mode)) as Fd
 }
 
 /** Closes a descriptor. Errors are of no use to the caller here and are not reported. */
 export function close(fd: Fd): void {
-  libc().close(fd)
+  engine.close(fd)
 }
 
 /** A descriptor that is closed when its scope ends. */
@@ -43,8 +42,7 @@ export class FileDescriptor implements Disposable {
 
   /** Opens a file for reading; undefined when it does not exist. Throws `SyscallError`. */
   static find(path: string): FileDescriptor | undefined {
-    cString(path)
-    const fd = checkIfThere("open", JSON.stringify(path), () => libc().open(path, Open.ReadOnly | Open.CloseOnExec, 0))
+    const fd = checkIfThere("open", JSON.stringify(path), () => engine.open(path, Open.ReadOnly | Open.CloseOnExec, 0))
     return fd === undefined ? undefined : new FileDescriptor(fd as Fd)
   }
 
@@ -60,12 +58,12 @@ export class FileDescriptor implements Disposable {
 
 /** Reads up to `into.length` bytes; 0 is the end. Throws `SyscallError`, `EAGAIN` included. */
 export function read(fd: Fd, into: Uint8Array): number {
-  return check("read", `descriptor ${fd}`, () => Number(libc().read(fd, into, into.length)))
+  return check("read", `descriptor ${fd}`, () => engine.read(fd, into))
 }
 
 /** Writes some of the bytes and says how many. Throws `SyscallError`, `EAGAIN` included. */
 export function write(fd: Fd, bytes: Uint8Array): number {
-  return check("write", `descriptor ${fd}`, () => Number(libc().write(fd, bytes, bytes.length)))
+  return check("write", `descriptor ${fd}`, () => engine.write(fd, bytes))
 }
 
 /** Writes all of the bytes. Throws `SyscallError`; some may have been written by then. */
@@ -78,7 +76,7 @@ export const Poll = { In: 1, Out: 4 } as const
 /** Waits until the descriptor is ready for one of `events`, or broken. False when `timeoutMs` is over first. */
 export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
-  const deadline = performance.now() + timeoutMs
-  const leftMs = () => Math.max(0, Math.ceil(deadline - performance.now()))
-  return check("poll", `descriptor ${fd}`, () => libc().poll(request, 1, leftMs())) > 0
+  const deadline = monotonicMs() + timeoutMs
+  const leftMs = () => Math.max(0, Math.ceil(deadline - monotonicMs()))
+  return check("poll", `descriptor ${fd}`, () => engine.poll(request, leftMs())) > 0
 }

@@ -208,7 +208,7 @@ describe("names", () => {
       () => readDirectory(bad),
       () => syncDirectory(bad),
     ]
-    for (const call of calls) expect(call).toThrow(/^path .*: Invalid argument \(EINVAL\)$/)
+    for (const call of calls) expect(call).toThrow(/: Invalid argument \(EINVAL\)$/)
     expect(readFileSync(good, "utf8")).toBe("")
   })
 })

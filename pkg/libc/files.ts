@@ -1,7 +1,7 @@
+import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
 import { errnoNumber } from "./errno.ts"
-import { directories, libc } from "./symbols.ts"
-import { check, checkIfThere, cString, isErrno, SyscallError } from "./syscall.ts"
+import { check, checkIfThere, isErrno, SyscallError } from "./syscall.ts"
 
 const AT_FDCWD = -100
 const AT_SYMLINK_NOFOLLOW = 0x100
@@ -65,18 +65,16 @@ export class Stat {
 
 /** Looks at a file, like stat(2), or like lstat(2) with `noFollow`. Throws `SyscallError`. */
 export function stat(path: string, noFollow = false): Stat {
-  cString(path)
   const words = new Uint32Array(64)
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
-  check("stat", JSON.stringify(path), () => libc().statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
+  check("stat", JSON.stringify(path), () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
   return new Stat(words)
 }
 
 /** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
 function statIfThere(path: string): Stat | undefined {
-  cString(path)
   const words = new Uint32Array(64)
-  const statx = () => libc().statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, words)
+  const statx = () => engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, words)
   return checkIfThere("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
 }
 
@@ -110,7 +108,7 @@ function readAll({ fd }: FileDescriptor, path: string, limit: number): Uint8Arra
 
 /** Reads a file as UTF-8 text. Throws `SyscallError`. */
 export function readTextFile(path: string): string {
-  return new TextDecoder().decode(readFile(path))
+  return decodeUtf8(readFile(path))
 }
 
 /** Reads a descriptor to its end, `limit` bytes at most: one byte more is returned when there is more. */
@@ -131,7 +129,7 @@ export function readToEnd(fd: Fd, limit: number): Uint8Array {
 /** Writes into a file that exists already, like `echo -n text > path`. Throws `SyscallError`. */
 export function writeExisting(path: string, text: string): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Truncate)
-  writeAll(file.fd, new TextEncoder().encode(text))
+  writeAll(file.fd, encodeUtf8(text))
 }
 
 /** Makes a new file with these bytes and sees to it that they are on the disk. Throws `EEXIST` when it exists. */
@@ -143,7 +141,7 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
 
 /** Puts what was written on the disk, like fsync(2). Throws `SyscallError`. */
 export function sync(fd: Fd): void {
-  check("fsync", `descriptor ${fd}`, () => libc().fsync(fd))
+  check("fsync", `descriptor ${fd}`, () => engine.fsync(fd))
 }
 
 /** Puts the names in a directory on the disk: after a rename, link or unlink in it. Throws `SyscallError`. */
@@ -153,62 +151,55 @@ export function syncDirectory(path: string): void {
 }
 
 export function readAt(fd: Fd, into: Uint8Array, offset: number): number {
-  return check("pread", `descriptor ${fd}`, () => Number(libc().pread(fd, into, into.length, BigInt(offset))))
+  return check("pread", `descriptor ${fd}`, () => engine.pread(fd, into, offset))
 }
 
 export function writeAt(fd: Fd, bytes: Uint8Array, offset: number): void {
   for (let done = 0; done < bytes.length; ) {
     const rest = bytes.subarray(done)
-    const at = BigInt(offset + done)
-    done += check("pwrite", `descriptor ${fd}`, () => Number(libc().pwrite(fd, rest, rest.length, at)))
+    const at = offset + done
+    done += check("pwrite", `descriptor ${fd}`, () => engine.pwrite(fd, rest, at))
   }
 }
 
 export function truncate(fd: Fd, length: number): void {
-  check("ftruncate", `descriptor ${fd}`, () => libc().ftruncate(fd, BigInt(length)))
+  check("ftruncate", `descriptor ${fd}`, () => engine.ftruncate(fd, length))
 }
 
 /** Gives a file another name, in place of whatever had it. Throws `SyscallError`. */
 export function rename(from: string, to: string): void {
-  cString(from + to)
-  check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => libc().rename(from, to))
+  check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.rename(from, to))
 }
 
 /** Gives a file a second name. Throws `EEXIST` when the name is taken. */
 export function link(from: string, to: string): void {
-  cString(from + to)
-  check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => libc().link(from, to))
+  check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.linkat(from, to))
 }
 
 /** Makes a symbolic link with this text. Throws `EEXIST` when the name is taken. */
 export function symlink(text: string, path: string): void {
-  cString(text + path)
-  check("symlink", JSON.stringify(path), () => libc().symlink(text, path))
+  check("symlink", JSON.stringify(path), () => engine.symlinkat(text, path))
 }
 
 /** The text of a symbolic link. Throws `SyscallError`. */
 export function readlink(path: string): string {
-  cString(path)
   const buffer = new Uint8Array(4096)
-  const length = check("readlink", JSON.stringify(path), () => Number(libc().readlink(path, buffer, buffer.length)))
-  return new TextDecoder().decode(buffer.subarray(0, length))
+  const length = check("readlink", JSON.stringify(path), () => engine.readlinkat(path, buffer))
+  return decodeUtf8(buffer.subarray(0, length))
 }
 
 /** Removes a name. Throws `ENOENT` when there is none. */
 export function unlink(path: string): void {
-  cString(path)
-  check("unlink", JSON.stringify(path), () => libc().unlink(path))
+  check("unlink", JSON.stringify(path), () => engine.unlink(path))
 }
 
 /** Removes a name; none there is success. Throws `SyscallError`. */
 export function unlinkIfThere(path: string): void {
-  cString(path)
-  checkIfThere("unlink", JSON.stringify(path), () => libc().unlink(path))
+  checkIfThere("unlink", JSON.stringify(path), () => engine.unlink(path))
 }
 
 export function removeDirectory(path: string): void {
-  cString(path)
-  check("rmdir", JSON.stringify(path), () => libc().rmdir(path))
+  check("rmdir", JSON.stringify(path), () => engine.rmdir(path))
 }
 
 /** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
@@ -218,7 +209,7 @@ export function makeDirectories(path: string, mode = 0o755): void {
   for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
     const part = at === -1 ? path : path.slice(0, at)
     try {
-      check("mkdir", JSON.stringify(part), () => libc().mkdir(part, mode))
+      check("mkdir", JSON.stringify(part), () => engine.mkdirat(part, mode))
     } catch (error) {
       if (!isErrno(error, "EEXIST") || (at === -1 && !isDirectory(stat(path)))) throw error
     }
@@ -228,10 +219,9 @@ export function makeDirectories(path: string, mode = 0o755): void {
 
 /** Sets when a file was last modified, in nanoseconds since 1970. Throws `SyscallError`. */
 export function setModified(path: string, modified: bigint): void {
-  cString(path)
   const seconds = modified / 1_000_000_000n
   const times = new BigInt64Array([0n, UTIME_OMIT, seconds, modified % 1_000_000_000n]) // struct timespec[2]: access, modification
-  check("utimensat", JSON.stringify(path), () => libc().utimensat(AT_FDCWD, path, times, 0))
+  check("utimensat", JSON.stringify(path), () => engine.utimensat(path, times, 0))
 }
 
 /** The names in a directory, without "." and "..", in no order. Throws `SyscallError`. */
@@ -240,16 +230,13 @@ export function readDirectory(path: string): string[] {
   const names: string[] = []
   const buffer = new Uint8Array(65536)
   const view = new DataView(buffer.buffer)
-  const text = new TextDecoder()
   for (;;) {
     const fd = directory.fd
-    const length = check("getdents64", JSON.stringify(path), () =>
-      Number(directories().getdents64(fd, buffer, buffer.length)),
-    )
+    const length = check("getdents64", JSON.stringify(path), () => engine.getdents64(fd, buffer))
     if (length === 0) return names
     for (let at = 0; at < length; at += view.getUint16(at + 16, true)) {
       const end = buffer.indexOf(0, at + 19) // struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name
-      const name = text.decode(buffer.subarray(at + 19, end))
+      const name = decodeUtf8(buffer.subarray(at + 19, end))
       if (name !== "." && name !== "..") names.push(name)
     }
   }
@@ -258,7 +245,7 @@ export function readDirectory(path: string): string[] {
 /** Whether the exclusive lock of flock(2) on this open file was free and is now ours, until it is closed. */
 export function tryLock(fd: Fd): boolean {
   try {
-    check("flock", `descriptor ${fd}`, () => libc().flock(fd, 2 | 4)) // LOCK_EX | LOCK_NB
+    check("flock", `descriptor ${fd}`, () => engine.flock(fd, 2 | 4)) // LOCK_EX | LOCK_NB
     return true
   } catch (error) {
     if (isErrno(error, "EAGAIN")) return false
@@ -268,5 +255,5 @@ export function tryLock(fd: Fd): boolean {
 
 /** Takes a shared lock of flock(2) on this open file, and waits while somebody has the exclusive one. Until it is closed. */
 export function lockShared(fd: Fd): void {
-  check("flock", `descriptor ${fd}`, () => libc().flock(fd, 1)) // LOCK_SH
+  check("flock", `descriptor ${fd}`, () => engine.flock(fd, 1)) // LOCK_SH
 }

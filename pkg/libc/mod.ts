@@ -1,6 +1,6 @@
 /**
- * The C library, the only room that knows `bun:ffi`: thin functions that throw `SyscallError` with the name of the
- * error. Everything is synchronous and retries after a signal.
+ * System calls, by the engine's door: thin functions that throw `SyscallError` with the name of the error. Everything is
+ * synchronous and retries after a signal.
  *
  * @example
  * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)
@@ -43,6 +43,7 @@ export {
   MSG_DONTWAIT,
   MSG_PEEK,
   MSG_TRUNC,
+  NetlinkSender,
   namespaceType,
   openNetlink,
   receive,
@@ -51,5 +52,7 @@ export {
   setReceiveTimeout,
   setSocketOption,
 } from "./network.ts"
+export { exit, programName, randomBytes, randomHex, readEnvironment, sleep } from "./process.ts"
+export { type Spawn, type Spawned, spawn } from "./spawn.ts"
 export { isErrno, SyscallError } from "./syscall.ts"
 export { watchClosing } from "./watch.ts"

@@ -7,6 +7,7 @@ import {
   MSG_DONTWAIT,
   MSG_PEEK,
   MSG_TRUNC,
+  NetlinkSender,
   namespaceType,
   openNetlink,
   receive,
@@ -17,6 +18,7 @@ import {
 } from "./network.ts"
 
 /** struct nlmsghdr and ifinfomsg: `RTM_GETLINK` for link number 1, <linux/rtnetlink.h>. */
+const sender = new NetlinkSender()
 const getLoopback = Uint8Array.fromHex(`20000000120001000700000000000000${"00000000"}01000000${"00".repeat(8)}`)
 
 test("a netlink socket answers a request, and is ready to be read then", () => {
@@ -25,10 +27,10 @@ test("a netlink socket answers a request, and is ready to be read then", () => {
   sendToKernel(socket.fd, getLoopback)
   expect(poll(socket.fd, Poll.In, 1000)).toBe(true)
   const header = new Uint8Array(16)
-  const whole = receive(socket.fd, header, MSG_PEEK | MSG_TRUNC)
+  const whole = receive(socket.fd, header, MSG_PEEK | MSG_TRUNC, sender)
   expect(whole).toBeGreaterThan(100)
   const answer = new Uint8Array(whole)
-  expect(receive(socket.fd, answer)).toBe(whole)
+  expect(receive(socket.fd, answer, 0, sender)).toBe(whole)
   expect(answer.subarray(0, 16)).toEqual(header)
   const view = new DataView(answer.buffer)
   expect(view.getUint32(0, true)).toBe(whole)
@@ -38,10 +40,10 @@ test("a netlink socket answers a request, and is ready to be read then", () => {
 
 test("receiving nothing says EAGAIN, at once with MSG_DONTWAIT and else after the timeout", () => {
   using socket = new FileDescriptor(openNetlink(0))
-  expect(() => receive(socket.fd, new Uint8Array(16), MSG_DONTWAIT)).toThrow("EAGAIN")
+  expect(() => receive(socket.fd, new Uint8Array(16), MSG_DONTWAIT, sender)).toThrow("EAGAIN")
   setReceiveTimeout(socket.fd, 30.5)
   const start = performance.now()
-  expect(() => receive(socket.fd, new Uint8Array(16))).toThrow("EAGAIN")
+  expect(() => receive(socket.fd, new Uint8Array(16), 0, sender)).toThrow("EAGAIN")
   expect(performance.now() - start).toBeGreaterThanOrEqual(29)
 })
 
@@ -49,7 +51,7 @@ test("a timeout of nothing waits for next to nothing, not for ever", () => {
   using socket = new FileDescriptor(openNetlink(0))
   for (const timeoutMs of [0, -3, 0.0001]) {
     setReceiveTimeout(socket.fd, timeoutMs)
-    expect(() => receive(socket.fd, new Uint8Array(16))).toThrow("EAGAIN")
+    expect(() => receive(socket.fd, new Uint8Array(16), 0, sender)).toThrow("EAGAIN")
   }
 })
 

@@ -1,5 +1,5 @@
+import { engine } from "../engine/mod.ts"
 import { close, type Fd } from "./descriptor.ts"
-import { addressOf, handing, libc } from "./symbols.ts"
 import { check } from "./syscall.ts"
 
 const AF_UNIX = 1
@@ -8,9 +8,8 @@ const SOCK_DGRAM = 2
 const SOCK_RAW = 3
 const SOCK_CLOEXEC = 0o2000000
 const SOL_SOCKET = 1
-const SCM_RIGHTS = 1
 const SO_RCVTIMEO = 20
-const NS_GET_NSTYPE = 0xb703n // <linux/nsfs.h>
+const NS_GET_NSTYPE = 0xb703 // <linux/nsfs.h>
 
 /** The kind of a network namespace, <linux/sched.h>. */
 export const CLONE_NEWNET = 0x40000000
@@ -26,11 +25,11 @@ export const MSG_DONTWAIT = 0x40
  */
 export function openNetlink(protocol: number, groups = 0): Fd {
   const fd = check("socket", `netlink protocol ${protocol}`, () =>
-    libc().socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
+    engine.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
   ) as Fd
   const address = new Uint32Array([AF_NETLINK, 0, groups]) // struct sockaddr_nl: family, port, groups as bits
   try {
-    check("bind", `netlink protocol ${protocol}`, () => libc().bind(fd, address, address.byteLength))
+    check("bind", `netlink protocol ${protocol}`, () => engine.bind(fd, address))
   } catch (error) {
     close(fd)
     throw error
@@ -41,7 +40,7 @@ export function openNetlink(protocol: number, groups = 0): Fd {
 /** Sets an integer option of a socket, like setsockopt(2). Throws `SyscallError`. */
 export function setSocketOption(fd: Fd, level: number, option: number, value: number): void {
   const number = new Int32Array([value])
-  check("setsockopt", `${level}/${option}`, () => libc().setsockopt(fd, level, option, number, number.byteLength))
+  check("setsockopt", `${level}/${option}`, () => engine.setsockopt(fd, level, option, number))
 }
 
 /** Makes receiving fail with `EAGAIN` after this many milliseconds. Throws `SyscallError`. */
@@ -49,17 +48,29 @@ export function setReceiveTimeout(fd: Fd, timeoutMs: number): void {
   const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // the kernel takes 0 for "wait for ever"
   // struct timeval: two numbers of 64 bits, of which these fill the lower halves
   const time = new Uint32Array([Math.floor(micros / 1_000_000), 0, micros % 1_000_000, 0])
-  check("setsockopt", "SO_RCVTIMEO", () => libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time, time.byteLength))
+  check("setsockopt", "SO_RCVTIMEO", () => engine.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time))
 }
 
 /** Sends one datagram to the kernel. Throws `SyscallError`. */
 export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
-  check("sendto", "the kernel", () => Number(libc().send(fd, bytes, bytes.length, 0)))
+  check("sendto", "the kernel", () => engine.sendto(fd, bytes, 0))
+}
+
+/** Who sent a datagram of netlink: filled in by `receive`. */
+export class NetlinkSender {
+  /** struct sockaddr_nl: family and padding, port, groups */
+  readonly address = new Uint32Array(3)
+  readonly length = new Uint32Array([12])
+
+  /** Whether it was the kernel: nobody else has port 0, netlink(7). */
+  get isKernel(): boolean {
+    return this.address[0] === AF_NETLINK && this.address[1] === 0
+  }
 }
 
 /** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */
-export function receive(fd: Fd, into: Uint8Array, flags = 0): number {
-  return check("recv", `descriptor ${fd}`, () => Number(libc().recv(fd, into, into.length, flags)))
+export function receive(fd: Fd, into: Uint8Array, flags: number, sender: NetlinkSender): number {
+  return check("recv", `descriptor ${fd}`, () => engine.recvfrom(fd, into, flags, sender.address, sender.length))
 }
 
 /**
@@ -70,12 +81,10 @@ export function receive(fd: Fd, into: Uint8Array, flags = 0): number {
  */
 export function leaveToKernel(fd: Fd): void {
   const pair = new Int32Array(2)
-  check("socketpair", "AF_UNIX", () => handing().socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
+  check("socketpair", "AF_UNIX", () => engine.socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair))
   const [near, far] = pair as unknown as [Fd, Fd]
   try {
-    const control = new Int32Array([24, 0, SOL_SOCKET, SCM_RIGHTS, fd, far]) // struct cmsghdr: length of 64 bits, level, type
-    const message = new BigUint64Array([0n, 0n, 0n, 0n, addressOf(control), 24n, 0n]) // struct msghdr: no name, no data
-    check("sendmsg", "SCM_RIGHTS", () => Number(handing().sendmsg(near, message, 0)))
+    check("sendmsg", "SCM_RIGHTS", () => engine.sendDescriptors(near, new Int32Array([fd, far])))
   } finally {
     close(far) // first: closing the other one calls the collector
     close(near)
@@ -84,10 +93,10 @@ export function leaveToKernel(fd: Fd): void {
 
 /** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
 export function setNetworkNamespace(fd: Fd): void {
-  check("setns", `descriptor ${fd}`, () => libc().setns(fd, CLONE_NEWNET))
+  check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
 }
 
 /** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
 export function namespaceType(fd: Fd): number {
-  return check("ioctl", "NS_GET_NSTYPE", () => libc().ioctl(fd, NS_GET_NSTYPE, 0n))
+  return check("ioctl", "NS_GET_NSTYPE", () => engine.ioctl(fd, NS_GET_NSTYPE))
 }

@@ -1,6 +1,6 @@
+import { engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor } from "./descriptor.ts"
-import { watching } from "./symbols.ts"
-import { check, cString } from "./syscall.ts"
+import { check } from "./syscall.ts"
 
 const IN_CLOSE_WRITE = 0x8
 const IN_CLOSE_NOWRITE = 0x10
@@ -12,13 +12,12 @@ const IN_CLOEXEC = 0o2000000
  * `ENOSPC` when the user has no watches left.
  */
 export function watchClosing(path: string): FileDescriptor {
-  cString(path)
   const watch = new FileDescriptor(
-    check("inotify_init1", "", () => watching().inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) as Fd,
+    check("inotify_init1", "", () => engine.inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) as Fd,
   )
   try {
     const events = IN_CLOSE_WRITE | IN_CLOSE_NOWRITE
-    check("inotify_add_watch", JSON.stringify(path), () => watching().inotify_add_watch(watch.fd, path, events))
+    check("inotify_add_watch", JSON.stringify(path), () => engine.inotify_add_watch(watch.fd, path, events))
     return watch
   } catch (error) {
     watch[Symbol.dispose]()

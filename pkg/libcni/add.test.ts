@@ -187,17 +187,17 @@ test("the cache file of another attachment with the same joined name is not over
   expect(String(error)).toContain('taken by network "a-b", container "c", interface "eth0"')
 })
 
-test("#131, #133 a plugin's stderr is passed on, and BUN_* variables are not", async () => {
+test("#131, #133 a plugin's stderr is passed on, and it gets the runtime's variables", async () => {
   using lab = new Lab()
-  lab.plugin("one", { ADD: { stdout: "{}", stderr: "a log line\n", script: 'echo "[$BUN_OPTIONS]" >&2' } })
-  const runtime = { ...lab.runtime, env: { PATH: process.env.PATH, BUN_OPTIONS: "--smol" } }
+  lab.plugin("one", { ADD: { stdout: "{}", stderr: "a log line\n", script: 'echo "[$OWN]" >&2' } })
+  const runtime = { ...lab.runtime, env: { PATH: process.env.PATH, OWN: "as it is" } }
   let stderr = ""
   await addNetwork(
     { ...runtime, stderr: (chunk) => (stderr += new TextDecoder().decode(chunk)) },
     networkOf([{ type: "one" }]),
     attachmentOf(),
   )
-  expect(stderr).toBe("[]\na log line\n")
+  expect(stderr).toBe("[as it is]\na log line\n")
 })
 
 test("an argument that CNI_ARGS cannot carry is refused", async () => {

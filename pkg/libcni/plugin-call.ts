@@ -1,4 +1,4 @@
-import { findPlugin, formatCniArgs, pluginEnvironment, pluginError, withoutBun } from "../invoke/mod.ts"
+import { findPlugin, formatCniArgs, pluginEnvironment, pluginError } from "../invoke/mod.ts"
 import { CniError, Code, type JsonObject, member, stringifyJson } from "../types/mod.ts"
 import { execute } from "./execute.ts"
 import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
@@ -32,7 +32,7 @@ export async function callPlugin(
   return stdout
 }
 
-/** The runtime's environment with all six `CNI_*` variables set, without those that would steer a plugin's own Bun. */
+/** The runtime's environment with all six `CNI_*` variables set. */
 function environment(runtime: Runtime, operation: Operation, given: CallParameters): Record<string, string> {
   const variables = {
     command: operation,
@@ -42,7 +42,9 @@ function environment(runtime: Runtime, operation: Operation, given: CallParamete
     args: formatCniArgs(given.args ?? []),
     path: given.path ?? runtime.path.join(":"),
   }
-  return withoutBun(pluginEnvironment(runtime.env, variables, runtime.trace))
+  const env = pluginEnvironment(runtime.env, variables, runtime.trace)
+  const isSet = (entry: [string, string | undefined]): entry is [string, string] => entry[1] !== undefined
+  return Object.fromEntries(Object.entries(env).filter(isSet))
 }
 
 /** Finds the executables of all plugins, so that a chain does not stop half-way for one that is not there. */

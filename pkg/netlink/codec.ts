@@ -1,3 +1,4 @@
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 /**
  * How one value travels: its bytes in a netlink attribute or a C struct. Integers are little or big endian by the
  * codec's name; a plain `u32` is in the machine's order, and every machine that we build for is little endian.
@@ -97,11 +98,11 @@ export const bytes: Codec<Uint8Array> = { encode: (value) => value, decode: (fou
 export const text: Codec<string> = {
   encode(value) {
     if (value.includes("\0")) throw new RangeError(`${JSON.stringify(value)} holds a NUL byte`)
-    return new TextEncoder().encode(`${value}\0`)
+    return encodeUtf8(`${value}\0`)
   },
   decode(found) {
     const end = found.indexOf(0)
-    return new TextDecoder().decode(end === -1 ? found : found.subarray(0, end))
+    return decodeUtf8(end === -1 ? found : found.subarray(0, end))
   },
 }
 

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { attribute } from "./attrs.ts"
 import { concat, type Infer } from "./codec.ts"
 import {
@@ -131,7 +132,7 @@ function lookUp(which: string | Ifindex): Request {
   const name = typeof which === "string" ? which : undefined
   const index = typeof which === "number" ? which : 0
   // A name of more than 15 bytes can only be an alternative one.
-  const attributes = name === undefined ? {} : new TextEncoder().encode(name).length > 15 ? { altName: name } : { name }
+  const attributes = name === undefined ? {} : encodeUtf8(name).length > 15 ? { altName: name } : { name }
   const payload = concat([
     linkHeader.encode({ family: 0, pad: 0, type: 0, index, flags: 0, change: 0 }),
     linkAttributes.encode({ ...attributes, extMask: RTEXT_FILTER_SKIP_STATS }),

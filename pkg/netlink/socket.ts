@@ -47,7 +47,7 @@ export class NetlinkSocket implements Disposable {
   /** Opens a socket for `protocol` in the thread's namespace. Throws `SyscallError`. */
   constructor(protocol: number, groups = 0, transport: Transport = new KernelTransport(protocol, groups)) {
     this.#transport = transport
-    transport.setTimeout(ANSWER_TIMEOUT_MS)
+    transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
   }
 
   get fd(): Fd {
@@ -158,7 +158,7 @@ export class NetlinkSocket implements Disposable {
    * list when the kernel had to drop some (`ENOBUFS`): look at the state again in both cases.
    */
   nextEvents(timeoutMs: number): Message[] | undefined {
-    this.#transport.setTimeout(Math.max(1, timeoutMs))
+    this.#transport.setReceiveTimeout(Math.max(1, timeoutMs))
     try {
       return this.#receive("an event")
     } catch (error) {
@@ -166,7 +166,7 @@ export class NetlinkSocket implements Disposable {
       if (isErrno(error, "ENOBUFS")) return []
       throw error
     } finally {
-      this.#transport.setTimeout(ANSWER_TIMEOUT_MS)
+      this.#transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
     }
   }
 

@@ -64,7 +64,7 @@ export class ScriptedKernel implements Transport {
     return this.#last
   }
 
-  setTimeout(timeoutMs: number): void {
+  setReceiveTimeout(timeoutMs: number): void {
     this.timeouts.push(timeoutMs)
   }
 

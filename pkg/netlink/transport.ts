@@ -4,6 +4,7 @@ import {
   isErrno,
   MSG_PEEK,
   MSG_TRUNC,
+  NetlinkSender,
   openNetlink,
   receive,
   sendToKernel,
@@ -25,12 +26,13 @@ export interface Transport extends Disposable {
   /** The next datagram, whole, in bytes that the next call overwrites. Throws `SyscallError`; `EAGAIN` after the timeout. */
   receive(): Uint8Array
   /** How long `receive` waits from now on, more than 0. */
-  setTimeout(timeoutMs: number): void
+  setReceiveTimeout(timeoutMs: number): void
 }
 
 /** A netlink socket of the operating system. */
 export class KernelTransport implements Transport {
   readonly fd: Fd
+  readonly #sender = new NetlinkSender()
   #buffer = new Uint8Array(32_768)
   #open = true
 
@@ -55,14 +57,20 @@ export class KernelTransport implements Transport {
     sendToKernel(this.fd, datagram)
   }
 
-  /** The buffer grows to what the kernel has, so that nothing is ever cut off. */
+  /**
+   * The buffer grows to what the kernel has, so that nothing is ever cut off. What another process has sent to this
+   * socket, and with CAP_NET_ADMIN in the socket's namespace any may, is thrown away.
+   */
   receive(): Uint8Array {
-    const waiting = receive(this.fd, this.#buffer, MSG_PEEK | MSG_TRUNC)
-    if (waiting > this.#buffer.length) this.#buffer = new Uint8Array(waiting)
-    return this.#buffer.subarray(0, receive(this.fd, this.#buffer))
+    for (;;) {
+      const waiting = receive(this.fd, this.#buffer, MSG_PEEK | MSG_TRUNC, this.#sender)
+      if (waiting > this.#buffer.length) this.#buffer = new Uint8Array(waiting)
+      const datagram = this.#buffer.subarray(0, receive(this.fd, this.#buffer, 0, this.#sender))
+      if (this.#sender.isKernel) return datagram
+    }
   }
 
-  setTimeout(timeoutMs: number): void {
+  setReceiveTimeout(timeoutMs: number): void {
     setReceiveTimeout(this.fd, timeoutMs)
   }
 

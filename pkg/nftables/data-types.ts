@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { mac, text, u16be, u32 } from "../netlink/mod.ts"
 import { formatIp } from "../types/mod.ts"
 
@@ -71,7 +72,7 @@ export const dataTypes = {
 /** The name of an interface as rules compare it: 16 bytes, filled up with zeros. */
 export function ifnameValue(name: string): Uint8Array {
   const value = new Uint8Array(dataTypes.ifname.size)
-  const encoded = new TextEncoder().encode(name)
+  const encoded = encodeUtf8(name)
   if (encoded.length > 15) throw new RangeError(`interface name "${name}" has ${encoded.length} bytes: at most 15 fit`)
   value.set(encoded)
   return value

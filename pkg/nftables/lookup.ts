@@ -1,3 +1,4 @@
+import { decodeLatin1, encodeUtf8 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { concat, NLM_F_DUMP, netfilterHeader, readAttributes } from "../netlink/mod.ts"
 import { elementListAttributes, rawElementListAttributes, ruleAttributes } from "./attributes.ts"
@@ -41,8 +42,8 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
   const found = orNothing(() => socket.get(request))?.payload.subarray(NFGENMSG_SIZE)
   const list = found && rawElementListAttributes.decode(found).elements
   const elements = list ? readAttributes(list) : []
-  const needle = commentUserdata(comment) ?? new Uint8Array(0)
-  const commented = elements.filter(({ payload }) => Buffer.from(payload).includes(needle))
+  const needle = decodeLatin1(commentUserdata(comment) ?? new Uint8Array(0))
+  const commented = elements.filter(({ payload }) => decodeLatin1(payload).includes(needle))
   return { count: elements.length, commented: commented.length }
 }
 
@@ -50,11 +51,12 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
 export function hasRules(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
   const payload = concat([netfilterHeader(familyNumber[table.family]), ruleAttributes.encode({ table: table.name })])
   const answers = socket.dump({ type: NFT_MSG_GETRULE, what: `list table ${table.family} ${table.name}`, payload })
-  const found = answers.map((answer) => Buffer.from(answer.payload)) // not decoded: only comments matter
+  const found = answers.map((answer) => decodeLatin1(answer.payload)) // taken apart no further: only comments matter
   const name = `${table.name}\0`
-  return comments.every((comment) =>
-    found.some((rule) => rule.includes(`${comment}\0`) && rule.includes(name, NFGENMSG_SIZE)),
-  )
+  return comments.every((comment) => {
+    const needle = decodeLatin1(encodeUtf8(`${comment}\0`))
+    return found.some((rule) => rule.includes(needle) && rule.includes(name, NFGENMSG_SIZE))
+  })
 }
 
 function listPayload({ table, name }: NamedSet, elements: { key: { value: Uint8Array } }[] | undefined): Uint8Array {

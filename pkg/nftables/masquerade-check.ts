@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
 import { getElement } from "./lookup.ts"
 import {
@@ -26,7 +27,7 @@ export function checkMasquerade(socket: Netfilter, owner: Owner, addresses: read
     for (const { set, element } of placesFor(layout, ours, comment)) {
       if (getElement(socket, set, element.key)?.comment === comment) continue
       const expected = printPlace({ set, element })
-      const needles = [new TextEncoder().encode(comment), ...element.key.slice(0, 1)]
+      const needles = [encodeUtf8(comment), ...element.key.slice(0, 1)]
       throw missing(comment, expected, findSimilar(socket, layout, needles).map(printPlace).join(", ") || "nothing")
     }
   }

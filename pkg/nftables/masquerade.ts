@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { CniError, Code, formatCidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import {
@@ -74,7 +75,7 @@ function readState(
  */
 export function deleteMasquerade(socket: Netfilter, owner: Owner): void {
   const comment = ownerComment(owner)
-  const needles = [new TextEncoder().encode(comment)]
+  const needles = [encodeUtf8(comment)]
   removeWhere(socket, `Cannot end the masquerade of ${comment}`, (found) => found === comment, needles)
 }
 

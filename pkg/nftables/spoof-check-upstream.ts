@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { CniError, Code, type Owner } from "../types/mod.ts"
 import { hasChain } from "./chains.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
@@ -17,7 +18,7 @@ const prerouting: Chain = { table, name: "PREROUTING" }
 export function deleteUpstreamSpoofCheck(socket: Netfilter, { containerId, ifName }: Owner): void {
   const id = `${containerId}-${ifName}`
   const comment = `macspoofchk-${id}`
-  const needles = [new TextEncoder().encode(comment)]
+  const needles = [encodeUtf8(comment)]
   const chains: Chain[] = [`cni-br-iface-${id}`, `cni-br-iface-${id}-mac`].map((name) => ({ table, name }))
   try {
     if (!hasChain(socket, prerouting)) return

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { CniError, Code, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import { hasChain } from "./chains.ts"
@@ -50,7 +51,7 @@ function addToComplete(socket: Netfilter, port: GuardedPort, comment: string): b
 /** Ends the guard of this attachment's port, found by its name alone. Nothing there is success. Throws `CniError`. */
 export function deleteSpoofCheck(socket: Netfilter, owner: Owner): void {
   const comment = ownerComment(owner)
-  const needles = [new TextEncoder().encode(comment)]
+  const needles = [encodeUtf8(comment)]
   removeWhere(socket, `Cannot end the spoof check of ${comment}`, (found) => found === comment, needles)
 }
 
@@ -78,7 +79,7 @@ function removeWhere(
 export function checkSpoofCheck(socket: Netfilter, owner: Owner, port: GuardedPort): void {
   const comment = ownerComment(owner)
   if (!isComplete(socket)) throw missing(comment, printRule(rule), "no such rule, or others too")
-  const found = find(socket, [ifnameValue(port.port), new TextEncoder().encode(comment)])
+  const found = find(socket, [ifnameValue(port.port), encodeUtf8(comment)])
   expectElement(guarded, found.guarded, guardedElement(port, comment))
   expectElement(allowed, found.allowed, allowedElement(port, comment))
 }

@@ -1,3 +1,4 @@
+import { sha512 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { CniError, Code, type Owner } from "../types/mod.ts"
 import { hasNftables, type Netfilter } from "./netfilter-socket.ts"
@@ -49,5 +50,5 @@ export function upstreamPrefix({ network, containerId, ifName }: Owner): string 
 }
 
 function digits(text: string): string {
-  return new Bun.CryptoHasher("sha512").update(text).digest("hex").slice(0, 16)
+  return sha512(text).slice(0, 16)
 }

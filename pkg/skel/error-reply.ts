@@ -1,3 +1,4 @@
+import { sourceFrames } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
 import { CniError, Code, type ErrorObject, printJson, toErrorObject } from "../types/mod.ts"
 
@@ -9,9 +10,17 @@ export function errorReply(error: unknown, cniVersion: string): Reply {
 function errorObject(error: unknown, cniVersion: string): ErrorObject {
   try {
     const object = toErrorObject(error, cniVersion)
+    if (!(error instanceof CniError))
+      object.details = [...(object.details ? [object.details] : []), ...where(error)].join("; ")
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
     return object.msg === "" ? { ...object, msg: "failed without saying why" } : object
   } catch {
     return toErrorObject(new CniError(Code.Internal, "failed with an error that has no text"), cniVersion)
   }
+}
+
+/** The line of our source that an error comes from which nobody has expected, for whoever reads the runtime's log. */
+function where(error: unknown): string[] {
+  const frames = sourceFrames(error)
+  return frames.length === 0 ? [] : [`at ${frames.join(", ")}`]
 }

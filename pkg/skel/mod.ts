@@ -6,5 +6,6 @@
  * if (import.meta.main) runPlugin(ptp)
  */
 export { type Call, definePlugin, type EncodedResult, type Plugin, type Verb } from "./plugin.ts"
-export { runPlugin } from "./run.ts"
-export { type Prepared, prepare, type Surroundings, serve } from "./serve.ts"
+export { answer, runPlugin } from "./run.ts"
+export { type Prepared, prepare, type Surroundings, serve, versionReply } from "./serve.ts"
+export { logLine } from "./stdio.ts"

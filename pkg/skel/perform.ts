@@ -21,8 +21,12 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "encode">): stri
   if (call.verb === "ADD" ? results.has(answer) : answer === undefined) {
     return answer === undefined ? "" : printJson(answer)
   }
-  const what = answer instanceof Promise ? "a promise" : "something else than the protocol has for it"
+  const what = isPromise(answer) ? "a promise" : "something else than the protocol has for it"
   throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
+}
+
+function isPromise(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "then" in value
 }
 
 function runVerb<C>(plugin: Plugin<C>, call: Call, config: C): unknown {

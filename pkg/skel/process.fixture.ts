@@ -12,9 +12,6 @@ const behaviours: Readonly<Record<string, (call: Call) => void>> = {
   throws() {
     throw new Error("on purpose")
   },
-  exits() {
-    process.exit(0)
-  },
   "leaves-things"() {
     setTimeout(() => {}, 60_000)
     queueMicrotask(() => {

@@ -1,6 +1,5 @@
 import type { Builtin, Reply } from "../invoke/mod.ts"
-import { CniError, Code, newestVersion } from "../types/mod.ts"
-import { errorReply } from "./error-reply.ts"
+import { exit, readEnvironment } from "../libc/mod.ts"
 import type { Plugin } from "./plugin.ts"
 import { prepare, serve } from "./serve.ts"
 import { logLine, readStdin, writeStdout } from "./stdio.ts"
@@ -11,38 +10,20 @@ import { logLine, readStdin, writeStdout } from "./stdio.ts"
  *
  * @example if (import.meta.main) runPlugin(ptp)
  */
-export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unknown>[] = []): void {
-  process.exitCode = 1 // until the reply is out: whatever ends this process early must not look like success
-  const answer = new Answer()
-  let cniVersion: string = newestVersion
-  process.on("exit", () => {
-    if (!answer.isGiven) process.exitCode = answer.give(errorReply(lostError(plugin.name), cniVersion))
-  })
-  const call = prepare(plugin, { env: process.env, stdin: readStdin, log: logLine })
-  cniVersion = call.cniVersion
-  process.exit(answer.give(call.run(builtinsOf(delegates)))) // nothing left behind holds us up
+export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unknown>[] = []): never {
+  const call = prepare(plugin, { env: readEnvironment(), stdin: readStdin, log: logLine })
+  return exit(answer(call.run(builtinsOf(delegates)))) // nothing left behind holds us up
 }
 
-/** The one document on stdout. */
-class Answer {
-  #isGiven = false
-
-  get isGiven(): boolean {
-    return this.#isGiven
-  }
-
-  /** Writes a reply and answers the exit code: that of the reply, and 1 when it could not be written or is the second. */
-  give(reply: Reply): number {
-    if (this.#isGiven) return 1
-    this.#isGiven = true
-    try {
-      writeStdout(reply.stdout)
-      return reply.exitCode
-    } catch (error) {
-      const what = reply.exitCode === 0 ? "result" : "error JSON"
-      logLine(`Error writing ${what} to stdout: ${error instanceof Error ? error.message : String(error)}`)
-      return 1
-    }
+/** Writes the one document on stdout; returns the exit code: that of the reply, and 1 when it could not be written. */
+export function answer(reply: Reply): number {
+  try {
+    writeStdout(reply.stdout)
+    return reply.exitCode
+  } catch (error) {
+    const what = reply.exitCode === 0 ? "result" : "error JSON"
+    logLine(`Error writing ${what} to stdout: ${error instanceof Error ? error.message : String(error)}`)
+    return 1
   }
 }
 
@@ -53,10 +34,4 @@ function builtinsOf(delegates: readonly Plugin<unknown>[]): Record<string, Built
       serve(delegate, { env, stdin: () => stdin, builtins, log: logLine, isDelegate: true })
   }
   return builtins
-}
-
-function lostError(name: string): CniError {
-  return new CniError(Code.Internal, `Plugin "${name}" ended without an answer`, {
-    details: "it has stopped in the middle of what it did: a bug",
-  })
 }

@@ -236,6 +236,7 @@ describe("errors of the plugin", () => {
       cniVersion: "0.4.0",
       code: 999,
       msg: "potato",
+      details: expect.stringMatching(/^at .*pkg\/skel\/serve\.test\.ts:\d+, /), // where it was made
     })
   })
 

@@ -1,4 +1,5 @@
 import { version } from "../../package.json"
+import { sourceFrames } from "../engine/mod.ts"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
 import { CniError, Code, newestVersion, supportedVersions } from "../types/mod.ts"
 import { errorReply } from "./error-reply.ts"
@@ -59,7 +60,8 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, isDelegate }: S
         const call = { verb: command, ...variables, network, raw, stdin: bytes, delegate, log: logAsPlugin }
         return { stdout: perform(plugin, call), exitCode: 0 }
       } catch (error) {
-        if (!(error instanceof CniError) && error instanceof Error) logAsPlugin(error.stack ?? error.message) // a bug
+        if (!(error instanceof CniError) && error instanceof Error)
+          logAsPlugin([error.toString(), ...sourceFrames(error, 20)].join("\n    at ")) // a bug
         return errorReply(error, cniVersion)
       }
     }
@@ -75,7 +77,8 @@ function introduce(name: string, supported: readonly string[], log: (line: strin
   return { stdout: "", exitCode: 0 }
 }
 
-function versionReply(supported: readonly string[]): Reply {
+/** What VERSION is answered with, on one line. */
+export function versionReply(supported: readonly string[] = supportedVersions): Reply {
   return { stdout: `${JSON.stringify({ cniVersion: newestVersion, supportedVersions: supported })}\n`, exitCode: 0 }
 }
 

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { type Fd, isErrno, Poll, poll, read, write } from "../libc/mod.ts"
 
 const stdin = 0 as Fd
@@ -41,7 +42,7 @@ export function logLine(line: string): void {
 }
 
 function writeText(fd: Fd, text: string): void {
-  const bytes = new TextEncoder().encode(text)
+  const bytes = encodeUtf8(text)
   for (let done = 0; done < bytes.length; ) {
     try {
       done += write(fd, bytes.subarray(done))

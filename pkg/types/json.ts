@@ -1,3 +1,4 @@
+import { decodeUtf8 } from "../engine/mod.ts"
 import { CniError, Code } from "./error.ts"
 import { locateJsonFault } from "./json-fault.ts"
 
@@ -44,7 +45,7 @@ export function parseJson(text: string, what = "JSON document"): JsonValue {
 
 /** Reads one JSON object, as `parseJson`; `null` reads as `{}`, as upstream's decoder has it. */
 export function parseJsonObject(input: string | Uint8Array, what = "network configuration"): JsonObject {
-  const text = typeof input === "string" ? input : new TextDecoder("utf-8", { ignoreBOM: true }).decode(input)
+  const text = typeof input === "string" ? input : decodeUtf8(input)
   const value = parseJson(text, what)
   if (value === null) return {}
   if (!isJsonObject(value)) {

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../engine/mod.ts"
 import { CniError, Code } from "./error.ts"
 
 const safeNameText = 'expected letters, digits, "_", "." and "-", the first a letter or a digit'
@@ -29,7 +30,7 @@ export function validateInterfaceName(name: string): void {
     throw new CniError(Code.InvalidEnvironment, `${reason} (CNI_IFNAME)`, { details })
   }
   if (name === "") refuse("interface name is empty", "")
-  if (new TextEncoder().encode(name).length > 15) {
+  if (encodeUtf8(name).length > 15) {
     refuse(`interface name is too long: "${name}"`, "interface name should be less than 16 characters")
   }
   if (name === "." || name === "..") refuse("interface name is . or ..", "")

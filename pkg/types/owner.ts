@@ -1,3 +1,4 @@
+import { sha256 } from "../engine/mod.ts"
 import { isPlain } from "./names.ts"
 
 /** Whose a kernel object is: an interface of a container in a network. */
@@ -27,6 +28,6 @@ export function isOwnerOf(comment: string, network: string): boolean {
 
 function shorten(name: string, bytes: number): string {
   if (name.length <= bytes && isPlain(name, "._@-")) return name
-  const hash = new Bun.CryptoHasher("sha256").update(name).digest("hex").slice(0, 16)
+  const hash = sha256(name).slice(0, 16)
   return `${name.replace(/[^A-Za-z0-9._@-]/g, "_").slice(0, bytes - 17)}~${hash}`
 }

@@ -1,4 +1,4 @@
-import { FileDescriptor, isErrno, lockShared, Open, tryLock } from "../../pkg/libc/mod.ts"
+import { FileDescriptor, isErrno, lockShared, Open, randomBytes, tryLock } from "../../pkg/libc/mod.ts"
 import {
   type Address,
   addAddress,
@@ -73,7 +73,7 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
 
 /** A locally administered unicast address. */
 export function randomMac(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(6))
+  const bytes = randomBytes(6)
   bytes[0] = ((bytes[0] ?? 0) & 0xfc) | 0x02
   return formatMac(bytes)
 }

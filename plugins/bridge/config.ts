@@ -9,6 +9,7 @@ import {
   parseConfig,
   requestedMac,
 } from "../../pkg/config/mod.ts"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
@@ -123,7 +124,7 @@ export function parseBridgeConfig(
 /** "BRIDGE.VLAN", which has to be a name that the kernel takes. */
 function gatewayName(bridge: string, vlan: number): string {
   const name = `${bridge}.${vlan}`
-  const length = new TextEncoder().encode(name).length
+  const length = encodeUtf8(name).length
   if (length <= 15) return name
   throw new CniError(
     Code.InvalidNetworkConfig,

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { add, atomically, commit, type Element, ifnameValue, remove } from "../../../pkg/nftables/mod.ts"
@@ -99,7 +100,7 @@ function findMissingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: Want
 
 /** What all that may be in the way has somewhere in it: the owner's name, the container's address, or one of the ports. */
 function needlesOf({ comment, part }: Wanted): Uint8Array[] {
-  return [new TextEncoder().encode(comment), part.address.ip, ...part.mappings.map(endBytes)]
+  return [encodeUtf8(comment), part.address.ip, ...part.mappings.map(endBytes)]
 }
 
 function isHolderGone({ comment = "", note }: Element): boolean {

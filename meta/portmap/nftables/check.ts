@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { getElement, type NamedSet, printElement, printRule } from "../../../pkg/nftables/mod.ts"
 import { CniError, Code } from "../../../pkg/types/mod.ts"
@@ -30,7 +31,7 @@ export function checkHostports(socket: NetlinkSocket, request: Request): void {
 }
 
 function checkConditions(socket: NetlinkSocket, { layout, comment, conditions }: Wanted): void {
-  const state = readState(socket, layout, [new TextEncoder().encode(comment)])
+  const state = readState(socket, layout, [encodeUtf8(comment)])
   if (state?.conditions.some((rule) => rule.comment === comment)) return
   const { table, name } = layout.conditions
   throw missing(comment, `a rule for "${conditions}" in chain ${table.family} ${table.name} ${name}`, "none")

@@ -1,3 +1,4 @@
+import { sha256 } from "../../../pkg/engine/mod.ts"
 import { type Chain, type Operation, printTransaction } from "../../../pkg/nftables/mod.ts"
 import { isCniError } from "../../../pkg/types/mod.ts"
 import type { Mapping } from "../mapping.ts"
@@ -52,7 +53,7 @@ export function conditionLines({ layout, comment, part, conditions }: Wanted): s
 
 /** The chain of one attachment. */
 export function conditionsChain({ table }: Layout, comment: string): Chain {
-  const hash = new Bun.CryptoHasher("sha256").update(comment).digest("hex").slice(0, 16)
+  const hash = sha256(comment).slice(0, 16)
   return { table, name: `only-${hash}` }
 }
 

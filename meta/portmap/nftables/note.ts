@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 /** What is kept beside the comment on each element, for DEL and for whoever wants the same port. */
 export interface Note {
   /** How many elements the attachment has in both families: who has found so many has found all. */
@@ -17,7 +18,7 @@ const CONDITIONAL = "conditional"
 export function encodeNote({ of, isConditional, prefix, netns }: Note): string {
   const fields = [String(of), isConditional ? CONDITIONAL : "", String(prefix)]
   const text = [...fields, netns].join("\t")
-  return new TextEncoder().encode(text).length <= LONGEST ? text : [...fields, ""].join("\t")
+  return encodeUtf8(text).length <= LONGEST ? text : [...fields, ""].join("\t")
 }
 
 /** Undefined for what `encodeNote` has not written: somebody may have loaded the rule set from a file, which has no notes. */

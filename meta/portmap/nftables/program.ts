@@ -1,10 +1,12 @@
-import { isErrno, isRegularFile, stat } from "../../../pkg/libc/mod.ts"
+import { decodeUtf8, encodeUtf8 } from "../../../pkg/engine/mod.ts"
+import { isErrno, isRegularFile, spawn, stat } from "../../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../../pkg/types/mod.ts"
 
 /** Where distributions put it; a plugin does not look at the caller's PATH. */
 const PLACES = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/bin/nft", "/usr/local/sbin/nft"] as const
 const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" } as const
 const TIME_LIMIT_MS = 30_000
+const OUTPUT_LIMIT = 1 << 20
 
 /** The absolute path of the program `nft`; undefined when it is not installed. */
 export function findNft(places: readonly string[] = PLACES): string | undefined {
@@ -26,16 +28,16 @@ export function runNft(text: string): void {
       details: 'install nftables, or leave "conditionsV4" and "conditionsV6" out: all else needs no program',
     })
   }
-  const child = Bun.spawnSync([path, "-f", "-"], {
+  const { exitCode, timedOut, stderr } = spawn({
+    path,
+    args: ["-f", "-"],
     env: ENVIRONMENT,
     cwd: "/",
-    stdin: new TextEncoder().encode(text),
-    stdout: "ignore",
-    stderr: "pipe",
-    timeout: TIME_LIMIT_MS,
-    killSignal: "SIGKILL",
+    stdin: encodeUtf8(text),
+    timeoutMs: TIME_LIMIT_MS,
+    outputLimit: OUTPUT_LIMIT,
   })
-  if (child.exitCode === 0) return
-  const words = child.exitedDueToTimeout ? `it did not end within ${TIME_LIMIT_MS} ms` : child.stderr.toString().trim()
+  if (exitCode === 0) return
+  const words = timedOut ? `it did not end within ${TIME_LIMIT_MS} ms` : decodeUtf8(stderr).trim()
   throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${words.replace(/\s*\n\s*/g, "; ")}`)
 }

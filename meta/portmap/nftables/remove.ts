@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { atomically, type Operation, remove } from "../../../pkg/nftables/mod.ts"
 import { isOwnerOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
@@ -22,7 +23,7 @@ export interface Tools extends Sockets {
  */
 export function removeHostports(tools: Tools, owner: Owner, mappings: readonly Mapping[]): Found[] {
   const comment = ownerComment(owner)
-  const needles = [new TextEncoder().encode(comment)]
+  const needles = [encodeUtf8(comment)]
   const isOurs = (found: string) => found === comment
   return removeFound(tools, () => lookUp(tools, comment, mappings) ?? search(tools.socket, isOurs, needles))
 }

@@ -1,3 +1,4 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { atomically, type FoundRule, listRules, remove } from "../../../pkg/nftables/mod.ts"
 import { families } from "../mapping.ts"
@@ -17,7 +18,7 @@ export function removeUpstreamHostports(
   containerId: string,
   addresses: readonly Uint8Array[],
 ): void {
-  const needles = [new TextEncoder().encode(`${containerId}\0`)]
+  const needles = [encodeUtf8(`${containerId}\0`)]
   atomically(socket, () =>
     families.flatMap((family) =>
       CHAINS.flatMap((name) =>

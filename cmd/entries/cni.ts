@@ -1,3 +1,0 @@
-import { runTool } from "../cni/main.ts"
-
-export const run = () => runTool(process.argv.slice(2))

@@ -1,3 +1,0 @@
-import { runCnitool } from "../cnitool/main.ts"
-
-export const run = () => runCnitool(process.argv.slice(2))

@@ -1,0 +1,462 @@
+/*
+ * What TypeScript can ask of the system: `globalThis.host`, an object of functions, described in pkg/engine/engine.ts. System
+ * calls are a table; the kernel's answer is handed on as it is, the negative number of an error included. No address ever
+ * reaches TypeScript, and no call gets a buffer longer than the array that it was given.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host.h"
+
+extern char **environ;
+
+#define ARGUMENTS_MAX 6
+
+/*
+ * A system call: what it is called in TypeScript, its arguments, its number.
+ *
+ *   i      an integer of 32 bits, signed or not        @      AT_FDCWD, not given by the caller
+ *   l      an integer of up to 53 bits                 0      0, likewise
+ *   s      a text without NUL                          R      AT_REMOVEDIR, likewise
+ *   b      an array and, as the argument after it, its length in bytes
+ *   [N]    an array of at least N bytes
+ *
+ * Where x86-64 has a call of its own and arm64 only the one with a directory, each uses what it has.
+ */
+struct call {
+    const char *name, *arguments;
+    int number;
+};
+
+static const struct call calls[] = {
+    {"open", "@sii", SYS_openat},
+    {"close", "i", SYS_close},
+    {"read", "ib", SYS_read},
+    {"write", "ib", SYS_write},
+    {"pread", "ibl", SYS_pread64},
+    {"pwrite", "ibl", SYS_pwrite64},
+    {"ftruncate", "il", SYS_ftruncate},
+    {"fsync", "i", SYS_fsync},
+    {"flock", "ii", SYS_flock},
+    {"fcntl", "iil", SYS_fcntl},
+    {"ioctl", "ii0", SYS_ioctl},
+    {"statx", "isii[256]", SYS_statx},
+    {"getdents64", "ib", SYS_getdents64},
+    {"linkat", "@s@s0", SYS_linkat},
+    {"symlinkat", "s@s", SYS_symlinkat},
+    {"readlinkat", "@sb", SYS_readlinkat},
+    {"mkdirat", "@si", SYS_mkdirat},
+    {"utimensat", "@s[32]i", SYS_utimensat},
+#ifdef SYS_rename
+    {"rename", "ss", SYS_rename},
+    {"unlink", "s", SYS_unlink},
+    {"rmdir", "s", SYS_rmdir},
+#else
+    {"rename", "@s@s0", SYS_renameat2},
+    {"unlink", "@s0", SYS_unlinkat},
+    {"rmdir", "@sR", SYS_unlinkat},
+#endif
+    {"socket", "iii", SYS_socket},
+    {"bind", "ib", SYS_bind},
+    {"setsockopt", "iiib", SYS_setsockopt},
+    {"sendto", "ibi00", SYS_sendto},
+    {"recvfrom", "ibi[12][4]", SYS_recvfrom},
+    {"socketpair", "iii[8]", SYS_socketpair},
+    {"setns", "ii", SYS_setns},
+    {"pipe2", "[8]i", SYS_pipe2},
+    {"pidfd_open", "ii", SYS_pidfd_open},
+    {"wait4", "i[4]i0", SYS_wait4},
+    {"kill", "ii", SYS_kill},
+    {"getrandom", "bi", SYS_getrandom},
+    {"inotify_init1", "i", SYS_inotify_init1},
+    {"inotify_add_watch", "isi", SYS_inotify_add_watch},
+};
+#define CALLS (int)(sizeof calls / sizeof *calls)
+
+/* An integer between the bounds, given as a number. */
+static bool get_integer(JSContext *context, JSValueConst value, int64_t least, int64_t most, int64_t *integer) {
+    double number;
+    if (!JS_IsNumber(value)) {
+        JS_ThrowTypeError(context, "expected an integer");
+        return false;
+    }
+    if (JS_ToFloat64(context, &number, value)) return false;
+    if (number >= (double)least && number <= (double)most && (double)(int64_t)number == number) {
+        *integer = (int64_t)number;
+        return true;
+    }
+    JS_ThrowRangeError(context, "expected an integer from %lld to %lld", (long long)least, (long long)most);
+    return false;
+}
+
+/* The bytes of a typed array. The array owns them: no JavaScript may run while they are in use. */
+static bool get_bytes(JSContext *context, JSValueConst value, uint8_t **bytes, size_t *length) {
+    size_t offset, size;
+    if (JS_GetTypedArrayType(value) < 0) {
+        JS_ThrowTypeError(context, "expected a typed array");
+        return false;
+    }
+    JSValue buffer = JS_GetTypedArrayBuffer(context, value, &offset, length, NULL);
+    if (JS_IsException(buffer)) return false;
+    uint8_t *start = JS_GetArrayBuffer(context, &size, buffer);
+    JS_FreeValue(context, buffer);
+    if (!start && JS_HasException(context)) return false;
+    *bytes = start ? start + offset : NULL;
+    return true;
+}
+
+/* A text without NUL, to be freed with JS_FreeCString. Lone surrogates become U+FFFD, as everywhere in UTF-8. */
+static const char *get_text(JSContext *context, JSValueConst value, size_t *length) {
+    if (!JS_IsString(value)) {
+        JS_ThrowTypeError(context, "expected a text");
+        return NULL;
+    }
+    char *text = (char *)(uintptr_t)JS_ToCStringLen(context, length, value);
+    for (size_t i = 0; text && i + 2 < *length; i++)
+        if ((uint8_t)text[i] == 0xed && (uint8_t)text[i + 1] >= 0xa0) memcpy(text + i, "\xef\xbf\xbd", 3);
+    return text;
+}
+
+static JSValue system_call(JSContext *context, JSValueConst this_value, int count, JSValueConst *values, int magic) {
+    (void)this_value;
+    const struct call *call = &calls[magic];
+    long arguments[ARGUMENTS_MAX] = {0}, answer = 0;
+    const char *texts[2];
+    int n = 0, given = 0, text_count = 0;
+    bool complete = true;
+    for (const char *at = call->arguments; *at && complete; at++) {
+        int64_t integer = 0;
+        uint8_t *bytes;
+        size_t length;
+        if (*at == '@' || *at == '0' || *at == 'R') {
+            arguments[n++] = *at == '@' ? AT_FDCWD : *at == 'R' ? AT_REMOVEDIR : 0;
+            continue;
+        }
+        JSValueConst value = given < count ? values[given] : JS_UNDEFINED;
+        given++;
+        switch (*at) {
+        case 'i':
+            complete = get_integer(context, value, INT32_MIN, UINT32_MAX, &integer);
+            arguments[n++] = (int32_t)integer;
+            break;
+        case 'l':
+            complete = get_integer(context, value, -(1LL << 53), 1LL << 53, &integer);
+            arguments[n++] = integer;
+            break;
+        case 's': {
+            const char *text = get_text(context, value, &length);
+            complete = text != NULL;
+            if (!complete) break;
+            texts[text_count++] = text;
+            if (strlen(text) != length) answer = -EINVAL; /* the kernel would see the beginning only */
+            arguments[n++] = (long)text;
+            break;
+        }
+        case 'b':
+            complete = get_bytes(context, value, &bytes, &length);
+            if (!complete) break;
+            arguments[n++] = (long)bytes;
+            arguments[n++] = (long)length;
+            break;
+        case '[': {
+            size_t least = strtoul(at + 1, NULL, 10);
+            at = strchr(at, ']');
+            complete = get_bytes(context, value, &bytes, &length);
+            if (complete && length < least) {
+                JS_ThrowRangeError(context, "expected an array of %zu bytes", least);
+                complete = false;
+            }
+            if (complete) arguments[n++] = (long)bytes;
+            break;
+        }
+        }
+    }
+    if (complete && answer == 0) {
+        answer = syscall(call->number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+        if (answer == -1) answer = -errno;
+    }
+    while (text_count > 0) JS_FreeCString(context, texts[--text_count]);
+    return complete ? JS_NewInt64(context, answer) : JS_EXCEPTION;
+}
+
+/* poll(requests: struct pollfd[], timeout ms) */
+static JSValue host_poll(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    uint8_t *bytes;
+    size_t length;
+    int64_t timeout;
+    if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
+    if (!get_integer(context, values[1], -1, INT32_MAX, &timeout)) return JS_EXCEPTION;
+    int ready = poll((struct pollfd *)(void *)bytes, length / sizeof(struct pollfd), (int)timeout);
+    return JS_NewInt32(context, ready == -1 ? -errno : ready);
+}
+
+/* sendDescriptors(socket, descriptors: Int32Array): a message of SCM_RIGHTS and nothing else, unix(7) */
+static JSValue send_descriptors(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {0};
+    uint8_t *bytes;
+    size_t length;
+    int64_t socket;
+    if (!get_integer(context, values[0], 0, INT32_MAX, &socket)) return JS_EXCEPTION;
+    if (!get_bytes(context, values[1], &bytes, &length)) return JS_EXCEPTION;
+    if (length > 8 * sizeof(int)) return JS_ThrowRangeError(context, "expected 8 descriptors at most");
+    struct msghdr message = {.msg_control = control};
+    message.msg_controllen = (typeof(message.msg_controllen))CMSG_SPACE(length); /* C libraries differ in the type */
+    struct cmsghdr *header = (struct cmsghdr *)(void *)control;
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = (typeof(header->cmsg_len))CMSG_LEN(length);
+    if (length > 0) memcpy(CMSG_DATA(header), bytes, length);
+    ssize_t sent = sendmsg((int)socket, &message, 0);
+    return JS_NewInt64(context, sent == -1 ? -errno : sent);
+}
+
+static void free_texts(JSContext *context, char **texts) {
+    for (char **text = texts; text && *text; text++) js_free(context, *text);
+    js_free(context, texts);
+}
+
+/* An array of texts as execve(2) takes it. NULL with an exception; `*broken` when one of them has a NUL inside. */
+static char **get_texts(JSContext *context, JSValueConst array, bool *broken) {
+    int64_t count;
+    if (!JS_IsArray(array)) return JS_ThrowTypeError(context, "expected an array of texts"), NULL;
+    if (JS_GetLength(context, array, &count)) return NULL;
+    char **texts = js_calloc(context, (size_t)count + 1, sizeof *texts);
+    for (uint32_t i = 0; texts && i < count; i++) {
+        size_t length;
+        JSValue value = JS_GetPropertyUint32(context, array, i);
+        const char *text = JS_IsException(value) ? NULL : get_text(context, value, &length);
+        if (text) {
+            *broken |= strlen(text) != length;
+            texts[i] = js_strdup(context, text);
+            JS_FreeCString(context, text);
+        }
+        JS_FreeValue(context, value);
+        if (!texts[i]) return free_texts(context, texts), NULL;
+    }
+    return texts;
+}
+
+struct program {
+    const char *path, *directory;
+    char **arguments, **environment;
+    int descriptors[3];
+};
+
+/* In the child, which shares our memory until it runs the program: only system calls. Returns the number of an error. */
+static int become(const struct program *program, const sigset_t *mask) {
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigaction(SIGPIPE, &standard, NULL); /* the only one that this program ignores */
+    for (int fd = 0; fd < 3; fd++)
+        if (dup2(program->descriptors[fd], fd) == -1) return errno;
+    if (program->directory && chdir(program->directory)) return errno;
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execve(program->path, program->arguments, program->environment);
+    return errno;
+}
+
+/* Returns the id of the process, or the negative number of an error, the child's included. */
+static pid_t start_program(const struct program *program) {
+    volatile int failure = 0;
+    sigset_t all, mask;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &mask); /* no handler may run in the child on our stack */
+    pid_t child = vfork();
+    if (child == 0) {
+        failure = become(program, &mask);
+        _exit(127);
+    }
+    int error = child == -1 ? errno : failure;
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (error && child > 0) waitpid(child, NULL, 0);
+    return error ? -error : child;
+}
+
+/* startProcess(path, arguments, environment, directory | null, descriptors above 2 for 0 to 2: Int32Array): its id */
+static JSValue start_process(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    uint8_t *bytes;
+    size_t path_length, directory_length = 0, length;
+    bool broken = false;
+    struct program program = {0};
+    JSValue answer = JS_EXCEPTION;
+    if (!(program.path = get_text(context, values[0], &path_length))) goto end;
+    if (!(program.arguments = get_texts(context, values[1], &broken))) goto end;
+    if (!(program.environment = get_texts(context, values[2], &broken))) goto end;
+    if (!JS_IsNull(values[3]) && !(program.directory = get_text(context, values[3], &directory_length))) goto end;
+    if (!get_bytes(context, values[4], &bytes, &length)) goto end;
+    if (length == sizeof program.descriptors) {
+        memcpy(program.descriptors, bytes, length);
+        broken |= strlen(program.path) != path_length || (program.directory && strlen(program.directory) != directory_length);
+        answer = JS_NewInt32(context, broken ? -EINVAL : start_program(&program));
+    } else {
+        JS_ThrowRangeError(context, "expected three descriptors");
+    }
+end:
+    free_texts(context, program.arguments);
+    free_texts(context, program.environment);
+    JS_FreeCString(context, program.directory);
+    JS_FreeCString(context, program.path);
+    return answer;
+}
+
+/* encodeUtf8(text): Uint8Array */
+static JSValue encode_utf8(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    size_t length;
+    const char *text = get_text(context, values[0], &length);
+    if (!text) return JS_EXCEPTION;
+    JSValue bytes = JS_NewUint8ArrayCopy(context, (const uint8_t *)text, length);
+    JS_FreeCString(context, text);
+    return bytes;
+}
+
+/* The length of the character at the start; 0 when it is none, and then `*skip` is what one U+FFFD stands for. */
+static size_t character(const uint8_t *at, size_t left, size_t *skip) {
+    static const uint8_t least[] = {0xe0, 0xa0, 0xf0, 0x90}, most[] = {0xed, 0x9f, 0xf4, 0x8f}; /* of the second byte */
+    uint8_t lead = at[0], low = 0x80, high = 0xbf;
+    size_t length = lead < 0x80 ? 1 : lead < 0xc2 || lead > 0xf4 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    for (size_t i = 0; i < sizeof least; i += 2) {
+        if (lead == least[i]) low = least[i + 1];
+        if (lead == most[i]) high = most[i + 1];
+    }
+    size_t good = 1;
+    while (good < length && good < left && at[good] >= low && at[good] <= high) low = 0x80, high = 0xbf, good++;
+    *skip = good;
+    return length > 0 && good == length ? length : 0;
+}
+
+/* decodeUtf8(bytes): text. What is no UTF-8 becomes U+FFFD as the Encoding Standard has it; the engine's own way differs. */
+static JSValue decode_utf8(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    uint8_t *bytes;
+    size_t length, at = 0, skip;
+    if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
+    while (at < length && (bytes[at] < 0x80 || character(bytes + at, length - at, &skip))) at += bytes[at] < 0x80 ? 1 : skip;
+    if (at == length) return JS_NewStringLen(context, (const char *)bytes, length);
+    uint8_t *whole = js_malloc(context, at + 3 * (length - at)), *end = whole;
+    if (!whole) return JS_EXCEPTION;
+    memcpy(whole, bytes, at);
+    for (end += at; at < length; at += skip) {
+        size_t good = character(bytes + at, length - at, &skip);
+        memcpy(end, good ? bytes + at : (const uint8_t *)"\xef\xbf\xbd", good ? good : 3);
+        end += good ? good : 3;
+    }
+    JSValue text = JS_NewStringLen(context, (const char *)whole, (size_t)(end - whole));
+    js_free(context, whole);
+    return text;
+}
+
+/* decodeLatin1(bytes): text, a character for each byte */
+static JSValue decode_latin1(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    uint8_t *bytes;
+    size_t length;
+    if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
+    uint16_t *wide = js_malloc(context, length * sizeof *wide + 1);
+    if (!wide) return JS_EXCEPTION;
+    for (size_t i = 0; i < length; i++) wide[i] = bytes[i];
+    JSValue text = JS_NewStringUTF16(context, wide, length);
+    js_free(context, wide);
+    return text;
+}
+
+/* monotonicMs(): CLOCK_MONOTONIC in milliseconds */
+static JSValue monotonic_ms(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count, (void)values;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return JS_NewFloat64(context, (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6);
+}
+
+static JSValue array_of(JSContext *context, char **texts) {
+    JSValue array = JS_NewArray(context);
+    for (uint32_t i = 0; !JS_IsException(array) && texts && texts[i]; i++) {
+        if (JS_SetPropertyUint32(context, array, i, JS_NewString(context, texts[i])) >= 0) continue;
+        JS_FreeValue(context, array);
+        return JS_EXCEPTION;
+    }
+    return array;
+}
+
+/* environment(): texts "NAME=value", execve(2) */
+static JSValue host_environment(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count, (void)values;
+    return array_of(context, environ);
+}
+
+char **program_arguments;
+
+/* arguments(): the command line, the name that the program was called by first */
+static JSValue host_arguments(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count, (void)values;
+    return array_of(context, program_arguments);
+}
+
+/* positions(): the table that pkg/engine/positions.ts reads */
+static JSValue source_positions(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count, (void)values;
+    return JS_NewStringLen(context, (const char *)positions.start, (size_t)(positions.end - positions.start));
+}
+
+/* exit(status): at once; nothing is flushed, there is nothing to flush */
+static JSValue host_exit(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    int64_t status;
+    if (!get_integer(context, values[0], 0, 255, &status)) return JS_EXCEPTION;
+    _exit((int)status);
+}
+
+static const JSCFunctionListEntry functions[] = {
+    JS_CFUNC_DEF("poll", 2, host_poll),
+    JS_CFUNC_DEF("sendDescriptors", 2, send_descriptors),
+    JS_CFUNC_DEF("startProcess", 5, start_process),
+    JS_CFUNC_DEF("encodeUtf8", 1, encode_utf8),
+    JS_CFUNC_DEF("decodeUtf8", 1, decode_utf8),
+    JS_CFUNC_DEF("decodeLatin1", 1, decode_latin1),
+    JS_CFUNC_DEF("monotonicMs", 0, monotonic_ms),
+    JS_CFUNC_DEF("environment", 0, host_environment),
+    JS_CFUNC_DEF("arguments", 0, host_arguments),
+    JS_CFUNC_DEF("positions", 0, source_positions),
+    JS_CFUNC_DEF("exit", 1, host_exit),
+};
+
+/* What the language has, without eval, Proxy, promises and weak references, which no plugin uses. */
+static bool add_language(JSContext *context) {
+    return !JS_AddIntrinsicBaseObjects(context) && !JS_AddIntrinsicDate(context) && !JS_AddIntrinsicRegExp(context) &&
+           !JS_AddIntrinsicJSON(context) && !JS_AddIntrinsicMapSet(context) && !JS_AddIntrinsicTypedArrays(context);
+}
+
+static bool add_host(JSContext *context) {
+    JSValue global = JS_GetGlobalObject(context), host = JS_NewObject(context);
+    JSValue math = JS_GetPropertyStr(context, global, "Math");
+    JSAtom random = JS_NewAtom(context, "random");
+    /* Its state would lie in the heap image, and every process would draw the same numbers. */
+    bool added = random != JS_ATOM_NULL && JS_DeleteProperty(context, math, random, 0) > 0;
+    JS_FreeAtom(context, random);
+    JS_FreeValue(context, math);
+    added = added && !JS_IsException(host) &&
+            JS_SetPropertyFunctionList(context, host, functions, sizeof functions / sizeof *functions) == 0;
+    for (int i = 0; added && i < CALLS; i++) {
+        JSValue function = JS_NewCFunctionMagic(context, system_call, calls[i].name, 0, JS_CFUNC_generic_magic, i);
+        added = JS_DefinePropertyValueStr(context, host, calls[i].name, function, JS_PROP_C_W_E) >= 0;
+    }
+    added = added && JS_DefinePropertyValueStr(context, global, "host", host, 0) >= 0;
+    JS_FreeValue(context, global);
+    return added;
+}
+
+JSContext *new_context(JSRuntime *runtime) {
+    JSContext *context = JS_NewContextRaw(runtime);
+    return context && add_language(context) && add_host(context) ? context : NULL;
+}

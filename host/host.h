@@ -1,0 +1,36 @@
+/* The native host: what its parts know of each other. README.md tells the whole. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quickjs.h"
+
+/* memory.c: where the engine's memory comes from */
+extern const JSMallocFunctions memory_functions;
+/* The next allocations come from this range, then from the kernel. */
+void memory_use(char *start, char *end);
+/* Where in the range given to `memory_use` the next allocation would lie. */
+char *memory_position(void);
+
+/* door.c: the language and what TypeScript can ask of the system. NULL without memory. */
+JSContext *new_context(JSRuntime *runtime);
+extern char **program_arguments;
+
+/* bytecode.c or snapshot.c, the two ways to start: `*plugin` is the function of this name, or that called "unknown". */
+JSContext *start(const char *name, JSValue *plugin);
+
+/* main.c: the engine as every program of this folder wants it; NULL without memory */
+JSRuntime *new_runtime(void);
+/* Evaluates bytecode, which leaves its plugins in `globalThis.plugins`, and returns that object. */
+JSValue load(JSContext *context, const uint8_t *bytecode, size_t length);
+/* Prints the pending exception on stderr, and on stdout for a runtime, which always gets one error object. */
+int report(JSContext *context);
+
+/* Linked in by the build, see scripts/native.ts. */
+struct blob {
+    const char *name;
+    const uint8_t *start, *end;
+};
+extern const struct blob bundles[]; /* bytecode; ends with an empty name */
+extern const struct blob positions; /* which line of a bundle is which line of a source file */

@@ -1,0 +1,95 @@
+/*
+ * The executable: the name that it is called by decides which plugin it is. A plugin is a function of TypeScript that reads
+ * its input, answers and ends the process; all else here is for the case that it cannot.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "host.h"
+
+#define STACK_MAX ((size_t)4 << 20)
+#define MEMORY_MAX ((size_t)1 << 30)
+/* What a plugin makes in its milliseconds need not be searched for cycles; what counts is freed without that. */
+#define COLLECT_FROM ((size_t)64 << 20)
+
+JSRuntime *new_runtime(void) {
+    JSRuntime *runtime = JS_NewRuntime2(&memory_functions, NULL);
+    if (!runtime) return NULL;
+    JS_SetMemoryLimit(runtime, MEMORY_MAX);
+    JS_SetGCThreshold(runtime, COLLECT_FROM);
+    return runtime;
+}
+
+JSValue load(JSContext *context, const uint8_t *bytecode, size_t length) {
+    JSValue function = JS_ReadObject(context, bytecode, length, JS_READ_OBJ_BYTECODE);
+    if (JS_IsException(function)) return JS_EXCEPTION;
+    JSValue result = JS_EvalFunction(context, function);
+    if (JS_IsException(result)) return JS_EXCEPTION;
+    JS_FreeValue(context, result);
+    JSValue global = JS_GetGlobalObject(context), plugins = JS_GetPropertyStr(context, global, "plugins");
+    JS_FreeValue(context, global);
+    return plugins;
+}
+
+static void say(int fd, const char *text) {
+    if (write(fd, text, strlen(text)) == -1) return; /* nobody else to tell */
+}
+
+/* Without the engine, which may have no memory left. */
+static int fail(const char *reason) {
+    if (getenv("CNI_COMMAND")) {
+        say(1, "{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 999,\n    \"msg\": \"Cannot run the plugin: ");
+        say(1, reason);
+        say(1, "\"\n}\n");
+    }
+    say(2, "Cannot run the plugin: ");
+    say(2, reason);
+    say(2, "\n");
+    return 1;
+}
+
+int report(JSContext *context) {
+    JSValue error = JS_GetException(context), stack = JS_GetPropertyStr(context, error, "stack");
+    const char *what = JS_ToCString(context, error), *where = JS_ToCString(context, stack);
+    if (what) say(2, what), say(2, "\n");
+    if (where) say(2, where);
+    return fail("it ended in an error that it could not report");
+}
+
+/* A closed one among the first three descriptors is opened on /dev/null: else a file of ours would take its place. */
+static bool hold_standard_descriptors(void) {
+    struct pollfd standard[3] = {{.fd = 0}, {.fd = 1}, {.fd = 2}};
+    if (poll(standard, 3, 0) == -1) return false;
+    for (int fd = 0; fd < 3; fd++)
+        if (standard[fd].revents & POLLNVAL && open("/dev/null", O_RDWR) != fd) return false;
+    return true;
+}
+
+/* A quarter of the stack is for C; the engine refuses recursion beyond the rest. */
+static void limit_stack(JSRuntime *runtime) {
+    struct rlimit stack;
+    size_t most = STACK_MAX;
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur / 4 * 3 < most) most = stack.rlim_cur / 4 * 3;
+    JS_SetMaxStackSize(runtime, most);
+    JS_UpdateStackTop(runtime);
+}
+
+int main(int count, char **arguments) {
+    const char *command = getenv("CNI_COMMAND"), *path = count > 0 ? arguments[0] : "";
+    const char *slash = strrchr(path, '/');
+    JSValue plugin;
+    if (!hold_standard_descriptors()) return fail("no /dev/null in place of a closed descriptor");
+    signal(SIGPIPE, SIG_IGN); /* a reader who has gone is an error of write(2), and ADD is undone */
+    program_arguments = arguments;
+    JSContext *context = start(command && !strcmp(command, "VERSION") ? "version" : slash ? slash + 1 : path, &plugin);
+    if (!context) return fail("not enough memory to start");
+    limit_stack(JS_GetRuntime(context));
+    if (JS_IsException(plugin) || JS_IsException(JS_Call(context, plugin, JS_UNDEFINED, 0, NULL))) return report(context);
+    return fail("it ended without an answer");
+}

@@ -1,0 +1,119 @@
+/*
+ * Memory for a process that lives for milliseconds: a block of one of 8 sizes for each power of two is taken from the list
+ * of freed ones, else from the end of a chunk. Nothing goes back to the kernel. With musl's allocator an ADD takes a sixth
+ * more CPU time; one that never reuses anything touches twice the pages.
+ *
+ * The size of a block lies in the 8 bytes before it. Blocks lie at multiples of 16.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "host.h"
+
+#define CHUNK ((size_t)1 << 20)
+#define HEADER sizeof(size_t)
+
+struct freed {
+    struct freed *next;
+};
+
+static char *position, *limit;
+static struct freed *lists[8 * 64];
+
+#ifdef FAIL_ALLOCATION /* A build for tests: the allocation of this number, which the environment tells, fails. */
+#include <stdlib.h>
+static bool fails(void) {
+    static long left = -1;
+    if (left == -1) left = getenv("FAIL_ALLOCATION") ? atol(getenv("FAIL_ALLOCATION")) : 0;
+    return left > 0 && --left == 0;
+}
+#else
+static bool fails(void) { return false; }
+#endif
+
+void memory_use(char *start, char *end) {
+    position = start + HEADER;
+    limit = end;
+}
+
+char *memory_position(void) { return position; }
+
+static bool grow(size_t size) {
+    size_t length = size > CHUNK - HEADER ? (size + HEADER + 4095) & ~(size_t)4095 : CHUNK;
+    char *chunk = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (chunk == MAP_FAILED) return false;
+    if (chunk != limit) position = chunk + HEADER; /* the rest of the chunk before is lost */
+    limit = chunk + length;
+    return true;
+}
+
+/* A block with its header: `*size` rounded up, and which list such blocks are in once they are freed. */
+static size_t list_of(size_t *size) {
+    size_t whole = *size + HEADER;
+    if (whole <= 128) {
+        *size = (whole + 15) & ~(size_t)15;
+        return *size / 16;
+    }
+    unsigned half = 63u - (unsigned)__builtin_clzl(whole - 1); /* 2^half < whole <= 2^(half + 1) */
+    size_t unit = (size_t)1 << (half - 3);
+    *size = (whole + unit - 1) & ~(unit - 1);
+    return 8 * (half - 6) + (*size >> (half - 3)) - 8;
+}
+
+static size_t *header_of(const void *block) { return (size_t *)(uintptr_t)block - 1; }
+
+static void *take(size_t size) {
+    if (size > SIZE_MAX / 4 || fails()) return NULL;
+    size_t list = list_of(&size);
+    struct freed *freed = lists[list];
+    if (freed) {
+        lists[list] = freed->next;
+        return freed;
+    }
+    if ((size_t)(limit - position) < size && !grow(size)) return NULL;
+    void *block = position;
+    position += size;
+    *header_of(block) = size - HEADER;
+    return block;
+}
+
+static size_t usable_size(const void *block) { return block ? *header_of(block) : 0; }
+
+static void give(void *opaque, void *block) {
+    (void)opaque;
+    if (!block) return;
+    size_t size = usable_size(block), list = list_of(&size);
+    struct freed *freed = block;
+    freed->next = lists[list];
+    lists[list] = freed;
+}
+
+static void *allocate(void *opaque, size_t size) {
+    (void)opaque;
+    return take(size);
+}
+
+static void *allocate_zeros(void *opaque, size_t count, size_t size) {
+    (void)opaque;
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+    void *block = take(bytes);
+    return block ? memset(block, 0, bytes) : NULL;
+}
+
+static void *reallocate(void *opaque, void *block, size_t size) {
+    if (!block) return take(size);
+    if (size == 0) {
+        give(opaque, block);
+        return NULL;
+    }
+    size_t had = usable_size(block);
+    if (size <= had) return block;
+    void *larger = take(size);
+    if (!larger) return NULL;
+    memcpy(larger, block, had);
+    give(opaque, block);
+    return larger;
+}
+
+const JSMallocFunctions memory_functions = {allocate_zeros, allocate, give, reallocate, usable_size};

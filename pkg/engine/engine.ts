@@ -1,0 +1,99 @@
+/**
+ * What a plugin's process needs of the outside, as an engine has to give it: system calls, programs, text, the clock, the
+ * process itself. There are two back ends, the native host (`host/door.c`) and Bun (`bun.ts`), and one contract for both,
+ * `contract.fixture.ts`.
+ *
+ * A system call returns what the kernel returns: a number, and the negative number of an error (<asm-generic/errno.h>) when
+ * it fails. Wrong arguments never reach the kernel: what is no number, text or typed array throws `TypeError`, and so does a
+ * detached array; a number that is no integer of the range, and an array that is too short for a struct, throw
+ * `RangeError`. A text with NUL inside is the kernel's `EINVAL`. What is called `into` or `bytes` is read or written to its
+ * whole length.
+ */
+export interface Engine {
+  /** open(2) */
+  open(path: string, flags: number, mode: number): number
+  close(fd: number): number
+  read(fd: number, into: TypedArray): number
+  write(fd: number, bytes: TypedArray): number
+  pread(fd: number, into: TypedArray, offset: number): number
+  pwrite(fd: number, bytes: TypedArray, offset: number): number
+  ftruncate(fd: number, length: number): number
+  fsync(fd: number): number
+  flock(fd: number, operation: number): number
+  fcntl(fd: number, command: number, value: number): number
+  /** ioctl(2) of a request without an argument. */
+  ioctl(fd: number, request: number): number
+  /** statx(2) into a struct of 256 bytes. */
+  statx(directory: number, path: string, flags: number, mask: number, into: TypedArray): number
+  getdents64(fd: number, into: TypedArray): number
+  /** link(2), as linkat(2): the names that end in "at" are those that system call filters see. */
+  linkat(from: string, to: string): number
+  symlinkat(text: string, path: string): number
+  readlinkat(path: string, into: TypedArray): number
+  mkdirat(path: string, mode: number): number
+  /** utimensat(2) with two struct timespec, access before modification. */
+  utimensat(path: string, times: TypedArray, flags: number): number
+  rename(from: string, to: string): number
+  unlink(path: string): number
+  rmdir(path: string): number
+
+  socket(family: number, type: number, protocol: number): number
+  bind(fd: number, address: TypedArray): number
+  setsockopt(fd: number, level: number, option: number, value: TypedArray): number
+  sendto(fd: number, bytes: TypedArray, flags: number): number
+  /** recvfrom(2); `from` has room for 12 bytes, a struct sockaddr_nl, and `fromLength` holds the 12. */
+  recvfrom(fd: number, into: TypedArray, flags: number, from: TypedArray, fromLength: TypedArray): number
+  socketpair(family: number, type: number, protocol: number, pair: TypedArray): number
+  /** sendmsg(2) of SCM_RIGHTS with eight descriptors at most, and of nothing else. */
+  sendDescriptors(fd: number, descriptors: Int32Array): number
+  setns(fd: number, type: number): number
+  /** poll(2) of an array of struct pollfd; without any it sleeps. -1 is no time limit. */
+  poll(requests: TypedArray, timeoutMs: number): number
+  inotify_init1(flags: number): number
+  inotify_add_watch(fd: number, path: string, mask: number): number
+  /** getrandom(2) */
+  getrandom(into: TypedArray, flags: number): number
+
+  pipe2(pair: TypedArray, flags: number): number
+  /**
+   * Starts a program: `argv` and `environment` whole, descriptors 0 to 2 from those given, which are above 2, signals as a
+   * program expects them. Returns the process' id, or the error of whichever step failed, execve(2) included.
+   */
+  startProcess(
+    path: string,
+    argv: readonly string[],
+    environment: readonly string[],
+    directory: string | null,
+    descriptors: Int32Array,
+  ): number
+  pidfd_open(pid: number, flags: number): number
+  wait4(pid: number, status: TypedArray, options: number): number
+  kill(pid: number, signal: number): number
+
+  /** UTF-8 of a text; a lone surrogate becomes U+FFFD. */
+  encodeUtf8(text: string): Uint8Array<ArrayBuffer>
+  /** The text of UTF-8, a byte order mark kept; what is none becomes U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */
+  decodeUtf8(bytes: Uint8Array): string
+  /** A character for each byte. */
+  decodeLatin1(bytes: Uint8Array): string
+
+  /** Milliseconds of CLOCK_MONOTONIC. */
+  monotonicMs(): number
+  /** Texts "NAME=value", environ(7). */
+  environment(): string[]
+  /** The command line, the name that the program was called by first. */
+  arguments(): string[]
+  /** Ends the process at once. */
+  exit(status: number): never
+}
+
+/** Whatever has its bytes in an `ArrayBuffer`, but for `DataView`. */
+export type TypedArray =
+  | Uint8Array
+  | Int8Array
+  | Uint16Array
+  | Int16Array
+  | Uint32Array
+  | Int32Array
+  | BigUint64Array
+  | BigInt64Array

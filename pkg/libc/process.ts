@@ -1,0 +1,44 @@
+import { engine, monotonicMs } from "../engine/mod.ts"
+import { check } from "./syscall.ts"
+
+/** Bytes that nobody can guess, like `head -c LENGTH /dev/urandom`; 256 at most. Throws `SyscallError`. */
+export function randomBytes(length: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(length)
+  check("getrandom", "", () => engine.getrandom(bytes, 0)) // up to 256 bytes come whole, getrandom(2)
+  return bytes
+}
+
+/** Random hexadecimal digits, two for each byte. */
+export function randomHex(byteLength: number): string {
+  let text = ""
+  for (const byte of randomBytes(byteLength)) text += byte.toString(16).padStart(2, "0")
+  return text
+}
+
+/** Does nothing for a time, whatever signals come. For what no descriptor tells. */
+export function sleep(ms: number): void {
+  const end = monotonicMs() + ms
+  for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))
+}
+
+/** The environment of this process; of a name that stands there twice the first value counts, as for getenv(3). */
+export function readEnvironment(): Record<string, string> {
+  const variables: Record<string, string> = {}
+  for (const entry of engine.environment()) {
+    const at = entry.indexOf("=")
+    const name = entry.slice(0, at)
+    if (at > 0 && !Object.hasOwn(variables, name)) variables[name] = entry.slice(at + 1)
+  }
+  return variables
+}
+
+/** The name that this program was called by, without directories. */
+export function programName(): string {
+  const [path = ""] = engine.arguments()
+  return path.slice(path.lastIndexOf("/") + 1)
+}
+
+/** Ends this process at once. */
+export function exit(status: number): never {
+  return engine.exit(status)
+}
