@@ -21,7 +21,7 @@ test("the table has every plugin of the repository, in alphabetical order, and e
   const entries = [...new Bun.Glob("*.ts").scanSync(join(import.meta.dir, "entries"))].map((file) =>
     basename(file, ".ts"),
   )
-  expect(entries.sort()).toEqual([...pluginNames, "unknown", "version"].sort())
+  expect(entries.sort()).toEqual([...pluginNames, "unknown"].sort())
 })
 
 test.each(pluginNames)("%s is a plugin by itself: bun main.ts", (name) => {

@@ -81,13 +81,12 @@ static void limit_stack(JSRuntime *runtime) {
 }
 
 int main(int count, char **arguments) {
-    const char *command = getenv("CNI_COMMAND"), *path = count > 0 ? arguments[0] : "";
-    const char *slash = strrchr(path, '/');
+    const char *path = count > 0 ? arguments[0] : "", *slash = strrchr(path, '/');
     JSValue plugin;
     if (!hold_standard_descriptors()) return fail("no /dev/null in place of a closed descriptor");
     signal(SIGPIPE, SIG_IGN); /* a reader who has gone is an error of write(2), and ADD is undone */
     program_arguments = arguments;
-    JSContext *context = start(command && !strcmp(command, "VERSION") ? "version" : slash ? slash + 1 : path, &plugin);
+    JSContext *context = start(slash ? slash + 1 : path, &plugin);
     if (!context) return fail("not enough memory to start");
     limit_stack(JS_GetRuntime(context));
     if (JS_IsException(plugin) || JS_IsException(JS_Call(context, plugin, JS_UNDEFINED, 0, NULL))) return report(context);

@@ -275,7 +275,7 @@ export interface Program {
 }
 
 const entry = (name: string) => ({ name, main: join(root, "cmd/entries", `${name}.ts`) })
-const allPlugins: readonly Program[] = [...pluginNames, "version", "unknown"].map(entry)
+const allPlugins: readonly Program[] = [...pluginNames, "unknown"].map(entry)
 
 async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>): Promise<T> {
   mkdirSync(dirname(out), { recursive: true })

@@ -7,5 +7,5 @@
  */
 export { type Call, definePlugin, type EncodedResult, type Plugin, type Verb } from "./plugin.ts"
 export { answer, runPlugin } from "./run.ts"
-export { type Prepared, prepare, type Surroundings, serve, versionReply } from "./serve.ts"
+export { type Prepared, prepare, type Surroundings, serve } from "./serve.ts"
 export { logLine } from "./stdio.ts"

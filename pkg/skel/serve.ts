@@ -78,7 +78,7 @@ function introduce(name: string, supported: readonly string[], log: (line: strin
 }
 
 /** What VERSION is answered with, on one line. */
-export function versionReply(supported: readonly string[] = supportedVersions): Reply {
+function versionReply(supported: readonly string[]): Reply {
   return { stdout: `${JSON.stringify({ cniVersion: newestVersion, supportedVersions: supported })}\n`, exitCode: 0 }
 }
 
