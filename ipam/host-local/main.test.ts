@@ -120,10 +120,10 @@ describe("ADD", () => {
     const misfit: typeof hostLocal = {
       ...hostLocal,
       add: (call, config) => {
-        const encode = () => {
+        const answer = () => {
           throw new Error("it does not fit")
         }
-        return hostLocal.add({ ...call, encode }, config)
+        return hostLocal.add({ ...call, answer }, config)
       },
     }
     expect(data.call(single, {}, misfit).answer.msg).toBe("it does not fit")

@@ -37,9 +37,7 @@ export const hostLocal = definePlugin<HostLocalConfig>({
     )
     const ips: IpConfig[] = []
     for (const address of addresses) ips.push(ipConfig(address, rangeSets[ips.length] ?? []))
-    const result = call.encode({ interfaces: [], ips, routes: [...routes], dns })
-    undo.keep()
-    return result
+    return call.answer({ interfaces: [], ips, routes: [...routes], dns }, undo)
   },
 
   check(call, { directory, rangeSets }) {

@@ -8,7 +8,7 @@ export const staticIpam = definePlugin<StaticConfig>({
   config: parseStaticConfig,
 
   add(call, { ips, routes, dns }) {
-    return call.encode({ interfaces: [], ips: [...ips], routes: [...routes], dns })
+    return call.answer({ interfaces: [], ips: [...ips], routes: [...routes], dns })
   },
 
   check({ network, ifName }, { ips }) {

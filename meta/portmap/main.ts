@@ -23,9 +23,8 @@ export const portmap = definePlugin<PortmapConfig>({
 
   add(call, config) {
     const result = requirePrevResult(call)
-    const encoded = call.encode(result)
     const parts = partsOf(result, call.ifName, config.mappings ?? [])
-    if (parts.length === 0) return encoded
+    if (parts.length === 0) return call.answer(result)
     using hostports = Hostports.open()
     const { request, localnet } = prepare(call, config, parts)
 
@@ -36,9 +35,9 @@ export const portmap = definePlugin<PortmapConfig>({
       (made) => hostports.takeBack(request, made),
     )
     if (localnet !== undefined && !isLocalnetOn(localnet)) switchLocalnetOn(localnet)
-    undo.keep()
+    const answer = call.answer(result, undo)
     forgetOlderFlows(call, hostports, parts)
-    return encoded
+    return answer
   },
 
   check(call, config) {

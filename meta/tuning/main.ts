@@ -24,7 +24,7 @@ export const tuning = definePlugin<TuningConfig>({
     const { sysctls: entries, link: wanted } = config
     refuseDuplicateSysctls(call.stdin, entries)
     refuseForbidden(entries)
-    if (entries.length === 0 && !hasValues(wanted)) return call.encode(previousResult)
+    if (entries.length === 0 && !hasValues(wanted)) return call.answer(previousResult)
 
     using target = Target.open(call)
     const file = new BackupFile(config.dataDir, ownerOf(call))
@@ -52,9 +52,7 @@ export const tuning = definePlugin<TuningConfig>({
     if (peer) setValues(target.host, peer, { mtu: wanted.mtu })
     if (printed.size > 0) file.write(encodeBackup(withPrinted(backup, printed)))
 
-    const encoded = call.encode(tunedResult(previousResult, { ifName: call.ifName, peer: peer?.name }, wanted))
-    undo.keep()
-    return encoded
+    return call.answer(tunedResult(previousResult, { ifName: call.ifName, peer: peer?.name }, wanted), undo)
   },
 
   check(call, config) {

@@ -20,7 +20,7 @@ export const pool = definePlugin({
   },
   add(call) {
     call.log("leasing")
-    return call.encode(lease)
+    return call.answer(lease)
   },
   check() {},
   del() {},
@@ -32,7 +32,7 @@ export const pool = definePlugin({
 export const outer = definePlugin({
   name: "outer",
   config() {},
-  add: (call) => call.encode(call.delegate.add("pool")),
+  add: (call) => call.answer(call.delegate.add("pool")),
   check: (call) => call.delegate.check("pool"),
   del: (call) => call.delegate.del("pool"),
   status: (call) => call.delegate.status("pool"),

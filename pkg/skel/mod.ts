@@ -5,7 +5,7 @@
  * export const ptp = definePlugin({ name: "ptp", config: parsePtpConfig, add(call, config) { … }, … })
  * if (import.meta.main) runPlugin(ptp)
  */
-export { type Call, definePlugin, type EncodedResult, type Plugin, type Verb } from "./plugin.ts"
+export { type Answered, type Call, definePlugin, type Plugin, type Verb } from "./plugin.ts"
 export { answer, runPlugin } from "./run.ts"
 export { type Prepared, prepare, type Surroundings, serve } from "./serve.ts"
 export { logLine } from "./stdio.ts"

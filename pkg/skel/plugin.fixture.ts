@@ -19,7 +19,7 @@ export class Recorder {
       config: (_network, { raw }) => ({ fromConfig: raw.key }),
       add(call) {
         record(call)
-        return call.encode(options.result ?? oneAddress)
+        return call.answer(options.result ?? oneAddress)
       },
       check: record,
       del: record,

@@ -24,18 +24,21 @@ export interface Call {
   /** Runs another plugin with the same environment and configuration. */
   readonly delegate: Delegate
   /**
-   * The result in the caller's version, the only thing that ADD may return. To be called before `undo.keep()`: a result
-   * that the version cannot hold throws code 1, and the ADD is undone.
+   * Answers ADD, as the last thing that can fail: encodes the result in the caller's version, writes it, and only then
+   * keeps what `undo` would take back. A result that the version cannot hold throws code 1, one that cannot be written code
+   * 5, and the ADD is undone. What it returns is the only thing that ADD may return.
    */
-  encode(result: Result): EncodedResult
+  answer(result: Result, undo?: { keep(): void }): Answered
   /** One line on stderr. */
   log(line: string): void
 }
 
-declare const encoded: unique symbol
+declare const answered: unique symbol
 
-/** A result in the caller's version, made by `call.encode`. */
-export type EncodedResult = JsonObject & { readonly [encoded]: true }
+/** A result that has been written, by `call.answer`. */
+export interface Answered {
+  readonly [answered]: true
+}
 
 /** A plugin: its configuration and its verbs. Verbs throw `CniError`; anything else becomes code 999. */
 export interface Plugin<C> {
@@ -47,7 +50,7 @@ export interface Plugin<C> {
    * stop it.
    */
   config(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }): C
-  add(call: Call, config: C): EncodedResult
+  add(call: Call, config: C): Answered
   check(call: Call, config: C): void
   del(call: Call, config: C): void
   status(call: Call, config: C): void

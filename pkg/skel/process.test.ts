@@ -31,7 +31,7 @@ describe("a plugin as a process", () => {
   test("#2, #93 answers with one error object, exits with 1, and leaves a bug's stack on stderr", async () => {
     const reply = await run("throws")
     expect(errorOf(reply)).toMatchObject({ cniVersion: "1.0.0", code: 999, msg: "on purpose" })
-    expect(JSON.parse(reply.stdout).details).toMatch(/^at throws pkg\/skel\/process\.fixture\.ts:\d+, /)
+    expect(JSON.parse(reply.stdout).details).toMatch(/^at throws pkg\/skel\/process\.fixture\.ts:\d+/)
     expect(reply.stderr).toMatch(/^recorder: Error: on purpose\n.*process\.fixture\.ts/s)
   })
 
@@ -99,13 +99,14 @@ describe("stdout", () => {
   test("that is full fails ADD and says so on stderr", async () => {
     const reply = await run("fine", { shell: '"$0" "$@" > /dev/full' })
     expect(reply.exitCode).toBe(1)
-    expect(reply.stderr).toMatch(/^Error writing result to stdout: .*ENOSPC/)
+    expect(reply.stderr).toContain("Cannot write the result to stdout")
+    expect(reply.stderr).toContain("ENOSPC")
   })
 
   test("that nobody reads fails ADD too", async () => {
     const reply = await run("throws", { shell: 'exec 3> >(exec true); sleep 0.2; "$0" "$@" >&3' })
     expect(reply.exitCode).toBe(1)
-    expect(reply.stderr).toMatch(/^Error writing error JSON to stdout: .*EPIPE/m)
+    expect(reply.stderr).toMatch(/^Cannot write to stdout: .*EPIPE/m)
   })
 })
 

@@ -11,18 +11,19 @@ import { logLine, readStdin, writeStdout } from "./stdio.ts"
  * @example if (import.meta.main) runPlugin(ptp)
  */
 export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unknown>[] = []): never {
-  const call = prepare(plugin, { env: readEnvironment(), stdin: readStdin, log: logLine })
+  const call = prepare(plugin, { env: readEnvironment(), stdin: readStdin, log: logLine, write: writeStdout })
   return exit(answer(call.run(builtinsOf(delegates)))) // nothing left behind holds us up
 }
 
-/** Writes the one document on stdout; returns the exit code: that of the reply, and 1 when it could not be written. */
+/** Writes what is left to be said on stdout; returns the exit code: that of the reply, and 1 when it could not be written. */
 export function answer(reply: Reply): number {
   try {
     writeStdout(reply.stdout)
     return reply.exitCode
   } catch (error) {
-    const what = reply.exitCode === 0 ? "result" : "error JSON"
-    logLine(`Error writing ${what} to stdout: ${error instanceof Error ? error.message : String(error)}`)
+    logLine(
+      `Cannot write to stdout: ${error instanceof Error ? error.message : String(error)}; it was: ${reply.stdout}`,
+    )
     return 1
   }
 }

@@ -90,7 +90,7 @@ describe("the answer", () => {
       ...plugin,
       add(call) {
         try {
-          return call.encode({ ...oneAddress, ips: [] })
+          return call.answer({ ...oneAddress, ips: [] })
         } catch (error) {
           seen.push(error)
           throw error
@@ -236,7 +236,7 @@ describe("errors of the plugin", () => {
       cniVersion: "0.4.0",
       code: 999,
       msg: "potato",
-      details: expect.stringMatching(/^at .*pkg\/skel\/serve\.test\.ts:\d+, /), // where it was made
+      details: expect.stringMatching(/^at .*pkg\/skel\/serve\.test\.ts:\d+/), // where it was made
     })
   })
 
@@ -277,7 +277,7 @@ describe("errors of the plugin", () => {
     expect(json).toMatchObject({ code: 999, msg: `Cannot answer ${command}: plugin "recorder" returned a promise` })
   })
 
-  test("a result that call.encode did not make is one", () => {
+  test("a result that call.answer did not make is one", () => {
     const { plugin } = new Recorder()
     const forging = { ...plugin, add: (_call: Call) => ({}) as ReturnType<typeof plugin.add> }
     expect(ask(forging, add).json.code).toBe(999)

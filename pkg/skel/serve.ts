@@ -15,6 +15,8 @@ export interface Surroundings {
   /** Reads the configuration. Not called for VERSION: some callers never write or close stdin. */
   stdin: () => Uint8Array
   log: (line: string) => void
+  /** Writes the result of ADD. Without it the result is in the reply. */
+  write?: (text: string) => void
   /** Another plugin calls this one in its own process, in the namespace that it has been checked for itself. */
   isDelegate?: boolean
 }
@@ -36,7 +38,7 @@ export function serve<C>(plugin: Plugin<C>, call: Surroundings & { builtins?: Bu
 }
 
 /** The first half of `serve`: all that can be refused before the plugin is asked. Never throws. */
-export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, isDelegate }: Surroundings): Prepared {
+export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelegate }: Surroundings): Prepared {
   let cniVersion: string = newestVersion
   const answer = (reply: Reply): Prepared => ({ cniVersion, run: () => reply })
   try {
@@ -58,7 +60,9 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, isDelegate }: S
       try {
         const delegate = delegateTo({ env, stdin: bytes, configVersion: network.cniVersion, builtins, log })
         const call = { verb: command, ...variables, network, raw, stdin: bytes, delegate, log: logAsPlugin }
-        return { stdout: perform(plugin, call), exitCode: 0 }
+        let stdout = ""
+        perform(plugin, call, write ?? ((text) => (stdout = text)))
+        return { stdout, exitCode: 0 }
       } catch (error) {
         if (!(error instanceof CniError) && error instanceof Error)
           logAsPlugin([error.toString(), ...sourceFrames(error, 20)].join("\n    at ")) // a bug

@@ -1,7 +1,7 @@
 import { describeInterface, hostEnd } from "../../pkg/ip/mod.ts"
 import { findLink, IFF_UP, type Ifindex, type Link, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import type { Call, EncodedResult } from "../../pkg/skel/mod.ts"
+import type { Answered, Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import { ensureBridge, holdBridge } from "./bridge-link.ts"
@@ -70,7 +70,7 @@ export function joinChainedPort(
     owner,
     undo,
   }: { host: RouteSocket; spoofCheck: SpoofCheck | undefined; owner: Owner; undo: Undo },
-): EncodedResult {
+): Answered {
   refuseAddressing(call, config)
   const bridge = ensureBridge(host, config, undo)
   using _held = holdBridge(bridge)
@@ -102,9 +102,7 @@ export function joinChainedPort(
   setLink(host, port, { up: true })
   const isThere = prevResult.interfaces.some(({ name, sandbox }) => name === bridge.name && !sandbox)
   const interfaces = isThere ? prevResult.interfaces : [...prevResult.interfaces, describeInterface(bridge)]
-  const encoded = call.encode({ ...prevResult, interfaces, dns: config.dns ?? prevResult.dns })
-  undo.keep()
-  return encoded
+  return call.answer({ ...prevResult, interfaces, dns: config.dns ?? prevResult.dns }, undo)
 }
 
 /** Keys that are about addresses, which the container has already. */

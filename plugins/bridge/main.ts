@@ -94,10 +94,8 @@ export const bridge = definePlugin<BridgeConfig>({
       { ...describeInterface(link), sandbox: call.netns },
       ...(vlan ? [describeInterface(gatewayLink)] : []),
     ]
-    const encoded = call.encode(result)
     for (const { ip } of gateways) enableForwarding(ip.length) // at the end: it is never taken back
-    undo.keep()
-    return encoded
+    return call.answer(result, undo)
   },
 
   check: checkAttachment,

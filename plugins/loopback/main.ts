@@ -17,9 +17,9 @@ export const loopback = definePlugin<null>({
     setLink(inside, lo, { up: true })
     try {
       const ips = loopbackAddresses(inside, lo)
-      if (call.network.prevResult) return call.encode(call.network.prevResult)
+      if (call.network.prevResult) return call.answer(call.network.prevResult)
       const interfaces = [{ name: lo.name, mac: lo.mac, mtu: lo.mtu, sandbox: call.netns }]
-      return call.encode({ interfaces, ips, routes: [], dns: {} })
+      return call.answer({ interfaces, ips, routes: [], dns: {} })
     } catch (error) {
       if (!before) setLink(inside, lo, { up: false })
       throw error

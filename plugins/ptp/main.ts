@@ -69,10 +69,8 @@ export const ptp = definePlugin<PtpConfig>({
       )
     }
     result.interfaces = [describeInterface(end), { ...describeInterface(link), sandbox: call.netns }]
-    const encoded = call.encode(result)
     for (const length of families) enableForwarding(length) // at the end: it is never taken back
-    undo.keep()
-    return encoded
+    return call.answer(result, undo)
   },
 
   check: checkAttachment,
