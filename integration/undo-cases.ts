@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
 import type { AttachingPlugin } from "./attaching-plugins.ts"
-import { Attachment, builtPlugins, fail, isAllocationTrace } from "./attachment.ts"
+import { Attachment, fail, isAllocationTrace } from "./attachment.ts"
 import { type Breakage, commonBreakages } from "./breakages.ts"
-import { type ContainerNamespace, expectUnchanged, HostNamespace, programEnv, takeSnapshot } from "./mod.ts"
+import { expectUnchanged, HostNamespace, takeSnapshot } from "./mod.ts"
 
-/** Tests that an ADD that fails, or is killed, leaves nothing; with breakages of the plugin's own, and keys for a call. */
+/** Tests that an ADD that fails leaves nothing; with breakages of the plugin's own, and keys for a call. */
 export function testUndo(plugin: AttachingPlugin, own: readonly Breakage[], call: { path?: string } = {}): void {
   test.each([...commonBreakages(plugin), ...own])(
     "when $step, ADD says so and everything is as before (KW-B2, KW-P2)",
@@ -35,39 +35,4 @@ export function testUndo(plugin: AttachingPlugin, own: readonly Breakage[], call
     expectUnchanged(before, await takeSnapshot(host))
     expectUnchanged(inside, await takeSnapshot(pod))
   })
-
-  test("an ADD killed at any moment leaves nothing behind the next DEL", async () => {
-    await using host = await HostNamespace.create()
-    const config = plugin.network(plugin.everything)
-    const first = new Attachment(host, await host.addContainer(), config)
-    await first.add()
-    await first.del()
-    const before = await takeSnapshot(host)
-    for (let afterMs = 1; afterMs <= 16; afterMs++) {
-      const pod = await host.addContainer()
-      await killedAdd(host, pod, config, afterMs)
-      await new Attachment(host, pod, config).del()
-      expect(await pod.json<{ ifname: string }[]>("ip", ["-j", "link"])).toMatchObject([{ ifname: "lo" }])
-      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-    }
-  })
-}
-
-/** Runs an ADD and ends it with SIGKILL after some milliseconds. */
-async function killedAdd(
-  host: HostNamespace,
-  pod: ContainerNamespace,
-  config: Record<string, unknown>,
-  afterMs: number,
-): Promise<void> {
-  const env = {
-    ...programEnv,
-    CNI_COMMAND: "ADD",
-    CNI_CONTAINERID: pod.name,
-    CNI_NETNS: pod.path,
-    CNI_IFNAME: "eth0",
-    CNI_PATH: builtPlugins,
-  }
-  const command = ["-s", "KILL", (afterMs / 1000).toFixed(3), `${builtPlugins}/${config.type}`]
-  await host.tryExec("timeout", command, { env, input: JSON.stringify(config) })
 }
