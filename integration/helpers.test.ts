@@ -16,6 +16,7 @@ import {
   ping,
   readSysctl,
   runPlugin,
+  setIpv4Defaults,
   startDaemon,
   TemporaryDirectory,
   takeSnapshot,
@@ -221,4 +222,24 @@ test("waiting ends with the value, or with what was waited for and the last erro
   const waiting = waitFor(() => Promise.reject(new Error("not yet")), "the end of the world", 30)
   await expect(waiting).rejects.toThrow(/^Waited \d+ ms in vain for: the end of the world$/)
   await expect(waiting).rejects.toHaveProperty("cause.message", "not yet")
+})
+
+test("namespaces have the kernel's own IPv4 settings, whatever those of the machine are", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  for (const namespace of [host, pod]) {
+    const changed = {
+      "net/ipv4/ip_forward": "1",
+      "net/ipv4/conf/all/rp_filter": "2",
+      "net/ipv4/conf/default/rp_filter": "1",
+    }
+    const before = await Promise.all(Object.keys(changed).map((key) => readSysctl(namespace, key)))
+    expect(before).toEqual(["0", "0", "0"])
+    const all = async () =>
+      (await namespace.exec("grep", ["-r", "", "/proc/sys/net/ipv4/conf"])).stdout.split("\n").sort()
+    const fresh = await all()
+    for (const [key, value] of Object.entries(changed)) await writeSysctl(namespace, key, value)
+    await setIpv4Defaults(namespace)
+    expect(await all()).toEqual(fresh)
+  }
 })

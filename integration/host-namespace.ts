@@ -4,6 +4,7 @@ import { ContainerNamespace } from "./container-namespace.ts"
 import { Namespace } from "./namespace.ts"
 import { namespacePids, removeNamespace, uniqueNamespaceName } from "./namespace-names.ts"
 import { mustRun, startDaemon } from "./program.ts"
+import { setIpv4Defaults } from "./sysctl.ts"
 import { waitFor } from "./wait-for.ts"
 
 /** Where plugins keep state: each host namespace sees an empty directory of its own there. */
@@ -41,6 +42,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
         await mkdir(directory, { recursive: true }) // an empty directory to mount on is all the machine gets
         await host.exec("mount", ["-t", "tmpfs", "-o", "mode=755", "cni-test", directory])
       }
+      await setIpv4Defaults(host)
       await host.exec("ip", ["link", "set", "lo", "up"])
       return host
     } catch (error) {
@@ -54,6 +56,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     const container = new ContainerNamespace(uniqueNamespaceName(label))
     await mustRun(["ip", "netns", "add", container.name])
     this.#containers.push(container)
+    await setIpv4Defaults(container)
     return container
   }
 

@@ -30,6 +30,6 @@ export {
 export { type PluginCall, type PluginOutput, pluginEnv, runPlugin } from "./run-plugin.ts"
 export { type Change, diffSnapshots, formatChanges } from "./snapshot/diff.ts"
 export { expectUnchanged, type Snapshot, takeSnapshot } from "./snapshot/snapshot.ts"
-export { readSysctl, writeSysctl } from "./sysctl.ts"
+export { readSysctl, setIpv4Defaults, writeSysctl } from "./sysctl.ts"
 export { TemporaryDirectory } from "./temporary-directory.ts"
 export { waitFor } from "./wait-for.ts"

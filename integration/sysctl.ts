@@ -9,3 +9,34 @@ export async function readSysctl(namespace: Namespace, key: string): Promise<str
 export async function writeSysctl(namespace: Namespace, key: string, value: string): Promise<void> {
   await namespace.exec("tee", [`/proc/sys/${key}`], { input: value })
 }
+
+/** The IPv4 settings of an interface that are not 0 in a kernel that has just started; <linux/inetdevice.h>. */
+const ipv4Defaults: Readonly<Record<string, string>> = {
+  accept_redirects: "1",
+  arp_evict_nocarrier: "1",
+  igmpv2_unsolicited_report_interval: "10000",
+  igmpv3_unsolicited_report_interval: "1000",
+  secure_redirects: "1",
+  send_redirects: "1",
+  shared_media: "1",
+}
+
+/**
+ * Gives a new namespace the kernel's own IPv4 settings. It has those of the machine until then (netdevice(7),
+ * `net.core.devconf_inherit_init_net`), which forwards where docker, podman or kubelet have run.
+ */
+export async function setIpv4Defaults(namespace: Namespace): Promise<void> {
+  const ones = Object.entries(ipv4Defaults).map(([name, value]) => `*/${name}) wanted=${value} ;;`)
+  const script = `
+    cd /proc/sys/net/ipv4 && echo 0 > ip_forward && cd conf || exit
+    for file in all/* default/* lo/*; do
+      case $file in
+        ${ones.join(" ")}
+        default/accept_source_route|lo/accept_source_route|lo/disable_policy|lo/disable_xfrm) wanted=1 ;;
+        */mc_forwarding) continue ;; # tells, and cannot be set
+        *) wanted=0 ;;
+      esac
+      echo $wanted > $file || exit
+    done`
+  await namespace.exec("sh", ["-c", script])
+}
