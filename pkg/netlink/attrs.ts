@@ -31,8 +31,7 @@ export interface Attributes<F extends AttributeFields> extends Codec<AttributeVa
  * vlanData.encode({ id: 101 })
  */
 export function attrs<const F extends AttributeFields>(fields: F): Attributes<F> {
-  // Made on first use: a plugin imports many tables and decodes few.
-  let byNumber: Map<number, { name: string; codec: Codec<unknown> }> | undefined
+  const byNumber = numbered(fields)
   return {
     nested: true,
     fields,
@@ -54,25 +53,23 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
     },
     decode(found) {
       const value: Record<string, unknown> = {}
-      byNumber ??= numbered(fields)
-      const known = byNumber
       let isWhole = true
       for (let at = 0, length = 0; at + HEADER <= found.length; at += align(length)) {
         length = lengthAt(found, at)
         const type = typeAt(found, at)
-        const field = known.get(type)
+        const field = byNumber.get(type)
         if (!field) isWhole = false
         else if (field.codec.get && field.codec.size === length - HEADER) {
           value[field.name] = field.codec.get(found, at + HEADER) // most are integers: no copy for each
         } else value[field.name] = field.codec.decode(found.slice(at + HEADER, at + length))
       }
-      if (!isWhole) keepUnknown(value, found.slice(), known)
+      if (!isWhole) keepUnknown(value, found.slice(), byNumber)
       return value as AttributeValue<F>
     },
   }
 }
 
-/** Gives a value its `unknown`, taken apart when somebody looks: a link comes with dozens, and nobody ever does. */
+/** Gives a value its `unknown`, taken apart when it is looked at: a link comes with dozens, of which few are ever read. */
 function keepUnknown(value: object, found: Uint8Array, known: ReadonlyMap<number, unknown>): void {
   const get = () => readAttributes(found).filter(({ type }) => !known.has(type))
   Object.defineProperty(value, "unknown", { get, enumerable: true, configurable: true })

@@ -1,11 +1,3 @@
-// Written with plain loops: the first regular expression, `every` or `[...bytes]` of a process costs 0.02 to 0.15 ms.
-
-const DOT = 0x2e
-const ZERO = 0x30
-const NINE = 0x39
-const A = 0x61
-const F = 0x66
-
 /** An address with the length of its network's prefix, like 10.1.2.3/24; host bits are kept. */
 export interface Cidr {
   ip: Uint8Array
@@ -20,25 +12,12 @@ export function parseIp(text: string): Uint8Array | undefined {
   return parseIpv4(text) ?? parseIpv6(text)
 }
 
+const octet = "(0|[1-9][0-9]{0,2})"
+const dottedQuad = new RegExp(`^${octet}\\.${octet}\\.${octet}\\.${octet}$`)
+
 function parseIpv4(text: string): Uint8Array | undefined {
-  const bytes = new Uint8Array(4)
-  let index = 0
-  let start = 0 // of the part
-  let value = 0
-  for (let at = 0; at <= text.length; at++) {
-    const char = at < text.length ? text.charCodeAt(at) : DOT
-    if (char === DOT) {
-      if (at === start || index === 4) return undefined
-      bytes[index++] = value
-      start = at + 1
-      value = 0
-    } else {
-      if (char < ZERO || char > NINE || (value === 0 && at > start)) return undefined // "04"
-      value = value * 10 + char - ZERO
-      if (value > 255) return undefined
-    }
-  }
-  return index === 4 ? bytes : undefined
+  const octets = dottedQuad.exec(text)?.slice(1).map(Number)
+  return octets?.every((octet) => octet <= 255) ? Uint8Array.from(octets) : undefined
 }
 
 function parseIpv6(text: string): Uint8Array | undefined {
@@ -64,30 +43,14 @@ function parseGroups(text: string, isEnd: boolean): number[] | undefined {
     if (isEnd && index === groups.length - 1 && group.includes(".")) {
       const ipv4 = parseIpv4(group)
       if (!ipv4) return undefined
-      for (let at = 0; at < 4; at++) bytes.push(ipv4[at] ?? 0)
+      bytes.push(...ipv4)
     } else {
-      const value = parseDigits(group, 16, 4)
-      if (value === undefined) return undefined
+      if (!/^[0-9a-f]{1,4}$/i.test(group)) return undefined
+      const value = Number.parseInt(group, 16)
       bytes.push(value >> 8, value & 0xff)
     }
   }
   return bytes
-}
-
-/** The value of 1 to `longest` digits and nothing else. */
-function parseDigits(text: string, base: 10 | 16, longest: number): number | undefined {
-  if (text.length < 1 || text.length > longest) return undefined
-  let value = 0
-  for (let at = 0; at < text.length; at++) {
-    const char = text.charCodeAt(at)
-    const letter = char | 0x20 // in lower case
-    let digit = 16
-    if (char >= ZERO && char <= NINE) digit = char - ZERO
-    else if (letter >= A && letter <= F) digit = letter - A + 10
-    if (digit >= base) return undefined
-    value = value * base + digit
-  }
-  return value
 }
 
 /**
@@ -123,8 +86,9 @@ function longestZeroRun(groups: string[]): { start: number; length: number } {
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf("/")
   const ip = slash < 0 ? undefined : parseIp(text.slice(0, slash))
-  const prefix = parseDigits(text.slice(slash + 1), 10, 3)
-  return ip && prefix !== undefined && prefix <= ip.length * 8 ? { ip, prefix } : undefined
+  const length = text.slice(slash + 1)
+  if (!ip || !/^[0-9]{1,3}$/.test(length) || Number(length) > ip.length * 8) return undefined
+  return { ip, prefix: Number(length) }
 }
 
 /** Writes an address with its prefix length: "192.0.2.1/24". */
