@@ -115,7 +115,12 @@ test("the files of `cni install` work when a runtime calls them by hand, while a
   await using bin = await TemporaryDirectory.create("cni-bin", join(project, "dist"))
   const { stdout } = await mustRun([tool, "install", "--bin-dir", bin.path])
   expect(stdout).toContain("bridge")
-  await mustRun([tool, "install", "--bin-dir", bin.path])
+  await using tools = await TemporaryDirectory.create("cni-tools", join(project, "dist"))
+  await mustRun([tool, "install", "--bin-dir", bin.path, "--tool-dir", tools.path])
+  expect((await mustRun([tools.join("cnitool")])).stdout).toContain("cnitool COMMAND NETWORK NETNS")
+  expect(
+    (await mustRun([tools.join("cni"), "install", "--bin-dir", bin.path, "--dry-run"]).catch(String)).toString(),
+  ).toContain("Cannot find the plugins")
   const pod = await host.addContainer()
   const call = { containerId: pod.name, netns: pod.path, ifName: "eth0", config: bridgeNetwork({ isGateway: true }) }
   const added = await succeed(runPlugin(host, { bin: bin.join("bridge"), verb: "ADD", ...call }))

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { defaults } from "../attachment.ts"
-import { install } from "../install/install.ts"
+import { type Installed, install } from "../install/install.ts"
 import { pluginNames } from "../plugins.ts"
 import { type Command, given, text } from "./command.ts"
 import { table } from "./result-table.ts"
@@ -12,22 +12,31 @@ export const installCommand: Command = {
   words: [],
   flags: {
     "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default /opt/cni/bin)" },
+    "tool-dir": { type: "string", value: "DIR", help: "put this tool there too, as cni and cnitool; not by default" },
     "dry-run": { type: "boolean", help: "only say what would be done" },
   },
-  help: `Installs ${pluginNames.join(", ")}: the executable that lies beside this tool, under
-each name as a file of its own: whatever another installer writes over one of them, the others stay whole. A file there of one of these names is replaced, whoever made it; other files are not touched. Containers and plugins that
-run are not disturbed, and doing it again changes nothing. To go back, install the other suite over it.
+  help: `Installs ${pluginNames.join(", ")}: the executable that lies beside this tool,
+under each name as a file of its own, so that an installer that writes over one of them spoils no other. A file there of one
+of these names is replaced; other files are not touched. Containers and plugins that run are not disturbed, and doing it
+again changes nothing. To go back, install the other suite over it.
 
 Examples:
   cni install --dry-run
-  cni install --bin-dir /usr/lib/cni`,
+  cni install --bin-dir /usr/lib/cni
+  cni install --tool-dir /usr/local/bin`,
   async run(args, { stdout }) {
     const source = pluginsBeside(dirname(process.execPath))
     const dryRun = given(args, "dry-run")
     const directory = resolve(text(args, "bin-dir") ?? defaults.binDir)
-    const installed = install({ source, directory, names: pluginNames, dryRun })
-    const rows = installed.map(({ name, did }) => [name, dryRun && did !== "unchanged" ? `would be ${did}` : did])
-    stdout(`${directory}\n${table(["PLUGIN", "WHAT"], rows)}`)
+    const show = (title: string, where: string, installed: Installed[]) => {
+      const rows = installed.map(({ name, did }) => [name, dryRun && did !== "unchanged" ? `would be ${did}` : did])
+      stdout(`${where}\n${table([title, "WHAT"], rows)}`)
+    }
+    show("PLUGIN", directory, install({ source, directory, names: pluginNames, dryRun }))
+    const tools = text(args, "tool-dir")
+    if (tools === undefined) return
+    const place = { source: process.execPath, directory: resolve(tools), names: ["cni", "cnitool"], dryRun }
+    show("TOOL", place.directory, install(place))
   },
 }
 
