@@ -165,3 +165,6 @@ export function expectOnlyDecodeErrors(decode: (bytes: Uint8Array) => unknown, .
     fc.assert(fc.property(changed, attempt), { numRuns: 500 })
   }
 }
+
+export { encodeMessage, NLMSG_ERROR, readMessages } from "./message.ts"
+export { KernelTransport } from "./transport.ts"
