@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { appendFile, copyFile, link, readFile, symlink } from "node:fs/promises"
+import { appendFile, copyFile, link, readFile, symlink, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { Attachment, bridgeNetwork, builtPlugins, type PluginResult, succeed } from "./attachment.ts"
 import { HostNamespace, mustRun, pluginEnv, programEnv, runPlugin, runProgram, TemporaryDirectory } from "./mod.ts"
@@ -108,6 +108,26 @@ test("ADD starts no program, and needs at most 12 netlink requests once the brid
   const requests = trace.match(/send(to|msg)\(\d+, \[?\{.*(nlmsg_type|RTM_)/g) ?? trace.match(/send(to|msg)\(/g) ?? []
   expect(requests.length).toBeGreaterThan(5)
   expect(requests.length).toBeLessThanOrEqual(12)
+})
+
+test("host-local of another build runs as a process of its own, however alike the files are", async () => {
+  await using host = await HostNamespace.create()
+  await using bin = await TemporaryDirectory.create("cni-other-build", join(project, "dist"))
+  await copyFile(executable, bin.join("bridge"))
+  const { stdout } = await mustRun(["readelf", "--notes", executable])
+  const id = Buffer.from(/Build ID: ([0-9a-f]+)/.exec(stdout)?.[1] ?? "", "hex")
+  const bytes = await readFile(executable)
+  const at = bytes.indexOf(id)
+  expect([id.length, bytes.indexOf(id, at + 1)]).toEqual([20, -1])
+  bytes.writeUInt8(bytes.readUInt8(at + 19) ^ 1, at + 19)
+  await writeFile(bin.join("host-local"), bytes, { mode: 0o755 })
+  const pod = await host.addContainer()
+  const call = { verb: "ADD", containerId: pod.name, netns: pod.path, ifName: "eth0" } as const
+  const env = pluginEnv({ bin: bin.join("bridge"), ...call })
+  const strace = ["-f", "-o", bin.join("trace"), "-e", "trace=execve", bin.join("bridge")]
+  await host.exec("strace", strace, { env, input: JSON.stringify(bridgeNetwork()) })
+  const started = [...(await readFile(bin.join("trace"), "utf8")).matchAll(/execve\("([^"]*)/g)].map(([, path]) => path)
+  expect(started).toEqual([bin.join("bridge"), bin.join("host-local")])
 })
 
 test("the files of `cni install` work when a runtime calls them by hand, while an older one is running", async () => {

@@ -24,10 +24,7 @@ export function builtinAt(path: string, builtins: Builtins): Builtin | undefined
   return builtin && isSameBuild(path) ? builtin : undefined
 }
 
-/** The ELF header, the program headers and the note with the build's id: `readelf --notes`. */
-const identityLength = 4096
-
-/** Each plugin is a file of its own, so it is not the inode that tells: files of one build begin alike and are of one size. */
+/** Each plugin is a file of its own, so it is not the inode that tells: files of one build have its id, and are of one size. */
 function isSameBuild(path: string): boolean {
   try {
     return identityOf(path) === identityOf("/proc/self/exe")
@@ -36,8 +33,20 @@ function isSameBuild(path: string): boolean {
   }
 }
 
+const headersLength = 4096
+const PT_NOTE = 4
+
+/** The size and the notes of an ELF file, elf(5): `readelf --notes` shows the build's id. Throws where there is none. */
 function identityOf(path: string): string {
   using file = FileDescriptor.open(path, Open.ReadOnly)
-  const start = new Uint8Array(identityLength)
-  return `${stat(`/proc/self/fd/${file.fd}`).size} ${decodeLatin1(start.subarray(0, readAt(file.fd, start, 0)))}`
+  const headers = new Uint8Array(headersLength)
+  const view = new DataView(headers.buffer, 0, readAt(file.fd, headers, 0))
+  const [table, size, count] = [Number(view.getBigUint64(32, true)), view.getUint16(54, true), view.getUint16(56, true)]
+  for (let at = table; at < table + count * size; at += size) {
+    if (view.getUint32(at, true) !== PT_NOTE) continue
+    const note = new Uint8Array(Number(view.getBigUint64(at + 32, true)))
+    if (readAt(file.fd, note, Number(view.getBigUint64(at + 8, true))) !== note.length) break
+    return `${stat(`/proc/self/fd/${file.fd}`).size} ${decodeLatin1(note)}`
+  }
+  throw new Error(`No note in ${path}`)
 }
