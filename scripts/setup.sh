@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes a fresh checkout ready: the npm packages, and on request Debian packages.
-#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace)
+# Makes a fresh checkout ready: the npm packages, what compiles the executable, and on request more Debian packages.
+#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox)
+#   arm64     the cross compiler, and QEMU, which runs its programs
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
 #   runtimes  podman and containerd, which the interop tests drive
 #   vm        QEMU, user-mode Linux and what their machines are made with
@@ -14,10 +15,17 @@ if [ ! -x node_modules/.bin/bun ] || [ package-lock.json -nt node_modules/.packa
 fi
 
 missing=()
+# The build needs these programs, wherever they come from.
+for program in gcc:gcc as:binutils musl-gcc:musl-tools python3:python3; do
+  command -v "${program%:*}" >/dev/null || missing+=("${program#*:}")
+done
+python3 -c 'import importlib.util as u; raise SystemExit(not u.find_spec("pip"))' 2>/dev/null || missing+=(python3-pip)
+
 need() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed' || missing+=("$1"); }
 for group in "$@"; do
   case "$group" in
-    tools) for package in iproute2 nftables iputils-ping strace; do need "$package"; done ;;
+    tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static; do need "$package"; done ;;
+    arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux; do need "$package"; done ;;
