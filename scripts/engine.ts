@@ -66,6 +66,8 @@ export async function run(
     ...options,
   })
   if (result.exitCode === 0) return result.stdout
+  if (result.code === "ENOENT")
+    throw new Error(`There is no program "${file}": run scripts/setup.sh, or for arm64 scripts/setup.sh arm64`)
   const said = Buffer.from(result.stderr ?? "").toString() || result.shortMessage
   throw new Error(`"${command.join(" ")}" failed:\n${said}`)
 }

@@ -4,6 +4,7 @@
  *   npm test               the gate, then the build and the integration tests; needs root
  *   npm run gate           the gate: format, lint, types, unit tests; needs nothing
  *   npm run test:interop   the built plugins under podman and containerd, and beside the Go plugins; needs root
+ *   npm run test:arm64     the plugins for arm64, under QEMU; needs root
  *   npm run conformance    the tests that hold the statements of docs/conformance.md, and for each what holds it;
  *                          needs root; `npm run --silent conformance -- --json` prints JSON
  *
@@ -63,9 +64,10 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
   return files.filter((_, at) => mayHaveNumbers(sources[at] ?? ""))
 }
 
-/** Those in `integration/interop` need real runtimes, and are asked for by themselves. */
-function integrationFiles({ interop }: { interop: boolean }): string[] {
-  return testFiles(["integration"]).filter((file) => file.startsWith("./integration/interop/") === interop)
+/** The tests in namespaces; those that need real runtimes or a cross compiler are asked for by themselves. */
+function integrationFiles(kind: "namespaces" | "interop" | "arm64"): string[] {
+  const kindOf = (file: string) => /^\.\/integration\/(interop\/|arm64\.)/.exec(file)?.[1]?.slice(0, -1) ?? "namespaces"
+  return testFiles(["integration"]).filter((file) => kindOf(file) === kind)
 }
 
 if (import.meta.main) {
@@ -73,17 +75,18 @@ if (import.meta.main) {
   await using reports = await TemporaryDirectory.create("cni-reports")
   const runner = new Runner(root, reports.path, asked.has("--json") ? 2 : 1)
   let summary: string | undefined
-  if (asked.has("--interop")) await integration(runner, integrationFiles({ interop: true }))
+  if (asked.has("--interop")) await integration(runner, integrationFiles("interop"))
+  else if (asked.has("--arm64")) await integration(runner, integrationFiles("arm64"))
   else if (asked.has("--gate")) await gate(runner)
   else if (asked.has("--conformance")) {
     await unit(runner, await withNumbers(testFiles(unitRooms)))
-    await integration(runner, await withNumbers(integrationFiles({ interop: false })))
+    await integration(runner, await withNumbers(integrationFiles("namespaces")))
     const judged = await conformance(runner)
     console.log(asked.has("--json") ? JSON.stringify(jsonReport(judged), undefined, 2) : `\n${formatReport(judged)}`)
     summary = summaryOf(judged)
   } else {
     await gate(runner)
-    await integration(runner, integrationFiles({ interop: false }))
+    await integration(runner, integrationFiles("namespaces"))
     summary = summaryOf(await conformance(runner))
   }
   process.exitCode = runner.finish(summary)

@@ -1,0 +1,93 @@
+/**
+ * Makes what a release is: `dist/cni-plugins-linux-{amd64,arm64}-vX.Y.Z.tgz`, unpacked like those of the reference plugins
+ * (`tar -C /opt/cni/bin -xzf FILE`), and beside each its SHA-256, which `sha256sum -c` reads.
+ *
+ *   npm run dist            both machines
+ *   npm run dist -- arm64   one of them
+ *
+ * The same commit gives the same bytes. Files are as old as the commit, or as `SOURCE_DATE_EPOCH` says: an upgrade by
+ * `cp -u` or `rsync -u` takes what is newer.
+ */
+import { createHash } from "node:crypto"
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
+import { join } from "node:path"
+import { namePlugins } from "./build.ts"
+import { engineSource, root, run, type Target, targets } from "./engine.ts"
+import { buildFromSnapshot } from "./native.ts"
+
+/** Makes the archive of one target and its `.sha256` in a directory; returns the archive's path. */
+export async function makeArchive(target: Target, directory: string): Promise<string> {
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+  const name = `cni-plugins-linux-${target.name}-v${version}.tgz`
+  mkdirSync(directory, { recursive: true })
+  const scratch = mkdtempSync(join(directory, ".archive-"))
+  try {
+    const stage = join(scratch, "stage")
+    await buildFromSnapshot(join(scratch, "plugins"), { target })
+    namePlugins(join(scratch, "plugins"), stage)
+    writeFileSync(join(stage, "LICENSE"), await licences(target))
+    writeFileSync(join(stage, "README.md"), readFileSync(join(root, "README.md")))
+    const tar = join(scratch, name.replace(/tgz$/, "tar"))
+    // No directory among the entries: unpacking it would change the owner and mode of /opt/cni/bin.
+    const plain = ["--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]
+    const entries = readdirSync(stage).sort()
+    await run(["tar", "--create", ...plain, `--mtime=@${await age()}`, "--file", tar, "--directory", stage, ...entries])
+    await run(["gzip", "--no-name", "--best", "--suffix=.gz", tar])
+    const digest = createHash("sha256")
+      .update(readFileSync(`${tar}.gz`))
+      .digest("hex")
+    renameSync(`${tar}.gz`, join(directory, name))
+    writeFileSync(join(scratch, "digest"), `${digest}  ${name}\n`)
+    renameSync(join(scratch, "digest"), join(directory, `${name}.sha256`))
+    return join(directory, name)
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** In seconds since 1970. */
+async function age(): Promise<number> {
+  const told = process.env.SOURCE_DATE_EPOCH
+  const seconds = told ?? Buffer.from(await run(["git", "log", "-1", "--format=%ct"])).toString()
+  if (!/^\d+\n?$/.test(seconds)) throw new Error(`SOURCE_DATE_EPOCH is no number of seconds: "${seconds}"`)
+  return Number(seconds)
+}
+
+/** Where Debian keeps the terms of what the compilers link. */
+const libraryTerms: Readonly<Record<Target["name"], string>> = {
+  amd64: "/usr/share/doc/musl-dev/copyright",
+  arm64: "/usr/share/doc/libc6-dev-arm64-cross/copyright",
+}
+
+/** Our licence, and the terms of what else is in an executable. */
+async function licences(target: Target): Promise<string> {
+  const engine = readFileSync(join(await engineSource(), "quickjs.c"), "utf8")
+  const library = libraryTerms[target.name]
+  if (!existsSync(library)) throw new Error(`Cannot tell the terms of the C library: "${library}" is missing`)
+  const parts = [
+    ["the engine, QuickJS-ng", (/^\/\*\n(.*?)\*\//s.exec(engine)?.[1] ?? "").replace(/^ \* ?/gm, "")],
+    ["@noble/hashes", readFileSync(join(root, "node_modules/@noble/hashes/LICENSE"), "utf8")],
+    ["the C library", readFileSync(library, "utf8")],
+  ] as const
+  const own = readFileSync(join(root, "LICENSE"), "utf8")
+  return [own, ...parts.map(([what, terms]) => `\n---- Also inside: ${what} ----\n\n${terms}`)].join("")
+}
+
+if (import.meta.main) {
+  const asked = process.argv.slice(2)
+  const chosen = asked.length > 0 ? asked : Object.keys(targets)
+  for (const name of chosen) {
+    const target = Object.values(targets).find((one) => one.name === name)
+    if (!target) throw new Error(`Cannot build for "${name}": expected ${Object.keys(targets).join(" or ")}`)
+    console.log(`Built ${await makeArchive(target, join(root, "dist"))}`)
+  }
+}
