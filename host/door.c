@@ -207,7 +207,7 @@ static JSValue send_descriptors(JSContext *context, JSValueConst this_value, int
     uint8_t *bytes;
     size_t length;
     int64_t socket;
-    if (!get_integer(context, values[0], 0, INT32_MAX, &socket)) return JS_EXCEPTION;
+    if (!get_integer(context, values[0], INT32_MIN, UINT32_MAX, &socket)) return JS_EXCEPTION;
     if (!get_bytes(context, values[1], &bytes, &length)) return JS_EXCEPTION;
     if (length > 8 * sizeof(int)) return JS_ThrowRangeError(context, "expected 8 descriptors at most");
     struct msghdr message = {.msg_control = control};
@@ -254,13 +254,16 @@ struct program {
 };
 
 /* In the child, which shares our memory until it runs the program: only system calls. Returns the number of an error. */
-static int become(const struct program *program, const sigset_t *mask) {
+static int become(const struct program *program) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigaction(SIGPIPE, &standard, NULL); /* the only one that this program ignores */
+    sigset_t none;
+    for (int signal = 1; signal < NSIG; signal++) sigaction(signal, &standard, NULL); /* our caller may ignore some */
     for (int fd = 0; fd < 3; fd++)
         if (dup2(program->descriptors[fd], fd) == -1) return errno;
+    syscall(SYS_close_range, 3u, ~0u, 0u); /* what our caller has left open; before Linux 5.9 the program has it too */
     if (program->directory && chdir(program->directory)) return errno;
-    sigprocmask(SIG_SETMASK, mask, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     execve(program->path, program->arguments, program->environment);
     return errno;
 }
@@ -273,7 +276,7 @@ static pid_t start_program(const struct program *program) {
     sigprocmask(SIG_BLOCK, &all, &mask); /* no handler may run in the child on our stack */
     pid_t child = vfork();
     if (child == 0) {
-        failure = become(program, &mask);
+        failure = become(program);
         _exit(127);
     }
     int error = child == -1 ? errno : failure;
@@ -336,12 +339,9 @@ static size_t character(const uint8_t *at, size_t left, size_t *skip) {
     return length > 0 && good == length ? length : 0;
 }
 
-/* decodeUtf8(bytes): text. What is no UTF-8 becomes U+FFFD as the Encoding Standard has it; the engine's own way differs. */
-static JSValue decode_utf8(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
-    uint8_t *bytes;
-    size_t length, at = 0, skip;
-    if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
+/* The text of bytes. What is no UTF-8 becomes U+FFFD as the Encoding Standard has it; the engine's own way differs. */
+static JSValue decode(JSContext *context, const uint8_t *bytes, size_t length) {
+    size_t at = 0, skip;
     while (at < length && (bytes[at] < 0x80 || character(bytes + at, length - at, &skip))) at += bytes[at] < 0x80 ? 1 : skip;
     if (at == length) return JS_NewStringLen(context, (const char *)bytes, length);
     uint8_t *whole = js_malloc(context, at + 3 * (length - at)), *end = whole;
@@ -355,6 +355,14 @@ static JSValue decode_utf8(JSContext *context, JSValueConst this_value, int coun
     JSValue text = JS_NewStringLen(context, (const char *)whole, (size_t)(end - whole));
     js_free(context, whole);
     return text;
+}
+
+/* decodeUtf8(bytes): text */
+static JSValue decode_utf8(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
+    (void)this_value, (void)count;
+    uint8_t *bytes;
+    size_t length;
+    return get_bytes(context, values[0], &bytes, &length) ? decode(context, bytes, length) : JS_EXCEPTION;
 }
 
 /* decodeLatin1(bytes): text, a character for each byte */
@@ -382,7 +390,7 @@ static JSValue monotonic_ms(JSContext *context, JSValueConst this_value, int cou
 static JSValue array_of(JSContext *context, char **texts) {
     JSValue array = JS_NewArray(context);
     for (uint32_t i = 0; !JS_IsException(array) && texts && texts[i]; i++) {
-        if (JS_SetPropertyUint32(context, array, i, JS_NewString(context, texts[i])) >= 0) continue;
+        if (JS_SetPropertyUint32(context, array, i, decode(context, (uint8_t *)texts[i], strlen(texts[i]))) >= 0) continue;
         JS_FreeValue(context, array);
         return JS_EXCEPTION;
     }

@@ -85,6 +85,7 @@ int main(int count, char **arguments) {
     JSValue plugin;
     if (!hold_standard_descriptors()) return fail("no /dev/null in place of a closed descriptor");
     signal(SIGPIPE, SIG_IGN); /* a reader who has gone is an error of write(2), and ADD is undone */
+    signal(SIGCHLD, SIG_DFL); /* ignored, as a caller may have left it, it would cost us our programs' exit codes */
     program_arguments = arguments;
     JSContext *context = start(slash ? slash + 1 : path, &plugin);
     if (!context) return fail("not enough memory to start");

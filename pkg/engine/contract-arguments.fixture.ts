@@ -1,0 +1,185 @@
+import type { Engine } from "./engine.ts"
+
+type Kind = "integer" | "long" | "text" | "array" | "texts" | "text or null" | `${number} bytes` | `${number} exactly`
+
+/** What each call takes. Every example is refused by the kernel: the descriptors are not open, the texts hold NUL. */
+export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>> = {
+  open: ["text", "integer", "integer"],
+  close: ["integer"],
+  read: ["integer", "array"],
+  write: ["integer", "array"],
+  pread: ["integer", "array", "long"],
+  pwrite: ["integer", "array", "long"],
+  ftruncate: ["integer", "long"],
+  fsync: ["integer"],
+  flock: ["integer", "integer"],
+  fcntl: ["integer", "integer", "long"],
+  ioctl: ["integer", "integer"],
+  statx: ["integer", "text", "integer", "integer", "256 bytes"],
+  getdents64: ["integer", "array"],
+  linkat: ["text", "text"],
+  symlinkat: ["text", "text"],
+  readlinkat: ["text", "array"],
+  mkdirat: ["text", "integer"],
+  utimensat: ["text", "32 bytes", "integer"],
+  rename: ["text", "text"],
+  unlink: ["text"],
+  rmdir: ["text"],
+  socket: ["integer", "integer", "integer"],
+  bind: ["integer", "array"],
+  setsockopt: ["integer", "integer", "integer", "array"],
+  sendto: ["integer", "array", "integer"],
+  recvfrom: ["integer", "array", "integer", "12 bytes", "4 bytes"],
+  socketpair: ["integer", "integer", "integer", "8 bytes"],
+  sendDescriptors: ["integer", "array"],
+  setns: ["integer", "integer"],
+  poll: ["array", "integer"],
+  inotify_init1: ["integer"],
+  inotify_add_watch: ["integer", "text", "integer"],
+  getrandom: ["array", "integer"],
+  pipe2: ["8 bytes", "integer"],
+  startProcess: ["text", "texts", "texts", "text or null", "12 exactly"],
+  pidfd_open: ["integer", "integer"],
+  wait4: ["integer", "4 bytes", "integer"],
+  kill: ["integer", "integer"],
+  encodeUtf8: ["text"],
+  decodeUtf8: ["array"],
+  decodeLatin1: ["array"],
+  exit: ["integer"],
+}
+
+/** An array whose bytes are elsewhere. */
+function detached(): Uint8Array {
+  const array = new Uint8Array(256)
+  array.buffer.transfer()
+  return array
+}
+
+const nothing: readonly [string, unknown][] = [
+  ["undefined", undefined],
+  ["true", true],
+  ["a bigint", 1n],
+  ["a symbol", Symbol("a")],
+  ["an object", { length: 300, valueOf: () => 1, toString: () => "1" }],
+  ["a function", () => 1],
+]
+const text: readonly [string, unknown] = ["a text", "1"]
+const number: readonly [string, unknown] = ["a number", 300]
+const list: readonly [string, unknown] = ["an array of numbers", Array.from({ length: 300 }, () => 0)]
+const bytes: readonly [string, unknown] = ["a typed array", new Uint8Array(300)]
+const none: readonly [string, unknown] = ["null", null]
+const ofNoRange: readonly [string, unknown][] = [
+  ["NaN", Number.NaN],
+  ["Infinity", Number.POSITIVE_INFINITY],
+  ["a fraction", 1.5],
+  ["a fraction below zero", -0.5],
+  ["2^64", 2 ** 64],
+  ["-2^64", -(2 ** 64)],
+  ["the largest number", Number.MAX_VALUE],
+]
+const ofNoInteger: readonly [string, unknown][] = [
+  ["2^32", 2 ** 32],
+  ["-2^31 - 1", -(2 ** 31) - 1],
+  ["2^53", 2 ** 53],
+]
+const ofNoLong: readonly [string, unknown][] = [
+  ["2^53 + 2", 2 ** 53 + 2],
+  ["-2^53 - 2", -(2 ** 53) - 2],
+]
+const noArray = [
+  ...nothing,
+  text,
+  number,
+  list,
+  none,
+  ["a buffer", new ArrayBuffer(300)],
+  ["a view", new DataView(new ArrayBuffer(300))],
+] as const
+
+/** Values that an argument of a kind must not have, and what they throw. */
+function wrongFor(kind: Kind): {
+  TypeError: readonly (readonly [string, unknown])[]
+  RangeError?: readonly (readonly [string, unknown])[]
+} {
+  switch (kind) {
+    case "integer":
+      return { TypeError: [...nothing, text, list, bytes, none], RangeError: [...ofNoRange, ...ofNoInteger] }
+    case "long":
+      return { TypeError: [...nothing, text, list, bytes, none], RangeError: [...ofNoRange, ...ofNoLong] }
+    case "text":
+      return { TypeError: [...nothing, number, list, bytes, none, ["a text object", Object("1")]] }
+    case "text or null":
+      return { TypeError: [...nothing, number, list, bytes] }
+    case "texts":
+      return {
+        TypeError: [
+          ...nothing,
+          text,
+          number,
+          list,
+          bytes,
+          none,
+          ["a hole among texts", new Array(1)],
+          ["undefined among texts", ["a", undefined]],
+        ],
+      }
+    case "array":
+      return { TypeError: [...noArray, ["a detached array", detached()]] }
+    default: {
+      const least = Number.parseInt(kind, 10)
+      const short: [string, unknown][] = [
+        ["an empty array", new Uint8Array()],
+        ["a byte less", new Uint8Array(least - 1)],
+        ["a part that is too short, of an array that is not", new Uint8Array(300).subarray(0, least - 1)],
+        ["fewer bytes in as many elements", new Uint8Array(least / 4)],
+      ]
+      const long: [string, unknown][] = kind.endsWith("exactly") ? [["a byte more", new Uint8Array(least + 1)]] : []
+      return { TypeError: [...noArray, ["a detached array", detached()]], RangeError: [...short, ...long] }
+    }
+  }
+}
+
+const examples: Readonly<Record<string, unknown>> = {
+  integer: -1,
+  long: 0,
+  text: "\0",
+  texts: ["\0"],
+  "text or null": null,
+  array: new Uint8Array(64),
+}
+const exampleOf = (kind: Kind) => (kind in examples ? examples[kind] : new Uint8Array(Number.parseInt(kind, 10)))
+
+/** Every wrong value in every place of every call: what is thrown, "nothing" where nothing is. */
+function* wrongCalls(): Generator<{ name: string; values: unknown[]; call: keyof Engine; expected: string }> {
+  for (const [call, kinds = []] of Object.entries(parameters) as [keyof Engine, readonly Kind[]][]) {
+    for (const [at, kind] of kinds.entries()) {
+      const good = kinds.map(exampleOf)
+      for (const [expected, wrong] of Object.entries(wrongFor(kind))) {
+        for (const [what, value] of wrong) {
+          const name = `${call}, argument ${at + 1}: ${what}`
+          yield { name, values: good.map((example, other) => (other === at ? value : example)), call, expected }
+        }
+      }
+      yield { name: `${call}, ${at} arguments`, values: good.slice(0, at), call, expected: "TypeError" }
+    }
+  }
+}
+
+/** What an engine throws for each wrong argument. */
+export function argumentAnswers(engine: Engine): Record<string, string> {
+  const answers: Record<string, string> = {}
+  for (const { name, call, values } of wrongCalls()) {
+    try {
+      const answer = (engine[call] as (...values: unknown[]) => unknown)(...values)
+      answers[name] = `nothing; it answered ${String(answer)}`
+    } catch (error) {
+      answers[name] = error instanceof Error ? error.name : "no error"
+    }
+  }
+  return answers
+}
+
+/** What has to be thrown. */
+export function expectedForArguments(): Record<string, string> {
+  return Object.fromEntries([...wrongCalls()].map(({ name, expected }) => [name, expected]))
+}

@@ -1,0 +1,84 @@
+import { argumentAnswers } from "./contract-arguments.fixture.ts"
+import { fileCases } from "./contract-files.fixture.ts"
+import { nameCases } from "./contract-names.fixture.ts"
+import { processCases } from "./contract-processes.fixture.ts"
+import { privilegedCases, socketCases } from "./contract-sockets.fixture.ts"
+import { decodedNoise, textCases } from "./contract-text.fixture.ts"
+import type { Engine } from "./engine.ts"
+import { engine } from "./mod.ts"
+
+/** What a case answers: plain values, so that the answers of two back ends can be compared as JSON. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+
+/** One sentence of the contract of `Engine`: what is done, and what has to come of it. */
+export interface Case {
+  readonly name: string
+  readonly run: Run
+  readonly expected: Json
+}
+
+/** Uses the engine and nothing else of the outside; `at` is the path of a name in a directory of the case's own. */
+export type Run = (engine: Engine, at: (name: string) => string) => Json
+
+/** A table of cases: name, what is done, what has to come of it. */
+export type Cases = readonly (readonly [name: string, run: Run, expected: Json])[]
+
+/** All cases that need no root. */
+export const cases: readonly Case[] = asCases([
+  ...fileCases,
+  ...nameCases,
+  ...socketCases,
+  ...processCases,
+  ...textCases,
+])
+
+/** Those that need root. */
+export const rootCases: readonly Case[] = asCases(privilegedCases)
+
+function asCases(table: Cases): Case[] {
+  return table.map(([name, run, expected]) => ({ name, run, expected }))
+}
+
+/** The answers of an engine to cases, in directories of their own below `directory`. */
+export function answer(engine: Engine, list: readonly Case[], directory: string): Json[] {
+  return list.map(({ run }, index) => {
+    const own = `${directory}/${index}`
+    engine.mkdirat(own, 0o700)
+    return attempt(() => run(engine, (name) => `${own}/${name}`))
+  })
+}
+
+/** What a function returns, or the kind and the words of what it throws. */
+export function attempt(work: () => Json): Json {
+  try {
+    return work()
+  } catch (error) {
+    return error instanceof Error ? `${error.name}: ${error.message}` : "something else than an error was thrown"
+  }
+}
+
+/** The program on an engine of its own: `NAME cases DIRECTORY`, `NAME arguments`, … prints answers as JSON. */
+export function run(): never {
+  const [, task = "", ...rest] = engine.arguments()
+  const answers = tasks[task]?.(rest)
+  const bytes = engine.encodeUtf8(JSON.stringify(answers === undefined ? null : answers))
+  for (let done = 0; done < bytes.length; ) {
+    const written = engine.write(1, bytes.subarray(done))
+    if (written < 0) engine.exit(100)
+    done += written
+  }
+  return engine.exit(0)
+}
+
+const tasks: Readonly<Record<string, (rest: string[]) => Json>> = {
+  cases: ([directory = ""]) => answer(engine, cases, directory),
+  root: ([directory = ""]) => answer(engine, rootCases, directory),
+  arguments: () => argumentAnswers(engine),
+  noise: () => decodedNoise(engine),
+  environment: () => engine.environment(),
+  "command-line": () => engine.arguments().slice(1),
+  clock: () => engine.monotonicMs(),
+  exit: ([status = ""]) => engine.exit(Number(status)),
+}
+
+if (import.meta.main) run()
