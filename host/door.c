@@ -188,9 +188,13 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
     return complete ? JS_NewInt64(context, answer) : JS_EXCEPTION;
 }
 
+#define UNUSED __attribute__((unused))
+/* A function that TypeScript calls; values that it does not give are undefined. */
+#define FUNCTION(name) \
+    static JSValue name(JSContext *context, UNUSED JSValueConst this_value, UNUSED int count, UNUSED JSValueConst *values)
+
 /* poll(requests: struct pollfd[], timeout ms) */
-static JSValue host_poll(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
+FUNCTION(host_poll) {
     uint8_t *bytes;
     size_t length;
     int64_t timeout;
@@ -201,8 +205,7 @@ static JSValue host_poll(JSContext *context, JSValueConst this_value, int count,
 }
 
 /* sendDescriptors(socket, descriptors: Int32Array): a message of SCM_RIGHTS and nothing else, unix(7) */
-static JSValue send_descriptors(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
+FUNCTION(send_descriptors) {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {0};
     uint8_t *bytes;
     size_t length;
@@ -286,8 +289,7 @@ static pid_t start_program(const struct program *program) {
 }
 
 /* startProcess(path, arguments, environment, directory | null, descriptors above 2 for 0 to 2: Int32Array): its id */
-static JSValue start_process(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
+FUNCTION(start_process) {
     uint8_t *bytes;
     size_t path_length, directory_length = 0, length;
     bool broken = false;
@@ -314,8 +316,7 @@ end:
 }
 
 /* encodeUtf8(text): Uint8Array */
-static JSValue encode_utf8(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
+FUNCTION(encode_utf8) {
     size_t length;
     const char *text = get_text(context, values[0], &length);
     if (!text) return JS_EXCEPTION;
@@ -358,30 +359,30 @@ static JSValue decode(JSContext *context, const uint8_t *bytes, size_t length) {
 }
 
 /* decodeUtf8(bytes): text */
-static JSValue decode_utf8(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
+FUNCTION(decode_utf8) {
     uint8_t *bytes;
     size_t length;
     return get_bytes(context, values[0], &bytes, &length) ? decode(context, bytes, length) : JS_EXCEPTION;
 }
 
-/* decodeLatin1(bytes): text, a character for each byte */
-static JSValue decode_latin1(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
+/* decodeLatin1(bytes): text, a character for each byte. By UTF-8: the engine needs texts to be as narrow as they can be. */
+FUNCTION(decode_latin1) {
     uint8_t *bytes;
-    size_t length;
+    size_t length, end = 0;
     if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
-    uint16_t *wide = js_malloc(context, length * sizeof *wide + 1);
-    if (!wide) return JS_EXCEPTION;
-    for (size_t i = 0; i < length; i++) wide[i] = bytes[i];
-    JSValue text = JS_NewStringUTF16(context, wide, length);
-    js_free(context, wide);
+    char *utf8 = js_malloc(context, 2 * length + 1);
+    if (!utf8) return JS_EXCEPTION;
+    for (size_t i = 0; i < length; i++) {
+        if (bytes[i] >= 0x80) utf8[end++] = (char)(0xc0 | bytes[i] >> 6);
+        utf8[end++] = (char)(bytes[i] >= 0x80 ? 0x80 | (bytes[i] & 0x3f) : bytes[i]);
+    }
+    JSValue text = JS_NewStringLen(context, utf8, end);
+    js_free(context, utf8);
     return text;
 }
 
 /* monotonicMs(): CLOCK_MONOTONIC in milliseconds */
-static JSValue monotonic_ms(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count, (void)values;
+FUNCTION(monotonic_ms) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return JS_NewFloat64(context, (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6);
@@ -398,28 +399,24 @@ static JSValue array_of(JSContext *context, char **texts) {
 }
 
 /* environment(): texts "NAME=value", execve(2) */
-static JSValue host_environment(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count, (void)values;
+FUNCTION(host_environment) {
     return array_of(context, environ);
 }
 
 char **program_arguments;
 
 /* arguments(): the command line, the name that the program was called by first */
-static JSValue host_arguments(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count, (void)values;
+FUNCTION(host_arguments) {
     return array_of(context, program_arguments);
 }
 
 /* positions(): the table that pkg/engine/positions.ts reads */
-static JSValue source_positions(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count, (void)values;
+FUNCTION(source_positions) {
     return JS_NewStringLen(context, (const char *)positions.start, (size_t)(positions.end - positions.start));
 }
 
 /* exit(status): at once; nothing is flushed, there is nothing to flush */
-static JSValue host_exit(JSContext *context, JSValueConst this_value, int count, JSValueConst *values) {
-    (void)this_value, (void)count;
+FUNCTION(host_exit) {
     int64_t status;
     if (!get_integer(context, values[0], 0, 255, &status)) return JS_EXCEPTION;
     _exit((int)status);

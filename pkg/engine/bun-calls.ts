@@ -76,6 +76,7 @@ function once<T>(make: () => T): () => T {
 export const libc = once(() => {
   const table: Record<string, FFIFunction> = {
     __errno_location: { args: [], returns: FFIType.ptr },
+    signal: { args: ["i32", "ptr"], returns: "ptr" },
     poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
     sendmsg: { args: ["i32", "ptr", "i32"], returns: FFIType.i64_fast },
     syscall: { args: ["i64", "i64", "i64"], returns: FFIType.i64_fast },

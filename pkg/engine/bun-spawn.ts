@@ -3,6 +3,8 @@ import { bytesOf, libc, rawBytes, text } from "./bun-calls.ts"
 import type { TypedArray } from "./engine.ts"
 
 const EINVAL = 22
+const SIGCHLD = 17
+const SIG_DFL = null
 const POSIX_SPAWN_SETSIGDEF = 4
 const POSIX_SPAWN_SETSIGMASK = 8
 
@@ -31,6 +33,7 @@ export function startProcess(
   if (kept.some((bytes) => bytes.indexOf(0) !== bytes.length - 1)) return -EINVAL
 
   const c = libc()
+  c.signal?.(SIGCHLD, SIG_DFL) // ignored, as our caller may have left it, it would cost us exit codes
   // posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t: larger than on any C library
   const [actions, attributes, signals] = [new Uint8Array(512), new Uint8Array(512), new Uint8Array(128)]
   const numbers = [...new Int32Array(rawBytes(fds).slice().buffer)]

@@ -80,9 +80,21 @@ export const textCases: Cases = [
     ["", "B"],
   ],
   [
-    "texts of a decoder are equal to those of the source, as keys too",
-    (e) => ({ é: 1, x: 2 })[e.decodeLatin1(Uint8Array.of(0xe9)) as "é"] ?? 0,
-    1,
+    "texts of a decoder are those of the source, as keys too",
+    (e) => {
+      const keys = [
+        e.decodeLatin1(Uint8Array.of(0xe9)),
+        e.decodeLatin1(Uint8Array.of(0x78)),
+        e.decodeUtf8(bytesOf("e29883")),
+      ]
+      const object = Object.fromEntries(["é", "x", "☃"].map((key, at) => [key, at + 1]))
+      return [
+        keys.map((key) => object[key] ?? 0),
+        keys.map((key) => new Set(["é", "x", "☃"]).has(key)),
+        keys.join("") === "éx☃",
+      ]
+    },
+    [[1, 2, 3], [true, true, true], true],
   ],
   [
     "encode answers an array of its own",

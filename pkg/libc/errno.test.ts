@@ -1,6 +1,7 @@
+import { dlopen } from "bun:ffi"
 import { expect, test } from "bun:test"
 import { constants } from "node:os"
-import { type ErrnoName, errnoName, errnoNumber } from "./errno.ts"
+import { type ErrnoName, errnoName, errnoNumber, errnoText } from "./errno.ts"
 
 const known = Array.from({ length: 1000 }, (_, number) => number).filter((number) => /^E/.test(errnoName(number)))
 
@@ -26,4 +27,10 @@ test("a number is named as in <errno.h>, and one that no header knows is still s
 
 test("a name has one number", () => {
   for (const number of known) expect(errnoNumber(errnoName(number) as ErrnoName)).toBe(number)
+})
+
+test("its words are those of glibc's strerror(3), for every number", () => {
+  const { strerror } = dlopen("libc.so.6", { strerror: { args: ["i32"], returns: "cstring" } }).symbols
+  for (let number = 1; number < 600; number++)
+    expect(`${number}: ${errnoText(number)}`).toBe(`${number}: ${strerror(number)}`)
 })

@@ -1,7 +1,9 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, Poll } from "./descriptor.ts"
-import { check } from "./syscall.ts"
+import { check, SyscallError } from "./syscall.ts"
 
+const EINTR = 4
+const EAGAIN = 11
 const F_SETFL = 4
 const SIGKILL = 9
 /** <bits/signum-generic.h>, those that end programs. */
@@ -69,7 +71,7 @@ export function spawn(program: Spawn): Spawned {
     engine.startProcess(program.path, argv, env, program.cwd ?? null, descriptors),
   )
   for (const end of [stdin.reading, stdout.writing, stderr.writing]) end[Symbol.dispose]()
-  const child = new Child(pid)
+  using child = new Child(pid)
   const output = [
     new Output(stdout.reading, program.outputLimit),
     new Output(stderr.reading, program.outputLimit),
@@ -80,14 +82,14 @@ export function spawn(program: Spawn): Spawned {
   while (!child.hasEnded || output.some((stream) => stream.isOpen)) {
     const leftMs = deadline === undefined ? -1 : Math.max(0, Math.ceil(deadline - monotonicMs()))
     const ready = pollAll([input.fd, output[0].fd, output[1].fd, child.fd], leftMs)
-    timedOut = ready === undefined
-    if (timedOut) break
-    if (ready?.[0]) input.write()
-    if (ready?.[1]) output[0].read()
-    if (ready?.[2]) output[1].read()
-    if (ready?.[3]) child.reap()
-    if (output.some((stream) => stream.isTooMuch)) break
+    timedOut = leftMs === 0 // after a last look at what is there: a program that always writes is always ready
+    if (ready[0]) input.write()
+    if (ready[1]) output[0].read()
+    if (ready[2]) output[1].read()
+    if (ready[3]) child.reap()
+    if (timedOut || output.some((stream) => stream.isTooMuch)) break
   }
+  timedOut &&= !child.hasEnded || output.some((stream) => stream.isOpen)
   const { exitCode, signal } = child.end()
   const [wroteTooMuch, [out, err]] = [output.some((stream) => stream.isTooMuch), output]
   return { exitCode, signal, timedOut, wroteTooMuch, stdout: out.bytes, stderr: err.bytes }
@@ -138,7 +140,7 @@ class Input {
   /** A program that reads no more is no error of ours. */
   write(): void {
     const written = engine.write(this.fd, this.#rest)
-    if (written === -11 || written === -4) return // EAGAIN, EINTR
+    if (written === -EAGAIN || written === -EINTR) return
     this.#rest = this.#rest.subarray(written < 0 ? this.#rest.length : written)
     if (this.#rest.length === 0) this.#pipe?.[Symbol.dispose]()
   }
@@ -183,8 +185,8 @@ class Output {
   }
 }
 
-/** The process: known by its descriptor, which becomes readable when it has ended. */
-class Child {
+/** The process: known by its descriptor, which becomes readable when it has ended. Killed at the latest by its disposal. */
+class Child implements Disposable {
   readonly #pid: number
   readonly #descriptor: FileDescriptor
   readonly #status = new Int32Array(1)
@@ -211,13 +213,19 @@ class Child {
     this.hasEnded = true
   }
 
-  /** Kills it if it still lives. */
+  [Symbol.dispose](): void {
+    this.#descriptor[Symbol.dispose]()
+    if (this.hasEnded) return
+    engine.kill(this.#pid, SIGKILL)
+    engine.wait4(this.#pid, this.#status, 0)
+  }
+
+  /** Kills it if it still lives, and says how it has ended. */
   end(): { exitCode: number | undefined; signal: string | undefined } {
     if (!this.hasEnded) {
       engine.kill(this.#pid, SIGKILL)
       this.reap()
     }
-    this.#descriptor[Symbol.dispose]()
     const status = this.#status[0] ?? 0 // wait(2): the signal in the lower 7 bits, else the exit code above them
     const signal = status & 0x7f
     if (signal === 0) return { exitCode: (status >> 8) & 0xff, signal: undefined }
@@ -225,10 +233,10 @@ class Child {
   }
 }
 
-/** Which of the descriptors are ready, the first for writing, the others for reading; undefined when the time was up. */
-function pollAll(fds: readonly number[], timeoutMs: number): boolean[] | undefined {
+/** Which of the descriptors are ready, the first for writing, the others for reading; none when the time is up. */
+function pollAll(fds: readonly number[], timeoutMs: number): boolean[] {
   const requests = new Int32Array(fds.flatMap((fd, at) => [fd, at === 0 ? Poll.Out : Poll.In]))
   const ready = engine.poll(requests, timeoutMs)
-  if (ready === 0) return undefined
+  if (ready < 0 && ready !== -EINTR) throw new SyscallError("poll", -ready)
   return fds.map((_, at) => ready > 0 && (requests[2 * at + 1] ?? 0) >>> 16 !== 0)
 }

@@ -1,0 +1,79 @@
+import { afterAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type Engine, engine } from "../engine/mod.ts"
+import { answerSpawnCase, descriptors, isChildless, spawnCases } from "./spawn.fixture.ts"
+import { spawn } from "./spawn.ts"
+
+const directory = mkdtempSync(join(tmpdir(), "spawn-"))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+// integration/engine-contract.test.ts has the native host answer the same
+describe("spawn:", () => {
+  test.each(spawnCases.map(([name, , expected], at) => [name, at, expected] as const))("%s", (_, at, expected) => {
+    expect(answerSpawnCase(at, directory)).toEqual({ answer: expected, leaked: 0, childless: true })
+  })
+})
+
+/** Has a system call fail the n-th time that it is made, while `work` runs. */
+function failing(
+  name: "pipe2" | "open" | "fcntl" | "pidfd_open" | "poll" | "read",
+  nth: number,
+  work: () => void,
+): void {
+  const calls = engine as unknown as Record<string, unknown>
+  const real = engine[name] as (...values: unknown[]) => number
+  let count = 0
+  calls[name] = (...values: unknown[]) => (++count === nth ? -24 : real(...values)) // EMFILE
+  try {
+    work()
+  } finally {
+    calls[name] = real
+  }
+}
+
+test.each([
+  ["open", 1, {}],
+  ["pipe2", 1, {}],
+  ["pipe2", 2, {}],
+  ["pipe2", 3, { stdin: new Uint8Array(9) }],
+  ["fcntl", 1, { stdin: new Uint8Array(9) }],
+  ["pidfd_open", 1, {}],
+  ["poll", 1, {}],
+  ["poll", 2, {}],
+  ["read", 1, {}],
+  ["read", 2, {}],
+] as const)("%s, the %d. time: where it fails nothing is left, no descriptor and no process", (name, nth, options) => {
+  const before = descriptors()
+  failing(name, nth, () => {
+    const program = {
+      path: "/bin/sh",
+      args: ["-c", "echo x; echo x >&2; exec sleep infinity"],
+      env: {},
+      outputLimit: 9,
+    }
+    expect(() => spawn({ ...program, ...options })).toThrow("Too many open files (EMFILE)")
+  })
+  expect({ leaked: descriptors() - before, childless: isChildless() }).toEqual({ leaked: 0, childless: true })
+})
+
+test("a signal that interrupts poll, read or write is no error", () => {
+  const interrupted: (keyof Engine)[] = ["poll", "read", "write"]
+  for (const name of interrupted) {
+    const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
+    const real = calls[name] as (...values: unknown[]) => number
+    let count = 0
+    calls[name] = (...values) => (++count % 2 === 1 ? -4 : real(...values)) // EINTR
+    try {
+      const ended = spawn({ path: "/bin/cat", env: {}, stdin: new Uint8Array(300_000), outputLimit: 1 << 20 })
+      expect({ name, exitCode: ended.exitCode, length: ended.stdout.length }).toEqual({
+        name,
+        exitCode: 0,
+        length: 300_000,
+      })
+    } finally {
+      calls[name] = real
+    }
+  }
+})
