@@ -28,6 +28,7 @@ class Pool extends PluginDirectory {
     configVersion: "0.4.0",
     builtins: {},
     log: (text) => this.log.push(text),
+    self: "bridge",
   })
 
   constructor(body: string) {
@@ -58,6 +59,17 @@ describe("a delegate", () => {
     using pool = new Pool(`echo '${oneAddress}'`)
     expect(pool.delegate.add("pool")).toMatchObject({ ips: [{ address: "192.0.2.7/24" }] })
     expect(pool.calls).toEqual(["ADD"])
+  })
+
+  test("is never the caller itself, which would call itself without end; with a configuration of its own it may be", () => {
+    using pool = new Pool("")
+    pool.script("bridge", `echo bridge >> ${pool.path}/calls`)
+    for (const verb of ["add", "check", "del", "status", "gc"] as const)
+      expect(() => pool.delegate[verb]("bridge")).toThrow(
+        'Cannot delegate to "bridge": it is the plugin that delegates',
+      )
+    pool.delegate.del("bridge", new Uint8Array())
+    expect(pool.calls).toEqual(["bridge"])
   })
 
   test("#149 leaves the environment of the caller as it is", () => {

@@ -28,15 +28,24 @@ export interface DelegateContext {
   configVersion: string
   builtins: Builtins
   log: (text: string) => void
+  /** The name of the plugin that calls. */
+  self?: string
 }
 
-/** The delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. */
+/**
+ * The delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. A plugin that names itself
+ * is refused with code 7: with the same configuration it would call itself again, without end.
+ */
 export function delegateTo(context: DelegateContext): Delegate {
   const run = (command: string, path: string, stdin = context.stdin) => runPluginAt(path, command, context, stdin)
-  const find = (type: string) => findPlugin(type, context.env.CNI_PATH ?? "")
+  const find = (type: string, stdin?: Uint8Array) => {
+    if (stdin === undefined && type === context.self)
+      throw new CniError(Code.InvalidNetworkConfig, `Cannot delegate to "${type}": it is the plugin that delegates`)
+    return findPlugin(type, context.env.CNI_PATH ?? "")
+  }
   return {
     add(type, stdin) {
-      const path = find(type)
+      const path = find(type, stdin)
       try {
         return readResult(run("ADD", path, stdin), context.configVersion)
       } catch (error) {
@@ -44,10 +53,15 @@ export function delegateTo(context: DelegateContext): Delegate {
         throw error
       }
     },
-    check: (type, stdin) => void run("CHECK", find(type), stdin),
-    del: (type, stdin) => void run("DEL", find(type), stdin),
-    gc: (type, stdin) => void run("GC", find(type), stdin),
-    status: (type, stdin) => void run("STATUS", findForStatus(find, type), stdin),
+    check: (type, stdin) => void run("CHECK", find(type, stdin), stdin),
+    del: (type, stdin) => void run("DEL", find(type, stdin), stdin),
+    gc: (type, stdin) => void run("GC", find(type, stdin), stdin),
+    status: (type, stdin) =>
+      void run(
+        "STATUS",
+        findForStatus(() => find(type, stdin)),
+        stdin,
+      ),
   }
 }
 
@@ -69,9 +83,9 @@ function cleanUp(undo: () => void, what: string, log: (text: string) => void): v
   }
 }
 
-function findForStatus(find: (type: string) => string, type: string): string {
+function findForStatus(find: () => string): string {
   try {
-    return find(type)
+    return find()
   } catch (error) {
     if (!(error instanceof PluginNotFound)) throw error
     throw new CniError(Code.PluginNotAvailable, error.message, { details: error.details ?? "" })

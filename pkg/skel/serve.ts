@@ -58,7 +58,8 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelega
     if (command === "GC") requireAttachments(network)
     const run = (builtins: Builtins = {}): Reply => {
       try {
-        const delegate = delegateTo({ env, stdin: bytes, configVersion: network.cniVersion, builtins, log })
+        const { name: self } = plugin
+        const delegate = delegateTo({ env, stdin: bytes, configVersion: network.cniVersion, builtins, log, self })
         const call = { verb: command, ...variables, network, raw, stdin: bytes, delegate, log: logAsPlugin }
         let stdout = ""
         perform(plugin, call, write ?? ((text) => (stdout = text)))
