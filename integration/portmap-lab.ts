@@ -154,8 +154,8 @@ export class MappedPod {
     return this.portmap.run("ADD", { ...this.#keys(), ...keys }, call)
   }
 
-  check(keys: object = {}): Promise<PluginOutput> {
-    return this.portmap.run("CHECK", { ...this.#keys(), ...keys })
+  check(keys: object = {}, call: object = {}): Promise<PluginOutput> {
+    return this.portmap.run("CHECK", { ...this.#keys(), ...keys }, call)
   }
 
   unmap(keys: object = {}, call: object = {}): Promise<PluginOutput> {

@@ -65,6 +65,14 @@ export const elementListAttributes = attrs({
   elements: [3, listOf(1, elementAttributes)],
 })
 
+/** The same with the elements encoded already. */
+export const encodedElementListAttributes = attrs({
+  table: [1, text],
+  set: [2, text],
+  setId: [4, u32be],
+  elements: [3, { ...bytes, nested: true }],
+})
+
 /** The same with the elements as bytes: whoever looks for one among thousands need not decode them all. */
 export const rawElementListAttributes = attrs({ elements: [3, bytes] })
 

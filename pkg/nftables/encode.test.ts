@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { elementListAttributes } from "./attributes.ts"
 import { encodeOperations } from "./encode.ts"
 import { examples } from "./examples.fixture.ts"
 import { golden } from "./golden.fixture.ts"
@@ -31,17 +32,26 @@ describe("a transaction has the bytes that nft makes of the same text", () => {
 const layout = masqueradeLayout("ip")
 const { containers } = layout
 const { set: networks } = networksOf(layout, 16)
-const many: Element[] = Array.from({ length: 600 }, (_, n) => ({ key: [Uint8Array.of(10, 1, n >> 8, n & 255)] }))
+const many: Element[] = Array.from({ length: 5000 }, (_, n) => ({ key: [Uint8Array.of(10, 1, n >> 8, n & 255)] }))
 
-test("more elements than fit into one message are sent in several", () => {
-  const requests = encodeOperations([add.elements(containers, many)])
-  expect(requests.map(({ payload }) => payload.length < 0xffff)).toEqual([true, true, true])
+describe("more elements than fit into one list of 65,535 bytes are sent in several, by their bytes", () => {
+  const long = (element: Element) => ({ ...element, comment: "x".repeat(127), note: "n".repeat(121) })
+  test.each([
+    ["bare: 16 bytes each", many, [4095, 905]],
+    // 16, the user data's header, and in it two entries of 2 bytes and text with a NUL: 16 + 4 + 2 + 128 + 2 + 122, padded
+    ["with the longest comments and notes: 276 bytes each", many.slice(0, 600).map(long), [237, 237, 126]],
+  ])("%s", (_, elements, expected) => {
+    const requests = encodeOperations([add.elements(containers, elements)])
+    const lists = requests.map(({ payload }) => elementListAttributes.decode(payload.slice(4)).elements ?? [])
+    expect(lists.map(({ length }) => length)).toEqual(expected)
+    expect(lists.flat().map(({ key }) => key?.value)).toEqual(elements.flatMap(({ key }) => key))
+  })
 })
 
 test("a refused request is named as nft would be told it, with a few of its elements", () => {
   const [first] = encodeOperations([remove.elements(containers, many)])
   expect(first?.what).toBe(
-    "delete element ip cni_masquerade containers { 10.1.0.0, 10.1.0.1, 10.1.0.2, 10.1.0.3 } and 252 more",
+    "delete element ip cni_masquerade containers { 10.1.0.0, 10.1.0.1, 10.1.0.2, 10.1.0.3 } and 4091 more",
   )
 })
 

@@ -1,22 +1,8 @@
-import {
-  concat,
-  type Infer,
-  NLM_F_APPEND,
-  NLM_F_CREATE,
-  NLM_F_EXCL,
-  netfilterHeader,
-  type Request,
-} from "../netlink/mod.ts"
-import {
-  chainAttributes,
-  type elementAttributes,
-  elementListAttributes,
-  ruleAttributes,
-  setAttributes,
-  tableAttributes,
-} from "./attributes.ts"
+import { concat, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, netfilterHeader, type Request } from "../netlink/mod.ts"
+import { chainAttributes, ruleAttributes, setAttributes, tableAttributes } from "./attributes.ts"
+import { encodeElements } from "./encode-elements.ts"
 import { printOperation } from "./print.ts"
-import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
+import type { Chain, NamedSet, Operation, Table } from "./rule-set.ts"
 import { setUserdata } from "./set-userdata.ts"
 import { compile } from "./statements.ts"
 import {
@@ -36,11 +22,9 @@ import {
   NFT_SET_MAP,
   policyNumber,
 } from "./uapi.ts"
-import { commentUserdata, elementUserdata } from "./userdata.ts"
-import { joinParts, keyLength, typeId, verdictData } from "./values.ts"
+import { commentUserdata } from "./userdata.ts"
+import { keyLength, typeId } from "./values.ts"
 
-/** An attribute has at most 65,535 bytes; so many of the longest elements fit into one. */
-const ELEMENTS_PER_MESSAGE = 256
 const SHOWN_ELEMENTS = 4
 
 /** The messages of a transaction, without what encloses them. Throws `RangeError` for what cannot be expressed. */
@@ -98,11 +82,11 @@ function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number):
       return [request(operation, set.table, isNew ? NFT_MSG_NEWSET : NFT_MSG_DELSET, flags, attributes)]
     }
     case "element": {
+      const { set } = operation
       const requests: Request[] = []
       const type = isNew ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM
-      for (let at = 0; at < operation.elements.length; at += ELEMENTS_PER_MESSAGE) {
-        const part = { ...operation, elements: operation.elements.slice(at, at + ELEMENTS_PER_MESSAGE) }
-        requests.push(request(part, part.set.table, type, flags, encodeElements(part, isNew ? idOf : undefined)))
+      for (const { elements, attributes } of encodeElements(operation, isNew ? idOf : undefined)) {
+        requests.push(request({ ...operation, elements }, set.table, type, flags, attributes))
       }
       return requests
     }
@@ -157,31 +141,4 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
     id,
     userdata: setUserdata(set),
   })
-}
-
-/** `idOf` for elements that are new. */
-function encodeElements(
-  { set, elements }: { set: NamedSet; elements: readonly Element[] },
-  idOf?: (set: NamedSet) => number,
-): Uint8Array {
-  const encoded: Infer<typeof elementAttributes>[] = []
-  for (const element of elements) encoded.push(encodeElement(set, element, idOf !== undefined))
-  return elementListAttributes.encode({ table: set.table.name, set: set.name, setId: idOf?.(set), elements: encoded })
-}
-
-function encodeElement(set: NamedSet, element: Element, isNew: boolean): Infer<typeof elementAttributes> {
-  const { key, value } = element
-  return {
-    key: { value: joinParts(set.key, key) },
-    data: isNew ? encodeValue(set, value) : undefined,
-    userdata: isNew ? elementUserdata(element) : undefined,
-  }
-}
-
-function encodeValue(set: NamedSet, value: Element["value"]): Infer<typeof elementAttributes>["data"] {
-  if (value === undefined) return undefined
-  if (Array.isArray(set.value) && Array.isArray(value)) return { value: joinParts(set.value, value) }
-  if (set.value === "verdict" && !Array.isArray(value))
-    return verdictData(value as Exclude<typeof value, readonly Uint8Array[]>)
-  throw new RangeError(`a value that does not go into "${set.name}"`)
 }
