@@ -1,17 +1,48 @@
 import { expect, test } from "bun:test"
+import { createHash } from "node:crypto"
 import type { AttachingPlugin } from "./attaching-plugins.ts"
-import { Attachment } from "./attachment.ts"
+import { Attachment, fail } from "./attachment.ts"
 import { connectedHost } from "./masquerade-host.ts"
 import { askEcho, EchoPeer, HostNamespace } from "./mod.ts"
+import { testWith } from "./test-with.ts"
 
 const outside = [
   { address: "203.0.113.9", seen: "203.0.113.1" },
   { address: "2001:db8:113::9", seen: "2001:db8:113::1" },
 ]
 
+/** Whose an attachment is. */
+interface Owner {
+  network: string
+  containerId: string
+  ifName: string
+}
+
 /** An address as IPv4 writes it, where an IPv6 socket has it mapped. */
 function unmapped(address: string): string {
   return address.replace("::ffff:", "")
+}
+
+/** What the Go suite's nftables backend makes from v1.6 on for an attachment with these addresses. */
+function upstreamTable({ network, containerId, ifName }: Owner, addresses: readonly string[]): string {
+  const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
+  const comment = `${digits(network)}-${digits(`${ifName}:${containerId}`)}, net: ${network}, if: ${ifName}, id: ${containerId}`
+  const rules = addresses.map((address) => {
+    const [ip = "", family] = [address.split("/")[0], address.includes(":") ? "ip6" : "ip"]
+    return `${family} saddr ${ip} ${family} daddr != ${address} masquerade comment "${comment}"`
+  })
+  return `table inet cni_plugins_masquerade {
+    chain masq_checks {
+      ${rules.join("\n      ")}
+    }
+    chain postrouting {
+      type nat hook postrouting priority 100
+      ip daddr 224.0.0.0/4 return
+      ip6 daddr ff00::/8 return
+      goto masq_checks
+    }
+  }
+`
 }
 
 /** Tests whose address is seen at which end; `backends` are those to be asked for by name. */
@@ -40,6 +71,35 @@ export function testMasquerade(plugin: AttachingPlugin, backends: readonly strin
       expect((await host.tryExec("nft", ["list", "ruleset"])).stdout).not.toContain(pod.name)
     },
   )
+
+  testWith(["nf_tables"], "CHECK takes the masquerade that the Go suite's nftables backend has made", async () => {
+    await using host = await HostNamespace.create()
+    const pod = await host.addContainer()
+    const config = plugin.network({ ...plugin.dualStack, ipMasq: true })
+    const attachment = new Attachment(host, pod, config)
+    const result = await attachment.add()
+    const owner = { network: String(config.name), containerId: pod.name, ifName: "eth0" }
+    const addresses = result.ips.map(({ address }) => address)
+    const table = (...left: string[]) => `flush ruleset\n${upstreamTable(owner, left)}`
+    const check = async (text: string, keys: object = {}) => {
+      await host.exec("nft", ["-f", "-"], { input: text })
+      return attachment.check(result, keys)
+    }
+    for (const keys of [{}, ...backends.map((ipMasqBackend) => ({ ipMasqBackend }))]) {
+      expect(await check(table(...addresses), keys)).toMatchObject({ exitCode: 0, stdout: "" })
+    }
+    const damaged = {
+      "an address has no rule": table(...addresses.slice(1)),
+      "the other has none": table(...addresses.slice(0, 1)),
+      "nothing leads there": table(...addresses).replace("goto masq_checks", ""),
+      "it is another attachment's": `flush ruleset\n${upstreamTable({ ...owner, ifName: "eth1" }, addresses)}`,
+      "it does not masquerade": table(...addresses).replaceAll(" masquerade ", " accept "),
+    }
+    for (const text of Object.values(damaged)) {
+      expect((await fail(check(text))).msg).toContain("Cannot find the masquerade of")
+    }
+    await attachment.del()
+  })
 
   test("without ipMasq the internet, given a route back, sees the container's address", async () => {
     const { host, internet } = await connectedHost()

@@ -12,6 +12,7 @@ import {
   addMasquerade,
   canMasquerade,
   checkMasquerade,
+  checkUpstreamMasquerade,
   deleteMasquerade,
   deleteUpstreamMasquerade,
   gcMasquerade,
@@ -91,20 +92,29 @@ export class Masquerade {
 
   /**
    * Checks that the addresses are masqueraded, by the backend that ADD takes or, since containers outlive changes of
-   * configuration and suite, by the other one. Throws `CniError` that tells what was expected and what was found.
+   * configuration and suite, by the other one, or by the Go suite's rules in either. Throws `CniError` that tells what was expected and what was found.
    */
   check(owner: Owner, addresses: readonly Cidr[], backend?: MasqueradeBackend): void {
     const socket = this.#filter?.socket
     const byNftables = () => checkMasquerade(this.#requireNftables(), owner, addresses)
     const byIptables = () => checkIptablesMasquerade(socket, owner, addresses)
     const isIptables = backend === "iptables" || (backend === undefined && !socket)
-    const [first, second] = isIptables ? [byIptables, byNftables] : [byNftables, byIptables]
+    const byOtherSuite = () => {
+      if (!this.#filter?.hasTable(UPSTREAM_MASQUERADE_TABLE))
+        throw new CniError(Code.Internal, "there is no such table")
+      checkUpstreamMasquerade(this.#filter.socket, owner, addresses)
+    }
+    const [first, ...others] = isIptables
+      ? [byIptables, byNftables, byOtherSuite]
+      : [byNftables, byIptables, byOtherSuite]
     const failures = new Failures()
     failures.attempt("check the masquerade", first)
-    if (!failures.any) return
-    const others = new Failures()
-    others.attempt("check the masquerade", second)
-    if (others.any) failures.throwIfAny()
+    const isElsewhere = (check: () => void) => {
+      const faults = new Failures()
+      faults.attempt("check the masquerade", check)
+      return !faults.any
+    }
+    if (failures.any && !others.some(isElsewhere)) failures.throwIfAny()
   }
 
   /**

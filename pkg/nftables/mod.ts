@@ -39,4 +39,9 @@ export {
   verdictMap,
 } from "./statements.ts"
 export { atomically, commit, type Generation, getGeneration } from "./transaction.ts"
-export { deleteUpstreamMasquerade, gcUpstreamMasquerade, UPSTREAM_MASQUERADE_TABLE } from "./upstream-masquerade.ts"
+export {
+  checkUpstreamMasquerade,
+  deleteUpstreamMasquerade,
+  gcUpstreamMasquerade,
+  UPSTREAM_MASQUERADE_TABLE,
+} from "./upstream-masquerade.ts"

@@ -1,16 +1,40 @@
 import { sha512 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
-import { CniError, Code, type Owner } from "../types/mod.ts"
+import { type Cidr, CniError, Code, formatIp, type Owner, ownerComment } from "../types/mod.ts"
 import { hasNftables, type Netfilter } from "./netfilter-socket.ts"
-import { listRules } from "./read.ts"
-import { type Chain, remove } from "./rule-set.ts"
+import { type FoundRule, listRules } from "./read.ts"
+import { type Chain, remove, type Table } from "./rule-set.ts"
 import { atomically } from "./transaction.ts"
+
+/** `NFT_CMP_EQ` */
+const EQUAL = 0
 
 /** The table of the Go suite, in family inet. */
 export const UPSTREAM_MASQUERADE_TABLE = "cni_plugins_masquerade"
 
+const table: Table = { family: "inet", name: UPSTREAM_MASQUERADE_TABLE }
+
 /** Where the Go suite, from v1.6 on, has one rule for each address with `ipMasqBackend: nftables`. */
-const chain: Chain = { table: { family: "inet", name: UPSTREAM_MASQUERADE_TABLE }, name: "masq_checks" }
+const chain: Chain = { table, name: "masq_checks" }
+/** What sends packets there. */
+const postrouting: Chain = { table, name: "postrouting" }
+
+/**
+ * Checks that the addresses of this attachment are masqueraded by the Go suite's nftables backend. Throws `CniError` that
+ * tells what was expected, and `NetlinkError` when the rule set cannot be read.
+ */
+export function checkUpstreamMasquerade(socket: Netfilter, owner: Owner, addresses: readonly Cidr[]): void {
+  const isReached = listRules(socket, postrouting).some((rule) => targetsOf(rule).includes(chain.name))
+  const prefix = upstreamPrefix(owner)
+  const rules = listRules(socket, chain).filter((rule) => rule.comment?.startsWith(prefix) === true)
+  const isThere = ({ ip }: Cidr) => rules.some((rule) => isMasquerading(rule) && comparesWith(rule, ip))
+  const missing = isReached ? addresses.find((address) => !isThere(address)) : addresses[0]
+  if (!missing) return
+  const place = `chain inet ${table.name} ${chain.name}`
+  const expected = isReached ? `a rule for ${formatIp(missing.ip)} in ${place}` : `a rule that goes to ${place}`
+  const what = `Cannot find the other suite's masquerade of ${ownerComment(owner)}`
+  throw new CniError(Code.Internal, `${what}: expected ${expected}; found none`)
+}
 
 /**
  * Removes what the Go suite's ADD has left for this attachment, so that a node can change suites with containers running.
@@ -42,6 +66,26 @@ function removeWhere(socket: Netfilter, whose: string, isGone: (comment: string)
     if (isErrno(error, "EINVAL", "EOPNOTSUPP") && !hasNftables(socket)) return
     throw new CniError(Code.Internal, `Cannot remove the other suite's masquerade of ${whose}`, { cause: error })
   }
+}
+
+/** The chains that a rule's verdicts send packets to. */
+function targetsOf({ expressions }: FoundRule): string[] {
+  return expressions.flatMap(({ name, data }) =>
+    name === "immediate" && !(data instanceof Uint8Array) ? (data.data?.verdict?.chain ?? []) : [],
+  )
+}
+
+function isMasquerading({ expressions }: FoundRule): boolean {
+  return expressions.some(({ name }) => name === "masq")
+}
+
+/** Whether a rule is for packets of an address: it is compared as a whole, its network by the bytes of the prefix. */
+function comparesWith({ expressions }: FoundRule, ip: Uint8Array): boolean {
+  return expressions.some(({ name, data }) => {
+    return (
+      name === "cmp" && !(data instanceof Uint8Array) && data.op === EQUAL && String(data.data?.value) === String(ip)
+    )
+  })
 }
 
 /** What the comments of an attachment's rules begin with: 16 hex digits for the network, and 16 for the interface. */
