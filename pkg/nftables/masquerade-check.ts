@@ -1,6 +1,6 @@
 import { encodeUtf8 } from "../engine/mod.ts"
 import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
-import { getElement } from "./lookup.ts"
+import { Lines } from "./lines.ts"
 import {
   groupByLayout,
   type MasqueradeAddress,
@@ -24,8 +24,10 @@ export function checkMasquerade(socket: Netfilter, owner: Owner, addresses: read
     if (!hasMasqueradeRules(socket, layout, ours)) {
       throw missing(comment, printRules(layout, ours), printFoundRules(socket, layout))
     }
+    const lines = new Lines(socket)
     for (const { set, element } of placesFor(layout, ours, comment)) {
-      if (getElement(socket, set, element.key)?.comment === comment) continue
+      const { members } = lines.find(set, element.key)
+      if (members[0] && members.some((one) => one?.comment === comment)) continue
       const expected = printPlace({ set, element })
       const needles = [encodeUtf8(comment), ...element.key.slice(0, 1)]
       throw missing(comment, expected, findSimilar(socket, layout, needles).map(printPlace).join(", ") || "nothing")

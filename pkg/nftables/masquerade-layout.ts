@@ -1,7 +1,8 @@
 import { networkOf } from "../types/mod.ts"
 import { dataTypes } from "./data-types.ts"
 import { fields, prefixOf } from "./fields.ts"
-import type { Chain, Element, NamedSet, Rule, Table } from "./rule-set.ts"
+import { type SharedSet, sharedSet } from "./lines.ts"
+import type { Chain, Element, Rule, Table } from "./rule-set.ts"
 import { masquerade, matchPrefix, matchSet, verdict } from "./statements.ts"
 
 /** An address of a container, in the network that it reaches without masquerade: 10.1.0.2, 16. */
@@ -18,8 +19,8 @@ export interface MasqueradeAddress {
 export interface MasqueradeLayout {
   table: Table
   chain: Chain
-  /** Addresses whose traffic is masqueraded. */
-  containers: NamedSet
+  /** Addresses whose traffic is masqueraded; networks in bridges of their own may have the same ones. */
+  containers: SharedSet
   /** Masquerades, as the last rule of the chain. */
   rule: Rule
   /** Made by `networksOf`, by prefix length. */
@@ -29,13 +30,13 @@ export interface MasqueradeLayout {
 /** What keeps traffic to the container's own network out of the masquerade: one set and one rule for each prefix length. */
 export interface Networks {
   /** Addresses, each with the first address of its network. */
-  set: NamedSet
+  set: SharedSet
   rule: Rule
 }
 
-/** An element, and where it stands. */
+/** An element, and where it belongs. */
 export interface Place {
-  set: NamedSet
+  set: SharedSet
   element: Element
 }
 
@@ -69,7 +70,7 @@ export function masqueradeLayout(family: "ip" | "ip6"): MasqueradeLayout {
   const table = { family, name: MASQUERADE_TABLE, comment: "CNI: elements are commented network/containerID/ifname" }
   const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
   const chain = { table, name: "postrouting", base }
-  const containers = { table, name: "containers", key: [type], comment: "whose traffic is masqueraded" }
+  const containers = sharedSet({ table, name: "containers", key: [type], comment: "whose traffic is masqueraded" })
   const group = new Uint8Array(type.size)
   group[0] = multicast.first
   const rule = {
@@ -90,7 +91,7 @@ export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {
   if (known) return known
   const { table, chain } = layout
   const { type, source, destination } = table.family === "ip" ? ipv4 : ipv6
-  const set = { table, name: networksName(prefix), key: [type, type], comment: "each with its own network" }
+  const set = sharedSet({ table, name: networksName(prefix), key: [type, type], comment: "each with its own network" })
   const statements = [matchSet([source, prefixOf(destination, prefix)], "==", set), verdict("return")]
   const networks = { set, rule: { chain, statements, comment: networksComment(prefix) } }
   layout.networks.set(prefix, networks)

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test"
 import { parseCidr } from "../types/mod.ts"
+import type { Line } from "./lines.ts"
 import {
   groupByLayout,
   type MasqueradeAddress,
   masqueradeLayout,
   networkKey,
   networksOf,
-  type Place,
   placesFor,
 } from "./masquerade-layout.ts"
 import { type MasqueradeState, planAdd, planNew, planRemove } from "./masquerade-plan.ts"
 import { printRule, printTransaction } from "./print.ts"
-import type { Operation } from "./rule-set.ts"
+import { type Operation, remove } from "./rule-set.ts"
 
 const layout = masqueradeLayout("ip")
 const nothing: MasqueradeState = { isComplete: false, prefixes: [], hasFormer: false, held: [] }
@@ -23,10 +23,15 @@ function address(text: string): MasqueradeAddress {
   return found
 }
 
-/** The elements of these holders: "10.1.0.2/16" of "net/c1/eth0", … */
-function heldBy(holders: Record<string, string>): Place[] {
-  return Object.entries(holders).flatMap(([cidr, comment]) => placesFor(layout, [address(cidr)], comment))
+/** The lines of an address: "10.1.0.2/16", and who has it in their order, "net/c1/eth0", … */
+function heldBy(cidr: string, ...comments: string[]): Line[] {
+  return placesFor(layout, [address(cidr)], "").map(({ set, element: { key } }) => {
+    const [first, ...others] = comments.map((comment) => ({ key, comment }))
+    return { set, key, members: [first, ...others] }
+  })
 }
+
+const owner = { network: "net", containerId: "c1", ifName: "eth0" }
 
 function text(operations: readonly Operation[]): string[] {
   return printTransaction(operations)
@@ -44,7 +49,7 @@ describe("adding", () => {
   const ours = [address("10.1.0.2/16")]
 
   test("the first makes all there is", () => {
-    expect(outline(planAdd(layout, nothing, ours, "net/c1/eth0"))).toEqual([
+    expect(outline(planAdd(layout, nothing, ours, owner))).toEqual([
       "add table ip",
       "add chain postrouting",
       "flush chain postrouting",
@@ -52,8 +57,8 @@ describe("adding", () => {
       "add set networks_16",
       "add rule postrouting",
       "add rule postrouting",
-      "add element containers",
-      "add element networks_16",
+      "create element containers",
+      "create element networks_16",
     ])
   })
 
@@ -63,9 +68,7 @@ describe("adding", () => {
       'create element containers { 10.1.0.2 comment "net/c1/eth0" }',
       'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
     ])
-    expect(text(planAdd(layout, complete, ours, "net/c1/eth0"))).toEqual(
-      plan.map((line) => line.replace("create", "add")),
-    )
+    expect(text(planAdd(layout, complete, ours, owner))).toEqual(plan)
   })
 
   test("several addresses go to the set of their prefix length each", () => {
@@ -79,7 +82,7 @@ describe("adding", () => {
 
   test("the first with its prefix length makes a set and a rule, which stands before the masquerade", () => {
     const state = { ...complete, isComplete: false, prefixes: [24, 8] }
-    const plan = text(planAdd(layout, state, ours, "o"))
+    const plan = text(planAdd(layout, state, ours, owner))
     expect(plan.filter((line) => line.startsWith("add set")).map((line) => line.split(" ")[2])).toEqual([
       "containers",
       "networks_8",
@@ -97,7 +100,7 @@ describe("adding", () => {
   })
 
   test("the set of address ranges that an early version has made stays in use", () => {
-    const plan = text(planAdd(layout, { ...nothing, hasFormer: true }, ours, "o"))
+    const plan = text(planAdd(layout, { ...nothing, hasFormer: true }, ours, owner))
     expect(plan.filter((line) => line.startsWith("add rule"))[0]).toBe(
       'add rule postrouting ip saddr . ip daddr @networks return comment "to its own network"',
     )
@@ -105,44 +108,58 @@ describe("adding", () => {
   })
 
   test("what is there already is left alone", () => {
-    const state = { ...complete, held: heldBy({ "10.1.0.2/16": "net/c1/eth0" }) }
-    expect(planAdd(layout, state, ours, "net/c1/eth0")).toEqual([])
+    const state = { ...complete, held: heldBy("10.1.0.2/16", "net/c1/eth0") }
+    expect(planAdd(layout, state, ours, owner)).toEqual([])
   })
 
   test("an address that another owner has left behind is taken over", () => {
-    const state = { ...complete, held: heldBy({ "10.1.0.2/24": "net/old/eth0" }) }
-    expect(text(planAdd(layout, state, ours, "net/c1/eth0"))).toEqual([
+    const state = { ...complete, held: heldBy("10.1.0.2/24", "net/old/eth0") }
+    expect(text(planAdd(layout, state, ours, owner))).toEqual([
       "delete element containers { 10.1.0.2 }",
       "delete element networks_24 { 10.1.0.2 . 10.1.0.0 }",
-      'add element containers { 10.1.0.2 comment "net/c1/eth0" }',
-      'add element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
+      'create element containers { 10.1.0.2 comment "net/c1/eth0" }',
+      'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
     ])
   })
 
+  test("an address that another network has too is shared, and what this one has left in line goes", () => {
+    const held = heldBy("10.1.0.2/16", "a/c9/eth0", "net/old/eth0", "b/c8/eth0")
+    expect(text(planAdd(layout, { ...complete, held }, ours, owner))).toEqual([
+      "delete element containers_standby { 10.1.0.2 . 1, 10.1.0.2 . 2 }",
+      "delete element networks_16_standby { 10.1.0.2 . 10.1.0.0 . 1, 10.1.0.2 . 10.1.0.0 . 2 }",
+      'add set containers_standby { type ipv4_addr . inet_service; comment "of containers, by turns"; }',
+      'create element containers_standby { 10.1.0.2 . 1 comment "b/c8/eth0", 10.1.0.2 . 2 comment "net/c1/eth0" }',
+      expect.stringContaining("add set networks_16_standby {"),
+      expect.stringContaining('10.1.0.2 . 10.1.0.0 . 2 comment "net/c1/eth0" }'),
+    ])
+  })
+
+  test("who has it already keeps the place in the line", () => {
+    for (const comments of [
+      ["net/c1/eth0", "b/c8/eth0"],
+      ["b/c8/eth0", "net/c1/eth0"],
+    ]) {
+      expect(planAdd(layout, { ...complete, held: heldBy("10.1.0.2/16", ...comments) }, ours, owner)).toEqual([])
+    }
+  })
+
   test("an owner whose network has become larger gets the larger one", () => {
-    const state = { ...complete, held: heldBy({ "10.1.0.2/24": "net/c1/eth0" }) }
-    expect(text(planAdd(layout, state, ours, "net/c1/eth0"))).toEqual([
+    const state = { ...complete, held: heldBy("10.1.0.2/24", "net/c1/eth0") }
+    expect(text(planAdd(layout, state, ours, owner))).toEqual([
       "delete element networks_24 { 10.1.0.2 . 10.1.0.0 }",
-      'add element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
+      'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
     ])
   })
 })
 
 describe("removing", () => {
-  test("takes all elements, set by set", () => {
-    const addresses = ["10.1.0.2/16", "10.2.0.2/16"].map(address)
-    expect(text(planRemove(layout, { isAll: false, places: placesFor(layout, addresses, "o") }))).toEqual([
-      "delete element containers { 10.1.0.2, 10.2.0.2 }",
-      "delete element networks_16 { 10.1.0.2 . 10.1.0.0, 10.2.0.2 . 10.2.0.0 }",
-    ])
+  test("makes the changes", () => {
+    const operations = [remove.elements(layout.containers, [{ key: [Uint8Array.of(10, 1, 0, 2)] }])]
+    expect(text(planRemove(layout, { isAll: false, operations }))).toEqual(["delete element containers { 10.1.0.2 }"])
   })
 
   test("the last takes the table", () => {
-    expect(text(planRemove(layout, { isAll: true, places: [] }))).toEqual(["delete table ip cni_masquerade"])
-  })
-
-  test("nothing gone is nothing to do", () => {
-    expect(planRemove(layout, { isAll: false, places: [] })).toEqual([])
+    expect(text(planRemove(layout, { isAll: true, operations: [] }))).toEqual(["delete table ip cni_masquerade"])
   })
 })
 

@@ -1,3 +1,5 @@
+import { isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { type Line, LineChanges, membersOf } from "./lines.ts"
 import {
   formerRule,
   type MasqueradeAddress,
@@ -22,26 +24,42 @@ export function planNew(
 export interface MasqueradeState extends NetworkSets {
   /** Whether all rules are there. */
   isComplete: boolean
-  /** Where its addresses stand. */
-  held: readonly Place[]
+  /** Who has its addresses, in every set. */
+  held: readonly Line[]
 }
 
 /**
- * What is missing for these addresses: the layout, if need be, and elements of this owner. Other elements for the same
- * address go: an address that was given to a new container has no other owner any more.
+ * What is missing for these addresses: the layout, if need be, and elements of this owner. A network gives an address to
+ * one container at a time, so this network's other elements for it go; those of other networks stay.
  */
 export function planAdd(
   layout: MasqueradeLayout,
   state: MasqueradeState,
   addresses: readonly MasqueradeAddress[],
-  comment: string,
+  owner: Owner,
 ): Operation[] {
+  const comment = ownerComment(owner)
   const wanted = placesFor(layout, addresses, comment)
+  const changes = new LineChanges()
+  const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, owner.network)
+  for (const line of state.held) {
+    const place = wanted.find((place) => isFor(place, line))
+    const members = membersOf(line).filter((one) => (place && one.comment === comment) || !isStale(one))
+    const isThere = members.some((one) => one.comment === comment)
+    changes.change(line, place && !isThere ? [...members, place.element] : members)
+  }
+  for (const place of wanted) {
+    if (state.held.some((line) => isFor(place, line))) continue
+    changes.change({ set: place.set, key: place.element.key, members: [undefined] }, [place.element])
+  }
   return [
     ...(state.isComplete ? [] : skeleton(layout, [...state.prefixes, ...prefixesOf(addresses)], state.hasFormer)),
-    ...bySet(remove.elements, without(state.held, wanted)),
-    ...bySet(add.elements, without(wanted, state.held)),
+    ...changes.operations,
   ]
+}
+
+function isFor({ set, element }: Place, line: Line): boolean {
+  return set === line.set && String(element.key) === String(line.key)
 }
 
 function prefixesOf(addresses: readonly MasqueradeAddress[]): number[] {
@@ -62,8 +80,8 @@ export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[], 
 }
 
 /** Takes out what is gone; with the last container the whole table. */
-export function planRemove({ table }: MasqueradeLayout, { places, isAll }: Gone): Operation[] {
-  return isAll ? [remove.table(table)] : bySet(remove.elements, places)
+export function planRemove({ table }: MasqueradeLayout, { operations, isAll }: Gone): Operation[] {
+  return isAll ? [remove.table(table)] : [...operations]
 }
 
 /** One operation for all neighbours in the same set. */
@@ -79,16 +97,4 @@ function bySet(operation: (set: NamedSet, elements: Element[]) => Operation, pla
     operations.push(operation(set, last.elements))
   }
   return operations
-}
-
-/** Those that are not among the others. */
-function without(places: readonly Place[], others: readonly Place[]): Place[] {
-  return places.filter(
-    (place) => !others.some((other) => place.set === other.set && isSame(place.element, other.element)),
-  )
-}
-
-/** Whether two elements of one set have the same key and owner. */
-export function isSame(a: Element, b: Element): boolean {
-  return String(a.key) === String(b.key) && a.comment === b.comment
 }

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { concat, type Message, NetlinkError, netfilterHeader, type Request } from "../netlink/mod.ts"
 import { elementListAttributes, ruleAttributes, setNameAttributes } from "./attributes.ts"
+import { Lines, type SharedSet } from "./lines.ts"
 import { masqueradeLayout, networksOf, type Place, placesFor } from "./masquerade-layout.ts"
-import { findAddresses, findGone, hasMasqueradeRules, listNetworkSets } from "./masquerade-state.ts"
-import { printElement } from "./print.ts"
+import { findAddresses, findGone, type Gone, hasMasqueradeRules, listNetworkSets } from "./masquerade-state.ts"
+import { printTransaction } from "./print.ts"
 import { commentUserdata } from "./userdata.ts"
 import { joinParts } from "./values.ts"
 
@@ -92,37 +93,59 @@ test("the sets of networks are known by their names", () => {
 test("an address is looked for in every set, by one question each", () => {
   const places = placesFor(layout, [{ ip: ip(2), prefix: 24 }], "net/old/eth0")
   const socket = kernel([...places, ...placesFor(layout, [{ ip: ip(3), prefix: 16 }], "net/c3/eth0")])
-  expect(findAddresses(socket, layout, [16, 24], [{ ip: ip(2), prefix: 16 }])).toEqual(places)
-  expect(socket.asked).toEqual(["get containers", "get networks_16", "get networks_24"])
+  const lines = findAddresses(new Lines(socket), layout, [16, 24], [ip(2)])
+  expect(lines).toEqual(places.map(({ set, element }) => ({ set, key: element.key, members: [element] })))
+  expect(socket.asked).toEqual(["get containers", "list sets", "get networks_16", "get networks_24"])
 })
 
 describe("what is gone", () => {
   const of = (last: number, comment: string, prefix = 16) => placesFor(layout, [{ ip: ip(last), prefix }], comment)
   const isC1 = (comment: string) => comment === "net/c1/eth0"
   const needles = [new TextEncoder().encode("net/c1/eth0")]
-  const printed = (places: readonly Place[]) => places.map(({ set, element }) => printElement(set, element))
+  const printed = (gone: Gone | undefined) =>
+    printTransaction(gone?.operations ?? [])
+      .trim()
+      .split("\n")
+      .map((line) => line.replace("ip cni_masquerade ", ""))
 
   test("is found by its owner, with its networks", () => {
     const socket = kernel([...of(2, "net/c1/eth0"), ...of(3, "net/c1/eth0", 24), ...of(4, "net/c2/eth0")])
     const gone = findGone(socket, layout, isC1, needles)
     expect(gone?.isAll).toBe(false)
-    expect(printed(gone?.places ?? []).map((line) => line.split(" comment")[0])).toEqual([
-      "10.1.0.2",
-      "10.1.0.3",
-      "10.1.0.2 . 10.1.0.0",
-      "10.1.0.3 . 10.1.0.0",
+    expect(printed(gone)).toEqual([
+      "delete element containers { 10.1.0.2, 10.1.0.3 }",
+      "delete element networks_16 { 10.1.0.2 . 10.1.0.0 }",
+      "delete element networks_24 { 10.1.0.3 . 10.1.0.0 }",
+    ])
+  })
+
+  test("leaves an address to the network that stands by for it", () => {
+    const waiting = of(2, "b/c9/eth0").map(({ set, element }) => {
+      return { set: set.standby as SharedSet, element: { ...element, key: [...element.key, Uint8Array.of(0, 1)] } }
+    })
+    const names = ["containers", "networks_16", "containers_standby", "networks_16_standby"]
+    const gone = findGone(kernel([...of(2, "net/c1/eth0"), ...waiting], names), layout, isC1, needles)
+    expect(gone?.isAll).toBe(false)
+    expect(printed(gone)).toEqual([
+      "delete element containers { 10.1.0.2 }",
+      "delete element containers_standby { 10.1.0.2 . 1 }",
+      "delete element networks_16 { 10.1.0.2 . 10.1.0.0 }",
+      "delete element networks_16_standby { 10.1.0.2 . 10.1.0.0 . 1 }",
+      'create element containers { 10.1.0.2 comment "b/c9/eth0" }',
+      'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "b/c9/eth0" }',
     ])
   })
 
   test("is all when nobody else is left, and when nobody is there at all", () => {
-    expect(findGone(kernel(of(2, "net/c1/eth0")), layout, isC1, needles)).toEqual({ places: [], isAll: true })
-    expect(findGone(kernel([]), layout, isC1, needles)).toEqual({ places: [], isAll: true })
+    const all = { operations: [], isAll: true }
+    expect(findGone(kernel(of(2, "net/c1/eth0")), layout, isC1, needles)).toEqual(all)
+    expect(findGone(kernel([]), layout, isC1, needles)).toEqual(all)
   })
 
-  test("is nothing when it is all others', and costs one question", () => {
+  test("is nothing when it is all others', and costs two questions", () => {
     const socket = kernel(of(2, "net/c11/eth0"))
-    expect(findGone(socket, layout, isC1, needles)).toEqual({ places: [], isAll: false })
-    expect(socket.asked).toEqual(["list containers"])
+    expect(findGone(socket, layout, isC1, needles)).toEqual({ operations: [], isAll: false })
+    expect(socket.asked).toEqual(["list containers", "list containers_standby"])
   })
 
   test("is undefined without the table", () => {
@@ -135,12 +158,15 @@ describe("what is gone", () => {
     const twice = [...of(2, "net/c1/eth0"), ...of(2, "net/c1/eth0")]
     expect(findGone(kernel(twice), layout, isC1, needles)?.isAll).toBe(true)
     const gone = findGone(kernel([...twice, ...of(4, "net/c2/eth0")]), layout, isC1, needles)
-    expect(gone?.places.map(({ set }) => set.name)).toEqual(["containers", "networks_16"])
+    expect(printed(gone)).toEqual([
+      "delete element containers { 10.1.0.2 }",
+      "delete element networks_16 { 10.1.0.2 . 10.1.0.0 }",
+    ])
   })
 
   test("may be half of what was made: somebody has deleted the rest by hand", () => {
     const [container] = of(2, "net/c1/eth0")
     const socket = kernel([...(container ? [container] : []), ...of(4, "net/c2/eth0")])
-    expect(findGone(socket, layout, isC1)?.places.map(({ set }) => set.name)).toEqual(["containers"])
+    expect(printed(findGone(socket, layout, isC1))).toEqual(["delete element containers { 10.1.0.2 }"])
   })
 })

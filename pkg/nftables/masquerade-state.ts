@@ -1,4 +1,4 @@
-import { getElement } from "./lookup.ts"
+import { type Line, LineChanges, Lines, membersOf, type SharedSet } from "./lines.ts"
 import {
   FORMER_NETWORKS,
   isNetworksComment,
@@ -7,12 +7,11 @@ import {
   networkKey,
   networksComment,
   networksOf,
-  type Place,
   prefixIn,
 } from "./masquerade-layout.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import { findElements, listComments } from "./read.ts"
-import type { Element, NamedSet } from "./rule-set.ts"
+import type { Element, Operation } from "./rule-set.ts"
 import { listSetNames } from "./sets.ts"
 
 /** Which sets of networks a table has. */
@@ -51,44 +50,33 @@ export function hasMasqueradeRules(
   return true
 }
 
-/** Where these addresses stand, whoever has put them there: one question for each set. Throws `NetlinkError`. */
+/** Who has these addresses, whoever has put them there: in every set, for those that anybody has. Throws `NetlinkError`. */
 export function findAddresses(
-  socket: Pick<Netfilter, "get">,
+  lines: Lines,
   layout: MasqueradeLayout,
   prefixes: readonly number[],
-  addresses: readonly MasqueradeAddress[],
-): Place[] {
-  const places: Place[] = []
-  for (const { ip } of addresses) look(socket, layout.containers, [ip], places)
-  for (const { ip } of addresses) findNetworks(socket, layout, prefixes, ip, places)
-  return places
-}
-
-function findNetworks(
-  socket: Pick<Netfilter, "get">,
-  layout: MasqueradeLayout,
-  prefixes: readonly number[],
-  ip: Uint8Array,
-  places: Place[],
-): void {
-  for (const prefix of prefixes) look(socket, networksOf(layout, prefix).set, networkKey(ip, prefix), places)
-}
-
-function look(socket: Pick<Netfilter, "get">, set: NamedSet, key: Uint8Array[], places: Place[]): void {
-  const element = getElement(socket, set, key)
-  if (element) places.push({ set, element })
+  ips: readonly Uint8Array[],
+): Line[] {
+  const found: Line[] = []
+  const look = (set: SharedSet, key: readonly Uint8Array[]) => {
+    const line = lines.find(set, key)
+    if (membersOf(line).length > 0) found.push(line)
+  }
+  for (const ip of ips) look(layout.containers, [ip])
+  for (const ip of ips) for (const prefix of prefixes) look(networksOf(layout, prefix).set, networkKey(ip, prefix))
+  return found
 }
 
 /** What is to go from a table. */
 export interface Gone {
-  places: readonly Place[]
+  operations: readonly Operation[]
   /** Whether no container is left then. */
   isAll: boolean
 }
 
 /**
- * Where addresses stand whose comment in `containers` says that they are gone; all such comments have one of `needles` in
- * them. Undefined when there is no such set. Throws `NetlinkError`.
+ * What takes out the elements whose comments say that they are gone; all such comments have one of `needles` in them. Who
+ * stands by for one of them comes into force. Undefined when there is no such set. Throws `NetlinkError`.
  */
 export function findGone(
   socket: Pick<Netfilter, "get" | "dump">,
@@ -96,18 +84,31 @@ export function findGone(
   isGone: (comment: string) => boolean,
   needles?: readonly Uint8Array[],
 ): Gone | undefined {
-  const found = findElements(socket, layout.containers, needles)
+  const { containers } = layout
+  const found = findElements(socket, containers, needles)
   if (!found) return undefined
-  const gone = new Map<string, Element>() // while a set grows, the kernel may list an element twice
-  let others = found.count - found.elements.length
-  for (const element of found.elements) {
-    if (element.comment !== undefined && isGone(element.comment)) gone.set(String(element.key), element)
-    else others++
+  const gone = new Map<string, Uint8Array>()
+  const isOurs = ({ comment }: Element) => comment !== undefined && isGone(comment)
+  let others = 0
+  for (const list of [found, findElements(socket, containers.standby, needles)]) {
+    if (!list) continue
+    others += list.count - list.elements.length
+    // While a set grows, the kernel may list an element twice.
+    for (const element of list.elements) {
+      if (!isOurs(element)) others++
+      else if (element.key[0]) gone.set(String(element.key[0]), element.key[0])
+    }
   }
-  const places: Place[] = []
-  if (others === 0 || gone.size === 0) return { places, isAll: others === 0 }
+  if (others === 0 || gone.size === 0) return { operations: [], isAll: others === 0 }
+  const lines = new Lines(socket)
   const { prefixes } = listNetworkSets(socket, layout)
-  for (const element of gone.values()) places.push({ set: layout.containers, element })
-  for (const { key } of gone.values()) if (key[0]) findNetworks(socket, layout, prefixes, key[0], places)
-  return { places, isAll: false }
+  const changes = new LineChanges()
+  for (const line of findAddresses(lines, layout, prefixes, [...gone.values()])) {
+    const members = membersOf(line)
+    changes.change(
+      line,
+      members.filter((one) => !isOurs(one)),
+    )
+  }
+  return { operations: changes.operations, isAll: false }
 }

@@ -1,6 +1,7 @@
 import { encodeUtf8 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { CniError, Code, formatCidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { Lines } from "./lines.ts"
 import {
   type AddressGroup,
   groupByLayout,
@@ -17,8 +18,9 @@ import { atomically, commit } from "./transaction.ts"
 /**
  * Masquerades what the addresses send beyond their network, multicast excepted, all in one transaction:
  * `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table,
- * chain, sets and rules where they are missing. Doing it again changes nothing; an address that another owner has left
- * behind becomes this one's. Throws `CniError`, and then nothing has changed.
+ * chain, sets and rules where they are missing. Doing it again changes nothing; an address that another owner in this
+ * network has left behind becomes this one's, and with another network's, which may have the same addresses on a bridge of
+ * its own, it is shared. Throws `CniError`, and then nothing has changed.
  */
 export function addMasquerade(socket: Netfilter, owner: Owner, addresses: readonly MasqueradeAddress[]): void {
   const comment = ownerComment(owner)
@@ -28,7 +30,7 @@ export function addMasquerade(socket: Netfilter, owner: Owner, addresses: readon
     atomically(socket, () => {
       const operations: Operation[] = []
       for (const { layout, addresses } of groups) {
-        operations.push(...planAdd(layout, readState(socket, layout, addresses), addresses, comment))
+        operations.push(...planAdd(layout, readState(socket, layout, addresses), addresses, owner))
       }
       return operations
     })
@@ -66,7 +68,8 @@ function readState(
 ): MasqueradeState {
   const sets = listNetworkSets(socket, layout)
   const isComplete = hasMasqueradeRules(socket, layout, addresses)
-  return { ...sets, isComplete, held: findAddresses(socket, layout, sets.prefixes, addresses) }
+  const ips = addresses.map(({ ip }) => ip)
+  return { ...sets, isComplete, held: findAddresses(new Lines(socket), layout, sets.prefixes, ips) }
 }
 
 /**

@@ -1,4 +1,3 @@
-import { isSame } from "./masquerade-plan.ts"
 import type { FoundElements } from "./read.ts"
 import { add, create, type Element, flush, type NamedSet, type Operation, remove } from "./rule-set.ts"
 import { allowedElement, type GuardedPort, guardedElement, spoofCheckLayout } from "./spoof-check-layout.ts"
@@ -47,6 +46,11 @@ function replace(set: NamedSet, found: FoundElements | undefined, wanted: Elemen
     ...(stale.length > 0 ? [remove.elements(set, stale)] : []),
     ...(stale.length === held.length ? [add.elements(set, [wanted])] : []),
   ]
+}
+
+/** Whether two elements of one set have the same key and owner. */
+export function isSame(a: Element, b: Element): boolean {
+  return String(a.key) === String(b.key) && a.comment === b.comment
 }
 
 /** Takes out the elements with a comment that `isGone`; with the last element the whole table. */

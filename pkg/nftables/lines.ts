@@ -1,0 +1,132 @@
+import { dataTypes } from "./data-types.ts"
+import { getElement } from "./lookup.ts"
+import type { Netfilter } from "./netfilter-socket.ts"
+import { add, create, type Element, type NamedSet, type Operation, remove, type Table } from "./rule-set.ts"
+import { listSetNames } from "./sets.ts"
+
+/**
+ * A set or map whose keys several owners may want. The first one's element stands in it and is in force; the others' stand
+ * by in a second set, in their order. That set is made when there is the first to stand by.
+ */
+export interface SharedSet extends NamedSet {
+  /** The key, and after it the place in the line: 1 is next. */
+  standby: NamedSet
+}
+
+export function sharedSet(set: NamedSet): SharedSet {
+  const name = `${set.name}_standby`
+  return { ...set, standby: { ...set, name, key: [...set.key, dataTypes.port], comment: `of ${set.name}, by turns` } }
+}
+
+/** All that want a key, as elements with this key. The first is in force, and undefined when a program has taken it out. */
+export interface Line {
+  set: SharedSet
+  key: readonly Uint8Array[]
+  members: readonly [inForce: Element | undefined, ...standingBy: Element[]]
+}
+
+/** Elements of one set. */
+export interface Group {
+  set: NamedSet
+  elements: Element[]
+}
+
+/** Reads lines, for one reading of the rule set: which sets there are is asked once for each table. */
+export class Lines {
+  readonly #socket: Pick<Netfilter, "get" | "dump">
+  readonly #names = new Map<string, readonly string[]>()
+
+  constructor(socket: Pick<Netfilter, "get" | "dump">) {
+    this.#socket = socket
+  }
+
+  /** Whether there is such a set. Throws `NetlinkError`. */
+  has({ table, name }: NamedSet): boolean {
+    return this.#namesIn(table).includes(name)
+  }
+
+  /** All that want a key: one question, and one more for each that stands by. Throws `NetlinkError`. */
+  find(set: SharedSet, key: readonly Uint8Array[]): Line {
+    const members: [Element | undefined, ...Element[]] = [getElement(this.#socket, set, key)]
+    while (this.has(set.standby)) {
+      const found = getElement(this.#socket, set.standby, [...key, turn(members.length)])
+      if (!found) break
+      members.push({ ...found, key })
+    }
+    return { set, key, members }
+  }
+
+  #namesIn(table: Table): readonly string[] {
+    const id = `${table.family} ${table.name}`
+    const known = this.#names.get(id) ?? listSetNames(this.#socket, table)
+    this.#names.set(id, known)
+    return known
+  }
+}
+
+/** The elements of a line that are there. */
+export function membersOf({ members }: Line): Element[] {
+  return members.filter((one) => one !== undefined)
+}
+
+/** The key that an element of a set, or of those that stand by for it, is about. */
+export function keyIn(set: SharedSet, { key }: Element): readonly Uint8Array[] {
+  return key.slice(0, set.key.length)
+}
+
+/** What changes when lines change, collected set by set. */
+export class LineChanges {
+  readonly #removed = new Map<NamedSet, Element[]>()
+  readonly #created = new Map<NamedSet, Element[]>()
+  /** The elements that have stood by, and come into force. */
+  readonly promoted: { set: SharedSet; element: Element }[] = []
+
+  /** Makes a line consist of these, in this order. */
+  change({ set, key, members }: Line, wanted: readonly Element[]): void {
+    const length = Math.max(members.length, wanted.length)
+    for (let at = 0; at < length; at++) {
+      const [before, after] = [members[at], wanted[at]]
+      if (before && after && isSame(before, after)) continue
+      const place = at === 0 ? { set, key } : { set: set.standby, key: [...key, turn(at)] }
+      if (before) this.#removed.getOrInsert(place.set, []).push({ ...before, key: place.key })
+      if (after) this.#created.getOrInsert(place.set, []).push({ ...after, key: place.key })
+      if (at === 0 && after && members.slice(1).some((one) => one?.comment === after.comment)) {
+        this.promoted.push({ set, element: after })
+      }
+    }
+  }
+
+  get removed(): Group[] {
+    return groups(this.#removed)
+  }
+
+  get created(): Group[] {
+    return groups(this.#created)
+  }
+
+  /** The changes, with the sets that they need. */
+  get operations(): Operation[] {
+    const operations: Operation[] = []
+    for (const { set, elements } of this.removed) operations.push(remove.elements(set, elements))
+    for (const { set, elements } of this.created) {
+      if (!("standby" in set)) operations.push(add.set(set))
+      operations.push(create.elements(set, elements))
+    }
+    return operations
+  }
+}
+
+function groups(bySet: ReadonlyMap<NamedSet, Element[]>): Group[] {
+  const found: Group[] = []
+  for (const [set, elements] of bySet) found.push({ set, elements })
+  return found
+}
+
+/** Whether two elements of one key have the same owner and say the same. */
+export function isSame(a: Element, b: Element): boolean {
+  return a.comment === b.comment && a.note === b.note && String(a.value) === String(b.value)
+}
+
+function turn(at: number): Uint8Array {
+  return Uint8Array.of(at >> 8, at & 0xff)
+}
