@@ -31,6 +31,11 @@ export function isLocalnetOn(link: string): boolean {
   return ["all", link].some((name) => tryReadSysctl(settingOf(name)) === "1")
 }
 
+/** Whether it is on for this interface, be it on for all or not. */
+export function isLocalnetOnLink(link: string): boolean {
+  return tryReadSysctl(settingOf(link)) === "1"
+}
+
 /** Switches it on, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */
 export function switchLocalnetOn(link: string): void {
   try {

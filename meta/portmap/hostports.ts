@@ -32,6 +32,14 @@ export interface Choice extends IptablesOptions {
   backend: Backend | undefined
 }
 
+/** What an ADD has done. */
+export interface Mapped {
+  /** In nf_tables; undefined when iptables did it. */
+  exchange: Exchange | undefined
+  /** Where the ports lead that another attachment of the container has, so that these mappings stand by. */
+  ahead: readonly Uint8Array[]
+}
+
 /** What DEL and GC may know beside the names; all of it may be missing, or wrong. */
 export interface Hints {
   mappings: readonly Mapping[]
@@ -73,11 +81,12 @@ export class Hostports implements Disposable {
    * Maps the ports. Doing it again changes nothing. Answers what `takeBack` needs. Throws `CniError`, and
    * then nothing has changed.
    */
-  add(request: Request, { backend, ...options }: Choice): Exchange | undefined {
+  add(request: Request, { backend, ...options }: Choice): Mapped {
     this.#filter?.forgetTables()
     if (backend === "iptables") return this.#addByIptables(request, options)
     try {
-      return addHostports(this.#requireNftables(), request)
+      const exchange = addHostports(this.#requireNftables(), request)
+      return { exchange, ahead: exchange.ahead }
     } catch (error) {
       if (this.#nftables && isCniError(error)) throw error
       const isLacking = !request.parts.every(({ family }) => this.#canMap(family))
@@ -88,8 +97,8 @@ export class Hostports implements Disposable {
     }
   }
 
-  #addByIptables(request: Request, options: IptablesOptions): undefined {
-    addIptablesHostports(this.#nftables, request, options)
+  #addByIptables(request: Request, options: IptablesOptions): Mapped {
+    return { exchange: undefined, ahead: addIptablesHostports(this.#nftables, request, options) }
   }
 
   #requireNftables(): NetlinkSocket {
@@ -104,7 +113,7 @@ export class Hostports implements Disposable {
   }
 
   /** Undoes `add`. */
-  takeBack(request: Request, exchange: Exchange | undefined): void {
+  takeBack(request: Request, { exchange }: Mapped): void {
     if (this.#nftables && exchange) takeBackHostports(this.#tools(this.#nftables), request, exchange)
     else removeIptablesHostports(this.#nftables, request.owner)
   }
@@ -136,15 +145,16 @@ export class Hostports implements Disposable {
     const filter = this.#filter
     const failures = new Failures()
     const removed: Found[] = []
+    failures.attempt("remove the port mappings of iptables", () => {
+      if (isTableInUse(filter, "nat")) removeIptablesHostports(filter?.socket, owner)
+    })
+    // After those of iptables, which may be all that still needs `route_localnet`.
     failures.attempt("remove the port mappings", () => {
       if (filter?.hasTable(HOSTPORTS_TABLE))
         removed.push(...removeHostports(this.#tools(filter.socket), owner, mappings))
     })
     failures.attempt("remove the other suite's port mappings", () => {
       if (filter?.hasTable(UPSTREAM_TABLE)) removeUpstreamHostports(filter.socket, owner.containerId, addresses)
-    })
-    failures.attempt("remove the port mappings of iptables", () => {
-      if (isTableInUse(filter, "nat")) removeIptablesHostports(filter?.socket, owner)
     })
     failures.attempt("forget the UDP flows", () => this.#forget([...removed, ...mapped(hints)]))
     for (const socket of this.#sockets) socket.leave() // nothing is left to do here that the waiting could overlap with
@@ -155,12 +165,12 @@ export class Hostports implements Disposable {
   gc(network: string, valid: readonly Owner[]): void {
     const nftables = this.#nftables
     const failures = new Failures()
+    failures.attempt("remove stale port mappings of iptables", () => gcIptablesHostports(nftables, network, valid))
     if (nftables) {
       failures.attempt("remove stale port mappings", () =>
         this.#forget(gcHostports(this.#tools(nftables), network, valid)),
       )
     }
-    failures.attempt("remove stale port mappings of iptables", () => gcIptablesHostports(nftables, network, valid))
     failures.throwIfAny()
   }
 
@@ -173,8 +183,8 @@ export class Hostports implements Disposable {
   }
 
   /** Lets the kernel judge anew the UDP flows that it has judged before these mappings were there. */
-  forgetOlderFlows(parts: readonly Part[]): void {
-    this.#withConntrack((socket) => forgetOlderFlows(socket, parts))
+  forgetOlderFlows(parts: readonly Part[], { ahead }: Mapped): void {
+    this.#withConntrack((socket) => forgetOlderFlows(socket, parts, ahead))
   }
 
   #forget(gone: readonly Found[]): void {

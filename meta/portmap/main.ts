@@ -29,14 +29,19 @@ export const portmap = definePlugin<PortmapConfig>({
     const { request, localnet } = prepare(call, config, parts)
 
     using undo = new Undo(call.log)
-    undo.step(
+    const mapped = undo.step(
       "map ports",
       () => hostports.add(request, config),
       (made) => hostports.takeBack(request, made),
     )
     if (localnet !== undefined && !isLocalnetOn(localnet)) switchLocalnetOn(localnet)
     const answer = call.answer(result, undo)
-    forgetOlderFlows(call, hostports, parts)
+    try {
+      hostports.forgetOlderFlows(parts, mapped)
+    } catch (error) {
+      // Everything else works, and such flows are rare.
+      call.log(`Cannot forget UDP flows from before the mapping: ${error}`)
+    }
     return answer
   },
 
@@ -49,10 +54,9 @@ export const portmap = definePlugin<PortmapConfig>({
     if (localnet !== undefined) checkLocalnet(localnet)
   },
 
-  /** Where the runtime remembers what ADD was told, it remembers too that there was nothing to map. */
+  /** What it is told of mappings says where to look first, and never that there are none: the kernel is the record. */
   del(call, { mappings }) {
     const { prevResult } = call.network
-    if (prevResult && mappings?.length === 0) return
     using hostports = Hostports.open()
     const addresses = prevResult ? addressesOf(prevResult).map(({ ip }) => ip) : []
     hostports.remove(ownerOf(call), { mappings: mappings ?? [], addresses })
@@ -80,7 +84,7 @@ function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
 function prepare(call: Call, config: PortmapConfig, parts: readonly Part[]): { request: Request; localnet?: string } {
   const { snat, masqAll, conditions, mappings = [] } = config
   const link = snat ? localnetLinkTo(parts) : undefined
-  const localnetLink = link?.isShared && !isLocalnetOn(link.name) ? link.name : undefined
+  const localnetLink = link?.isShared ? link.name : undefined
   const request = { owner: ownerOf(call), netns: call.netns, parts, mappings, snat, masqAll, conditions, localnetLink }
   return link ? { request, localnet: link.name } : { request }
 }
@@ -90,15 +94,6 @@ function localnetLinkTo(parts: readonly Part[]): HostLink | undefined {
   if (!ipv4 || !needsLocalnet(ipv4.mappings)) return undefined
   using host = RouteSocket.open()
   return findHostLink(host, ipv4.address.ip)
-}
-
-/** That it cannot is no reason to fail: everything else works, and such flows are rare. */
-function forgetOlderFlows(call: Call, hostports: Hostports, parts: readonly Part[]): void {
-  try {
-    hostports.forgetOlderFlows(parts)
-  } catch (error) {
-    call.log(`Cannot forget UDP flows from before the mapping: ${error}`)
-  }
 }
 
 if (import.meta.main) runPlugin(portmap)

@@ -14,6 +14,6 @@ export interface Request {
   masqAll: boolean
   /** What packets must meet besides, in nft's words, by family; none where there are no words. */
   conditions: { readonly ip: readonly string[]; readonly ip6: readonly string[] }
-  /** The interface whose `route_localnet` is off, and is to go off again with the last mapping. */
+  /** The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings. */
   localnetLink: string | undefined
 }

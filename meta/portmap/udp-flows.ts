@@ -8,9 +8,11 @@ const LOOPBACK = 127
 
 /**
  * Forgets the UDP flows to the mapped ports that began before there was a mapping, or with another one: for as long as
- * packets come, the kernel would go on as with the first of them. Flows to other hosts' ports stay. Throws `NetlinkError`.
+ * packets come, the kernel would go on as with the first of them. Flows to other hosts' ports stay, and so do those to
+ * addresses that are `ahead`: where ports lead for which the mapping stands by. Throws `NetlinkError`.
  */
-export function forgetOlderFlows(socket: NetlinkSocket, parts: readonly Part[]): void {
+export function forgetOlderFlows(socket: NetlinkSocket, parts: readonly Part[], ahead: readonly Uint8Array[]): void {
+  const inForce = new Set(ahead.map(String))
   for (const { family, address, mappings } of parts) {
     const udp = mappings.filter(({ protocol }) => protocol === "udp")
     if (udp.length === 0) continue
@@ -22,7 +24,7 @@ export function forgetOlderFlows(socket: NetlinkSocket, parts: readonly Part[]):
     const flows = { family, protocol: protocolNumber.udp, ports: udp.map(({ hostPort }) => hostPort) }
     deleteFlows(socket, flows, ({ original, reply }) => {
       const mapping = mappingFor(udp, original.destination, original.destinationPort)
-      if (!mapping || !isLocal(original.destination)) return false
+      if (!mapping || inForce.has(String(reply.source)) || !isLocal(original.destination)) return false
       return String(reply.source) !== String(address.ip) || reply.sourcePort !== mapping.containerPort
     })
   }

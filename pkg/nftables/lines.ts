@@ -42,12 +42,13 @@ export class Lines {
 
   /** Whether there is such a set. Throws `NetlinkError`. */
   has({ table, name }: NamedSet): boolean {
-    return this.#namesIn(table).includes(name)
+    return this.namesIn(table).includes(name)
   }
 
-  /** All that want a key: one question, and one more for each that stands by. Throws `NetlinkError`. */
+  /** All that want a key: one question, or two and one more for each that stands by. Throws `NetlinkError`. */
   find(set: SharedSet, key: readonly Uint8Array[]): Line {
-    const members: [Element | undefined, ...Element[]] = [getElement(this.#socket, set, key)]
+    const first = this.has(set) ? getElement(this.#socket, set, key) : undefined
+    const members: [Element | undefined, ...Element[]] = [first]
     while (this.has(set.standby)) {
       const found = getElement(this.#socket, set.standby, [...key, turn(members.length)])
       if (!found) break
@@ -56,7 +57,8 @@ export class Lines {
     return { set, key, members }
   }
 
-  #namesIn(table: Table): readonly string[] {
+  /** The names of a table's sets; none when there is no such table. Throws `NetlinkError`. */
+  namesIn(table: Table): readonly string[] {
     const id = `${table.family} ${table.name}`
     const known = this.#names.get(id) ?? listSetNames(this.#socket, table)
     this.#names.set(id, known)

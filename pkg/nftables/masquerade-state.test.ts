@@ -95,7 +95,7 @@ test("an address is looked for in every set, by one question each", () => {
   const socket = kernel([...places, ...placesFor(layout, [{ ip: ip(3), prefix: 16 }], "net/c3/eth0")])
   const lines = findAddresses(new Lines(socket), layout, [16, 24], [ip(2)])
   expect(lines).toEqual(places.map(({ set, element }) => ({ set, key: element.key, members: [element] })))
-  expect(socket.asked).toEqual(["get containers", "list sets", "get networks_16", "get networks_24"])
+  expect(socket.asked).toEqual(["list sets", "get containers", "get networks_16", "get networks_24"])
 })
 
 describe("what is gone", () => {

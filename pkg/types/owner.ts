@@ -26,6 +26,12 @@ export function isOwnerOf(comment: string, network: string): boolean {
   return comment.split("/").length === 3 && comment.startsWith(`${shorten(network, NETWORK_BYTES)}/`)
 }
 
+/** Whether a comment names an owner that is an interface of this container, in whichever network. */
+export function isOfContainer(comment: string, containerId: string): boolean {
+  const [, found, ...rest] = comment.split("/")
+  return rest.length === 1 && found === shorten(containerId, CONTAINER_BYTES)
+}
+
 function shorten(name: string, bytes: number): string {
   if (name.length <= bytes && isPlain(name, "._@-")) return name
   const hash = sha256(name).slice(0, 16)

@@ -1,4 +1,4 @@
-import { type Content, commentOf, isSameRule, printRule, type Rule, targetOf } from "../../../pkg/iptables/mod.ts"
+import { type Content, commentOf, printRule, type Rule, targetOf } from "../../../pkg/iptables/mod.ts"
 import { CniError, Code } from "../../../pkg/types/mod.ts"
 import type { IptablesRules } from "./rules.ts"
 
@@ -11,7 +11,8 @@ export function findFault(
   { rules }: Content,
   hasConditions: boolean,
 ): CniError | undefined {
-  const isThere = (wanted: Rule) => rules.some((rule) => isSameRule(rule, wanted))
+  const present = new Set(rules.map(printRule))
+  const isThere = (wanted: Rule) => present.has(printRule(wanted))
   const isLedThere = (wanted: Rule) =>
     rules.some((rule) => targetOf(rule) === targetOf(wanted) && commentOf(rule) === commentOf(wanted))
   const exact = [...shared.flatMap((one) => one.rules), ...entries, ...content, ...(hasConditions ? [] : jumps)]

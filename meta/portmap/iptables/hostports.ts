@@ -16,7 +16,7 @@ import { isGone } from "../gone.ts"
 import type { Request } from "../request.ts"
 import type { Block } from "./blocks.ts"
 import { findFault } from "./check.ts"
-import { planAdd, planGc, planRemove } from "./plan.ts"
+import { findAhead, planAdd, planGc, planRemove } from "./plan.ts"
 import { anySearch, containerSearch, DNAT, type IptablesOptions, iptablesRules, TABLE } from "./rules.ts"
 
 /** A socket to nf_tables, where iptables keeps its rules nowadays; undefined on a kernel without. */
@@ -24,16 +24,18 @@ type Nftables = NetlinkSocket | undefined
 
 /**
  * Maps the ports by upstream's chains and rules, in one `iptables-restore` for each address family. Doing it again ends in
- * the same rules. Throws `CniError` that names the holder of a port that is taken, and then nothing has changed.
+ * the same rules. Answers the addresses of the container's other attachments that have ports of this one. Throws `CniError`
+ * that names the holder of a port that is taken, and then nothing has changed.
  */
-export function addIptablesHostports(socket: Nftables, request: Request, options: IptablesOptions): void {
+export function addIptablesHostports(socket: Nftables, request: Request, options: IptablesOptions): Uint8Array[] {
   const variant = chooseVariant(socket)
   const isHolderGone = ({ owner, netns }: Block) => isGone(owner, netns)
   const parts = request.parts.map((part) => {
     const programs = requirePrograms(part.family, variant)
     const rules = iptablesRules(request, part, options)
     const plan = (found: Content) => planAdd(rules, found, isHolderGone)
-    return { programs, plan, changes: plan(readTable(programs, TABLE)) } // a port that is taken shows before any change
+    const found = readTable(programs, TABLE)
+    return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
   })
   let isChanged = false
   try {
@@ -45,6 +47,7 @@ export function addIptablesHostports(socket: Nftables, request: Request, options
     if (isChanged) tryRemove(socket, request.owner)
     throw error
   }
+  return parts.flatMap(({ ahead }) => ahead)
 }
 
 /** Makes the changes; when they are refused, perhaps because somebody else was quicker, those of a new plan. */

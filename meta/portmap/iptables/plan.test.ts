@@ -79,7 +79,7 @@ test("an ADD again makes the container's chain anew, and nothing else (KW-PM7, K
     planAdd(rulesOf(), tableWith(rulesOf()), () => false),
   )
   expect(text).not.toMatch(/^-(N|I)/m)
-  expect(text.match(/-j CNI-DN-.*/g)).toHaveLength(2) // the old jump goes, the new one comes
+  expect(text).not.toMatch(/-j CNI-DN-/) // what leads there keeps its place
 })
 
 test("the rules of the container's other interface stay (KW-PM6)", () => {

@@ -3,16 +3,16 @@ import {
   type Content,
   chain as chains,
   commentOf,
-  isSameRule,
+  printRule,
   type Removal,
   type Rule,
   removalChanges,
   rule as rules,
   targetOf,
 } from "../../../pkg/iptables/mod.ts"
-import { CniError, Code, isOwnerOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import { CniError, Code, isOfContainer, isOwnerOf, type Owner, ownerComment, parseIp } from "../../../pkg/types/mod.ts"
 import { type Block, blocksOf, endOf, isJumpFor, leadsTo, translationOf } from "./blocks.ts"
-import { CONTAINER_CHAIN, type IptablesRules, jumpComments, networkComments } from "./rules.ts"
+import { CONTAINER_CHAIN, type IptablesRules, isJumpCommentOf, jumpComments, networkComments } from "./rules.ts"
 
 /**
  * Makes the rules be there, and what this attachment has left in the container's chain go; its other attachments' rules
@@ -22,18 +22,27 @@ import { CONTAINER_CHAIN, type IptablesRules, jumpComments, networkComments } fr
 export function planAdd(wanted: IptablesRules, found: Content, isGone: (block: Block) => boolean): Change[] {
   const { chain, owner, shared, entries, mark, content, jumps } = wanted
   const takeOver = removalChanges(planTakeOver(wanted, found, isGone))
-  const kept = blocksOf(found, chain).filter((block) => block.owner !== owner && block.owner !== "")
-  const staleJumps = jumpsTo(found, chain).filter((jump) => !kept.some((block) => isJumpFor(jump, block)))
-  const isMissing = (rule: Rule) => !found.rules.some((other) => isSameRule(rule, other))
+  const present = new Set(found.rules.map(printRule))
+  const isMissing = (rule: Rule) => !present.has(printRule(rule))
+  // Who was there keeps the place: the first of a container's attachments that share a port is the one that is reached.
+  const blocks = blocksOf(found, chain).filter((block) => block.owner !== "")
+  const own = { owner, netns: "", rules: [mark, ...content] }
+  const ordered = blocks.some((block) => block.owner === owner) ? blocks : [...blocks, own]
+  const arranged = ordered.map((block) => (block.owner === owner ? own : block))
+  const kept = arranged.filter((block) => block !== own)
+  const wantedJumps = new Set(jumps.map(printRule))
+  const staleJumps = jumpsTo(found, chain).filter(
+    (jump) => !wantedJumps.has(printRule(jump)) && !kept.some((block) => isJumpFor(jump, block)),
+  )
   return [
     ...shared.filter((one) => !found.chains.includes(one.chain)).map((one) => chains.create(one.chain)),
     ...shared.flatMap((one) => one.rules.filter(isMissing)).map(rules.append),
     ...takeOver,
     ...staleJumps.map(rules.remove),
     chains.reset(chain),
-    ...[...kept.flatMap((block) => block.rules), mark, ...content].map(rules.append),
+    ...arranged.flatMap((block) => block.rules).map(rules.append),
     ...entries.filter(isMissing).map((one) => (one.chain === "POSTROUTING" ? rules.prepend(one) : rules.append(one))),
-    ...jumps.filter((jump) => staleJumps.some((other) => isSameRule(jump, other)) || isMissing(jump)).map(rules.append),
+    ...jumps.filter(isMissing).map(rules.append),
   ]
 }
 
@@ -45,12 +54,35 @@ function planTakeOver(wanted: IptablesRules, found: Content, isGone: (block: Blo
   const removals = others.map((chain): Removal => {
     const leading = jumpsTo(found, chain)
     const inTheWay = leading.length === 0 ? [] : blocksOf(found, chain).filter(({ rules }) => rules.some(isTaken))
-    for (const block of inTheWay) {
-      if (!isFormerHolder(wanted, block, leading) && !isGone(block)) throw takenBy(wanted, block, leading[0])
-    }
-    return inTheWay.length === 0 ? NOTHING : without(found, chain, inTheWay)
+    const going = inTheWay.filter((block) => {
+      if (isFormerHolder(wanted, block, leading)) return true
+      if (isSameContainers(wanted, block, leading)) return false
+      if (!isGone(block)) throw takenBy(wanted, block, leading[0])
+      return true
+    })
+    return going.length === 0 ? NOTHING : without(found, chain, going)
   })
   return merge(removals)
+}
+
+/** Whether a block is of another attachment of the same container: their rules are there at once, the first ones reached. */
+function isSameContainers({ containerId }: IptablesRules, block: Block, jumps: readonly Rule[]): boolean {
+  if (block.owner !== "") return isOfContainer(block.owner, containerId)
+  return jumps.some((jump) => isJumpCommentOf(commentOf(jump) ?? "", containerId))
+}
+
+/** Where ports of these rules lead that other attachments of the container have too. */
+export function findAhead(wanted: IptablesRules, found: Content): Uint8Array[] {
+  const ends = new Set(wanted.content.flatMap((rule) => endOf(rule) ?? []))
+  const others = found.chains.filter((name) => CONTAINER_CHAIN.test(name))
+  return others.flatMap((chain) => {
+    const leading = jumpsTo(found, chain)
+    const blocks = blocksOf(found, chain).filter((block) => {
+      return block.owner !== wanted.owner && leading.length > 0 && isSameContainers(wanted, block, leading)
+    })
+    const taken = blocks.flatMap(({ rules }) => rules).filter((rule) => ends.has(endOf(rule) ?? ""))
+    return taken.flatMap((rule) => parseIp((translationOf(rule) ?? "").replace(/^\[?(.*?)\]?:\d+$/, "$1")) ?? [])
+  })
 }
 
 /** Whether it has had this container's address before: a network gives an address to one container at a time. */

@@ -32,6 +32,7 @@ export interface IptablesRules {
   /** "network/container/interface" */
   owner: string
   network: string
+  containerId: string
   part: Part
   /** Chains for all, each with its rules; made when they are missing. */
   shared: { chain: string; rules: readonly Rule[] }[]
@@ -56,6 +57,7 @@ export function iptablesRules(request: Request, part: Part, options: IptablesOpt
   return {
     owner: ownerComment(owner),
     network: owner.network,
+    containerId: owner.containerId,
     part,
     shared: [...marking, { chain: DNAT, rules: [] }],
     entries: [
@@ -90,6 +92,12 @@ export const anySearch: Search = { chains: CONTAINER_CHAIN, parents: PARENTS }
 /** Upstream's comments on the jumps to them. */
 export function jumpComments(owner: Owner): string[] {
   return PREFIXES.map((prefix) => containerComment(owner, prefix))
+}
+
+/** Whether such a comment is one of this container's, in whichever network. A comment that was cut is nobody's. */
+export function isJumpCommentOf(comment: string, containerId: string): boolean {
+  const isJumps = PREFIXES.some((prefix) => comment.startsWith(`${prefix}name: `))
+  return isJumps && comment.endsWith(` id: ${JSON.stringify(containerId)}`)
 }
 
 /** What these begin with for all containers of a network. */

@@ -1,15 +1,15 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { getElement, type NamedSet, printElement, printRule } from "../../../pkg/nftables/mod.ts"
+import { hasChain, Lines, type NamedSet, printElement, printRule } from "../../../pkg/nftables/mod.ts"
 import { CniError, Code } from "../../../pkg/types/mod.ts"
 import type { Request } from "../request.ts"
-import { isSame } from "./elements.ts"
+import { conditionsChain } from "./conditions.ts"
 import { isComplete, readState } from "./state.ts"
 import { type Wanted, wantedOf } from "./wanted.ts"
 
 /**
- * Checks that all is in nf_tables as `addHostports` has left it. Throws `CniError` that tells what was expected and what
- * was found, or `NetlinkError`.
+ * Checks that all is in nf_tables as `addHostports` has left it: in force, or standing by while another attachment of the
+ * container has the port. Throws `CniError` that tells what was expected and what was found, or `NetlinkError`.
  */
 export function checkHostports(socket: NetlinkSocket, request: Request): void {
   for (const wanted of wantedOf(request)) {
@@ -19,20 +19,28 @@ export function checkHostports(socket: NetlinkSocket, request: Request): void {
       const rules = [...layout.rules, ...hairpin].map((rule) => `"${printRule(rule)}"`).join(", ")
       throw missing(comment, `the rules ${rules}`, "not all of them")
     }
+    const lines = new Lines(socket)
+    let isInForce = false
     for (const { set, elements } of groups) {
       for (const element of elements) {
-        const found = getElement(socket, set, element.key)
-        if (found && isSame(found, element) && found.comment === comment) continue
-        throw missing(comment, printIn(set, printElement(set, element)), found ? printElement(set, found) : "none")
+        const [first, ...others] = lines.find(set, element.key).members
+        const found = [first, ...others].find((one) => one?.comment === comment)
+        if (!first || !found || String(found.value) !== String(element.value)) {
+          throw missing(comment, printIn(set, printElement(set, element)), first ? printElement(set, first) : "none")
+        }
+        isInForce ||= set.value !== undefined && found === first
       }
     }
-    if (wanted.conditions !== "") checkConditions(socket, wanted)
+    if (wanted.conditions !== "") checkConditions(socket, lines, wanted, isInForce)
   }
 }
 
-function checkConditions(socket: NetlinkSocket, { layout, comment, conditions }: Wanted): void {
-  const state = readState(socket, layout, [encodeUtf8(comment)])
-  if (state?.conditions.some((rule) => rule.comment === comment)) return
+/** Conditions of what stands by are there, and nothing leads to them. */
+function checkConditions(socket: NetlinkSocket, lines: Lines, wanted: Wanted, isInForce: boolean): void {
+  const { layout, comment, conditions } = wanted
+  if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return
+  const state = readState(socket, lines, layout, [encodeUtf8(comment)])
+  if (state.conditions.some((rule) => rule.comment === comment)) return
   const { table, name } = layout.conditions
   throw missing(comment, `a rule for "${conditions}" in chain ${table.family} ${table.name} ${name}`, "none")
 }

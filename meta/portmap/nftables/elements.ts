@@ -1,17 +1,17 @@
-import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
+import type { Element, SharedSet } from "../../../pkg/nftables/mod.ts"
 import { type Cidr, networkOf } from "../../../pkg/types/mod.ts"
 import { type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber, protocols } from "../mapping.ts"
 import type { Part } from "../parts.ts"
 import type { Layout } from "./layout.ts"
 
-/** Elements of one set or map. */
-export interface Group {
-  set: NamedSet
+/** Elements of one set or map that owners share. */
+export interface SharedGroup {
+  set: SharedSet
   elements: Element[]
 }
 
 /** Where a mapping stands, as the kernel is asked for it. */
-export function keyOf(layout: Layout, { protocol, hostPort, hostIp }: Mapping): { set: NamedSet; key: Uint8Array[] } {
+export function keyOf(layout: Layout, { protocol, hostPort, hostIp }: Mapping): { set: SharedSet; key: Uint8Array[] } {
   const key = [Uint8Array.of(protocolNumber[protocol]), portBytes(hostPort)]
   return hostIp ? { set: layout.addressPorts, key: [hostIp, ...key] } : { set: layout.ports, key }
 }
@@ -21,8 +21,8 @@ export function elementsOf(
   layout: Layout,
   { address, mappings }: Part,
   { snat, masqAll }: { snat: boolean; masqAll: boolean },
-): Group[] {
-  const groups = new Map<NamedSet, Element[]>()
+): SharedGroup[] {
+  const groups = new Map<SharedSet, Element[]>()
   for (const mapping of mappings) {
     const { set, key } = keyOf(layout, mapping)
     groups.getOrInsert(set, []).push({ key, value: [address.ip, portBytes(mapping.containerPort)] })
@@ -37,7 +37,7 @@ export function elementsOf(
 export function placesOf(
   { hairpin, localhost, everybody }: Layout,
   address: Cidr,
-): { set: NamedSet; key: Uint8Array[] }[] {
+): { set: SharedSet; key: Uint8Array[] }[] {
   const { ip } = address
   return [
     { set: hairpin, key: [networkOf(address), ip] },
@@ -83,7 +83,8 @@ export function printFound(found: Found): string {
   return `${printHostEnd(found)} to ${printEnd(found.ip, found.port)}`
 }
 
-/** Whether two elements of one set have the same key, and lead to the same place. */
-export function isSame(a: Element, b: Element): boolean {
-  return String(a.key) === String(b.key) && String(a.value) === String(b.value)
+/** The container's address in an element: where a map leads, and the end of the key of a set. */
+export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array | undefined {
+  if (set.value === undefined) return key.at(-1)
+  return Array.isArray(value) ? (value as readonly Uint8Array[])[0] : undefined
 }

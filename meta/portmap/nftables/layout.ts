@@ -12,6 +12,8 @@ import {
   type NamedSet,
   prefixOf,
   type Rule,
+  type SharedSet,
+  sharedSet,
   type Table,
   verdict,
 } from "../../../pkg/nftables/mod.ts"
@@ -22,18 +24,25 @@ export interface Layout {
   family: Family
   table: Table
   /** Where a port of every address of the host leads. */
-  ports: NamedSet
+  ports: SharedSet
   /** Where a port of one address of the host leads; these go first. */
-  addressPorts: NamedSet
+  addressPorts: SharedSet
   /**
    * Mapped flows that need the host's address for their answers to come back through it, by what they lead to: those from
    * the container's own network, which is there too; IPv4 only, those from 127.0.0.0/8; all.
    */
-  hairpin: NamedSet
-  localhost: NamedSet | undefined
-  everybody: NamedSet
+  hairpin: SharedSet
+  localhost: SharedSet | undefined
+  everybody: SharedSet
   /** IPv4 only. Interfaces whose `route_localnet` was off before: it is switched off with the last mapping. */
   localnetLinks: NamedSet | undefined
+  /**
+   * IPv4 only. Interfaces whose `route_localnet` was on before, and it cannot be known who has switched it on: perhaps a
+   * former ADD, before all rules were flushed. While it is on, `guard` stays. Made for the first of them.
+   */
+  localnetGuarded: NamedSet | undefined
+  /** IPv4 only. Keeps out what `route_localnet` would let in. */
+  guard: Rule | undefined
   /** Of attachments with conditions: each has a rule here that leads packets to its ports to a chain of its own. */
   conditions: Chain
   chains: readonly Chain[]
@@ -66,12 +75,18 @@ export function layoutOf(family: Family): Layout {
     name,
     ...rest,
   })
+  const shared = (...of: Parameters<typeof set>) => sharedSet(set(...of))
   const end = [address, port]
-  const ports = set("ports", { key: [protocol, port], value: end, comment: "of every address of the host" })
-  const addressPorts = set("address_ports", { key: [address, protocol, port], value: end, comment: "of one address" })
-  const hairpin = set("hairpin", { key: [address, address], comment: "in which network" })
-  const localhost = set("localhost", { key: [address], comment: "reached as 127.0.0.1" })
-  const everybody = set("everybody", { key: [address], comment: "masqAll" })
+  const ports = shared("ports", { key: [protocol, port], value: end, comment: "of every address of the host" })
+  const addressPorts = shared("address_ports", {
+    key: [address, protocol, port],
+    value: end,
+    comment: "of one address",
+  })
+  const hairpin = shared("hairpin", { key: [address, address], comment: "in which network" })
+  const localhost = shared("localhost", { key: [address], comment: "reached as 127.0.0.1" })
+  const everybody = shared("everybody", { key: [address], comment: "masqAll" })
+  const localnetGuarded = set("localnet_guarded", { key: [ifname], comment: "route_localnet was on before" })
   const localnetLinks = set("localnet_links", { key: [ifname], comment: "route_localnet was off before" })
 
   const base = (type: "nat" | "filter", hook: "prerouting" | "output" | "postrouting", priority: number) =>
@@ -98,16 +113,15 @@ export function layoutOf(family: Family): Layout {
       comment: "from everywhere",
     },
   ]
+  let guard: Rule | undefined
   if (isIpv4) {
     const notLoopback = match(fields.inputInterface, "!=", ifnameValue("lo"))
     const toLoopback = matchPrefix(destination, "==", LOOPBACK, 8)
     const statements = [notLoopback, toLoopback, verdict("drop")]
     const fromLoopback = matchPrefix(source, "==", LOOPBACK, 8)
     const toLocalhost = [isMapped, fromLoopback, matchSet([destination], "==", localhost), masquerade]
-    rules.push(
-      { chain: raw, statements, comment: "route_localnet would let them in" },
-      { chain: postrouting, statements: toLocalhost, comment: "from the host as 127.0.0.1" },
-    )
+    guard = { chain: raw, statements, comment: "route_localnet would let them in" }
+    rules.push(guard, { chain: postrouting, statements: toLocalhost, comment: "from the host as 127.0.0.1" })
   } else {
     const isLoopback = match(destination, "==", new Uint8Array(16).with(15, 1))
     rules.unshift({ chain: hostports, statements: [isLoopback, verdict("return")], comment: "answers would get lost" })
@@ -121,6 +135,8 @@ export function layoutOf(family: Family): Layout {
     localhost: isIpv4 ? localhost : undefined,
     everybody,
     localnetLinks: isIpv4 ? localnetLinks : undefined,
+    localnetGuarded: isIpv4 ? localnetGuarded : undefined,
+    guard,
     conditions,
     chains: [conditions, hostports, prerouting, output, postrouting, ...(isIpv4 ? [raw] : [])],
     rules,

@@ -3,23 +3,30 @@ import {
   type Element,
   type FoundRule,
   findElements,
-  getElement,
+  LineChanges,
+  Lines,
+  membersOf,
   type NamedSet,
+  type SharedSet,
   sampleElements,
 } from "../../../pkg/nftables/mod.ts"
 import { families, type Mapping } from "../mapping.ts"
 import { mappingsFor } from "../parts.ts"
-import { type Group, keyOf, placesOf, readMapping } from "./elements.ts"
+import { keyOf, placesOf, readMapping } from "./elements.ts"
 import { type Layout, layoutOf } from "./layout.ts"
 import { decodeNote } from "./note.ts"
 
 /** What is to go from one family's table. */
 export interface Doomed {
   layout: Layout
-  groups: readonly Group[]
+  changes: LineChanges
+  /** What is to go, in the sets' keys. */
+  elements: readonly Element[]
   conditions: readonly FoundRule[]
   /** Whether no other mapping is left. */
   isLast: boolean
+  /** Whether nothing is there but the guard for `route_localnet`. */
+  isGuardOnly: boolean
 }
 
 /** Two ways to ask nf_tables. */
@@ -39,9 +46,10 @@ const WHOLE = 10
 export function lookUp(sockets: Sockets, comment: string, mappings: readonly Mapping[]): Doomed[] | undefined {
   const doomed: Doomed[] = []
   let missing = Number.POSITIVE_INFINITY
+  const lines = new Lines(sockets.socket)
   for (const family of families) {
     const layout = layoutOf(family)
-    const found = new Found(sockets.socket, comment)
+    const found = new Found(lines, comment)
     for (const mapping of mappingsFor(family, mappings)) {
       const { set, key } = keyOf(layout, mapping)
       found.ask(set, key)
@@ -52,11 +60,20 @@ export function lookUp(sockets: Sockets, comment: string, mappings: readonly Map
     const ip = readMapping(first)?.ip
     if (!note || !ip || note.isConditional) return undefined
     const places = placesOf(layout, { ip, prefix: note.prefix })
-    const isLast = [layout.ports, layout.addressPorts].every((map) => hasNoOther(sockets, map, comment, found.of(map)))
+    const maps = [layout.ports, layout.addressPorts]
+    const isLast =
+      found.changes.promoted.length === 0 && maps.every((map) => hasNoOther(sockets, map, comment, found.of(map)))
     missing = Math.min(missing, note.of)
     for (const { set, key } of places) if (found.count < missing) found.ask(set, key)
     missing -= found.count
-    doomed.push({ layout, groups: found.groups, conditions: [], isLast })
+    doomed.push({
+      layout,
+      changes: found.changes,
+      elements: found.elements,
+      conditions: [],
+      isLast,
+      isGuardOnly: false,
+    })
     if (missing === 0) return doomed
   }
   return undefined
@@ -64,33 +81,41 @@ export function lookUp(sockets: Sockets, comment: string, mappings: readonly Map
 
 /** The elements of an owner, collected one by one. */
 class Found {
-  readonly #socket: NetlinkSocket
+  readonly #lines: Lines
   readonly #comment: string
-  readonly #elements = new Map<NamedSet, Element[]>()
-  first: Element | undefined
-  count = 0
+  readonly #inForce = new Map<SharedSet, number>()
+  readonly changes = new LineChanges()
+  readonly elements: Element[] = []
 
-  constructor(socket: NetlinkSocket, comment: string) {
-    this.#socket = socket
+  constructor(lines: Lines, comment: string) {
+    this.#lines = lines
     this.#comment = comment
   }
 
-  /** Looks whether the element of a key is the owner's. */
-  ask(set: NamedSet, key: readonly Uint8Array[]): void {
-    const element = getElement(this.#socket, set, key)
-    if (element?.comment !== this.#comment) return
-    this.first ??= element
-    this.count++
-    this.#elements.getOrInsert(set, []).push(element)
+  /** Looks whether the owner is among those who want a key. */
+  ask(set: SharedSet, key: readonly Uint8Array[]): void {
+    const line = this.#lines.find(set, key)
+    const element = line.members.find((one) => one?.comment === this.#comment)
+    if (!element) return
+    if (element === line.members[0]) this.#inForce.set(set, this.of(set) + 1)
+    this.elements.push(element)
+    this.changes.change(
+      line,
+      membersOf(line).filter((one) => one !== element),
+    )
   }
 
-  /** How many a set has. */
-  of(set: NamedSet): number {
-    return this.#elements.get(set)?.length ?? 0
+  get first(): Element | undefined {
+    return this.elements[0]
   }
 
-  get groups(): Group[] {
-    return [...this.#elements].map(([set, elements]) => ({ set, elements }))
+  get count(): number {
+    return this.elements.length
+  }
+
+  /** How many of a set are in force. */
+  of(set: SharedSet): number {
+    return this.#inForce.get(set) ?? 0
   }
 }
 

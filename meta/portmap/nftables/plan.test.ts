@@ -1,9 +1,8 @@
-import { expect, test } from "bun:test"
-import { type Element, type NamedSet, printTransaction } from "../../../pkg/nftables/mod.ts"
+import { describe, expect, test } from "bun:test"
+import { type Element, type Line, printTransaction } from "../../../pkg/nftables/mod.ts"
 import type { Mapping } from "../mapping.ts"
 import type { Request } from "../request.ts"
-import { planAdd, planNew } from "./plan.ts"
-import type { State } from "./state.ts"
+import { type AddPlan, planAdd, planNew } from "./plan.ts"
 import { type Wanted, wantedOf } from "./wanted.ts"
 
 const web: Mapping = { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined }
@@ -17,7 +16,6 @@ const request: Request = {
   conditions: { ip: [], ip6: [] },
   localnetLink: undefined,
 }
-const complete = { isBroken: false, hairpinPrefixes: [] }
 
 function want(changes: Partial<Request> = {}): Wanted {
   const [wanted] = wantedOf({ ...request, ...changes })
@@ -25,31 +23,32 @@ function want(changes: Partial<Request> = {}): Wanted {
   return wanted
 }
 
-/** What is there: elements by the name of their set. */
-function stateOf({ layout }: Wanted, found: Record<string, Element[]>): State {
-  const sets: NamedSet[] = [layout.ports, layout.addressPorts, layout.hairpin]
-  const entries = sets.map((set) => {
-    const elements = found[set.name] ?? []
-    return [set, { elements, count: elements.length }] as const
-  })
-  return { found: new Map(entries), conditions: [] }
-}
-
 function port(comment: string, lastByte: number, hostPort = 8080): Element {
   const key = [Uint8Array.of(6), Uint8Array.of(hostPort >> 8, hostPort & 255)]
   return { key, value: [Uint8Array.of(10, 1, 0, lastByte), Uint8Array.of(0, 80)], comment }
 }
 
-function plan(wanted: Wanted, found: Record<string, Element[]>, isGone = false): string {
-  return printTransaction(planAdd(wanted, stateOf(wanted, found), complete, () => isGone).operations)
+/** Who wants ports, each list in its order; of all other keys nobody wants any. */
+function planFor(wanted: Wanted, found: Element[][], isGone = false): AddPlan {
+  const lines = found.map(([first, ...others]): Line => {
+    return { set: wanted.layout.ports, key: first?.key ?? [], members: [first, ...others] }
+  })
+  const rest = wanted.groups.flatMap(({ set, elements }): Line[] => {
+    return elements.map(({ key }) => ({ set, key, members: [undefined] }))
+  })
+  const isFree = ({ set, key }: Line) => !lines.some((line) => line.set === set && String(line.key) === String(key))
+  return planAdd(wanted, [...lines, ...rest.filter(isFree)], () => isGone)
 }
 
-test("in a complete table the elements are created, and the interface is recorded", () => {
-  expect(printTransaction(planNew(want({ localnetLink: "br0" })))).toBe(
+function plan(wanted: Wanted, found: Element[][], isGone = false): string {
+  return printTransaction(planFor(wanted, found, isGone).changes.operations)
+}
+
+test("in a complete table the elements are created", () => {
+  expect(printTransaction(planNew(want()))).toBe(
     `create element ip cni_hostports ports { tcp . 8080 comment "lab/c1/eth0" : 10.1.0.2 . 80 }
 create element ip cni_hostports hairpin { 10.1.0.0 . 10.1.0.2 comment "lab/c1/eth0" }
 create element ip cni_hostports localhost { 10.1.0.2 comment "lab/c1/eth0" }
-add element ip cni_hostports localnet_links { "br0" }
 `,
   )
 })
@@ -61,33 +60,77 @@ test("every element says how many there are, and where the container's namespace
 
 test("what is there already is not touched", () => {
   const wanted = want()
-  const found = Object.fromEntries(wanted.groups.map(({ set, elements }) => [set.name, [...elements]]))
-  expect(plan(wanted, found)).not.toContain("ports {")
-  expect(plan(wanted, found)).not.toContain("delete")
+  const lines = wanted.groups.flatMap(({ set, elements }): Line[] =>
+    elements.map((element) => ({ set, key: element.key, members: [element] })),
+  )
+  expect(planAdd(wanted, lines, () => false).changes.operations).toEqual([])
 })
 
 test("earlier mappings of this attachment, and of this address in this network, go", () => {
-  const text = plan(want(), {
-    ports: [port("lab/c1/eth0", 2, 1), port("lab/old/eth0", 2, 2), port("other/c9/eth0", 2, 3)],
-  })
-  expect(text).toContain("delete element ip cni_hostports ports { tcp . 1, tcp . 2 }\n")
-  expect(text).toContain('create element ip cni_hostports ports { tcp . 8080 comment "lab/c1/eth0" : 10.1.0.2 . 80 }')
+  const text = plan(want(), [
+    [port("lab/c1/eth0", 2, 1)],
+    [port("lab/old/eth0", 2, 2)],
+    [port("other/c9/eth0", 2, 3)],
+    [port("lab/old/eth0", 2, 4), port("other/old/eth1", 9, 4)],
+  ])
+  expect(text).toContain("delete element ip cni_hostports ports { tcp . 1, tcp . 2, tcp . 4 }\n")
+  expect(text).toContain('ports { tcp . 4 comment "other/old/eth1" : 10.1.0.9 . 80, tcp . 8080 comment "lab/c1/eth0"')
 })
 
 test("a port of somebody else is refused with his name, unless he is gone", () => {
-  const held = { ports: [port("lab/c9/eth0", 9)] }
+  const held = [[port("lab/c9/eth0", 9)]]
   expect(() => plan(want(), held)).toThrow(
     "Cannot map host port 8080/tcp to 10.1.0.2:80 for lab/c1/eth0: it is mapped to 10.1.0.9:80 for lab/c9/eth0",
   )
   expect(plan(want(), held, true)).toContain("delete element ip cni_hostports ports { tcp . 8080 }\ncreate element")
-  const sameAddress = { ports: [port("other/c9/eth0", 2)] }
-  expect(() => plan(want(), sameAddress)).toThrow("for other/c9/eth0")
+  expect(() => plan(want(), [[port("other/c9/eth0", 2)]])).toThrow("for other/c9/eth0")
 })
 
-test("missing rules are added, and all of them when the table is broken", () => {
+describe("a port that another attachment of the container has", () => {
+  const [first, second] = [port("other/c1/eth1", 9), port("third/c1/eth2", 8)]
+
+  test("stays there, and this one stands by, last in line", () => {
+    const text = plan(want(), [[first, second]])
+    expect(text).not.toContain("delete")
+    expect(text).toContain('ports_standby { tcp . 8080 . 2 comment "lab/c1/eth0" : 10.1.0.2 . 80 }')
+    expect(text).not.toMatch(/ports [{] tcp/)
+    const { ahead, standingBy } = planFor(want(), [[first, second]])
+    expect(ahead).toEqual([Uint8Array.of(10, 1, 0, 9)])
+    expect([...standingBy]).toEqual(["ip 8080/tcp"])
+  })
+
+  test("is this one's own where it was first, and the place in line is kept", () => {
+    const own = want().groups[0]?.elements[0]
+    for (const line of [[own, first] as const, [first, own, second] as const]) {
+      const members = line.filter((one) => one !== undefined)
+      expect(plan(want(), [members])).not.toMatch(/ports(_standby)? [{]/)
+    }
+  })
+
+  test("comes into force when the first was a former holder of this address", () => {
+    const text = plan(want(), [[port("lab/old/eth0", 2), first]])
+    expect(text).toContain(
+      'create element ip cni_hostports ports { tcp . 8080 comment "other/c1/eth1" : 10.1.0.9 . 80 }',
+    )
+    expect(text).toContain('ports_standby { tcp . 8080 . 1 comment "lab/c1/eth0" : 10.1.0.2 . 80 }')
+  })
+
+  test("is no reason to share with another container, though one of its names is the same", () => {
+    for (const holder of ["c1/c9/eth0", "lab/c11/c1", "a/c9/c1"]) {
+      expect(() => plan(want(), [[port(holder, 9)]])).toThrow(`for ${holder}`)
+    }
+  })
+})
+
+test("an address that another network has too is shared", () => {
   const wanted = want()
-  const text = (isBroken: boolean, hairpinPrefixes: number[]) =>
-    printTransaction(planAdd(wanted, undefined, { isBroken, hairpinPrefixes }, () => false).operations)
-  expect(text(false, [16]).match(/add rule.*/g)).toEqual([expect.stringContaining("& 255.255.0.0 .")])
-  expect(text(true, [16, 24]).match(/add rule/g)).toHaveLength(10)
+  const hairpin = wanted.groups.find(({ set }) => set === wanted.layout.hairpin)
+  const [own] = hairpin?.elements ?? []
+  if (!hairpin || !own) throw new Error("no hairpin")
+  const line: Line = { set: hairpin.set, key: own.key, members: [{ ...own, comment: "other/c9/eth0" }] }
+  const { changes, ahead } = planAdd(wanted, [line], () => false)
+  expect(printTransaction(changes.operations)).toContain(
+    'hairpin_standby { 10.1.0.0 . 10.1.0.2 . 1 comment "lab/c1/eth0" }',
+  )
+  expect(ahead).toEqual([])
 })

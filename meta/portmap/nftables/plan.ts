@@ -4,77 +4,91 @@ import {
   type Element,
   type FoundRule,
   flush,
-  ifnameValue,
-  type NamedSet,
+  type Line,
+  LineChanges,
+  membersOf,
   type Operation,
-  remove,
+  type SharedSet,
 } from "../../../pkg/nftables/mod.ts"
-import { CniError, Code, isOwnerOf } from "../../../pkg/types/mod.ts"
+import { CniError, Code, isOfContainer, isOwnerOf } from "../../../pkg/types/mod.ts"
 import { printEnd, printHostEnd } from "../mapping.ts"
-import { type Group, isSame, readMapping } from "./elements.ts"
+import { nameIn } from "./conditions.ts"
+import { addressIn, readMapping } from "./elements.ts"
 import type { Layout } from "./layout.ts"
-import { ownedSets, type State } from "./state.ts"
 import type { Wanted } from "./wanted.ts"
 
 /** The elements for a layout that is complete; refused when something is in the way. */
-export function planNew({ groups, layout, localnetLink }: Wanted): Operation[] {
-  return [...groups.map(({ set, elements }) => create.elements(set, elements)), ...recordOf(layout, localnetLink)]
+export function planNew({ groups }: Wanted): Operation[] {
+  return groups.map(({ set, elements }) => create.elements(set, elements))
 }
 
-/** What is missing, after what has to go for it. */
+/** What an ADD finds: who has the keys that it wants, and what this owner and former ones have left anywhere. */
+export interface Found {
+  lines: readonly Line[]
+  /** This owner's, from before. */
+  conditions: readonly FoundRule[]
+}
+
+/** What is to change, and what it means. */
 export interface AddPlan {
-  operations: Operation[]
-  created: Group[]
-  /** What goes: of this owner from before, of an earlier holder of the container's address, and of holders who are gone. */
-  replaced: Group[]
-}
-
-/** Which rules are not there. */
-export interface MissingRules {
-  /** Whether some of those that do not depend on the containers are missing. */
-  isBroken: boolean
-  /** The prefix lengths without a rule for `hairpin`; when it is broken, all that are in use. */
-  hairpinPrefixes: readonly number[]
+  changes: LineChanges
+  /** What goes or changes: of this owner from before, of earlier holders of its address, and of holders who are gone. */
+  stale: Element[]
+  /** The mappings that stand by, by name, and the addresses of those that are before them. */
+  standingBy: Set<string>
+  ahead: Uint8Array[]
 }
 
 /**
- * Plans for a layout of which these parts are there. `isGone` says of an element in the way whether its owner is provably
- * gone. Throws `CniError` that names the holder of a port who is not.
+ * Plans the elements. A port that another attachment of the same container has is shared: this one stands by. `isGone` says
+ * of another container's element in the way whether its owner is provably gone. Throws `CniError` that names the holder of a
+ * port who is not.
  */
-export function planAdd(
-  wanted: Wanted,
-  state: State | undefined,
-  rules: MissingRules,
-  isGone: (holder: Element) => boolean,
-): AddPlan {
-  const { layout, comment, part, localnetLink } = wanted
-  const replaced: Group[] = []
-  const created: Group[] = []
-  for (const set of ownedSets(layout)) {
-    const found = state?.found.get(set)?.elements ?? []
-    const elements = wanted.groups.find((group) => group.set === set)?.elements ?? []
-    const isKept = (one: Element) => elements.some((other) => isSame(one, other) && isAlike(one, other))
-    // A network gives an address to one container at a time; another network may have the same addresses.
-    const isFormerHolders = (one: Element) =>
-      String(addressIn(set, one)) === String(part.address.ip) &&
-      (set.value === undefined || isOwnerOf(one.comment ?? "", wanted.network))
-    const isStale = (one: Element) => one.comment === comment || isFormerHolders(one)
-    const inTheWay = found.filter((one) => !isStale(one) && elements.some(({ key }) => String(key) === String(one.key)))
-    for (const one of inTheWay) if (!isGone(one)) throw taken(wanted, one)
-    const stale = found.filter((one) => (isStale(one) || inTheWay.includes(one)) && !isKept(one))
-    const fresh = elements.filter((one) => !found.some((other) => isSame(one, other) && isAlike(one, other)))
-    if (stale.length > 0) replaced.push({ set, elements: stale })
-    if (fresh.length > 0) created.push({ set, elements: fresh })
+export function planAdd(wanted: Wanted, lines: readonly Line[], isGone: (holder: Element) => boolean): AddPlan {
+  const plan: AddPlan = { changes: new LineChanges(), stale: [], standingBy: new Set(), ahead: [] }
+  const elements = new Map<string, Element>()
+  for (const { set, elements: own } of wanted.groups) for (const one of own) elements.set(nameOf(set, one.key), one)
+  for (const line of lines) {
+    const own = elements.get(nameOf(line.set, line.key))
+    const after: Element[] = []
+    for (const member of membersOf(line)) {
+      const isOwn = member.comment === wanted.comment
+      if (isOwn) plan.stale.push(member)
+      if (isOwn && own) after.push(own)
+      else if (isOwn) continue
+      else if (isStale(wanted, line.set, member)) plan.stale.push(member)
+      else if (!own || mayShare(wanted, line.set, member)) after.push(member)
+      else if (isGone(member)) plan.stale.push(member)
+      else throw taken(wanted, member)
+    }
+    if (own && !after.includes(own)) after.push(own)
+    plan.changes.change(line, after)
+    const [first] = after
+    const mapping = own && first !== own ? readMapping(own) : undefined
+    if (!mapping || !first) continue
+    plan.standingBy.add(nameIn(wanted.layout, mapping))
+    const address = addressIn(line.set, first)
+    if (address) plan.ahead.push(address)
   }
-  const operations = [
-    ...(rules.isBroken ? skeleton(layout) : []),
-    ...rules.hairpinPrefixes.map((prefix) => add.rule(layout.hairpinRule(prefix))),
-    ...removalOf((state?.conditions ?? []).filter((rule) => rule.comment === comment)),
-    ...replaced.map(({ set, elements }) => remove.elements(set, elements)),
-    ...created.map(({ set, elements }) => create.elements(set, elements)),
-    ...recordOf(layout, localnetLink),
-  ]
-  return { operations, created, replaced }
+  return plan
+}
+
+function nameOf(set: SharedSet, key: readonly Uint8Array[]): string {
+  return `${set.name} ${key}`
+}
+
+/**
+ * Whether an element is of this owner from before, or of a former holder of the container's address: a network gives an
+ * address to one container at a time; another network may have the same addresses.
+ */
+export function isStale({ comment, owner, part }: Wanted, set: SharedSet, found: Element): boolean {
+  if (found.comment === comment || (found.comment === undefined && set.value === undefined)) return true
+  return isOwnerOf(found.comment ?? "", owner.network) && String(addressIn(set, found)) === String(part.address.ip)
+}
+
+/** Whether both may want the key: a port of the same container, or an address that another network has too. */
+export function mayShare({ owner }: Wanted, set: SharedSet, found: Element): boolean {
+  return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)
 }
 
 /** All of the layout. What is there already stays, except for rules in our chains that are not ours. */
@@ -89,7 +103,7 @@ export function skeleton({
   conditions,
   chains,
   rules,
-}: Layout) {
+}: Layout): Operation[] {
   const optional = [localhost, localnetLinks].filter((set) => set !== undefined)
   const sets = [ports, addressPorts, hairpin, everybody, ...optional]
   return [
@@ -99,32 +113,6 @@ export function skeleton({
     ...chains.filter((chain) => chain !== conditions).map(flush.chain),
     ...rules.map(add.rule),
   ]
-}
-
-function recordOf({ localnetLinks }: Layout, link: string | undefined): Operation[] {
-  return localnetLinks && link !== undefined ? [add.elements(localnetLinks, [{ key: [ifnameValue(link)] }])] : []
-}
-
-/** Takes out rules of `conditions`, with the chains that they lead to. */
-export function removalOf(rules: readonly FoundRule[]): Operation[] {
-  return rules.flatMap((rule) => {
-    const chains = rule.expressions.flatMap(({ name, data }) => {
-      const target = name === "immediate" && !(data instanceof Uint8Array) ? data.data?.verdict?.chain : undefined
-      return target === undefined ? [] : [{ table: rule.chain.table, name: target }]
-    })
-    return [remove.rule(rule), ...chains.flatMap((chain) => [flush.chain(chain), remove.chain(chain)])]
-  })
-}
-
-/** The container's address in an element: where a map leads, and the end of the key of a set. */
-function addressIn(set: NamedSet, { key, value }: Element): Uint8Array | undefined {
-  if (set.value === undefined) return key.at(-1)
-  return Array.isArray(value) ? (value as readonly Uint8Array[])[0] : undefined
-}
-
-/** Whether two elements have the same owner, and say the same about it. */
-function isAlike(a: Element, b: Element): boolean {
-  return a.comment === b.comment && a.note === b.note
 }
 
 function taken({ layout, part, comment }: Wanted, holder: Element): CniError {

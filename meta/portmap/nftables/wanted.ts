@@ -1,17 +1,17 @@
-import { ownerComment } from "../../../pkg/types/mod.ts"
+import { type Owner, ownerComment } from "../../../pkg/types/mod.ts"
 import type { Part } from "../parts.ts"
 import type { Request } from "../request.ts"
-import { elementsOf, type Group } from "./elements.ts"
+import { elementsOf, type SharedGroup } from "./elements.ts"
 import { type Layout, layoutOf } from "./layout.ts"
 import { encodeNote } from "./note.ts"
 
 /** A request for one family, as elements. */
 export interface Wanted {
   layout: Layout
-  network: string
+  owner: Owner
   comment: string
   part: Part
-  groups: readonly Group[]
+  groups: readonly SharedGroup[]
   /** The length for which there has to be a rule for the container's own network; undefined for none. */
   hairpinPrefix: number | undefined
   /** "" for none. */
@@ -31,7 +31,7 @@ export function wantedOf({ owner, netns, parts, snat, masqAll, conditions, local
     const about = { comment, note: encodeNote({ of, isConditional, prefix: part.address.prefix, netns }) }
     return {
       layout,
-      network: owner.network,
+      owner,
       comment,
       part,
       hairpinPrefix: snat && !masqAll ? part.address.prefix : undefined,
