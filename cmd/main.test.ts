@@ -26,7 +26,7 @@ test("the table has every plugin of the repository, in alphabetical order, and e
 
 test.each(pluginNames)("%s is a plugin by itself: bun main.ts", (name) => {
   const file = pluginFiles().get(name) ?? ""
-  expect(run(file, "bun").err).toStartWith(`CNI plugin ${name} v`)
+  expect(run(file, "bun").err).toStartWith(`CNI ${name} plugin v`)
   const { out, ...rest } = run(file, "bun", { CNI_COMMAND: "VERSION" })
   expect(JSON.parse(out)).toEqual({ cniVersion: newestVersion, supportedVersions })
   expect(out).toBe(`${JSON.stringify(JSON.parse(out))}\n`)

@@ -28,6 +28,34 @@ test.each(pluginsAs())(
   },
 )
 
+/** An empty list as programs write it: libcni takes a nil list for `null`, and writes it under both keys. */
+const nothingValid = [
+  valid(),
+  { "cni.dev/valid-attachments": null, "cni.dev/attachments": null },
+  { "cni.dev/valid-attachments": null },
+]
+
+test.each(pluginsAs())(
+  "#31 %s: GC removes all of its network when the list is empty or null, and nothing when there is none",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { host } = stage
+    await stage.settle()
+    const { attachment } = await stage.attach()
+    const before = await takeSnapshot(host)
+    for (const keys of nothingValid) {
+      await attachment.add()
+      const added = await takeSnapshot(host)
+      const unknown = await attachment.run("GC")
+      expect(unknown).toMatchObject({ exitCode: 0, stdout: "" })
+      expect(unknown.stderr).toContain("nothing was deleted")
+      expectUnchanged(added, await takeSnapshot(host))
+      expect(await attachment.run("GC", keys)).toMatchObject({ exitCode: 0, stdout: "", stderr: "" })
+      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+    }
+  },
+)
+
 test.each(["host-local", "bridge", "ptp"])(
   "#32 %s: GC leaves the addresses that another network has from the same range",
   async (plugin) => {

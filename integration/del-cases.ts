@@ -134,16 +134,4 @@ export function testDel(plugin: AttachingPlugin): void {
     expectUnchanged(wanted, await takeSnapshot(host), isAllocationTrace)
     expect(await kept.check(result)).toMatchObject({ exitCode: 0 })
   })
-
-  test("GC without a list of valid attachments is refused and removes nothing", async () => {
-    const { host, pod } = await usedHost(plugin)
-    await using _ = host
-    const attachment = new Attachment(host, pod, config)
-    await attachment.add()
-    const before = await takeSnapshot(host)
-    for (const keys of [{}, { "cni.dev/valid-attachments": null }]) {
-      expect((await fail(attachment.run("GC", keys))).code).toBe(7)
-    }
-    expectUnchanged(before, await takeSnapshot(host))
-  })
 }

@@ -19,7 +19,7 @@ test("it is the plugin whose name it is called by: hard link, symbolic link, cop
       const { stderr, exitCode } = await runProgram(command, { env: {} })
       expect({ name, exitCode, stderr: stderr.split("\n")[0] }).toMatchObject({
         exitCode: 0,
-        stderr: expect.stringContaining(`CNI plugin ${name}`),
+        stderr: expect.stringContaining(`CNI ${name} plugin v`),
       })
     }
   }

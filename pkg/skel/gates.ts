@@ -41,12 +41,12 @@ export function refuseOwnNamespace(verb: Verb, netns: string, override = ""): vo
   })
 }
 
-/** Refuses a GC without the list of valid attachments, with code 7: all would look stale. An empty list says all are. */
-export function requireAttachments({ name, attachments }: NetworkConfig): void {
-  if (attachments !== undefined) return
-  throw new CniError(
-    Code.InvalidNetworkConfig,
-    `Cannot collect garbage of network "${name}": its valid attachments are unknown`,
-    { details: 'expected a list under "cni.dev/valid-attachments"; nothing was deleted' },
-  )
+/**
+ * Whether a GC knows what to keep, and a line on stderr if it does not: all would look stale, so nothing may go. It is no
+ * error: upstream's `cnitool gc` calls so. An empty list, or a `null` one as Go writes it, says that nothing is valid.
+ */
+export function knowsAttachments({ name, attachments }: NetworkConfig, log: (line: string) => void): boolean {
+  if (attachments !== undefined) return true
+  log(`GC of network "${name}" came without "cni.dev/valid-attachments": what is valid is unknown, nothing was deleted`)
+  return false
 }

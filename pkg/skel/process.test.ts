@@ -44,7 +44,7 @@ describe("a plugin as a process", () => {
   test("#89 introduces itself on stderr when no command is given", async () => {
     const reply = await run("fine", { command: "" })
     expect(reply).toMatchObject({ stdout: "", exitCode: 0 })
-    expect(reply.stderr).toContain("CNI plugin recorder v")
+    expect(reply.stderr).toStartWith("CNI recorder plugin v1.")
   })
 })
 

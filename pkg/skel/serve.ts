@@ -3,7 +3,7 @@ import { sourceFrames } from "../engine/mod.ts"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
 import { CniError, Code, newestVersion, supportedVersions } from "../types/mod.ts"
 import { errorReply } from "./error-reply.ts"
-import { checkVersion, refuseOwnNamespace, requireAttachments } from "./gates.ts"
+import { checkVersion, knowsAttachments, refuseOwnNamespace } from "./gates.ts"
 import { parseInput, parseNetwork, readInput, versionOf } from "./input.ts"
 import { perform } from "./perform.ts"
 import type { Plugin } from "./plugin.ts"
@@ -55,7 +55,7 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelega
     if (!isVerb(command)) throw unknownCommand(command)
     checkVersion(command, network.cniVersion, supported)
     if (!isDelegate) refuseOwnNamespace(command, variables.netns, env.CNI_NETNS_OVERRIDE)
-    if (command === "GC") requireAttachments(network)
+    if (command === "GC" && !knowsAttachments(network, logAsPlugin)) return answer({ stdout: "", exitCode: 0 })
     const run = (builtins: Builtins = {}): Reply => {
       try {
         const { name: self } = plugin
@@ -76,9 +76,17 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelega
   }
 }
 
-/** What a human gets who runs a plugin without `CNI_COMMAND`. */
+/**
+ * The reference plugins that this suite does the work of. Programs compare it: nerdctl reads "CNI firewall plugin vX.Y.Z"
+ * and leaves features out below 1.7.1.
+ */
+const REFERENCE_VERSION = "1.9.1"
+
+/** What a human gets who runs a plugin without `CNI_COMMAND`; the first line is upstream's, alone on its line. */
 function introduce(name: string, supported: readonly string[], log: (line: string) => void): Reply {
-  log(`CNI plugin ${name} v${version}\nCNI protocol versions supported: ${supported.join(", ")}`)
+  log(`CNI ${name} plugin v${REFERENCE_VERSION}`)
+  log(`cni-plugins v${version}, in place of the reference plugins v${REFERENCE_VERSION}`)
+  log(`CNI protocol versions supported: ${supported.join(", ")}`)
   return { stdout: "", exitCode: 0 }
 }
 

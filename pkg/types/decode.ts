@@ -1,5 +1,5 @@
 import { CniError, Code } from "./error.ts"
-import { member } from "./fold.ts"
+import { hasMember, member } from "./fold.ts"
 import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
 
 /**
@@ -24,6 +24,11 @@ export class Decoder {
   /** The value as it is. */
   value(key: string): JsonValue | undefined {
     return member(this.#object, key)
+  }
+
+  /** Whether there is such a key, its value `null` included. */
+  has(key: string): boolean {
+    return hasMember(this.#object, key)
   }
 
   string(key: string): string | undefined {

@@ -109,16 +109,20 @@ describe("prevResult", () => {
 describe("attachments", () => {
   const one = { containerID: "c1", ifname: "eth0" }
 
-  test("absent and null are unknown; an empty list is none", () => {
+  test("absent is unknown; an empty list is none, and so is null", () => {
     expect(parseNetworkConfig(lab())).not.toHaveProperty("attachments")
-    expect(parseNetworkConfig(lab({ "cni.dev/valid-attachments": null }))).not.toHaveProperty("attachments")
-    expect(parseNetworkConfig(lab({ "cni.dev/valid-attachments": [] })).attachments).toEqual([])
+    for (const list of [null, []]) {
+      expect(parseNetworkConfig(lab({ "cni.dev/valid-attachments": list })).attachments).toEqual([])
+      expect(parseNetworkConfig(lab({ "CNI.dev/attachments": list })).attachments).toEqual([])
+    }
   })
 
   test("the key of the tagged 1.1.0 text counts when the newer one is not there", () => {
     expect(parseNetworkConfig(lab({ "cni.dev/attachments": [one] })).attachments).toEqual([one])
     const both = lab({ "cni.dev/valid-attachments": [one], "cni.dev/attachments": [] })
     expect(parseNetworkConfig(both).attachments).toEqual([one])
+    const nil = lab({ "cni.dev/valid-attachments": null, "cni.dev/attachments": [one] })
+    expect(parseNetworkConfig(nil).attachments).toEqual([one])
   })
 
   test.each([[{}], [{ containerID: "c1" }], [{ containerID: "", ifname: "eth0" }]])(

@@ -21,7 +21,7 @@ export interface NetworkConfig {
   /** What the runtime adds for the capabilities. Fold its keys before use: containerd capitalises them. */
   runtimeConfig?: JsonObject
   prevResult?: Result
-  /** GC only: the attachments that are still valid. Absent is "unknown", which is not the same as none. */
+  /** GC only: the attachments that are still valid. Absent is "unknown"; a list that is `null` is empty, as in Go. */
   attachments?: Attachment[]
 }
 
@@ -80,6 +80,7 @@ export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean
   if (prevResult) config.prevResult = prevResult
   const attachments = from.value(validAttachments) ?? from.value(taggedAttachments)
   if (attachments !== undefined) config.attachments = decodeAttachments(attachments)
+  else if (from.has(validAttachments) || from.has(taggedAttachments)) config.attachments = []
   return config
 }
 
