@@ -40,6 +40,24 @@ test.each(pluginsAs())(
 /** Room for one container beside the gateway. */
 const tiny = { ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/30" }]] } }
 
+test.each([...pluginsAs("interface"), "host-local"])(
+  "#35, #36 %s: STATUS ends with 0 when the range is full, and stderr says so; ADD is refused with the reason",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const [first, second] = [await stage.attach({ keys: tiny }), await stage.attach({ keys: tiny })]
+    await first.attachment.add()
+    const status = await second.attachment.run("STATUS")
+    expect(status).toMatchObject({ exitCode: 0, stdout: "" })
+    expect(status.stderr).toContain("range set 0 (10.22.0.1-10.22.0.2) is full, 1 of 1 addresses used")
+    expect((await fail(second.attachment.run("ADD"))).msg).toContain("no IP addresses available in range set")
+    await first.attachment.del()
+    expect((await succeed(second.attachment.run("STATUS"))).stderr).toBe("")
+    await second.attachment.add()
+  },
+)
+
+const newReservations = "/var/lib/cni/networks/lab/.index/new"
+
 /** Why a plugin may be unable to serve ADD; loopback and static need nothing that could be missing. */
 const inabilities: {
   plugin: string
@@ -51,9 +69,10 @@ const inabilities: {
 }[] = [
   ...[...pluginsAs("interface"), "host-local"].map((plugin) => ({
     plugin,
-    what: "the pool is exhausted",
-    keys: tiny,
-    cure: async () => {}, // DEL of the first one
+    what: "the store of addresses takes no new ones",
+    // What an ADD writes first is there; what a DEL removes is beside it.
+    cause: ({ host }: Stage) => host.exec("mount", ["-t", "tmpfs", "-o", "ro", "none", newReservations]),
+    cure: ({ host }: Stage) => host.exec("umount", [newReservations]),
   })),
   {
     plugin: "portmap",

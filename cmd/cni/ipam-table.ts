@@ -5,7 +5,7 @@ import { table } from "./result-table.ts"
 /** What of a network's ranges is handed out, and to whom. */
 export interface NetworkUse {
   readonly name: string
-  readonly ranges: readonly { ranges: string; used: number; total: bigint }[]
+  readonly ranges: readonly { ranges: string; used: number; reclaimable: number; total: bigint }[]
   readonly leases: readonly Lease[]
 }
 
@@ -18,9 +18,9 @@ export function leaseTable(networks: readonly NetworkUse[], nowMs: number): stri
 }
 
 function networkText({ name, ranges, leases }: NetworkUse, nowMs: number): string {
-  const bars = ranges.map(({ ranges: text, used, total }) => {
-    const free = total - BigInt(used)
-    return `  ${usageBar(used, total)}  ${used} of ${total} used, ${free} free  ${text}\n`
+  const bars = ranges.map(({ ranges: text, used, reclaimable, total }) => {
+    const free = `${total - BigInt(used)} free${reclaimable > 0 ? `, ${reclaimable} reclaimable` : ""}`
+    return `  ${usageBar(used, total)}  ${used} of ${total} used, ${free}  ${text}\n`
   })
   const rows = leases.map((lease) => [
     lease.address,
@@ -28,9 +28,15 @@ function networkText({ name, ranges, leases }: NetworkUse, nowMs: number): strin
       ? [`(${lease.holder} file)`, "-"]
       : [lease.holder.containerId, lease.holder.ifName || "-"]),
     age(nowMs - lease.writtenMs),
-    lease.netns === undefined ? "?" : `${lease.netns.exists ? "alive" : "gone"}  ${lease.netns.path}`,
+    namespaceText(lease),
   ])
   return `${name}\n${bars.join("")}${indent(table(["ADDRESS", "CONTAINER", "INTERFACE", "AGE", "NAMESPACE"], rows))}`
+}
+
+/** "alive  /run/netns/a", "gone, reclaimable  /run/netns/b", "?" */
+function namespaceText({ netns, reclaimable }: Lease): string {
+  const state = netns === undefined ? "?" : netns.exists ? "alive" : "gone"
+  return `${state}${reclaimable ? ", reclaimable" : ""}${netns === undefined ? "" : `  ${netns.path}`}`
 }
 
 /** "[######··············]"; anything used shows, and only full is full. */
@@ -58,9 +64,10 @@ function indent(text: string): string {
 export function useAsJson({ name, ranges, leases }: NetworkUse): JsonObject {
   return {
     network: name,
-    rangeSets: ranges.map(({ ranges: text, used, total }) => ({
+    rangeSets: ranges.map(({ ranges: text, used, reclaimable, total }) => ({
       ranges: text,
       used,
+      reclaimable,
       free: exact(total - BigInt(used)),
       total: exact(total),
     })),
@@ -72,6 +79,7 @@ export function useAsJson({ name, ranges, leases }: NetworkUse): JsonObject {
       reserved: new Date(lease.writtenMs).toISOString(),
       ...(lease.netns ? { netns: lease.netns.path, netnsExists: lease.netns.exists } : {}),
       ...(lease.liveness ? { liveness: lease.liveness } : {}),
+      reclaimable: lease.reclaimable,
     })),
   }
 }

@@ -3,6 +3,7 @@ import {
   formatRangeSet,
   type HostLocalConfig,
   hostLocal,
+  type Lease,
   listLeases,
   listNetworks,
   parseAddress,
@@ -42,7 +43,8 @@ export const ipamList: Command = {
   words: ["[NETWORK]"],
   flags: places,
   help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
-whether its network namespace is still there ("?": whoever reserved it did not note one). It only looks.
+whether its network namespace is still there ("?": not noted when it was reserved). "reclaimable" is what an ADD that
+finds no free address takes back. It only looks.
 
 Examples:
   cni ipam ls
@@ -94,8 +96,10 @@ Examples:
 function useOf(name: string, args: Arguments, terminal: Terminal): NetworkUse {
   const { store, rangeSets } = poolOf(name, args, terminal)
   const leases = listLeases(store)
-  const taken = leases.flatMap(({ address }) => parseAddress(address) ?? [])
-  return { name, ranges: rangeSets.map((set) => ({ ranges: formatRangeSet(set), ...usageOf(set, taken) })), leases }
+  const addresses = (some: Lease[]) => some.flatMap(({ address }) => parseAddress(address) ?? [])
+  const usage = (set: HostLocalConfig["rangeSets"][number]) =>
+    usageOf(set, addresses(leases), addresses(leases.filter(({ reclaimable }) => reclaimable)))
+  return { name, ranges: rangeSets.map((set) => ({ ranges: formatRangeSet(set), ...usage(set) })), leases }
 }
 
 /** The reservations of a network, and the ranges that its configuration gives out. */

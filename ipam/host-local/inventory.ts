@@ -1,10 +1,10 @@
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
-import { Index } from "./index.ts"
 import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
 import type { Owner } from "./owner.ts"
 import { listAddresses, readHolder } from "./scan.ts"
 import type { Store } from "./store.ts"
+import { surveyStore } from "./survey.ts"
 
 /** One taken address, for people and tools. */
 export interface Lease {
@@ -17,6 +17,8 @@ export interface Lease {
   readonly netns?: { path: string; exists: boolean }
   /** Absent for files that are no reservations. */
   readonly liveness?: Liveness
+  /** Whether an ADD takes it back before it is refused. */
+  readonly reclaimable: boolean
 }
 
 /** The networks that have reservations under a `dataDir`: every directory with a lock in it. */
@@ -33,15 +35,19 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
 }
 
 /** Every taken address of a network. Reads without locking and changes nothing. */
-export function listLeases({ files, directory, bootId }: Store): Lease[] {
-  const index = new Index(files, `${directory}/.index`)
-  return [...(ifPresent(() => [...listAddresses(files, directory)]) ?? [])].flatMap(([address]) => {
+export function listLeases(store: Store): Lease[] {
+  const { files, directory, bootId } = store
+  const found = ifPresent(() => ({ ...surveyStore(store), taken: [...listAddresses(files, directory)] }))
+  if (!found) return [] // no store
+  const records = new Map(found.records.flatMap((record) => record.addresses.map((address) => [address, record])))
+  return found.taken.flatMap(([address]) => {
     const holder = readHolder(files, directory, address)
     const written = ifPresent(() => files.stat(`${directory}/${address}`).modified)
     if (holder === undefined || written === undefined) return []
-    const lease = { address, holder, writtenMs: Number(written / 1_000_000n) }
-    const record = typeof holder === "object" ? index.record(holder) : undefined
-    if (!record?.addresses.includes(address)) return [lease]
+    const reclaimable = found.reclaimable.has(address)
+    const lease = { address, holder, writtenMs: Number(written / 1_000_000n), reclaimable }
+    const record = typeof holder === "object" ? records.get(address) : undefined
+    if (!record) return [lease]
     const netns = record.netns && { path: record.netns.path, exists: namespaceExists(files, record.netns) }
     return [{ ...lease, ...(netns && { netns }), liveness: livenessOf(files, directory, record, bootId) }]
   })

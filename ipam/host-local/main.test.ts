@@ -233,13 +233,19 @@ describe("STATUS", () => {
     expect(data.call(dual, { verb: "STATUS" }).exitCode).toBe(0)
   })
 
-  test("is code 50 with the numbers when a range set is full", () => {
+  test("#36 warns with the numbers when a range set is full, and succeeds", () => {
     using data = new DataDir()
     for (let count = 0; count < 5; count++) data.call(single, { id: `c${count}` })
-    expect(data.call(single, { verb: "STATUS" }).answer).toMatchObject({
-      code: 50,
-      msg: `Cannot reserve addresses in "${data.file("").replace(/\/$/, "")}": range set 0 (10.1.0.1-10.1.0.6) is full: 5 of 5 addresses used`,
-    })
+    const { exitCode, answer, log } = data.call(single, { verb: "STATUS" })
+    expect({ exitCode, answer }).toEqual({ exitCode: 0, answer: undefined })
+    expect(log).toEqual([expect.stringContaining("range set 0 (10.1.0.1-10.1.0.6) is full, 5 of 5 addresses used")])
+  })
+
+  test("#36 is code 50 when a range set has no address to hand out at all", () => {
+    using data = new DataDir()
+    const gatewayOnly = { subnet: "10.1.0.0/29", rangeStart: "10.1.0.1", rangeEnd: "10.1.0.1" }
+    const { answer } = data.call(gatewayOnly, { verb: "STATUS" })
+    expect(answer).toMatchObject({ code: 50, msg: expect.stringContaining("range set 0 (10.1.0.1-10.1.0.1)") })
   })
 
   test("is code 50 with the reason when the store takes no files", () => {

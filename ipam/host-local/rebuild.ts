@@ -2,9 +2,10 @@ import { SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent } from "./files.ts"
 import { Index } from "./index.ts"
 import { describeOwner, formatOwner, type Owner } from "./owner.ts"
-import { type LeaseRecord, ownerKey } from "./record.ts"
+import type { LeaseRecord } from "./record.ts"
 import { addHolding, type Scan, scanStore } from "./scan.ts"
 import { breakSeal } from "./seal.ts"
+import { ownersByAddress, recordsOf } from "./survey.ts"
 
 /** A store to rebuild the index of. */
 export interface Rebuilding {
@@ -35,11 +36,7 @@ export function rebuildIndex(store: Rebuilding): { index: Index; owners: Owner[]
   for (const address of scan.foreign) {
     log(`"${directory}/${address}" is no reservation: left alone, so its address stays taken`)
   }
-  const records = Array.from(scan.holdings.values()).flatMap(({ owner, addresses }) => {
-    const record = known.get(ownerKey(owner))
-    if (record && holdsExactly(record, addresses)) return [record]
-    return ifPresent(() => importRecord(store, owner, addresses)) ?? []
-  })
+  const records = recordsOf(store, scan, known)
   index.replace(records, scan.taken.values(), names)
   return { index, owners: records.map(({ owner }) => owner) }
 }
@@ -69,8 +66,7 @@ function removeAbandoned(files: Files, directory: string): void {
  */
 function repair({ files, directory, log }: Rebuilding, scan: Scan, known: ReadonlyMap<string, LeaseRecord>): boolean {
   if (scan.torn.length === 0) return true
-  const recorded = new Map<string, Owner>()
-  for (const { owner, addresses } of known.values()) for (const address of addresses) recorded.set(address, owner)
+  const recorded = ownersByAddress(known)
   let isWell = true
   for (const address of scan.torn) {
     const path = `${directory}/${address}`
@@ -88,14 +84,4 @@ function repair({ files, directory, log }: Rebuilding, scan: Scan, known: Readon
     }
   }
   return isWell
-}
-
-function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolean {
-  return record.addresses.length === addresses.length && addresses.every((each) => record.addresses.includes(each))
-}
-
-/** The record of a reservation that another program made. */
-function importRecord({ files, directory, bootId }: Rebuilding, owner: Owner, addresses: string[]): LeaseRecord {
-  const written = addresses.map((address) => files.stat(`${directory}/${address}`).modified)
-  return { owner, addresses, bootId, written }
 }
