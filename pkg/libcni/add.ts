@@ -31,17 +31,19 @@ export async function addNetwork(
   options: AddOptions = {},
 ): Promise<JsonObject> {
   const key = cacheKey(network, attachment)
-  return withContainer(runtime, attachment.containerId, async () => {
+  return withContainer(runtime, attachment.containerId, async (guarded, lost) => {
     findPlugins(runtime, network)
     refuseTaken(runtime, network, key, options.again ?? false)
     using cache = openCache(runtime.cacheDir, key)
     try {
-      const result = await runChain(runtime, network, attachment)
+      const result = await runChain(guarded, network, attachment)
       const config = effectiveConfig(network)
+      guarded.signal?.throwIfAborted()
       cache.commit({ ...attachment, network: network.name, config, configComplete: true, result })
       return result
     } catch (error) {
-      if (options.undo) await undo(runtime, network, attachment)
+      // Also when the caller has interrupted the ADD; not when another process is at work by now.
+      if (options.undo && !lost.aborted) await undo({ ...runtime, signal: lost }, network, attachment)
       throw error
     }
   })
@@ -67,6 +69,7 @@ async function runChain(runtime: Runtime, network: Network, attachment: Attachme
 /** The file of another attachment must not be overwritten, and one attachment is not added twice. */
 function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: boolean): void {
   const cached = readCache(runtime.cacheDir, key)
+  if (cached.state === "unreadable") throw cached.error
   if (cached.state === "foreign") {
     throw new CniError(Code.InvalidEnvironment, `Cannot cache ${describeAttachment(network, key)}`, {
       details: `its cache file is taken by ${cached.owner}: use another container ID`,
@@ -82,8 +85,8 @@ function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: b
   )
 }
 
-/** DEL for the whole chain, also for plugins that were never reached; also when the ADD was interrupted. */
-async function undo({ signal: _, ...runtime }: Runtime, network: Network, attachment: Attachment): Promise<void> {
+/** DEL for the whole chain, also for plugins that were never reached. */
+async function undo(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
   try {
     await deleteWith(runtime, { network, attachment }, readCache(runtime.cacheDir, cacheKey(network, attachment)))
   } catch (error) {

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
-import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { refusalOf } from "../types/testing.ts"
 import { cachedAttachments, openCache, readCache } from "./cache.ts"
 import { attachmentOf, Lab } from "./testing/lab.ts"
 
@@ -16,11 +17,22 @@ test("#214 a query without one of the three names is refused and names all three
   expect(() => readCache("/nowhere", { ...key, ifName: "" })).toThrow(refusal("lab", "c1", ""))
 })
 
-test("#215 no file, or one that cannot be read: absent, and no error", () => {
+test("#215 no file is absent, and no error; one that cannot be read is not taken for that", () => {
   using lab = new Lab()
   expect(readCache(lab.cacheDir, key)).toEqual({ state: "absent" })
   mkdirSync(join(lab.results, "lab-c1-eth0"), { recursive: true })
-  expect(readCache(lab.cacheDir, key)).toEqual({ state: "absent" })
+  expect(readCache(lab.cacheDir, key)).toMatchObject({ state: "unreadable", error: { code: 5 } })
+})
+
+test("#222 a list of attachments with one that cannot be read is an error that names the file", () => {
+  using lab = new Lab()
+  mkdirSync(lab.results, { recursive: true })
+  const file = join(lab.results, "lab-c1-eth0")
+  symlinkSync(file, file) // ELOOP; root may read everything else
+  expect(refusalOf(() => cachedAttachments(lab.cacheDir))).toMatchObject({
+    code: 5,
+    message: `Cannot read cache file "${file}"`,
+  })
 })
 
 test("#216 what was cached comes back: configuration byte for byte, arguments, capability values", () => {

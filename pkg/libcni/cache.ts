@@ -22,7 +22,8 @@ export interface CacheKey {
 
 /**
  * What a cache file turned out to be. `legacy`: a bare result, as library 0.7.0 wrote it. `foreign`: the file of another
- * attachment whose names, joined with "-", read the same; neither to be believed nor to be removed.
+ * attachment whose names, joined with "-", read the same; neither to be believed nor to be removed. `unreadable`: there is a
+ * file, and what it says cannot be known: that the attachment was never added would be a guess.
  */
 export type CacheState =
   | { readonly state: "absent" }
@@ -30,6 +31,7 @@ export type CacheState =
   | { readonly state: "legacy"; readonly result: JsonObject }
   | { readonly state: "foreign"; readonly owner: string }
   | { readonly state: "invalid"; readonly reason: string }
+  | { readonly state: "unreadable"; readonly error: CniError }
 
 /** `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 when one of the three is empty. */
 export function cacheFile(cacheDir: string, key: CacheKey): string {
@@ -44,14 +46,15 @@ export function cacheFile(cacheDir: string, key: CacheKey): string {
   return join(cacheDir, "results", `${network}-${containerId}-${ifName}`)
 }
 
-/** Reads the cache file of one attachment. A file that cannot be read counts as absent. */
+/** Reads the cache file of one attachment. */
 export function readCache(cacheDir: string, key: CacheKey): CacheState {
   const file = cacheFile(cacheDir, key)
   let text: string
   try {
     text = readFileSync(file, "utf8")
-  } catch {
-    return { state: "absent" }
+  } catch (cause) {
+    if (hasCode(cause, "ENOENT", "ENOTDIR")) return { state: "absent" }
+    return { state: "unreadable", error: new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause }) }
   }
   const value = tryParse(text)
   if (value === undefined) return { state: "invalid", reason: `"${file}" does not hold a JSON object` }
@@ -116,14 +119,15 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
 
 /**
  * All cached attachments in the order of their file names, or those of one container. Files that are not attachments are
- * passed over. Throws code 5 when the directory is there and cannot be listed: "none" would be a dangerous answer.
+ * passed over. Throws code 5 when the directory cannot be listed, or a file in it not be read: "none" would be a dangerous
+ * answer.
  */
 export function cachedAttachments(cacheDir: string, containerId?: string): CachedAttachment[] {
   const directory = join(cacheDir, "results")
   return listDirectory(directory)
     .sort((a, b) => (a < b ? -1 : 1))
     .flatMap((name) => {
-      const value = tryRead(join(directory, name))
+      const value = readValue(join(directory, name))
       const attachment = value?.kind === cacheKind ? decodeCached(value) : undefined
       if (attachment === undefined) return []
       return containerId === undefined || attachment.containerId === containerId ? [attachment] : []
@@ -134,7 +138,7 @@ function listDirectory(directory: string): string[] {
   try {
     return readdirSync(directory)
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return []
+    if (hasCode(cause, "ENOENT")) return []
     throw new CniError(Code.Io, `Cannot list the cached attachments in "${directory}"`, { cause })
   }
 }
@@ -147,12 +151,20 @@ function tryParse(text: string): JsonObject | undefined {
   }
 }
 
-function tryRead(file: string): JsonObject | undefined {
+/** What a file of the directory holds, if it is JSON. Throws code 5. */
+function readValue(file: string): JsonObject | undefined {
+  let text: string
   try {
-    return tryParse(readFileSync(file, "utf8"))
-  } catch {
-    return undefined
+    text = readFileSync(file, "utf8")
+  } catch (cause) {
+    if (hasCode(cause, "ENOENT", "EISDIR")) return undefined
+    throw new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause })
   }
+  return tryParse(text)
+}
+
+function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && "code" in error && codes.includes(String(error.code))
 }
 
 function syncDirectory(directory: string): void {

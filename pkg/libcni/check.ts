@@ -19,19 +19,19 @@ export class CheckNotSupported extends CniError {
  * Asks every plugin, in order, whether the attachment is still as the cached result says; stops at the first that says
  * no and throws its error as it is. As in `delNetwork` the plugins are those that the cache has from ADD. Throws
  * `CheckNotSupported` for a configuration below 0.4.0, code 4 when nothing of this attachment is cached, and code 6 when
- * what is cached cannot be used: there is nothing to compare with. Never code 3, which would say that there is nothing to
- * clean up either.
+ * what is cached cannot be used, code 5 when it cannot be read: there is nothing to compare with. Never code 3, which would
+ * say that there is nothing to clean up either.
  *
  * Answers false when nothing was asked: the network has `disableCheck`, or had it at ADD.
  */
 export async function checkNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<boolean> {
   if (network.disableCheck) return false
   const key = cacheKey(network, attachment)
-  return withContainer(runtime, attachment.containerId, async () => {
+  return withContainer(runtime, attachment.containerId, async (guarded) => {
     const cached = readCache(runtime.cacheDir, key)
     const added = asAdded(cached, { network, attachment })
     if (added.network.disableCheck) return false
-    await askPlugins(runtime, added, cached)
+    await askPlugins(guarded, added, cached)
     return true
   })
 }
@@ -58,6 +58,7 @@ function requiredResult({ network, attachment }: Attached, cached: CacheState): 
   }
   if (cached.state === "foreign") throw refuse(InvalidEnvironment, `its cache file belongs to ${cached.owner}`)
   if (cached.state === "invalid") throw refuse(Decoding, `the cached result is broken: ${cached.reason}`)
+  if (cached.state === "unreadable") throw cached.error
   const result = cached.state === "valid" ? cached.attachment.result : cached.result
   if (result === undefined) throw refuse(Decoding, "its cache file holds no result")
   try {

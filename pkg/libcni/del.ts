@@ -14,11 +14,12 @@ import { deriveRequest } from "./request.ts"
  * says which one is meant, and stands in when nothing usable is cached.
  *
  * A plugin that fails does not keep the others from cleaning up; all failures are thrown at the end, and then the cached
- * result stays for the next try. Works without a cached result, and twice.
+ * result stays for the next try. So does one that cannot be read: the plugins run without it, and the error says so. Works
+ * without a cached result, and twice.
  */
 export async function delNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
   cacheKey(network, attachment)
-  const run = () => deleteAttachment(runtime, network, attachment)
+  const run = (guarded: Runtime) => deleteAttachment(guarded, network, attachment)
   await withContainer(runtime, attachment.containerId, run, { ifPossible: true })
 }
 
@@ -42,8 +43,10 @@ export async function deleteWith(runtime: Runtime, attached: Attached, cached: C
       errors.push(failedPlugin(plugin, "delete", error))
     }
   }
+  if (cached.state === "unreadable") errors.push(cached.error)
   const failure = joinErrors(errors)
   if (failure) throw failure
+  runtime.signal?.throwIfAborted()
   if (cached.state !== "absent" && cached.state !== "foreign") {
     removeCache(runtime.cacheDir, cacheKey(network, attachment))
   }

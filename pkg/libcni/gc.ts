@@ -21,9 +21,9 @@ export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[])
  *
  * No ADD, DEL or CHECK of this cache directory runs at the same time. Throws code 5 when the cache cannot be listed.
  */
-export async function gcNetwork(runtime: Runtime, network: Network, validSet: ValidSet): Promise<void> {
+export async function gcNetwork(caller: Runtime, network: Network, validSet: ValidSet): Promise<void> {
   if (network.disableGC) return
-  await withEverything(runtime, async () => {
+  await withEverything(caller, async (runtime) => {
     const valid = typeof validSet === "function" ? validSet() : validSet
     if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
     const errors: CniError[] = []

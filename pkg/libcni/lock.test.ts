@@ -2,10 +2,12 @@ import { expect, test } from "bun:test"
 import { existsSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { addNetwork } from "./add.ts"
+import { cachedAttachments } from "./cache.ts"
 import { checkNetwork } from "./check.ts"
 import { delNetwork } from "./del.ts"
+import { gcNetwork } from "./gc.ts"
 import { withContainer, withEverything } from "./lock.ts"
-import { attachmentOf, Lab, networkOf, whileThere } from "./testing/lab.ts"
+import { attachmentOf, failure, Lab, networkOf, whileThere } from "./testing/lab.ts"
 
 /** An operation that records when it starts and ends, and takes as long as it is told. */
 function recorder() {
@@ -90,4 +92,62 @@ test("a lock is free again after an operation that failed", async () => {
   const fail = () => Promise.reject(new Error("no"))
   await expect(withContainer(lab.runtime, "c1", fail)).rejects.toThrow("no")
   expect(await withContainer(lab.runtime, "c1", async () => "ran")).toBe("ran")
+})
+
+test("#230 the wait for another operation has a deadline, also for DEL: code 11 that names the lock, and nothing runs", async () => {
+  using lab = new Lab()
+  lab.plugin("one")
+  const network = networkOf([{ type: "one" }])
+  const hurried = { ...lab.runtime, lockTimeoutMs: 1 }
+  const refusal = (name: string) => ({ code: 11, message: expect.stringContaining(join(lab.cacheDir, "locks", name)) })
+  await withContainer(lab.runtime, "c1", async () => {
+    expect(await failure(addNetwork(hurried, network, attachmentOf()))).toMatchObject(refusal("c1"))
+    expect(await failure(delNetwork(hurried, network, attachmentOf()))).toMatchObject(refusal("c1"))
+    expect(await failure(gcNetwork(hurried, network, []))).toMatchObject(refusal("c1"))
+  })
+  await withEverything(lab.runtime, async () => {
+    expect(await failure(delNetwork(hurried, network, attachmentOf()))).toMatchObject(refusal(".gc"))
+  })
+  expect(lab.calls).toEqual([])
+})
+
+test("#230 an operation that loses its lock is stopped: its plugin is killed, nothing is undone or kept, code 11", async () => {
+  using lab = new Lab()
+  const gate = join(lab.root, "gate")
+  writeFileSync(gate, "")
+  lab.plugin("one", { ADD: { stdout: "{}", script: whileThere(gate) } })
+  lab.plugin("two")
+  const network = networkOf([{ type: "one" }, { type: "two" }])
+  const add = failure(addNetwork(lab.runtime, network, attachmentOf(), { undo: true }))
+  while (lab.calls.length === 0) await Bun.sleep(1)
+  rmSync(join(lab.cacheDir, "locks/c1"), { recursive: true }) // as others do with a lock that looks abandoned
+  expect(await add).toMatchObject({ code: 11, message: expect.stringContaining("lost the lock") })
+  expect(lab.sequence).toEqual(["ADD one"])
+  expect(cachedAttachments(lab.cacheDir)).toEqual([])
+})
+
+test("#230 a DEL that loses its lock leaves the cache file, and a collection asks no further plugin", async () => {
+  using lab = new Lab()
+  const gate = join(lab.root, "gate")
+  const waiting = { script: whileThere(gate) }
+  for (const type of ["one", "two"]) lab.plugin(type, { DEL: waiting, GC: waiting })
+  const network = networkOf([{ type: "one" }, { type: "two" }])
+  await addNetwork(lab.runtime, network, attachmentOf())
+  writeFileSync(gate, "")
+  for (const { lock, verb, run } of [
+    { lock: "c1", verb: "DEL two", run: () => delNetwork(lab.runtime, network, attachmentOf()) },
+    {
+      lock: ".gc",
+      verb: "GC one",
+      run: () => gcNetwork(lab.runtime, network, [{ containerId: "c1", ifName: "eth0" }]),
+    },
+  ]) {
+    const before = lab.sequence
+    const stopped = failure(run())
+    while (lab.calls.length === before.length) await Bun.sleep(1)
+    rmSync(join(lab.cacheDir, "locks", lock), { recursive: true })
+    expect(await stopped).toMatchObject({ code: 11, message: expect.stringContaining("lost the lock") })
+    expect(lab.sequence).toEqual([...before, verb])
+  }
+  expect(cachedAttachments(lab.cacheDir)).toHaveLength(1)
 })

@@ -1,98 +1,152 @@
 import { mkdirSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { check, lock } from "proper-lockfile"
-import { CniError, Code } from "../types/mod.ts"
+import { CniError, Code, isCniError } from "../types/mod.ts"
 import type { Runtime } from "./network.ts"
 
 /** A lock whose holder died is free again after this time. */
 const staleMs = 10_000
+/** How often a holder says that it is alive, and looks whether the lock is still its own. */
+const heartbeatMs = 1_000
 const pollMs = 50
+/** How long to wait for others, unless the runtime says otherwise: kubelet itself gives up after two minutes. */
+const defaultWaitMs = 120_000
 
 /** No container ID starts with a dot. */
 const everything = ".gc"
 
 /**
+ * One operation. Its runtime is the caller's, with a signal that also stops it when the lock is `lost`: another process then
+ * works on the container, and nothing may be touched any more.
+ */
+type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
+
+/** This process has lost its lock: it stood still for longer than the others wait, or the lock was removed. Code 11. */
+class LockLost extends CniError {
+  constructor(file: string) {
+    super(Code.TryAgainLater, `Cannot go on: lost the lock "${file}"`, {
+      details: "this process stood still for too long, or the lock was removed; what it was doing is done in part",
+    })
+  }
+}
+
+/**
  * Runs one operation on a container while no other operation on it runs, and no garbage collection (CNI 0.4.0, "CNI
  * Operations": no parallel operations on one container). Waits for the others, across processes that share the cache
- * directory. The lock is `CACHEDIR/locks/CONTAINERID`. Throws code 5 when it cannot be made, on a full disk for example;
- * with `ifPossible` the operation then runs without: cleaning up must not depend on being able to write.
+ * directory, and not for ever: throws code 11. The lock is `CACHEDIR/locks/CONTAINERID`. Throws code 5 when it cannot be
+ * made, on a full disk for example; with `ifPossible` the operation then runs without: cleaning up must not depend on
+ * being able to write. An operation that loses its lock is stopped, and code 11 is thrown.
  */
 export async function withContainer<T>(
   runtime: Runtime,
   containerId: string,
-  run: () => Promise<T>,
+  run: Operation<T>,
   options: { readonly ifPossible?: boolean } = {},
 ): Promise<T> {
+  const wait = new Wait(runtime)
   for (;;) {
-    await using held = await acquire(runtime, containerId).catch((error: unknown) => {
-      if (!options.ifPossible || runtime.signal?.aborted) throw error
+    await using held = await acquire(wait, runtime, containerId).catch((error: unknown) => {
+      if (!options.ifPossible || !isCniError(error, Code.Io)) throw error
       return undefined
     })
-    if (held === undefined) return await run()
+    if (held === undefined) return await run(runtime, new AbortController().signal)
     // In this order: a collection takes its lock first and then waits for the containers'. One of us sees the other.
-    if (!(await isLocked(held.directory, everything))) return await run()
+    if (!(await isLocked(held.directory, everything))) return await guarded(runtime, held, run)
     await held.release()
-    await waitFor(runtime, held.directory, everything)
+    await wait.until(held.directory, everything)
   }
 }
 
 /** Runs a garbage collection: waits for the operations that are under way and holds back new ones. */
-export async function withEverything<T>(runtime: Runtime, run: () => Promise<T>): Promise<T> {
-  await using held = await acquire(runtime, everything)
+export async function withEverything<T>(runtime: Runtime, run: Operation<T>): Promise<T> {
+  const wait = new Wait(runtime)
+  await using held = await acquire(wait, runtime, everything)
   for (const name of readdirSync(held.directory)) {
-    if (name !== everything) await waitFor(runtime, held.directory, name)
+    if (name !== everything) await wait.until(held.directory, name)
   }
-  return await run()
+  return await guarded(runtime, held, run)
+}
+
+async function guarded<T>(runtime: Runtime, held: Held, run: Operation<T>): Promise<T> {
+  // The lock's first: when both say stop, what the caller is told is that the lock is lost.
+  const signal = runtime.signal ? AbortSignal.any([held.lost, runtime.signal]) : held.lost
+  try {
+    return await run({ ...runtime, signal }, held.lost)
+  } catch (error) {
+    throw held.lost.aborted ? held.lost.reason : error
+  }
 }
 
 interface Held extends AsyncDisposable {
   readonly directory: string
+  readonly lost: AbortSignal
   release(): Promise<void>
 }
 
-async function acquire(runtime: Runtime, name: string): Promise<Held> {
+async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Held> {
   const directory = join(runtime.cacheDir, "locks")
   try {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
     for (;;) {
-      const unlock = await tryLock(directory, name)
-      if (unlock) return { directory, release: unlock, [Symbol.asyncDispose]: unlock }
-      await waitFor(runtime, directory, name)
+      const held = await tryLock(directory, name)
+      if (held) return held
+      await wait.until(directory, name)
     }
   } catch (cause) {
-    if (runtime.signal?.aborted) throw cause
+    if (runtime.signal?.aborted || isCniError(cause, Code.TryAgainLater)) throw cause
     throw new CniError(Code.Io, `Cannot lock "${join(directory, name)}"`, { cause })
   }
 }
 
-/** Takes a lock if it is free. The answer gives it back; a second call of it does nothing. */
-async function tryLock(directory: string, name: string): Promise<(() => Promise<void>) | undefined> {
-  let compromised = false
+/** Takes a lock if it is free. A second `release` does nothing. */
+async function tryLock(directory: string, name: string): Promise<Held | undefined> {
+  const file = join(directory, name)
+  const lost = new AbortController()
   try {
-    const unlock = await lock(join(directory, name), {
+    const unlock = await lock(file, {
       realpath: false,
-      lockfilePath: join(directory, name),
+      lockfilePath: file,
       stale: staleMs,
-      onCompromised: () => {
-        compromised = true // this process was stopped for so long that another one went on
-      },
+      update: heartbeatMs,
+      onCompromised: () => lost.abort(new LockLost(file)),
     })
     let released = false
-    return async () => {
-      if (released || compromised) return
+    const release = async () => {
+      if (released || lost.signal.aborted) return
       released = true
       await unlock()
     }
+    return { directory, lost: lost.signal, release, [Symbol.asyncDispose]: release }
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ELOCKED") return undefined
     throw error
   }
 }
 
-async function waitFor(runtime: Runtime, directory: string, name: string): Promise<void> {
-  while (await isLocked(directory, name)) {
-    runtime.signal?.throwIfAborted()
-    await Bun.sleep(pollMs)
+/** Waiting for locks of others, up to one deadline for all of them. */
+class Wait {
+  readonly #runtime: Runtime
+  readonly #end: number
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
+    this.#end = performance.now() + (runtime.lockTimeoutMs ?? defaultWaitMs)
+  }
+
+  /** Returns when a lock is free. Throws code 11 at the deadline. */
+  async until(directory: string, name: string): Promise<void> {
+    while (await isLocked(directory, name)) {
+      this.#runtime.signal?.throwIfAborted()
+      if (performance.now() >= this.#end) throw this.#tooLong(join(directory, name))
+      await Bun.sleep(pollMs)
+    }
+  }
+
+  #tooLong(file: string): CniError {
+    const seconds = (this.#runtime.lockTimeoutMs ?? defaultWaitMs) / 1000
+    return new CniError(Code.TryAgainLater, `Cannot lock "${file}": another operation has held it for ${seconds} s`, {
+      details: `the lock goes with the process that holds it, ${staleMs / 1000} s after its end at the latest`,
+    })
   }
 }
 

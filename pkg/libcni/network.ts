@@ -52,6 +52,8 @@ export interface Runtime {
   readonly stderr: (chunk: Uint8Array) => void
   /** How long one plugin may run, in milliseconds; for ever when absent. */
   readonly timeoutMs?: number
+  /** How long to wait for other operations on the container, in milliseconds; two minutes when absent. */
+  readonly lockTimeoutMs?: number
   /** Kills the plugin that is running, and all it started. */
   readonly signal?: AbortSignal
 }
