@@ -44,7 +44,7 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
   const written: bigint[] = []
   for (const address of taken) {
     addresses.push(formatAddress(address))
-    written.push(lease.written)
+    written.push(lease.writtenAs(`${session.place.directory}/${formatAddress(address)}`))
   }
   session.remember({ owner, addresses, bootId: session.place.bootId, written, ...(netns && { netns }) })
   let index = 0
@@ -72,7 +72,7 @@ function allocateOne(choice: Choice): Address {
     return reserveRequested(choice, requested)
   }
   for (const again of former) {
-    if (rangeOf(set, again) && !isKeptBack(set, again) && session.reserve(again, lease.path)) return again
+    if (rangeOf(set, again) && !isKeptBack(set, again) && session.reserve(again, lease)) return again
   }
   const found = findFree(choice) ?? afterReclaiming(session, () => findFree(choice))
   if (found) return found
@@ -91,7 +91,7 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
     throw failure(`${prefix}requested ip ${text} is subnet's gateway`)
   }
   if (isKeptBack(set, address)) throw failure(`${prefix}requested ip ${text} is a network or broadcast address`)
-  const take = () => session.reserve(address, lease.path)
+  const take = () => session.reserve(address, lease)
   if (take() || afterReclaiming(session, take)) return address
   const holder = session.holder(text)
   throw failure(`${prefix}requested IP address ${text} is not available in range set ${formatRangeSet(set)}`, {
@@ -109,7 +109,7 @@ function findFree({ session, lease, index, set }: Choice): Address | undefined {
   const cursor = session.cursor(index)
   for (;;) {
     const free = nextAddress(set, cursor, (first, last) => session.nextFree(first, last))
-    if (!free || session.reserve(free, lease.path)) return free
+    if (!free || session.reserve(free, lease)) return free
   }
 }
 

@@ -2,99 +2,63 @@ import { describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs"
 import fc from "fast-check"
 import { CniError } from "../../pkg/types/mod.ts"
-import { type FaultyFiles, fullAt, Killed, killedAt } from "./testing/faulty-files.ts"
+import {
+  capacity,
+  everybody,
+  expectNothingLost,
+  expectWhole,
+  fileSystems,
+  scenes,
+  storeOn,
+  survives,
+  v4,
+  v6,
+} from "./testing/crash-scenes.ts"
+import { fullAt, Killed, killedAt, withoutLinks } from "./testing/faulty-files.ts"
 import { type Caller, TemporaryStore } from "./testing/temporary-store.ts"
 
-const v4 = [{ subnet: "10.0.0.0/29" }] // 5 addresses
-const v6 = [{ subnet: "fd00::/125" }] // 6 addresses
-const capacity = 5
-
-/** Whether the action came to its end: false when its process was killed on the way. Refusals pass through. */
-function survives(fault: FaultyFiles, action: () => void): boolean {
-  try {
-    action()
-  } catch (error) {
-    if (!(error instanceof Killed)) throw error
-    return false
-  }
-  return !fault.isHit() // the call that killed it may have been one whose errors do not matter
-}
-
-const wholeText = /^[\w-]+\r\neth0$/
-
-/** Every file that has an address's name is a whole reservation. */
-function expectWhole(store: TemporaryStore): void {
-  for (const address of store.addresses()) expect(readFileSync(store.path(address), "latin1")).toMatch(wholeText)
-}
-
-/** All addresses can be handed out, each to one container: none is lost, none given twice. */
-function expectNothingLost(store: TemporaryStore, names: Iterable<string>): void {
-  for (const name of names) store.del(name)
-  expect(store.addresses()).toEqual([])
-  const got = Array.from({ length: capacity }, (_, index) => store.add(`fill-${index}`))
-  expect(new Set(got.map(([first]) => first)).size).toBe(capacity)
-  expect(new Set(got.map(([, second]) => second)).size).toBe(capacity)
-  expect(() => store.add("one-more")).toThrow("no IP addresses available")
-}
-
-const gone = { path: "/proc/self/ns/none", identity: "0:0" }
-
-/** What may be going on when the power goes or the process dies; each with the containers that it is about. */
-const scenes: Record<
-  string,
-  { before: (store: TemporaryStore) => void; action: (store: TemporaryStore, caller: Caller) => void }
-> = {
-  "the first ADD of a network": {
-    before: () => {},
-    action: (store, caller) => store.add("x", caller),
-  },
-  "an ADD": {
-    before: (store) => store.add("a"),
-    action: (store, caller) => store.add("x", caller),
-  },
-  "a DEL": {
-    before: (store) => ["a", "x"].map((name) => store.add(name)),
-    action: (store, caller) => store.del("x", caller),
-  },
-  "an ADD after another program's": {
-    before: (store) => {
-      store.add("a")
-      writeFileSync(store.path("10.0.0.3"), "go\r\neth0")
-      writeFileSync(store.path("10.0.0.4"), "")
-    },
-    action: (store, caller) => store.add("x", caller),
-  },
-  "an ADD that takes the place of a container of an earlier boot": {
-    before: (store) => ["x", "a"].map((name) => store.add(name, { bootId: "boot-0", netns: gone })),
-    action: (store, caller) => store.add("x", caller),
-  },
-  "an ADD that finds the range full of containers of an earlier boot": {
-    before: (store) => {
-      for (let index = 0; index < capacity; index++) store.add(`old-${index}`, { bootId: "boot-0", netns: gone })
-    },
-    action: (store, caller) => store.add("x", caller),
-  },
-  "a GC": {
-    before: (store) => ["a", "x", "y"].map((name) => store.add(name)),
-    action: (store, caller) => store.keep(["a"], caller),
-  },
-}
-
-const everybody = ["a", "x", "y", "go", ...Array.from({ length: capacity }, (_, index) => `old-${index}`)]
-
-describe("killed at any system call of", () => {
+describe.each(fileSystems)("killed at any system call$where of", (fileSystem) => {
   test.each(Object.entries(scenes))(
     "%s: all files are whole, and nothing is lost or given twice",
     (_, scene) => {
       for (let at = 1, isDone = false; !isDone; at++) {
-        using store = new TemporaryStore(v4, v6)
+        using store = storeOn(fileSystem)
         scene.before(store)
         const fault = killedAt(at)
-        isDone = survives(fault, () => scene.action(store, { files: fault.files }))
+        const files = fileSystem.hasLinks ? fault.files : withoutLinks(fault.files)
+        isDone = survives(fault, () => scene.action(store, { files }))
         if (existsSync(store.path("10.0.0.4")) && readFileSync(store.path("10.0.0.4")).length === 0) {
           unlinkSync(store.path("10.0.0.4")) // as it was before: the action has not come so far
         }
-        expectWhole(store)
+        if (fileSystem.hasLinks) expectWhole(store)
+        expectNothingLost(store, everybody)
+      }
+    },
+    60_000,
+  )
+})
+
+describe.each(fileSystems)("no space left at any system call$where of", (fileSystem) => {
+  test.each(Object.entries(scenes))(
+    "%s: done, or refused with nothing left behind",
+    (_, scene) => {
+      for (let at = 1, isDone = false; !isDone; at++) {
+        using store = storeOn(fileSystem)
+        scene.before(store)
+        const fault = fullAt(at)
+        const files = fileSystem.hasLinks ? fault.files : withoutLinks(fault.files)
+        const held = () => store.addresses().filter((each) => readFileSync(store.path(each), "latin1") === "x\r\neth0")
+        const before = held()
+        const torn = () => store.addresses().filter((each) => readFileSync(store.path(each)).length === 0)
+        const tornBefore = torn()
+        try {
+          scene.action(store, { files })
+        } catch (error) {
+          expect(error).toBeInstanceOf(CniError)
+          if (before.length === 0) expect(held()).toEqual([])
+        }
+        expect(tornBefore).toEqual(expect.arrayContaining(torn()))
+        isDone = !fault.isHit()
         expectNothingLost(store, everybody)
       }
     },
@@ -103,28 +67,6 @@ describe("killed at any system call of", () => {
 })
 
 describe("no space left at any system call of", () => {
-  test.each(Object.entries(scenes))(
-    "%s: done, or refused with nothing left behind",
-    (_, scene) => {
-      for (let at = 1, isDone = false; !isDone; at++) {
-        using store = new TemporaryStore(v4, v6)
-        scene.before(store)
-        const fault = fullAt(at)
-        const held = () => store.addresses().filter((each) => readFileSync(store.path(each), "latin1") === "x\r\neth0")
-        const before = held()
-        try {
-          scene.action(store, { files: fault.files })
-        } catch (error) {
-          expect(error).toBeInstanceOf(CniError)
-          if (before.length === 0) expect(held()).toEqual([])
-        }
-        isDone = !fault.isHit()
-        expectNothingLost(store, everybody)
-      }
-    },
-    60_000,
-  )
-
   test("a DEL with a disk that stays full: it is done all the same", () => {
     using store = new TemporaryStore(v4, v6)
     store.add("x")

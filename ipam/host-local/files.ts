@@ -17,6 +17,7 @@ export interface Files
     | "readFileIfThere"
     | "setModified"
     | "stat"
+    | "sync"
     | "syncDirectory"
     | "truncate"
     | "unlink"
@@ -35,6 +36,7 @@ export const kernelFiles: Files = {
   readFileIfThere: libc.readFileIfThere,
   setModified: libc.setModified,
   stat: libc.stat,
+  sync: libc.sync,
   syncDirectory: libc.syncDirectory,
   truncate: libc.truncate,
   unlink: libc.unlink,

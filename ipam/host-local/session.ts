@@ -1,4 +1,3 @@
-import { isErrno } from "../../pkg/libc/mod.ts"
 import { type Address, formatAddress, parseAddress } from "./address.ts"
 import { type Files, ifPresent, readSmall, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
@@ -8,6 +7,7 @@ import { rebuildIndex } from "./rebuild.ts"
 import type { LeaseRecord } from "./record.ts"
 import { readHolder } from "./scan.ts"
 import { isSealed, seal } from "./seal.ts"
+import type { PreparedLease } from "./store.ts"
 
 /** What a session works on. */
 export interface SessionPlace {
@@ -65,17 +65,10 @@ export class Session {
     return livenessOf(files, directory, record, bootId)
   }
 
-  /** Gives the file `lease` the name of an address. False when the address is taken. */
-  reserve(address: Address, lease: string): boolean {
-    const { files, directory } = this.place
-    let isOurs = true
-    try {
-      files.link(lease, `${directory}/${formatAddress(address)}`)
-      this.#isSealed = false
-    } catch (error) {
-      if (!isErrno(error, "EEXIST")) throw error
-      isOurs = false
-    }
+  /** Makes `lease` the reservation of an address. False when the address is taken. */
+  reserve(address: Address, lease: PreparedLease): boolean {
+    const isOurs = lease.take(`${this.place.directory}/${formatAddress(address)}`)
+    if (isOurs) this.#isSealed = false
     this.#index.set(address, true)
     return isOurs
   }

@@ -2,10 +2,12 @@ import { describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, writeFileSync } from "node:fs"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseAddress } from "./address.ts"
+import { kernelFiles } from "./files.ts"
 import { listLeases } from "./inventory.ts"
 import { releaseAddress } from "./reservations.ts"
+import { PreparedLease } from "./store.ts"
 import { fullAt, readOnly } from "./testing/faulty-files.ts"
-import { TemporaryStore } from "./testing/temporary-store.ts"
+import { owner, TemporaryStore } from "./testing/temporary-store.ts"
 
 const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
 const v6 = [{ subnet: "fd00::/64" }]
@@ -139,10 +141,11 @@ describe("ADD", () => {
   test("finds the one free address among 60,000", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/16" }])
     store.add("first", requested("10.0.200.1"))
+    const lease = new PreparedLease(kernelFiles, store.path("10.0.200.1"), owner("first"))
     store.open().locked((session) => {
       for (let value = 2; value < 65535; value++) {
         const text = `10.0.${value >> 8}.${value & 255}`
-        if (text !== "10.0.7.7") session.reserve(parseAddress(text) ?? expect.unreachable(), store.path("10.0.200.1"))
+        if (text !== "10.0.7.7") session.reserve(parseAddress(text) ?? expect.unreachable(), lease)
       }
     })
     expect(store.add("last")).toEqual(["10.0.7.7"])

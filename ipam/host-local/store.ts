@@ -1,5 +1,5 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { isErrno, randomHex } from "../../pkg/libc/mod.ts"
+import { type Fd, FileDescriptor, isErrno, Open, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
 import { readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
@@ -62,7 +62,7 @@ export class Store {
       const path = `${this.directory}/.index/new/${randomHex(8)}`
       try {
         this.files.createFile(path, encodeUtf8(formatOwner(owner)))
-        return new PreparedLease(this.files, path)
+        return new PreparedLease(this.files, path, owner)
       } catch (error) {
         if (isErrno(error, "ENOENT")) this.create()
         else if (!isErrno(error, "EEXIST")) {
@@ -76,20 +76,75 @@ export class Store {
 
 /** The file of a reservation before it is one. It goes with its scope; the names that it was given stay. */
 export class PreparedLease implements Disposable {
-  readonly path: string
+  readonly #path: string
+  readonly #owner: Owner
   /** When it was written, in nanoseconds since 1970. */
-  readonly written: bigint
+  readonly #written: bigint
   readonly #files: Files
+  /** When the files were written that could not be links to this one. */
+  readonly #copies = new Map<string, bigint>()
 
-  constructor(files: Files, path: string) {
+  constructor(files: Files, path: string, owner: Owner) {
     this.#files = files
-    this.path = path
-    this.written = files.stat(path).modified
+    this.#path = path
+    this.#owner = owner
+    this.#written = files.stat(path).modified
+  }
+
+  /**
+   * Makes it the reservation of a path; false when there is a file. It appears whole, as a link; where the file system has no
+   * links to files (vfat, some network and overlay mounts), by exclusive creation as upstream does it: what a crash then
+   * leaves empty is repaired as any torn file is. Throws `SyscallError`, and nothing was made.
+   */
+  take(path: string): boolean {
+    try {
+      this.#files.link(this.#path, path)
+      return true
+    } catch (error) {
+      if (isErrno(error, "EEXIST")) return false
+      if (!isErrno(error, "EPERM", "EOPNOTSUPP", "ENOSYS", "EXDEV", "EMLINK")) throw error
+    }
+    return this.#create(path)
+  }
+
+  /** When the file of a path was written that `take` made, in nanoseconds since 1970. */
+  writtenAs(path: string): bigint {
+    return this.#copies.get(path) ?? this.#written
+  }
+
+  #create(path: string): boolean {
+    try {
+      using file = new FileDescriptor(this.#files.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, 0o600))
+      this.#fill(file.fd, path)
+    } catch (error) {
+      if (isErrno(error, "EEXIST")) return false
+      throw error
+    }
+    this.#copies.set(path, this.#files.stat(path).modified)
+    return true
+  }
+
+  #fill(fd: Fd, path: string): void {
+    try {
+      this.#files.writeAt(fd, encodeUtf8(formatOwner(this.#owner)), 0)
+      this.#files.sync(fd)
+    } catch (error) {
+      if (error instanceof SyscallError) this.#withdraw(path)
+      throw error
+    }
+  }
+
+  #withdraw(path: string): void {
+    try {
+      this.#files.unlink(path)
+    } catch {
+      // The error that led here says more. What stays is torn, and is repaired when the index is rebuilt.
+    }
   }
 
   [Symbol.dispose](): void {
     try {
-      this.#files.unlink(this.path)
+      this.#files.unlink(this.#path)
     } catch {
       // Removed with other abandoned ones when the index is rebuilt.
     }

@@ -21,7 +21,7 @@ async function labWithUnreadable() {
 }
 
 test.each([{ again: false }, { again: true }])(
-  "ADD does not take it for an attachment that was never added: it is refused before any plugin runs, %p",
+  "ADD does not take it for an attachment that was never added: it is refused before any plugin runs, again: $again",
   async (options) => {
     const { lab, file } = await labWithUnreadable()
     using _ = lab

@@ -18,13 +18,21 @@ export function killedAt(at: number): FaultyFiles {
 
 /** The kernel's system calls, of which from number `at` on `times` fail with `ENOSPC`, if they need room. */
 export function fullAt(at: number, times = 1): FaultyFiles {
-  const needRoom = ["createFile", "link", "makeDirectories", "writeAt", "writeExisting"]
+  const needRoom = ["createFile", "link", "makeDirectories", "sync", "writeAt", "writeExisting"]
   let left = times
   return faulty((call, name) =>
     call >= at && needRoom.includes(name) && left-- > 0
       ? new SyscallError(name, errnoNumber("ENOSPC"), "test")
       : undefined,
   )
+}
+
+/** The same system calls on a file system without hard links. */
+export function withoutLinks(files: Files): Files {
+  const link = (from: string, to: string): never => {
+    throw new SyscallError("link", errnoNumber("EPERM"), `${from} to ${to}`)
+  }
+  return { ...files, link }
 }
 
 /** The kernel's system calls, of which those that change anything fail, as on a file system mounted read-only. */

@@ -20,6 +20,8 @@ export class TemporaryStore implements Disposable {
   readonly directory: string
   /** What the store said on stderr. */
   readonly log: string[] = []
+  /** The system calls of callers that bring none of their own. */
+  files = kernelFiles
   readonly #parent: string
   readonly #sets: ReturnType<typeof parseRangeSets>
 
@@ -30,7 +32,7 @@ export class TemporaryStore implements Disposable {
   }
 
   /** The store as one process opens it. */
-  open({ files = kernelFiles, bootId = "boot-1" }: Caller = {}): Store {
+  open({ files = this.files, bootId = "boot-1" }: Caller = {}): Store {
     return new Store({ directory: this.directory, log: (line) => this.log.push(line), files, bootId })
   }
 
