@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { closeSync, openSync } from "node:fs"
 import type { CniError } from "../types/mod.ts"
+import { refusalOf } from "../types/testing.ts"
 import { PluginDirectory } from "./directory.fixture.ts"
 import { busyWaitsMs, type Execution, execPlugin } from "./exec.ts"
 
@@ -113,9 +114,10 @@ describe("a plugin that is just being written", () => {
     const path = directory.script("plugin", "echo {}")
     const writer = openSync(path, "r+")
     try {
-      expect(() => execPlugin({ path, env: {}, stdin }, [1, 1])).toThrow(
-        `netplugin failed with no error message: fork/exec ${path}: text file busy`,
-      )
+      expect(refusalOf(() => execPlugin({ path, env: {}, stdin }, [1, 1]))).toMatchObject({
+        code: 11,
+        message: `netplugin failed with no error message: fork/exec ${path}: text file busy`,
+      })
     } finally {
       closeSync(writer)
     }

@@ -1,5 +1,6 @@
 import { decodeUtf8 } from "../engine/mod.ts"
 import { isErrno, sleep, spawn } from "../libc/mod.ts"
+import { CniError, Code } from "../types/mod.ts"
 import { pluginError } from "./failure.ts"
 
 /** One run of a plugin's executable. */
@@ -29,13 +30,15 @@ export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
  * Runs a plugin and answers its stdout, like `PATH < config`. Synchronous; no shell, argv is the path alone.
  *
  * Throws the error that the plugin printed, or code 0 when it died without printing one, could not be started, or ran
- * out of time (`pluginError`). A file that is just being written ("text file busy") is tried again for five seconds.
+ * out of time (`pluginError`). A file that is just being written ("text file busy") is tried again for five seconds; then
+ * it is code 11.
  */
 export function execPlugin(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Uint8Array {
-  const { stdout, stderr, cause } = run(execution, waitsMs)
+  const { stdout, stderr, cause, isBusy } = run(execution, waitsMs)
   if (stderr !== "") execution.log?.(stderr.replace(/\n$/, ""))
   if (cause === undefined) return stdout
-  throw pluginError({ stdout: decodeUtf8(stdout), stderr, cause })
+  const error = pluginError({ stdout: decodeUtf8(stdout), stderr, cause })
+  throw isBusy ? new CniError(Code.TryAgainLater, error.message) : error
 }
 
 /** How a run ended; without a cause: exit status 0. */
@@ -43,6 +46,8 @@ interface Ended {
   stdout: Uint8Array
   stderr: string
   cause?: string
+  /** It never started: its file was being written all the time. */
+  isBusy?: boolean
 }
 
 function run(execution: Execution, waitsMs: readonly number[]): Ended {
@@ -51,8 +56,9 @@ function run(execution: Execution, waitsMs: readonly number[]): Ended {
       return runOnce(execution)
     } catch (error) {
       const waitMs = waitsMs[attempt]
-      if (!isErrno(error, "ETXTBSY") || waitMs === undefined) {
-        return { stdout: new Uint8Array(), stderr: "", cause: startFailure(execution.path, error) }
+      const isBusy = isErrno(error, "ETXTBSY")
+      if (!isBusy || waitMs === undefined) {
+        return { stdout: new Uint8Array(), stderr: "", cause: startFailure(execution.path, error), isBusy }
       }
       sleep(waitMs)
     }

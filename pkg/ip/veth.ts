@@ -31,8 +31,8 @@ export function randomVethName(): string {
 
 /**
  * Creates a veth pair in one request, both ends down: the host's with a random name, which it returns, the container's
- * directly in its namespace and under its final name. Throws `CniError` when the container has an interface of that name, and then
- * nothing was made.
+ * directly in its namespace and under its final name. Throws `CniError` when the container has an interface of that name, with
+ * code 11 since it had none a moment before, and then nothing was made.
  */
 export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac, master }: VethPair): string {
   const size = mtu === undefined ? {} : { mtu }
@@ -51,8 +51,10 @@ export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac,
       return name
     } catch (error) {
       // The caller has seen that the container's name is free: what exists is most likely our random name.
-      if (isErrno(error, "EEXIST") && attempt < NAME_ATTEMPTS) continue
-      throw new CniError(Code.Internal, `Cannot create interface "${ifName}" in "${sandbox.path}"`, { cause: error })
+      const isTaken = isErrno(error, "EEXIST")
+      if (isTaken && attempt < NAME_ATTEMPTS) continue
+      const code = isTaken ? Code.TryAgainLater : Code.Internal
+      throw new CniError(code, `Cannot create interface "${ifName}" in "${sandbox.path}"`, { cause: error })
     }
   }
 }

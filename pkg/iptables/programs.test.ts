@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { refusalOf } from "../types/testing.ts"
 import { chain, rule } from "./change.ts"
 import { changeTable } from "./change-table.ts"
 import { findPrograms, requirePrograms } from "./programs.ts"
@@ -104,4 +105,14 @@ test("a change that is refused because somebody else was faster is planned again
   })
   expect(seen).toEqual([["X"], ["X", "Y"]])
   expect(await read(bin.path, "input")).toBe("*nat\n-A Y -j ACCEPT\nCOMMIT\n")
+})
+
+test("#43 a change that others are always faster with is code 11 in the end", async () => {
+  using bin = directory()
+  const faster = `echo ":Y$(wc -l < ${bin.path}/calls) - [0:0]" >> ${bin.path}/saved; exit 1`
+  const programs = pretendPrograms(bin.path, "*nat\n:X - [0:0]\n", faster)
+  let plans = 0
+  const refused = refusalOf(() => changeTable(programs, "nat", () => [chain.create(`Z${++plans}`)]))
+  expect(refused).toMatchObject({ code: 11, message: "Cannot change table nat: others keep changing it" })
+  expect(plans).toBe(10)
 })

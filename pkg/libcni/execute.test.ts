@@ -77,7 +77,7 @@ test("#140 a plugin that somebody goes on writing is an error in the end: nothin
   const writer = openSync(execution.file, "r+")
   try {
     const error = await failure(execute(execution, [1, 1, 1, 1, 1]))
-    expect(error.message).toBe(`Cannot start plugin "${execution.file}"`)
+    expect(error).toMatchObject({ code: 11, message: `Cannot start plugin "${execution.file}"` })
     expect(String(error)).toContain("ETXTBSY")
   } finally {
     closeSync(writer)

@@ -28,8 +28,8 @@ const drainMs = 1_000
 
 /**
  * Runs a plugin in a process group of its own and waits for it. At the time limit, or when told to stop, the whole group
- * is killed: the plugin's own children do not outlive it. Throws code 5 when it cannot be started and code 11 when it was
- * stopped. `waitsMs` are the pauses between attempts to start a file that somebody is still writing.
+ * is killed: the plugin's own children do not outlive it. Throws code 5 when it cannot be started, and code 11 when it was
+ * stopped or is still being written. `waitsMs` are the pauses between attempts to start a file that somebody is still writing.
  */
 export async function execute(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Promise<Outcome> {
   execution.signal?.throwIfAborted()
@@ -75,7 +75,9 @@ async function start({ file, env, stdin, signal }: Execution, waitsMs: readonly 
     } catch (cause) {
       const busy = cause instanceof Error && "code" in cause && cause.code === "ETXTBSY"
       const waitMs = waitsMs[attempt]
-      if (!busy || waitMs === undefined) throw new CniError(Code.Io, `Cannot start plugin "${file}"`, { cause })
+      if (!busy || waitMs === undefined) {
+        throw new CniError(busy ? Code.TryAgainLater : Code.Io, `Cannot start plugin "${file}"`, { cause })
+      }
       await Bun.sleep(waitMs)
       signal?.throwIfAborted()
     }

@@ -8,10 +8,14 @@ export class NetlinkError extends Error {
   /** The kernel's own words from the extended acknowledgement, where it gave any. */
   readonly words: string | undefined
 
-  constructor(what: string, errno: number | string, words?: string) {
+  /** Whether it was tried again and again, each time in vain for a reason that passes: others keep changing the same. */
+  readonly willPass: boolean
+
+  constructor(what: string, errno: number | string, words?: string, willPass = false) {
     const name = typeof errno === "number" ? errnoName(errno) : errno
     super(`${what}: ${words ? `${words} (${name})` : name}`)
     this.errno = name
     this.words = words
+    this.willPass = willPass
   }
 }

@@ -101,7 +101,8 @@ export class NetlinkSocket implements Disposable {
     for (let attempt = 1; ; attempt++) {
       const found = this.#dumpOnce(request)
       if (found) return found
-      if (attempt === DUMP_ATTEMPTS) throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read")
+      if (attempt === DUMP_ATTEMPTS)
+        throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read", true)
     }
   }
 

@@ -76,7 +76,9 @@ export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, p
       commit(socket, plan(), generation)
       return
     } catch (error) {
-      if (!(error instanceof NetlinkError) || error.errno !== "ERESTART" || attempt === ATTEMPTS) throw error
+      if (!(error instanceof NetlinkError) || error.errno !== "ERESTART") throw error
+      if (attempt === ATTEMPTS)
+        throw new NetlinkError("change the rule set", "ERESTART", "others keep changing it", true)
     }
   }
 }

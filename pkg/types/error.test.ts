@@ -66,6 +66,17 @@ test("#44 code 3, which says that there is nothing to clean up, is for a contain
   expect(users).toEqual(["pkg/types/names.ts"])
 })
 
+test("#43 an error that will pass is code 11, however often it is wrapped, and any other code stays", () => {
+  const others = Object.assign(new Error("others keep changing it"), { willPass: true })
+  const wrapped = new CniError(Code.Internal, "Cannot remove the rules", {
+    cause: new Error("plan", { cause: others }),
+  })
+  const outer = new CniError(Code.Internal, "Cannot add", { cause: wrapped, details: "own" })
+  for (const error of [others, wrapped, outer]) expect(toErrorObject(error, "1.1.0").code).toBe(11)
+  expect(new CniError(Code.Io, "Cannot write", { cause: others }).code).toBe(5)
+  expect(new CniError(Code.Internal, "Cannot add", { cause: new Error("no") }).code).toBe(999)
+})
+
 test("errors are told apart by code", () => {
   const error = new CniError(Code.TryAgainLater, "busy")
   expect(isCniError(error)).toBe(true)

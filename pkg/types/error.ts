@@ -25,7 +25,8 @@ export interface ErrorObject {
 
 /**
  * The one error that leaves a plugin. `message` says what could not be done, to what, and why; `details` carries
- * the rest, by default the texts of the `cause` chain.
+ * the rest, by default the texts of the `cause` chain. With a cause that will pass, code 999 becomes 11: how often an error
+ * is wrapped on its way does not change what the caller may do about it.
  */
 export class CniError extends Error {
   override readonly name = "CniError"
@@ -34,7 +35,7 @@ export class CniError extends Error {
 
   constructor(code: number, message: string, options: { details?: string; cause?: unknown } = {}) {
     super(message, "cause" in options ? { cause: options.cause } : undefined)
-    this.code = code
+    this.code = code === Code.Internal && willPass(options.cause) ? Code.TryAgainLater : code
     this.#details = options.details
   }
 
@@ -56,12 +57,25 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
-/** A thrown value as the error object that goes to stdout; anything that is not a `CniError` becomes code 999. */
+/**
+ * Whether an error, or one of its causes, is about a condition that will pass: it has code 11, or says so itself, as the
+ * errors of rooms do that know nothing of codes.
+ */
+export function willPass(error: unknown): boolean {
+  let at = error
+  for (let depth = 0; at instanceof Error && depth < 8; depth++) {
+    if (isCniError(at, Code.TryAgainLater) || ("willPass" in at && at.willPass === true)) return true
+    at = at.cause
+  }
+  return false
+}
+
+/** A thrown value as the error object that goes to stdout; anything that is not a `CniError` becomes code 999, or 11. */
 export function toErrorObject(error: unknown, cniVersion: string): ErrorObject {
   const known = error instanceof CniError ? error : undefined
   const object: ErrorObject = {
     cniVersion,
-    code: known?.code ?? Code.Internal,
+    code: known?.code ?? (willPass(error) ? Code.TryAgainLater : Code.Internal),
     msg: known?.message ?? (error instanceof Error ? error.message : String(error)),
   }
   const details = known ? known.details : causeTexts(error instanceof Error ? error.cause : undefined).join(": ")

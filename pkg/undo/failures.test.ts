@@ -42,6 +42,12 @@ describe("Failures", () => {
     expect(thrownAfter(new Error("EBUSY"))).toMatchObject({ code: 999, message: "Cannot do step 0", details: "EBUSY" })
   })
 
+  test("#43 several errors that will pass are one that will", () => {
+    expect(thrownAfter(new CniError(11, "Cannot lock"), new CniError(11, "Cannot change"))).toMatchObject({ code: 11 })
+    const passing = Object.assign(new Error("it kept changing"), { willPass: true })
+    expect(thrownAfter(passing, passing)).toMatchObject({ code: 11 })
+  })
+
   test("names every failure in one error with code 999", () => {
     const error = thrownAfter(new CniError(11, "Cannot lock the store", { details: "held by 42" }), new Error("EBUSY"))
     expect(error).toMatchObject({

@@ -1,4 +1,4 @@
-import { CniError, Code } from "../types/mod.ts"
+import { CniError, Code, isCniError } from "../types/mod.ts"
 
 /**
  * The errors of an operation that goes through all its steps whatever happens, as DEL and GC do, and reports once, at
@@ -25,14 +25,15 @@ export class Failures {
   }
 
   /**
-   * Throws when a step has failed: the error itself if it is the only one, else one with code 999 that names them all.
+   * Throws when a step has failed: the error itself if it is the only one, else one that names them all, with code 999, or
+   * 11 when each of them will pass.
    */
   throwIfAny(): void {
     const [first, ...others] = this.#errors
     if (first === undefined) return
     if (others.length === 0) throw first
     throw new CniError(
-      Code.Internal,
+      this.#errors.every((error) => isCniError(error, Code.TryAgainLater)) ? Code.TryAgainLater : Code.Internal,
       `${this.#errors.length} steps failed: ${this.#errors.map((error) => error.message).join("; ")}`,
       { details: this.#errors.flatMap((error) => error.details ?? []).join("; ") },
     )

@@ -1,0 +1,21 @@
+import { expect, test } from "bun:test"
+import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/mod.ts"
+import { acknowledge, ScriptedKernel } from "../netlink/testing.ts"
+import { Netns } from "../netns/mod.ts"
+import { refusalOf } from "../types/testing.ts"
+import { createVethPair } from "./veth.ts"
+
+const EPERM = 1
+const EEXIST = 17
+
+test.each([
+  { errno: EEXIST, code: 11, requests: 10, what: "names that are always taken are code 11 in the end" },
+  { errno: EPERM, code: 999, requests: 1, what: "another refusal is not tried again, and is code 999" },
+])("#43 a veth pair: $what", ({ errno, code, requests }) => {
+  const kernel = new ScriptedKernel((request) => [acknowledge(request, errno)])
+  const host = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
+  using sandbox = Netns.open("/proc/self/ns/net")
+  const refused = refusalOf(() => createVethPair(host, { sandbox, ifName: "eth0" }))
+  expect(refused).toMatchObject({ code, message: 'Cannot create interface "eth0" in "/proc/self/ns/net"' })
+  expect(kernel.requests).toHaveLength(requests)
+})
