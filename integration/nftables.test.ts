@@ -204,7 +204,7 @@ testWith(
     const watched: nftables.Netfilter = {
       fd: netfilter.fd,
       get: (request) => netfilter.get(note(request)),
-      dump: (request) => netfilter.dump(note(request)),
+      dump: (request, pick) => netfilter.dump(note(request), pick),
       transact(requests) {
         questions.push("transaction")
         netfilter.transact(requests)

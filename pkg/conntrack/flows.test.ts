@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { type Message, NetlinkError, type Request } from "../netlink/mod.ts"
-import { expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
+import { NetlinkError, type Request } from "../netlink/mod.ts"
+import { dumping, expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
 import { deleteFlows, type Flow } from "./flows.ts"
 import { flowAttributes } from "./tuple.ts"
 
@@ -11,10 +11,10 @@ function kernel(flows: readonly Uint8Array[], refusal?: string) {
   return {
     asked,
     forgotten,
-    dump(request: Request): Message[] {
+    dump: dumping((request) => {
       asked.push(request)
       return flows.map((payload) => ({ type: 0x100, flags: 2, sequence: 1, port: 0, payload }))
-    },
+    }),
     execute(request: Request) {
       if (refusal) throw new NetlinkError(request.what, refusal)
       forgotten.push(request)
@@ -75,15 +75,23 @@ test("a flow is forgotten by its first direction and its number, as they were li
 })
 
 // CTA_FILTER, CTA_FILTER_ORIG_FLAGS: CTA_FILTER_F_CTA_PROTO_NUM 8, CTA_FILTER_F_CTA_PROTO_DST_PORT 32
-test("one port is picked out by the kernel, of several it picks the protocol", () => {
+test("the flows to each port are picked out by the kernel; of many ports it picks the protocol", () => {
   const socket = kernel([])
-  deleteFlows(socket, { family: "ip", protocol: 17, ports: [53, 53] }, () => true)
-  deleteFlows(socket, { family: "ip6", protocol: 17, ports: [53, 54] }, () => true)
-  expect(socket.asked.map(({ type }) => type)).toEqual([0x101, 0x101]) // IPCTNL_MSG_CT_GET
+  const many = Array.from({ length: 17 }, (_, index) => 100 + index)
+  deleteFlows(socket, { family: "ip", protocol: 17, ports: [53, 54, 53] }, () => true)
+  deleteFlows(socket, { family: "ip6", protocol: 17, ports: many }, () => true)
+  expect(socket.asked.map(({ type }) => type)).toEqual([0x101, 0x101, 0x101]) // IPCTNL_MSG_CT_GET
   expect(socket.asked.map(({ payload }) => payload)).toEqual([
     hex`02000000 1800 0180 1400 0280 0500 0100 11000000 0600 0300 00350000 0c00 1980 0800 0100 28000000`,
+    hex`02000000 1800 0180 1400 0280 0500 0100 11000000 0600 0300 00360000 0c00 1980 0800 0100 28000000`,
     hex`0a000000 1000 0180 0c00 0280 0500 0100 11000000 0c00 1980 0800 0100 08000000`,
   ])
+})
+
+test("a kernel before Linux 5.8, which lists all flows, is asked once", () => {
+  const socket = kernel([translated])
+  expect(deleteFlows(socket, { family: "ip", protocol: 17, ports: [54, 53, 55] }, () => true)).toBe(1)
+  expect(socket.asked).toHaveLength(1)
 })
 
 test("what a kernel before Linux 5.8 lists besides is left alone", () => {

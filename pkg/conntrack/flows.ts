@@ -27,6 +27,11 @@ const filterAttributes = attrs({
   filter: [25, attrs({ originalFlags: [1, u32] })],
 })
 
+/** What tells at a glance whether a flow may be wanted. */
+const targetAttributes = attrs({
+  original: [1, attrs({ protocol: [2, attrs({ number: [1, u8], destinationPort: [3, u16be] })] })],
+})
+
 /** What this room needs of a netlink socket for `NETLINK_NETFILTER`. */
 export type Conntrack = Pick<NetlinkSocket, "dump" | "execute">
 
@@ -38,10 +43,13 @@ export interface Flow {
   reply: Tuple
 }
 
+/** For each question the kernel walks its whole table: of more ports than this all flows of the protocol are asked for. */
+const PORTS_ASKED = 16
+
 /**
  * Forgets the flows of a protocol to these ports that `isStale`, like `conntrack -D`, so that their next packets are
  * translated anew. Ports are those of the first direction, before translation. The kernel picks the flows out (Linux 5.8;
- * older ones list all). Answers how many there were. Throws `NetlinkError`.
+ * older ones list all), and of what it lists only what is stale is held. Answers how many there were. Throws `NetlinkError`.
  */
 export function deleteFlows(
   socket: Conntrack,
@@ -49,16 +57,22 @@ export function deleteFlows(
   isStale: (flow: Flow) => boolean,
 ): number {
   const wanted = new Set(ports)
-  const [only] = wanted.size === 1 ? wanted : []
   const header = netfilterHeader(family === "ip" ? 2 : 10)
   let count = 0
-  for (const { payload } of socket.dump(listRequest(header, protocol, only))) {
-    const attributes = payload.subarray(HEADER_SIZE)
-    const found = flowAttributes.decode(attributes)
-    const flow = { original: readTuple(found.original), reply: readTuple(found.reply) }
-    if (flow.original.protocol !== protocol || !wanted.has(flow.original.destinationPort) || !isStale(flow)) continue
-    const { original, id, zone } = rawFlowAttributes.decode(attributes)
-    if (deleteFlow(socket, concat([header, rawFlowAttributes.encode({ original, id, zone })]))) count++
+  for (const port of wanted.size > PORTS_ASKED ? [undefined] : wanted) {
+    let isPicked = true
+    const stale = socket.dump(listRequest(header, protocol, port), ({ payload }) => {
+      const attributes = payload.subarray(HEADER_SIZE)
+      const { number, destinationPort = 0 } = targetAttributes.decode(attributes).original?.protocol ?? {}
+      if (port !== undefined && destinationPort !== port) isPicked = false
+      if (number !== protocol || !wanted.has(destinationPort)) return undefined
+      const found = flowAttributes.decode(attributes)
+      if (!isStale({ original: readTuple(found.original), reply: readTuple(found.reply) })) return undefined
+      const { original, id, zone } = rawFlowAttributes.decode(attributes)
+      return concat([header, rawFlowAttributes.encode({ original, id, zone })])
+    })
+    for (const payload of stale) if (deleteFlow(socket, payload)) count++
+    if (!isPicked) return count // by an older kernel, which has listed all there are
   }
   return count
 }

@@ -79,10 +79,8 @@ function findOwnEnd(
 }
 
 function deleteHostEnds(host: NetlinkSocket, isGone: (alias: string) => boolean): void {
-  for (const link of listLinks(host)) {
-    const { alias } = link.attributes
-    if (link.kind === "veth" && alias !== undefined && isGone(alias)) deleteIfThere(host, link)
-  }
+  const isWanted = ({ kind, attributes: { alias } }: Link) => kind === "veth" && alias !== undefined && isGone(alias)
+  for (const link of listLinks(host, isWanted)) deleteIfThere(host, link)
 }
 
 /** The kernel deletes the pairs of a namespace that went away in its own time, which may be now. */

@@ -42,21 +42,27 @@ export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Resul
  * route of its table will do. Throws `CniError` naming the missing one.
  */
 export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpec[]): void {
-  const listed = new Map<number, ListedRoute[]>()
+  const listed = new Map<string, ListedRoute[]>()
+  const prefixes = new Set(planned.map(({ prefix }) => prefix))
+  const isWanted = (route: ListedRoute) => planned.some((one) => isToSame(one, route))
   for (const wanted of planned) {
-    const length = wanted.dst.length
-    const routes = listed.get(length) ?? listRoutes(route, length === 4 ? AF_INET : AF_INET6)
-    listed.set(length, routes)
-    const inTable = routes.filter(({ table }) => table === (wanted.table ?? RT_TABLE_MAIN))
+    const family = wanted.dst.length === 4 ? AF_INET : AF_INET6
+    const table = wanted.table ?? RT_TABLE_MAIN
+    const inTable = listed.get(`${family} ${table}`) ?? listRoutes(route, family, { table, prefixes, isWanted })
+    listed.set(`${family} ${table}`, inTable)
     if (inTable.some((found) => matches(wanted, found))) continue
-    const same = inTable.filter(({ dst, prefix }) => prefix === wanted.prefix && sameBytes(dst, wanted.dst))
+    const same = inTable.filter((found) => isToSame(wanted, found))
     const describe = (spec: RouteSpec) => describeRoute(route, spec)
     throw mismatch("routes", describe(wanted), same.map(describe).join(", ") || "none to it")
   }
 }
 
+function isToSame(a: RouteSpec, b: RouteSpec): boolean {
+  return a.prefix === b.prefix && sameBytes(a.dst, b.dst)
+}
+
 function matches(wanted: RouteSpec, found: ListedRoute): boolean {
-  if (found.prefix !== wanted.prefix || !sameBytes(found.dst, wanted.dst)) return false
+  if (!isToSame(found, wanted)) return false
   if (wanted.prefix === 0) return true
   const gateways = gatewaysOf(found)
   const expected = gatewaysOf(wanted)

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { Message, NetlinkSocket } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
 import { listRules } from "../nftables/mod.ts"
 import { wordsOf } from "./kernel-words.ts"
 import type { Family } from "./rule.ts"
@@ -9,7 +10,7 @@ import type { Family } from "./rule.ts"
 function wordsIn(family: Family, chain: string, answer: string): string {
   const payload = Uint8Array.fromHex(answer.replace(/\s/g, ""))
   const message: Message = { type: 0, flags: 0, sequence: 0, port: 0, payload }
-  const socket: Pick<NetlinkSocket, "dump"> = { dump: () => [message] }
+  const socket: Pick<NetlinkSocket, "dump"> = { dump: dumping(() => [message]) }
   const [rule] = listRules(socket, { table: { family, name: "nat" }, name: chain })
   if (!rule) throw new Error("no rule")
   return wordsOf(family, rule).join(" ")

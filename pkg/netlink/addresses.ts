@@ -69,12 +69,10 @@ export function deleteAddress(
 export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index">, family = 0): Address[] {
   const index = link?.index ?? 0
   const payload = addressHeader.encode({ family, prefix: 0, flags: 0, scope: 0, index })
-  const found: Address[] = []
-  for (const message of route.dump({ type: RTM_GETADDR, what: "list addresses", payload })) {
+  return route.dump({ type: RTM_GETADDR, what: "list addresses", payload }, (message) => {
     const address = readAddress(message)
-    if (index === 0 || address.index === index) found.push(address) // kernels before 4.20 do not filter by index
-  }
-  return found
+    return index === 0 || address.index === index ? address : undefined // kernels before 4.20 do not filter by index
+  })
 }
 
 /** A message of type `RTM_NEWADDR` or `RTM_DELADDR`, as it comes in answers and events. */

@@ -64,14 +64,13 @@ function change(
 /** The VLANs of all bridges and ports of the namespace, or of one port only, like `bridge -compressvlans vlan show`. */
 export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">): Map<Ifindex, VlanRange[]> {
   const payload = concat([header(0), portAttributes.encode({ extMask: RTEXT_FILTER_BRVLAN_COMPRESSED })])
-  const found = new Map<Ifindex, VlanRange[]>()
-  for (const answer of route.dump({ type: RTM_GETLINK, what: "list VLANs of bridge ports", payload })) {
+  const found = route.dump({ type: RTM_GETLINK, what: "list VLANs of bridge ports", payload }, (answer) => {
     const { index } = linkHeader.decode(answer.payload.subarray(0, linkHeader.size))
-    if (port && index !== port.index) continue
+    if (port && index !== port.index) return undefined
     const { vlans = [] } = portAttributes.decode(answer.payload.subarray(linkHeader.size))
-    found.set(index as Ifindex, vlans)
-  }
-  return found
+    return [index as Ifindex, vlans] as const
+  })
+  return new Map(found)
 }
 
 /** "100 pvid untagged, 200-210", as `bridge vlan` takes them; "none". */

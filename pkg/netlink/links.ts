@@ -141,13 +141,16 @@ function lookUp(which: string | Ifindex): Request {
   return { type: RTM_GETLINK, what, payload }
 }
 
-/** All links of the namespace, like `ip link show`. */
-export function listLinks(route: NetlinkSocket): Link[] {
+/** The links of the namespace, like `ip link show`: all, or those that are wanted. */
+export function listLinks(route: NetlinkSocket, isWanted: (link: Link) => boolean = () => true): Link[] {
   const payload = concat([
     linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags: 0, change: 0 }),
     linkAttributes.encode({ extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
-  return route.dump({ type: RTM_GETLINK, what: "list links", payload }).map(readLink)
+  return route.dump({ type: RTM_GETLINK, what: "list links", payload }, (message) => {
+    const link = readLink(message)
+    return isWanted(link) ? link : undefined
+  })
 }
 
 /** A message of type `RTM_NEWLINK` or `RTM_DELLINK`, as it comes in answers and events. */

@@ -44,7 +44,7 @@ export function deleteNeighbour(route: NetlinkSocket, link: Pick<Link, "index" |
 /** The entries of a family, like `ip neigh show`. */
 export function listNeighbours(route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6): Neighbour[] {
   const payload = neighbourHeader.encode({ family, pad1: 0, pad2: 0, index: 0, state: 0, flags: 0, type: 0 })
-  return route.dump({ type: RTM_GETNEIGH, what: "list neighbours", payload }).map(({ payload: found }) => {
+  return route.dump({ type: RTM_GETNEIGH, what: "list neighbours", payload }, ({ payload: found }) => {
     const header = neighbourHeader.decode(found.subarray(0, neighbourHeader.size))
     const attributes = neighbourAttributes.decode(found.subarray(neighbourHeader.size))
     return {

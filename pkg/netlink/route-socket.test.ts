@@ -5,7 +5,7 @@ import { AF_INET, AF_INET6, listAddresses } from "./addresses.ts"
 import { attribute, readAttributes, type UnknownAttribute } from "./attrs.ts"
 import { concat } from "./codec.ts"
 import { IFF_LOOPBACK } from "./link-table.ts"
-import { findLink, getLink, type Ifindex, listLinks } from "./links.ts"
+import { findLink, getLink, type Ifindex, listLinks, readLink } from "./links.ts"
 import { listNeighbours } from "./neighbours.ts"
 import { RouteGroup, RouteSocket } from "./route-socket.ts"
 import { listRoutes } from "./routes.ts"
@@ -46,7 +46,7 @@ test("a request that the kernel does not like is refused in the kernel's own wor
   expect(() => route.get({ type: 18, what: "find link", payload })).toThrow(
     "find link: Invalid values in header for get link request (EINVAL)",
   )
-  expect(() => route.dump({ type: 18, what: "list links", payload })).toThrow(
+  expect(() => route.dump({ type: 18, what: "list links", payload }, readLink)).toThrow(
     /list links: Invalid values .* \(EINVAL\)/,
   )
   expect(getLink(route, "lo").name).toBe("lo") // and the socket is as good as before

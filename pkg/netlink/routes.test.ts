@@ -276,6 +276,28 @@ describe("listing", () => {
     expect(kernel.datagrams).toEqual([hex`1c000000 1a00 0103 01000000 00000000 0a 00 00 00 00 00 00 00 00000000`])
   })
 
+  // RTA_TABLE 15, as `ip route show table main` asks a kernel that checks requests strictly.
+  test("asks the kernel for one table; without that table there are none", () => {
+    const ENOENT = 2
+    const kernel = new ScriptedKernel((request) => [done(request, ENOENT)])
+    expect(listRoutes(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), AF_INET, { table: 254 })).toEqual([])
+    expect(kernel.datagrams).toEqual([
+      hex`24000000 1a00 0103 01000000 00000000 02 00 00 00 fe 00 00 00 00000000 0800 0f00 fe000000`,
+    ])
+    const broken = new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel((request) => [done(request, ENOENT)]))
+    expect(() => listRoutes(broken, AF_INET)).toThrow("ENOENT")
+  })
+
+  test("keeps what is wanted, also when an old kernel lists more", () => {
+    const list = (filter: Parameters<typeof listRoutes>[2]) =>
+      listRoutes(listing(plain, inTable5000, defaultRoute), AF_INET, filter).map(({ prefix, table }) => [prefix, table])
+    const all = list({})
+    expect(all).toHaveLength(3)
+    expect(list({ table: 5000 })).toEqual(all.filter(([, table]) => table === 5000))
+    expect(list({ prefixes: new Set([0]) })).toEqual(all.filter(([prefix]) => prefix === 0))
+    expect(list({ isWanted: ({ prefix }) => prefix > 0 })).toEqual(all.filter(([prefix = 0]) => prefix > 0))
+  })
+
   test("refuses a next hop with a length that cannot be", () => {
     const wrong = hex`02 10 00 00 fe 03 00 01 00000000 0c00 0900 0900 00 00 03000000`
     expect(() => listRoutes(listing(wrong), AF_INET)).toThrow("next hop at byte 0 says it has 9 bytes of the 8 left")

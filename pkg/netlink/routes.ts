@@ -1,3 +1,4 @@
+import { isErrno } from "../libc/mod.ts"
 import { AF_INET, AF_INET6, show, showIp } from "./addresses.ts"
 import { align, attrs } from "./attrs.ts"
 import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32 } from "./codec.ts"
@@ -30,6 +31,9 @@ const routeHeader = struct({
   type: u8,
   flags: u32,
 })
+
+/** Where `dstPrefix` is. */
+const DST_PREFIX = 1
 
 const emptyHeader = {
   family: 0,
@@ -147,13 +151,41 @@ export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   route.execute({ type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload })
 }
 
-/** All routes of a family in all tables, caches left out, like `ip route show table all`. */
-export function listRoutes(route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6): ListedRoute[] {
-  const payload = routeHeader.encode({ ...emptyHeader, family })
-  return route
-    .dump({ type: RTM_GETROUTE, what: "list routes", payload })
-    .map(readRoute)
-    .filter(({ flags }) => (flags & RTM_F_CLONED) === 0)
+/** Which routes of a family are wanted. */
+export interface RouteFilter {
+  /** Of this table, which the kernel picks out; of all tables when undefined. */
+  table?: number
+  /** To networks of these prefix lengths: told at a glance, before a route is taken apart. */
+  prefixes?: ReadonlySet<number>
+  isWanted?: (route: ListedRoute) => boolean
+}
+
+/**
+ * The routes of a family, caches left out, like `ip route show table TABLE`; none of a table that is not there. A
+ * host may have a million of them: ask for few. Throws `NetlinkError`.
+ */
+export function listRoutes(
+  route: NetlinkSocket,
+  family: typeof AF_INET | typeof AF_INET6,
+  { table, prefixes, isWanted = () => true }: RouteFilter = {},
+): ListedRoute[] {
+  const payload = concat([
+    routeHeader.encode({ ...emptyHeader, family, table: table !== undefined && table < 256 ? table : 0 }),
+    routeAttributes.encode({ table }),
+  ])
+  const pick = (message: Message) => {
+    if (prefixes && !prefixes.has(message.payload[DST_PREFIX] ?? 0)) return undefined
+    const listed = readRoute(message)
+    if (listed.flags & RTM_F_CLONED) return undefined
+    if (table !== undefined && listed.table !== table) return undefined // kernels before 4.20 do not filter
+    return isWanted(listed) ? listed : undefined
+  }
+  try {
+    return route.dump({ type: RTM_GETROUTE, what: "list routes", payload }, pick)
+  } catch (error) {
+    if (table !== undefined && isErrno(error, "ENOENT")) return []
+    throw error
+  }
 }
 
 function encodeRoute(spec: RouteSpec, protocol: number = RTPROT_BOOT): Uint8Array {

@@ -63,7 +63,7 @@ export function deleteRule(route: NetlinkSocket, rule: Rule): void {
 export function listRules(route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6): Rule[] {
   const zero = { dstPrefix: 0, srcPrefix: 0, tos: 0, table: 0, reserved1: 0, reserved2: 0, action: 0, flags: 0 }
   const payload = ruleHeader.encode({ family, ...zero })
-  return route.dump({ type: RTM_GETRULE, what: "list rules", payload }).map(readRule)
+  return route.dump({ type: RTM_GETRULE, what: "list rules", payload }, readRule)
 }
 
 function encodeRule(rule: Rule): Uint8Array {

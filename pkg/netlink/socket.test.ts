@@ -22,6 +22,7 @@ const request = { type: 18, what: "find link", payload: hex`aabbccdd` }
 function entry({ sequence }: Pick<Message, "sequence">, tag: number, flags = 2): Uint8Array {
   return encodeMessage(16, flags, sequence, Uint8Array.of(tag))
 }
+const whole = (message: Message) => message
 const tags = (messages: readonly Message[]) => messages.map(({ payload }) => payload[0])
 
 /** What an action throws. */
@@ -116,14 +117,37 @@ describe("dump", () => {
       concat([entry({ sequence: 0 }, 9), entry(sent, 3)]),
       done(sent),
     ])
-    expect(tags(route.dump(request))).toEqual([1, 2, 3])
+    expect(tags(route.dump(request, whole))).toEqual([1, 2, 3])
     expect(kernel.requests.map(({ flags }) => flags)).toEqual([0x301]) // REQUEST | DUMP
   })
 
   test("may be empty, and end in the same datagram", () => {
-    expect(connect((sent) => [done(sent)]).route.dump(request)).toEqual([])
+    expect(connect((sent) => [done(sent)]).route.dump(request, whole)).toEqual([])
     const { route } = connect((sent) => [concat([entry(sent, 1), done(sent)])])
-    expect(tags(route.dump(request))).toEqual([1])
+    expect(tags(route.dump(request, whole))).toEqual([1])
+  })
+
+  test("is held one datagram at a time, and of it what is picked", () => {
+    const count = 1000
+    let kernel = new ScriptedKernel()
+    let seen = 0
+    const pick = ({ payload }: Message) => {
+      seen += 1
+      expect(kernel.handedOut).toBe(seen) // the datagram is looked at before the next one is asked for
+      return payload[0] === 7 ? payload.length : undefined
+    }
+    const connected = connect((sent) => [
+      ...Array.from({ length: count }, (_, index) => entry(sent, index % 256)),
+      done(sent),
+    ])
+    kernel = connected.kernel
+    expect(connected.route.dump(request, pick)).toEqual([1, 1, 1, 1])
+    expect({ seen, handedOut: kernel.handedOut }).toEqual({ seen: count, handedOut: count + 1 })
+  })
+
+  test("gives bytes that stay: what is picked may hold on to them", () => {
+    const { route } = connect((sent) => [entry(sent, 1), entry(sent, 2), done(sent)])
+    expect(route.dump(request, ({ payload }) => payload).map((payload) => payload[0])).toEqual([1, 2])
   })
 
   test("that changed while it was read (NLM_F_DUMP_INTR on any message) is read again, whole", () => {
@@ -132,7 +156,7 @@ describe("dump", () => {
       entry(sent, sent.sequence * 10 + 1),
       done(sent, 0, sent.sequence === 2 ? 2 | NLM_F_DUMP_INTR : 2),
     ])
-    expect(tags(route.dump(request))).toEqual([30, 31])
+    expect(tags(route.dump(request, whole))).toEqual([30, 31])
     expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([1, 2, 3])
   })
 
@@ -142,12 +166,12 @@ describe("dump", () => {
       if (sent.sequence === 2) return [acknowledge(sent, EINTR)]
       return [entry(sent, 3), done(sent)]
     })
-    expect(tags(route.dump(request))).toEqual([3])
+    expect(tags(route.dump(request, whole))).toEqual([3])
   })
 
   test("#43 that never stops changing is given up after ten times, as something that will pass", () => {
     const { kernel, route } = connect((sent) => [entry(sent, 1), done(sent, 0, 2 | NLM_F_DUMP_INTR)])
-    expect(errorOf(() => route.dump(request))).toMatchObject({
+    expect(errorOf(() => route.dump(request, whole))).toMatchObject({
       errno: "EINTR",
       message: "find link: it kept changing while it was read (EINTR)",
       willPass: true,
@@ -157,10 +181,10 @@ describe("dump", () => {
 
   test("throws what the kernel says against it, at once or at the end", () => {
     const refused = connect((sent) => [acknowledge(sent, 1)])
-    expect(errorOf(() => refused.route.dump(request))).toMatchObject({ errno: "EPERM" })
+    expect(errorOf(() => refused.route.dump(request, whole))).toMatchObject({ errno: "EPERM" })
     expect(refused.kernel.requests).toHaveLength(1)
     const broken = connect((sent) => [entry(sent, 1), done(sent, 12)])
-    expect(errorOf(() => broken.route.dump(request))).toMatchObject({ errno: "ENOMEM" })
+    expect(errorOf(() => broken.route.dump(request, whole))).toMatchObject({ errno: "ENOMEM" })
   })
 })
 

@@ -94,28 +94,32 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Asks for a list. When it changed while the kernel was listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels) it
-   * is asked for again, since entries may be missing. Throws `NetlinkError`.
+   * Asks for a list, and keeps what `pick` makes of its messages; undefined is passed over. One datagram is held at a time: a
+   * list may be longer than memory, so `pick` takes what is wanted and no more. When the list changed while the kernel was
+   * listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing: it is asked for again, and what was
+   * picked so far is thrown away, so `pick` must change nothing. Throws `NetlinkError`.
    */
-  dump(request: Request): Message[] {
+  dump<T>(request: Request, pick: (message: Message) => T | undefined): T[] {
     for (let attempt = 1; ; attempt++) {
-      const found = this.#dumpOnce(request)
+      const found = this.#dumpOnce(request, pick)
       if (found) return found
       if (attempt === DUMP_ATTEMPTS)
         throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read", true)
     }
   }
 
-  #dumpOnce(request: Request): Message[] | undefined {
+  #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     const sequence = this.#send(request, NLM_F_DUMP)
-    const found: Message[] = []
+    const found: T[] = []
     let consistent = true
     for (;;) {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence) continue
         if (message.flags & NLM_F_DUMP_INTR) consistent = false
         if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
-          found.push({ ...message, payload: message.payload.slice() })
+          // A copy: what is picked may hold on to a part of it, and the next datagram overwrites the bytes.
+          const picked = consistent ? pick({ ...message, payload: message.payload.slice() }) : undefined
+          if (picked !== undefined) found.push(picked)
           continue
         }
         const outcome = message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message)

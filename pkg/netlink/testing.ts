@@ -4,7 +4,7 @@ import { type Fd, SyscallError } from "../libc/mod.ts"
 import { DecodeError } from "./codec.ts"
 import type { Ifindex } from "./links.ts"
 import { encodeMessage, type Message, NLMSG_DONE, NLMSG_ERROR, readMessages } from "./message.ts"
-import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
+import { NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"
 import type { Transport } from "./transport.ts"
 
 /** Bytes as they travel: hex digits with white space between them at will; `#` begins a comment. */
@@ -32,6 +32,8 @@ export class ScriptedKernel implements Transport {
   readonly datagrams: Uint8Array[] = []
   readonly timeouts: number[] = []
   closed = 0
+  /** How many datagrams have been received from it. */
+  handedOut = 0
   readonly #script: (request: Message) => Answer[]
   readonly #waiting: Answer[] = []
   #last = new Uint8Array()
@@ -61,6 +63,7 @@ export class ScriptedKernel implements Transport {
     const next = this.#waiting.shift() ?? 11 // EAGAIN
     if (typeof next === "number") throw new SyscallError("recv", next)
     this.#last = next.slice()
+    this.handedOut++
     return this.#last
   }
 
@@ -111,6 +114,18 @@ export function listing(...payloads: Uint8Array[]): NetlinkSocket {
     done(request),
   ]
   return new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel(script))
+}
+
+/** `dump` of a kernel whose lists are answered with these messages. */
+export function dumping(answers: (request: Request) => readonly Message[]): NetlinkSocket["dump"] {
+  return (request, pick) => {
+    const picked: NonNullable<ReturnType<typeof pick>>[] = []
+    for (const message of answers(request)) {
+      const found = pick(message)
+      if (found !== undefined && found !== null) picked.push(found)
+    }
+    return picked
+  }
 }
 
 /** How a payload is laid out: bytes before the attributes, which of them hold attributes, and which hold a text. */

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { NetlinkError, type Request } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
 import { hasChain, listChains } from "./chains.ts"
 import { answer } from "./testing.ts"
 
@@ -30,9 +31,9 @@ test("there is no chain when the kernel says ENOENT, and any other refusal is an
 
 // The kernel lists the chains of all tables of a family, whichever is asked for.
 test("of the chains that the kernel lists those of the table are answered", () => {
-  const dump = () => [
+  const dump = dumping(() => [
     answer("02000000 080001006e617400 0a000300434e492d61000000"),
     answer("02000000 0b00010066696c7465720000 0a000300434e492d62000000"),
-  ]
+  ])
   expect(listChains({ dump }, table)).toEqual([{ table, name: "CNI-a" }])
 })

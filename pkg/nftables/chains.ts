@@ -19,9 +19,9 @@ export function hasChain(socket: Pick<Netfilter, "get">, { table, name }: Chain)
 /** The chains of a table; none when there is no such table. Throws `NetlinkError`. */
 export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain[] {
   const what = `list the chains of table ${table.family} ${table.name}`
-  return socket.dump(request(table, what, {})).flatMap((answer) => {
+  return socket.dump(request(table, what, {}), (answer) => {
     const found = chainAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
-    return found.table === table.name && found.name !== undefined ? [{ table, name: found.name }] : []
+    return found.table === table.name && found.name !== undefined ? { table, name: found.name } : undefined
   })
 }
 

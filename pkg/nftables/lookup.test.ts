@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { type Message, NetlinkError, type Request } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
 import { dataTypes } from "./data-types.ts"
 import { getElement, hasRules, sampleElements } from "./lookup.ts"
 import type { NamedSet } from "./rule-set.ts"
@@ -19,7 +20,7 @@ function kernel(answer: Uint8Array) {
     asked.push(request)
     return message
   }
-  return { asked, get: reply, dump: (request: Request) => [reply(request)] }
+  return { asked, get: reply, dump: dumping((request) => [reply(request)]) }
 }
 
 function refusing(errno: string) {

@@ -50,13 +50,16 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
 /** Whether for each of these comments there is a rule with it in the table, in whichever chain. Throws `NetlinkError`. */
 export function hasRules(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
   const payload = concat([netfilterHeader(familyNumber[table.family]), ruleAttributes.encode({ table: table.name })])
-  const answers = socket.dump({ type: NFT_MSG_GETRULE, what: `list table ${table.family} ${table.name}`, payload })
-  const found = answers.map((answer) => decodeLatin1(answer.payload)) // taken apart no further: only comments matter
   const name = `${table.name}\0`
-  return comments.every((comment) => {
-    const needle = decodeLatin1(encodeUtf8(`${comment}\0`))
-    return found.some((rule) => rule.includes(needle) && rule.includes(name, NFGENMSG_SIZE))
+  const needles = comments.map((comment) => decodeLatin1(encodeUtf8(`${comment}\0`)))
+  const request = { type: NFT_MSG_GETRULE, what: `list table ${table.family} ${table.name}`, payload }
+  const found = socket.dump(request, (answer) => {
+    const rule = decodeLatin1(answer.payload) // taken apart no further: only comments matter
+    const had = rule.includes(name, NFGENMSG_SIZE) ? needles.filter((needle) => rule.includes(needle)) : []
+    return had.length > 0 ? had : undefined
   })
+  const all = new Set(found.flat())
+  return needles.every((needle) => all.has(needle))
 }
 
 function listPayload({ table, name }: NamedSet, elements: { key: { value: Uint8Array } }[] | undefined): Uint8Array {

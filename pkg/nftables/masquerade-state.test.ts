@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { concat, type Message, NetlinkError, netfilterHeader, type Request } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
 import { elementListAttributes, ruleAttributes, setNameAttributes } from "./attributes.ts"
 import { Lines, type SharedSet } from "./lines.ts"
 import { masqueradeLayout, networksOf, type Place, placesFor } from "./masquerade-layout.ts"
@@ -40,11 +41,11 @@ function kernel(places: readonly Place[], names: readonly string[] = ["container
       if (found.length === 0) throw new NetlinkError(request.what, "ENOENT")
       return message(encoded(found))
     },
-    dump(request: Request): Message[] {
+    dump: dumping((request) => {
       if (request.type !== 0xa0a) return [message(encoded(placesIn(request)))]
       asked.push("list sets")
       return names.map((name) => message(setNameAttributes.encode({ table, name })))
-    },
+    }),
   }
 }
 
@@ -56,7 +57,7 @@ function message(attributes: Uint8Array): Message {
 function ruled(...comments: (string | undefined)[]) {
   const answer = (comment: string | undefined) =>
     message(ruleAttributes.encode({ table, chain, userdata: commentUserdata(comment) }))
-  return { dump: () => comments.map(answer) }
+  return { dump: dumping(() => comments.map(answer)) }
 }
 
 describe("the rules are all there", () => {

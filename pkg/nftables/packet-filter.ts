@@ -72,13 +72,13 @@ function openIfPossible(): NetlinkSocket | undefined {
 
 /** All tables, like `nft list tables`; none of families that this room does not know. Throws `NetlinkError`. */
 export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
-  const tables: Table[] = []
-  for (const { payload } of socket.dump({ type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0) })) {
+  const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0) }
+  return socket.dump(request, ({ payload }): Table | undefined => {
     const { name } = tableAttributes.decode(payload.subarray(NFGENMSG_SIZE))
+    if (name === undefined) return undefined
     for (const family in familyNumber) {
-      if (familyNumber[family as Table["family"]] !== payload[0] || name === undefined) continue
-      tables.push({ family: family as Table["family"], name })
+      if (familyNumber[family as Table["family"]] === payload[0]) return { family: family as Table["family"], name }
     }
-  }
-  return tables
+    return undefined
+  })
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { type Message, NetlinkError } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
 import { examples } from "./examples.fixture.ts"
 import { masqueradeLayout, networksOf } from "./masquerade-layout.ts"
 import { findElements, listRules } from "./read.ts"
@@ -11,7 +12,7 @@ function listing(...payloads: string[]) {
     const payload = Uint8Array.fromHex(text.replace(/\s/g, ""))
     return { type: 0, flags: 0, sequence: 0, port: 0, payload }
   })
-  return { dump: () => messages }
+  return { dump: dumping(() => messages) }
 }
 
 function refusing(errno: string) {

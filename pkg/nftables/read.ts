@@ -33,33 +33,35 @@ export interface FoundRule extends RuleHandle {
  * bytes, such as the name of a chain that they jump to. None when there is no such chain.
  */
 export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
-  const rules: FoundRule[] = []
   const isWanted = including(needles)
-  for (const answer of dumpRules(socket, chain)) {
-    if (!isWanted(answer.payload)) continue
-    const found = ruleAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
-    if (found.table !== chain.table.name || found.chain !== chain.name) continue
+  return dumpRules(socket, chain, ({ payload }): FoundRule | undefined => {
+    if (!isWanted(payload)) return undefined
+    const found = ruleAttributes.decode(payload.subarray(NFGENMSG_SIZE))
+    if (found.table !== chain.table.name || found.chain !== chain.name) return undefined
     const comment = readComment(found.userdata)
     const rule = { chain, handle: found.handle ?? 0n, expressions: found.expressions ?? [] }
-    rules.push(comment === undefined ? rule : { ...rule, comment })
-  }
-  return rules
+    return comment === undefined ? rule : { ...rule, comment }
+  })
 }
 
 /** The comments of a chain's rules in their order, undefined for a rule without. None when there is no such chain. */
 export function listComments(socket: Pick<Netfilter, "dump">, chain: Chain): (string | undefined)[] {
-  const comments: (string | undefined)[] = []
-  for (const { payload } of dumpRules(socket, chain)) {
+  const rules = dumpRules(socket, chain, ({ payload }) => {
     const found = commentedRuleAttributes.decode(payload.subarray(NFGENMSG_SIZE))
-    if (found.table === chain.table.name && found.chain === chain.name) comments.push(readComment(found.userdata))
-  }
-  return comments
+    const isOfChain = found.table === chain.table.name && found.chain === chain.name
+    return isOfChain ? { comment: readComment(found.userdata) } : undefined
+  })
+  return rules.map(({ comment }) => comment)
 }
 
-function dumpRules(socket: Pick<Netfilter, "dump">, { table, name }: Chain): Message[] {
+function dumpRules<T>(
+  socket: Pick<Netfilter, "dump">,
+  { table, name }: Chain,
+  pick: (answer: Message) => T | undefined,
+): T[] {
   const payload = concat([header(table), ruleAttributes.encode({ table: table.name, chain: name })])
   const what = `list chain ${table.family} ${table.name} ${name}`
-  return orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload })) ?? []
+  return orNothing(() => socket.dump({ type: NFT_MSG_GETRULE, what, payload }, pick)) ?? []
 }
 
 /** Some elements of a set. */
@@ -80,20 +82,25 @@ export function findElements(
 ): FoundElements | undefined {
   const payload = concat([header(set.table), elementListAttributes.encode({ table: set.table.name, set: set.name })])
   const what = `list set ${set.table.family} ${set.table.name} ${set.name}`
-  const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETSETELEM, what, payload }))
-  if (!answers) return undefined
   const isWanted = including(needles)
-  const found: FoundElements = { elements: [], count: 0 }
-  for (const { payload } of answers) {
+  const pick = ({ payload }: Message): FoundElements | undefined => {
     const list = rawElementListAttributes.decode(payload.subarray(NFGENMSG_SIZE)).elements
-    if (!list) continue
-    found.count += countAttributes(list)
-    if (!isWanted(list)) continue // one answer has hundreds of elements
+    if (!list) return undefined
+    const found: FoundElements = { elements: [], count: countAttributes(list) }
+    if (!isWanted(list)) return found // one answer has hundreds of elements
     for (const { payload } of readAttributes(list)) {
       if (isWanted(payload)) found.elements.push(readElement(set, elementAttributes.decode(payload)))
     }
+    return found
   }
-  return found
+  const answers = orNothing(() => socket.dump({ type: NFT_MSG_GETSETELEM, what, payload }, pick))
+  if (!answers) return undefined
+  const whole: FoundElements = { elements: [], count: 0 }
+  for (const { elements, count } of answers) {
+    for (const element of elements) whole.elements.push(element)
+    whole.count += count
+  }
+  return whole
 }
 
 /** Whether bytes have one of `needles` in them; when none are given, always. */

@@ -1,5 +1,5 @@
 import { isErrno } from "../libc/mod.ts"
-import { concat, type Message, netfilterHeader } from "../netlink/mod.ts"
+import { concat, netfilterHeader } from "../netlink/mod.ts"
 import { setNameAttributes } from "./attributes.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import type { Table } from "./rule-set.ts"
@@ -8,17 +8,14 @@ import { familyNumber, NFGENMSG_SIZE, NFT_MSG_GETSET } from "./uapi.ts"
 /** The names of a table's sets and maps; none when there is no such table. Throws `NetlinkError`. */
 export function listSetNames(socket: Pick<Netfilter, "dump">, { family, name }: Table): string[] {
   const payload = concat([netfilterHeader(familyNumber[family]), setNameAttributes.encode({ table: name })])
-  const names: string[] = []
-  let answers: Message[]
+  const what = `list the sets of table ${family} ${name}`
   try {
-    answers = socket.dump({ type: NFT_MSG_GETSET, what: `list the sets of table ${family} ${name}`, payload })
+    return socket.dump({ type: NFT_MSG_GETSET, what, payload }, (answer) => {
+      const found = setNameAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
+      return found.table === name ? found.name : undefined
+    })
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return names
+    if (isErrno(error, "ENOENT")) return []
     throw error
   }
-  for (const answer of answers) {
-    const found = setNameAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
-    if (found.table === name && found.name !== undefined) names.push(found.name)
-  }
-  return names
 }

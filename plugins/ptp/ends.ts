@@ -1,14 +1,12 @@
 import { type ContainerLink, configureLink } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
-  AF_INET,
-  AF_INET6,
   addAddress,
   addRoute,
   deleteRoute,
   findLink,
   type Link,
-  listRoutes,
+  linkTowards,
   type NetlinkSocket,
   type RouteSpec,
   setLink,
@@ -78,14 +76,11 @@ function deleteKernelRoute(inside: NetlinkSocket, link: Link, { ip, prefix }: Ci
 }
 
 /** Two containers with one address: the host can reach only one of them. */
-function noHostRoute(host: NetlinkSocket, end: Link, { dst, prefix }: RouteSpec, cause: unknown): CniError {
+function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: unknown): CniError {
   const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })
-  const wanted = formatCidr({ ip: dst, prefix })
-  const other = listRoutes(host, dst.length === 4 ? AF_INET : AF_INET6).find(
-    (route) => formatCidr({ ip: route.dst, prefix: route.prefix }) === wanted && route.type === 1,
-  )
-  const link = other?.index === undefined ? undefined : findLink(host, other.index)
+  const index = linkTowards(host, dst) // one question: the host may have a million routes
+  const link = index === undefined ? undefined : findLink(host, index)
   return new CniError(Code.Internal, `${what}: the host has a route to it already`, {
     details: link ? `it leads to "${link.name}"${link.attributes.alias ? ` of ${link.attributes.alias}` : ""}` : "",
   })
