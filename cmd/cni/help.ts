@@ -2,14 +2,13 @@ import type { Command, Flag } from "./command.ts"
 
 /** What `cni --help` prints. */
 export function toolHelp(commands: Readonly<Record<string, Command>>): string {
-  const lines = Object.entries(commands).map(([name, command]) => `  ${name.padEnd(14)}${command.summary}`)
   return `Attaches containers to CNI networks by hand, cleans up, and installs the plugins.
 
 Usage:
   cni COMMAND [arguments]
 
 Commands:
-${lines.join("\n")}
+${listCommands(commands)}
 
 Try it:
   ip netns add demo                  # a namespace to play the container
@@ -19,6 +18,21 @@ Try it:
   ip netns delete demo
 
 "cni COMMAND --help" says more about one command.
+`
+}
+
+/** What `cni GROUP --help` prints, as for "ipam": the commands whose first word it is. */
+export function groupHelp(group: string, summary: string, commands: Readonly<Record<string, Command>>): string {
+  const own = Object.entries(commands).filter(([name]) => name.startsWith(`${group} `))
+  return `${summary}.
+
+Usage:
+  cni ${group} COMMAND [arguments]
+
+Commands:
+${listCommands(Object.fromEntries(own))}
+
+"cni ${group} COMMAND --help" says more about one command.
 `
 }
 
@@ -34,6 +48,12 @@ export function commandHelp(name: string, command: Command): string {
   ]
     .join("\n\n")
     .concat("\n")
+}
+
+function listCommands(commands: Readonly<Record<string, Command>>): string {
+  return Object.entries(commands)
+    .map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}`)
+    .join("\n")
 }
 
 function describeFlag([name, flag]: [string, Flag]): string {

@@ -25,6 +25,12 @@ async function run(lab: Lab, args: string[], { env = {}, interactive = false } =
   return { code, out: terminal.out, err: terminal.err }
 }
 
+/** A command line that needs no network. */
+async function say(...args: string[]) {
+  const terminal = recordingTerminal({})
+  return { code: await cni(args, terminal), out: terminal.out, err: terminal.err }
+}
+
 test("add prints JSON, or a table for a human, or JSON for a human who wants it", async () => {
   using lab = labOfOne()
   const piped = await run(lab, ["add", "net", "/run/netns/x"])
@@ -92,7 +98,13 @@ test("gc --auto keeps the attachments whose namespace exists, and --dry-run only
 
 test("a command line that cannot be understood: exit code 2, and where the help is", async () => {
   using lab = labOfOne()
-  for (const args of [["add", "net"], ["add", "net", "x", "y"], ["status", "net", "--what"], ["frob"]]) {
+  for (const args of [
+    ["add", "net"],
+    ["add", "net", "x", "y"],
+    ["status", "net", "--what"],
+    ["frob"],
+    ["help", "frob"],
+  ]) {
     const { code, out, err } = await run(lab, args)
     expect([code, out]).toEqual([2, ""])
     expect(err).toContain("--help")
@@ -100,12 +112,53 @@ test("a command line that cannot be understood: exit code 2, and where the help 
 })
 
 test("every command has a help with a usage line, asked for in either way", async () => {
-  for (const command of ["add", "check", "del", "status", "gc", "install", "completion", "version"]) {
-    const [flag, word] = [recordingTerminal({}), recordingTerminal({})]
-    expect([await cni([command, "--help"], flag), await cni(["help", command], word)]).toEqual([0, 0])
-    expect(flag.out).toContain(`Usage:\n  cni ${command}`)
-    expect(word.out).toBe(flag.out)
+  const commands = [
+    "add",
+    "check",
+    "del",
+    "status",
+    "gc",
+    "ipam ls",
+    "ipam release",
+    "install",
+    "completion",
+    "version",
+  ]
+  for (const command of commands) {
+    const words = command.split(" ")
+    const [flag, word] = [await say(...words, "--help"), await say("help", ...words)]
+    expect(flag).toEqual({ code: 0, out: expect.stringContaining(`Usage:\n  cni ${command}`), err: "" })
+    expect(word).toEqual(flag)
   }
+})
+
+test("a group's help lists its commands, whichever way it is asked for", async () => {
+  const help = await say("ipam")
+  expect(help).toMatchObject({ code: 0, err: "" })
+  expect(help.out).toContain("Usage:\n  cni ipam COMMAND")
+  const listed = help.out.split("\n").filter((line) => line.startsWith("  ipam "))
+  expect(listed.map((line) => line.split(/ {2,}/)[1])).toEqual(["ipam ls", "ipam release"])
+  for (const words of [
+    ["ipam", "--help"],
+    ["ipam", "-h"],
+    ["help", "ipam"],
+    ["--help", "ipam"],
+  ]) {
+    expect(await say(...words)).toEqual(help)
+  }
+})
+
+test("the tool's help lists every command, whichever way it is asked for", async () => {
+  const help = await say()
+  for (const command of ["add", "ipam ls", "ipam release", "version"]) expect(help.out).toContain(`\n  ${command} `)
+  for (const words of [["--help"], ["-h"], ["help"], ["help", "--help"]]) expect(await say(...words)).toEqual(help)
+})
+
+test("a command that a group does not have is a usage error that names the group's help", async () => {
+  const err = 'cni ipam: Cannot run "frob": no such command. "cni ipam --help" lists them\n'
+  expect(await say("ipam", "frob")).toEqual({ code: 2, out: "", err })
+  expect(await say("help", "ipam", "frob")).toEqual({ code: 2, out: "", err })
+  expect(await say("ipam", "frob", "--help")).toEqual({ code: 2, out: "", err })
 })
 
 test("check tells a human what was found, or that nobody was asked", async () => {
@@ -119,16 +172,12 @@ test("check tells a human what was found, or that nobody was asked", async () =>
 })
 
 test("completion prints the script of a shell; a shell that it does not know is a usage error", async () => {
-  const of = async (...args: string[]) => {
-    const terminal = recordingTerminal({})
-    return { code: await cni(args, terminal), out: terminal.out, err: terminal.err }
-  }
   for (const shell of ["bash", "zsh", "fish"]) {
-    expect(await of("completion", shell)).toEqual({ code: 0, out: String(completionScript("cni", shell)), err: "" })
+    expect(await say("completion", shell)).toEqual({ code: 0, out: String(completionScript("cni", shell)), err: "" })
   }
-  expect(await of("completion", "frob")).toMatchObject({ code: 2, out: "", err: expect.stringContaining("bash, zsh") })
-  expect(await of("completion")).toMatchObject({ code: 2, out: "" })
-  expect((await of("help", "completion")).out).toContain("source <(cni completion bash)")
+  expect(await say("completion", "frob")).toMatchObject({ code: 2, out: "", err: expect.stringContaining("bash, zsh") })
+  expect(await say("completion")).toMatchObject({ code: 2, out: "" })
+  expect((await say("help", "completion")).out).toContain("source <(cni completion bash)")
 })
 
 test("every command line can be completed, with the networks where the configurations are", async () => {

@@ -8,7 +8,7 @@ import { add, check, del, status } from "./attach.ts"
 import { type Command, UsageError } from "./command.ts"
 import { completionCommand } from "./completion.ts"
 import { gc } from "./gc.ts"
-import { commandHelp, toolHelp } from "./help.ts"
+import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
 
@@ -42,6 +42,11 @@ const commands: Readonly<Record<string, Command>> = {
   version: versionCommand,
 }
 
+/** Commands of two words are in a group, the first of the words. */
+const groups: Readonly<Record<string, string>> = {
+  ipam: "Show the addresses that host-local has handed out, and take them back",
+}
+
 /** Runs one command line. Answers the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
   if (args[0] === "__complete") {
@@ -50,27 +55,40 @@ export async function cni(args: readonly string[], terminal: Terminal): Promise<
     return 0
   }
   const [name, ...rest] = nameFirst(args)
-  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
-    const [about = ""] = nameFirst(rest)
-    const command = find(about)
-    terminal.stdout(command ? commandHelp(about, command) : toolHelp(commands))
-    return 0
-  }
   const command = find(name)
-  if (command === undefined) {
-    terminal.stderr(`cni: Cannot run "${name}": no such command. "cni --help" lists them\n`)
-    return 2
-  }
-  return runCommand(name, command, rest, terminal)
+  if (command !== undefined) return runCommand(name, command, rest, terminal)
+  const asksForHelp = name === "" || name === "help" || isHelpFlag(name)
+  return explain(asksForHelp ? rest.filter((word) => !isHelpFlag(word)) : args, terminal)
 }
 
-/** The words of a command line with the command in one piece: some have two words, as "ipam ls". */
-function nameFirst(args: readonly string[]): string[] {
-  const [first, second, ...rest] = args
-  if (first === undefined) return []
+/** Prints the help of a command, of a group, or of the tool. A name that is none of these is a usage error. */
+function explain(words: readonly string[], { stdout, stderr }: Terminal): number {
+  const [name, ...rest] = nameFirst(words)
+  const command = find(name)
+  const group = Object.hasOwn(groups, name) ? groups[name] : undefined
+  const [subcommand = ""] = rest
+  if (command !== undefined) stdout(commandHelp(name, command))
+  else if (name === "") stdout(toolHelp(commands))
+  else if (group !== undefined && (subcommand === "" || isHelpFlag(subcommand)))
+    stdout(groupHelp(name, group, commands))
+  else {
+    const [cni, unknown] = group === undefined ? ["cni", name] : [`cni ${name}`, subcommand]
+    stderr(`${cni}: Cannot run "${unknown}": no such command. "${cni} --help" lists them\n`)
+    return 2
+  }
+  return 0
+}
+
+function isHelpFlag(word: string): boolean {
+  return word === "--help" || word === "-h"
+}
+
+/** The words of a command line with the command in one piece: some have two words, as "ipam ls". "" when there is none. */
+function nameFirst(args: readonly string[]): [string, ...string[]] {
+  const [first = "", second, ...rest] = args
   if (first === "--version") return ["version", ...args.slice(1)]
   if (second !== undefined && find(`${first} ${second}`)) return [`${first} ${second}`, ...rest]
-  return [...args]
+  return [first, ...args.slice(1)]
 }
 
 function find(name: string): Command | undefined {
