@@ -1,0 +1,47 @@
+import { expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { dirname, join, relative } from "node:path"
+import { Code } from "../../pkg/types/mod.ts"
+
+const root = join(import.meta.dir, "../..")
+const pages = [...new Bun.Glob("**/*.md").scanSync(root)].filter((page) => !/^(node_modules|dist)\//.test(page))
+const textOf = (page: string) => Bun.file(join(root, page)).text()
+
+/** The name by which a link reaches a headline, as GitHub makes it. */
+function anchor(headline: string): string {
+  const plain = headline.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "")
+  return plain.replaceAll(" ", "-")
+}
+
+/** What the links of a page lead to, below this repository. */
+async function targetsOf(page: string): Promise<string[]> {
+  const prose = (await textOf(page)).replace(/^ *```.*?^ *```/gms, "").replace(/`[^`\n]*`/g, "")
+  const links = [...prose.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target]) => target ?? [])
+  return links.filter((target) => !/^[a-z]+:/.test(target))
+}
+
+async function anchorsOf(page: string): Promise<string[]> {
+  return [...(await textOf(page)).matchAll(/^#+ (.*)$/gm)].flatMap(([, headline]) => anchor(headline ?? ""))
+}
+
+test("there are pages to look at", () => {
+  expect(pages).toContain("README.md")
+  expect(pages).toContain("docs/errors.md")
+  expect(pages).toContain("plugins/bridge/README.md")
+})
+
+test.each(pages.sort())("every link of %s leads to a file, and to a headline in it", async (page) => {
+  const broken: string[] = []
+  for (const target of await targetsOf(page)) {
+    const [path = "", headline] = target.split("#")
+    const file = path === "" ? page : relative(root, join(root, dirname(page), path))
+    const exists = existsSync(join(root, file))
+    if (!exists || (headline && !(await anchorsOf(file)).includes(headline))) broken.push(target)
+  }
+  expect(broken).toEqual([])
+})
+
+test("the page on errors has a section for every code", async () => {
+  const sections = [...(await textOf("docs/errors.md")).matchAll(/^## (\d+): /gm)].map(([, code]) => Number(code))
+  expect(sections).toEqual(Object.values(Code).sort((a, b) => a - b))
+})
