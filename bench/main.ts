@@ -1,40 +1,64 @@
 /**
- * Times our executables side by side with Debian's Go plugins. Needs root.
+ * Measures our executables side by side with Debian's Go plugins and with the kernel alone. Needs root.
  *
- *   npm run bench -- [--only REGEX] [--runs N] [--json]
+ *   npm run bench -- [--only REGEX] [--runs N] [--peer DIR] [--json] [--write]
+ *
+ * `--peer` adds the plugins of a directory, for example a newer release of the reference plugins. `--write` makes
+ * RESULTS.md and results.svg.
  */
 import { parseArgs } from "node:util"
-import { type Measurement, measure, rowName, type Scenario } from "./measure.ts"
-import { formatTable } from "./report.ts"
-import { bridges } from "./rows/bridge.ts"
-import { chains } from "./rows/chain.ts"
-import { hostLocals } from "./rows/host-local.ts"
-import { portmaps } from "./rows/portmap.ts"
-import { version } from "./rows/version.ts"
-import { copyGoSuite } from "./suites.ts"
+import { pluginNames } from "../cmd/plugins.ts"
+import { loadSuffix, type Measurement, measure, rowName } from "./measure.ts"
+import { buildPrograms } from "./programs.ts"
+import { formatTables } from "./report.ts"
+import { machineFacts, writeResults } from "./results.ts"
+import { allScenarios } from "./scenarios.ts"
+import { originOf, prepareSuites, type Suite, sizeOf } from "./suites.ts"
+import { judge } from "./targets.ts"
 
-/** Everything that is measured. A new row is a line here. */
-const scenarios: readonly Scenario[] = [version, ...bridges, ...chains, ...hostLocals, ...portmaps]
+async function suiteFacts(suites: readonly Suite[]): Promise<string[]> {
+  return Promise.all(
+    suites.map(async (suite) => {
+      const { bridge, all } = sizeOf(suite, pluginNames)
+      const megabytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MB`
+      const title = suite.name === "ours" ? "ours" : `${suite.name}: the reference plugins of ${await originOf(suite)}`
+      return `${title}, bridge ${megabytes(bridge)}, files of ${pluginNames.length} plugins ${megabytes(all)}`
+    }),
+  )
+}
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       only: { type: "string", default: "" },
       runs: { type: "string", default: "30" },
+      peer: { type: "string" },
       json: { type: "boolean", default: false },
+      write: { type: "boolean", default: false },
     },
   })
   const runs = Number(values.runs)
   if (!Number.isInteger(runs) || runs < 1) throw new Error(`Cannot run "${values.runs}" times: expected 1 or more`)
   if (process.getuid?.() !== 0) throw new Error("The benchmark makes network namespaces, which needs root")
   const only = new RegExp(values.only)
-  const wanted = scenarios.filter((scenario) => scenario.steps.some((step) => only.test(rowName(scenario, step))))
+  const suites = prepareSuites(values.peer)
+  const all = allScenarios(suites)
+  const wanted = all.filter((scenario) => scenario.steps.some((step) => only.test(rowName(scenario, step))))
   if (wanted.length === 0) throw new Error(`No row matches "${values.only}"`)
-  copyGoSuite()
+  await buildPrograms()
   const measurements: Measurement[] = []
-  for (const scenario of wanted) measurements.push(...(await measure(scenario, runs)))
-  const rows = measurements.filter(({ row }) => only.test(row))
-  console.log(values.json ? JSON.stringify(rows, undefined, 2) : formatTable(rows))
+  for (const [at, scenario] of wanted.entries()) {
+    console.error(`${at + 1}/${wanted.length} ${scenario.name}${scenario.loaded ? loadSuffix : ""}`)
+    measurements.push(...(await measure(scenario, runs)).filter(({ row }) => only.test(row)))
+  }
+  const ours = suites.filter(({ name }) => name === "ours").map((suite) => sizeOf(suite, pluginNames).bridge)
+  const verdicts = judge(measurements, ours[0] ?? Number.NaN)
+  const facts = [...(await machineFacts()), ...(await suiteFacts(suites))]
+  const options = [values.only && `--only '${values.only}'`, `--runs ${runs}`, values.peer && "--peer DIR", "--write"]
+  const command = `npm run bench -- ${options.filter(Boolean).join(" ")}`
+  if (values.write) writeResults({ measurements, verdicts, command, facts })
+  if (values.json) console.log(JSON.stringify({ facts, measurements, verdicts }, undefined, 2))
+  else console.log([formatTables(measurements, verdicts), ...facts].join("\n"))
 }
 
 if (import.meta.main) {

@@ -1,9 +1,11 @@
+import { Load } from "./load.ts"
+import type { Sample } from "./sample.ts"
 import { type Summary, summarize } from "./statistics.ts"
 
-/** Somebody who is timed, set up and ready. */
+/** A subject that is timed, set up and ready. */
 export interface Contender extends AsyncDisposable {
-  /** One round: the time of each step in milliseconds, by the step's name. */
-  round(): Promise<Readonly<Record<string, number>>>
+  /** One round: what each step took, by the step's name. */
+  round(): Promise<Readonly<Record<string, Sample>>>
 }
 
 /** One subject of the benchmark. Each of its steps, timed with each contender, is a row. */
@@ -14,8 +16,12 @@ export interface Scenario {
   readonly contenders: Readonly<Record<string, () => Promise<Contender>>>
   /** The contender whose median the ratios are relative to. */
   readonly baseline: string
-  /** The ratios that have to be reached, by contender and step. */
-  readonly targets?: Readonly<Record<string, Readonly<Record<string, number>>>>
+  /** Rounds for so many runs asked for, where a round takes long; by default all. */
+  readonly rounds?: (runs: number) => number
+  /** Rounds before the first one that counts: files get cached, bridges made; by default 3. */
+  readonly warmUp?: number
+  /** Other processes keep the processors busy. */
+  readonly loaded?: boolean
 }
 
 /** One contender in one row. */
@@ -24,15 +30,24 @@ export interface Measurement extends Summary {
   readonly contender: string
   /** Its median relative to the baseline's. */
   readonly ratio: number
-  readonly target?: number
+  /** Medians of CPU time and page faults; the highest memory of all rounds. */
+  readonly cpuMs: number
+  readonly faults: number
+  readonly peakKb: number
 }
 
-/** Rounds before the first one that counts: files get cached, bridges made, modules loaded. */
-const warmUpRounds = 3
+/** What the name of a row ends with when the node had other work. */
+export const loadSuffix = ", under load"
 
 /** The name of the row of a step. */
 export function rowName(scenario: Scenario, step: string): string {
-  return `${scenario.name} ${step}`
+  return `${scenario.name} ${step}${scenario.loaded ? loadSuffix : ""}`
+}
+
+/** The same scenario on a node that has other work. */
+export function underLoad(scenario: Scenario): Scenario {
+  const rounds = scenario.rounds ?? ((runs: number) => runs)
+  return { ...scenario, loaded: true, rounds: (runs) => Math.ceil(rounds(runs) / 2) }
 }
 
 /**
@@ -43,24 +58,27 @@ export async function measure(scenario: Scenario, runs: number): Promise<Measure
   await using stack = new AsyncDisposableStack()
   const contenders: [name: string, contender: Contender][] = []
   for (const [name, start] of Object.entries(scenario.contenders)) contenders.push([name, stack.use(await start())])
-  const times = new Map(contenders.map(([name]) => [name, new Map<string, number[]>()]))
-  for (let round = -warmUpRounds; round < runs; round++) {
+  if (scenario.loaded) stack.use(new Load())
+  const samples = new Map(contenders.map(([name]) => [name, new Map<string, Sample[]>()]))
+  const rounds = scenario.rounds?.(runs) ?? runs
+  for (let round = -(scenario.warmUp ?? 3); round < rounds; round++) {
     for (const [name, contender] of contenders) {
       const steps = await contender.round()
       if (round < 0) continue
-      for (const [step, ms] of Object.entries(steps)) {
-        const list = times.get(name)?.getOrInsert(step, [])
-        list?.push(ms)
-      }
+      for (const [step, sample] of Object.entries(steps)) samples.get(name)?.getOrInsert(step, []).push(sample)
     }
   }
   return scenario.steps.flatMap((step) => {
-    const summaries = new Map([...times].map(([name, steps]) => [name, summarize(steps.get(step) ?? [])]))
-    const base = summaries.get(scenario.baseline)?.median ?? Number.NaN
-    return [...summaries].map(([contender, summary]) => {
-      const target = scenario.targets?.[contender]?.[step]
-      const ratio = summary.median / base
-      return { row: rowName(scenario, step), contender, ...summary, ratio, ...(target === undefined ? {} : { target }) }
-    })
+    const lists = [...samples].map(([contender, steps]) => ({ contender, list: steps.get(step) ?? [] }))
+    const measured = lists.map(({ contender, list }) => ({
+      row: rowName(scenario, step),
+      contender,
+      ...summarize(list.map(({ ms }) => ms)),
+      cpuMs: summarize(list.map(({ cpuMs }) => cpuMs)).median,
+      faults: summarize(list.map(({ faults }) => faults)).median,
+      peakKb: Math.max(...list.map(({ peakKb }) => peakKb)),
+    }))
+    const base = measured.find(({ contender }) => contender === scenario.baseline)?.median ?? Number.NaN
+    return measured.map((measurement) => ({ ...measurement, ratio: measurement.median / base }))
   })
 }

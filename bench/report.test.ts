@@ -1,23 +1,35 @@
 import { expect, test } from "bun:test"
-import { formatTable } from "./report.ts"
+import { formatTables } from "./report.ts"
 
-test("a table has one block per row, aligned, with the verdict on targets", () => {
-  const shared = { runs: 30, min: 1, max: 120.5 }
-  const table = formatTable([
-    { row: "bridge ADD", contender: "ours", ...shared, median: 8, ratio: 0.4, target: 0.5 },
-    { row: "bridge ADD", contender: "Go", ...shared, median: 20, ratio: 1 },
-    { row: "bridge DEL", contender: "ours", ...shared, median: 30, ratio: 1.5, target: 0.5 },
-  ])
-  expect(table).toBe(
+test("measurements have one block per row, verdicts their bound and what came of it", () => {
+  const shared = { runs: 30, min: 1, max: 120.5, cpuMs: 2, peakKb: 3_072, faults: 300 }
+  const text = formatTables(
     [
-      "ms             runs      min   median      max  ratio",
+      { row: "bridge ADD", contender: "ours", ...shared, median: 8, ratio: 0.4 },
+      { row: "bridge ADD", contender: "Go", ...shared, median: 20, ratio: 1 },
+      { row: "bridge DEL", contender: "ours", ...shared, median: 30, ratio: 1.5 },
+    ],
+    [
+      { what: "bridge ADD", value: 0.4, unit: "x", atMost: true, must: 0.4, goal: 0.3 },
+      { what: "ADD/s", value: 3.996, unit: "x", atMost: false, must: 4 },
+      { what: "memory", value: 3, unit: "MB", atMost: true, must: 4 },
+    ],
+  )
+  expect(text).toBe(
+    [
+      "ms      runs   min  median     max   CPU   MB  faults  ratio",
       "",
       "bridge ADD",
-      "  ours           30     1.00     8.00   120.50  0.40 (target 0.5: met)",
-      "  Go             30     1.00    20.00   120.50  1.00",
+      "  ours    30  1.00    8.00  120.50  2.00  3.0     300   0.40",
+      "  Go      30  1.00   20.00  120.50  2.00  3.0     300   1.00",
       "",
       "bridge DEL",
-      "  ours           30     1.00    30.00   120.50  1.50 (target 0.5: MISSED)",
+      "  ours    30  1.00   30.00  120.50  2.00  3.0     300   1.50",
+      "",
+      "target      is    must             goal",
+      "bridge ADD  0.4   <= 0.4   met     <= 0.3  missed",
+      "ADD/s       4     >= 4     MISSED",
+      "memory      3 MB  <= 4 MB  met",
     ].join("\n"),
   )
 })

@@ -1,23 +1,39 @@
 import type { Measurement } from "./measure.ts"
+import { holds, type Verdict } from "./targets.ts"
 
-const columns = ["runs", "min", "median", "max", "ratio"] as const
+const columns = ["runs", "min", "median", "max", "CPU", "MB", "faults", "ratio"] as const
 
-/** The measurements as an aligned table, times in milliseconds, one block per row of the benchmark. */
-export function formatTable(measurements: readonly Measurement[]): string {
-  const cells = measurements.map((measured) => [
-    `  ${measured.contender}`,
-    String(measured.runs),
-    ...[measured.min, measured.median, measured.max].map((ms) => ms.toFixed(2)),
-    measured.ratio.toFixed(2) + (measured.target === undefined ? "" : ` ${verdict(measured.ratio, measured.target)}`),
-  ])
-  const titles = measurements.map(({ row }) => row)
-  const firstWidth = Math.max(...titles.map((title) => title.length), ...cells.map(([name = ""]) => name.length))
-  const line = ([name = "", ...numbers]: readonly string[]) =>
-    [name.padEnd(firstWidth), ...numbers.map((text, i) => (i < 4 ? text.padStart(9) : `  ${text}`))].join("").trimEnd()
-  const blocks = cells.map((row, i) => (titles[i] === titles[i - 1] ? line(row) : `\n${titles[i]}\n${line(row)}`))
-  return [line(["ms", ...columns]), ...blocks].join("\n")
+/** A measurement's numbers, as all tables have them. */
+export function numbersOf(measured: Measurement): string[] {
+  const times = [measured.min, measured.median, measured.max, measured.cpuMs].map((ms) => ms.toFixed(2))
+  const faults = measured.faults.toFixed(0)
+  return [String(measured.runs), ...times, (measured.peakKb / 1024).toFixed(1), faults, measured.ratio.toFixed(2)]
 }
 
-function verdict(ratio: number, target: number): string {
-  return ratio <= target ? `(target ${target}: met)` : `(target ${target}: MISSED)`
+/** A verdict's cells: what, value, what it must be, and whether; then the same for the goal. */
+export function cellsOf(verdict: Verdict): string[] {
+  const { what, value, unit, atMost, must, goal } = verdict
+  const amount = (number: number) => `${number}${unit === "x" ? "" : ` ${unit}`}`
+  const bound = (number: number) => `${atMost ? "<=" : ">="} ${amount(number)}`
+  const reached = goal === undefined ? ["", ""] : [bound(goal), holds(verdict, goal) ? "met" : "missed"]
+  return [what, amount(Number(value.toFixed(2))), bound(must), holds(verdict, must) ? "met" : "MISSED", ...reached]
+}
+
+/** Rows of cells as lines, the first column to the left, the others as told. */
+function align(rows: readonly (readonly string[])[], pad: "padStart" | "padEnd"): string[] {
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
+  const cell = (text: string, at: number) => (at === 0 ? text.padEnd(widths[0] ?? 0) : text[pad](widths[at] ?? 0))
+  return rows.map((row) => row.map(cell).join("  ").trimEnd())
+}
+
+/** The measurements as an aligned table, times in milliseconds, one block per row of the benchmark; then the verdicts. */
+export function formatTables(measurements: readonly Measurement[], verdicts: readonly Verdict[]): string {
+  const [head = "", ...lines] = align(
+    [["ms", ...columns], ...measurements.map((measured) => [`  ${measured.contender}`, ...numbersOf(measured)])],
+    "padStart",
+  )
+  const titles = measurements.map(({ row }) => row)
+  const blocks = lines.map((line, at) => (titles[at] === titles[at - 1] ? line : `\n${titles[at]}\n${line}`))
+  const judged = align([["target", "is", "must", "", "goal", ""], ...verdicts.map(cellsOf)], "padEnd")
+  return [head, ...blocks, "", ...judged].join("\n")
 }

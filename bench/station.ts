@@ -1,63 +1,111 @@
-import { join } from "node:path"
-import { createInterface } from "node:readline"
 import { execa } from "execa"
 import { type Namespace, programEnv } from "../integration/mod.ts"
+import { programs } from "./programs.ts"
+import { type Sample, total } from "./sample.ts"
 
-/** A program to run and time: its argv, whole environment and stdin. */
+/** A program to run and measure: its argv, whole environment and stdin. */
 export interface Job {
   readonly command: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly input: string
+  /** The input is a JSON object; the output of the chain's job before goes into it as `prevResult`. */
+  readonly takesResult?: boolean
+  /** The executable's pages are dropped from the page cache first. */
+  readonly cold?: boolean
 }
 
-/** What came of a job. `ms` is the wall time from before the spawn to after the wait. */
-export interface Timing {
-  readonly ms: number
-  readonly exitCode: number
+/** What came of a job. */
+export interface Outcome extends Sample {
   readonly stdout: string
-  readonly stderr: string
 }
 
 /**
  * A process that sits inside a namespace and runs jobs there, so that entering the namespace is not part of any time,
- * and so that contenders in namespaces of their own can take turns.
+ * and so that contenders in namespaces of their own can take turns. It is a small C program (launcher.c): a process's peak
+ * memory, as the kernel tells it, is never less than what its parent had when it started it.
  */
 export class Station implements AsyncDisposable {
-  readonly #process: ReturnType<typeof startWorker>
-  readonly #answers: AsyncIterator<string>
+  readonly #process: ReturnType<typeof startLauncher>
+  readonly #output: AsyncIterator<Uint8Array>
+  #unread = Buffer.alloc(0)
 
-  private constructor(process: ReturnType<typeof startWorker>) {
+  private constructor(process: ReturnType<typeof startLauncher>) {
     this.#process = process
-    this.#answers = createInterface(process.stdout)[Symbol.asyncIterator]()
+    this.#output = process.stdout[Symbol.asyncIterator]()
   }
 
   /** Starts a station inside the namespace. */
   static open(where: Namespace): Station {
-    return new Station(startWorker(where))
+    return new Station(startLauncher(where))
   }
 
-  /** Runs a job, and throws when its exit code is not 0: the time of a failure says nothing. */
-  async time(job: Job): Promise<Timing> {
-    this.#process.stdin.write(`${JSON.stringify(job)}\n`)
-    const answer = await this.#answers.next()
-    if (answer.done) throw new Error(`The station inside the namespace has died: ${(await this.#process).stderr}`)
-    const timing = JSON.parse(answer.value) as Timing
-    if (timing.exitCode === 0) return timing
-    throw new Error(`"${job.command.join(" ")}" failed: ${timing.stdout}${timing.stderr}`)
+  /** Runs one job. Throws when its exit code is not 0: the time of a failure says nothing. */
+  async time(job: Job): Promise<Outcome> {
+    const { outcomes } = await this.run([[job]])
+    const [[outcome] = []] = outcomes
+    if (!outcome) throw new Error("The station has run nothing")
+    return outcome
+  }
+
+  /** Runs chains of jobs, so many at a time. Throws when one fails. */
+  async run(chains: readonly (readonly Job[])[], parallel = 1): Promise<{ whole: Sample; outcomes: Outcome[][] }> {
+    const texts = [parallel, chains.length, ...chains.flatMap((jobs) => [jobs.length, ...jobs.flatMap(encode)])]
+    const request = Buffer.from(texts.map((text) => `${text}\0`).join(""))
+    this.#process.stdin.write(`${request.length}\n`)
+    this.#process.stdin.write(request)
+    const answer = await this.#read(Number((await this.#readLine()).toString()))
+    const [ns, ...rest] = answer.toString().split("\0")
+    let at = 0
+    const outcomes = chains.map((jobs) => jobs.map((job) => decode(job, rest.slice(7 * at, 7 * ++at))))
+    return { whole: total(outcomes.flat(), Number(ns) / 1e6), outcomes }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#process.stdin.end()
     await this.#process
   }
+
+  async #more(): Promise<void> {
+    const chunk = await this.#output.next()
+    if (chunk.done) throw new Error(`The station inside the namespace has died: ${(await this.#process).stderr}`)
+    this.#unread = Buffer.concat([this.#unread, chunk.value])
+  }
+
+  async #read(length: number): Promise<Buffer> {
+    while (this.#unread.length < length) await this.#more()
+    const bytes = this.#unread.subarray(0, length)
+    this.#unread = this.#unread.subarray(length)
+    return bytes
+  }
+
+  async #readLine(): Promise<Buffer> {
+    while (!this.#unread.includes("\n")) await this.#more()
+    return this.#read(this.#unread.indexOf("\n") + 1)
+  }
 }
 
-function startWorker(where: Namespace) {
-  const [file = "", ...args] = where.commandLine([process.execPath, join(import.meta.dir, "worker.ts")])
+/** A job as launcher.c reads it. */
+function encode({ command, env, input, takesResult, cold }: Job): (string | number)[] {
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+  const end = input.lastIndexOf("}")
+  const parts = takesResult ? [`${input.slice(0, end)},"prevResult":`, 1, "}"] : [input, 0, ""]
+  return [cold ? 1 : 0, command.length, ...command, variables.length, ...variables, ...parts]
+}
+
+function decode(job: Job, texts: readonly string[]): Outcome {
+  const [ns = 0, cpuUs = 0, peakKb = 0, faults = 0, exitCode = -1] = texts.slice(0, 5).map(Number)
+  const [stdout = "", stderr = ""] = texts.slice(5)
+  if (exitCode !== 0) throw new Error(`"${job.command.join(" ")}" failed (${exitCode}): ${stdout}${stderr}`)
+  return { ms: ns / 1e6, cpuMs: cpuUs / 1e3, peakKb, faults, stdout }
+}
+
+function startLauncher(where: Namespace) {
+  const [file = "", ...args] = where.commandLine([programs.launcher])
   return execa(file, args, {
     env: programEnv,
     extendEnv: false,
     stdin: "pipe",
+    encoding: "buffer",
     buffer: { stdout: false },
     reject: false,
   })

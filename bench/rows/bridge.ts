@@ -1,5 +1,9 @@
-import type { Contender, Scenario } from "../measure.ts"
-import { residents, type Suite, startNode } from "./pods.ts"
+import type { Scenario } from "../measure.ts"
+import { contendersOf, type Suite } from "../suites.ts"
+import { startNode } from "./node.ts"
+
+/** Other pods on a node: one, and as many as a kubelet takes by default. */
+export const residents = [1, 110] as const
 
 /** A bridge with gateway and host-local addresses, in the newest version that both suites speak. */
 export function bridgeConfig(ipMasq: boolean, dataDir: string) {
@@ -7,22 +11,13 @@ export function bridgeConfig(ipMasq: boolean, dataDir: string) {
   return { cniVersion: "1.0.0", name: "bench", type: "bridge", bridge: "bench0", isGateway: true, ipMasq, ipam }
 }
 
-function startBridge(suite: Suite, ipMasq: boolean, pods: number): Promise<Contender> {
-  return startNode(suite, (dataDir) => [bridgeConfig(ipMasq, dataDir)], pods)
-}
-
-function bridgeScenario(ipMasq: boolean, pods: number): Scenario {
-  return {
+/** A pod's first plugin: bridge with host-local, with and without masquerade. */
+export function bridges(suites: readonly Suite[]): Scenario[] {
+  const scenario = (ipMasq: boolean, pods: number): Scenario => ({
     name: `bridge${ipMasq ? "+ipMasq" : ""}+host-local beside ${pods}`,
     steps: ["ADD", "DEL"],
-    contenders: { ours: () => startBridge("ours", ipMasq, pods), Go: () => startBridge("Go", ipMasq, pods) },
+    contenders: contendersOf(suites, (suite) => startNode(suite, (dataDir) => [bridgeConfig(ipMasq, dataDir)], pods)),
     baseline: "Go",
-    ...(ipMasq ? { targets: { ours: { ADD: 0.6, DEL: 0.6 } } } : {}),
-  }
+  })
+  return [scenario(false, 1), ...residents.map((pods) => scenario(true, pods))]
 }
-
-/** A pod's first plugin: bridge with host-local, with and without masquerade. */
-export const bridges: readonly Scenario[] = [
-  bridgeScenario(false, 1),
-  ...residents.map((pods) => bridgeScenario(true, pods)),
-]

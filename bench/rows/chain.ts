@@ -1,23 +1,58 @@
-import type { Scenario } from "../measure.ts"
-import { bridgeConfig } from "./bridge.ts"
-import { residents, startNode } from "./pods.ts"
+import { join } from "node:path"
+import type { Contender, Scenario } from "../measure.ts"
+import { programs } from "../programs.ts"
+import { total } from "../sample.ts"
+import { contendersOf, type Suite } from "../suites.ts"
+import { bridgeConfig, residents } from "./bridge.ts"
+import { type ChainOf, Node, startNode } from "./node.ts"
 
-/** What a pod of a node gets: a bridge with masquerade, a sysctl, and a port of the host. */
-function chainOf(dataDir: string, pod: number) {
-  const portMappings = [{ hostPort: 8080 + pod, containerPort: 80, protocol: "tcp" }]
-  const shared = { cniVersion: "1.0.0", name: "bench" }
-  return [
-    bridgeConfig(true, dataDir),
-    { ...shared, type: "tuning", sysctl: { "net.core.somaxconn": "500" }, dataDir },
-    { ...shared, type: "portmap", runtimeConfig: { portMappings } },
-  ]
+/** What a pod of a node gets: a bridge with masquerade, a sysctl, and so many ports of the host. */
+export function chainOf(ports: number): ChainOf {
+  return (dataDir, pod) => {
+    const portMappings = Array.from({ length: ports }, (_, port) => ({
+      hostPort: 8080 + pod * ports + port,
+      containerPort: 80 + port,
+      protocol: "tcp",
+    }))
+    const shared = { cniVersion: "1.0.0", name: "bench" }
+    return [
+      bridgeConfig(true, dataDir),
+      { ...shared, type: "tuning", sysctl: { "net.core.somaxconn": "500" }, dataDir },
+      { ...shared, type: "portmap", runtimeConfig: { portMappings } },
+    ]
+  }
 }
 
-/** A pod's whole network, beside one other pod and on a full node. */
-export const chains: readonly Scenario[] = residents.map((pods) => ({
-  name: `bridge+ipMasq+host-local, tuning, portmap beside ${pods}`,
-  steps: ["ADD", "DEL"],
-  contenders: { ours: () => startNode("ours", chainOf, pods), Go: () => startNode("Go", chainOf, pods) },
-  baseline: "Go",
-  targets: { ours: { ADD: 0.4, DEL: 0.35 } },
-}))
+/** The contender that nothing can be faster than: the chain's changes by one C program, and the start of three processes. */
+export const floorName = "kernel floor"
+
+async function startFloor(suites: readonly Suite[]): Promise<Contender> {
+  const ours = suites.find(({ name }) => name === "ours")
+  if (!ours) throw new Error("The kernel floor needs our suite, which makes its tables")
+  const node = await Node.open(ours, chainOf(1))
+  await node.populate(1)
+  const { path } = await node.host.addContainer()
+  const empty = { command: [programs.empty], env: {}, input: "" }
+  const time = async (verb: "ADD" | "DEL") => {
+    const floor = { command: [programs.floor, verb, path, join(node.dataDir, "bench")], env: {}, input: "" }
+    return total((await node.station.run([[floor, empty, empty, empty]])).outcomes.flat())
+  }
+  return {
+    round: async () => ({ ADD: await time("ADD"), DEL: await time("DEL") }),
+    [Symbol.asyncDispose]: () => node[Symbol.asyncDispose](),
+  }
+}
+
+/** A pod's whole network: beside one other pod and on a full node with one port, and with twenty. */
+export function chains(suites: readonly Suite[]): Scenario[] {
+  const scenario = (ports: number, pods: number): Scenario => ({
+    name: `chain with ${ports} port${ports === 1 ? "" : "s"} beside ${pods}`,
+    steps: ["ADD", "DEL"],
+    contenders: contendersOf(suites, (suite) => startNode(suite, chainOf(ports), pods)),
+    baseline: "Go",
+  })
+  const [one, ...more] = residents.map((pods) => scenario(1, pods))
+  if (!one) return more
+  const withFloor = { ...one, contenders: { ...one.contenders, [floorName]: () => startFloor(suites) } }
+  return [withFloor, ...more, scenario(20, 1)]
+}

@@ -1,12 +1,10 @@
 import { HostNamespace, pluginEnv } from "../../integration/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { Station } from "../station.ts"
-import { pluginPath, suites } from "../suites.ts"
-
-type Suite = keyof typeof suites
+import { pluginPath, type Suite } from "../suites.ts"
 
 /** Containers of the host that have a port mapped before the measurement begins. */
-const fillings = [0, 1_000] as const
+const fillings = [1, 1_000] as const
 
 /** A container that an interface plugin has made, with one port to be mapped, in the newest version that both suites speak. */
 function portmapConfig(netns: string) {
@@ -27,8 +25,10 @@ const addressOf = (index: number) => `10.88.${(index + 3) >> 8}.${(index + 3) & 
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
 
 /** What each suite keeps of so many containers with one port each, as a file for the program that loads it. */
-const others: Readonly<Record<Suite, { program: readonly string[]; file: (count: number) => string }>> = {
-  ours: {
+const others: Readonly<
+  Record<"nftables" | "iptables", { program: readonly string[]; file: (count: number) => string }>
+> = {
+  nftables: {
     program: ["nft", "-f", "-"],
     file: (count) =>
       indexes(count)
@@ -40,7 +40,7 @@ const others: Readonly<Record<Suite, { program: readonly string[]; file: (count:
         })
         .join(""),
   },
-  Go: {
+  iptables: {
     program: ["iptables-restore", "--noflush"],
     file: (count) => `*nat\n${indexes(count).map(goRules).join("")}COMMIT\n`,
   },
@@ -58,7 +58,7 @@ function goRules(index: number): string {
 `
 }
 
-/** Times ADD and DEL of one suite on a host of its own, on which there is always one container more with a port. */
+/** Times ADD and DEL of one suite on a host of its own, on which so many other containers have a port. */
 async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -68,22 +68,23 @@ async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   const station = stack.use(Station.open(host))
   const bin = pluginPath(suite, "portmap")
   const config = portmapConfig(pod.path)
-  const call = { bin, netns: pod.path, ifName: "eth0", path: suites[suite] }
+  const call = { bin, netns: pod.path, ifName: "eth0", path: suite.directory }
   const run = (verb: "ADD" | "DEL", containerId: string, input: object) =>
     station.time({ command: [bin], env: pluginEnv({ ...call, verb, containerId }), input: JSON.stringify(input) })
   const resident = { ...config.prevResult, ips: [{ address: "10.88.255.2/16", interface: 1 }] }
   const port = { hostPort: 8079, containerPort: 80, protocol: "tcp" }
   await run("ADD", "resident", { ...config, prevResult: resident, runtimeConfig: { portMappings: [port] } })
-  const [program = "", ...args] = others[suite].program
-  await host.exec(program, args, { input: others[suite].file(count) })
+  if (count > 1) {
+    const { program, file } = others[suite.name === "ours" ? "nftables" : "iptables"]
+    const [name = "", ...args] = program
+    await host.exec(name, args, { input: file(count - 1) })
+  }
   const kept = stack.move()
   let rounds = 0
   return {
     async round() {
       const containerId = `bench-${++rounds}`
-      const add = await run("ADD", containerId, config)
-      const del = await run("DEL", containerId, config)
-      return { ADD: add.ms, DEL: del.ms }
+      return { ADD: await run("ADD", containerId, config), DEL: await run("DEL", containerId, config) }
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   }
@@ -91,11 +92,20 @@ async function startPortmap(suite: Suite, count: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** One port of one container, alone on the host and beside a thousand others. */
-export const portmaps: readonly Scenario[] = fillings.map((count) => ({
-  name: `portmap, ${numbers.format(count)} others`,
-  steps: ["ADD", "DEL"],
-  contenders: { ours: () => startPortmap("ours", count), Go: () => startPortmap("Go", count) },
-  baseline: "Go",
-  targets: { ours: { ADD: 0.4, DEL: 0.35 } },
-}))
+/** The name of a suite's contender on a host that has so many mappings. */
+export const withMappings = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} mapped`
+
+/** One port of one container, beside one other mapping and beside a thousand. */
+export function portmaps(suites: readonly Suite[]): Scenario[] {
+  const filled = suites.flatMap((suite) =>
+    fillings.map((count) => [withMappings(suite.name, count), () => startPortmap(suite, count)] as const),
+  )
+  return [
+    {
+      name: "portmap",
+      steps: ["ADD", "DEL"],
+      contenders: Object.fromEntries(filled),
+      baseline: withMappings("Go", 1),
+    },
+  ]
+}

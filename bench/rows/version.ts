@@ -1,29 +1,32 @@
 import { HostNamespace, pluginEnv } from "../../integration/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
+import { programs } from "../programs.ts"
 import { Station } from "../station.ts"
-import { pluginPath } from "../suites.ts"
+import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
-/** Times `bin` with CNI_COMMAND=VERSION: the start of a process, its chunk, one line out, its end. */
-async function startVersion(bin: string): Promise<Contender> {
+/** Times `bin` with CNI_COMMAND=VERSION: the start of a process, one line out, its end. */
+async function startVersion(bin: string, cold = false): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
   const station = stack.use(Station.open(host))
-  const job = { command: [bin], env: pluginEnv({ bin, verb: "VERSION" }), input: "" }
+  const job = { command: [bin], env: pluginEnv({ bin, verb: "VERSION" }), input: "", cold }
   const kept = stack.move()
   return {
-    round: async () => ({ VERSION: (await station.time(job)).ms }),
+    round: async () => ({ VERSION: await station.time(job) }),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   }
 }
 
-/** What starting a plugin costs. */
-export const version: Scenario = {
-  name: "bridge",
-  steps: ["VERSION"],
-  contenders: {
-    ours: () => startVersion(pluginPath("ours", "bridge")),
-    Go: () => startVersion(pluginPath("Go", "bridge")),
-  },
-  baseline: "Go",
-  targets: { ours: { VERSION: 0.45 } },
+/** What starting a plugin costs, and what the first start after a boot costs, beside a program that does nothing. */
+export function versions(suites: readonly Suite[]): Scenario[] {
+  const scenario = (name: string, cold: boolean): Scenario => ({
+    name,
+    steps: ["VERSION"],
+    contenders: {
+      ...contendersOf(suites, (suite) => startVersion(pluginPath(suite, "bridge"), cold)),
+      "empty C program": () => startVersion(programs.empty, cold),
+    },
+    baseline: "Go",
+  })
+  return [scenario("bridge", false), scenario("bridge, from a cold page cache,", true)]
 }

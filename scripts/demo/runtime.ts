@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import { Station, type Timing } from "../../bench/station.ts"
+import { type Outcome, Station } from "../../bench/station.ts"
 import { type ContainerNamespace, type HostNamespace, pluginEnv } from "../../integration/mod.ts"
 
 const bin = join(import.meta.dir, "../../dist/bin")
@@ -33,7 +33,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   /** One call of the plugin, process start and end included; throws when it fails. */
-  async #call(verb: "ADD" | "CHECK" | "DEL", container: ContainerNamespace): Promise<Timing> {
+  async #call(verb: "ADD" | "CHECK" | "DEL", container: ContainerNamespace): Promise<Outcome> {
     const { plugins, ...network } = await conflist.json()
     const [plugin] = plugins
     const call = { bin: join(bin, plugin.type), containerId: container.name, netns: container.path, ifName: "eth0" }

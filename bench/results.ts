@@ -1,0 +1,65 @@
+import { writeFileSync } from "node:fs"
+import { cpus, release, totalmem } from "node:os"
+import { join } from "node:path"
+import { mustRun } from "../integration/mod.ts"
+import { drawChart } from "./chart.ts"
+import type { Measurement } from "./measure.ts"
+import { cellsOf, numbersOf } from "./report.ts"
+import type { Verdict } from "./targets.ts"
+
+/** What a run was, for its readers. */
+export interface Run {
+  readonly measurements: readonly Measurement[]
+  readonly verdicts: readonly Verdict[]
+  /** The options that it was called with. */
+  readonly command: string
+  /** Sentences on the suites and their sizes. */
+  readonly facts: readonly string[]
+}
+
+/** What decides times on a machine, and nothing that names it. */
+export async function machineFacts(): Promise<string[]> {
+  const { stdout } = await mustRun(["stat", "--file-system", "--format=%T", "/var/tmp"])
+  const [cpu] = cpus()
+  return [
+    `Linux ${/^\d+\.\d+/.exec(release())?.[0]}, ${cpus().length} CPUs (${cpu?.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GB of memory`,
+    `Leases on ${stdout.trim()}`,
+  ]
+}
+
+const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`
+const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
+  [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n")
+
+/** The page that a run makes. */
+export function formatPage({ measurements, verdicts, command, facts }: Run): string {
+  const rows = measurements.map((measured, at) => {
+    const isFirst = measurements[at - 1]?.row !== measured.row
+    return [isFirst ? measured.row : "", measured.contender, ...numbersOf(measured)]
+  })
+  return `# Results
+
+Made by \`${command}\`; [README.md](README.md) says what each row is. Ratios carry over to other machines, times do not.
+
+${facts.map((fact) => `- ${fact}`).join("\n")}
+
+![Time relative to the Go plugins](results.svg)
+
+## Targets
+
+${table(["what", "measured", "must", "", "goal", ""], verdicts.map(cellsOf))}
+
+## Rows
+
+Milliseconds of wall time; CPU time in milliseconds and page faults are medians, memory is the highest of all runs. All three
+include the processes that a plugin starts.
+
+${table(["row", "contender", "runs", "min", "median", "max", "CPU", "MB", "faults", "ratio"], rows)}
+`
+}
+
+/** Writes RESULTS.md and results.svg. */
+export function writeResults(run: Run): void {
+  writeFileSync(join(import.meta.dir, "RESULTS.md"), formatPage(run))
+  writeFileSync(join(import.meta.dir, "results.svg"), drawChart(run.measurements))
+}

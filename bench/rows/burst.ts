@@ -1,0 +1,47 @@
+import { HostNamespace } from "../../integration/mod.ts"
+import type { Contender, Scenario } from "../measure.ts"
+import { contendersOf, type Suite } from "../suites.ts"
+import { chainOf } from "./chain.ts"
+import { Node } from "./node.ts"
+
+/** How many containers start on a fresh node, and how many of them at a time. */
+export const containers = 60
+export const atATime = [1, 4, 16] as const
+
+/** Attaches and detaches all containers on a new node in each round. Nodes stay until the end: removing one takes time. */
+async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
+  await using stack = new AsyncDisposableStack()
+  const shelter = stack.use(await HostNamespace.create())
+  const pods: { index: number; netns: string }[] = []
+  for (let index = 0; index < containers; index++) pods.push({ index, netns: (await shelter.addContainer()).path })
+  const nodes = stack.use(new AsyncDisposableStack())
+  const kept = stack.move()
+  let rounds = 0
+  return {
+    async round() {
+      const node = nodes.use(await Node.open(suite, chainOf(1)))
+      const named = pods.map((pod) => ({ ...pod, containerId: `bench-${rounds}-${pod.index}` }))
+      rounds++
+      const added = await node.station.run(
+        named.map((pod) => node.adds(pod)),
+        parallel,
+      )
+      const dels = named.map((pod, at) => node.dels(pod, added.outcomes[at]?.at(-1)?.stdout ?? ""))
+      const deleted = await node.station.run(dels, parallel)
+      return { ADDs: added.whole, DELs: deleted.whole }
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}
+
+/** What a node does after a boot, or when a deployment comes: many containers, some of them at the same time. */
+export function bursts(suites: readonly Suite[]): Scenario[] {
+  return atATime.map((parallel) => ({
+    name: `${containers} containers, ${parallel} at a time,`,
+    steps: ["ADDs", "DELs"],
+    contenders: contendersOf(suites, (suite) => startBurst(suite, parallel)),
+    baseline: "Go",
+    rounds: (runs) => Math.ceil(runs / 6),
+    warmUp: 1,
+  }))
+}
