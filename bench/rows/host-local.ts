@@ -1,4 +1,5 @@
-import { mkdir, utimes, writeFile } from "node:fs/promises"
+import { writeFileSync } from "node:fs"
+import { mkdir, utimes } from "node:fs/promises"
 import { join } from "node:path"
 import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
@@ -37,9 +38,9 @@ async function fill(directory: string, taken: number): Promise<void> {
   await mkdir(directory, { recursive: true })
   const address = (index: number) => `10.88.${(index + 2) >> 8}.${(index + 2) & 0xff}`
   for (let index = 0; index < taken; index++) {
-    await writeFile(join(directory, address(index)), `other-${index}\r\neth0`)
+    writeFileSync(join(directory, address(index)), `other-${index}\r\neth0`)
   }
-  if (taken > 0) await writeFile(join(directory, "last_reserved_ip.0"), address(taken - 1))
+  if (taken > 0) writeFileSync(join(directory, "last_reserved_ip.0"), address(taken - 1))
 }
 
 async function startOneByOne(suite: Suite, taken: number): Promise<Contender> {
