@@ -24,7 +24,7 @@ function portmapConfig(netns: string) {
 const addressOf = (index: number) => `10.88.${(index + 3) >> 8}.${(index + 3) & 0xff}`
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
 
-/** What each suite keeps of so many containers with one port each, as a file for the program that loads it. */
+/** What a suite keeps of so many containers with one port each, in either packet filter, as a file for the program that loads it. */
 const others: Readonly<
   Record<"nftables" | "iptables", { program: readonly string[]; file: (count: number) => string }>
 > = {
@@ -75,7 +75,8 @@ async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   const port = { hostPort: 8079, containerPort: 80, protocol: "tcp" }
   await run("ADD", "resident", { ...config, prevResult: resident, runtimeConfig: { portMappings: [port] } })
   if (count > 1) {
-    const { program, file } = others[suite.name === "ours" ? "nftables" : "iptables"]
+    const isNftables = (await host.tryExec("nft", ["list", "table", "ip", "cni_hostports"])).exitCode === 0
+    const { program, file } = others[isNftables ? "nftables" : "iptables"]
     const [name = "", ...args] = program
     await host.exec(name, args, { input: file(count - 1) })
   }
