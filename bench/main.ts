@@ -8,7 +8,7 @@
  */
 import { parseArgs } from "node:util"
 import { pluginNames } from "../cmd/plugins.ts"
-import { loadSuffix, type Measurement, measure, rowName } from "./measure.ts"
+import { type Measurement, measure, rowName } from "./measure.ts"
 import { buildPrograms } from "./programs.ts"
 import { formatTables } from "./report.ts"
 import { machineFacts, writeResults } from "./results.ts"
@@ -48,7 +48,7 @@ async function main(): Promise<void> {
   await buildPrograms()
   const measurements: Measurement[] = []
   for (const [at, scenario] of wanted.entries()) {
-    console.error(`${at + 1}/${wanted.length} ${scenario.name}${scenario.loaded ? loadSuffix : ""}`)
+    console.error(`${at + 1}/${wanted.length} ${scenario.steps.map((step) => rowName(scenario, step)).join(" / ")}`)
     measurements.push(...(await measure(scenario, runs)).filter(({ row }) => only.test(row)))
   }
   const ours = suites.filter(({ name }) => name === "ours").map((suite) => sizeOf(suite, pluginNames).bridge)

@@ -19,11 +19,11 @@ export interface Run {
 
 /** What decides times on a machine, and nothing that names it. */
 export async function machineFacts(): Promise<string[]> {
-  const { stdout } = await mustRun(["stat", "--file-system", "--format=%T", "/var/tmp"])
+  const { stdout } = await mustRun(["df", "--output=fstype", "/var/tmp"])
   const [cpu] = cpus()
   return [
     `Linux ${/^\d+\.\d+/.exec(release())?.[0]}, ${cpus().length} CPUs (${cpu?.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GB of memory`,
-    `Leases on ${stdout.trim()}`,
+    `Leases on ${stdout.trim().split("\n").at(-1)}`,
   ]
 }
 

@@ -74,10 +74,10 @@ export function receive(fd: Fd, into: Uint8Array, flags: number, sender: Netlink
 }
 
 /**
- * Leaves the closing of a socket to the kernel: the close(2) that follows returns at once, whatever the closing waits for.
- * The socket goes into the queue of a pair that nothing holds but that queue; the kernel's collector of such pairs finds
- * it at once and closes it, on a thread of the kernel's (unix(7), SCM_RIGHTS). Kernels before 6.8 do that within our
- * close(2), and nothing is won. Throws `SyscallError`.
+ * Closes a socket and leaves the waiting to the kernel, whatever the closing waits for. The socket goes into the queue of a
+ * pair that nothing holds but that queue; the kernel's collector of such pairs finds it at once and closes it, on a thread
+ * of the kernel's (unix(7), SCM_RIGHTS). Kernels before 6.8 do that within our close(2), and nothing is won. Throws
+ * `SyscallError`; the socket is then as before.
  */
 export function leaveToKernel(fd: Fd): void {
   const pair = new Int32Array(2)
@@ -85,9 +85,10 @@ export function leaveToKernel(fd: Fd): void {
   const [near, far] = pair as unknown as [Fd, Fd]
   try {
     check("sendmsg", "SCM_RIGHTS", () => engine.sendDescriptors(near, new Int32Array([fd, far])))
+    close(fd) // before the collector has it: whoever lets go of a socket last waits
   } finally {
-    close(far) // first: closing the other one calls the collector
-    close(near)
+    close(far)
+    close(near) // this calls the collector
   }
 }
 

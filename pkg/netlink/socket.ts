@@ -1,4 +1,4 @@
-import { type Fd, isErrno, leaveToKernel, SyscallError } from "../libc/mod.ts"
+import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
 import { concat } from "./codec.ts"
 import { NetlinkError } from "./error.ts"
 import {
@@ -198,10 +198,7 @@ export class NetlinkSocket implements Disposable {
    * freed what anybody has removed from nf_tables just before, for some 10 ms. The socket is of no use any more.
    */
   leave(): void {
-    try {
-      leaveToKernel(this.fd)
-    } catch {} // then closing takes its time
-    this[Symbol.dispose]()
+    this.#transport.leave()
   }
 
   [Symbol.dispose](): void {

@@ -71,6 +71,10 @@ export class ScriptedKernel implements Transport {
     this.timeouts.push(timeoutMs)
   }
 
+  leave(): void {
+    this.closed++
+  }
+
   [Symbol.dispose](): void {
     this.closed++
   }

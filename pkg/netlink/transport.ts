@@ -2,6 +2,7 @@ import {
   close,
   type Fd,
   isErrno,
+  leaveToKernel,
   MSG_PEEK,
   MSG_TRUNC,
   NetlinkSender,
@@ -27,6 +28,8 @@ export interface Transport extends Disposable {
   receive(): Uint8Array
   /** How long `receive` waits from now on, more than 0. */
   setReceiveTimeout(timeoutMs: number): void
+  /** Closes it without waiting for what the closing waits for. */
+  leave(): void
 }
 
 /** A netlink socket of the operating system. */
@@ -72,6 +75,15 @@ export class KernelTransport implements Transport {
 
   setReceiveTimeout(timeoutMs: number): void {
     setReceiveTimeout(this.fd, timeoutMs)
+  }
+
+  leave(): void {
+    try {
+      if (this.#open) leaveToKernel(this.fd)
+      this.#open = false
+    } catch {
+      this[Symbol.dispose]() // then closing takes its time
+    }
   }
 
   [Symbol.dispose](): void {
