@@ -2,8 +2,9 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { pluginNames } from "../cmd/plugins.ts"
 import { builtPlugins } from "./attachment.ts"
-import { generateCalls, place } from "./differential-calls.ts"
+import { generateCalls } from "./differential-calls.ts"
 import type { DriverAnswer, DriverCall, Side } from "./differential-driver.ts"
+import { place } from "./differential-values.ts"
 import { HostNamespace, TemporaryDirectory } from "./mod.ts"
 
 const seed = Number(process.env.DIFFERENTIAL_SEED ?? 20251122)

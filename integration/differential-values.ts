@@ -1,0 +1,205 @@
+import fc from "fast-check"
+
+/** Any JSON. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+
+/** Where the driver's host has the plugins, and two containers' namespaces. */
+export const place = { bin: "/run/cni/bin", pods: ["/run/cni/pod1", "/run/cni/pod2"] } as const
+
+/** Of the specification. */
+export const versions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
+/** What may look like an address. */
+export const addresses = [
+  ...[
+    "10.1.2.3",
+    "10.1.2.3/24",
+    "10.1.2.3/33",
+    "010.1.1.1",
+    "1.2.3",
+    "1.2.3.4.5",
+    "300.1.1.1/8",
+    "10.1.0.0/16",
+    "0.0.0.0/0",
+  ],
+  ...[
+    "::1",
+    "fd00::/64",
+    "fd00:0:0::5/64",
+    "::ffff:1.2.3.4",
+    "fe80::1%eth0",
+    "1:2:3:4:5:6:7:8:9",
+    "::/0",
+    "FD00::ABCD",
+    "1::2::3",
+    "/",
+  ],
+]
+/** Texts that some reader may stumble over. */
+export const words = [
+  ...[
+    "",
+    "x",
+    " ",
+    "eth0",
+    "lo",
+    "..",
+    ".",
+    "a/b",
+    "lab",
+    "x".repeat(15),
+    "x".repeat(16),
+    "x".repeat(300),
+    "é☃😀",
+    "\ud800",
+    "a\0b",
+    "\x7f\x1b",
+  ],
+  ...[
+    "<&>\u2028",
+    "__proto__",
+    "constructor",
+    "toString",
+    "true",
+    "1",
+    "1.1.0",
+    "9.9.9",
+    "1.1",
+    "v1.0.0",
+    "İı",
+    "ſ",
+    "ß",
+    "\ufeffx",
+    "\\",
+    '"',
+  ],
+  ...[
+    "0a:00:00:00:00:01",
+    "0A-00-00-00-00-01",
+    "0a:00",
+    "host-local",
+    "static",
+    "bridge",
+    "absent",
+    "../bridge",
+    "nftables",
+    "iptables",
+  ],
+]
+const numbers = [
+  0,
+  1,
+  -1,
+  1.5,
+  -0,
+  42,
+  1500,
+  4094,
+  4095,
+  65535,
+  65536,
+  2 ** 31,
+  2 ** 32,
+  2 ** 53,
+  1e21,
+  1e-7,
+  5e-324,
+  1e300,
+]
+
+/** A value where another was expected. */
+export const odd: fc.Arbitrary<Json> = fc.oneof(
+  fc.constantFrom<Json>(null, true, false, [], {}, [null], [[]], [{}], { x: null }),
+  fc.constantFrom<Json>(...numbers),
+  fc.constantFrom<Json>(...words),
+  fc.constantFrom<Json>(...addresses),
+  fc.string({ unit: "binary", maxLength: 12 }),
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  fc.jsonValue({ noUnicodeString: false, maxDepth: 2 }) as fc.Arbitrary<Json>,
+)
+
+const pool = (subnet: string): Json => ({ type: "host-local", ranges: [[{ subnet }]], routes: [{ dst: "0.0.0.0/0" }] })
+const dual: Json = {
+  type: "host-local",
+  ranges: [[{ subnet: "10.30.0.0/24", rangeStart: "10.30.0.9", gateway: "10.30.0.1" }], [{ subnet: "fd00:30::/64" }]],
+  resolvConf: "/etc/resolv.conf",
+}
+const fixed: Json = {
+  type: "static",
+  addresses: [{ address: "10.44.0.7/24", gateway: "10.44.0.1" }, { address: "fd00:44::7/64" }],
+  routes: [{ dst: "10.9.0.0/16", gw: "10.44.0.2" }],
+  dns: { nameservers: ["10.44.0.1"], search: ["a", "b"] },
+}
+const previous: Json = {
+  cniVersion: "1.1.0",
+  interfaces: [
+    { name: "br-lab", mac: "0a:00:00:00:00:07" },
+    { name: "eth0", mac: "0a:00:00:00:00:08", mtu: 1400, sandbox: place.pods[0] },
+  ],
+  ips: [
+    { address: "10.22.0.2/24", gateway: "10.22.0.1", interface: 1 },
+    { address: "fd00:22::2/64", interface: 1 },
+  ],
+  routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0", gw: "fd00:22::1", mtu: 1300, priority: 7 }],
+  dns: { nameservers: ["10.22.0.1"], domain: "lab", search: ["lab"], options: ["ndots:2"] },
+}
+const ports: Json = [
+  { hostPort: 8080, containerPort: 80, protocol: "tcp" },
+  { hostPort: 53, containerPort: 53, protocol: "UDP", hostIP: "10.0.0.1" },
+]
+
+/** Configurations that are valid, by plugin, without the keys that all have. */
+export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>> = {
+  bridge: [
+    { bridge: "br-lab", isGateway: true, ipMasq: true, ipam: pool("10.22.0.0/24") },
+    { bridge: "br-dual", isDefaultGateway: true, forceAddress: true, hairpinMode: true, mtu: 1400, ipam: dual },
+    {
+      bridge: "br-fix",
+      ipMasq: true,
+      ipMasqBackend: "nftables",
+      promiscMode: true,
+      ipam: fixed,
+      runtimeConfig: { mac: "0a:00:00:00:00:05" },
+    },
+    { bridge: "br-l2", macspoofchk: true, portIsolation: true, disableContainerInterface: false, ipam: {} },
+  ],
+  ptp: [
+    { ipMasq: true, mtu: 1400, ipam: pool("10.23.0.0/24") },
+    { ipam: dual, dns: { nameservers: ["10.0.0.53"] } },
+    { ipam: fixed },
+  ],
+  loopback: [{}, { prevResult: previous }],
+  "host-local": [
+    { ipam: pool("10.24.0.0/29") },
+    { ipam: dual, args: { cni: { ips: ["10.30.0.77"] } } },
+    {
+      ipam: {
+        type: "host-local",
+        subnet: "10.25.0.0/24",
+        rangeStart: "10.25.0.5",
+        rangeEnd: "10.25.0.6",
+        gateway: "10.25.0.1",
+      },
+      runtimeConfig: { ips: ["10.25.0.6/24"] },
+    },
+  ],
+  static: [
+    { ipam: fixed },
+    { ipam: { type: "static" }, runtimeConfig: { ips: ["10.5.0.9/24"] } },
+    { ipam: { type: "static" }, args: { cni: { ips: ["fd00::9/64"] } } },
+  ],
+  portmap: [
+    { prevResult: previous, runtimeConfig: { portMappings: ports } },
+    {
+      prevResult: previous,
+      snat: false,
+      markMasqBit: 5,
+      conditionsV4: ["-d", "10.0.0.0/8"],
+      runtimeConfig: { portMappings: ports },
+    },
+    { prevResult: previous },
+  ],
+  tuning: [
+    { prevResult: previous, sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1", "net.core.somaxconn": "500" } },
+    { prevResult: previous, mac: "0a:00:00:00:00:09", mtu: 1300, promisc: true, allmulti: true, txQLen: 77 },
+  ],
+}
