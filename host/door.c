@@ -365,19 +365,16 @@ FUNCTION(decode_utf8) {
     return get_bytes(context, values[0], &bytes, &length) ? decode(context, bytes, length) : JS_EXCEPTION;
 }
 
-/* decodeLatin1(bytes): text, a character for each byte. By UTF-8: the engine needs texts to be as narrow as they can be. */
+/* decodeLatin1(bytes): text, a character for each byte */
 FUNCTION(decode_latin1) {
     uint8_t *bytes;
-    size_t length, end = 0;
+    size_t length;
     if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
-    char *utf8 = js_malloc(context, 2 * length + 1);
-    if (!utf8) return JS_EXCEPTION;
-    for (size_t i = 0; i < length; i++) {
-        if (bytes[i] >= 0x80) utf8[end++] = (char)(0xc0 | bytes[i] >> 6);
-        utf8[end++] = (char)(bytes[i] >= 0x80 ? 0x80 | (bytes[i] & 0x3f) : bytes[i]);
-    }
-    JSValue text = JS_NewStringLen(context, utf8, end);
-    js_free(context, utf8);
+    uint16_t *wide = js_malloc(context, length * sizeof *wide + 1);
+    if (!wide) return JS_EXCEPTION;
+    for (size_t i = 0; i < length; i++) wide[i] = bytes[i];
+    JSValue text = JS_NewStringUTF16(context, wide, length);
+    js_free(context, wide);
     return text;
 }
 

@@ -56,8 +56,8 @@ export interface Engine {
 
   pipe2(pair: TypedArray, flags: number): number
   /**
-   * Starts a program: `argv` and `environment` whole, descriptors 0 to 2 from those given, which are above 2, signals as a
-   * program expects them. Returns the process' id, or the error of whichever step failed, execve(2) included.
+   * Starts a program: `argv` and `environment` whole, descriptors 0 to 2 from those given, which are above 2, and no others,
+   * no signal blocked or ignored. Returns the process' id, or the error of whichever step failed, execve(2) included.
    */
   startProcess(
     path: string,
@@ -77,7 +77,7 @@ export interface Engine {
   /** A character for each byte. */
   decodeLatin1(bytes: Uint8Array): string
 
-  /** Milliseconds of CLOCK_MONOTONIC. */
+  /** Milliseconds of a clock that only goes forward; where it starts from is the back end's affair. */
   monotonicMs(): number
   /** Texts "NAME=value", environ(7). */
   environment(): string[]
