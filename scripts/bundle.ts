@@ -32,7 +32,7 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   if (!code || !map) throw new Error(`Cannot bundle ${name}`)
   // What the bundler adds goes: a helper that nothing calls, and comments, which tell where this was built. The lines stay,
   // or positions would be wrong.
-  const added = /^ *\/\/ (@bun|\S+\.[cm]?[jt]s)$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
+  const added = /^ *\/\/ (@bun|.+\.(json|[cm]?[jt]s))$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
   const script = (await code.text()).replace(added, "")
   return { name, script, positions: encodePositions(name, script, await map.json()) }
 }

@@ -24,8 +24,8 @@ import { namePlugins } from "./build.ts"
 import { engineSource, root, run, type Target, targets } from "./engine.ts"
 import { buildFromSnapshot } from "./native.ts"
 
-/** Makes the archive of one target and its `.sha256` in a directory; returns the archive's path. */
-export async function makeArchive(target: Target, directory: string): Promise<string> {
+/** Makes the archive of one target, its files `age` seconds after 1970, and its `.sha256` in a directory; returns its path. */
+export async function makeArchive(target: Target, directory: string, age: number): Promise<string> {
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
   const name = `cni-plugins-linux-${target.name}-v${version}.tgz`
   mkdirSync(directory, { recursive: true })
@@ -40,7 +40,7 @@ export async function makeArchive(target: Target, directory: string): Promise<st
     // No directory among the entries: unpacking it would change the owner and mode of /opt/cni/bin.
     const plain = ["--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]
     const entries = readdirSync(stage).sort()
-    await run(["tar", "--create", ...plain, `--mtime=@${await age()}`, "--file", tar, "--directory", stage, ...entries])
+    await run(["tar", "--create", ...plain, `--mtime=@${age}`, "--file", tar, "--directory", stage, ...entries])
     await run(["gzip", "--no-name", "--best", "--suffix=.gz", tar])
     const digest = createHash("sha256")
       .update(readFileSync(`${tar}.gz`))
@@ -54,8 +54,8 @@ export async function makeArchive(target: Target, directory: string): Promise<st
   }
 }
 
-/** In seconds since 1970. */
-async function age(): Promise<number> {
+/** How old the files are to be, in seconds since 1970. */
+async function ageOfSources(): Promise<number> {
   const told = process.env.SOURCE_DATE_EPOCH
   const seconds = told ?? Buffer.from(await run(["git", "log", "-1", "--format=%ct"])).toString()
   if (!/^\d+\n?$/.test(seconds)) throw new Error(`SOURCE_DATE_EPOCH is no number of seconds: "${seconds}"`)
@@ -85,9 +85,10 @@ async function licences(target: Target): Promise<string> {
 if (import.meta.main) {
   const asked = process.argv.slice(2)
   const chosen = asked.length > 0 ? asked : Object.keys(targets)
+  const age = await ageOfSources()
   for (const name of chosen) {
     const target = Object.values(targets).find((one) => one.name === name)
     if (!target) throw new Error(`Cannot build for "${name}": expected ${Object.keys(targets).join(" or ")}`)
-    console.log(`Built ${await makeArchive(target, join(root, "dist"))}`)
+    console.log(`Built ${await makeArchive(target, join(root, "dist"), age)}`)
   }
 }
