@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
-import { Code } from "../../pkg/types/mod.ts"
 
 const root = join(import.meta.dir, "../..")
 const pages = [...new Bun.Glob("**/*.md").scanSync(root)].filter((page) => !/^(node_modules|dist)\//.test(page))
@@ -41,7 +40,9 @@ test.each(pages.sort())("every link of %s leads to a file, and to a headline in 
   expect(broken).toEqual([])
 })
 
-test("the page on errors has a section for every code", async () => {
-  const sections = [...(await textOf("docs/errors.md")).matchAll(/^## (\d+): /gm)].map(([, code]) => Number(code))
-  expect(sections).toEqual(Object.values(Code).sort((a, b) => a - b))
+test("every npm command that a page names exists", async () => {
+  const { scripts } = await Bun.file(join(root, "package.json")).json()
+  const named = (await Promise.all(pages.map(textOf))).join("\n").matchAll(/npm run (?:--silent )?([a-z][\w:]*)/g)
+  const unknown = [...named].flatMap(([, name = ""]) => (name in scripts ? [] : [name]))
+  expect(unknown).toEqual([])
 })
