@@ -82,7 +82,7 @@ test("a default gateway bridge gives the container a default route and lets the 
   expect((await host.exec("sysctl", ["-n", "net.ipv6.conf.all.forwarding"])).stdout).toBe("0\n")
 })
 
-test("a default route of the IPAM plugin without a gateway is not a second one (KW-B3)", async () => {
+test("a default route of the IPAM plugin without a gateway is not a second one", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]], routes: [{ dst: "0.0.0.0/0" }] }
@@ -120,7 +120,7 @@ test("mtu, mac, hairpin and promiscuous mode are in the kernel", async () => {
   expect((await link(host, "br-lab")).promiscuity).toBe(1)
 })
 
-test("the bridge keeps its MAC when ports come and go (KW-B7)", async () => {
+test("the bridge keeps its MAC when ports come and go", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const attachment = new Attachment(host, pod, bridgeNetwork())
@@ -129,7 +129,7 @@ test("the bridge keeps its MAC when ports come and go (KW-B7)", async () => {
   expect((await link(host, "br-lab")).address).toBe(interfaces[0]?.mac ?? "")
 })
 
-test("an existing bridge is used as it is, whatever its MTU and MAC (KW-B8)", async () => {
+test("an existing bridge is used as it is, whatever its MTU and MAC", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "mtu", "1300", "type", "bridge"])
@@ -196,7 +196,7 @@ test("a gateway address that overlaps another one of the bridge is refused, and 
   expect(globals(await link(host, "br-lab"))).toEqual(["10.22.0.1/16"])
 })
 
-test("several networks of one family may have their gateways on one bridge (KW-B5)", async () => {
+test("several networks of one family may have their gateways on one bridge", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }], [{ subnet: "10.23.0.0/16" }]] }
@@ -204,7 +204,7 @@ test("several networks of one family may have their gateways on one bridge (KW-B
   expect(globals(await link(host, "br-lab"))).toEqual(["10.22.0.1/16", "10.23.0.1/16"])
 })
 
-test("a gateway in fe80::/64 is not in the way of the kernel's own address there (KW-B6)", async () => {
+test("a gateway in fe80::/64 is not in the way of the kernel's own address there", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])
@@ -215,7 +215,7 @@ test("a gateway in fe80::/64 is not in the way of the kernel's own address there
   expect(await ping(pod, "fe80::1%eth0")).toBe(true)
 })
 
-test("an interface has the kernel's transmit queue on both ends (KW-H4)", async () => {
+test("an interface has the kernel's transmit queue on both ends", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const { interfaces } = await new Attachment(host, pod, bridgeNetwork()).add()
@@ -227,7 +227,7 @@ test("an interface has the kernel's transmit queue on both ends (KW-H4)", async 
   }
 })
 
-test("the routes of the result are in the kernel with all that they say (KW-H9)", async () => {
+test("the routes of the result are in the kernel with all that they say", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const routes = [
@@ -245,7 +245,7 @@ test("the routes of the result are in the kernel with all that they say (KW-H9)"
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
-test("ipMasq alone does not let the host forward: that is for who is the gateway to ask for (KW-B11)", async () => {
+test("ipMasq alone does not let the host forward: that is for who is the gateway to ask for", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   await new Attachment(host, pod, bridgeNetwork({ ipMasq: true })).add()

@@ -18,7 +18,7 @@ test("CHECK right after ADD passes and prints nothing", async () => {
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-test("CHECK of an attachment without addresses passes (KW-B14)", async () => {
+test("CHECK of an attachment without addresses passes", async () => {
   await using host = await HostNamespace.create()
   const { ipam: _none, ...bare } = config
   const attachment = new Attachment(host, await host.addContainer(), {
@@ -29,7 +29,7 @@ test("CHECK of an attachment without addresses passes (KW-B14)", async () => {
   expect(await attachment.check(await attachment.add())).toMatchObject({ exitCode: 0 })
 })
 
-test("CHECK takes no notice of what others have added to the result, or have done to the bridge (KW-B15, KW-B16)", async () => {
+test("CHECK takes no notice of what others have added to the result, or have done to the bridge", async () => {
   const { host, pod, attachment, result } = await attached()
   await using _ = host
   const others = [{ name: "net7", mac: "0a:00:00:00:00:07", sandbox: pod.path }, { name: "gone0" }]

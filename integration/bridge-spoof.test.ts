@@ -95,7 +95,7 @@ describe("ADD with macspoofchk", () => {
     expect(allowed?.val).toEqual({ concat: [portOf(result), "0a:00:00:00:00:07"] })
   })
 
-  test("again after DEL leaves one element for the port (KW-S1)", async () => {
+  test("again after DEL leaves one element for the port", async () => {
     const { host, pod } = await hostAndPods()
     await using _ = host
     const attachment = new Attachment(host, pod, guarded)
@@ -118,7 +118,7 @@ describe("ADD with macspoofchk", () => {
     expect(await elementsOf(host, "guarded")).toHaveLength(2)
   })
 
-  test("does not bring the port up before it is guarded, and takes all back when it cannot be (KW-S3)", async () => {
+  test("does not bring the port up before it is guarded, and takes all back when it cannot be", async () => {
     const { host, pod } = await hostAndPods()
     await using _ = host
     // A set of another type is in the way of ours.

@@ -23,7 +23,7 @@ const breakages: Breakage[] = [
     says: "minID is greater than maxID in trunk parameter",
   },
   {
-    step: "the VLAN's gateway interface would have too long a name (KW-B10)",
+    step: "the VLAN's gateway interface would have too long a name",
     keys: { ...masquerading, bridge: "bridge-of-lab", vlan: 4000 },
     code: 7,
     says: '"bridge-of-lab.4000" has 18 bytes',
@@ -58,7 +58,7 @@ const breakages: Breakage[] = [
 
 testUndo(bridge, breakages)
 
-test("a result that the caller's version cannot hold is an error, and everything as before (KW-F2)", async () => {
+test("a result that the caller's version cannot hold is an error, and everything as before", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const before = await takeSnapshot(host)

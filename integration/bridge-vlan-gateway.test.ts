@@ -125,7 +125,7 @@ testWith(
   },
 )
 
-testWith(["vlan_filtering"], "another link of its name is an error, and stays as it is (KW-B10)", async () => {
+testWith(["vlan_filtering"], "another link of its name is an error, and stays as it is", async () => {
   const { host, pods } = await hostAndPods()
   await using _ = host
   await host.exec("ip", "link add br-lab up address 0a:00:00:00:00:01 type bridge vlan_filtering 1".split(" "))

@@ -28,10 +28,10 @@ const ways: {
   keys?: object
   call?: object
 }[] = [
-  { what: "without CNI_NETNS (KW-B12, KW-P7)", call: { netns: "" } },
-  { what: "after the namespace has gone (KW-B12, KW-P7)", happens: (host, pod) => host.removeContainer(pod) },
+  { what: "without CNI_NETNS", call: { netns: "" } },
+  { what: "after the namespace has gone", happens: (host, pod) => host.removeContainer(pod) },
   {
-    what: "after the interface has gone (KW-P7)",
+    what: "after the interface has gone",
     happens: (_, pod) => pod.exec("ip", ["link", "del", "eth0"]),
   },
   {
@@ -42,7 +42,7 @@ const ways: {
     },
   },
   {
-    what: "after the addresses were taken off inside the container (KW-B13)",
+    what: "after the addresses were taken off inside the container",
     happens: (_, pod) => pod.exec("ip", ["addr", "flush", "dev", "eth0"]),
   },
   { what: "with a path at which something else lies by now", call: { netns: "/etc/hostname" } },
@@ -98,7 +98,7 @@ export function testDel(plugin: AttachingPlugin): void {
     }
   })
 
-  test("DEL leaves an interface of that name that another network made (KW-H6)", async () => {
+  test("DEL leaves an interface of that name that another network made", async () => {
     const { host, pod } = await usedHost(plugin)
     await using _ = host
     await new Attachment(host, pod, plugin.network(plugin.stranger)).add()

@@ -89,7 +89,7 @@ each("CHECK passes, and says what is missing", async ({ name, keys, iptables }) 
   expect(msg).toMatch(/expected .*; found/)
 })
 
-each("DEL of one interface leaves the container's other one in the same network (KW-M1)", async (backend) => {
+each("DEL of one interface leaves the container's other one in the same network", async (backend) => {
   const { host, internet } = await createHost(backend.iptables)
   await using _ = host
   const config = bridgeNetwork({ ...dualStack, ...backend.keys })

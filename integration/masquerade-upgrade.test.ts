@@ -55,7 +55,7 @@ describe("a container of the Go suite", () => {
     })
   }
 
-  test("with two interfaces in a network keeps the other one's masquerade (KW-M1)", async () => {
+  test("with two interfaces in a network keeps the other one's masquerade", async () => {
     const { host, internet } = await createHost("nf_tables")
     await using _ = host
     const config = network

@@ -6,19 +6,16 @@ import { hostAddresses, outsideAddresses, testEach } from "./portmap-lab.ts"
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 
-testEach(
-  "ADD answers what the earlier plugin has answered, and a second time changes nothing (KW-PM1)",
-  async (lab) => {
-    const pod = await lab.addPod()
-    const { json } = await succeed(pod.map([web, dns]))
-    expect(json).toEqual(pod.result)
-    const before = await takeSnapshot(lab.host)
-    await succeed(pod.map([web, dns]))
-    expectUnchanged(before, await takeSnapshot(lab.host))
-  },
-)
+testEach("ADD answers what the earlier plugin has answered, and a second time changes nothing", async (lab) => {
+  const pod = await lab.addPod()
+  const { json } = await succeed(pod.map([web, dns]))
+  expect(json).toEqual(pod.result)
+  const before = await takeSnapshot(lab.host)
+  await succeed(pod.map([web, dns]))
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})
 
-testEach("an ADD with other mappings replaces the earlier ones (KW-PM7)", async (lab) => {
+testEach("an ADD with other mappings replaces the earlier ones", async (lab) => {
   const pod = await lab.addPod()
   await using peer = await EchoPeer.start(pod.namespace)
   const to = (hostPort: number) => ({ hostPort, containerPort: peer.port, protocol: "tcp" }) as const
@@ -47,20 +44,15 @@ testEach("fifty ports of two protocols are mapped at once", async (lab) => {
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-testEach(
-  "a port of a living container is refused with its name, before anything has changed (KW-PM14)",
-  async (lab) => {
-    const [holder, other] = [await lab.addPod(), await lab.addPod()]
-    await succeed(holder.map([web, dns]))
-    const before = await takeSnapshot(lab.host)
-    const error = await fail(other.map([{ ...dns, hostPort: 54 }, dns]))
-    expect(error.msg).toStartWith(
-      `Cannot map host port 53/udp to ${other.ip}:5353 for lab/${other.namespace.name}/eth0`,
-    )
-    expect(error.msg).toEndWith(`it is mapped to ${holder.ip}:5353 for lab/${holder.namespace.name}/eth0`)
-    expectUnchanged(before, await takeSnapshot(lab.host))
-  },
-)
+testEach("a port of a living container is refused with its name, before anything has changed", async (lab) => {
+  const [holder, other] = [await lab.addPod(), await lab.addPod()]
+  await succeed(holder.map([web, dns]))
+  const before = await takeSnapshot(lab.host)
+  const error = await fail(other.map([{ ...dns, hostPort: 54 }, dns]))
+  expect(error.msg).toStartWith(`Cannot map host port 53/udp to ${other.ip}:5353 for lab/${other.namespace.name}/eth0`)
+  expect(error.msg).toEndWith(`it is mapped to ${holder.ip}:5353 for lab/${holder.namespace.name}/eth0`)
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})
 
 testEach("a port of a container whose namespace is gone is taken over", async (lab) => {
   const [holder, other] = [await lab.addPod(), await lab.addPod()]
@@ -93,7 +85,7 @@ testEach("a container without an IPv6 address gets the IPv4 mappings, and CHECK 
   expect(await pod.check()).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-testEach("keys may be capitalised, as containerd writes them, and protocols too (KW-PM5)", async (lab) => {
+testEach("keys may be capitalised, as containerd writes them, and protocols too", async (lab) => {
   const pod = await lab.addPod()
   const portMappings = [{ HostPort: 8080, ContainerPort: 80, Protocol: "TCP", HostIP: "" }]
   await succeed(pod.map([], { runtimeConfig: { portMappings } }))

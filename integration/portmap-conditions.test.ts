@@ -13,7 +13,7 @@ function conditions({ backend }: PortmapLab) {
     : { conditionsV4: ["!", "-s", `${ip}/32`], conditionsV6: ["!", "-s", `${ip6}/128`] }
 }
 
-testEach("conditions keep packets from the containers that have them, and from no others (KW-PM3)", async (lab) => {
+testEach("conditions keep packets from the containers that have them, and from no others", async (lab) => {
   const [pod, other] = [await lab.addPod(), await lab.addPod()]
   await using peer = await EchoPeer.start(pod.namespace)
   await using otherPeer = await EchoPeer.start(other.namespace)

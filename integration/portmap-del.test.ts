@@ -47,7 +47,7 @@ testEach("DEL with other mappings, or unreadable ones, than ADD was told takes i
   }
 })
 
-testEach("DEL takes back what was mapped by another backend (KW-PM8)", async (lab) => {
+testEach("DEL takes back what was mapped by another backend", async (lab) => {
   const pod = await lab.addPod()
   const before = await settled(lab)
   await succeed(pod.map([web, dns]))
@@ -55,7 +55,7 @@ testEach("DEL takes back what was mapped by another backend (KW-PM8)", async (la
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-testEach("DEL leaves the container's mappings in other networks (KW-PM2)", async (lab) => {
+testEach("DEL leaves the container's mappings in other networks", async (lab) => {
   const pod = await lab.addPod()
   const second = await lab.addPod({ namespace: pod.namespace, ifName: "net1", name: "other" })
   await using peer = await EchoPeer.start(pod.namespace)
@@ -66,7 +66,7 @@ testEach("DEL leaves the container's mappings in other networks (KW-PM2)", async
   await askEcho(lab.host, { transport: "tcp", address: "127.0.0.1", port: 8080 })
 })
 
-testEach("DEL leaves the mappings of the container's other interface in the same network (KW-PM6)", async (lab) => {
+testEach("DEL leaves the mappings of the container's other interface in the same network", async (lab) => {
   const pod = await lab.addPod()
   const before = await settled(lab)
   const second = await lab.addPod({ namespace: pod.namespace, ifName: "net1" })
@@ -129,7 +129,7 @@ testEach("a UDP flow that went to a container goes to the host's own server afte
   await flow.answeredBy(own.port)
 })
 
-testEach("UDP flows to the same port of other hosts are left alone (KW-PM12)", async (lab) => {
+testEach("UDP flows to the same port of other hosts are left alone", async (lab) => {
   const pod = await lab.addPod()
   await lab.host.exec("nft", [
     "add table ip watch; add chain ip watch c { type filter hook output priority 0; }; add rule ip watch c ct state new",

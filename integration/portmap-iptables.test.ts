@@ -35,7 +35,7 @@ test.each([
   ["without snat", { snat: false }],
   ["with another bit", { markMasqBit: 5 }],
   ["with conditions", { conditionsV4: ["!", "-s", "192.0.2.0/24"], conditionsV6: ["-m", "limit", "--limit", "5/sec"] }],
-])("the rules are the Go suite's, in its order, %s (KW-PM9)", async (_, keys) => {
+])("the rules are the Go suite's, in its order, %s", async (_, keys) => {
   await using ours = await PortmapLab.create(portmapBackends[1])
   await using theirs = await PortmapLab.create(portmapBackends[1])
   const [pod, other] = [await ours.addPod(), await theirs.addPod()]

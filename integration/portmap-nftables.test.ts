@@ -93,7 +93,7 @@ test("the table reads like what it does, and no program is needed for it", async
 `)
 })
 
-test("a mapping of one address goes before one of all, whichever came first (KW-PM4)", async () => {
+test("a mapping of one address goes before one of all, whichever came first", async () => {
   await using lab = await createLab()
   const [all, one] = [await lab.addPod(), await lab.addPod()]
   await using peer = await EchoPeer.start(all.namespace)
@@ -108,7 +108,7 @@ test("a mapping of one address goes before one of all, whichever came first (KW-
   expect(await answered("127.0.0.1")).toBe(all.ip)
 })
 
-test("names of any length are told apart (KW-PM5)", async () => {
+test("names of any length are told apart", async () => {
   await using lab = await createLab()
   const pod = await lab.addPod()
   const before = await takeSnapshot(lab.host)
@@ -120,7 +120,7 @@ test("names of any length are told apart (KW-PM5)", async () => {
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-test("others' tables are left alone, and what others flush of theirs leaves ours alone (KW-PM15)", async () => {
+test("others' tables are left alone, and what others flush of theirs leaves ours alone", async () => {
   await using lab = await createLab()
   const pod = await lab.addPod()
   await using peer = await EchoPeer.start(pod.namespace)
@@ -172,7 +172,7 @@ test.each(damages)("CHECK names it when $what, and a new ADD repairs it", async 
   expectUnchanged(before, await takeSnapshot(lab.host), ({ line }) => line.includes("localnet_links element"))
 })
 
-test("127.0.0.0/8 is let through to containers for as long as it is needed, and not from them (KW-PM13)", async () => {
+test("127.0.0.0/8 is let through to containers for as long as it is needed, and not from them", async () => {
   await using lab = await createLab()
   const [pod, other] = [await lab.addPod(), await lab.addPod()]
   const localnet = () => readSysctl(lab.host, "net/ipv4/conf/br-lab/route_localnet")

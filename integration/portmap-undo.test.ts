@@ -51,25 +51,22 @@ const breakages: {
 ]
 
 for (const backend of portmapBackends) {
-  test.each(breakages)(
-    `${backend.name}: when $step, ADD says so and everything is as before (KW-PM10)`,
-    async (breakage) => {
-      const { setUp, mappings = [web, dns], keys, code, says } = breakage
-      await using lab = await PortmapLab.create(backend)
-      const pod = await lab.addPod()
-      if (backend.name !== "nftables") {
-        await succeed(pod.map([web], { snat: true }))
-        await succeed(pod.unmap())
-        await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=0"])
-      }
-      await setUp?.(lab, pod)
-      const before = await takeSnapshot(lab.host)
-      const error = await fail(pod.map(mappings as PortMapping[], keys))
-      expect(`${error.msg}; ${error.details ?? ""}`).toContain(says)
-      expect(error.code).toBe(code)
-      expectUnchanged(before, await takeSnapshot(lab.host))
-    },
-  )
+  test.each(breakages)(`${backend.name}: when $step, ADD says so and everything is as before`, async (breakage) => {
+    const { setUp, mappings = [web, dns], keys, code, says } = breakage
+    await using lab = await PortmapLab.create(backend)
+    const pod = await lab.addPod()
+    if (backend.name !== "nftables") {
+      await succeed(pod.map([web], { snat: true }))
+      await succeed(pod.unmap())
+      await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=0"])
+    }
+    await setUp?.(lab, pod)
+    const before = await takeSnapshot(lab.host)
+    const error = await fail(pod.map(mappings as PortMapping[], keys))
+    expect(`${error.msg}; ${error.details ?? ""}`).toContain(says)
+    expect(error.code).toBe(code)
+    expectUnchanged(before, await takeSnapshot(lab.host))
+  })
 }
 
 /** A bind mount in the host's own mount namespace: nothing else on the machine sees it. */

@@ -130,7 +130,7 @@ test("mtu is that of both ends", async () => {
   expect((await linkOf(pod, "eth0")).mtu).toBe(512)
 })
 
-test("both ends have the transmit queue of any link (KW-H4)", async () => {
+test("both ends have the transmit queue of any link", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const { interfaces } = await new Attachment(host, pod, ptpNetwork()).add()
@@ -162,7 +162,7 @@ test("DNS of the configuration replaces the IPAM plugin's when any member is the
   expect((await attachment.add({ dns: { nameservers: [] } })).dns ?? {}).toEqual({})
 })
 
-test("mtu, advmss, priority and table of the IPAM plugin's routes are in the kernel (KW-H9)", async () => {
+test("mtu, advmss, priority and table of the IPAM plugin's routes are in the kernel", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const routes = [

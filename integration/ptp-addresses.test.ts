@@ -19,7 +19,7 @@ async function reach(from: Parameters<typeof ping>[0], addresses: string[]): Pro
   for (const address of addresses) expect(`${address} ${await ping(from, address)}`).toBe(`${address} true`)
 }
 
-test("the MAC of the container's end can be asked for (KW-P1)", async () => {
+test("the MAC of the container's end can be asked for", async () => {
   const mac = "0a:00:00:00:00:07"
   for (const [keys, call] of [
     [{ runtimeConfig: { mac } }, {}],
@@ -33,7 +33,7 @@ test("the MAC of the container's end can be asked for (KW-P1)", async () => {
   }
 })
 
-test("an address alone, /32 or /128, works, and has no network to route to (KW-P3)", async () => {
+test("an address alone, /32 or /128, works, and has no network to route to", async () => {
   const ipam = staticIpam(
     { address: "10.9.0.5/32", gateway: "10.9.0.1" },
     { address: "fd00:9::5/128", gateway: "fd00:9::1" },
@@ -69,7 +69,7 @@ test("a gateway outside the network works", async () => {
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
-test("several addresses may share a gateway, in one network and in several (KW-P4)", async () => {
+test("several addresses may share a gateway, in one network and in several", async () => {
   const ipam = staticIpam(
     { address: "10.9.0.5/24", gateway: "10.9.0.1" },
     { address: "10.9.0.6/24", gateway: "10.9.0.1" },
@@ -90,7 +90,7 @@ test("several addresses may share a gateway, in one network and in several (KW-P
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
-test("without a gateway from the IPAM plugin it is the first address of the network (KW-P5)", async () => {
+test("without a gateway from the IPAM plugin it is the first address of the network", async () => {
   const ipam = staticIpam({ address: "10.9.0.5/24" }, { address: "fd00:9::5/64" })
   const { host, pod, attachment, result } = await attached(ipam)
   await using _ = host
@@ -100,7 +100,7 @@ test("without a gateway from the IPAM plugin it is the first address of the netw
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
-test("without a gateway and without room for one in the network it is a link-local one, for all alike (KW-P5)", async () => {
+test("without a gateway and without room for one in the network it is a link-local one, for all alike", async () => {
   const ipam = (last: number) => staticIpam({ address: `10.9.0.${last}/32` }, { address: `fd00:9::${last}/128` })
   const { host, pod, attachment, result, end } = await attached(ipam(5))
   await using _ = host
@@ -121,7 +121,7 @@ test("the first address of a network may be the container's own", async () => {
   await reach(host, ["10.9.0.1"])
 })
 
-test("the IPv6 gateway is usable at once, without duplicate address detection (KW-P6)", async () => {
+test("the IPv6 gateway is usable at once, without duplicate address detection", async () => {
   const { host, end } = await attached(staticIpam({ address: "fd00:9::5/64", gateway: "fd00:9::1" }))
   await using _ = host
   const { addr_info } = await linkOf(host, end)

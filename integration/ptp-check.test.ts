@@ -19,7 +19,7 @@ test("CHECK right after ADD passes and prints nothing", async () => {
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-test("CHECK passes for the same namespace under another path (KW-C1)", async () => {
+test("CHECK passes for the same namespace under another path", async () => {
   const { host, pod, attachment, result } = await attached()
   await using _ = host
   const [pid] = (await host.exec("ip", ["netns", "pids", host.name])).stdout.trim().split("\n")
@@ -28,7 +28,7 @@ test("CHECK passes for the same namespace under another path (KW-C1)", async () 
   expect(checked).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-test("CHECK ignores interfaces of prevResult that other plugins of the chain have made (KW-B15)", async () => {
+test("CHECK ignores interfaces of prevResult that other plugins of the chain have made", async () => {
   const { host, attachment, result } = await attached()
   await using _ = host
   const others = [{ name: "ifb0" }, { name: "tap0", sandbox: "/run/netns/elsewhere" }]
@@ -177,7 +177,7 @@ const hostDamages: typeof damages = [
 ]
 
 test.each(damages)("CHECK names it when $what", ({ damage, says }) => expectNamed(damage, says))
-test.each(hostDamages)("CHECK names it when $what (KW-P8)", ({ damage, says }) => expectNamed(damage, says))
+test.each(hostDamages)("CHECK names it when $what", ({ damage, says }) => expectNamed(damage, says))
 
 async function expectNamed(damage: (typeof damages)[number]["damage"], says: string[]): Promise<void> {
   const { host, pod, attachment, result, end } = await attached()

@@ -20,7 +20,7 @@ test("two networks with the same first address and different prefix lengths are 
   await expectNestedApart(large, small)
 })
 
-test("the masquerade of one attachment of a container ends with its DEL, the other's stays (KW-M1)", async () => {
+test("the masquerade of one attachment of a container ends with its DEL, the other's stays", async () => {
   const { host, internet } = await connectedHost()
   await using _ = host
   const pod = await host.addContainer()

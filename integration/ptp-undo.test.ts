@@ -43,7 +43,7 @@ const breakages: Breakage[] = [
 
 testUndo(ptp, breakages, { path: `${builtPlugins}:/usr/lib/cni` })
 
-test("an IPAM plugin that gives no address is told to release, and everything is as before (KW-P2)", async () => {
+test("an IPAM plugin that gives no address is told to release, and everything is as before", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const script = `#!/bin/sh

@@ -91,7 +91,7 @@ test("separators may be mixed, as for upstream", async () => {
   expect(await chain.sysctl("net/ipv4/conf/eth0/arp_filter")).toBe("1")
 })
 
-test("sysctls are set in the order in which they are written (KW-TU4)", async () => {
+test("sysctls are set in the order in which they are written", async () => {
   // What comes last decides: ip_forward sets the forwarding of every interface.
   const [all, one] = ["net.ipv4.ip_forward", "net.ipv4.conf.IFNAME.forwarding"]
   await using chain = await TuningChain.create({ sysctl: { [all]: "1", [one]: "0" } })
@@ -109,20 +109,20 @@ test("a sysctl that can only be written is written", async () => {
   await chain.tuning.del()
 })
 
-test("args.cni.sysctl without sysctl at the top is set (KW-TU1)", async () => {
+test("args.cni.sysctl without sysctl at the top is set", async () => {
   await using chain = await TuningChain.create({ args: { cni: { sysctl: { "net.core.somaxconn": "77" } } } })
   await chain.tuning.add()
   expect(await chain.sysctl("net/core/somaxconn")).toBe("77")
 })
 
-test("a MAC in capitals or with dashes is applied, and answered as the kernel has it (KW-TU2)", async () => {
+test("a MAC in capitals or with dashes is applied, and answered as the kernel has it", async () => {
   await using chain = await TuningChain.create({ mac: "0A-58-0A-01-02-03" })
   const { interfaces } = await chain.tuning.add()
   expect(interfaces[2]?.mac).toBe("0a:58:0a:01:02:03")
   expect((await chain.link()).address).toBe("0a:58:0a:01:02:03")
 })
 
-test("an interface of the host with the container's name keeps its MAC in the result (KW-TU8)", async () => {
+test("an interface of the host with the container's name keeps its MAC in the result", async () => {
   await using chain = await TuningChain.create({ mac: "0a:00:00:00:00:07" })
   const [bridge, ...others] = chain.bridged.interfaces
   const prevResult = { ...chain.bridged, interfaces: [{ ...bridge, name: "eth0" }, ...others] }

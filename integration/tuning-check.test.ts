@@ -3,13 +3,13 @@ import { fail } from "./attachment.ts"
 import { waitFor, writeSysctl } from "./mod.ts"
 import { everything, TuningChain, writeAllowList } from "./tuning-chain.ts"
 
-test("CHECK right after ADD passes and prints nothing, also for values with blanks (KW-TU4)", async () => {
+test("CHECK right after ADD passes and prints nothing, also for values with blanks", async () => {
   await using chain = await TuningChain.create(everything)
   const result = await chain.tuning.add()
   expect(await chain.tuning.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-test("CHECK passes for a MAC in capitals or with dashes (KW-TU2)", async () => {
+test("CHECK passes for a MAC in capitals or with dashes", async () => {
   await using chain = await TuningChain.create({ mac: "0A-58-0A-01-02-03" })
   expect(await chain.tuning.check(await chain.tuning.add())).toMatchObject({ exitCode: 0 })
 })
@@ -27,7 +27,7 @@ test("CHECK compares sysctls as the kernel prints them, whatever it makes of wha
   expect((await fail(chain.tuning.check(result))).msg).toContain('expected "31", found "30"')
 })
 
-test("CHECK does not mind a link that is promiscuous for somebody else (KW-TU3)", async () => {
+test("CHECK does not mind a link that is promiscuous for somebody else", async () => {
   await using chain = await TuningChain.create({ mtu: 1400 })
   const result = await chain.tuning.add()
   await chain.pod.exec("ip", ["link", "add", "br0", "type", "bridge"])
@@ -76,12 +76,12 @@ const damages: { what: string; damage: (chain: TuningChain) => Promise<unknown>;
     says: '"promisc" of "eth0" failed: expected true, found false',
   },
   {
-    what: "allmulti is off, with the values in the message (KW-TU9)",
+    what: "allmulti is off, with the values in the message",
     damage: ({ pod }) => pod.exec("ip", ["link", "set", "eth0", "allmulticast", "off"]),
     says: '"allmulti" of "eth0" failed: expected true, found false',
   },
   {
-    what: "the queue has another length, with the values in the message (KW-TU9)",
+    what: "the queue has another length, with the values in the message",
     damage: ({ pod }) => pod.exec("ip", ["link", "set", "eth0", "txqueuelen", "78"]),
     says: '"txQLen" of "eth0" failed: expected 77, found 78',
   },
@@ -91,7 +91,7 @@ const damages: { what: string; damage: (chain: TuningChain) => Promise<unknown>;
     says: "it does not exist",
   },
   {
-    what: "the allow list forbids a sysctl by now (KW-TU7)",
+    what: "the allow list forbids a sysctl by now",
     damage: ({ host }) => writeAllowList(host, ["^net.ipv4"]),
     says: "Sysctl net/core/somaxconn is not allowed",
   },

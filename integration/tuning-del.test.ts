@@ -9,7 +9,7 @@ function sysctlsOf(chain: TuningChain): Promise<string[]> {
   return Promise.all(sysctlPaths.map((path) => chain.sysctl(path)))
 }
 
-test("DEL sets everything back, sysctls included, and removes the backup (KW-TU4)", async () => {
+test("DEL sets everything back, sysctls included, and removes the backup", async () => {
   await using chain = await TuningChain.create(everything)
   const [host, pod] = [await takeSnapshot(chain.host), await takeSnapshot(chain.pod)]
   const sysctls = await sysctlsOf(chain)
@@ -45,7 +45,7 @@ test.each([
   ["no namespace is given", async () => {}, { netns: "" }],
   ["the path is no namespace any more", async () => {}, { netns: "/proc/version" }],
   ["the link is gone", (chain: TuningChain) => chain.pod.exec("ip", ["link", "del", "eth0"]), {}],
-])("when %s, DEL succeeds and removes the backup (KW-TU5)", async (_, happens, call) => {
+])("when %s, DEL succeeds and removes the backup", async (_, happens, call) => {
   await using chain = await TuningChain.create(everything)
   await chain.tuning.add()
   await happens(chain)
@@ -97,7 +97,7 @@ test("an empty sysctl becomes empty again", async () => {
   expect(await chain.sysctl("net/ipv4/ip_local_reserved_ports")).toBe("")
 })
 
-test("after an ADD that is repeated, DEL brings back what was before the first (KW-TU5)", async () => {
+test("after an ADD that is repeated, DEL brings back what was before the first", async () => {
   await using chain = await TuningChain.create(everything)
   const [before, sysctls] = [await chain.link(), await sysctlsOf(chain)]
   await chain.tuning.add()
@@ -114,27 +114,24 @@ const sysctl = { "net.core.somaxconn": "78", "net.ipv4.ip_default_ttl": "31" }
 test.each([
   ["another", { mtu: 1300, mac: "0a:00:00:00:00:07", sysctl }],
   ["no", { mac: "0a:00:00:00:00:07", sysctl }],
-])(
-  "two tuning plugins in one chain, the second with %s MTU: after both DELs all is as before (KW-TU6)",
-  async (_, keys) => {
-    await using chain = await TuningChain.create({ mtu: 1400, sysctl: { "net.core.somaxconn": "77" } })
-    const [before, somaxconn] = [await chain.link(), await chain.sysctl("net/core/somaxconn")]
-    const { mtu: _mtu, ...config } = chain.tuning.config
-    const second = new Attachment(chain.host, chain.pod, { ...config, ...keys })
-    const result = await second.add({ prevResult: await chain.tuning.add() })
-    expect(result.interfaces[2]).toMatchObject({ mac: "0a:00:00:00:00:07" })
-    expect((await linkOf(chain.host, chain.port)).mtu).toBe("mtu" in keys ? 1300 : 1400)
-    await second.del()
-    await chain.tuning.del()
-    expect(await chain.link()).toEqual(before)
-    expect((await linkOf(chain.host, chain.port)).mtu).toBe(1500)
-    expect(await chain.sysctl("net/core/somaxconn")).toBe(somaxconn)
-    expect(await chain.sysctl("net/ipv4/ip_default_ttl")).toBe("64")
-    expect(await chain.backups()).toEqual([])
-  },
-)
+])("two tuning plugins in one chain, the second with %s MTU: after both DELs all is as before", async (_, keys) => {
+  await using chain = await TuningChain.create({ mtu: 1400, sysctl: { "net.core.somaxconn": "77" } })
+  const [before, somaxconn] = [await chain.link(), await chain.sysctl("net/core/somaxconn")]
+  const { mtu: _mtu, ...config } = chain.tuning.config
+  const second = new Attachment(chain.host, chain.pod, { ...config, ...keys })
+  const result = await second.add({ prevResult: await chain.tuning.add() })
+  expect(result.interfaces[2]).toMatchObject({ mac: "0a:00:00:00:00:07" })
+  expect((await linkOf(chain.host, chain.port)).mtu).toBe("mtu" in keys ? 1300 : 1400)
+  await second.del()
+  await chain.tuning.del()
+  expect(await chain.link()).toEqual(before)
+  expect((await linkOf(chain.host, chain.port)).mtu).toBe(1500)
+  expect(await chain.sysctl("net/core/somaxconn")).toBe(somaxconn)
+  expect(await chain.sysctl("net/ipv4/ip_default_ttl")).toBe("64")
+  expect(await chain.backups()).toEqual([])
+})
 
-test("a container that comes again in a new namespace is not given what a dead one had (KW-TU5)", async () => {
+test("a container that comes again in a new namespace is not given what a dead one had", async () => {
   await using chain = await TuningChain.create({ mtu: 1400 })
   await chain.tuning.add()
   await chain.pod.exec("ip", ["link", "del", "eth0"]) // and no DEL

@@ -27,7 +27,7 @@ const breakages: {
     says: 'invalid net sysctl key "kernel.hostname"',
   },
   {
-    step: "one sysctl stands there in two spellings (KW-TU10)",
+    step: "one sysctl stands there in two spellings",
     keys: { sysctl: { "net.core.somaxconn": "5", "net/core/somaxconn": "6" } },
     code: 7,
     says: "duplicated sysctl keys are not allowed",
@@ -125,7 +125,7 @@ async function removeNamespace({ host, pod }: TuningChain): Promise<void> {
   await waitFor(isGone, "the host's end of the pair to go")
 }
 
-test.each(breakages)("when $step, ADD says so and everything is as before (KW-TU7)", async (breakage) => {
+test.each(breakages)("when $step, ADD says so and everything is as before", async (breakage) => {
   const { setUp, keys, code, says } = breakage
   await using chain = await TuningChain.create(keys)
   await chain.host.exec("mkdir", ["/run/cni/tuning"])

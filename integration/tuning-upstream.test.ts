@@ -34,7 +34,7 @@ describe("after upstream's ADD", () => {
     expect(await chain.link()).toEqual(before)
   })
 
-  test("DEL in a namespace that is gone removes the backup, which upstream leaves (KW-TU5)", async () => {
+  test("DEL in a namespace that is gone removes the backup, which upstream leaves", async () => {
     await using chain = await TuningChain.create(keys)
     await succeed(chain.tuning.run("ADD", {}, upstream))
     await chain.host.removeContainer(chain.pod)

@@ -74,12 +74,12 @@ describe("a second ADD", () => {
   const first = backupOf(change({ wanted: { mtu: 1400, promisc: true } }))
   const tuned = { ...link, mtu: 1400, promisc: true }
 
-  test("of the same configuration keeps the originals (KW-TU5)", () => {
+  test("of the same configuration keeps the originals", () => {
     const again = change({ wanted: { mtu: 1400, promisc: true }, link: tuned, peerMtu: 1400 })
     expect(mergeBackups(first, again, nothing)).toEqual(first)
   })
 
-  test("of another tuning plugin in the chain adds to them (KW-TU6)", () => {
+  test("of another tuning plugin in the chain adds to them", () => {
     const second = change({ wanted: { mtu: 1300, txQLen: 5 }, link: tuned, peerMtu: 1400 })
     expect(mergeBackups(first, second, nothing)).toEqual({
       network: "lab",
@@ -92,7 +92,7 @@ describe("a second ADD", () => {
     })
   })
 
-  test("that has nothing to do with the MTU keeps the originals of both ends (KW-TU6)", () => {
+  test("that has nothing to do with the MTU keeps the originals of both ends", () => {
     const second = change({ wanted: { mac: "0a:00:00:00:00:02" }, link: tuned, peerMtu: undefined })
     expect(mergeBackups(first, second, nothing)).toMatchObject({ mac: link.mac, mtu: 1500, peerMtu: 1500 })
   })

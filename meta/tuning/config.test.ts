@@ -26,7 +26,7 @@ test("zero, empty and off mean what they mean to upstream", () => {
   expect(dataDir).toBe("/run/cni/tuning")
 })
 
-test("a MAC in any spelling is the one that the kernel prints (KW-TU2)", () => {
+test("a MAC in any spelling is the one that the kernel prints", () => {
   expect(parse({ mac: "0A-58-0A-01-02-03" }).link.mac).toBe("0a:58:0a:01:02:03")
   expect(parse({ mac: "0A58.0A01.0203" }).link.mac).toBe("0a:58:0a:01:02:03")
 })
@@ -55,7 +55,7 @@ test("args.cni wins over the top for every setting, and switches off as well", (
   })
 })
 
-test("sysctls of args.cni come after those of the top, which need not exist (KW-TU1)", () => {
+test("sysctls of args.cni come after those of the top, which need not exist", () => {
   const cni = { sysctl: { "net.ipv4.ip_forward": "1" } }
   const fromArgs = { key: "net.ipv4.ip_forward", value: "1", from: "args.cni.sysctl" as const }
   expect(parse({ args: { cni } }).sysctls).toEqual([fromArgs])
@@ -65,7 +65,7 @@ test("sysctls of args.cni come after those of the top, which need not exist (KW-
   ])
 })
 
-test("sysctls keep the order in which they are written (KW-TU4)", () => {
+test("sysctls keep the order in which they are written", () => {
   const keys = ["net.ipv4.z", "net.ipv4.a", "net.ipv6.m"]
   const sysctl = Object.fromEntries(keys.map((key) => [key, "1"]))
   expect(parse({ sysctl }).sysctls.map(({ key }) => key)).toEqual(keys)

@@ -18,7 +18,7 @@ test("the values of a link are those that somebody set", () => {
   expect(valuesOf({ ...link, flags: 0x1043 | 0x100 | 0x200 })).toMatchObject({ promisc: true, allmulti: true })
 })
 
-test("a link that is promiscuous for a capture is not switched to it (KW-TU3)", () => {
+test("a link that is promiscuous for a capture is not switched to it", () => {
   expect(valuesOf({ ...link, attributes: { promiscuity: 2, allMulti: 1 } })).toMatchObject({
     promisc: false,
     allmulti: false,

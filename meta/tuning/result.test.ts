@@ -27,7 +27,7 @@ test("the container's interface gets the new MAC and MTU, the host's end the MTU
   expect(tunedResult(before, places, { txQLen: 5 })).toEqual(before)
 })
 
-test("an interface of the host that has the container's name is left alone (KW-TU8)", () => {
+test("an interface of the host that has the container's name is left alone", () => {
   const before = resultOf([
     { name: "eth0", mac: "aa" },
     { name: "eth0", mac: "cc", sandbox },

@@ -121,7 +121,7 @@ describe("DEL", () => {
     )
   })
 
-  test("leaves upstream's address that another interface of the container has (KW-M1)", () => {
+  test("leaves upstream's address that another interface of the container has", () => {
     const found = find(...upstream, jump("10.1.0.3"))
     expect(del(found, "10.1.0.3/32")).toEqual([jump("10.1.0.2").replace("-A", "-D")])
     expect(del(found, "10.1.0.2/32", "10.1.0.3/32")).toEqual([])

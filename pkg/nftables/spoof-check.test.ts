@@ -46,7 +46,7 @@ describe("guarding a port", () => {
     expect(planGuard(holding({ "net/c2/eth0": { ...port, port: "veth2" } }), port, "net/c1/eth0")).toHaveLength(2)
   })
 
-  test("what is there already is left alone (KW-S1)", () => {
+  test("what is there already is left alone", () => {
     expect(planGuard(holding({ "net/c1/eth0": port }), port, "net/c1/eth0")).toEqual([])
   })
 

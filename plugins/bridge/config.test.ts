@@ -68,7 +68,7 @@ test("the gateway addresses are on an interface of the VLAN, when there is a VLA
   expect(parse({ vlanTrunk: [{ id: 100 }], isGateway: true, ipam }).vlanGateway).toBeUndefined()
 })
 
-test("a name that is too long for that interface is an error of the configuration (KW-B10)", () => {
+test("a name that is too long for that interface is an error of the configuration", () => {
   const keys = { bridge: "br-of-12-byte", vlan: 10, isGateway: true, ipam: { type: "host-local" } }
   const error = refusal(keys)
   expect(error).toMatchObject({ code: 7, details: expect.stringContaining('"br-of-12-byte.10" has 16 bytes') })
@@ -85,7 +85,7 @@ test("VLANs are checked for every verb but those that clean up", () => {
   expect(parse({ vlan: 5000, vlanTrunk: [{ id: 5000 }] }, { verb: "GC" }).vlans).toMatchObject({ native: 0 })
 })
 
-test("a trunk may have null entries, and null for a trunk is none (KW-B1)", () => {
+test("a trunk may have null entries, and null for a trunk is none", () => {
   expect(parse({ vlanTrunk: [null, { id: 5 }] }).vlans.trunk).toEqual([{ first: 5, last: 5 }])
   expect(parse({ vlanTrunk: null }).vlans.trunk).toBeUndefined()
   expect(parse({ vlanTrunk: [] }).vlans.trunk).toEqual([])

@@ -24,7 +24,7 @@ test("a gateway bridge takes the first address of the network when the IPAM plug
   expect(gatewaysOf(result).map(formatCidr)).toEqual(["10.1.0.1/24", "fd00::99/64"])
 })
 
-test("a network without room for a gateway is refused with a way out (KW-B4)", () => {
+test("a network without room for a gateway is refused with a way out", () => {
   const refuse = () => completeResult(leased({ address: "10.9.0.5/32" }), config({ isGateway: true }))
   expect(refuse).toThrow(CniError)
   expect(refuse).toThrow("10.9.0.5/32")

@@ -50,7 +50,7 @@ describe("a trunk", () => {
     expect(parseVlans(0, [{ id: 101, minID: 200, maxID: 210 }], false).trunk).toHaveLength(2)
   })
 
-  test("takes no notice of entries without anything, null among them (KW-B1)", () => {
+  test("takes no notice of entries without anything, null among them", () => {
     expect(parseVlans(0, [null, {}, { id: 7 }], false).trunk).toEqual([{ first: 7, last: 7 }])
   })
 })
@@ -68,7 +68,7 @@ describe("a port", () => {
     expect(port(100, [{ id: 101 }])).toBe("100 pvid untagged, 101")
   })
 
-  test("keeps its native VLAN when the trunk contains it (KW-B9)", () => {
+  test("keeps its native VLAN when the trunk contains it", () => {
     expect(port(205, [{ minID: 200, maxID: 210 }])).toBe("205 pvid untagged, 200-204, 206-210")
     expect(port(200, [{ minID: 200, maxID: 210 }])).toBe("200 pvid untagged, 201-210")
     expect(port(210, [{ minID: 200, maxID: 210 }])).toBe("210 pvid untagged, 200-209")

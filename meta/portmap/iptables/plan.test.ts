@@ -73,7 +73,7 @@ COMMIT
 `)
 })
 
-test("an ADD again makes the container's chain anew, and nothing else (KW-PM7, KW-PM11)", () => {
+test("an ADD again makes the container's chain anew, and nothing else", () => {
   const text = printRestore(
     "nat",
     planAdd(rulesOf(), tableWith(rulesOf()), () => false),
@@ -82,7 +82,7 @@ test("an ADD again makes the container's chain anew, and nothing else (KW-PM7, K
   expect(text).not.toMatch(/-j CNI-DN-/) // what leads there keeps its place
 })
 
-test("the rules of the container's other interface stay (KW-PM6)", () => {
+test("the rules of the container's other interface stay", () => {
   const other = rulesOf({ ifName: "net1" }, { ...web, hostPort: 9090 }, 9)
   const text = printRestore(
     "nat",
