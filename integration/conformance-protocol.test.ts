@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { version } from "../package.json"
-import { builtPlugins, fail, succeed } from "./attachment.ts"
+import { builtPlugins, fail, isAllocationTrace, succeed } from "./attachment.ts"
 import { pluginsAs, Stage } from "./every-plugin.ts"
 import { expectUnchanged, runProgram, takeSnapshot } from "./mod.ts"
+import { namespacePids } from "./namespace-names.ts"
 
 const chains = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
 const versions = ["0.1.0", "0.2.0", ...chains]
@@ -102,6 +103,37 @@ test.each(pluginsAs())(
     expectUnchanged(before, await takeSnapshot(stage.host))
   },
 )
+
+test.each(pluginsAs())(
+  "#95 %s: DEL by the number of a process that has gone, and that one of the host has by now, cleans up and leaves the host alone",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { host } = stage
+    await stage.settle()
+    const { attachment, pod } = await stage.attach()
+    const before = await takeSnapshot(host)
+    await attachment.add()
+    const [pid] = await namespacePids(host.name)
+    const netns = `/proc/${pid}/ns/net`
+    const { stderr } = await succeed(attachment.run("DEL", {}, { netns }))
+    expect(stderr).toContain(`"${netns}" is the host's namespace by now`)
+    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+    expect((await fail(attachment.run("ADD", {}, { netns }))).code).toBe(8)
+    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+    await succeed(attachment.run("DEL", {}, { netns: pod.path }))
+  },
+)
+
+test("#95 bridge: the IPAM plugin of the other suite is asked by such a DEL, and releases", async () => {
+  await using stage = await Stage.create("bridge")
+  const { host } = stage
+  const { attachment } = await stage.attach({ cniVersion: "1.0.0" })
+  const path = "/usr/lib/cni"
+  await succeed(attachment.run("ADD", {}, { path }))
+  const [pid] = await namespacePids(host.name)
+  await succeed(attachment.run("DEL", {}, { path, netns: `/proc/${pid}/ns/net` }))
+  expect((await host.exec("ls", ["/var/lib/cni/networks/lab"])).stdout).not.toContain("10.22.0.2")
+})
 
 test.each(["bridge", "ptp", "loopback", "tuning"])(
   "#44, #97 %s: a namespace that does not exist is neither the own one to ADD nor code 3, and it is fine with DEL",

@@ -86,6 +86,17 @@ describe("the plugin's own namespace", () => {
     expect(recorder.calls).toBeEmpty()
   })
 
+  test.each([`/proc/${process.pid}/ns/net`, `/proc/${process.pid}/task/${process.pid}/ns/net`])(
+    "#95 DEL by the number of a process that is the host's by now, %s, goes on without a namespace, and ADD is refused",
+    (path) => {
+      const recorder = new Recorder()
+      expect(ask(recorder.plugin, { CNI_COMMAND: "DEL", CNI_NETNS: path })).toMatchObject({ exitCode: 0, stdout: "" })
+      expect(recorder.calls).toMatchObject([{ verb: "DEL", netns: "" }])
+      expect(ask(recorder.plugin, { CNI_COMMAND: "ADD", CNI_NETNS: path }).json.code).toBe(8)
+      expect(recorder.calls).toHaveLength(1)
+    },
+  )
+
   test.each(["1", "true", "TRUE"])("#96 CNI_NETNS_OVERRIDE=%s allows it", (override) => {
     const { plugin } = new Recorder()
     const env = { CNI_COMMAND: "ADD", CNI_NETNS: own, CNI_NETNS_OVERRIDE: override }

@@ -29,13 +29,19 @@ function mismatch(msg: string, configVersion: string, supported: readonly string
   })
 }
 
+/** A process' namespace: nothing holds it, so that another process may have the number by now. */
+const ofProcess = /\/proc\/\d+\/(task\/\d+\/)?ns\/net$/
+
 /**
- * Refuses to work on the namespace that the plugin itself runs in, with code 8: a stale path like /proc/PID/ns/net, whose
- * process ID belongs to a host process by now, would have it change the host. `CNI_NETNS_OVERRIDE` allows it.
+ * The namespace that a verb is to work on: `netns`, unless that is the one that the plugin itself runs in. To work on that
+ * one would change the host, and is refused with code 8; for DEL a path like /proc/PID/ns/net says that the container's
+ * process has ended and a process of the host has its number: the namespace has gone, which is "". `CNI_NETNS_OVERRIDE`
+ * allows it.
  */
-export function refuseOwnNamespace(verb: Verb, netns: string, override = ""): void {
-  if (verb !== "ADD" && verb !== "DEL") return
-  if (override === "1" || override.toLowerCase() === "true" || !isOwnNamespace(netns)) return
+export function containerNamespace(verb: Verb, netns: string, override = ""): string {
+  if (verb !== "ADD" && verb !== "DEL") return netns
+  if (override === "1" || override.toLowerCase() === "true" || !isOwnNamespace(netns)) return netns
+  if (verb === "DEL" && ofProcess.test(netns)) return ""
   throw new CniError(Code.InvalidNetns, "plugin's netns and netns from CNI_NETNS should not be the same", {
     details: `CNI_NETNS "${netns}" is the namespace that this plugin runs in; nothing was changed`,
   })

@@ -3,7 +3,7 @@ import { sourceFrames } from "../engine/mod.ts"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
 import { CniError, Code, newestVersion, supportedVersions } from "../types/mod.ts"
 import { errorReply } from "./error-reply.ts"
-import { checkVersion, knowsAttachments, refuseOwnNamespace } from "./gates.ts"
+import { checkVersion, containerNamespace, knowsAttachments } from "./gates.ts"
 import { parseInput, parseNetwork, readInput, versionOf } from "./input.ts"
 import { perform } from "./perform.ts"
 import type { Plugin } from "./plugin.ts"
@@ -45,7 +45,7 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelega
     const command = env.CNI_COMMAND ?? ""
     const supported = plugin.versions ?? supportedVersions
     if (command === "") return answer(introduce(plugin.name, supported, log))
-    const variables = readVariables(command, env)
+    const given = readVariables(command, env)
     if (command === "VERSION") return answer(versionReply(supported))
     const bytes = readInput(stdin)
     const raw = parseInput(bytes)
@@ -54,13 +54,17 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelega
     const network = parseNetwork(raw, command, logAsPlugin)
     if (!isVerb(command)) throw unknownCommand(command)
     checkVersion(command, network.cniVersion, supported)
-    if (!isDelegate) refuseOwnNamespace(command, variables.netns, env.CNI_NETNS_OVERRIDE)
+    const netns = isDelegate ? given.netns : containerNamespace(command, given.netns, env.CNI_NETNS_OVERRIDE)
+    const isGone = netns !== given.netns
+    if (isGone) logAsPlugin(`"${given.netns}" is the host's namespace by now: the container's has gone`)
     if (command === "GC" && !knowsAttachments(network, logAsPlugin)) return answer({ stdout: "", exitCode: 0 })
     const run = (builtins: Builtins = {}): Reply => {
       try {
         const { name: self } = plugin
-        const delegate = delegateTo({ env, stdin: bytes, configVersion: network.cniVersion, builtins, log, self })
-        const call = { verb: command, ...variables, network, raw, stdin: bytes, delegate, log: logAsPlugin }
+        const callEnv = isGone ? { ...env, CNI_NETNS: netns } : env
+        const configVersion = network.cniVersion
+        const delegate = delegateTo({ env: callEnv, stdin: bytes, configVersion, builtins, log, self })
+        const call = { verb: command, ...given, netns, network, raw, stdin: bytes, delegate, log: logAsPlugin }
         let stdout = ""
         perform(plugin, call, write ?? ((text) => (stdout = text)))
         return { stdout, exitCode: 0 }
