@@ -40,6 +40,19 @@ test("a link that is not there is ENODEV", () => {
   expect(findLink(route, "an-alternative-name-of-no-link")).toBeUndefined()
 })
 
+test("the sequence numbers of a socket cannot be told from those of another", () => {
+  const payload = hex`00 00 0000 01000000 00000000 00000000` // ip link show lo
+  const firsts = Array.from({ length: 16 }, () => {
+    using route = RouteSocket.open()
+    const ask = () => route.get({ type: 18, what: "find link", payload }).sequence
+    const first = ask()
+    expect(ask()).toBe(first + 1)
+    return first
+  })
+  const steps = firsts.slice(1).map((first, at) => Math.abs(first - (firsts[at] ?? 0)))
+  expect(Math.min(...steps)).toBeGreaterThan(16) // by chance in one of four million runs
+})
+
 test("a request that the kernel does not like is refused in the kernel's own words", () => {
   using route = RouteSocket.open()
   const payload = hex`00 00 0000 01000000 01000000 00000000` // flags in a question

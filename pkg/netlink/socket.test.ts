@@ -46,6 +46,14 @@ describe("execute", () => {
     ])
   })
 
+  test("begins where the transport says, also with several messages at once", () => {
+    const kernel = new ScriptedKernel((sent) => [acknowledge(sent)], 0x7ffffffe)
+    const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
+    route.execute(request)
+    route.transact([{ ...request, flags: NLM_F_ACK }, { ...request, flags: NLM_F_ACK }])
+    expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([0x7fffffff, 0x80000000, 0x80000001])
+  })
+
   test("throws what the kernel says against it, in the kernel's words", () => {
     // ip route add 10.99.0.0/16 via 172.31.0.1, answered with the request cut to its header
     const { route } = connect(({ sequence }) => {

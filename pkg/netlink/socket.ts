@@ -42,11 +42,12 @@ export interface Request {
  */
 export class NetlinkSocket implements Disposable {
   readonly #transport: Transport
-  #sequence = 0
+  #sequence: number
 
   /** Opens a socket for `protocol` in the thread's namespace. Throws `SyscallError`. */
   constructor(protocol: number, groups = 0, transport: Transport = new KernelTransport(protocol, groups)) {
     this.#transport = transport
+    this.#sequence = transport.firstSequence
     transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
   }
 

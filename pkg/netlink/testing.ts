@@ -29,6 +29,7 @@ export type Answer = Uint8Array | number
 /** Plays the kernel's part in a test: keeps what is sent to it, and answers what its script says. */
 export class ScriptedKernel implements Transport {
   readonly fd = -1 as Fd
+  readonly firstSequence: number
   readonly datagrams: Uint8Array[] = []
   readonly timeouts: number[] = []
   closed = 0
@@ -38,8 +39,9 @@ export class ScriptedKernel implements Transport {
   readonly #waiting: Answer[] = []
   #last = new Uint8Array()
 
-  constructor(script: (request: Message) => Answer[] = () => []) {
+  constructor(script: (request: Message) => Answer[] = () => [], firstSequence = 0) {
     this.#script = script
+    this.firstSequence = firstSequence
   }
 
   /** The messages that came, in order. */

@@ -7,6 +7,7 @@ import {
   MSG_TRUNC,
   NetlinkSender,
   openNetlink,
+  randomBytes,
   receive,
   sendToKernel,
   setReceiveTimeout,
@@ -22,6 +23,8 @@ const NETLINK_GET_STRICT_CHK = 12
 /** Carries datagrams between a `NetlinkSocket` and the kernel; in tests a script answers in the kernel's place. */
 export interface Transport extends Disposable {
   readonly fd: Fd
+  /** What the sequence numbers of requests begin behind. */
+  readonly firstSequence: number
   /** Throws `SyscallError`. */
   send(datagram: Uint8Array): void
   /** The next datagram, whole, in bytes that the next call overwrites. Throws `SyscallError`; `EAGAIN` after the timeout. */
@@ -35,6 +38,8 @@ export interface Transport extends Disposable {
 /** A netlink socket of the operating system. */
 export class KernelTransport implements Transport {
   readonly fd: Fd
+  /** Not to be guessed, and with so much room above it that the numbers of no process come to their end. */
+  readonly firstSequence = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   readonly #sender = new NetlinkSender()
   #buffer = new Uint8Array(32_768)
   #open = true
