@@ -1,5 +1,6 @@
 import { findLink, type Ifindex, type Link, type NetlinkSocket, namespaceNumber } from "../netlink/mod.ts"
 import { isOwnNamespace, type Netns } from "../netns/mod.ts"
+import { readSysctlIfThere, tryWriteSysctl } from "../sysctl/mod.ts"
 
 /**
  * The host's end of a container's interface: the veth that the container's end leads to, and that leads to the
@@ -35,4 +36,24 @@ function endsInOwn({ attributes }: Link): boolean {
 /** Older kernels leave the peer's index out when both ends have the same one, each in its namespace. */
 function peerIndex({ attributes, index }: Link): Ifindex {
   return (attributes.link ?? index) as Ifindex
+}
+
+/**
+ * Has an interface of the host take no routes and addresses from router advertisements, which every container can send,
+ * like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Returns the value before, for `heedRouters`; undefined when nothing
+ * changed. A link without IPv6, as with an MTU below 1280, has no such setting.
+ */
+export function ignoreRouters(name: string): string | undefined {
+  const before = readSysctlIfThere(acceptRa(name))
+  if (before === undefined || before === "0") return undefined
+  return tryWriteSysctl(acceptRa(name), "0") ? before : undefined
+}
+
+/** Takes back what `ignoreRouters` has changed. */
+export function heedRouters(name: string, before: string | undefined): void {
+  if (before !== undefined) tryWriteSysctl(acceptRa(name), before)
+}
+
+function acceptRa(name: string): string {
+  return `net/ipv6/conf/${name}/accept_ra`
 }

@@ -17,7 +17,7 @@ export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.
 export { checkHostEnd, checkMac, checkUp, expectLink, noHostEnd, readRecorded } from "./check-link.ts"
 export { type ContainerLink, configureLink } from "./container.ts"
 export { checkForwarding, enableForwarding } from "./forwarding.ts"
-export { hostEnd } from "./host-end.ts"
+export { heedRouters, hostEnd, ignoreRouters } from "./host-end.ts"
 export { Masquerade, type MasqueradeBackend, masqueradeBackends } from "./masquerade.ts"
 export { addressesOf, gatewayOf, type ResultAddress } from "./result.ts"
 export { addRoutes, planRoutes } from "./routes.ts"

@@ -12,6 +12,7 @@ import {
   linkAttributes,
   linkHeader,
   type linkInfo,
+  type OperState,
   VETH_INFO_PEER,
 } from "./link-table.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
@@ -183,6 +184,8 @@ export interface LinkChange {
   txQueueLength?: number
   alias?: string
   netnsFd?: number
+  /** From unknown to up is all that the kernel lets be said, and only where it is not against what the carrier says. */
+  operState?: typeof OperState.Up
 }
 
 /** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when there is none. */

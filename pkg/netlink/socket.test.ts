@@ -50,7 +50,10 @@ describe("execute", () => {
     const kernel = new ScriptedKernel((sent) => [acknowledge(sent)], 0x7ffffffe)
     const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
     route.execute(request)
-    route.transact([{ ...request, flags: NLM_F_ACK }, { ...request, flags: NLM_F_ACK }])
+    route.transact([
+      { ...request, flags: NLM_F_ACK },
+      { ...request, flags: NLM_F_ACK },
+    ])
     expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([0x7fffffff, 0x80000000, 0x80000001])
   })
 

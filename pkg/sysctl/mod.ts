@@ -4,4 +4,4 @@
  * @example
  * sandbox.run(() => writeSysctl(`net/ipv4/conf/${ifName}/arp_notify`, "1"))
  */
-export { readSysctl, sysctlPath, tryReadSysctl, tryWriteSysctl, writeSysctl } from "./sysctl.ts"
+export { readSysctl, readSysctlIfThere, sysctlPath, tryReadSysctl, tryWriteSysctl, writeSysctl } from "./sysctl.ts"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { readSysctl, sysctlPath, tryReadSysctl, tryWriteSysctl, writeSysctl } from "./mod.ts"
+import { readSysctl, readSysctlIfThere, sysctlPath, tryReadSysctl, tryWriteSysctl, writeSysctl } from "./mod.ts"
 
 test("the first separator of a name decides what the others are", () => {
   expect(sysctlPath("net.ipv4.ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
@@ -26,6 +26,8 @@ test("a setting that can only be written has no value, and one that does not exi
   expect(tryReadSysctl("net/ipv4/route/flush")).toBeUndefined()
   expect(tryReadSysctl("kernel.ostype")).toBe("Linux")
   expect(() => tryReadSysctl("net/ipv4/no_such_setting")).toThrow("ENOENT")
+  expect(readSysctlIfThere("net/ipv4/no_such_setting")).toBeUndefined()
+  expect(readSysctlIfThere("kernel.ostype")).toBe("Linux")
 })
 
 // Nobody may write it, root included.

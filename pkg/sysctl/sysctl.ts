@@ -43,6 +43,16 @@ export function writeSysctl(name: string, value: string): void {
   writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
 }
 
+/** Like `readSysctl`; undefined where the kernel has no such setting, and where /proc/sys may not be read. */
+export function readSysctlIfThere(name: string): string | undefined {
+  try {
+    return tryReadSysctl(name)
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return undefined
+    throw error
+  }
+}
+
 /**
  * Like `readSysctl`; undefined for a setting that has no value to be read: those that can only be written, like
  * "net/ipv4/route/flush", and IPv6's "stable_secret" before it is set. Throws `ENOENT` as `readSysctl`.

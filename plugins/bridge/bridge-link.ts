@@ -1,4 +1,6 @@
-import { FileDescriptor, isErrno, lockShared, Open, randomBytes, tryLock } from "../../pkg/libc/mod.ts"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
+import { FileDescriptor, isErrno, lockShared, Open, randomBytes, readFileIfThere, tryLock } from "../../pkg/libc/mod.ts"
 import {
   type Address,
   addAddress,
@@ -7,24 +9,29 @@ import {
   deleteLink,
   findLink,
   getLink,
+  IFF_PROMISC,
   IFF_UP,
   type Link,
   listAddresses,
   listLinks,
+  OperState,
   type RouteSocket,
   setLink,
 } from "../../pkg/netlink/mod.ts"
-import { readSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
+import { readSysctlIfThere, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { type Cidr, CniError, Code, contains, formatCidr, formatMac } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 import { noVlanFiltering, requireVlanFiltering } from "./vlan-filtering.ts"
 import { needsFiltering } from "./vlans.ts"
 
+/** <linux/netdevice.h>, as /sys prints it */
+const NET_ADDR_SET = "3"
+
 /**
- * The bridge of the configuration, made when there is none, up, and promiscuous when that is asked for. Its hardware
- * address is fixed from the start, so that neither a port nor udev changes it. Throws `CniError` when the name belongs
- * to something else, or to a bridge that does not tell VLANs apart where the configuration has some.
+ * The bridge of the configuration, made when there is none, up, with an address that stays, and promiscuous when that is
+ * asked for. Containers can make no routes of the host's by it. Throws `CniError` when the name belongs to something else,
+ * or to a bridge that does not tell VLANs apart where the configuration has some.
  */
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo): Link {
   const existing = findLink(host, config.bridge)
@@ -36,39 +43,70 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
     )
   }
   const bridge = existing ?? getLink(host, config.bridge)
-  if (bridge.kind !== "bridge") {
-    throw new CniError(Code.InvalidNetworkConfig, `"${config.bridge}" already exists but is not a bridge`, {
-      details: bridge.kind === "" ? "it is a device" : `it is of kind "${bridge.kind}"`,
-    })
-  }
-  if (needsFiltering(config.vlans)) requireVlanFiltering(bridge)
-  const promiscuous = config.promiscMode && (bridge.attributes.promiscuity ?? 0) === 0
+  requireBridge(bridge, config)
+  undo.step(
+    `ignore routers on "${bridge.name}"`,
+    () => ignoreRouters(bridge.name),
+    (before) => before && whileUnused(host, bridge.name, () => heedRouters(bridge.name, before)),
+  )
   const isUp = (bridge.flags & IFF_UP) !== 0
-  if (promiscuous || !isUp) {
+  const promiscuous = config.promiscMode && (bridge.flags & IFF_PROMISC) === 0
+  const isFixed = existing !== undefined && isMacFixed(bridge)
+  if (promiscuous || !isUp || !isFixed) {
     const before = { up: isUp, ...(promiscuous ? { promiscuous: false } : {}) }
+    // What has carrier from the start would stay "unknown", which is as good, but not to all who look at it.
+    const operState = existing ? {} : { operState: OperState.Up }
+    const change = {
+      up: true,
+      ...(promiscuous ? { promiscuous } : {}),
+      ...(isFixed ? {} : { mac: bridge.mac }),
+      ...operState,
+    }
     undo.step(
       `bring up bridge "${bridge.name}"`,
-      () => setLink(host, bridge, { up: true, ...(promiscuous ? { promiscuous } : {}) }),
+      () => setLink(host, bridge, change),
       () => whileUnused(host, bridge.name, (found) => setLink(host, found, before)),
     )
   }
   return bridge
 }
 
-/** True when it was this call that made it: another container's may have been faster. */
+/** Throws `CniError` for a link that cannot be the bridge of the configuration. */
+export function requireBridge(link: Link, config: Pick<BridgeConfig, "vlans">): void {
+  if (link.kind !== "bridge") {
+    throw new CniError(Code.InvalidNetworkConfig, `"${link.name}" already exists but is not a bridge`, {
+      details: link.kind === "" ? "it is a device" : `it is of kind "${link.kind}"`,
+    })
+  }
+  if (needsFiltering(config.vlans)) requireVlanFiltering(link)
+}
+
+/**
+ * True when it was this call that made it: another container's may have been faster. Without an address: a bridge that is
+ * given one by the request that makes it has no carrier, and so no link-local address before a port has one.
+ */
 function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): boolean {
   const filtering = needsFiltering(vlans)
   try {
-    const spec = { name: bridge, mac: randomMac(), ...(mtu === undefined ? {} : { mtu }) }
-    addBridge(host, spec, filtering ? { vlanFiltering: 1 } : {})
+    addBridge(host, { name: bridge, ...(mtu === undefined ? {} : { mtu }) }, filtering ? { vlanFiltering: 1 } : {})
   } catch (error) {
     if (isErrno(error, "EEXIST")) return false
     if (filtering && isErrno(error, "EOPNOTSUPP")) throw noVlanFiltering(bridge, error)
     throw new CniError(Code.Internal, `Cannot create bridge "${bridge}"`, { cause: error })
   }
-  tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_ra`, "0") // containers must not configure the host
   tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_dad`, "0") // its address is random, and traffic would wait a second
   return true
+}
+
+/**
+ * Whether a bridge has the address that was set, be it the one it had: any other follows the lowest of its ports', and
+ * containers lose their gateway when a port comes or goes. False where /sys does not tell, or is another namespace's.
+ * Setting it once more would have the kernel forget all neighbours on the bridge.
+ */
+function isMacFixed({ name, mac }: Link): boolean {
+  const tell = (file: string) =>
+    decodeUtf8(readFileIfThere(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()
+  return tell("address") === mac && tell("addr_assign_type") === NET_ADDR_SET
 }
 
 /** A locally administered unicast address. */
@@ -141,22 +179,12 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
 /** The host may have it off for new links, or for all; where the kernel has none, adding the address says so. */
 function enableIpv6(name: string, undo: Undo): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
-  const write = (value: string) => tryWriteSysctl(setting, value)
-  if (hasValue(setting, "1"))
-    undo.step(
-      `enable IPv6 on "${name}"`,
-      () => write("0"),
-      () => write("1"),
-    )
-}
-
-function hasValue(setting: string, value: string): boolean {
-  try {
-    return readSysctl(setting) === value
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) return false
-    throw error
-  }
+  if (readSysctlIfThere(setting) !== "1") return
+  undo.step(
+    `enable IPv6 on "${name}"`,
+    () => tryWriteSysctl(setting, "0"),
+    () => tryWriteSysctl(setting, "1"),
+  )
 }
 
 function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): boolean {

@@ -1,4 +1,4 @@
-import { describeInterface, hostEnd } from "../../pkg/ip/mod.ts"
+import { describeInterface, heedRouters, hostEnd, ignoreRouters } from "../../pkg/ip/mod.ts"
 import { findLink, IFF_UP, type Ifindex, type Link, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import type { Answered, Call } from "../../pkg/skel/mod.ts"
@@ -86,6 +86,11 @@ export function joinChainedPort(
       () => spoofCheck.remove(owner),
     )
   }
+  undo.step(
+    `ignore routers on "${port.name}"`,
+    () => ignoreRouters(port.name),
+    (before) => heedRouters(port.name, before),
+  )
   // Down while it joins, so that nothing passes before it has its VLANs.
   const isUp = (port.flags & IFF_UP) !== 0
   undo.step(

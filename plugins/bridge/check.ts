@@ -13,7 +13,7 @@ import {
   readRecorded,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
-import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { findLink, IFF_PROMISC, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
@@ -82,7 +82,7 @@ function checkBridge(host: RouteSocket, config: BridgeConfig): Link {
     throw mismatch(`"${config.bridge}"`, "a bridge", bridge ? `kind "${bridge.kind}"` : "none")
   }
   checkUp(bridge, "bridge")
-  if (config.promiscMode && !bridge.attributes.promiscuity) {
+  if (config.promiscMode && (bridge.flags & IFF_PROMISC) === 0) {
     throw mismatch(`bridge "${bridge.name}"`, "promiscuous", "not")
   }
   if (needsFiltering(config.vlans)) requireVlanFiltering(bridge)

@@ -5,6 +5,7 @@ import {
   deleteOrphans,
   describeInterface,
   enableForwarding,
+  ignoreRouters,
   Masquerade,
   ownerOf,
   ownersOf,
@@ -17,7 +18,6 @@ import { getLink, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { ensureGateway } from "./bridge-link.ts"
@@ -71,7 +71,7 @@ export const bridge = definePlugin<BridgeConfig>({
         () => spoofCheck.remove(owner),
       )
     }
-    tryWriteSysctl(`net/ipv6/conf/${port}/accept_ra`, "0")
+    ignoreRouters(port)
     setLink(host, port, { up: true, alias: ownerComment(owner) }) // from here on frames can pass
     if (!config.keepDown) configureLink({ sandbox, inside, link }, result, config.detectDuplicates)
     const end = getLink(host, port)

@@ -1,4 +1,4 @@
-import { randomVethName, VETH_QUEUES } from "../../pkg/ip/mod.ts"
+import { heedRouters, ignoreRouters, randomVethName, VETH_QUEUES } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addVeth,
@@ -60,7 +60,13 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
     })
   }
   for (const end of [peerOnHost(host, link), link]) {
-    if (end && (end.flags & IFF_UP) === 0) setLink(host, end, { up: true })
+    if (!end) continue
+    undo.step(
+      `ignore routers on "${end.name}"`,
+      () => ignoreRouters(end.name),
+      (before) => isUnused(host, gateway, newPort) && heedRouters(end.name, before),
+    )
+    if ((end.flags & IFF_UP) === 0) setLink(host, end, { up: true })
   }
   return link
 }
@@ -86,8 +92,6 @@ function joinVlan(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, lin
   const port = peerOnHost(host, link)
   if (port?.attributes.master !== bridge.index) return
   if (!isNew(bridge, listPortVlans(host, port).get(port.index) ?? [])) return
-  tryWriteSysctl(`net/ipv6/conf/${port.name}/accept_ra`, "0")
-  tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
   tryWriteSysctl(`net/ipv6/conf/${name}/accept_dad`, "0") // its address is random, and traffic would wait a second
   setPortVlans(host, bridge, port, { ...vlans, trunk: undefined })
 }
@@ -125,13 +129,17 @@ function peerOnHost(host: NetlinkSocket, { kind, attributes }: Link): Link | und
 }
 
 /** Takes the pair back, unless a port of another container is in the VLAN by now. */
-function deleteIfUnused(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, newPort: Link): void {
-  const link = findLink(host, name)
-  if (!link) return
-  const own = new Set<number>([bridge.index, newPort.index, link.attributes.link ?? 0])
+function deleteIfUnused(host: NetlinkSocket, gateway: VlanGateway, newPort: Link): void {
+  const link = findLink(host, gateway.name)
+  if (link && isUnused(host, gateway, newPort)) deleteLink(host, link)
+}
+
+/** Whether no port is in the VLAN but the gateway's own and the new one. */
+function isUnused(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, newPort: Link): boolean {
+  const own = new Set<number>([bridge.index, newPort.index, findLink(host, name)?.attributes.link ?? 0])
   for (const [port, found] of listPortVlans(host)) {
     const isIn = found.some(({ first, last }) => first <= vlans.native && vlans.native <= last)
-    if (isIn && !own.has(port) && findLink(host, port)?.attributes.master === bridge.index) return
+    if (isIn && !own.has(port) && findLink(host, port)?.attributes.master === bridge.index) return false
   }
-  deleteLink(host, link)
+  return true
 }

@@ -1,4 +1,4 @@
-import { type ContainerLink, configureLink } from "../../pkg/ip/mod.ts"
+import { type ContainerLink, configureLink, ignoreRouters } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addAddress,
@@ -25,7 +25,7 @@ export function raiseHostEnd(
   { owner, hasIpv6 }: { owner: string; hasIpv6: boolean },
 ) {
   const ipv6 = `net/ipv6/conf/${name}`
-  tryWriteSysctl(`${ipv6}/accept_ra`, "0")
+  ignoreRouters(name)
   tryWriteSysctl(`${ipv6}/accept_dad`, "0")
   if (hasIpv6) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may have it off for new links
   setLink(host, name, { up: true, alias: owner })
