@@ -33,7 +33,7 @@ test("CHECK takes no notice of what others have added to the result, or have don
   const { host, pod, attachment, result } = await attached()
   await using _ = host
   const others = [{ name: "net7", mac: "0a:00:00:00:00:07", sandbox: pod.path }, { name: "gone0" }]
-  await host.exec("ip", ["link", "set", "br-lab", "promisc", "on", "address", "0a:00:00:00:00:99"])
+  await host.exec("ip", ["link", "set", "br-lab", "promisc", "on"])
   const checked = await attachment.check({ ...result, interfaces: [...result.interfaces, ...others] })
   expect(checked).toMatchObject({ exitCode: 0, stdout: "" })
 })
@@ -119,6 +119,11 @@ const damages: {
     what: "the bridge is down",
     damage: (host) => host.exec("ip", ["link", "set", "br-lab", "down"]),
     says: ['bridge "br-lab"', "found down"],
+  },
+  {
+    what: "the bridge has another MAC",
+    damage: (host) => host.exec("ip", ["link", "set", "br-lab", "address", "0a:00:00:00:00:99"]),
+    says: ['MAC of "br-lab"', "found 0a:00:00:00:00:99"],
   },
   {
     what: "the gateway address is gone",

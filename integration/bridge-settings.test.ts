@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { Attachment, bridgeNetwork, fail, type PluginResult, succeed } from "./attachment.ts"
 import { linkOf } from "./bridge-kernel.ts"
 import { capture } from "./frames.ts"
-import { type ContainerNamespace, HostNamespace } from "./mod.ts"
+import { type ContainerNamespace, HostNamespace, readSysctl } from "./mod.ts"
 
 const { ipam: _none, ...bare } = bridgeNetwork()
 
@@ -76,6 +76,23 @@ test("a bridge made for an interface that is down has its link-local address, as
   expect((await linkOf(host, "br-lab")).operstate).toBe("DOWN")
   const { stdout } = await host.exec("ip", ["-6", "address", "show", "dev", "br-lab", "scope", "link"])
   expect(stdout).toMatch(/inet6 fe80::\S+\/64 scope link $/m)
+})
+
+test("an interface without addresses has the kernel's settings: whether duplicates are looked for is for others to say", async () => {
+  await using host = await HostNamespace.create()
+  const [pod, other] = [await host.addContainer(), await host.addContainer()]
+  await pod.exec("ip", ["link", "add", "new", "type", "bridge"])
+  await new Attachment(host, pod, bare).add()
+  for (const setting of [
+    "net/ipv6/conf/LINK/accept_dad",
+    "net/ipv6/conf/LINK/enhanced_dad",
+    "net/ipv4/conf/LINK/arp_notify",
+  ]) {
+    const [ours, kernels] = ["eth0", "new"].map((link) => readSysctl(pod, setting.replace("LINK", link)))
+    expect(`${setting} ${await ours}`).toBe(`${setting} ${await kernels}`)
+  }
+  await new Attachment(host, other, bridgeNetwork()).add()
+  expect(await readSysctl(other, "net/ipv6/conf/eth0/accept_dad")).toBe("0")
 })
 
 test("promiscMode is set and checked whoever else has the bridge promiscuous at the time, as a packet capture has", async () => {

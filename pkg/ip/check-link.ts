@@ -40,6 +40,18 @@ export function checkMac(link: Link, { mac }: Interface): void {
   if (mac && mac.toLowerCase() !== link.mac) throw mismatch(`MAC of "${link.name}"`, mac, link.mac)
 }
 
+/** Looks whether a link has the MAC and the MTU that a result says, as far as it says them. Throws `CniError`. */
+export function checkInterface(link: Link, recorded: Interface): void {
+  checkMac(link, recorded)
+  const { mtu } = recorded
+  if (mtu && mtu !== link.mtu) throw mismatch(`MTU of "${link.name}"`, String(mtu), String(link.mtu))
+}
+
+/** What a result says of an interface of the host, if it has it. */
+export function recordedOnHost({ interfaces }: Result, { name }: Link): Interface | undefined {
+  return interfaces.find((each) => each.name === name && !each.sandbox)
+}
+
 /** Looks whether a link, which the error calls `what`, is up. Throws `CniError`. */
 export function checkUp({ flags, name }: Link, what: string): void {
   if ((flags & IFF_UP) === 0) throw mismatch(`${what} "${name}"`, "up", "down")

@@ -31,7 +31,8 @@ export function configureLink(
   let hasIpv6 = false
   for (const { ip } of addresses) if (ip.length === 16) hasIpv6 = true
   using events = hasIpv6 && detectDuplicates ? sandbox.run(subscribeToAddresses) : undefined
-  sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
+  // Without addresses of ours, whoever gives it some decides whether to look for duplicates.
+  if (addresses.length > 0) sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
   for (const address of addresses) {
     try {
       addAddress(inside, link, { ...address, noDad: !detectDuplicates })

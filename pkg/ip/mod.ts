@@ -14,7 +14,16 @@ export {
   refuseExistingInterface,
 } from "./attachment.ts"
 export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
-export { checkHostEnd, checkMac, checkUp, expectLink, noHostEnd, readRecorded } from "./check-link.ts"
+export {
+  checkHostEnd,
+  checkInterface,
+  checkMac,
+  checkUp,
+  expectLink,
+  noHostEnd,
+  readRecorded,
+  recordedOnHost,
+} from "./check-link.ts"
 export { type ContainerLink, configureLink } from "./container.ts"
 export { checkForwarding, enableForwarding } from "./forwarding.ts"
 export { heedRouters, hostEnd, ignoreRouters } from "./host-end.ts"

@@ -1,6 +1,7 @@
 import {
   checkAddresses,
   checkForwarding,
+  checkInterface,
   checkMac,
   checkRoutes,
   checkUp,
@@ -11,6 +12,7 @@ import {
   noHostEnd,
   ownerOf,
   readRecorded,
+  recordedOnHost,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { findLink, IFF_PROMISC, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
@@ -40,13 +42,14 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
   using sandbox = Netns.open(call.netns)
   using inside = sandbox.run(() => RouteSocket.open())
 
-  const bridge = checkBridge(host, config)
+  const bridge = checkBridge(host, config, prevResult)
   const link = expectLink(inside, call)
-  checkMac(link, recorded)
+  checkInterface(link, recorded)
   if (!config.keepDown) checkUp(link, "interface")
   const port = hostEnd(host, sandbox, link) ?? givenPort({ host, sandbox }, prevResult, link, call)
   if (!port) throw noHostEnd(link)
   checkPort(host, { bridge, port }, ownerOf(call), config)
+  checkInterface(port, recordedOnHost(prevResult, port) ?? { name: port.name })
 
   checkAddresses(inside, link, addresses)
   checkRoutes(inside, link, prevResult)
@@ -54,7 +57,7 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
     const gateways = gatewaysOf(prevResult)
     checkAddresses(
       host,
-      config.vlanGateway ? checkVlanGateway(host, bridge, config.vlanGateway, config) : bridge,
+      config.vlanGateway ? checkVlanGateway(host, bridge, config.vlanGateway, config, prevResult) : bridge,
       gateways,
     )
     for (const length of new Set(gateways.map(({ ip }) => ip.length))) checkForwarding(length)
@@ -76,12 +79,14 @@ function givenPort(
   return portsOf(sides, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
 }
 
-function checkBridge(host: RouteSocket, config: BridgeConfig): Link {
+/** Its MTU is not compared: it follows those of its ports. */
+function checkBridge(host: RouteSocket, config: BridgeConfig, prevResult: Result): Link {
   const bridge = findLink(host, config.bridge)
   if (bridge?.kind !== "bridge") {
     throw mismatch(`"${config.bridge}"`, "a bridge", bridge ? `kind "${bridge.kind}"` : "none")
   }
   checkUp(bridge, "bridge")
+  checkMac(bridge, recordedOnHost(prevResult, bridge) ?? { name: bridge.name })
   if (config.promiscMode && (bridge.flags & IFF_PROMISC) === 0) {
     throw mismatch(`bridge "${bridge.name}"`, "promiscuous", "not")
   }
@@ -89,12 +94,19 @@ function checkBridge(host: RouteSocket, config: BridgeConfig): Link {
   return bridge
 }
 
-function checkVlanGateway(host: RouteSocket, bridge: Link, name: string, { vlans }: BridgeConfig): Link {
+function checkVlanGateway(
+  host: RouteSocket,
+  bridge: Link,
+  name: string,
+  { vlans }: BridgeConfig,
+  prevResult: Result,
+): Link {
   const link = findLink(host, name)
   const expected = `an interface of bridge "${bridge.name}" in VLAN ${vlans.native}`
   if (!link) throw mismatch(`"${name}"`, expected, "none")
   const problem = findProblem(host, { name, bridge, vlans }, link)
   if (problem !== undefined) throw mismatch(`"${name}"`, expected, problem)
   checkUp(link, "interface")
+  checkMac(link, recordedOnHost(prevResult, link) ?? { name })
   return link
 }

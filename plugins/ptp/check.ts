@@ -2,7 +2,7 @@ import {
   checkAddresses,
   checkForwarding,
   checkHostEnd,
-  checkMac,
+  checkInterface,
   checkRouteSpecs,
   checkUp,
   expectLink,
@@ -12,6 +12,7 @@ import {
   noHostEnd,
   ownerOf,
   readRecorded,
+  recordedOnHost,
 } from "../../pkg/ip/mod.ts"
 import { ipam } from "../../pkg/ipam/mod.ts"
 import { type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
@@ -38,10 +39,10 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
   const link = expectLink(inside, call)
   const end = hostEnd(host, sandbox, link)
   if (!end) throw noHostEnd(link)
-  checkMac(link, recorded)
+  checkInterface(link, recorded)
   checkUp(link, "interface")
-  checkEnd(end, prevResult, call)
   checkHostEnd(end, ownerOf(call), config)
+  checkEnd(end, prevResult, call)
 
   checkAddresses(inside, link, addresses)
   const { first, last } = planContainerRoutes(ours, link)
@@ -56,11 +57,11 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
 }
 
 /** The host's end has to be the one that ADD answered. */
-function checkEnd(end: Link, { interfaces }: Result, call: Call): void {
-  const recorded = interfaces.find(({ name, sandbox }) => name === end.name && !sandbox)
+function checkEnd(end: Link, prevResult: Result, call: Call): void {
+  const recorded = recordedOnHost(prevResult, end)
   if (!recorded) {
-    const names = interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [`"${name}"`])).join(", ")
+    const names = prevResult.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [`"${name}"`])).join(", ")
     throw mismatch(`the peer of "${call.ifName}"`, names || "an interface of prevResult", `"${end.name}"`)
   }
-  checkMac(end, recorded)
+  checkInterface(end, recorded)
 }
