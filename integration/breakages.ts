@@ -9,17 +9,19 @@ export interface Breakage {
   keys: object
   code: number
   says: string
+  /** Whether STATUS has to say so, too: it makes ADD fail whatever container it is for, and can be known without one. */
+  everyAdd: boolean
 }
 
 /** For each step that all of these plugins have one way to make it fail. */
-export function commonBreakages({ network, everything, dualStack, gateway, pairs }: AttachingPlugin): Breakage[] {
-  const [, ipv6] = pairs
+export function commonBreakages({ network, everything, dualStack, gateway }: AttachingPlugin): Breakage[] {
   return [
     {
       step: "the configuration is wrong",
       keys: { ...everything, mtu: "wide" },
       code: 7,
       says: 'Cannot use "mtu"',
+      everyAdd: true,
     },
     {
       step: "the namespace does not exist",
@@ -27,6 +29,7 @@ export function commonBreakages({ network, everything, dualStack, gateway, pairs
       setUp: (host, pod) => host.removeContainer(pod),
       code: 4,
       says: "does not exist",
+      everyAdd: false,
     },
     {
       step: "the container has the interface already",
@@ -34,30 +37,49 @@ export function commonBreakages({ network, everything, dualStack, gateway, pairs
       setUp: (_, pod) => pod.exec("ip", ["link", "add", "eth0", "type", "bridge"]),
       code: 999,
       says: "already exists",
+      everyAdd: false,
     },
     {
       step: "the IPAM plugin is not there",
       keys: { ipam: { type: "no-such-plugin" } },
       code: 999,
       says: 'failed to find plugin "no-such-plugin"',
+      everyAdd: true,
     },
     {
       step: "the address is taken",
       keys: { ...everything, args: { cni: { ips: [gateway] } } },
       code: 999,
       says: "gateway",
+      everyAdd: false,
     },
     {
       step: "an interface with that MAC cannot be made",
       keys: { ...everything, runtimeConfig: { mac: "01:00:5e:00:00:01" } },
       code: 999,
       says: 'Cannot create interface "eth0"',
+      everyAdd: false,
+    },
+    {
+      step: "the MTU is less than IPv6 takes",
+      keys: { ...everything, ...dualStack, mtu: 1000 },
+      code: 7,
+      says: 'Cannot use "mtu" 1000 with fd00:',
+      everyAdd: true,
+    },
+    {
+      step: "the MTU is less than any interface takes",
+      keys: { ...everything, mtu: 67 },
+      code: 7,
+      says: 'Cannot use "mtu": expected 0, or a number from 68',
+      everyAdd: true,
     },
     {
       step: "an address cannot be added",
-      keys: { ...everything, ...dualStack, mtu: 1000 },
+      keys: { ...everything, ipam: { type: "static", addresses: [{ address: "ff02::5/64" }] } },
       code: 999,
-      says: `Cannot add address ${ipv6.first}/${ipv6.prefix}`,
+      says: "Cannot add address ff02::5/64",
+      everyAdd: false,
     },
     {
       step: "a route cannot be added",
@@ -67,6 +89,7 @@ export function commonBreakages({ network, everything, dualStack, gateway, pairs
       },
       code: 999,
       says: "Cannot add the routes",
+      everyAdd: false,
     },
     {
       step: "the masquerade's set is of another type",
@@ -75,6 +98,7 @@ export function commonBreakages({ network, everything, dualStack, gateway, pairs
         host.exec("nft", ["add table ip cni_masquerade; add set ip cni_masquerade containers { type mark; }"]),
       code: 999,
       says: "Cannot masquerade",
+      everyAdd: false,
     },
     {
       step: "forwarding cannot be switched on",
@@ -82,6 +106,7 @@ export function commonBreakages({ network, everything, dualStack, gateway, pairs
       setUp: (host) => makeReadOnly(host, "/proc/sys/net/ipv4/ip_forward"),
       code: 999,
       says: "Cannot enable forwarding",
+      everyAdd: true,
     },
   ]
 }

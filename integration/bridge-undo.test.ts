@@ -15,24 +15,42 @@ const breakages: Breakage[] = [
     setUp: (host) => host.exec("ip", ["link", "add", "br-lab", "type", "veth", "peer", "name", "other"]),
     code: 7,
     says: '"br-lab" already exists but is not a bridge',
+    everyAdd: true,
   },
   {
     step: "the VLANs of the configuration are wrong",
     keys: { ...masquerading, vlan: 100, vlanTrunk: [{ minID: 5, maxID: 4 }] },
     code: 7,
     says: "minID is greater than maxID in trunk parameter",
+    everyAdd: true,
   },
   {
     step: "the VLAN's gateway interface would have too long a name",
     keys: { ...masquerading, bridge: "bridge-of-lab", vlan: 4000 },
     code: 7,
     says: '"bridge-of-lab.4000" has 18 bytes',
+    everyAdd: true,
   },
   {
     step: "there is an IPAM plugin for an interface that is to stay down",
     keys: { disableContainerInterface: true },
     code: 7,
     says: "cannot use IPAM when DisableContainerInterface flag is set",
+    everyAdd: true,
+  },
+  {
+    step: "the bridge is to be promiscuous and the port in hairpin mode",
+    keys: { ...masquerading, promiscMode: true, hairpinMode: true },
+    code: 7,
+    says: 'Cannot use "promiscMode": expected false together with hairpinMode',
+    everyAdd: true,
+  },
+  {
+    step: "a network has no room for the gateway that is asked for (KW-B4)",
+    keys: { ...masquerading, ipam: { type: "static", addresses: [{ address: "10.22.0.5/32" }] } },
+    code: 7,
+    says: "Cannot choose a gateway for 10.22.0.5/32",
+    everyAdd: true,
   },
   {
     step: "the source MAC cannot be checked",
@@ -43,6 +61,7 @@ const breakages: Breakage[] = [
       ]),
     code: 999,
     says: "Cannot guard port",
+    everyAdd: false,
   },
   {
     step: "the gateway's address is in the way of another",
@@ -53,6 +72,7 @@ const breakages: Breakage[] = [
     },
     code: 999,
     says: "already has an IP address different from",
+    everyAdd: true,
   },
 ]
 

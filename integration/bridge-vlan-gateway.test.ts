@@ -115,6 +115,7 @@ testWith(
     await host.exec("ip", "link add br-lab up type bridge vlan_filtering 1".split(" "))
     await host.exec("ip", "link add br-lab.100 type veth peer name other".split(" "))
     await host.exec("ip", "link set other master br-lab".split(" "))
+    expect(await new Attachment(host, pod, inVlan).run("STATUS")).toMatchObject({ exitCode: 0 })
     await new Attachment(host, pod, inVlan).add()
     expect(await vlansOf(host, "other")).toEqual(["100 PVID Egress Untagged"])
     expect(await ping(pod, "10.22.0.1")).toBe(true)
@@ -136,6 +137,8 @@ testWith(["vlan_filtering"], "another link of its name is an error, and stays as
     const { msg, details, code } = await fail(new Attachment(host, pods[0] as ContainerNamespace, inVlan).run("ADD"))
     expect({ code, msg }).toEqual({ code: 7, msg: '"br-lab.100" already exists but is not in VLAN 100' })
     expect(details).toContain(says)
+    const status = await fail(new Attachment(host, pods[0] as ContainerNamespace, inVlan).run("STATUS"))
+    expect(status).toMatchObject({ code: 50, msg, details })
     expect(await look()).toEqual(before)
     await host.exec("ip", ["link", "delete", "br-lab.100"])
   }

@@ -63,6 +63,7 @@ const inabilities: {
   plugin: string
   what: string
   keys?: Record<string, unknown>
+  before?: (stage: Stage) => Promise<unknown>
   /** After one container has been added. */
   cause?: (stage: Stage) => Promise<unknown>
   cure: (stage: Stage) => Promise<unknown>
@@ -74,6 +75,23 @@ const inabilities: {
     cause: ({ host }: Stage) => host.exec("mount", ["-t", "tmpfs", "-o", "ro", "none", newReservations]),
     cure: ({ host }: Stage) => host.exec("umount", [newReservations]),
   })),
+  ...[...pluginsAs("interface"), "host-local"].map((plugin) => ({
+    plugin,
+    what: "the file that resolvConf names is not there",
+    keys: { ipam: { ...tiny.ipam, ranges: [[{ subnet: "10.22.0.0/24" }]], resolvConf: "/run/cni/resolv.conf" } },
+    before: ({ host }: Stage) => host.exec("touch", ["/run/cni/resolv.conf"]),
+    cause: ({ host }: Stage) => host.exec("rm", ["/run/cni/resolv.conf"]),
+    cure: ({ host }: Stage) => host.exec("touch", ["/run/cni/resolv.conf"]),
+  })),
+  {
+    plugin: "bridge",
+    what: "the bridge has another network's address",
+    cause: async ({ host }) => {
+      await host.exec("ip", ["address", "flush", "dev", "br-lab"])
+      await host.exec("ip", ["address", "add", "10.22.9.9/16", "dev", "br-lab"])
+    },
+    cure: ({ host }) => host.exec("ip", ["address", "flush", "dev", "br-lab"]),
+  },
   {
     plugin: "portmap",
     what: "the program that the backend needs is missing",
@@ -91,8 +109,9 @@ const inabilities: {
 
 test.each(inabilities)(
   "#36, #38 $plugin: STATUS is code 50 when $what; ADD is refused, DEL succeeds, and ADD again when it is over",
-  async ({ plugin, keys = {}, cause, cure }) => {
+  async ({ plugin, keys = {}, before: prepare, cause, cure }) => {
     await using stage = await Stage.create(plugin)
+    await prepare?.(stage)
     const first = await stage.attach({ keys })
     const second = await stage.attach({ keys })
     await first.attachment.add()
@@ -106,6 +125,20 @@ test.each(inabilities)(
     await second.attachment.add()
   },
 )
+
+test("#35 bridge: STATUS ends with 0 as long as one range of each set will do", async () => {
+  await using stage = await Stage.create("bridge")
+  await stage.host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])
+  await stage.host.exec("ip", ["address", "add", "10.23.0.1/24", "dev", "br-lab"])
+  const pool = (...subnets: string[]) => ({ type: "host-local", ranges: [subnets.map((subnet) => ({ subnet }))] })
+  const { attachment } = await stage.attach({ keys: { ipam: pool("10.22.0.0/24", "10.23.0.0/16") } })
+  expect(await attachment.run("STATUS")).toMatchObject({ exitCode: 0 })
+  expect((await fail(attachment.run("STATUS", { ipam: pool("10.23.0.0/16") }))).code).toBe(50)
+  expect(await attachment.run("STATUS", { ipam: pool("10.23.0.0/16"), forceAddress: true })).toMatchObject({
+    exitCode: 0,
+  })
+  await attachment.add()
+})
 
 test.each(pluginsAs("interface"))(
   "#36 %s: STATUS is code 51 when its IPAM plugin says that running containers suffer, which no plugin here says by itself",

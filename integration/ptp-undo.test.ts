@@ -15,12 +15,14 @@ const breakages: Breakage[] = [
     keys: { ipam: undefined },
     code: 7,
     says: 'no "ipam.type"',
+    everyAdd: true,
   },
   {
     step: "the gateway is the container's own address",
     keys: { ...everything, ...staticIpam({ address: "10.9.0.5/24", gateway: "10.9.0.5" }), cniVersion: "1.0.0" },
     code: 7,
     says: "Cannot use gateway 10.9.0.5",
+    everyAdd: true,
   },
   {
     step: "the host has a route to the address already",
@@ -28,6 +30,7 @@ const breakages: Breakage[] = [
     setUp: (host) => host.exec("ip", ["route", "add", "10.9.0.2", "dev", "lo"]),
     code: 999,
     says: 'the host has a route to it already; it leads to "lo"',
+    everyAdd: false,
   },
   {
     step: "the host cannot have the gateway's address",
@@ -38,6 +41,7 @@ const breakages: Breakage[] = [
     },
     code: 999,
     says: "Cannot add gateway fd00:9::1/128",
+    everyAdd: false,
   },
 ]
 

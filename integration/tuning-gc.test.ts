@@ -55,6 +55,28 @@ test("STATUS is silent when ADD can succeed, and makes nothing", async () => {
 
 const reasons: [string, (chain: TuningChain) => Promise<unknown>, object, number, string][] = [
   ["the backups have no place", ({ host }) => host.exec("touch", ["/run/cni/tuning"]), {}, 50, "Cannot keep backups"],
+  [
+    "a file is in the way of that place",
+    ({ host }) => host.exec("touch", ["/run/cni/place"]),
+    { dataDir: "/run/cni/place/of/backups" },
+    50,
+    "Cannot keep",
+  ],
+  [
+    "the backups' place is read-only",
+    ({ host }) => host.exec("mount", ["-o", "remount,ro", "/run/cni"]),
+    {},
+    50,
+    "Cannot keep",
+  ],
+  [
+    "their place is read-only, and there",
+    ({ host }) => host.exec("sh", ["-c", "mkdir /run/cni/tuning; mount -o remount,ro /run/cni"]),
+    {},
+    50,
+    "Cannot keep",
+  ],
+  ["a sysctl stands there twice", async () => {}, { sysctl: "TWICE" }, 50, "duplicated sysctl keys"],
   ["the allow list forbids a sysctl", ({ host }) => writeAllowList(host, ["^net.ipv4"]), {}, 50, "is not allowed"],
   ["the allow list cannot be used", ({ host }) => writeAllowList(host, ["("]), {}, 50, "is no regular expression"],
   ["the configuration is wrong", async () => {}, { mtu: "big" }, 7, 'Cannot use "mtu"'],
@@ -63,6 +85,9 @@ const reasons: [string, (chain: TuningChain) => Promise<unknown>, object, number
 test.each(reasons)("STATUS says so when %s", async (_, setUp, keys, code, says) => {
   await using chain = await TuningChain.create(everything)
   await setUp(chain)
-  const error = await fail(chain.tuning.run("STATUS", keys))
+  const twice = '{ "net.core.somaxconn": "1", "net.core.somaxconn": "2" }'
+  const config = JSON.stringify({ ...chain.tuning.config, ...keys }).replace('"TWICE"', twice)
+  const error = await fail(chain.tuning.run("STATUS", {}, { config }))
   expect(error).toMatchObject({ code, msg: expect.stringContaining(says) })
+  expect((await fail(chain.tuning.run("ADD", {}, { config }))).code).not.toBe(50)
 })

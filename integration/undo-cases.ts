@@ -1,14 +1,14 @@
 import { expect, test } from "bun:test"
 import type { AttachingPlugin } from "./attaching-plugins.ts"
-import { Attachment, fail, isAllocationTrace } from "./attachment.ts"
+import { Attachment, fail, isAllocationTrace, newest } from "./attachment.ts"
 import { type Breakage, commonBreakages } from "./breakages.ts"
 import { expectUnchanged, HostNamespace, takeSnapshot } from "./mod.ts"
 
 /** Tests that an ADD that fails leaves nothing; with breakages of the plugin's own, and keys for a call. */
 export function testUndo(plugin: AttachingPlugin, own: readonly Breakage[], call: { path?: string } = {}): void {
   test.each([...commonBreakages(plugin), ...own])(
-    "when $step, ADD says so and everything is as before",
-    async ({ setUp, keys, code, says }) => {
+    "#36 when $step, ADD says so and everything is as before (KW-B2, KW-P2), and so does STATUS where it can know",
+    async ({ setUp, keys, code, says, everyAdd }) => {
       await using host = await HostNamespace.create()
       const pod = await host.addContainer()
       await setUp?.(host, pod)
@@ -21,6 +21,12 @@ export function testUndo(plugin: AttachingPlugin, own: readonly Breakage[], call
       expect(error.cniVersion).toBe(String(config.cniVersion))
       expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
       if (inside) expectUnchanged(inside, await takeSnapshot(pod))
+      if (!everyAdd) return
+      const status = new Attachment(host, pod, { ...config, cniVersion: newest }, call).run("STATUS")
+      const told = await fail(status)
+      expect(`${told.msg}; ${told.details ?? ""}`).toContain(says)
+      expect([7, 50]).toContain(told.code) // what is wrong with the configuration alone is code 7
+      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
     },
   )
 

@@ -1,5 +1,5 @@
 import { readTextFile } from "../../pkg/libc/mod.ts"
-import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type IpConfig } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type Address, formatAddress } from "./address.ts"
@@ -49,7 +49,8 @@ export const hostLocal = definePlugin<HostLocalConfig>({
     release(new Store({ directory, log: call.log }), ownerOf(call))
   },
 
-  status(call, { directory, rangeSets }) {
+  status(call, { directory, rangeSets, resolvConf }) {
+    if (resolvConf !== undefined) requireForAdd(() => readResolvConf(resolvConf))
     checkStatus(new Store({ directory, log: call.log }), rangeSets)
   },
 

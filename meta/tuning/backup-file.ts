@@ -2,9 +2,12 @@ import {
   createFile,
   isErrno,
   makeDirectories,
+  randomHex,
   readDirectory,
   readFileIfThere,
+  removeDirectory,
   rename,
+  stat,
   unlinkIfThere,
 } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
@@ -79,12 +82,29 @@ export function removeStaleBackups(directory: string, network: string, valid: re
   failures.throwIfAny()
 }
 
-/** Throws `CniError` with code 50 when backups could not be written: the directory, or what leads to it, is a file. */
+/**
+ * Throws `CniError` when backups could not be written: the directory, or what leads to it, is a file, or is read-only. Tries
+ * by a directory that it makes and removes, in what there is of the path.
+ */
 export function requireDirectory(directory: string): void {
   try {
-    namesIn(directory, "ENOENT") // ADD makes it
+    const probe = `${existingPart(directory)}/.status-${randomHex(8)}`
+    makeDirectories(probe, 0o700)
+    removeDirectory(probe)
   } catch (cause) {
-    throw new CniError(Code.PluginNotAvailable, `Cannot keep backups in "${directory}"`, { cause })
+    throw new CniError(Code.Io, `Cannot keep backups in "${directory}"`, { cause })
+  }
+}
+
+/** The directory, or the one nearest to it that is there: ADD makes the rest. */
+function existingPart(directory: string): string {
+  for (let at = directory; ; at = at.slice(0, at.lastIndexOf("/"))) {
+    try {
+      stat(at === "" ? "/" : at)
+      return at
+    } catch (error) {
+      if (at === "" || !isErrno(error, "ENOENT")) throw error
+    }
   }
 }
 

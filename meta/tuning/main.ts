@@ -1,6 +1,6 @@
 import { ownerOf, ownersOf } from "../../pkg/ip/mod.ts"
-import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, isCniError, type Result } from "../../pkg/types/mod.ts"
+import { type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { refuseForbidden } from "./allow-list.ts"
 import { backupOf, decodeBackup, encodeBackup, mergeBackups, withPrinted } from "./backup.ts"
@@ -74,14 +74,10 @@ export const tuning = definePlugin<TuningConfig>({
     failures.throwIfAny()
   },
 
-  status(_call, { sysctls, dataDir }) {
-    try {
-      refuseForbidden(sysctls)
-    } catch (error) {
-      if (!isCniError(error)) throw error
-      throw new CniError(Code.PluginNotAvailable, error.message, { details: error.details ?? "" })
-    }
-    requireDirectory(dataDir)
+  status({ stdin }, { sysctls, dataDir }) {
+    requireForAdd(() => refuseDuplicateSysctls(stdin, sysctls))
+    requireForAdd(() => refuseForbidden(sysctls))
+    requireForAdd(() => requireDirectory(dataDir))
   },
 
   gc({ network: { name } }, { dataDir }, attachments) {

@@ -11,6 +11,7 @@
  */
 export { ownDns } from "./dns.ts"
 export { dns, interfaceName, macAddress, off } from "./fields.ts"
+export { linkMtu, mtuOrNone } from "./link-mtu.ts"
 export { invalidConfig, parseConfig } from "./parse.ts"
 export { type MacRequest, requestedMac } from "./requested-mac.ts"
 export type { Fields, Infer, Schema } from "./schema.ts"

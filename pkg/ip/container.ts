@@ -9,6 +9,9 @@ import { subscribeToAddresses, waitForDetection } from "./wait.ts"
 /** As upstream waits for duplicate address detection. */
 const DETECTION_DEADLINE_MS = 5000
 
+/** RFC 8200: a link with less has no IPv6, and the kernel takes no address for it. */
+const IPV6_MIN_MTU = 1280
+
 /** A container's interface on the way to being used. */
 export interface ContainerLink {
   sandbox: Netns
@@ -46,6 +49,17 @@ export function configureLink(
     addRoutes(inside, link, result)
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot add the routes of "${link.name}"`, { cause })
+  }
+}
+
+/** Throws code 7 for an MTU, if one is configured, with which the interface cannot have the addresses of a result. */
+export function requireMtu(mtu: number | undefined, result: Pick<Result, "ips">): void {
+  if (mtu === undefined || mtu >= IPV6_MIN_MTU) return
+  for (const address of addressesOf(result)) {
+    if (address.ip.length !== 16) continue
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot use "mtu" ${mtu} with ${formatCidr(address)}`, {
+      details: `IPv6 needs an MTU of ${IPV6_MIN_MTU} or more`,
+    })
   }
 }
 

@@ -1,4 +1,4 @@
-import { readSysctl, writeSysctl } from "../sysctl/mod.ts"
+import { readSysctl, requireSettable, writeSysctl } from "../sysctl/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
@@ -9,9 +9,18 @@ const SWITCH = { 4: "net/ipv4/ip_forward", 16: "net/ipv6/conf/all/forwarding" } 
  * `sysctl -w net.ipv4.ip_forward=1`. Never switched off again: others rely on it. Throws `CniError`.
  */
 export function enableForwarding(length: number): void {
+  change(length, writeSysctl)
+}
+
+/** Throws the `CniError` of `enableForwarding` where that would, and changes nothing. For STATUS. */
+export function requireForwarding(length: number): void {
+  change(length, requireSettable)
+}
+
+function change(length: number, by: (name: string, value: string) => void): void {
   const name = switchOf(length)
   try {
-    writeSysctl(name, "1")
+    by(name, "1")
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot enable forwarding by "${name}"`, { cause })
   }

@@ -24,8 +24,8 @@ export {
   readRecorded,
   recordedOnHost,
 } from "./check-link.ts"
-export { type ContainerLink, configureLink } from "./container.ts"
-export { checkForwarding, enableForwarding } from "./forwarding.ts"
+export { type ContainerLink, configureLink, requireMtu } from "./container.ts"
+export { checkForwarding, enableForwarding, requireForwarding } from "./forwarding.ts"
 export { heedRouters, hostEnd, ignoreRouters } from "./host-end.ts"
 export { Masquerade, type MasqueradeBackend, masqueradeBackends } from "./masquerade.ts"
 export { addressesOf, gatewayOf, type ResultAddress } from "./result.ts"

@@ -6,4 +6,5 @@
  * const leased = undo.step("lease an address", () => ipam.add(call), () => ipam.del(call))
  */
 
+export { expectedIps } from "./expected.ts"
 export { type IpamCaller, ipam } from "./ipam.ts"

@@ -6,6 +6,7 @@
  * if (import.meta.main) runPlugin(ptp)
  */
 export { type Answered, type Call, definePlugin, type Plugin, type Verb } from "./plugin.ts"
+export { requireForAdd, requireOneForAdd } from "./preconditions.ts"
 export { answer, runPlugin } from "./run.ts"
 export { type Prepared, prepare, type Surroundings, serve } from "./serve.ts"
 export { logLine } from "./stdio.ts"

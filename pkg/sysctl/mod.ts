@@ -4,4 +4,12 @@
  * @example
  * sandbox.run(() => writeSysctl(`net/ipv4/conf/${ifName}/arp_notify`, "1"))
  */
-export { readSysctl, readSysctlIfThere, sysctlPath, tryReadSysctl, tryWriteSysctl, writeSysctl } from "./sysctl.ts"
+export {
+  readSysctl,
+  readSysctlIfThere,
+  requireSettable,
+  sysctlPath,
+  tryReadSysctl,
+  tryWriteSysctl,
+  writeSysctl,
+} from "./sysctl.ts"

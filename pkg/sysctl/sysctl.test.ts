@@ -1,5 +1,13 @@
 import { expect, test } from "bun:test"
-import { readSysctl, readSysctlIfThere, sysctlPath, tryReadSysctl, tryWriteSysctl, writeSysctl } from "./mod.ts"
+import {
+  readSysctl,
+  readSysctlIfThere,
+  requireSettable,
+  sysctlPath,
+  tryReadSysctl,
+  tryWriteSysctl,
+  writeSysctl,
+} from "./mod.ts"
 
 test("the first separator of a name decides what the others are", () => {
   expect(sysctlPath("net.ipv4.ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
@@ -34,6 +42,8 @@ test("a setting that can only be written has no value, and one that does not exi
 test("a setting that cannot be written is an error, unless it has the value already", () => {
   expect(() => writeSysctl("kernel.ostype", "Linux")).not.toThrow()
   expect(() => writeSysctl("kernel.ostype", "Minix")).toThrow("EACCES")
+  expect(() => requireSettable("kernel.ostype", "Linux")).not.toThrow()
+  expect(() => requireSettable("kernel.ostype", "Minix")).toThrow("EACCES")
   expect(tryWriteSysctl("kernel.ostype", "Linux")).toBe(true)
   expect(tryWriteSysctl("kernel.ostype", "Minix")).toBe(false)
   expect(tryWriteSysctl("net/ipv4/no_such_setting", "1")).toBe(false)

@@ -1,4 +1,4 @@
-import { isErrno, readTextFile, writeExisting } from "../libc/mod.ts"
+import { FileDescriptor, isErrno, Open, readTextFile, writeExisting } from "../libc/mod.ts"
 
 const ROOT = "/proc/sys/"
 
@@ -51,6 +51,13 @@ export function readSysctlIfThere(name: string): string | undefined {
     if (isErrno(error, "ENOENT")) return undefined
     throw error
   }
+}
+
+/** Throws `SyscallError` when `writeSysctl` would, as far as that can be told without writing: /proc/sys is read-only. */
+export function requireSettable(name: string, value: string): void {
+  const path = sysctlPath(name)
+  if (tryReadSetting(path) === value) return
+  FileDescriptor.open(path, Open.WriteOnly)[Symbol.dispose]()
 }
 
 /**

@@ -149,19 +149,9 @@ function openSettings(name: string): FileDescriptor | undefined {
  * else that is an error. Throws `CniError`.
  */
 export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean, undo: Undo): void {
-  const wanted = formatCidr(gateway)
-  const inTheWay: Address[] = []
-  for (const address of listAddresses(host, bridge)) {
-    if (address.ip.length !== gateway.ip.length || isLinkLocal(address.ip)) continue
-    if (formatCidr(address) === wanted) return
-    if (contains(address, gateway.ip) || contains(gateway, address.ip)) inTheWay.push(address)
-  }
+  const { isThere, inTheWay } = requireRoomFor(host, bridge, gateway, force)
+  if (isThere) return
   for (const address of inTheWay) {
-    if (!force) {
-      throw new CniError(Code.Internal, `"${bridge.name}" already has an IP address different from ${wanted}`, {
-        details: `it has ${formatCidr(address)}; set "forceAddress" to replace it`,
-      })
-    }
     undo.step(
       `replace ${formatCidr(address)} on "${bridge.name}"`,
       () => deleteAddress(host, bridge, address),
@@ -170,10 +160,34 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
   }
   if (gateway.ip.length === 16) enableIpv6(bridge.name, undo)
   undo.step(
-    `add ${wanted} to "${bridge.name}"`,
+    `add ${formatCidr(gateway)} to "${bridge.name}"`,
     () => addOnce(host, bridge, gateway),
     (added) => added && deleteAddress(host, bridge, gateway),
   )
+}
+
+/**
+ * Looks whether the bridge has a gateway address already, and which of its addresses are in the way. Throws `CniError` when
+ * some are, and must not be replaced.
+ */
+export function requireRoomFor(
+  host: RouteSocket,
+  bridge: Link,
+  gateway: Cidr,
+  force: boolean,
+): { isThere: boolean; inTheWay: Address[] } {
+  const wanted = formatCidr(gateway)
+  const inTheWay: Address[] = []
+  for (const address of listAddresses(host, bridge)) {
+    if (address.ip.length !== gateway.ip.length || isLinkLocal(address.ip)) continue
+    if (formatCidr(address) === wanted) return { isThere: true, inTheWay: [] }
+    if (contains(address, gateway.ip) || contains(gateway, address.ip)) inTheWay.push(address)
+  }
+  const [first] = inTheWay
+  if (!first || force) return { isThere: false, inTheWay }
+  throw new CniError(Code.Internal, `"${bridge.name}" already has an IP address different from ${wanted}`, {
+    details: `it has ${formatCidr(first)}; set "forceAddress" to replace it`,
+  })
 }
 
 /** The host may have it off for new links, or for all; where the kernel has none, adding the address says so. */

@@ -3,7 +3,9 @@ import {
   type Fields,
   interfaceName,
   invalidConfig,
+  linkMtu,
   macAddress,
+  mtuOrNone,
   off,
   ownDns,
   parseConfig,
@@ -25,8 +27,7 @@ const schema = {
   forceAddress: off,
   ipMasq: off,
   ipMasqBackend: { kind: "choice", of: masqueradeBackends, expected: '"nftables" or "iptables"' },
-  /** 0, and what is below it, leaves the MTU to the kernel. */
-  mtu: { kind: "integer", min: -(2 ** 31), max: 65535, default: 0 },
+  mtu: mtuOrNone,
   hairpinMode: off,
   promiscMode: off,
   enabledad: off,
@@ -86,11 +87,12 @@ export function parseBridgeConfig(
 ): BridgeConfig {
   const lenient = verb === "DEL" || verb === "GC"
   const read = parseConfig(schema, raw, lenient)
-  if (verb === "ADD" && read.hairpinMode && read.promiscMode) {
+  const mustServe = verb === "ADD" || verb === "STATUS"
+  if (mustServe && read.hairpinMode && read.promiscMode) {
     throw invalidConfig("promiscMode", "false together with hairpinMode", true)
   }
   const ipam = read.ipam?.type || undefined
-  if (verb === "ADD" && read.disableContainerInterface && ipam) {
+  if (mustServe && read.disableContainerInterface && ipam) {
     throw new CniError(
       Code.InvalidNetworkConfig,
       "cannot use IPAM when DisableContainerInterface flag is set", // as upstream says it
@@ -106,7 +108,7 @@ export function parseBridgeConfig(
     forceAddress: read.forceAddress,
     ipMasq: read.ipMasq,
     ipMasqBackend: read.ipMasqBackend,
-    mtu: read.mtu > 0 ? read.mtu : undefined,
+    mtu: linkMtu(read.mtu, lenient),
     hairpinMode: read.hairpinMode,
     promiscMode: read.promiscMode,
     detectDuplicates: read.enabledad,

@@ -10,6 +10,7 @@ import {
   ownerOf,
   ownersOf,
   refuseExistingInterface,
+  requireMtu,
   subscribeToLinks,
   waitOperational,
 } from "../../pkg/ip/mod.ts"
@@ -27,7 +28,7 @@ import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
 import { joinBridge, preparePort } from "./port.ts"
 import { SpoofCheck } from "./spoof-check.ts"
-import { requireUsableBridge } from "./vlan-filtering.ts"
+import { requireServable } from "./status.ts"
 import { ensureVlanGateway } from "./vlan-gateway.ts"
 
 /** As long as upstream waits for the bridge port in all. */
@@ -60,6 +61,7 @@ export const bridge = definePlugin<BridgeConfig>({
         )
       : NO_ADDRESSES
     const result = completeResult(leased, config)
+    requireMtu(config.mtu, result)
     const { ifName } = call
     const { bridge, port } = joinBridge(host, config, { sandbox, ifName }, undo)
     preparePort(host, { bridge, port }, config)
@@ -115,13 +117,7 @@ export const bridge = definePlugin<BridgeConfig>({
     failures.throwIfAny()
   },
 
-  status(call, config) {
-    using filter = config.ipMasq || config.checkSpoofing ? PacketFilter.find() : undefined
-    if (config.ipMasq) new Masquerade(filter).requireUsable(config.ipMasqBackend)
-    if (config.checkSpoofing) new SpoofCheck(filter).requireUsable()
-    requireUsableBridge(config)
-    ipam.status(call)
-  },
+  status: requireServable,
 
   gc(call, _config, attachments) {
     const { name } = call.network

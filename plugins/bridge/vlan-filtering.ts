@@ -1,15 +1,13 @@
 import {
   addPortVlans,
   deletePortVlans,
-  findLink,
   type Infer,
   infoData,
   type Link,
   type NetlinkSocket,
-  RouteSocket,
 } from "../../pkg/netlink/mod.ts"
-import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
-import { needsFiltering, planDefault, planPort, type VlanConfig } from "./vlans.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { planDefault, planPort, type VlanConfig } from "./vlans.ts"
 
 /** The error for a kernel that cannot tell VLANs apart. Some refuse the request, others take no notice of it. */
 export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
@@ -28,20 +26,6 @@ export function requireVlanFiltering(bridge: Link): void {
     `Cannot use VLANs on bridge "${bridge.name}": its VLAN filtering is off`,
     { details: `switch it on by "ip link set ${bridge.name} type bridge vlan_filtering 1", or use another bridge` },
   )
-}
-
-/** Throws code 50, for STATUS, when the bridge is there and cannot have the VLANs of the configuration. */
-export function requireUsableBridge({ bridge, vlans }: { bridge: string; vlans: VlanConfig }): void {
-  if (!needsFiltering(vlans)) return
-  using host = RouteSocket.open()
-  const found = findLink(host, bridge)
-  if (found?.kind !== "bridge") return
-  try {
-    requireVlanFiltering(found)
-  } catch (error) {
-    if (!isCniError(error)) throw error
-    throw new CniError(Code.PluginNotAvailable, error.message, { details: error.details ?? "" })
-  }
 }
 
 /**

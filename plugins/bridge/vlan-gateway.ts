@@ -40,7 +40,7 @@ const vlanData = attrs({ id: [1, u16] })
  * ADD looks whether anybody needs the pair. Throws `CniError` when the name belongs to something else.
  */
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, newPort: Link, undo: Undo): Link {
-  const { name, bridge, vlans } = gateway
+  const { name } = gateway
   if (!findLink(host, name)) {
     undo.step(
       `create "${name}"`,
@@ -54,11 +54,7 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
     joinVlan(host, gateway, link)
     problem = findProblem(host, gateway, link) // another container's ADD may have joined it meanwhile
   }
-  if (problem !== undefined) {
-    throw new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${vlans.native}`, {
-      details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
-    })
-  }
+  if (problem !== undefined) throw notInVlan(gateway, problem)
   for (const end of [peerOnHost(host, link), link]) {
     if (!end) continue
     undo.step(
@@ -69,6 +65,20 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
     if ((end.flags & IFF_UP) === 0) setLink(host, end, { up: true })
   }
   return link
+}
+
+/** Throws the `CniError` of `ensureVlanGateway` when the name belongs to something else, and changes nothing. For STATUS. */
+export function requireVlanGateway(host: NetlinkSocket, gateway: VlanGateway): void {
+  const link = findLink(host, gateway.name)
+  if (!link || portToJoin(host, gateway, link)) return
+  const problem = findProblem(host, gateway, link)
+  if (problem !== undefined) throw notInVlan(gateway, problem)
+}
+
+function notInVlan({ name, bridge, vlans }: VlanGateway, problem: string): CniError {
+  return new CniError(Code.InvalidNetworkConfig, `"${name}" already exists but is not in VLAN ${vlans.native}`, {
+    details: `expected a veth pair that ends on bridge "${bridge.name}" in that VLAN, found ${problem}`,
+  })
 }
 
 /** True when it was this call that made it: another container's may have been faster. */
@@ -88,12 +98,18 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): boolean
  * Puts the pair's port into the VLAN when it is where the bridge has put it: what was just made, here or by another
  * container's ADD at this moment, or was left so by one that was killed. Leaves any other alone.
  */
-function joinVlan(host: NetlinkSocket, { name, bridge, vlans }: VlanGateway, link: Link): void {
+function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
+  const port = portToJoin(host, gateway, link)
+  if (!port) return
+  tryWriteSysctl(`net/ipv6/conf/${gateway.name}/accept_dad`, "0") // its address is random, and traffic would wait a second
+  setPortVlans(host, gateway.bridge, port, { ...gateway.vlans, trunk: undefined })
+}
+
+/** The pair's port, when it is where the bridge has put it. */
+function portToJoin(host: NetlinkSocket, { bridge }: VlanGateway, link: Link): Link | undefined {
   const port = peerOnHost(host, link)
-  if (port?.attributes.master !== bridge.index) return
-  if (!isNew(bridge, listPortVlans(host, port).get(port.index) ?? [])) return
-  tryWriteSysctl(`net/ipv6/conf/${name}/accept_dad`, "0") // its address is random, and traffic would wait a second
-  setPortVlans(host, bridge, port, { ...vlans, trunk: undefined })
+  if (port?.attributes.master !== bridge.index) return undefined
+  return isNew(bridge, listPortVlans(host, port).get(port.index) ?? []) ? port : undefined
 }
 
 /** Whether a port is in the VLAN that the bridge puts every new port into, and in no other. */

@@ -1,4 +1,14 @@
-import { dns, type Fields, macAddress, off, ownDns, parseConfig, requestedMac } from "../../pkg/config/mod.ts"
+import {
+  dns,
+  type Fields,
+  linkMtu,
+  macAddress,
+  mtuOrNone,
+  off,
+  ownDns,
+  parseConfig,
+  requestedMac,
+} from "../../pkg/config/mod.ts"
 import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
@@ -6,8 +16,7 @@ import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from ".
 const schema = {
   ipMasq: off,
   ipMasqBackend: { kind: "choice", of: masqueradeBackends, expected: '"nftables" or "iptables"' },
-  /** 0, and what is below it, leaves the MTU to the kernel. */
-  mtu: { kind: "integer", min: -(2 ** 31), max: 65535, default: 0 },
+  mtu: mtuOrNone,
   dns,
   args: { kind: "object", fields: { cni: { kind: "object", fields: { mac: macAddress } } } },
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
@@ -44,7 +53,7 @@ export function parsePtpConfig(
   return {
     ipMasq: read.ipMasq,
     ipMasqBackend: read.ipMasqBackend,
-    mtu: read.mtu > 0 ? read.mtu : undefined,
+    mtu: linkMtu(read.mtu, lenient),
     // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
     mac: requestedMac(read, args === "" ? "" : `IgnoreUnknown=1;${args}`, lenient),
     dns: ownDns(read.dns, network.dns),

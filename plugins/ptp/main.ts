@@ -9,14 +9,16 @@ import {
   ownerOf,
   ownersOf,
   refuseExistingInterface,
+  requireForwarding,
+  requireMtu,
   subscribeToLinks,
   waitOperational,
 } from "../../pkg/ip/mod.ts"
-import { ipam } from "../../pkg/ipam/mod.ts"
+import { expectedIps, ipam } from "../../pkg/ipam/mod.ts"
 import { deleteLink, getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
-import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { definePlugin, requireOneForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { ownerComment } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { checkAttachment } from "./check.ts"
@@ -48,6 +50,7 @@ export const ptp = definePlugin<PtpConfig>({
       () => ipam.del(call),
     )
     const result = completeResult(leased, config)
+    requireMtu(config.mtu, result)
     const addresses = addressesOf(result)
     const families = new Set(addresses.map(({ ip }) => ip.length))
 
@@ -89,6 +92,13 @@ export const ptp = definePlugin<PtpConfig>({
   status(call, config) {
     using filter = config.ipMasq ? PacketFilter.find() : undefined
     if (config.ipMasq) new Masquerade(filter).requireUsable(config.ipMasqBackend)
+    for (const set of expectedIps(call.raw)) {
+      requireOneForAdd(set, (ip) => {
+        const result = completeResult({ interfaces: [], ips: [ip], routes: [], dns: {} }, config)
+        requireMtu(config.mtu, result)
+        for (const { ip } of addressesOf(result)) requireForwarding(ip.length)
+      })
+    }
     ipam.status(call)
   },
 
