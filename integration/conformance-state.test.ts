@@ -82,16 +82,42 @@ test.each(stateful)(
   },
 )
 
-test.each(["host-local", "portmap"])(
+test.each(stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plugin)))(
   "#46 %s: the same container and interface in two networks are two records",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { attachment } = await stage.attach()
-    const portMappings = [{ hostPort: 9090, containerPort: 80, protocol: "tcp" }]
-    const other = { name: "other", runtimeConfig: { portMappings } }
+    // What two networks set of one interface must not be the same: that would be no question of records.
+    const runtimeConfig = { portMappings: [{ hostPort: 9090, containerPort: 80, protocol: "tcp" }] }
+    const sysctl = { "net.ipv4.conf.IFNAME.arp_announce": "1" }
+    const other = { name: "other", runtimeConfig, sysctl, txQLen: undefined }
     const results = [await attachment.add(), await attachment.add(other)]
     await attachment.del()
     expect(await attachment.check(results[1] ?? {}, other)).toMatchObject({ exitCode: 0, stdout: "" })
     expect((await attachment.check(results[0] ?? {})).exitCode).toBe(1)
+    await attachment.del(other)
+    expect((await attachment.check(results[1] ?? {}, other)).exitCode).toBe(1)
   },
 )
+
+for (const separator of ["_", "-", "."]) {
+  test.each(stateful)(
+    `#46 %s: containers and interfaces whose names are the same when "${separator}" joins them are two records`,
+    async (plugin) => {
+      await using stage = await Stage.create(plugin)
+      await stage.settle()
+      const before = await takeSnapshot(stage.host)
+      const one = await stage.attach({ containerId: "a", ifName: `b${separator}c` })
+      const two = await stage.attach({ containerId: `a${separator}b`, ifName: "c" })
+      const inside = await takeSnapshot(two.pod)
+      const results = [await one.attachment.add(), await two.attachment.add()]
+      await one.attachment.del()
+      expect(await two.attachment.check(results[1] ?? {})).toMatchObject({ exitCode: 0, stdout: "" })
+      expect((await one.attachment.check(results[0] ?? {})).exitCode).toBe(1)
+      await two.attachment.del()
+      expectUnchanged(inside, await takeSnapshot(two.pod))
+      for (const { maker } of [one, two]) await maker?.del()
+      expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+    },
+  )
+}

@@ -62,6 +62,8 @@ function pluginOf(name: string): Plugin {
 export interface AttachOptions {
   readonly pod?: ContainerNamespace
   readonly ifName?: string
+  /** The name of the namespace, unless it is said. */
+  readonly containerId?: string
   readonly network?: Network
   /** From 0.3.0 on for chained plugins. */
   readonly cniVersion?: string
@@ -110,7 +112,7 @@ export class Stage implements AsyncDisposable {
     const pod = options.pod ?? (await this.host.addContainer())
     const place = { network, port: this.#port++ }
     const common = { cniVersion, name: network }
-    const call = { ifName }
+    const call = { ifName, ...(options.containerId === undefined ? {} : { containerId: options.containerId }) }
     const maker =
       this.role === "chained"
         ? new Attachment(this.host, pod, { ...common, type: "bridge", ...gatewayBridge(network) }, call)

@@ -175,11 +175,11 @@ test("without a setting the result passes through, and there is no backup", asyn
   await chain.tuning.del()
 })
 
-test("the backup holds what was there, under upstream's name and keys, for root alone", async () => {
+test("the backup holds what was there, with upstream's keys, for root alone", async () => {
   await using chain = await TuningChain.create(everything)
   const before = await chain.link()
   await chain.tuning.add()
-  expect(await chain.backups()).toEqual([`${chain.pod.name}_eth0.json`])
+  expect(await chain.backups()).toEqual([`lab:${chain.pod.name}:eth0.json`])
   const { mac, promisc, mtu, allmulti, txQLen } = await chain.backup()
   expect({ mac, promisc, mtu, allmulti, txQLen }).toEqual({
     mac: before.address,
@@ -188,7 +188,7 @@ test("the backup holds what was there, under upstream's name and keys, for root 
     allmulti: false,
     txQLen: before.txqlen,
   })
-  const { stdout } = await chain.host.exec("stat", ["-c", "%a", `/run/cni/tuning/${chain.pod.name}_eth0.json`])
+  const { stdout } = await chain.host.exec("stat", ["-c", "%a", `/run/cni/tuning/lab:${chain.pod.name}:eth0.json`])
   expect(stdout).toBe("600\n")
 })
 

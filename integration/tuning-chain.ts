@@ -76,7 +76,7 @@ export class TuningChain implements AsyncDisposable {
 
   /** The content of this container's backup. */
   async backup(): Promise<Record<string, unknown>> {
-    const { stdout } = await this.host.exec("cat", [`${backups}/${this.pod.name}_eth0.json`])
+    const { stdout } = await this.host.exec("cat", [`${backups}/lab:${this.pod.name}:eth0.json`])
     return JSON.parse(stdout) as Record<string, unknown>
   }
 

@@ -68,7 +68,7 @@ test.each(["", '{\n "mac": "0a:', "[]", "\u0000\u0000"])(
   async (torn) => {
     await using chain = await TuningChain.create(everything)
     await chain.tuning.add()
-    await chain.host.exec("tee", [`/run/cni/tuning/${chain.pod.name}_eth0.json`], { input: torn })
+    await chain.host.exec("tee", [`/run/cni/tuning/lab:${chain.pod.name}:eth0.json`], { input: torn })
     await chain.tuning.del()
     expect(await chain.backups()).toEqual([])
   },

@@ -5,7 +5,7 @@ import { everything, TuningChain, writeAllowList } from "./tuning-chain.ts"
 test("GC removes the backups of attachments that are gone, and those of other networks and valid ones stay", async () => {
   await using chain = await TuningChain.create(everything)
   await chain.tuning.add()
-  const name = `${chain.pod.name}_eth0.json`
+  const name = `lab:${chain.pod.name}:eth0.json`
   const gc = (valid: object[], keys: object = {}) =>
     chain.tuning.run("GC", { "cni.dev/valid-attachments": valid, ...keys })
   const tuned = await chain.link()
@@ -40,10 +40,10 @@ test("GC where nothing was ever tuned succeeds, with a broken configuration too"
 test("#33 GC goes on to the other backups when one cannot be removed", async () => {
   await using chain = await TuningChain.create(everything)
   await chain.tuning.add()
-  await chain.host.exec("mkdir", ["/run/cni/tuning/.lab~gone_eth0.json"])
+  await chain.host.exec("mkdir", ["/run/cni/tuning/.lab:gone:eth0.json"])
   const error = await fail(chain.tuning.run("GC", { "cni.dev/valid-attachments": [] }))
-  expect(error.msg).toContain(".lab~gone_eth0.json")
-  expect(await chain.backups()).toEqual([".lab~gone_eth0.json"])
+  expect(error.msg).toContain(".lab:gone:eth0.json")
+  expect(await chain.backups()).toEqual([".lab:gone:eth0.json"])
 })
 
 test("STATUS is silent when ADD can succeed, and makes nothing", async () => {

@@ -32,6 +32,17 @@ describe("after upstream's ADD", () => {
     await chain.tuning.add()
     await chain.tuning.del()
     expect(await chain.link()).toEqual(before)
+    expect(await chain.backups()).toEqual([])
+  })
+
+  test("an ADD here that fails leaves upstream's backup, which DEL goes by", async () => {
+    await using chain = await TuningChain.create(keys)
+    const before = await chain.link()
+    await succeed(chain.tuning.run("ADD", {}, upstream))
+    await fail(chain.tuning.run("ADD", { mac: "01:00:5e:00:00:01" }))
+    expect(await chain.backups()).toEqual([`${chain.pod.name}_eth0.json`])
+    await chain.tuning.del()
+    expect(await chain.link()).toEqual(before)
   })
 
   test("DEL in a namespace that is gone removes the backup, which upstream leaves", async () => {
@@ -46,15 +57,17 @@ describe("after upstream's ADD", () => {
 })
 
 describe("after an ADD here", () => {
-  test("upstream's CHECK passes, and its DEL sets the link back and removes the backup", async () => {
+  test("upstream's CHECK passes, and its DEL, which finds no backup, leaves the link to who deletes it", async () => {
     await using chain = await TuningChain.create({ ...keys, txQLen: 77 })
     const before = await chain.link()
     const result = await chain.tuning.add()
+    const tuned = await chain.link()
     expect(await chain.tuning.run("CHECK", { prevResult: result }, upstream)).toMatchObject({ exitCode: 0 })
     expect(await chain.tuning.run("DEL", {}, upstream)).toMatchObject({ exitCode: 0 })
-    expect(await chain.link()).toEqual({ ...before, txqlen: 77 })
-    expect(await chain.backups()).toEqual([])
+    expect(await chain.link()).toEqual(tuned)
     await chain.tuning.del()
+    expect(await chain.link()).toEqual(before)
+    expect(await chain.backups()).toEqual([])
   })
 
   test("the result is upstream's, with the MTU besides", async () => {

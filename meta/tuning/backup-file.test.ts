@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "bun:test"
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -16,29 +16,111 @@ function text(value: string): Uint8Array {
   return new TextEncoder().encode(value)
 }
 
-test("a backup has upstream's name, can be read by root alone, and leaves no draft", () => {
+test("a backup has all three names of its attachment, can be read by root alone, and leaves no draft", () => {
   const below = join(directory, "a/b")
   const file = new BackupFile(below, owner)
   expect(file.read()).toBeUndefined()
   file.write(text("{}"))
   expect(file.read()).toEqual(text("{}"))
-  expect(readdirSync(below)).toEqual(["c1_eth0.json"])
-  expect(statSync(join(below, "c1_eth0.json")).mode & 0o777).toBe(0o600)
+  expect(readdirSync(below)).toEqual(["lab:c1:eth0.json"])
+  expect(statSync(join(below, "lab:c1:eth0.json")).mode & 0o777).toBe(0o600)
   expect(statSync(below).mode & 0o777).toBe(0o700)
 })
 
 test("a draft that a killed ADD left is in nobody's way, and goes with the backup", () => {
   const file = new BackupFile(directory, owner)
-  writeFileSync(join(directory, ".lab~c1_eth0.json"), "{")
+  const drafts = [".lab:c1:eth0.json", ".lab~c1_eth0.json"].map((name) => join(directory, name)) // of now, of before
+  for (const draft of drafts) writeFileSync(draft, "{")
   file.write(text("{}"))
-  writeFileSync(join(directory, ".lab~c1_eth0.json"), "{")
+  for (const draft of drafts) writeFileSync(draft, "{")
   file.remove()
   expect(readdirSync(directory)).toEqual([])
   file.remove()
 })
 
+test("#46 no two attachments have one backup, whatever their names look like when joined", () => {
+  const owners = ["lab", "lab-2"].flatMap((network) =>
+    [
+      ["a", "b_c"],
+      ["a_b", "c"],
+      ["a", "b-c"],
+      ["a-b", "c"],
+      ["a.json", "c"],
+    ].map(([containerId = "", ifName = ""]) => ({ network, containerId, ifName })),
+  )
+  const files = owners.map((one) => new BackupFile(directory, one))
+  for (const [at, file] of files.entries()) file.write(text(String(at)))
+  expect(files.map((file) => file.read())).toEqual(owners.map((_, at) => text(String(at))))
+  files[0]?.read()
+  files[0]?.remove()
+  expect(files.map((file) => file.read())).toEqual(owners.map((_, at) => (at === 0 ? undefined : text(String(at)))))
+  removeStaleBackups(directory, "lab", [{ network: "lab", containerId: "a_b", ifName: "c" }])
+  expect(readdirSync(directory).sort()).toEqual(
+    ["lab:a_b:c.json", ...readdirSync(directory).filter((name) => name.startsWith("lab-2:"))].sort(),
+  )
+  expect(readdirSync(directory)).toHaveLength(6)
+})
+
+describe("a backup under upstream's name", () => {
+  const former = (content: string) => writeFileSync(join(directory, "c1_eth0.json"), content)
+
+  test.each(['{"mtu": 1500}', '{"mtu": 1500, "network": "lab"}', '{"torn'])("%s is read, and removed", (content) => {
+    former(content)
+    const file = new BackupFile(directory, owner)
+    expect(file.read()).toEqual(text(content))
+    file.remove()
+    expect(readdirSync(directory)).toEqual([])
+  })
+
+  test("is another network's when it says so", () => {
+    former('{"network": "other"}')
+    const file = new BackupFile(directory, owner)
+    expect(file.read()).toBeUndefined()
+    file.remove()
+    expect(readdirSync(directory)).toEqual(["c1_eth0.json"])
+  })
+
+  test("is looked at only where there is none under our own", () => {
+    former('{"mtu": 1500}')
+    new BackupFile(directory, owner).write(text("{}"))
+    const file = new BackupFile(directory, owner)
+    expect(file.read()).toEqual(text("{}"))
+    file.remove()
+    expect(readdirSync(directory)).toEqual(["c1_eth0.json"])
+  })
+
+  test("goes when it is written anew, and is there again when that is taken back", () => {
+    former('{"mtu": 1500}')
+    const file = new BackupFile(directory, owner)
+    const earlier = file.read()
+    file.write(text("{}"))
+    expect(readdirSync(directory)).toEqual(["lab:c1:eth0.json"])
+    file.putBack(earlier)
+    expect(readdirSync(directory)).toEqual(["c1_eth0.json"])
+    expect(file.read()).toEqual(text('{"mtu": 1500}'))
+  })
+})
+
+test("what is put back is what was there", () => {
+  const file = new BackupFile(directory, owner)
+  file.write(text("1"))
+  file.putBack(undefined)
+  expect(readdirSync(directory)).toEqual([])
+  file.write(text("1"))
+  const earlier = file.read()
+  file.write(text("2"))
+  file.putBack(earlier)
+  expect(file.read()).toEqual(text("1"))
+})
+
 test("GC removes what the network's gone attachments left, and nothing else", () => {
   const write = (name: string, content: string) => writeFileSync(join(directory, name), content)
+  write("lab:gone:eth0.json", '{"mtu": 1500, "network": "lab"}')
+  write(".lab:gone:eth0.json", "{")
+  write("lab:alive:eth0.json", "{}")
+  write("lab:alive:eth1.json", "{}")
+  write("lab2:gone:eth0.json", "{}")
+  write(".lab2:gone:eth0.json", "{")
   write("gone_eth0.json", '{"mtu": 1500, "network": "lab"}')
   write("alive_eth0.json", '{"network": "lab"}')
   write("gone_eth1.json", '{"network": "other"}')
@@ -50,10 +132,13 @@ test("GC removes what the network's gone attachments left, and nothing else", ()
   write("notes.txt", '{"network": "lab"}')
   removeStaleBackups(directory, "lab", [{ network: "lab", containerId: "alive", ifName: "eth0" }])
   expect(readdirSync(directory).sort()).toEqual([
+    ".lab2:gone:eth0.json",
     ".lab2~gone_eth0.json",
     ".lab~alive_eth0.json",
     "alive_eth0.json",
     "gone_eth1.json",
+    "lab2:gone:eth0.json",
+    "lab:alive:eth0.json",
     "notes.txt",
     "torn_eth0.json",
     "upstream_eth0.json",
@@ -76,7 +161,9 @@ test("without a directory there is nothing to read, to remove, or to collect", (
 test("a directory that is a file is an error of ADD and STATUS, and no obstacle to the others", () => {
   const path = join(directory, "file")
   writeFileSync(path, "")
-  expect(() => new BackupFile(path, owner).write(text("{}"))).toThrow(`Cannot write the backup "${path}/c1_eth0.json"`)
+  expect(() => new BackupFile(path, owner).write(text("{}"))).toThrow(
+    `Cannot write the backup "${path}/lab:c1:eth0.json"`,
+  )
   expect(() => requireDirectory(path)).toThrow(`Cannot keep backups in "${path}"`)
   expect(new BackupFile(path, owner).read()).toBeUndefined()
   new BackupFile(path, owner).remove()
@@ -84,7 +171,7 @@ test("a directory that is a file is an error of ADD and STATUS, and no obstacle 
 })
 
 test("a draft that cannot take the name is an error, and the next DEL removes it", () => {
-  mkdirSync(join(directory, "c1_eth0.json"))
+  mkdirSync(join(directory, "lab:c1:eth0.json"))
   const file = new BackupFile(directory, owner)
   expect(() => file.write(text("{}"))).toThrow("Cannot write the backup")
 })

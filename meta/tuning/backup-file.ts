@@ -4,59 +4,78 @@ import {
   makeDirectories,
   randomHex,
   readDirectory,
-  readFileIfThere,
   removeDirectory,
   rename,
   stat,
-  unlinkIfThere,
 } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
-import { decodeBackup } from "./backup.ts"
+import { FormerFile, isStaleFormer, readIfThere, remove } from "./former-file.ts"
 
-/** Ways of not being there, besides ENOENT: a file with a name that is too long cannot exist either. */
-const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
-
-/** The file with the backup of one attachment, under upstream's name. */
+/** The file with the backup of one attachment. */
 export class BackupFile {
   readonly #directory: string
   readonly #path: string
-  /** Where a new one is written before it takes the name. The network is in it for GC, to know whose it is. */
+  /** Where a new one is written before it takes the name. */
   readonly #draft: string
+  readonly #former: FormerFile
+  /** Whether what `read` has found is under a former name. */
+  #isFormer = false
 
   constructor(directory: string, owner: Owner) {
     this.#directory = directory
     this.#path = `${directory}/${nameOf(owner)}`
-    this.#draft = `${directory}/${draftPrefix(owner.network)}${nameOf(owner)}`
+    this.#draft = `${directory}/${draftOf(nameOf(owner))}`
+    this.#former = new FormerFile(directory, owner)
   }
 
-  /** What is in it; undefined when there is none. Throws `CniError`. */
+  /** What is in it, be it under a former name; undefined when there is none. Throws `CniError`. */
   read(): Uint8Array | undefined {
-    try {
-      return readFileIfThere(this.#path)
-    } catch (cause) {
-      if (isErrno(cause, ...nothingThere)) return undefined
-      throw new CniError(Code.Io, `Cannot read the backup "${this.#path}"`, { cause })
-    }
+    const found = readIfThere(this.#path)
+    const former = found ? undefined : this.#former.read()
+    this.#isFormer = former !== undefined
+    return found ?? former
   }
 
-  /** Makes it hold these bytes, whole or not at all, also after a power cut. Throws `CniError`. */
+  /** Makes it hold these bytes, whole or not at all, also after a power cut. What was under a former name goes. Throws `CniError`. */
   write(bytes: Uint8Array): void {
+    this.#writeTo(this.#path, bytes)
+    if (this.#isFormer) this.#removing(() => this.#former.remove())
+  }
+
+  /** Takes back a `write`: what `read` has found is there again, under the name that it had. Throws `CniError`. */
+  putBack(earlier: Uint8Array | undefined): void {
+    if (earlier) this.#writeTo(this.#isFormer ? this.#former.path : this.#path, earlier)
+    if (!earlier || this.#isFormer) this.#removeOwn()
+  }
+
+  /** Removes it, whichever name `read` has found it under. None there is success. Throws `CniError`. */
+  remove(): void {
+    this.#removeOwn()
+    this.#removing(() => (this.#isFormer ? this.#former.remove() : this.#former.removeDraft()))
+  }
+
+  #removeOwn(): void {
+    this.#removing(() => {
+      remove(this.#draft)
+      remove(this.#path)
+    })
+  }
+
+  #writeTo(path: string, bytes: Uint8Array): void {
     try {
       makeDirectories(this.#directory, 0o700)
       remove(this.#draft) // of a call that was killed here
       createFile(this.#draft, bytes, 0o600)
-      rename(this.#draft, this.#path)
+      rename(this.#draft, path)
     } catch (cause) {
-      throw new CniError(Code.Io, `Cannot write the backup "${this.#path}"`, { cause })
+      throw new CniError(Code.Io, `Cannot write the backup "${path}"`, { cause })
     }
   }
 
-  /** Removes it. None there is success. Throws `CniError`. */
-  remove(): void {
+  #removing(action: () => void): void {
     try {
-      remove(this.#draft)
-      remove(this.#path)
+      action()
     } catch (cause) {
       throw new CniError(Code.Io, `Cannot remove the backup "${this.#path}"`, { cause })
     }
@@ -69,14 +88,15 @@ export class BackupFile {
  */
 export function removeStaleBackups(directory: string, network: string, valid: readonly Owner[]): void {
   const keep = new Set(valid.map(nameOf))
-  const draft = draftPrefix(network)
   const failures = new Failures()
   for (const name of namesIn(directory, "ENOENT", "ENOTDIR")) {
     const path = `${directory}/${name}`
-    const isDraft = name.startsWith(draft)
-    if (keep.has(isDraft ? name.slice(draft.length) : name)) continue
     failures.attempt(`remove the stale backup "${path}"`, () => {
-      if (isDraft || (name.endsWith(".json") && networkOf(path) === network)) remove(path)
+      const own = name.startsWith(".") ? name.slice(1) : name
+      const isStale = own.includes(":")
+        ? own.startsWith(`${network}:`) && own.endsWith(".json") && !keep.has(own)
+        : isStaleFormer(path, network, valid)
+      if (isStale) remove(path)
     })
   }
   failures.throwIfAny()
@@ -118,24 +138,12 @@ function namesIn(directory: string, ...absent: ("ENOENT" | "ENOTDIR")[]): string
   }
 }
 
-function nameOf({ containerId, ifName }: Pick<Owner, "containerId" | "ifName">): string {
-  return `${containerId}_${ifName}.json`
+/** No name of a network, a container or an interface has a ":", so that no two attachments have one file. */
+function nameOf({ network, containerId, ifName }: Owner): string {
+  return `${network}:${containerId}:${ifName}.json`
 }
 
-/** No container ID begins with ".", so that no backup is taken for a draft; no name of a network holds "~". */
-function draftPrefix(network: string): string {
-  return `.${network.slice(0, 64)}~`
-}
-
-function networkOf(path: string): string | undefined {
-  const bytes = readFileIfThere(path)
-  return bytes && decodeBackup(bytes).network
-}
-
-function remove(path: string): void {
-  try {
-    unlinkIfThere(path)
-  } catch (error) {
-    if (!isErrno(error, ...nothingThere)) throw error
-  }
+/** No name of a network begins with ".", so that no backup is taken for a draft. */
+function draftOf(name: string): string {
+  return `.${name}`
 }

@@ -41,8 +41,7 @@ export const tuning = definePlugin<TuningConfig>({
       () => {},
       () => {
         restore(target, backupOf(found))
-        if (earlier) file.write(earlier)
-        else file.remove()
+        file.putBack(earlier)
       },
     )
     const backup = target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
