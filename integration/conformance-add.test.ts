@@ -40,6 +40,21 @@ for (const plugin of pluginsAs("interface")) {
   })
 }
 
+const requests = [{}, { mtu: 1400 }, { mtu: 9000 }, { runtimeConfig: { mac: "0a:00:00:00:00:07" } }]
+
+test.each(
+  pluginsAs("interface", "loopback", "chained").flatMap((plugin) => requests.map((keys) => [plugin, keys] as const)),
+)("#11 %s with %j: the result has the MACs and MTUs that the kernel has", async (plugin, keys) => {
+  await using stage = await Stage.create(plugin)
+  await (await stage.attach()).attachment.add() // a neighbour
+  const { pod, attachment } = await stage.attach({ keys })
+  const { interfaces } = await attachment.add()
+  for (const { name, mac, mtu, sandbox } of interfaces) {
+    const { address, mtu: found } = await linkOf(sandbox ? pod : stage.host, name)
+    expect({ name, mac, mtu }).toEqual({ name, mac: address, mtu: found })
+  }
+})
+
 test("#8 tuning: CNI_IFNAME is tuned and no other interface, and a name that is not there is an error", async () => {
   await using stage = await Stage.create("tuning")
   const first = await stage.attach({ ifName: "net1" })

@@ -200,7 +200,7 @@ test.each(pluginsAs("interface"))(
         const [setting, other] = others[key]
         await where.exec("ip", ["link", "set", one.name, setting, other])
         const { msg } = await fail(attachment.check(result))
-        expect(msg).toContain(`of "${one.name}" failed: expected ${one[key]}, found ${other}`)
+        expect(msg).toContain(`"${one.name}" failed: expected ${one[key]}, found ${other}`)
         await where.exec("ip", ["link", "set", one.name, setting, String(one[key])])
         expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
       }

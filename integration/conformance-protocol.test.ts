@@ -149,6 +149,13 @@ test.each(["bridge", "ptp", "loopback", "tuning"])(
   },
 )
 
+test("#44, #97 tuning: nor is it where there is nothing to set", async () => {
+  await using stage = await Stage.create("tuning")
+  const { attachment } = await stage.attach({ keys: { sysctl: undefined, txQLen: undefined } })
+  const { code, msg } = await fail(attachment.run("ADD", {}, { netns: "/run/netns/no-such" }))
+  expect({ code, msg }).toEqual({ code: 4, msg: 'Cannot use "/run/netns/no-such" as CNI_NETNS: it does not exist' })
+})
+
 test.each(["bridge", "ptp", "loopback", "tuning"])(
   "#44 %s: CHECK of a namespace that has gone is not code 3, since leases and rules are left to clean up",
   async (plugin) => {

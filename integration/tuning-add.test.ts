@@ -17,23 +17,40 @@ test("#11 every setting is in the kernel, MAC and MTU are in the result, and not
     ...chain.bridged,
     interfaces: [
       { name: "br-lab", mac: bridge?.mac ?? "", mtu: 1500 },
-      { name: chain.port, mac: port?.mac ?? "", mtu: 1400 },
+      { name: chain.port, mac: port?.mac ?? "", mtu: 1500 },
       { ...container, name: "eth0", mac: "0a:00:00:00:00:07", mtu: 1400 },
     ],
   })
 })
 
-test("the MTU is set on both ends of the veth pair, and nothing else on the host's", async () => {
-  await using chain = await TuningChain.create({ mtu: 1400, txQLen: 77, mac: "0a:00:00:00:00:07" })
-  const before = await linkOf(chain.host, chain.port)
-  await chain.tuning.add()
-  expect(await linkOf(chain.host, chain.port)).toEqual({ ...before, mtu: 1400 })
+test("a smaller MTU is the container's alone where the host's end is a port: bridge, host and neighbours keep theirs", async () => {
+  await using chain = await TuningChain.create({ mtu: 1400 })
+  const { host, port } = chain
+  const [before, bridge] = [await linkOf(host, port), await linkOf(host, "br-lab")]
+  const { interfaces } = await chain.tuning.add()
+  expect((await chain.link()).mtu).toBe(1400)
+  expect(await linkOf(host, port)).toEqual(before)
+  expect(await linkOf(host, "br-lab")).toEqual(bridge)
+  expect(interfaces.map(({ mtu }) => mtu)).toEqual([1500, 1500, 1400])
+  await chain.tuning.del()
+  expect([(await chain.link()).mtu, (await linkOf(host, port)).mtu]).toEqual([1500, 1500])
 })
 
-test("the MTU may grow, too", async () => {
+test("a smaller MTU is that of both ends where the host's is no port, and nothing else of that changes", async () => {
+  await using chain = await TuningChain.create({ mtu: 1400, txQLen: 77, mac: "0a:00:00:00:00:07" })
+  await chain.host.exec("ip", ["link", "set", chain.port, "nomaster"])
+  const before = await linkOf(chain.host, chain.port)
+  const { interfaces } = await chain.tuning.add()
+  expect(await linkOf(chain.host, chain.port)).toEqual({ ...before, mtu: 1400 })
+  expect(interfaces.map(({ mtu }) => mtu)).toEqual([1500, 1400, 1400])
+})
+
+test("a larger MTU is that of both ends, or nothing that large would pass, and the bridge may follow", async () => {
   await using chain = await TuningChain.create({ mtu: 9000 })
-  await chain.tuning.add()
-  expect([(await chain.link()).mtu, (await linkOf(chain.host, chain.port)).mtu]).toEqual([9000, 9000])
+  const { interfaces } = await chain.tuning.add()
+  const found = [await linkOf(chain.host, "br-lab"), await linkOf(chain.host, chain.port), await chain.link()]
+  expect(found.map(({ mtu }) => mtu)).toEqual([9000, 9000, 9000])
+  expect(interfaces.map(({ mtu }) => mtu)).toEqual([9000, 9000, 9000])
 })
 
 test("a pair that ends in a third namespace is changed at the container's end alone, whoever has its number here", async () => {

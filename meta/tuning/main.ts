@@ -1,4 +1,5 @@
 import { ownerOf, ownersOf } from "../../pkg/ip/mod.ts"
+import { findLink, getLink, type Ifindex, type Link } from "../../pkg/netlink/mod.ts"
 import { type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
@@ -24,14 +25,14 @@ export const tuning = definePlugin<TuningConfig>({
     const { sysctls: entries, link: wanted } = config
     refuseDuplicateSysctls(call.stdin, entries)
     refuseForbidden(entries)
+    using target = Target.open(call)
     if (entries.length === 0 && !hasValues(wanted)) return call.answer(previousResult)
 
-    using target = Target.open(call)
     const file = new BackupFile(config.dataDir, ownerOf(call))
     const earlier = file.read()
     const sysctls = target.sandbox.run(() => findSysctls(entries, call.ifName))
     const link = hasValues(wanted) ? target.getLink() : earlier && target.findLink()
-    const peer = link && wanted.mtu !== undefined ? target.findPeer(link) : undefined
+    const peer = link && wanted.mtu !== undefined ? peerToTune(target, link, wanted.mtu) : undefined
     const found = { network: call.network.name, wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
 
     using undo = new Undo(call.log)
@@ -51,7 +52,8 @@ export const tuning = definePlugin<TuningConfig>({
     if (peer) setValues(target.host, peer, { mtu: wanted.mtu })
     if (printed.size > 0) file.write(encodeBackup(withPrinted(backup, printed)))
 
-    return call.answer(tunedResult(previousResult, { ifName: call.ifName, peer: peer?.name }, wanted), undo)
+    const hostMtus = peer ? mtusAround(target, peer) : new Map()
+    return call.answer(tunedResult(previousResult, { ifName: call.ifName, hostMtus }, wanted), undo)
   },
 
   check(call, config) {
@@ -83,6 +85,26 @@ export const tuning = definePlugin<TuningConfig>({
     removeStaleBackups(dataDir, name, ownersOf(name, attachments))
   },
 })
+
+/**
+ * The host's end, where it is to have the MTU too. Not a port that would get a smaller one: a bridge has the MTU of its
+ * smallest port, and the other containers and the host would lose theirs.
+ */
+function peerToTune(target: Target, link: Link, mtu: number): Link | undefined {
+  const peer = target.findPeer(link)
+  return peer && !(peer.attributes.master && mtu < peer.mtu) ? peer : undefined
+}
+
+/** The MTUs by name of the host's end and of what it is a port of, which may follow it. */
+function mtusAround({ host }: Target, { index }: Link): Map<string, number> {
+  const mtus = new Map<string, number>()
+  const peer = getLink(host, index)
+  mtus.set(peer.name, peer.mtu)
+  const { master } = peer.attributes
+  const above = master ? findLink(host, master as Ifindex) : undefined
+  if (above) mtus.set(above.name, above.mtu)
+  return mtus
+}
 
 function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
   if (prevResult) return prevResult

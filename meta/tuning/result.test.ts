@@ -8,9 +8,9 @@ function resultOf(interfaces: Result["interfaces"]): Result {
   return { interfaces, ips: [{ address: "10.1.0.2/16", interface: 1 }], routes: [{ dst: "0.0.0.0/0" }], dns: {} }
 }
 
-const places = { ifName: "eth0", peer: "veth1" }
+const places = { ifName: "eth0", hostMtus: new Map([["veth1", 1400]]) }
 
-test("the container's interface gets the new MAC and MTU, the host's end the MTU, and nothing else changes", () => {
+test("the container's interface gets the new MAC and MTU, the host's interfaces the MTU that they have, and nothing else changes", () => {
   const before = resultOf([
     { name: "br0", mtu: 1500 },
     { name: "veth1", mac: "aa", mtu: 1500 },
@@ -24,7 +24,16 @@ test("the container's interface gets the new MAC and MTU, the host's end the MTU
       { name: "eth0", mac: "bb", mtu: 1400, sandbox },
     ],
   })
-  expect(tunedResult(before, places, { txQLen: 5 })).toEqual(before)
+  const none = { ifName: "eth0", hostMtus: new Map() }
+  expect(tunedResult(before, none, { txQLen: 5 })).toEqual(before)
+  const both = {
+    ifName: "eth0",
+    hostMtus: new Map([
+      ["veth1", 9000],
+      ["br0", 9000],
+    ]),
+  }
+  expect(tunedResult(before, both, { mtu: 9000 }).interfaces.map(({ mtu }) => mtu)).toEqual([9000, 9000, 9000])
 })
 
 test("an interface of the host that has the container's name is left alone", () => {
@@ -32,7 +41,7 @@ test("an interface of the host that has the container's name is left alone", () 
     { name: "eth0", mac: "aa" },
     { name: "eth0", mac: "cc", sandbox },
   ])
-  const { interfaces } = tunedResult(before, { ...places, peer: undefined }, { mac: "bb", mtu: 1400 })
+  const { interfaces } = tunedResult(before, { ...places, hostMtus: new Map() }, { mac: "bb", mtu: 1400 })
   expect(interfaces).toEqual([
     { name: "eth0", mac: "aa" },
     { name: "eth0", mac: "bb", mtu: 1400, sandbox },
@@ -44,7 +53,11 @@ test("where both ends have one name, each gets its own", () => {
     { name: "eth0", mac: "aa" },
     { name: "eth0", mac: "cc", sandbox },
   ])
-  const { interfaces } = tunedResult(before, { ...places, peer: "eth0" }, { mac: "bb", mtu: 1400 })
+  const { interfaces } = tunedResult(
+    before,
+    { ...places, hostMtus: new Map([["eth0", 1400]]) },
+    { mac: "bb", mtu: 1400 },
+  )
   expect(interfaces).toEqual([
     { name: "eth0", mac: "aa", mtu: 1400 },
     { name: "eth0", mac: "bb", mtu: 1400, sandbox },

@@ -58,8 +58,8 @@ export function checkUp({ flags, name }: Link, what: string): void {
 }
 
 /**
- * Looks whether the host's end of a pair is up, is this owner's or nobody's, and has the MTU of the configuration, if that
- * has one. Throws `CniError`.
+ * Looks whether the host's end of a pair is up, is this owner's or nobody's, and has the MTU that is known of it, if one
+ * is. Throws `CniError`.
  */
 export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
   checkUp(end, "host interface")

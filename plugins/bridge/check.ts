@@ -48,8 +48,9 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
   if (!config.keepDown) checkUp(link, "interface")
   const port = hostEnd(host, sandbox, link) ?? givenPort({ host, sandbox }, prevResult, link, call)
   if (!port) throw noHostEnd(link)
-  checkPort(host, { bridge, port }, ownerOf(call), config)
-  checkInterface(port, recordedOnHost(prevResult, port) ?? { name: port.name })
+  const onHost = recordedOnHost(prevResult, port) ?? { name: port.name }
+  checkPort(host, { bridge, port }, ownerOf(call), { ...config, mtu: onHost.mtu ?? config.mtu })
+  checkMac(port, onHost)
 
   checkAddresses(inside, link, addresses)
   checkRoutes(inside, link, prevResult)

@@ -3,6 +3,7 @@ import {
   checkForwarding,
   checkHostEnd,
   checkInterface,
+  checkMac,
   checkRouteSpecs,
   checkUp,
   expectLink,
@@ -19,7 +20,7 @@ import { type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { PacketFilter } from "../../pkg/nftables/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
-import type { Result } from "../../pkg/types/mod.ts"
+import type { Interface, Result } from "../../pkg/types/mod.ts"
 import type { PtpConfig } from "./config.ts"
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
@@ -41,8 +42,8 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
   if (!end) throw noHostEnd(link)
   checkInterface(link, recorded)
   checkUp(link, "interface")
-  checkHostEnd(end, ownerOf(call), config)
-  checkEnd(end, prevResult, call)
+  const onHost = checkEnd(end, prevResult, call)
+  checkHostEnd(end, ownerOf(call), { mtu: onHost.mtu ?? config.mtu })
 
   checkAddresses(inside, link, addresses)
   const { first, last } = planContainerRoutes(ours, link)
@@ -56,12 +57,13 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
   }
 }
 
-/** The host's end has to be the one that ADD answered. */
-function checkEnd(end: Link, prevResult: Result, call: Call): void {
+/** The host's end has to be the one that ADD answered, which is returned. */
+function checkEnd(end: Link, prevResult: Result, call: Call): Interface {
   const recorded = recordedOnHost(prevResult, end)
   if (!recorded) {
     const names = prevResult.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [`"${name}"`])).join(", ")
     throw mismatch(`the peer of "${call.ifName}"`, names || "an interface of prevResult", `"${end.name}"`)
   }
-  checkInterface(end, recorded)
+  checkMac(end, recorded)
+  return recorded
 }
