@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Attachment, type PluginResult, succeed } from "./attachment.ts"
+import { Attachment, fail, isAllocationTrace, type PluginResult, succeed } from "./attachment.ts"
 import { pluginsAs, Stage } from "./every-plugin.ts"
 import { expectUnchanged, HostNamespace, takeSnapshot } from "./mod.ts"
 
@@ -155,3 +155,17 @@ test("#48 portmap: a port mapping with capitalised keys is made", async () => {
   expect(rules).toContain("192.0.2.1 . udp . 8099")
   expect(rules).toContain("10.22.0.2 . 81")
 })
+
+test.each(["bridge", "ptp", "tuning", "host-local", "static"])(
+  "#250 %s: a value in CNI_ARGS that cannot be read is code 4 that names both, and nothing is changed",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    await stage.settle()
+    const { attachment } = await stage.attach()
+    const before = await takeSnapshot(stage.host)
+    const { code, msg } = await fail(attachment.run("ADD", {}, { args: "IgnoreUnknown=1;MAC=zz;IP=zz" }))
+    expect({ code, msg }).toEqual({ code: 4, msg: expect.stringMatching(/^CNI_ARGS: .*zz/) })
+    expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+    await attachment.run("DEL", {}, { args: "IgnoreUnknown=1;MAC=zz;IP=zz" })
+  },
+)

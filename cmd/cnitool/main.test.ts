@@ -72,6 +72,14 @@ test("#238 a failure is told on stderr, before and after the usage; stdout stays
   expect(err).toEndWith('\n\nplugin type="one" failed (add): no; really\n')
 })
 
+test("a plugin's own words on stderr are told where the error is, and nowhere else", async () => {
+  using lab = labOfOne()
+  lab.plugin("one", { ADD: { stderr: "what it said", code: 1 } })
+  const { err } = await run(lab, ["add", "net", "/run/netns/x"])
+  expect(err).toStartWith("Error: ")
+  expect(err.match(/what it said/g)).toHaveLength(2) // before and after the usage
+})
+
 test.each([
   ["of a network that is not there", ["add", "other", "x"], {}, 'no net configuration with name "other"'],
   ["to find the plugin", ["status", "net", "x"], { CNI_PATH: "/does/not/exist" }, 'failed to find plugin "one"'],

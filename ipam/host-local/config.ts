@@ -66,12 +66,14 @@ export function parseHostLocalConfig(
     return { directory: directoryOf(network, raw), rangeSets: [], requested: [], routes: [], resolvConf: undefined }
   }
   if (member(raw, "ipam") === undefined) {
-    throw new CniError(Code.InvalidNetworkConfig, `IPAM config missing 'ipam' key in network "${network.name}"`)
+    throw new CniError(Code.InvalidNetworkConfig, "IPAM config missing 'ipam' key", {
+      details: `network "${network.name}" says nothing of its addresses`,
+    })
   }
   const { ipam, args: hints, runtimeConfig } = parseConfig(schema, raw)
   const { IP = "" } = args === "" ? {} : readCniArgs(args, { IP: (value) => value })
   // The conventions: a plugin that knows `args` ignores the same wish in CNI_ARGS.
-  const hinted = hints?.cni?.ips.length ? hints.cni.ips : IP === "" ? [] : [IP]
+  const hinted = hints?.cni?.ips.length ? hints.cni.ips : IP === "" ? [] : [readArg(IP)]
   const wished = runtimeConfig?.ips ?? []
   const requested = hinted.length + wished.length === 0 ? [] : parseRequested([...hinted, ...wished])
   const sets: (readonly RangeText[])[] = []
@@ -79,7 +81,9 @@ export function parseHostLocalConfig(
   if (ipam.subnet !== undefined) sets.push([ipam])
   for (const set of ipam.ranges) sets.push(set)
   if (sets.length === 0) {
-    throw new CniError(Code.InvalidNetworkConfig, `no IP ranges specified: set "ipam.ranges" of "${network.name}"`)
+    throw new CniError(Code.InvalidNetworkConfig, "no IP ranges specified", {
+      details: `set "ipam.ranges" of network "${network.name}"`,
+    })
   }
   const read = parseRangeSets(sets)
   checkFamilies(read, network.cniVersion)
@@ -90,6 +94,13 @@ export function parseHostLocalConfig(
     routes: parseRoutes(raw),
     resolvConf: ipam.resolvConf || undefined,
   }
+}
+
+function readArg(IP: string): string {
+  if (parseAddress(withoutPrefix(IP))) return IP
+  throw new CniError(Code.InvalidEnvironment, `CNI_ARGS: cannot read the value of ${JSON.stringify(`IP=${IP}`)}`, {
+    details: "expected an address such as 10.1.0.5",
+  })
 }
 
 /** `<dataDir>/<network>`, whatever else the configuration says. */
@@ -136,7 +147,8 @@ function checkFamilies(sets: readonly RangeSet[], version: string): void {
   if ((count[4] <= 1 && count[6] <= 1) || atLeast(version, "0.3.0")) return
   throw new CniError(
     Code.InvalidNetworkConfig,
-    `CNI version ${version} does not support more than 1 address per family: found ${count[4]} IPv4 and ${count[6]} IPv6 range sets`,
+    `CNI version ${version} does not support more than 1 address per family`,
+    { details: `there are ${count[4]} IPv4 and ${count[6]} IPv6 range sets` },
   )
 }
 

@@ -163,6 +163,29 @@ describe("a configuration is refused with code 7 for", () => {
     }
   })
 
+  // Others compare them whole: what explains them is in the details.
+  test.each([
+    ["no ranges", {}, "1.1.0", "no IP ranges specified"],
+    ["no ipam at all", undefined, "1.1.0", "IPAM config missing 'ipam' key"],
+    [
+      "sets that overlap",
+      { ranges: [[{ subnet: "10.1.0.0/24" }], [{ subnet: "10.1.0.0/16" }]] },
+      "1.1.0",
+      "range set 0 overlaps with 1",
+    ],
+    [
+      "two sets of a family below 0.3.0",
+      { ranges: [[{ subnet: "10.1.0.0/24" }], [{ subnet: "10.2.0.0/24" }]] },
+      "0.2.0",
+      "CNI version 0.2.0 does not support more than 1 address per family",
+    ],
+  ])("%s, in upstream's words and no other", (_, ipam, version, msg) => {
+    using data = new DataDir()
+    const { code, details, ...error } = data.call(single, { version, ipam: ipam ?? null }).answer
+    expect({ code, msg: error.msg }).toEqual({ code: 7, msg })
+    expect(details).not.toBe("")
+  })
+
   test("two range sets of a family below 0.3.0", () => {
     using data = new DataDir()
     const ranges = [[{ subnet: "10.1.0.0/24" }], [{ subnet: "10.2.0.0/24" }]]
@@ -170,6 +193,15 @@ describe("a configuration is refused with code 7 for", () => {
       "CNI version 0.2.0 does not support more than 1 address per family",
     )
     expect(data.call(dual, { version: "0.2.0" }).exitCode).toBe(0)
+  })
+})
+
+describe("the address that CNI_ARGS asks for", () => {
+  test.each(["zzz", "10.1.0", "10.1.0.300"])("is code 4 with CNI_ARGS in the message when it is %j", (IP) => {
+    using data = new DataDir()
+    const { answer } = data.call(single, { cniArgs: `IP=${IP}` })
+    expect(answer).toMatchObject({ code: 4, msg: `CNI_ARGS: cannot read the value of "IP=${IP}"` })
+    expect(data.names()).toEqual([])
   })
 })
 

@@ -145,7 +145,7 @@ function refuseOverlap(sets: readonly RangeSet[], index: number, other: number):
   const later = sets[other] ?? []
   for (const range of set) {
     if (!overlapOf(range, later, 0)) continue
-    throw refuse(`range set ${index} overlaps with ${other}: ${formatRangeSet(set)} and ${formatRangeSet(later)}`)
+    throw refuse(`range set ${index} overlaps with ${other}`, `${formatRangeSet(set)} and ${formatRangeSet(later)}`)
   }
 }
 
@@ -163,6 +163,6 @@ function formatRange({ start, end }: Range): string {
   return `${formatAddress(start)}-${formatAddress(end)}`
 }
 
-function refuse(message: string): CniError {
-  return new CniError(Code.InvalidNetworkConfig, message)
+function refuse(message: string, details = ""): CniError {
+  return new CniError(Code.InvalidNetworkConfig, message, { details })
 }

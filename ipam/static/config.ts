@@ -49,7 +49,8 @@ export function parseStaticConfig(
 ): StaticConfig {
   if (verb === "DEL" || verb === "GC") return { ips: [], routes: [], dns: {} }
   const ipam = member(raw, "ipam")
-  if (ipam === undefined) throw invalid(`IPAM config missing 'ipam' key in network "${network.name}"`)
+  if (ipam === undefined)
+    throw invalid("IPAM config missing 'ipam' key", `network "${network.name}" says nothing of its addresses`)
   const read = parseConfig(schema, raw)
   const configured = read.ipam.addresses.map(({ address, gateway }) =>
     ipConfig(address, gateway, "the 'address' field is expected to be in CIDR notation"),
@@ -108,7 +109,8 @@ function checkAddresses(ips: readonly IpConfig[], version: string): void {
     ips.filter(({ address }) => ipFamily(parseCidr(address)?.ip ?? new Uint8Array()) === family).length
   if (atLeast(version, "0.3.0") || (count("4") <= 1 && count("6") <= 1)) return
   throw invalid(
-    `CNI version ${version} does not support more than 1 address per family: found ${count("4")} IPv4 and ${count("6")} IPv6 addresses`,
+    `CNI version ${version} does not support more than 1 address per family`,
+    `there are ${count("4")} IPv4 and ${count("6")} IPv6 addresses`,
   )
 }
 
@@ -116,6 +118,6 @@ function refuseArg(reason: string): never {
   throw new CniError(Code.InvalidEnvironment, `CNI_ARGS: ${reason}`)
 }
 
-function invalid(message: string): CniError {
-  return new CniError(Code.InvalidNetworkConfig, message)
+function invalid(message: string, details = ""): CniError {
+  return new CniError(Code.InvalidNetworkConfig, message, { details })
 }

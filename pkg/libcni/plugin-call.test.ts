@@ -40,6 +40,23 @@ test("#190 every operation's request has the network's name and version, whateve
   for (const { stdin } of lab.calls) expect(stdin).toMatchObject({ name: "lab", cniVersion: "1.1.0" })
 })
 
+test("#133, #135 what a plugin writes to stderr is told once: passed on, or quoted by the error when it said nothing else", async () => {
+  using lab = new Lab()
+  for (const [verb, run] of Object.entries(operations)) {
+    lab.stderr = ""
+    lab.plugin("one", { [verb]: { stderr: "words\n", code: 3 } })
+    const quoting = await failure(run(lab.runtime, one))
+    expect(`${verb} ${String(quoting)}`).toContain('netplugin failed: "words\\n": exit status 3')
+    expect(`${verb} ${lab.stderr}`).toBe(`${verb} `)
+
+    lab.plugin("one", { [verb]: { stdout: '{"code":100,"msg":"no"}', stderr: "words\n", code: 1 } })
+    expect(String(await failure(run(lab.runtime, one)))).not.toContain("words")
+    expect(`${verb} ${lab.stderr}`).toBe(`${verb} words\n`)
+    lab.plugin("one")
+    await run(lab.runtime, one)
+  }
+})
+
 test("#232 ADD, CHECK and DEL do not send capabilities", async () => {
   using lab = new Lab()
   lab.plugin("one")

@@ -10,8 +10,9 @@ export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
 /**
- * Runs one plugin for one operation and answers its stdout. Throws the plugin's own error, or code 0 when it died without
- * printing one; what `findPlugin` throws when it is not there.
+ * Runs one plugin for one operation and answers its stdout. What it writes to stderr goes to the runtime's when it has ended,
+ * unless the error quotes it. Throws the plugin's own error, or code 0 when it died without printing one; what `findPlugin`
+ * throws when it is not there.
  */
 export async function callPlugin(
   runtime: Runtime,
@@ -20,16 +21,23 @@ export async function callPlugin(
   request: JsonObject,
   parameters: CallParameters = {},
 ): Promise<string> {
-  const { stdout, stderr, cause } = await execute({
-    file: findPlugin(type, runtime.path.join(":")),
-    env: environment(runtime, operation, parameters),
-    stdin: stringifyJson(request),
-    stderr: runtime.stderr,
-    ...(runtime.timeoutMs === undefined ? {} : { timeoutMs: runtime.timeoutMs }),
-    ...(runtime.signal === undefined ? {} : { signal: runtime.signal }),
-  })
-  if (cause !== undefined) throw pluginError({ stdout, stderr, cause })
-  return stdout
+  const said: Uint8Array[] = []
+  let isQuoted = false
+  try {
+    const { stdout, stderr, cause } = await execute({
+      file: findPlugin(type, runtime.path.join(":")),
+      env: environment(runtime, operation, parameters),
+      stdin: stringifyJson(request),
+      stderr: (chunk) => said.push(chunk),
+      ...(runtime.timeoutMs === undefined ? {} : { timeoutMs: runtime.timeoutMs }),
+      ...(runtime.signal === undefined ? {} : { signal: runtime.signal }),
+    })
+    isQuoted = cause !== undefined && stdout === ""
+    if (cause !== undefined) throw pluginError({ stdout, stderr, cause })
+    return stdout
+  } finally {
+    if (!isQuoted) for (const chunk of said) runtime.stderr(chunk)
+  }
 }
 
 /** The runtime's environment with all six `CNI_*` variables set. */
