@@ -77,6 +77,9 @@ export async function succeed(call: Promise<PluginOutput>): Promise<PluginOutput
   return output
 }
 
+/** Of the codes below 100, which are the specification's: those that it has, and upstream's 0 and 8. */
+const reserved = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51]
+
 /** A call that has to fail with exactly one error object on stdout; answers it. */
 export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
   const { exitCode, json, stdout } = await call
@@ -84,6 +87,7 @@ export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
   if (exitCode !== 1 || typeof error?.code !== "number" || error.msg === "") {
     throw new Error(`exit code ${exitCode}, stdout ${stdout}`)
   }
+  if (error.code < 100 && !reserved.includes(error.code)) throw new Error(`code ${error.code} is not ours to use (#42)`)
   return error
 }
 

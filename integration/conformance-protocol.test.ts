@@ -105,7 +105,7 @@ test.each(pluginsAs())(
 )
 
 test.each(pluginsAs())(
-  "#95 %s: DEL by the number of a process that has gone, and that one of the host has by now, cleans up and leaves the host alone",
+  "#3, #95 %s: DEL by the number of a process that has gone, and that one of the host has by now, cleans up and leaves the host alone, and says so on stderr",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { host } = stage
@@ -115,7 +115,8 @@ test.each(pluginsAs())(
     await attachment.add()
     const [pid] = await namespacePids(host.name)
     const netns = `/proc/${pid}/ns/net`
-    const { stderr } = await succeed(attachment.run("DEL", {}, { netns }))
+    const { stdout, stderr } = await succeed(attachment.run("DEL", {}, { netns }))
+    expect(stdout).toBe("")
     expect(stderr).toContain(`"${netns}" is the host's namespace by now`)
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
     expect((await fail(attachment.run("ADD", {}, { netns }))).code).toBe(8)
