@@ -46,7 +46,7 @@ const breakages: Breakage[] = [
     everyAdd: true,
   },
   {
-    step: "a network has no room for the gateway that is asked for (KW-B4)",
+    step: "a network has no room for the gateway that is asked for",
     keys: { ...masquerading, ipam: { type: "static", addresses: [{ address: "10.22.0.5/32" }] } },
     code: 7,
     says: "Cannot choose a gateway for 10.22.0.5/32",

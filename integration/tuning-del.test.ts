@@ -97,7 +97,7 @@ test("an empty sysctl becomes empty again", async () => {
   expect(await chain.sysctl("net/ipv4/ip_local_reserved_ports")).toBe("")
 })
 
-test("after an ADD that is repeated, DEL brings back what was before the first (KW-TU5)", async () => {
+test("after an ADD that is repeated, DEL brings back what was before the first", async () => {
   await using chain = await TuningChain.create({ ...everything, mtu: 9000 })
   const [before, sysctls] = [await chain.link(), await sysctlsOf(chain)]
   await chain.tuning.add()
@@ -114,25 +114,22 @@ const sysctl = { "net.core.somaxconn": "78", "net.ipv4.ip_default_ttl": "31" }
 test.each([
   ["another", { mtu: 9100, mac: "0a:00:00:00:00:07", sysctl }],
   ["no", { mac: "0a:00:00:00:00:07", sysctl }],
-])(
-  "two tuning plugins in one chain, the second with %s MTU: after both DELs all is as before (KW-TU6)",
-  async (_, keys) => {
-    await using chain = await TuningChain.create({ mtu: 9000, sysctl: { "net.core.somaxconn": "77" } })
-    const [before, somaxconn] = [await chain.link(), await chain.sysctl("net/core/somaxconn")]
-    const { mtu: _mtu, ...config } = chain.tuning.config
-    const second = new Attachment(chain.host, chain.pod, { ...config, ...keys })
-    const result = await second.add({ prevResult: await chain.tuning.add() })
-    expect(result.interfaces[2]).toMatchObject({ mac: "0a:00:00:00:00:07" })
-    expect((await linkOf(chain.host, chain.port)).mtu).toBe("mtu" in keys ? 9100 : 9000)
-    await second.del()
-    await chain.tuning.del()
-    expect(await chain.link()).toEqual(before)
-    expect((await linkOf(chain.host, chain.port)).mtu).toBe(1500)
-    expect(await chain.sysctl("net/core/somaxconn")).toBe(somaxconn)
-    expect(await chain.sysctl("net/ipv4/ip_default_ttl")).toBe("64")
-    expect(await chain.backups()).toEqual([])
-  },
-)
+])("two tuning plugins in one chain, the second with %s MTU: after both DELs all is as before", async (_, keys) => {
+  await using chain = await TuningChain.create({ mtu: 9000, sysctl: { "net.core.somaxconn": "77" } })
+  const [before, somaxconn] = [await chain.link(), await chain.sysctl("net/core/somaxconn")]
+  const { mtu: _mtu, ...config } = chain.tuning.config
+  const second = new Attachment(chain.host, chain.pod, { ...config, ...keys })
+  const result = await second.add({ prevResult: await chain.tuning.add() })
+  expect(result.interfaces[2]).toMatchObject({ mac: "0a:00:00:00:00:07" })
+  expect((await linkOf(chain.host, chain.port)).mtu).toBe("mtu" in keys ? 9100 : 9000)
+  await second.del()
+  await chain.tuning.del()
+  expect(await chain.link()).toEqual(before)
+  expect((await linkOf(chain.host, chain.port)).mtu).toBe(1500)
+  expect(await chain.sysctl("net/core/somaxconn")).toBe(somaxconn)
+  expect(await chain.sysctl("net/ipv4/ip_default_ttl")).toBe("64")
+  expect(await chain.backups()).toEqual([])
+})
 
 test("a container that comes again in a new namespace is not given what a dead one had", async () => {
   await using chain = await TuningChain.create({ mtu: 1400 })

@@ -7,7 +7,7 @@ import { expectUnchanged, HostNamespace, takeSnapshot } from "./mod.ts"
 /** Tests that an ADD that fails leaves nothing; with breakages of the plugin's own, and keys for a call. */
 export function testUndo(plugin: AttachingPlugin, own: readonly Breakage[], call: { path?: string } = {}): void {
   test.each([...commonBreakages(plugin), ...own])(
-    "#36 when $step, ADD says so and everything is as before (KW-B2, KW-P2), and so does STATUS where it can know",
+    "#36 when $step, ADD says so and everything is as before, and so does STATUS where it can know",
     async ({ setUp, keys, code, says, everyAdd }) => {
       await using host = await HostNamespace.create()
       const pod = await host.addContainer()
