@@ -29,6 +29,7 @@ extern char **environ;
  *   s      a text without NUL                          R      AT_REMOVEDIR, likewise
  *   b      an array and, as the argument after it, its length in bytes
  *   [N]    an array of at least N bytes
+ *   v      an array that begins with the length of the array before, in 32 bits: how much of it the kernel may write
  *
  * Where x86-64 has a call of its own and arm64 only the one with a directory, each uses what it has.
  */
@@ -69,7 +70,7 @@ static const struct call calls[] = {
     {"bind", "ib", SYS_bind},
     {"setsockopt", "iiib", SYS_setsockopt},
     {"sendto", "ibi00", SYS_sendto},
-    {"recvfrom", "ibi[12][4]", SYS_recvfrom},
+    {"recvfrom", "ibi[12]v", SYS_recvfrom},
     {"socketpair", "iii[8]", SYS_socketpair},
     {"setns", "ii", SYS_setns},
     {"pipe2", "[8]i", SYS_pipe2},
@@ -110,6 +111,10 @@ static bool get_bytes(JSContext *context, JSValueConst value, uint8_t **bytes, s
     uint8_t *start = JS_GetArrayBuffer(context, &size, buffer);
     JS_FreeValue(context, buffer);
     if (!start && JS_HasException(context)) return false;
+    if (offset > size || *length > size - offset) {
+        JS_ThrowRangeError(context, "expected an array inside of its buffer"); /* which has shrunk */
+        return false;
+    }
     *bytes = start ? start + offset : NULL;
     return true;
 }
@@ -126,17 +131,19 @@ static const char *get_text(JSContext *context, JSValueConst value, size_t *leng
     return text;
 }
 
+bool answered;
+
 static JSValue system_call(JSContext *context, JSValueConst this_value, int count, JSValueConst *values, int magic) {
     (void)this_value;
     const struct call *call = &calls[magic];
     long arguments[ARGUMENTS_MAX] = {0}, answer = 0;
     const char *texts[2];
+    size_t length = 0;
     int n = 0, given = 0, text_count = 0;
     bool complete = true;
     for (const char *at = call->arguments; *at && complete; at++) {
         int64_t integer = 0;
         uint8_t *bytes;
-        size_t length;
         if (*at == '@' || *at == '0' || *at == 'R') {
             arguments[n++] = *at == '@' ? AT_FDCWD : *at == 'R' ? AT_REMOVEDIR : 0;
             continue;
@@ -167,15 +174,21 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
             arguments[n++] = (long)bytes;
             arguments[n++] = (long)length;
             break;
-        case '[': {
-            size_t least = strtoul(at + 1, NULL, 10);
-            at = strchr(at, ']');
+        case '[':
+        case 'v': {
+            size_t before = length, least = *at == 'v' ? sizeof(uint32_t) : strtoul(at + 1, NULL, 10);
+            uint32_t told = 0;
             complete = get_bytes(context, value, &bytes, &length);
             if (complete && length < least) {
                 JS_ThrowRangeError(context, "expected an array of %zu bytes", least);
                 complete = false;
             }
+            if (complete && *at == 'v' && memcpy(&told, bytes, sizeof told) && told > before) {
+                JS_ThrowRangeError(context, "expected a length of %zu at most", before);
+                complete = false;
+            }
             if (complete) arguments[n++] = (long)bytes;
+            if (*at == '[') at = strchr(at, ']');
             break;
         }
         }
@@ -183,6 +196,7 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
     if (complete && answer == 0) {
         answer = syscall(call->number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
         if (answer == -1) answer = -errno;
+        if (call->number == SYS_write && arguments[0] == STDOUT_FILENO && answer > 0) answered = true;
     }
     while (text_count > 0) JS_FreeCString(context, texts[--text_count]);
     return complete ? JS_NewInt64(context, answer) : JS_EXCEPTION;
@@ -388,7 +402,8 @@ FUNCTION(monotonic_ms) {
 static JSValue array_of(JSContext *context, char **texts) {
     JSValue array = JS_NewArray(context);
     for (uint32_t i = 0; !JS_IsException(array) && texts && texts[i]; i++) {
-        if (JS_SetPropertyUint32(context, array, i, decode(context, (uint8_t *)texts[i], strlen(texts[i]))) >= 0) continue;
+        JSValue text = decode(context, (uint8_t *)texts[i], strlen(texts[i]));
+        if (!JS_IsException(text) && JS_SetPropertyUint32(context, array, i, text) >= 0) continue;
         JS_FreeValue(context, array);
         return JS_EXCEPTION;
     }
@@ -451,7 +466,7 @@ static bool add_host(JSContext *context) {
             JS_SetPropertyFunctionList(context, host, functions, sizeof functions / sizeof *functions) == 0;
     for (int i = 0; added && i < CALLS; i++) {
         JSValue function = JS_NewCFunctionMagic(context, system_call, calls[i].name, 0, JS_CFUNC_generic_magic, i);
-        added = JS_DefinePropertyValueStr(context, host, calls[i].name, function, JS_PROP_C_W_E) >= 0;
+        added = !JS_IsException(function) && JS_DefinePropertyValueStr(context, host, calls[i].name, function, JS_PROP_C_W_E) >= 0;
     }
     added = added && JS_DefinePropertyValueStr(context, global, "host", host, 0) >= 0;
     JS_FreeValue(context, global);

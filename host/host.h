@@ -16,6 +16,7 @@ char *memory_position(void);
 /* door.c: the language and what TypeScript can ask of the system. NULL without memory. */
 JSContext *new_context(JSRuntime *runtime);
 extern char **program_arguments;
+extern bool answered; /* something has been written to stdout */
 
 /* bytecode.c or snapshot.c, the two ways to start: `*plugin` is the function of this name, or that called "unknown". */
 JSContext *start(const char *name, JSValue *plugin);

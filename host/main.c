@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "host.h"
 
 #define STACK_MAX ((size_t)4 << 20)
+#define STACK_LEAST ((size_t)128 << 10) /* twice what plugins need */
+#define STACK_OF_C ((size_t)64 << 10) /* for what runs beyond the engine's check */
 #define MEMORY_MAX ((size_t)1 << 30)
 /* What a plugin makes in its milliseconds need not be searched for cycles; what counts is freed without that. */
 #define COLLECT_FROM ((size_t)64 << 20)
@@ -41,8 +44,9 @@ static void say(int fd, const char *text) {
     if (write(fd, text, strlen(text)) == -1) return; /* nobody else to tell */
 }
 
-/* Without the engine, which may have no memory left. */
+/* Without the engine, which may have no memory left. Half an answer is not followed by another: the death says enough. */
 static int fail(const char *reason) {
+    if (answered) abort();
     if (getenv("CNI_COMMAND")) {
         say(1, "{\n    \"cniVersion\": \"1.1.0\",\n    \"code\": 999,\n    \"msg\": \"Cannot run the plugin: ");
         say(1, reason);
@@ -59,7 +63,9 @@ int report(JSContext *context) {
     const char *what = JS_ToCString(context, error), *where = JS_ToCString(context, stack);
     if (what) say(2, what), say(2, "\n");
     if (where) say(2, where);
-    return fail("it ended in an error that it could not report");
+    /* Without memory for an error object the engine throws null. */
+    bool exhausted = !what || JS_IsNull(error) || strstr(what, "out of memory");
+    return fail(exhausted ? "not enough memory (RLIMIT_AS, memory cgroup)" : "it ended in an error that it could not report");
 }
 
 /* A closed one among the first three descriptors is opened on /dev/null: else a file of ours would take its place. */
@@ -71,13 +77,15 @@ static bool hold_standard_descriptors(void) {
     return true;
 }
 
-/* A quarter of the stack is for C; the engine refuses recursion beyond the rest. */
-static void limit_stack(JSRuntime *runtime) {
+/* The engine refuses recursion beyond what it is given here. False when that would be too little to run. */
+static bool limit_stack(JSRuntime *runtime) {
     struct rlimit stack;
-    size_t most = STACK_MAX;
-    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur / 4 * 3 < most) most = stack.rlim_cur / 4 * 3;
+    size_t most = STACK_MAX, used = STACK_OF_C; /* arguments and environment lie on the stack too, the file's name first */
+    used += getauxval(AT_EXECFN) - (uintptr_t)__builtin_frame_address(0);
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < used + most) most = stack.rlim_cur < used ? 0 : stack.rlim_cur - used;
     JS_SetMaxStackSize(runtime, most);
     JS_UpdateStackTop(runtime);
+    return most >= STACK_LEAST;
 }
 
 int main(int count, char **arguments) {
@@ -89,7 +97,7 @@ int main(int count, char **arguments) {
     program_arguments = arguments;
     JSContext *context = start(slash ? slash + 1 : path, &plugin);
     if (!context) return fail("not enough memory to start");
-    limit_stack(JS_GetRuntime(context));
+    if (!limit_stack(JS_GetRuntime(context))) return fail("not enough stack (RLIMIT_STACK)");
     if (JS_IsException(plugin) || JS_IsException(JS_Call(context, plugin, JS_UNDEFINED, 0, NULL))) return report(context);
     return fail("it ended without an answer");
 }

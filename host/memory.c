@@ -20,12 +20,17 @@ struct freed {
 static char *position, *limit;
 static struct freed *lists[8 * 64];
 
-#ifdef FAIL_ALLOCATION /* A build for tests: the allocation of this number, which the environment tells, fails. */
+#ifdef FAIL_ALLOCATION /* A build for tests: the environment tells which allocation fails, "7", or "7+" with all after it. */
 #include <stdlib.h>
+#include <unistd.h>
 static bool fails(void) {
     static long left = -1;
-    if (left == -1) left = getenv("FAIL_ALLOCATION") ? atol(getenv("FAIL_ALLOCATION")) : 0;
-    return left > 0 && --left == 0;
+    static bool forever;
+    const char *which = left == -1 ? getenv("FAIL_ALLOCATION") : NULL;
+    if (left == -1) left = which ? atol(which) : 0, forever = which && strchr(which, '+');
+    if (left == 0 || --left > 0) return false;
+    left = forever;
+    return write(2, "An allocation fails\n", 20) == 20;
 }
 #else
 static bool fails(void) { return false; }

@@ -12,11 +12,14 @@ export interface Bundle {
   readonly positions: string
 }
 
+/** The end of the name of a bundle's entry, which no source file is. */
+const generated = ".bundle.ts"
+
 /** Bundles programs with all that they import. */
 export async function bundle(name: string, programs: readonly Program[]): Promise<Bundle> {
   const imports = programs.map(({ main }, at) => `import { run as run${at} } from ${JSON.stringify(main)}`)
   const runs = programs.map((program, at) => `  ${JSON.stringify(program.name)}: () => run${at}(),`)
-  const entry = `${root}cmd/entries/.${name}.bundle.ts`
+  const entry = `${root}cmd/entries/${name}${generated}`
   const source = [...imports, "globalThis.plugins = {", "  __proto__: null,", ...runs, "}", ""].join("\n")
   const built = await Bun.build({
     entrypoints: [entry],
@@ -43,37 +46,63 @@ interface SourceMap {
   readonly mappings: string
 }
 
-/** For each line of the script the source of its first position: "", one line further; "5", five; "2:7", line 7 of file 2. */
+/** A piece of a generated line, from this column on, and the source line that it comes from. */
+interface Piece {
+  readonly column: number
+  readonly file: number
+  readonly line: number
+}
+
+/**
+ * For each line of the script where its first word comes from: "", one line further than the line before; "5", five; "2:7",
+ * line 7 of file 2; "x", no file of ours. "@20:-1" after that: from column 20 on, counted from 0, one line before that.
+ */
 export function encodePositions(name: string, script: string, map: SourceMap): string {
   const files = map.sources.map((file) => relative(root, resolve(file))) // the map's are relative to the working directory
-  const steps: string[] = []
+  const mapped = piecesOfLines(map.mappings)
   let at = { file: -1, line: 0 }
-  for (const position of firstPositions(map.mappings).slice(0, script.split("\n").length)) {
-    if (!position) {
-      steps.push("0")
-      continue
+  const steps = script.split("\n").map((text, index) => {
+    const [first, ...others] = fromFirstWord(mapped[index] ?? [], text.search(/\S/))
+    if (!first) return "0"
+    if (files[first.file]?.endsWith(generated)) {
+      at = { file: -1, line: 0 }
+      return "x"
     }
-    const change = position.line - at.line
-    if (position.file !== at.file) steps.push(`${position.file}:${position.line}`)
-    else steps.push(change === 1 ? "" : String(change))
-    at = position
-  }
+    const change = first.line - at.line
+    const step = first.file !== at.file ? `${first.file}:${first.line}` : change === 1 ? "" : String(change)
+    at = first
+    let line = first.line
+    return others.reduce((text, piece) => {
+      if (piece.file !== first.file || piece.line === line) return text
+      const more = `@${piece.column}:${piece.line - line}`
+      line = piece.line
+      return text + more
+    }, step)
+  })
   return [name, files.join(","), steps.join(",")].join("\n")
 }
 
-/** The file and line that each generated line begins with; undefined where the map says nothing. */
-function firstPositions(mappings: string): ({ file: number; line: number } | undefined)[] {
+/** Without the pieces before a line's first word: the bundler lets the last one of the line before go on until there. */
+function fromFirstWord(pieces: readonly Piece[], column: number): readonly Piece[] {
+  const before = pieces.filter((piece) => piece.column <= column).length
+  return pieces.slice(Math.max(0, before - 1))
+}
+
+/** The pieces of each generated line. */
+function piecesOfLines(mappings: string): Piece[][] {
   const at = { file: 0, line: 1 }
   return mappings.split(";").map((segments) => {
-    let first: { file: number; line: number } | undefined
+    const pieces: Piece[] = []
+    let column = 0
     for (const segment of segments.split(",")) {
-      const [, file, line] = decodeNumbers(segment)
+      const [columns = 0, file, line] = decodeNumbers(segment)
+      column += columns
       if (file === undefined || line === undefined) continue
       at.file += file
       at.line += line
-      first ??= { ...at }
+      pieces.push({ column, ...at })
     }
-    return first
+    return pieces
   })
 }
 

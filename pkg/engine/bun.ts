@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs"
 import { bytesOf, type CallName, call, integer, pidfdOpen, poll, rawBytes, sendDescriptors } from "./bun-calls.ts"
 import { startProcess } from "./bun-spawn.ts"
-import type { Engine } from "./engine.ts"
+import type { Engine, Exhaustion } from "./engine.ts"
 
 /** A text of UTF-8, as `Engine.decodeUtf8`. */
 const decode = (bytes: Uint8Array) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
@@ -76,9 +76,16 @@ export const engine: Engine = {
   exit: (status) => process.exit(integer(status, 0, 255)),
 }
 
+/** What the engine has run out of, if that is what it throws. */
+export function exhaustion(error: unknown): Exhaustion | undefined {
+  if (!(error instanceof RangeError)) return undefined
+  if (error.message === "Out of memory") return "memory"
+  return error.message === "Maximum call stack size exceeded." ? "stack" : undefined
+}
+
 const root = new URL("../../", import.meta.url).pathname
 
 /** The same for Bun, whose stack traces name source files by themselves. */
-export function locate(file: string, line: number): string | undefined {
+export function locate(file: string, line: number, _column: number): string | undefined {
   return file.startsWith(root) && !file.includes("node_modules") ? `${file.slice(root.length)}:${line}` : undefined
 }

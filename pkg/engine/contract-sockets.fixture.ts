@@ -93,6 +93,21 @@ export const socketCases: Cases = [
     [-9, -88, -9],
   ],
   [
+    "recvfrom never gets more room for the sender than the array has: a name of 110 bytes would pass its end",
+    (e) => {
+      const [one] = pair(e, SOCK.datagram)
+      const thrownBy = (length: number) => {
+        try {
+          return e.recvfrom(one, new Uint8Array(2), MSG.dontWait, new Uint8Array(12), Int32Array.of(length))
+        } catch (error) {
+          return String(error)
+        }
+      }
+      return [12, 13, 110, -1].map(thrownBy)
+    },
+    [-11, ...Array(3).fill("RangeError: expected a length of 12 at most")],
+  ],
+  [
     "EPIPE, and the process lives on: of a socket and of a pipe",
     (e) => {
       const [[one, two], [reading, writing]] = [pair(e, SOCK.stream), pipe(e)]

@@ -87,6 +87,9 @@ export interface Engine {
   exit(status: number): never
 }
 
+/** What an engine can run out of, which it tells by an exception of its own. */
+export type Exhaustion = "memory" | "stack"
+
 /** Whatever has its bytes in an `ArrayBuffer`, but for `DataView`. */
 export type TypedArray =
   | Uint8Array

@@ -8,11 +8,12 @@
  * const bytes = encodeUtf8("eth0")
  * const answer = engine.read(fd, bytes) // pkg/libc only: -9 is EBADF
  */
-import { engine } from "#engine"
+import { engine, exhaustion } from "#engine"
 
 export { crc32, sha256, sha512 } from "./digest.ts"
-export type { Engine, TypedArray } from "./engine.ts"
+export type { Engine, Exhaustion, TypedArray } from "./engine.ts"
+export { findPosition } from "./positions.ts"
 export { sourceFrames } from "./source-frames.ts"
-export { engine }
+export { engine, exhaustion }
 
 export const { decodeLatin1, decodeUtf8, encodeUtf8, monotonicMs } = engine

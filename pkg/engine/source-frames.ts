@@ -4,8 +4,8 @@ import { locate } from "#engine"
 export function sourceFrames(error: unknown, limit = 4): string[] {
   const frames: string[] = []
   const stack = error instanceof Error ? (error.stack ?? "") : ""
-  for (const [, name, file = "", line] of stack.matchAll(/^ +at (?:(.+?) \()?([^()\n]*?):(\d+):\d+\)?$/gm)) {
-    const source = locate(file, Number(line))
+  for (const [, name, file = "", line, column] of stack.matchAll(/^ +at (?:(.+?) \()?([^()\n]*?):(\d+):(\d+)\)?$/gm)) {
+    const source = locate(file, Number(line), Number(column))
     if (source !== undefined) frames.push(name === undefined ? source : `${name} ${source}`)
     if (frames.length === limit) break
   }

@@ -1,4 +1,4 @@
-import { sourceFrames } from "../engine/mod.ts"
+import { type Exhaustion, exhaustion, sourceFrames } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
 import { CniError, Code, type ErrorObject, printJson, toErrorObject } from "../types/mod.ts"
 
@@ -9,7 +9,8 @@ export function errorReply(error: unknown, cniVersion: string): Reply {
 
 function errorObject(error: unknown, cniVersion: string): ErrorObject {
   try {
-    const object = toErrorObject(error, cniVersion)
+    const exhausted = exhaustion(error)
+    const object = toErrorObject(exhausted ? shortage(exhausted) : error, cniVersion)
     if (!(error instanceof CniError))
       object.details = [...(object.details ? [object.details] : []), ...where(error)].join("; ")
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
@@ -17,6 +18,21 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
   } catch {
     return toErrorObject(new CniError(Code.Internal, "failed with an error that has no text"), cniVersion)
   }
+}
+
+/** In our words, what an engine says in its own. */
+function shortage(what: Exhaustion): CniError {
+  const [msg, details] = {
+    memory: [
+      "Cannot finish: not enough memory",
+      "raise the limit that the caller runs plugins under: RLIMIT_AS, or its cgroup's memory.max",
+    ],
+    stack: [
+      "Cannot finish: not enough stack",
+      "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",
+    ],
+  }[what] as [string, string]
+  return new CniError(Code.Internal, msg, { details })
 }
 
 /** The line of our source that an error comes from which nobody has expected, for whoever reads the runtime's log. */

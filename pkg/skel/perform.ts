@@ -2,32 +2,48 @@ import { CniError, Code, encodeResult, printJson } from "../types/mod.ts"
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
- * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none. Throws what the plugin throws,
- * and code 999 when it answers ADD with something that `call.answer` did not make, or answers with a promise: nobody waits
- * for it.
+ * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none. Throws what the plugin throws until
+ * it has answered; what it throws later is logged. Throws code 999 when it answers ADD with something that `call.answer` did
+ * not make, or answers with a promise: nobody waits for it.
  */
 export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
   const answers = new Set<unknown>()
+  let isKept = false
   const call: Call = {
     ...parts,
     answer(result, undo) {
       const text = printJson(encodeResult(result, parts.network.cniVersion))
+      const answer = {} as Answered
+      answers.add(answer)
       try {
         write(text)
       } catch (cause) {
         throw new CniError(Code.Io, "Cannot write the result to stdout", { cause })
       }
       undo?.keep()
-      const answer = {} as Answered
-      answers.add(answer)
+      isKept = true
       return answer
     },
   }
   const config = plugin.config(call.network, { verb: call.verb, args: call.args, raw: call.raw })
-  const answer: unknown = runVerb(plugin, call, config)
+  let answer: unknown
+  try {
+    answer = runVerb(plugin, call, config)
+  } catch (error) {
+    if (!isKept) throw error
+    logAfterAnswer(error, parts.log)
+    return
+  }
   if (call.verb === "ADD" ? answers.has(answer) : answer === undefined) return
   const what = isPromise(answer) ? "a promise" : "something else than the protocol has for it"
   throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
+}
+
+/** Never throws: a second answer would be the consequence. */
+function logAfterAnswer(error: unknown, log: (line: string) => void): void {
+  try {
+    log(`Cannot clean up after the answer: ${error instanceof Error ? error.message : String(error)}`)
+  } catch {}
 }
 
 function isPromise(value: unknown): boolean {

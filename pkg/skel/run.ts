@@ -1,3 +1,4 @@
+import { exhaustion } from "../engine/mod.ts"
 import type { Builtin, Reply } from "../invoke/mod.ts"
 import { exit, readEnvironment } from "../libc/mod.ts"
 import type { Plugin } from "./plugin.ts"
@@ -15,12 +16,16 @@ export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unkno
   return exit(answer(call.run(builtinsOf(delegates)))) // nothing left behind holds us up
 }
 
-/** Writes what is left to be said on stdout; returns the exit code: that of the reply, and 1 when it could not be written. */
+/**
+ * Writes what is left to be said on stdout; returns the exit code: that of the reply, and 1 when it could not be written.
+ * Throws when the engine has no memory or stack for that: the host then answers without the engine.
+ */
 export function answer(reply: Reply): number {
   try {
-    writeStdout(reply.stdout)
+    if (reply.stdout !== "") writeStdout(reply.stdout)
     return reply.exitCode
   } catch (error) {
+    if (exhaustion(error)) throw error
     logLine(
       `Cannot write to stdout: ${error instanceof Error ? error.message : String(error)}; it was: ${reply.stdout}`,
     )

@@ -65,9 +65,9 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelega
         const configVersion = network.cniVersion
         const delegate = delegateTo({ env: callEnv, stdin: bytes, configVersion, builtins, log, self })
         const call = { verb: command, ...given, netns, network, raw, stdin: bytes, delegate, log: logAsPlugin }
-        let stdout = ""
-        perform(plugin, call, write ?? ((text) => (stdout = text)))
-        return { stdout, exitCode: 0 }
+        const reply = { stdout: "", exitCode: 0 } // made before the answer, after which nothing may fail
+        perform(plugin, call, write ?? ((text) => (reply.stdout = text)))
+        return reply
       } catch (error) {
         if (!(error instanceof CniError) && error instanceof Error)
           logAsPlugin([error.toString(), ...sourceFrames(error, 20)].join("\n    at ")) // a bug

@@ -1,4 +1,4 @@
-import { decodeUtf8 } from "../engine/mod.ts"
+import { decodeUtf8, exhaustion } from "../engine/mod.ts"
 import { CniError, Code } from "./error.ts"
 import { locateJsonFault } from "./json-fault.ts"
 
@@ -37,9 +37,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
 export function parseJson(text: string, what = "JSON document"): JsonValue {
   const value = parse(text, what)
   const found = lookInto(value, 1)
-  if (found === "too deep") {
-    throw new CniError(Code.Decoding, `Cannot decode the ${what}: nested more than ${deepest} levels deep`)
-  }
+  if (found === "too deep") throw tooDeep(what)
   return found === "lost digits" ? (JSON.parse(text, keepExactNumbers) as JsonValue) : value // the former is slow
 }
 
@@ -58,9 +56,15 @@ function parse(text: string, what: string): JsonValue {
   try {
     return JSON.parse(text)
   } catch (error) {
+    const exhausted = exhaustion(error)
+    if (exhausted === "memory") throw error
+    if (exhausted === "stack") throw tooDeep(what)
     throw new CniError(Code.Decoding, `Cannot decode the ${what}: ${locateJsonFault(text) ?? String(error)}`)
   }
 }
+
+const tooDeep = (what: string) =>
+  new CniError(Code.Decoding, `Cannot decode the ${what}: nested more than ${deepest} levels deep`)
 
 /** More levels than any configuration has; far fewer than those that exhaust the stack of `JSON.stringify`. */
 const deepest = 1000

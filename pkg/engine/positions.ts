@@ -1,0 +1,27 @@
+/**
+ * The source of a place in a bundle, line and column counted from 1: "pkg/ip/veth.ts:32". Undefined for what no source has. The
+ * table is the build's, `encodePositions` of `scripts/bundle.ts`: three lines for each bundle, its name, its source files, and for
+ * each of its lines the source.
+ */
+export function findPosition(table: string, bundle: string, line: number, column: number): string | undefined {
+  const rows = table.split("\n")
+  const at = rows.indexOf(bundle)
+  if (at === -1) return undefined
+  const files = rows[at + 1]?.split(",") ?? []
+  const steps = rows[at + 2]?.split(",").slice(0, line) ?? []
+  let file = ""
+  let source = 0
+  for (const step of steps) {
+    if (step === "x") file = ""
+    const [, number, change = "1"] = /^(?:(\d+):)?(-?\d+)?(?:@|$)/.exec(step) ?? []
+    if (number !== undefined) {
+      file = files[Number(number)] ?? ""
+      source = 0
+    }
+    source += Number(change)
+  }
+  for (const [, from, change] of steps.at(-1)?.matchAll(/@(\d+):(-?\d+)/g) ?? []) {
+    if (Number(from) < column) source += Number(change)
+  }
+  return file === "" ? undefined : `${file}:${source}`
+}

@@ -1,0 +1,50 @@
+import { expect, test } from "bun:test"
+import { errorReply } from "./error-reply.ts"
+import { ask, oneAddress, Recorder } from "./plugin.fixture.ts"
+import { definePlugin } from "./plugin.ts"
+
+/** What the engine throws. */
+function thrownBy(run: () => unknown): unknown {
+  try {
+    return run()
+  } catch (error) {
+    return error
+  }
+}
+
+const replyTo = (error: unknown) => JSON.parse(errorReply(error, "1.1.0").stdout)
+
+test("an exhausted stack is told in our words, with what to do and where it was", () => {
+  const forever = (depth: number): number => forever(depth + 1) + 1
+  expect(replyTo(thrownBy(() => forever(0)))).toEqual({
+    cniVersion: "1.1.0",
+    code: 999,
+    msg: "Cannot finish: not enough stack",
+    details: expect.stringMatching(/RLIMIT_STACK.*; at .*forever pkg\/skel\/error-reply\.test\.ts:\d+/),
+  })
+})
+
+test("so is memory that there is not", () => {
+  const reply = replyTo(thrownBy(() => new Uint8Array(2 ** 45)))
+  expect(reply).toMatchObject({ code: 999, msg: "Cannot finish: not enough memory" })
+  expect(reply.details).toContain("RLIMIT_AS")
+})
+
+test("other errors of the same kind keep their words", () => {
+  expect(replyTo(new RangeError("expected 1 to 2")).msg).toBe("expected 1 to 2")
+  expect(replyTo(new Error("Out of memory")).msg).toBe("Out of memory")
+})
+
+test("what fails after the answer is logged: there is no second answer", () => {
+  const { plugin } = new Recorder()
+  const late = definePlugin({
+    ...plugin,
+    add(call) {
+      call.answer(oneAddress)
+      throw new Error("too late")
+    },
+  })
+  const { stdout, exitCode, log } = ask(late, { CNI_COMMAND: "ADD" }, { cniVersion: "1.0.0", name: "lab" })
+  expect({ exitCode, ips: JSON.parse(stdout).ips.length }).toEqual({ exitCode: 0, ips: oneAddress.ips?.length ?? 0 })
+  expect(log).toEqual(["recorder: Cannot clean up after the answer: too late"])
+})

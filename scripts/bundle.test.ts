@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { pluginNames } from "../cmd/plugins.ts"
+import { findPosition } from "../pkg/engine/mod.ts"
+import { bundle, encodePositions } from "./bundle.ts"
+
+/** A hand-made map, ECMA-426: for each generated line [column, file, source line, source column], all counted from 0. */
+function mappings(lines: readonly (readonly [number, number, number, number])[][]): string {
+  const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+  const encode = (number: number) => {
+    let [rest, text] = [number < 0 ? (-number << 1) | 1 : number << 1, ""]
+    do {
+      text += digits[(rest & 31) | (rest > 31 ? 32 : 0)]
+      rest >>= 5
+    } while (rest > 0)
+    return text
+  }
+  let [file, line, sourceColumn] = [0, 0, 0]
+  return lines
+    .map((segments) => {
+      let column = 0
+      return segments
+        .map((segment) => {
+          const text = [segment[0] - column, segment[1] - file, segment[2] - line, segment[3] - sourceColumn].map(
+            encode,
+          )
+          ;[column, file, line, sourceColumn] = segment
+          return text.join("")
+        })
+        .join(",")
+    })
+    .join(";")
+}
+
+describe("the source of each line of a script", () => {
+  const script = ["(() => {", "  one", "    two(three)", "", "  far", "  back", "entry", "  again", "})()"].join("\n")
+  const map = {
+    sources: ["pkg/a.ts", "pkg/b.ts", "cmd/entries/x.bundle.ts"],
+    mappings: mappings([
+      [],
+      [[2, 0, 9, 0]],
+      [
+        [0, 0, 9, 8], // the line before goes on, up to the first word
+        [4, 0, 10, 2],
+        [8, 0, 8, 4],
+      ],
+      [[0, 0, 8, 5]],
+      [[2, 1, 1999, 0]],
+      [[2, 1, 3, 0]],
+      [[0, 2, 0, 0]],
+      [[2, 0, 19, 0]],
+    ]),
+  }
+  const table = ["other", "pkg/o.ts", "0:1", encodePositions("mine", script, map), "last", "pkg/l.ts", "0:1"].join("\n")
+
+  test.each([
+    [2, 3, "pkg/a.ts:10"],
+    [3, 5, "pkg/a.ts:11"], // "two"
+    [3, 8, "pkg/a.ts:11"], // its parenthesis
+    [3, 9, "pkg/a.ts:9"], // "three" stands somewhere else in the source
+    [5, 3, "pkg/b.ts:2000"],
+    [6, 3, "pkg/b.ts:4"],
+    [8, 3, "pkg/a.ts:20"],
+    [9, 1, "pkg/a.ts:20"],
+  ])("line %d, column %d is %s", (line, column, source) => {
+    expect(findPosition(table, "mine", line, column)).toBe(source)
+  })
+
+  test("is none before the first source, in the bundle's own entry, and in a bundle that is not there", () => {
+    expect(findPosition(table, "mine", 1, 1)).toBeUndefined()
+    expect(findPosition(table, "mine", 7, 1)).toBeUndefined()
+    expect(findPosition(table, "nobody", 2, 3)).toBeUndefined()
+    expect(findPosition(table, "other", 1, 1)).toBe("pkg/o.ts:1")
+    expect(findPosition(table, "last", 1, 1)).toBe("pkg/l.ts:1")
+  })
+})
+
+test("all plugins' table is small and knows the line of each function that is called like no other", async () => {
+  const entries = join(import.meta.dir, "../cmd/entries")
+  const { script, positions } = await bundle(
+    "plugins",
+    pluginNames.map((name) => ({ name, main: join(entries, `${name}.ts`) })),
+  )
+  expect(positions.length).toBeLessThan(100_000)
+  const lines = script.split("\n")
+  let compared = 0
+  for (const [index, text] of lines.entries()) {
+    const [, name] = /^ {2}function (\w+[a-z])\(/.exec(text) ?? []
+    const place = name && findPosition(positions, "plugins", index + 1, 3)
+    if (!place || place.includes("node_modules")) continue
+    const [file = "", line] = place.split(":")
+    const source = await Bun.file(join(import.meta.dir, "..", file)).text()
+    const found = source.split("\n")[Number(line) - 1]
+    expect({ place, found }).toMatchObject({ found: expect.stringContaining(`function ${name}`) })
+    compared++
+  }
+  expect(compared).toBeGreaterThan(300)
+})
