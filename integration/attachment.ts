@@ -4,8 +4,8 @@ import type { HostNamespace } from "./host-namespace.ts"
 import { type PluginCall, type PluginOutput, runPlugin } from "./run-plugin.ts"
 import type { Change } from "./snapshot/diff.ts"
 
-/** Where `npm run build` puts the plugins. */
-export const builtPlugins = join(import.meta.dir, "../dist/bin")
+/** The plugins that are tested: where `npm run build` puts them, or those of another build. */
+export const builtPlugins = process.env.CNI_TEST_PLUGINS ?? join(import.meta.dir, "../dist/bin")
 
 /** The newest version of the specification, which is what the tests speak unless versions are their subject. */
 export const newest = "1.1.0"

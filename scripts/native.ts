@@ -18,6 +18,7 @@ import {
   type Target,
   targets,
 } from "./engine.ts"
+import { requireSameAnswers, requireSameSections } from "./verify.ts"
 
 /** How an executable is to be. */
 export interface Flavour {
@@ -28,6 +29,8 @@ export interface Flavour {
   readonly flags?: readonly string[]
   /** Those among `flags` that the engine is compiled with too. */
   readonly engineFlags?: readonly string[]
+  /** The file of `host/` that the engine's memory comes from; `memory.c` by default. */
+  readonly memory?: string
 }
 
 /** A text as a string of C; paths in our builds hold nothing that assembly would have to escape. */
@@ -47,8 +50,9 @@ class Workshop {
     this.engine = engine
   }
 
-  static async open(scratch: string, { target = targets.amd64, compiler, flags = [], engineFlags = [] }: Flavour) {
-    const flavour = { target, compiler: compiler ?? target.compiler, flags, engineFlags }
+  static async open(scratch: string, asked: Flavour) {
+    const { target = targets.amd64, flags = [], engineFlags = [], memory = "memory.c" } = asked
+    const flavour = { target, compiler: asked.compiler ?? target.compiler, flags, engineFlags, memory }
     const source = await engineSource()
     return new Workshop(flavour, scratch, source, await engineObjects(source, flavour))
   }
@@ -135,6 +139,16 @@ async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>):
   }
 }
 
+/** Debian's musl for amd64, as its driver has it, too. */
+const muslDirectory = "/usr/lib/x86_64-linux-musl"
+
+/** musl's driver does not know `-static-pie`: it would link for a loader that a node has not got. */
+function staticPieFlags(compiler: string): string[] {
+  if (compiler !== "musl-gcc") return ["-static-pie"]
+  const start = ["rcrt1.o", "crti.o", "crtn.o"].map((file) => join(muslDirectory, file))
+  return ["-static", "-nostartfiles", "-Wl,-pie,--no-dynamic-linker,-z,text", ...start]
+}
+
 /** An executable that evaluates the bytecode of one bundle at each start, position independent. */
 export async function buildFromBytecode(out: string, flavour: Flavour = {}, programs = allPlugins): Promise<void> {
   await inScratch(out, async (scratch) => {
@@ -144,8 +158,8 @@ export async function buildFromBytecode(out: string, flavour: Flavour = {}, prog
       bundles.map(async ({ name, script }) => ({ name, file: await shop.bytecode(name, script) })),
     )
     const blobs = await shop.blobs(files, bundles.map(({ positions }) => positions).join("\n"), ".data.rel.ro")
-    const objects = await shop.host("main.c", "door.c", "memory.c", "bytecode.c")
-    const way = shop.flavour.flags.some((flag) => flag.startsWith("-fsanitize")) ? ["-pie"] : ["-static-pie"]
+    const objects = await shop.host("main.c", "door.c", shop.flavour.memory, "bytecode.c")
+    const way = isSanitized(shop.flavour) ? ["-pie"] : staticPieFlags(shop.flavour.compiler)
     const scripts = bundles.map(({ script }) => script)
     await shop.link(shop.at("linked"), [...objects, blobs], shop.named(objects, scripts, way))
     await finish(shop, out)
@@ -156,16 +170,18 @@ export async function buildFromBytecode(out: string, flavour: Flavour = {}, prog
 const addresses = { image: "0x10000000", blobs: "0x20000000", code: "0x40000000" } as const
 
 /**
- * An executable whose heap is an image of one that has evaluated everything. Throws when the image does not belong to it:
- * code and constants of both links must be the same, byte for byte.
+ * An executable whose heap is an image of one that has evaluated everything. Throws when the image does not belong to it: code
+ * and constants of both links must be the same, byte for byte, and so must what it answers and what the same programs answer
+ * from bytecode.
  */
 export async function buildFromSnapshot(out: string, flavour: Flavour = {}, programs = allPlugins): Promise<void> {
   await inScratch(out, async (scratch) => {
     const shop = await Workshop.open(scratch, flavour)
+    const reference = buildFromBytecode(shop.at("reference"), flavour, programs)
     const { script, positions } = await bundle("plugins", programs)
     const bytecode = { name: "plugins", file: await shop.bytecode("plugins", script) }
     const blobs = await shop.blobs([bytecode], positions, ".blobs")
-    const objects = await shop.host("main.c", "door.c", "memory.c", "snapshot.c")
+    const objects = await shop.host("main.c", "door.c", shop.flavour.memory, "snapshot.c")
     const flags = shop.named(
       objects,
       [script],
@@ -187,19 +203,18 @@ export async function buildFromSnapshot(out: string, flavour: Flavour = {}, prog
     const without = await shop.blobs([bytecode], positions, ".blobs")
     const full = await shop.assemble("full", section(`.incbin ${quoted(shop.at("image"))}`))
     await shop.link(shop.at("linked"), [...objects, without, full], flags)
-    for (const name of [".text", ".rodata", ".data", ".data.rel.ro", ".init_array"]) {
-      const of = async (file: string) => {
-        await run([objcopy, "--output-target=binary", `--only-section=${name}`, shop.at(file), shop.at("section")])
-        return readFileSync(shop.at("section"))
-      }
-      if (!(await of("maker")).equals(await of("linked"))) throw new Error(`Section ${name} moved between both links`)
-    }
+    await requireSameSections(objcopy, shop.at("maker"), shop.at("linked"), shop.at("section"))
+    await reference
+    const names = programs.map(({ name }) => name)
+    await requireSameAnswers([shop.at("linked"), shop.at("reference")], names, emulator, shop.at("verify"))
     await finish(shop, out)
   })
 }
 
-/** Strips it and gives it its name in one step. */
+const isSanitized = ({ flags }: Required<Flavour>) => flags.some((flag) => flag.startsWith("-fsanitize"))
+
+/** Strips it and gives it its name in one step; a sanitizer's reports need the symbols. */
 async function finish(shop: Workshop, out: string): Promise<void> {
-  await run([shop.flavour.target.strip, "--strip-all", shop.at("linked")])
+  if (!isSanitized(shop.flavour)) await run([shop.flavour.target.strip, "--strip-all", shop.at("linked")])
   renameSync(shop.at("linked"), out)
 }

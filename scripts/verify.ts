@@ -1,0 +1,92 @@
+/** What a build checks before it hands out an executable that starts from a heap image. */
+import { linkSync, mkdirSync, readFileSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { execa } from "execa"
+
+/** What the image points into: it must lie in both links at the same places, with the same content. */
+const sections = [".text", ".rodata", ".data", ".data.rel.ro", ".init_array"]
+
+/** Throws when the code or the constants of two executables differ. `scratch` is a file to write. */
+export async function requireSameSections(
+  objcopy: string,
+  maker: string,
+  linked: string,
+  scratch: string,
+): Promise<void> {
+  for (const name of sections) {
+    const [made, used] = [
+      await sectionOf(objcopy, maker, name, scratch),
+      await sectionOf(objcopy, linked, name, scratch),
+    ]
+    if (!made.equals(used))
+      throw new Error(`Section ${name} differs between the executable that made the image and the one that has it`)
+  }
+}
+
+async function sectionOf(objcopy: string, file: string, name: string, scratch: string): Promise<Buffer> {
+  await execa(objcopy, ["--output-target=binary", `--only-section=${name}`, file, scratch])
+  return readFileSync(scratch)
+}
+
+/** An ADD that needs neither root nor a namespace, and changes nothing but files below `directory`. */
+const addOf = (name: string, directory: string) => ({
+  cniVersion: "1.1.0",
+  name: "verify",
+  type: name,
+  ipam: {
+    type: name,
+    dataDir: directory,
+    ranges: [[{ subnet: "192.0.2.0/24" }, { subnet: "198.51.100.0/24" }], [{ subnet: "2001:db8::/64" }]],
+    addresses: [{ address: "192.0.2.7/24", gateway: "192.0.2.1" }],
+    routes: [{ dst: "0.0.0.0/0" }],
+  },
+})
+
+/** Those whose ADD has to succeed in a build; the others end at the namespace that is not there. */
+const needNoNamespace = ["host-local", "static"]
+
+/**
+ * Throws when two executables answer differently under one of the names: VERSION, an ADD, and a configuration that is none.
+ * `emulator` is what runs them on this machine, `scratch` a directory to be made.
+ */
+export async function requireSameAnswers(
+  executables: readonly [string, string],
+  names: readonly string[],
+  emulator: readonly string[],
+  scratch: string,
+): Promise<void> {
+  for (const name of names) {
+    const [image, bytecode] = executables
+    const one = await answersOf(image, name, emulator, join(scratch, name))
+    const other = await answersOf(bytecode, name, emulator, join(scratch, name))
+    if (one !== other) throw new Error(`"${name}" from its heap image answers\n${one}\nand from bytecode\n${other}`)
+  }
+}
+
+async function answersOf(file: string, name: string, emulator: readonly string[], directory: string): Promise<string> {
+  mkdirSync(directory, { recursive: true })
+  try {
+    const executable = join(directory, name)
+    linkSync(file, executable)
+    const ask = (verb: string, input: string) => {
+      const env = {
+        CNI_COMMAND: verb,
+        CNI_CONTAINERID: "verify",
+        CNI_NETNS: join(directory, "no-such-namespace"),
+        CNI_IFNAME: "eth0",
+        CNI_PATH: directory,
+      }
+      const [program = "", ...args] = [...emulator, executable]
+      return execa(program, args, { env, extendEnv: false, input, reject: false, stripFinalNewline: false })
+    }
+    const added = await ask("ADD", JSON.stringify(addOf(name, join(directory, "data"))))
+    if (needNoNamespace.includes(name) && added.exitCode !== 0)
+      throw new Error(`ADD of ${name}: ${added.stdout}${added.stderr}`)
+    const answers = [await ask("VERSION", ""), added, await ask("ADD", "{")]
+    return answers
+      .map(({ exitCode, signal, stdout, stderr }) => [exitCode ?? signal, stdout, stderr].join("\n"))
+      .join("\n")
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
