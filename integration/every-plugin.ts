@@ -1,6 +1,6 @@
 import { pluginNames } from "../cmd/plugins.ts"
 import { Attachment, newest } from "./attachment.ts"
-import { type ContainerNamespace, HostNamespace } from "./mod.ts"
+import { type ContainerNamespace, HostNamespace, type PluginCall } from "./mod.ts"
 
 /** What a plugin does for an attachment: makes an interface, brings up `lo`, gives addresses, or comes after others. */
 export type Role = "interface" | "loopback" | "ipam" | "chained"
@@ -69,6 +69,8 @@ export interface AttachOptions {
   readonly cniVersion?: string
   /** More keys of the configuration; they win. */
   readonly keys?: Record<string, unknown>
+  /** How the plugin is run, where that differs. */
+  readonly call?: Partial<PluginCall>
 }
 
 /** An attachment that can be added. */
@@ -119,7 +121,7 @@ export class Stage implements AsyncDisposable {
         : undefined
     const prevResult = maker && { prevResult: await maker.add() }
     const config = { ...common, type: this.plugin, ...pluginOf(this.plugin).keys(place), ...prevResult, ...keys }
-    return { pod, ifName, attachment: new Attachment(this.host, pod, config, call), maker }
+    return { pod, ifName, attachment: new Attachment(this.host, pod, config, { ...call, ...options.call }), maker }
   }
 
   /** Adds and deletes one attachment, after which the host has what stays on purpose: a bridge, a forwarding host. */

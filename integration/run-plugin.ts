@@ -20,6 +20,8 @@ export interface PluginCall {
   /** More variables; they win over the ones above. */
   readonly env?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
+  /** A command line that runs the plugin, the plugin's path being its last argument: `["prlimit", "--nofile=16"]`. */
+  readonly under?: readonly string[]
 }
 
 /** What a plugin answered; `json` is its stdout parsed, `undefined` when that is empty or not JSON. */
@@ -32,7 +34,8 @@ export interface PluginOutput extends Output {
  * nothing else. `durationMs` contains about a millisecond for entering the namespace.
  */
 export async function runPlugin(host: HostNamespace, call: PluginCall): Promise<PluginOutput> {
-  const output = await host.tryExec(call.bin, [], {
+  const [file = "", ...args] = [...(call.under ?? []), call.bin]
+  const output = await host.tryExec(file, args, {
     env: pluginEnv(call),
     input: configBytes(call.config),
     ...(call.timeoutMs === undefined ? {} : { timeoutMs: call.timeoutMs }),
