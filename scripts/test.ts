@@ -5,6 +5,9 @@
  *   npm run gate           the gate: format, lint, types, unit tests; needs nothing
  *   npm run test:interop   the built plugins under podman and containerd, and beside the Go plugins; needs root
  *   npm run test:arm64     the plugins for arm64, under QEMU; needs root
+ *   npm run test:sanitized a third of the integration tests with plugins that AddressSanitizer and UndefinedBehaviorSanitizer
+ *                          watch, and 20,000 calls that are nearly right; needs root
+ *   npm run test:memory    an ADD without memory at each of its allocations, of which `npm test` takes some; needs root
  *   npm run conformance    the tests that hold the statements of docs/conformance.md, and for each what holds it;
  *                          needs root; `npm run --silent conformance -- --json` prints JSON
  *
@@ -14,6 +17,7 @@
  */
 import { join } from "node:path"
 import { TemporaryDirectory } from "../integration/mod.ts"
+import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
 import { mayHaveNumbers } from "./test/numbers.ts"
@@ -41,14 +45,34 @@ async function unit(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length > 0) await runner.tests("unit tests", files, { testMs: 30_000, fileMs: 400_000 })
 }
 
+function isRoot(runner: Runner): boolean {
+  if (process.getuid?.() === 0) return true
+  runner.fail("The integration tests make network namespaces, which needs root: run this as root")
+  return false
+}
+
 /** Tests of the built executable. */
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
-  if (files.length === 0) return
-  if (process.getuid?.() !== 0) {
-    return runner.fail("The integration tests make network namespaces, which needs root: run this as root")
-  }
+  if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
   for (const file of files) await runner.tests(file, [file], { testMs: 60_000, fileMs: 300_000 })
+}
+
+/** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone. */
+const watched =
+  "bad-input,bridge-{add,chained,check,del,masquerade,spoof,undo,vlan},conformance-gc,host-local-interop,loopback,portmap-{add,iptables,nftables},ptp-{add,del,undo},static,tuning-{add,undo},unwritten-answer"
+
+async function sanitized(runner: Runner): Promise<void> {
+  if (!isRoot(runner)) return
+  if (!(await runner.step("build with sanitizers", [process.execPath, "scripts/sanitized.ts"]))) return
+  process.env.CNI_TEST_PLUGINS = sanitizedPlugins
+  for (const name of new Bun.Glob(`{${watched}}.test.ts`).scanSync(join(root, "integration"))) {
+    const file = `./integration/${name}`
+    await runner.tests(file, [file], { testMs: 120_000, fileMs: 600_000 })
+  }
+  const fuzz = "./integration/sanitized/fuzz.test.ts"
+  await runner.tests(fuzz, [fuzz], { testMs: 900_000, fileMs: 3_600_000 })
+  for (const report of readReports()) runner.fail(report)
 }
 
 /** Judges the statements of docs/conformance.md by the tests that have run; counts those that do not hold. */
@@ -64,9 +88,10 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
   return files.filter((_, at) => mayHaveNumbers(sources[at] ?? ""))
 }
 
-/** The tests in namespaces; those that need real runtimes or a cross compiler are asked for by themselves. */
+/** The tests in namespaces; those that need real runtimes, a cross compiler or another build are asked for by themselves. */
 function integrationFiles(kind: "namespaces" | "interop" | "arm64"): string[] {
-  const kindOf = (file: string) => /^\.\/integration\/(interop\/|arm64\.)/.exec(file)?.[1]?.slice(0, -1) ?? "namespaces"
+  const kindOf = (file: string) =>
+    /^\.\/integration\/(interop\/|arm64\.|sanitized\/)/.exec(file)?.[1]?.slice(0, -1) ?? "namespaces"
   return testFiles(["integration"]).filter((file) => kindOf(file) === kind)
 }
 
@@ -78,6 +103,7 @@ if (import.meta.main) {
   if (asked.has("--interop")) await integration(runner, integrationFiles("interop"))
   else if (asked.has("--arm64")) await integration(runner, integrationFiles("arm64"))
   else if (asked.has("--gate")) await gate(runner)
+  else if (asked.has("--sanitized")) await sanitized(runner)
   else if (asked.has("--conformance")) {
     await unit(runner, await withNumbers(testFiles(unitRooms)))
     await integration(runner, await withNumbers(integrationFiles("namespaces")))

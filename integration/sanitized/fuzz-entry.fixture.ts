@@ -1,0 +1,61 @@
+// Many calls of plugins in one process, for fuzzing: built as the plugins are, with sanitizers. Each line of stdin is a call,
+// its configuration a character for each byte. Writes a line for each before it begins, and one at the end.
+import { ipamPlugins } from "../../cmd/ipam-plugins.ts"
+import { hostLocal } from "../../ipam/host-local/main.ts"
+import { staticIpam } from "../../ipam/static/main.ts"
+import { portmap } from "../../meta/portmap/main.ts"
+import { tuning } from "../../meta/tuning/main.ts"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { exit, type Fd, read } from "../../pkg/libc/mod.ts"
+import { logLine, type Plugin, serve } from "../../pkg/skel/mod.ts"
+
+import { bridge } from "../../plugins/bridge/main.ts"
+import { loopback } from "../../plugins/loopback/main.ts"
+import { ptp } from "../../plugins/ptp/main.ts"
+
+interface FuzzedCall {
+  readonly plugin: string
+  readonly env: Record<string, string>
+  readonly stdin: string
+}
+
+/** Throws when an answer is none of the protocol's. */
+function call({ plugin: name, env, stdin }: FuzzedCall): void {
+  const plugins = [bridge, ptp, loopback, portmap, tuning, hostLocal, staticIpam] as unknown as Plugin<unknown>[]
+  const plugin = plugins.find((candidate) => candidate.name === name)
+  if (!plugin) throw new Error(`no plugin "${name}"`)
+  const builtins = Object.fromEntries(
+    ipamPlugins.map((ipam) => [
+      ipam.name,
+      (inner: { env: Record<string, string | undefined>; stdin: Uint8Array }) =>
+        serve(ipam, { env: inner.env, stdin: () => inner.stdin, log: () => {}, isDelegate: true }),
+    ]),
+  )
+  const bytes = Uint8Array.from(stdin, (character) => character.charCodeAt(0))
+  const { stdout, exitCode } = serve(plugin, { env, stdin: () => bytes, log: () => {}, builtins })
+  if (exitCode === 0 && (stdout === "" || typeof JSON.parse(stdout) === "object")) return
+  const { code, msg } = JSON.parse(stdout) as { code?: unknown; msg?: unknown }
+  if (exitCode !== 1 || typeof code !== "number" || typeof msg !== "string" || msg === "") throw new Error(stdout)
+}
+
+function readAll(): Uint8Array {
+  const buffer = new Uint8Array(16 << 20)
+  let length = 0
+  for (let count = -1; count !== 0; length += count) count = read(0 as Fd, buffer.subarray(length))
+  return buffer.subarray(0, length)
+}
+
+export function run(): never {
+  const calls = decodeUtf8(readAll()).trimEnd().split("\n")
+  for (const line of calls) {
+    logLine(line)
+    try {
+      call(JSON.parse(line))
+    } catch (error) {
+      logLine(`No answer of the protocol's: ${error}`)
+      return exit(3)
+    }
+  }
+  logLine("All are answered")
+  return exit(0)
+}
