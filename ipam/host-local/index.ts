@@ -45,11 +45,6 @@ export class Index {
     this.attempt(() => this.#owners.set(owner, undefined))
   }
 
-  /** Every record, by the owner's key. `names` are those of the index's files. */
-  records(names: readonly string[]): Map<string, LeaseRecord> {
-    return this.#owners.all(names)
-  }
-
   /** The first address of `first` to `last` that is not taken. */
   nextFree(first: Address, last: Address): Address | undefined {
     const { family } = first
@@ -73,20 +68,40 @@ export class Index {
     this.#writePage(page, bytes.subarray(at, at + 1), at)
   }
 
-  /** Replaces everything. `names` are those of the index's files so far. */
-  replace(records: Iterable<LeaseRecord>, taken: Iterable<Address>, names: readonly string[]): void {
-    this.attempt(() => this.#owners.replaceAll(records))
+  /** Has no address taken from here on, whatever the disk has; to be followed by `note`, and by `writePages`. */
+  clear(): void {
     this.#isNew = true
     this.#pages.clear()
-    for (const address of taken) {
-      const { page, bit } = placeOf(address)
-      mark(this.#page(page), bit, true)
-    }
+  }
+
+  /** Marks an address as taken or free in memory alone. */
+  note(address: Address, taken: boolean): void {
+    const { page, bit } = placeOf(address)
+    mark(this.#page(page), bit, taken)
+  }
+
+  /** Replaces the bitmap on the disk by what was noted. `names` are those of the index's files so far. */
+  writePages(names: readonly string[]): void {
     for (const [name, page] of this.#pages) this.#writePage(name, page, 0)
     for (const name of names) {
       if (!name.startsWith("used-") || this.#pages.has(name)) continue
       this.attempt(() => ifPresent(() => this.#files.unlink(`${this.#directory}/${name}`)))
     }
+  }
+
+  /** Replaces the records file by file, see `Owners`. */
+  replaceRecords(names: readonly string[], renew: (known: LeaseRecord[], number: number) => LeaseRecord[]): void {
+    this.#owners.replaceAll(names, renew, (write) => this.attempt(write))
+  }
+
+  /** The records of one file. `names` are those of all files in the directory. */
+  recordsIn(names: readonly string[], number: number): LeaseRecord[] {
+    return [...this.#owners.linesIn(names, number).keys()]
+  }
+
+  /** Everyone who has a record; after `replaceRecords`. */
+  owners(): Owner[] {
+    return this.#owners.list()
   }
 
   /** Has the next call make the index anew: something was found that it cannot hold. */

@@ -3,7 +3,7 @@ import { type Files, writeSmall } from "./files.ts"
 import type { Owner } from "./owner.ts"
 import { formatRecord, type LeaseRecord, ownerKey, parseRecord } from "./record.ts"
 
-const fileCount = 256
+export const fileCount = 256
 
 /**
  * The records of all owners as lines of text, spread over 256 files, "owners-00" to "owners-ff", so that a look-up reads
@@ -22,40 +22,53 @@ export class Owners {
 
   get(owner: Owner): LeaseRecord | undefined {
     const key = ownerKey(owner)
-    for (const line of this.#read(fileOf(owner))) if (isAbout(line, key)) return parseRecord(line)
+    for (const line of this.#read(fileName(fileNumberOf(owner)))) if (isAbout(line, key)) return parseRecord(line)
     return undefined
   }
 
   /** Sets the record of an owner, or removes it. Throws `SyscallError`. */
   set(owner: Owner, record: LeaseRecord | undefined): void {
     const key = ownerKey(owner)
-    const name = fileOf(owner)
+    const name = fileName(fileNumberOf(owner))
     const lines: string[] = []
     for (const line of this.#read(name)) if (!isAbout(line, key)) lines.push(line)
     if (record) lines.push(formatRecord(record))
     this.#write(name, lines)
   }
 
-  /** Every record, by the owner's key. `names` are those of all files in the directory. */
-  all(names: readonly string[]): Map<string, LeaseRecord> {
-    const records = new Map<string, LeaseRecord>()
-    for (const name of names.filter((each) => each.startsWith("owners-"))) {
-      for (const line of this.#read(name)) {
-        const record = parseRecord(line)
-        if (record) records.set(ownerKey(record.owner), record)
-      }
+  /** The records of one file, each with its line. `names` are those of all files in the directory. */
+  linesIn(names: readonly string[], number: number): Map<LeaseRecord, string> {
+    const lines = new Map<LeaseRecord, string>()
+    const name = fileName(number)
+    for (const line of names.includes(name) ? this.#read(name) : []) {
+      const record = parseRecord(line)
+      if (record) lines.set(record, line)
     }
-    return records
+    return lines
   }
 
-  /** Replaces every record, having read `all` that there were. Throws `SyscallError`; from here on memory has them all. */
-  replaceAll(records: Iterable<LeaseRecord>): void {
-    const former = new Map(this.#lines)
-    for (let number = 0; number < fileCount; number++) this.#lines.set(fileName(number), [])
-    for (const record of records) this.#lines.get(fileOf(record.owner))?.push(formatRecord(record))
-    for (const [name, lines] of this.#lines) {
-      if (lines.toSorted().join() !== (former.get(name) ?? []).toSorted().join()) this.#write(name, lines)
+  /**
+   * Replaces the records, one file after the other, so that memory never has all of them taken apart. `renew` gets those
+   * that a file has and its number, and answers those that it is to have. `names` are those of all files in the directory.
+   */
+  replaceAll(
+    names: readonly string[],
+    renew: (known: LeaseRecord[], number: number) => LeaseRecord[],
+    attempt: (write: () => void) => void,
+  ): void {
+    for (let number = 0; number < fileCount; number++) {
+      const name = fileName(number)
+      const known = this.linesIn(names, number)
+      const former = this.#lines.get(name) ?? []
+      const lines = renew([...known.keys()], number).map((record) => known.get(record) ?? formatRecord(record))
+      this.#lines.set(name, lines)
+      if (lines.toSorted().join() !== former.toSorted().join()) attempt(() => this.#write(name, lines))
     }
+  }
+
+  /** Everyone who has a record in the files read so far; after `replaceAll`, in all of them. */
+  list(): Owner[] {
+    return [...this.#lines.values()].flat().flatMap((line) => parseRecord(line)?.owner ?? [])
   }
 
   #read(name: string): string[] {
@@ -80,9 +93,9 @@ function isAbout(line: string, key: string): boolean {
   return line.startsWith(`${key} `, 9)
 }
 
-/** The file in which the lines of an owner are: one for all interfaces of a container. */
-function fileOf({ containerId }: Owner): string {
-  return fileName(crc32(containerId) % fileCount)
+/** The number of the file in which the lines of an owner are: one for all interfaces of a container. */
+export function fileNumberOf({ containerId }: Owner): number {
+  return crc32(containerId) % fileCount
 }
 
 function fileName(number: number): string {

@@ -7,7 +7,7 @@ import { isReclaimable } from "./survey.ts"
  * is the last resort before an ADD is refused. `surveyStore` tells beforehand what it would release.
  */
 export function reclaimDead(session: Session): void {
-  for (const owner of session.rebuild()) {
+  for (const owner of session.owners()) {
     const holding = session.ownHolding(owner)
     if (!holding || !isReclaimable(session.place, holding)) continue
     session.release(holding)

@@ -56,7 +56,7 @@ export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): 
   saying(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()
     store.locked((session) => {
-      for (const owner of session.rebuild()) {
+      for (const owner of session.owners()) {
         if (isKept(owner)) continue
         failures.attempt(`release the addresses of ${describeOwner(owner)}`, () => {
           const holding = session.ownHolding(owner)

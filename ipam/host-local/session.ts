@@ -31,15 +31,19 @@ export class Session {
     const { files, directory, bootId } = place
     this.place = place
     this.#isSealed = isSealed(files, directory, bootId)
-    this.#index = this.#isSealed ? new Index(files, `${directory}/.index`) : rebuildIndex(place).index
+    this.#index = this.#isSealed ? new Index(files, `${directory}/.index`) : rebuildIndex(place)
+  }
+
+  /** Reads everything anew. */
+  rebuild(): void {
+    this.#index = rebuildIndex(this.place)
+    this.#isSealed = false
   }
 
   /** Reads everything anew; answers who holds something. */
-  rebuild(): Owner[] {
-    const { index, owners } = rebuildIndex(this.place)
-    this.#index = index
-    this.#isSealed = false
-    return owners
+  owners(): Owner[] {
+    this.rebuild()
+    return this.#index.owners()
   }
 
   /** What an owner holds, or, if that is nothing, what was reserved in the old form for its whole container. */

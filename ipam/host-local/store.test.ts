@@ -302,6 +302,12 @@ describe("torn and foreign files", () => {
     expect(store.log).toEqual([`repaired the empty reservation "${store.path("10.0.0.2")}": removed`])
   })
 
+  test("its address is the next one to be handed out", () => {
+    using store = new TemporaryStore(small)
+    write(store, "10.0.0.2", "")
+    expect(store.add("a")).toEqual(["10.0.0.2"])
+  })
+
   test("one full of zero bytes is as good as empty", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/30" }])
     write(store, "10.0.0.2", "\0\0\0\0\0\0\0\0")

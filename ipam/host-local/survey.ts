@@ -2,8 +2,9 @@ import { type Files, ifPresent } from "./files.ts"
 import { Index } from "./index.ts"
 import { livenessOf } from "./liveness.ts"
 import type { Owner } from "./owner.ts"
+import { fileCount } from "./owners.ts"
 import { type LeaseRecord, ownerKey } from "./record.ts"
-import { addHolding, type Scan, scanStore } from "./scan.ts"
+import { addHolding, holdingsOf, type Scan, scanStore } from "./scan.ts"
 
 /** What a survey works on. */
 export interface Surveyed {
@@ -27,18 +28,17 @@ export interface Survey {
 export function surveyStore(store: Surveyed): Survey {
   const { files, directory } = store
   const names = ifPresent(() => files.readDirectory(`${directory}/.index`)) ?? []
-  const known = new Index(files, `${directory}/.index`).records(names)
-  const scan = scanStore(files, directory)
-  const recorded = ownersByAddress(known)
-  const reclaimable = new Set<string>()
-  for (const address of scan.torn) {
-    const owner = recorded.get(address)
-    if (owner) addHolding(scan, owner, address)
-    else reclaimable.add(address) // a rebuild removes it
+  const index = new Index(files, `${directory}/.index`)
+  const scan = scanStore(files, directory, () => {})
+  const restored = new Set<string>()
+  const records: LeaseRecord[] = []
+  for (let number = 0; number < fileCount; number++) {
+    const known = index.recordsIn(names, number)
+    records.push(...renewRecords(store, scan, number, known, (address) => restored.add(address)))
   }
-  const records = recordsOf(store, scan, known)
+  const reclaimable = new Set(scan.torn) // a rebuild removes these
   for (const record of records) {
-    if (record.addresses.some((address) => scan.torn.includes(address))) continue // restored, so it was written again
+    if (record.addresses.some((address) => restored.has(address))) continue // so they were written again
     if (isReclaimable(store, record)) for (const address of record.addresses) reclaimable.add(address)
   }
   return { records, reclaimable }
@@ -52,20 +52,33 @@ export function isReclaimable({ files, directory, bootId }: Surveyed, record: Le
   return record.owner.ifName !== "" && livenessOf(files, directory, record, bootId) === "dead"
 }
 
-/** What is known of everyone who holds something: the index's record where it fits the files, else one of this boot. */
-export function recordsOf(store: Surveyed, scan: Scan, known: ReadonlyMap<string, LeaseRecord>): LeaseRecord[] {
-  return Array.from(scan.holdings.values()).flatMap(({ owner, addresses }) => {
-    const record = known.get(ownerKey(owner))
+/**
+ * What is known of everyone whose records are in one file of the index: the `known` record where it fits the files of the
+ * reservations, else one of this boot. Torn files of which a record says whose they are count as that owner's; `restore` is
+ * told of them, and they are taken off the scan's list.
+ */
+export function renewRecords(
+  store: Surveyed,
+  scan: Scan,
+  number: number,
+  known: readonly LeaseRecord[],
+  restore: (address: string, owner: Owner) => void,
+): LeaseRecord[] {
+  const holdings = holdingsOf(scan, number)
+  const records = new Map<string, LeaseRecord>()
+  for (const record of known) {
+    records.set(ownerKey(record.owner), record)
+    for (const address of record.addresses) {
+      if (!scan.torn.delete(address)) continue
+      addHolding(holdings, record.owner, address) // and so it can be released even if it cannot be restored
+      restore(address, record.owner)
+    }
+  }
+  return Array.from(holdings).flatMap(([key, { owner, addresses }]) => {
+    const record = records.get(key)
     if (record && holdsExactly(record, addresses)) return [record]
     return ifPresent(() => importRecord(store, owner, addresses)) ?? []
   })
-}
-
-/** Whom the records name for each address. */
-export function ownersByAddress(known: ReadonlyMap<string, LeaseRecord>): Map<string, Owner> {
-  const owners = new Map<string, Owner>()
-  for (const { owner, addresses } of known.values()) for (const address of addresses) owners.set(address, owner)
-  return owners
 }
 
 function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolean {
