@@ -1,7 +1,7 @@
-import type { Measurement } from "./measure.ts"
+import { loadSuffix, type Measurement } from "./measure.ts"
 
 const bar = { height: 12, gap: 3, group: 14 } as const
-const left = 330
+const left = 350
 const full = 420
 const colours: Readonly<Record<string, string>> = { ours: "#2a78b5", Go: "#b8bcc2", peer: "#8a9099" }
 
@@ -12,8 +12,8 @@ interface Group {
 }
 
 function groupsOf(measurements: readonly Measurement[]): Group[] {
-  const rows = [...new Set(measurements.map(({ row }) => row))]
-  return rows.flatMap((title) => {
+  const rows = new Set(measurements.map(({ row }) => row).filter((row) => !row.endsWith(loadSuffix)))
+  return [...rows].flatMap((title) => {
     const ofRow = measurements.filter(({ row, contender }) => row === title && contender in colours)
     const base = ofRow.find(({ contender }) => contender === "Go")?.median
     if (base === undefined) return []
@@ -25,7 +25,7 @@ function groupsOf(measurements: readonly Measurement[]): Group[] {
 
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
 
-/** A bar for each suite in each row that ours and the Go plugins have in common; as long as the row's longest is `full`. */
+/** A bar for each suite in each row without load that ours and the Go plugins have in common; a row's longest is `full`. */
 export function drawChart(measurements: readonly Measurement[]): string {
   let y = 30
   const lines: string[] = []
