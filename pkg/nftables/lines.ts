@@ -118,6 +118,21 @@ export class LineChanges {
   }
 }
 
+/**
+ * Takes out the sets in which nobody stands by any more. `isAll` says whether so many elements are all that a set has.
+ */
+export function removeEmptied(
+  { removed, created }: LineChanges,
+  isAll: (set: NamedSet, count: number) => boolean,
+): Operation[] {
+  const operations: Operation[] = []
+  for (const { set, elements } of removed) {
+    const isNeeded = "standby" in set || created.some((group) => group.set === set)
+    if (!isNeeded && isAll(set, elements.length)) operations.push(remove.set(set))
+  }
+  return operations
+}
+
 function groups(bySet: ReadonlyMap<NamedSet, Element[]>): Group[] {
   const found: Group[] = []
   for (const [set, elements] of bySet) found.push({ set, elements })

@@ -134,6 +134,8 @@ describe("what is gone", () => {
       "delete element networks_16_standby { 10.1.0.2 . 10.1.0.0 . 1 }",
       'create element containers { 10.1.0.2 comment "b/c9/eth0" }',
       'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "b/c9/eth0" }',
+      "delete set containers_standby",
+      "delete set networks_16_standby",
     ])
   })
 

@@ -1,4 +1,4 @@
-import { type Line, LineChanges, Lines, membersOf, type SharedSet } from "./lines.ts"
+import { type Line, LineChanges, Lines, membersOf, removeEmptied, type SharedSet } from "./lines.ts"
 import {
   FORMER_NETWORKS,
   isNetworksComment,
@@ -11,7 +11,7 @@ import {
 } from "./masquerade-layout.ts"
 import type { Netfilter } from "./netfilter-socket.ts"
 import { findElements, listComments } from "./read.ts"
-import type { Element, Operation } from "./rule-set.ts"
+import type { Element, NamedSet, Operation } from "./rule-set.ts"
 import { listSetNames } from "./sets.ts"
 
 /** Which sets of networks a table has. */
@@ -110,5 +110,6 @@ export function findGone(
       members.filter((one) => !isOurs(one)),
     )
   }
-  return { operations: changes.operations, isAll: false }
+  const isAllOf = (set: NamedSet, count: number) => findElements(socket, set, [])?.count === count
+  return { operations: [...changes.operations, ...removeEmptied(changes, isAllOf)], isAll: false }
 }

@@ -13,7 +13,17 @@ export { hasChain, listChains } from "./chains.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
 export type { Expression, UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
-export { type Group, keyIn, type Line, LineChanges, Lines, membersOf, type SharedSet, sharedSet } from "./lines.ts"
+export {
+  type Group,
+  keyIn,
+  type Line,
+  LineChanges,
+  Lines,
+  membersOf,
+  removeEmptied,
+  type SharedSet,
+  sharedSet,
+} from "./lines.ts"
 export { getElement, hasRules, type Sample, sampleElements } from "./lookup.ts"
 export { addMasquerade, deleteMasquerade, gcMasquerade } from "./masquerade.ts"
 export { checkMasquerade } from "./masquerade-check.ts"

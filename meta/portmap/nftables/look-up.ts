@@ -120,8 +120,17 @@ class Found {
 }
 
 /** Whether a map has no elements besides these. */
-function hasNoOther({ socket, open }: Sockets, map: NamedSet, comment: string, ours: number): boolean {
-  const { count, commented } = sampleElements(open(), map, comment)
-  if (commented < count) return false
-  return (count < WHOLE ? count : findElements(socket, map, [])?.count) === ours
+function hasNoOther(sockets: Sockets, map: NamedSet, comment: string, ours: number): boolean {
+  const { count, commented } = sampleElements(sockets.open(), map, comment)
+  return commented === count && isCount(sockets, map, ours, count)
+}
+
+/** Whether a set has so many elements, and no more. Throws `NetlinkError`. */
+export function hasOnly(sockets: Sockets, set: NamedSet, wanted: number): boolean {
+  return isCount(sockets, set, wanted, sampleElements(sockets.open(), set, "").count)
+}
+
+function isCount({ socket }: Sockets, set: NamedSet, wanted: number, atLeast: number): boolean {
+  if (atLeast < WHOLE || wanted < atLeast) return atLeast === wanted
+  return findElements(socket, set, [])?.count === wanted
 }

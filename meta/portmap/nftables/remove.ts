@@ -9,6 +9,7 @@ import {
   membersOf,
   type Operation,
   remove,
+  removeEmptied,
 } from "../../../pkg/nftables/mod.ts"
 import { isOwnerOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
 import { families, type Mapping } from "../mapping.ts"
@@ -16,7 +17,7 @@ import { promotionRules, removalOf } from "./conditions.ts"
 import { type Found, readMapping } from "./elements.ts"
 import { layoutOf } from "./layout.ts"
 import { guardOnly, readRecord, switchOff } from "./localnet.ts"
-import { type Doomed, lookUp, type Sockets } from "./look-up.ts"
+import { type Doomed, hasOnly, lookUp, type Sockets } from "./look-up.ts"
 import { ownedSets, readState } from "./state.ts"
 
 /** What a removal works with. */
@@ -126,10 +127,12 @@ function removeTable(
   return [remove.table(layout.table), ...guardOnly(layout, { links: isNeeded ? links : [], guarded })]
 }
 
-function removal({ socket }: Tools, { layout, changes, elements, conditions }: Doomed): Operation[] {
+function removal(tools: Tools, { layout, changes, elements, conditions }: Doomed): Operation[] {
+  const { socket } = tools
   return [
     ...removalOf(socket, layout, conditions, elements),
     ...changes.operations,
     ...promotionRules(socket, layout, changes),
+    ...removeEmptied(changes, (set, count) => hasOnly(tools, set, count)),
   ]
 }

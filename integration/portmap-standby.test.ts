@@ -1,0 +1,252 @@
+import { expect, test } from "bun:test"
+import { fail, succeed } from "./attachment.ts"
+import { askEcho, EchoPeer, expectUnchanged, takeSnapshot } from "./mod.ts"
+import {
+  hostAddresses,
+  type MappedPod,
+  type PortMapping,
+  PortmapLab,
+  portmapBackends,
+  testEach,
+} from "./portmap-lab.ts"
+import { UdpFlow } from "./udp-flow.ts"
+
+const { ip, ip6 } = hostAddresses
+
+/** Every protocol, all addresses and one address of the host, both families. */
+function mappingsTo(containerPort: number): PortMapping[] {
+  return [
+    { hostPort: 8080, containerPort, protocol: "tcp" },
+    { hostPort: 8080, containerPort, protocol: "udp" },
+    { hostPort: 8080, containerPort, protocol: "sctp" },
+    { hostPort: 8081, containerPort, protocol: "tcp", hostIP: ip },
+    { hostPort: 8082, containerPort, protocol: "udp", hostIP: ip6 },
+  ]
+}
+
+/** One container in two networks, as `podman run --network lab,other` makes it, and what answers in it. */
+async function createTwins(lab: PortmapLab) {
+  const first = await lab.addPod()
+  const second = await lab.addPod({ namespace: first.namespace, ifName: "net1", name: "other" })
+  if (lab.backend.name !== "nftables") {
+    // Upstream's shared chains and its setting stay for ever.
+    for (const pod of [first, second]) {
+      await succeed(pod.map(mappingsTo(80)))
+      await succeed(pod.unmap())
+    }
+  }
+  const before = await takeSnapshot(lab.host)
+  const peer = await EchoPeer.start(first.namespace)
+  return { first, second, peer, before, mappings: mappingsTo(peer.port) }
+}
+
+/** Lets answers leave by the interface of the one who is asked. */
+async function leaveBy(pod: MappedPod): Promise<void> {
+  for (const [at, family] of ["-4", "-6"].entries()) {
+    const via = pod.result.ips[at]?.gateway ?? ""
+    await pod.namespace.exec("ip", [family, "route", "replace", "default", "via", via])
+  }
+}
+
+/** The container's addresses at which the mappings arrive, seen from another host. */
+async function reached(lab: PortmapLab): Promise<string[]> {
+  const found = new Set<string>()
+  for (const { hostPort: port, protocol: transport, hostIP } of mappingsTo(80)) {
+    if (transport === "sctp") continue // nothing here speaks it
+    for (const address of hostIP ? [hostIP] : [ip, ip6]) {
+      const { to } = await askEcho(lab.outside, { transport, address, port })
+      if (transport === "tcp") found.add(to.address.replace("::ffff:", "")) // a UDP socket does not know
+    }
+  }
+  return [...found].sort()
+}
+
+/** A rule or element that sends SCTP to this container. */
+function sctpTo(pod: MappedPod): RegExp {
+  return new RegExp(`^.*sctp.*${pod.ip.replaceAll(".", "\\.")}[ :]`, "m")
+}
+
+async function expectAll(lab: PortmapLab, pod: MappedPod): Promise<void> {
+  await leaveBy(pod)
+  expect(await reached(lab)).toEqual([pod.ip, pod.ip6].sort())
+}
+
+testEach("ports that a container has in two networks lead to the first one, then to the other", async (lab) => {
+  const { first, second, peer, before, mappings } = await createTwins(lab)
+  await using _ = peer
+  await succeed(first.map(mappings))
+  await succeed(second.map(mappings))
+  for (const pod of [first, second]) await succeed(pod.check())
+  await expectAll(lab, first)
+  for (const _again of [1, 2]) await succeed(first.unmap())
+  await succeed(second.check())
+  expect((await fail(first.check())).msg).toContain("Cannot find a port mapping of lab/")
+  await expectAll(lab, second)
+  expect(await lab.rules()).toMatch(sctpTo(second))
+  expect(await lab.rules()).not.toMatch(sctpTo(first))
+  for (const _again of [1, 2]) await succeed(second.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})
+
+testEach("who stands by may go first, and come again, and ADD again changes nothing", async (lab) => {
+  const { first, second, peer, before, mappings } = await createTwins(lab)
+  await using _ = peer
+  await succeed(first.map(mappings))
+  const alone = await takeSnapshot(lab.host)
+  // Noted with the setting, which goes off with the last mapping.
+  const isTrace = ({ line }: { line: string }) =>
+    /localnet_links element "br-other"|br-other.*route_localnet/.test(line)
+  await succeed(second.map(mappings))
+  const both = await takeSnapshot(lab.host)
+  for (const pod of [first, second]) {
+    await succeed(pod.map(mappings))
+    expectUnchanged(both, await takeSnapshot(lab.host))
+  }
+  await succeed(second.unmap())
+  expectUnchanged(alone, await takeSnapshot(lab.host), isTrace)
+  expect((await fail(second.check())).msg).toContain("Cannot find a port mapping of other/")
+  await succeed(first.check())
+  await expectAll(lab, first)
+  await succeed(second.map(mappings))
+  await expectAll(lab, first)
+  await succeed(second.unmap({ runtimeConfig: undefined, prevResult: undefined }, { netns: "" }))
+  await succeed(first.unmap({ runtimeConfig: undefined, prevResult: undefined }, { netns: "" }))
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})
+
+testEach("two interfaces in one network, and a third attachment, go in any order", async (lab) => {
+  const { first, second, peer, before, mappings } = await createTwins(lab)
+  await using _ = peer
+  const third = await lab.addPod({ namespace: first.namespace, ifName: "net2" })
+  const orders = [
+    [0, 1, 2],
+    [0, 2, 1],
+    [1, 0, 2],
+    [1, 2, 0],
+    [2, 0, 1],
+    [2, 1, 0],
+  ]
+  for (const order of orders) {
+    const pods = [first, second, third]
+    for (const pod of pods) await succeed(pod.map(mappings))
+    for (const at of order) {
+      for (const pod of pods) await succeed(pod.check())
+      const gone = [first, second, third][at]
+      if (gone) await succeed(gone.unmap())
+      if (gone) pods.splice(pods.indexOf(gone), 1)
+    }
+    expect(await lab.rules()).not.toContain(`/${first.namespace.name}/`)
+  }
+  await third.link.del()
+  expectUnchanged(before, await takeSnapshot(lab.host), ({ section }) => section.startsWith("/var/lib/cni"))
+})
+
+testEach("another container is refused as ever, by whoever is first", async (lab) => {
+  const { first, second, peer, mappings } = await createTwins(lab)
+  await using _ = peer
+  const stranger = await lab.addPod()
+  await succeed(first.map(mappings))
+  await succeed(second.map(mappings))
+  const holderOf = async () => (await fail(stranger.map([{ hostPort: 8080, containerPort: 80, protocol: "udp" }]))).msg
+  const both = await takeSnapshot(lab.host)
+  const id = first.namespace.name
+  expect(await holderOf()).toMatch(/^Cannot map host port 8080\/udp to .* it is mapped to /)
+  expect(await holderOf()).toEndWith(`it is mapped to ${first.ip}:${peer.port} for lab/${id}/eth0`)
+  // The same id with a letter more is another container.
+  const longer = await fail(stranger.map(mappings, {}, { containerId: `${id}x` }))
+  expect(longer.msg).toContain(`for lab/${id}/eth0`)
+  expectUnchanged(both, await takeSnapshot(lab.host))
+  await succeed(first.unmap())
+  expect(await holderOf()).toEndWith(`it is mapped to ${second.ip}:${peer.port} for other/${id}/net1`)
+})
+
+testEach("GC of the first one's network lets the other take over, and the other way round", async (lab) => {
+  const { first, second, peer, before, mappings } = await createTwins(lab)
+  await using _ = peer
+  const nothing = { "cni.dev/valid-attachments": [] }
+  for (const [gone, left] of [
+    [first, second],
+    [second, first],
+  ] as const) {
+    await succeed(first.map(mappings))
+    await succeed(second.map(mappings))
+    await succeed(gone.portmap.run("GC", nothing))
+    await succeed(left.check())
+    expect((await fail(gone.check())).msg).toContain("Cannot find a port mapping")
+    await expectAll(lab, left)
+    await succeed(left.portmap.run("GC", nothing))
+  }
+  expectUnchanged(before, await takeSnapshot(lab.host), ({ line }) => line.includes("route_localnet"))
+})
+
+testEach("a UDP flow stays with the first one, and goes on to the other when the first goes", async (lab) => {
+  const { first, second, peer, mappings } = await createTwins(lab)
+  await using _ = peer
+  await using other = await EchoPeer.start(first.namespace)
+  await succeed(first.map(mappings))
+  await using flow = new UdpFlow(lab.host, "127.0.0.1", 8080)
+  await flow.answeredBy(peer.port)
+  await succeed(second.map(mappingsTo(other.port)))
+  await flow.answeredBy(peer.port)
+  await succeed(first.unmap())
+  await flow.answeredBy(other.port)
+})
+
+testEach("an ADD of the second one that fails leaves the first one as it was", async (lab) => {
+  const { first, second, peer, mappings } = await createTwins(lab)
+  await using _ = peer
+  await succeed(first.map(mappings))
+  const file = "/proc/sys/net/ipv4/conf/br-other/route_localnet"
+  await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-other.route_localnet=0"])
+  await lab.host.exec("mount", ["--bind", file, file])
+  await lab.host.exec("mount", ["-o", "remount,bind,ro", file])
+  const before = await takeSnapshot(lab.host)
+  expect((await fail(second.map(mappings))).msg).toContain("route_localnet")
+  expectUnchanged(before, await takeSnapshot(lab.host))
+  await expectAll(lab, first)
+})
+
+test("nftables: conditions of who stands by hold from when it takes over, and those of the first until then", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const { first, second, peer, before, mappings } = await createTwins(lab)
+  await using _ = peer
+  const closed = { conditionsV4: ["ip saddr != 203.0.113.9"], conditionsV6: ["ip6 saddr != 2001:db8:113::9"] }
+  await succeed(first.map(mappings))
+  for (const _again of [1, 2]) await succeed(second.map(mappings, closed))
+  await succeed(second.check(closed))
+  await expectAll(lab, first)
+  await succeed(first.unmap())
+  await succeed(second.check(closed))
+  await leaveBy(second)
+  const ask = (port: number, address: string) =>
+    askEcho(lab.outside, { transport: port === 8082 ? "udp" : "tcp", address, port, deadlineMs: 500 })
+  for (const [port, address] of [
+    [8080, ip],
+    [8080, ip6],
+    [8081, ip],
+    [8082, ip6],
+  ] as const) {
+    await expect(ask(port, address)).rejects.toThrow("ended with exit code 1")
+  }
+  await askEcho(lab.host, { transport: "tcp", address: "127.0.0.1", port: 8080 })
+  await succeed(second.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+
+  await succeed(first.map(mappings, closed))
+  await succeed(second.map(mappings))
+  await expect(ask(8080, ip)).rejects.toThrow("ended with exit code 1")
+  await succeed(first.unmap())
+  await expectAll(lab, second)
+  await succeed(second.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+
+  await succeed(first.map(mappings))
+  await succeed(second.map(mappings, closed))
+  await succeed(second.unmap())
+  expect(await lab.rules()).not.toContain("only-")
+  await succeed(second.map(mappings, closed))
+  await succeed(second.map(mappings))
+  expect(await lab.rules()).not.toContain("only-")
+  for (const pod of [first, second]) await succeed(pod.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})
