@@ -47,6 +47,27 @@ testEach("DEL with other mappings, or unreadable ones, than ADD was told takes i
   }
 })
 
+testEach(
+  "DEL that is told nothing of mappings takes it all back, and the next container gets no packet",
+  async (lab) => {
+    const pod = await lab.addPod()
+    const before = await settled(lab)
+    await using peer = await EchoPeer.start(pod.namespace)
+    const mapping = { ...web, containerPort: peer.port }
+    for (const runtimeConfig of [undefined, null, {}, { portMappings: null }, { portMappings: [] }]) {
+      await succeed(pod.map([mapping, dns, local]))
+      await succeed(pod.unmap({ runtimeConfig }))
+      expectUnchanged(before, await takeSnapshot(lab.host))
+    }
+    const isOpen = () =>
+      askEcho(lab.outside, { transport: "tcp", address: hostAddresses.ip, port: 8080, deadlineMs: 500 })
+    await succeed(pod.map([mapping]))
+    await isOpen()
+    await succeed(pod.unmap({ runtimeConfig: undefined }))
+    await expect(isOpen()).rejects.toThrow("ended with exit code 1") // its address is answered at as before
+  },
+)
+
 testEach("DEL takes back what was mapped by another backend", async (lab) => {
   const pod = await lab.addPod()
   const before = await settled(lab)

@@ -169,7 +169,7 @@ test.each(damages)("CHECK names it when $what, and a new ADD repairs it", async 
   for (const words of says) expect(msg).toContain(words)
   if (command.includes("10.9.9.9")) await lab.host.exec("nft", ["delete element ip cni_hostports ports { tcp . 8080 }"])
   await succeed(pod.map(mappings))
-  expectUnchanged(before, await takeSnapshot(lab.host), ({ line }) => line.includes("localnet_links element"))
+  expectUnchanged(before, await takeSnapshot(lab.host), ({ line }) => /localnet_(links element|guarded)/.test(line))
 })
 
 test("127.0.0.0/8 is let through to containers for as long as it is needed, and not from them", async () => {

@@ -150,23 +150,30 @@ test("an ADD in which any message to the kernel fails has changed nothing, or su
   expect(nth).toBeGreaterThan(5)
 }, 120_000)
 
-testEach("without mappings nothing is asked of the kernel and nothing run", async (lab) => {
-  const pod = await lab.addPod()
-  const before = await takeSnapshot(lab.host)
-  await using directory = await TemporaryDirectory.create("cni-portmap")
-  for (const verb of ["ADD", "CHECK", "DEL"] as const) {
-    const trace = directory.join(verb)
-    const { name: containerId, path: netns } = pod.namespace
-    const call: PluginCall = { bin: `${builtPlugins}/portmap`, verb, containerId, netns, ifName: "eth0" }
-    const args = ["-f", "-qq", "-o", trace, "-e", "trace=socket,execve,vfork", call.bin]
-    for (const runtimeConfig of [undefined, { portMappings: [] }]) {
-      const input = JSON.stringify({ ...pod.portmap.config, runtimeConfig })
-      const { exitCode, stdout } = await lab.host.tryExec("strace", args, { env: pluginEnv(call), input })
-      expect(exitCode).toBe(0)
-      expect(stdout === "" ? undefined : JSON.parse(stdout)).toEqual(verb === "ADD" ? pod.result : undefined)
-      const calls = (await Bun.file(trace).text()).split("\n").filter((line) => /socket\(|execve\(|vfork\(/.test(line))
-      expect(calls).toEqual([expect.stringContaining("execve(")]) // strace's own start of the plugin
+testEach(
+  "without mappings ADD and CHECK ask nothing of the kernel, DEL whose they are, and nothing is run",
+  async (lab) => {
+    const pod = await lab.addPod()
+    const before = await takeSnapshot(lab.host)
+    await using directory = await TemporaryDirectory.create("cni-portmap")
+    for (const verb of ["ADD", "CHECK", "DEL"] as const) {
+      const trace = directory.join(verb)
+      const { name: containerId, path: netns } = pod.namespace
+      const call: PluginCall = { bin: `${builtPlugins}/portmap`, verb, containerId, netns, ifName: "eth0" }
+      const args = ["-f", "-qq", "-o", trace, "-e", "trace=socket,execve,vfork", call.bin]
+      for (const runtimeConfig of [undefined, { portMappings: [] }]) {
+        const input = JSON.stringify({ ...pod.portmap.config, runtimeConfig })
+        const { exitCode, stdout } = await lab.host.tryExec("strace", args, { env: pluginEnv(call), input })
+        expect(exitCode).toBe(0)
+        expect(stdout === "" ? undefined : JSON.parse(stdout)).toEqual(verb === "ADD" ? pod.result : undefined)
+        const calls = (await Bun.file(trace).text())
+          .split("\n")
+          .filter((line) => /socket\(|execve\(|vfork\(/.test(line))
+        const start = expect.stringContaining("execve(") // strace's own start of the plugin
+        const asked = expect.stringContaining("NETLINK_NETFILTER")
+        expect(calls).toEqual(verb === "DEL" ? [start, asked] : [start])
+      }
     }
-  }
-  expectUnchanged(before, await takeSnapshot(lab.host))
-})
+    expectUnchanged(before, await takeSnapshot(lab.host))
+  },
+)

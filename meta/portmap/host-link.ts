@@ -1,4 +1,5 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
 import { findLink, linkTowards, type NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import { tryReadSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
@@ -28,12 +29,17 @@ export function findHostLink(host: NetlinkSocket, ip: Uint8Array): HostLink | un
 
 /** Whether packets from and to 127.0.0.0/8 may pass the interface. */
 export function isLocalnetOn(link: string): boolean {
-  return ["all", link].some((name) => tryReadSysctl(settingOf(name)) === "1")
+  return isLocalnetOnLink("all") || isLocalnetOnLink(link)
 }
 
-/** Whether it is on for this interface, be it on for all or not. */
+/** Whether it is on for this interface, be it on for all or not; for one that has gone it is off. */
 export function isLocalnetOnLink(link: string): boolean {
-  return tryReadSysctl(settingOf(link)) === "1"
+  try {
+    return tryReadSysctl(settingOf(link)) === "1"
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return false
+    throw error
+  }
 }
 
 /** Switches it on, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */
