@@ -71,7 +71,7 @@ const losses: {
   },
   { number: "#24", what: "it is not told the namespace", call: { netns: "" } },
   { number: "#25", what: "it is not told prevResult", keys: { prevResult: undefined } },
-  { number: "#23", what: "it is not told what the runtime told ADD", keys: { runtimeConfig: undefined } },
+  { number: "#25", what: "it is not told what the runtime told ADD", keys: { runtimeConfig: undefined } },
   {
     number: "#23, #24, #25",
     what: "the namespace is gone and it is told neither that nor prevResult",

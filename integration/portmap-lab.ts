@@ -105,7 +105,7 @@ export class PortmapLab implements AsyncDisposable {
     const link = new Attachment(this.host, namespace, config, { ifName })
     const result = await link.add()
     const portmap = { cniVersion: "1.1.0", name, type: "portmap", ...this.backend.keys, prevResult: result }
-    return new MappedPod(namespace, link, result, new Attachment(this.host, namespace, portmap, { ifName }))
+    return new MappedPod(namespace, ifName, link, result, new Attachment(this.host, namespace, portmap, { ifName }))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -125,6 +125,7 @@ export interface PodKeys {
 /** A container, and portmap as a runtime calls it for the container's interface. */
 export class MappedPod {
   readonly namespace: ContainerNamespace
+  readonly ifName: string
   /** The interface plugin's attachment. */
   readonly link: Attachment
   /** What the interface plugin has answered. */
@@ -132,8 +133,15 @@ export class MappedPod {
   readonly portmap: Attachment
   mappings: readonly PortMapping[] = []
 
-  constructor(namespace: ContainerNamespace, link: Attachment, result: PluginResult, portmap: Attachment) {
+  constructor(
+    namespace: ContainerNamespace,
+    ifName: string,
+    link: Attachment,
+    result: PluginResult,
+    portmap: Attachment,
+  ) {
     this.namespace = namespace
+    this.ifName = ifName
     this.link = link
     this.result = result
     this.portmap = portmap

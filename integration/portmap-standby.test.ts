@@ -1,75 +1,9 @@
-import { expect, test } from "bun:test"
+import { expect } from "bun:test"
 import { fail, succeed } from "./attachment.ts"
-import { askEcho, EchoPeer, expectUnchanged, takeSnapshot } from "./mod.ts"
-import {
-  hostAddresses,
-  type MappedPod,
-  type PortMapping,
-  PortmapLab,
-  portmapBackends,
-  testEach,
-} from "./portmap-lab.ts"
+import { EchoPeer, expectUnchanged, takeSnapshot } from "./mod.ts"
+import { testEach } from "./portmap-lab.ts"
+import { createTwins, expectAll, mappingsTo, sctpTo } from "./portmap-twins.ts"
 import { UdpFlow } from "./udp-flow.ts"
-
-const { ip, ip6 } = hostAddresses
-
-/** Every protocol, all addresses and one address of the host, both families. */
-function mappingsTo(containerPort: number): PortMapping[] {
-  return [
-    { hostPort: 8080, containerPort, protocol: "tcp" },
-    { hostPort: 8080, containerPort, protocol: "udp" },
-    { hostPort: 8080, containerPort, protocol: "sctp" },
-    { hostPort: 8081, containerPort, protocol: "tcp", hostIP: ip },
-    { hostPort: 8082, containerPort, protocol: "udp", hostIP: ip6 },
-  ]
-}
-
-/** One container in two networks, as `podman run --network lab,other` makes it, and what answers in it. */
-async function createTwins(lab: PortmapLab) {
-  const first = await lab.addPod()
-  const second = await lab.addPod({ namespace: first.namespace, ifName: "net1", name: "other" })
-  if (lab.backend.name !== "nftables") {
-    // Upstream's shared chains and its setting stay for ever.
-    for (const pod of [first, second]) {
-      await succeed(pod.map(mappingsTo(80)))
-      await succeed(pod.unmap())
-    }
-  }
-  const before = await takeSnapshot(lab.host)
-  const peer = await EchoPeer.start(first.namespace)
-  return { first, second, peer, before, mappings: mappingsTo(peer.port) }
-}
-
-/** Lets answers leave by the interface of the one who is asked. */
-async function leaveBy(pod: MappedPod): Promise<void> {
-  for (const [at, family] of ["-4", "-6"].entries()) {
-    const via = pod.result.ips[at]?.gateway ?? ""
-    await pod.namespace.exec("ip", [family, "route", "replace", "default", "via", via])
-  }
-}
-
-/** The container's addresses at which the mappings arrive, seen from another host. */
-async function reached(lab: PortmapLab): Promise<string[]> {
-  const found = new Set<string>()
-  for (const { hostPort: port, protocol: transport, hostIP } of mappingsTo(80)) {
-    if (transport === "sctp") continue // nothing here speaks it
-    for (const address of hostIP ? [hostIP] : [ip, ip6]) {
-      const { to } = await askEcho(lab.outside, { transport, address, port })
-      if (transport === "tcp") found.add(to.address.replace("::ffff:", "")) // a UDP socket does not know
-    }
-  }
-  return [...found].sort()
-}
-
-/** A rule or element that sends SCTP to this container. */
-function sctpTo(pod: MappedPod): RegExp {
-  return new RegExp(`^.*sctp.*${pod.ip.replaceAll(".", "\\.")}[ :]`, "m")
-}
-
-async function expectAll(lab: PortmapLab, pod: MappedPod): Promise<void> {
-  await leaveBy(pod)
-  expect(await reached(lab)).toEqual([pod.ip, pod.ip6].sort())
-}
 
 testEach("ports that a container has in two networks lead to the first one, then to the other", async (lab) => {
   const { first, second, peer, before, mappings } = await createTwins(lab)
@@ -204,49 +138,4 @@ testEach("an ADD of the second one that fails leaves the first one as it was", a
   expect((await fail(second.map(mappings))).msg).toContain("route_localnet")
   expectUnchanged(before, await takeSnapshot(lab.host))
   await expectAll(lab, first)
-})
-
-test("nftables: conditions of who stands by hold from when it takes over, and those of the first until then", async () => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
-  const { first, second, peer, before, mappings } = await createTwins(lab)
-  await using _ = peer
-  const closed = { conditionsV4: ["ip saddr != 203.0.113.9"], conditionsV6: ["ip6 saddr != 2001:db8:113::9"] }
-  await succeed(first.map(mappings))
-  for (const _again of [1, 2]) await succeed(second.map(mappings, closed))
-  await succeed(second.check(closed))
-  await expectAll(lab, first)
-  await succeed(first.unmap())
-  await succeed(second.check(closed))
-  await leaveBy(second)
-  const ask = (port: number, address: string) =>
-    askEcho(lab.outside, { transport: port === 8082 ? "udp" : "tcp", address, port, deadlineMs: 500 })
-  for (const [port, address] of [
-    [8080, ip],
-    [8080, ip6],
-    [8081, ip],
-    [8082, ip6],
-  ] as const) {
-    await expect(ask(port, address)).rejects.toThrow("ended with exit code 1")
-  }
-  await askEcho(lab.host, { transport: "tcp", address: "127.0.0.1", port: 8080 })
-  await succeed(second.unmap())
-  expectUnchanged(before, await takeSnapshot(lab.host))
-
-  await succeed(first.map(mappings, closed))
-  await succeed(second.map(mappings))
-  await expect(ask(8080, ip)).rejects.toThrow("ended with exit code 1")
-  await succeed(first.unmap())
-  await expectAll(lab, second)
-  await succeed(second.unmap())
-  expectUnchanged(before, await takeSnapshot(lab.host))
-
-  await succeed(first.map(mappings))
-  await succeed(second.map(mappings, closed))
-  await succeed(second.unmap())
-  expect(await lab.rules()).not.toContain("only-")
-  await succeed(second.map(mappings, closed))
-  await succeed(second.map(mappings))
-  expect(await lab.rules()).not.toContain("only-")
-  for (const pod of [first, second]) await succeed(pod.unmap())
-  expectUnchanged(before, await takeSnapshot(lab.host))
 })

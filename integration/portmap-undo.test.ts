@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { builtPlugins, fail, succeed } from "./attachment.ts"
 import { mountOver } from "./iptables-kind.ts"
-import { expectUnchanged, type Output, type PluginCall, pluginEnv, TemporaryDirectory, takeSnapshot } from "./mod.ts"
+import { expectUnchanged, type PluginCall, pluginEnv, TemporaryDirectory, takeSnapshot } from "./mod.ts"
 import {
   hostAddresses,
   type MappedPod,
@@ -10,6 +10,7 @@ import {
   portmapBackends,
   testEach,
 } from "./portmap-lab.ts"
+import { inject } from "./portmap-trace.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
@@ -99,33 +100,13 @@ test("without the program that the backend needs ADD says which one", async () =
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-/** What strace(1) does to a call of the plugin at the `nth` of these system calls. */
-interface Injection {
-  name: string
-  /** "error=EIO" or "signal=KILL" */
-  effect: string
-  nth: number
-}
-
-/** Calls ADD under strace(1). Undefined when there is no nth call of that name: then it went through. */
-async function inject(lab: PortmapLab, pod: MappedPod, { name, effect, nth }: Injection): Promise<Output | undefined> {
-  await using directory = await TemporaryDirectory.create("cni-portmap")
-  const trace = directory.join("trace")
-  const { name: containerId, path: netns } = pod.namespace
-  const call: PluginCall = { bin: `${builtPlugins}/portmap`, verb: "ADD", containerId, netns, ifName: "eth0" }
-  const args = ["-f", "-qq", "-o", trace, "-e", `trace=${name}`, "-e", `inject=${name}:${effect}:when=${nth}`, call.bin]
-  const input = JSON.stringify({ ...pod.portmap.config, runtimeConfig: { portMappings: pod.mappings } })
-  const output = await lab.host.tryExec("strace", args, { env: pluginEnv(call), input })
-  return /INJECTED|killed by SIGKILL/.test(await Bun.file(trace).text()) ? output : undefined
-}
-
 test("an ADD killed at any message to the kernel is undone by the next DEL", async () => {
   await using lab = await PortmapLab.create(portmapBackends[0])
   const pod = await lab.addPod()
   pod.mappings = [web, dns, { ...web, hostPort: 8081, hostIP: hostAddresses.ip }]
   const before = await takeSnapshot(lab.host)
   let nth = 1
-  for (; await inject(lab, pod, { name: "sendto", effect: "signal=KILL", nth }); nth++) {
+  for (; await inject(lab, pod, { verb: "ADD", name: "sendto", effect: "signal=KILL", nth }); nth++) {
     await succeed(pod.unmap())
     expectUnchanged(before, await takeSnapshot(lab.host))
   }
@@ -139,7 +120,7 @@ test("an ADD in which any message to the kernel fails has changed nothing, or su
   const before = await takeSnapshot(lab.host)
   let nth = 1
   for (; ; nth++) {
-    const output = await inject(lab, pod, { name: "sendto", effect: "error=ENOBUFS", nth })
+    const output = await inject(lab, pod, { verb: "ADD", name: "sendto", effect: "error=ENOBUFS", nth })
     if (!output) break
     if (output.exitCode === 0) {
       expect(output.stderr).toContain("UDP flows") // by then all is in place
