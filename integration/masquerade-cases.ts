@@ -93,6 +93,7 @@ export function testMasquerade(plugin: AttachingPlugin, backends: readonly strin
       "the other has none": table(...addresses.slice(0, 1)),
       "nothing leads there": table(...addresses).replace("goto masq_checks", ""),
       "it is another attachment's": `flush ruleset\n${upstreamTable({ ...owner, ifName: "eth1" }, addresses)}`,
+      "it is for what they get": table(...addresses).replace(/(\w+) saddr (\S+) \w+ daddr != \S+/g, "$1 daddr != $2"),
       "it does not masquerade": table(...addresses).replaceAll(" masquerade ", " accept "),
     }
     for (const text of Object.values(damaged)) {

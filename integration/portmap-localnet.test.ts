@@ -103,6 +103,7 @@ test("where it is on for all interfaces, which portmap never does, nothing stays
   const before = await takeSnapshot(lab.host)
   await succeed(pod.map([web]))
   await succeed(pod.check())
+  expect(await tablesOf(lab)).not.toContain("guarded")
   await succeed(pod.unmap())
   expectUnchanged(before, await takeSnapshot(lab.host))
 })

@@ -120,8 +120,13 @@ testEach("a UDP flow stays with the first one, and goes on to the other when the
   await succeed(first.map(mappings))
   await using flow = new UdpFlow(lab.host, "127.0.0.1", 8080)
   await flow.answeredBy(peer.port)
+  const watch =
+    "add table ip watch; add counter ip watch begun; add chain ip watch c { type filter hook output priority -150; }"
+  await lab.host.exec("nft", [`${watch}; add rule ip watch c udp dport 8080 ct state new counter name begun`])
   await succeed(second.map(mappingsTo(other.port)))
   await flow.answeredBy(peer.port)
+  const { stdout } = await lab.host.exec("nft", ["list", "counter", "ip", "watch", "begun"])
+  expect(stdout).toContain("packets 0 ") // the kernel was not made to judge it anew
   await succeed(first.unmap())
   await flow.answeredBy(other.port)
 })

@@ -35,9 +35,12 @@ const { set: networks } = networksOf(layout, 16)
 const many: Element[] = Array.from({ length: 5000 }, (_, n) => ({ key: [Uint8Array.of(10, 1, n >> 8, n & 255)] }))
 
 describe("more elements than fit into one list of 65,535 bytes are sent in several, by their bytes", () => {
+  const last = Uint8Array.of(10, 2, 0, 0)
   const long = (element: Element) => ({ ...element, comment: "x".repeat(127), note: "n".repeat(121) })
   test.each([
     ["bare: 16 bytes each", many, [4095, 905]],
+    // 4,094 times 16 and once 28 are 65,532, which with a header is one more than a length can say
+    ["one of them with a short comment", [...many.slice(0, 4094), { key: [last], comment: "abc" }], [4094, 1]],
     // 16, the user data's header, and in it two entries of 2 bytes and text with a NUL: 16 + 4 + 2 + 128 + 2 + 122, padded
     ["with the longest comments and notes: 276 bytes each", many.slice(0, 600).map(long), [237, 237, 126]],
   ])("%s", (_, elements, expected) => {
