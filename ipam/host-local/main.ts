@@ -6,7 +6,7 @@ import { type Address, formatAddress } from "./address.ts"
 import { checkReservation } from "./check.ts"
 import { type HostLocalConfig, parseHostLocalConfig } from "./config.ts"
 import { observeNamespace } from "./liveness.ts"
-import type { Owner } from "./owner.ts"
+import { describeOwner, type Owner } from "./owner.ts"
 import { type RangeSet, rangeOf } from "./ranges.ts"
 import { release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { parseResolvConf } from "./resolv-conf.ts"
@@ -46,7 +46,14 @@ export const hostLocal = definePlugin<HostLocalConfig>({
   },
 
   del(call, { directory }) {
-    release(new Store({ directory, log: call.log }), ownerOf(call))
+    const hasStore = release(new Store({ directory, log: call.log }), ownerOf(call))
+    const given = call.network.prevResult?.ips.map(({ address }) => address) ?? []
+    if (hasStore || given.length === 0) return
+    // No error: files that are gone are nothing to clean up, and a container must not stay for ever because of them.
+    call.log(
+      `DEL has released nothing: there is no "${directory}". If a mount hides it, what it has for ` +
+        `${describeOwner(ownerOf(call))} (${given.join(", ")}) stays reserved there: see "cni ipam ls" and "cni ipam release"`,
+    )
   },
 
   status(call, { directory, rangeSets, resolvConf }) {

@@ -20,7 +20,7 @@ export function reserve(store: Store, request: Request): Address[] {
       try {
         store.sync()
       } catch (error) {
-        release(store, request.owner)
+        takeBack(store, request.owner)
         throw error
       }
       return addresses
@@ -28,14 +28,28 @@ export function reserve(store: Store, request: Request): Address[] {
   })
 }
 
-/** Releases what an owner holds, wherever in the store it is. Nothing to release is success. */
-export function release(store: Store, owner: Owner): void {
-  saying(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () =>
-    store.locked((session) => {
+/** Part of the way back from another error, which must not be buried. */
+function takeBack(store: Store, owner: Owner): void {
+  try {
+    release(store, owner)
+  } catch (error) {
+    store.log(`The reservation stays that could not be put on the disk: ${error}`)
+  }
+}
+
+/**
+ * Releases what an owner holds, wherever in the store it is. Nothing to release is success. Answers false when there is no
+ * store.
+ */
+export function release(store: Store, owner: Owner): boolean {
+  return saying(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
+    const done = store.locked((session) => {
       const holding = session.holding(owner)
       if (holding) session.release(holding)
-    }),
-  )
+      return true
+    })
+    return done ?? false
+  })
 }
 
 /** Releases one address by hand, with the others of its owner; answers whom it was reserved for, if anybody. */

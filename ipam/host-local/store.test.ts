@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, writeFileSync } from "node:fs"
+import { errnoNumber, SyscallError } from "../../pkg/libc/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseAddress } from "./address.ts"
 import { kernelFiles } from "./files.ts"
@@ -225,6 +226,33 @@ describe("DEL", () => {
     const error = refusalOf(() => store.del("a", { files: readOnly().files }))
     expect(error.message).toBe(`Cannot release the addresses of container a, interface eth0 in "${store.directory}"`)
     expect(error.details).toContain("EROFS")
+  })
+})
+
+describe("a failure on the way back does not hide the first one:", () => {
+  test("of an ADD on a read-only file system", () => {
+    using store = new TemporaryStore(small)
+    store.add("a")
+    const error = refusalOf(() => store.add("b", { files: readOnly().files }))
+    expect(error.message).toBe(`Cannot reserve addresses in "${store.directory}"`)
+    expect(error.details).toStartWith("createFile test")
+  })
+
+  test("of an ADD that cannot be put on the disk, on a file system that is read-only from then on", () => {
+    using store = new TemporaryStore(small)
+    const frozen = readOnly().files
+    const refuse = (): never => {
+      throw new SyscallError("fsync", errnoNumber("EIO"), "test")
+    }
+    let isFrozen = false
+    const unlink = (path: string) => (isFrozen ? frozen.unlink(path) : kernelFiles.unlink(path))
+    const syncDirectory = () => {
+      isFrozen = true
+      refuse()
+    }
+    const error = refusalOf(() => store.add("a", { files: { ...kernelFiles, unlink, syncDirectory } }))
+    expect(error.details).toContain("fsync test")
+    expect(store.log.join()).toContain("EROFS")
   })
 })
 

@@ -1,6 +1,6 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Fd, FileDescriptor, isErrno, Open, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
-import { type Files, ifPresent, kernelFiles } from "./files.ts"
+import { type Files, kernelFiles } from "./files.ts"
 import { readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 import { formatOwner, type Owner } from "./owner.ts"
@@ -66,7 +66,7 @@ export class Store {
       } catch (error) {
         if (isErrno(error, "ENOENT")) this.create()
         else if (!isErrno(error, "EEXIST")) {
-          ifPresent(() => this.files.unlink(path))
+          withdraw(this.files, path)
           throw error
         }
       }
@@ -129,16 +129,8 @@ export class PreparedLease implements Disposable {
       this.#files.writeAt(fd, encodeUtf8(formatOwner(this.#owner)), 0)
       this.#files.sync(fd)
     } catch (error) {
-      if (error instanceof SyscallError) this.#withdraw(path)
+      if (error instanceof SyscallError) withdraw(this.#files, path)
       throw error
-    }
-  }
-
-  #withdraw(path: string): void {
-    try {
-      this.#files.unlink(path)
-    } catch {
-      // The error that led here says more. What stays is torn, and is repaired when the index is rebuilt.
     }
   }
 
@@ -148,5 +140,14 @@ export class PreparedLease implements Disposable {
     } catch {
       // Removed with other abandoned ones when the index is rebuilt.
     }
+  }
+}
+
+/** Removes what was made in vain; the error that led here says more than one of this. A rebuild of the index sees to it. */
+function withdraw(files: Files, path: string): void {
+  try {
+    files.unlink(path)
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error
   }
 }
