@@ -6,7 +6,9 @@ import {
   gcNetwork,
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
+import { type Belonging, staleBelongings } from "./belongings.ts"
 import { type Command, given, texts, UsageError, word } from "./command.ts"
+import { storesOf } from "./ipam.ts"
 import { table } from "./result-table.ts"
 import { networkOf, runtimeFlags, runtimeOf } from "./runtime-flags.ts"
 
@@ -21,7 +23,8 @@ export const gc: Command = {
     ...runtimeFlags,
   },
   help: `Everything of this network is deleted that is not kept, so say what to keep: a list, or --auto, or both.
---auto knows the attachments in --cache-dir only: it must be the one of the runtime that made them.
+--auto knows the attachments in --cache-dir only: it must be the one of the runtime that made them. Both with and without
+--dry-run it prints every attachment in the cache, and every lease, link and rule that is deleted.
 
 Examples:
   cni gc mynet --auto --dry-run
@@ -34,18 +37,50 @@ Examples:
     }
     const runtime = runtimeOf(args, terminal)
     const network = networkOf(word(args, 0), args, terminal)
+    const stores = storesOf(network.name, args, terminal)
     const attached = () => cachedAttachments(runtime.cacheDir).filter((one) => one.network === network.name)
-    const valid = () => [...listed, ...(given(args, "auto") ? attached().filter(isAlive) : [])]
     const dry = given(args, "dry-run")
-
-    const stale = new Set(staleAttachments(runtime, network, valid()).map(nameOf))
-    const fate = (name: string) => (!stale.has(name) ? "keep" : dry ? "would delete" : "delete")
-    const rows = attached().map((one) => [fate(nameOf(one)), nameOf(one), one.netns || "unknown namespace"])
-    if (dry || terminal.interactive) {
-      terminal.stdout(table(["WHAT", "ATTACHMENT", "NAMESPACE"], rows) || "No cached attachments\n")
+    /** Decides what to keep and says what that means. */
+    const decide = () => {
+      const valid = [...listed, ...(given(args, "auto") ? attached().filter(isAlive) : [])]
+      const stale = new Set(staleAttachments(runtime, network, valid).map(nameOf))
+      const belongings = staleBelongings(network.name, stores, valid)
+      const fate = dry ? "would delete" : "delete"
+      const rows = [
+        ...attached().map((one) => [
+          stale.has(nameOf(one)) ? fate : "keep",
+          "attachment",
+          nameOf(one),
+          one.netns || "unknown namespace",
+        ]),
+        ...belongings.map(({ kind, what, owner }) => [fate, kind, what, owner]),
+      ]
+      terminal.stdout(rows.length > 0 ? table(["WHAT", "KIND", "NAME", "OF"], rows) : "Nothing to keep or delete\n")
+      return { valid, belongings }
     }
-    if (!dry) await gcNetwork(runtime, network, valid)
+    if (network.disableGC) {
+      terminal.stdout(`Network "${network.name}" has "disableGC": nothing is deleted\n`)
+      return
+    }
+    if (dry) {
+      decide()
+      return
+    }
+    let decided: ReturnType<typeof decide> | undefined
+    await gcNetwork(runtime, network, () => {
+      decided = decide()
+      return decided.valid
+    })
+    const left = decided ? staleBelongings(network.name, stores, decided.valid) : []
+    const still = (decided?.belongings ?? []).filter((one) => left.some((other) => isSame(one, other)))
+    for (const { kind, what, owner } of still) {
+      terminal.stderr(`Warning: no plugin of the network has deleted ${kind} ${what} of ${owner}\n`)
+    }
   },
+}
+
+function isSame(a: Belonging, b: Belonging): boolean {
+  return a.kind === b.kind && a.what === b.what && a.owner === b.owner
 }
 
 function parseKeep(text: string): AttachmentId {

@@ -112,6 +112,13 @@ function poolOf(name: string, args: Arguments, terminal: Terminal) {
   return { store: new Store({ directory, log }), rangeSets: configs.flatMap(({ rangeSets }) => rangeSets) }
 }
 
+/** The stores of the addresses of a network; none when it does without host-local. */
+export function storesOf(name: string, args: Arguments, terminal: Terminal): Store[] {
+  const log = (line: string) => terminal.stderr(`${line}\n`)
+  const directories = new Set(configsOf(name, args, terminal).map(({ directory }) => directory))
+  return [...directories].map((directory) => new Store({ directory, log }))
+}
+
 /** host-local's configurations in a network; none when the network is configured nowhere, or does without host-local. */
 function configsOf(name: string, args: Arguments, { env, stderr }: Terminal): HostLocalConfig[] {
   const confDir = text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)

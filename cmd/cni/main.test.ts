@@ -79,7 +79,16 @@ test("gc without knowing what to keep deletes nothing", async () => {
 test("gc deletes what is not on the list", async () => {
   using lab = labOfOne()
   for (const id of ["c1", "c2"]) await run(lab, ["add", "net", "/run/netns/x", "--container-id", id])
-  expect(await run(lab, ["gc", "net", "--keep", "c1/eth0"])).toMatchObject({ code: 0, out: "" })
+  const { code, out } = await run(lab, ["gc", "net", "--keep", "c1/eth0"])
+  expect({ code, out }).toEqual({
+    code: 0,
+    out: [
+      "WHAT    KIND        NAME     OF",
+      "keep    attachment  c1/eth0  /run/netns/x",
+      "delete  attachment  c2/eth0  /run/netns/x",
+      "",
+    ].join("\n"),
+  })
   expect(lab.calls.slice(2).map((call) => `${call.verb} ${call.id}`)).toEqual(["DEL c2", "GC "])
 })
 
@@ -88,10 +97,11 @@ test("gc --auto keeps the attachments whose namespace exists, and --dry-run only
   await run(lab, ["add", "net", "/proc/self/ns/net", "--container-id", "alive"])
   await run(lab, ["add", "net", "/run/netns/gone-for-good", "--container-id", "dead"])
   const dry = await run(lab, ["gc", "net", "--auto", "--dry-run"])
-  expect(dry.out).toMatch(/keep +alive\/eth0/)
-  expect(dry.out).toMatch(/would delete +dead\/eth0/)
+  expect(dry.out).toMatch(/keep +attachment +alive\/eth0/)
+  expect(dry.out).toMatch(/would delete +attachment +dead\/eth0/)
   expect(lab.sequence).toEqual(["ADD one", "ADD one"])
-  await run(lab, ["gc", "net", "--auto"])
+  const real = await run(lab, ["gc", "net", "--auto"])
+  expect(real.out.split(/\s+/)).toEqual(dry.out.replaceAll("would delete", "delete").split(/\s+/))
   expect(lab.calls.slice(2).map((call) => `${call.verb} ${call.id}`)).toEqual(["DEL dead", "GC "])
   expect(lab.calls.at(-1)?.stdin["cni.dev/valid-attachments"]).toEqual([{ containerID: "alive", ifname: "eth0" }])
 })

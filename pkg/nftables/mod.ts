@@ -10,6 +10,7 @@
 
 export type { Owner } from "../types/mod.ts"
 export { hasChain, listChains } from "./chains.ts"
+export { type Commented, listCommented } from "./commented.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
 export type { Expression, UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
