@@ -10,7 +10,8 @@ import { staticIpam } from "../ipam/static/main.ts"
 import { portmap } from "../meta/portmap/main.ts"
 import { tuning } from "../meta/tuning/main.ts"
 import type { Builtin } from "../pkg/invoke/mod.ts"
-import { type Plugin, serve } from "../pkg/skel/mod.ts"
+import type { NamespaceFile } from "../pkg/netns/mod.ts"
+import { type Plugin, prepare } from "../pkg/skel/mod.ts"
 import { bridge } from "../plugins/bridge/main.ts"
 import { loopback } from "../plugins/loopback/main.ts"
 import { ptp } from "../plugins/ptp/main.ts"
@@ -58,17 +59,20 @@ function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): Dri
   const log = (line: string) => {
     stderr += `${line.toWellFormed()}\n`
   }
-  const builtins: Record<string, Builtin> = {}
-  for (const delegate of name === "bridge" || name === "ptp" ? ipamPlugins : []) {
-    builtins[delegate.name] = ({ env, stdin }) =>
-      serve(delegate, { env, stdin: () => stdin, builtins, log, isDelegate: true })
+  const builtinsOn = (namespace: NamespaceFile) => {
+    const builtins: Record<string, Builtin> = {}
+    for (const delegate of name === "bridge" || name === "ptp" ? ipamPlugins : []) {
+      builtins[delegate.name] = ({ env, stdin }) =>
+        prepare(delegate, { env, stdin: () => stdin, log, namespace }).run(() => builtins)
+    }
+    return builtins
   }
   const plugin = plugins[name]
   if (!plugin) throw new Error(`The driver does not know plugin "${name}"`)
   const write = (text: string) => {
     stdout += text
   }
-  const reply = serve(plugin, { env, stdin: () => stdin, log, write, builtins })
+  const reply = prepare(plugin, { env, stdin: () => stdin, log, write }).run(builtinsOn)
   return { exitCode: reply.exitCode, stdout: (stdout + reply.stdout).toWellFormed(), stderr }
 }
 

@@ -5,7 +5,6 @@ import { Undo } from "../../pkg/undo/mod.ts"
 import { type Address, formatAddress } from "./address.ts"
 import { checkReservation } from "./check.ts"
 import { type HostLocalConfig, parseHostLocalConfig } from "./config.ts"
-import { observeNamespace } from "./liveness.ts"
 import { describeOwner, type Owner } from "./owner.ts"
 import { type RangeSet, rangeOf } from "./ranges.ts"
 import { release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
@@ -28,7 +27,8 @@ export const hostLocal = definePlugin<HostLocalConfig>({
     const dns = resolvConf === undefined ? {} : readResolvConf(resolvConf)
     const store = new Store({ directory, log: call.log })
     const owner = ownerOf(call)
-    const netns = observeNamespace(store.files, call.netns)
+    const { identity } = call.namespace
+    const netns = identity === undefined ? undefined : { path: call.netns, identity }
     using undo = new Undo(call.log)
     const addresses = undo.step(
       "reserve addresses",

@@ -20,13 +20,13 @@ export class Target implements Disposable {
   }
 
   /** Throws code 4 when the namespace does not exist or is none. */
-  static open({ netns, ifName }: Call): Target {
-    return new Target(Netns.open(netns), ifName)
+  static open({ namespace, ifName }: Call): Target {
+    return new Target(Netns.open(namespace), ifName)
   }
 
   /** For DEL: undefined when there is no namespace any more. */
-  static find({ netns, ifName }: Call): Target | undefined {
-    const sandbox = Netns.find(netns)
+  static find({ namespace, ifName }: Call): Target | undefined {
+    const sandbox = Netns.find(namespace)
     return sandbox && new Target(sandbox, ifName)
   }
 

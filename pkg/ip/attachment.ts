@@ -1,6 +1,6 @@
 import { isErrno } from "../libc/mod.ts"
 import { deleteLink, findLink, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
-import { Netns } from "../netns/mod.ts"
+import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { type Attachment, CniError, Code, type Interface, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 import { leadsTo, likelyHostEnd } from "./host-end.ts"
@@ -43,11 +43,12 @@ export function describeInterface({ name, mac, mtu }: Link): Interface {
  * carries the owner's name, which needs no namespace. An interface of that name that is somebody else's stays. Nothing
  * there is success. Throws `CniError`, after everything that can be deleted is.
  */
-export function deleteAttachmentLinks({ netns, ifName }: { netns: string; ifName: string }, owner: Owner): void {
+export function deleteAttachmentLinks(place: { namespace: NamespaceFile; ifName: string }, owner: Owner): void {
   using host = RouteSocket.open()
   const failures = new Failures()
   const comment = ownerComment(owner)
-  const end = failures.attempt(`find "${ifName}" in "${netns}"`, () => findOwnEnd(host, { netns, ifName }, comment))
+  const what = `find "${place.ifName}" in "${place.namespace.path}"`
+  const end = failures.attempt(what, () => findOwnEnd(host, place, comment))
   if (end) deleteIfThere(host, end)
   else deleteHostEnds(host, (alias) => alias === comment)
   failures.throwIfAny()
@@ -63,10 +64,10 @@ export function deleteOrphans(network: string, valid: readonly Owner[]): void {
 /** The host's end of the container's interface, if it can be the owner's. */
 function findOwnEnd(
   host: NetlinkSocket,
-  { netns, ifName }: { netns: string; ifName: string },
+  { namespace, ifName }: { namespace: NamespaceFile; ifName: string },
   comment: string,
 ): Link | undefined {
-  using sandbox = Netns.find(netns)
+  using sandbox = Netns.find(namespace)
   if (!sandbox) return undefined
   using inside = sandbox.run(() => RouteSocket.open())
   const link = findLink(inside, ifName)

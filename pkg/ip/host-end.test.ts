@@ -45,8 +45,8 @@ function hostWith(said: Said, number = -1) {
     const isThere = request.payload[4] === said.index
     return [isThere ? reply(request, RTM_NEWLINK, answer(said)) : acknowledge(request, ENODEV)]
   })
-  const find = (container: Said, path = "/run/netns/none") =>
-    hostEnd(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), { fd: 9 as Fd, path }, linkOf(container))?.name
+  const find = (container: Said, isOwn = false) =>
+    hostEnd(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), { fd: 9 as Fd, isOwn }, linkOf(container))?.name
   return { find, asked: () => kernel.requests.map(({ type }) => type) }
 }
 
@@ -86,6 +86,6 @@ describe("without a further question", () => {
 test("pairs with both ends in one namespace are the same pair only when the container has the host's namespace", () => {
   const { find, asked } = hostWith({ index: 7, link: 2 })
   expect(find({ index: 2, link: 7 })).toBeUndefined()
-  expect(find({ index: 2, link: 7 }, "/proc/thread-self/ns/net")).toBe("link7")
+  expect(find({ index: 2, link: 7 }, true)).toBe("link7")
   expect(asked()).toEqual([RTM_GETLINK, RTM_GETLINK])
 })

@@ -1,12 +1,12 @@
 import { findLink, type Ifindex, type Link, type NetlinkSocket, namespaceNumber } from "../netlink/mod.ts"
-import { isOwnNamespace, type Netns } from "../netns/mod.ts"
+import type { Netns } from "../netns/mod.ts"
 import { readSysctlIfThere, tryWriteSysctl } from "../sysctl/mod.ts"
 
 /**
  * The host's end of a container's interface: the veth that the container's end leads to, and that leads to the
  * container's end. Undefined for other kinds, and for a pair that ends elsewhere. Throws `NetlinkError`.
  */
-export function hostEnd(host: NetlinkSocket, sandbox: Pick<Netns, "fd" | "path">, inside: Link): Link | undefined {
+export function hostEnd(host: NetlinkSocket, sandbox: Pick<Netns, "fd" | "isOwn">, inside: Link): Link | undefined {
   const end = likelyHostEnd(host, inside)
   return end && leadsTo(host, sandbox, end) ? end : undefined
 }
@@ -23,8 +23,8 @@ export function likelyHostEnd(host: NetlinkSocket, inside: Link): Link | undefin
 }
 
 /** Whether the other end of a host's link is in the container. One question to the kernel. */
-export function leadsTo(host: NetlinkSocket, sandbox: Pick<Netns, "fd" | "path">, end: Link): boolean {
-  if (endsInOwn(end)) return isOwnNamespace(sandbox.path) // a runtime may insist on that
+export function leadsTo(host: NetlinkSocket, sandbox: Pick<Netns, "fd" | "isOwn">, end: Link): boolean {
+  if (endsInOwn(end)) return sandbox.isOwn // a runtime may insist on that
   return namespaceNumber(host, sandbox.fd) === end.attributes.linkNetnsId
 }
 

@@ -8,6 +8,7 @@ import {
   isTableInUse,
 } from "../iptables/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
+import type { NamespaceFile } from "../netns/mod.ts"
 import {
   addMasquerade,
   canMasquerade,
@@ -119,10 +120,10 @@ export class Masquerade {
 
   /**
    * Ends the masquerade of an attachment, found by its names alone, and needs no program for it, except for iptables'
-   * legacy tables. `netns` is looked at only when the Go suite has left rules that do not say which of the container's
+   * legacy tables. `namespace` is looked at only when the Go suite has left rules that do not say which of the container's
    * interfaces they are for. Goes through all steps whatever fails, and then throws `CniError`. Nothing there is success.
    */
-  remove(owner: Owner, netns: string): void {
+  remove(owner: Owner, namespace: NamespaceFile): void {
     const filter = this.#filter
     const failures = new Failures()
     failures.attempt("remove the masquerade", () => {
@@ -132,7 +133,7 @@ export class Masquerade {
       if (filter?.hasTable(UPSTREAM_MASQUERADE_TABLE)) deleteUpstreamMasquerade(filter.socket, owner)
     })
     failures.attempt("remove the masquerade of iptables", () => {
-      const isInUse = (source: string) => addressesBeside(netns, owner.ifName).includes(source)
+      const isInUse = (source: string) => addressesBeside(namespace, owner.ifName).includes(source)
       if (isTableInUse(filter, "nat")) deleteIptablesMasquerade(filter?.socket, owner, isInUse)
     })
     failures.throwIfAny()

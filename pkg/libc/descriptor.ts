@@ -17,6 +17,9 @@ export const Open = {
   CloseOnExec: 0o2000000,
 } as const
 
+/** <linux/fcntl.h> */
+const F_DUPFD_CLOEXEC = 1030
+
 /** Opens a file, always close-on-exec, like `open(path, flags, mode)`. Throws `SyscallError`. */
 export function open(path: string, flags: number, mode = 0): Fd {
   return check("open", JSON.stringify(path), () => engine.open(path, flags | Open.CloseOnExec, mode)) as Fd
@@ -25,6 +28,11 @@ export function open(path: string, flags: number, mode = 0): Fd {
 /** Closes a descriptor. Errors are of no use to the caller here and are not reported. */
 export function close(fd: Fd): void {
   engine.close(fd)
+}
+
+/** Another descriptor of the same open file, close-on-exec. Throws `SyscallError`. */
+export function duplicate(fd: Fd): Fd {
+  return check("fcntl", `descriptor ${fd}`, () => engine.fcntl(fd, F_DUPFD_CLOEXEC, 0)) as Fd
 }
 
 /** A descriptor that is closed when its scope ends. */

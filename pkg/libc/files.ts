@@ -5,6 +5,7 @@ import { check, checkIfThere, isErrno, SyscallError } from "./syscall.ts"
 
 const AT_FDCWD = -100
 const AT_SYMLINK_NOFOLLOW = 0x100
+const AT_EMPTY_PATH = 0x1000
 const STATX_BASIC_STATS = 0x7ff
 const UTIME_OMIT = 0x3ffffffen
 
@@ -68,6 +69,13 @@ export function stat(path: string, noFollow = false): Stat {
   const words = new Uint32Array(64)
   const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
   check("stat", JSON.stringify(path), () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
+  return new Stat(words)
+}
+
+/** Looks at an open file, like fstat(2). Throws `SyscallError`. */
+export function statOpen(fd: Fd): Stat {
+  const words = new Uint32Array(64)
+  check("fstat", `descriptor ${fd}`, () => engine.statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, words))
   return new Stat(words)
 }
 

@@ -6,7 +6,19 @@
  * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)
  * try { unlink(path) } catch (error) { if (!isErrno(error, "ENOENT")) throw error }
  */
-export { close, type Fd, FileDescriptor, Open, open, Poll, poll, read, write, writeAll } from "./descriptor.ts"
+export {
+  close,
+  duplicate,
+  type Fd,
+  FileDescriptor,
+  Open,
+  open,
+  Poll,
+  poll,
+  read,
+  write,
+  writeAll,
+} from "./descriptor.ts"
 export { type ErrnoName, errnoName, errnoNumber } from "./errno.ts"
 export {
   createFile,
@@ -27,6 +39,7 @@ export {
   type Stat,
   setModified,
   stat,
+  statOpen,
   symlink,
   sync,
   syncDirectory,

@@ -2,7 +2,7 @@
  * Network namespaces: opening, telling apart, and running something inside. The only room that calls setns(2).
  *
  * @example
- * using sandbox = Netns.open("/run/netns/demo")
+ * using sandbox = Netns.open(call.namespace) // or a path
  * using inside = sandbox.run(() => RouteSocket.open()) // the socket stays there, the thread does not
  */
-export { isOwnNamespace, Netns, namespaceId, type Sync } from "./netns.ts"
+export { NamespaceFile, Netns, namespaceId, type Sync } from "./netns.ts"

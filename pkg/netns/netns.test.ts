@@ -1,9 +1,9 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
-import { isOwnNamespace, Netns, namespaceId } from "./mod.ts"
+import { NamespaceFile, Netns, namespaceId } from "./mod.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-netns-"))
 const file = join(directory, "left-behind")
@@ -37,11 +37,43 @@ test("a namespace opens, and what runs in it runs there and comes back", () => {
   expect(readlinkSync("/proc/thread-self/ns/net")).toMatch(/^net:\[\d+\]$/)
 })
 
+function isOwn(path: string): boolean {
+  using file = NamespaceFile.open(path)
+  return file.isOwn
+}
+
+test("what was opened once stays the same, whatever becomes of the path", () => {
+  const path = join(directory, "moving")
+  symlinkSync(own, path)
+  using namespace = NamespaceFile.open(path)
+  rmSync(path)
+  for (const target of [undefined, file, "/proc/self/ns/uts"]) {
+    if (target !== undefined) symlinkSync(target, path)
+    expect(namespace.isOwn).toBe(true)
+    expect(namespace.identity).toBe(namespaceId(own))
+    {
+      using opened = Netns.open(namespace)
+      expect([opened.path, opened.isOwn]).toEqual([path, true])
+    }
+    expect(Netns.find(namespace)?.isOwn).toBe(true) // a descriptor of its own: disposing one leaves the others
+    rmSync(path, { force: true })
+  }
+})
+
+test("nothing at the path is no error until it is needed, and stays nothing", () => {
+  const path = join(directory, "later")
+  using namespace = NamespaceFile.open(path)
+  symlinkSync(own, path)
+  expect([namespace.isOwn, namespace.identity]).toEqual([false, undefined])
+  expect(Netns.find(namespace)).toBeUndefined()
+  expect(refusalOf(() => Netns.open(namespace))).toMatchObject({ code: 4, message: expect.stringContaining(path) })
+})
+
 test("the own namespace is known by device and inode, under any path", () => {
-  expect(isOwnNamespace(own)).toBe(true)
-  expect(isOwnNamespace(`/proc/${process.pid}/ns/net`)).toBe(true)
-  expect(isOwnNamespace("/proc/self/ns/uts")).toBe(false)
-  expect(isOwnNamespace("")).toBe(false)
-  expect(isOwnNamespace(join(directory, "none"))).toBe(false)
+  expect(isOwn(own)).toBe(true)
+  expect(isOwn(`/proc/${process.pid}/ns/net`)).toBe(true)
+  expect(isOwn("/proc/self/ns/uts")).toBe(false)
+  expect(isOwn("")).toBe(false)
+  expect(isOwn(join(directory, "none"))).toBe(false)
   expect(namespaceId(join(directory, "none"))).toBeUndefined()
 })

@@ -1,12 +1,15 @@
 import {
   CLONE_NEWNET,
+  duplicate,
   type Fd,
   FileDescriptor,
   isErrno,
   namespaceType,
   Open,
+  type Stat,
   setNetworkNamespace,
   stat,
+  statOpen,
 } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
@@ -19,10 +22,57 @@ const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
+ * What a path leads to, opened once: whatever becomes of the path, it is the same namespace that is compared with the own
+ * one, entered, and handed to the kernel. Paths change: a container ends, and its process' number is given to another.
+ */
+export class NamespaceFile implements Disposable {
+  /** The path that it was opened by, as the caller wrote it. */
+  readonly path: string
+  readonly #file: FileDescriptor | undefined
+  readonly #error: CniError | undefined
+
+  private constructor(path: string, file: FileDescriptor | undefined, error?: CniError) {
+    this.path = path
+    this.#file = file
+    this.#error = error
+  }
+
+  /** Opens whatever is at a path. Never throws: that there is nothing, or no way to it, is told by those who need it. */
+  static open(path: string): NamespaceFile {
+    try {
+      return new NamespaceFile(path, path === "" ? undefined : openNonBlocking(path))
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error
+      return new NamespaceFile(path, undefined, error)
+    }
+  }
+
+  /** A descriptor of its own; undefined when nothing is there. Throws code 4 when it cannot be opened. */
+  duplicate(): FileDescriptor | undefined {
+    if (this.#error) throw this.#error
+    return this.#file && new FileDescriptor(duplicate(this.#file.fd))
+  }
+
+  /** "device:inode", which tells it from all others alive; undefined when nothing is there. */
+  get identity(): string | undefined {
+    return this.#file && identityOf(statOpen(this.#file.fd))
+  }
+
+  /** Whether it is the thread's own network namespace, by device and inode. */
+  get isOwn(): boolean {
+    return this.#file !== undefined && isOwn(this.#file.fd)
+  }
+
+  [Symbol.dispose](): void {
+    this.#file?.[Symbol.dispose]()
+  }
+}
+
+/**
  * A network namespace, held open by a descriptor.
  *
  * @example
- * using sandbox = Netns.open(call.netns)
+ * using sandbox = Netns.open(call.namespace)
  * using inside = sandbox.run(() => RouteSocket.open())
  */
 export class Netns implements Disposable {
@@ -40,8 +90,9 @@ export class Netns implements Disposable {
    * is nothing at the path, or something else. Not with code 3: that would tell the runtime that there is nothing to clean
    * up, and leases and what earlier plugins of the chain made outlive the namespace.
    */
-  static open(path: string): Netns {
-    const file = openNonBlocking(path)
+  static open(place: string | NamespaceFile): Netns {
+    const path = pathOf(place)
+    const file = fileAt(place)
     if (!file) {
       throw new CniError(Code.InvalidEnvironment, `Cannot use "${path}" as CNI_NETNS: it does not exist`, {
         details: EXPECTED,
@@ -58,8 +109,9 @@ export class Netns implements Disposable {
    * Like `open`, and undefined when the namespace has gone: the path is empty, nothing is there, or what is there is the
    * file that it was mounted on.
    */
-  static find(path: string): Netns | undefined {
-    const file = path === "" ? undefined : openNonBlocking(path)
+  static find(place: string | NamespaceFile): Netns | undefined {
+    const path = pathOf(place)
+    const file = path === "" ? undefined : fileAt(place)
     if (!file) return undefined
     if (isNetworkNamespace(file.fd)) return new Netns(path, file)
     file[Symbol.dispose]()
@@ -69,6 +121,11 @@ export class Netns implements Disposable {
   /** For `IFLA_NET_NS_FD`. */
   get fd(): Fd {
     return this.#file.fd
+  }
+
+  /** Whether it is the thread's own network namespace, by device and inode. */
+  get isOwn(): boolean {
+    return isOwn(this.#file.fd)
   }
 
   /** Runs `fn` on this thread inside the namespace; comes back however `fn` ends. A promise does not type-check. */
@@ -85,6 +142,14 @@ export class Netns implements Disposable {
   [Symbol.dispose](): void {
     this.#file[Symbol.dispose]()
   }
+}
+
+function pathOf(place: string | NamespaceFile): string {
+  return typeof place === "string" ? place : place.path
+}
+
+function fileAt(place: string | NamespaceFile): FileDescriptor | undefined {
+  return typeof place === "string" ? openNonBlocking(place) : place.duplicate()
 }
 
 /** Undefined when nothing is there. A FIFO does not hold us up. */
@@ -106,18 +171,19 @@ function isNetworkNamespace(fd: Fd): boolean {
   }
 }
 
+function identityOf({ device, inode }: Stat): string {
+  return `${device}:${inode}`
+}
+
 /** What tells a namespace from all others alive: "device:inode" of its file. Undefined when it cannot be looked at. */
 export function namespaceId(path: string): string | undefined {
   try {
-    const found = stat(path)
-    return `${found.device}:${found.inode}`
+    return identityOf(stat(path))
   } catch {
     return undefined
   }
 }
 
-/** Whether a path is the thread's own network namespace, by device and inode. False when it cannot be looked at. */
-export function isOwnNamespace(path: string): boolean {
-  const id = path === "" ? undefined : namespaceId(path)
-  return id !== undefined && id === namespaceId(OWN)
+function isOwn(fd: Fd): boolean {
+  return identityOf(statOpen(fd)) === namespaceId(OWN)
 }

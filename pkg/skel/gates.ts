@@ -1,4 +1,4 @@
-import { isOwnNamespace } from "../netns/mod.ts"
+import { NamespaceFile } from "../netns/mod.ts"
 import { atLeast, CniError, Code, type NetworkConfig } from "../types/mod.ts"
 import type { Verb } from "./plugin.ts"
 
@@ -33,17 +33,17 @@ function mismatch(msg: string, configVersion: string, supported: readonly string
 const ofProcess = /\/proc\/\d+\/(task\/\d+\/)?ns\/net$/
 
 /**
- * The namespace that a verb is to work on: `netns`, unless that is the one that the plugin itself runs in. To work on that
- * one would change the host, and is refused with code 8; for DEL a path like /proc/PID/ns/net says that the container's
- * process has ended and a process of the host has its number: the namespace has gone, which is "". `CNI_NETNS_OVERRIDE`
- * allows it.
+ * The namespace that a verb is to work on: the one found, unless that is the one that the plugin itself runs in. To work on
+ * that one would change the host, and is refused with code 8; for DEL a path like /proc/PID/ns/net says that the container's
+ * process has ended and a process of the host has its number: the namespace has gone, and the path is "". What is compared
+ * is what is worked on: the open namespace, whatever becomes of its path. `CNI_NETNS_OVERRIDE` allows it.
  */
-export function containerNamespace(verb: Verb, netns: string, override = ""): string {
-  if (verb !== "ADD" && verb !== "DEL") return netns
-  if (override === "1" || override.toLowerCase() === "true" || !isOwnNamespace(netns)) return netns
-  if (verb === "DEL" && ofProcess.test(netns)) return ""
+export function containerNamespace(verb: Verb, found: NamespaceFile, override = ""): NamespaceFile {
+  if (verb !== "ADD" && verb !== "DEL") return found
+  if (override === "1" || override.toLowerCase() === "true" || !found.isOwn) return found
+  if (verb === "DEL" && ofProcess.test(found.path)) return NamespaceFile.open("")
   throw new CniError(Code.InvalidNetns, "plugin's netns and netns from CNI_NETNS should not be the same", {
-    details: `CNI_NETNS "${netns}" is the namespace that this plugin runs in; nothing was changed`,
+    details: `CNI_NETNS "${found.path}" is the namespace that this plugin runs in; nothing was changed`,
   })
 }
 

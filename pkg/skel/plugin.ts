@@ -1,4 +1,5 @@
 import type { Delegate } from "../invoke/mod.ts"
+import type { NamespaceFile } from "../netns/mod.ts"
 import type { Attachment, JsonObject, NetworkConfig, Result } from "../types/mod.ts"
 
 /** What a runtime can ask of a plugin; the value of `CNI_COMMAND`. */
@@ -8,8 +9,10 @@ export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
 export interface Call {
   readonly verb: Verb
   readonly containerId: string
-  /** Path of the container's network namespace. Never the plugin's own, and on DEL perhaps "" or gone. */
+  /** Path of the container's network namespace, to be told. Never the plugin's own, and on DEL perhaps "" or gone. */
   readonly netns: string
+  /** What is at that path, opened once, before anything else: what is worked on, whatever becomes of the path. */
+  readonly namespace: NamespaceFile
   readonly ifName: string
   /** `CNI_ARGS` */
   readonly args: string

@@ -1,6 +1,7 @@
 import { exhaustion } from "../engine/mod.ts"
 import type { Builtin, Reply } from "../invoke/mod.ts"
 import { exit, readEnvironment } from "../libc/mod.ts"
+import type { NamespaceFile } from "../netns/mod.ts"
 import type { Plugin } from "./plugin.ts"
 import { prepare, serve } from "./serve.ts"
 import { logLine, readStdin, writeStdout } from "./stdio.ts"
@@ -13,7 +14,7 @@ import { logLine, readStdin, writeStdout } from "./stdio.ts"
  */
 export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unknown>[] = []): never {
   const call = prepare(plugin, { env: readEnvironment(), stdin: readStdin, log: logLine, write: writeStdout })
-  return exit(answer(call.run(builtinsOf(delegates)))) // nothing left behind holds us up
+  return exit(answer(call.run((namespace) => builtinsOf(delegates, namespace)))) // nothing left behind holds us up
 }
 
 /**
@@ -33,11 +34,11 @@ export function answer(reply: Reply): number {
   }
 }
 
-function builtinsOf(delegates: readonly Plugin<unknown>[]): Record<string, Builtin> {
+function builtinsOf(delegates: readonly Plugin<unknown>[], namespace: NamespaceFile): Record<string, Builtin> {
   const builtins: Record<string, Builtin> = {}
   for (const delegate of delegates) {
     builtins[delegate.name] = ({ env, stdin }) =>
-      serve(delegate, { env, stdin: () => stdin, builtins, log: logLine, isDelegate: true })
+      serve(delegate, { env, stdin: () => stdin, builtins, log: logLine, namespace })
   }
   return builtins
 }

@@ -1,6 +1,7 @@
 import { version } from "../../package.json"
 import { sourceFrames } from "../engine/mod.ts"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
+import { NamespaceFile } from "../netns/mod.ts"
 import { CniError, Code, newestVersion, supportedVersions } from "../types/mod.ts"
 import { errorReply } from "./error-reply.ts"
 import { checkVersion, containerNamespace, knowsAttachments } from "./gates.ts"
@@ -17,16 +18,16 @@ export interface Surroundings {
   log: (line: string) => void
   /** Writes the result of ADD. Without it the result is in the reply. */
   write?: (text: string) => void
-  /** Another plugin calls this one in its own process, in the namespace that it has been checked for itself. */
-  isDelegate?: boolean
+  /** The namespace that the plugin works on which calls this one in its own process: compared and opened by that one. */
+  namespace?: NamespaceFile
 }
 
 /** A call that has passed the protocol's checks, or the reply that refuses it. */
 export interface Prepared {
   /** The version for error objects: the configuration's, or the newest when there is none to be read. */
   readonly cniVersion: string
-  /** Runs the verb. Synchronous, never throws. */
-  run(builtins?: Builtins): Reply
+  /** Runs the verb. `builtins` are the plugins in this process, for calls on this namespace. Synchronous, never throws. */
+  run(builtins?: (namespace: NamespaceFile) => Builtins): Reply
 }
 
 /**
@@ -34,13 +35,17 @@ export interface Prepared {
  * an error object with exit code 1.
  */
 export function serve<C>(plugin: Plugin<C>, call: Surroundings & { builtins?: Builtins }): Reply {
-  return prepare(plugin, call).run(call.builtins)
+  return prepare(plugin, call).run(() => call.builtins ?? {})
 }
 
 /** The first half of `serve`: all that can be refused before the plugin is asked. Never throws. */
-export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelegate }: Surroundings): Prepared {
+export function prepare<C>(
+  plugin: Plugin<C>,
+  { env, stdin, log, write, namespace: inherited }: Surroundings,
+): Prepared {
   let cniVersion: string = newestVersion
   const answer = (reply: Reply): Prepared => ({ cniVersion, run: () => reply })
+  let opened: NamespaceFile | undefined
   try {
     const command = env.CNI_COMMAND ?? ""
     const supported = plugin.versions ?? supportedVersions
@@ -54,28 +59,36 @@ export function prepare<C>(plugin: Plugin<C>, { env, stdin, log, write, isDelega
     const network = parseNetwork(raw, command, logAsPlugin)
     if (!isVerb(command)) throw unknownCommand(command)
     checkVersion(command, network.cniVersion, supported)
-    const netns = isDelegate ? given.netns : containerNamespace(command, given.netns, env.CNI_NETNS_OVERRIDE)
+    const found = inherited ?? NamespaceFile.open(given.netns)
+    if (!inherited) opened = found
+    const namespace = inherited ?? containerNamespace(command, found, env.CNI_NETNS_OVERRIDE)
+    const netns = namespace.path
     const isGone = netns !== given.netns
     if (isGone) logAsPlugin(`"${given.netns}" is the host's namespace by now: the container's has gone`)
     if (command === "GC" && !knowsAttachments(network, logAsPlugin)) return answer({ stdout: "", exitCode: 0 })
-    const run = (builtins: Builtins = {}): Reply => {
+    const run = (builtinsOn: (namespace: NamespaceFile) => Builtins = () => ({})): Reply => {
       try {
         const { name: self } = plugin
         const callEnv = isGone ? { ...env, CNI_NETNS: netns } : env
         const configVersion = network.cniVersion
+        const builtins = builtinsOn(namespace)
         const delegate = delegateTo({ env: callEnv, stdin: bytes, configVersion, builtins, log, self })
-        const call = { verb: command, ...given, netns, network, raw, stdin: bytes, delegate, log: logAsPlugin }
-        const reply = { stdout: "", exitCode: 0 } // made before the answer, after which nothing may fail
-        perform(plugin, call, write ?? ((text) => (reply.stdout = text)))
-        return reply
+        const about = { verb: command, ...given, netns, namespace, network, raw, stdin: bytes }
+        const call = { ...about, delegate, log: logAsPlugin }
+        let stdout = ""
+        perform(plugin, call, write ?? ((text) => (stdout = text)))
+        return { stdout, exitCode: 0 }
       } catch (error) {
         if (!(error instanceof CniError) && error instanceof Error)
           logAsPlugin([error.toString(), ...sourceFrames(error, 20)].join("\n    at ")) // a bug
         return errorReply(error, cniVersion)
+      } finally {
+        opened?.[Symbol.dispose]()
       }
     }
     return { cniVersion, run }
   } catch (error) {
+    opened?.[Symbol.dispose]()
     return answer(errorReply(error, cniVersion))
   }
 }

@@ -39,7 +39,7 @@ export function checkAttachment(call: Call, config: BridgeConfig): void {
   ipam.check(call)
 
   using host = RouteSocket.open()
-  using sandbox = Netns.open(call.netns)
+  using sandbox = Netns.open(call.namespace)
   using inside = sandbox.run(() => RouteSocket.open())
 
   const bridge = checkBridge(host, config, prevResult)

@@ -41,7 +41,7 @@ export const bridge = definePlugin<BridgeConfig>({
 
   add(call, config) {
     using host = RouteSocket.open()
-    using sandbox = Netns.open(call.netns)
+    using sandbox = Netns.open(call.namespace)
     using inside = sandbox.run(() => RouteSocket.open())
     const masquerades = config.ipMasq && config.ipam !== undefined
     using filter = masquerades || config.checkSpoofing ? PacketFilter.find() : undefined
@@ -83,7 +83,7 @@ export const bridge = definePlugin<BridgeConfig>({
       undo.step(
         "masquerade",
         () => masquerade.add(owner, addressesOf(result), config.ipMasqBackend),
-        () => masquerade.remove(owner, call.netns),
+        () => masquerade.remove(owner, call.namespace),
       )
     }
     const gateways = config.isGateway ? gatewaysOf(result) : []
@@ -107,7 +107,7 @@ export const bridge = definePlugin<BridgeConfig>({
     const failures = new Failures()
     using filter = failures.attempt("open netfilter", PacketFilter.find)
     // Rules first: the kernel frees them while it waits for the link, and not after.
-    failures.attempt("remove the masquerade", () => new Masquerade(filter).remove(owner, call.netns))
+    failures.attempt("remove the masquerade", () => new Masquerade(filter).remove(owner, call.namespace))
     failures.attempt("remove the spoof check", () => {
       if (filter?.hasFamily("bridge")) new SpoofCheck(filter).remove(owner)
     })

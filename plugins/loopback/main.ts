@@ -10,7 +10,7 @@ export const loopback = definePlugin<null>({
   config: () => null,
 
   add(call) {
-    using sandbox = Netns.open(call.netns)
+    using sandbox = Netns.open(call.namespace)
     using inside = sandbox.run(() => RouteSocket.open())
     const lo = getLink(inside, "lo")
     const before = lo.flags & IFF_UP
@@ -27,7 +27,7 @@ export const loopback = definePlugin<null>({
   },
 
   check(call) {
-    using sandbox = Netns.open(call.netns)
+    using sandbox = Netns.open(call.namespace)
     using inside = sandbox.run(() => RouteSocket.open())
     const lo = getLink(inside, "lo")
     if ((lo.flags & IFF_UP) === 0) throw mismatch('"lo": loopback interface is down', "up", "down")
@@ -35,7 +35,7 @@ export const loopback = definePlugin<null>({
 
   /** Down again, as it was in a new namespace. */
   del(call) {
-    using sandbox = Netns.find(call.netns)
+    using sandbox = Netns.find(call.namespace)
     using inside = sandbox?.run(() => RouteSocket.open())
     if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
   },

@@ -34,7 +34,7 @@ export function checkAttachment(call: Call, config: PtpConfig): void {
   const ours = { ips, routes: prevResult.routes }
 
   using host = RouteSocket.open()
-  using sandbox = Netns.open(call.netns)
+  using sandbox = Netns.open(call.namespace)
   using inside = sandbox.run(() => RouteSocket.open())
 
   const link = expectLink(inside, call)

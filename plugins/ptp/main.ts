@@ -36,7 +36,7 @@ export const ptp = definePlugin<PtpConfig>({
 
   add(call, config) {
     using host = RouteSocket.open()
-    using sandbox = Netns.open(call.netns)
+    using sandbox = Netns.open(call.namespace)
     using inside = sandbox.run(() => RouteSocket.open())
     using filter = config.ipMasq ? PacketFilter.find() : undefined
     const masquerade = config.ipMasq ? new Masquerade(filter) : undefined
@@ -68,7 +68,7 @@ export const ptp = definePlugin<PtpConfig>({
       undo.step(
         "masquerade",
         () => masquerade.add(owner, addresses, config.ipMasqBackend),
-        () => masquerade.remove(owner, call.netns),
+        () => masquerade.remove(owner, call.namespace),
       )
     }
     result.interfaces = [describeInterface(end), { ...describeInterface(link), sandbox: call.netns }]
@@ -83,7 +83,7 @@ export const ptp = definePlugin<PtpConfig>({
     const failures = new Failures()
     using filter = failures.attempt("open netfilter", PacketFilter.find)
     // Rules first: the kernel frees them while it waits for the link, and not after.
-    failures.attempt("remove the masquerade", () => new Masquerade(filter).remove(owner, call.netns))
+    failures.attempt("remove the masquerade", () => new Masquerade(filter).remove(owner, call.namespace))
     failures.attempt(`delete interface "${call.ifName}"`, () => deleteAttachmentLinks(call, owner))
     failures.attempt("release the addresses", () => ipam.del(call))
     failures.throwIfAny()
