@@ -7,7 +7,7 @@ import { portmap } from "../../meta/portmap/main.ts"
 import { tuning } from "../../meta/tuning/main.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { exit, type Fd, read } from "../../pkg/libc/mod.ts"
-import { logLine, type Plugin, serve } from "../../pkg/skel/mod.ts"
+import { logLine, type Plugin, prepare, serve } from "../../pkg/skel/mod.ts"
 
 import { bridge } from "../../plugins/bridge/main.ts"
 import { loopback } from "../../plugins/loopback/main.ts"
@@ -24,15 +24,15 @@ function call({ plugin: name, env, stdin }: FuzzedCall): void {
   const plugins = [bridge, ptp, loopback, portmap, tuning, hostLocal, staticIpam] as unknown as Plugin<unknown>[]
   const plugin = plugins.find((candidate) => candidate.name === name)
   if (!plugin) throw new Error(`no plugin "${name}"`)
-  const builtins = Object.fromEntries(
-    ipamPlugins.map((ipam) => [
-      ipam.name,
-      (inner: { env: Record<string, string | undefined>; stdin: Uint8Array }) =>
-        serve(ipam, { env: inner.env, stdin: () => inner.stdin, log: () => {}, isDelegate: true }),
-    ]),
-  )
   const bytes = Uint8Array.from(stdin, (character) => character.charCodeAt(0))
-  const { stdout, exitCode } = serve(plugin, { env, stdin: () => bytes, log: () => {}, builtins })
+  const { stdout, exitCode } = prepare(plugin, { env, stdin: () => bytes, log: () => {} }).run((namespace) =>
+    Object.fromEntries(
+      ipamPlugins.map((ipam) => [
+        ipam.name,
+        (inner) => serve(ipam, { env: inner.env, stdin: () => inner.stdin, log: () => {}, namespace }),
+      ]),
+    ),
+  )
   if (exitCode === 0 && (stdout === "" || typeof JSON.parse(stdout) === "object")) return
   const { code, msg } = JSON.parse(stdout) as { code?: unknown; msg?: unknown }
   if (exitCode !== 1 || typeof code !== "number" || typeof msg !== "string" || msg === "") throw new Error(stdout)
