@@ -29,7 +29,7 @@ extern char **environ;
  *   s      a text without NUL                          R      AT_REMOVEDIR, likewise
  *   b      an array and, as the argument after it, its length in bytes
  *   [N]    an array of at least N bytes
- *   v      an array that begins with the length of the array before, in 32 bits: how much of it the kernel may write
+ *   n      the length of the [N] before, where the kernel finds how much it may write there; not given by the caller
  *
  * Where x86-64 has a call of its own and arm64 only the one with a directory, each uses what it has.
  */
@@ -70,7 +70,7 @@ static const struct call calls[] = {
     {"bind", "ib", SYS_bind},
     {"setsockopt", "iiib", SYS_setsockopt},
     {"sendto", "ibi00", SYS_sendto},
-    {"recvfrom", "ibi[12]v", SYS_recvfrom},
+    {"recvfrom", "ibi[12]n", SYS_recvfrom},
     {"socketpair", "iii[8]", SYS_socketpair},
     {"setns", "ii", SYS_setns},
     {"pipe2", "[8]i", SYS_pipe2},
@@ -138,7 +138,8 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
     const struct call *call = &calls[magic];
     long arguments[ARGUMENTS_MAX] = {0}, answer = 0;
     const char *texts[2];
-    size_t length = 0;
+    size_t length;
+    socklen_t room = 0;
     int n = 0, given = 0, text_count = 0;
     bool complete = true;
     for (const char *at = call->arguments; *at && complete; at++) {
@@ -146,6 +147,10 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
         uint8_t *bytes;
         if (*at == '@' || *at == '0' || *at == 'R') {
             arguments[n++] = *at == '@' ? AT_FDCWD : *at == 'R' ? AT_REMOVEDIR : 0;
+            continue;
+        }
+        if (*at == 'n') {
+            arguments[n++] = (long)&room;
             continue;
         }
         JSValueConst value = given < count ? values[given] : JS_UNDEFINED;
@@ -174,21 +179,16 @@ static JSValue system_call(JSContext *context, JSValueConst this_value, int coun
             arguments[n++] = (long)bytes;
             arguments[n++] = (long)length;
             break;
-        case '[':
-        case 'v': {
-            size_t before = length, least = *at == 'v' ? sizeof(uint32_t) : strtoul(at + 1, NULL, 10);
-            uint32_t told = 0;
+        case '[': {
+            size_t least = strtoul(at + 1, NULL, 10);
             complete = get_bytes(context, value, &bytes, &length);
             if (complete && length < least) {
                 JS_ThrowRangeError(context, "expected an array of %zu bytes", least);
                 complete = false;
             }
-            if (complete && *at == 'v' && memcpy(&told, bytes, sizeof told) && told > before) {
-                JS_ThrowRangeError(context, "expected a length of %zu at most", before);
-                complete = false;
-            }
             if (complete) arguments[n++] = (long)bytes;
-            if (*at == '[') at = strchr(at, ']');
+            room = (socklen_t)least;
+            at = strchr(at, ']');
             break;
         }
         }

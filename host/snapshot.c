@@ -35,25 +35,6 @@ int __wrap_gettimeofday(struct timeval *now, void *zone) {
     return 0;
 }
 
-/* Functions of the language's own objects are made when they are first looked at: now, not in every process. */
-static void make_lazy(JSContext *context, JSValueConst object, int depth) {
-    JSPropertyEnum *names;
-    uint32_t count;
-    if (depth == 0 || !JS_IsObject(object)) return;
-    if (JS_GetOwnPropertyNames(context, &names, &count, object, JS_GPN_STRING_MASK | JS_GPN_SYMBOL_MASK)) return;
-    for (uint32_t i = 0; i < count; i++) {
-        JSPropertyDescriptor property;
-        int found = JS_GetOwnProperty(context, &property, object, names[i].atom);
-        if (found < 0) JS_FreeValue(context, JS_GetException(context));
-        if (found <= 0) continue;
-        make_lazy(context, property.value, depth - 1);
-        JS_FreeValue(context, property.value);
-        JS_FreeValue(context, property.getter);
-        JS_FreeValue(context, property.setter);
-    }
-    JS_FreePropertyEnum(context, names, count);
-}
-
 /* Evaluates everything and writes the image to stdout. Returns the process's status. */
 static int make_image(void *heap) {
     memory_use(heap, (char *)heap + ROOM);
@@ -62,9 +43,6 @@ static int make_image(void *heap) {
     if (!context) return 1;
     JSValue plugins = load(context, bundles->start, (size_t)(bundles->end - bundles->start));
     if (JS_IsException(plugins)) return report(context);
-    JSValue global = JS_GetGlobalObject(context);
-    make_lazy(context, global, 4);
-    JS_FreeValue(context, global);
     JS_RunGC(runtime);
     *image = (struct image){.context = context, .plugins = plugins, .end = memory_position()};
     size_t length = ((size_t)(image->end - image_section) + 4095) & ~(size_t)4095;

@@ -165,7 +165,7 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
 /** The program that compiles scripts to bytecode, for this machine. */
 export async function scriptCompiler(source: string): Promise<string> {
   const { compiler } = targets.amd64
-  const script = join(hostDirectory, "compile.c")
+  const script = join(import.meta.dir, "compile.c")
   const objects = await engineObjects(source, { target: targets.amd64, compiler, engineFlags: [] })
   const directory = await cached(`compile-${hashOf(readFileSync(script), ...objects).slice(0, 16)}`, async (into) => {
     const flags = [...optimize, ...hostFlags, "-static", "-isystem", source]

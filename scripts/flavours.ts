@@ -14,10 +14,10 @@ export const sanitized = (reports: string): Flavour => ({
   flags: [
     ...sanitizers,
     `-DREPORTS=${JSON.stringify(reports)}`,
-    `-DSUPPRESSIONS=${JSON.stringify(join(import.meta.dir, "../host/ubsan.txt"))}`,
+    `-DSUPPRESSIONS=${JSON.stringify(join(import.meta.dir, "../integration/sanitized/ubsan.txt"))}`,
   ],
   engineFlags: sanitizers,
-  memory: "sanitized.c",
+  memory: "integration/sanitized/memory.c",
 })
 
 /**

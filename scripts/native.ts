@@ -51,7 +51,7 @@ class Workshop {
   }
 
   static async open(scratch: string, asked: Flavour) {
-    const { target = targets.amd64, flags = [], engineFlags = [], memory = "memory.c" } = asked
+    const { target = targets.amd64, flags = [], engineFlags = [], memory = "host/memory.c" } = asked
     const flavour = { target, compiler: asked.compiler ?? target.compiler, flags, engineFlags, memory }
     const source = await engineSource()
     return new Workshop(flavour, scratch, source, await engineObjects(source, flavour))
@@ -61,14 +61,14 @@ class Workshop {
     return join(this.scratch, name)
   }
 
-  /** Compiles files of `host/`. */
+  /** Compiles files of the host, by their paths in the project. */
   async host(...files: string[]): Promise<string[]> {
     const { compiler, flags } = this.flavour
     return Promise.all(
       files.map(async (file) => {
-        const object = this.at(`${file}.o`)
-        const all = [...optimize, ...hostFlags, ...flags, "-isystem", this.source]
-        await run([compiler, ...all, "-c", "-o", object, join("host", file)])
+        const object = this.at(`${basename(file)}.o`)
+        const all = [...optimize, ...hostFlags, ...flags, "-Ihost", "-isystem", this.source]
+        await run([compiler, ...all, "-c", "-o", object, file])
         return object
       }),
     )
@@ -158,7 +158,7 @@ export async function buildFromBytecode(out: string, flavour: Flavour = {}, prog
       bundles.map(async ({ name, script }) => ({ name, file: await shop.bytecode(name, script) })),
     )
     const blobs = await shop.blobs(files, bundles.map(({ positions }) => positions).join("\n"), ".data.rel.ro")
-    const objects = await shop.host("main.c", "door.c", shop.flavour.memory, "bytecode.c")
+    const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/bytecode.c")
     const way = isSanitized(shop.flavour) ? ["-pie"] : staticPieFlags(shop.flavour.compiler)
     const scripts = bundles.map(({ script }) => script)
     await shop.link(shop.at("linked"), [...objects, blobs], shop.named(objects, scripts, way))
@@ -181,7 +181,7 @@ export async function buildFromSnapshot(out: string, flavour: Flavour = {}, prog
     const { script, positions } = await bundle("plugins", programs)
     const bytecode = { name: "plugins", file: await shop.bytecode("plugins", script) }
     const blobs = await shop.blobs([bytecode], positions, ".blobs")
-    const objects = await shop.host("main.c", "door.c", shop.flavour.memory, "snapshot.c")
+    const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/snapshot.c")
     const flags = shop.named(
       objects,
       [script],

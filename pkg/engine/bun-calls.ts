@@ -3,7 +3,7 @@ import type { TypedArray } from "./engine.ts"
 
 /**
  * System calls on Bun, by the C library. The letters are those of `host/door.c`: `i` and `l` integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an array of
- * at least N bytes, `v` an array that begins with the length of the array before, `0` a zero that the caller does not give.
+ * at least N bytes, `n` the length of that array for the kernel, `0` a zero: neither is given by the caller.
  */
 const calls = {
   open: "sii",
@@ -31,7 +31,7 @@ const calls = {
   bind: "ib",
   setsockopt: "iiib",
   send: "ibi",
-  recvfrom: "ibi[12]v",
+  recvfrom: "ibi[12]n",
   socketpair: "iii[8]",
   setns: "ii",
   inotify_init1: "i",
@@ -135,10 +135,14 @@ export function call(name: CallName, ...values: unknown[]): number {
   const given = values[Symbol.iterator]()
   const next = () => given.next().value
   let broken = false
-  let before = 0
+  const room = new Uint32Array(1) // what "n" stands for
   for (const letter of lettersOf(calls[name])) {
     if (letter === "@" || letter === "0") {
       raw.push(letter === "@" ? AT_FDCWD : null)
+      continue
+    }
+    if (letter === "n") {
+      raw.push(ptr(room))
       continue
     }
     const value: unknown = next()
@@ -151,11 +155,9 @@ export function call(name: CallName, ...values: unknown[]): number {
       raw.push(ptr(bytes))
     } else {
       const bytes = bytesOf(value)
-      const least = letter === "b" ? 0 : letter === "v" ? 4 : Number(letter.slice(1, -1))
+      const least = letter === "b" ? 0 : Number(letter.slice(1, -1))
       if (bytes.byteLength < least) throw new RangeError(`expected an array of ${least} bytes`)
-      if (letter === "v" && new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true) > before)
-        throw new RangeError(`expected a length of ${before} at most`)
-      before = bytes.byteLength
+      room[0] = least
       raw.push(addressOf(bytes))
       if (letter === "b") raw.push(bytes.byteLength)
     }

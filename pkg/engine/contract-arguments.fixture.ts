@@ -29,7 +29,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   bind: ["integer", "array"],
   setsockopt: ["integer", "integer", "integer", "array"],
   sendto: ["integer", "array", "integer"],
-  recvfrom: ["integer", "array", "integer", "12 bytes", "4 bytes"],
+  recvfrom: ["integer", "array", "integer", "12 bytes"],
   socketpair: ["integer", "integer", "integer", "8 bytes"],
   sendDescriptors: ["integer", "array"],
   setns: ["integer", "integer"],

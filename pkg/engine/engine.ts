@@ -41,8 +41,8 @@ export interface Engine {
   bind(fd: number, address: TypedArray): number
   setsockopt(fd: number, level: number, option: number, value: TypedArray): number
   sendto(fd: number, bytes: TypedArray, flags: number): number
-  /** recvfrom(2); `from` has room for 12 bytes, a struct sockaddr_nl, and `fromLength` holds the 12. */
-  recvfrom(fd: number, into: TypedArray, flags: number, from: TypedArray, fromLength: TypedArray): number
+  /** recvfrom(2); the first 12 bytes of the sender's address go into `from`, a whole struct sockaddr_nl. */
+  recvfrom(fd: number, into: TypedArray, flags: number, from: TypedArray): number
   socketpair(family: number, type: number, protocol: number, pair: TypedArray): number
   /** sendmsg(2) of SCM_RIGHTS with eight descriptors at most, and of nothing else. */
   sendDescriptors(fd: number, descriptors: Int32Array): number

@@ -60,7 +60,6 @@ export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
 export class NetlinkSender {
   /** struct sockaddr_nl: family and padding, port, groups */
   readonly address = new Uint32Array(3)
-  readonly length = new Uint32Array([12])
 
   /** Whether it was the kernel: nobody else has port 0, netlink(7). */
   get isKernel(): boolean {
@@ -70,7 +69,7 @@ export class NetlinkSender {
 
 /** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */
 export function receive(fd: Fd, into: Uint8Array, flags: number, sender: NetlinkSender): number {
-  return check("recv", `descriptor ${fd}`, () => engine.recvfrom(fd, into, flags, sender.address, sender.length))
+  return check("recv", `descriptor ${fd}`, () => engine.recvfrom(fd, into, flags, sender.address))
 }
 
 /**
