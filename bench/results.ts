@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs"
-import { cpus, release, totalmem } from "node:os"
+import { cpus, loadavg, release, totalmem } from "node:os"
 import { join } from "node:path"
 import { mustRun } from "../integration/mod.ts"
 import { drawChart } from "./chart.ts"
@@ -23,6 +23,7 @@ export async function machineFacts(): Promise<string[]> {
   const [cpu] = cpus()
   return [
     `Linux ${/^\d+\.\d+/.exec(release())?.[0]}, ${cpus().length} CPUs (${cpu?.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GB of memory`,
+    `Load average over the last quarter of an hour: ${loadavg()[2]?.toFixed(1)}, the benchmark's own included`,
     `Leases on ${stdout.trim().split("\n").at(-1)}`,
   ]
 }
