@@ -7,6 +7,8 @@ import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
 
 /** At how many allocations, evenly apart, a test lets memory run out; `npm run test:memory` takes each. */
 const points = Number(process.env.CNI_TEST_ALLOCATIONS ?? 100)
+/** Those in which the answer is written and everything is closed: each of them is taken. */
+const lastOnes = 150
 /** How many calls there are between two looks at the whole host. */
 const round = 10
 const aborted = 128 + 6
@@ -17,11 +19,11 @@ beforeAll(async () => {
 }, buildingMs)
 afterAll(() => plugins[Symbol.asyncDispose]())
 
-/** Evenly apart, and each of the last, in which the answer is written and everything is closed. */
+/** Evenly apart, and each of the last. */
 function pointsUpTo(last: number): number[] {
   const step = Math.max(1, last / points)
   const all = new Set(Array.from({ length: Math.ceil(last / step) }, (_, at) => Math.floor(at * step) + 1))
-  for (let at = last - 40; at <= last; at++) all.add(at)
+  for (let at = last - lastOnes; at <= last; at++) all.add(at)
   return [...all].sort((a, b) => a - b)
 }
 

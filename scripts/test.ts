@@ -64,7 +64,8 @@ const watched =
 
 async function sanitized(runner: Runner): Promise<void> {
   if (!isRoot(runner)) return
-  if (!(await runner.step("build with sanitizers", [process.execPath, "scripts/sanitized.ts"]))) return
+  const build = [process.execPath, "scripts/sanitized.ts"]
+  if (!(await runner.step("build with sanitizers", build, 1_800_000))) return // the engine takes a while
   process.env.CNI_TEST_PLUGINS = sanitizedPlugins
   for (const name of new Bun.Glob(`{${watched}}.test.ts`).scanSync(join(root, "integration"))) {
     const file = `./integration/${name}`

@@ -36,8 +36,8 @@ export class Runner {
   }
 
   /** Runs a program; anything but exit code 0 counts as one failure. Answers whether it succeeded. */
-  async step(title: string, command: readonly string[]): Promise<boolean> {
-    const succeeded = (await this.#run(title, command)) === 0
+  async step(title: string, command: readonly string[], limitMs?: number): Promise<boolean> {
+    const succeeded = (await this.#run(title, command, limitMs)) === 0
     if (!succeeded) this.fail(`${title} failed`)
     return succeeded
   }
