@@ -50,10 +50,12 @@ export function planAdd(wanted: IptablesRules, found: Content, isGone: (block: B
 function planTakeOver(wanted: IptablesRules, found: Content, isGone: (block: Block) => boolean): Removal {
   const ends = new Set(wanted.content.flatMap((rule) => endOf(rule) ?? []))
   const isTaken = (rule: Rule) => ends.has(endOf(rule) ?? "")
-  const others = found.chains.filter((name) => CONTAINER_CHAIN.test(name) && name !== wanted.chain)
+  // In the order in which packets come to them: an error names the one who is reached.
+  const led = new Set(found.rules.flatMap((rule) => targetOf(rule) ?? []))
+  const others = [...led].filter((name) => CONTAINER_CHAIN.test(name) && name !== wanted.chain)
   const removals = others.map((chain): Removal => {
     const leading = jumpsTo(found, chain)
-    const inTheWay = leading.length === 0 ? [] : blocksOf(found, chain).filter(({ rules }) => rules.some(isTaken))
+    const inTheWay = blocksOf(found, chain).filter(({ rules }) => rules.some(isTaken))
     const going = inTheWay.filter((block) => {
       if (isFormerHolder(wanted, block, leading)) return true
       if (isSameContainers(wanted, block, leading)) return false
