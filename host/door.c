@@ -38,48 +38,24 @@ struct call {
     int number;
 };
 
+#define CALL(name, arguments) {#name, arguments, SYS_##name}
 static const struct call calls[] = {
-    {"open", "@sii", SYS_openat},
-    {"close", "i", SYS_close},
-    {"read", "ib", SYS_read},
-    {"write", "ib", SYS_write},
-    {"pread", "ibl", SYS_pread64},
-    {"pwrite", "ibl", SYS_pwrite64},
-    {"ftruncate", "il", SYS_ftruncate},
-    {"fsync", "i", SYS_fsync},
-    {"flock", "ii", SYS_flock},
-    {"fcntl", "iil", SYS_fcntl},
-    {"ioctl", "ii0", SYS_ioctl},
-    {"statx", "isii[256]", SYS_statx},
-    {"getdents64", "ib", SYS_getdents64},
-    {"linkat", "@s@s0", SYS_linkat},
-    {"symlinkat", "s@s", SYS_symlinkat},
-    {"readlinkat", "@sb", SYS_readlinkat},
-    {"mkdirat", "@si", SYS_mkdirat},
-    {"utimensat", "@s[32]i", SYS_utimensat},
+    /* descriptors */
+    {"open", "@sii", SYS_openat}, CALL(close, "i"), CALL(read, "ib"), CALL(write, "ib"), CALL(fsync, "i"), CALL(flock, "ii"),
+    {"pread", "ibl", SYS_pread64}, {"pwrite", "ibl", SYS_pwrite64}, CALL(ftruncate, "il"), CALL(fcntl, "iil"), CALL(ioctl, "ii0"),
+    /* names of files */
+    CALL(statx, "isii[256]"), CALL(getdents64, "ib"), CALL(linkat, "@s@s0"), CALL(symlinkat, "s@s"), CALL(readlinkat, "@sb"),
+    CALL(mkdirat, "@si"), CALL(utimensat, "@s[32]i"), CALL(inotify_init1, "i"), CALL(inotify_add_watch, "isi"),
 #ifdef SYS_rename
-    {"rename", "ss", SYS_rename},
-    {"unlink", "s", SYS_unlink},
-    {"rmdir", "s", SYS_rmdir},
+    CALL(rename, "ss"), CALL(unlink, "s"), CALL(rmdir, "s"),
 #else
-    {"rename", "@s@s0", SYS_renameat2},
-    {"unlink", "@s0", SYS_unlinkat},
-    {"rmdir", "@sR", SYS_unlinkat},
+    {"rename", "@s@s0", SYS_renameat2}, {"unlink", "@s0", SYS_unlinkat}, {"rmdir", "@sR", SYS_unlinkat},
 #endif
-    {"socket", "iii", SYS_socket},
-    {"bind", "ib", SYS_bind},
-    {"setsockopt", "iiib", SYS_setsockopt},
-    {"sendto", "ibi00", SYS_sendto},
-    {"recvfrom", "ibi[12]n", SYS_recvfrom},
-    {"socketpair", "iii[8]", SYS_socketpair},
-    {"setns", "ii", SYS_setns},
-    {"pipe2", "[8]i", SYS_pipe2},
-    {"pidfd_open", "ii", SYS_pidfd_open},
-    {"wait4", "i[4]i0", SYS_wait4},
-    {"kill", "ii", SYS_kill},
-    {"getrandom", "bi", SYS_getrandom},
-    {"inotify_init1", "i", SYS_inotify_init1},
-    {"inotify_add_watch", "isi", SYS_inotify_add_watch},
+    /* sockets and namespaces */
+    CALL(socket, "iii"), CALL(bind, "ib"), CALL(setsockopt, "iiib"), CALL(sendto, "ibi00"), CALL(recvfrom, "ibi[12]n"),
+    CALL(socketpair, "iii[8]"), CALL(setns, "ii"),
+    /* processes, and chance */
+    CALL(pipe2, "[8]i"), CALL(pidfd_open, "ii"), CALL(wait4, "i[4]i0"), CALL(kill, "ii"), CALL(getrandom, "bi"),
 };
 #define CALLS (int)(sizeof calls / sizeof *calls)
 

@@ -20,20 +20,8 @@ struct freed {
 static char *position, *limit;
 static struct freed *lists[8 * 64];
 
-#ifdef FAIL_ALLOCATION /* A build for tests: the environment tells which allocation fails, "7", or "7+" with all after it. */
-#include <stdlib.h>
-#include <unistd.h>
-static bool fails(void) {
-    static long left = -1;
-    static bool forever;
-    const char *which = left == -1 ? getenv("FAIL_ALLOCATION") : NULL;
-    if (left == -1) left = which ? atol(which) : 0, forever = which && strchr(which, '+');
-    if (left == 0 || --left > 0) return false;
-    left = forever;
-    return write(2, "An allocation fails\n", 20) == 20;
-}
-#else
-static bool fails(void) { return false; }
+#ifndef FAILS /* a build for tests has allocations that fail */
+#define FAILS() false
 #endif
 
 void memory_use(char *start, char *end) {
@@ -68,7 +56,7 @@ static size_t list_of(size_t *size) {
 static size_t *header_of(const void *block) { return (size_t *)(uintptr_t)block - 1; }
 
 static void *take(size_t size) {
-    if (size > SIZE_MAX / 4 || fails()) return NULL;
+    if (size > SIZE_MAX / 4 || FAILS()) return NULL;
     size_t list = list_of(&size);
     struct freed *freed = lists[list];
     if (freed) {

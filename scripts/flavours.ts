@@ -24,4 +24,7 @@ export const sanitized = (reports: string): Flavour => ({
  * The environment says which allocation fails: `FAIL_ALLOCATION=7` the seventh, `7+` that and all after it. Each block of the
  * engine's comes by `memory.c`, one by one, which is what the engine does when it believes that it is watched.
  */
-export const failing: Flavour = { flags: ["-DFAIL_ALLOCATION"], engineFlags: ["-D__SANITIZE_ADDRESS__"] }
+export const failing: Flavour = {
+  memory: "integration/failing-memory.c",
+  engineFlags: ["-D__SANITIZE_ADDRESS__"],
+}

@@ -75,9 +75,12 @@ export function prepare<C>(
         const delegate = delegateTo({ env: callEnv, stdin: bytes, configVersion, builtins, log, self })
         const about = { verb: command, ...given, netns, namespace, network, raw, stdin: bytes }
         const call = { ...about, delegate, log: logAsPlugin }
-        let stdout = ""
-        perform(plugin, call, write ?? ((text) => (stdout = text)))
-        return { stdout, exitCode: 0 }
+        const reply = { stdout: "", exitCode: 0 } // made now: after the answer nothing may fail, not even for want of memory
+        const keep = (text: string) => {
+          reply.stdout = text
+        }
+        perform(plugin, call, write ?? keep)
+        return reply
       } catch (error) {
         if (!(error instanceof CniError) && error instanceof Error)
           logAsPlugin([error.toString(), ...sourceFrames(error, 20)].join("\n    at ")) // a bug
