@@ -2,6 +2,7 @@ import { createVethPair } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, getLink, type Link, type RouteSocket, setBridgePort } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import { ensureBridge, holdBridge } from "./bridge-link.ts"
 import type { BridgeConfig } from "./config.ts"
@@ -42,7 +43,10 @@ export function joinBridge(
       return { bridge, port }
     } catch (error) {
       const hasVanished = bridge ? !findLink(host, bridge.index) : isErrno(error, "ENODEV")
-      if (!hasVanished || attempt === ATTEMPTS) throw error
+      if (!hasVanished) throw error
+      if (attempt < ATTEMPTS) continue
+      const reason = `it was removed ${ATTEMPTS} times in between`
+      throw new CniError(Code.TryAgainLater, `Cannot join bridge "${config.bridge}": ${reason}`, { cause: error })
     }
   }
 }

@@ -15,7 +15,7 @@ import {
   remove,
   verdict,
 } from "../../../pkg/nftables/mod.ts"
-import { isCniError } from "../../../pkg/types/mod.ts"
+import { CniError, Code, isCniError } from "../../../pkg/types/mod.ts"
 import { type Mapping, printHostEnd } from "../mapping.ts"
 import { keyOf, readMapping } from "./elements.ts"
 import type { Layout } from "./layout.ts"
@@ -44,7 +44,11 @@ export function addConditional(wanted: readonly Wanted[], plan: () => Conditiona
       runNft(text)
       return
     } catch (error) {
-      if (!isCniError(error) || attempt === ATTEMPTS || text === last) throw error
+      if (!isCniError(error) || text === last) throw error
+      if (attempt === ATTEMPTS) {
+        const reason = `other mappings have changed ${ATTEMPTS} times in between`
+        throw new CniError(Code.TryAgainLater, `Cannot map ports: ${reason}`, { cause: error })
+      }
       last = text // if the next plan is the same, nothing has come in between
     }
   }
