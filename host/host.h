@@ -10,6 +10,8 @@
 extern const JSMallocFunctions memory_functions;
 /* The next allocations come from this range, then from the kernel. */
 void memory_use(char *start, char *end);
+/* main.c: ends the process with an error object. */
+_Noreturn void out_of_memory(void);
 /* Where in the range given to `memory_use` the next allocation would lie. */
 char *memory_position(void);
 

@@ -17,14 +17,12 @@
 #define STACK_MAX ((size_t)4 << 20)
 #define STACK_LEAST ((size_t)128 << 10) /* twice what plugins need */
 #define STACK_OF_C ((size_t)64 << 10) /* for what runs beyond the engine's check */
-#define MEMORY_MAX ((size_t)1 << 30)
 /* What a plugin makes in its milliseconds need not be searched for cycles; what counts is freed without that. */
 #define COLLECT_FROM ((size_t)64 << 20)
 
 JSRuntime *new_runtime(void) {
     JSRuntime *runtime = JS_NewRuntime2(&memory_functions, NULL);
     if (!runtime) return NULL;
-    JS_SetMemoryLimit(runtime, MEMORY_MAX);
     JS_SetGCThreshold(runtime, COLLECT_FROM);
     return runtime;
 }
@@ -57,6 +55,8 @@ static int fail(const char *reason) {
     say(2, "\n");
     return 1;
 }
+
+void out_of_memory(void) { _exit(fail("not enough memory (RLIMIT_AS, memory cgroup)")); }
 
 int report(JSContext *context) {
     JSValue error = JS_GetException(context), stack = JS_GetPropertyStr(context, error, "stack");

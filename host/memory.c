@@ -4,6 +4,9 @@
  * more CPU time; one that never reuses anything touches twice the pages.
  *
  * The size of a block lies in the 8 bytes before it. Blocks lie at multiples of 16.
+ *
+ * Without memory the process ends, with an error object: the engine has places where it goes on with half an object instead, and
+ * a message to the kernel with another index in it was one. What had been made goes with the next DEL, as after a kill.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -12,12 +15,14 @@
 
 #define CHUNK ((size_t)1 << 20)
 #define HEADER sizeof(size_t)
+#define MOST ((size_t)1 << 30) /* more than any call needs */
 
 struct freed {
     struct freed *next;
 };
 
 static char *position, *limit;
+static size_t mapped;
 static struct freed *lists[8 * 64];
 
 #ifndef FAILS /* a build for tests has allocations that fail */
@@ -31,13 +36,14 @@ void memory_use(char *start, char *end) {
 
 char *memory_position(void) { return position; }
 
-static bool grow(size_t size) {
+static void grow(size_t size) {
     size_t length = size > CHUNK - HEADER ? (size + HEADER + 4095) & ~(size_t)4095 : CHUNK;
+    if (length > MOST - mapped) out_of_memory();
     char *chunk = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (chunk == MAP_FAILED) return false;
+    if (chunk == MAP_FAILED) out_of_memory();
     if (chunk != limit) position = chunk + HEADER; /* the rest of the chunk before is lost */
     limit = chunk + length;
-    return true;
+    mapped += length;
 }
 
 /* A block with its header: `*size` rounded up, and which list such blocks are in once they are freed. */
@@ -56,14 +62,14 @@ static size_t list_of(size_t *size) {
 static size_t *header_of(const void *block) { return (size_t *)(uintptr_t)block - 1; }
 
 static void *take(size_t size) {
-    if (size > SIZE_MAX / 4 || FAILS()) return NULL;
+    if (size > MOST || FAILS()) out_of_memory();
     size_t list = list_of(&size);
     struct freed *freed = lists[list];
     if (freed) {
         lists[list] = freed->next;
         return freed;
     }
-    if ((size_t)(limit - position) < size && !grow(size)) return NULL;
+    if ((size_t)(limit - position) < size) grow(size);
     void *block = position;
     position += size;
     *header_of(block) = size - HEADER;
@@ -72,8 +78,7 @@ static void *take(size_t size) {
 
 static size_t usable_size(const void *block) { return block ? *header_of(block) : 0; }
 
-static void give(void *opaque, void *block) {
-    (void)opaque;
+static void give(void *, void *block) {
     if (!block) return;
     size_t size = usable_size(block), list = list_of(&size);
     struct freed *freed = block;
@@ -81,17 +86,13 @@ static void give(void *opaque, void *block) {
     lists[list] = freed;
 }
 
-static void *allocate(void *opaque, size_t size) {
-    (void)opaque;
-    return take(size);
-}
+static void *allocate(void *, size_t size) { return take(size); }
 
-static void *allocate_zeros(void *opaque, size_t count, size_t size) {
-    (void)opaque;
+static void *allocate_zeros(void *, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
     void *block = take(bytes);
-    return block ? memset(block, 0, bytes) : NULL;
+    return memset(block, 0, bytes);
 }
 
 static void *reallocate(void *opaque, void *block, size_t size) {
@@ -103,7 +104,6 @@ static void *reallocate(void *opaque, void *block, size_t size) {
     size_t had = usable_size(block);
     if (size <= had) return block;
     void *larger = take(size);
-    if (!larger) return NULL;
     memcpy(larger, block, had);
     give(opaque, block);
     return larger;

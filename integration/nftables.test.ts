@@ -217,7 +217,10 @@ testWith(
     expect(questions.splice(0)).toEqual([
       "read the generation of the rule set",
       "list set ip cni_masquerade containers",
+      "list set ip cni_masquerade containers_standby",
       "list the sets of table ip cni_masquerade",
+      "list the sets of table ip cni_masquerade",
+      "find an element of ip cni_masquerade containers",
       "find an element of ip cni_masquerade networks_16",
       "list set ip6 cni_masquerade containers",
       "transaction",
@@ -226,6 +229,7 @@ testWith(
     expect(questions.splice(0)).toEqual([
       "read the generation of the rule set",
       "list set ip cni_masquerade containers",
+      "list set ip cni_masquerade containers_standby",
       "list set ip6 cni_masquerade containers",
       "transaction",
     ])

@@ -24,7 +24,7 @@ python3 -c 'import importlib.util as u; raise SystemExit(not u.find_spec("pip"))
 need() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed' || missing+=("$1"); }
 for group in "$@"; do
   case "$group" in
-    tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static linux-libc-dev; do need "$package"; done ;;
+    tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev; do need "$package"; done ;;
     arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
