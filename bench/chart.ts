@@ -44,6 +44,7 @@ export function drawChart(measurements: readonly Measurement[]): string {
     y += bar.group
   }
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${left + full + 170}" height="${y}" font-family="sans-serif" font-size="11" fill="#222">
+<title>Wall time of each row, relative to the Go plugins</title>
 <rect width="100%" height="100%" fill="#fff"/>
 <text x="${left}" y="18" font-size="13">Wall time; in brackets relative to the Go plugins</text>
 ${lines.join("\n")}
