@@ -16,7 +16,8 @@ test.each(plugins)(
     const leases = async () => (await host.exec("find", [networks, "-name", "10.*"])).stdout
     await host.exec("mount", ["-t", "tmpfs", "none", networks])
     const hidden = await succeed(attachment.run("DEL", { prevResult }))
-    for (const part of [`${networks}/lab`, pod.name, address, "cni ipam release"]) expect(hidden.stderr).toContain(part)
+    for (const part of [`${networks}/lab`, pod.name, address, "cni ipam release", "cni install --tool-dir"])
+      expect(hidden.stderr).toContain(part)
     expect(await leases()).toBe("")
     await host.exec("umount", [networks])
     expect(await leases()).toBe(`${networks}/lab/${address.replace(/\/.*/, "")}\n`)

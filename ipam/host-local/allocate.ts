@@ -2,7 +2,7 @@ import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { type Address, formatAddress, isSameAddress, parseAddress } from "./address.ts"
 import { nextAddress } from "./candidates.ts"
-import { describeOwner, type Owner } from "./owner.ts"
+import { describeOwner, type Owner, toolHint } from "./owner.ts"
 import { formatRangeSet, isKeptBack, type RangeSet, rangeOf } from "./ranges.ts"
 import { reclaimDead } from "./reclaim.ts"
 import type { NamespaceRecord } from "./record.ts"
@@ -79,7 +79,7 @@ function allocateOne(choice: Choice): Address {
   throw failure(
     `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
     {
-      details: `every address has a file in "${session.place.directory}"; GC, or "cni ipam release", frees those of containers that are gone`,
+      details: `every address has a file in "${session.place.directory}"; GC, or "cni ipam release", frees those of containers that are gone ${toolHint}`,
     },
   )
 }

@@ -5,7 +5,7 @@ import { Undo } from "../../pkg/undo/mod.ts"
 import { type Address, formatAddress } from "./address.ts"
 import { checkReservation } from "./check.ts"
 import { type HostLocalConfig, parseHostLocalConfig } from "./config.ts"
-import { describeOwner, type Owner } from "./owner.ts"
+import { describeOwner, type Owner, toolHint } from "./owner.ts"
 import { type RangeSet, rangeOf } from "./ranges.ts"
 import { release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { parseResolvConf } from "./resolv-conf.ts"
@@ -52,7 +52,7 @@ export const hostLocal = definePlugin<HostLocalConfig>({
     // No error: files that are gone are nothing to clean up, and a container must not stay for ever because of them.
     call.log(
       `DEL has released nothing: there is no "${directory}". If a mount hides it, what it has for ` +
-        `${describeOwner(ownerOf(call))} (${given.join(", ")}) stays reserved there: see "cni ipam ls" and "cni ipam release"`,
+        `${describeOwner(ownerOf(call))} (${given.join(", ")}) stays reserved there: see "cni ipam ls" and "cni ipam release" ${toolHint}`,
     )
   },
 

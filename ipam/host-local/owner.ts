@@ -31,3 +31,6 @@ export function isHeldBy(holder: Owner | "torn" | "foreign", owner: Owner): bool
 export function describeOwner({ containerId, ifName }: Owner): string {
   return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
 }
+
+/** Where the tool comes from that errors tell people to use: no plugin needs it, so a node may not have it. */
+export const toolHint = '("cni" is put on a node by "cni install --tool-dir")'

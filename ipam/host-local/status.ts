@@ -1,6 +1,7 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { type Address, parseAddress } from "./address.ts"
+import { toolHint } from "./owner.ts"
 import { capacityOf, formatRangeSet, isKeptBack, type RangeSet, rangeOf } from "./ranges.ts"
 import { listAddresses } from "./scan.ts"
 import type { Store } from "./store.ts"
@@ -30,7 +31,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
     if (usage.reclaimable > 0) continue
     store.log(
       `${refusal}: ${name} is full, ${usage.used} of ${usage.total} addresses used; ` +
-        `"cni ipam ls" shows who holds them, and GC frees those of containers that are gone`,
+        `"cni ipam ls" shows who holds them, and GC frees those of containers that are gone ${toolHint}`,
     )
   }
 }
