@@ -1,7 +1,7 @@
 import { test } from "bun:test"
 import { Attachment, type PluginResult } from "./attachment.ts"
 import { chooseIptables, type IptablesKind } from "./iptables-kind.ts"
-import { type ContainerNamespace, connect, HostNamespace, type Namespace, type PluginOutput } from "./mod.ts"
+import { type ContainerNamespace, connect, HostNamespace, type Namespace, type PluginOutput, waitFor } from "./mod.ts"
 
 /** The ways of mapping ports: the same cases hold for each. */
 export const portmapBackends = [
@@ -83,6 +83,14 @@ export class PortmapLab implements AsyncDisposable {
     return (await this.host.exec(program, args)).stdout
   }
 
+  /** The kernel takes a bridge's IPv6 address into use when it has noticed that the first port has a carrier. */
+  private async gatewayIsUsable(bridge: string, address: string): Promise<void> {
+    const routes = ["-6", "-j", "route", "show", "table", "local", "dev", bridge]
+    const isThere = async () =>
+      (await this.host.json<{ dst: string }[]>("ip", routes)).some(({ dst }) => dst === address)
+    await waitFor(isThere, `${address} is usable on ${bridge}`)
+  }
+
   /** A container on the bridge, with an IPv4 and an IPv6 address. */
   async addPod(keys: PodKeys = {}): Promise<MappedPod> {
     const { ifName = "eth0", name = "lab" } = keys
@@ -104,6 +112,7 @@ export class PortmapLab implements AsyncDisposable {
     }
     const link = new Attachment(this.host, namespace, config, { ifName })
     const result = await link.add()
+    if (!keys.isIpv4Only) await this.gatewayIsUsable(`br-${name}`, `fd00:${number}::1`)
     const portmap = { cniVersion: "1.1.0", name, type: "portmap", ...this.backend.keys, prevResult: result }
     return new MappedPod(namespace, ifName, link, result, new Attachment(this.host, namespace, portmap, { ifName }))
   }
