@@ -216,21 +216,19 @@ testWith(
     deleteMasquerade(watched, owner("c2"))
     expect(questions.splice(0)).toEqual([
       "read the generation of the rule set",
+      "list the sets of table ip cni_masquerade",
       "list set ip cni_masquerade containers",
-      "list set ip cni_masquerade containers_standby",
-      "list the sets of table ip cni_masquerade",
-      "list the sets of table ip cni_masquerade",
       "find an element of ip cni_masquerade containers",
       "find an element of ip cni_masquerade networks_16",
-      "list set ip6 cni_masquerade containers",
+      "list the sets of table ip6 cni_masquerade",
       "transaction",
     ])
     deleteMasquerade(watched, owner("c1"))
     expect(questions.splice(0)).toEqual([
       "read the generation of the rule set",
+      "list the sets of table ip cni_masquerade",
       "list set ip cni_masquerade containers",
-      "list set ip cni_masquerade containers_standby",
-      "list set ip6 cni_masquerade containers",
+      "list the sets of table ip6 cni_masquerade",
       "transaction",
     ])
   },

@@ -37,7 +37,7 @@ export function checkMasquerade(socket: Netfilter, owner: Owner, addresses: read
 
 /** What stands anywhere in the sets with the owner's name or the address. */
 function findSimilar(socket: Netfilter, layout: MasqueradeLayout, needles: readonly Uint8Array[]): Place[] {
-  const { prefixes } = listNetworkSets(socket, layout)
+  const { prefixes } = listNetworkSets(new Lines(socket), layout)
   const sets = [layout.containers, ...prefixes.map((prefix) => networksOf(layout, prefix).set)]
   return sets.flatMap((set) =>
     (findElements(socket, set, needles)?.elements ?? []).map((element) => ({ set, element })),

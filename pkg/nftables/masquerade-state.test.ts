@@ -83,7 +83,7 @@ describe("the rules are all there", () => {
 })
 
 test("the sets of networks are known by their names", () => {
-  const sets = (...names: string[]) => listNetworkSets(kernel([], names), layout)
+  const sets = (...names: string[]) => listNetworkSets(new Lines(kernel([], names)), layout)
   expect(sets("containers", "networks_0", "networks_32")).toEqual({ prefixes: [0, 32], hasFormer: false })
   expect(sets("containers", "networks", "networks_of", "networks_", "networks_016", "net")).toEqual({
     prefixes: [],
@@ -148,13 +148,13 @@ describe("what is gone", () => {
   test("is nothing when it is all others', and costs two questions", () => {
     const socket = kernel(of(2, "net/c11/eth0"))
     expect(findGone(socket, layout, isC1, needles)).toEqual({ operations: [], isAll: false })
-    expect(socket.asked).toEqual(["list containers", "list containers_standby"])
+    expect(socket.asked).toEqual(["list sets", "list containers"])
   })
 
   test("is undefined without the table", () => {
     const socket = kernel([], [])
     expect(findGone(socket, layout, isC1, needles)).toBeUndefined()
-    expect(socket.asked).toEqual(["list containers"])
+    expect(socket.asked).toEqual(["list sets"])
   })
 
   test("goes once, though the kernel lists an element twice while its set is growing", () => {

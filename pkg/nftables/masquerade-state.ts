@@ -12,7 +12,6 @@ import {
 import type { Netfilter } from "./netfilter-socket.ts"
 import { findElements, listComments } from "./read.ts"
 import type { Element, NamedSet, Operation } from "./rule-set.ts"
-import { listSetNames } from "./sets.ts"
 
 /** Which sets of networks a table has. */
 export interface NetworkSets {
@@ -22,10 +21,10 @@ export interface NetworkSets {
 }
 
 /** None where there is no table. Throws `NetlinkError`. */
-export function listNetworkSets(socket: Pick<Netfilter, "dump">, { table }: MasqueradeLayout): NetworkSets {
+export function listNetworkSets(lines: Lines, { table }: MasqueradeLayout): NetworkSets {
   const prefixes: number[] = []
   let hasFormer = false
-  for (const name of listSetNames(socket, table)) {
+  for (const name of lines.namesIn(table)) {
     const prefix = prefixIn(name)
     if (prefix !== undefined) prefixes.push(prefix)
     if (name === FORMER_NETWORKS) hasFormer = true
@@ -85,12 +84,13 @@ export function findGone(
   needles?: readonly Uint8Array[],
 ): Gone | undefined {
   const { containers } = layout
-  const found = findElements(socket, containers, needles)
-  if (!found) return undefined
+  const lines = new Lines(socket)
+  if (!lines.has(containers)) return undefined
   const gone = new Map<string, Uint8Array>()
   const isOurs = ({ comment }: Element) => comment !== undefined && isGone(comment)
   let others = 0
-  for (const list of [found, findElements(socket, containers.standby, needles)]) {
+  for (const set of [containers, containers.standby]) {
+    const list = lines.has(set) ? findElements(socket, set, needles) : undefined
     if (!list) continue
     others += list.count - list.elements.length
     // While a set grows, the kernel may list an element twice.
@@ -100,8 +100,7 @@ export function findGone(
     }
   }
   if (others === 0 || gone.size === 0) return { operations: [], isAll: others === 0 }
-  const lines = new Lines(socket)
-  const { prefixes } = listNetworkSets(socket, layout)
+  const { prefixes } = listNetworkSets(lines, layout)
   const changes = new LineChanges()
   for (const line of findAddresses(lines, layout, prefixes, [...gone.values()])) {
     const members = membersOf(line)

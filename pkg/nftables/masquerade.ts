@@ -66,10 +66,11 @@ function readState(
   layout: MasqueradeLayout,
   addresses: readonly MasqueradeAddress[],
 ): MasqueradeState {
-  const sets = listNetworkSets(socket, layout)
+  const lines = new Lines(socket)
+  const sets = listNetworkSets(lines, layout)
   const isComplete = hasMasqueradeRules(socket, layout, addresses)
   const ips = addresses.map(({ ip }) => ip)
-  return { ...sets, isComplete, held: findAddresses(new Lines(socket), layout, sets.prefixes, ips) }
+  return { ...sets, isComplete, held: findAddresses(lines, layout, sets.prefixes, ips) }
 }
 
 /**
