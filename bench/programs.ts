@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs"
 import { basename, join } from "node:path"
-import { mustRun } from "../integration/mod.ts"
+import { compileProgram } from "../integration/mod.ts"
 
 const directory = join(import.meta.dir, "../dist/bench")
 
@@ -14,15 +14,8 @@ export const programs = {
   empty: join(directory, "empty"),
 } as const
 
-/** Kernel headers, which musl's compiler does not look for by itself. */
-const headers = ["/usr/include", `/usr/include/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`]
-
 /** Compiles the programs. */
 export async function buildPrograms(): Promise<void> {
   mkdirSync(directory, { recursive: true })
-  const flags = ["-std=gnu17", "-O2", "-static", "-s", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-  const include = headers.flatMap((path) => ["-idirafter", path])
-  for (const out of Object.values(programs)) {
-    await mustRun(["musl-gcc", ...flags, ...include, "-o", out, join(import.meta.dir, `${basename(out)}.c`)])
-  }
+  for (const out of Object.values(programs)) await compileProgram(join(import.meta.dir, `${basename(out)}.c`), out)
 }

@@ -42,7 +42,7 @@ static void say(int fd, const char *text) {
     if (write(fd, text, strlen(text)) == -1) return; /* nobody else to tell */
 }
 
-/* Without the engine, which may have no memory left. Half an answer is not followed by another: the death says enough. */
+/* Without the engine. Half an answer is not followed by another: the death says enough. */
 static int fail(const char *reason) {
     if (answered) abort();
     if (getenv("CNI_COMMAND")) {
@@ -63,9 +63,7 @@ int report(JSContext *context) {
     const char *what = JS_ToCString(context, error), *where = JS_ToCString(context, stack);
     if (what) say(2, what), say(2, "\n");
     if (where) say(2, where);
-    /* Without memory for an error object the engine throws null. */
-    bool exhausted = !what || JS_IsNull(error) || strstr(what, "out of memory");
-    return fail(exhausted ? "not enough memory (RLIMIT_AS, memory cgroup)" : "it ended in an error that it could not report");
+    return fail("it ended in an error that it could not report");
 }
 
 /* A closed one among the first three descriptors is opened on /dev/null: else a file of ours would take its place. */

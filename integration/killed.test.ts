@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { builtPlugins, isAllocationTrace, succeed } from "./attachment.ts"
+import { CProgram } from "./c-program.ts"
 import { type Attached, pluginsAs, Stage } from "./every-plugin.ts"
-import { KillAt, killed } from "./kill-at.ts"
 import { expectUnchanged, pluginEnv, takeSnapshot } from "./mod.ts"
 
-let killAt: KillAt
+/** As shells and `kill-at` tell that SIGKILL has ended a program. */
+const killed = 128 + 9
+
+let killAt: CProgram
 beforeAll(async () => {
-  killAt = await KillAt.build()
+  killAt = await CProgram.build("kill-at.c")
 })
 afterAll(() => killAt[Symbol.asyncDispose]())
 

@@ -5,6 +5,7 @@
  *   -s   a seccomp filter: any system call that is not in CALLS, which the build defines, kills the program
  *   -b   an empty root file system but for these bind mounts; once for each
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -11,6 +11,7 @@
  * expectUnchanged(before, await takeSnapshot(host))
  * @module
  */
+export { compileProgram } from "./c-program.ts"
 export { type CableEnd, connect } from "./cable.ts"
 export type { ContainerNamespace } from "./container-namespace.ts"
 export { askEcho, EchoPeer, type EchoQuestion, type EchoReply, type Transport } from "./echo-peer.ts"

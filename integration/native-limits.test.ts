@@ -2,14 +2,15 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdir, readFile } from "node:fs/promises"
 import { calls } from "../host/seccomp.json"
 import { Attachment, bridgeNetwork, builtPlugins, fail, newest } from "./attachment.ts"
+import type { CProgram } from "./c-program.ts"
 import { pluginsAs } from "./every-plugin.ts"
-import { Launcher } from "./launcher.ts"
+import { buildLauncher } from "./launcher.ts"
 import { HostNamespace, mustRun, programEnv, runProgram, TemporaryDirectory } from "./mod.ts"
 import { liveWhole } from "./whole-life.ts"
 
-let launcher: Launcher
+let launcher: CProgram
 beforeAll(async () => {
-  launcher = await Launcher.build()
+  launcher = await buildLauncher()
 })
 afterAll(() => launcher[Symbol.asyncDispose]())
 

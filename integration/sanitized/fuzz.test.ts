@@ -7,8 +7,9 @@ import {
   readReports,
   sanitizedPlugins,
 } from "../../scripts/sanitized.ts"
+import type { CProgram } from "../c-program.ts"
 import { pluginsAs, Stage } from "../every-plugin.ts"
-import { Launcher } from "../launcher.ts"
+import { buildLauncher } from "../launcher.ts"
 import { pluginEnv } from "../mod.ts"
 import { Chance, type FuzzedCall, mutate } from "./fuzzing.ts"
 
@@ -19,10 +20,10 @@ const chunk = 500
 
 const seed = Number(process.env.CNI_TEST_SEED ?? 20261122)
 
-let launcher: Launcher
+let launcher: CProgram
 beforeAll(async () => {
   if (!existsSync(fuzzProgram)) throw new Error("Run this by `npm run test:sanitized`, which builds what it needs")
-  launcher = await Launcher.build()
+  launcher = await buildLauncher()
 })
 afterAll(() => launcher[Symbol.asyncDispose]())
 

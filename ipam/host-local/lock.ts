@@ -10,6 +10,7 @@ import {
   readTextFile,
   sleep,
   stat,
+  statOpen,
   tryLock,
   watchClosing,
 } from "../../pkg/libc/mod.ts"
@@ -75,7 +76,7 @@ function tryWatch(path: string): FileDescriptor | undefined {
 
 /** Whether the path still leads to the file that we have open. */
 function isStill(path: string, fd: Fd): boolean {
-  const [named, opened] = [ifPresent(() => stat(path)), stat(`/proc/self/fd/${fd}`)]
+  const [named, opened] = [ifPresent(() => stat(path)), statOpen(fd)]
   return named?.inode === opened.inode && named.device === opened.device
 }
 

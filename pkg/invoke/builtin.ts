@@ -1,5 +1,5 @@
 import { decodeLatin1 } from "../engine/mod.ts"
-import { FileDescriptor, Open, readAt, stat } from "../libc/mod.ts"
+import { FileDescriptor, Open, readAt, statOpen } from "../libc/mod.ts"
 import type { Environment } from "./exec.ts"
 
 /** What a plugin answers: the text for stdout, and the exit code. */
@@ -46,7 +46,7 @@ function identityOf(path: string): string {
     if (view.getUint32(at, true) !== PT_NOTE) continue
     const note = new Uint8Array(Number(view.getBigUint64(at + 32, true)))
     if (readAt(file.fd, note, Number(view.getBigUint64(at + 8, true))) !== note.length) break
-    return `${stat(`/proc/self/fd/${file.fd}`).size} ${decodeLatin1(note)}`
+    return `${statOpen(file.fd).size} ${decodeLatin1(note)}`
   }
   throw new Error(`No note in ${path}`)
 }

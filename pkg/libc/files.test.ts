@@ -15,8 +15,6 @@ import { join } from "node:path"
 import { FileDescriptor, Open } from "./descriptor.ts"
 import {
   createFile,
-  isDirectory,
-  isRegularFile,
   link,
   lockShared,
   makeDirectories,
@@ -30,7 +28,6 @@ import {
   removeDirectory,
   rename,
   setModified,
-  stat,
   symlink,
   sync,
   syncDirectory,
@@ -41,6 +38,7 @@ import {
   writeAt,
   writeExisting,
 } from "./files.ts"
+import { isDirectory, isRegularFile, stat } from "./stat.ts"
 
 let directory = ""
 beforeAll(() => {

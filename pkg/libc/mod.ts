@@ -22,8 +22,6 @@ export {
 export { type ErrnoName, errnoName, errnoNumber } from "./errno.ts"
 export {
   createFile,
-  isDirectory,
-  isRegularFile,
   link,
   lockShared,
   makeDirectories,
@@ -36,10 +34,7 @@ export {
   readToEnd,
   removeDirectory,
   rename,
-  type Stat,
   setModified,
-  stat,
-  statOpen,
   symlink,
   sync,
   syncDirectory,
@@ -67,5 +62,6 @@ export {
 } from "./network.ts"
 export { exit, programName, randomBytes, randomHex, readEnvironment, sleep } from "./process.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
+export { isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"
 export { isErrno, SyscallError } from "./syscall.ts"
 export { watchClosing } from "./watch.ts"

@@ -1,0 +1,95 @@
+import { engine } from "../engine/mod.ts"
+import type { Fd } from "./descriptor.ts"
+import { check, checkIfThere } from "./syscall.ts"
+
+const AT_FDCWD = -100
+const AT_SYMLINK_NOFOLLOW = 0x100
+const AT_EMPTY_PATH = 0x1000
+const STATX_BASIC_STATS = 0x7ff
+
+/** What statx(2) tells about a file. Each answer is put together when it is asked for: 64-bit arithmetic is slow. */
+export class Stat {
+  /** struct statx in words of 32 bits, low ones first; <linux/stat.h>: one layout for all architectures. */
+  readonly #words: Uint32Array
+
+  constructor(words: Uint32Array) {
+    this.#words = words
+  }
+
+  /** "major:minor" of the file system's device. */
+  get device(): string {
+    return `${this.#word(34)}:${this.#word(35)}`
+  }
+
+  get inode(): bigint {
+    return this.#long(8)
+  }
+
+  /** Type and permission bits, as in <linux/stat.h>. */
+  get mode(): number {
+    return this.#word(7) & 0xffff
+  }
+
+  get links(): number {
+    return this.#word(4)
+  }
+
+  /** Bytes. */
+  get size(): number {
+    return this.#word(11) * 2 ** 32 + this.#word(10)
+  }
+
+  /** Nanoseconds since 1970. */
+  get modified(): bigint {
+    return this.#time(28)
+  }
+
+  /** When the file or what is told about it was changed last; nobody can set it. */
+  get changed(): bigint {
+    return this.#time(24)
+  }
+
+  #word(at: number): number {
+    return this.#words[at] ?? 0
+  }
+
+  #long(at: number): bigint {
+    return (BigInt(this.#word(at + 1)) << 32n) | BigInt(this.#word(at))
+  }
+
+  #time(at: number): bigint {
+    return BigInt.asIntN(64, this.#long(at)) * 1_000_000_000n + BigInt(this.#word(at + 2))
+  }
+}
+
+/** Looks at a file, like stat(2), or like lstat(2) with `noFollow`. Throws `SyscallError`. */
+export function stat(path: string, noFollow = false): Stat {
+  const words = new Uint32Array(64)
+  const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
+  check("stat", JSON.stringify(path), () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words))
+  return new Stat(words)
+}
+
+/** Looks at an open file, like fstat(2). Throws `SyscallError`. */
+export function statOpen(fd: Fd): Stat {
+  const words = new Uint32Array(64)
+  check("fstat", `descriptor ${fd}`, () => engine.statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, words))
+  return new Stat(words)
+}
+
+/** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
+export function statIfThere(path: string): Stat | undefined {
+  const words = new Uint32Array(64)
+  const statx = () => engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, words)
+  return checkIfThere("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
+}
+
+const FileType = { Mask: 0o170000, Directory: 0o040000, Regular: 0o100000, Symlink: 0o120000 } as const
+
+export function isRegularFile(found: Stat): boolean {
+  return (found.mode & FileType.Mask) === FileType.Regular
+}
+
+export function isDirectory(found: Stat): boolean {
+  return (found.mode & FileType.Mask) === FileType.Directory
+}
