@@ -39,7 +39,7 @@ JSValue load(JSContext *context, const uint8_t *bytecode, size_t length) {
 }
 
 static void say(int fd, const char *text) {
-    if (write(fd, text, strlen(text)) == -1) return; /* nobody else to tell */
+    if (write(fd, text, strlen(text)) == -1) return; /* there is no other place to tell it */
 }
 
 /* Without the engine. Half an answer is not followed by another: the death says enough. */

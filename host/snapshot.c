@@ -3,7 +3,7 @@
  * address that never changes. The kernel maps it copy-on-write; nothing is read, parsed or evaluated.
  *
  * The executable is linked twice. The first one's image is empty: it evaluates the bundle and writes its heap, which the
- * second one then has. Whatever the heap points to (code, tables) must lie at the same addresses in both; the build compares.
+ * second one then has. What the heap points to, code and tables, must lie at the same addresses in both; the build compares.
  */
 #include <sched.h>
 #include <signal.h>

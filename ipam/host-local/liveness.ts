@@ -7,18 +7,6 @@ export function readBootId(files: Files): string {
   return readSmall(files, "/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** A network namespace as it is now, to be recognised later; `undefined` when there is none to be found. */
-export function observeNamespace(files: Files, path: string): NamespaceRecord | undefined {
-  if (path === "") return undefined
-  try {
-    const { device, inode } = files.stat(path)
-    return { path, identity: `${device}:${inode}` }
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES")) return undefined
-    throw error
-  }
-}
-
 /** Whether the path of a recorded namespace still leads to it. An unreadable path counts as if it did. */
 export function namespaceExists(files: Files, { path, identity }: NamespaceRecord): boolean {
   try {

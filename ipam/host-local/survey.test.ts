@@ -4,7 +4,6 @@ import { CniError } from "../../pkg/types/mod.ts"
 import { parseAddress } from "./address.ts"
 import { kernelFiles } from "./files.ts"
 import { listLeases } from "./inventory.ts"
-import { observeNamespace } from "./liveness.ts"
 import { parseRangeSets } from "./ranges.ts"
 import type { NamespaceRecord } from "./record.ts"
 import { checkStatus, usageOf } from "./status.ts"
@@ -14,7 +13,8 @@ const full = [{ subnet: "10.0.0.0/30" }] // one address: 10.0.0.2
 const sets = parseRangeSets([full])
 const earlier = { bootId: "boot-1" }
 const now = { bootId: "boot-2" }
-const here = observeNamespace(kernelFiles, "/proc/self/ns/net") as NamespaceRecord
+const { device, inode } = kernelFiles.stat("/proc/self/ns/net")
+const here: NamespaceRecord = { path: "/proc/self/ns/net", identity: `${device}:${inode}` }
 const gone = { path: "/proc/self/ns/none", identity: "0:4:1" }
 
 /** What another program does, which keeps no records. */

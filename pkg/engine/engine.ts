@@ -90,7 +90,7 @@ export interface Engine {
 /** What an engine can run out of, which it tells by an exception of its own. */
 export type Exhaustion = "memory" | "stack"
 
-/** Whatever has its bytes in an `ArrayBuffer`, but for `DataView`. */
+/** The views of an `ArrayBuffer`, but for `DataView`. */
 export type TypedArray =
   | Uint8Array
   | Int8Array

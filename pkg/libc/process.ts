@@ -1,7 +1,7 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
 import { check } from "./syscall.ts"
 
-/** Bytes that nobody can guess, like `head -c LENGTH /dev/urandom`; 256 at most. Throws `SyscallError`. */
+/** Bytes that cannot be guessed, like `head -c LENGTH /dev/urandom`; 256 at most. Throws `SyscallError`. */
 export function randomBytes(length: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(length)
   check("getrandom", "", () => engine.getrandom(bytes, 0)) // up to 256 bytes come whole, getrandom(2)
@@ -15,7 +15,7 @@ export function randomHex(byteLength: number): string {
   return text
 }
 
-/** Does nothing for a time, whatever signals come. For what no descriptor tells. */
+/** Does nothing for a time; signals do not end it. For what no descriptor tells. */
 export function sleep(ms: number): void {
   const end = monotonicMs() + ms
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))

@@ -119,7 +119,7 @@ export class LineChanges {
 }
 
 /**
- * Takes out the sets in which nobody stands by any more. `isAll` says whether so many elements are all that a set has.
+ * Takes out the sets in which no element is left. `isAll` says whether so many elements are all that a set has.
  */
 export function removeEmptied(
   { removed, created }: LineChanges,

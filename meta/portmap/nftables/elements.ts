@@ -1,6 +1,6 @@
 import type { Element, SharedSet } from "../../../pkg/nftables/mod.ts"
 import { type Cidr, networkOf } from "../../../pkg/types/mod.ts"
-import { type Mapping, type Protocol, printEnd, printHostEnd, protocolNumber, protocols } from "../mapping.ts"
+import { type Mapping, type Protocol, protocolNumber, protocols } from "../mapping.ts"
 import type { Part } from "../parts.ts"
 import type { Layout } from "./layout.ts"
 
@@ -46,11 +46,6 @@ export function placesOf(
   ]
 }
 
-/** Protocol and port as they stand in the keys of both maps: each part of a key fills whole words. */
-export function endBytes({ protocol, hostPort }: Mapping): Uint8Array {
-  return Uint8Array.of(protocolNumber[protocol], 0, 0, 0, ...portBytes(hostPort))
-}
-
 function portBytes(port: number): Uint8Array {
   return Uint8Array.of(port >> 8, port & 0xff)
 }
@@ -76,11 +71,6 @@ export function readMapping({ key, value }: Element): Found | undefined {
 
 function number([high = 0, low = 0]: Uint8Array): number {
   return (high << 8) | low
-}
-
-/** "8080/tcp to 10.1.0.2:80" */
-export function printFound(found: Found): string {
-  return `${printHostEnd(found)} to ${printEnd(found.ip, found.port)}`
 }
 
 /** The container's address in an element: where a map leads, and the end of the key of a set. */

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { add, create, printTransaction } from "../../../pkg/nftables/mod.ts"
 import { formatIp, parseCidr } from "../../../pkg/types/mod.ts"
-import type { Mapping } from "../mapping.ts"
-import { elementsOf, printFound, readMapping } from "./elements.ts"
+import { type Mapping, printEnd, printHostEnd } from "../mapping.ts"
+import { elementsOf, readMapping } from "./elements.ts"
 import { layoutOf } from "./layout.ts"
 import { skeleton } from "./plan.ts"
 
@@ -82,7 +82,7 @@ test("an element is read back as the mapping that it was", () => {
   const read = elementsOf(layout, part, { snat: false, masqAll: false }).flatMap(({ elements }) =>
     elements.map(readMapping),
   )
-  expect(read.map((found) => found && printFound(found))).toEqual([
+  expect(read.map((found) => found && `${printHostEnd(found)} to ${printEnd(found.ip, found.port)}`)).toEqual([
     "8080/tcp to 10.1.2.3:80",
     "192.0.2.1:53/udp to 10.1.2.3:5353",
   ])
