@@ -110,22 +110,42 @@ test("ADD starts no program, and needs at most 12 netlink requests once the brid
   expect(requests.length).toBeLessThanOrEqual(12)
 })
 
-test("host-local of another build runs as a process of its own, however alike the files are", async () => {
+/** Bytes of the executable, with one thing changed. */
+type Spoil = (bytes: Buffer, buildId: Buffer) => void
+
+test.each<[string, Spoil]>([
+  [
+    "another build's, however alike the files are",
+    (bytes, id) => {
+      const at = bytes.indexOf(id)
+      expect([id.length, bytes.indexOf(id, at + 1)]).toEqual([20, -1])
+      bytes.writeUInt8(bytes.readUInt8(at + 19) ^ 1, at + 19)
+    },
+  ],
+  [
+    "one that claims a note of 1.25 GiB",
+    (bytes) => {
+      const [table, size, count] = [Number(bytes.readBigUInt64LE(32)), bytes.readUInt16LE(54), bytes.readUInt16LE(56)]
+      const headers = Array.from({ length: count }, (_, at) => table + at * size)
+      const notes = headers.filter((at) => bytes.readUInt32LE(at) === 4)
+      expect(notes.length).toBeGreaterThan(0)
+      for (const at of notes) bytes.writeBigUInt64LE(5n << 28n, at + 32)
+    },
+  ],
+])("host-local runs as a process of its own: %s", async (_, spoil) => {
   await using host = await HostNamespace.create()
   await using bin = await TemporaryDirectory.create("cni-other-build", join(project, "dist"))
   await copyFile(executable, bin.join("bridge"))
-  const { stdout } = await mustRun(["readelf", "--notes", executable])
-  const id = Buffer.from(/Build ID: ([0-9a-f]+)/.exec(stdout)?.[1] ?? "", "hex")
+  const { stdout: notes } = await mustRun(["readelf", "--notes", executable])
   const bytes = await readFile(executable)
-  const at = bytes.indexOf(id)
-  expect([id.length, bytes.indexOf(id, at + 1)]).toEqual([20, -1])
-  bytes.writeUInt8(bytes.readUInt8(at + 19) ^ 1, at + 19)
+  spoil(bytes, Buffer.from(/Build ID: ([0-9a-f]+)/.exec(notes)?.[1] ?? "", "hex"))
   await writeFile(bin.join("host-local"), bytes, { mode: 0o755 })
   const pod = await host.addContainer()
   const call = { verb: "ADD", containerId: pod.name, netns: pod.path, ifName: "eth0" } as const
   const env = pluginEnv({ bin: bin.join("bridge"), ...call })
   const strace = ["-f", "-o", bin.join("trace"), "-e", "trace=execve", bin.join("bridge")]
-  await host.exec("strace", strace, { env, input: JSON.stringify(bridgeNetwork()) })
+  const { stdout } = await host.exec("strace", strace, { env, input: JSON.stringify(bridgeNetwork()) })
+  expect(JSON.parse(stdout)).toMatchObject({ ips: [{ address: "10.22.0.2/16" }] })
   const started = [...(await readFile(bin.join("trace"), "utf8")).matchAll(/execve\("([^"]*)/g)].map(([, path]) => path)
   expect(started).toEqual([bin.join("bridge"), bin.join("host-local")])
 })

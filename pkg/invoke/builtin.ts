@@ -34,6 +34,7 @@ function isSameBuild(path: string): boolean {
 }
 
 const headersLength = 4096
+const longestNote = 4096
 const PT_NOTE = 4
 
 /** The size and the notes of an ELF file, elf(5): `readelf --notes` shows the build's id. Throws where there is none. */
@@ -44,7 +45,9 @@ function identityOf(path: string): string {
   const [table, size, count] = [Number(view.getBigUint64(32, true)), view.getUint16(54, true), view.getUint16(56, true)]
   for (let at = table; at < table + count * size; at += size) {
     if (view.getUint32(at, true) !== PT_NOTE) continue
-    const note = new Uint8Array(Number(view.getBigUint64(at + 32, true)))
+    const length = view.getBigUint64(at + 32, true) // as the file says, whatever the file is
+    if (length > longestNote) break
+    const note = new Uint8Array(Number(length))
     if (readAt(file.fd, note, Number(view.getBigUint64(at + 8, true))) !== note.length) break
     return `${statOpen(file.fd).size} ${decodeLatin1(note)}`
   }

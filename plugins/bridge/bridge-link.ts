@@ -104,9 +104,17 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
  * Setting it once more would have the kernel forget all neighbours on the bridge.
  */
 function isMacFixed({ name, mac }: Link): boolean {
-  const tell = (file: string) =>
-    decodeUtf8(readFileIfThere(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()
-  return tell("address") === mac && tell("addr_assign_type") === NET_ADDR_SET
+  return tellOfLink(name, "address") === mac && tellOfLink(name, "addr_assign_type") === NET_ADDR_SET
+}
+
+/** What /sys says of a link; "" for one that is not there, or that another call is just removing (EINVAL, then ENODEV). */
+function tellOfLink(name: string, file: string): string {
+  try {
+    return decodeUtf8(readFileIfThere(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()
+  } catch (error) {
+    if (isErrno(error, "EINVAL", "ENODEV")) return ""
+    throw error
+  }
 }
 
 /** A locally administered unicast address. */

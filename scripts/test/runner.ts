@@ -37,7 +37,7 @@ export class Runner {
 
   /** Runs a program; anything but exit code 0 counts as one failure. Answers whether it succeeded. */
   async step(title: string, command: readonly string[], limitMs?: number): Promise<boolean> {
-    const succeeded = (await this.#run(title, command, limitMs)) === 0
+    const succeeded = (await this.#run(title, command, limitMs)).exitCode === 0
     if (!succeeded) this.fail(`${title} failed`)
     return succeeded
   }
@@ -46,13 +46,13 @@ export class Runner {
   async tests(title: string, files: readonly string[], limits: Limits): Promise<void> {
     const reportFile = join(this.#reports, `${++this.#runs}.xml`)
     const options = [`--timeout=${limits.testMs}`, "--reporter=junit", `--reporter-outfile=${reportFile}`]
-    const exitCode = await this.#run(title, [process.execPath, "test", ...options, ...files], limits.fileMs)
+    const { exitCode, output } = await this.#run(title, [process.execPath, "test", ...options, ...files], limits.fileMs)
     const report = await readReport(reportFile)
     const totals: Totals = report === undefined ? { passed: 0, failed: 0, skipped: 0 } : parseTotals(report)
     this.#testCases.push(...parseTestCases(report ?? ""))
     this.#passed += totals.passed
     this.#failed += totals.failed + totals.skipped
-    if (totals.failed > 0) this.#failures.push(`${title}: ${totals.failed} failed`)
+    if (totals.failed > 0) this.#failures.push(`${title}: ${totals.failed} failed`, ...failedTests(output))
     if (totals.skipped > 0) this.#failures.push(`${title}: ${totals.skipped} skipped, which counts as failed`)
     if (exitCode !== 0 && totals.failed === 0) this.fail(`${title} ended with ${exitCode ?? "a timeout or a signal"}`)
   }
@@ -81,21 +81,40 @@ export class Runner {
     else console.error(line)
   }
 
-  async #run(title: string, command: readonly string[], timeout = 300_000): Promise<number | undefined> {
+  async #run(title: string, command: readonly string[], timeout = 300_000): Promise<Ended> {
     const [file = "", ...args] = command
     const shown = command.map((word) => word.replace(`${this.#root}/`, "")).filter((word) => !word.startsWith("--rep"))
     this.#print(`\n==> ${title}: ${shown.join(" ")}`)
     const result = await execa(file, args, {
       cwd: this.#root,
       stdin: "ignore",
-      stdout: this.#show,
-      stderr: "inherit",
+      stdout: [this.#show, "pipe"],
+      stderr: ["inherit", "pipe"],
+      all: true,
       reject: false,
       timeout,
       killSignal: "SIGKILL",
     })
-    return result.exitCode
+    return { exitCode: result.exitCode, output: result.all }
   }
+}
+
+/** How a program ended, and all that it printed. */
+interface Ended {
+  exitCode: number | undefined
+  output: string
+}
+
+/** What `bun test` printed of each test that failed, to be read again at the end of a long run. */
+function failedTests(output: string): string[] {
+  const told: string[] = []
+  let lines: string[] = []
+  for (const line of output.split("\n")) {
+    lines.push(line)
+    if (line.startsWith("(fail)")) told.push(lines.slice(-60).join("\n"))
+    if (/^\((fail|pass|skip|todo)\)/.test(line) || line.endsWith(".test.ts:")) lines = []
+  }
+  return told
 }
 
 /** What a run of `bun test` reported; nothing when it died before it could. */
