@@ -5,12 +5,13 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import type * as libc from "../pkg/libc/mod.ts"
 import type * as netlink from "../pkg/netlink/mod.ts"
-import type { parseIp } from "../pkg/types/mod.ts"
+import type * as types from "../pkg/types/mod.ts"
 import { type ContainerNamespace, HostNamespace, type Namespace, waitFor } from "./mod.ts"
 
 /** What a function that runs inside a namespace is given. */
 type Kit = typeof netlink &
-  typeof libc & { route: netlink.RouteSocket; ip: (text: string) => Uint8Array; parseIp: typeof parseIp }
+  typeof libc &
+  typeof types & { route: netlink.RouteSocket; ip: (text: string) => Uint8Array }
 
 /**
  * Runs `body` in a process of its own inside the namespace. It is sent there as text: it sees its arguments and nothing
@@ -51,12 +52,9 @@ const routes = (...selection: string[]) => host.json<Shown[]>("ip", ["-d", "-j",
 
 describe("links", () => {
   test("a bridge has its MTU, its MAC and its settings from the start", async () => {
-    await inside(host, ({ route, addBridge }) => {
-      addBridge(
-        route,
-        { name: "br0", mac: "0a:00:00:00:00:01", mtu: 1450, up: true },
-        { multicastSnooping: 0, maxAge: 2500 },
-      )
+    await inside(host, ({ route, addLink }) => {
+      const data = { multicastSnooping: 0, maxAge: 2500 }
+      addLink(route, { kind: "bridge", name: "br0", mac: "0a:00:00:00:00:01", mtu: 1450, up: true, data })
     })
     expect(await link(host, "br0")).toMatchObject({
       address: "0a:00:00:00:00:01",
@@ -297,8 +295,8 @@ describe("addresses", () => {
   })
 
   test("by the thousand are all listed, over several datagrams", async () => {
-    const count = await inside(host, ({ route, addBridge, getLink, addAddress, listAddresses, deleteLink }) => {
-      addBridge(route, { name: "many" })
+    const count = await inside(host, ({ route, addLink, getLink, addAddress, listAddresses, deleteLink }) => {
+      addLink(route, { kind: "bridge", name: "many" })
       const many = getLink(route, "many")
       for (let n = 0; n < 2000; n++) addAddress(route, many, { ip: Uint8Array.of(10, 99, n >> 8, n & 255), prefix: 32 })
       const found = new Set(listAddresses(route, many).map(({ ip }) => ip.join()))

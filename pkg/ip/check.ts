@@ -1,6 +1,4 @@
 import {
-  AF_INET,
-  AF_INET6,
   findLink,
   type Link,
   type ListedRoute,
@@ -10,7 +8,17 @@ import {
   type RouteSpec,
   RT_TABLE_MAIN,
 } from "../netlink/mod.ts"
-import { type Cidr, CniError, Code, formatCidr, formatIp, type Result, sameBytes } from "../types/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  type Cidr,
+  CniError,
+  Code,
+  formatCidr,
+  formatIp,
+  type Result,
+  sameBytes,
+} from "../types/mod.ts"
 import { planRoutes } from "./routes.ts"
 
 /** The error of a CHECK: what should be there, and what is. */

@@ -35,19 +35,11 @@ export function randomVethName(): string {
  * code 11 since it had none a moment before, and then nothing was made.
  */
 export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac, master }: VethPair): string {
-  const size = mtu === undefined ? {} : { mtu }
   for (let attempt = 1; ; attempt++) {
     const name = randomVethName()
-    const end = { name, queues: VETH_QUEUES, ...size, ...(master === undefined ? {} : { master }) }
-    const peer = {
-      name: ifName,
-      queues: VETH_QUEUES,
-      netnsFd: sandbox.fd,
-      ...size,
-      ...(mac === undefined ? {} : { mac }),
-    }
     try {
-      addVeth(host, end, peer)
+      const peer = { name: ifName, queues: VETH_QUEUES, netnsFd: sandbox.fd, mtu, mac }
+      addVeth(host, { name, queues: VETH_QUEUES, mtu, master }, peer)
       return name
     } catch (error) {
       // The caller has seen that the container's name is free: what exists is most likely our random name.

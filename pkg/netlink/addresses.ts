@@ -1,3 +1,4 @@
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
 import { attrs } from "./attrs.ts"
 import { bytes, concat, struct, text, u8, u32 } from "./codec.ts"
 import type { Ifindex, Link } from "./links.ts"
@@ -8,10 +9,6 @@ import type { NetlinkSocket } from "./socket.ts"
 export const RTM_NEWADDR = 20
 const RTM_DELADDR = 21
 const RTM_GETADDR = 22
-
-/** <linux/socket.h> */
-export const AF_INET = 2
-export const AF_INET6 = 10
 
 /** <linux/if_addr.h> */
 export const IFA_F_NODAD = 0x02

@@ -1,5 +1,5 @@
 import { attrs } from "./attrs.ts"
-import { bytes, i32, mac, struct, text, u8, u16, u16be, u32 } from "./codec.ts"
+import { bytes, type Codec, concat, type Infer, i32, mac, struct, text, u8, u16, u16be, u32 } from "./codec.ts"
 
 /** struct ifinfomsg, <linux/rtnetlink.h> */
 export const linkHeader = struct({ family: u8, pad: u8, type: u16, index: i32, flags: u32, change: u32 })
@@ -50,10 +50,7 @@ export const bridgePortData = attrs({
   isolated: [33, u8],
 })
 
-/** Of the tables for `IFLA_INFO_DATA` those that the plugins make; other kinds are kept as bytes. */
-export const infoData = { bridge: bridgeData } as const
-
-/** `IFLA_LINKINFO`. What `data` holds depends on `kind`: see `infoData`, and `vethPeer` for "veth". */
+/** `IFLA_LINKINFO`. What `data` holds depends on `kind`: see `linkKinds`. */
 export const linkInfo = attrs({
   kind: [1, text],
   data: [2, bytes],
@@ -92,5 +89,38 @@ export const linkAttributes = attrs({
 /** `IFLA_PROTINFO` of family AF_BRIDGE: how a port is set, like `bridge link set`. */
 export const bridgePortAttributes = attrs({ name: [3, text], master: [10, u32], port: [12, bridgePortData] })
 
-/** What a veth's `IFLA_INFO_DATA` holds: `VETH_INFO_PEER`, an ifinfomsg and the peer's own attributes. */
-export const VETH_INFO_PEER = 1
+/** The peer of a veth in the request that makes both: an ifinfomsg, and the peer's own attributes. */
+const vethPeer: Codec<Infer<typeof linkAttributes>> = {
+  encode: (attributes) => concat([new Uint8Array(linkHeader.size), linkAttributes.encode(attributes)]),
+  decode: (found) => linkAttributes.decode(found.subarray(linkHeader.size)),
+}
+
+/** `MACVLAN_MODE_*`, <linux/if_link.h>. */
+export const macvlanModes = { private: 1, vepa: 2, bridge: 4, passthru: 8 } as const
+
+/** `IPVLAN_MODE_*` and `IPVLAN_F_*`, <linux/if_link.h>. */
+export const ipvlanModes = { l2: 0, l3: 1, l3s: 2 } as const
+export const ipvlanFlags = { bridge: 0, private: 1, vepa: 2 } as const
+
+/**
+ * The kinds of links that plugins make, each with its `IFLA_INFO_DATA`, <linux/if_link.h>. Of links of other kinds the data
+ * is kept as bytes.
+ */
+export const linkKinds = {
+  bridge: bridgeData,
+  veth: attrs({ peer: [1, vethPeer] }), // VETH_INFO_PEER
+  macvlan: attrs({
+    mode: [1, u32],
+    flags: [2, u16],
+    broadcastQueueLength: [7, u32], // IFLA_MACVLAN_BC_QUEUE_LEN, since Linux 5.11
+    broadcastQueueLengthUsed: [8, u32],
+  }),
+  ipvlan: attrs({ mode: [1, u16], flags: [2, u16] }),
+  vlan: attrs({ id: [1, u16], protocol: [5, u16be] }),
+  dummy: attrs({}),
+} as const
+
+export type LinkKind = keyof typeof linkKinds
+
+/** `IFLA_INFO_DATA` of a kind of link. */
+export type LinkData<K extends LinkKind> = Infer<(typeof linkKinds)[K]>

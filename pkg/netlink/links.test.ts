@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { bridgePortData, infoData } from "./link-table.ts"
+import { bridgePortData, linkKinds, macvlanModes } from "./link-table.ts"
 import {
-  addBridge,
   addLink,
   addVeth,
   deleteLink,
@@ -103,7 +102,7 @@ describe("creating", () => {
 
   // ip link add br0 type bridge
   test("a bridge sends its kind, and data even when there are none", () => {
-    const { type, flags, payload } = requestOf((route) => addBridge(route, { name: "br0" }))
+    const { type, flags, payload } = requestOf((route) => addLink(route, { kind: "bridge", name: "br0", data: {} }))
     expect({ type, flags }).toEqual({ type: 16, flags: 0x605 })
     expect(payload).toEqual(hex`
       00000000000000000000000000000000
@@ -150,14 +149,14 @@ describe("creating", () => {
       vlanFiltering: 1,
       vlanDefaultPvid: 1,
     }
-    const { payload } = requestOf((route) => addBridge(route, { name: "br7" }, data))
+    const { payload } = requestOf((route) => addLink(route, { kind: "bridge", name: "br7", data }))
     expect(tree(payload, bridgeLayout)).toEqual(tree(captured, bridgeLayout))
-    expect(infoData.bridge.encode(data)).toEqual(captured.slice(-0x50))
-    expect(infoData.bridge.decode(captured.slice(-0x50))).toEqual(data)
+    expect(linkKinds.bridge.encode(data)).toEqual(captured.slice(-0x50))
+    expect(linkKinds.bridge.decode(captured.slice(-0x50))).toEqual(data)
   })
 
   // ip link add link br0 name x mtu 1400 txqueuelen 50 type macvlan
-  test("any other kind, on top of another link", () => {
+  test("a kind without data of its own, on top of another link", () => {
     const captured = hex`
       00000000000000000000000000000000
       0800 0400 78050000
@@ -176,6 +175,22 @@ describe("creating", () => {
       0800 0d00 32000000
       1000 1280 0c00 0100 6d6163766c616e00`)
     expect(tree(payload, linkLayout)).toEqual(tree(captured, linkLayout))
+  })
+
+  // ip link add link br0 name x type macvlan mode passthru nopromisc bcqueuelen 5000
+  test("a kind with data of its own", () => {
+    const data = { mode: macvlanModes.passthru, flags: 1, broadcastQueueLength: 5000 }
+    const { payload } = requestOf((route) => addLink(route, { name: "x", kind: "macvlan", parent: 2 as Ifindex, data }))
+    const captured = hex`
+      00000000000000000000000000000000
+      0800 0500 02000000
+      0600 0300 7800 0000
+      2c00 1200 0b00 0100 6d6163766c616e 00
+        1c00 0200
+          0800 0700 88130000
+          0800 0100 08000000
+          0600 0200 0100 0000`
+    expect(tree(payload, bridgeLayout)).toEqual(tree(captured, bridgeLayout))
   })
 
   test("a link that is up from the start, with a master", () => {
@@ -239,7 +254,7 @@ describe("changing", () => {
     expect(() => setLink(route, v0, { up: true, mtu: 10 })).toThrow('set up, mtu of link "v0": EPERM')
     expect(() => setBridgePort(route, v0, { hairpin: 1 })).toThrow('set hairpin of port "v0": EPERM')
     expect(() => deleteLink(route, v0)).toThrow('delete link "v0": EPERM')
-    expect(() => addBridge(route, { name: "br0" })).toThrow('create bridge "br0": EPERM')
+    expect(() => addLink(route, { kind: "bridge", name: "br0", data: {} })).toThrow('create bridge "br0": EPERM')
     expect(() => addVeth(route, { name: "a" }, { name: "b" })).toThrow('create veth pair "a" and "b": EPERM')
   })
 })
@@ -386,7 +401,7 @@ describe("reading", () => {
 
   test("any payload gives a link or a DecodeError", () => {
     expectOnlyDecodeErrors((payload) => readLink(message(payload)), linkAnswer)
-    expectOnlyDecodeErrors(infoData.bridge.decode)
+    expectOnlyDecodeErrors(linkKinds.bridge.decode)
     expectOnlyDecodeErrors(bridgePortData.decode)
   })
 })

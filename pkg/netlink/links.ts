@@ -1,19 +1,17 @@
 import { encodeUtf8 } from "../engine/mod.ts"
-import { attribute } from "./attrs.ts"
 import { concat, type Infer } from "./codec.ts"
 import {
-  type bridgeData,
   bridgePortAttributes,
   type bridgePortData,
   IFF_ALLMULTI,
   IFF_PROMISC,
   IFF_UP,
-  infoData,
+  type LinkData,
+  type LinkKind,
   linkAttributes,
   linkHeader,
-  type linkInfo,
+  linkKinds,
   type OperState,
-  VETH_INFO_PEER,
 } from "./link-table.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket, Request } from "./socket.ts"
@@ -47,75 +45,64 @@ export interface Link {
   attributes: Infer<typeof linkAttributes>
 }
 
-/** A link to be made. Undefined properties are left to the kernel. */
-export interface LinkSpec {
+/** A link to be made, of a kind of `linkKinds`. Undefined properties are left to the kernel. */
+export interface LinkSpec<K extends LinkKind = LinkKind> extends LinkEnd, Parent {
+  kind: K
+  data?: LinkData<K> | undefined
+}
+
+interface Parent {
+  /** The link that this one sits on, in the socket's namespace: of a VLAN, a macvlan, an ipvlan. */
+  parent?: Ifindex | undefined
+}
+
+/** What any new link may have, and each end of a veth pair. */
+export interface LinkEnd {
   name: string
-  kind: string
-  /** Bytes of `IFLA_INFO_DATA`, for `kind` of the tables in `infoData`: encode with them. */
-  data?: Uint8Array
-  mac?: string
-  mtu?: number
-  master?: Ifindex
-  /** The link that this one sits on: the parent of a VLAN or a macvlan. */
-  parent?: Ifindex
-  txQueueLength?: number
+  mac?: string | undefined
+  mtu?: number | undefined
+  master?: Ifindex | undefined
+  txQueueLength?: number | undefined
   /** How many queues it can ever have, in each direction: `numtxqueues N numrxqueues N`. */
-  queues?: number
+  queues?: number | undefined
   /** Makes the link in this namespace instead of the socket's own. */
-  netnsFd?: number
-  up?: boolean
-}
-
-/** One end of a veth pair. */
-export type VethEnd = Omit<LinkSpec, "kind" | "data" | "parent">
-
-/** Creates a link, like `ip link add`. Throws `EEXIST` when the name is taken. */
-export function addLink(route: NetlinkSocket, spec: LinkSpec): void {
-  createLink(route, spec, `create ${spec.kind} "${spec.name}"`, { kind: spec.kind, data: spec.data })
-}
-
-/** Creates a bridge, like `ip link add NAME type bridge`. Throws `EEXIST` when the name is taken. */
-export function addBridge(
-  route: NetlinkSocket,
-  spec: Omit<LinkSpec, "kind" | "data">,
-  data: Infer<typeof bridgeData> = {},
-): void {
-  addLink(route, { ...spec, kind: "bridge", data: infoData.bridge.encode(data) })
+  netnsFd?: number | undefined
+  up?: boolean | undefined
 }
 
 /**
- * Creates a veth pair in one request, each end with its final name, MAC and MTU, and the peer directly in its own
- * namespace, like `ip link add NAME type veth peer name PEER netns NS`. Throws `EEXIST` when a name is taken, and then
- * neither end exists. Of the peer the kernel sets neither the master here nor `up`, which would be refused: it has no
- * other end yet when it is made.
+ * Creates a link, like `ip link add link PARENT name NAME type KIND`, in one request with its final name, MAC and MTU, and
+ * directly in its namespace. Throws `EEXIST` when the name is taken there.
  */
-export function addVeth(route: NetlinkSocket, end: VethEnd, peer: Omit<VethEnd, "master" | "up">): void {
-  const data = attribute(VETH_INFO_PEER, encodeLink(peer))
-  createLink(route, end, `create veth pair "${end.name}" and "${peer.name}"`, { kind: "veth", data })
-}
-
-function createLink(route: NetlinkSocket, spec: VethEnd, what: string, info: Infer<typeof linkInfo>): void {
-  const flags = NLM_F_CREATE | NLM_F_EXCL
-  route.execute({ type: RTM_NEWLINK, flags, what, payload: encodeLink(spec, info) })
-}
-
-function encodeLink(spec: VethEnd & { parent?: Ifindex }, info?: Infer<typeof linkInfo>): Uint8Array {
-  const flags = spec.up ? IFF_UP : 0
-  return concat([
+export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>): void {
+  const { kind, name, data, up } = spec
+  const flags = up ? IFF_UP : 0
+  const info = { kind, data: data && linkKinds[kind].encode(data as never) }
+  const what = data && "peer" in data ? `veth pair "${name}" and "${data.peer?.name}"` : `${kind} "${name}"`
+  const payload = concat([
     linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags, change: flags }),
-    linkAttributes.encode({
-      name: spec.name,
-      mac: spec.mac,
-      mtu: spec.mtu,
-      link: spec.parent,
-      master: spec.master,
-      txQueueLength: spec.txQueueLength,
-      txQueues: spec.queues,
-      rxQueues: spec.queues,
-      netnsFd: spec.netnsFd,
-      linkInfo: info,
-    }),
+    linkAttributes.encode({ ...attributesOf(spec), linkInfo: info }),
   ])
+  route.execute({ type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, what: `create ${what}`, payload })
+}
+
+/**
+ * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`. Throws `EEXIST` when a name
+ * is taken, and then neither end exists. Of the peer the kernel sets neither the master here nor `up`, which would be
+ * refused: it has no other end yet when it is made.
+ */
+export function addVeth(route: NetlinkSocket, end: LinkEnd, peer: Omit<LinkEnd, "master" | "up">): void {
+  addLink(route, { ...end, kind: "veth", data: { peer: attributesOf(peer) } })
+}
+
+function attributesOf({ name, mac, mtu, parent, master, txQueueLength, queues, netnsFd }: LinkEnd & Parent) {
+  return { name, mac, mtu, link: parent, master, txQueueLength, txQueues: queues, rxQueues: queues, netnsFd }
+}
+
+/** What a link of this kind says of itself beyond what all links say; undefined for a link of another kind. */
+export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, kind: K): LinkData<K> | undefined {
+  if (found !== kind) return undefined
+  return linkKinds[kind].decode(attributes.linkInfo?.data ?? new Uint8Array()) as LinkData<K>
 }
 
 /** Looks up a link by its name (or an alternative one) or index, like `ip link show`. Throws `ENODEV`. */

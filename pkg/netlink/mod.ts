@@ -3,7 +3,7 @@
  *
  * @example
  * using host = RouteSocket.open()
- * addBridge(host, { name: "cni0", up: true })
+ * addLink(host, { kind: "bridge", name: "cni0", up: true })
  * addAddress(host, getLink(host, "cni0"), { ip: new Uint8Array([10, 1, 0, 1]), prefix: 16 })
  */
 export * from "./addresses.ts"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { AF_INET } from "./addresses.ts"
+import { AF_INET } from "../types/mod.ts"
 import type { Ifindex } from "./links.ts"
 import { deleteNeighbour, listNeighbours, NeighbourState, setNeighbour } from "./neighbours.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"

@@ -1,4 +1,5 @@
-import { AF_INET, AF_INET6, showIp } from "./addresses.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import { showIp } from "./addresses.ts"
 import { attrs } from "./attrs.ts"
 import { bytes, concat, mac, struct, u8, u16, u32 } from "./codec.ts"
 import type { Ifindex, Link } from "./links.ts"

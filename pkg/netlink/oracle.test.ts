@@ -7,8 +7,9 @@ import fc from "fast-check"
 import * as ifla from "netlink/dist/rt/ifla"
 import * as rt from "netlink/dist/rt/structs"
 import { AttrStream, type StreamData } from "netlink/dist/structs"
-import { AF_INET, AF_INET6, addAddress, listAddresses } from "./addresses.ts"
-import { bridgeData, bridgePortData } from "./link-table.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import { addAddress, listAddresses } from "./addresses.ts"
+import { bridgeData, bridgePortData, linkKinds } from "./link-table.ts"
 import { addLink, addVeth, type Ifindex, listLinks, setLink } from "./links.ts"
 import { listNeighbours, setNeighbour } from "./neighbours.ts"
 import { addRoute, listRoutes, type RouteSpec } from "./routes.ts"
@@ -43,20 +44,19 @@ const familyOf = (address: Uint8Array) => (address.length === 4 ? AF_INET : AF_I
 test("links", () => {
   const spec = fc.record({
     name,
-    kind: name,
     mac: optional(macBytes),
     mtu: optional(u32),
     master: optional(index),
     parent: optional(index),
     txQueueLength: optional(u32),
     netnsFd: optional(fc.nat(1000)),
-    data: optional(fc.uint8Array({ maxLength: 20 })),
+    data: optional(fc.record({ mode: u32, flags: fc.nat(0xffff) })),
     up: fc.boolean(),
   })
   fc.assert(
     fc.property(spec, ({ mac, ...others }) => {
-      const given = present({ ...others, mac: mac && macText(mac) })
-      const { payload } = requestOf((route) => addLink(route, given as Parameters<typeof addLink>[1]))
+      const given = present({ ...others, kind: "macvlan" as const, mac: mac && macText(mac) })
+      const { payload } = requestOf((route) => addLink(route, given))
       const { data, attrs } = rt.parseLinkMessage(Buffer.from(payload))
       expect(data).toMatchObject({ family: 0, index: 0, flags: given.up ? { up: true } : {} })
       expect({
@@ -77,7 +77,8 @@ test("links", () => {
         netnsFd: others.netnsFd,
       })
       const info = ifla.parseInfo(attrs.linkinfo ?? Buffer.of())
-      expect({ kind: info.kind, data: plain(info.data) }).toEqual({ kind: others.kind, data: others.data })
+      const attributes = info.data && linkKinds.macvlan.decode(info.data)
+      expect({ kind: info.kind, data: attributes }).toEqual({ kind: "macvlan", data: others.data })
     }),
   )
 })

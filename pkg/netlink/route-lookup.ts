@@ -1,4 +1,5 @@
-import { AF_INET, AF_INET6, showIp } from "./addresses.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import { showIp } from "./addresses.ts"
 import { attrs } from "./attrs.ts"
 import { bytes, concat, u32 } from "./codec.ts"
 import { NetlinkError } from "./error.ts"

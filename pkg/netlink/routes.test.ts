@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { AF_INET, AF_INET6 } from "./addresses.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
 import type { Ifindex } from "./links.ts"
 import { addRoute, deleteRoute, listRoutes, RouteScope, type RouteSpec } from "./routes.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"

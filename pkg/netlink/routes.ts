@@ -1,5 +1,6 @@
 import { isErrno } from "../libc/mod.ts"
-import { AF_INET, AF_INET6, show, showIp } from "./addresses.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import { show, showIp } from "./addresses.ts"
 import { align, attrs } from "./attrs.ts"
 import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32 } from "./codec.ts"
 import type { Ifindex } from "./links.ts"

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { AF_INET, AF_INET6 } from "./addresses.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
 import { addRule, deleteRule, listRules, type Rule } from "./rules.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import {

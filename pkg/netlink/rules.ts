@@ -1,4 +1,5 @@
-import { AF_INET, AF_INET6, show } from "./addresses.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import { show } from "./addresses.ts"
 import { attrs } from "./attrs.ts"
 import { bytes, concat, struct, text, u8, u32 } from "./codec.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"

@@ -1,3 +1,15 @@
+/** Address families, <linux/socket.h>. */
+export const AF_INET = 2
+export const AF_INET6 = 10
+
+/** IPv4 or IPv6, by the kernel's number. */
+export type Family = typeof AF_INET | typeof AF_INET6
+
+/** The family of an address of 4 or 16 bytes. */
+export function familyOf(ip: Uint8Array): Family {
+  return ip.length === 4 ? AF_INET : AF_INET6
+}
+
 /** An address with the length of its network's prefix, like 10.1.2.3/24; host bits are kept. */
 export interface Cidr {
   ip: Uint8Array

@@ -11,7 +11,19 @@ export { contains, networkOf, nextAddress, prefixMask, sameBytes } from "./arith
 export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
 export { CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
 export { foldKeys, member } from "./fold.ts"
-export { type Cidr, formatCidr, formatIp, ipFamily, parseCidr, parseIp, sameIp } from "./ip.ts"
+export {
+  AF_INET,
+  AF_INET6,
+  type Cidr,
+  type Family,
+  familyOf,
+  formatCidr,
+  formatIp,
+  ipFamily,
+  parseCidr,
+  parseIp,
+  sameIp,
+} from "./ip.ts"
 export {
   describe,
   isJsonObject,

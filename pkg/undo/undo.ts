@@ -25,6 +25,11 @@ export class Undo implements Disposable {
     return value
   }
 
+  /** Remembers how to take back a change that has just been made. */
+  defer(what: string, revert: () => void): void {
+    this.#steps.push({ what, revert })
+  }
+
   /** Success: nothing is taken back any more. */
   keep(): void {
     this.#steps.length = 0

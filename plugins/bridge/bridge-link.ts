@@ -4,7 +4,7 @@ import { FileDescriptor, isErrno, lockShared, Open, randomBytes, readFileIfThere
 import {
   type Address,
   addAddress,
-  addBridge,
+  addLink,
   deleteAddress,
   deleteLink,
   findLink,
@@ -88,7 +88,7 @@ export function requireBridge(link: Link, config: Pick<BridgeConfig, "vlans">): 
 function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): boolean {
   const filtering = needsFiltering(vlans)
   try {
-    addBridge(host, { name: bridge, ...(mtu === undefined ? {} : { mtu }) }, filtering ? { vlanFiltering: 1 } : {})
+    addLink(host, { kind: "bridge", name: bridge, mtu, data: filtering ? { vlanFiltering: 1 } : {} })
   } catch (error) {
     if (isErrno(error, "EEXIST")) return false
     if (filtering && isErrno(error, "EOPNOTSUPP")) throw noVlanFiltering(bridge, error)

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test"
-import { type Ifindex, infoData, type Link } from "../../pkg/netlink/mod.ts"
+import { type Ifindex, type Link, type LinkData, linkKinds } from "../../pkg/netlink/mod.ts"
 import { CniError } from "../../pkg/types/mod.ts"
 import { requireVlanFiltering } from "./vlan-filtering.ts"
 
 /** A bridge as the kernel describes it. */
-function bridge(data: Parameters<typeof infoData.bridge.encode>[0]): Link {
-  const linkInfo = { kind: "bridge", data: infoData.bridge.encode(data) }
+function bridge(data: LinkData<"bridge">): Link {
+  const linkInfo = { kind: "bridge", data: linkKinds.bridge.encode(data) }
   const link = { index: 2 as Ifindex, name: "br0", flags: 1, type: 1, mac: "0a:00:00:00:00:01", mtu: 1500 }
   return { ...link, kind: "bridge", attributes: { linkInfo } }
 }

@@ -1,11 +1,4 @@
-import {
-  addPortVlans,
-  deletePortVlans,
-  type Infer,
-  infoData,
-  type Link,
-  type NetlinkSocket,
-} from "../../pkg/netlink/mod.ts"
+import { addPortVlans, deletePortVlans, type Link, linkData, type NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { planDefault, planPort, type VlanConfig } from "./vlans.ts"
 
@@ -18,7 +11,7 @@ export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
 
 /** Throws `CniError` for a bridge that does not tell VLANs apart, and says how that is switched on. */
 export function requireVlanFiltering(bridge: Link): void {
-  const { vlanFiltering, vlanDefaultPvid } = bridgeDataOf(bridge)
+  const { vlanFiltering, vlanDefaultPvid } = linkData(bridge, "bridge") ?? {}
   if (vlanFiltering === 1) return
   if (vlanDefaultPvid === undefined) throw noVlanFiltering(bridge.name) // kernels that have it always tell this
   throw new CniError(
@@ -46,10 +39,5 @@ export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlan
 
 /** The VLAN that a bridge puts every new port into; 0 for none. */
 export function defaultVlanOf(bridge: Link): number {
-  return bridgeDataOf(bridge).vlanDefaultPvid ?? 0
-}
-
-function bridgeDataOf({ attributes }: Link): Infer<typeof infoData.bridge> {
-  const { data } = attributes.linkInfo ?? {}
-  return data ? infoData.bridge.decode(data) : {}
+  return linkData(bridge, "bridge")?.vlanDefaultPvid ?? 0
 }

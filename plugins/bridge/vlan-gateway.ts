@@ -2,7 +2,6 @@ import { heedRouters, ignoreRouters, randomVethName, VETH_QUEUES } from "../../p
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addVeth,
-  attrs,
   deleteLink,
   describeVlans,
   findLink,
@@ -10,10 +9,10 @@ import {
   IFF_UP,
   type Ifindex,
   type Link,
+  linkData,
   listPortVlans,
   type NetlinkSocket,
   setLink,
-  u16,
   type VlanRange,
 } from "../../pkg/netlink/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
@@ -30,9 +29,6 @@ export interface VlanGateway {
   bridge: Link
   vlans: VlanConfig
 }
-
-/** IFLA_VLAN_ID of kind "vlan", <linux/if_link.h> */
-const vlanData = attrs({ id: [1, u16] })
 
 /**
  * The host's interface in a VLAN of the bridge, up: a veth pair, made when it is not there, whose one end has the gateway
@@ -123,7 +119,7 @@ export function findProblem(host: NetlinkSocket, { bridge, vlans }: VlanGateway,
   const { native } = vlans
   if (link.kind === "vlan") {
     // What an administrator may have made instead: a VLAN interface on the bridge itself.
-    const { id } = vlanData.decode(link.attributes.linkInfo?.data ?? new Uint8Array())
+    const id = linkData(link, "vlan")?.id
     if (id === native && link.attributes.link === bridge.index) return undefined
     return `VLAN ${id} of link number ${link.attributes.link}`
   }
