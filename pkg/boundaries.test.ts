@@ -29,6 +29,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
     "pkg/nftables",
     "pkg/iptables",
   ],
+  "pkg/attachment": everyPackage,
   "pkg/invoke": ["pkg/engine", "pkg/types", "pkg/libc"],
   "pkg/ipam": ["pkg/types", "pkg/invoke"],
   "pkg/skel": ["pkg/engine", "pkg/types", "pkg/libc", "pkg/netns", "pkg/invoke"],

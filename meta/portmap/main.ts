@@ -1,7 +1,7 @@
-import { addressesOf, ownerOf, ownersOf } from "../../pkg/ip/mod.ts"
+import { addressesOf } from "../../pkg/ip/mod.ts"
 import { RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
+import { CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig } from "./config.ts"
 import {

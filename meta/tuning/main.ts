@@ -1,7 +1,6 @@
-import { ownerOf, ownersOf } from "../../pkg/ip/mod.ts"
 import { findLink, getLink, type Ifindex, type Link } from "../../pkg/netlink/mod.ts"
 import { type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
+import { CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { refuseForbidden } from "./allow-list.ts"
 import { backupOf, decodeBackup, encodeBackup, mergeBackups, withPrinted } from "./backup.ts"

@@ -1,4 +1,4 @@
-import { hostEnd } from "../../pkg/ip/mod.ts"
+import { findHostEnd } from "../../pkg/attachment/mod.ts"
 import { findLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
@@ -47,7 +47,7 @@ export class Target implements Disposable {
 
   /** The host's end of a veth pair. Undefined for other links, and for a pair that ends in yet another namespace. */
   findPeer(link: Link): Link | undefined {
-    return hostEnd(this.host, this.sandbox, link)
+    return findHostEnd(this.host, this.sandbox, link)
   }
 
   /** A socket inside the sandbox. */

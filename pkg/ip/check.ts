@@ -8,18 +8,8 @@ import {
   type RouteSpec,
   RT_TABLE_MAIN,
 } from "../netlink/mod.ts"
-import {
-  AF_INET,
-  AF_INET6,
-  type Cidr,
-  CniError,
-  Code,
-  formatCidr,
-  formatIp,
-  type Result,
-  sameBytes,
-} from "../types/mod.ts"
-import { planRoutes } from "./routes.ts"
+import { type Cidr, CniError, Code, familyOf, formatCidr, formatIp, type Result, sameBytes } from "../types/mod.ts"
+import { planRoutes } from "./result.ts"
 
 /** The error of a CHECK: what should be there, and what is. */
 export function mismatch(what: string, expected: string, found: string): CniError {
@@ -54,7 +44,7 @@ export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpe
   const prefixes = new Set(planned.map(({ prefix }) => prefix))
   const isWanted = (route: ListedRoute) => planned.some((one) => isToSame(one, route))
   for (const wanted of planned) {
-    const family = wanted.dst.length === 4 ? AF_INET : AF_INET6
+    const family = familyOf(wanted.dst)
     const table = wanted.table ?? RT_TABLE_MAIN
     const inTable = listed.get(`${family} ${table}`) ?? listRoutes(route, family, { table, prefixes, isWanted })
     listed.set(`${family} ${table}`, inTable)

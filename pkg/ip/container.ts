@@ -1,13 +1,9 @@
 import { addAddress, type Link, type NetlinkSocket, setLink } from "../netlink/mod.ts"
 import type { Netns } from "../netns/mod.ts"
 import { tryWriteSysctl } from "../sysctl/mod.ts"
-import { CniError, Code, formatCidr, type Result } from "../types/mod.ts"
-import { addressesOf } from "./result.ts"
-import { addRoutes } from "./routes.ts"
+import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type Result } from "../types/mod.ts"
+import { addRoutes, addressesOf } from "./result.ts"
 import { subscribeToAddresses, waitForDetection } from "./wait.ts"
-
-/** As upstream waits for duplicate address detection. */
-const DETECTION_DEADLINE_MS = 5000
 
 /** RFC 8200: a link with less has no IPv6, and the kernel takes no address for it. */
 const IPV6_MIN_MTU = 1280
@@ -20,19 +16,25 @@ export interface ContainerLink {
   link: Link
 }
 
+/** How a container's interface is brought up. */
+export interface BringUp {
+  /** Waits for the kernel to make sure that no other host has the IPv6 addresses; else they are usable at once. */
+  detectDuplicates?: boolean
+  /** The interface's alias. */
+  alias?: string
+}
+
 /**
  * Gives a container's interface the addresses of a result, brings it up, and installs the routes, like `ip addr add`,
- * `ip link set up`, `ip route add`. IPv6 addresses are usable at once; with `detectDuplicates` it waits for the kernel
- * to make sure that nobody else has them. All of it goes with the interface: it has no reverse of its own.
+ * `ip link set up`, `ip route add`. All of it goes with the interface: it has no reverse of its own. Throws `CniError`.
  */
 export function configureLink(
   { sandbox, inside, link }: ContainerLink,
   result: Result,
-  detectDuplicates = false,
+  { detectDuplicates = false, ...others }: BringUp = {},
 ): void {
   const addresses = addressesOf(result)
-  let hasIpv6 = false
-  for (const { ip } of addresses) if (ip.length === 16) hasIpv6 = true
+  const hasIpv6 = addresses.some(({ ip }) => familyOf(ip) === AF_INET6)
   using events = hasIpv6 && detectDuplicates ? sandbox.run(subscribeToAddresses) : undefined
   // Without addresses of ours, whoever gives it some decides whether to look for duplicates.
   if (addresses.length > 0) sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
@@ -43,8 +45,8 @@ export function configureLink(
       throw new CniError(Code.Internal, `Cannot add address ${formatCidr(address)} to "${link.name}"`, { cause })
     }
   }
-  setLink(inside, link, { up: true })
-  if (events) waitForDetection(inside, link, events, DETECTION_DEADLINE_MS)
+  setLink(inside, link, { up: true, ...others })
+  if (events) waitForDetection(inside, link, events)
   try {
     addRoutes(inside, link, result)
   } catch (cause) {
@@ -56,7 +58,7 @@ export function configureLink(
 export function requireMtu(mtu: number | undefined, result: Pick<Result, "ips">): void {
   if (mtu === undefined || mtu >= IPV6_MIN_MTU) return
   for (const address of addressesOf(result)) {
-    if (address.ip.length !== 16) continue
+    if (familyOf(address.ip) === AF_INET) continue
     throw new CniError(Code.InvalidNetworkConfig, `Cannot use "mtu" ${mtu} with ${formatCidr(address)}`, {
       details: `IPv6 needs an MTU of ${IPV6_MIN_MTU} or more`,
     })
@@ -75,5 +77,6 @@ function setInterfaceSysctls(name: string, options: { hasIpv6: boolean; detectDu
   if (!options.hasIpv6) return
   tryWriteSysctl("net/ipv6/conf/lo/disable_ipv6", "0") // some runtimes switch IPv6 off in new namespaces
   tryWriteSysctl(`${ipv6}/disable_ipv6`, "0")
+  tryWriteSysctl(`${ipv6}/ndisc_notify`, "1") // as arp_notify, for IPv6
   tryWriteSysctl(`${ipv6}/keep_addr_on_down`, "1")
 }

@@ -1,24 +1,24 @@
-import { readSysctl, requireSettable, writeSysctl } from "../sysctl/mod.ts"
-import { CniError, Code } from "../types/mod.ts"
+import { readSysctl, readSysctlIfThere, requireSettable, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
-const SWITCH = { 4: "net/ipv4/ip_forward", 16: "net/ipv6/conf/all/forwarding" } as const
+const FORWARDING = { [AF_INET]: "net/ipv4/ip_forward", [AF_INET6]: "net/ipv6/conf/all/forwarding" } as const
 
 /**
- * Lets the thread's namespace forward packets of a family, given by an address' length in bytes (4 or 16), like
- * `sysctl -w net.ipv4.ip_forward=1`. Never switched off again: others rely on it. Throws `CniError`.
+ * Lets the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. Never switched off again:
+ * others rely on it. Throws `CniError`.
  */
-export function enableForwarding(length: number): void {
-  change(length, writeSysctl)
+export function enableForwarding(family: Family): void {
+  setForwarding(family, writeSysctl)
 }
 
 /** Throws the `CniError` of `enableForwarding` where that would, and changes nothing. For STATUS. */
-export function requireForwarding(length: number): void {
-  change(length, requireSettable)
+export function requireForwarding(family: Family): void {
+  setForwarding(family, requireSettable)
 }
 
-function change(length: number, by: (name: string, value: string) => void): void {
-  const name = switchOf(length)
+function setForwarding(family: Family, by: (name: string, value: string) => void): void {
+  const name = FORWARDING[family]
   try {
     by(name, "1")
   } catch (cause) {
@@ -27,12 +27,28 @@ function change(length: number, by: (name: string, value: string) => void): void
 }
 
 /** Looks whether the thread's namespace forwards packets of a family, as `enableForwarding` left it. Throws `CniError`. */
-export function checkForwarding(length: number): void {
-  const name = switchOf(length)
+export function checkForwarding(family: Family): void {
+  const name = FORWARDING[family]
   const value = readSysctl(name)
   if (value === "0") throw mismatch(`sysctl "${name}"`, "1", value)
 }
 
-function switchOf(length: number): string {
-  return length === 4 ? SWITCH[4] : SWITCH[16]
+/**
+ * Has an interface of the host take no routes and addresses from router advertisements, which every container can send,
+ * like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Returns the value before, for `heedRouters`; undefined when nothing
+ * changed. A link without IPv6, as with an MTU below 1280, has no such setting.
+ */
+export function ignoreRouters(name: string): string | undefined {
+  const before = readSysctlIfThere(acceptRa(name))
+  if (before === undefined || before === "0") return undefined
+  return tryWriteSysctl(acceptRa(name), "0") ? before : undefined
+}
+
+/** Takes back what `ignoreRouters` has changed. */
+export function heedRouters(name: string, before: string | undefined): void {
+  if (before !== undefined) tryWriteSysctl(acceptRa(name), before)
+}
+
+function acceptRa(name: string): string {
+  return `net/ipv6/conf/${name}/accept_ra`
 }

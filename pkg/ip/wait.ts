@@ -11,7 +11,7 @@ import {
   RouteGroup,
   RouteSocket,
 } from "../netlink/mod.ts"
-import { CniError, Code, formatIp } from "../types/mod.ts"
+import { AF_INET6, CniError, Code, formatIp } from "../types/mod.ts"
 
 /**
  * Waits until a condition on the links or addresses of a namespace holds: looks, and looks again after every event that
@@ -34,20 +34,18 @@ export function isOperational(link: Link): boolean {
   return state === OperState.Up || (state === OperState.Unknown && (link.flags & 1) !== 0)
 }
 
+/** As long as upstream waits in all for a pair with both ends up, which passes traffic when the kernel gets to it. */
+const CARRIER_DEADLINE_MS = 2550
+
 /**
- * Waits until a link of the socket's namespace passes traffic; costs one look when it does already. `subscribe` opens
- * the event socket in that namespace. Throws code 11, since a later attempt may find it up.
+ * Waits until a link of the thread's namespace passes traffic, and returns it as it is then; costs nothing when it does
+ * already. Throws code 11, since a later attempt may find it up.
  */
-export function waitOperational(
-  route: NetlinkSocket,
-  link: Link,
-  subscribe: () => RouteSocket,
-  deadlineMs: number,
-): Link {
+export function waitOperational(route: NetlinkSocket, link: Link): Link {
   if (isOperational(link)) return link
-  using events = subscribe()
+  using events = RouteSocket.subscribe(RouteGroup.Link)
   let latest: Link | undefined = link
-  const up = waitUntil(events, deadlineMs, () => {
+  const up = waitUntil(events, CARRIER_DEADLINE_MS, () => {
     latest = findLink(route, link.index)
     return latest === undefined || isOperational(latest)
   })
@@ -55,9 +53,12 @@ export function waitOperational(
   const state = Object.entries(OperState).find(([, value]) => value === latest?.attributes.operState)?.[0]
   throw new CniError(
     Code.TryAgainLater,
-    `Cannot bring up "${link.name}" within ${deadlineMs} ms: its state is ${latest ? (state ?? "unknown") : "gone"}`,
+    `Cannot bring up "${link.name}" within ${CARRIER_DEADLINE_MS} ms: its state is ${latest ? (state ?? "unknown") : "gone"}`,
   )
 }
+
+/** As upstream waits for duplicate address detection. */
+const DETECTION_DEADLINE_MS = 5000
 
 /**
  * Waits until duplicate address detection has decided about every IPv6 address of a link. Throws code 999 when an
@@ -67,11 +68,10 @@ export function waitForDetection(
   route: NetlinkSocket,
   link: { index: Ifindex; name: string },
   events: RouteSocket,
-  deadlineMs: number,
 ): void {
   let tentative: string[] = []
-  const decided = waitUntil(events, deadlineMs, () => {
-    const addresses = listAddresses(route, link, 10)
+  const decided = waitUntil(events, DETECTION_DEADLINE_MS, () => {
+    const addresses = listAddresses(route, link, AF_INET6)
     const taken = addresses.find(({ flags }) => (flags & IFA_F_DADFAILED) !== 0)
     if (taken) {
       throw new CniError(Code.Internal, `Cannot use ${formatIp(taken.ip)} on "${link.name}": another host has it`)
@@ -80,13 +80,8 @@ export function waitForDetection(
     return tentative.length === 0
   })
   if (decided) return
-  const reason = `duplicate address detection has not decided within ${deadlineMs} ms`
+  const reason = `duplicate address detection has not decided within ${DETECTION_DEADLINE_MS} ms`
   throw new CniError(Code.TryAgainLater, `Cannot use ${tentative.join(", ")} on "${link.name}": ${reason}`)
-}
-
-/** Opens a socket that hears of links, for `waitOperational`. */
-export function subscribeToLinks(): RouteSocket {
-  return RouteSocket.subscribe(RouteGroup.Link)
 }
 
 /** Opens a socket that hears of IPv6 addresses, for `waitForDetection`. */

@@ -1,11 +1,29 @@
 import { sha256 } from "../engine/mod.ts"
 import { isPlain } from "./names.ts"
+import type { Attachment } from "./network-config.ts"
 
 /** Whose a kernel object is: an interface of a container in a network. */
 export interface Owner {
   network: string
   containerId: string
   ifName: string
+}
+
+/** What a plugin's call says of the attachment. */
+interface AttachmentCall {
+  network: { name: string }
+  containerId: string
+  ifName: string
+}
+
+/** Whose kernel objects a call is about. */
+export function ownerOf({ network, containerId, ifName }: AttachmentCall): Owner {
+  return { network: network.name, containerId, ifName }
+}
+
+/** The owners that GC has to leave alone. */
+export function ownersOf(network: string, attachments: readonly Attachment[]): Owner[] {
+  return attachments.map(({ containerID, ifname }) => ({ network, containerId: containerID, ifName: ifname }))
 }
 
 /** Bytes that the parts get; with the slashes 127, what a comment of nf_tables holds besides its NUL. */

@@ -19,7 +19,7 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { readSysctlIfThere, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { type Cidr, CniError, Code, contains, formatCidr, formatMac } from "../../pkg/types/mod.ts"
+import { AF_INET6, type Cidr, CniError, Code, contains, familyOf, formatCidr, formatMac } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { BridgeConfig } from "./config.ts"
 import { noVlanFiltering, requireVlanFiltering } from "./vlan-filtering.ts"
@@ -36,19 +36,14 @@ const NET_ADDR_SET = "3"
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo): Link {
   const existing = findLink(host, config.bridge)
   if (!existing) {
-    undo.step(
-      `create bridge "${config.bridge}"`,
-      () => createBridge(host, config),
-      (created) => created && whileUnused(host, config.bridge, (bridge) => deleteLink(host, bridge)),
-    )
+    const takeBack = () => whileUnused(host, config.bridge, (bridge) => deleteLink(host, bridge))
+    if (createBridge(host, config)) undo.defer(`create bridge "${config.bridge}"`, takeBack)
   }
   const bridge = existing ?? getLink(host, config.bridge)
   requireBridge(bridge, config)
-  undo.step(
-    `ignore routers on "${bridge.name}"`,
-    () => ignoreRouters(bridge.name),
-    (before) => before && whileUnused(host, bridge.name, () => heedRouters(bridge.name, before)),
-  )
+  const accepted = ignoreRouters(bridge.name)
+  const heedAgain = () => whileUnused(host, bridge.name, () => heedRouters(bridge.name, accepted))
+  if (accepted !== undefined) undo.defer(`ignore routers on "${bridge.name}"`, heedAgain)
   const isUp = (bridge.flags & IFF_UP) !== 0
   const promiscuous = config.promiscMode && (bridge.flags & IFF_PROMISC) === 0
   const isFixed = existing !== undefined && isMacFixed(bridge)
@@ -62,11 +57,9 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
       ...(isFixed ? {} : { mac: bridge.mac }),
       ...operState,
     }
-    undo.step(
-      `bring up bridge "${bridge.name}"`,
-      () => setLink(host, bridge, change),
-      () => whileUnused(host, bridge.name, (found) => setLink(host, found, before)),
-    )
+    setLink(host, bridge, change)
+    const setBack = () => whileUnused(host, bridge.name, (found) => setLink(host, found, before))
+    undo.defer(`bring up bridge "${bridge.name}"`, setBack)
   }
   return bridge
 }
@@ -160,18 +153,13 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
   const { isThere, inTheWay } = requireRoomFor(host, bridge, gateway, force)
   if (isThere) return
   for (const address of inTheWay) {
-    undo.step(
-      `replace ${formatCidr(address)} on "${bridge.name}"`,
-      () => deleteAddress(host, bridge, address),
-      () => addAddress(host, bridge, { ...address, noDad: true }),
-    )
+    deleteAddress(host, bridge, address)
+    const putBack = () => addAddress(host, bridge, { ...address, noDad: true })
+    undo.defer(`replace ${formatCidr(address)} on "${bridge.name}"`, putBack)
   }
-  if (gateway.ip.length === 16) enableIpv6(bridge.name, undo)
-  undo.step(
-    `add ${formatCidr(gateway)} to "${bridge.name}"`,
-    () => addOnce(host, bridge, gateway),
-    (added) => added && deleteAddress(host, bridge, gateway),
-  )
+  if (familyOf(gateway.ip) === AF_INET6) enableIpv6(bridge.name, undo)
+  if (!addOnce(host, bridge, gateway)) return
+  undo.defer(`add ${formatCidr(gateway)} to "${bridge.name}"`, () => deleteAddress(host, bridge, gateway))
 }
 
 /**
@@ -187,7 +175,7 @@ export function requireRoomFor(
   const wanted = formatCidr(gateway)
   const inTheWay: Address[] = []
   for (const address of listAddresses(host, bridge)) {
-    if (address.ip.length !== gateway.ip.length || isLinkLocal(address.ip)) continue
+    if (familyOf(address.ip) !== familyOf(gateway.ip) || isLinkLocal(address.ip)) continue
     if (formatCidr(address) === wanted) return { isThere: true, inTheWay: [] }
     if (contains(address, gateway.ip) || contains(gateway, address.ip)) inTheWay.push(address)
   }
@@ -202,11 +190,8 @@ export function requireRoomFor(
 function enableIpv6(name: string, undo: Undo): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
   if (readSysctlIfThere(setting) !== "1") return
-  undo.step(
-    `enable IPv6 on "${name}"`,
-    () => tryWriteSysctl(setting, "0"),
-    () => tryWriteSysctl(setting, "1"),
-  )
+  tryWriteSysctl(setting, "0")
+  undo.defer(`enable IPv6 on "${name}"`, () => tryWriteSysctl(setting, "1"))
 }
 
 function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): boolean {

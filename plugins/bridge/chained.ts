@@ -1,16 +1,15 @@
-import { describeInterface, heedRouters, hostEnd, ignoreRouters } from "../../pkg/ip/mod.ts"
+import { type Attaching, describeInterface, findHostEnd, type Sides } from "../../pkg/attachment/mod.ts"
+import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
 import { findLink, IFF_UP, type Ifindex, type Link, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
-import type { Netns } from "../../pkg/netns/mod.ts"
-import type { Answered, Call } from "../../pkg/skel/mod.ts"
+import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import type { Undo } from "../../pkg/undo/mod.ts"
 import { ensureBridge, holdBridge } from "./bridge-link.ts"
 import type { BridgeConfig } from "./config.ts"
 import { preparePort } from "./port.ts"
-import type { SpoofCheck } from "./spoof-check.ts"
+import { guardPort } from "./spoof-check.ts"
 
 /** What an earlier plugin of the chain has made for this attachment. */
-export interface ChainedPort {
+interface EarlierInterface {
   prevResult: Result
   /** The container's interface. */
   link: Link
@@ -19,20 +18,47 @@ export interface ChainedPort {
 }
 
 /**
- * The host's interface of an earlier plugin of the chain, which joins the bridge instead of one of ours (CONVENTIONS,
- * "chaining"). Undefined when the container's interface is still to be made, or is on the bridge, as when an ADD is
- * repeated. Throws code 7 when none or several may be meant.
+ * Makes the host's interface of an earlier plugin of the chain a port of the bridge, in place of one of ours, with all that
+ * is asked of a port, and returns the earlier result with the bridge at its end (CONVENTIONS, "chaining"). Addresses are the
+ * earlier plugin's business. Undefined when the container's interface is still to be made, or is on the bridge, as when an
+ * ADD is repeated. Throws code 7 when none or several may be meant.
  */
-export function findChainedPort(
-  { host, inside, sandbox }: { host: RouteSocket; inside: RouteSocket; sandbox: Netns },
-  call: Call,
-  { bridge }: Pick<BridgeConfig, "bridge">,
-): ChainedPort | undefined {
+export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig): Result | undefined {
+  const earlier = findEarlierInterface(attaching, config)
+  if (!earlier) return undefined
+  const { prevResult, link, port } = earlier
+  const { call, host, undo } = attaching
+  refuseAddressing(call, config)
+  const bridge = ensureBridge(host, config, undo)
+  using _held = holdBridge(bridge)
+  const { master } = port.attributes
+  if (master) {
+    const other = findLink(host, master as Ifindex)?.name ?? `link number ${master}`
+    throw new CniError(Code.Internal, `Cannot join "${port.name}" to bridge "${bridge.name}": it belongs to "${other}"`)
+  }
+  if (config.checkSpoofing) guardPort(attaching, { port: port.name, mac: link.mac })
+  const accepted = ignoreRouters(port.name)
+  undo.defer(`ignore routers on "${port.name}"`, () => heedRouters(port.name, accepted))
+  // Down while it joins, so that nothing passes before it has its VLANs.
+  const isUp = (port.flags & IFF_UP) !== 0
+  setLink(host, port, { up: false })
+  undo.defer(`take "${port.name}" down`, () => setLink(host, port, { up: isUp }))
+  setLink(host, port, { master: bridge.index })
+  undo.defer(`join bridge "${bridge.name}"`, () => setLink(host, port, { master: 0 }))
+  preparePort(host, { bridge, port: port.name }, config)
+  setLink(host, port, { up: true })
+  const isThere = prevResult.interfaces.some(({ name, sandbox }) => name === bridge.name && !sandbox)
+  const interfaces = isThere ? prevResult.interfaces : [...prevResult.interfaces, describeInterface(bridge)]
+  return { ...prevResult, interfaces, dns: config.dns ?? prevResult.dns }
+}
+
+function findEarlierInterface(sides: Sides, { bridge }: BridgeConfig): EarlierInterface | undefined {
+  const { call, host, inside } = sides
   const { prevResult } = call.network
   if (!prevResult?.interfaces.some(({ name, sandbox }) => name === call.ifName && sandbox)) return undefined
   const link = findLink(inside, call.ifName)
   if (!link) return undefined
-  const candidates = portsOf({ host, sandbox }, prevResult.interfaces, link)
+  const candidates = portsOf(sides, prevResult.interfaces, link)
   const master = findLink(host, bridge)?.index ?? -1
   if (candidates.some(({ attributes }) => attributes.master === master)) return undefined
   const [port, ...others] = candidates
@@ -42,72 +68,18 @@ export function findChainedPort(
   })
 }
 
-/** The other end of the container's pair; else every interface that the result has on the host, but for bridges. */
+/** The peer of the container's interface; else every interface that the result has on the host, but for bridges. */
 export function portsOf(
-  { host, sandbox }: { host: RouteSocket; sandbox: Netns },
+  { host, sandbox }: Pick<Sides, "host" | "sandbox">,
   interfaces: readonly Interface[],
   link: Link,
 ): Link[] {
-  const end = hostEnd(host, sandbox, link)
+  const end = findHostEnd(host, sandbox, link)
   if (end) return [end]
   return interfaces.flatMap(({ name, sandbox }) => {
     const found = sandbox ? undefined : findLink(host, name)
     return found && found.kind !== "bridge" ? [found] : []
   })
-}
-
-/**
- * Makes an earlier plugin's interface a port of the bridge, with all that is asked of a port, and answers the earlier
- * result with the bridge at its end. Addresses are the earlier plugin's business. Throws `CniError`.
- */
-export function joinChainedPort(
-  call: Call,
-  config: BridgeConfig,
-  { prevResult, link, port }: ChainedPort,
-  {
-    host,
-    spoofCheck,
-    owner,
-    undo,
-  }: { host: RouteSocket; spoofCheck: SpoofCheck | undefined; owner: Owner; undo: Undo },
-): Answered {
-  refuseAddressing(call, config)
-  const bridge = ensureBridge(host, config, undo)
-  using _held = holdBridge(bridge)
-  const { master } = port.attributes
-  if (master) {
-    const other = findLink(host, master as Ifindex)?.name ?? `link number ${master}`
-    throw new CniError(Code.Internal, `Cannot join "${port.name}" to bridge "${bridge.name}": it belongs to "${other}"`)
-  }
-  if (spoofCheck) {
-    undo.step(
-      "check source MACs",
-      () => spoofCheck.add(owner, { port: port.name, mac: link.mac }),
-      () => spoofCheck.remove(owner),
-    )
-  }
-  undo.step(
-    `ignore routers on "${port.name}"`,
-    () => ignoreRouters(port.name),
-    (before) => heedRouters(port.name, before),
-  )
-  // Down while it joins, so that nothing passes before it has its VLANs.
-  const isUp = (port.flags & IFF_UP) !== 0
-  undo.step(
-    `take "${port.name}" down`,
-    () => setLink(host, port, { up: false }),
-    () => setLink(host, port, { up: isUp }),
-  )
-  undo.step(
-    `join bridge "${bridge.name}"`,
-    () => setLink(host, port, { master: bridge.index }),
-    () => setLink(host, port, { master: 0 }),
-  )
-  preparePort(host, { bridge, port: port.name }, config)
-  setLink(host, port, { up: true })
-  const isThere = prevResult.interfaces.some(({ name, sandbox }) => name === bridge.name && !sandbox)
-  const interfaces = isThere ? prevResult.interfaces : [...prevResult.interfaces, describeInterface(bridge)]
-  return call.answer({ ...prevResult, interfaces, dns: config.dns ?? prevResult.dns }, undo)
 }
 
 /** Keys that are about addresses, which the container has already. */
@@ -123,11 +95,8 @@ function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig)
  * Takes what an earlier plugin has made out of the bridge, for as long as it is there. A result that begins with the bridge
  * is one of an interface that we have made. Throws `NetlinkError`.
  */
-export function leaveBridge(
-  prevResult: Result | undefined,
-  { bridge }: Pick<BridgeConfig, "bridge">,
-  owner: Owner,
-): void {
+export function leaveBridge({ network }: Call, { bridge }: BridgeConfig, owner: Owner): void {
+  const { prevResult } = network
   if (!prevResult || prevResult.interfaces[0]?.name === bridge) return
   using host = RouteSocket.open()
   const master = findLink(host, bridge)

@@ -1,4 +1,5 @@
-import { checkHostEnd, mismatch } from "../../pkg/ip/mod.ts"
+import { checkHostEnd } from "../../pkg/attachment/mod.ts"
+import { mismatch } from "../../pkg/ip/mod.ts"
 import {
   bridgePortData,
   describeVlans,

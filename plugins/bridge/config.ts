@@ -63,6 +63,7 @@ export interface BridgeConfig {
   vlans: VlanConfig
   /** The interface by which the host is in the VLAN; undefined where the bridge itself has the gateway addresses. */
   vlanGateway: string | undefined
+  hasRules: boolean
   /** Frames from another MAC than the container's own are dropped. */
   checkSpoofing: boolean
   /** Nothing goes from the port to other isolated ones. */
@@ -114,6 +115,7 @@ export function parseBridgeConfig(
     detectDuplicates: read.enabledad,
     vlans,
     vlanGateway: isGateway && ipam && vlans.native !== 0 ? gatewayName(read.bridge, vlans.native) : undefined,
+    hasRules: (read.ipMasq && ipam !== undefined) || read.macspoofchk,
     checkSpoofing: read.macspoofchk,
     isolated: read.portIsolation,
     keepDown: read.disableContainerInterface,

@@ -35,11 +35,8 @@ export function joinBridge(
       bridge = ensureBridge(host, config, undo)
       using _held = holdBridge(bridge)
       const master = bridge.index
-      const port = undo.step(
-        "create the veth pair",
-        () => createVethPair(host, { ...pair, master }),
-        (name) => deleteLink(host, getLink(host, name)),
-      )
+      const port = createVethPair(host, { ...pair, master })
+      undo.defer("create the veth pair", () => deleteLink(host, getLink(host, port)))
       return { bridge, port }
     } catch (error) {
       const hasVanished = bridge ? !findLink(host, bridge.index) : isErrno(error, "ENODEV")

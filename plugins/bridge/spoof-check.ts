@@ -1,3 +1,4 @@
+import type { Attaching } from "../../pkg/attachment/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import {
   addSpoofCheck,
@@ -11,6 +12,13 @@ import {
 } from "../../pkg/nftables/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
+
+/** Has a port drop frames from another MAC than the container's own. Throws `CniError`. */
+export function guardPort({ owner, filter, undo }: Attaching, port: GuardedPort): void {
+  const spoofCheck = new SpoofCheck(filter)
+  spoofCheck.add(owner, port)
+  undo.defer("check source MACs", () => spoofCheck.remove(owner))
+}
 
 /** The check that a container's frames come from its own MAC, in the namespace of the packet filter. */
 export class SpoofCheck {

@@ -38,11 +38,7 @@ export interface VlanGateway {
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, newPort: Link, undo: Undo): Link {
   const { name } = gateway
   if (!findLink(host, name)) {
-    undo.step(
-      `create "${name}"`,
-      () => createPair(host, gateway),
-      (created) => created && deleteIfUnused(host, gateway, newPort),
-    )
+    if (createPair(host, gateway)) undo.defer(`create "${name}"`, () => deleteIfUnused(host, gateway, newPort))
   }
   const link = getLink(host, name)
   let problem = findProblem(host, gateway, link)
@@ -53,11 +49,9 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
   if (problem !== undefined) throw notInVlan(gateway, problem)
   for (const end of [peerOnHost(host, link), link]) {
     if (!end) continue
-    undo.step(
-      `ignore routers on "${end.name}"`,
-      () => ignoreRouters(end.name),
-      (before) => isUnused(host, gateway, newPort) && heedRouters(end.name, before),
-    )
+    const accepted = ignoreRouters(end.name)
+    const heedAgain = () => isUnused(host, gateway, newPort) && heedRouters(end.name, accepted)
+    if (accepted !== undefined) undo.defer(`ignore routers on "${end.name}"`, heedAgain)
     if ((end.flags & IFF_UP) === 0) setLink(host, end, { up: true })
   }
   return link

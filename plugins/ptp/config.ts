@@ -31,6 +31,8 @@ export interface PtpConfig {
   mtu: number | undefined
   /** Of the container's end. */
   mac: string | undefined
+  ipam: string | undefined
+  hasRules: boolean
   /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
   dns: Dns | undefined
 }
@@ -57,5 +59,7 @@ export function parsePtpConfig(
     // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
     mac: requestedMac(read, args === "" ? "" : `IgnoreUnknown=1;${args}`, lenient),
     dns: ownDns(read.dns, network.dns),
+    ipam: network.ipam?.type || undefined,
+    hasRules: read.ipMasq,
   }
 }

@@ -12,7 +12,16 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { type Cidr, CniError, Code, formatCidr, formatIp, type Result } from "../../pkg/types/mod.ts"
+import {
+  AF_INET6,
+  type Cidr,
+  CniError,
+  Code,
+  type Family,
+  formatCidr,
+  formatIp,
+  type Result,
+} from "../../pkg/types/mod.ts"
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 /**
@@ -22,12 +31,12 @@ import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 export function raiseHostEnd(
   host: NetlinkSocket,
   name: string,
-  { owner, hasIpv6 }: { owner: string; hasIpv6: boolean },
+  { owner, families }: { owner: string; families: readonly Family[] },
 ) {
   const ipv6 = `net/ipv6/conf/${name}`
   ignoreRouters(name)
   tryWriteSysctl(`${ipv6}/accept_dad`, "0")
-  if (hasIpv6) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may have it off for new links
+  if (families.includes(AF_INET6)) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may have it off for new links
   setLink(host, name, { up: true, alias: owner })
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Ifindex, RouteSpec } from "../netlink/mod.ts"
 import { formatCidr, formatIp, type Result } from "../types/mod.ts"
-import { planRoutes } from "./routes.ts"
+import { planRoutes } from "./result.ts"
 
 const link = { index: 7 as Ifindex }
 const ips = [

@@ -1,7 +1,7 @@
+import { addressesOf, mismatch } from "../ip/mod.ts"
 import { findLink, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.ts"
 import { type Cidr, CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../types/mod.ts"
-import { mismatch } from "./check.ts"
-import { addressesOf } from "./result.ts"
+import type { InterfaceKind } from "./find.ts"
 
 /** What ADD has answered for the container's interface. */
 export interface Recorded {
@@ -23,11 +23,22 @@ export function readRecorded(call: { network: { prevResult?: Result | undefined 
   return { prevResult, interface: recorded, ips, addresses: addressesOf({ ips }) }
 }
 
-/** The container's interface. Throws `CniError` when there is none. */
-export function expectLink(inside: NetlinkSocket, { ifName, netns }: { ifName: string; netns: string }): Link {
+/**
+ * The container's interface, which has to be of this kind; of any kind for undefined, where an earlier plugin of the chain
+ * may have made it. Throws `CniError` when there is none.
+ */
+export function expectInterface(
+  inside: NetlinkSocket,
+  { ifName, netns }: { ifName: string; netns: string },
+  kind: InterfaceKind | undefined,
+): Link {
   const link = findLink(inside, ifName)
-  if (!link) throw mismatch(`interface "${ifName}" in "${netns}"`, "a veth", "none")
-  return link
+  if (link && (kind === undefined || link.kind === kind)) return link
+  throw mismatch(
+    `interface "${ifName}" in "${netns}"`,
+    kind ? `a ${kind}` : "any",
+    link ? `kind "${link.kind}"` : "none",
+  )
 }
 
 /** The error for a container's interface that has no end on the host. */
@@ -47,8 +58,8 @@ export function checkInterface(link: Link, recorded: Interface): void {
   if (mtu && mtu !== link.mtu) throw mismatch(`MTU of "${link.name}"`, String(mtu), String(link.mtu))
 }
 
-/** What a result says of an interface of the host, if it has it. */
-export function recordedOnHost({ interfaces }: Result, { name }: Link): Interface | undefined {
+/** What a result says of an interface of the host; undefined when it does not have it. */
+export function findRecordedOnHost({ interfaces }: Result, { name }: Link): Interface | undefined {
   return interfaces.find((each) => each.name === name && !each.sandbox)
 }
 
@@ -58,7 +69,7 @@ export function checkUp({ flags, name }: Link, what: string): void {
 }
 
 /**
- * Looks whether the host's end of a pair is up, is this owner's or nobody's, and has the MTU that is known of it, if one
+ * Looks whether the host's end of a pair is up, has this owner's alias or none, and has the MTU that is known of it, if one
  * is. Throws `CniError`.
  */
 export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
@@ -70,4 +81,9 @@ export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | 
   if (mtu !== undefined && end.mtu !== mtu) {
     throw mismatch(`MTU of host interface "${end.name}"`, String(mtu), String(end.mtu))
   }
+}
+
+/** A link as results show it. */
+export function describeInterface({ name, mac, mtu }: Link): Interface {
+  return { name, mac, mtu }
 }

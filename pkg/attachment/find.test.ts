@@ -11,7 +11,7 @@ import {
   readLink,
 } from "../netlink/mod.ts"
 import { acknowledge, reply, ScriptedKernel } from "../netlink/testing.ts"
-import { hostEnd } from "./host-end.ts"
+import { findHostEnd } from "./find.ts"
 
 // <linux/rtnetlink.h>, <asm/errno.h>
 const [RTM_NEWLINK, RTM_GETLINK, RTM_NEWNSID, RTM_GETNSID] = [16, 18, 88, 90]
@@ -46,7 +46,7 @@ function hostWith(said: Said, number = -1) {
     return [isThere ? reply(request, RTM_NEWLINK, answer(said)) : acknowledge(request, ENODEV)]
   })
   const find = (container: Said, isOwn = false) =>
-    hostEnd(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), { fd: 9 as Fd, isOwn }, linkOf(container))?.name
+    findHostEnd(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), { fd: 9 as Fd, isOwn }, linkOf(container))?.name
   return { find, asked: () => kernel.requests.map(({ type }) => type) }
 }
 

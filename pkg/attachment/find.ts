@@ -1,0 +1,146 @@
+import { isErrno } from "../libc/mod.ts"
+import {
+  deleteLink,
+  findLink,
+  type Ifindex,
+  type Link,
+  type LinkKind,
+  listLinks,
+  type NetlinkSocket,
+  namespaceNumber,
+  RouteSocket,
+} from "../netlink/mod.ts"
+import { type NamespaceFile, Netns } from "../netns/mod.ts"
+import { isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { Failures } from "../undo/mod.ts"
+
+/**
+ * The kinds of interfaces that containers are given, and on which link the alias with the owner's name is. "host": on the
+ * host's end of the pair, where GC finds it without the container's namespace. "container": on the interface itself, which
+ * the kernel deletes together with its namespace.
+ */
+export const interfaceKinds = {
+  veth: { owner: "host" },
+  macvlan: { owner: "container" },
+} as const satisfies Partial<Record<LinkKind, { owner: "host" | "container" }>>
+
+export type InterfaceKind = keyof typeof interfaceKinds
+
+/** The namespace of a container, as far as a link's other end is looked for in it. */
+type Sandbox = Pick<Netns, "fd" | "isOwn">
+
+/**
+ * The host's end of a container's interface: the veth that the container's end leads to, and that leads to the
+ * container's end. Undefined for other kinds, and for a pair that ends elsewhere. Throws `NetlinkError`.
+ */
+export function findHostEnd(host: NetlinkSocket, sandbox: Sandbox, inside: Link): Link | undefined {
+  const end = findLikelyHostEnd(host, inside)
+  return end && leadsTo(host, sandbox, end) ? end : undefined
+}
+
+/**
+ * What `findHostEnd` returns, unless two namespaces have links of the same indexes by chance, which is not rare: indexes are
+ * small, and begin anew in every namespace. For callers who know the link by something else.
+ */
+function findLikelyHostEnd(host: NetlinkSocket, inside: Link): Link | undefined {
+  if (inside.kind !== "veth") return undefined
+  const found = findLink(host, peerIndex(inside))
+  if (found?.kind !== "veth" || peerIndex(found) !== inside.index) return undefined
+  return endsInOwn(found) === endsInOwn(inside) ? found : undefined
+}
+
+/** Whether the peer of a host's link is in the container. One question to the kernel. */
+function leadsTo(host: NetlinkSocket, sandbox: Sandbox, end: Link): boolean {
+  if (endsInOwn(end)) return sandbox.isOwn // a runtime may insist on that
+  return namespaceNumber(host, sandbox.fd) === end.attributes.linkNetnsId
+}
+
+/** The kernel names the peer's namespace, unless it is the link's own. */
+function endsInOwn({ attributes }: Link): boolean {
+  return attributes.linkNetnsId === undefined
+}
+
+/** Older kernels leave the peer's index out when both ends have the same one, each in its namespace. */
+function peerIndex({ attributes, index }: Link): Ifindex {
+  return (attributes.link ?? index) as Ifindex
+}
+
+/** Where a container's interface is looked for. */
+interface Place {
+  namespace: NamespaceFile
+  ifName: string
+}
+
+/**
+ * Deletes the interface of an attachment, and with a pair its host's end, like `ip link del`. Found by its name where the
+ * namespace is there, else by its owner's name. An interface of that name that belongs to another attachment stays. Nothing
+ * there is success. Throws `CniError`, after everything that can be deleted is.
+ */
+export function deleteInterface(place: Place, owner: Owner, kind: InterfaceKind): void {
+  if (interfaceKinds[kind].owner === "host") deletePair(place, ownerComment(owner))
+  else deleteInside(place, ownerComment(owner), kind)
+}
+
+function deletePair(place: Place, comment: string): void {
+  using host = RouteSocket.open()
+  const failures = new Failures()
+  const what = `find "${place.ifName}" in "${place.namespace.path}"`
+  const end = failures.attempt(what, () => findOwnEnd(host, place, comment))
+  if (end) deleteIfThere(host, end)
+  else deleteHostEnds(host, (alias) => alias === comment)
+  failures.throwIfAny()
+}
+
+/** The host's end of the container's interface, if it can be the owner's. */
+function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: string): Link | undefined {
+  using sandbox = Netns.find(namespace)
+  if (!sandbox) return undefined
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = findLink(inside, ifName)
+  const end = link && findLikelyHostEnd(host, link)
+  if (!end) return undefined
+  const { alias } = end.attributes
+  if (alias === comment) return end // it has to go, whatever it leads to
+  // What upstream made has no alias, nor have strangers' links: it has to lead to the container.
+  return !alias && leadsTo(host, sandbox, end) ? end : undefined
+}
+
+/** An interface without a part on the host. Without an alias it is upstream's, or that of an ADD that was killed. */
+function deleteInside({ namespace, ifName }: Place, comment: string, kind: InterfaceKind): void {
+  using sandbox = Netns.find(namespace)
+  if (!sandbox) return
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = findLink(inside, ifName)
+  const isOwn = link?.kind === kind && (link.attributes.alias ?? comment) === comment
+  if (link && isOwn) deleteIfThere(inside, link)
+  else
+    for (const renamed of listLinks(
+      inside,
+      isOfKind(kind, (alias) => alias === comment),
+    ))
+      deleteIfThere(inside, renamed)
+}
+
+/** Deletes the host ends that belong to this network and to none of the valid attachments. Throws `NetlinkError`. */
+export function deleteOrphans(network: string, valid: readonly Owner[]): void {
+  using host = RouteSocket.open()
+  const keep = new Set(valid.map(ownerComment))
+  deleteHostEnds(host, (alias) => isOwnerOf(alias, network) && !keep.has(alias))
+}
+
+function deleteHostEnds(host: NetlinkSocket, isStale: (alias: string) => boolean): void {
+  for (const link of listLinks(host, isOfKind("veth", isStale))) deleteIfThere(host, link)
+}
+
+function isOfKind(wanted: InterfaceKind, hasAlias: (alias: string) => boolean): (link: Link) => boolean {
+  return ({ kind, attributes: { alias } }) => kind === wanted && alias !== undefined && hasAlias(alias)
+}
+
+/** The kernel deletes the links of a namespace that went away in its own time, which may be now. */
+function deleteIfThere(route: NetlinkSocket, link: Link): void {
+  try {
+    deleteLink(route, link)
+  } catch (error) {
+    if (!isErrno(error, "ENODEV")) throw error
+  }
+}

@@ -1,0 +1,30 @@
+/**
+ * The scaffold of the plugins that give containers an interface: sockets, leases, masquerade, undo, and the verbs that find
+ * an interface by its owner. A plugin says what is particular to it.
+ *
+ * @example
+ * export const macvlan = defineInterfacePlugin<MacvlanConfig>({
+ *   name: "macvlan", kind: "macvlan", config, complete, attach: attachMacvlan, check: checkMacvlan,
+ * })
+ */
+export {
+  checkHostEnd,
+  checkInterface,
+  checkMac,
+  checkUp,
+  describeInterface,
+  findRecordedOnHost,
+  noHostEnd,
+  type Recorded,
+} from "./check.ts"
+export { findHostEnd, type InterfaceKind } from "./find.ts"
+export { addOnParent, checkParent, requireMtuOfParent, requireParent } from "./parent.ts"
+export {
+  type Attaching,
+  type Checking,
+  defineInterfacePlugin,
+  type InterfaceConfig,
+  type InterfacePlugin,
+  type OwnedRules,
+  type Sides,
+} from "./plugin.ts"

@@ -1,0 +1,110 @@
+import { mismatch } from "../ip/mod.ts"
+import { type ErrnoName, isErrno } from "../libc/mod.ts"
+import {
+  addLink,
+  deleteLink,
+  findLink,
+  getLink,
+  type Ifindex,
+  type Link,
+  type LinkData,
+  type ListedRoute,
+  listRoutes,
+  type NetlinkSocket,
+  RT_TABLE_MAIN,
+} from "../netlink/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
+import type { InterfaceKind } from "./find.ts"
+import type { Attaching } from "./plugin.ts"
+
+/**
+ * The link that a container's interface sits on: the one of this name, else the one of the default route with the lowest
+ * metric, of IPv4 before IPv6, and of several next hops the first. Throws code 7 when there is none.
+ */
+export function requireParent(route: NetlinkSocket, name: string | undefined): Link {
+  const parent = name === undefined ? findDefault(route) : findLink(route, name)
+  if (parent) return parent
+  if (name === undefined) {
+    throw new CniError(Code.InvalidNetworkConfig, "Cannot choose the master interface: there is no default route", {
+      details: 'name the interface by "master"',
+    })
+  }
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot find the master interface "${name}"`)
+}
+
+function findDefault(route: NetlinkSocket): Link | undefined {
+  for (const family of [AF_INET, AF_INET6] as const) {
+    const index = findDefaultIndex(route, family)
+    const link = index === undefined ? undefined : findLink(route, index)
+    if (link) return link
+  }
+  return undefined
+}
+
+function findDefaultIndex(route: NetlinkSocket, family: Family): Ifindex | undefined {
+  const routes = listRoutes(route, family, { table: RT_TABLE_MAIN, prefixes: new Set([0]) })
+  const [first] = routes.sort((a, b) => (a.priority ?? 0) - (b.priority ?? 0)).flatMap(indexOf)
+  return first
+}
+
+/** None for a route that leads nowhere, such as "unreachable default". */
+function indexOf({ index, nextHops }: ListedRoute): Ifindex[] {
+  const found = nextHops?.[0]?.index ?? index
+  return found === undefined ? [] : [found as Ifindex]
+}
+
+/** Throws code 7 for an MTU, if one is configured, that is larger than the parent's. */
+export function requireMtuOfParent(mtu: number | undefined, parent: Link): void {
+  if (mtu === undefined || mtu <= parent.mtu) return
+  throw new CniError(Code.InvalidNetworkConfig, `invalid MTU ${mtu}, must be [0, master MTU(${parent.mtu})]`) // as upstream says it
+}
+
+/** Looks whether a link sits on this parent. Throws `CniError`. */
+export function checkParent(link: Link, parent: Link): void {
+  if (link.attributes.link === parent.index) return
+  throw mismatch(`master of "${link.name}"`, `"${parent.name}"`, `link number ${link.attributes.link}`)
+}
+
+/** An interface on a parent. */
+export interface OnParent<K extends InterfaceKind> {
+  kind: K
+  parent: Link
+  /** The parent is in the container's namespace, not in the host's. */
+  parentInside: boolean
+  mtu: number | undefined
+  mac: string | undefined
+  data: LinkData<K>
+}
+
+/**
+ * Makes the container's interface on a parent, directly in its namespace and under its final name, like
+ * `ip link add link PARENT name IFNAME netns NS type KIND`. Down, and without its owner's alias: see `configureLink`. Throws
+ * `CniError`, and then nothing was made.
+ */
+export function addOnParent<K extends InterfaceKind>(
+  { call, host, sandbox, inside, undo }: Attaching,
+  { kind, parent, parentInside, mtu, mac, data }: OnParent<K>,
+): Link {
+  try {
+    const place = parentInside ? {} : { netnsFd: sandbox.fd }
+    addLink(parentInside ? inside : host, { kind, name: call.ifName, parent: parent.index, mtu, mac, data, ...place })
+  } catch (cause) {
+    // The name was free a moment before.
+    const code = isErrno(cause, "EEXIST") ? Code.TryAgainLater : Code.Internal
+    const what = `Cannot create ${kind} "${call.ifName}" on "${parent.name}" in "${call.netns}"`
+    const reason = reasons(kind, parent).find(([errno]) => isErrno(cause, errno))?.[1]
+    throw new CniError(code, what, reason === undefined ? { cause } : { cause, details: `${reason}: ${cause}` })
+  }
+  const link = getLink(inside, call.ifName)
+  undo.defer(`create ${kind} "${call.ifName}"`, () => deleteLink(inside, link))
+  return link
+}
+
+/** Why the kernel refuses a link on a parent, macvlan_port_create() and ipvlan_port_create(). */
+function reasons(kind: string, { name }: Link): [errno: ErrnoName, reason: string][] {
+  return [
+    ["EBUSY", `"${name}" is a port of a bridge or a bond, or has links of another kind on it`],
+    ["EINVAL", `"${name}" cannot have a ${kind}, or has one that leaves no room for others`],
+    ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${kind}"`],
+  ]
+}
