@@ -18,7 +18,7 @@ export {
   type Recorded,
 } from "./check.ts"
 export { findHostEnd, type InterfaceKind } from "./find.ts"
-export { addOnParent, checkParent, requireMtuOfParent, requireParent } from "./parent.ts"
+export { addInterface, checkParent, requireMtuOfParent, requireParent } from "./interface.ts"
 export {
   type Attaching,
   type Checking,

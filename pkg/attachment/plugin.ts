@@ -15,6 +15,7 @@ import {
   type Attachment,
   CniError,
   Code,
+  type Dns,
   type Interface,
   type Owner,
   ownerOf,
@@ -29,6 +30,8 @@ import { deleteInterface, deleteOrphans, type InterfaceKind } from "./find.ts"
 export interface InterfaceConfig {
   /** The IPAM plugin; undefined for an attachment without addresses. */
   ipam: string | undefined
+  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
+  dns: Dns | undefined
   /** Of the container's interface; undefined for the kernel's choice. */
   mtu: number | undefined
   /** ADD writes rules into the packet filter. */
@@ -82,13 +85,14 @@ export interface OwnedRules {
  */
 export interface InterfacePlugin<C extends InterfaceConfig> {
   readonly name: string
-  readonly kind: InterfaceKind
+  /** Of the container's interface. Undefined for a device that is not made here, and that `detach` gives back. */
+  readonly kind: InterfaceKind | undefined
   config: Plugin<C>["config"]
   /**
-   * The IPAM plugin's answer as this plugin gives it to the runtime. Called before anything is made, and by STATUS. Throws
-   * `CniError` for addresses that the plugin cannot use.
+   * The IPAM plugin's answer as this plugin gives it to the runtime. Called before anything is made, and by STATUS. Without
+   * it all addresses belong to the first interface. Throws `CniError` for addresses that the plugin cannot use.
    */
-  complete(leased: Result, config: C): Result
+  complete?(leased: Result, config: C): Result
   /**
    * Takes over what an earlier plugin of the chain has made, and returns the result; undefined where there is nothing to
    * take over. Throws `CniError`.
@@ -133,6 +137,11 @@ function masquerades({ ipMasq, ipam }: InterfaceConfig): boolean {
 
 const NO_ADDRESSES: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
+function completeResult<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, leased: Result, config: C): Result {
+  if (plugin.complete) return plugin.complete(leased, config)
+  return { ...leased, ips: leased.ips.map((ip) => ({ ...ip, interface: 0 })), dns: config.dns ?? leased.dns }
+}
+
 function addAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): Answered {
   using host = RouteSocket.open()
   using sandbox = Netns.open(call.namespace)
@@ -144,7 +153,7 @@ function addAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, ca
   const joined = plugin.chained?.(attaching, config)
   if (joined) return call.answer(joined, undo)
   refuseExistingInterface(inside, call)
-  const result = plugin.complete(config.ipam ? lease(call, undo) : NO_ADDRESSES, config)
+  const result = completeResult(plugin, config.ipam ? lease(call, undo) : NO_ADDRESSES, config)
   requireMtu(config.mtu, result)
   if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
   const interfaces = plugin.attach(attaching, result, config)
@@ -202,7 +211,8 @@ function deleteAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>,
   for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
     failures.attempt(`remove the ${what}`, () => rules.remove(owner, call.namespace))
   }
-  failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, plugin.kind))
+  const { kind } = plugin
+  if (kind) failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, kind))
   if (plugin.detach) failures.attempt(`detach "${call.ifName}"`, () => plugin.detach?.(call, config, owner))
   failures.attempt("release the addresses", () => ipam.del(call))
   failures.throwIfAny()
@@ -233,7 +243,7 @@ function requireServable<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, 
   requireForAdd(() => plugin.requireUsable?.({ host, filter }, config))
   for (const set of config.ipam ? expectedIps(call.raw) : []) {
     requireOneForAdd(set, (ip) => {
-      const result = plugin.complete({ ...NO_ADDRESSES, ips: [ip] }, config)
+      const result = completeResult(plugin, { ...NO_ADDRESSES, ips: [ip] }, config)
       requireMtu(config.mtu, result)
       plugin.requireRoomFor?.(host, result, config)
     })

@@ -1,6 +1,6 @@
 import {
   type Attaching,
-  addOnParent,
+  addInterface,
   type Checking,
   checkParent,
   defineInterfacePlugin,
@@ -19,15 +19,10 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig>({
   name: "macvlan",
   kind: "macvlan",
   config: parseMacvlanConfig,
-  complete: completeResult,
   attach: attachMacvlan,
   check: checkMacvlan,
   requireUsable: requireMaster,
 })
-
-function completeResult(leased: Result, { dns }: MacvlanConfig): Result {
-  return { ...leased, ips: leased.ips.map((ip) => ({ ...ip, interface: 0 })), dns: dns ?? leased.dns }
-}
 
 function attachMacvlan(attaching: Attaching, result: Result, config: MacvlanConfig): Interface[] {
   const { call, host, sandbox, inside, owner } = attaching
@@ -35,7 +30,7 @@ function attachMacvlan(attaching: Attaching, result: Result, config: MacvlanConf
   const parent = requireParent(linkInContainer ? inside : host, config.master)
   requireMtuOfParent(mtu, parent)
   const data = { mode: macvlanModes[mode], broadcastQueueLength }
-  const link = addOnParent(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
+  const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
   configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }

@@ -65,33 +65,34 @@ export function checkParent(link: Link, parent: Link): void {
   throw mismatch(`master of "${link.name}"`, `"${parent.name}"`, `link number ${link.attributes.link}`)
 }
 
-/** An interface on a parent. */
-export interface OnParent<K extends InterfaceKind> {
+/** An interface that lies in the container's namespace alone. */
+export interface InterfaceSpec<K extends InterfaceKind> {
   kind: K
-  parent: Link
+  /** The link that it sits on, if it needs one. */
+  parent?: Link
   /** The parent is in the container's namespace, not in the host's. */
-  parentInside: boolean
+  parentInside?: boolean
   mtu: number | undefined
   mac: string | undefined
   data: LinkData<K>
 }
 
 /**
- * Makes the container's interface on a parent, directly in its namespace and under its final name, like
+ * Makes the container's interface directly in its namespace and under its final name, like
  * `ip link add link PARENT name IFNAME netns NS type KIND`. Down, and without its owner's alias: see `configureLink`. Throws
  * `CniError`, and then nothing was made.
  */
-export function addOnParent<K extends InterfaceKind>(
+export function addInterface<K extends InterfaceKind>(
   { call, host, sandbox, inside, undo }: Attaching,
-  { kind, parent, parentInside, mtu, mac, data }: OnParent<K>,
+  { kind, parent, parentInside = parent === undefined, mtu, mac, data }: InterfaceSpec<K>,
 ): Link {
   try {
     const place = parentInside ? {} : { netnsFd: sandbox.fd }
-    addLink(parentInside ? inside : host, { kind, name: call.ifName, parent: parent.index, mtu, mac, data, ...place })
+    addLink(parentInside ? inside : host, { kind, name: call.ifName, parent: parent?.index, mtu, mac, data, ...place })
   } catch (cause) {
     // The name was free a moment before.
     const code = isErrno(cause, "EEXIST") ? Code.TryAgainLater : Code.Internal
-    const what = `Cannot create ${kind} "${call.ifName}" on "${parent.name}" in "${call.netns}"`
+    const what = `Cannot create ${kind} "${call.ifName}"${parent ? ` on "${parent.name}"` : ""} in "${call.netns}"`
     const reason = reasons(kind, parent).find(([errno]) => isErrno(cause, errno))?.[1]
     throw new CniError(code, what, reason === undefined ? { cause } : { cause, details: `${reason}: ${cause}` })
   }
@@ -100,11 +101,13 @@ export function addOnParent<K extends InterfaceKind>(
   return link
 }
 
-/** Why the kernel refuses a link on a parent, macvlan_port_create() and ipvlan_port_create(). */
-function reasons(kind: string, { name }: Link): [errno: ErrnoName, reason: string][] {
+/** Why the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
+function reasons(kind: string, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
+  const missing: [ErrnoName, string] = ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${kind}"`]
+  if (!parent) return [missing]
   return [
-    ["EBUSY", `"${name}" is a port of a bridge or a bond, or has links of another kind on it`],
-    ["EINVAL", `"${name}" cannot have a ${kind}, or has one that leaves no room for others`],
-    ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${kind}"`],
+    ["EBUSY", `"${parent.name}" is a port of a bridge or a bond, or has links of another kind on it`],
+    ["EINVAL", `"${parent.name}" cannot have a ${kind}, or has one that leaves no room for others`],
+    missing,
   ]
 }
