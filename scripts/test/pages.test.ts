@@ -46,3 +46,12 @@ test("every npm command that a page names exists", async () => {
   const unknown = [...named].flatMap(([, name = ""]) => (name in scripts ? [] : [name]))
   expect(unknown).toEqual([])
 })
+
+test("what CONTRIBUTING shows of a file is in that file", async () => {
+  const shown = [...(await textOf("CONTRIBUTING.md")).matchAll(/^```ts (\S+)\n(.*?)\n```$/gms)]
+  expect(shown.length).toBeGreaterThan(4)
+  const missing: string[] = []
+  for (const [, file = "", lines = ""] of shown)
+    if (!(await textOf(file)).includes(lines)) missing.push(`${file}: ${lines}`)
+  expect(missing).toEqual([])
+})
