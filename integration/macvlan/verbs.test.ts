@@ -1,0 +1,210 @@
+import { describe, expect, test } from "bun:test"
+import { fail, isAllocationTrace, type PluginResult, succeed } from "../attachment.ts"
+import { type ContainerNamespace, expectUnchanged, type HostNamespace, listNamespaces, takeSnapshot } from "../mod.ts"
+import { LanHost, macvlanNetwork } from "./lan.ts"
+
+type Links = { ifname: string }[]
+const linksOf = async (pod: ContainerNamespace) =>
+  (await pod.json<Links>("ip", ["-j", "link"])).map(({ ifname }) => ifname)
+
+/** Renames a container's interface. */
+async function rename(pod: ContainerNamespace, name: string): Promise<void> {
+  await pod.exec("ip", ["link", "set", "eth0", "down"])
+  await pod.exec("ip", ["link", "set", "eth0", "name", name])
+}
+
+const nothing = async () => {}
+
+describe("DEL", () => {
+  const ways: [string, object, object, (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>][] = [
+    ["", {}, {}, nothing],
+    ["after the namespace has gone", {}, {}, (host, pod) => host.removeContainer(pod)],
+    ["after the interface has gone", {}, {}, (_, pod) => pod.exec("ip", ["link", "del", "eth0"])],
+    ["after the interface was renamed inside the container", {}, {}, (_, pod) => rename(pod, "net0")],
+    ["after the master has gone, and the interface with it", {}, {}, (host) => host.exec("ip", ["link", "del", "up0"])],
+    ["after the alias was taken off", {}, {}, (_, pod) => pod.exec("ip", ["link", "set", "eth0", "alias", ""])],
+    [
+      "with a configuration that changed or broke since ADD",
+      { master: "a/b", mode: "l2", mtu: "wide", mac: 5, linkInContainer: "yes", bcqueuelen: -1, prevResult: "?" },
+      { args: "no=pair=here" },
+      nothing,
+    ],
+    ["without a master, where there is no default route", { master: undefined }, {}, nothing],
+  ]
+
+  test.each(ways)("%s takes back interface and lease, and a second one succeeds", async (_, keys, call, happens) => {
+    await using net = await LanHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    await happens(net.host, pod)
+    for (let time = 0; time < 2; time++) {
+      await attachment.del(keys, call)
+      if ((await listNamespaces(pod.name)).length > 0) expect(await linksOf(pod)).toEqual(["lo"])
+      expect((await net.host.exec("ls", ["/var/lib/cni/networks/lan"])).stdout).not.toContain("192.0.2.100")
+    }
+  })
+
+  test("without CNI_NETNS releases the lease", async () => {
+    await using net = await LanHost.create()
+    const { attachment } = await net.attach()
+    await attachment.add()
+    await attachment.del({}, { netns: "" })
+    expect((await net.host.exec("ls", ["/var/lib/cni/networks/lan"])).stdout).not.toContain("192.0.2.100")
+  })
+
+  test.each([
+    [
+      "another network's",
+      (pod: ContainerNamespace) => pod.exec("ip", ["link", "set", "eth0", "alias", "other/c1/eth0"]),
+    ],
+    [
+      "of another kind",
+      async (pod: ContainerNamespace) => {
+        await pod.exec("ip", ["link", "del", "eth0"])
+        await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])
+      },
+    ],
+  ])("leaves an interface of that name that is %s", async (_, change) => {
+    await using net = await LanHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    await change(pod)
+    const before = await takeSnapshot(pod)
+    await attachment.del()
+    expectUnchanged(before, await takeSnapshot(pod))
+  })
+})
+
+describe("CHECK", () => {
+  test.each<[string, (net: LanHost, pod: ContainerNamespace) => Promise<unknown>, string]>([
+    ["the interface has gone", (_, pod) => pod.exec("ip", ["link", "del", "eth0"]), "expected a macvlan, found none"],
+    [
+      "the interface is of another kind",
+      async (_, pod) => {
+        await pod.exec("ip", ["link", "del", "eth0"])
+        await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])
+      },
+      'expected a macvlan, found kind "bridge"',
+    ],
+    [
+      "the mode is another",
+      (_, pod) => pod.exec("ip", ["link", "set", "eth0", "type", "macvlan", "mode", "private"]),
+      'mode of "eth0" failed: expected "bridge", found "private"',
+    ],
+    [
+      "the MTU is another",
+      (_, pod) => pod.exec("ip", ["link", "set", "eth0", "mtu", "1400"]),
+      "expected 1500, found 1400",
+    ],
+    [
+      "the MAC is another",
+      (_, pod) => pod.exec("ip", ["link", "set", "eth0", "address", "0a:00:00:00:00:09"]),
+      "found 0a:00:00:00:00:09",
+    ],
+    ["the interface is down", (_, pod) => pod.exec("ip", ["link", "set", "eth0", "down"]), "expected up, found down"],
+    [
+      "an address has gone",
+      (_, pod) => pod.exec("ip", ["addr", "del", "192.0.2.100/24", "dev", "eth0"]),
+      "expected 192.0.2.100/24",
+    ],
+    ["a route has gone", (_, pod) => pod.exec("ip", ["-6", "route", "del", "default"]), "expected default"],
+    ["the lease has gone", (net) => net.host.exec("rm", ["/var/lib/cni/networks/lan/192.0.2.100"]), "192.0.2.100"],
+  ])("names it when %s", async (_, damage, says) => {
+    await using net = await LanHost.create()
+    const { pod, attachment } = await net.attach()
+    const result = await attachment.add()
+    await succeed(attachment.check(result))
+    await damage(net, pod)
+    const { msg, details } = await fail(attachment.check(result))
+    expect(`${msg}; ${details}`).toContain(says)
+  })
+
+  test("names it when the master is another", async () => {
+    await using net = await LanHost.create()
+    const { attachment } = await net.attach()
+    const result = await attachment.add()
+    await net.host.exec("ip", ["link", "add", "br9", "type", "bridge"])
+    const { msg } = await fail(attachment.check(result, { master: "br9" }))
+    expect(msg).toContain('master of "eth0" failed: expected "br9"')
+  })
+
+  test("needs no default route when the configuration names no master", async () => {
+    await using net = await LanHost.create()
+    await net.host.exec("ip", ["route", "add", "default", "via", "192.0.2.9"])
+    const { attachment } = await net.attach({ master: undefined })
+    const result = await attachment.add()
+    await net.host.exec("ip", ["route", "del", "default"])
+    await succeed(attachment.check(result))
+  })
+})
+
+describe("a failed ADD leaves nothing", () => {
+  const route = { routes: [{ dst: "203.0.113.0/24", gw: "198.51.100.1" }] }
+  test.each<[string, object, string, boolean, (net: LanHost, pod: ContainerNamespace) => Promise<unknown>]>([
+    ["the master is not there", { master: "up9" }, 'Cannot find the master interface "up9"', true, nothing],
+    ["there is no default route", { master: undefined }, "there is no default route", true, nothing],
+    ["the mode is none", { mode: "l2" }, 'Cannot use "mode"', true, nothing],
+    ["the MTU is larger than the master's", { mtu: 9000 }, "invalid MTU 9000", true, nothing],
+    ["the MTU is less than IPv6 takes", { mtu: 1000 }, 'Cannot use "mtu" 1000', true, nothing],
+    [
+      "the master is a port of a bridge",
+      {},
+      'Cannot create macvlan "eth0" on "up0"',
+      false,
+      async ({ host }) => {
+        await host.exec("ip", ["link", "add", "br9", "type", "bridge"])
+        await host.exec("ip", ["link", "set", "up0", "master", "br9"])
+      },
+    ],
+    ["the master is the loopback interface", { master: "lo" }, 'Cannot create macvlan "eth0" on "lo"', false, nothing],
+    ["the MAC is a group's", { mac: "01:00:5e:00:00:01" }, 'Cannot create macvlan "eth0"', false, nothing],
+    [
+      "the container has such an interface",
+      {},
+      "it already exists",
+      false,
+      (_, pod) => pod.exec("ip", ["link", "add", "eth0", "type", "bridge"]),
+    ],
+    [
+      "a route cannot be added",
+      { ipam: { ...(macvlanNetwork().ipam as object), ...route } },
+      "Cannot add the routes",
+      false,
+      nothing,
+    ],
+    [
+      "an address cannot be added",
+      { ipam: { type: "static", addresses: [{ address: "ff02::5/64" }] } },
+      "Cannot add address ff02::5/64",
+      false,
+      nothing,
+    ],
+  ])("when %s", async (_, keys, says, everyAdd, setUp) => {
+    await using net = await LanHost.create()
+    const { pod, attachment } = await net.attach(keys)
+    await setUp(net, pod)
+    const [host, inside] = [await takeSnapshot(net.host), await takeSnapshot(pod)]
+    const { code, msg, details } = await fail(attachment.run("ADD"))
+    expect(`${msg}; ${details}`).toContain(says)
+    expectUnchanged(host, await takeSnapshot(net.host), isAllocationTrace)
+    expectUnchanged(inside, await takeSnapshot(pod))
+    const status = await attachment.run("STATUS")
+    if (everyAdd) expect((await fail(Promise.resolve(status))).msg).toContain(says)
+    else expect(status).toMatchObject({ exitCode: 0 })
+    if (everyAdd) expect([7, 50]).toContain(code)
+  })
+})
+
+test("GC releases the leases of attachments that are gone, and those alone", async () => {
+  await using net = await LanHost.create()
+  const [stays, goes] = [await net.attach(), await net.attach()]
+  const result: PluginResult = await stays.attachment.add()
+  await goes.attachment.add()
+  await net.host.removeContainer(goes.pod)
+  const valid = [{ containerID: stays.pod.name, ifname: "eth0" }]
+  await succeed(stays.attachment.run("GC", { "cni.dev/valid-attachments": valid }))
+  const { stdout } = await net.host.exec("ls", ["/var/lib/cni/networks/lan"])
+  expect(stdout).toContain("192.0.2.100")
+  expect(stdout).not.toContain("192.0.2.101")
+  await succeed(stays.attachment.check(result))
+})
