@@ -102,7 +102,7 @@ export interface InterfacePlugin<C extends InterfaceConfig> {
   attach(attaching: Attaching, result: Result, config: C): Interface[]
   /** Compares what the scaffold does not know of. Throws a `CniError` that names the first difference. */
   check(checking: Checking, config: C): void
-  /** Throws the `CniError` that each ADD would throw, whatever container it is for. For STATUS. */
+  /** Throws the `CniError` that each ADD would throw, for any container. For STATUS. */
   requireUsable?(sides: Pick<Sides, "host" | "filter">, config: C): void
   /** Likewise, for an ADD that gets the addresses of this result. */
   requireRoomFor?(host: RouteSocket, result: Result, config: C): void
@@ -235,7 +235,7 @@ function collectGarbage<C extends InterfaceConfig>(
   failures.throwIfAny()
 }
 
-/** Throws code 50 with the reason when ADD must fail, whatever container it is for, and the IPAM plugin's error. */
+/** Throws code 50 with the reason when ADD must fail for every container, and the IPAM plugin's error. */
 function requireServable<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   using filter = config.hasRules ? PacketFilter.find() : undefined
   if (masquerades(config)) new Masquerade(filter).requireUsable(config.ipMasqBackend)

@@ -36,7 +36,7 @@ export function configureLink(
   const addresses = addressesOf(result)
   const hasIpv6 = addresses.some(({ ip }) => familyOf(ip) === AF_INET6)
   using events = hasIpv6 && detectDuplicates ? sandbox.run(subscribeToAddresses) : undefined
-  // Without addresses of ours, whoever gives it some decides whether to look for duplicates.
+  // Without addresses of ours it is for the program that adds some to look for duplicates.
   if (addresses.length > 0) sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
   for (const address of addresses) {
     try {

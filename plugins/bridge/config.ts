@@ -68,7 +68,7 @@ export interface BridgeConfig {
   checkSpoofing: boolean
   /** Nothing goes from the port to other isolated ones. */
   isolated: boolean
-  /** The container's end stays down, for whoever will bring it up. */
+  /** The container's end stays down, for another program to bring it up. */
   keepDown: boolean
   /** Of the container's end. */
   mac: string | undefined

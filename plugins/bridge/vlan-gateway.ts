@@ -33,7 +33,7 @@ export interface VlanGateway {
 /**
  * The host's interface in a VLAN of the bridge, up: a veth pair, made when it is not there, whose one end has the gateway
  * addresses and whose other end is a port in that VLAN. `newPort` is the container's, which does not count when a failed
- * ADD looks whether anybody needs the pair. Throws `CniError` when the name belongs to something else.
+ * ADD looks whether other containers need the pair. Throws `CniError` when the name belongs to something else.
  */
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, newPort: Link, undo: Undo): Link {
   const { name } = gateway

@@ -1,48 +1,47 @@
+import { describeInterface } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { getLink, IFF_UP, type Link, listAddresses, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, formatCidr, type IpConfig } from "../../pkg/types/mod.ts"
+import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig } from "../../pkg/types/mod.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
 
-/** Brings up a container's loopback interface, whatever `CNI_IFNAME` says. The kernel gives it its addresses. */
+/** Brings up a container's loopback interface, "lo" whichever name `CNI_IFNAME` has. The kernel gives it its addresses. */
 export const loopback = definePlugin<null>({
   name: "loopback",
   config: () => null,
-
-  add(call) {
-    using sandbox = Netns.open(call.namespace)
-    using inside = sandbox.run(() => RouteSocket.open())
-    const lo = getLink(inside, "lo")
-    const before = lo.flags & IFF_UP
-    setLink(inside, lo, { up: true })
-    try {
-      const ips = loopbackAddresses(inside, lo)
-      if (call.network.prevResult) return call.answer(call.network.prevResult)
-      const interfaces = [{ name: lo.name, mac: lo.mac, mtu: lo.mtu, sandbox: call.netns }]
-      return call.answer({ interfaces, ips, routes: [], dns: {} })
-    } catch (error) {
-      if (!before) setLink(inside, lo, { up: false })
-      throw error
-    }
-  },
-
-  check(call) {
-    using sandbox = Netns.open(call.namespace)
-    using inside = sandbox.run(() => RouteSocket.open())
-    const lo = getLink(inside, "lo")
-    if ((lo.flags & IFF_UP) === 0) throw mismatch('"lo": loopback interface is down', "up", "down")
-  },
-
-  /** Down again, as it was in a new namespace. */
-  del(call) {
-    using sandbox = Netns.find(call.namespace)
-    using inside = sandbox?.run(() => RouteSocket.open())
-    if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
-  },
-
+  add: addLoopback,
+  check: checkLoopback,
+  del: deleteLoopback,
   status() {},
   gc() {},
 })
+
+function addLoopback(call: Call): Answered {
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  using undo = new Undo(call.log)
+  const lo = getLink(inside, "lo")
+  setLink(inside, lo, { up: true })
+  if ((lo.flags & IFF_UP) === 0) undo.defer('bring up "lo"', () => setLink(inside, lo, { up: false }))
+  const ips = loopbackAddresses(inside, lo)
+  const interfaces = [{ ...describeInterface(lo), sandbox: call.netns }]
+  return call.answer(call.network.prevResult ?? { interfaces, ips, routes: [], dns: {} }, undo)
+}
+
+function checkLoopback(call: Call): void {
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  const lo = getLink(inside, "lo")
+  if ((lo.flags & IFF_UP) === 0) throw mismatch('"lo": loopback interface is down', "up", "down")
+}
+
+/** Down again, as it was in a new namespace. */
+function deleteLoopback(call: Call): void {
+  using sandbox = Netns.find(call.namespace)
+  using inside = sandbox?.run(() => RouteSocket.open())
+  if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
+}
 
 /** The first address of each family. Throws when the interface has one that is no loopback address. */
 function loopbackAddresses(inside: RouteSocket, lo: Link): IpConfig[] {
@@ -54,7 +53,7 @@ function loopbackAddresses(inside: RouteSocket, lo: Link): IpConfig[] {
       `Cannot use "lo": loopback interface found with non-loopback address ${formatCidr(foreign)}`,
     )
   }
-  const first = [4, 16].flatMap((length) => addresses.find(({ ip }) => ip.length === length) ?? [])
+  const first = [AF_INET, AF_INET6].flatMap((family) => addresses.find(({ ip }) => familyOf(ip) === family) ?? [])
   return first.map((address) => ({ address: formatCidr(address), interface: 0 }))
 }
 

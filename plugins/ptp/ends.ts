@@ -26,7 +26,7 @@ import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 /**
  * Brings the host's end up with its owner's name on it. It takes no configuration from the container, and its IPv6
- * addresses are usable at once, the link-local one too: there is nobody on the link who could have them.
+ * addresses are usable at once, the link-local one too: no other host is on the link.
  */
 export function raiseHostEnd(
   host: NetlinkSocket,

@@ -20,7 +20,7 @@ const linkLocalIpv4 = [169, 254, 1, 1]
 const linkLocalIpv6 = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
 /**
- * The IPAM plugin's result as this plugin answers it: addresses belong to the container's interface and each has a
+ * The IPAM plugin's result as this plugin gives it to the runtime: addresses belong to the container's interface and each has a
  * gateway, which will be an address of the host's end; DNS of the configuration goes before the IPAM plugin's. Throws
  * `CniError` for a gateway that cannot be the host's end.
  */
