@@ -9,6 +9,7 @@ export const pluginNames: readonly string[] = [
   "macvlan",
   "portmap",
   "ptp",
+  "sbr",
   "static",
   "tuning",
 ]

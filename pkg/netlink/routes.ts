@@ -122,6 +122,8 @@ export interface RouteSpec {
   /** The gateway is reachable on this link although no address says so. */
   onLink?: boolean
   nextHops?: NextHop[]
+  /** RTPROT_*, which program has made it: 3, boot, when undefined. */
+  protocol?: number
 }
 
 /** A route as the kernel lists it. */
@@ -189,7 +191,7 @@ export function listRoutes(
   }
 }
 
-function encodeRoute(spec: RouteSpec, protocol: number = RTPROT_BOOT): Uint8Array {
+function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): Uint8Array {
   const table = spec.table ?? RT_TABLE_MAIN
   const header = {
     ...emptyHeader,

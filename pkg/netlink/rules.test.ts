@@ -32,6 +32,18 @@ const byAll: Rule = {
 }
 
 describe("adding", () => {
+  // ip rule add from 10.1.0.5 lookup 100 proto 67
+  test("with the number of the program that makes it", () => {
+    const captured = hex`
+      02 00 20 00 64 00 00 01 00000000
+      0800 0200 0a010005
+      0500 1500 43 000000`
+    const rule: Rule = { family: AF_INET, src: { ip: ip("10.1.0.5"), prefix: 32 }, table: 100 }
+    const { payload: without } = requestOf((route) => addRule(route, rule))
+    const { payload } = requestOf((route) => addRule(route, { ...rule, protocol: 67 }))
+    expect(payload).toEqual(new Uint8Array([...without, ...captured.slice(-8)]))
+  })
+
   // ip rule add from 10.1.0.0/16 table 100 pref 1000
   test("by source names the table in the header and, unlike ip, again as an attribute", () => {
     const { type, flags, payload } = requestOf((route) => addRule(route, bySource))
@@ -92,7 +104,10 @@ const everything = hex`
 
 describe("listing", () => {
   test("gives what the kernel says", () => {
-    expect(listRules(listing(local, everything), AF_INET)).toEqual([{ family: AF_INET, table: 255 }, byAll])
+    expect(listRules(listing(local, everything), AF_INET)).toEqual([
+      { family: AF_INET, table: 255, protocol: 2 },
+      { ...byAll, protocol: 0 },
+    ])
   })
 
   test("asks for a family", () => {

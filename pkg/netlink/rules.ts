@@ -33,6 +33,7 @@ const ruleAttributes = attrs({
   table: [15, u32],
   mask: [16, u32],
   outputInterface: [17, text],
+  protocol: [21, u8],
 })
 
 /** A policy routing rule that looks a table up. */
@@ -47,6 +48,8 @@ export interface Rule {
   /** The lower is looked at first. */
   priority?: number
   table: number
+  /** RTPROT_*: which program has made it. */
+  protocol?: number
 }
 
 /** Adds a rule, like `ip rule add from SRC table TABLE`. Throws `EEXIST` when the same rule is there. */
@@ -79,7 +82,7 @@ function encodeRule(rule: Rule): Uint8Array {
     action: FR_ACT_TO_TBL,
     flags: 0,
   }
-  const { inputInterface, outputInterface, priority, mark, mask, table } = rule
+  const { inputInterface, outputInterface, priority, mark, mask, table, protocol } = rule
   const attributes = {
     src: rule.src?.ip,
     dst: rule.dst?.ip,
@@ -89,6 +92,7 @@ function encodeRule(rule: Rule): Uint8Array {
     mark,
     mask,
     table,
+    protocol,
   }
   return concat([ruleHeader.encode(header), ruleAttributes.encode(attributes)])
 }
@@ -107,6 +111,7 @@ function readRule(message: Message): Rule {
   if (found.priority !== undefined) rule.priority = found.priority
   if (found.mark !== undefined) rule.mark = found.mark
   if (found.mask !== undefined) rule.mask = found.mask
+  if (found.protocol !== undefined) rule.protocol = found.protocol
   return rule
 }
 

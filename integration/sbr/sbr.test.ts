@@ -1,0 +1,243 @@
+import { describe, expect, test } from "bun:test"
+import { Attachment, fail, newest, type PluginResult, succeed } from "../attachment.ts"
+import { type ContainerNamespace, expectUnchanged, HostNamespace, ping, takeSnapshot } from "../mod.ts"
+
+/** A bridge network with a default route, of both families. */
+function network(name: "a" | "b", keys: object = {}): Record<string, unknown> {
+  const number = name === "a" ? 1 : 2
+  const ranges = [[{ subnet: `10.${number}.0.0/16` }], [{ subnet: `fd00:${number}::/64` }]]
+  const ipam = { type: "host-local", ranges }
+  return { cniVersion: newest, name, type: "bridge", bridge: `br-${name}`, isDefaultGateway: true, ipam, ...keys }
+}
+
+/** A container on networks "a" (eth0) and "b" (net1), and the attachment of sbr that comes after "b". */
+async function twoNetworks(keys: object = {}) {
+  const host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  await new Attachment(host, pod, network("a")).add()
+  const bridge = new Attachment(host, pod, network("b"), { ifName: "net1" })
+  const prevResult = await bridge.add()
+  const config = { cniVersion: newest, name: "b", type: "sbr", prevResult, ...keys }
+  return { host, pod, bridge, prevResult, sbr: new Attachment(host, pod, config, { ifName: "net1" }) }
+}
+
+const sources = ["10.2.0.2", "fd00:2::2"]
+const flag = (address: string) => (address.includes(":") ? "-6" : "-4")
+
+/** The rules for single sources, as "SOURCE TABLE". */
+async function rulesOf(pod: ContainerNamespace): Promise<string[]> {
+  const rules = await Promise.all(
+    ["-4", "-6"].map((family) => pod.json<{ src: string; table: string }[]>("ip", [family, "-j", "rule"])),
+  )
+  return rules.flat().flatMap(({ src, table }) => (src === "all" ? [] : [`${src} ${table}`]))
+}
+
+/** The routes of a table, as "DESTINATION LINK". */
+async function routesOf(pod: ContainerNamespace, family: string, table: string): Promise<string[]> {
+  const { exitCode, stdout } = await pod.tryExec("ip", [family, "-j", "route", "show", "table", table])
+  if (exitCode !== 0) return [] // there is no such table
+  const routes = JSON.parse(stdout) as { dst: string; dev?: string; nexthops?: { dev: string }[] }[]
+  return routes.flatMap(({ dst, dev, nexthops }) => (nexthops ?? [{ dev }]).map((hop) => `${dst} ${hop.dev}`)).sort()
+}
+
+/** By which interface the container sends to an address beyond its networks, from one of its own. */
+async function leavesBy(pod: ContainerNamespace, from: string): Promise<string | undefined> {
+  const to = from.includes(":") ? "2001:db8::1" : "198.51.100.1"
+  const [route] = await pod.json<{ dev: string }[]>("ip", ["-j", flag(from), "route", "get", to, "from", from])
+  return route?.dev
+}
+
+test("what has an interface's source leaves by it, and everything else as before", async () => {
+  const { host, pod, prevResult, sbr } = await twoNetworks()
+  await using _ = host
+  expect(await leavesBy(pod, "10.2.0.2")).toBe("eth0")
+  expect(await sbr.add()).toEqual(prevResult)
+  expect(await rulesOf(pod)).toEqual(["10.2.0.2 100", "fd00:2::2 101"])
+  for (const source of sources) expect(await leavesBy(pod, source)).toBe("net1")
+  for (const source of ["10.1.0.2", "fd00:1::2"]) expect(await leavesBy(pod, source)).toBe("eth0")
+  expect(await routesOf(pod, "-4", "main")).toEqual(["10.1.0.0/16 eth0", "default eth0"])
+  expect(await routesOf(pod, "-6", "main")).toEqual([
+    "default eth0",
+    "fd00:1::/64 eth0",
+    "fe80::/64 eth0",
+    "fe80::/64 net1",
+  ])
+  expect(await routesOf(pod, "-4", "100")).toEqual(["10.2.0.0/16 net1", "default net1"])
+  expect(await routesOf(pod, "-6", "101")).toEqual(["default net1", "fd00:2::/64 net1", "fe80::/64 net1"])
+  for (const gateway of ["10.2.0.1", "fd00:2::1"]) expect(await ping(pod, gateway)).toBe(true)
+  await succeed(sbr.check(prevResult))
+})
+
+test("addSourceHints: the networks stay in main, with their source", async () => {
+  const { host, pod, sbr } = await twoNetworks({ addSourceHints: true })
+  await using _ = host
+  await sbr.add()
+  const { stdout } = await pod.exec("ip", ["route", "show", "table", "main", "dev", "net1"])
+  expect(stdout.trim()).toBe("10.2.0.0/16 proto 67 scope link src 10.2.0.2")
+  expect(await routesOf(pod, "-6", "main")).toContain("fd00:2::/64 net1")
+  for (const source of sources) expect(await leavesBy(pod, source)).toBe("net1")
+})
+
+test("gateways of the configuration go before the result's", async () => {
+  const { host, pod, sbr } = await twoNetworks({ gateways: ["10.2.0.99", "fd00:2::99"] })
+  await using _ = host
+  await sbr.add()
+  for (const [table, gateway] of [
+    ["100", "10.2.0.99"],
+    ["101", "fd00:2::99"],
+  ] as const) {
+    const [route] = await pod.json<{ gateway: string }[]>("ip", [
+      "-j",
+      flag(gateway),
+      "route",
+      "show",
+      "default",
+      "table",
+      table,
+    ])
+    expect(route?.gateway).toBe(gateway)
+  }
+})
+
+test("with a table of the configuration there are rules alone", async () => {
+  const { host, pod, prevResult, sbr } = await twoNetworks({ table: 5000 })
+  await using _ = host
+  const before = await routesOf(pod, "-4", "main")
+  await sbr.add()
+  expect(await rulesOf(pod)).toEqual(["10.2.0.2 5000", "fd00:2::2 5000"])
+  expect(await routesOf(pod, "-4", "main")).toEqual(before)
+  await succeed(sbr.check(prevResult))
+  await sbr.del()
+  expect(await rulesOf(pod)).toEqual([])
+})
+
+test("tables that a rule leads to, or that have a route, are not free", async () => {
+  const { host, pod, sbr } = await twoNetworks()
+  await using _ = host
+  await pod.exec("ip", ["rule", "add", "from", "203.0.113.1", "lookup", "100"])
+  await pod.exec("ip", ["-6", "route", "add", "2001:db8:9::/48", "dev", "eth0", "table", "102"])
+  await sbr.add()
+  expect((await rulesOf(pod)).sort()).toEqual(["10.2.0.2 101", "203.0.113.1 100", "fd00:2::2 103"])
+})
+
+describe("DEL", () => {
+  const nothing = async () => {}
+  test.each<[string, object, (pod: ContainerNamespace) => Promise<unknown>]>([
+    ["", {}, nothing],
+    ["without prevResult", { prevResult: undefined }, nothing],
+    ["with a broken configuration", { gateways: "many", table: "x", addSourceHints: 3 }, nothing],
+    [
+      "after the addresses were taken off",
+      {},
+      (pod) => pod.exec("ip", ["address", "flush", "dev", "net1", "scope", "global"]),
+    ],
+  ])("%s takes the rules and tables back, and a second one succeeds", async (_, keys, happens) => {
+    const { host, pod, sbr } = await twoNetworks()
+    await using _host = host
+    await sbr.add()
+    await happens(pod)
+    for (let time = 0; time < 2; time++) {
+      await sbr.del(keys)
+      expect(await rulesOf(pod)).toEqual([])
+      for (const table of ["100", "101"]) {
+        for (const family of ["-4", "-6"]) expect(await routesOf(pod, family, table)).toEqual([])
+      }
+    }
+  })
+
+  test("puts the routes back: the container is as it was, and ADD can be done again", async () => {
+    const { host, pod, prevResult, sbr } = await twoNetworks()
+    await using _ = host
+    const before = await takeSnapshot(pod)
+    for (let time = 0; time < 2; time++) {
+      await sbr.add()
+      await succeed(sbr.check(prevResult))
+      await sbr.del()
+      expectUnchanged(before, await takeSnapshot(pod))
+    }
+  })
+
+  test("after the interface has gone removes the rules, by prevResult or by their mark", async () => {
+    for (const keys of [{}, { prevResult: undefined }]) {
+      const { host, pod, sbr } = await twoNetworks()
+      await using _ = host
+      await sbr.add()
+      await pod.exec("ip", ["link", "del", "net1"])
+      await sbr.del(keys)
+      expect(await rulesOf(pod)).toEqual([])
+    }
+  })
+
+  test("after the namespace has gone succeeds, and makes no file at its path", async () => {
+    const { host, pod, sbr } = await twoNetworks()
+    await using _ = host
+    await sbr.add()
+    await host.removeContainer(pod)
+    await sbr.del()
+    expect((await host.tryExec("ls", [pod.path])).exitCode).not.toBe(0)
+    await sbr.del({}, { netns: "" })
+  })
+
+  test("leaves the rules of other interfaces, and of other programs", async () => {
+    const { host, pod, sbr } = await twoNetworks()
+    await using _ = host
+    await pod.exec("ip", ["rule", "add", "from", "10.1.0.2", "lookup", "200"])
+    await pod.exec("ip", ["rule", "add", "from", "203.0.113.1", "lookup", "201"])
+    await sbr.add()
+    await sbr.del()
+    expect((await rulesOf(pod)).sort()).toEqual(["10.1.0.2 200", "203.0.113.1 201"])
+  })
+})
+
+describe("CHECK names it when", () => {
+  test.each<[string, string[], string]>([
+    ["a rule has gone", ["rule", "del", "from", "10.2.0.2"], "Check of rules failed: expected from 10.2.0.2 lookup"],
+    [
+      "the default route has gone",
+      ["-6", "route", "del", "default", "table", "101"],
+      "expected a default route dev net1",
+    ],
+    ["the interface has gone", ["link", "del", "net1"], "there is no such interface"],
+  ])("%s", async (_, damage, says) => {
+    const { host, pod, prevResult, sbr } = await twoNetworks()
+    await using _host = host
+    await sbr.add()
+    await pod.exec("ip", damage)
+    expect((await fail(sbr.check(prevResult))).msg).toContain(says)
+  })
+})
+
+describe("a failed ADD leaves nothing", () => {
+  test.each<[string, object, string, (pod: ContainerNamespace, result: PluginResult) => Promise<unknown>]>([
+    ["there is no prevResult", { prevResult: undefined }, "must be called as chained plugin", async () => {}],
+    [
+      "two gateways are of one family",
+      { gateways: ["10.2.0.1", "10.2.0.9"] },
+      "multiple IPv4 addresses",
+      async () => {},
+    ],
+    ["there are three gateways", { gateways: ["10.2.0.1", "10.2.0.9", "::1"] }, "more than 2 entries", async () => {}],
+    ["a gateway is no address", { gateways: ["10.2.0.1/16"] }, 'Cannot use "gateways"', async () => {}],
+    ["a gateway cannot be reached", { gateways: ["198.51.100.1"] }, "198.51.100.1", async () => {}],
+    ["the interface has gone", {}, "there is no such interface", (pod) => pod.exec("ip", ["link", "del", "net1"])],
+  ])("when %s", async (_, keys, says, setUp) => {
+    const { host, pod, prevResult, sbr } = await twoNetworks(keys)
+    await using _host = host
+    await setUp(pod, prevResult)
+    const before = await takeSnapshot(pod)
+    const { msg, details } = await fail(sbr.run("ADD"))
+    expect(`${msg}; ${details}`).toContain(says)
+    expectUnchanged(before, await takeSnapshot(pod))
+  })
+
+  test("when none of the addresses is the interface's", async () => {
+    const { host, pod, prevResult, sbr } = await twoNetworks()
+    await using _ = host
+    const before = await takeSnapshot(pod)
+    const ips = prevResult.ips.map((ip) => ({ ...ip, interface: 0 }))
+    expect((await fail(sbr.run("ADD", { prevResult: { ...prevResult, ips } }))).msg).toContain(
+      "No IP addresses supplied on interface: net1",
+    )
+    expectUnchanged(before, await takeSnapshot(pod))
+  })
+})

@@ -1,0 +1,127 @@
+import { addressesOf, mismatch, type ResultAddress } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  deleteRule,
+  findLink,
+  type Ifindex,
+  type Link,
+  listAddresses,
+  type NetlinkSocket,
+  RouteSocket,
+  type Rule,
+} from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, formatIp, type Result, sameBytes } from "../../pkg/types/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { parseSbrConfig, type SbrConfig } from "./config.ts"
+import { addSourceRule, findSourceRules, listRoutesOf, putRoutesBack, RTPROT_SBR, routeBySource } from "./tables.ts"
+
+/** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
+export const sbr = definePlugin<SbrConfig>({
+  name: "sbr",
+  config: parseSbrConfig,
+  add: addSourceRouting,
+  check: checkSourceRouting,
+  del: deleteSourceRouting,
+  status() {},
+  gc() {}, // rules and routes go with the container's namespace
+})
+
+function addSourceRouting(call: Call, config: SbrConfig): Answered {
+  const prevResult = requirePrevResult(call)
+  const addresses = requireAddresses(prevResult, call)
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = requireLink(inside, call)
+  using undo = new Undo(call.log)
+  const { table } = config
+  if (table === undefined) routeBySource(inside, link, addresses, config, undo)
+  else for (const { ip } of addresses) addSourceRule(inside, ip, table, undo)
+  return call.answer(prevResult, undo)
+}
+
+function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
+  if (prevResult) return prevResult
+  throw new CniError(Code.InvalidNetworkConfig, "This plugin must be called as chained plugin", {
+    details: `there is no "${ifName}" to route by: put sbr after the plugin that makes it`,
+  })
+}
+
+/** The addresses of a result that belong to the container's interface, or to none. */
+function ownAddresses({ interfaces, ips }: Result, { ifName }: Call): ResultAddress[] {
+  const isOwn = (index: number | undefined) => {
+    const found = index === undefined ? undefined : interfaces[index]
+    return found === undefined || (found.name === ifName && Boolean(found.sandbox))
+  }
+  return addressesOf({ ips: ips.filter((ip) => isOwn(ip.interface)) })
+}
+
+function requireAddresses(prevResult: Result, call: Call): ResultAddress[] {
+  const addresses = ownAddresses(prevResult, call)
+  if (addresses.length > 0) return addresses
+  throw new CniError(Code.InvalidNetworkConfig, `No IP addresses supplied on interface: ${call.ifName}`)
+}
+
+function requireLink(inside: NetlinkSocket, { ifName, netns }: Call): Link {
+  const link = findLink(inside, ifName)
+  const what = `Cannot route by source on "${ifName}" in "${netns}"`
+  if (!link) throw new CniError(Code.Internal, `${what}: there is no such interface`)
+  const { master } = link.attributes
+  const vrf = master ? findLink(inside, master as Ifindex) : undefined
+  if (vrf?.kind !== "vrf") return link
+  throw new CniError(Code.InvalidNetworkConfig, `${what}: it belongs to VRF "${vrf.name}"`, {
+    details: "the table of the VRF has the routes of the interface already",
+  })
+}
+
+/** Each address has its rule, to a table with routes of the interface; with a gateway, a default route among them. */
+function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
+  const addresses = requireAddresses(requirePrevResult(call), call)
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = requireLink(inside, call)
+  const ips = addresses.map(({ ip }) => ip)
+  const rules = findSourceRules(inside, { link, ips, allIps: ips, table })
+  for (const { ip, gateway } of addresses) {
+    const rule = rules.find(({ src }) => src && sameBytes(src.ip, ip))
+    const wanted = `from ${formatIp(ip)} lookup ${table ?? "a table of its own"}`
+    if (!rule || (table !== undefined && rule.table !== table)) {
+      throw mismatch("rules", wanted, rule ? `lookup ${rule.table}` : "none")
+    }
+    if (table !== undefined || !(gateway || gateways.size > 0)) continue
+    const hasDefault = listRoutesOf(inside, link, rule.table).some(
+      ({ prefix, dst }) => prefix === 0 && dst.length === ip.length,
+    )
+    if (!hasDefault) throw mismatch(`table ${rule.table}`, `a default route dev ${link.name}`, "none")
+  }
+}
+
+/** The routes that were moved go back to table main, since the interface may live on. */
+function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
+  using sandbox = Netns.find(call.namespace)
+  if (!sandbox) return
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = findLink(inside, call.ifName)
+  const all = listAddresses(inside)
+  const { prevResult } = call.network
+  const recorded = prevResult ? ownAddresses(prevResult, call) : []
+  const present = all.filter(({ index }) => index === link?.index)
+  const sources = { link, ips: [...recorded, ...present].map(({ ip }) => ip), allIps: all.map(({ ip }) => ip), table }
+  const failures = new Failures()
+  for (const rule of findSourceRules(inside, sources)) {
+    failures.attempt("delete a rule", () => deleteSourceRule(inside, link, rule, table))
+  }
+  failures.throwIfAny()
+}
+
+function deleteSourceRule(inside: NetlinkSocket, link: Link | undefined, rule: Rule, table: number | undefined): void {
+  if (link && rule.protocol === RTPROT_SBR && rule.table !== table) putRoutesBack(inside, link, rule)
+  try {
+    deleteRule(inside, rule)
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error
+  }
+}
+
+if (import.meta.main) runPlugin(sbr)

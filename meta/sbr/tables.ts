@@ -1,0 +1,191 @@
+import type { ResultAddress } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  addRoute,
+  addRule,
+  deleteRoute,
+  deleteRule,
+  type Link,
+  type ListedRoute,
+  listRoutes,
+  listRules,
+  type NetlinkSocket,
+  RouteScope,
+  type RouteSpec,
+  RT_TABLE_MAIN,
+  type Rule,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET, AF_INET6, contains, familyOf, networkOf, sameBytes } from "../../pkg/types/mod.ts"
+import type { Undo } from "../../pkg/undo/mod.ts"
+import type { SbrConfig } from "./config.ts"
+
+/** Marks the rules and routes that are made here, `proto 67`: no routing daemon has this number, <linux/rtnetlink.h>. */
+export const RTPROT_SBR = 67
+
+const FIRST_TABLE = 100
+/** `IP6_RT_PRIO_USER`: the metric of an IPv6 route that was given none. */
+const IPV6_METRIC = 1024
+const RTN_UNICAST = 1
+const families = [AF_INET, AF_INET6] as const
+
+/** A rule for what has this source, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
+export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: number, undo: Undo): void {
+  const rule: Rule = { family: familyOf(ip), src: { ip, prefix: ip.length * 8 }, table, protocol: RTPROT_SBR }
+  addRule(inside, rule)
+  undo.defer("add a rule", () => deleteRule(inside, rule))
+}
+
+/**
+ * Gives each address a table of its own, a rule that leads to it, and in it the interface's routes that concern the address
+ * and a default route by its gateway; then takes the interface's routes out of table main, but for link-local ones. Throws
+ * `NetlinkError`.
+ */
+export function routeBySource(
+  inside: NetlinkSocket,
+  link: Link,
+  addresses: readonly ResultAddress[],
+  { gateways, addSourceHints }: SbrConfig,
+  undo: Undo,
+): void {
+  const main = listRoutesOf(inside, link)
+  const used = usedTables(inside)
+  let table = FIRST_TABLE
+  for (const address of addresses) {
+    while (used.has(table)) table++
+    used.add(table)
+    addSourceRule(inside, address.ip, table, undo)
+    const gateway = gateways.get(familyOf(address.ip)) ?? address.gateway
+    for (const route of planTable(address, gateway, main, link)) addUndoably(inside, { ...route, table }, undo)
+  }
+  if (addSourceHints) for (const address of addresses) addUndoably(inside, sourceHint(address, link), undo)
+  for (const route of main) {
+    if (isLinkLocal(route)) continue
+    deleteRoute(inside, route)
+    undo.defer("take a route out of table main", () => addRoute(inside, route, "append"))
+  }
+}
+
+function addUndoably(inside: NetlinkSocket, route: RouteSpec, undo: Undo): void {
+  addRoute(inside, route, "append") // a source hint may stand beside the kernel's own route to the network
+  undo.defer("add a route", () => deleteRoute(inside, route))
+}
+
+/** The routes of an address' table: those on the link first, so that gateways can be reached; the default route last. */
+export function planTable(
+  address: ResultAddress,
+  gateway: Uint8Array | undefined,
+  main: readonly ListedRoute[],
+  link: Pick<Link, "index">,
+): RouteSpec[] {
+  const concerned = main.filter((route) => concerns(route, address))
+  if (!gateway) return inOrder(concerned)
+  const isOther = ({ prefix, priority }: RouteSpec) => prefix > 0 || (priority ?? 0) % IPV6_METRIC !== 0
+  const given = concerned.find((route) => !isOther(route) && isSame(route.gateway, gateway))
+  const dst = new Uint8Array(gateway.length)
+  const byGateway = given ?? { dst, prefix: 0, gateway, index: link.index, protocol: RTPROT_SBR }
+  return inOrder([...concerned.filter(isOther), byGateway])
+}
+
+function inOrder(routes: readonly RouteSpec[]): RouteSpec[] {
+  return [...routes.filter(({ gateway }) => !gateway), ...routes.filter(({ gateway }) => gateway)]
+}
+
+/** Whether a route of the interface is for packets from an address: it has its network's source or gateway, or neither. */
+function concerns({ dst, preferredSource, gateway }: RouteSpec, address: ResultAddress): boolean {
+  if (familyOf(dst) !== familyOf(address.ip)) return false
+  const known = [preferredSource, gateway].flatMap((ip) => ip ?? [])
+  return known.length === 0 || known.some((ip) => contains(address, ip))
+}
+
+/** The network of an address, like `ip route add 10.1.0.0/16 dev eth0 src 10.1.0.5 scope link`. */
+function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
+  const dst = networkOf({ ip, prefix })
+  return { dst, prefix, index, preferredSource: ip, scope: RouteScope.Link, protocol: RTPROT_SBR }
+}
+
+/** fe80::/64 and 169.254.0.0/16: they are needed whatever the source is. */
+function isLinkLocal({ dst, prefix }: RouteSpec): boolean {
+  if (prefix < 10) return false
+  return dst.length === 4 ? dst[0] === 169 && dst[1] === 254 : dst[0] === 0xfe && ((dst[1] ?? 0) & 0xc0) === 0x80
+}
+
+function isSame(a: Uint8Array | undefined, b: Uint8Array): boolean {
+  return a !== undefined && sameBytes(a, b)
+}
+
+/**
+ * The unicast routes of a link in one table, main unless another is given. The kernel puts default routes of IPv6 by several
+ * links together as one, whose next hops can be taken away one by one: that of the link counts as a route.
+ */
+export function listRoutesOf(inside: NetlinkSocket, link: Link, table = RT_TABLE_MAIN): ListedRoute[] {
+  const isWanted = ({ type }: ListedRoute) => type === RTN_UNICAST
+  const routes = families.flatMap((family) => listRoutes(inside, family, { table, isWanted }))
+  return routes.flatMap((route) => hopsOf(route)).filter(({ index }) => index === link.index)
+}
+
+function hopsOf({ nextHops, ...route }: ListedRoute): ListedRoute[] {
+  if (!nextHops || familyOf(route.dst) === AF_INET) return [route]
+  return nextHops.map(({ gateway, index }) => ({
+    ...route,
+    ...(gateway ? { gateway } : {}),
+    ...(index ? { index } : {}),
+  }))
+}
+
+/** Those that a rule leads to, or that have a route. */
+function usedTables(inside: NetlinkSocket): Set<number> {
+  const used = new Set<number>()
+  for (const family of families) {
+    for (const { table } of listRules(inside, family)) used.add(table)
+    for (const { table } of listRoutes(inside, family)) used.add(table)
+  }
+  return used
+}
+
+/** What is known of the interface whose rules are to go. */
+export interface Sources {
+  link: Link | undefined
+  /** The addresses that it has, or had. */
+  ips: readonly Uint8Array[]
+  /** The addresses of all interfaces. */
+  allIps: readonly Uint8Array[]
+  /** The configuration's. */
+  table: number | undefined
+}
+
+/**
+ * The rules of an interface: for one of its addresses, and made here, or leading to the configuration's table, or to one with
+ * routes of this interface alone; and what was made here for an address that no interface has any more.
+ */
+export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
+  const has = (list: readonly Uint8Array[], ip: Uint8Array) => list.some((each) => sameBytes(each, ip))
+  const isOwnTable = (rule: Rule) => {
+    const routes = listRoutes(inside, rule.family, { table: rule.table })
+    return routes.length > 0 && routes.every(({ index }) => index === link?.index)
+  }
+  return families
+    .flatMap((family) => listRules(inside, family))
+    .filter((rule) => {
+      const { src, protocol } = rule
+      if (!src || src.prefix !== src.ip.length * 8) return false
+      if (has(ips, src.ip)) return protocol === RTPROT_SBR || rule.table === table || isOwnTable(rule)
+      return protocol === RTPROT_SBR && !has(allIps, src.ip)
+    })
+}
+
+/** Puts the routes of a rule's table back into table main, and deletes those that were made here. */
+export function putRoutesBack(inside: NetlinkSocket, link: Link, { table }: Rule): void {
+  for (const route of inOrder(listRoutesOf(inside, link, table))) {
+    if (route.protocol !== RTPROT_SBR) addIfMissing(inside, { ...route, table: RT_TABLE_MAIN })
+    deleteRoute(inside, route)
+  }
+  for (const route of listRoutesOf(inside, link)) if (route.protocol === RTPROT_SBR) deleteRoute(inside, route)
+}
+
+function addIfMissing(inside: NetlinkSocket, route: RouteSpec): void {
+  try {
+    addRoute(inside, route, "append")
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error
+  }
+}
