@@ -1,5 +1,7 @@
 import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
 import {
+  AF_INET,
+  AF_INET6,
   atLeast,
   CniError,
   Code,
@@ -7,10 +9,11 @@ import {
   type Dns,
   decodeResultOf,
   describe,
+  type Family,
+  familyOf,
   formatCidr,
   formatIp,
   type IpConfig,
-  ipFamily,
   isJsonObject,
   type JsonObject,
   member,
@@ -19,6 +22,7 @@ import {
   parseIp,
   type Route,
   readCniArgs,
+  unmapped,
 } from "../../pkg/types/mod.ts"
 
 const text = { kind: "text" } as const
@@ -31,7 +35,7 @@ const schema = {
   runtimeConfig: { kind: "object", fields: { ips: texts } },
 } as const satisfies Fields
 
-/** What is to be answered: it is all in the configuration. */
+/** The result, all of which is in the configuration. */
 export interface StaticConfig {
   readonly ips: readonly IpConfig[]
   readonly routes: readonly Route[]
@@ -89,7 +93,7 @@ function ipConfig(address: string, gateway = "", expectation: string): IpConfig 
   return { address: formatCidr(cidr), ...(router && { gateway: formatIp(router) }) }
 }
 
-/** The rest of `ipam`, which is answered as it is. */
+/** The rest of `ipam`, which goes into the result as it is. */
 function parseRest(ipam: JsonObject): { routes: Route[]; dns: Dns } {
   try {
     const { routes, dns } = decodeResultOf("1.1.0", {
@@ -105,12 +109,14 @@ function parseRest(ipam: JsonObject): { routes: Route[]; dns: Dns } {
 function checkAddresses(ips: readonly IpConfig[], version: string): void {
   const repeated = ips.find(({ address }, at) => ips.findIndex((other) => other.address === address) !== at)
   if (repeated) throw invalid(`Cannot use the address ${repeated.address} twice`)
-  const count = (family: "4" | "6") =>
-    ips.filter(({ address }) => ipFamily(parseCidr(address)?.ip ?? new Uint8Array()) === family).length
-  if (atLeast(version, "0.3.0") || (count("4") <= 1 && count("6") <= 1)) return
+  if (atLeast(version, "0.3.0")) return
+  const families = ips.flatMap(({ address }) => parseCidr(address) ?? []).map(({ ip }) => familyOf(unmapped(ip)))
+  const count = (family: Family) => families.filter((each) => each === family).length
+  const [v4, v6] = [count(AF_INET), count(AF_INET6)]
+  if (v4 <= 1 && v6 <= 1) return
   throw invalid(
     `CNI version ${version} does not support more than 1 address per family`,
-    `there are ${count("4")} IPv4 and ${count("6")} IPv6 addresses`,
+    `there are ${v4} IPv4 and ${v6} IPv6 addresses`,
   )
 }
 

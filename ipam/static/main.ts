@@ -1,4 +1,4 @@
-import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type IpConfig, sameIp } from "../../pkg/types/mod.ts"
 import { parseStaticConfig, type StaticConfig } from "./config.ts"
 
@@ -6,30 +6,31 @@ import { parseStaticConfig, type StaticConfig } from "./config.ts"
 export const staticIpam = definePlugin<StaticConfig>({
   name: "static",
   config: parseStaticConfig,
-
-  add(call, { ips, routes, dns }) {
-    return call.answer({ interfaces: [], ips: [...ips], routes: [...routes], dns })
-  },
-
-  check({ network, ifName }, { ips }) {
-    if (!network.prevResult) {
-      throw new CniError(Code.InvalidNetworkConfig, "Required prevResult missing", {
-        details: "CHECK compares the configured addresses with the result of ADD",
-      })
-    }
-    const found = network.prevResult.ips
-    const missing = ips.filter((expected) => !found.some((ip) => isSame(expected, ip)))
-    if (missing.length === 0) return
-    const texts = missing.map(describeIp).join(", ")
-    throw new CniError(Code.Internal, `static: Failed to match addr ${texts} on interface ${ifName}`, {
-      details: `the result of ADD has ${found.map(describeIp).join(", ") || "no address"}`,
-    })
-  },
-
+  add: addStatic,
+  check: checkStatic,
   del() {},
   status() {},
   gc() {},
 })
+
+function addStatic(call: Call, { ips, routes, dns }: StaticConfig): Answered {
+  return call.answer({ interfaces: [], ips: [...ips], routes: [...routes], dns })
+}
+
+function checkStatic({ network, ifName }: Call, { ips }: StaticConfig): void {
+  if (!network.prevResult) {
+    throw new CniError(Code.InvalidNetworkConfig, "Required prevResult missing", {
+      details: "CHECK compares the configured addresses with the result of ADD",
+    })
+  }
+  const found = network.prevResult.ips
+  const missing = ips.filter((expected) => !found.some((ip) => isSame(expected, ip)))
+  if (missing.length === 0) return
+  const texts = missing.map(describeIp).join(", ")
+  throw new CniError(Code.Internal, `static: Failed to match addr ${texts} on interface ${ifName}`, {
+    details: `the result of ADD has ${found.map(describeIp).join(", ") || "no address"}`,
+  })
+}
 
 /** Whether an address of a result is a configured one; a gateway counts when one is configured. */
 function isSame(expected: IpConfig, { address, gateway }: IpConfig): boolean {

@@ -7,23 +7,29 @@
  * printJson(encodeResult({ interfaces: [], ips: [{ address: "192.0.2.9/24" }], routes: [], dns: {} }, network.cniVersion))
  */
 
-export { contains, networkOf, nextAddress, prefixMask, sameBytes } from "./arithmetic.ts"
-export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
-export { CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
-export { foldKeys, member } from "./fold.ts"
 export {
   AF_INET,
   AF_INET6,
   type Cidr,
+  contains,
   type Family,
   familyOf,
   formatCidr,
   formatIp,
-  ipFamily,
+  formatMac,
+  networkOf,
+  nextAddress,
   parseCidr,
   parseIp,
+  parseMac,
+  prefixMask,
+  sameBytes,
   sameIp,
-} from "./ip.ts"
+  unmapped,
+} from "./addresses.ts"
+export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
+export { foldKeys, member } from "./decode.ts"
+export { CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
 export {
   describe,
   isJsonObject,
@@ -35,7 +41,6 @@ export {
   type RawNumber,
   stringifyJson,
 } from "./json.ts"
-export { formatMac, parseMac } from "./mac.ts"
 export { validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
 export {
   type Attachment,

@@ -1,11 +1,10 @@
-import { Decoder, present, wrongType } from "./decode.ts"
+import { Decoder, foldKeys, present, wrongType } from "./decode.ts"
 import { CniError, Code } from "./error.ts"
-import { foldKeys } from "./fold.ts"
 import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
 import { validateNetworkName } from "./names.ts"
-import type { Dns, Result } from "./result.ts"
-import { decodeResultOf, layoutOf } from "./result-codec.ts"
-import { decodeDns, encodeDns } from "./result-parts.ts"
+import { type Dns, decodeDns, encodeDns, type Result } from "./result.ts"
+import { decodeResultOf } from "./result-codec.ts"
+import { layoutOf } from "./version.ts"
 
 /** The keys of a plugin's configuration that the specification defines, decoded. */
 export interface NetworkConfig {

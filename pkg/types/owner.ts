@@ -33,7 +33,7 @@ const NAME_BYTES = 17
 
 /**
  * The owner as a comment on a kernel object, "network/container/interface": what DEL and GC find it by. A part that is too
- * long, or an interface name with characters that somebody would have to escape, becomes its beginning, "~" and a hash.
+ * long, or an interface name with characters that would need escaping, becomes its beginning, "~" and a hash.
  */
 export function ownerComment({ network, containerId, ifName }: Owner): string {
   return `${shorten(network, NETWORK_BYTES)}/${shorten(containerId, CONTAINER_BYTES)}/${shorten(ifName, NAME_BYTES)}`

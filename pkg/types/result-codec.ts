@@ -1,32 +1,20 @@
-import { down040, down100, up020, up040 } from "./convert.ts"
+import { member } from "./decode.ts"
 import { CniError, Code } from "./error.ts"
-import { member } from "./fold.ts"
 import { describe, isJsonObject, type JsonObject } from "./json.ts"
-import { decode020, decode040, decode100, encode020, encode040, encode100 } from "./layout.ts"
 import type { Result } from "./result.ts"
-import { supportedVersions } from "./version.ts"
-
-/** The layouts of a result, each named after the last version that changed nothing but its label. */
-export type Layout = "0.2.0" | "0.4.0" | "1.1.0"
-
-/** The layout of the results of a version ("" is 0.1.0); `undefined` for an unknown version. */
-export function layoutOf(version: string): Layout | undefined {
-  switch (version) {
-    case "":
-    case "0.1.0":
-    case "0.2.0":
-      return "0.2.0"
-    case "0.3.0":
-    case "0.3.1":
-    case "0.4.0":
-      return "0.4.0"
-    case "1.0.0":
-    case "1.1.0":
-      return "1.1.0"
-    default:
-      return undefined
-  }
-}
+import {
+  decode020,
+  decode040,
+  decode100,
+  down040,
+  down100,
+  encode020,
+  encode040,
+  encode100,
+  up020,
+  up040,
+} from "./result-layouts.ts"
+import { layoutOf, supportedVersions } from "./version.ts"
 
 /**
  * Reads what a plugin printed for ADD, in the layout of the version it names, or of `configVersion` when it names none.

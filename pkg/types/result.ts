@@ -1,3 +1,7 @@
+import { parseCidr, parseIp } from "./addresses.ts"
+import { Decoder, present, readString, wrongType } from "./decode.ts"
+import type { JsonObject, JsonValue } from "./json.ts"
+
 /**
  * A result of ADD, in the form of CNI 1.1.0 without its version label: what plugins compute with. Addresses are text:
  * "10.1.2.3/24" where a prefix belongs, "10.1.2.1" where none does. Results of older versions are read into this form
@@ -44,4 +48,115 @@ export interface Dns {
   domain?: string
   search?: string[]
   options?: string[]
+}
+
+// The parts that several layouts share. Encoders write keys in the order of upstream's declarations, and leave out what
+// upstream leaves out: empty texts, empty lists, and a zero where zero means "not set".
+
+/** An address with its prefix length, required. The text stays as it is written, host bits and all. */
+export function decodeCidr(from: Decoder, key: string): string {
+  const text = from.checked(key, (value) => parseCidr(value) !== undefined, 'an address like "192.0.2.1/24"')
+  if (text === undefined) throw wrongType(from.path(key), 'an address like "192.0.2.1/24"', from.value(key))
+  return text
+}
+
+/** An address, or nothing. */
+export function decodeIp(from: Decoder, key: string): string | undefined {
+  return from.checked(key, (value) => parseIp(value) !== undefined, 'an address like "192.0.2.1"')
+}
+
+/** An interface as of 0.3.0; what 1.1.0 added is not looked at. */
+export function decodeOldInterface(value: JsonValue, path: string): Interface {
+  const from = new Decoder(value, path)
+  return present<Interface>({
+    name: from.string("name") ?? "",
+    mac: from.string("mac") || undefined,
+    sandbox: from.string("sandbox") || undefined,
+  })
+}
+
+export function decodeInterface(value: JsonValue, path: string): Interface {
+  const from = new Decoder(value, path)
+  return present<Interface>({
+    ...decodeOldInterface(value, path),
+    mtu: from.integer("mtu") || undefined,
+    socketPath: from.string("socketPath") || undefined,
+    pciID: from.string("pciID") || undefined,
+  })
+}
+
+/** Any integer is a valid index: old plugins write -1 for "none". */
+export function decodeIpConfig(value: JsonValue, path: string): IpConfig {
+  const from = new Decoder(value, path)
+  return present<IpConfig>({
+    interface: from.integer("interface"),
+    address: decodeCidr(from, "address"),
+    gateway: decodeIp(from, "gateway"),
+  })
+}
+
+export function decodeRoute(value: JsonValue, path: string): Route {
+  const from = new Decoder(value, path)
+  return present<Route>({
+    dst: decodeCidr(from, "dst"),
+    gw: decodeIp(from, "gw"),
+    mtu: from.integer("mtu") || undefined,
+    advmss: from.integer("advmss") || undefined,
+    priority: from.integer("priority") || undefined,
+    table: from.integer("table"),
+    scope: from.integer("scope"),
+  })
+}
+
+/** Name resolution settings under the key "dns"; absent ones are `{}`. */
+export function decodeDns(from: Decoder): Dns {
+  const dns = new Decoder(from.object("dns") ?? {}, from.path("dns"))
+  const list = (key: string) => nonEmpty(dns.list(key, readString))
+  return present<Dns>({
+    nameservers: list("nameservers"),
+    domain: dns.string("domain") || undefined,
+    search: list("search"),
+    options: list("options"),
+  })
+}
+
+export function encodeInterface({ name, mac, mtu, sandbox, socketPath, pciID }: Interface): JsonObject {
+  return present({
+    name,
+    mac: mac || undefined,
+    mtu: mtu || undefined,
+    sandbox: sandbox || undefined,
+    socketPath: socketPath || undefined,
+    pciID: pciID || undefined,
+  })
+}
+
+export function encodeIpConfig({ interface: index, address, gateway }: IpConfig): JsonObject {
+  return present({ interface: index, address, gateway: gateway || undefined })
+}
+
+export function encodeRoute({ dst, gw, mtu, advmss, priority, table, scope }: Route): JsonObject {
+  return present({
+    dst,
+    gw: gw || undefined,
+    mtu: mtu || undefined,
+    advmss: advmss || undefined,
+    priority: priority || undefined,
+    table,
+    scope,
+  })
+}
+
+export function encodeDns({ nameservers, domain, search, options }: Dns): JsonObject {
+  return present({
+    nameservers: nonEmpty(nameservers),
+    domain: domain || undefined,
+    search: nonEmpty(search),
+    options: nonEmpty(options),
+  })
+}
+
+/** A list that has elements, or nothing. */
+export function nonEmpty<T>(list: readonly T[] | undefined): T[] | undefined {
+  return list && list.length > 0 ? [...list] : undefined
 }

@@ -45,3 +45,25 @@ export function atLeast(version: string, minimum: string): boolean {
 export function versionsFrom(oldest: string): string[] {
   return supportedVersions.filter((version) => atLeast(version, oldest))
 }
+
+/** The layouts of a result, each named after the last version that changed nothing but its label. */
+export type Layout = "0.2.0" | "0.4.0" | "1.1.0"
+
+/** The layout of the results of a version ("" is 0.1.0); `undefined` for an unknown version. */
+export function layoutOf(version: string): Layout | undefined {
+  switch (version) {
+    case "":
+    case "0.1.0":
+    case "0.2.0":
+      return "0.2.0"
+    case "0.3.0":
+    case "0.3.1":
+    case "0.4.0":
+      return "0.4.0"
+    case "1.0.0":
+    case "1.1.0":
+      return "1.1.0"
+    default:
+      return undefined
+  }
+}

@@ -1,7 +1,21 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { IPv4, IPv6, Validator } from "ip-num"
-import { formatCidr, formatIp, ipFamily, parseCidr, parseIp, sameIp } from "./mod.ts"
+import { IPv4, IPv4CidrRange, IPv6, IPv6CidrRange, Validator } from "ip-num"
+import {
+  type Cidr,
+  contains,
+  formatCidr,
+  formatIp,
+  formatMac,
+  networkOf,
+  nextAddress,
+  parseCidr,
+  parseIp,
+  parseMac,
+  sameBytes,
+  sameIp,
+  unmapped,
+} from "./mod.ts"
 
 const number = (bytes: Uint8Array) => bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n)
 const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
@@ -112,10 +126,10 @@ test.each([
   expect(parseIp(text)).toBeUndefined()
 })
 
-test("an IPv4-mapped address stays IPv6 as bytes, counts as family 4, and equals its IPv4 address", () => {
+test("an IPv4-mapped address stays IPv6 as bytes, has an IPv4 address in it, and equals that", () => {
   expect(parseIp("::ffff:1.2.3.4")).toHaveLength(16)
-  expect(ipFamily(parseIp("::ffff:1.2.3.4") ?? new Uint8Array())).toBe("4")
-  expect(ipFamily(parseIp("::1") ?? new Uint8Array())).toBe("6")
+  expect(unmapped(parseIp("::ffff:1.2.3.4") ?? new Uint8Array())).toEqual(Uint8Array.of(1, 2, 3, 4))
+  expect(unmapped(parseIp("::1") ?? new Uint8Array())).toHaveLength(16)
   expect(sameIp("::ffff:1.2.3.4", "1.2.3.4")).toBe(true)
   expect(sameIp("2001:DB8:0::1", "2001:db8::1")).toBe(true)
   expect(sameIp("1.2.3.4", "1.2.3.5")).toBe(false)
@@ -137,4 +151,86 @@ test.each(["1.2.3.4", "1.2.3.4/", "1.2.3.4/33", "::/129", "1.2.3/24", "1.2.3.4/-
 
 test("only 4 or 16 bytes can be written", () => {
   expect(() => formatIp(new Uint8Array(5))).toThrow("Cannot write an address of 5 bytes")
+})
+
+function cidr(text: string): Cidr {
+  const found = parseCidr(text)
+  if (!found) throw new Error(text)
+  return found
+}
+
+function ip(text: string): Uint8Array {
+  const found = parseIp(text)
+  if (!found) throw new Error(text)
+  return found
+}
+
+const v4 = fc.uint8Array({ minLength: 4, maxLength: 4 })
+const v6 = fc.uint8Array({ minLength: 16, maxLength: 16 })
+
+test("networks are those of ip-num, an independent implementation", () => {
+  fc.assert(
+    fc.property(v4, fc.integer({ min: 1, max: 32 }), (bytes, prefix) => {
+      const wanted = IPv4CidrRange.fromCidr(`${formatIp(bytes)}/${prefix}`)
+        .getFirst()
+        .toString()
+      return formatIp(networkOf({ ip: bytes, prefix })) === wanted
+    }),
+  )
+  fc.assert(
+    fc.property(v6, fc.integer({ min: 1, max: 128 }), (bytes, prefix) => {
+      const wanted = IPv6CidrRange.fromCidr(`${new IPv6(BigInt(`0x${bytes.toHex()}`))}/${prefix}`).getFirst()
+      return BigInt(`0x${networkOf({ ip: bytes, prefix }).toHex()}`) === wanted.getValue()
+    }),
+  )
+})
+
+test("the next address is one more, and all ones wraps", () => {
+  fc.assert(
+    fc.property(v4, (bytes) => {
+      const number = new IPv4(formatIp(bytes)).getValue()
+      return new IPv4(formatIp(nextAddress(bytes))).getValue() === (number + 1n) % 2n ** 32n
+    }),
+  )
+  expect(formatIp(nextAddress(ip("10.0.255.255")))).toBe("10.1.0.0")
+  expect(formatIp(nextAddress(ip("255.255.255.255")))).toBe("0.0.0.0")
+  expect(formatIp(nextAddress(ip("fd00::ffff")))).toBe("fd00::1:0")
+})
+
+test("a network holds its own addresses and none of the other family", () => {
+  expect(contains(cidr("10.1.2.3/16"), ip("10.1.200.1"))).toBe(true)
+  expect(contains(cidr("10.1.2.3/16"), ip("10.2.0.1"))).toBe(false)
+  expect(contains(cidr("0.0.0.0/0"), ip("fd00::1"))).toBe(false)
+  expect(contains(cidr("fd00::/127"), ip("fd00::1"))).toBe(true)
+  expect(contains(cidr("fd00::/127"), ip("fd00::2"))).toBe(false)
+})
+
+test("bytes are the same when all are, and as many", () => {
+  expect(sameBytes(ip("10.0.0.1"), ip("10.0.0.1"))).toBe(true)
+  expect(sameBytes(ip("10.0.0.1"), ip("10.0.0.2"))).toBe(false)
+  expect(sameBytes(ip("0.0.0.0"), ip("::"))).toBe(false)
+})
+
+test("the three spellings of one address read alike", () => {
+  const bytes = Uint8Array.of(0x0a, 0x58, 0xc0, 0x00, 0x02, 0x09)
+  for (const text of ["0a:58:c0:00:02:09", "0A-58-C0-00-02-09", "0a58.c000.0209"]) expect(parseMac(text)).toEqual(bytes)
+})
+
+test("6, 8 and 20 bytes round-trip, the lengths of Ethernet, EUI-64 and InfiniBand", () => {
+  const mac = fc.constantFrom(6, 8, 20).chain((length) => fc.uint8Array({ minLength: length, maxLength: length }))
+  fc.assert(fc.property(mac, (bytes) => expect(parseMac(formatMac(bytes))).toEqual(bytes)))
+})
+
+test.each([
+  "",
+  "0a:58:c0:00:02",
+  "0a:58:c0:00:02:09:11",
+  "0a:58-c0:00:02:09",
+  "a:58:c0:00:02:09",
+  "0a:58:c0:00:02:0g",
+  "0a58c0000209",
+  "0a:58:c0:00:02:09\n",
+  " 0a:58:c0:00:02:09",
+])("%j is no hardware address", (text) => {
+  expect(parseMac(text)).toBeUndefined()
 })

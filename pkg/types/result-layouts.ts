@@ -1,7 +1,9 @@
+import { AF_INET, familyOf, parseCidr, unmapped } from "./addresses.ts"
 import { Decoder, present } from "./decode.ts"
+import { CniError, Code } from "./error.ts"
 import type { JsonObject, JsonValue } from "./json.ts"
-import type { Dns, Interface, IpConfig, Result, Route } from "./result.ts"
 import {
+  type Dns,
   decodeCidr,
   decodeDns,
   decodeInterface,
@@ -13,8 +15,12 @@ import {
   encodeInterface,
   encodeIpConfig,
   encodeRoute,
+  type Interface,
+  type IpConfig,
   nonEmpty,
-} from "./result-parts.ts"
+  type Result,
+  type Route,
+} from "./result.ts"
 
 /** What one family gets in versions 0.1.0 and 0.2.0. */
 export interface FamilyConfig {
@@ -103,11 +109,6 @@ export function encode100({ interfaces, ips, routes, dns }: Result, cniVersion: 
   })
 }
 
-/** An interface without what 1.1.0 added. */
-export function oldInterface({ mtu, socketPath, pciID, ...old }: Interface): Interface {
-  return old
-}
-
 function decodeFamily(value: JsonValue, path: string): FamilyConfig {
   const from = new Decoder(value, path)
   const gateway = decodeIp(from, "gateway")
@@ -128,4 +129,62 @@ function sorted(object: JsonObject): JsonObject {
   const copy: JsonObject = {}
   for (const key of Object.keys(object).sort()) copy[key] = object[key] ?? null
   return copy
+}
+
+// The steps between the three layouts of a result. Upwards nothing is lost; downwards, what the older layout has no place
+// for.
+
+/** 0.2.0 to 0.4.0: one address for each family; the family is the key it stood under. */
+export function up020({ ip4, ip6, dns }: Result020): Result040 {
+  const address = (version: string, family: FamilyConfig | undefined): IpConfig040[] =>
+    family ? [{ version, address: family.ip, ...(family.gateway && { gateway: family.gateway }) }] : []
+  return {
+    interfaces: [],
+    ips: [...address("4", ip4), ...address("6", ip6)],
+    routes: [...(ip4?.routes ?? []), ...(ip6?.routes ?? [])],
+    dns,
+  }
+}
+
+/** 0.4.0 to 1.0.0: the family is no longer written beside the address. */
+export function up040({ interfaces, ips, routes, dns }: Result040): Result {
+  return { interfaces, ips: ips.map(({ version: _, ...ip }) => ip), routes, dns }
+}
+
+/** 1.0.0 to 0.4.0: the family is computed; `mtu`, `socketPath` and `pciID` of interfaces go. */
+export function down100({ interfaces, ips, routes, dns }: Result): Result040 {
+  return {
+    interfaces: interfaces.map(({ mtu, socketPath, pciID, ...old }) => old),
+    ips: ips.map((ip) => ({ version: ipVersionOf(ip.address), ...ip })),
+    routes,
+    dns,
+  }
+}
+
+/**
+ * 0.4.0 to 0.2.0: the first address that says it is of a family, and the routes of that family; interfaces, further
+ * addresses and everything of a route but its destination and gateway go. Throws code 1 when no address is left.
+ */
+export function down040({ ips, routes, dns }: Result040): Result020 {
+  const family = (version: "4" | "6"): FamilyConfig | undefined => {
+    const first = ips.find((ip) => ip.version === version)
+    if (!first) return undefined
+    const own = routes.filter(({ dst }) => ipVersionOf(dst) === version)
+    return { ip: first.address, ...(first.gateway && { gateway: first.gateway }), routes: own.map(shortRoute) }
+  }
+  const ip4 = family("4")
+  const ip6 = family("6")
+  if (!ip4 && !ip6) throw new CniError(Code.IncompatibleVersion, "cannot convert: no valid IP addresses")
+  return { ...(ip4 && { ip4 }), ...(ip6 && { ip6 }), dns }
+}
+
+function shortRoute({ dst, gw }: Route): Route {
+  return { dst, ...(gw && { gw }) }
+}
+
+/** The `version` of an address of 0.3.0 to 0.4.0; an IPv4-mapped one has "4", as with upstream. */
+function ipVersionOf(cidr: string): "4" | "6" {
+  const parsed = parseCidr(cidr)
+  if (!parsed) throw new CniError(Code.Internal, `Cannot write address "${cidr}": expected one like "192.0.2.1/24"`)
+  return familyOf(unmapped(parsed.ip)) === AF_INET ? "4" : "6"
 }

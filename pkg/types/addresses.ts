@@ -114,17 +114,70 @@ export function sameIp(a: string, b: string): boolean {
   return left !== undefined && right !== undefined && unmapped(left).join() === unmapped(right).join()
 }
 
-/** The family of an address in the sense of the specification's `version` field; IPv4-mapped ones count as "4". */
-export function ipFamily(ip: Uint8Array): "4" | "6" {
-  return unmapped(ip).length === 4 ? "4" : "6"
-}
-
 function isMapped(ip: Uint8Array): boolean {
   if (ip.length !== 16) return false
   for (let at = 0; at < 10; at++) if (ip[at] !== 0) return false
   return ip[10] === 0xff && ip[11] === 0xff
 }
 
-function unmapped(ip: Uint8Array): Uint8Array {
+/** An IPv4-mapped address as its IPv4 address; any other as it is. */
+export function unmapped(ip: Uint8Array): Uint8Array {
   return isMapped(ip) ? ip.subarray(12) : ip
+}
+
+/** The bits that the addresses of a network share, as a mask of `size` bytes: 255.255.240.0 for a prefix length of 20. */
+export function prefixMask(size: number, length: number): Uint8Array {
+  const mask = new Uint8Array(size)
+  for (let at = 0; at < size; at++) mask[at] = 0xff00 >> Math.min(8, Math.max(0, length - 8 * at))
+  return mask
+}
+
+/** The network that an address lies in: 10.1.2.3/24 gives 10.1.2.0. */
+export function networkOf({ ip, prefix }: Cidr): Uint8Array {
+  const network = prefixMask(ip.length, prefix)
+  for (let at = 0; at < ip.length; at++) network[at] = (network[at] ?? 0) & (ip[at] ?? 0)
+  return network
+}
+
+/** Whether an address lies in a network. Addresses of the other family do not. */
+export function contains(network: Cidr, ip: Uint8Array): boolean {
+  return network.ip.length === ip.length && sameBytes(networkOf(network), networkOf({ ip, prefix: network.prefix }))
+}
+
+/** The address after this one; all ones wraps to all zeros. */
+export function nextAddress(ip: Uint8Array): Uint8Array {
+  const next = ip.slice()
+  for (let at = next.length - 1; at >= 0; at--) {
+    const byte = ((next[at] ?? 0) + 1) & 0xff
+    next[at] = byte
+    if (byte !== 0) break
+  }
+  return next
+}
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false
+  return true
+}
+
+/**
+ * Reads a hardware address of 6, 8 or 20 bytes (Ethernet, EUI-64, InfiniBand) in one of its three spellings:
+ * "0a:58:0a:01:02:03", "0a-58-0a-01-02-03" or "0a58.0a01.0203". `undefined` for anything else.
+ */
+export function parseMac(text: string): Uint8Array | undefined {
+  const isSpelled = /^[0-9a-f]{2}(?:(?::[0-9a-f]{2})+|(?:-[0-9a-f]{2})+)$|^[0-9a-f]{4}(?:\.[0-9a-f]{4})+$/i.test(text)
+  const digits = isSpelled ? text.replace(/[:.-]/g, "") : ""
+  const length = digits.length / 2
+  if (length !== 6 && length !== 8 && length !== 20) return undefined
+  const mac = new Uint8Array(length)
+  for (let at = 0; at < length; at++) mac[at] = Number.parseInt(digits.slice(2 * at, 2 * at + 2), 16)
+  return mac
+}
+
+/** Writes a hardware address as "0a:58:0a:01:02:03". */
+export function formatMac(mac: Uint8Array): string {
+  const pairs: string[] = []
+  for (const byte of mac) pairs.push(byte.toString(16).padStart(2, "0"))
+  return pairs.join(":")
 }
