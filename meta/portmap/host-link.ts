@@ -1,7 +1,6 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
 import { findLink, linkTowards, type NetlinkSocket } from "../../pkg/netlink/mod.ts"
-import { tryReadSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
+import { findSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { Mapping } from "./mapping.ts"
 
@@ -34,12 +33,7 @@ export function isLocalnetOn(link: string): boolean {
 
 /** Whether it is on for this interface, be it on for all or not; for one that has gone it is off. */
 export function isLocalnetOnLink(link: string): boolean {
-  try {
-    return tryReadSysctl(settingOf(link)) === "1"
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) return false
-    throw error
-  }
+  return findSysctl(settingOf(link)) === "1"
 }
 
 /** Switches it on, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */

@@ -1,5 +1,5 @@
 import { isErrno } from "../../pkg/libc/mod.ts"
-import { tryReadSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
+import { findSysctl, readSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import type { SysctlEntry } from "./config.ts"
@@ -27,7 +27,7 @@ export interface Original {
 export function findSysctls(entries: readonly SysctlEntry[], ifName: string): Sysctl[] {
   const byPath = new Map<string, Sysctl>()
   for (const entry of entries) {
-    const sysctl = findSysctl(entry, ifName)
+    const sysctl = locateSysctl(entry, ifName)
     const other = byPath.get(sysctl.path)
     if (other?.from === sysctl.from && other.value !== sysctl.value) {
       const keys = `${JSON.stringify(other.key)} and ${JSON.stringify(sysctl.key)}`
@@ -41,12 +41,13 @@ export function findSysctls(entries: readonly SysctlEntry[], ifName: string): Sy
   return [...byPath.values()]
 }
 
-function findSysctl(entry: SysctlEntry, ifName: string): Sysctl {
+function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
   let reason: unknown
   for (const path of sysctlPaths(entry.key, ifName)) {
     try {
-      return { ...entry, path, found: tryReadSysctl(path) }
+      return { ...entry, path, found: readSysctl(path) }
     } catch (error) {
+      if (isErrno(error, "EACCES", "EIO")) return { ...entry, path, found: undefined }
       reason ??= error
       if (!isErrno(error, "ENOENT", "ENOTDIR", "EISDIR")) break
     }
@@ -107,7 +108,7 @@ function restoreSysctl(path: string, was: string): void {
 /** The value of a sysctl now; undefined when the kernel does not have it, or has no value for it. */
 export function presentValue(path: string): string | undefined {
   try {
-    return tryReadSysctl(path)
+    return findSysctl(path)
   } catch {
     return undefined
   }

@@ -1,4 +1,14 @@
-import { parseMac, validateInterfaceName } from "../types/mod.ts"
+import {
+  CniError,
+  type Dns,
+  formatMac,
+  type NetworkConfig,
+  parseMac,
+  readCniArgs,
+  validateInterfaceName,
+} from "../types/mod.ts"
+import { invalidConfig } from "./parse.ts"
+import type { Fields } from "./schema.ts"
 
 /** A switch that is off unless the configuration says otherwise. */
 export const off = { kind: "boolean", default: false } as const
@@ -19,16 +29,131 @@ export const macAddress = {
   form: "a hardware address such as 0a:58:0a:01:02:03",
 } as const
 
+/** `ETH_MIN_MTU` and `ETH_MAX_MTU`, <linux/if_ether.h>: what the kernel takes for a veth or a bridge. */
+const MIN_MTU = 68
+const MAX_MTU = 65535
+
+/** An MTU as it is configured: 0, and what is below it, leaves it to the kernel. See `linkMtu`. */
+export const mtuOrNone = { kind: "integer", min: -(2 ** 31), max: MAX_MTU, default: 0 } as const
+
+const text = (expected: string) => ({ kind: "text", expected }) as const
+
 /** Name resolution as results carry it. */
 export const dns = {
   kind: "object",
   fields: {
-    nameservers: { kind: "list", of: { kind: "text", expected: "an address" } },
-    domain: { kind: "text", expected: "a domain name" },
-    search: { kind: "list", of: { kind: "text", expected: "a domain name" } },
-    options: { kind: "list", of: { kind: "text", expected: "an option" } },
+    nameservers: { kind: "list", of: text("an address") },
+    domain: text("a domain name"),
+    search: { kind: "list", of: text("a domain name") },
+    options: { kind: "list", of: text("an option") },
   },
 } as const
+
+const withMac = { kind: "object", fields: { mac: macAddress } } as const
+
+/** The keys that interface plugins share; `readInterfaceKeys` makes of them what a plugin works with. */
+export const interfaceKeys = {
+  mtu: mtuOrNone,
+  dns,
+  ipam: { kind: "object", fields: { type: text("the name of an IPAM plugin") } },
+  args: { kind: "object", fields: { cni: withMac } },
+  runtimeConfig: withMac,
+} as const satisfies Fields
+
+/** The keys of masquerading; without `ipMasqBackend` it is done by what the kernel has. */
+export const masqueradeKeys = {
+  ipMasq: off,
+  ipMasqBackend: { kind: "choice", of: ["nftables", "iptables"], expected: '"nftables" or "iptables"' },
+} as const satisfies Fields
+
+/** What the keys that interface plugins share ask for. */
+export interface InterfaceConfig {
+  mtu: number | undefined
+  /** Of the container's interface, in lower case. */
+  mac: string | undefined
+  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
+  dns: Dns | undefined
+  /** The IPAM plugin; undefined for an attachment without addresses. */
+  ipam: string | undefined
+}
+
+/** `interfaceKeys` as `parseConfig` has read them, and where else a hardware address may be asked for. */
+interface InterfaceKeys extends MacRequest {
+  mtu: number
+  dns?: DnsFields | undefined
+  ipam?: { type?: string | undefined } | undefined
+}
+
+/** Whether a verb cleans up: for DEL and GC what is wrong with a configuration counts as absent. */
+export function isCleanup(verb: string): boolean {
+  return verb === "DEL" || verb === "GC"
+}
+
+/** What a plugin works with of `interfaceKeys`. Throws code 7 for an MTU, code 4 for `CNI_ARGS`, unless for a cleanup. */
+export function readInterfaceKeys(
+  read: InterfaceKeys,
+  network: NetworkConfig,
+  { verb, args }: { verb: string; args: string },
+): InterfaceConfig {
+  const lenient = isCleanup(verb)
+  return {
+    mtu: linkMtu(read.mtu, lenient),
+    mac: requestedMac(read, args, lenient),
+    dns: ownDns(read.dns, network.dns),
+    ipam: read.ipam?.type || undefined,
+  }
+}
+
+/** The MTU that a link shall have; undefined for the kernel's choice. Throws code 7 for one that the kernel refuses. */
+export function linkMtu(mtu: number, lenient = false): number | undefined {
+  if (mtu <= 0) return undefined
+  if (mtu >= MIN_MTU) return mtu
+  if (lenient) return undefined
+  throw invalidConfig("mtu", `0, or a number from ${MIN_MTU} to ${MAX_MTU}`, mtu)
+}
+
+/** `dns` as a schema has read it: members that are absent are undefined. */
+type DnsFields = { [K in keyof Dns]?: Readonly<Dns[K]> | undefined }
+
+/**
+ * The DNS that a configuration sets instead of the IPAM plugin's, `dns` being what is not empty of it; undefined when it
+ * leaves that to the IPAM plugin. An empty list is a member like any other: it takes away what the IPAM plugin says. An
+ * empty domain is none.
+ */
+export function ownDns(fields: DnsFields = {}, dns: Dns = {}): Dns | undefined {
+  return (fields.nameservers ?? fields.search ?? fields.options ?? (fields.domain || undefined)) ? dns : undefined
+}
+
+/** Where a hardware address for the container's interface may be asked for, the first first. */
+export interface MacRequest {
+  /** `runtimeConfig.mac`, the capability. */
+  runtimeConfig?: { mac?: string | undefined } | undefined
+  /** `args.cni.mac`. */
+  args?: { cni?: { mac?: string | undefined } | undefined } | undefined
+  /** `mac` at the top, where a plugin has that key: it comes after all others. */
+  mac?: string | undefined
+}
+
+/**
+ * The hardware address that the container's interface shall have: `runtimeConfig.mac`, else `args.cni.mac`, else `MAC` in
+ * `CNI_ARGS`, else `mac`; undefined when none of them has one. Throws code 4 for unreadable `CNI_ARGS`, unless `lenient`.
+ */
+export function requestedMac(request: MacRequest, cniArgs: string, lenient = false): string | undefined {
+  const { runtimeConfig, args } = request
+  const fromArgs = macOfArgs(cniArgs, lenient)
+  const asked = runtimeConfig?.mac ?? args?.cni?.mac
+  const mac = asked === undefined ? (fromArgs ?? parseMac(request.mac ?? "")) : parseMac(asked)
+  return mac && formatMac(mac)
+}
+
+function macOfArgs(args: string, lenient: boolean): Uint8Array | undefined {
+  try {
+    return readCniArgs(args, { MAC: parseMac }).MAC
+  } catch (error) {
+    if (lenient && error instanceof CniError) return undefined
+    throw error
+  }
+}
 
 function checkInterfaceName(name: string): string | undefined {
   try {

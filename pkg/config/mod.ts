@@ -1,17 +1,31 @@
 /**
- * From a plugin's JSON to a checked value: one schema a plugin, one set of fields for all.
+ * From a plugin's JSON to a checked value: one schema a plugin, the fields that several have in one place.
  *
  * @example
  * const schema = {
+ *   ...interfaceKeys,
+ *   ...masqueradeKeys,
  *   bridge: { ...interfaceName, default: "cni0" },
  *   isGateway: off,
- *   mtu: { kind: "integer", min: 0, max: 65535, default: 0 },
  * } as const satisfies Fields
- * const { bridge, mtu } = parseConfig(schema, call.raw)
+ * const read = parseConfig(schema, call.raw, isCleanup(call.verb))
+ * const { mtu, mac, dns, ipam } = readInterfaceKeys(read, network, call)
  */
-export { ownDns } from "./dns.ts"
-export { dns, interfaceName, macAddress, off } from "./fields.ts"
-export { linkMtu, mtuOrNone } from "./link-mtu.ts"
+export {
+  dns,
+  type InterfaceConfig,
+  interfaceKeys,
+  interfaceName,
+  isCleanup,
+  linkMtu,
+  type MacRequest,
+  macAddress,
+  masqueradeKeys,
+  mtuOrNone,
+  off,
+  ownDns,
+  readInterfaceKeys,
+  requestedMac,
+} from "./fields.ts"
 export { invalidConfig, parseConfig } from "./parse.ts"
-export { type MacRequest, requestedMac } from "./requested-mac.ts"
 export type { Fields, Infer, Schema } from "./schema.ts"

@@ -26,8 +26,6 @@ export function invalidConfig(key: string, expected: string, value: unknown): Cn
   return new CniError(Code.InvalidNetworkConfig, `Cannot use "${key}": expected ${expected}, found ${describe(value)}`)
 }
 
-// One walk of few functions and plain loops: most of what it costs a process is that each of them runs for the first time.
-
 /** `path` is where the object stands, for errors: "ipam.ranges[0]", "" at the top. */
 function readObject(schema: ObjectSchema, object: JsonObject, path: string, lenient = false): object {
   const { fields } = schema

@@ -42,7 +42,7 @@ interface IntegerSchema extends Common {
 
 interface TextSchema extends Common {
   readonly kind: "text"
-  /** Answers `undefined` for a text that will not do; `form` is what errors say is expected then. */
+  /** Returns `undefined` for a text that will not do; `form` is what errors say is expected then. */
   readonly check?: (text: string) => unknown
   readonly form?: string
   readonly default?: string

@@ -1,5 +1,19 @@
 import type { Delegate } from "../invoke/mod.ts"
-import { CniError, Code, type NetworkConfig, type Result } from "../types/mod.ts"
+import {
+  CniError,
+  Code,
+  formatIp,
+  type IpConfig,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  member,
+  type NetworkConfig,
+  networkOf,
+  nextAddress,
+  parseCidr,
+  type Result,
+} from "../types/mod.ts"
 
 /** What the functions here need of a plugin's call. */
 export interface IpamCaller {
@@ -8,19 +22,14 @@ export interface IpamCaller {
   log(line: string): void
 }
 
-/** The IPAM plugin that a configuration names, as a list. */
-function pluginsOf({ ipam }: NetworkConfig): string[] {
-  return ipam?.type ? [ipam.type] : []
-}
-
 /**
- * Has the IPAM plugin reserve addresses; answers what it gave, at least one address. Whenever this throws, the plugin's
+ * Has the IPAM plugin reserve addresses; returns its result, which has at least one. Whenever this throws, the plugin's
  * DEL has been run: nothing stays reserved. Throws the plugin's error, code 7 when none is configured, code 999 when it
  * gave no address.
  */
-function add({ network, delegate, log }: IpamCaller): Result {
-  const [type] = pluginsOf(network)
-  if (type === undefined) {
+function addIpam({ network, delegate, log }: IpamCaller): Result {
+  const type = network.ipam?.type
+  if (!type) {
     throw new CniError(Code.InvalidNetworkConfig, `Cannot get addresses for network "${network.name}": no "ipam.type"`)
   }
   const result = delegate.add(type)
@@ -36,24 +45,68 @@ function add({ network, delegate, log }: IpamCaller): Result {
 }
 
 /** Has the IPAM plugin, if there is one, check its reservation. Throws its error. */
-function check({ network, delegate }: IpamCaller): void {
-  for (const type of pluginsOf(network)) delegate.check(type)
+function checkIpam({ network: { ipam }, delegate }: IpamCaller): void {
+  if (ipam?.type) delegate.check(ipam.type)
 }
 
 /** Has the IPAM plugin, if there is one, release the addresses. Throws its error. */
-function del({ network, delegate }: IpamCaller): void {
-  for (const type of pluginsOf(network)) delegate.del(type)
+function deleteIpam({ network: { ipam }, delegate }: IpamCaller): void {
+  if (ipam?.type) delegate.del(ipam.type)
 }
 
 /** Asks the IPAM plugin, if there is one, whether it could serve an ADD. Throws its error. */
-function status({ network, delegate }: IpamCaller): void {
-  for (const type of pluginsOf(network)) delegate.status(type)
+function statusIpam({ network: { ipam }, delegate }: IpamCaller): void {
+  if (ipam?.type) delegate.status(ipam.type)
 }
 
 /** Has the IPAM plugin, if there is one, release what no valid attachment holds. Throws its error. */
-function gc({ network, delegate }: IpamCaller): void {
-  for (const type of pluginsOf(network)) delegate.gc(type)
+function gcIpam({ network: { ipam }, delegate }: IpamCaller): void {
+  if (ipam?.type) delegate.gc(ipam.type)
 }
 
-/** The functions of this file under one name: `ipam.add(call)`. Not `export * as`, which makes a getter for each at start. */
-export const ipam = { add, check, del, status, gc } as const
+/** The verbs of the IPAM plugin: `ipam.add(call)`. */
+export const ipam = { add: addIpam, check: checkIpam, del: deleteIpam, status: statusIpam, gc: gcIpam } as const
+
+/**
+ * What the IPAM plugin's result will have, as far as a configuration says it in the keys of host-local and static: every
+ * container gets one address of each set. For STATUS, which cannot ask for addresses. Of host-local the address is that of
+ * the network, since the container's is not known. Empty for other plugins, and for what cannot be read.
+ */
+export function expectedIps(configuration: JsonObject): IpConfig[][] {
+  const ipam = objectAt(configuration, "ipam")
+  const type = member(ipam, "type")
+  if (type === "static") return listAt(ipam, "addresses").flatMap((entry) => nonEmpty(ipAt(entry, "address")))
+  if (type !== "host-local") return []
+  const sets = [[ipam], ...listAt(ipam, "ranges").map((set) => (Array.isArray(set) ? set : []))]
+  return sets.flatMap((set) => nonEmpty(set.flatMap(rangeOf)))
+}
+
+/** A range of host-local has a gateway: the first address, unless it is given. */
+function rangeOf(range: JsonValue): IpConfig[] {
+  return ipAt(range, "subnet").map((ip) => {
+    const network = parseCidr(ip.address)
+    return network ? { gateway: formatIp(nextAddress(networkOf(network))), ...ip } : ip
+  })
+}
+
+function ipAt(entry: JsonValue, key: "address" | "subnet"): IpConfig[] {
+  if (!isJsonObject(entry)) return []
+  const address = member(entry, key)
+  const gateway = member(entry, "gateway")
+  if (typeof address !== "string" || !parseCidr(address)) return []
+  return [typeof gateway === "string" && gateway !== "" ? { address, gateway } : { address }]
+}
+
+function nonEmpty<T>(list: T[]): T[][] {
+  return list.length > 0 ? [list] : []
+}
+
+function objectAt(object: JsonObject, key: string): JsonObject {
+  const value = member(object, key)
+  return isJsonObject(value) ? value : {}
+}
+
+function listAt(object: JsonObject, key: string): readonly JsonValue[] {
+  const value = member(object, key)
+  return Array.isArray(value) ? value : []
+}

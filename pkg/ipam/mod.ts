@@ -3,8 +3,7 @@
  *
  * @example
  * import { ipam } from "../../pkg/ipam/mod.ts"
- * const leased = undo.step("lease an address", () => ipam.add(call), () => ipam.del(call))
+ * const leased = ipam.add(call)
+ * undo.defer("lease an address", () => ipam.del(call))
  */
-
-export { expectedIps } from "./expected.ts"
-export { type IpamCaller, ipam } from "./ipam.ts"
+export { expectedIps, type IpamCaller, ipam } from "./ipam.ts"

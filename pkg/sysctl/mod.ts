@@ -5,11 +5,10 @@
  * sandbox.run(() => writeSysctl(`net/ipv4/conf/${ifName}/arp_notify`, "1"))
  */
 export {
+  findSysctl,
   readSysctl,
-  readSysctlIfThere,
   requireSettable,
   sysctlPath,
-  tryReadSysctl,
   tryWriteSysctl,
   writeSysctl,
 } from "./sysctl.ts"

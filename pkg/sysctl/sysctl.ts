@@ -22,7 +22,8 @@ export function sysctlPath(name: string): string {
 
 /**
  * Reads a setting as the kernel prints it, without the line end, like `sysctl -n NAME`. Settings under "net" are those
- * of the thread's network namespace. Throws `ENOENT` when the kernel has no such setting.
+ * of the thread's network namespace. Throws `ENOENT` when the kernel has no such setting, `EACCES` or `EIO` when it has no
+ * value to be read: it can only be written, or is IPv6's "stable_secret" before it is set.
  */
 export function readSysctl(name: string): string {
   return readSetting(sysctlPath(name))
@@ -34,47 +35,37 @@ function readSetting(path: string): string {
 }
 
 /**
+ * Like `readSysctl`; undefined where the kernel has no such setting, where it has no value to be read, like
+ * "net/ipv4/route/flush", and where /proc/sys may not be read.
+ */
+export function findSysctl(name: string): string | undefined {
+  return findSetting(sysctlPath(name))
+}
+
+function findSetting(path: string): string | undefined {
+  try {
+    return readSetting(path)
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "EACCES", "EIO")) return undefined
+    throw error
+  }
+}
+
+/**
  * Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already: some act on every write, as IPv6's
  * "all/forwarding", which sets every interface's. Throws `SyscallError`.
  */
 export function writeSysctl(name: string, value: string): void {
   const path = sysctlPath(name)
-  if (tryReadSetting(path) === value) return
+  if (findSetting(path) === value) return
   writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
-}
-
-/** Like `readSysctl`; undefined where the kernel has no such setting, and where /proc/sys may not be read. */
-export function readSysctlIfThere(name: string): string | undefined {
-  try {
-    return tryReadSysctl(name)
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) return undefined
-    throw error
-  }
 }
 
 /** Throws `SyscallError` when `writeSysctl` would, as far as that can be told without writing: /proc/sys is read-only. */
 export function requireSettable(name: string, value: string): void {
   const path = sysctlPath(name)
-  if (tryReadSetting(path) === value) return
+  if (findSetting(path) === value) return
   FileDescriptor.open(path, Open.WriteOnly)[Symbol.dispose]()
-}
-
-/**
- * Like `readSysctl`; undefined for a setting that has no value to be read: those that can only be written, like
- * "net/ipv4/route/flush", and IPv6's "stable_secret" before it is set. Throws `ENOENT` as `readSysctl`.
- */
-export function tryReadSysctl(name: string): string | undefined {
-  return tryReadSetting(sysctlPath(name))
-}
-
-function tryReadSetting(path: string): string | undefined {
-  try {
-    return readSetting(path)
-  } catch (error) {
-    if (isErrno(error, "EACCES", "EIO")) return undefined
-    throw error
-  }
 }
 
 /**

@@ -3,9 +3,8 @@
  *
  * @example
  * using undo = new Undo(call.log) // declared after the sockets it needs: `using` runs backwards
- * undo.step("create veth", () => addVeth(host, veth), () => deleteLink(host, veth.name))
- * const result = call.encode({ … })
- * undo.keep() // the last statement before the result
+ * addLink(host, veth)
+ * undo.defer("create veth", () => deleteLink(host, veth.name))
+ * return call.answer(result, undo) // what was made stays once the result has been written
  */
-export { Failures } from "./failures.ts"
-export { Undo } from "./undo.ts"
+export { Failures, Undo } from "./undo.ts"

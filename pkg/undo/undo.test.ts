@@ -1,23 +1,19 @@
 import { describe, expect, test } from "bun:test"
-import { Undo } from "./undo.ts"
+import { CniError } from "../types/mod.ts"
+import { Failures, Undo } from "./mod.ts"
 
-/** Makes the changes "a", "b", "c", of which `failing` throws, in a scope of its own; answers what happened in order. */
+/** Makes the changes "a", "b", "c", of which `failing` throws, in a scope of its own; returns what happened in order. */
 function change(options: { keep?: boolean; failing?: string; stuck?: string } = {}): string[] {
   const events: string[] = []
   try {
     using undo = new Undo((line) => events.push(`log: ${line}`))
     for (const name of ["a", "b", "c"]) {
-      undo.step(
-        `make ${name}`,
-        () => {
-          if (name === options.failing) throw new Error(`no ${name}`)
-          events.push(`make ${name}`)
-        },
-        () => {
-          if (name === options.stuck) throw new Error(`${name} is stuck`)
-          events.push(`remove ${name}`)
-        },
-      )
+      if (name === options.failing) throw new Error(`no ${name}`)
+      events.push(`make ${name}`)
+      undo.defer(`make ${name}`, () => {
+        if (name === options.stuck) throw new Error(`${name} is stuck`)
+        events.push(`remove ${name}`)
+      })
     }
     if (options.keep) undo.keep()
   } catch (error) {
@@ -49,31 +45,68 @@ describe("Undo", () => {
     ])
   })
 
-  test("hands the value of a change to its reverse and to the caller", () => {
-    const released: number[] = []
-    {
-      using undo = new Undo(() => {})
-      expect(
-        undo.step(
-          "lease",
-          () => 7,
-          (lease) => released.push(lease),
-        ),
-      ).toBe(7)
-    }
-    expect(released).toEqual([7])
-  })
-
   test("takes everything back once only", () => {
     const events: string[] = []
     const undo = new Undo(() => {})
-    undo.step(
-      "make",
-      () => {},
-      () => events.push("remove"),
-    )
+    undo.defer("make", () => events.push("remove"))
     undo[Symbol.dispose]()
     undo[Symbol.dispose]()
     expect(events).toEqual(["remove"])
+  })
+})
+
+const fail = (error: unknown) => () => {
+  throw error
+}
+
+/** What `throwIfAny` throws after these steps. */
+function thrownAfter(...errors: unknown[]): CniError | undefined {
+  const failures = new Failures()
+  for (const [index, error] of errors.entries()) failures.attempt(`do step ${index}`, fail(error))
+  try {
+    failures.throwIfAny()
+    return undefined
+  } catch (error) {
+    return error as CniError
+  }
+}
+
+describe("Failures", () => {
+  test("goes through all steps and hands on their values", () => {
+    const failures = new Failures()
+    const done: string[] = []
+    expect(failures.attempt("do the first", () => 1)).toBe(1)
+    expect(failures.attempt("do the second", fail(new Error("no")))).toBeUndefined()
+    failures.attempt("do the third", () => done.push("third"))
+    expect(done).toEqual(["third"])
+    expect(failures.any).toBeTrue()
+  })
+
+  test("throws nothing when nothing failed", () => {
+    expect(thrownAfter()).toBeUndefined()
+  })
+
+  test("throws a CniError that is alone as it is", () => {
+    const error = new CniError(11, "Cannot lock the store: held by another")
+    expect(thrownAfter(error)).toBe(error)
+  })
+
+  test("names the step of another error that is alone, and keeps its text", () => {
+    expect(thrownAfter(new Error("EBUSY"))).toMatchObject({ code: 999, message: "Cannot do step 0", details: "EBUSY" })
+  })
+
+  test("#43 several errors that will pass are one that will", () => {
+    expect(thrownAfter(new CniError(11, "Cannot lock"), new CniError(11, "Cannot change"))).toMatchObject({ code: 11 })
+    const passing = Object.assign(new Error("it kept changing"), { willPass: true })
+    expect(thrownAfter(passing, passing)).toMatchObject({ code: 11 })
+  })
+
+  test("names every failure in one error with code 999", () => {
+    const error = thrownAfter(new CniError(11, "Cannot lock the store", { details: "held by 42" }), new Error("EBUSY"))
+    expect(error).toMatchObject({
+      code: 999,
+      message: "2 steps failed: Cannot lock the store; Cannot do step 1",
+      details: "held by 42; EBUSY",
+    })
   })
 })

@@ -1,3 +1,5 @@
+import { CniError, Code, isCniError } from "../types/mod.ts"
+
 interface Step {
   what: string
   revert: () => void
@@ -16,8 +18,8 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Makes one change and remembers how to take it back; answers what the change answered, which `revert` is given too.
-   * A change that throws has left nothing, so its reverse is not remembered.
+   * Makes one change and remembers how to take it back; returns what the change returned, which `revert` is given too.
+   * A change that throws has left nothing, so its reverse is not remembered. Goes away: `defer` is the one to use.
    */
   step<T>(what: string, apply: () => T, revert: (value: T) => void): T {
     const value = apply()
@@ -25,7 +27,10 @@ export class Undo implements Disposable {
     return value
   }
 
-  /** Remembers how to take back a change that has just been made. */
+  /**
+   * Remembers how to take back a change that has just been made; `what` names the change, for the log. A change that throws
+   * has left nothing, so this is not reached.
+   */
   defer(what: string, revert: () => void): void {
     this.#steps.push({ what, revert })
   }
@@ -44,5 +49,45 @@ export class Undo implements Disposable {
         this.#log(`Cannot undo "${what}": ${error instanceof Error ? error.message : String(error)}`)
       }
     }
+  }
+}
+
+/**
+ * The errors of an operation that goes through all its steps even when one fails, as DEL and GC do, and reports once, at
+ * the end.
+ */
+export class Failures {
+  readonly #errors: CniError[] = []
+
+  /** Runs one step and keeps its error. Returns the step's value, or `undefined` when it failed. */
+  attempt<T>(what: string, step: () => T): T | undefined {
+    try {
+      return step()
+    } catch (error) {
+      this.#errors.push(
+        error instanceof CniError ? error : new CniError(Code.Internal, `Cannot ${what}`, { cause: error }),
+      )
+      return undefined
+    }
+  }
+
+  /** Whether a step has failed so far. */
+  get any(): boolean {
+    return this.#errors.length > 0
+  }
+
+  /**
+   * Throws when a step has failed: the error itself if it is the only one, else one that names them all, with code 999, or
+   * 11 when each of them will pass.
+   */
+  throwIfAny(): void {
+    const [first, ...others] = this.#errors
+    if (first === undefined) return
+    if (others.length === 0) throw first
+    throw new CniError(
+      this.#errors.every((error) => isCniError(error, Code.TryAgainLater)) ? Code.TryAgainLater : Code.Internal,
+      `${this.#errors.length} steps failed: ${this.#errors.map((error) => error.message).join("; ")}`,
+      { details: this.#errors.flatMap((error) => error.details ?? []).join("; ") },
+    )
   }
 }

@@ -18,7 +18,7 @@ import {
   type RouteSocket,
   setLink,
 } from "../../pkg/netlink/mod.ts"
-import { readSysctlIfThere, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
+import { findSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { AF_INET6, type Cidr, CniError, Code, contains, familyOf, formatCidr, formatMac } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { BridgeConfig } from "./config.ts"
@@ -189,7 +189,7 @@ export function requireRoomFor(
 /** The host may have it off for new links, or for all; where the kernel has none, adding the address says so. */
 function enableIpv6(name: string, undo: Undo): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
-  if (readSysctlIfThere(setting) !== "1") return
+  if (findSysctl(setting) !== "1") return
   tryWriteSysctl(setting, "0")
   undo.defer(`enable IPv6 on "${name}"`, () => tryWriteSysctl(setting, "1"))
 }
