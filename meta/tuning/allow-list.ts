@@ -2,7 +2,6 @@ import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno, readFileIfThere } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { SysctlEntry } from "./config.ts"
-import { compilePattern } from "./pattern.ts"
 
 /** The administrator's word on which sysctls a configuration may set; every sysctl when there is no such file. */
 const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
@@ -46,4 +45,70 @@ function compile(line: string, path: string): RegExp {
       cause,
     })
   }
+}
+
+/** The POSIX classes of RE2 as ranges of a JavaScript class. */
+const posix: Readonly<Record<string, string>> = {
+  alnum: "0-9A-Za-z",
+  alpha: "A-Za-z",
+  digit: "0-9",
+  lower: "a-z",
+  punct: "!-\\/:-@\\[-`\\{-~",
+  space: "\\t\\n\\v\\f\\r ",
+  upper: "A-Z",
+  word: "\\w",
+  xdigit: "0-9A-Fa-f",
+}
+
+/** One piece of a pattern: a quotation, an escape, the beginning of a class or group, a count, or one character. */
+const piece =
+  /\\Q(?<quoted>.*?)(?:\\E|$)|\\(?<escaped>x\{[0-9A-Fa-f]+\}|x[0-9A-Fa-f]{2}|[pP]\{\w+\}|[pP][A-Z]|.)|\[:(?<posix>\w+):\]|(?<classStart>\[\^?)(?<bracket>\]?)|(?<group>\(\?(?:P?<(?=[A-Za-z_])|[ims-]*:))|(?<special>\(\?)|(?<count>\{\d+(?:,\d*)?\})|(?<plain>.)/gsu
+
+/**
+ * A regular expression in the syntax of RE2, which Go's programs use, as one of JavaScript. What the two spell
+ * differently is translated, so that an existing file means here what it meant there; what only JavaScript knows, such as
+ * looking ahead, is refused. Throws `SyntaxError`.
+ */
+export function compilePattern(pattern: string): RegExp {
+  const [flagGroup = "", flags = ""] = /^\(\?([ims]+)\)/.exec(pattern) ?? []
+  let translated = ""
+  let isInClass = false
+  for (const { groups = {} } of pattern.slice(flagGroup.length).matchAll(piece)) {
+    const { quoted, escaped, posix: name, classStart, bracket, group, special, count, plain } = groups
+    if (quoted !== undefined) for (const char of quoted) translated += literal(char)
+    else if (escaped !== undefined) translated += translateEscape(escaped)
+    else if (name !== undefined) translated += isInClass ? posixClass(name) : refuse(`[:${name}:] outside of a class`)
+    else if (classStart !== undefined && isInClass) translated += `\\[${classStart.slice(1)}${bracket ? "]" : ""}`
+    else if (classStart !== undefined) translated += classStart + (bracket ? "\\]" : "")
+    else if (group !== undefined) translated += group.replace("P<", "<")
+    else if (special !== undefined) translated += isInClass ? special : refuse("(? without a meaning in RE2")
+    else if (count !== undefined) translated += count
+    else if (plain !== undefined) translated += !isInClass && "{}]".includes(plain) ? `\\${plain}` : plain
+    if (classStart !== undefined) isInClass = !(isInClass && bracket)
+    else if (plain === "]") isInClass = false
+  }
+  return new RegExp(translated, `u${flags}`)
+}
+
+function translateEscape(escaped: string): string {
+  if (escaped === "A") return "^"
+  if (escaped === "z") return "$"
+  if (escaped === "a") return "\\x07"
+  if (escaped.startsWith("x{")) return `\\u${escaped.slice(1)}`
+  if (/^[pP][A-Z]$/.test(escaped)) return `\\${escaped[0]}{${escaped[1]}}`
+  if (/^(?:[bBdDsSwWfnrtv]|x..|[pP]\{.*)$/.test(escaped)) return `\\${escaped}`
+  return /^[0-9A-Za-z]/.test(escaped) ? refuse(`\\${escaped}`) : literal(escaped)
+}
+
+function posixClass(name: string): string {
+  return posix[name] ?? refuse(`[:${name}:]`)
+}
+
+/** A character that stands for itself. */
+function literal(char: string): string {
+  return `\\u{${char.codePointAt(0)?.toString(16)}}`
+}
+
+function refuse(what: string): never {
+  throw new SyntaxError(`cannot use ${what}`)
 }

@@ -4,68 +4,80 @@ import {
   makeDirectories,
   randomHex,
   readDirectory,
+  readFileIfThere,
   removeDirectory,
   rename,
   stat,
+  unlinkIfThere,
 } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
-import { FormerFile, isStaleFormer, readIfThere, remove } from "./former-file.ts"
+import { decodeBackup } from "./backup.ts"
 
-/** The file with the backup of one attachment. */
+/** Errors that say that there is no file, besides ENOENT: one with a name that is too long cannot exist either. */
+const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
+
+/**
+ * The file with the backup of one attachment. It may have upstream's name, which is what upstream writes and we have written
+ * before: container "a" with interface "b_c" and container "a_b" with "c" have one such file, and all networks together.
+ */
 export class BackupFile {
+  readonly #network: string
   readonly #directory: string
   readonly #path: string
   /** Where a new one is written before it takes the name. */
   readonly #draft: string
-  readonly #former: FormerFile
-  /** Whether what `read` has found is under a former name. */
+  readonly #formerPath: string
+  readonly #formerDraft: string
+  /** Whether what `read` has found is under the former name. */
   #isFormer = false
 
   constructor(directory: string, owner: Owner) {
+    this.#network = owner.network
     this.#directory = directory
     this.#path = `${directory}/${nameOf(owner)}`
-    this.#draft = `${directory}/${draftOf(nameOf(owner))}`
-    this.#former = new FormerFile(directory, owner)
+    this.#draft = `${directory}/.${nameOf(owner)}` // no name of a network begins with "."
+    this.#formerPath = `${directory}/${formerName(owner)}`
+    this.#formerDraft = `${directory}/${formerDraftPrefix(owner.network)}${formerName(owner)}`
   }
 
-  /** What is in it, be it under a former name; undefined when there is none. Throws `CniError`. */
+  /** What is in it, be it under the former name; undefined when there is none. Throws `CniError`. */
   read(): Uint8Array | undefined {
     const found = readIfThere(this.#path)
-    const former = found ? undefined : this.#former.read()
+    const former = found ? undefined : this.#readFormer()
     this.#isFormer = former !== undefined
     return found ?? former
   }
 
-  /** Makes it hold these bytes, whole or not at all, also after a power cut. What was under a former name goes. Throws `CniError`. */
+  /** Makes it hold these bytes, whole or not at all, also after a power cut. One under the former name goes. Throws `CniError`. */
   write(bytes: Uint8Array): void {
     this.#writeTo(this.#path, bytes)
-    if (this.#isFormer) this.#removing(() => this.#former.remove())
+    if (this.#isFormer) this.#remove(this.#formerDraft, this.#formerPath)
   }
 
   /** Takes back a `write`: what `read` has found is there again, under the name that it had. Throws `CniError`. */
   putBack(earlier: Uint8Array | undefined): void {
-    if (earlier) this.#writeTo(this.#isFormer ? this.#former.path : this.#path, earlier)
-    if (!earlier || this.#isFormer) this.#removeOwn()
+    if (earlier) this.#writeTo(this.#isFormer ? this.#formerPath : this.#path, earlier)
+    if (!earlier || this.#isFormer) this.#remove(this.#draft, this.#path)
   }
 
-  /** Removes it, whichever name `read` has found it under. None there is success. Throws `CniError`. */
+  /** Removes it under either name, and what a call has left that was killed. None there is success. Throws `CniError`. */
   remove(): void {
-    this.#removeOwn()
-    this.#removing(() => (this.#isFormer ? this.#former.remove() : this.#former.removeDraft()))
+    this.#remove(this.#draft, this.#path, this.#formerDraft)
+    if (this.#isFormer) this.#remove(this.#formerPath)
   }
 
-  #removeOwn(): void {
-    this.#removing(() => {
-      remove(this.#draft)
-      remove(this.#path)
-    })
+  /** What is under the former name, unless it says that another network has written it. */
+  #readFormer(): Uint8Array | undefined {
+    const bytes = readIfThere(this.#formerPath)
+    const network = bytes && decodeBackup(bytes).network
+    return network === undefined || network === this.#network ? bytes : undefined
   }
 
   #writeTo(path: string, bytes: Uint8Array): void {
     try {
       makeDirectories(this.#directory, 0o700)
-      remove(this.#draft) // of a call that was killed here
+      removeIfThere(this.#draft) // of a call that was killed here
       createFile(this.#draft, bytes, 0o600)
       rename(this.#draft, path)
     } catch (cause) {
@@ -73,9 +85,9 @@ export class BackupFile {
     }
   }
 
-  #removing(action: () => void): void {
+  #remove(...paths: string[]): void {
     try {
-      action()
+      paths.forEach(removeIfThere)
     } catch (cause) {
       throw new CniError(Code.Io, `Cannot remove the backup "${this.#path}"`, { cause })
     }
@@ -89,17 +101,29 @@ export class BackupFile {
 export function removeStaleBackups(directory: string, network: string, valid: readonly Owner[]): void {
   const keep = new Set(valid.map(nameOf))
   const failures = new Failures()
-  for (const name of namesIn(directory, "ENOENT", "ENOTDIR")) {
+  for (const name of namesIn(directory)) {
     const path = `${directory}/${name}`
     failures.attempt(`remove the stale backup "${path}"`, () => {
       const own = name.startsWith(".") ? name.slice(1) : name
       const isStale = own.includes(":")
         ? own.startsWith(`${network}:`) && own.endsWith(".json") && !keep.has(own)
         : isStaleFormer(path, network, valid)
-      if (isStale) remove(path)
+      if (isStale) removeIfThere(path)
     })
   }
   failures.throwIfAny()
+}
+
+/** Whether a file is a network's, by its name as a draft or by what is in it, and of none of the valid attachments. */
+function isStaleFormer(path: string, network: string, valid: readonly Owner[]): boolean {
+  const name = path.slice(path.lastIndexOf("/") + 1)
+  const prefix = formerDraftPrefix(network)
+  const isDraft = name.startsWith(prefix)
+  const own = isDraft ? name.slice(prefix.length) : name
+  if (valid.some((owner) => formerName(owner) === own)) return false
+  if (isDraft || !name.endsWith(".json")) return isDraft
+  const bytes = readFileIfThere(path)
+  return bytes !== undefined && decodeBackup(bytes).network === network
 }
 
 /**
@@ -128,13 +152,32 @@ function existingPart(directory: string): string {
   }
 }
 
-/** The names in a directory; none when it is absent in one of these ways. */
-function namesIn(directory: string, ...absent: ("ENOENT" | "ENOTDIR")[]): string[] {
+/** The names in a directory; none when there is no such directory. */
+function namesIn(directory: string): string[] {
   try {
     return readDirectory(directory)
   } catch (error) {
-    if (isErrno(error, ...absent)) return []
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return []
     throw error
+  }
+}
+
+/** The bytes of a file; undefined when there is none. Throws `CniError`. */
+function readIfThere(path: string): Uint8Array | undefined {
+  try {
+    return readFileIfThere(path)
+  } catch (cause) {
+    if (isErrno(cause, ...nothingThere)) return undefined
+    throw new CniError(Code.Io, `Cannot read the backup "${path}"`, { cause })
+  }
+}
+
+/** Throws `SyscallError`. */
+function removeIfThere(path: string): void {
+  try {
+    unlinkIfThere(path)
+  } catch (error) {
+    if (!isErrno(error, ...nothingThere)) throw error
   }
 }
 
@@ -143,7 +186,11 @@ function nameOf({ network, containerId, ifName }: Owner): string {
   return `${network}:${containerId}:${ifName}.json`
 }
 
-/** No name of a network begins with ".", so that no backup is taken for a draft. */
-function draftOf(name: string): string {
-  return `.${name}`
+function formerName({ containerId, ifName }: Owner): string {
+  return `${containerId}_${ifName}.json`
+}
+
+/** No container ID begins with ".", and no name of a network has a "~". */
+function formerDraftPrefix(network: string): string {
+  return `.${network.slice(0, 64)}~`
 }

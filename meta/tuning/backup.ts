@@ -1,8 +1,11 @@
 import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
 import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import type { Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { isJsonObject, parseJson } from "../../pkg/types/mod.ts"
-import { type LinkValues, linkKeys } from "./link.ts"
-import { sameValue } from "./sysctls.ts"
+import { Failures } from "../../pkg/undo/mod.ts"
+import { hasValues, type LinkValues, linkKeys, setValue, type Target, valuesOf } from "./link.ts"
+import { restoreSysctls, sameValue } from "./sysctls.ts"
 
 /** A sysctl in a backup. */
 export interface SysctlBackup {
@@ -83,8 +86,8 @@ export function backupOf({ network, wanted, link, peerMtu, sysctls }: Change): B
 
 /**
  * The backup for an attachment that may have one already, of another tuning plugin in the chain or of an ADD that is now
- * repeated. Its original values stay for everything that still has the value which that ADD gave it. Whatever has another
- * value by now, somebody else has set, or it is a new container: then what is there now is the original.
+ * repeated. Its original values stay for everything that still has the value which that ADD gave it. What has another value
+ * by now was set by another program, or belongs to a new container: then what is there now is the original.
  */
 export function mergeBackups(previous: Backup, change: Change, present: (path: string) => string | undefined): Backup {
   const { wanted, link } = change
@@ -124,4 +127,35 @@ function pick({ mac, promisc, mtu, allmulti, txQLen }: LinkValues): LinkValues {
 
 function assign<K extends keyof LinkValues>(to: LinkValues, key: K, from: LinkValues): void {
   to[key] = from[key]
+}
+
+/**
+ * Sets everything back to what a backup says: the link first, since a link with a small MTU has no IPv6 sysctls. What
+ * does not exist any more needs nothing. Goes through all of it, and throws one `CniError` that names what failed.
+ */
+export function restoreBackup(target: Target, backup: Backup): void {
+  const failures = new Failures()
+  const link = hasValues(backup) ? target.findLink() : undefined
+  if (link) {
+    const peer = backup.peerMtu === undefined ? undefined : target.findPeer(link)
+    restoreLink(target.inside, link, backup, failures)
+    if (peer) restoreLink(target.host, peer, { mtu: backup.peerMtu }, failures)
+  }
+  const { sysctl } = backup
+  if (sysctl) target.sandbox.run(() => restoreSysctls(sysctl, failures))
+  failures.throwIfAny()
+}
+
+function restoreLink(route: RouteSocket, link: Link, originals: LinkValues, failures: Failures): void {
+  const present = valuesOf(link)
+  for (const key of linkKeys) {
+    if (originals[key] === undefined || originals[key] === present[key]) continue
+    failures.attempt(`restore "${key}" of "${link.name}"`, () => {
+      try {
+        setValue(route, link, key, originals)
+      } catch (error) {
+        if (!(error instanceof Error && isErrno(error.cause, "ENODEV"))) throw error
+      }
+    })
+  }
 }

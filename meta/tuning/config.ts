@@ -1,19 +1,23 @@
-import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, isCleanup, macAddress, parseConfig } from "../../pkg/config/mod.ts"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, formatMac, type JsonObject, type NetworkConfig, parseMac, readCniArgs } from "../../pkg/types/mod.ts"
+import {
+  CniError,
+  Code,
+  formatMac,
+  type JsonObject,
+  type NetworkConfig,
+  parseMac,
+  readCniArgs,
+} from "../../pkg/types/mod.ts"
 import type { LinkValues } from "./link.ts"
-import { sysctlPaths } from "./sysctl-names.ts"
+import { sysctlPaths } from "./sysctls.ts"
 
 /** Where upstream keeps its backups, in memory: they are worth nothing after a reboot. */
 const DATA_DIRECTORY = "/run/cni/tuning"
 
 /** A hardware address; "" is none, as for upstream. */
-const mac = {
-  kind: "text",
-  expected: "a hardware address",
-  check: (text: string) => (text === "" ? text : parseMac(text)),
-  form: "a hardware address such as 0a:58:0a:01:02:03",
-} as const
+const mac = { ...macAddress, check: (text: string) => (text === "" ? text : parseMac(text)) } as const
 
 /** What may stand at the top and in `args.cni`. */
 const settings = {
@@ -59,7 +63,7 @@ export function parseTuningConfig(
   _network: NetworkConfig,
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
 ): TuningConfig {
-  const lenient = verb === "DEL" || verb === "GC"
+  const lenient = isCleanup(verb)
   const { args: { cni = {} } = {}, runtimeConfig, ...top } = parseConfig(schema, raw, lenient)
   const sysctls = [...entries("sysctl", top.sysctl), ...entries("args.cni.sysctl", cni.sysctl)]
   if (!lenient) for (const { key } of sysctls) sysctlPaths(key, "IFNAME")
@@ -89,4 +93,57 @@ function macOfArgs(args: string, lenient: boolean): string | undefined {
     if (lenient && error instanceof CniError) return undefined
     throw error
   }
+}
+
+/** The objects in which a key must not come twice: there is no telling which of the values is meant. */
+const paths = [".sysctl", ".args.cni.sysctl"]
+
+/** What can be in the text of a JSON document besides numbers, words and white space. */
+const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
+
+/**
+ * Refuses a configuration that has one of these sysctls twice, spelled alike. It looks at the text, since the parsed value
+ * has only the last one. The text has been parsed before, so it is JSON. Throws code 7.
+ */
+export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { key: string }[]): void {
+  const text = decodeUtf8(stdin)
+  const duplicate = mayRepeat(text, sysctls) ? duplicateKey(text) : undefined
+  if (duplicate === undefined) return
+  const key = JSON.stringify(duplicate)
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot use "sysctl": duplicated sysctl keys are not allowed: ${key}`)
+}
+
+/** Whether a key may come twice: a look that is cheap, and nearly always enough. */
+function mayRepeat(text: string, sysctls: readonly { key: string }[]): boolean {
+  if (text.includes("\\")) return true // a key may be spelled in several ways
+  for (const { key } of sysctls) if (text.indexOf(`"${key}"`) !== text.lastIndexOf(`"${key}"`)) return true
+  return false
+}
+
+/** The first key that comes twice in one of `paths`; undefined when there is none. */
+export function duplicateKey(json: string): string | undefined {
+  const seen = new Set<string>()
+  const open: string[] = [] // the paths of the objects and lists around
+  let path = "" // of the value to come
+  let isKey = false
+  for (const [text] of json.matchAll(token)) {
+    const parent = open.at(-1) ?? ""
+    if (text === "{" || text === "[") {
+      open.push(text === "[" ? `${path}[]` : path)
+      isKey = text === "{"
+    } else if (text === "}" || text === "]") {
+      open.pop()
+      isKey = false
+    } else if (text === ",") {
+      isKey = !parent.endsWith("[]")
+    } else if (text !== ":" && isKey) {
+      const key = String(JSON.parse(text))
+      isKey = false
+      path = `${parent}.${key.toLowerCase()}`
+      if (!paths.includes(parent)) continue
+      if (seen.has(`${parent} ${key}`)) return key
+      seen.add(`${parent} ${key}`)
+    }
+  }
+  return undefined
 }

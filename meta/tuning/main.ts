@@ -1,89 +1,121 @@
+import { mismatch } from "../../pkg/ip/mod.ts"
 import { findLink, getLink, type Ifindex, type Link } from "../../pkg/netlink/mod.ts"
-import { type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
+import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Attachment, CniError, Code, type Interface, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { refuseForbidden } from "./allow-list.ts"
-import { backupOf, decodeBackup, encodeBackup, mergeBackups, withPrinted } from "./backup.ts"
+import {
+  type Backup,
+  backupOf,
+  decodeBackup,
+  encodeBackup,
+  mergeBackups,
+  restoreBackup,
+  withPrinted,
+} from "./backup.ts"
 import { BackupFile, removeStaleBackups, requireDirectory } from "./backup-file.ts"
-import { checkSettings } from "./check.ts"
-import { parseTuningConfig, type TuningConfig } from "./config.ts"
-import { refuseDuplicateSysctls } from "./duplicate-keys.ts"
-import { hasValues, setValues, valuesOf } from "./link.ts"
-import { restore } from "./restore.ts"
-import { tunedResult } from "./result.ts"
-import { findSysctls, presentValue, setSysctls } from "./sysctls.ts"
-import { Target } from "./target.ts"
+import { parseTuningConfig, refuseDuplicateSysctls, type TuningConfig } from "./config.ts"
+import { hasValues, type LinkValues, linkKeys, setValues, Target, valuesOf } from "./link.ts"
+import { findSysctls, presentValue, sameValue, setSysctls } from "./sysctls.ts"
 
 /** Changes sysctls and the interface of a container that an earlier plugin of the chain has made. */
 export const tuning = definePlugin<TuningConfig>({
   name: "tuning",
   config: parseTuningConfig,
-
-  add(call, config) {
-    const previousResult = requirePrevResult(call)
-    const { sysctls: entries, link: wanted } = config
-    refuseDuplicateSysctls(call.stdin, entries)
-    refuseForbidden(entries)
-    using target = Target.open(call)
-    if (entries.length === 0 && !hasValues(wanted)) return call.answer(previousResult)
-
-    const file = new BackupFile(config.dataDir, ownerOf(call))
-    const earlier = file.read()
-    const sysctls = target.sandbox.run(() => findSysctls(entries, call.ifName))
-    const link = hasValues(wanted) ? target.getLink() : earlier && target.findLink()
-    const peer = link && wanted.mtu !== undefined ? peerToTune(target, link, wanted.mtu) : undefined
-    const found = { network: call.network.name, wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
-
-    using undo = new Undo(call.log)
-    // One reverse for everything, the one that DEL has, remembered before the first change.
-    undo.step(
-      "change the settings",
-      () => {},
-      () => {
-        restore(target, backupOf(found))
-        file.putBack(earlier)
-      },
-    )
-    const backup = target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
-    file.write(encodeBackup(backup))
-    const printed = target.sandbox.run(() => setSysctls(sysctls))
-    if (link) setValues(target.inside, link, wanted)
-    if (peer) setValues(target.host, peer, { mtu: wanted.mtu })
-    if (printed.size > 0) file.write(encodeBackup(withPrinted(backup, printed)))
-
-    const hostMtus = peer ? mtusAround(target, peer) : new Map()
-    return call.answer(tunedResult(previousResult, { ifName: call.ifName, hostMtus }, wanted), undo)
-  },
-
-  check(call, config) {
-    requirePrevResult(call)
-    refuseDuplicateSysctls(call.stdin, config.sysctls)
-    checkSettings(call, config, new BackupFile(config.dataDir, ownerOf(call)))
-  },
-
-  /** By the backup alone. What cannot be set back is reported once: it must not hold up what else DEL has to do. */
-  del(call, { dataDir }) {
-    const file = new BackupFile(dataDir, ownerOf(call))
-    const failures = new Failures()
-    const earlier = file.read()
-    if (earlier) {
-      using target = Target.find(call)
-      if (target) failures.attempt("restore the settings", () => restore(target, decodeBackup(earlier)))
-    }
-    failures.attempt("remove the backup", () => file.remove())
-    failures.throwIfAny()
-  },
-
-  status({ stdin }, { sysctls, dataDir }) {
-    requireForAdd(() => refuseDuplicateSysctls(stdin, sysctls))
-    requireForAdd(() => refuseForbidden(sysctls))
-    requireForAdd(() => requireDirectory(dataDir))
-  },
-
-  gc({ network: { name } }, { dataDir }, attachments) {
-    removeStaleBackups(dataDir, name, ownersOf(name, attachments))
-  },
+  add: addTuning,
+  check: checkTuning,
+  del: deleteTuning,
+  status: requireTunable,
+  gc: collectTuningGarbage,
 })
+
+function addTuning(call: Call, config: TuningConfig): Answered {
+  const previousResult = requirePrevResult(call)
+  const { sysctls: entries, link: wanted } = config
+  refuseDuplicateSysctls(call.stdin, entries)
+  refuseForbidden(entries)
+  using target = Target.open(call)
+  if (entries.length === 0 && !hasValues(wanted)) return call.answer(previousResult)
+
+  const file = new BackupFile(config.dataDir, ownerOf(call))
+  const earlier = file.read()
+  const sysctls = target.sandbox.run(() => findSysctls(entries, call.ifName))
+  const link = hasValues(wanted) ? target.getLink() : earlier && target.findLink()
+  const peer = link && wanted.mtu !== undefined ? peerToTune(target, link, wanted.mtu) : undefined
+  const found = { network: call.network.name, wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
+
+  using undo = new Undo(call.log)
+  // One reverse for everything, the one that DEL has, remembered before the first change.
+  undo.defer("change the settings", () => {
+    restoreBackup(target, backupOf(found))
+    file.putBack(earlier)
+  })
+  const backup = target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
+  file.write(encodeBackup(backup))
+  const printed = target.sandbox.run(() => setSysctls(sysctls))
+  if (link) setValues(target.inside, link, wanted)
+  if (peer) setValues(target.host, peer, { mtu: wanted.mtu })
+  if (printed.size > 0) file.write(encodeBackup(withPrinted(backup, printed)))
+
+  const hostMtus = peer ? mtusAround(target, peer) : new Map()
+  return call.answer(tunedResult(previousResult, { ifName: call.ifName, hostMtus }, wanted), undo)
+}
+
+/**
+ * Compares every setting of the configuration with the kernel, and no other. Throws a `CniError` that names the first
+ * difference, expected and found.
+ */
+function checkTuning(call: Call, config: TuningConfig): void {
+  const { sysctls, link: wanted } = config
+  requirePrevResult(call)
+  refuseDuplicateSysctls(call.stdin, sysctls)
+  refuseForbidden(sysctls)
+  using target = Target.open(call)
+  const backup = decodeBackup(new BackupFile(config.dataDir, ownerOf(call)).read())
+  for (const { key, path, value, found } of target.sandbox.run(() => findSysctls(sysctls, call.ifName))) {
+    if (found === undefined) continue // it can only be written
+    const expected = asPrinted(backup, path, value)
+    if (!sameValue(found, expected)) throw mismatch(`sysctl "${key}"`, `"${expected}"`, `"${found}"`)
+  }
+  if (!hasValues(wanted)) return
+  const link = target.getLink()
+  const present = valuesOf(link)
+  for (const key of linkKeys) {
+    if (wanted[key] === undefined || wanted[key] === present[key]) continue
+    throw mismatch(`"${key}" of "${link.name}"`, String(wanted[key]), String(present[key]))
+  }
+  const { mtu } = wanted
+  if (mtu === undefined || backup.peerMtu === undefined) return // upstream sets the container's end alone
+  const peer = target.findPeer(link)
+  if (peer && peer.mtu !== mtu) throw mismatch(`"mtu" of "${peer.name}" on the host`, String(mtu), String(peer.mtu))
+}
+
+/** By the backup alone. What cannot be set back is reported once: it must not hold up what else DEL has to do. */
+function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
+  const file = new BackupFile(dataDir, ownerOf(call))
+  const failures = new Failures()
+  const earlier = file.read()
+  if (earlier) {
+    using target = Target.find(call)
+    if (target) failures.attempt("restore the settings", () => restoreBackup(target, decodeBackup(earlier)))
+  }
+  failures.attempt("remove the backup", () => file.remove())
+  failures.throwIfAny()
+}
+
+function requireTunable({ stdin }: Call, { sysctls, dataDir }: TuningConfig): void {
+  requireForAdd(() => refuseDuplicateSysctls(stdin, sysctls))
+  requireForAdd(() => refuseForbidden(sysctls))
+  requireForAdd(() => requireDirectory(dataDir))
+}
+
+function collectTuningGarbage(
+  { network: { name } }: Call,
+  { dataDir }: TuningConfig,
+  attachments: readonly Attachment[],
+): void {
+  removeStaleBackups(dataDir, name, ownersOf(name, attachments))
+}
 
 /**
  * The host's end, where it is to have the MTU too. Not a port that would get a smaller one: a bridge has the MTU of its
@@ -110,6 +142,34 @@ function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
   throw new CniError(Code.InvalidNetworkConfig, `Required prevResult missing: there is no "${ifName}" to tune`, {
     details: "tuning changes what an earlier plugin of the chain has made; it cannot be the first",
   })
+}
+
+/** What the kernel prints for a value: what it printed when ADD had set it, else the value as it is. */
+function asPrinted({ sysctl = {} }: Backup, path: string, value: string): string {
+  const known = sysctl[path]
+  return known?.set === value ? (known.is ?? value) : value
+}
+
+/** Where the changes took place: the container's interface, and those of the host whose MTU may be another by now. */
+export interface Places {
+  ifName: string
+  /** By name. */
+  hostMtus: ReadonlyMap<string, number>
+}
+
+/**
+ * The result of the earlier plugins with the new MAC and MTU. An interface of the host that only has the same name as the
+ * container's stays as it is; where no earlier plugin says what is in a sandbox, the name alone decides.
+ */
+export function tunedResult(previous: Result, { ifName, hostMtus }: Places, { mac, mtu }: LinkValues): Result {
+  const saysSandbox = previous.interfaces.some(({ sandbox }) => sandbox)
+  const interfaces = previous.interfaces.map((one): Interface => {
+    const isInside = saysSandbox ? Boolean(one.sandbox) : one.name === ifName
+    if (isInside && one.name === ifName) return { ...one, ...(mac && { mac }), ...(mtu && { mtu }) }
+    const hostMtu = isInside ? undefined : hostMtus.get(one.name)
+    return hostMtu === undefined ? one : { ...one, mtu: hostMtu }
+  })
+  return { ...previous, interfaces }
 }
 
 if (import.meta.main) runPlugin(tuning)

@@ -3,7 +3,6 @@ import { findSysctl, readSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import type { SysctlEntry } from "./config.ts"
-import { sysctlPaths } from "./sysctl-names.ts"
 
 // Everything here belongs to the network namespace that the thread is in: call it inside `sandbox.run`.
 
@@ -13,11 +12,6 @@ export interface Sysctl extends SysctlEntry {
   path: string
   /** Its value now, as the kernel prints it; undefined for those that can only be written. */
   found: string | undefined
-}
-
-/** The value of a sysctl as the backup has it: what was there before. */
-export interface Original {
-  was?: string | undefined
 }
 
 /**
@@ -56,7 +50,7 @@ function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
 }
 
 /**
- * Sets sysctls one after the other, like `sysctl -w`. Answers, by path, how the kernel prints those that it does not print
+ * Sets sysctls one after the other, like `sysctl -w`. Returns, by path, how the kernel prints those that it does not print
  * as they were written: "31" for "0x1f". Throws `CniError` with key, value and error of the first refusal.
  */
 export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
@@ -88,7 +82,10 @@ function cannotSet({ key, value }: SysctlEntry, cause: unknown): CniError {
  * goes through them twice, and reports the second time: some set others with them, as ip_forward sets the forwarding of
  * every interface. What is right already is not written.
  */
-export function restoreSysctls(originals: Readonly<Record<string, Original>>, failures: Failures): void {
+export function restoreSysctls(
+  originals: Readonly<Record<string, { was?: string | undefined }>>,
+  failures: Failures,
+): void {
   const reversed = Object.entries(originals).reverse()
   for (const report of [new Failures(), failures]) {
     for (const [path, { was }] of reversed) {
@@ -117,9 +114,38 @@ export function presentValue(path: string): string | undefined {
 /** Whether two values are the same to the kernel: it takes any white space between numbers, and prints tabs. */
 export function sameValue(a: string | undefined, b: string | undefined): boolean {
   if (a === b) return true
-  return a !== undefined && b !== undefined && words(a) === words(b)
+  return a !== undefined && b !== undefined && oneSpaced(a) === oneSpaced(b)
 }
 
-function words(value: string): string {
+function oneSpaced(value: string): string {
   return value.trim().replace(/\s+/g, " ")
+}
+
+/**
+ * The files below /proc/sys that a key of `sysctl` may mean, the likeliest first, with the first "IFNAME" replaced by
+ * the interface's name. As in sysctl(8) the first separator decides: after a dot dots separate and slashes stand for
+ * dots ("net.ipv4.conf.eth0/100.rp_filter"), after a slash dots belong to the name. Upstream takes every dot for a
+ * separator, so that reading comes second. "IFNAME" is replaced last: the name may have dots of its own.
+ *
+ * Throws code 7 for a key that is not below "net": other settings are the whole machine's.
+ */
+export function sysctlPaths(key: string, ifName: string): string[] {
+  const paths: string[] = []
+  for (const reading of [firstSeparatorDecides(key), key.replaceAll(".", "/")]) {
+    const parts = reading.split("/").filter((part) => part !== "")
+    const path = parts.join("/").replace("IFNAME", () => ifName) // not as text: "$&" may be a name
+    const isInside = parts[0] === "net" && parts.length > 1 && !parts.includes(".") && !parts.includes("..")
+    if (isInside && !paths.includes(path)) paths.push(path)
+  }
+  if (paths.length > 0) return paths
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot use "sysctl": invalid net sysctl key ${JSON.stringify(key)}`, {
+    details: "expected a setting of the container's network, such as net.ipv4.conf.IFNAME.arp_filter",
+  })
+}
+
+function firstSeparatorDecides(key: string): string {
+  const slash = key.indexOf("/")
+  const dot = key.indexOf(".")
+  if (dot === -1 || (slash !== -1 && slash < dot)) return key
+  return key.replace(/[./]/g, (separator) => (separator === "." ? "/" : "."))
 }

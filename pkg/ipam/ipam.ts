@@ -55,17 +55,23 @@ function deleteIpam({ network: { ipam }, delegate }: IpamCaller): void {
 }
 
 /** Asks the IPAM plugin, if there is one, whether it could serve an ADD. Throws its error. */
-function statusIpam({ network: { ipam }, delegate }: IpamCaller): void {
+function requireIpam({ network: { ipam }, delegate }: IpamCaller): void {
   if (ipam?.type) delegate.status(ipam.type)
 }
 
 /** Has the IPAM plugin, if there is one, release what no valid attachment holds. Throws its error. */
-function gcIpam({ network: { ipam }, delegate }: IpamCaller): void {
+function collectIpamGarbage({ network: { ipam }, delegate }: IpamCaller): void {
   if (ipam?.type) delegate.gc(ipam.type)
 }
 
 /** The verbs of the IPAM plugin: `ipam.add(call)`. */
-export const ipam = { add: addIpam, check: checkIpam, del: deleteIpam, status: statusIpam, gc: gcIpam } as const
+export const ipam = {
+  add: addIpam,
+  check: checkIpam,
+  del: deleteIpam,
+  status: requireIpam,
+  gc: collectIpamGarbage,
+} as const
 
 /**
  * What the IPAM plugin's result will have, as far as a configuration says it in the keys of host-local and static: every

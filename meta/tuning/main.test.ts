@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { Result } from "../../pkg/types/mod.ts"
-import { tunedResult } from "./result.ts"
+import { tunedResult } from "./main.ts"
 
 const sandbox = "/run/netns/x"
 
