@@ -1,13 +1,22 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
-import { type Address, formatAddress, isSameAddress, parseAddress } from "./address.ts"
-import { nextAddress } from "./candidates.ts"
-import { describeOwner, type Owner, toolHint } from "./owner.ts"
-import { formatRangeSet, isKeptBack, type RangeSet, rangeOf } from "./ranges.ts"
-import { reclaimDead } from "./reclaim.ts"
-import type { NamespaceRecord } from "./record.ts"
-import type { Session } from "./session.ts"
-import type { PreparedLease } from "./store.ts"
+import { describeOwner, type Owner, type PreparedLease, toolHint } from "./lease-file.ts"
+import { isReclaimable } from "./liveness.ts"
+import {
+  type Address,
+  formatAddress,
+  formatRangeSet,
+  isBetween,
+  isKeptBack,
+  isSameAddress,
+  offset,
+  parseAddress,
+  type Range,
+  type RangeSet,
+  rangeOf,
+} from "./ranges.ts"
+import type { NamespaceRecord } from "./records.ts"
+import type { Session } from "./store.ts"
 
 /** What an ADD asks of the store. */
 export interface Request {
@@ -157,4 +166,52 @@ function moveCursor(session: Session, index: number, address: Address): void {
 
 function failure(message: string, options: { details?: string } = {}): CniError {
   return new CniError(Code.Internal, message, options)
+}
+
+/** Answers the first free address of `first` to `last`, or nothing. */
+export type NextFree = (first: Address, last: Address) => Address | undefined
+
+/**
+ * The address to hand out next: the first free one after the cursor, which is the address handed out last, around
+ * through all ranges of the set and up to the cursor itself. So an address that was freed rests as long as possible.
+ * A cursor outside of the set counts as none: from the first range's start on. `undefined` when the set is full.
+ */
+export function nextAddress(set: RangeSet, cursor: Address | undefined, nextFree: NextFree): Address | undefined {
+  for (const [first, last] of walk(set, cursor)) {
+    for (let at = first; at.value <= last.value; ) {
+      const free = nextFree(at, last)
+      if (!free) break
+      if (!isKeptBack(set, free)) return free
+      at = offset(free, 1n)
+    }
+  }
+  return undefined
+}
+
+/** The set as stretches of addresses, in the order in which they are tried. A stretch may be empty. */
+export function walk(set: RangeSet, cursor: Address | undefined): [first: Address, last: Address][] {
+  const before: [Address, Address][] = []
+  const after: [Address, Address][] = []
+  let current: Range | undefined
+  for (const range of set) {
+    if (!current && cursor && isBetween(cursor, range.start, range.end)) current = range
+    else (current ? after : before).push([range.start, range.end])
+  }
+  if (!cursor || !current) return before
+  return [[offset(cursor, 1n), current.end], ...after, ...before, [current.start, cursor]]
+}
+
+/**
+ * Releases what containers of earlier boots hold whose namespaces are gone; says so on stderr. Reads every reservation: it
+ * is the last resort before an ADD is refused. `surveyStore` tells beforehand what it would release.
+ */
+export function reclaimDead(session: Session): void {
+  for (const owner of session.owners()) {
+    const holding = session.ownHolding(owner)
+    if (!holding || !isReclaimable(session.place, holding)) continue
+    session.release(holding)
+    session.place.log(
+      `released ${holding.addresses.join(", ")} of ${describeOwner(owner)}, which an earlier boot has ended`,
+    )
+  }
 }

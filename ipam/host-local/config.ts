@@ -11,8 +11,7 @@ import {
   type Route,
   readCniArgs,
 } from "../../pkg/types/mod.ts"
-import { type Address, formatAddress, parseAddress } from "./address.ts"
-import { parseRangeSets, type RangeSet, type RangeText } from "./ranges.ts"
+import { type Address, formatAddress, parseAddress, parseRangeSets, type RangeSet, type RangeText } from "./ranges.ts"
 
 const defaultDataDir = "/var/lib/cni/networks"
 

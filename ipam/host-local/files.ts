@@ -25,7 +25,15 @@ export interface Files
     | "writeExisting"
   > {}
 
-/** One by one: the whole door as a value would cost a getter for each of its names. */
+/** Where the parts of a store work. */
+export interface StorePlace {
+  readonly files: Files
+  /** The network's directory: `<dataDir>/<network>` */
+  readonly directory: string
+  readonly bootId: string
+  log(line: string): void
+}
+
 export const kernelFiles: Files = {
   createFile: libc.createFile,
   link: libc.link,
@@ -61,7 +69,7 @@ export function writeSmall(files: Files, path: string, text: string): void {
   files.truncate(file.fd, bytes.length)
 }
 
-/** What `attempt` answers, or `undefined` when there is no such file. */
+/** What `attempt` returns, or `undefined` when there is no such file. */
 export function ifPresent<T>(attempt: () => T): T | undefined {
   try {
     return attempt()

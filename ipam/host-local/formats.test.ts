@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { IPv4, IPv6 } from "ip-num"
-import { type Address, formatAddress, parseAddress } from "./address.ts"
-import { firstFree, mark, pageBytes, placeOf } from "./bitmap.ts"
-import { formatOwner, isHeldBy, parseOwner } from "./owner.ts"
-import { formatRecord, parseRecord } from "./record.ts"
-import { parseResolvConf } from "./resolv-conf.ts"
+import { firstFree, mark, pageBytes, placeOf } from "./index.ts"
+import { formatOwner, isHeldBy, parseOwner } from "./lease-file.ts"
+import { parseResolvConf } from "./main.ts"
+import { type Address, formatAddress, parseAddress } from "./ranges.ts"
+import { formatRecord, parseRecord } from "./records.ts"
 
 describe("addresses", () => {
   test("are the same numbers as ip-num's", () => {

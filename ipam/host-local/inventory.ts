@@ -1,8 +1,9 @@
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
+import { listAddresses, type Owner, readHolder, toolHint } from "./lease-file.ts"
 import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
-import type { Owner } from "./owner.ts"
-import { listAddresses, readHolder } from "./scan.ts"
+import { type Address, capacityOf, formatRangeSet, isKeptBack, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
 import type { Store } from "./store.ts"
 import { surveyStore } from "./survey.ts"
 
@@ -36,7 +37,7 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
 
 /** Every taken address of a network. Reads without locking and changes nothing. */
 export function listLeases(store: Store): Lease[] {
-  const { files, directory, bootId } = store
+  const { files, directory } = store
   const found = ifPresent(() => ({ ...surveyStore(store), taken: [...listAddresses(files, directory)] }))
   if (!found) return [] // no store
   const records = new Map(found.records.flatMap((record) => record.addresses.map((address) => [address, record])))
@@ -49,6 +50,49 @@ export function listLeases(store: Store): Lease[] {
     const record = typeof holder === "object" ? records.get(address) : undefined
     if (!record) return [lease]
     const netns = record.netns && { path: record.netns.path, exists: namespaceExists(files, record.netns) }
-    return [{ ...lease, ...(netns && { netns }), liveness: livenessOf(files, directory, record, bootId) }]
+    return [{ ...lease, ...(netns && { netns }), liveness: livenessOf(store, record) }]
   })
+}
+
+/**
+ * Whether ADDs can be served: the store takes new files, and each range set has addresses to hand out. Throws code 50. A
+ * range set that is full is a line on stderr: runtimes take an error for a node without network, on which not even the
+ * containers start that have an address.
+ */
+export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void {
+  const refusal = `Cannot reserve addresses in "${store.directory}"`
+  try {
+    store.prepareLease({ containerId: "status", ifName: "status" })[Symbol.dispose]()
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error
+    throw new CniError(Code.PluginNotAvailable, refusal, { cause: error })
+  }
+  const taken = Array.from(listAddresses(store.files, store.directory), ([, address]) => address)
+  let reclaimable: readonly Address[] | undefined // asked for when a set is full: it reads every reservation
+  for (const [index, set] of rangeSets.entries()) {
+    const name = `range set ${index} (${formatRangeSet(set)})`
+    if (usageOf(set, taken).used < capacityOf(set)) continue
+    if (capacityOf(set) === 0n) throw new CniError(Code.PluginNotAvailable, `${refusal}: ${name} has none to hand out`)
+    reclaimable ??= [...surveyStore(store).reclaimable].flatMap((text) => parseAddress(text) ?? [])
+    const usage = usageOf(set, taken, reclaimable)
+    if (usage.reclaimable > 0) continue
+    store.log(
+      `${refusal}: ${name} is full, ${usage.used} of ${usage.total} addresses used; ` +
+        `"cni ipam ls" shows who holds them, and GC frees those of containers that are gone ${toolHint}`,
+    )
+  }
+}
+
+/** What of a range set is handed out: how many addresses, how many of these an ADD could take back, of how many. */
+export function usageOf(
+  set: RangeSet,
+  taken: readonly Address[],
+  reclaimable: readonly Address[] = [],
+): { used: number; reclaimable: number; total: bigint } {
+  const isOfSet = (address: Address) => rangeOf(set, address) !== undefined && !isKeptBack(set, address)
+  return {
+    used: taken.filter(isOfSet).length,
+    reclaimable: reclaimable.filter(isOfSet).length,
+    total: capacityOf(set),
+  }
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, unlinkSync, utimesSync, writeFileSync } from "node
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { kernelFiles } from "./files.ts"
-import type { NamespaceRecord } from "./record.ts"
+import type { NamespaceRecord } from "./records.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const full = [{ subnet: "10.0.0.0/30" }] // one address: 10.0.0.2

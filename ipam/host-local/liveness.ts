@@ -1,6 +1,6 @@
 import { isErrno, readTextFile } from "../../pkg/libc/mod.ts"
-import { type Files, readSmall } from "./files.ts"
-import type { LeaseRecord, NamespaceRecord } from "./record.ts"
+import { type Files, readSmall, type StorePlace } from "./files.ts"
+import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 
 /** The id of this boot, which nothing that runs survives. */
 export function readBootId(files: Files): string {
@@ -28,7 +28,7 @@ export type Liveness = "alive" | "lost" | "dead"
  *   takes its place. Someone else might still hold the namespace open.
  * - "alive": anything else, also when the files were written after the record was, or when other hosts share the store.
  */
-export function livenessOf(files: Files, directory: string, record: LeaseRecord, bootId: string): Liveness {
+export function livenessOf({ files, directory, bootId }: StorePlace, record: LeaseRecord): Liveness {
   const isOld = record.bootId !== bootId
   const isHere = record.netns !== undefined && namespaceExists(files, record.netns)
   if (!isOld && (isHere || !record.netns)) return "alive"
@@ -56,4 +56,12 @@ function isShared(files: Files, directory: string): boolean {
   return /^(?:9p|afs|beegfs|ceph|cifs|coda|fuse|gfs2|glusterfs|lustre|ncpfs|nfs4?|ocfs2|smb3?|smbfs|virtiofs)\b/.test(
     mount?.split(" - ")[1] ?? "",
   )
+}
+
+/**
+ * Whether the addresses of an owner may be given to others: it is known to be dead. Reservations in the old form, for a
+ * whole container, are left to GC.
+ */
+export function isReclaimable(place: StorePlace, record: LeaseRecord): boolean {
+  return record.owner.ifName !== "" && livenessOf(place, record) === "dead"
 }

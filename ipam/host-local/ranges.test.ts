@@ -1,7 +1,14 @@
 import { describe, expect, test } from "bun:test"
 import { CniError } from "../../pkg/types/mod.ts"
-import { parseAddress } from "./address.ts"
-import { capacityOf, formatRangeSet, isKeptBack, parseRangeSets, type RangeText, rangeOf } from "./ranges.ts"
+import {
+  capacityOf,
+  formatRangeSet,
+  isKeptBack,
+  parseAddress,
+  parseRangeSets,
+  type RangeText,
+  rangeOf,
+} from "./ranges.ts"
 
 const one = (range: RangeText) => parseRangeSets([[range]])[0] ?? []
 const texts = (...ranges: RangeText[]) => formatRangeSet(parseRangeSets([ranges])[0] ?? [])

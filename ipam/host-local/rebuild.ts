@@ -1,19 +1,9 @@
-import { SyscallError } from "../../pkg/libc/mod.ts"
-import { parseAddress } from "./address.ts"
-import { type Files, ifPresent } from "./files.ts"
+import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
+import { type Files, ifPresent, readSmall, type StorePlace, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
-import { describeOwner, formatOwner, type Owner } from "./owner.ts"
-import { scanStore } from "./scan.ts"
-import { breakSeal } from "./seal.ts"
-import { renewRecords } from "./survey.ts"
-
-/** A store to rebuild the index of. */
-export interface Rebuilding {
-  readonly files: Files
-  readonly directory: string
-  readonly bootId: string
-  log(line: string): void
-}
+import { describeOwner, formatOwner, type Owner } from "./lease-file.ts"
+import { parseAddress } from "./ranges.ts"
+import { renewRecords, scanStore } from "./survey.ts"
 
 /** How old a file that never became a reservation is when nobody can be at work on it any more. */
 const abandonedNs = 600_000_000_000n
@@ -22,7 +12,7 @@ const abandonedNs = 600_000_000_000n
  * Makes the index from the files of the reservations, read one by one, and repairs what is torn: needed once for each
  * boot, and whenever somebody else has made or removed a reservation. The store must be locked.
  */
-export function rebuildIndex(store: Rebuilding): Index {
+export function rebuildIndex(store: StorePlace): Index {
   const { files, directory, log } = store
   const at = `${directory}/.index`
   const index = new Index(files, at)
@@ -43,7 +33,7 @@ export function rebuildIndex(store: Rebuilding): Index {
 }
 
 /** The names in the index; none when there is no index that can be read. */
-function readNames({ files, directory }: Rebuilding, index: Index): string[] {
+function readNames({ files, directory }: StorePlace, index: Index): string[] {
   let names: string[] = []
   index.attempt(() => {
     names = files.readDirectory(`${directory}/.index`)
@@ -65,7 +55,7 @@ function removeAbandoned(files: Files, directory: string): void {
  * A torn file: restored where a record says whose it is. Any other is removed: whoever made it never got an answer, or lost
  * its container with the power. What could not be done is said on stderr, and tried again by the next call.
  */
-function repair({ files, directory, log }: Rebuilding, index: Index, address: string, owner?: Owner): void {
+function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: Owner): void {
   const path = `${directory}/${address}`
   try {
     if (owner) files.writeExisting(path, formatOwner(owner))
@@ -78,4 +68,51 @@ function repair({ files, directory, log }: Rebuilding, index: Index, address: st
     log(`Cannot repair the empty reservation "${path}": ${error.message}`)
     index.distrust()
   }
+}
+
+/**
+ * The time of modification of a store's directory, and of the index in it, that means "the index knows about everything":
+ * the first second of 1990, which no clock shows. Whoever makes or removes a file without us, be it the Go plugin or
+ * `rm`, makes the kernel set it to the present.
+ */
+const sealed = 631_152_000_000_000_000n
+
+/**
+ * Whether nothing has changed in the store, nor in the index, since `seal`. Times of change, which nobody can set, tell
+ * a directory restored by a backup; the boot tells what survived a power cut only in part.
+ */
+export function isSealed(files: Files, directory: string, bootId: string): boolean {
+  const expected = ifPresent(() => sealText(files, directory, bootId))
+  return expected !== undefined && expected === ifPresent(() => readSmall(files, sealPath(directory)))
+}
+
+/** Declares the index complete. Throws `SyscallError` when it cannot; the store is then not sealed. */
+export function seal(files: Files, directory: string, bootId: string): void {
+  files.setModified(`${directory}/.index`, sealed)
+  files.setModified(directory, sealed)
+  const text = sealText(files, directory, bootId)
+  if (text !== undefined) writeSmall(files, sealPath(directory), text)
+}
+
+/** Declares the index unreliable; makes its directory if need be. Throws `SyscallError`. */
+export function breakSeal(files: Files, directory: string): void {
+  try {
+    writeSmall(files, sealPath(directory), "broken\n")
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error
+    files.makeDirectories(`${directory}/.index`, 0o700)
+    writeSmall(files, sealPath(directory), "broken\n")
+  }
+}
+
+/** What the seal says if it is good; `undefined` when one of the directories was modified. */
+function sealText(files: Files, directory: string, bootId: string): string | undefined {
+  const store = files.stat(directory)
+  const index = files.stat(`${directory}/.index`)
+  if (store.modified !== sealed || index.modified !== sealed) return undefined
+  return `1 ${bootId} ${store.device} ${store.inode} ${store.changed} ${index.changed}\n`
+}
+
+function sealPath(directory: string): string {
+  return `${directory}/.index/seal`
 }

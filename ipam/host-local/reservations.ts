@@ -1,11 +1,10 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, type IpConfig } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
-import type { Address } from "./address.ts"
 import { allocate, type Request } from "./allocate.ts"
-import { describeOwner, type Owner } from "./owner.ts"
-import type { Session } from "./session.ts"
-import type { Store } from "./store.ts"
+import { describeOwner, isHeldBy, type Owner } from "./lease-file.ts"
+import { type Address, formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
+import type { Session, Store } from "./store.ts"
 
 /**
  * Reserves an address of each range set, all or none; they are on the disk when this returns. Throws `CniError`, with
@@ -88,4 +87,32 @@ function saying<T>(message: string, action: () => T): T {
   } catch (error) {
     throw error instanceof SyscallError ? new CniError(Code.Internal, message, { cause: error }) : error
   }
+}
+
+/**
+ * Whether an owner still holds what it was given: at least one address, and every address of the previous result that
+ * lies in the range sets. Throws an error that names each address that is missing, or whom it is reserved for.
+ */
+export function checkReservation(
+  store: Store,
+  owner: Owner,
+  rangeSets: readonly RangeSet[],
+  previous: readonly IpConfig[],
+): void {
+  const expected = previous.flatMap(({ address }) => parseAddress(address.replace(/\/.*/, "")) ?? [])
+  const ours = expected.filter((address) => rangeSets.some((set) => rangeOf(set, address))).map(formatAddress)
+  const found = store.locked((session) => ({
+    holding: session.holding(owner),
+    wrong: ours.flatMap((address) => {
+      const holder = session.holder(address)
+      if (holder === undefined) return [`${address} is not reserved: no file "${store.directory}/${address}"`]
+      if (typeof holder === "string") return [`the file "${store.directory}/${address}" is ${holder}`]
+      return isHeldBy(holder, owner) ? [] : [`${address} is reserved for ${describeOwner(holder)}`]
+    }),
+  }))
+  const wrong = found?.wrong ?? ours.map((address) => `${address} is not reserved: no directory "${store.directory}"`)
+  if (wrong.length === 0 && found?.holding) return
+  throw new CniError(Code.Internal, `host-local: Failed to find address added by container ${owner.containerId}`, {
+    details: [`expected reservations of ${describeOwner(owner)} in "${store.directory}"`, ...wrong].join("; "),
+  })
 }

@@ -1,13 +1,16 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { type Fd, FileDescriptor, isErrno, Open, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
-import { type Files, kernelFiles } from "./files.ts"
-import { readBootId } from "./liveness.ts"
+import { isErrno, randomHex } from "../../pkg/libc/mod.ts"
+import { type Files, ifPresent, kernelFiles, readSmall, type StorePlace, writeSmall } from "./files.ts"
+import { Index } from "./index.ts"
+import { formatOwner, isHeldBy, type Owner, PreparedLease, readHolder, withdraw } from "./lease-file.ts"
+import { type Liveness, livenessOf, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
-import { formatOwner, type Owner } from "./owner.ts"
-import { Session } from "./session.ts"
+import { type Address, formatAddress, parseAddress } from "./ranges.ts"
+import { isSealed, rebuildIndex, seal } from "./rebuild.ts"
+import type { LeaseRecord } from "./records.ts"
 
-/** Where the reservations of a network are. */
-export interface StorePlace {
+/** Where the reservations of a network are; the rest is for tests. */
+export interface StoreOptions {
   /** `<dataDir>/<network>` */
   readonly directory: string
   log(line: string): void
@@ -24,7 +27,7 @@ export class Store {
   readonly log: (line: string) => void
   readonly #lockDeadlineMs: number | undefined
 
-  constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StorePlace) {
+  constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StoreOptions) {
     this.directory = directory
     this.log = log
     this.files = files
@@ -74,80 +77,111 @@ export class Store {
   }
 }
 
-/** The file of a reservation before it is one. It goes with its scope; the names that it was given stay. */
-export class PreparedLease implements Disposable {
-  readonly #path: string
-  readonly #owner: Owner
-  /** When it was written, in nanoseconds since 1970. */
-  readonly #written: bigint
-  readonly #files: Files
-  /** When the files were written that could not be links to this one. */
-  readonly #copies = new Map<string, bigint>()
+/**
+ * A locked store: who holds what, reserving and releasing. Files come first and the index follows, so that a process
+ * killed in between leaves a broken seal, never a wrong index.
+ */
+export class Session {
+  readonly place: StorePlace
+  #index: Index
+  #isSealed: boolean
 
-  constructor(files: Files, path: string, owner: Owner) {
-    this.#files = files
-    this.#path = path
-    this.#owner = owner
-    this.#written = files.stat(path).modified
+  constructor(place: StorePlace) {
+    const { files, directory, bootId } = place
+    this.place = place
+    this.#isSealed = isSealed(files, directory, bootId)
+    this.#index = this.#isSealed ? new Index(files, `${directory}/.index`) : rebuildIndex(place)
   }
 
-  /**
-   * Makes it the reservation of a path; false when there is a file. It appears whole, as a link; where the file system has no
-   * links to files (vfat, some network and overlay mounts), by exclusive creation as upstream does it: what a crash then
-   * leaves empty is repaired as any torn file is. Throws `SyscallError`, and nothing was made.
-   */
-  take(path: string): boolean {
-    try {
-      this.#files.link(this.#path, path)
-      return true
-    } catch (error) {
-      if (isErrno(error, "EEXIST")) return false
-      if (!isErrno(error, "EPERM", "EOPNOTSUPP", "ENOSYS", "EXDEV", "EMLINK")) throw error
-    }
-    return this.#create(path)
+  /** Reads everything anew. */
+  rebuild(): void {
+    this.#index = rebuildIndex(this.place)
+    this.#isSealed = false
   }
 
-  /** When the file of a path was written that `take` made, in nanoseconds since 1970. */
-  writtenAs(path: string): bigint {
-    return this.#copies.get(path) ?? this.#written
+  /** Reads everything anew; answers who holds something. */
+  owners(): Owner[] {
+    this.rebuild()
+    return this.#index.owners()
   }
 
-  #create(path: string): boolean {
-    try {
-      using file = new FileDescriptor(this.#files.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, 0o600))
-      this.#fill(file.fd, path)
-    } catch (error) {
-      if (isErrno(error, "EEXIST")) return false
-      throw error
-    }
-    this.#copies.set(path, this.#files.stat(path).modified)
-    return true
+  /** What an owner holds, or, if that is nothing, what was reserved in the old form for its whole container. */
+  holding(owner: Owner): LeaseRecord | undefined {
+    return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
   }
 
-  #fill(fd: Fd, path: string): void {
-    try {
-      this.#files.writeAt(fd, encodeUtf8(formatOwner(this.#owner)), 0)
-      this.#files.sync(fd)
-    } catch (error) {
-      if (error instanceof SyscallError) withdraw(this.#files, path)
-      throw error
-    }
+  /** What exactly this owner holds. */
+  ownHolding(owner: Owner): LeaseRecord | undefined {
+    const record = this.#index.record(owner)
+    if (!record || record.addresses.every((address) => this.#isHeld(address, owner))) return record
+    this.rebuild() // somebody wrote into a file, or removed one just when another process held the lock
+    return this.#index.record(owner)
   }
 
-  [Symbol.dispose](): void {
-    try {
-      this.#files.unlink(this.#path)
-    } catch {
-      // Removed with other abandoned ones when the index is rebuilt.
-    }
+  /** Whom an address is reserved for. */
+  holder(address: string): ReturnType<typeof readHolder> {
+    return readHolder(this.place.files, this.place.directory, address)
   }
-}
 
-/** Removes what was made in vain; the error that led here says more than one of this. A rebuild of the index sees to it. */
-function withdraw(files: Files, path: string): void {
-  try {
-    files.unlink(path)
-  } catch (error) {
-    if (!(error instanceof SyscallError)) throw error
+  liveness(record: LeaseRecord): Liveness {
+    return livenessOf(this.place, record)
+  }
+
+  /** Makes `lease` the reservation of an address. False when the address is taken. */
+  reserve(address: Address, lease: PreparedLease): boolean {
+    const isOurs = lease.take(`${this.place.directory}/${formatAddress(address)}`)
+    if (isOurs) this.#isSealed = false
+    this.#index.set(address, true)
+    return isOurs
+  }
+
+  /** Writes down what an owner has got; after `reserve`. */
+  remember(record: LeaseRecord): void {
+    this.#isSealed = false
+    this.#index.put(record)
+  }
+
+  /** Takes an owner's addresses from it. Throws `SyscallError` when a file cannot be removed. */
+  release({ owner, addresses }: LeaseRecord): void {
+    for (const address of addresses) this.free(address)
+    this.#index.drop(owner)
+  }
+
+  /** Removes the reservation of an address. */
+  free(text: string): void {
+    const { files, directory } = this.place
+    this.#isSealed = false
+    ifPresent(() => files.unlink(`${directory}/${text}`))
+    const address = parseAddress(text)
+    if (address) this.#index.set(address, false)
+  }
+
+  nextFree(first: Address, last: Address): Address | undefined {
+    return this.#index.nextFree(first, last)
+  }
+
+  /** The address that was handed out last from range set `index`. */
+  cursor(index: number): Address | undefined {
+    const { files, directory } = this.place
+    const text = ifPresent(() => readSmall(files, `${directory}/last_reserved_ip.${index}`))
+    return text === undefined ? undefined : parseAddress(text.trim())
+  }
+
+  setCursor(index: number, address: Address): void {
+    const { files, directory } = this.place
+    this.#isSealed = false
+    writeSmall(files, `${directory}/last_reserved_ip.${index}`, formatAddress(address))
+  }
+
+  /** To be called when all is done: declares the index complete, if the disk has it. */
+  close(): void {
+    const { files, directory, bootId } = this.place
+    if (this.#isSealed || !this.#index.isWritten) return
+    this.#index.attempt(() => seal(files, directory, bootId))
+  }
+
+  #isHeld(address: string, owner: Owner): boolean {
+    const holder = this.holder(address)
+    return holder !== undefined && (holder === "torn" || isHeldBy(holder, owner))
   }
 }

@@ -1,12 +1,10 @@
 import { expect, test } from "bun:test"
 import { mkdirSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { CniError } from "../../pkg/types/mod.ts"
-import { parseAddress } from "./address.ts"
 import { kernelFiles } from "./files.ts"
-import { listLeases } from "./inventory.ts"
-import { parseRangeSets } from "./ranges.ts"
-import type { NamespaceRecord } from "./record.ts"
-import { checkStatus, usageOf } from "./status.ts"
+import { checkStatus, listLeases, usageOf } from "./inventory.ts"
+import { parseAddress, parseRangeSets } from "./ranges.ts"
+import type { NamespaceRecord } from "./records.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const full = [{ subnet: "10.0.0.0/30" }] // one address: 10.0.0.2

@@ -1,16 +1,61 @@
-import { type Files, ifPresent } from "./files.ts"
+import { type Files, ifPresent, type StorePlace } from "./files.ts"
 import { Index } from "./index.ts"
-import { livenessOf } from "./liveness.ts"
-import type { Owner } from "./owner.ts"
-import { fileCount } from "./owners.ts"
-import { type LeaseRecord, ownerKey } from "./record.ts"
-import { addHolding, holdingsOf, type Scan, scanStore } from "./scan.ts"
+import { formatOwner, listAddresses, type Owner, parseOwner, readHolder } from "./lease-file.ts"
+import { isReclaimable } from "./liveness.ts"
+import type { Address } from "./ranges.ts"
+import { fileCount, fileNumberOf, type LeaseRecord, ownerKey } from "./records.ts"
 
-/** What a survey works on. */
-export interface Surveyed {
-  readonly files: Files
-  readonly directory: string
-  readonly bootId: string
+/** What the files of a store say; a large one has many thousands, so it is kept small. */
+export interface Scan {
+  /** Each reservation as text, its address and then its file, by the number of the owner's file in the index. */
+  readonly reservations: readonly string[][]
+  /** Addresses whose files are empty, as a crash in the middle of upstream's ADD or a power cut leaves them. */
+  readonly torn: Set<string>
+  /** Addresses whose files hold something else than a reservation. */
+  readonly foreign: string[]
+}
+
+/** What one owner holds. */
+export interface Holding {
+  readonly owner: Owner
+  readonly addresses: string[]
+}
+
+/**
+ * Reads every reservation of a store; `take` is told of each address that has a file. Throws `SyscallError` when the
+ * directory cannot be read.
+ */
+export function scanStore(files: Files, directory: string, take: (address: Address) => void): Scan {
+  const scan: Scan = { reservations: Array.from({ length: fileCount }, () => []), torn: new Set(), foreign: [] }
+  const buffer = new Uint8Array(4096)
+  for (const [name, address] of listAddresses(files, directory)) {
+    const holder = readHolder(files, directory, name, buffer)
+    if (holder === undefined) continue // removed this moment
+    take(address)
+    if (holder === "torn") scan.torn.add(name)
+    else if (holder === "foreign") scan.foreign.push(name)
+    else scan.reservations[fileNumberOf(holder)]?.push(`${name}\n${formatOwner(holder)}`)
+  }
+  return scan
+}
+
+/** Who holds what, by the owner's key, of those whose records are in one file of the index. */
+export function holdingsOf({ reservations }: Scan, number: number): Map<string, Holding> {
+  const holdings = new Map<string, Holding>()
+  for (const reservation of reservations[number] ?? []) {
+    const end = reservation.indexOf("\n")
+    const owner = parseOwner(reservation.slice(end + 1))
+    if (typeof owner === "object") addHolding(holdings, owner, reservation.slice(0, end))
+  }
+  return holdings
+}
+
+/** Notes that an owner holds an address. */
+export function addHolding(holdings: Map<string, Holding>, owner: Owner, address: string): void {
+  const key = ownerKey(owner)
+  const known = holdings.get(key)
+  if (known) known.addresses.push(address)
+  else holdings.set(key, { owner, addresses: [address] })
 }
 
 /** A store as a rebuild of its index would find it. */
@@ -25,7 +70,7 @@ export interface Survey {
  * Reads every reservation of a store, without locking it and without changing anything, and answers what an ADD would
  * find: STATUS and `cni ipam ls` say by this what could be reclaimed.
  */
-export function surveyStore(store: Surveyed): Survey {
+export function surveyStore(store: StorePlace): Survey {
   const { files, directory } = store
   const names = ifPresent(() => files.readDirectory(`${directory}/.index`)) ?? []
   const index = new Index(files, `${directory}/.index`)
@@ -45,20 +90,12 @@ export function surveyStore(store: Surveyed): Survey {
 }
 
 /**
- * Whether the addresses of an owner may be given to others: it is known to be dead. Reservations in the old form, for a
- * whole container, are left to GC.
- */
-export function isReclaimable({ files, directory, bootId }: Surveyed, record: LeaseRecord): boolean {
-  return record.owner.ifName !== "" && livenessOf(files, directory, record, bootId) === "dead"
-}
-
-/**
  * What is known of everyone whose records are in one file of the index: the `known` record where it fits the files of the
  * reservations, else one of this boot. Torn files of which a record says whose they are count as that owner's; `restore` is
  * told of them, and they are taken off the scan's list.
  */
 export function renewRecords(
-  store: Surveyed,
+  store: StorePlace,
   scan: Scan,
   number: number,
   known: readonly LeaseRecord[],
@@ -86,7 +123,7 @@ function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolea
 }
 
 /** The record of a reservation that another program made. */
-function importRecord({ files, directory, bootId }: Surveyed, owner: Owner, addresses: string[]): LeaseRecord {
+function importRecord({ files, directory, bootId }: StorePlace, owner: Owner, addresses: string[]): LeaseRecord {
   const written = addresses.map((address) => files.stat(`${directory}/${address}`).modified)
   return { owner, addresses, bootId, written }
 }

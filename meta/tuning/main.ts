@@ -26,7 +26,7 @@ export const tuning = definePlugin<TuningConfig>({
   check: checkTuning,
   del: deleteTuning,
   status: requireTunable,
-  gc: collectTuningGarbage,
+  gc: collectGarbage,
 })
 
 function addTuning(call: Call, config: TuningConfig): Answered {
@@ -109,7 +109,7 @@ function requireTunable({ stdin }: Call, { sysctls, dataDir }: TuningConfig): vo
   requireForAdd(() => requireDirectory(dataDir))
 }
 
-function collectTuningGarbage(
+function collectGarbage(
   { network: { name } }: Call,
   { dataDir }: TuningConfig,
   attachments: readonly Attachment[],

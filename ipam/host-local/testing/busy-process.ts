@@ -1,5 +1,4 @@
-import { formatAddress } from "../address.ts"
-import { parseRangeSets } from "../ranges.ts"
+import { formatAddress, parseRangeSets } from "../ranges.ts"
 import { release, reserve } from "../reservations.ts"
 import { Store } from "../store.ts"
 import { owner } from "./temporary-store.ts"

@@ -1,11 +1,9 @@
 import { isDirectory, isErrno, readDirectory, removeDirectory, stat, unlink } from "../../../pkg/libc/mod.ts"
-import { type Address, formatAddress } from "../address.ts"
 import { type Files, kernelFiles } from "../files.ts"
-import type { Owner } from "../owner.ts"
-import { parseRangeSets, type RangeText } from "../ranges.ts"
-import type { NamespaceRecord } from "../record.ts"
+import { listAddresses, type Owner } from "../lease-file.ts"
+import { type Address, formatAddress, parseRangeSets, type RangeText } from "../ranges.ts"
+import type { NamespaceRecord } from "../records.ts"
 import { release, releaseOthers, reserve } from "../reservations.ts"
-import { listAddresses } from "../scan.ts"
 import { Store } from "../store.ts"
 
 /** Who calls: a process with its boot and its luck. */

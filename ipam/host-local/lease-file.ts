@@ -1,0 +1,143 @@
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { type Fd, FileDescriptor, isErrno, Open, SyscallError } from "../../pkg/libc/mod.ts"
+import { type Files, ifPresent, readSmall } from "./files.ts"
+import { type Address, formatAddress, parseAddress } from "./ranges.ts"
+
+/** Whom an address is reserved for. */
+export interface Owner {
+  readonly containerId: string
+  /** "" in reservations made before 2019, which hold for all interfaces of a container. */
+  readonly ifName: string
+}
+
+/** What the file of a reservation holds: upstream's format, byte for byte. */
+export function formatOwner({ containerId, ifName }: Owner): string {
+  return ifName === "" ? containerId.trim() : `${containerId.trim()}\r\n${ifName}`
+}
+
+/**
+ * Reads the file of a reservation. "torn": nothing, or zero bytes, as after a power cut. "foreign": nobody's format, such
+ * as a note of the operator's.
+ */
+export function parseOwner(text: string): Owner | "torn" | "foreign" {
+  const trimmed = text.replaceAll("\0", "").trim()
+  if (trimmed === "") return "torn"
+  const [, containerId, ifName = ""] = /^([A-Za-z0-9][\w.-]*)(?:\r\n([^\s/]+))?$/.exec(trimmed) ?? []
+  return containerId === undefined ? "foreign" : { containerId, ifName }
+}
+
+/** Whether a reservation of `holder` is one of `owner`: by container and interface, or an old one by container alone. */
+export function isHeldBy(holder: Owner | "torn" | "foreign", owner: Owner): boolean {
+  if (typeof holder === "string" || holder.containerId !== owner.containerId) return false
+  return holder.ifName === owner.ifName || holder.ifName === ""
+}
+
+/** "container abc, interface eth0" */
+export function describeOwner({ containerId, ifName }: Owner): string {
+  return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
+}
+
+/** Where the tool comes from that errors tell people to use: no plugin needs it, so a node may not have it. */
+export const toolHint = '("cni" is put on a node by "cni install --tool-dir")'
+
+/** The addresses that have a file, by their text. Other names than the canonical one are not reservations. */
+export function* listAddresses(files: Files, directory: string): Iterable<[string, Address]> {
+  for (const name of files.readDirectory(directory)) {
+    const address = parseAddress(name)
+    if (address && formatAddress(address) === name) yield [name, address]
+  }
+}
+
+/** Whom the file of an address names; `undefined` when there is none. */
+export function readHolder(
+  files: Files,
+  directory: string,
+  address: string,
+  buffer?: Uint8Array<ArrayBuffer>,
+): Owner | "torn" | "foreign" | undefined {
+  try {
+    const text = ifPresent(() => readSmall(files, `${directory}/${address}`, buffer))
+    return text === undefined ? undefined : parseOwner(text)
+  } catch (error) {
+    if (isErrno(error, "EISDIR", "ELOOP", "EACCES", "ENXIO")) return "foreign"
+    throw error
+  }
+}
+
+/** The file of a reservation before it is one. It goes with its scope; the names that it was given stay. */
+export class PreparedLease implements Disposable {
+  readonly #path: string
+  readonly #owner: Owner
+  /** When it was written, in nanoseconds since 1970. */
+  readonly #written: bigint
+  readonly #files: Files
+  /** When the files were written that could not be links to this one. */
+  readonly #copies = new Map<string, bigint>()
+
+  constructor(files: Files, path: string, owner: Owner) {
+    this.#files = files
+    this.#path = path
+    this.#owner = owner
+    this.#written = files.stat(path).modified
+  }
+
+  /**
+   * Makes it the reservation of a path; false when there is a file. It appears whole, as a link; where the file system has no
+   * links to files (vfat, some network and overlay mounts), by exclusive creation as upstream does it: what a crash then
+   * leaves empty is repaired as any torn file is. Throws `SyscallError`, and nothing was made.
+   */
+  take(path: string): boolean {
+    try {
+      this.#files.link(this.#path, path)
+      return true
+    } catch (error) {
+      if (isErrno(error, "EEXIST")) return false
+      if (!isErrno(error, "EPERM", "EOPNOTSUPP", "ENOSYS", "EXDEV", "EMLINK")) throw error
+    }
+    return this.#create(path)
+  }
+
+  /** When the file of a path was written that `take` made, in nanoseconds since 1970. */
+  writtenAs(path: string): bigint {
+    return this.#copies.get(path) ?? this.#written
+  }
+
+  #create(path: string): boolean {
+    try {
+      using file = new FileDescriptor(this.#files.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, 0o600))
+      this.#fill(file.fd, path)
+    } catch (error) {
+      if (isErrno(error, "EEXIST")) return false
+      throw error
+    }
+    this.#copies.set(path, this.#files.stat(path).modified)
+    return true
+  }
+
+  #fill(fd: Fd, path: string): void {
+    try {
+      this.#files.writeAt(fd, encodeUtf8(formatOwner(this.#owner)), 0)
+      this.#files.sync(fd)
+    } catch (error) {
+      if (error instanceof SyscallError) withdraw(this.#files, path)
+      throw error
+    }
+  }
+
+  [Symbol.dispose](): void {
+    try {
+      this.#files.unlink(this.#path)
+    } catch {
+      // Removed with other abandoned ones when the index is rebuilt.
+    }
+  }
+}
+
+/** Removes what was made in vain; the error that led here says more than one of this. A rebuild of the index sees to it. */
+export function withdraw(files: Files, path: string): void {
+  try {
+    files.unlink(path)
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error
+  }
+}
