@@ -122,7 +122,7 @@ function findFree({ session, lease, index, set }: Choice): Address | undefined {
   }
 }
 
-/** Takes back what the owner holds, if it is gone, and answers it. Throws if it may be alive. */
+/** Takes back what the owner holds, if it is gone, and returns it. Throws if it may be alive. */
 function takeFromFormer(session: Session, { owner, rangeSets }: Request): Address[] {
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []
@@ -168,7 +168,7 @@ function failure(message: string, options: { details?: string } = {}): CniError 
   return new CniError(Code.Internal, message, options)
 }
 
-/** Answers the first free address of `first` to `last`, or nothing. */
+/** Returns the first free address of `first` to `last`; undefined when all are taken. */
 export type NextFree = (first: Address, last: Address) => Address | undefined
 
 /**

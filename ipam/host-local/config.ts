@@ -1,5 +1,7 @@
 import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
 import {
+  AF_INET,
+  AF_INET6,
   atLeast,
   CniError,
   Code,
@@ -102,7 +104,7 @@ function readArg(IP: string): string {
   })
 }
 
-/** `<dataDir>/<network>`, whatever else the configuration says. */
+/** `<dataDir>/<network>`, also when the rest of the configuration is wrong. */
 function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
   const ipam = member(raw, "ipam")
   const dataDir = isJsonObject(ipam) ? member(ipam, "dataDir") : undefined
@@ -141,13 +143,13 @@ function isDigit(char: number): boolean {
 /** Results below 0.3.0 have room for one address of a family. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
   if (sets.length === 1) return
-  const count = { 4: 0, 6: 0 }
+  const count = { [AF_INET]: 0, [AF_INET6]: 0 }
   for (const set of sets) if (set[0]) count[set[0].start.family]++
-  if ((count[4] <= 1 && count[6] <= 1) || atLeast(version, "0.3.0")) return
+  if ((count[AF_INET] <= 1 && count[AF_INET6] <= 1) || atLeast(version, "0.3.0")) return
   throw new CniError(
     Code.InvalidNetworkConfig,
     `CNI version ${version} does not support more than 1 address per family`,
-    { details: `there are ${count[4]} IPv4 and ${count[6]} IPv6 range sets` },
+    { details: `there are ${count[AF_INET]} IPv4 and ${count[AF_INET6]} IPv6 range sets` },
   )
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { IPv4, IPv6 } from "ip-num"
+import { AF_INET, AF_INET6, type Family } from "../../pkg/types/mod.ts"
 import { firstFree, mark, pageBytes, placeOf } from "./index.ts"
 import { formatOwner, isHeldBy, parseOwner } from "./lease-file.ts"
 import { parseResolvConf } from "./main.ts"
@@ -12,20 +13,20 @@ describe("addresses", () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 2n ** 32n - 1n }), (value) => {
         const text = new IPv4(value).toString()
-        expect(parseAddress(text)).toEqual({ family: 4, value })
-        expect(formatAddress({ family: 4, value })).toBe(text)
+        expect(parseAddress(text)).toEqual({ family: AF_INET, value })
+        expect(formatAddress({ family: AF_INET, value })).toBe(text)
       }),
     )
     fc.assert(
       fc.property(fc.bigInt({ min: 2n ** 48n, max: 2n ** 128n - 1n }), (value) => {
-        expect(parseAddress(new IPv6(value).toString())).toEqual({ family: 6, value })
-        expect(parseAddress(formatAddress({ family: 6, value }))).toEqual({ family: 6, value })
+        expect(parseAddress(new IPv6(value).toString())).toEqual({ family: AF_INET6, value })
+        expect(parseAddress(formatAddress({ family: AF_INET6, value }))).toEqual({ family: AF_INET6, value })
       }),
     )
   })
 
   test("IPv4 written as IPv6 is IPv4", () => {
-    expect(parseAddress("::ffff:10.0.0.1")).toEqual({ family: 4, value: 0x0a000001n })
+    expect(parseAddress("::ffff:10.0.0.1")).toEqual({ family: AF_INET, value: 0x0a000001n })
     expect(parseAddress("10.0.0.1/24")).toBeUndefined()
   })
 })
@@ -51,11 +52,11 @@ describe("the bitmap", () => {
   })
 
   test("has a page for 32768 addresses, named for family and number", () => {
-    const at = (family: 4 | 6, value: bigint) => placeOf({ family, value } satisfies Address)
-    expect(at(4, 0x0a010000n)).toEqual({ page: "used-4-1402", start: 0x0a010000n, bit: 0 })
-    expect(at(4, 0x0a017fffn).bit).toBe(pageBytes * 8 - 1)
-    expect(at(4, 0x0a018000n).page).toBe("used-4-1403")
-    expect(at(6, 0x0a010000n).page).toBe("used-6-1402")
+    const at = (family: Family, value: bigint) => placeOf({ family, value } satisfies Address)
+    expect(at(AF_INET, 0x0a010000n)).toEqual({ page: "used-4-1402", start: 0x0a010000n, bit: 0 })
+    expect(at(AF_INET, 0x0a017fffn).bit).toBe(pageBytes * 8 - 1)
+    expect(at(AF_INET, 0x0a018000n).page).toBe("used-4-1403")
+    expect(at(AF_INET6, 0x0a010000n).page).toBe("used-6-1402")
   })
 })
 

@@ -1,4 +1,5 @@
 import { FileDescriptor, Open, SyscallError } from "../../pkg/libc/mod.ts"
+import { AF_INET } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent } from "./files.ts"
 import type { Owner } from "./lease-file.ts"
 import type { Address } from "./ranges.ts"
@@ -6,14 +7,14 @@ import { type LeaseRecord, Owners } from "./records.ts"
 
 /**
  * What makes a store cheap to ask: a record for each owner, and a bitmap of the taken addresses. A cache: the files of the
- * reservations have the say, and whatever cannot be written here only makes the next call read them all.
+ * reservations have the say, and what cannot be written here only makes the next call read them all.
  */
 export class Index {
   readonly #files: Files
   readonly #directory: string
   readonly #owners: Owners
   readonly #pages = new Map<string, Uint8Array>()
-  /** Whether the bitmap is made anew: what memory has not is then empty, whatever the disk has. */
+  /** Whether the bitmap is made anew: what memory has not is then empty, also where the disk has it. */
   #isNew = false
   #isWritten = true
 
@@ -66,7 +67,7 @@ export class Index {
     this.#writePage(page, bytes.subarray(at, at + 1), at)
   }
 
-  /** Has no address taken from here on, whatever the disk has; to be followed by `note`, and by `writePages`. */
+  /** Has no address taken from here on, also where the disk has one; to be followed by `note`, and by `writePages`. */
   clear(): void {
     this.#isNew = true
     this.#pages.clear()
@@ -158,10 +159,10 @@ export interface Place {
 export function placeOf({ family, value }: Address): Place {
   const number = value / bitsPerPage
   const start = number * bitsPerPage
-  return { page: `used-${family}-${number.toString(16)}`, start, bit: Number(value - start) }
+  return { page: `used-${family === AF_INET ? 4 : 6}-${number.toString(16)}`, start, bit: Number(value - start) }
 }
 
-/** Marks an address of a page; answers the index of the byte that holds it. */
+/** Marks an address of a page; returns the index of the byte that holds it. */
 export function mark(page: Uint8Array, bit: number, taken: boolean): number {
   const at = bit >> 3
   const mask = 1 << (bit & 7)

@@ -14,7 +14,7 @@ export interface Lease {
   readonly holder: Owner | "torn" | "foreign"
   /** When the file was written, in milliseconds since 1970. */
   readonly writtenMs: number
-  /** Path of the container's network namespace, and whether it is still there; absent when nobody noted it. */
+  /** Path of the container's network namespace, and whether it is still there; absent when it was not noted. */
   readonly netns?: { path: string; exists: boolean }
   /** Absent for files that are no reservations. */
   readonly liveness?: Liveness

@@ -16,7 +16,7 @@ export function formatOwner({ containerId, ifName }: Owner): string {
 }
 
 /**
- * Reads the file of a reservation. "torn": nothing, or zero bytes, as after a power cut. "foreign": nobody's format, such
+ * Reads the file of a reservation. "torn": nothing, or zero bytes, as after a power cut. "foreign": another format, such
  * as a note of the operator's.
  */
 export function parseOwner(text: string): Owner | "torn" | "foreign" {

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, unlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { AF_INET } from "../../pkg/types/mod.ts"
 import { kernelFiles } from "./files.ts"
 import type { NamespaceRecord } from "./records.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
@@ -55,7 +56,7 @@ describe("when the range is full,", () => {
   test("a requested address of such a container is given, too", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29" }])
     store.add("old", { bootId: "boot-1" })
-    const requested = [{ family: 4 as const, value: 0x0a000002n }]
+    const requested = [{ family: AF_INET, value: 0x0a000002n } as const]
     expect(store.add("new", { bootId: "boot-2", requested })).toEqual(["10.0.0.2"])
   })
 
@@ -108,7 +109,7 @@ describe("an ADD of a container that has addresses already", () => {
   test("gets the address that it asks for rather than its former one", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29" }])
     store.add("a")
-    const requested = [{ family: 4 as const, value: 0x0a000005n }]
+    const requested = [{ family: AF_INET, value: 0x0a000005n } as const]
     expect(store.add("a", { bootId: "boot-2", requested })).toEqual(["10.0.0.5"])
     expect(store.addresses()).toEqual(["10.0.0.5"])
   })

@@ -43,7 +43,7 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
       file[Symbol.dispose]()
       throw error
     }
-    file[Symbol.dispose]() // somebody removed the lock file: those who come now lock another one
+    file[Symbol.dispose]() // the lock file was removed: processes that come now lock another one
   }
 }
 

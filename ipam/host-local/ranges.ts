@@ -1,48 +1,47 @@
-import { CniError, Code, describe, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import {
+  AF_INET,
+  CniError,
+  Code,
+  describe,
+  type Family,
+  familyOf,
+  formatIp,
+  parseCidr,
+  parseIp,
+  unmapped,
+} from "../../pkg/types/mod.ts"
 
-/** An IP address as a number: arithmetic is the same for both families. */
+/** An IP address as a number, for arithmetic that is the same for both families. */
 export interface Address {
-  readonly family: 4 | 6
+  readonly family: Family
   /** The bits in network order: 10.0.0.1 is 0x0a000001n. */
   readonly value: bigint
 }
 
-/** The length of a family's addresses in bits. */
-export function bitsOf(family: 4 | 6): number {
-  return family === 4 ? 32 : 128
-}
-
 /** Reads an address; `undefined` for anything else. An IPv4-mapped one ("::ffff:10.0.0.1") is its IPv4 address. */
 export function parseAddress(text: string): Address | undefined {
-  const bytes = parseIp(text)
-  return bytes && addressOf(bytes)
+  const ip = parseIp(text)
+  return ip && addressOf(ip)
 }
 
-/** 4 or 16 bytes in network order as an address. By words of 32 bits: each operation on a `bigint` allocates. */
-export function addressOf(bytes: Uint8Array): Address {
+function addressOf(ip: Uint8Array): Address {
+  const bytes = unmapped(ip)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   let value = 0n
-  for (let at = 0; at < bytes.length; at += 4) {
-    let word = 0
-    for (let index = at; index < at + 4; index++) word = word * 256 + (bytes[index] ?? 0)
-    value = (value << 32n) | BigInt(word)
-  }
-  if (bytes.length === 4) return { family: 4, value }
-  return value >> 32n === 0xffffn ? { family: 4, value: value & 0xffffffffn } : { family: 6, value }
+  for (let at = 0; at < bytes.length; at += 4) value = (value << 32n) | BigInt(view.getUint32(at))
+  return { family: familyOf(bytes), value }
 }
 
 /** An address as text, the one that names its file in the store: "10.0.0.1", "fd00::1". */
 export function formatAddress({ family, value }: Address): string {
-  const bytes = new Uint8Array(bitsOf(family) / 8)
+  const ip = new Uint8Array(family === AF_INET ? 4 : 16)
+  const view = new DataView(ip.buffer)
   let rest = value
-  for (let end = bytes.length; end > 0; end -= 4) {
-    let word = Number(rest & 0xffffffffn)
+  for (let at = ip.length - 4; at >= 0; at -= 4) {
+    view.setUint32(at, Number(rest & 0xffffffffn))
     rest >>= 32n
-    for (let at = end - 1; at >= end - 4; at--) {
-      bytes[at] = word & 0xff
-      word >>>= 8
-    }
   }
-  return formatIp(bytes)
+  return formatIp(ip)
 }
 
 /** The address that lies `step` further. */
@@ -147,7 +146,7 @@ function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: RangeText): 
   const first = offset(network, 1n)
   const start = parseOptional("rangeStart", rangeStart) ?? first
   if (!isBetween(start, network, last)) throw refuse(`rangeStart ${formatAddress(start)} not in network ${subnet}`)
-  const end = parseOptional("rangeEnd", rangeEnd) ?? (network.family === 4 ? offset(last, -1n) : last)
+  const end = parseOptional("rangeEnd", rangeEnd) ?? (network.family === AF_INET ? offset(last, -1n) : last)
   if (!isBetween(end, network, last)) throw refuse(`rangeEnd ${formatAddress(end)} not in network ${subnet}`)
   if (start.value > end.value) {
     throw refuse(`rangeStart ${formatAddress(start)} is after rangeEnd ${formatAddress(end)} in network ${subnet}`)
@@ -158,7 +157,7 @@ function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: RangeText): 
     start,
     end,
     gateway: parseOptional("gateway", gateway) ?? first,
-    reserved: network.family === 4 ? [network, last] : [],
+    reserved: network.family === AF_INET ? [network, last] : [],
   }
 }
 
@@ -168,8 +167,8 @@ function parseSubnet(text: string): { network: Address; last: Address; prefix: n
   const { ip, prefix } = subnet
   const network = addressOf(ip)
   const { family, value } = network
-  const bits = bitsOf(family)
-  if (bits !== ip.length * 8) {
+  const bits = ip.length * 8
+  if (familyOf(ip) !== family) {
     throw refuse(`network ${text}: IPNet IP and Mask version mismatch; write an IPv4 subnet as IPv4`)
   }
   if (prefix > bits - 2) throw refuse(`Network ${text} too small to allocate from`)

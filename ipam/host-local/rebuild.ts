@@ -5,12 +5,12 @@ import { describeOwner, formatOwner, type Owner } from "./lease-file.ts"
 import { parseAddress } from "./ranges.ts"
 import { renewRecords, scanStore } from "./survey.ts"
 
-/** How old a file that never became a reservation is when nobody can be at work on it any more. */
+/** How old a file that never became a reservation is when no process can be at work on it any more. */
 const abandonedNs = 600_000_000_000n
 
 /**
  * Makes the index from the files of the reservations, read one by one, and repairs what is torn: needed once for each
- * boot, and whenever somebody else has made or removed a reservation. The store must be locked.
+ * boot, and whenever another program has made or removed a reservation. The store must be locked.
  */
 export function rebuildIndex(store: StorePlace): Index {
   const { files, directory, log } = store
@@ -52,7 +52,7 @@ function removeAbandoned(files: Files, directory: string): void {
 }
 
 /**
- * A torn file: restored where a record says whose it is. Any other is removed: whoever made it never got an answer, or lost
+ * A torn file: restored where a record says whose it is. Any other is removed: its maker never got an answer, or lost
  * its container with the power. What could not be done is said on stderr, and tried again by the next call.
  */
 function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: Owner): void {
@@ -72,13 +72,13 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
 
 /**
  * The time of modification of a store's directory, and of the index in it, that means "the index knows about everything":
- * the first second of 1990, which no clock shows. Whoever makes or removes a file without us, be it the Go plugin or
+ * the first second of 1990, which no clock shows. A program that makes or removes a file without us, be it the Go plugin or
  * `rm`, makes the kernel set it to the present.
  */
 const sealed = 631_152_000_000_000_000n
 
 /**
- * Whether nothing has changed in the store, nor in the index, since `seal`. Times of change, which nobody can set, tell
+ * Whether nothing has changed in the store, nor in the index, since `seal`. Times of change, which cannot be set, tell
  * a directory restored by a backup; the boot tells what survived a power cut only in part.
  */
 export function isSealed(files: Files, directory: string, bootId: string): boolean {

@@ -102,7 +102,7 @@ export class Owners {
 
   /**
    * Replaces the records, one file after the other, so that memory never has all of them taken apart. `renew` gets those
-   * that a file has and its number, and answers those that it is to have. `names` are those of all files in the directory.
+   * that a file has and its number, and returns those that it is to have. `names` are those of all files in the directory.
    */
   replaceAll(
     names: readonly string[],

@@ -15,7 +15,7 @@ export function reserve(store: Store, request: Request): Address[] {
     for (;;) {
       using lease = store.prepareLease(request.owner)
       const addresses = store.locked((session) => allocate(session, lease, request))
-      if (!addresses) continue // somebody has just removed the whole directory
+      if (!addresses) continue // the whole directory has just been removed
       try {
         store.sync()
       } catch (error) {
@@ -37,7 +37,7 @@ function takeBack(store: Store, owner: Owner): void {
 }
 
 /**
- * Releases what an owner holds, wherever in the store it is. Nothing to release is success. Answers false when there is no
+ * Releases what an owner holds, wherever in the store it is. Nothing to release is success. Returns false when there is no
  * store.
  */
 export function release(store: Store, owner: Owner): boolean {
@@ -51,7 +51,7 @@ export function release(store: Store, owner: Owner): boolean {
   })
 }
 
-/** Releases one address by hand, with the others of its owner; answers whom it was reserved for, if anybody. */
+/** Releases one address by hand, with the others of its owner; returns whom it was reserved for, if there is a file. */
 export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
   return saying(`Cannot release ${address} in "${store.directory}"`, () =>
     store.locked((session) => {

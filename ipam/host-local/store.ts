@@ -99,7 +99,7 @@ export class Session {
     this.#isSealed = false
   }
 
-  /** Reads everything anew; answers who holds something. */
+  /** Reads everything anew; returns who holds something. */
   owners(): Owner[] {
     this.rebuild()
     return this.#index.owners()
@@ -114,7 +114,7 @@ export class Session {
   ownHolding(owner: Owner): LeaseRecord | undefined {
     const record = this.#index.record(owner)
     if (!record || record.addresses.every((address) => this.#isHeld(address, owner))) return record
-    this.rebuild() // somebody wrote into a file, or removed one just when another process held the lock
+    this.rebuild() // another program wrote into a file, or removed one just when another process held the lock
     return this.#index.record(owner)
   }
 

@@ -67,7 +67,7 @@ export interface Survey {
 }
 
 /**
- * Reads every reservation of a store, without locking it and without changing anything, and answers what an ADD would
+ * Reads every reservation of a store, without locking it and without changing anything, and returns what an ADD would
  * find: STATUS and `cni ipam ls` say by this what could be reclaimed.
  */
 export function surveyStore(store: StorePlace): Survey {

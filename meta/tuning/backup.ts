@@ -51,7 +51,7 @@ export function decodeBackup(bytes: Uint8Array | undefined): Backup {
     const json = parseJson(decodeUtf8(bytes), "backup")
     if (!isJsonObject(json)) return {}
     const { sysctl = {}, ...backup } = parseConfig(schema, json, true)
-    // Nothing but the network is ours to write to, whatever a file says.
+    // Only settings of the network are written to, even if a file names others.
     return { ...backup, sysctl: Object.fromEntries(Object.entries(sysctl).filter(([path]) => path.startsWith("net/"))) }
   } catch {
     return {}
