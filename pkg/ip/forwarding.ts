@@ -1,4 +1,4 @@
-import { readSysctl, findSysctl, requireSettable, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
+import { findSysctl, readSysctl, requireSettable, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
