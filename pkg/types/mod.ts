@@ -49,7 +49,7 @@ export {
   type NetworkConfig,
   parseNetworkConfig,
 } from "./network-config.ts"
-export { isOfContainer, isOwnerOf, type Owner, ownerComment, ownerOf, ownersOf } from "./owner.ts"
+export { isOfContainer, isOwnerOf, type Owner, ownerComment, ownerOf, ownersOf, staleOf } from "./owner.ts"
 export type { Dns, Interface, IpConfig, Result, Route } from "./result.ts"
 export { convertResult, decodeResult, decodeResultOf, encodeResult } from "./result-codec.ts"
 export {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isOwnerOf, ownerComment } from "./owner.ts"
+import { isOwnerOf, ownerComment, staleOf } from "./owner.ts"
 
 test("an owner reads as network, container and interface", () => {
   expect(ownerComment({ network: "lab", containerId: "c1", ifName: "eth0" })).toBe("lab/c1/eth0")
@@ -33,4 +33,13 @@ test("a comment belongs to its own network only, also when one name begins with 
 test("an interface name that nft would have to escape becomes a hash", () => {
   const comment = ownerComment({ network: "lab", containerId: "c1", ifName: 'a"b\\' })
   expect(comment).toMatch(/^lab\/c1\/~[0-9a-f]{16}$/)
+})
+
+test("stale is what names an owner in the network who is not valid, and no other text", () => {
+  const valid = { network: "lab", containerId: "c1", ifName: "eth0" }
+  const isStale = staleOf("lab", [valid])
+  expect(isStale(ownerComment(valid))).toBe(false)
+  expect(isStale(ownerComment({ ...valid, ifName: "net1" }))).toBe(true)
+  expect(isStale(ownerComment({ ...valid, network: "lab-2" }))).toBe(false)
+  expect(isStale("lab/c2")).toBe(false)
 })

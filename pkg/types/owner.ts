@@ -44,6 +44,12 @@ export function isOwnerOf(comment: string, network: string): boolean {
   return comment.split("/").length === 3 && comment.startsWith(`${shorten(network, NETWORK_BYTES)}/`)
 }
 
+/** Returns the test for comments of owners in this network that are none of the valid ones: what GC removes. */
+export function staleOf(network: string, valid: readonly Owner[]): (comment: string) => boolean {
+  const kept = new Set(valid.map(ownerComment))
+  return (comment) => isOwnerOf(comment, network) && !kept.has(comment)
+}
+
 /** Whether a comment names an owner that is an interface of this container, in whichever network. */
 export function isOfContainer(comment: string, containerId: string): boolean {
   const [, found, ...rest] = comment.split("/")
