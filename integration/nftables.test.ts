@@ -1,19 +1,24 @@
 /**
- * `pkg/nftables` on a real kernel, in namespaces of its own, judged with `nft` and with traffic.
+ * `pkg/nftables` and the masquerade on top of it on a real kernel, in namespaces of its own, judged with `nft` and with traffic.
  */
 import { expect, setDefaultTimeout, test } from "bun:test"
 import { join } from "node:path"
+import {
+  addMasquerade,
+  canMasquerade,
+  checkMasquerade,
+  deleteMasquerade,
+  deleteUpstreamMasquerade,
+  gcMasquerade,
+} from "../pkg/masquerade/testing.ts"
 import { Netns } from "../pkg/netns/mod.ts"
 import * as nftables from "../pkg/nftables/mod.ts"
-import { parseCidr } from "../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, type Owner, parseCidr } from "../pkg/types/mod.ts"
 import { askEcho, connect, EchoPeer, expectUnchanged, HostNamespace, type Namespace, takeSnapshot } from "./mod.ts"
 import { patient } from "./patience.ts"
 import { testWith } from "./test-with.ts"
 
 setDefaultTimeout(patient(30_000))
-
-const { addMasquerade, canMasquerade, checkMasquerade, deleteMasquerade, deleteUpstreamMasquerade, gcMasquerade } =
-  nftables
 
 /** The packet filter of a namespace: a socket stays where it was opened. */
 function netfilterOf({ path }: Namespace) {
@@ -21,13 +26,13 @@ function netfilterOf({ path }: Namespace) {
   return namespace.run(nftables.openNetfilter)
 }
 
-function cidr(text: string): nftables.MasqueradeAddress {
+function cidr(text: string): Cidr {
   const address = parseCidr(text)
   if (!address) throw new Error(`not an address: ${text}`)
   return address
 }
 
-const owner = (containerId: string, network = "net"): nftables.Owner => ({ network, containerId, ifName: "eth0" })
+const owner = (containerId: string, network = "net"): Owner => ({ network, containerId, ifName: "eth0" })
 const listing = async (host: Namespace) => (await host.exec("nft", ["list", "ruleset"])).stdout
 const nft = (host: Namespace, text: string) => host.exec("nft", ["-f", "-"], { input: text })
 const count = (text: string, part: string) => text.split(part).length - 1
@@ -237,10 +242,10 @@ testWith(
 testWith(["nf_tables"], "whether the kernel can masquerade is found out without a trace", async () => {
   await using host = await HostNamespace.create()
   using netfilter = netfilterOf(host)
-  for (const family of ["ip", "ip6"] as const) expect(canMasquerade(netfilter, family)).toBe(true)
+  for (const family of [AF_INET, AF_INET6] as const) expect(canMasquerade(netfilter, family)).toBe(true)
   expect(await listing(host)).toBe("")
   addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
-  expect(canMasquerade(netfilter, "ip")).toBe(true)
+  expect(canMasquerade(netfilter, AF_INET)).toBe(true)
 })
 
 testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, and says so to ADD", async () => {
@@ -249,13 +254,14 @@ testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, an
   deleteMasquerade(netfilter, owner("c1"))
   gcMasquerade(netfilter, "net", [])
   deleteUpstreamMasquerade(netfilter, owner("c1"))
-  expect(canMasquerade(netfilter, "ip")).toBe(false)
+  expect(canMasquerade(netfilter, AF_INET)).toBe(false)
   expect(() => addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("the kernel needs nf_tables")
 })
 
 /** Adds and deletes one address over and over, and leaves it added. Runs in a process of its own. */
 const restless = (number: number, prefix: number, rounds: number) => `
-  import { addMasquerade, deleteMasquerade, openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../pkg/nftables/mod.ts"))}
+  import { addMasquerade, deleteMasquerade } from ${JSON.stringify(join(import.meta.dir, "../pkg/masquerade/testing.ts"))}
+  import { openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../pkg/nftables/mod.ts"))}
   const owner = { network: "net", containerId: "c${number}", ifName: "eth0" }
   const addresses = [{ ip: Uint8Array.of(10, 22, 0, ${number}), prefix: ${prefix} }]
   using netfilter = openNetfilter()

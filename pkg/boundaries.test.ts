@@ -18,17 +18,17 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/nftables": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
   "pkg/iptables": ["pkg/engine", "pkg/libc", "pkg/types", "pkg/netlink", "pkg/undo", "pkg/nftables"],
   "pkg/conntrack": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
-  "pkg/ip": [
+  "pkg/masquerade": [
     "pkg/engine",
     "pkg/types",
     "pkg/libc",
     "pkg/netlink",
     "pkg/netns",
-    "pkg/sysctl",
     "pkg/undo",
     "pkg/nftables",
     "pkg/iptables",
   ],
+  "pkg/ip": ["pkg/engine", "pkg/types", "pkg/libc", "pkg/netlink", "pkg/netns", "pkg/sysctl", "pkg/undo"],
   "pkg/attachment": everyPackage,
   "pkg/invoke": ["pkg/engine", "pkg/types", "pkg/libc"],
   "pkg/ipam": ["pkg/types", "pkg/invoke"],
@@ -100,6 +100,21 @@ function withoutTexts(code: string): string {
   return code.replace(/"(?:[^"\\\n]|\\.)*"/g, '""').replace(/`(?:[^`\\]|\\.)*`/g, inside)
 }
 
+/** The circles of imports among the files of a room, each as "a.ts -> b.ts"; `imports` by file. */
+function circles(imports: ReadonlyMap<string, readonly string[]>): string[] {
+  const found = new Set<string>()
+  const done = new Set<string>()
+  const follow = (file: string, path: readonly string[]): void => {
+    const at = path.indexOf(file)
+    if (at !== -1) found.add(path.slice(at).join(" -> "))
+    if (at !== -1 || done.has(file)) return
+    for (const other of imports.get(file) ?? []) follow(other, [...path, file])
+    done.add(file)
+  }
+  for (const file of imports.keys()) follow(file, [])
+  return [...found]
+}
+
 /** The names that a file takes from the engine's door. */
 function doorImports(code: string): string {
   return [...code.matchAll(/^(?:import|export) ([^"]*?) from "[^"]*engine\/mod\.ts"/gm)]
@@ -167,6 +182,30 @@ test("every file keeps to the table of rooms", async () => {
   expect(files.length).toBeGreaterThan(10)
   const found = files.map(async (file) => violations(file, await Bun.file(join(root, file)).text()))
   expect((await Promise.all(found)).flat()).toEqual([])
+})
+
+test("no file of a room needs another that needs it in turn, be it for a type", async () => {
+  const imports = new Map<string, string[]>()
+  for (const file of new Bun.Glob("{pkg,plugins,ipam,meta,cmd}/**/*.ts").scanSync(root)) {
+    if (forTests.test(file)) continue
+    const code = withoutComments(await Bun.file(join(root, file)).text())
+    const others = importsOf(code).filter((from) => from.startsWith("."))
+    imports.set(
+      file,
+      others.map((from) => join(dirname(file), from)),
+    )
+  }
+  expect(circles(imports)).toEqual([])
+})
+
+test("a circle of imports is found, and two ways to one file are none", () => {
+  const diamond: [string, string[]][] = [
+    ["a", ["b", "c"]],
+    ["b", ["d"]],
+    ["c", ["d"]],
+  ]
+  expect(circles(new Map(diamond))).toEqual([])
+  expect(circles(new Map([...diamond, ["d", ["b"]]]))).toEqual(["b -> d"])
 })
 
 test("every room of pkg has a door", () => {

@@ -3,7 +3,7 @@ import { commentOf, findEverywhere } from "../../pkg/iptables/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import type { AttachmentId } from "../../pkg/libcni/mod.ts"
 import { listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
-import { listCommented, PacketFilter } from "../../pkg/nftables/mod.ts"
+import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod.ts"
 import { isOwnerOf, ownerComment } from "../../pkg/types/mod.ts"
 
 /** Something that an attachment has on this host. */
@@ -60,7 +60,7 @@ function staleRules(isStale: (owner: string) => boolean): Belonging[] {
   const iptables = findEverywhere(filter?.socket, "nat", search).flatMap(({ family, rules }) =>
     rules.flatMap((rule) => {
       const owner = commentOf(rule)
-      return owner !== undefined && isStale(owner) ? [{ what: `${family} nat ${rule.chain}`, owner }] : []
+      return owner !== undefined && isStale(owner) ? [{ what: `${tableFamily[family]} nat ${rule.chain}`, owner }] : []
     }),
   )
   return [...native, ...iptables].map((found) => ({ kind: "rule", ...found }))

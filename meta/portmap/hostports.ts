@@ -2,7 +2,7 @@ import { chooseVariant, findPrograms, isTableInUse } from "../../pkg/iptables/mo
 import { isErrno } from "../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import { openNetfilter, PacketFilter } from "../../pkg/nftables/mod.ts"
-import { CniError, Code, isCniError, type Owner } from "../../pkg/types/mod.ts"
+import { AF_INET, CniError, Code, isCniError, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
 import {
@@ -204,7 +204,7 @@ export class Hostports implements Disposable {
   requireUsable({ backend, conditions }: Choice & Pick<Request, "conditions">): void {
     const needsNft = conditions.ip.length + conditions.ip6.length > 0
     const canNftables = backend !== "iptables" && this.#canMap("ip") && (!needsNft || findNft() !== undefined)
-    if (canNftables || (backend !== "nftables" && findPrograms("ip", chooseVariant(this.#nftables)))) return
+    if (canNftables || (backend !== "nftables" && findPrograms(AF_INET, chooseVariant(this.#nftables)))) return
     const nftables = needsNft ? `${NEEDS}, and the program "nft" for conditions` : NEEDS
     const iptables = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
     throw new CniError(Code.PluginNotAvailable, `Cannot map ports by ${backend ?? "nftables or iptables"}`, {

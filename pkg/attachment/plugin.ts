@@ -1,12 +1,6 @@
-import {
-  addressesOf,
-  checkAddresses,
-  Masquerade,
-  type MasqueradeBackend,
-  type ResultAddress,
-  requireMtu,
-} from "../ip/mod.ts"
+import { addressesOf, checkAddresses, type ResultAddress, requireMtu } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
+import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
 import { findLink, type Link, RouteSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"

@@ -8,7 +8,6 @@
 export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
 export { type ContainerLink, configureLink, requireMtu } from "./container.ts"
 export { checkForwarding, enableForwarding, heedRouters, ignoreRouters, requireForwarding } from "./forwarding.ts"
-export { Masquerade, type MasqueradeBackend, masqueradeBackends } from "./masquerade.ts"
 export { addRoutes, addressesOf, gatewayOf, planRoutes, type ResultAddress } from "./result.ts"
 export { createVethPair, randomVethName, VETH_QUEUES } from "./veth.ts"
 export { waitOperational } from "./wait.ts"

@@ -1,14 +1,20 @@
+import { isErrno, readTextFile } from "../libc/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import { atomically } from "../nftables/mod.ts"
+import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
-import { removalChanges } from "./change.ts"
-import { changeTable } from "./change-table.ts"
 import { findInKernel, kernelOperations, type Search } from "./kernel-rules.ts"
-import { findLegacyTable } from "./legacy-tables.ts"
-import { type Content, type Family, type Removal, type Rule, type TableName, targetOf } from "./rule.ts"
-import { readTable } from "./run.ts"
+import { findPrograms, type Programs } from "./programs.ts"
+import { type Content, type Removal, type Rule, type TableName, targetOf } from "./rule.ts"
+import { changeTable, readTable } from "./run.ts"
+import { removalChanges } from "./save-restore.ts"
 
-const FAMILIES = ["ip", "ip6"] as const
+const FAMILIES = [AF_INET, AF_INET6] as const
+/** The tables of the older kind that this namespace has; a namespace has none until a program asks for one. */
+const LISTS = {
+  [AF_INET]: "/proc/thread-self/net/ip_tables_names",
+  [AF_INET6]: "/proc/thread-self/net/ip6_tables_names",
+} as const
 
 /** What a search has found in one of the places where iptables keeps rules. */
 export interface Found extends Content {
@@ -18,7 +24,7 @@ export interface Found extends Content {
 
 /**
  * Looks into every place where iptables may have put rules in this namespace: nf_tables, natively, and the older tables
- * by their program where they are in use. Answers the places where something is. Nothing anywhere costs two questions to
+ * by their program where they are in use. Returns the places where something is. Nothing anywhere costs two questions to
  * the kernel for each chain, and two small files. `socket` is undefined on a kernel without nf_tables. Throws
  * `NetlinkError` and `CniError`.
  */
@@ -74,4 +80,31 @@ export function narrow({ chains, rules }: Content, search: Search): Content {
   const found = chains.filter((name) => (wanted instanceof RegExp ? wanted.test(name) : wanted.includes(name)))
   const leadsThere = (rule: Rule) => search.parents.includes(rule.chain) && found.includes(targetOf(rule) ?? "")
   return { chains: found, rules: rules.filter((rule) => found.includes(rule.chain) || leadsThere(rule)) }
+}
+
+/**
+ * Whether iptables may keep anything in this table of the thread's namespace: in a table of nf_tables, which `filter` has
+ * seen, or in the older kind. False on most hosts without kube-proxy, and then there is nothing to find or remove.
+ */
+export function isTableInUse(filter: { hasTable(name: string): boolean } | undefined, table: TableName): boolean {
+  return filter?.hasTable(table) || FAMILIES.some((family) => hasLegacyTable(family, table))
+}
+
+/** Whether the namespace has this table of the older kind, so that something may be in it. */
+function hasLegacyTable(family: Family, table: TableName): boolean {
+  try {
+    return readTextFile(LISTS[family]).split("\n").includes(table)
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "EACCES", "EPERM")) return false // a kernel without them
+    throw error
+  }
+}
+
+/**
+ * The programs for the older kind of tables where the namespace has this table, so that something may be in it.
+ * Undefined where it has not: asking the program would make it. Undefined also without the program, since nothing else
+ * can read these tables.
+ */
+function findLegacyTable(family: Family, table: TableName): Programs | undefined {
+  return hasLegacyTable(family, table) ? findPrograms(family, "legacy") : undefined
 }

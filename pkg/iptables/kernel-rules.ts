@@ -1,8 +1,46 @@
-import { encodeUtf8 } from "../engine/mod.ts"
-import type { NetlinkSocket } from "../netlink/mod.ts"
-import { type Chain, flush, hasChain, listChains, listRules, type Operation, remove } from "../nftables/mod.ts"
-import { wordsOf } from "./kernel-words.ts"
-import type { Content, Family, Removal, Rule, TableName } from "./rule.ts"
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+import { attrs, bytes, type Infer, type NetlinkSocket, text, u32be } from "../netlink/mod.ts"
+import {
+  type Chain,
+  type Expression,
+  type FoundRule,
+  flush,
+  hasChain,
+  listChains,
+  listRules,
+  type Operation,
+  remove,
+  tableFamily,
+  type UnknownExpression,
+} from "../nftables/mod.ts"
+import { AF_INET, AF_INET6, type Family, formatCidr } from "../types/mod.ts"
+import type { Content, Removal, Rule, TableName } from "./rule.ts"
+
+/** `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables inside nf_tables. */
+const extension = attrs({ name: [1, text], revision: [2, u32be], info: [3, bytes] })
+
+/** Where the header of a packet has its addresses: offsets by family. */
+const ADDRESSES = {
+  [AF_INET]: {
+    size: 4,
+    options: new Map([
+      [12, "-s"],
+      [16, "-d"],
+    ]),
+  },
+  [AF_INET6]: {
+    size: 16,
+    options: new Map([
+      [8, "-s"],
+      [24, "-d"],
+    ]),
+  },
+} as const
+const BASE_NETWORK = 1
+const OP_NOT_EQUAL = 1
+/** `enum nft_verdicts` as they travel, by what iptables calls them. */
+const VERDICTS: Readonly<Record<number, string>> = { 0: "DROP", 1: "ACCEPT", [-5 >>> 0]: "RETURN" }
+const GOTO = -4 >>> 0
 
 /** A rule of `iptables-nft` in the kernel. */
 export interface KernelRule extends Rule {
@@ -18,7 +56,7 @@ export interface Search {
 }
 
 /**
- * Finds the chains of a search among the rules of `iptables-nft`, which are nf_tables' own: needs no program. Answers the
+ * Finds the chains of a search among the rules of `iptables-nft`, which are nf_tables' own: needs no program. Returns the
  * chains that are there, all their rules, and the rules of `parents` that jump to them. Throws `NetlinkError`.
  */
 export function findInKernel(
@@ -27,7 +65,7 @@ export function findInKernel(
   name: TableName,
   { chains, parents }: Search,
 ): Content<KernelRule> {
-  const table = { family, name }
+  const table = { family: tableFamily[family], name }
   const candidates = chains instanceof RegExp ? listChains(socket, table) : chains.map((name) => ({ table, name }))
   const isWanted = (chain: Chain) => (chains instanceof RegExp ? chains.test(chain.name) : hasChain(socket, chain))
   const found = candidates.filter(isWanted)
@@ -46,9 +84,91 @@ export function findInKernel(
 
 /** A removal as a transaction of nf_tables. */
 export function kernelOperations(family: Family, name: TableName, { rules, chains }: Removal<KernelRule>): Operation[] {
-  const table = { family, name }
+  const table = { family: tableFamily[family], name }
   return [
     ...rules.map(({ chain, handle }) => remove.rule({ chain: { table, name: chain }, handle })),
     ...chains.flatMap((name) => [flush.chain({ table, name }), remove.chain({ table, name })]),
   ]
+}
+
+/**
+ * The words of a rule that `iptables-nft` has made, as `iptables-save` prints them: addresses, comments, verdicts, and
+ * the names of all other matches and targets, without what these say. Never throws: what it does not know stands there
+ * by its name.
+ */
+export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "comment">): string[] {
+  const words: string[] = []
+  let loaded = NOTHING
+  for (const expression of rule.expressions) {
+    if (isKnown(expression, "payload")) loaded = addressLoaded(family, expression.data)
+    else if (isKnown(expression, "bitwise")) loaded = { ...loaded, bits: bitsOf(expression.data.mask?.value) }
+    else if (isKnown(expression, "cmp")) {
+      words.push(...compared(family, loaded, expression.data))
+      loaded = NOTHING
+    } else if (isKnown(expression, "immediate")) words.push(...verdictWords(expression.data.data?.verdict))
+    else words.push(...extensionWords(expression))
+  }
+  return rule.comment === undefined ? words : [...words, "-m", "comment", "--comment", rule.comment]
+}
+
+type Known<N extends Expression["name"]> = Extract<Expression, { name: N }>
+
+function isKnown<N extends Expression["name"]>(found: Expression | UnknownExpression, name: N): found is Known<N> {
+  return found.name === name && !(found.data instanceof Uint8Array)
+}
+
+/** What is in the register for a comparison: an address, by its option, and as many bits of it as count. */
+interface Loaded {
+  option: string | undefined
+  bits: number
+}
+
+const NOTHING: Loaded = { option: undefined, bits: 0 }
+
+function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"payload">["data"]): Loaded {
+  const option = base === BASE_NETWORK ? ADDRESSES[family].options.get(offset) : undefined
+  return { option, bits: 8 * length }
+}
+
+/** A comparison with the address just loaded: the first bytes of it, or all under a mask. */
+function compared(family: Family, { option, bits }: Loaded, data: Known<"cmp">["data"]) {
+  const value = data.data?.value
+  if (option === undefined || value === undefined) return ["cmp"]
+  const ip = new Uint8Array(ADDRESSES[family].size)
+  ip.set(value.subarray(0, ip.length))
+  return [...(data.op === OP_NOT_EQUAL ? ["!"] : []), option, formatCidr({ ip, prefix: bits })]
+}
+
+function bitsOf(mask: Uint8Array = new Uint8Array(0)): number {
+  return mask.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0)
+}
+
+function verdictWords(verdict: { code?: number | undefined; chain?: string | undefined } | undefined): string[] {
+  const { code = 0, chain } = verdict ?? {}
+  return [code === GOTO ? "-g" : "-j", chain ?? VERDICTS[code] ?? String(code)]
+}
+
+function extensionWords({ name, data }: Expression | UnknownExpression): string[] {
+  if (name === "counter") return [] // every rule of iptables has one
+  if (name === "masq") return ["-j", "MASQUERADE"]
+  if (!(data instanceof Uint8Array)) return [name]
+  const found = readExtension(data)
+  if (name === "target") return ["-j", found.name ?? name]
+  if (name !== "match") return [name]
+  if (found.name !== "comment") return ["-m", found.name ?? name]
+  return ["-m", "comment", "--comment", readText(found.info)]
+}
+
+function readExtension(data: Uint8Array): Infer<typeof extension> {
+  try {
+    return extension.decode(data)
+  } catch {
+    return {}
+  }
+}
+
+/** A text in a buffer that is larger: struct xt_comment_info. */
+function readText(info: Uint8Array = new Uint8Array(0)): string {
+  const end = info.indexOf(0)
+  return decodeUtf8(end === -1 ? info : info.subarray(0, end))
 }

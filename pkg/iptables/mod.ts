@@ -1,27 +1,23 @@
 /**
  * iptables: rules as values, changed by one `iptables-restore` a call; and what `iptables` has made found and removed
- * without it, as far as it lies in nf_tables. On top of it, the masquerade of containers with upstream's chains.
+ * without it, as far as it lies in nf_tables.
  *
  * @example
- * const programs = requirePrograms("ip")
+ * const programs = requirePrograms(AF_INET)
  * changeTable(programs, "nat", ({ chains }) => (chains.includes("X") ? [] : [chain.create("X"), rule.append(jump)]))
  * removeEverywhere(socket, "nat", { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, allOf)
  */
-export { type Change, chain, printRestore, removalChanges, rule } from "./change.ts"
-export { changeTable } from "./change-table.ts"
-export { allOf, type Found, findEverywhere, narrow, removeEverywhere } from "./everywhere.ts"
-export { isTableInUse } from "./in-use.ts"
+export { allOf, type Found, findEverywhere, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
 export type { Search } from "./kernel-rules.ts"
-export { addIptablesMasquerade, deleteIptablesMasquerade, gcIptablesMasquerade } from "./masquerade.ts"
-export { checkIptablesMasquerade } from "./masquerade-check.ts"
-export { chainName, containerComment, networkComment } from "./names.ts"
-export { findPrograms, type Programs, requirePrograms, type Variant } from "./programs.ts"
+export { chooseVariant, findPrograms, type Programs, requirePrograms, type Variant } from "./programs.ts"
 export {
   type Content,
+  chainName,
   commentOf,
+  containerComment,
   destinationOf,
-  type Family,
   isSameRule,
+  networkComment,
   printRule,
   type Removal,
   type Rule,
@@ -29,5 +25,5 @@ export {
   type TableName,
   targetOf,
 } from "./rule.ts"
-export { readTable, restoreTable } from "./run.ts"
-export { chooseVariant } from "./variant.ts"
+export { changeTable, readTable, restoreTable } from "./run.ts"
+export { type Change, chain, parseSave, printRestore, removalChanges, rule } from "./save-restore.ts"

@@ -2,11 +2,11 @@ import { expect, test } from "bun:test"
 import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
-import { chain, rule } from "./change.ts"
-import { changeTable } from "./change-table.ts"
-import { findPrograms, requirePrograms } from "./programs.ts"
-import { readTable, restoreTable } from "./run.ts"
+import { findPrograms, type Programs, requirePrograms } from "./programs.ts"
+import { changeTable, readTable, restoreTable } from "./run.ts"
+import { chain, rule } from "./save-restore.ts"
 
 /** A directory that goes with its scope. */
 function directory(): Disposable & { path: string } {
@@ -27,14 +27,14 @@ test("the programs are looked for in fixed directories, by family and kind", () 
   for (const name of ["iptables", "ip6tables", "iptables-legacy"]) {
     for (const verb of ["save", "restore"]) script(bin.path, `${name}-${verb}`, "")
   }
-  const found = (name: string, family: "ip" | "ip6") => {
+  const found = (name: string, family: Family) => {
     return { family, save: join(bin.path, `${name}-save`), restore: join(bin.path, `${name}-restore`) }
   }
   const places = ["/nowhere", bin.path]
-  expect(findPrograms("ip", "default", places)).toEqual(found("iptables", "ip"))
-  expect(findPrograms("ip", "legacy", places)).toEqual(found("iptables-legacy", "ip"))
+  expect(findPrograms(AF_INET, "default", places)).toEqual(found("iptables", AF_INET))
+  expect(findPrograms(AF_INET, "legacy", places)).toEqual(found("iptables-legacy", AF_INET))
   // without programs of that name, the legacy kind may be called just "ip6tables"
-  expect(findPrograms("ip6", "legacy", places)).toEqual(found("ip6tables", "ip6"))
+  expect(findPrograms(AF_INET6, "legacy", places)).toEqual(found("ip6tables", AF_INET6))
 })
 
 test("a link to the newer kind is not the legacy one, whatever its own name", () => {
@@ -42,9 +42,9 @@ test("a link to the newer kind is not the legacy one, whatever its own name", ()
   script(bin.path, "xtables-nft-multi", "")
   symlinkSync("xtables-nft-multi", join(bin.path, "alternative"))
   for (const verb of ["save", "restore"]) symlinkSync(join(bin.path, "alternative"), join(bin.path, `iptables-${verb}`))
-  expect(findPrograms("ip", "legacy", [bin.path])).toBeUndefined()
-  expect(findPrograms("ip", "default", [bin.path])?.restore).toBe(join(bin.path, "iptables-restore"))
-  expect(() => requirePrograms("ip", "legacy", [bin.path])).toThrow(
+  expect(findPrograms(AF_INET, "legacy", [bin.path])).toBeUndefined()
+  expect(findPrograms(AF_INET, "default", [bin.path])?.restore).toBe(join(bin.path, "iptables-restore"))
+  expect(() => requirePrograms(AF_INET, "legacy", [bin.path])).toThrow(
     '"iptables-legacy-save" and "iptables-legacy-restore"',
   )
 })
@@ -52,9 +52,9 @@ test("a link to the newer kind is not the legacy one, whatever its own name", ()
 test("half of a pair is none, and what is missing is named with the package that has it", () => {
   using bin = directory()
   script(bin.path, "ip6tables-save", "")
-  expect(findPrograms("ip6", "default", [bin.path])).toBeUndefined()
+  expect(findPrograms(AF_INET6, "default", [bin.path])).toBeUndefined()
   try {
-    requirePrograms("ip6", "default", [bin.path])
+    requirePrograms(AF_INET6, "default", [bin.path])
     expect.unreachable()
   } catch (error) {
     expect(String(error)).toStartWith(
@@ -64,10 +64,10 @@ test("half of a pair is none, and what is missing is named with the package that
 })
 
 /** Programs whose table is a file of commands: what is restored is kept as it came. */
-function pretendPrograms(path: string, saved: string, restore: string) {
+function pretendPrograms(path: string, saved: string, restore: string): Programs {
   writeFileSync(join(path, "saved"), saved)
   return {
-    family: "ip" as const,
+    family: AF_INET,
     save: script(path, "iptables-save", `cat ${path}/saved; env > ${path}/env; echo "$@" >> ${path}/calls`),
     restore: script(path, "iptables-restore", `echo "$@" >> ${path}/calls; cat > ${path}/input; ${restore}`),
   }

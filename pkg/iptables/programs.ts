@@ -1,9 +1,13 @@
 import { isErrno, isRegularFile, readlink, stat } from "../libc/mod.ts"
-import { CniError, Code } from "../types/mod.ts"
-import type { Family } from "./rule.ts"
+import type { NetlinkSocket } from "../netlink/mod.ts"
+import { add, dryRun } from "../nftables/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 
 /** Where distributions put them; a plugin does not look at the caller's PATH. */
 const DIRECTORIES = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"] as const
+
+/** What the programs of an address family are called. */
+const NAMES = { [AF_INET]: "iptables", [AF_INET6]: "ip6tables" } as const
 
 /** Which of the two kinds: what the node's administrator has made `iptables`, or the one for the older kernel tables. */
 export type Variant = "default" | "legacy"
@@ -28,7 +32,7 @@ export function findPrograms(
   variant: Variant = "default",
   directories: readonly string[] = DIRECTORIES,
 ): Programs | undefined {
-  const name = nameOf(family)
+  const name = NAMES[family]
   for (const prefix of variant === "legacy" ? [`${name}-legacy`, name] : [name]) {
     const save = findFile(`${prefix}-save`, directories)
     const restore = save && findFile(`${prefix}-restore`, directories)
@@ -45,16 +49,12 @@ export function requirePrograms(
 ): Programs {
   const found = findPrograms(family, variant, directories)
   if (found) return found
-  const name = variant === "legacy" ? `${nameOf(family)}-legacy` : nameOf(family)
+  const name = variant === "legacy" ? `${NAMES[family]}-legacy` : NAMES[family]
   const places = (directories ?? DIRECTORIES).join(", ")
   throw new CniError(Code.Internal, `Cannot find the programs "${name}-save" and "${name}-restore" in ${places}`, {
     details:
       'install them (Debian\'s package is called "iptables"), or use the nftables backend, which needs no program',
   })
-}
-
-function nameOf(family: Family): string {
-  return family === "ip" ? "iptables" : "ip6tables"
 }
 
 function findFile(name: string, directories: readonly string[]): string | undefined {
@@ -92,4 +92,16 @@ function linkTarget(path: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/**
+ * Which kind of iptables works on this kernel: the one that the administrator has chosen, wherever nf_tables has NAT for
+ * IP, else the legacy one. `socket` is undefined on a kernel without nf_tables.
+ */
+export function chooseVariant(socket: NetlinkSocket | undefined): Variant {
+  if (!socket) return "legacy"
+  const table = { family: "ip", name: "cni_probe" } as const
+  const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
+  const plan = () => [add.table(table), add.chain({ table, name: "postrouting", base })]
+  return dryRun(socket, table, plan) ? "default" : "legacy"
 }

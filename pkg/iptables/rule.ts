@@ -1,7 +1,4 @@
-import { quoteWord } from "./words.ts"
-
-/** Address families by the names that nf_tables has for them: `iptables` and `ip6tables`. */
-export type Family = "ip" | "ip6"
+import { sha512 } from "../engine/mod.ts"
 
 /** The tables that plugins work in. */
 export type TableName = "nat" | "filter" | "mangle" | "raw"
@@ -21,7 +18,7 @@ export interface Content<R extends Rule = Rule> {
   rules: readonly R[]
 }
 
-/** Rules and chains to take out; a chain goes with whatever is in it. */
+/** Rules and chains to take out; a chain goes with everything in it. */
 export interface Removal<R extends Rule = Rule> {
   rules: readonly R[]
   chains: readonly string[]
@@ -59,4 +56,56 @@ export function isSameRule(a: Rule, b: Rule): boolean {
 /** A rule without its verb: `POSTROUTING -s 10.1.0.2/32 -j CNI-x`. */
 export function printRule({ chain, words }: Rule): string {
   return [chain, ...words].map(quoteWord).join(" ")
+}
+
+/**
+ * A word as `iptables-restore` reads it: in double quotes where it has other than plain characters, with a backslash
+ * before quotes and backslashes. Throws `RangeError` for an empty word and for line ends, which would begin a new line.
+ */
+export function quoteWord(word: string): string {
+  if (word === "" || /[\0\r\n]/.test(word)) throw new RangeError(`${JSON.stringify(word)} cannot be part of a rule`)
+  return /^[\w!#%+,./:=@-]+$/.test(word) ? word : `"${word.replace(/["\\]/g, "\\$&")}"`
+}
+
+/** The words of a line that `iptables-save` has written. */
+export function splitWords(line: string): string[] {
+  const words: string[] = []
+  let word = ""
+  let isQuoted = false
+  for (let at = 0; at < line.length; at++) {
+    const character = line[at] ?? ""
+    if (character === '"') isQuoted = !isQuoted
+    else if (isQuoted && character === "\\") word += line[++at] ?? ""
+    else if (isQuoted || character !== " ") word += character
+    else if (word !== "") {
+      words.push(word)
+      word = ""
+    }
+  }
+  return word === "" ? words : [...words, word]
+}
+
+/** What a chain's name may have (`XT_EXTENSION_MAXNAMELEN` less the NUL): `iptables` takes no longer ones. */
+const CHAIN_NAME_LENGTH = 28
+/** What a comment may have (`XT_MAX_COMMENT_LEN` less the NUL). */
+const COMMENT_LENGTH = 255
+
+/**
+ * The name of a container's chain in a network: `prefix`, and as many hex digits of SHA-512 over network and container
+ * id as make 28 characters. As upstream names it, whatever interface is meant.
+ */
+export function chainName(prefix: string, { network, containerId }: { network: string; containerId: string }): string {
+  const hash = sha512(network + containerId)
+  return (prefix + hash).slice(0, CHAIN_NAME_LENGTH)
+}
+
+/** Upstream's comment on a container's rules, `name: "NET" id: "CID"`, after `prefix`; cut where it is too long. */
+export function containerComment(owner: { network: string; containerId: string }, prefix = ""): string {
+  const comment = `${networkComment(owner.network, prefix)}${JSON.stringify(owner.containerId)}`
+  return comment.length <= COMMENT_LENGTH ? comment : `${comment.slice(0, COMMENT_LENGTH - 3)}...`
+}
+
+/** What the comments of all containers of a network begin with. */
+export function networkComment(network: string, prefix = ""): string {
+  return `${prefix}name: ${JSON.stringify(network)} id: `
 }

@@ -2,18 +2,18 @@ import { expect, test } from "bun:test"
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { CniError } from "../types/mod.ts"
-import { chain } from "./change.ts"
+import { AF_INET, CniError } from "../types/mod.ts"
 import type { Programs } from "./programs.ts"
-import { restoreTable } from "./run.ts"
+import { refusal, restoreTable } from "./run.ts"
+import { chain } from "./save-restore.ts"
 
 /** What `restoreTable` throws when the program behaves as the shell script says. */
-function refusal(script: string): CniError {
+function refusalBy(script: string): CniError {
   const directory = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   const program = join(directory, "iptables-restore")
   writeFileSync(program, `#!/bin/sh\n${script}\n`)
   chmodSync(program, 0o755)
-  const programs: Programs = { family: "ip", save: program, restore: program }
+  const programs: Programs = { family: AF_INET, save: program, restore: program }
   try {
     restoreTable(programs, "nat", [chain.create("CNI-lab")])
   } catch (error) {
@@ -28,12 +28,51 @@ function refusal(script: string): CniError {
 // xtables_main and xtables_lock of iptables 1.8: RESOURCE_PROBLEM is 4
 test("#43 tables that others hold for too long are code 11", () => {
   const words = "Another app is currently holding the xtables lock; waited 20s for it to become available."
-  expect(refusal(`cat >/dev/null; echo "${words}" >&2; exit 4`)).toMatchObject({
+  expect(refusalBy(`cat >/dev/null; echo "${words}" >&2; exit 4`)).toMatchObject({
     code: 11,
     message: expect.stringContaining("holding the xtables lock"),
   })
 })
 
 test("a change that is refused will be refused again: code 999", () => {
-  expect(refusal("cat >/dev/null; echo 'iptables-restore: line 2 failed' >&2; exit 1")).toMatchObject({ code: 999 })
+  expect(refusalBy("cat >/dev/null; echo 'iptables-restore: line 2 failed' >&2; exit 1")).toMatchObject({ code: 999 })
+})
+
+const input = `*nat
+:X - [0:0]
+-A X -m foo -j ACCEPT
+-A X -m mark --mark 0x1 -j MASQUERADE
+COMMIT
+`
+const textOf = (stderr: string) => String(refusal("Cannot change table nat", "nat", stderr, input))
+
+// What the programs of iptables 1.8.9 print.
+test.each([
+  [
+    "iptables-nft without an extension",
+    "# Warning: iptables-legacy tables present, use iptables-legacy to see them\niptables-restore v1.8.9 (nf_tables): Couldn't load match `foo':No such file or directory\n\nError occurred at line: 3\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
+    "Cannot change table nat: \"-A X -m foo -j ACCEPT\" was refused: Couldn't load match `foo':No such file or directory; the kernel has to have table nat, match foo, target ACCEPT",
+  ],
+  [
+    "iptables-nft when the kernel refuses a rule",
+    "iptables-restore v1.8.9 (nf_tables): \nline 4: RULE_APPEND failed (Invalid argument): rule in chain X\n",
+    'Cannot change table nat: "-A X -m mark --mark 0x1 -j MASQUERADE" was refused: RULE_APPEND failed (Invalid argument): rule in chain X; the kernel has to have table nat, match mark, target MASQUERADE',
+  ],
+  [
+    "iptables-legacy when the kernel refuses the table",
+    "iptables-restore: line 5 failed\n",
+    'Cannot change table nat: "COMMIT" was refused; the kernel has to have table nat, match foo, target ACCEPT, match mark, target MASQUERADE',
+  ],
+  [
+    "iptables-legacy without the table",
+    "iptables-legacy-restore v1.8.9 (legacy): iptables-restore: unable to initialize table 'nat'\n\nError occurred at line: 1\n",
+    "Cannot change table nat: \"*nat\" was refused: iptables-restore: unable to initialize table 'nat'; the kernel has to have table nat",
+  ],
+  [
+    "a program that says nothing",
+    "",
+    "Cannot change table nat; the kernel has to have table nat, match foo, target ACCEPT, match mark, target MASQUERADE",
+  ],
+])("the error of %s has the line and the reason", (_, stderr, text) => {
+  expect(textOf(stderr)).toBe(text)
 })

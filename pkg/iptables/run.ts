@@ -1,11 +1,9 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import { type Spawned, spawn } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
-import { type Change, printRestore } from "./change.ts"
 import type { Programs } from "./programs.ts"
-import { refusal } from "./refusal.ts"
-import type { Content, TableName } from "./rule.ts"
-import { parseSave } from "./save.ts"
+import { type Content, splitWords, type TableName } from "./rule.ts"
+import { type Change, parseSave, printRestore } from "./save-restore.ts"
 
 /** All that the programs see of the environment; messages in English. */
 const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" } as const
@@ -16,6 +14,8 @@ const TIME_LIMIT_MS = 30_000
 const OUTPUT_LIMIT = 64 << 20
 /** The programs' exit code when they did not get that lock (`RESOURCE_PROBLEM`). */
 const EXIT_LOCKED = 4
+/** Each lost race means that another program has changed the table. */
+const ATTEMPTS = 10
 
 /** The chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`. */
 export function readTable(programs: Programs, table: TableName): Content {
@@ -38,6 +38,34 @@ export function restoreTable(programs: Programs, table: TableName, changes: read
   throw refusal(`Cannot change table ${table} by ${programs.restore}`, table, stderr, input, code)
 }
 
+/**
+ * Makes the changes that `plan` decides on after reading the table, in one `iptables-restore`. When that is refused
+ * because the table has changed since it was read (another caller has created the same chain, or deleted the same rule),
+ * `plan` is asked again. No changes: nothing is run but `iptables-save`. Throws `CniError`; code 11 when that went on ten
+ * times.
+ *
+ * @example
+ * changeTable(programs, "nat", ({ chains }) => (chains.includes("CNI-X") ? [] : [chain.create("CNI-X"), rule.append(jump)]))
+ */
+export function changeTable(programs: Programs, table: TableName, plan: (found: Content) => readonly Change[]): void {
+  let found = readTable(programs, table)
+  for (let attempt = 1; ; attempt++) {
+    try {
+      restoreTable(programs, table, plan(found))
+      return
+    } catch (error) {
+      const now = readTable(programs, table)
+      if (JSON.stringify(now) === JSON.stringify(found)) throw error
+      if (attempt === ATTEMPTS) {
+        throw new CniError(Code.TryAgainLater, `Cannot change table ${table}: others keep changing it`, {
+          cause: error,
+        })
+      }
+      found = now
+    }
+  }
+}
+
 function run(path: string, args: readonly string[], stdin?: Uint8Array) {
   const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin)
   if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${TIME_LIMIT_MS} ms`)
@@ -55,4 +83,47 @@ function start(path: string, args: readonly string[], stdin: Uint8Array | undefi
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot run ${path}`, { cause })
   }
+}
+
+/**
+ * The error for a program that has failed: what could not be done, the line of the input that was refused, and the
+ * program's own words; in the details what the kernel has to have for it. The number of the line is in the words: they
+ * are read for the message alone.
+ */
+export function refusal(
+  what: string,
+  table: TableName,
+  stderr: string,
+  input = "",
+  code: number = Code.Internal,
+): CniError {
+  const line = input.split("\n")[Number(/\bline:? (\d+)/.exec(stderr)?.[1]) - 1]
+  const place = line === undefined ? "" : `: "${line}" was refused`
+  const reason = essence(stderr)
+  const needed = new Set([`table ${table}`, ...neededBy(line === undefined || line === "COMMIT" ? input : line)])
+  return new CniError(code, `${what}${place}${reason === "" ? "" : `: ${reason}`}`, {
+    details: `the kernel has to have ${[...needed].join(", ")}`,
+  })
+}
+
+/** The matches and targets in these lines. */
+function neededBy(lines: string): string[] {
+  return lines.split("\n").flatMap((line) => {
+    const words = splitWords(line)
+    return words.flatMap((word, at) => {
+      if (words[at - 1] === "-m") return [`match ${word}`]
+      return words[at - 1] === "-j" && /^[A-Z]+$/.test(word) ? [`target ${word}`] : []
+    })
+  })
+}
+
+/** What a program said, without its name, the number of the line, what it says about other things, and its advice. */
+function essence(stderr: string): string {
+  return stderr
+    .split("\n")
+    .map((line) =>
+      line.replace(/^ip6?tables-\S+( v[\d.]+)?( \(\w+\))?:\s*/, "").replace(/^line \d+( failed)?(: )?/, ""),
+    )
+    .filter((line) => line.trim() !== "" && !/^(# Warning|Error occurred at|Try `)/.test(line))
+    .join("; ")
 }

@@ -77,3 +77,52 @@ export function ifnameValue(name: string): Uint8Array {
   value.set(encoded)
   return value
 }
+
+/** How many 32-bit registers a value of this type fills. */
+export function wordsOf(type: DataType): number {
+  return Math.ceil(type.size / 4)
+}
+
+/**
+ * The parts of a key as one value, as registers hold them: in a concatenation, each at a multiple of four bytes.
+ * Throws `RangeError` when a part has not the size of its type.
+ */
+export function joinParts(types: readonly DataType[], parts: readonly Uint8Array[]): Uint8Array {
+  if (parts.length !== types.length) throw new RangeError(`${parts.length} values where ${types.length} are expected`)
+  const whole = new Uint8Array(keyLength(types))
+  let at = 0
+  let index = 0
+  for (const type of types) {
+    const part = parts[index++]
+    if (part?.length !== type.size) throw new RangeError(`${part?.length} bytes where ${type.name} has ${type.size}`)
+    whole.set(part, at)
+    at += 4 * wordsOf(type)
+  }
+  return whole
+}
+
+/** The parts of a value that `joinParts` has made. */
+export function splitParts(types: readonly DataType[], whole: Uint8Array): Uint8Array[] {
+  let at = 0
+  return types.map((type) => {
+    const part = whole.subarray(at, at + type.size)
+    at += 4 * wordsOf(type)
+    return part
+  })
+}
+
+/** Bytes of a key: exact for one value, a multiple of four for each part of a concatenation. */
+export function keyLength(types: readonly DataType[]): number {
+  const [only, ...more] = types
+  if (only && more.length === 0) return only.size
+  let length = 0
+  for (const type of types) length += 4 * wordsOf(type)
+  return length
+}
+
+/** The id of a type, or of a concatenation, whose parts take six bits each. */
+export function typeId(types: readonly DataType[]): number {
+  let id = 0
+  for (const type of types) id = (id << 6) | type.id
+  return id
+}

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { elementListAttributes } from "./attributes.ts"
 import { encodeOperations } from "./encode.ts"
-import { examples } from "./examples.fixture.ts"
+import { examples, masquerading } from "./examples.fixture.ts"
 import { golden } from "./golden.fixture.ts"
-import { masqueradeLayout, networksOf } from "./masquerade-layout.ts"
 import { add, create, type Element, type NamedSet, remove } from "./rule-set.ts"
 
 const NLM_F_REQUEST = 1
@@ -29,9 +28,7 @@ describe("a transaction has the bytes that nft makes of the same text", () => {
   }
 })
 
-const layout = masqueradeLayout("ip")
-const { containers } = layout
-const { set: networks } = networksOf(layout, 16)
+const { containers, networks } = masquerading("ip", 16)
 const many: Element[] = Array.from({ length: 5000 }, (_, n) => ({ key: [Uint8Array.of(10, 1, n >> 8, n & 255)] }))
 
 describe("more elements than fit into one list of 65,535 bytes are sent in several, by their bytes", () => {

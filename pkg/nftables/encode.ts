@@ -1,11 +1,15 @@
-import { concat, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, netfilterHeader, type Request } from "../netlink/mod.ts"
-import { chainAttributes, ruleAttributes, setAttributes, tableAttributes } from "./attributes.ts"
-import { encodeElements } from "./encode-elements.ts"
-import { printOperation } from "./print.ts"
-import type { Chain, NamedSet, Operation, Table } from "./rule-set.ts"
-import { setUserdata } from "./set-userdata.ts"
-import { compile } from "./statements.ts"
 import {
+  attribute,
+  concat,
+  NLM_F_APPEND,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  netfilterHeader,
+  type Request,
+} from "../netlink/mod.ts"
+import {
+  chainAttributes,
+  elementAttributes,
   familyNumber,
   hookNumber,
   NFT_DATA_VERDICT,
@@ -21,11 +25,23 @@ import {
   NFT_MSG_NEWTABLE,
   NFT_SET_MAP,
   policyNumber,
-} from "./uapi.ts"
-import { commentUserdata } from "./userdata.ts"
-import { keyLength, typeId } from "./values.ts"
+  rawElementListAttributes,
+  ruleAttributes,
+  setAttributes,
+  tableAttributes,
+} from "./attributes.ts"
+import { joinParts, keyLength, typeId } from "./data-types.ts"
+import { printOperation } from "./print.ts"
+import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
+import { compile, verdictData } from "./statements.ts"
+import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 
+/** So many elements are in an error message. */
 const SHOWN_ELEMENTS = 4
+/** `NFTA_LIST_ELEM` with `NLA_F_NESTED` */
+const LIST_ELEMENT = 1 | 0x8000
+/** The list of elements is one attribute, whose length with its header is 16 bits. */
+const LIST_BYTES = 0xffff - 4
 
 /** The messages of a transaction, without what encloses them. Throws `RangeError` for what cannot be expressed. */
 export function encodeOperations(operations: readonly Operation[]): Request[] {
@@ -35,9 +51,7 @@ export function encodeOperations(operations: readonly Operation[]): Request[] {
     ids.set(set, id)
     return id
   }
-  const requests: Request[] = []
-  for (const operation of operations) requests.push(...encodeOperation(operation, idOf))
-  return requests
+  return operations.flatMap((operation) => encodeOperation(operation, idOf))
 }
 
 function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number): Request[] {
@@ -83,12 +97,10 @@ function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number):
     }
     case "element": {
       const { set } = operation
-      const requests: Request[] = []
       const type = isNew ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM
-      for (const { elements, attributes } of encodeElements(operation, isNew ? idOf : undefined)) {
-        requests.push(request({ ...operation, elements }, set.table, type, flags, attributes))
-      }
-      return requests
+      return encodeElements(operation, isNew ? idOf : undefined).map(({ elements, attributes }) =>
+        request({ ...operation, elements }, set.table, type, flags, attributes),
+      )
     }
   }
 }
@@ -141,4 +153,48 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
     id,
     userdata: setUserdata(set),
   })
+}
+
+/**
+ * The elements of an operation in as few messages as they fit into: one with a long comment takes ten times the bytes of
+ * one without. `idOf` for elements that are new. Throws `RangeError` for what cannot be expressed.
+ */
+function encodeElements(
+  { set, elements }: { set: NamedSet; elements: readonly Element[] },
+  idOf?: (set: NamedSet) => number,
+): { elements: Element[]; attributes: Uint8Array }[] {
+  const lists: { elements: Element[]; encoded: Uint8Array[]; size: number }[] = []
+  for (const element of elements) {
+    const bytes = attribute(LIST_ELEMENT, encodeElement(set, element, idOf !== undefined))
+    let list = lists.at(-1)
+    if (!list || list.size + bytes.length > LIST_BYTES) {
+      list = { elements: [], encoded: [], size: 0 }
+      lists.push(list)
+    }
+    list.elements.push(element)
+    list.encoded.push(bytes)
+    list.size += bytes.length
+  }
+  const names = { table: set.table.name, set: set.name, setId: idOf?.(set) }
+  return lists.map(({ elements, encoded }) => ({
+    elements,
+    attributes: rawElementListAttributes.encode({ ...names, elements: concat(encoded) }),
+  }))
+}
+
+function encodeElement(set: NamedSet, element: Element, isNew: boolean): Uint8Array {
+  const { key, value } = element
+  return elementAttributes.encode({
+    key: { value: joinParts(set.key, key) },
+    data: isNew ? encodeValue(set, value) : undefined,
+    userdata: isNew ? elementUserdata(element) : undefined,
+  })
+}
+
+function encodeValue(set: NamedSet, value: Element["value"]): Parameters<typeof elementAttributes.encode>[0]["data"] {
+  if (value === undefined) return undefined
+  if (Array.isArray(set.value) && Array.isArray(value)) return { value: joinParts(set.value, value) }
+  if (set.value === "verdict" && !Array.isArray(value))
+    return verdictData(value as Exclude<typeof value, readonly Uint8Array[]>)
+  throw new RangeError(`a value that does not go into "${set.name}"`)
 }

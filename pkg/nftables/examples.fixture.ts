@@ -1,16 +1,65 @@
 /** Transactions that the tests of this room compare with what `nft` makes of the same text. */
 import { ifnameValue, dataTypes as types } from "./data-types.ts"
-import { fields } from "./fields.ts"
-import { masqueradeLayout } from "./masquerade-layout.ts"
-import { planNew, skeleton } from "./masquerade-plan.ts"
-import { add, create, flush, type Operation, remove } from "./rule-set.ts"
-import { counter, dnatMap, match, matchBits, matchPrefix, matchSet, verdict, verdictMap } from "./statements.ts"
+import { fields, prefixOf } from "./fields.ts"
+import { add, type Chain, create, flush, type NamedSet, type Operation, type Rule, remove } from "./rule-set.ts"
+import {
+  counter,
+  dnatMap,
+  masquerade,
+  match,
+  matchBits,
+  matchPrefix,
+  matchSet,
+  verdict,
+  verdictMap,
+} from "./statements.ts"
 
 const owner = "net/c1/eth0"
 
-function masqueraded(family: "ip" | "ip6", ip: Uint8Array, prefix: number): Operation[] {
-  const layout = masqueradeLayout(family)
-  return [...skeleton(layout, [prefix]), ...planNew(layout, [{ ip, prefix }], owner)]
+/** What masquerades addresses, but for what they send to their own networks. */
+export function masquerading(family: "ip" | "ip6", prefix: number) {
+  const isIpv4 = family === "ip"
+  const type = isIpv4 ? types.ipv4 : types.ipv6
+  const source = isIpv4 ? fields.ipSource : fields.ip6Source
+  const destination = isIpv4 ? fields.ipDestination : fields.ip6Destination
+  const comment = "CNI: elements are commented network/containerID/ifname"
+  const table = { family, name: "cni_masquerade", comment }
+  const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
+  const chain: Chain = { table, name: "postrouting", base }
+  const containers: NamedSet = { table, name: "containers", key: [type], comment: "whose traffic is masqueraded" }
+  const key = [type, type]
+  const networks: NamedSet = { table, name: `networks_${prefix}`, key, comment: "each with its own network" }
+  const toNetwork: Rule = {
+    chain,
+    statements: [matchSet([source, prefixOf(destination, prefix)], "==", networks), verdict("return")],
+    comment: `to its own network, /${prefix}`,
+  }
+  const group = new Uint8Array(type.size).with(0, isIpv4 ? 224 : 0xff)
+  const toElsewhere: Rule = {
+    chain,
+    statements: [
+      matchSet([source], "==", containers),
+      matchPrefix(destination, "!=", group, isIpv4 ? 4 : 8),
+      masquerade,
+    ],
+    comment: "from containers to everywhere else",
+  }
+  return { table, chain, containers, networks, toNetwork, toElsewhere }
+}
+
+function masqueraded(family: "ip" | "ip6", prefix: number, ip: Uint8Array, network: Uint8Array): Operation[] {
+  const { table, chain, containers, networks, toNetwork, toElsewhere } = masquerading(family, prefix)
+  return [
+    add.table(table),
+    add.chain(chain),
+    flush.chain(chain),
+    add.set(containers),
+    add.set(networks),
+    add.rule(toNetwork),
+    add.rule(toElsewhere),
+    create.elements(containers, [{ key: [ip], comment: owner }]),
+    create.elements(networks, [{ key: [ip, network], comment: owner }]),
+  ]
 }
 
 const [tcp, port8080] = [Uint8Array.of(6), Uint8Array.of(0x1f, 0x90)]
@@ -94,10 +143,15 @@ const undone: Operation[] = [
   remove.table(table),
 ]
 
+/** fd00::2 */
+function fd00(last: number): Uint8Array {
+  return new Uint8Array(16).with(0, 0xfd).with(15, last)
+}
+
 /** In this order: what an example removes, the ones before it have made. */
 export const examples = {
-  "masquerade, IPv4": masqueraded("ip", container, 16),
-  "masquerade, IPv6": masqueraded("ip6", Uint8Array.fromHex("fd000000000000000000000000000002"), 60),
+  "masquerade, IPv4": masqueraded("ip", 16, container, Uint8Array.of(10, 1, 0, 0)),
+  "masquerade, IPv6": masqueraded("ip6", 60, fd00(2), fd00(0)),
   "port mapping": mapped,
   "spoof check": spoofing,
   removal: undone,

@@ -10,7 +10,6 @@ import {
   rawElementListAttributes,
   ruleAttributes,
   setAttributes,
-  setNameAttributes,
   tableAttributes,
 } from "./attributes.ts"
 import { encodeOperations } from "./encode.ts"
@@ -28,7 +27,6 @@ const decoders = {
   rawElementListAttributes: rawElementListAttributes.decode,
   ruleAttributes: ruleAttributes.decode,
   setAttributes: setAttributes.decode,
-  setNameAttributes: setNameAttributes.decode,
   tableAttributes: tableAttributes.decode,
   decodeUserdata,
   readComment,

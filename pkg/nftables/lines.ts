@@ -1,8 +1,8 @@
 import { dataTypes } from "./data-types.ts"
-import { getElement } from "./lookup.ts"
-import type { Netfilter } from "./netfilter-socket.ts"
+import { getElement } from "./elements.ts"
+import type { Netfilter } from "./netfilter.ts"
 import { add, create, type Element, type NamedSet, type Operation, remove, type Table } from "./rule-set.ts"
-import { listSetNames } from "./sets.ts"
+import { listSetNames } from "./tables.ts"
 
 /**
  * A set or map whose keys several owners may want. The first one's element stands in it and is in force; the others' stand
@@ -18,7 +18,7 @@ export function sharedSet(set: NamedSet): SharedSet {
   return { ...set, standby: { ...set, name, key: [...set.key, dataTypes.port], comment: `of ${set.name}, by turns` } }
 }
 
-/** All that want a key, as elements with this key. The first is in force, and undefined when a program has taken it out. */
+/** All that want a key, as elements with this key. The first is in force; it is undefined when a program has removed it. */
 export interface Line {
   set: SharedSet
   key: readonly Uint8Array[]
@@ -108,39 +108,33 @@ export class LineChanges {
 
   /** The changes, with the sets that they need. */
   get operations(): Operation[] {
-    const operations: Operation[] = []
-    for (const { set, elements } of this.removed) operations.push(remove.elements(set, elements))
-    for (const { set, elements } of this.created) {
-      if (!("standby" in set)) operations.push(add.set(set))
-      operations.push(create.elements(set, elements))
-    }
-    return operations
+    return [
+      ...this.removed.map(({ set, elements }) => remove.elements(set, elements)),
+      ...this.created.flatMap(({ set, elements }) => [
+        ...("standby" in set ? [] : [add.set(set)]),
+        create.elements(set, elements),
+      ]),
+    ]
   }
 }
 
-/**
- * Takes out the sets in which no element is left. `isAll` says whether so many elements are all that a set has.
- */
+/** Removes the sets in which no element is left. `isAll` says whether so many elements are all that a set has. */
 export function removeEmptied(
   { removed, created }: LineChanges,
   isAll: (set: NamedSet, count: number) => boolean,
 ): Operation[] {
-  const operations: Operation[] = []
-  for (const { set, elements } of removed) {
+  return removed.flatMap(({ set, elements }) => {
     const isNeeded = "standby" in set || created.some((group) => group.set === set)
-    if (!isNeeded && isAll(set, elements.length)) operations.push(remove.set(set))
-  }
-  return operations
+    return !isNeeded && isAll(set, elements.length) ? [remove.set(set)] : []
+  })
 }
 
 function groups(bySet: ReadonlyMap<NamedSet, Element[]>): Group[] {
-  const found: Group[] = []
-  for (const [set, elements] of bySet) found.push({ set, elements })
-  return found
+  return [...bySet].map(([set, elements]) => ({ set, elements }))
 }
 
 /** Whether two elements of one key have the same owner and say the same. */
-export function isSame(a: Element, b: Element): boolean {
+function isSame(a: Element, b: Element): boolean {
   return a.comment === b.comment && a.note === b.note && String(a.value) === String(b.value)
 }
 

@@ -1,6 +1,7 @@
+import { u32 } from "../netlink/mod.ts"
 import type { DataType } from "./data-types.ts"
-import { printStatement, printVerdict } from "./print-statement.ts"
-import type { Chain, Element, NamedSet, Operation, Rule, Table } from "./rule-set.ts"
+import type { Field } from "./fields.ts"
+import type { Chain, Element, NamedSet, Operation, Rule, Statement, Table, Verdict } from "./rule-set.ts"
 
 /** A transaction as a file that `nft -f` takes, one line for each operation. */
 export function printTransaction(operations: readonly Operation[]): string {
@@ -55,7 +56,7 @@ function block(lines: readonly string[]): string {
   return lines.length === 0 ? "" : ` { ${lines.map((line) => `${line};`).join(" ")} }`
 }
 
-function commentOf({ comment }: { comment?: string }): string[] {
+function commentOf({ comment }: { comment?: string | undefined }): string[] {
   return comment === undefined ? [] : [`comment "${comment}"`]
 }
 
@@ -99,4 +100,45 @@ function printValue(set: NamedSet, value: NonNullable<Element["value"]>): string
 
 function printParts(types: readonly DataType[], parts: readonly Uint8Array[]): string {
   return types.map((type, index) => type.print(parts[index] ?? new Uint8Array(type.size))).join(" . ")
+}
+
+/** A statement as `nft` writes it: `ip daddr != 224.0.0.0/4`. */
+function printStatement(statement: Statement): string {
+  switch (statement.kind) {
+    case "match": {
+      const { field, op, value } = statement
+      return `${field.name} ${not(op)}${field.type.print(value)}`
+    }
+    case "prefix": {
+      const { field, op, ip, length } = statement
+      return `${field.name} ${not(op)}${field.type.print(ip)}/${length}`
+    }
+    case "bits":
+      return `${statement.field.name} ${statement.field.type.print(u32.encode(statement.mask))}`
+    case "lookup":
+      return `${join(statement.fields)} ${not(statement.op)}@${statement.set.name}`
+    case "vmap":
+      return `${join(statement.fields)} vmap @${statement.map.name}`
+    case "dnat":
+      return `dnat to ${join(statement.fields)} map @${statement.map.name}`
+    case "masquerade":
+    case "counter":
+      return statement.kind
+    case "verdict":
+      return printVerdict(statement.verdict)
+  }
+}
+
+/** `accept`, or `jump CHAIN`. */
+function printVerdict(verdict: Verdict): string {
+  if (typeof verdict === "string") return verdict
+  return "jump" in verdict ? `jump ${verdict.jump}` : `goto ${verdict.goto}`
+}
+
+function not(op: "==" | "!="): string {
+  return op === "!=" ? "!= " : ""
+}
+
+function join(fields: readonly Field[]): string {
+  return fields.map(({ name }) => name).join(" . ")
 }

@@ -1,28 +1,35 @@
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import type { familyNumber, hookNumber, policyNumber } from "./attributes.ts"
 import type { DataType } from "./data-types.ts"
-import type { Statement } from "./statements.ts"
-import type { familyNumber, hookNumber, policyNumber } from "./uapi.ts"
+import type { Field } from "./fields.ts"
 
-export type Family = keyof typeof familyNumber
+/** The families of tables by the names that `nft` has for them. */
+export type TableFamily = keyof typeof familyNumber
+
+/** The families of tables for address families. */
+export const tableFamily = { [AF_INET]: "ip", [AF_INET6]: "ip6" } as const
 
 /** A table: the namespace of chains and sets. */
 export interface Table {
-  family: Family
+  family: TableFamily
   name: string
-  comment?: string
+  comment?: string | undefined
 }
 
 /** A chain of rules; with `base` it hangs in the packets' way. */
 export interface Chain {
   table: Table
   name: string
-  base?: {
-    type: "filter" | "nat" | "route"
-    hook: keyof typeof hookNumber
-    /** The lower goes first: 100 is srcnat, -100 dstnat. */
-    priority: number
-    policy: keyof typeof policyNumber
-  }
-  comment?: string
+  base?:
+    | {
+        type: "filter" | "nat" | "route"
+        hook: keyof typeof hookNumber
+        /** The lower goes first: 100 is srcnat, -100 dstnat. */
+        priority: number
+        policy: keyof typeof policyNumber
+      }
+    | undefined
+  comment?: string | undefined
 }
 
 /** A set, or with `value` a map. A key of several types is a concatenation. */
@@ -30,8 +37,8 @@ export interface NamedSet {
   table: Table
   name: string
   key: readonly DataType[]
-  value?: readonly DataType[] | "verdict"
-  comment?: string
+  value?: readonly DataType[] | "verdict" | undefined
+  comment?: string | undefined
 }
 
 export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: string }
@@ -39,19 +46,33 @@ export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: 
 /** One element of a set or map: a value for each part of the key. */
 export interface Element {
   key: readonly Uint8Array[]
-  value?: readonly Uint8Array[] | Verdict
-  comment?: string
+  value?: readonly Uint8Array[] | Verdict | undefined
+  comment?: string | undefined
   /** Kept beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */
-  note?: string
+  note?: string | undefined
 }
+
+export type Comparison = "==" | "!="
+
+/** A part of a rule, as `nft` writes it. Built by the functions of `statements.ts`. */
+export type Statement =
+  | { kind: "match"; field: Field; op: Comparison; value: Uint8Array }
+  | { kind: "prefix"; field: Field; op: Comparison; ip: Uint8Array; length: number }
+  | { kind: "bits"; field: Field; mask: number }
+  | { kind: "lookup"; fields: readonly Field[]; op: Comparison; set: NamedSet }
+  | { kind: "vmap"; fields: readonly Field[]; map: NamedSet }
+  | { kind: "dnat"; fields: readonly Field[]; map: NamedSet }
+  | { kind: "masquerade" }
+  | { kind: "counter" }
+  | { kind: "verdict"; verdict: Verdict }
 
 export interface Rule {
   chain: Chain
   statements: readonly Statement[]
-  comment?: string
+  comment?: string | undefined
 }
 
-/** A rule of the kernel's, by the number that it has given it. */
+/** A rule by the number that the kernel has given it. */
 export interface RuleHandle {
   chain: Chain
   handle: bigint
@@ -108,7 +129,7 @@ export const remove = {
   }),
 }
 
-/** Takes all rules out of a chain, like `nft flush chain`. */
+/** Removes all rules of a chain, like `nft flush chain`. */
 export const flush = {
   chain: (chain: Chain): Operation => ({ verb: "flush", object: "chain", chain }),
 }

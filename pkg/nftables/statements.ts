@@ -1,24 +1,10 @@
-import { u32 } from "../netlink/mod.ts"
+import { type Infer, u32 } from "../netlink/mod.ts"
 import { prefixMask } from "../types/mod.ts"
-import type { Expression } from "./expressions.ts"
+import { familyNumber, policyNumber } from "./attributes.ts"
+import { wordsOf } from "./data-types.ts"
+import type { dataAttributes, Expression } from "./expressions.ts"
 import type { Field } from "./fields.ts"
-import type { NamedSet, Verdict } from "./rule-set.ts"
-import { familyNumber } from "./uapi.ts"
-import { verdictData, wordsOf } from "./values.ts"
-
-type Comparison = "==" | "!="
-
-/** A part of a rule, as `nft` writes it. Built by the functions below. */
-export type Statement =
-  | { kind: "match"; field: Field; op: Comparison; value: Uint8Array }
-  | { kind: "prefix"; field: Field; op: Comparison; ip: Uint8Array; length: number }
-  | { kind: "bits"; field: Field; mask: number }
-  | { kind: "lookup"; fields: readonly Field[]; op: Comparison; set: NamedSet }
-  | { kind: "vmap"; fields: readonly Field[]; map: NamedSet }
-  | { kind: "dnat"; fields: readonly Field[]; map: NamedSet }
-  | { kind: "masquerade" }
-  | { kind: "counter" }
-  | { kind: "verdict"; verdict: Verdict }
+import type { Comparison, NamedSet, Statement, Verdict } from "./rule-set.ts"
 
 /** `ip protocol tcp`: a field has this value. */
 export function match(field: Field, op: Comparison, value: Uint8Array): Statement {
@@ -162,4 +148,25 @@ function dnat(fields: readonly Field[], map: NamedSet, setId: number): Expressio
     { name: "lookup", data: { sreg: NFT_REG_1, dreg: NFT_REG_1, set: map.name, setId } },
     { name: "nat", data: nat },
   ]
+}
+
+type Data = Infer<typeof dataAttributes>
+
+/** `enum nft_verdicts`; negative ones as the 32 bits that travel. */
+const NFT_JUMP = -3 >>> 0
+const NFT_GOTO = -4 >>> 0
+const NFT_RETURN = -5 >>> 0
+
+export function verdictData(verdict: Verdict): Data {
+  if (verdict === "return") return { verdict: { code: NFT_RETURN } }
+  if (typeof verdict === "string") return { verdict: { code: policyNumber[verdict] } }
+  if ("jump" in verdict) return { verdict: { code: NFT_JUMP, chain: verdict.jump } }
+  return { verdict: { code: NFT_GOTO, chain: verdict.goto } }
+}
+
+export function readVerdict({ code = 0, chain = "" }: NonNullable<Data["verdict"]>): Verdict {
+  if (code === NFT_JUMP) return { jump: chain }
+  if (code === NFT_GOTO) return { goto: chain }
+  if (code === NFT_RETURN) return "return"
+  return code === policyNumber.accept ? "accept" : "drop"
 }

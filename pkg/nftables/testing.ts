@@ -1,7 +1,11 @@
-/** What the tests of this room are written with. For tests only: the door does not export it. */
+/** What the tests of this room and of those above are written with. For tests only: the door does not export it. */
 import type { Fd } from "../libc/mod.ts"
 import { type Message, NetlinkError } from "../netlink/mod.ts"
-import type { Netfilter } from "./netfilter-socket.ts"
+import type { Netfilter } from "./netfilter.ts"
+
+export { elementListAttributes, ruleAttributes, setAttributes } from "./attributes.ts"
+export { joinParts } from "./data-types.ts"
+export { commentUserdata } from "./userdata.ts"
 
 /** A kernel that refuses everything, or all but what is given. */
 export function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilter {

@@ -1,9 +1,9 @@
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { Fd } from "../libc/mod.ts"
-import { type Message, NetlinkError, NLM_F_ACK, type Request } from "../netlink/mod.ts"
+import { type Message, NetlinkError, NLM_F_ACK, NLM_F_EXCL, type Request } from "../netlink/mod.ts"
 import { toErrorObject } from "../types/mod.ts"
 import { add, type Operation } from "./rule-set.ts"
-import { atomically, commit, type Generation, getGeneration } from "./transaction.ts"
+import { atomically, commit, dryRun, type Generation, getGeneration, tryCommit } from "./transaction.ts"
 
 /** A kernel at a generation that grows with each read of it, and that refuses transactions as told. */
 function kernel(...refusals: string[]) {
@@ -52,6 +52,43 @@ test("no changes are no transaction", () => {
   commit(socket, [])
   atomically(socket, () => [])
   expect(socket.sent).toEqual([])
+})
+
+test("changes that something is in the way of, or that need what has gone, could not be made; other refusals are errors", () => {
+  expect(tryCommit(kernel(), [table])).toBe(true)
+  for (const errno of ["EEXIST", "ENOTEMPTY", "ENOENT"]) expect(tryCommit(kernel(errno), [table])).toBe(false)
+  expect(() => tryCommit(kernel("EPERM"), [table])).toThrow("EPERM")
+})
+
+describe("a dry run", () => {
+  const t = { family: "ip", name: "t" } as const
+  const plan = () => [table, chain]
+
+  test("ends with what must be refused: then all else was agreed to", () => {
+    const socket = kernel("EEXIST")
+    expect(dryRun(socket, t, plan)).toBe(true)
+    const [requests = []] = socket.sent
+    expect(requests.map(({ type }) => type)).toEqual([0x10, 0xa00, 0xa03, 0xa00, 0x11])
+    expect((requests[3]?.flags ?? 0) & NLM_F_EXCL).toBe(NLM_F_EXCL)
+  })
+
+  test("of nothing sends nothing, and is agreed to", () => {
+    const socket = kernel()
+    expect(dryRun(socket, t, () => [])).toBe(true)
+    expect(socket.sent).toEqual([])
+  })
+
+  test("is no when the kernel refuses, also what is to be read for it; what is no answer is an error", () => {
+    expect(dryRun(kernel("EOPNOTSUPP"), t, plan)).toBe(false)
+    const throwing = (error: Error) => () =>
+      dryRun(kernel(), t, () => {
+        throw error
+      })
+    expect(throwing(new NetlinkError("list", "EINVAL"))()).toBe(false)
+    expect(throwing(new NetlinkError("list", "EPERM"))).toThrow("EPERM")
+    expect(throwing(new RangeError("out of memory"))).toThrow("out of memory")
+    expect(() => dryRun(kernel("EPERM"), t, plan)).toThrow("EPERM")
+  })
 })
 
 test("the generation is read in network order", () => {

@@ -1,33 +1,44 @@
-import { setSocketOption } from "../libc/mod.ts"
+import { isErrno, setSocketOption } from "../libc/mod.ts"
 import { concat, NetlinkError, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
-import { batchAttributes, generationAttributes } from "./attributes.ts"
-import { encodeOperations } from "./encode.ts"
-import type { Netfilter } from "./netfilter-socket.ts"
-import type { Operation } from "./rule-set.ts"
 import {
-  NFGENMSG_SIZE,
+  batchAttributes,
+  generationAttributes,
   NFNL_MSG_BATCH_BEGIN,
   NFNL_MSG_BATCH_END,
   NFNL_SUBSYS_NFTABLES,
   NFT_MSG_GETGEN,
-} from "./uapi.ts"
+} from "./attributes.ts"
+import { encodeOperations } from "./encode.ts"
+import { attributesOf, type Netfilter } from "./netfilter.ts"
+import { create, type Operation, type Table } from "./rule-set.ts"
 
 const SOL_SOCKET = 1
 const SO_SNDBUFFORCE = 32
 /** What a socket takes in one datagram without being asked to take more: net.core.wmem_default, less overhead. */
 const DEFAULT_SEND_BYTES = 128 << 10
-/** Each lost race means that somebody else's transaction went through. */
+/** Each lost race means that another transaction went through. */
 const ATTEMPTS = 1000
 
-/** The number of the rule set's state in this namespace: every transaction of anybody's changes it. */
+/** The number of the rule set's state in this namespace: every transaction changes it. */
 export type Generation = number & { readonly __brand: "Generation" }
 
 /** Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
 export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
   const payload = netfilterHeader(0)
   const answer = socket.get({ type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload })
-  const { id = 0 } = generationAttributes.decode(answer.payload.subarray(NFGENMSG_SIZE))
+  const { id = 0 } = generationAttributes.decode(attributesOf(answer))
   return id as Generation
+}
+
+/** Whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
+  try {
+    getGeneration(socket)
+    return true
+  } catch (error) {
+    if (isErrno(error, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT")) return false // no such subsystem of nfnetlink
+    throw error
+  }
 }
 
 /**
@@ -62,9 +73,49 @@ const end: Request = {
 }
 
 /**
- * Makes the changes that `plan` decides on after reading the rule set, on the very rule set that it has read: when
- * somebody else's transaction came in between, the kernel refuses ours, and `plan` is asked again. An empty plan sends
- * nothing. Throws `NetlinkError`.
+ * Makes changes that depend on nothing that was read, such as new elements of sets that are there: other transactions are
+ * no reason to begin again. Returns whether it could; false when something is in the way or has gone. Then nothing has
+ * changed, and `atomically` finds out the rest. Throws `NetlinkError` for all other refusals.
+ *
+ * @example
+ * if (isComplete(socket) && tryCommit(socket, [create.elements(set, elements)])) return
+ * atomically(socket, () => planAll(readAll(socket)))
+ */
+export function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: readonly Operation[]): boolean {
+  try {
+    commit(socket, operations)
+    return true
+  } catch (error) {
+    if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT")) return false
+    throw error
+  }
+}
+
+/**
+ * Returns whether the kernel would make the changes that `plan` decides on, like `nft --check`. They end with what must be
+ * refused, so that nothing comes of them: `table`, which they have added, is created once more. An empty plan is agreed to.
+ * Throws `EPERM` without CAP_NET_ADMIN, and what is no answer of the kernel's.
+ */
+export function dryRun(
+  socket: Pick<Netfilter, "fd" | "transact">,
+  table: Table,
+  plan: () => readonly Operation[],
+): boolean {
+  try {
+    const operations = plan()
+    if (operations.length > 0) commit(socket, [...operations, create.table(table)])
+    return true
+  } catch (error) {
+    if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
+    // No refusal of the kernel's: memory, say, has run out.
+    if (isErrno(error, "EPERM") || !isErrno(error)) throw error
+    return false
+  }
+}
+
+/**
+ * Makes the changes that `plan` decides on after reading the rule set, on the very rule set that it has read: when another
+ * transaction came in between, the kernel refuses this one, and `plan` is asked again. An empty plan sends nothing. Throws `NetlinkError`.
  *
  * @example
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))

@@ -1,15 +1,17 @@
-import { concat, DecodeError, text } from "../netlink/mod.ts"
+import { concat, DecodeError, text, u32 } from "../netlink/mod.ts"
+import type { DataType } from "./data-types.ts"
+import type { Element, NamedSet } from "./rule-set.ts"
 
 /**
  * What `nft` keeps beside an object for its own use: entries of type, length and value, a byte each for the first two
  * (libnftnl `udata.h`). The kernel stores the bytes unseen.
  */
-export interface UserdataEntry {
+interface UserdataEntry {
   type: number
   value: Uint8Array
 }
 
-/** `NFTNL_UDATA_*_COMMENT` is 0 for tables, chains, rules and elements; sets have it elsewhere, see `set-userdata.ts`. */
+/** `NFTNL_UDATA_*_COMMENT` is 0 for tables, chains, rules and elements; sets have it elsewhere. */
 const COMMENT = 0
 /** A number that `nft` has no meaning for. */
 const NOTE = 200
@@ -17,7 +19,7 @@ const NOTE = 200
 /** Bytes of a comment that `nft` still shows, without the NUL at its end (`NFTNL_UDATA_COMMENT_MAXLEN` is 128). */
 export const COMMENT_MAX_BYTES = 127
 
-export function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
+function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
   const parts: Uint8Array[] = []
   for (const { type, value } of entries) {
     if (value.length > 255) throw new RangeError(`${value.length} bytes of user data: at most 255 fit`)
@@ -47,7 +49,7 @@ export function commentUserdata(comment: string | undefined): Uint8Array | undef
 }
 
 /** The user data of an element: its comment, and what is kept beside it. Undefined for neither. */
-export function elementUserdata({ comment, note }: { comment?: string; note?: string }): Uint8Array | undefined {
+export function elementUserdata({ comment, note }: Pick<Element, "comment" | "note">): Uint8Array | undefined {
   if (note === undefined) return commentUserdata(comment)
   const noted = { type: NOTE, value: text.encode(note) }
   return encodeUserdata(comment === undefined ? [noted] : [commentEntry(comment), noted])
@@ -75,10 +77,42 @@ function readEntry(userdata: Uint8Array | undefined, wanted: number): string | u
 }
 
 /** The entry for a comment. Throws `RangeError` when it is longer than `nft` shows. */
-export function commentEntry(comment: string, type = COMMENT): UserdataEntry {
+function commentEntry(comment: string, type = COMMENT): UserdataEntry {
   const value = text.encode(comment)
   if (value.length > COMMENT_MAX_BYTES + 1) {
     throw new RangeError(`A comment of ${value.length - 1} bytes: nft shows at most ${COMMENT_MAX_BYTES}`)
   }
   return { type, value }
+}
+
+/** `NFTNL_UDATA_SET_*`: what the user data of a set has. */
+const KEY_BYTE_ORDER = 0
+const DATA_BYTE_ORDER = 1
+const KEY_TYPEOF = 3
+const DATA_TYPEOF = 4
+const DATA_INTERVAL = 6
+const SET_COMMENT = 7
+
+/** The entry of a concatenation: `EXPR_CONCAT`, of nothing in particular. */
+const concatenation = () =>
+  encodeUserdata([
+    { type: 0, value: u32.encode(13) },
+    { type: 1, value: new Uint8Array(0) },
+  ])
+
+/** The user data of a set or map, as `nft` writes it: how to read the numbers in keys and values, and the comment. */
+export function setUserdata({ key, value, comment }: NamedSet): Uint8Array {
+  const types = value === "verdict" ? [] : value
+  const entries: UserdataEntry[] = [{ type: KEY_BYTE_ORDER, value: u32.encode(byteOrder(key)) }]
+  if (types) entries.push({ type: DATA_BYTE_ORDER, value: u32.encode(byteOrder(types)) })
+  if (key.length > 1) entries.push({ type: KEY_TYPEOF, value: concatenation() })
+  if (types && types.length > 1) entries.push({ type: DATA_TYPEOF, value: concatenation() })
+  if (types) entries.push({ type: DATA_INTERVAL, value: u32.encode(0) })
+  if (comment !== undefined) entries.push(commentEntry(comment, SET_COMMENT))
+  return encodeUserdata(entries)
+}
+
+function byteOrder(types: readonly DataType[]): DataType["byteOrder"] {
+  const [only, ...more] = types
+  return only && more.length === 0 ? only.byteOrder : 0
 }

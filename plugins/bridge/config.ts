@@ -12,7 +12,7 @@ import {
   requestedMac,
 } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
+import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/masquerade/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 import { parseVlans, type VlanConfig } from "./vlans.ts"

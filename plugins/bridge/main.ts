@@ -1,12 +1,6 @@
 import { type Attaching, defineInterfacePlugin, describeInterface, type Sides } from "../../pkg/attachment/mod.ts"
-import {
-  configureLink,
-  enableForwarding,
-  ignoreRouters,
-  Masquerade,
-  requireForwarding,
-  waitOperational,
-} from "../../pkg/ip/mod.ts"
+import { configureLink, enableForwarding, ignoreRouters, requireForwarding, waitOperational } from "../../pkg/ip/mod.ts"
+import { Masquerade } from "../../pkg/masquerade/mod.ts"
 import { findLink, getLink, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"

@@ -9,7 +9,7 @@ import {
   parseConfig,
   requestedMac,
 } from "../../pkg/config/mod.ts"
-import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/ip/mod.ts"
+import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/masquerade/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 

@@ -16,11 +16,11 @@ import {
   checkRouteSpecs,
   createVethPair,
   enableForwarding,
-  Masquerade,
   mismatch,
   requireForwarding,
   waitOperational,
 } from "../../pkg/ip/mod.ts"
+import { Masquerade } from "../../pkg/masquerade/mod.ts"
 import { deleteLink, getLink, type Link } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"

@@ -11,7 +11,7 @@ import {
   restoreTable,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import type { Owner } from "../../../pkg/types/mod.ts"
+import { familyOf, type Owner } from "../../../pkg/types/mod.ts"
 import { isGone } from "../gone.ts"
 import type { Request } from "../request.ts"
 import type { Block } from "./blocks.ts"
@@ -31,7 +31,7 @@ export function addIptablesHostports(socket: Nftables, request: Request, options
   const variant = chooseVariant(socket)
   const isHolderGone = ({ owner, netns }: Block) => isGone(owner, netns)
   const parts = request.parts.map((part) => {
-    const programs = requirePrograms(part.family, variant)
+    const programs = requirePrograms(familyOf(part.address.ip), variant)
     const rules = iptablesRules(request, part, options)
     const plan = (found: Content) => planAdd(rules, found, isHolderGone)
     const found = readTable(programs, TABLE)
@@ -88,7 +88,7 @@ export function hasIptablesHostports(socket: Nftables): boolean {
 export function checkIptablesHostports(socket: Nftables, request: Request, options: IptablesOptions): void {
   const variant = chooseVariant(socket)
   for (const part of request.parts) {
-    const found = readTable(requirePrograms(part.family, variant), TABLE)
+    const found = readTable(requirePrograms(familyOf(part.address.ip), variant), TABLE)
     const fault = findFault(iptablesRules(request, part, options), found, request.conditions[part.family].length > 0)
     if (fault) throw fault
   }

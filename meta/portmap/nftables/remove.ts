@@ -57,7 +57,7 @@ function search(
   isGone: (comment: string) => boolean,
   needles?: readonly Uint8Array[],
 ): Doomed[] {
-  const isDoomed = ({ comment }: { comment?: string }) => comment !== undefined && isGone(comment)
+  const isDoomed = ({ comment }: { comment?: string | undefined }) => comment !== undefined && isGone(comment)
   return families.flatMap((family): Doomed[] => {
     const layout = layoutOf(family)
     const lines = new Lines(socket)

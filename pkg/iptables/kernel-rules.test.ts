@@ -1,0 +1,86 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import type { Message, NetlinkSocket } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
+import { listRules, tableFamily } from "../nftables/mod.ts"
+import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
+import { wordsOf } from "./kernel-rules.ts"
+
+/** The words of a rule, given as the kernel's answer from its struct nfgenmsg on. */
+function wordsIn(family: Family, chain: string, answer: string): string {
+  const payload = Uint8Array.fromHex(answer.replace(/\s/g, ""))
+  const message: Message = { type: 0, flags: 0, sequence: 0, port: 0, payload }
+  const socket: Pick<NetlinkSocket, "dump"> = { dump: dumping(() => [message]) }
+  const [rule] = listRules(socket, { table: { family: tableFamily[family], name: "nat" }, name: chain })
+  if (!rule) throw new Error("no rule")
+  return wordsOf(family, rule).join(" ")
+}
+
+const counter = "2c0001000c000100636f756e746572001c0002000c00010000000000000000000c0002000000000000000000"
+/** struct xt_comment_info: 256 bytes. */
+const comment = (text: string) =>
+  "2c0101000a0001006d617463680000001c0102000c000100636f6d6d656e74000800020000000000 04010300" +
+  Buffer.from(text).toString("hex").padEnd(512, "0")
+
+// Answers of Linux 6.18 to NFT_MSG_GETRULE, the rules made by iptables 1.8.9 with the words that are expected.
+describe("a rule of iptables-nft has the words of iptables-save:", () => {
+  test("a network under a mask, a comment and a verdict", () => {
+    const rule = `02000002 080001006e617400 0600020043000000 0c0003000000000000000003 38020400
+      340001000c0001007061796c6f6164002400020008000100000000010800020000000001080003000000001008000400000000044c000100
+      0c00010062697477697365003c00020008000100000000010800020000000001080003000000000408000600000000000c0004000800
+      0100fffff0000c00050008000100000000002c00010008000100636d7000200002000800010000000001080002000000000 00c000300080001
+      000a160000 ${comment("a b")} ${counter}
+      300001000e000100696d6d6564696174650000001c0002000800010000000000100002000c0002000800010000000001`
+    expect(wordsIn(AF_INET, "C", rule)).toBe("-d 10.22.0.0/20 -m comment --comment a b -j ACCEPT")
+  })
+
+  test("an address and a network of whole bytes, without a target", () => {
+    const rule = `02000002 080001006e617400 0600020043000000 0c0003000000000000000004 1c020400
+      340001000c0001007061796c6f6164002400020008000100000000010800020000000001080003000000000c0800040000000004
+      2c00010008000100636d700020000200080001000000000108000200000000000c000300080001000a160002
+      340001000c0001007061796c6f616400240002000800010000000001080002000000000108000300000000100800040000000002
+      2c00010008000100636d700020000200080001000000000108000200000000000c000300060001000a160000
+      ${comment("l/c/e")} ${counter}`
+    expect(wordsIn(AF_INET, "C", rule)).toBe("-s 10.22.0.2/32 -d 10.22.0.0/16 -m comment --comment l/c/e")
+  })
+
+  test("IPv6, not to a network, and a target", () => {
+    const rule = `0a000002 080001006e617400 0600020043000000 0c0003000000000000000002 e8000400
+      340001000c0001007061796c6f616400240002000800010000000001080002000000000108000300000000180800040000000001
+      2c00010008000100636d700020000200080001000000000108000200000000010c00030005000100ff000000 ${counter}
+      580001000b0001007461726765740000480002000f0001004d415351554552414445000008000200000000002c000300 ${"00".repeat(40)}`
+    expect(wordsIn(AF_INET6, "C", rule)).toBe("! -d ff00::/8 -j MASQUERADE")
+  })
+
+  test("an IPv6 address and a jump", () => {
+    const rule = `0a000002 080001006e617400 10000200504f5354524f5554494e4700 0c0003000000000000000004 d4000400
+      340001000c0001007061796c6f616400240002000800010000000001080002000000000108000300000000080800040000000010
+      3800010008000100636d70002c000200080001000000000108000200000000001800030014000100fd000000000000000000000000000002
+      ${counter} 380001000e000100696d6d656469617465000000240002000800010000000000180002001400020008000100fffffffd
+      0600020043000000`
+    expect(wordsIn(AF_INET6, "POSTROUTING", rule)).toBe("-s fd00::2/128 -j C")
+  })
+
+  test("what it does not know is there by its name: a protocol, a match, a target", () => {
+    const rule = `02000002 080001006e617400 0600020044000000 0c0003000000000000000006 64010400
+      24000100090001006d6574610000000014000200080002000000000608000100000000013000010008000100636d70002400020008000100
+      0000000108000200000000001000030009000100657468300000000024000100090001006d65746100000000140002000800020000000010
+      08000100000000012c00010008000100636d700020000200080001000000000108000200000000000c000300050001001100000060000100
+      0a0001006d61746368000000500002000e0001006d756c7469706f72740000000800020000000001340003000102010002000000
+      ${"00".repeat(40)} ${counter}
+      300001000e000100696d6d6564696174650000001c0002000800010000000000100002000c00020008000100fffffffb`
+    expect(wordsIn(AF_INET, "D", rule)).toBe("meta cmp meta cmp -m multiport -j RETURN")
+  })
+})
+
+test("a comment beside the rule, as other versions of iptables keep it, is the same", () => {
+  expect(wordsOf(AF_INET, { expressions: [], comment: "a b" })).toEqual(["-m", "comment", "--comment", "a b"])
+})
+
+test("whatever is in an extension, its rule has words", () => {
+  fc.assert(
+    fc.property(fc.constantFrom("match", "target", "masq"), fc.uint8Array(), (name, data) => {
+      expect(wordsOf(AF_INET, { expressions: [{ name, data }], comment: undefined }).length).toBeGreaterThan(0)
+    }),
+  )
+})

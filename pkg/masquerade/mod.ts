@@ -1,0 +1,9 @@
+/**
+ * The masquerade of containers: what they send beyond their network leaves with the host's address. By nf_tables, or by
+ * iptables with upstream's chains, on top of the rooms for these two.
+ *
+ * @example
+ * using filter = PacketFilter.find()
+ * new Masquerade(filter).add(owner, [{ ip, prefix: 16 }], config.ipMasqBackend)
+ */
+export { Masquerade, type MasqueradeBackend, masqueradeBackends } from "./masquerade.ts"

@@ -1,0 +1,159 @@
+import {
+  type Chain,
+  dataTypes,
+  type Element,
+  fields,
+  masquerade,
+  matchPrefix,
+  matchSet,
+  prefixOf,
+  type Rule,
+  type SharedSet,
+  sharedSet,
+  type Table,
+  tableFamily,
+  verdict,
+} from "../nftables/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, type Family, familyOf, networkOf } from "../types/mod.ts"
+
+/**
+ * The objects that masquerade the containers of one address family. All sets are hash sets: to add or remove an element
+ * costs the same with one container and with thousands, and so does every new flow.
+ */
+export interface MasqueradeLayout {
+  family: Family
+  table: Table
+  chain: Chain
+  /** Addresses whose traffic is masqueraded; networks in bridges of their own may have the same ones. */
+  containers: SharedSet
+  /** Masquerades, as the last rule of the chain. */
+  rule: Rule
+  /** Made by `networksOf`, by prefix length. */
+  networks: Map<number, Networks>
+}
+
+/** What keeps traffic to the container's own network out of the masquerade: one set and one rule for each prefix length. */
+export interface Networks {
+  /** Addresses, each with the first address of its network. */
+  set: SharedSet
+  rule: Rule
+}
+
+/** An element, and where it belongs. */
+export interface Place {
+  set: SharedSet
+  element: Element
+}
+
+const perFamily = {
+  [AF_INET]: {
+    type: dataTypes.ipv4,
+    source: fields.ipSource,
+    destination: fields.ipDestination,
+    multicast: { first: 224, prefix: 4 },
+  },
+  [AF_INET6]: {
+    type: dataTypes.ipv6,
+    source: fields.ip6Source,
+    destination: fields.ip6Destination,
+    multicast: { first: 0xff, prefix: 8 },
+  },
+} as const
+
+const NETWORKS = "networks"
+const TO_ITS_NETWORK = "to its own network"
+
+/** The table of each family. */
+export const MASQUERADE_TABLE = "cni_masquerade"
+
+export function masqueradeLayout(family: Family): MasqueradeLayout {
+  const { type, source, destination, multicast } = perFamily[family]
+  const table = {
+    family: tableFamily[family],
+    name: MASQUERADE_TABLE,
+    comment: "CNI: elements are commented network/containerID/ifname",
+  }
+  const base = { type: "nat", hook: "postrouting", priority: 100, policy: "accept" } as const
+  const chain = { table, name: "postrouting", base }
+  const containers = sharedSet({ table, name: "containers", key: [type], comment: "whose traffic is masqueraded" })
+  const group = new Uint8Array(type.size)
+  group[0] = multicast.first
+  const rule = {
+    chain,
+    statements: [
+      matchSet([source], "==", containers),
+      matchPrefix(destination, "!=", group, multicast.prefix),
+      masquerade,
+    ],
+    comment: "from containers to everywhere else",
+  }
+  return { family, table, chain, containers, rule, networks: new Map() }
+}
+
+/** The set and the rule for networks of this prefix length. The rule has to stand before the one that masquerades. */
+export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {
+  const known = layout.networks.get(prefix)
+  if (known) return known
+  const { family, table, chain } = layout
+  const { type, source, destination } = perFamily[family]
+  const set = sharedSet({ table, name: networksName(prefix), key: [type, type], comment: "each with its own network" })
+  const statements = [matchSet([source, prefixOf(destination, prefix)], "==", set), verdict("return")]
+  const networks = { set, rule: { chain, statements, comment: networksComment(prefix) } }
+  layout.networks.set(prefix, networks)
+  return networks
+}
+
+function networksName(prefix: number): string {
+  return `${NETWORKS}_${prefix}`
+}
+
+/** The comment on the rule for networks of this prefix length. */
+export function networksComment(prefix: number): string {
+  return `${TO_ITS_NETWORK}, /${prefix}`
+}
+
+/** Whether this is the comment on the rule of a set of networks. */
+export function isNetworksComment(comment: string | undefined): boolean {
+  return comment?.startsWith(TO_ITS_NETWORK) === true
+}
+
+/** The prefix length of the networks in the set of this name; undefined for another set. */
+export function prefixIn(name: string): number | undefined {
+  const prefix = Number(name.slice(NETWORKS.length + 1))
+  return name === networksName(prefix) && Number.isInteger(prefix) ? prefix : undefined
+}
+
+/** The name of a set that an early version of this project had for all prefix lengths, as address ranges. */
+export const FORMER_NETWORKS = NETWORKS
+
+/** Keeps that set in use until the table goes, so that the containers in it still reach their networks directly. */
+export function formerRule({ family, table, chain }: MasqueradeLayout): Rule {
+  const { type, source, destination } = perFamily[family]
+  const set = { table, name: FORMER_NETWORKS, key: [type, type] }
+  return { chain, statements: [matchSet([source, destination], "==", set), verdict("return")], comment: TO_ITS_NETWORK }
+}
+
+/** All elements for addresses of this owner. */
+export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Place[] {
+  return [
+    ...addresses.map(({ ip }) => ({ set: layout.containers, element: { key: [ip], comment } })),
+    ...addresses.map(({ ip, prefix }) => ({
+      set: networksOf(layout, prefix).set,
+      element: { key: networkKey(ip, prefix), comment },
+    })),
+  ]
+}
+
+/** How an address stands in the set for networks of this prefix length. */
+export function networkKey(ip: Uint8Array, prefix: number): Uint8Array[] {
+  return [ip, networkOf({ ip, prefix })]
+}
+
+/** The addresses of each family that has any, each once. */
+export function groupByLayout(addresses: readonly Cidr[]): { layout: MasqueradeLayout; addresses: Cidr[] }[] {
+  return ([AF_INET, AF_INET6] as const).flatMap((family) => {
+    const ours = addresses.filter(({ ip }) => familyOf(ip) === family)
+    const unique = ours.filter(({ ip }, at) => ours.findIndex((other) => String(other.ip) === String(ip)) === at)
+    return unique.length === 0 ? [] : [{ layout: masqueradeLayout(family), addresses: unique }]
+  })
+}

@@ -1,0 +1,105 @@
+import { expect, test } from "bun:test"
+import type { Request } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
+import { dataTypes } from "./data-types.ts"
+import { findElements, getElement, sampleElements } from "./elements.ts"
+import { examples, masquerading } from "./examples.fixture.ts"
+import type { NamedSet } from "./rule-set.ts"
+import { answer, refusing } from "./testing.ts"
+
+const { ipv4, port, protocol } = dataTypes
+const table = { family: "ip", name: "t" } as const
+const ports: NamedSet = { table, name: "ports", key: [protocol, port], value: [ipv4, port] }
+const tcp8080 = [Uint8Array.of(6), Uint8Array.of(0x1f, 0x90)]
+
+/** A kernel with these answers, from struct nfgenmsg on, to every question. */
+function kernel(...texts: string[]) {
+  const asked: Request[] = []
+  const answers = texts.map(answer)
+  const reply = (request: Request) => {
+    asked.push(request)
+    return answers
+  }
+  return { asked, get: (request: Request) => reply(request)[0] ?? answer(""), dump: dumping(reply) }
+}
+
+const { containers, networks } = masquerading("ip", 16)
+
+// The answers of Linux 6.18 to `nft list ruleset` with the examples in place, seen by `strace -e read=3`.
+const networksAnswer = `02000002
+  13000100636e695f6d6173717565726164650000100002006e6574776f726b735f3136002c0003002800010010000100
+  0c0001000a0100020a01000012000600000c6e65742f63312f65746830000000`
+const endAnswer = "02000002 13000100636e695f6d6173717565726164650000100002006e6574776f726b735f31360004000300"
+const linksAnswer = `020038eb
+  06000100740000000a0002006c696e6b730000007c0003004c0001001800010014000100766574683000000000000000
+  000000001c0002001800020008000100fffffffd0a000200656e74727900000012000600000c6e65742f63312f657468
+  300000002c000100180001001400010076657468310000000000000000000000100002000c0002000800010000000000`
+
+test("the elements of a set are read as they were given", () => {
+  const element = {
+    key: [Uint8Array.of(10, 1, 0, 2), Uint8Array.of(10, 1, 0, 0)],
+    comment: "net/c1/eth0",
+  }
+  expect(findElements(kernel(networksAnswer, endAnswer), networks)).toEqual({ count: 1, elements: [element] })
+})
+
+test("the verdicts of a map are read as they were given", () => {
+  const links = examples["port mapping"].flatMap((operation): NamedSet[] =>
+    operation.object === "set" && operation.set.value === "verdict" ? [operation.set] : [],
+  )
+  const [map = containers] = links
+  const found = findElements(kernel(linksAnswer), map)
+  expect(found?.elements.map(({ value, comment }) => ({ value, comment }))).toEqual([
+    { value: { jump: "entry" }, comment: "net/c1/eth0" },
+    { value: "drop", comment: undefined },
+  ])
+})
+
+test("elements without the needle are counted, and not read", () => {
+  const socket = kernel(networksAnswer)
+  const needle = (text: string) => [new TextEncoder().encode(text)]
+  expect(findElements(socket, networks, needle("net/c2/"))).toEqual({ count: 1, elements: [] })
+  expect(findElements(socket, networks, needle("net/c1/"))?.elements).toHaveLength(1)
+  expect(findElements(socket, networks, [Uint8Array.of(10, 1, 0, 2)])?.elements).toHaveLength(1)
+})
+
+// The answer of Linux 6.18, from struct nfgenmsg on; in the user data a comment, and a note of type 200.
+const element = `02000002
+  0600 0100 74000000 0a00 0200 706f727473000000
+  4400 0300 4000 0100
+    1000 0100 0c00 0100 06000000 1f900000
+    1000 0200 0c00 0100 0a010002 00500000
+    1a00 0600 000c 6e65742f63312f6574683000 c806 3209096e7300 0000`
+
+test("an element is asked for by its key, and read with its comment and what is kept beside it", () => {
+  const socket = kernel(element)
+  expect(getElement(socket, ports, tcp8080)).toEqual({
+    key: tcp8080,
+    value: [Uint8Array.of(10, 1, 0, 2), Uint8Array.of(0, 80)],
+    comment: "net/c1/eth0",
+    note: "2\t\tns",
+  })
+  // The attributes that nft 1.0.6 sends for `nft get element ip t ports { tcp . 8080 }`, the table's name first.
+  expect(socket.asked[0]).toMatchObject({ type: 0xa0d })
+  expect(socket.asked[0]?.payload).toEqual(
+    answer(
+      "02000000 0600 0100 74000000 0a00 0200 706f727473000000 1800 0380 1400 0180 1000 0180 0c00 0100 06000000 1f900000",
+    ).payload,
+  )
+})
+
+test("what is not there is undefined, another refusal is an error", () => {
+  expect(getElement(refusing("ENOENT"), ports, tcp8080)).toBeUndefined()
+  expect(findElements(refusing("ENOENT"), containers)).toBeUndefined()
+  expect(() => getElement(refusing("EPERM"), ports, tcp8080)).toThrow("EPERM")
+  expect(() => findElements(refusing("EPERM"), containers)).toThrow("EPERM")
+})
+
+test("a sample counts the elements and those with the very comment", () => {
+  const sample = (comment: string) => sampleElements(kernel(element), ports, comment)
+  expect(sample("net/c1/eth0")).toEqual({ count: 1, commented: 1 })
+  expect(sample("net/c1/eth")).toEqual({ count: 1, commented: 0 })
+  expect(sample("et/c1/eth0")).toEqual({ count: 1, commented: 0 })
+  expect(sampleElements(refusing("ENOENT"), ports, "x")).toEqual({ count: 0, commented: 0 })
+  expect(() => sampleElements(refusing("EPERM"), ports, "x")).toThrow("EPERM")
+})

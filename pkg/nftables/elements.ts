@@ -1,0 +1,108 @@
+import { countAttributes, type Infer, type Message, NLM_F_DUMP, readAttributes } from "../netlink/mod.ts"
+import { elementAttributes, elementListAttributes, NFT_MSG_GETSETELEM, rawElementListAttributes } from "./attributes.ts"
+import { joinParts, splitParts } from "./data-types.ts"
+import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
+import type { Element, NamedSet } from "./rule-set.ts"
+import { readVerdict } from "./statements.ts"
+import { commentUserdata, readComment, readNote } from "./userdata.ts"
+
+/** Some elements of a set. */
+export interface FoundElements {
+  elements: Element[]
+  /** How many elements the set has in all. */
+  count: number
+}
+
+/**
+ * The elements of a set, like `nft list set`, or of many only those that have one of `needles` in their bytes: a key or
+ * a comment, found fast, and now and then something similar. Undefined when there is no such set.
+ */
+export function findElements(
+  socket: Pick<Netfilter, "dump">,
+  set: NamedSet,
+  needles?: readonly Uint8Array[],
+): FoundElements | undefined {
+  const isWanted = including(needles)
+  const read = (answer: Message): FoundElements => {
+    const list = elementsIn(answer)
+    // One answer has hundreds of elements.
+    const wanted = isWanted(list) ? readAttributes(list).filter(({ payload }) => isWanted(payload)) : []
+    const elements = wanted.map(({ payload }) => readElement(set, elementAttributes.decode(payload)))
+    return { elements, count: countAttributes(list) }
+  }
+  const answers = ifThere(() => socket.dump(listRequest(set), read))
+  return (
+    answers && {
+      elements: answers.flatMap(({ elements }) => elements),
+      count: answers.reduce((sum, { count }) => sum + count, 0),
+    }
+  )
+}
+
+/** The comments of a set's elements. None when there is no such set. */
+export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<NamedSet, "table" | "name">): string[] {
+  const read = (answer: Message) =>
+    readAttributes(elementsIn(answer)).flatMap(
+      ({ payload }) => readComment(elementAttributes.decode(payload).userdata) ?? [],
+    )
+  return (ifThere(() => socket.dump(listRequest(set), read)) ?? []).flat()
+}
+
+/**
+ * The element of a key, like `nft get element`: one question, however many elements there are. Undefined when there is no
+ * such element, set or table. Throws `NetlinkError`.
+ */
+export function getElement(
+  socket: Pick<Netfilter, "get">,
+  set: NamedSet,
+  key: readonly Uint8Array[],
+): Element | undefined {
+  const { table, name } = set
+  const elements = [{ key: { value: joinParts(set.key, key) } }]
+  const attributes = elementListAttributes.encode({ table: table.name, set: name, elements })
+  const what = `find an element of ${table.family} ${table.name} ${name}`
+  const found = ifThere(() => socket.get(tableRequest(table, NFT_MSG_GETSETELEM, what, attributes)))
+  const [element] = found ? (elementListAttributes.decode(attributesOf(found)).elements ?? []) : []
+  return element && readElement(set, element)
+}
+
+/** The beginning of a set: how many elements were looked at, and how many of them have the comment. */
+export interface Sample {
+  count: number
+  commented: number
+}
+
+/**
+ * Looks at the first ten elements of a set or some more, without reading all others. The socket has a list to read out
+ * from then on, so it is good for nothing else. Throws `NetlinkError`.
+ */
+export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
+  const found = ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }))
+  const elements = found ? readAttributes(elementsIn(found)) : []
+  const isWanted = including([commentUserdata(comment) ?? new Uint8Array(0)])
+  return { count: elements.length, commented: elements.filter(({ payload }) => isWanted(payload)).length }
+}
+
+/** The question for all elements of a set. */
+function listRequest({ table, name }: Pick<NamedSet, "table" | "name">) {
+  const what = `list set ${table.family} ${table.name} ${name}`
+  const attributes = elementListAttributes.encode({ table: table.name, set: name })
+  return tableRequest(table, NFT_MSG_GETSETELEM, what, attributes)
+}
+
+/** The elements of an answer, encoded. */
+function elementsIn(answer: Message): Uint8Array {
+  return rawElementListAttributes.decode(attributesOf(answer)).elements ?? new Uint8Array(0)
+}
+
+/** An element as it was given. */
+function readElement(set: NamedSet, { key, data, userdata }: Infer<typeof elementAttributes>): Element {
+  const element: Element = { key: splitParts(set.key, key?.value ?? new Uint8Array(0)) }
+  if (data?.verdict) element.value = readVerdict(data.verdict)
+  else if (data?.value && set.value && set.value !== "verdict") element.value = splitParts(set.value, data.value)
+  const comment = readComment(userdata)
+  if (comment !== undefined) element.comment = comment
+  const note = readNote(userdata)
+  if (note !== undefined) element.note = note
+  return element
+}

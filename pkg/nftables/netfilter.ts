@@ -1,0 +1,50 @@
+import { decodeLatin1 } from "../engine/mod.ts"
+import { isErrno } from "../libc/mod.ts"
+import {
+  concat,
+  type Message,
+  NETLINK_NETFILTER,
+  NetlinkSocket,
+  netfilterHeader,
+  type Request,
+} from "../netlink/mod.ts"
+import { familyNumber, NFGENMSG_SIZE } from "./attributes.ts"
+import type { Table } from "./rule-set.ts"
+
+/** What this room needs of a netlink socket. */
+export type Netfilter = Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact">
+
+/** Opens a socket to the packet filter of the thread's namespace. Throws `EPROTONOSUPPORT` when the kernel has none. */
+export function openNetfilter(): NetlinkSocket {
+  return new NetlinkSocket(NETLINK_NETFILTER)
+}
+
+/** A message about a table: struct nfgenmsg, and attributes. */
+export function tableRequest({ family }: Table, type: number, what: string, attributes: Uint8Array): Request {
+  return { type, what, payload: concat([netfilterHeader(familyNumber[family]), attributes]) }
+}
+
+/** The attributes of an answer, which follow its struct nfgenmsg. */
+export function attributesOf({ payload }: Message): Uint8Array {
+  return payload.subarray(NFGENMSG_SIZE)
+}
+
+/** Returns what `read` returns; undefined when the kernel knows no such table, chain, set or element. */
+export function ifThere<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return undefined
+    throw error
+  }
+}
+
+/** Whether bytes have one of `needles` in them, a quick look before they are decoded; when none are given, always. */
+export function including(needles: readonly Uint8Array[] | undefined): (raw: Uint8Array) => boolean {
+  if (!needles) return () => true
+  const texts = needles.map(decodeLatin1)
+  return (raw) => {
+    const bytes = decodeLatin1(raw)
+    return texts.some((text) => bytes.includes(text))
+  }
+}

@@ -1,0 +1,59 @@
+import { expect, test } from "bun:test"
+import { dumping } from "../netlink/testing.ts"
+import { masquerading } from "./examples.fixture.ts"
+import { hasRules, listComments, listRules } from "./rules.ts"
+import { answer, refusing } from "./testing.ts"
+
+const { table, chain, toNetwork } = masquerading("ip", 16)
+
+/** A kernel whose every list is this message, from its struct nfgenmsg on. */
+function listing(payload: string) {
+  return { dump: dumping(() => [answer(payload)]) }
+}
+
+// The answer of Linux 6.18 to `nft list ruleset` with the examples in place, seen by `strace -e read=3`.
+const ruleAnswer = `02000002
+  13000100636e695f6d617371756572616465000010000200706f7374726f7574696e67000c0003000000000000000004
+  1c010400340001000c0001007061796c6f6164002400020008000100000000010800020000000001080003000000000c
+  0800040000000004340001000c0001007061796c6f616400240002000800010000000009080002000000000108000300
+  0000001008000400000000044c0001000c00010062697477697365003c00020008000100000000090800020000000009
+  080003000000000408000600000000000c00040008000100ffff00000c0005000800010000000000340001000b000100
+  6c6f6f6b7570000024000200100001006e6574776f726b735f3136000800020000000001080005000000000030000100
+  0e000100696d6d6564696174650000001c0002000800010000000000100002000c00020008000100fffffffb1e000700
+  0018746f20697473206f776e206e6574776f726b2c202f3136000000`
+
+test("a rule is read with its handle, its comment and its expressions", () => {
+  const [found, ...more] = listRules(listing(ruleAnswer), chain)
+  expect(more).toEqual([])
+  expect(found).toMatchObject({ chain, handle: 4n, comment: toNetwork.comment ?? "" })
+  expect(found?.expressions.map(({ name }) => name).join(" ")).toBe("payload payload bitwise lookup immediate")
+  expect(found?.expressions.at(-2)).toEqual({ name: "lookup", data: { sreg: 1, set: "networks_16", flags: 0 } })
+})
+
+test("a rule of another chain, which old kernels list too, is left out", () => {
+  expect(listRules(listing(ruleAnswer), { ...chain, name: "other" })).toEqual([])
+})
+
+test("the comments of rules are read without the rules, of a chain or of the whole table", () => {
+  const { comment } = toNetwork
+  expect(listComments(listing(ruleAnswer), table)).toEqual([{ chain: "postrouting", comment }])
+  expect(listComments(listing(ruleAnswer), table, "postrouting")).toEqual([{ chain: "postrouting", comment }])
+  expect(listComments(listing(ruleAnswer), table, "other")).toEqual([])
+  expect(listComments(listing(ruleAnswer), { ...table, name: "other" })).toEqual([])
+})
+
+test("what is not there has no rules; another refusal is an error", () => {
+  expect(listRules(refusing("ENOENT"), chain)).toEqual([])
+  expect(listComments(refusing("ENOENT"), table)).toEqual([])
+  expect(() => listRules(refusing("EPERM"), chain)).toThrow("EPERM")
+})
+
+test("rules are known to be there by their comments, each whole", () => {
+  const t = { family: "ip", name: "t" } as const
+  const rule = "02000000 0600 0100 74000000 0600 0200 63000000 0c00 0700 0006 7468656e00 000000"
+  expect(hasRules(listing(rule), t, ["then"])).toBe(true)
+  expect(hasRules(listing(rule), t, ["the"])).toBe(false)
+  expect(hasRules(listing(rule), t, ["then", "again"])).toBe(false)
+  expect(hasRules(listing(rule), { family: "ip", name: "other" }, ["then"])).toBe(false)
+  expect(hasRules(listing(rule), t, [])).toBe(true)
+})

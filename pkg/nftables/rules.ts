@@ -1,0 +1,70 @@
+import { decodeLatin1, encodeUtf8 } from "../engine/mod.ts"
+import type { Message } from "../netlink/mod.ts"
+import { commentedRuleAttributes, NFGENMSG_SIZE, NFT_MSG_GETRULE, ruleAttributes } from "./attributes.ts"
+import type { Expression, UnknownExpression } from "./expressions.ts"
+import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
+import type { Chain, RuleHandle, Table } from "./rule-set.ts"
+import { readComment } from "./userdata.ts"
+
+/** A rule as the kernel has it. */
+export interface FoundRule extends RuleHandle {
+  expressions: (Expression | UnknownExpression)[]
+  comment: string | undefined
+}
+
+/**
+ * The rules of a chain in their order, like `nft list chain`, or of many only those that have one of `needles` in their
+ * bytes, such as the name of a chain that they jump to. None when there is no such chain.
+ */
+export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
+  const isWanted = including(needles)
+  return dumpRules(socket, chain.table, chain.name, (answer): FoundRule | undefined => {
+    if (!isWanted(answer.payload)) return undefined
+    const found = ruleAttributes.decode(attributesOf(answer))
+    if (found.table !== chain.table.name || found.chain !== chain.name) return undefined
+    const { handle = 0n, expressions = [], userdata } = found
+    return { chain, handle, expressions, comment: readComment(userdata) }
+  })
+}
+
+/** A comment on a rule, and the chain that the rule is in. */
+export interface RuleComment {
+  chain: string
+  /** Undefined for a rule without. */
+  comment: string | undefined
+}
+
+/** The comments of a chain's rules in their order, or of all rules of a table. None when there is none of this name. */
+export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chain?: string): RuleComment[] {
+  return dumpRules(socket, table, chain, (answer): RuleComment | undefined => {
+    const found = commentedRuleAttributes.decode(attributesOf(answer))
+    if (found.table !== table.name || (chain !== undefined && found.chain !== chain)) return undefined
+    return { chain: found.chain ?? "", comment: readComment(found.userdata) }
+  })
+}
+
+/** Whether for each of these comments there is a rule with it in the table, in any chain. Throws `NetlinkError`. */
+export function hasRules(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
+  const name = `${table.name}\0`
+  const needles = comments.map((comment) => decodeLatin1(encodeUtf8(`${comment}\0`)))
+  const found = dumpRules(socket, table, undefined, ({ payload }) => {
+    const rule = decodeLatin1(payload) // taken apart no further: only comments matter
+    const had = rule.includes(name, NFGENMSG_SIZE) ? needles.filter((needle) => rule.includes(needle)) : []
+    return had.length > 0 ? had : undefined
+  })
+  const all = new Set(found.flat())
+  return needles.every((needle) => all.has(needle))
+}
+
+/** What `pick` takes of the rules of a table, or of one chain of it. */
+function dumpRules<T>(
+  socket: Pick<Netfilter, "dump">,
+  table: Table,
+  chain: string | undefined,
+  pick: (answer: Message) => T | undefined,
+): T[] {
+  const place = `${table.family} ${table.name}`
+  const what = chain === undefined ? `list table ${place}` : `list chain ${place} ${chain}`
+  const request = tableRequest(table, NFT_MSG_GETRULE, what, ruleAttributes.encode({ table: table.name, chain }))
+  return ifThere(() => socket.dump(request, pick)) ?? []
+}

@@ -1,0 +1,73 @@
+import { expect, test } from "bun:test"
+import type { Request } from "../netlink/mod.ts"
+import { dumping } from "../netlink/testing.ts"
+import { hasChain, listChains, listSetNames, listTables } from "./tables.ts"
+import { answer, refusing } from "./testing.ts"
+
+const nat = { family: "ip", name: "nat" } as const
+const table = { family: "ip", name: "t" } as const
+
+// Captured: what `nft list tables` asks, NFT_MSG_GETTABLE for NFPROTO_UNSPEC, and the payloads of the kernel's answer for
+// `ip nat` and `bridge nat` (struct nfgenmsg, NFTA_TABLE_NAME, _USE, _HANDLE, _FLAGS). No family has the number 13.
+test("tables are asked for in all families at once, and those of unknown families left out", () => {
+  const asked: Request[] = []
+  const dump = dumping((request) => {
+    asked.push(request)
+    return [
+      answer("02000002 080001006e617400 0800030000000000 0c0004000000000000000001 0800020000000000"),
+      answer("07000002 080001006e617400 0800030000000000 0c0004000000000000000002 0800020000000000"),
+      answer("0d000002 080001006e617400 0800030000000000 0c0004000000000000000003 0800020000000000"),
+    ]
+  })
+  expect(listTables({ dump })).toEqual([
+    { family: "ip", name: "nat" },
+    { family: "bridge", name: "nat" },
+  ])
+  expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa01, "00000000"]])
+})
+
+// The request of `nft list chain ip nat POSTROUTING`: struct nfgenmsg, NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME.
+test("a chain is asked for by family, table and name", () => {
+  const asked: Request[] = []
+  const get = (request: Request) => {
+    asked.push(request)
+    return answer("02000000")
+  }
+  expect(hasChain({ get }, { table: nat, name: "POSTROUTING" })).toBe(true)
+  expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([
+    [0xa04, "02000000" + "080001006e617400" + "10000300504f5354524f5554494e4700"],
+  ])
+})
+
+test("there is no chain when the kernel says ENOENT, and any other refusal is an error", () => {
+  expect(hasChain(refusing("ENOENT"), { table: nat, name: "X" })).toBe(false)
+  expect(() => hasChain(refusing("EPERM"), { table: nat, name: "X" })).toThrow("EPERM")
+})
+
+// The kernel lists the chains of all tables of a family, whichever is asked for.
+test("of the chains that the kernel lists those of the table are answered", () => {
+  const dump = dumping(() => [
+    answer("02000000 080001006e617400 0a000300434e492d61000000"),
+    answer("02000000 0b00010066696c7465720000 0a000300434e492d62000000"),
+  ])
+  expect(listChains({ dump }, nat)).toEqual([{ table: nat, name: "CNI-a" }])
+})
+
+// The request that `nft list table ip t` makes, and the beginning of two answers: NFTA_SET_TABLE, NFTA_SET_NAME, flags.
+test("the sets of a table are asked for by family and table", () => {
+  const asked: Request[] = []
+  const dump = dumping((request) => {
+    asked.push(request)
+    return [
+      answer("02000002 06000100 74000000 0a000200 706f727473000000 0800030000000008"),
+      answer("02000002 06000100 75000000 0a000200 6c696e6b73000000 0800030000000000"),
+    ]
+  })
+  expect(listSetNames({ dump }, table)).toEqual(["ports"])
+  expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa0a, "02000000" + "0600010074000000"]])
+})
+
+test("a table that is not there has none, and any other refusal is an error", () => {
+  expect(listSetNames(refusing("ENOENT"), table)).toEqual([])
+  expect(() => listSetNames(refusing("EPERM"), table)).toThrow("EPERM")
+})
