@@ -41,8 +41,8 @@ export function findEverywhere(socket: NetlinkSocket | undefined, table: TableNa
 }
 
 /**
- * Takes out what `plan` chooses of what a search finds, in every place; in nf_tables in one transaction, made on the very
- * rules that `plan` was shown. Goes through all places whatever fails, and then throws `CniError`.
+ * Removes what `plan` chooses of what a search finds, in every place; in nf_tables in one transaction, made on the very
+ * rules that `plan` was shown. Goes through all places even when one fails, and then throws `CniError`.
  *
  * @example
  * removeEverywhere(socket, "nat", { chains: [name], parents: ["POSTROUTING"] }, allOf)
@@ -69,15 +69,15 @@ export function removeEverywhere(
   failures.throwIfAny()
 }
 
-/** The plan that takes out all chains of a search, and all rules that lead to them. */
+/** Returns the plan that removes all chains of a search, and all rules that lead to them. */
 export function allOf<R extends Rule>({ chains, rules }: Content<R>): Removal<R> {
   return { chains, rules: rules.filter(({ chain }) => !chains.includes(chain)) }
 }
 
-/** The part of a table that a search asks for. */
+/** Returns the part of a table that a search asks for. */
 export function narrow({ chains, rules }: Content, search: Search): Content {
-  const wanted = search.chains
-  const found = chains.filter((name) => (wanted instanceof RegExp ? wanted.test(name) : wanted.includes(name)))
+  const { chains: sought } = search
+  const found = chains.filter((name) => (sought instanceof RegExp ? sought.test(name) : sought.includes(name)))
   const leadsThere = (rule: Rule) => search.parents.includes(rule.chain) && found.includes(targetOf(rule) ?? "")
   return { chains: found, rules: rules.filter((rule) => found.includes(rule.chain) || leadsThere(rule)) }
 }

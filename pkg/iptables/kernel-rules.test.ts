@@ -77,7 +77,7 @@ test("a comment beside the rule, as other versions of iptables keep it, is the s
   expect(wordsOf(AF_INET, { expressions: [], comment: "a b" })).toEqual(["-m", "comment", "--comment", "a b"])
 })
 
-test("whatever is in an extension, its rule has words", () => {
+test("a rule has words with any bytes in an extension", () => {
   fc.assert(
     fc.property(fc.constantFrom("match", "target", "masq"), fc.uint8Array(), (name, data) => {
       expect(wordsOf(AF_INET, { expressions: [{ name, data }], comment: undefined }).length).toBeGreaterThan(0)

@@ -67,8 +67,8 @@ export function findInKernel(
 ): Content<KernelRule> {
   const table = { family: tableFamily[family], name }
   const candidates = chains instanceof RegExp ? listChains(socket, table) : chains.map((name) => ({ table, name }))
-  const isWanted = (chain: Chain) => (chains instanceof RegExp ? chains.test(chain.name) : hasChain(socket, chain))
-  const found = candidates.filter(isWanted)
+  const isThere = (chain: Chain) => (chains instanceof RegExp ? chains.test(chain.name) : hasChain(socket, chain))
+  const found = candidates.filter(isThere)
   if (found.length === 0) return { chains: [], rules: [] }
   const names = found.map((chain) => chain.name)
   const needles = names.map((name) => encodeUtf8(`${name}\0`))

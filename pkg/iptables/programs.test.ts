@@ -37,7 +37,7 @@ test("the programs are looked for in fixed directories, by family and kind", () 
   expect(findPrograms(AF_INET6, "legacy", places)).toEqual(found("ip6tables", AF_INET6))
 })
 
-test("a link to the newer kind is not the legacy one, whatever its own name", () => {
+test("a link to the newer kind is not the legacy one, also under another name", () => {
   using bin = directory()
   script(bin.path, "xtables-nft-multi", "")
   symlinkSync("xtables-nft-multi", join(bin.path, "alternative"))
@@ -86,7 +86,7 @@ test("a table is read and changed by one call each, in an environment of their o
   expect(names.filter((name) => !/^(PWD|SHLVL|_|)$/.test(name ?? "")).sort()).toEqual(["LC_ALL", "PATH"])
 })
 
-test("a change that is refused although nobody else has changed anything is an error", () => {
+test("a change that is refused although no other program has changed anything is an error", () => {
   using bin = directory()
   const programs = pretendPrograms(bin.path, "*nat\n:X - [0:0]\nCOMMIT\n", 'echo "line 2 failed" >&2; exit 1')
   expect(() => changeTable(programs, "nat", () => [chain.create("Y")])).toThrow(
@@ -94,7 +94,7 @@ test("a change that is refused although nobody else has changed anything is an e
   )
 })
 
-test("a change that is refused because somebody else was faster is planned again", async () => {
+test("a change that is refused because another program was faster is planned again", async () => {
   using bin = directory()
   const faster = `if [ ! -e ${bin.path}/lost ]; then touch ${bin.path}/lost; echo ":Y - [0:0]" >> ${bin.path}/saved; exit 1; fi`
   const programs = pretendPrograms(bin.path, "*nat\n:X - [0:0]\n", faster)

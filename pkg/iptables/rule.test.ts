@@ -28,7 +28,7 @@ describe("a word of a rule", () => {
     expect(() => quoteWord(word)).toThrow(RangeError)
   })
 
-  test("comes back from its quotes, whatever is in it", () => {
+  test("comes back from its quotes with anything in it", () => {
     const word = fc.string({ minLength: 1, unit: "binary" }).filter((text) => !/[\0\r\n]/.test(text))
     fc.assert(fc.property(fc.array(word), (words) => expect(splitWords(words.map(quoteWord).join(" "))).toEqual(words)))
   })

@@ -92,7 +92,7 @@ const COMMENT_LENGTH = 255
 
 /**
  * The name of a container's chain in a network: `prefix`, and as many hex digits of SHA-512 over network and container
- * id as make 28 characters. As upstream names it, whatever interface is meant.
+ * id as make 28 characters. As upstream names it: all interfaces of the container have one.
  */
 export function chainName(prefix: string, { network, containerId }: { network: string; containerId: string }): string {
   const hash = sha512(network + containerId)

@@ -78,6 +78,6 @@ test("of a rule source, destination, comment and target are known, and what it d
   expect(isSameRule(jump, masquerade)).toBe(false)
 })
 
-test("whatever the text, reading it ends", () => {
+test("reading ends with any text", () => {
   fc.assert(fc.property(fc.string(), (found) => void parseSave(`*nat\n${found}`, "nat")))
 })

@@ -96,7 +96,7 @@ function del(found: Content, ...inUse: string[]): string[] {
 const whole = (...jumps: string[]) => [...jumps.map((line) => line.replace("-A", "-D")), `-F ${chain}`, `-X ${chain}`]
 
 describe("DEL", () => {
-  test("takes all of the only interface, whoever has made it", () => {
+  test("takes all of the only interface, made by either suite", () => {
     expect(del(find(...upstream, mark("10.1.0.2", "eth0")))).toEqual(whole(jump("10.1.0.2")))
     expect(del(find(...upstream))).toEqual(whole(jump("10.1.0.2")))
     expect(del(find(...upstream, jump("10.1.0.3")))).toEqual(whole(jump("10.1.0.2"), jump("10.1.0.3")))

@@ -17,14 +17,14 @@ import {
 import { type Owner, staleOf } from "../types/mod.ts"
 import type { MasqueradeRules } from "./iptables-rules.ts"
 
-/** What of a container's chain is stale. */
+/** What is stale in a container's chain. */
 export interface Stale {
   chain: string
   /** Upstream's comment: rules with another one are those of a container whose chain has the same name by accident. */
   comment: string
-  /** Whether the interface that a mark names is stale. */
+  /** Whether the attachment that a mark names is stale. */
   isOwnerStale(ownerComment: string): boolean
-  /** Whether an address without a mark, "10.1.0.2/32", is gone: upstream does not say whose it is. */
+  /** Whether an address without a mark, "10.1.0.2/32", is stale: upstream does not say whose it is. */
   isAddressStale(source: string): boolean
 }
 
@@ -33,23 +33,23 @@ export interface Stale {
  * it. What other interfaces of the container have in the chain stays; what this one has left there does not. A chain
  * that is as it should be is not touched.
  */
-export function planAdd(wanted: MasqueradeRules, found: Content, ownerComment: string): Change[] {
-  const { chain, comment } = wanted
+export function planAdd(target: MasqueradeRules, found: Content, ownerComment: string): Change[] {
+  const { chain, comment } = target
   const isStale = (text: string) => text === ownerComment
   const stale = planRemove(found, { chain, comment, isOwnerStale: isStale, isAddressStale: () => false })
   const kept = found.rules.filter((rule) => !stale.rules.includes(rule) && !stale.chains.includes(rule.chain))
   const content = arrange(
-    wanted,
+    target,
     kept.filter((rule) => rule.chain === chain),
   )
   const present = found.rules.filter((rule) => rule.chain === chain)
-  const isAsWanted = found.chains.includes(chain) && isSameList(present, content)
+  const isInOrder = found.chains.includes(chain) && isSameList(present, content)
   const isJump = (rule: Rule) => rule.chain !== chain
-  const staleJumps = found.rules.filter((rule) => isJump(rule) && !kept.includes(rule) && !includes(wanted.jumps, rule))
-  const newJumps = wanted.jumps.filter((jump) => !includes(found.rules, jump))
+  const staleJumps = found.rules.filter((rule) => isJump(rule) && !kept.includes(rule) && !includes(target.jumps, rule))
+  const newJumps = target.jumps.filter((jump) => !includes(found.rules, jump))
   return [
     ...staleJumps.map(rules.remove),
-    ...(isAsWanted ? [] : [chains.reset(chain), ...content.map(rules.append)]),
+    ...(isInOrder ? [] : [chains.reset(chain), ...content.map(rules.append)]),
     ...newJumps.map(rules.append),
   ]
 }
@@ -69,7 +69,7 @@ function arrange({ accepts, masquerade, marks }: MasqueradeRules, kept: readonly
 }
 
 /**
- * What goes with a gone interface: its jumps and marks, and the networks that no other interface needs; with the last
+ * Removes what a stale interface has: its jumps and marks, and the networks that no other interface needs; with the last
  * jump the chain and everything in it.
  */
 export function planRemove<R extends Rule>(found: Content<R>, stale: Stale): Removal<R> {
@@ -101,8 +101,8 @@ function split<R>(list: readonly R[], isFirst: (item: R) => boolean): [R[], R[]]
   return [list.filter(isFirst), list.filter((item) => !isFirst(item))]
 }
 
-function includes(list: readonly Rule[], wanted: Rule): boolean {
-  return list.some((rule) => isSameRule(rule, wanted))
+function includes(list: readonly Rule[], sought: Rule): boolean {
+  return list.some((rule) => isSameRule(rule, sought))
 }
 
 function isSameList(a: readonly Rule[], b: readonly Rule[]): boolean {

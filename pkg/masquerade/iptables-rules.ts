@@ -22,7 +22,7 @@ const MULTICAST = { [AF_INET]: "224.0.0.0/4", [AF_INET6]: "ff00::/8" } as const
 /** The rules by which one container is masqueraded in one network, as upstream has them, in one address family. */
 export interface MasqueradeRules {
   family: Family
-  /** Its own chain: of the container, whatever interface is meant. */
+  /** Its own chain: one for all interfaces of the container. */
   chain: string
   comment: string
   /** In the chain: the networks that each address reaches directly. */

@@ -73,8 +73,8 @@ function undo(socket: Nftables, owner: Owner): void {
 }
 
 /**
- * Ends the masquerade of this attachment, found by its names alone, wherever iptables keeps it, whoever has made it;
- * needs no program except for the older tables. `isInUse` says of an address without a mark, "10.1.0.2/32", whether
+ * Ends the masquerade of this attachment, found by its names alone, in every place where iptables keeps it, made by
+ * either suite; needs no program except for the older tables. `isInUse` says of an address without a mark, "10.1.0.2/32", whether
  * another interface of the container has it; it is asked only when there is one. Nothing there is success. Throws
  * `CniError`.
  */
@@ -97,7 +97,7 @@ export function gcIptablesMasquerade(socket: Nftables, network: string, validOwn
 
 /**
  * Checks that the addresses of this attachment are masqueraded by iptables, in one of the places where it keeps rules,
- * whichever suite has made them. Throws `CniError` that tells what was expected and what was found, and `NetlinkError`
+ * made by either suite. Throws `CniError` that tells what was expected and what was found, and `NetlinkError`
  * when the rules cannot be read.
  */
 export function checkIptablesMasquerade(
@@ -107,17 +107,17 @@ export function checkIptablesMasquerade(
 ): void {
   const found = findEverywhere(socket, TABLE, masqueradeSearch(owner))
   for (const [family, list] of byFamily(addresses)) {
-    const wanted = masqueradeRules(family, owner, list)
-    const faults = found.filter((place) => place.family === family).map((place) => findFault(wanted, place))
+    const target = masqueradeRules(family, owner, list)
+    const faults = found.filter((place) => place.family === family).map((place) => findFault(target, place))
     if (faults.includes(undefined)) continue
-    const reason = faults[0] ?? `expected chain ${wanted.chain} in table ${tableFamily[family]} ${TABLE}; found none`
+    const reason = faults[0] ?? `expected chain ${target.chain} in table ${tableFamily[family]} ${TABLE}; found none`
     throw new CniError(Code.Internal, `Cannot find the masquerade of ${ownerComment(owner)} by iptables: ${reason}`)
   }
 }
 
 /** The first rule that is not there, in words; undefined when all are. */
 function findFault({ comment, accepts, masquerade, jumps }: MasqueradeRules, { rules }: Content): string | undefined {
-  const missing = [...accepts, masquerade, ...jumps].find((wanted) => !rules.some((rule) => isSameRule(rule, wanted)))
+  const missing = [...accepts, masquerade, ...jumps].find((each) => !rules.some((rule) => isSameRule(rule, each)))
   return missing && `expected rule "${printRule(missing)}"; found ${describe(rules, missing, comment)}`
 }
 

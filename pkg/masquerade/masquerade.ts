@@ -103,7 +103,7 @@ export class Masquerade {
   /**
    * Ends the masquerade of an attachment, found by its names alone, and needs no program for it, except for iptables'
    * legacy tables. `namespace` is looked at only when the Go suite has left rules that do not say which of the container's
-   * interfaces they are for. Goes through all steps whatever fails, and then throws `CniError`. Nothing there is success.
+   * interfaces they are for. Goes through all steps even when one fails, and then throws `CniError`. Nothing there is success.
    */
   remove(owner: Owner, namespace: NamespaceFile): void {
     const filter = this.#filter

@@ -108,16 +108,16 @@ export function planAdd(
   owner: Owner,
 ): Operation[] {
   const comment = ownerComment(owner)
-  const wanted = placesFor(layout, addresses, comment)
+  const places = placesFor(layout, addresses, comment)
   const changes = new LineChanges()
   const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, owner.network)
   for (const line of state.held) {
-    const place = wanted.find((place) => isFor(place, line))
+    const place = places.find((place) => isFor(place, line))
     const members = membersOf(line).filter((one) => (place && one.comment === comment) || !isStale(one))
     const isThere = members.some((one) => one.comment === comment)
     changes.change(line, place && !isThere ? [...members, place.element] : members)
   }
-  for (const place of wanted) {
+  for (const place of places) {
     if (state.held.some((line) => isFor(place, line))) continue
     changes.change({ set: place.set, key: place.element.key, members: [undefined] }, [place.element])
   }

@@ -87,6 +87,9 @@ export const setAttributes = attrs({
   userdata: [13, bytes],
 })
 
+/** The same without the properties, where only names are looked at. */
+export const setNameAttributes = attrs({ table: [1, text], name: [2, text] })
+
 /** `NFTA_SET_ELEM_*` */
 export const elementAttributes = attrs({
   key: [1, dataAttributes],
@@ -103,7 +106,7 @@ export const elementListAttributes = attrs({
   elements: [3, listOf(1, elementAttributes)],
 })
 
-/** The same with the elements as bytes: encoded already, or not worth being decoded all when one among thousands is looked for. */
+/** The same with the elements as bytes: already encoded, or to be searched before they are decoded. */
 export const rawElementListAttributes = attrs({
   table: [1, text],
   set: [2, text],

@@ -13,23 +13,23 @@ export interface Commented {
 }
 
 /**
- * The rules and elements of all tables whose comments are wanted, whatever program has made them: reads the whole rule
- * set, so it is nothing for a plugin. Throws `NetlinkError`.
+ * Returns the rules and elements of all tables with a comment that `isSought`, made by any program. Reads the whole rule
+ * set, which takes too long for a plugin. Throws `NetlinkError`.
  */
 export function listCommented(
   socket: Pick<Netfilter, "dump">,
-  isWanted: (comment: string) => boolean,
+  isSought: (comment: string) => boolean,
 ): { rules: Commented[]; elements: Commented[] } {
   const tables = listTables(socket)
   const rules = tables.flatMap((table) =>
     listComments(socket, table).flatMap(({ chain, comment }) =>
-      comment !== undefined && isWanted(comment) ? [{ table, name: chain, comment }] : [],
+      comment !== undefined && isSought(comment) ? [{ table, name: chain, comment }] : [],
     ),
   )
   const elements = tables.flatMap((table) =>
     listSetNames(socket, table).flatMap((name) =>
       listElementComments(socket, { table, name })
-        .filter(isWanted)
+        .filter(isSought)
         .map((comment) => ({ table, name, comment })),
     ),
   )

@@ -14,7 +14,7 @@ export interface FoundElements {
 }
 
 /**
- * The elements of a set, like `nft list set`, or of many only those that have one of `needles` in their bytes: a key or
+ * Returns the elements of a set, like `nft list set`, or of many only those that have one of `needles` in their bytes: a key or
  * a comment, found fast, and now and then something similar. Undefined when there is no such set.
  */
 export function findElements(
@@ -22,12 +22,12 @@ export function findElements(
   set: NamedSet,
   needles?: readonly Uint8Array[],
 ): FoundElements | undefined {
-  const isWanted = including(needles)
+  const hasNeedle = including(needles)
   const read = (answer: Message): FoundElements => {
     const list = elementsIn(answer)
     // One answer has hundreds of elements.
-    const wanted = isWanted(list) ? readAttributes(list).filter(({ payload }) => isWanted(payload)) : []
-    const elements = wanted.map(({ payload }) => readElement(set, elementAttributes.decode(payload)))
+    const found = hasNeedle(list) ? readAttributes(list).filter(({ payload }) => hasNeedle(payload)) : []
+    const elements = found.map(({ payload }) => readElement(set, elementAttributes.decode(payload)))
     return { elements, count: countAttributes(list) }
   }
   const answers = ifThere(() => socket.dump(listRequest(set), read))
@@ -39,7 +39,7 @@ export function findElements(
   )
 }
 
-/** The comments of a set's elements. None when there is no such set. */
+/** Returns the comments of a set's elements; none when there is no such set. */
 export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<NamedSet, "table" | "name">): string[] {
   const read = (answer: Message) =>
     readAttributes(elementsIn(answer)).flatMap(
@@ -49,7 +49,7 @@ export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<N
 }
 
 /**
- * The element of a key, like `nft get element`: one question, however many elements there are. Undefined when there is no
+ * Returns the element of a key, like `nft get element`: one question, however many elements there are. Undefined when there is no
  * such element, set or table. Throws `NetlinkError`.
  */
 export function getElement(
@@ -79,23 +79,23 @@ export interface Sample {
 export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
   const found = ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }))
   const elements = found ? readAttributes(elementsIn(found)) : []
-  const isWanted = including([commentUserdata(comment) ?? new Uint8Array(0)])
-  return { count: elements.length, commented: elements.filter(({ payload }) => isWanted(payload)).length }
+  const hasNeedle = including([commentUserdata(comment) ?? new Uint8Array(0)])
+  return { count: elements.length, commented: elements.filter(({ payload }) => hasNeedle(payload)).length }
 }
 
-/** The question for all elements of a set. */
+/** Returns the question for all elements of a set. */
 function listRequest({ table, name }: Pick<NamedSet, "table" | "name">) {
   const what = `list set ${table.family} ${table.name} ${name}`
   const attributes = elementListAttributes.encode({ table: table.name, set: name })
   return tableRequest(table, NFT_MSG_GETSETELEM, what, attributes)
 }
 
-/** The elements of an answer, encoded. */
+/** Returns the elements of an answer, encoded. */
 function elementsIn(answer: Message): Uint8Array {
   return rawElementListAttributes.decode(attributesOf(answer)).elements ?? new Uint8Array(0)
 }
 
-/** An element as it was given. */
+/** Returns an element as it was given. */
 function readElement(set: NamedSet, { key, data, userdata }: Infer<typeof elementAttributes>): Element {
   const element: Element = { key: splitParts(set.key, key?.value ?? new Uint8Array(0)) }
   if (data?.verdict) element.value = readVerdict(data.verdict)

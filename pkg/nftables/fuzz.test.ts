@@ -10,6 +10,7 @@ import {
   rawElementListAttributes,
   ruleAttributes,
   setAttributes,
+  setNameAttributes,
   tableAttributes,
 } from "./attributes.ts"
 import { encodeOperations } from "./encode.ts"
@@ -27,6 +28,7 @@ const decoders = {
   rawElementListAttributes: rawElementListAttributes.decode,
   ruleAttributes: ruleAttributes.decode,
   setAttributes: setAttributes.decode,
+  setNameAttributes: setNameAttributes.decode,
   tableAttributes: tableAttributes.decode,
   decodeUserdata,
   readComment,

@@ -19,12 +19,12 @@ export function openNetfilter(): NetlinkSocket {
   return new NetlinkSocket(NETLINK_NETFILTER)
 }
 
-/** A message about a table: struct nfgenmsg, and attributes. */
+/** Returns a message about a table: struct nfgenmsg, and attributes. */
 export function tableRequest({ family }: Table, type: number, what: string, attributes: Uint8Array): Request {
   return { type, what, payload: concat([netfilterHeader(familyNumber[family]), attributes]) }
 }
 
-/** The attributes of an answer, which follow its struct nfgenmsg. */
+/** Returns the attributes of an answer, which follow its struct nfgenmsg. */
 export function attributesOf({ payload }: Message): Uint8Array {
   return payload.subarray(NFGENMSG_SIZE)
 }
@@ -39,7 +39,7 @@ export function ifThere<T>(read: () => T): T | undefined {
   }
 }
 
-/** Whether bytes have one of `needles` in them, a quick look before they are decoded; when none are given, always. */
+/** Returns the test whether bytes have one of `needles` in them, a quick look before they are decoded. Always, without needles. */
 export function including(needles: readonly Uint8Array[] | undefined): (raw: Uint8Array) => boolean {
   if (!needles) return () => true
   const texts = needles.map(decodeLatin1)

@@ -13,13 +13,13 @@ export interface FoundRule extends RuleHandle {
 }
 
 /**
- * The rules of a chain in their order, like `nft list chain`, or of many only those that have one of `needles` in their
+ * Returns the rules of a chain in their order, like `nft list chain`, or of many only those that have one of `needles` in their
  * bytes, such as the name of a chain that they jump to. None when there is no such chain.
  */
 export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles?: readonly Uint8Array[]): FoundRule[] {
-  const isWanted = including(needles)
+  const hasNeedle = including(needles)
   return dumpRules(socket, chain.table, chain.name, (answer): FoundRule | undefined => {
-    if (!isWanted(answer.payload)) return undefined
+    if (!hasNeedle(answer.payload)) return undefined
     const found = ruleAttributes.decode(attributesOf(answer))
     if (found.table !== chain.table.name || found.chain !== chain.name) return undefined
     const { handle = 0n, expressions = [], userdata } = found
@@ -34,7 +34,7 @@ export interface RuleComment {
   comment: string | undefined
 }
 
-/** The comments of a chain's rules in their order, or of all rules of a table. None when there is none of this name. */
+/** Returns the comments of a chain's rules in their order, or of all rules of a table; none when there is no such thing. */
 export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chain?: string): RuleComment[] {
   return dumpRules(socket, table, chain, (answer): RuleComment | undefined => {
     const found = commentedRuleAttributes.decode(attributesOf(answer))
@@ -43,7 +43,7 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
   })
 }
 
-/** Whether for each of these comments there is a rule with it in the table, in any chain. Throws `NetlinkError`. */
+/** Returns whether each of these comments is on a rule of the table, in any chain. Throws `NetlinkError`. */
 export function hasRules(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
   const name = `${table.name}\0`
   const needles = comments.map((comment) => decodeLatin1(encodeUtf8(`${comment}\0`)))
@@ -56,7 +56,7 @@ export function hasRules(socket: Pick<Netfilter, "dump">, table: Table, comments
   return needles.every((needle) => all.has(needle))
 }
 
-/** What `pick` takes of the rules of a table, or of one chain of it. */
+/** Returns what `pick` takes of the rules of a table, or of one chain of it. */
 function dumpRules<T>(
   socket: Pick<Netfilter, "dump">,
   table: Table,

@@ -44,8 +44,8 @@ test("there is no chain when the kernel says ENOENT, and any other refusal is an
   expect(() => hasChain(refusing("EPERM"), { table: nat, name: "X" })).toThrow("EPERM")
 })
 
-// The kernel lists the chains of all tables of a family, whichever is asked for.
-test("of the chains that the kernel lists those of the table are answered", () => {
+// The kernel lists the chains of all tables of a family, also when one is asked for.
+test("of the chains that the kernel lists those of the table are returned", () => {
   const dump = dumping(() => [
     answer("02000000 080001006e617400 0a000300434e492d61000000"),
     answer("02000000 0b00010066696c7465720000 0a000300434e492d62000000"),

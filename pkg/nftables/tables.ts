@@ -6,7 +6,7 @@ import {
   NFT_MSG_GETCHAIN,
   NFT_MSG_GETSET,
   NFT_MSG_GETTABLE,
-  setAttributes,
+  setNameAttributes,
   tableAttributes,
 } from "./attributes.ts"
 import { attributesOf, ifThere, type Netfilter, openNetfilter, tableRequest } from "./netfilter.ts"
@@ -14,11 +14,11 @@ import type { Chain, Table, TableFamily } from "./rule-set.ts"
 import { hasNftables } from "./transaction.ts"
 
 /**
- * nf_tables of the thread's namespace: one socket for all that a plugin does there, and which tables there are, asked for
- * once, at the first question. What is to be removed is looked for among them first: mostly there is nothing to look into.
+ * nf_tables of the thread's namespace: one socket for all that a plugin does there, and the list of tables, read once, when
+ * it is first needed. What is to be removed is looked for in it first: mostly there is nothing to look into.
  *
- * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link, and closing
- * right after a removal waits for that alone.
+ * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link; to close it
+ * right after a removal waits for the rules alone.
  */
 export class PacketFilter implements Disposable {
   readonly socket: NetlinkSocket
@@ -28,7 +28,7 @@ export class PacketFilter implements Disposable {
     this.socket = socket
   }
 
-  /** Undefined when the kernel has no packet filter, or one without nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+  /** Returns undefined when the kernel has no packet filter, or one without nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
   static find(): PacketFilter | undefined {
     const socket = tryOpen()
     if (!socket) return undefined
@@ -41,12 +41,12 @@ export class PacketFilter implements Disposable {
     }
   }
 
-  /** Whether there is a table of this name, in any family. Throws `NetlinkError`. */
+  /** Returns whether there is a table of this name, in any family. Throws `NetlinkError`. */
   hasTable(name: string): boolean {
     return this.#list().some((table) => table.name === name)
   }
 
-  /** Whether there is any table of this family. Throws `NetlinkError`. */
+  /** Returns whether there is any table of this family. Throws `NetlinkError`. */
   hasFamily(family: TableFamily): boolean {
     return this.#list().some((table) => table.family === family)
   }
@@ -56,7 +56,7 @@ export class PacketFilter implements Disposable {
     return this.#tables
   }
 
-  /** To be called before a table is made: the next question is put to the kernel again. */
+  /** To be called before a table is made: the list is read again when it is next needed. */
   forgetTables(): void {
     this.#tables = undefined
   }
@@ -75,7 +75,7 @@ function tryOpen(): NetlinkSocket | undefined {
   }
 }
 
-/** All tables, like `nft list tables`; none of families that this room does not know. Throws `NetlinkError`. */
+/** Returns all tables, like `nft list tables`; none of families that this room does not know. Throws `NetlinkError`. */
 export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
   const families = Object.keys(familyNumber) as TableFamily[]
   const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0) }
@@ -86,14 +86,14 @@ export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
   })
 }
 
-/** Whether there is a chain of this name; one question, however many chains there are. Throws `NetlinkError`. */
+/** Returns whether there is a chain of this name; one question, however many chains there are. Throws `NetlinkError`. */
 export function hasChain(socket: Pick<Netfilter, "get">, { table, name }: Chain): boolean {
   const what = `find chain ${table.family} ${table.name} ${name}`
   const request = tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({ table: table.name, name }))
   return ifThere(() => socket.get(request)) !== undefined
 }
 
-/** The chains of a table; none when there is no such table. Throws `NetlinkError`. */
+/** Returns the chains of a table; none when there is no such table. Throws `NetlinkError`. */
 export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain[] {
   const what = `list the chains of table ${table.family} ${table.name}`
   return socket.dump(tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({})), (answer) => {
@@ -102,13 +102,13 @@ export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain
   })
 }
 
-/** The names of a table's sets and maps; none when there is no such table. Throws `NetlinkError`. */
+/** Returns the names of a table's sets and maps; none when there is no such table. Throws `NetlinkError`. */
 export function listSetNames(socket: Pick<Netfilter, "dump">, table: Table): string[] {
   const what = `list the sets of table ${table.family} ${table.name}`
-  const request = tableRequest(table, NFT_MSG_GETSET, what, setAttributes.encode({ table: table.name }))
+  const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name }))
   const names = ifThere(() =>
     socket.dump(request, (answer) => {
-      const found = setAttributes.decode(attributesOf(answer))
+      const found = setNameAttributes.decode(attributesOf(answer))
       return found.table === table.name ? found.name : undefined
     }),
   )

@@ -54,7 +54,7 @@ test("no changes are no transaction", () => {
   expect(socket.sent).toEqual([])
 })
 
-test("changes that something is in the way of, or that need what has gone, could not be made; other refusals are errors", () => {
+test("a change that something is in the way of, or that lacks something, could not be made; other refusals are errors", () => {
   expect(tryCommit(kernel(), [table])).toBe(true)
   for (const errno of ["EEXIST", "ENOTEMPTY", "ENOENT"]) expect(tryCommit(kernel(errno), [table])).toBe(false)
   expect(() => tryCommit(kernel("EPERM"), [table])).toThrow("EPERM")

@@ -22,7 +22,7 @@ const ATTEMPTS = 1000
 /** The number of the rule set's state in this namespace: every transaction changes it. */
 export type Generation = number & { readonly __brand: "Generation" }
 
-/** Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
+/** Returns the rule set's generation. Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
 export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
   const payload = netfilterHeader(0)
   const answer = socket.get({ type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload })
@@ -30,7 +30,7 @@ export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
   return id as Generation
 }
 
-/** Whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+/** Returns whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
 export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
   try {
     getGeneration(socket)
@@ -74,8 +74,8 @@ const end: Request = {
 
 /**
  * Makes changes that depend on nothing that was read, such as new elements of sets that are there: other transactions are
- * no reason to begin again. Returns whether it could; false when something is in the way or has gone. Then nothing has
- * changed, and `atomically` finds out the rest. Throws `NetlinkError` for all other refusals.
+ * no reason to begin again. Returns whether it could: false, and nothing has changed, when something is in the
+ * way or missing. Then everything is to be read, and planned `atomically`. Throws `NetlinkError` for other refusals.
  *
  * @example
  * if (isComplete(socket) && tryCommit(socket, [create.elements(set, elements)])) return
@@ -115,7 +115,8 @@ export function dryRun(
 
 /**
  * Makes the changes that `plan` decides on after reading the rule set, on the very rule set that it has read: when another
- * transaction came in between, the kernel refuses this one, and `plan` is asked again. An empty plan sends nothing. Throws `NetlinkError`.
+ * transaction came in between, the kernel refuses this one, and `plan` is asked again. An empty plan sends nothing. Throws
+ * `NetlinkError`.
  *
  * @example
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))

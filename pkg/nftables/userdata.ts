@@ -65,10 +65,10 @@ export function readComment(userdata: Uint8Array | undefined): string | undefine
   return readEntry(userdata, COMMENT)
 }
 
-function readEntry(userdata: Uint8Array | undefined, wanted: number): string | undefined {
+function readEntry(userdata: Uint8Array | undefined, sought: number): string | undefined {
   try {
     for (const { type, value } of userdata ? decodeUserdata(userdata) : [])
-      if (type === wanted) return text.decode(value)
+      if (type === sought) return text.decode(value)
     return undefined
   } catch (error) {
     if (error instanceof DecodeError) return undefined // programs may keep there what they like
