@@ -379,22 +379,22 @@ testWith(["nf_tables"], "what a transaction prints is what it does", async () =>
     value: [dataTypes.ipv4, dataTypes.port],
     comment: "port to container",
   }
-  const links = { table, name: "links", key: [dataTypes.ifname], value: "verdict" } as const
   const key = [Uint8Array.of(17), Uint8Array.of(0, 53)]
   const transaction = [
     add.table(table),
     add.chain(chain),
     add.chain(jumped),
     add.set(ports),
-    add.set(links),
     add.elements(ports, [
       { key, value: [Uint8Array.of(10, 22, 0, 2), Uint8Array.of(20, 233)], comment: "net/c1/eth0" },
     ]),
-    add.elements(links, [
-      { key: [nftables.ifnameValue("veth0")], value: { jump: "jumped" } },
-      { key: [nftables.ifnameValue("veth1")], value: "drop" },
-    ]),
-    add.rule({ chain, statements: [nftables.verdictMap([fields.inputInterface], links)] }),
+    add.rule({
+      chain,
+      statements: [
+        nftables.match(fields.inputInterface, "==", nftables.ifnameValue("veth0")),
+        nftables.verdict({ jump: jumped.name }),
+      ],
+    }),
     add.rule({
       chain,
       statements: [

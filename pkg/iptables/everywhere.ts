@@ -45,7 +45,7 @@ export function findEverywhere(socket: NetlinkSocket | undefined, table: TableNa
  * rules that `plan` was shown. Goes through all places even when one fails, and then throws `CniError`.
  *
  * @example
- * removeEverywhere(socket, "nat", { chains: [name], parents: ["POSTROUTING"] }, allOf)
+ * removeEverywhere(socket, "nat", { chains: [name], parents: ["POSTROUTING"] }, (found) => planRemoval(found, owner))
  */
 export function removeEverywhere(
   socket: NetlinkSocket | undefined,
@@ -67,11 +67,6 @@ export function removeEverywhere(
     })
   }
   failures.throwIfAny()
-}
-
-/** Returns the plan that removes all chains of a search, and all rules that lead to them. */
-export function allOf<R extends Rule>({ chains, rules }: Content<R>): Removal<R> {
-  return { chains, rules: rules.filter(({ chain }) => !chains.includes(chain)) }
 }
 
 /** Returns the part of a table that a search asks for. */

@@ -5,9 +5,9 @@
  * @example
  * const programs = requirePrograms(AF_INET)
  * changeTable(programs, "nat", ({ chains }) => (chains.includes("X") ? [] : [chain.create("X"), rule.append(jump)]))
- * removeEverywhere(socket, "nat", { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, allOf)
+ * removeEverywhere(socket, "nat", { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, planRemove)
  */
-export { allOf, type Found, findEverywhere, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
+export { type Found, findEverywhere, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
 export type { Search } from "./kernel-rules.ts"
 export { chooseVariant, findPrograms, type Programs, requirePrograms, type Variant } from "./programs.ts"
 export {

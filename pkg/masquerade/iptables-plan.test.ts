@@ -1,13 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import {
-  allOf,
-  type Content,
-  containerComment,
-  narrow,
-  parseSave,
-  printRestore,
-  removalChanges,
-} from "../iptables/mod.ts"
+import { type Content, containerComment, narrow, parseSave, printRestore, removalChanges } from "../iptables/mod.ts"
 import { AF_INET, AF_INET6, ownerComment, parseCidr } from "../types/mod.ts"
 import { planAdd, planGc, planRemove } from "./iptables-plan.ts"
 import { ANY_CHAIN, masqueradeRules } from "./iptables-rules.ts"
@@ -170,5 +162,5 @@ describe("GC", () => {
 test("a search has its chains, and of other chains only what leads there", () => {
   const found = find(...upstream, "-A POSTROUTING -j ACCEPT", "-A OUTPUT -j X")
   expect(found.rules).toHaveLength(3)
-  expect(allOf(found)).toEqual({ chains: [chain], rules: found.rules.slice(0, 1) })
+  expect(found.chains).toEqual([chain])
 })

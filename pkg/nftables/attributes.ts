@@ -39,9 +39,6 @@ export const policyNumber = { drop: 0, accept: 1 } as const
 /** `NFT_SET_*`: a property of a set. */
 export const NFT_SET_MAP = 0x8
 
-/** The data type of verdicts in a map, `NFT_DATA_VERDICT`. */
-export const NFT_DATA_VERDICT = 0xffffff00
-
 /** `NFTA_TABLE_*`; these and the following: <linux/netfilter/nf_tables.h>. User data needs Linux 5.10 here. */
 export const tableAttributes = attrs({
   name: [1, text],

@@ -3,7 +3,7 @@ import type { Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { dataTypes } from "./data-types.ts"
 import { findElements, getElement, sampleElements } from "./elements.ts"
-import { examples, masquerading } from "./examples.fixture.ts"
+import { masquerading } from "./examples.fixture.ts"
 import type { NamedSet } from "./rule-set.ts"
 import { answer, refusing } from "./testing.ts"
 
@@ -30,29 +30,12 @@ const networksAnswer = `02000002
   13000100636e695f6d6173717565726164650000100002006e6574776f726b735f3136002c0003002800010010000100
   0c0001000a0100020a01000012000600000c6e65742f63312f65746830000000`
 const endAnswer = "02000002 13000100636e695f6d6173717565726164650000100002006e6574776f726b735f31360004000300"
-const linksAnswer = `020038eb
-  06000100740000000a0002006c696e6b730000007c0003004c0001001800010014000100766574683000000000000000
-  000000001c0002001800020008000100fffffffd0a000200656e74727900000012000600000c6e65742f63312f657468
-  300000002c000100180001001400010076657468310000000000000000000000100002000c0002000800010000000000`
-
 test("the elements of a set are read as they were given", () => {
   const element = {
     key: [Uint8Array.of(10, 1, 0, 2), Uint8Array.of(10, 1, 0, 0)],
     comment: "net/c1/eth0",
   }
   expect(findElements(kernel(networksAnswer, endAnswer), networks)).toEqual({ count: 1, elements: [element] })
-})
-
-test("the verdicts of a map are read as they were given", () => {
-  const links = examples["port mapping"].flatMap((operation): NamedSet[] =>
-    operation.object === "set" && operation.set.value === "verdict" ? [operation.set] : [],
-  )
-  const [map = containers] = links
-  const found = findElements(kernel(linksAnswer), map)
-  expect(found?.elements.map(({ value, comment }) => ({ value, comment }))).toEqual([
-    { value: { jump: "entry" }, comment: "net/c1/eth0" },
-    { value: "drop", comment: undefined },
-  ])
 })
 
 test("elements without the needle are counted, and not read", () => {

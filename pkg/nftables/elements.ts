@@ -3,7 +3,6 @@ import { elementAttributes, elementListAttributes, NFT_MSG_GETSETELEM, rawElemen
 import { joinParts, splitParts } from "./data-types.ts"
 import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
-import { readVerdict } from "./statements.ts"
 import { commentUserdata, readComment, readNote } from "./userdata.ts"
 
 /** Some elements of a set. */
@@ -98,8 +97,7 @@ function elementsIn(answer: Message): Uint8Array {
 /** Returns an element as it was given. */
 function readElement(set: NamedSet, { key, data, userdata }: Infer<typeof elementAttributes>): Element {
   const element: Element = { key: splitParts(set.key, key?.value ?? new Uint8Array(0)) }
-  if (data?.verdict) element.value = readVerdict(data.verdict)
-  else if (data?.value && set.value && set.value !== "verdict") element.value = splitParts(set.value, data.value)
+  if (data?.value && set.value) element.value = splitParts(set.value, data.value)
   const comment = readComment(userdata)
   if (comment !== undefined) element.comment = comment
   const note = readNote(userdata)

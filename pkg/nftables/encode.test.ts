@@ -63,12 +63,17 @@ test("two sets of one transaction have two numbers, wherever they are mentioned"
 })
 
 describe("what does not fit the set is refused before anything is sent", () => {
-  const ports: NamedSet = { ...containers, value: "verdict" }
+  const hosts: NamedSet = { ...containers, value: containers.key }
   test.each([
     ["a key of the wrong size", containers, { key: [new Uint8Array(16)] }, "16 bytes where ipv4_addr has 4"],
     ["half a key", networks, { key: [new Uint8Array(4)] }, "1 values where 2 are expected"],
-    ["a value for a set", containers, { key: [new Uint8Array(4)], value: "drop" }, "does not go into"],
-    ["an address for a verdict", ports, { key: [new Uint8Array(4)], value: [new Uint8Array(4)] }, "does not go into"],
+    ["a value for a set", containers, { key: [new Uint8Array(4)], value: [new Uint8Array(4)] }, "does not go into"],
+    [
+      "a value of the wrong size",
+      hosts,
+      { key: [new Uint8Array(4)], value: [new Uint8Array(2)] },
+      "2 bytes where ipv4_addr has 4",
+    ],
     ["a comment that nft cuts", containers, { key: [new Uint8Array(4)], comment: "x".repeat(128) }, "at most 127"],
   ] as const)("%s", (_, set, element, message) => {
     expect(() => encodeOperations([add.elements(set, [element])])).toThrow(message)

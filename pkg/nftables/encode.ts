@@ -12,7 +12,6 @@ import {
   elementAttributes,
   familyNumber,
   hookNumber,
-  NFT_DATA_VERDICT,
   NFT_MSG_DELCHAIN,
   NFT_MSG_DELRULE,
   NFT_MSG_DELSET,
@@ -33,7 +32,7 @@ import {
 import { joinParts, keyLength, typeId } from "./data-types.ts"
 import { printOperation } from "./print.ts"
 import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
-import { compile, verdictData } from "./statements.ts"
+import { compile } from "./statements.ts"
 import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 
 /** So many elements are in an error message. */
@@ -148,8 +147,7 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
     flags: value === undefined ? 0 : NFT_SET_MAP,
     keyType: typeId(key),
     keyLength: keyLength(key),
-    ...(value === "verdict" && { dataType: NFT_DATA_VERDICT, dataLength: 0 }),
-    ...(value && value !== "verdict" && { dataType: typeId(value), dataLength: keyLength(value) }),
+    ...(value && { dataType: typeId(value), dataLength: keyLength(value) }),
     id,
     userdata: setUserdata(set),
   })
@@ -182,19 +180,11 @@ function encodeElements(
   }))
 }
 
-function encodeElement(set: NamedSet, element: Element, isNew: boolean): Uint8Array {
-  const { key, value } = element
+function encodeElement(set: NamedSet, { key, value, ...element }: Element, isNew: boolean): Uint8Array {
+  if (isNew && value && !set.value) throw new RangeError(`a value that does not go into "${set.name}"`)
   return elementAttributes.encode({
     key: { value: joinParts(set.key, key) },
-    data: isNew ? encodeValue(set, value) : undefined,
+    data: isNew && value ? { value: joinParts(set.value ?? [], value) } : undefined,
     userdata: isNew ? elementUserdata(element) : undefined,
   })
-}
-
-function encodeValue(set: NamedSet, value: Element["value"]): Parameters<typeof elementAttributes.encode>[0]["data"] {
-  if (value === undefined) return undefined
-  if (Array.isArray(set.value) && Array.isArray(value)) return { value: joinParts(set.value, value) }
-  if (set.value === "verdict" && !Array.isArray(value))
-    return verdictData(value as Exclude<typeof value, readonly Uint8Array[]>)
-  throw new RangeError(`a value that does not go into "${set.name}"`)
 }

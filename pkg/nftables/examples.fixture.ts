@@ -2,17 +2,7 @@
 import { ifnameValue, dataTypes as types } from "./data-types.ts"
 import { fields, prefixOf } from "./fields.ts"
 import { add, type Chain, create, flush, type NamedSet, type Operation, type Rule, remove } from "./rule-set.ts"
-import {
-  counter,
-  dnatMap,
-  masquerade,
-  match,
-  matchBits,
-  matchPrefix,
-  matchSet,
-  verdict,
-  verdictMap,
-} from "./statements.ts"
+import { counter, dnatMap, masquerade, match, matchBits, matchPrefix, matchSet, verdict } from "./statements.ts"
 
 const owner = "net/c1/eth0"
 
@@ -70,7 +60,6 @@ const base = { type: "nat", hook: "prerouting", priority: -100, policy: "accept"
 const prerouting = { table, name: "prerouting", base }
 const ports = { table, name: "ports", key: [types.protocol, types.port], value: [types.ipv4, types.port] }
 const hosts = { table, name: "hosts", key: [types.ipv4], value: [types.ipv4] }
-const links = { table, name: "links", key: [types.ifname], value: "verdict", comment: "by interface" } as const
 
 const mapped: Operation[] = [
   create.table(table),
@@ -78,10 +67,7 @@ const mapped: Operation[] = [
   add.chain(prerouting),
   create.set(ports),
   add.set(hosts),
-  add.set(links),
   add.elements(ports, [{ key: [tcp, port8080], value: [container, Uint8Array.of(0, 80)], comment: owner }]),
-  add.elements(links, [{ key: [ifnameValue("veth0")], value: { jump: "entry" }, comment: owner }]),
-  add.elements(links, [{ key: [ifnameValue("veth1")], value: "drop" }]),
   add.rule({
     chain: prerouting,
     statements: [
@@ -90,7 +76,6 @@ const mapped: Operation[] = [
     ],
   }),
   add.rule({ chain: prerouting, statements: [dnatMap([fields.ipDestination], hosts)] }),
-  add.rule({ chain: prerouting, statements: [verdictMap([fields.inputInterface], links)] }),
   add.rule({
     chain: entry,
     statements: [

@@ -7,9 +7,9 @@
  * commit(socket, [add.table(table), add.set(set), add.elements(set, [{ key: [ip], comment: "why" }])])
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))
  */
-export { type Commented, listCommented } from "./commented.ts"
+export { listCommented } from "./commented.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
-export { type FoundElements, findElements, getElement, type Sample, sampleElements } from "./elements.ts"
+export { type FoundElements, findElements, getElement, sampleElements } from "./elements.ts"
 export type { Expression, UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
 export {
@@ -24,9 +24,9 @@ export {
   sharedSet,
 } from "./lines.ts"
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
-export { printElement, printOperation, printRule, printTransaction } from "./print.ts"
+export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"
-export { type FoundRule, hasRules, listComments, listRules, type RuleComment } from "./rules.ts"
+export { type FoundRule, hasRules, listComments, listRules } from "./rules.ts"
 export {
   counter,
   dnatMap,
@@ -36,7 +36,6 @@ export {
   matchPrefix,
   matchSet,
   verdict,
-  verdictMap,
 } from "./statements.ts"
-export { hasChain, listChains, listTables, PacketFilter } from "./tables.ts"
-export { atomically, commit, dryRun, type Generation, getGeneration, hasNftables, tryCommit } from "./transaction.ts"
+export { hasChain, listChains, PacketFilter } from "./tables.ts"
+export { atomically, commit, dryRun, hasNftables, tryCommit } from "./transaction.ts"

@@ -22,7 +22,7 @@ test("the masquerade reads as a file for nft", () => {
   )
 })
 
-test("maps, verdicts and the connection's state read as in a file for nft", () => {
+test("maps and the connection's state read as in a file for nft", () => {
   expect(printTransaction(examples["port mapping"])).toBe(
     [
       "create table ip t",
@@ -30,13 +30,9 @@ test("maps, verdicts and the connection's state read as in a file for nft", () =
       "add chain ip t prerouting { type nat hook prerouting priority dstnat; policy accept; }",
       "create map ip t ports { type inet_proto . inet_service : ipv4_addr . inet_service; }",
       "add map ip t hosts { type ipv4_addr : ipv4_addr; }",
-      'add map ip t links { type ifname : verdict; comment "by interface"; }',
       'add element ip t ports { tcp . 8080 comment "net/c1/eth0" : 10.1.0.2 . 80 }',
-      'add element ip t links { "veth0" comment "net/c1/eth0" : jump entry }',
-      'add element ip t links { "veth1" : drop }',
       "add rule ip t prerouting fib daddr type local dnat to meta l4proto . th dport map @ports",
       "add rule ip t prerouting dnat to ip daddr map @hosts",
-      "add rule ip t prerouting iifname vmap @links",
       'add rule ip t entry ct status dnat ct state established,related counter accept comment "known"',
       "add rule ip t entry ct direction original meta mark != 0x2000 ip saddr 10.128.0.0/9 ip daddr != 10.0.0.0/8 return",
       "",

@@ -74,7 +74,7 @@ function baseOf({ base, table }: Chain): string[] {
 }
 
 function propertiesOf(set: NamedSet): string[] {
-  const value = set.value === "verdict" ? " : verdict" : set.value ? ` : ${namesOf(set.value)}` : ""
+  const value = set.value ? ` : ${namesOf(set.value)}` : ""
   return [`type ${namesOf(set.key)}${value}`, ...commentOf(set)]
 }
 
@@ -85,17 +85,12 @@ function namesOf(types: readonly DataType[]): string {
 /** An element as it stands between the braces: `10.0.0.1 . 10.0.0.0 comment "x"`. */
 export function printElement(set: NamedSet, element: Element): string {
   const printed = [printKey(set, element), ...commentOf(element)]
-  if (element.value !== undefined) printed.push(":", printValue(set, element.value))
+  if (element.value !== undefined) printed.push(":", printParts(set.value ?? [], element.value))
   return printed.join(" ")
 }
 
 function printKey(set: NamedSet, { key }: Element): string {
   return printParts(set.key, key)
-}
-
-function printValue(set: NamedSet, value: NonNullable<Element["value"]>): string {
-  if (typeof value === "string" || "jump" in value || "goto" in value) return printVerdict(value)
-  return printParts(set.value === undefined || set.value === "verdict" ? [] : set.value, value)
 }
 
 function printParts(types: readonly DataType[], parts: readonly Uint8Array[]): string {
@@ -117,8 +112,6 @@ function printStatement(statement: Statement): string {
       return `${statement.field.name} ${statement.field.type.print(u32.encode(statement.mask))}`
     case "lookup":
       return `${join(statement.fields)} ${not(statement.op)}@${statement.set.name}`
-    case "vmap":
-      return `${join(statement.fields)} vmap @${statement.map.name}`
     case "dnat":
       return `dnat to ${join(statement.fields)} map @${statement.map.name}`
     case "masquerade":
@@ -131,8 +124,7 @@ function printStatement(statement: Statement): string {
 
 /** `accept`, or `jump CHAIN`. */
 function printVerdict(verdict: Verdict): string {
-  if (typeof verdict === "string") return verdict
-  return "jump" in verdict ? `jump ${verdict.jump}` : `goto ${verdict.goto}`
+  return typeof verdict === "string" ? verdict : `jump ${verdict.jump}`
 }
 
 function not(op: "==" | "!="): string {

@@ -37,16 +37,16 @@ export interface NamedSet {
   table: Table
   name: string
   key: readonly DataType[]
-  value?: readonly DataType[] | "verdict" | undefined
+  value?: readonly DataType[] | undefined
   comment?: string | undefined
 }
 
-export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: string }
+export type Verdict = "accept" | "drop" | "return" | { jump: string }
 
 /** One element of a set or map: a value for each part of the key. */
 export interface Element {
   key: readonly Uint8Array[]
-  value?: readonly Uint8Array[] | Verdict | undefined
+  value?: readonly Uint8Array[] | undefined
   comment?: string | undefined
   /** Kept beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */
   note?: string | undefined
@@ -60,7 +60,6 @@ export type Statement =
   | { kind: "prefix"; field: Field; op: Comparison; ip: Uint8Array; length: number }
   | { kind: "bits"; field: Field; mask: number }
   | { kind: "lookup"; fields: readonly Field[]; op: Comparison; set: NamedSet }
-  | { kind: "vmap"; fields: readonly Field[]; map: NamedSet }
   | { kind: "dnat"; fields: readonly Field[]; map: NamedSet }
   | { kind: "masquerade" }
   | { kind: "counter" }

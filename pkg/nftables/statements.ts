@@ -31,11 +31,6 @@ export function matchSet(fields: readonly Field[], op: Comparison, set: NamedSet
   return { kind: "lookup", fields, op, set }
 }
 
-/** `iifname vmap @ports`: goes on as the map says. */
-export function verdictMap(fields: readonly Field[], map: NamedSet): Statement {
-  return { kind: "vmap", fields, map }
-}
-
 /** `dnat to meta l4proto . th dport map @ports`: to the address, or the address and port, that the map says. */
 export function dnatMap(fields: readonly Field[], map: NamedSet): Statement {
   return { kind: "dnat", fields, map }
@@ -77,11 +72,6 @@ export function compile(statement: Statement, idOf: (set: NamedSet) => number): 
       const { fields, op, set } = statement
       const inverted = op === "!=" ? { flags: NFT_LOOKUP_F_INV } : {}
       const data = { sreg: NFT_REG_1, set: set.name, setId: idOf(set), ...inverted }
-      return [...load(fields), { name: "lookup", data }]
-    }
-    case "vmap": {
-      const { fields, map } = statement
-      const data = { sreg: NFT_REG_1, dreg: NFT_REG_VERDICT, set: map.name, setId: idOf(map) }
       return [...load(fields), { name: "lookup", data }]
     }
     case "dnat":
@@ -134,8 +124,7 @@ function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: num
 }
 
 function dnat(fields: readonly Field[], map: NamedSet, setId: number): Expression[] {
-  if (map.value === undefined || map.value === "verdict") throw new RangeError(`map "${map.name}" holds no addresses`)
-  const [address, port] = map.value
+  const [address, port] = map.value ?? []
   if (address === undefined) throw new RangeError(`map "${map.name}" holds no addresses`)
   const nat = {
     type: NFT_NAT_DNAT,
@@ -154,19 +143,10 @@ type Data = Infer<typeof dataAttributes>
 
 /** `enum nft_verdicts`; negative ones as the 32 bits that travel. */
 const NFT_JUMP = -3 >>> 0
-const NFT_GOTO = -4 >>> 0
 const NFT_RETURN = -5 >>> 0
 
-export function verdictData(verdict: Verdict): Data {
+function verdictData(verdict: Verdict): Data {
   if (verdict === "return") return { verdict: { code: NFT_RETURN } }
   if (typeof verdict === "string") return { verdict: { code: policyNumber[verdict] } }
-  if ("jump" in verdict) return { verdict: { code: NFT_JUMP, chain: verdict.jump } }
-  return { verdict: { code: NFT_GOTO, chain: verdict.goto } }
-}
-
-export function readVerdict({ code = 0, chain = "" }: NonNullable<Data["verdict"]>): Verdict {
-  if (code === NFT_JUMP) return { jump: chain }
-  if (code === NFT_GOTO) return { goto: chain }
-  if (code === NFT_RETURN) return "return"
-  return code === policyNumber.accept ? "accept" : "drop"
+  return { verdict: { code: NFT_JUMP, chain: verdict.jump } }
 }

@@ -46,11 +46,6 @@ export class PacketFilter implements Disposable {
     return this.#list().some((table) => table.name === name)
   }
 
-  /** Returns whether there is any table of this family. Throws `NetlinkError`. */
-  hasFamily(family: TableFamily): boolean {
-    return this.#list().some((table) => table.family === family)
-  }
-
   #list(): readonly Table[] {
     this.#tables ??= listTables(this.socket)
     return this.#tables
