@@ -1,7 +1,7 @@
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno, readFileIfThere } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
-import type { SysctlEntry } from "./config.ts"
+import type { SysctlEntry } from "./sysctls.ts"
 
 /** The administrator's word on which sysctls a configuration may set; every sysctl when there is no such file. */
 const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"

@@ -11,7 +11,7 @@ import {
   readCniArgs,
 } from "../../pkg/types/mod.ts"
 import type { LinkValues } from "./link.ts"
-import { sysctlPaths } from "./sysctls.ts"
+import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 
 /** Where upstream keeps its backups, in memory: they are worth nothing after a reboot. */
 const DATA_DIRECTORY = "/run/cni/tuning"
@@ -35,15 +35,6 @@ const schema = {
   args: { kind: "object", fields: { cni: { kind: "object", fields: settings } } },
   runtimeConfig: { kind: "object", fields: { mac } },
 } as const satisfies Fields
-
-/** One sysctl as configured. */
-export interface SysctlEntry {
-  /** As it was written, "IFNAME" included. */
-  key: string
-  value: string
-  /** What stands in `args.cni` wins over what stands at the top. */
-  from: "sysctl" | "args.cni.sysctl"
-}
 
 /** The configuration, checked. */
 export interface TuningConfig {

@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import type { SysctlEntry } from "./config.ts"
-import { findSysctls, sameValue, sysctlPaths } from "./sysctls.ts"
+import { findSysctls, type SysctlEntry, sameValue, sysctlPaths } from "./sysctls.ts"
 
 // Of the namespace that the tests run in, sysctls are read here and never written.
 

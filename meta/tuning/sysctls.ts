@@ -2,9 +2,17 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import { findSysctl, readSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
-import type { SysctlEntry } from "./config.ts"
 
 // Everything here belongs to the network namespace that the thread is in: call it inside `sandbox.run`.
+
+/** One sysctl as configured. */
+export interface SysctlEntry {
+  /** As it was written, "IFNAME" included. */
+  key: string
+  value: string
+  /** What stands in `args.cni` wins over what stands at the top. */
+  from: "sysctl" | "args.cni.sysctl"
+}
 
 /** A sysctl as configured, found in the kernel. */
 export interface Sysctl extends SysctlEntry {
