@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import type { JsonObject } from "../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, type JsonObject } from "../../pkg/types/mod.ts"
 import { parsePortmapConfig } from "./config.ts"
 
 const network = { cniVersion: "1.1.0", name: "lab", type: "portmap" }
@@ -22,7 +22,7 @@ test("without keys there is nothing to map, with snat and bit 13", () => {
     masqAll: false,
     markBit: 13,
     externalSetMarkChain: undefined,
-    conditions: { ip: [], ip6: [] },
+    conditions: { [AF_INET]: [], [AF_INET6]: [] },
   })
   expect(parse({ runtimeConfig: { portMappings: null } }).mappings).toEqual([])
 })
@@ -36,10 +36,10 @@ test("#48 keys and protocols count whatever their case", () => {
 
 test("the host's address chooses the family, and the unspecified one nothing else", () => {
   const of = (hostIP: string) => mappings({ ...web, hostIP })?.map(({ family, hostIp }) => ({ family, hostIp }))
-  expect(of("192.0.2.1")).toEqual([{ family: "ip", hostIp: Uint8Array.of(192, 0, 2, 1) }])
-  expect(of("::ffff:192.0.2.1")).toEqual([{ family: "ip", hostIp: Uint8Array.of(192, 0, 2, 1) }])
-  expect(of("0.0.0.0")).toEqual([{ family: "ip", hostIp: undefined }])
-  expect(of("::")).toEqual([{ family: "ip6", hostIp: undefined }])
+  expect(of("192.0.2.1")).toEqual([{ family: AF_INET, hostIp: Uint8Array.of(192, 0, 2, 1) }])
+  expect(of("::ffff:192.0.2.1")).toEqual([{ family: AF_INET, hostIp: Uint8Array.of(192, 0, 2, 1) }])
+  expect(of("0.0.0.0")).toEqual([{ family: AF_INET, hostIp: undefined }])
+  expect(of("::")).toEqual([{ family: AF_INET6, hostIp: undefined }])
 })
 
 test.each([
@@ -74,7 +74,7 @@ test("options that only one backend has ask for it, and cannot stand beside the 
   expect(parse({ conditionsV4: ["ip", "saddr", "192.0.2.1"] }).backend).toBe("nftables")
   expect(parse({ conditionsV4: [], conditionsV6: [""] })).toMatchObject({
     backend: undefined,
-    conditions: { ip: [], ip6: [] },
+    conditions: { [AF_INET]: [], [AF_INET6]: [] },
   })
   expect(() => parse({ backend: "nftables", externalSetMarkChain: "X", conditionsV4: ["-s"] })).toThrow(
     'Cannot use "externalSetMarkChain", "conditionsV4": only iptables knows it, and the backend is nftables',

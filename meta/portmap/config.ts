@@ -1,7 +1,18 @@
 import { type Fields, type Infer, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type JsonObject, member, type NetworkConfig, parseIp } from "../../pkg/types/mod.ts"
-import { type Family, type Mapping, printHostEnd, protocols } from "./mapping.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  CniError,
+  Code,
+  type Family,
+  familyOf,
+  type JsonObject,
+  member,
+  type NetworkConfig,
+  parseIp,
+} from "../../pkg/types/mod.ts"
+import { families, type Mapping, printHostPort, protocols } from "./mapping.ts"
 
 export const backends = ["nftables", "iptables"] as const
 
@@ -45,7 +56,7 @@ const schema = {
 
 /** The configuration, checked. */
 export interface PortmapConfig {
-  /** Undefined when DEL or GC cannot read them: then nobody knows. */
+  /** Undefined when DEL or GC cannot read them. */
   mappings: readonly Mapping[] | undefined
   /** Undefined: nftables, or iptables where the kernel leaves no choice. */
   backend: Backend | undefined
@@ -55,7 +66,7 @@ export interface PortmapConfig {
   markBit: number
   /** The chain of iptables that marks instead. */
   externalSetMarkChain: string | undefined
-  /** What packets must meet besides, in the words of the backend's program. */
+  /** What packets must meet besides, as parts of a rule of the backend's program. */
   conditions: Readonly<Record<Family, readonly string[]>>
 }
 
@@ -79,7 +90,7 @@ export function parsePortmapConfig(
     masqAll: read.masqAll,
     markBit: read.markMasqBit ?? 13,
     externalSetMarkChain: read.externalSetMarkChain || undefined,
-    conditions: { ip: withoutEmpty(read.conditionsV4), ip6: withoutEmpty(read.conditionsV6) },
+    conditions: { [AF_INET]: withoutEmpty(read.conditionsV4), [AF_INET6]: withoutEmpty(read.conditionsV6) },
   }
 }
 
@@ -100,7 +111,7 @@ function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: Infer<t
     protocol,
     hostPort,
     containerPort,
-    family: hostIp && (hostIp.length === 4 ? "ip" : "ip6"),
+    family: hostIp && familyOf(hostIp),
     hostIp: isEvery ? undefined : hostIp,
   }
 }
@@ -109,13 +120,14 @@ function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: Infer<t
 function refuseContradictions(mappings: readonly Mapping[]): void {
   const seen = new Map<string, number>()
   for (const { family, containerPort, ...end } of mappings) {
-    for (const each of family ? [family] : ["ip", "ip6"]) {
-      const name = `${each} ${printHostEnd(end)}`
+    const port = printHostPort(end)
+    for (const each of family ? [family] : families) {
+      const name = `${each} ${port}`
       const other = seen.get(name) ?? containerPort
       seen.set(name, containerPort)
       if (other === containerPort) continue
       const ports = `container ports ${other} and ${containerPort}`
-      throw new CniError(Code.InvalidNetworkConfig, `Cannot map host port ${printHostEnd(end)} to ${ports} at once`)
+      throw new CniError(Code.InvalidNetworkConfig, `Cannot map host port ${port} to ${ports} at once`)
     }
   }
 }

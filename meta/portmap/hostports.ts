@@ -2,55 +2,43 @@ import { chooseVariant, findPrograms, isTableInUse } from "../../pkg/iptables/mo
 import { isErrno } from "../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import { openNetfilter, PacketFilter } from "../../pkg/nftables/mod.ts"
-import { AF_INET, CniError, Code, isCniError, type Owner } from "../../pkg/types/mod.ts"
-import { Failures } from "../../pkg/undo/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, type Family, isCniError, type Owner } from "../../pkg/types/mod.ts"
+import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
+import { flushEntriesOf, flushOlderEntries } from "./flush-conntrack.ts"
 import {
   addIptablesHostports,
   checkIptablesHostports,
+  deleteIptablesHostports,
   gcIptablesHostports,
   hasIptablesHostports,
-  removeIptablesHostports,
 } from "./iptables/hostports.ts"
 import type { IptablesOptions } from "./iptables/rules.ts"
-import type { Mapping } from "./mapping.ts"
-import { addHostports, type Exchange, takeBackHostports } from "./nftables/add.ts"
+import { type DnatMapping, dnatMappings, type MappedAddress, type Mapping, type PortmapSpec } from "./mapping.ts"
+import { addHostports, undoAddHostports } from "./nftables/add.ts"
 import { checkHostports } from "./nftables/check.ts"
-import type { Found } from "./nftables/elements.ts"
-import { HOSTPORTS_TABLE } from "./nftables/layout.ts"
-import { findNft } from "./nftables/program.ts"
-import { gcHostports, removeHostports, type Tools } from "./nftables/remove.ts"
-import { canMapPorts } from "./nftables/support.ts"
-import { removeUpstreamHostports, UPSTREAM_TABLE } from "./nftables/upstream.ts"
-import { mappingsFor, type Part } from "./parts.ts"
-import type { Request } from "./request.ts"
-import { forgetFlowsThrough, forgetOlderFlows } from "./udp-flows.ts"
+import { findNft } from "./nftables/conditions.ts"
+import {
+  type DeleteContext,
+  deleteHostports,
+  deleteUpstreamHostports,
+  gcHostports,
+  UPSTREAM_TABLE,
+} from "./nftables/delete.ts"
+import { canMapPorts, HOSTPORTS_TABLE } from "./nftables/table.ts"
 
 /** Which backend, and what it depends on. */
-export interface Choice extends IptablesOptions {
-  /** Undefined: whichever the kernel can do. */
+export interface BackendOptions extends IptablesOptions {
+  /** Undefined: nf_tables if the kernel can do it. */
   backend: Backend | undefined
 }
 
-/** What an ADD has done. */
-export interface Mapped {
-  /** In nf_tables; undefined when iptables did it. */
-  exchange: Exchange | undefined
-  /** Where the ports lead that another attachment of the container has, so that these mappings stand by. */
-  ahead: readonly Uint8Array[]
-}
-
-/** What DEL and GC may know beside the names; all of it may be missing, or wrong. */
-export interface Hints {
-  mappings: readonly Mapping[]
-  /** The container's. */
-  addresses: readonly Uint8Array[]
-}
+const NEEDS = "the kernel needs nf_tables with NAT and the expression fib"
 
 /**
- * The port mappings of containers in the thread's namespace, whichever packet filter does them: nf_tables wherever the
- * kernel can, iptables when it is asked for or when the kernel cannot. What is removed is removed from both, and what the
- * Go suite has left in either.
+ * The port mappings of containers in the thread's namespace, by either packet filter: nf_tables wherever the kernel can,
+ * iptables when it is asked for or when the kernel cannot. What is deleted is deleted from both, and what the Go suite has
+ * left in either.
  */
 export class Hostports implements Disposable {
   readonly #sockets: NetlinkSocket[] = []
@@ -78,27 +66,31 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Maps the ports. Doing it again changes nothing. Answers what `takeBack` needs. Throws `CniError`, and
-   * then nothing has changed.
+   * Maps the ports. Doing it again changes nothing. Returns where the ports lead that another attachment of the container
+   * has, so that these mappings stand by. Throws `CniError`, and then nothing has changed.
    */
-  add(request: Request, { backend, ...options }: Choice): Mapped {
+  add(spec: PortmapSpec, { backend, ...options }: BackendOptions, undo: Undo): readonly Uint8Array[] {
     this.#filter?.forgetTables()
-    if (backend === "iptables") return this.#addByIptables(request, options)
+    if (backend === "iptables") return this.#addByIptables(spec, options, undo)
     try {
-      const exchange = addHostports(this.#requireNftables(), request)
-      return { exchange, ahead: exchange.ahead }
+      const socket = this.#requireNftables()
+      const made = addHostports(socket, spec)
+      undo.defer("map ports", () => undoAddHostports(this.#contextOf(socket), spec, made))
+      return made.ahead
     } catch (error) {
       if (this.#nftables && isCniError(error)) throw error
-      const isLacking = !request.parts.every(({ family }) => this.#canMap(family))
-      if (isLacking && backend === undefined) return this.#addByIptables(request, options)
+      const isLacking = !spec.addresses.every(({ family }) => this.#canMap(family))
+      if (isLacking && backend === undefined) return this.#addByIptables(spec, options, undo)
       if (isCniError(error)) throw error
       const needs = isLacking ? `: ${NEEDS}` : ""
       throw new CniError(Code.Internal, `Cannot map ports by nftables${needs}`, { cause: error })
     }
   }
 
-  #addByIptables(request: Request, options: IptablesOptions): Mapped {
-    return { exchange: undefined, ahead: addIptablesHostports(this.#nftables, request, options) }
+  #addByIptables(spec: PortmapSpec, options: IptablesOptions, undo: Undo): readonly Uint8Array[] {
+    const ahead = addIptablesHostports(this.#nftables, spec, options)
+    undo.defer("map ports", () => deleteIptablesHostports(this.#nftables, spec.owner))
+    return ahead
   }
 
   #requireNftables(): NetlinkSocket {
@@ -108,23 +100,17 @@ export class Hostports implements Disposable {
     })
   }
 
-  #canMap(family: Part["family"]): boolean {
+  #canMap(family: Family): boolean {
     return this.#nftables !== undefined && canMapPorts(this.#nftables, family)
-  }
-
-  /** Undoes `add`. */
-  takeBack(request: Request, { exchange }: Mapped): void {
-    if (this.#nftables && exchange) takeBackHostports(this.#tools(this.#nftables), request, exchange)
-    else removeIptablesHostports(this.#nftables, request.owner)
   }
 
   /**
    * Checks that all is as `add` has left it, by the backend that ADD takes or, since containers outlive changes of
    * configuration, by the other one. Throws `CniError` that tells what was expected and what was found.
    */
-  check(request: Request, { backend, ...options }: Choice): void {
-    const byNftables = () => checkHostports(this.#requireNftables(), request)
-    const byIptables = () => checkIptablesHostports(this.#nftables, request, options)
+  check(spec: PortmapSpec, { backend, ...options }: BackendOptions): void {
+    const byNftables = () => checkHostports(this.#requireNftables(), spec)
+    const byIptables = () => checkIptablesHostports(this.#nftables, spec, options)
     const isIptables = backend === "iptables" || (backend === undefined && !this.#nftables)
     const [first, second] = isIptables ? [byIptables, byNftables] : [byNftables, byIptables]
     const failures = new Failures()
@@ -136,45 +122,48 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Removes the mappings of an attachment, found by its names alone, and forgets the UDP flows that went through them;
-   * needs no program for it, except for iptables' legacy tables. Goes through all steps whatever fails, and then throws
-   * `CniError`. Nothing there is success. The last thing to be done here.
+   * Deletes the mappings of an attachment, found by its names alone, and flushes the conntrack entries of UDP that went
+   * through them; needs no program for it, except for iptables' legacy tables. `mappings` and the container's `addresses`
+   * may be missing, or wrong. Goes through all steps whatever fails, and then throws `CniError`. Nothing there is success.
+   * The last thing to be done here.
    */
-  remove(owner: Owner, hints: Hints): void {
-    const { mappings, addresses } = hints
+  delete(owner: Owner, mappings: readonly Mapping[], addresses: readonly Uint8Array[]): void {
     const filter = this.#filter
     const failures = new Failures()
-    const removed: Found[] = []
+    const deleted: DnatMapping[] = []
     failures.attempt("remove the port mappings of iptables", () => {
-      if (isTableInUse(filter, "nat")) removeIptablesHostports(filter?.socket, owner)
+      if (isTableInUse(filter, "nat")) deleteIptablesHostports(filter?.socket, owner)
     })
     // After those of iptables, which may be all that still needs `route_localnet`.
     failures.attempt("remove the port mappings", () => {
       if (filter?.hasTable(HOSTPORTS_TABLE))
-        removed.push(...removeHostports(this.#tools(filter.socket), owner, mappings))
+        deleted.push(...deleteHostports(this.#contextOf(filter.socket), owner, mappings))
     })
     failures.attempt("remove the other suite's port mappings", () => {
-      if (filter?.hasTable(UPSTREAM_TABLE)) removeUpstreamHostports(filter.socket, owner.containerId, addresses)
+      if (filter?.hasTable(UPSTREAM_TABLE)) deleteUpstreamHostports(filter.socket, owner.containerId, addresses)
     })
-    failures.attempt("forget the UDP flows", () => this.#forget([...removed, ...mapped(hints)]))
+    failures.attempt("forget the UDP flows", () => {
+      this.#flush((socket) => flushEntriesOf(socket, [...deleted, ...dnatMappings(addresses, mappings)]))
+    })
     for (const socket of this.#sockets) socket.leave() // nothing is left to do here that the waiting could overlap with
     failures.throwIfAny()
   }
 
-  /** Removes the mappings of all attachments to this network but the valid ones, like `remove`. */
+  /** Deletes the mappings of all attachments to this network but the valid ones, like `delete`. */
   gc(network: string, valid: readonly Owner[]): void {
     const nftables = this.#nftables
     const failures = new Failures()
     failures.attempt("remove stale port mappings of iptables", () => gcIptablesHostports(nftables, network, valid))
     if (nftables) {
-      failures.attempt("remove stale port mappings", () =>
-        this.#forget(gcHostports(this.#tools(nftables), network, valid)),
-      )
+      failures.attempt("remove stale port mappings", () => {
+        const deleted = gcHostports(this.#contextOf(nftables), network, valid)
+        this.#flush((socket) => flushEntriesOf(socket, deleted))
+      })
     }
     failures.throwIfAny()
   }
 
-  #tools(socket: NetlinkSocket): Tools {
+  #contextOf(socket: NetlinkSocket): DeleteContext {
     return {
       socket,
       open: () => this.#openSocket(),
@@ -182,29 +171,26 @@ export class Hostports implements Disposable {
     }
   }
 
-  /** Lets the kernel judge anew the UDP flows that it has judged before these mappings were there. */
-  forgetOlderFlows(parts: readonly Part[], { ahead }: Mapped): void {
-    this.#withConntrack((socket) => forgetOlderFlows(socket, parts, ahead))
+  /** Flushes the conntrack entries of UDP from before the mappings, so that the kernel judges the next packets anew. */
+  flushOlderEntries(addresses: readonly MappedAddress[], ahead: readonly Uint8Array[]): void {
+    this.#flush((socket) => flushOlderEntries(socket, addresses, ahead))
   }
 
-  #forget(gone: readonly Found[]): void {
-    this.#withConntrack((socket) => forgetFlowsThrough(socket, gone))
-  }
-
-  /** A kernel without connection tracking over netlink tracks nothing that could be forgotten, or nobody can make it. */
-  #withConntrack(forget: (socket: NetlinkSocket) => void): void {
+  /** A kernel without connection tracking over netlink has no entries that could be flushed. */
+  #flush(flush: (socket: NetlinkSocket) => void): void {
     try {
-      forget(this.#nftables ?? this.#openSocket())
+      flush(this.#nftables ?? this.#openSocket())
     } catch (error) {
       if (!isErrno(error, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")) throw error
     }
   }
 
   /** Throws code 50 with the reason when this host cannot map ports, for STATUS. Runs no program. */
-  requireUsable({ backend, conditions }: Choice & Pick<Request, "conditions">): void {
-    const needsNft = conditions.ip.length + conditions.ip6.length > 0
-    const canNftables = backend !== "iptables" && this.#canMap("ip") && (!needsNft || findNft() !== undefined)
-    if (canNftables || (backend !== "nftables" && findPrograms(AF_INET, chooseVariant(this.#nftables)))) return
+  requireUsable({ backend, conditions }: BackendOptions & Pick<PortmapSpec, "conditions">): void {
+    const needsNft = conditions[AF_INET].length + conditions[AF_INET6].length > 0
+    const canNftables = backend !== "iptables" && this.#canMap(AF_INET) && (!needsNft || findNft() !== undefined)
+    if (canNftables) return
+    if (backend !== "nftables" && findPrograms(AF_INET, chooseVariant(this.#nftables))) return
     const nftables = needsNft ? `${NEEDS}, and the program "nft" for conditions` : NEEDS
     const iptables = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
     throw new CniError(Code.PluginNotAvailable, `Cannot map ports by ${backend ?? "nftables or iptables"}`, {
@@ -215,17 +201,4 @@ export class Hostports implements Disposable {
   [Symbol.dispose](): void {
     for (const socket of this.#sockets) socket[Symbol.dispose]()
   }
-}
-
-const NEEDS = "the kernel needs nf_tables with NAT and the expression fib"
-
-/** The mappings as they must have been, for flows that nothing else tells of. */
-function mapped({ mappings, addresses }: Hints): Found[] {
-  return addresses.flatMap((ip) =>
-    mappingsFor(ip.length === 4 ? "ip" : "ip6", mappings).map((mapping) => ({
-      ...mapping,
-      ip,
-      port: mapping.containerPort,
-    })),
-  )
 }

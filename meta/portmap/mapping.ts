@@ -1,4 +1,14 @@
-import { formatIp } from "../../pkg/types/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  type Cidr,
+  type Family,
+  familyOf,
+  formatIp,
+  type Owner,
+  parseCidr,
+  type Result,
+} from "../../pkg/types/mod.ts"
 
 /** The protocols whose ports can be mapped. */
 export const protocols = ["tcp", "udp", "sctp"] as const
@@ -8,28 +18,96 @@ export type Protocol = (typeof protocols)[number]
 /** `IPPROTO_*` */
 export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const satisfies Record<Protocol, number>
 
-/** Address families by the names that nf_tables has for them. */
-export const families = ["ip", "ip6"] as const
+export const families = [AF_INET, AF_INET6] as const
 
-export type Family = (typeof families)[number]
-
-/** What arrives at a port of the host goes to a port of the container. */
-export interface Mapping {
+/** A port of the host, of all its addresses or of one. */
+export interface HostPort {
   protocol: Protocol
   hostPort: number
-  containerPort: number
-  /** Undefined: every family that the container has an address of. */
-  family: Family | undefined
-  /** The one address of the host that it is for, 4 or 16 bytes. Undefined: every one. */
+  /** The one address of the host that it is of. Undefined: every one. */
   hostIp: Uint8Array | undefined
 }
 
-/** A mapping's end on the host as text: "8080/tcp", "203.0.113.1:8080/tcp", "[2001:db8::1]:8080/tcp". */
-export function printHostEnd({ protocol, hostPort, hostIp }: Omit<Mapping, "containerPort" | "family">): string {
-  return hostIp ? `${printEnd(hostIp, hostPort)}/${protocol}` : `${hostPort}/${protocol}`
+/** What arrives at a port of the host goes to a port of the container. */
+export interface Mapping extends HostPort {
+  containerPort: number
+  /** Undefined: every family that the container has an address of. */
+  family: Family | undefined
+}
+
+/** A mapping to one address of a container. */
+export interface DnatMapping extends HostPort {
+  containerIp: Uint8Array
+  containerPort: number
+}
+
+/** An address of the container, and what is mapped to it. There is at most one for each family. */
+export interface MappedAddress {
+  family: Family
+  /** With the length of its network's prefix. */
+  address: Cidr
+  /** At least one; no two for the same port. */
+  mappings: readonly Mapping[]
+}
+
+/** What is to be mapped, for which attachment. */
+export interface PortmapSpec {
+  owner: Owner
+  /** The path of the container's namespace. */
+  netns: string
+  addresses: readonly MappedAddress[]
+  /** All mappings, also those of a family that the container has no address of. */
+  mappings: readonly Mapping[]
+  snat: boolean
+  masqAll: boolean
+  /** What packets must meet besides, as parts of a rule of the backend's program. */
+  conditions: Readonly<Record<Family, readonly string[]>>
+  /** The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings. */
+  localnetLink: string | undefined
+}
+
+/**
+ * What is to be mapped to where: the container's first address of each family, as the earlier plugins of the chain have
+ * answered it, with the mappings that are for this family.
+ */
+export function mappedAddresses(result: Result, ifName: string, mappings: readonly Mapping[]): MappedAddress[] {
+  const addresses = result.ips.flatMap(({ address, interface: index }): Cidr[] => {
+    const link = index === undefined ? undefined : result.interfaces[index]
+    const isContainers = link === undefined || (link.name === ifName && Boolean(link.sandbox))
+    const cidr = isContainers ? parseCidr(address) : undefined
+    return cidr ? [cidr] : []
+  })
+  return families.flatMap((family): MappedAddress[] => {
+    const address = addresses.find(({ ip }) => familyOf(ip) === family)
+    const ours = mappingsFor(family, mappings)
+    return address && ours.length > 0 ? [{ family, address, mappings: ours }] : []
+  })
+}
+
+/** The mappings for a family, each once. */
+export function mappingsFor(family: Family, mappings: readonly Mapping[]): Mapping[] {
+  const ours = mappings.filter((mapping) => mapping.family === undefined || mapping.family === family)
+  return [...new Map(ours.map((mapping) => [printHostPort(mapping), mapping])).values()]
+}
+
+/** The mappings to addresses of a container. */
+export function dnatMappings(ips: readonly Uint8Array[], mappings: readonly Mapping[]): DnatMapping[] {
+  return ips.flatMap((containerIp) =>
+    mappingsFor(familyOf(containerIp), mappings).map((mapping) => ({ ...mapping, containerIp })),
+  )
+}
+
+/** As text: "8080/tcp", "203.0.113.1:8080/tcp", "[2001:db8::1]:8080/tcp". */
+export function printHostPort({ protocol, hostPort, hostIp }: HostPort): string {
+  return hostIp ? `${printIpPort(hostIp, hostPort)}/${protocol}` : `${hostPort}/${protocol}`
 }
 
 /** An address with a port: "10.1.0.2:80", "[fd00::2]:80". */
-export function printEnd(ip: Uint8Array, port: number): string {
-  return ip.length === 4 ? `${formatIp(ip)}:${port}` : `[${formatIp(ip)}]:${port}`
+export function printIpPort(ip: Uint8Array, port: number): string {
+  return familyOf(ip) === AF_INET ? `${formatIp(ip)}:${port}` : `[${formatIp(ip)}]:${port}`
+}
+
+/** Whether it is one of 127.0.0.0/8. */
+export function isLoopback(ip: Uint8Array): boolean {
+  return familyOf(ip) === AF_INET && ip[0] === 127
 }

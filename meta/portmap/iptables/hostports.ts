@@ -11,12 +11,10 @@ import {
   restoreTable,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { familyOf, type Owner } from "../../../pkg/types/mod.ts"
-import { isGone } from "../gone.ts"
-import type { Request } from "../request.ts"
-import type { Block } from "./blocks.ts"
-import { findFault } from "./check.ts"
-import { findAhead, planAdd, planGc, planRemove } from "./plan.ts"
+import type { Owner } from "../../../pkg/types/mod.ts"
+import type { PortmapSpec } from "../mapping.ts"
+import { isHolderGone } from "../port-holder.ts"
+import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, planGc } from "./plan.ts"
 import { anySearch, containerSearch, DNAT, type IptablesOptions, iptablesRules, TABLE } from "./rules.ts"
 
 /** A socket to nf_tables, where iptables keeps its rules nowadays; undefined on a kernel without. */
@@ -24,33 +22,33 @@ type Nftables = NetlinkSocket | undefined
 
 /**
  * Maps the ports by upstream's chains and rules, in one `iptables-restore` for each address family. Doing it again ends in
- * the same rules. Answers the addresses of the container's other attachments that have ports of this one. Throws `CniError`
+ * the same rules. Returns the addresses of the container's other attachments that have ports of this one. Throws `CniError`
  * that names the holder of a port that is taken, and then nothing has changed.
  */
-export function addIptablesHostports(socket: Nftables, request: Request, options: IptablesOptions): Uint8Array[] {
+export function addIptablesHostports(socket: Nftables, spec: PortmapSpec, options: IptablesOptions): Uint8Array[] {
   const variant = chooseVariant(socket)
-  const isHolderGone = ({ owner, netns }: Block) => isGone(owner, netns)
-  const parts = request.parts.map((part) => {
-    const programs = requirePrograms(familyOf(part.address.ip), variant)
-    const rules = iptablesRules(request, part, options)
-    const plan = (found: Content) => planAdd(rules, found, isHolderGone)
+  const isGone = ({ owner, netns }: AttachmentRules) => isHolderGone(owner, netns)
+  const families = spec.addresses.map((mapped) => {
+    const programs = requirePrograms(mapped.family, variant)
+    const rules = iptablesRules(spec, mapped, options)
+    const plan = (found: Content) => planAdd(rules, found, isGone)
     const found = readTable(programs, TABLE)
     return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
   })
   let isChanged = false
   try {
-    for (const { programs, plan, changes } of parts) {
+    for (const { programs, plan, changes } of families) {
       change(programs, plan, changes)
       isChanged = true
     }
   } catch (error) {
-    if (isChanged) tryRemove(socket, request.owner)
+    if (isChanged) tryDelete(socket, spec.owner)
     throw error
   }
-  return parts.flatMap(({ ahead }) => ahead)
+  return families.flatMap(({ ahead }) => ahead)
 }
 
-/** Makes the changes; when they are refused, perhaps because somebody else was quicker, those of a new plan. */
+/** Makes the changes; when they are refused, perhaps because others were quicker, those of a new plan. */
 function change(programs: Programs, plan: (found: Content) => Change[], changes: readonly Change[]): void {
   try {
     restoreTable(programs, TABLE, changes)
@@ -60,21 +58,21 @@ function change(programs: Programs, plan: (found: Content) => Change[], changes:
 }
 
 /** That it cannot is no news beside the error that is being thrown. */
-function tryRemove(socket: Nftables, owner: Owner): void {
+function tryDelete(socket: Nftables, owner: Owner): void {
   try {
-    removeIptablesHostports(socket, owner)
+    deleteIptablesHostports(socket, owner)
   } catch {}
 }
 
 /**
- * Removes the mappings of this attachment, found by its names alone, wherever iptables keeps them, whoever has made them;
- * needs no program except for the older tables. The chains that all containers share stay. Throws `CniError`.
+ * Deletes the mappings of this attachment, found by its names alone, wherever iptables keeps them, made by this suite or
+ * upstream's; needs no program except for the older tables. The chains that all containers share stay. Throws `CniError`.
  */
-export function removeIptablesHostports(socket: Nftables, owner: Owner): void {
-  removeEverywhere(socket, TABLE, containerSearch(owner), (found) => planRemove(found, owner))
+export function deleteIptablesHostports(socket: Nftables, owner: Owner): void {
+  removeEverywhere(socket, TABLE, containerSearch(owner), (found) => planDelete(found, owner))
 }
 
-/** Removes the mappings of all attachments to this network but the valid ones. Throws `CniError`. */
+/** Deletes the mappings of all attachments to this network but the valid ones. Throws `CniError`. */
 export function gcIptablesHostports(socket: Nftables, network: string, validOwners: readonly Owner[]): void {
   removeEverywhere(socket, TABLE, anySearch, (found) => planGc(found, network, validOwners))
 }
@@ -85,11 +83,12 @@ export function hasIptablesHostports(socket: Nftables): boolean {
 }
 
 /** Checks that all is as `addIptablesHostports` has left it. Throws `CniError` that names the first rule that is missing. */
-export function checkIptablesHostports(socket: Nftables, request: Request, options: IptablesOptions): void {
+export function checkIptablesHostports(socket: Nftables, spec: PortmapSpec, options: IptablesOptions): void {
   const variant = chooseVariant(socket)
-  for (const part of request.parts) {
-    const found = readTable(requirePrograms(familyOf(part.address.ip), variant), TABLE)
-    const fault = findFault(iptablesRules(request, part, options), found, request.conditions[part.family].length > 0)
-    if (fault) throw fault
+  for (const mapped of spec.addresses) {
+    const found = readTable(requirePrograms(mapped.family, variant), TABLE)
+    const hasConditions = spec.conditions[mapped.family].length > 0
+    const missing = findMissing(iptablesRules(spec, mapped, options), found, hasConditions)
+    if (missing) throw missing
   }
 }

@@ -1,32 +1,31 @@
 import { expect, test } from "bun:test"
 import { type Content, printRestore, type Rule } from "../../../pkg/iptables/mod.ts"
-import type { Owner } from "../../../pkg/types/mod.ts"
-import type { Mapping } from "../mapping.ts"
-import type { Request } from "../request.ts"
-import { planAdd, planGc, planRemove } from "./plan.ts"
+import { AF_INET, AF_INET6, type Owner } from "../../../pkg/types/mod.ts"
+import type { MappedAddress, Mapping, PortmapSpec } from "../mapping.ts"
+import { planAdd, planDelete, planGc } from "./plan.ts"
 import { dnatChain, type IptablesRules, iptablesRules } from "./rules.ts"
 
 const owner: Owner = { network: "tnet", containerId: "cid1", ifName: "eth0" }
 const web: Mapping = { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined }
 
 function rulesOf(changes: Partial<Owner> = {}, mapping = web, lastByte = 2): IptablesRules {
-  const part = {
-    family: "ip" as const,
+  const mapped: MappedAddress = {
+    family: AF_INET,
     address: { ip: Uint8Array.of(10, 1, 0, lastByte), prefix: 16 },
     mappings: [mapping],
   }
   const whose = { ...owner, ...changes }
-  const request: Request = {
+  const spec: PortmapSpec = {
     owner: whose,
     netns: `/run/netns/${whose.containerId}`,
-    parts: [part],
+    addresses: [mapped],
     mappings: [mapping],
     snat: true,
     masqAll: false,
-    conditions: { ip: [], ip6: [] },
+    conditions: { [AF_INET]: [], [AF_INET6]: [] },
     localnetLink: undefined,
   }
-  return iptablesRules(request, part, { markBit: 13, externalSetMarkChain: undefined })
+  return iptablesRules(spec, mapped, { markBit: 13, externalSetMarkChain: undefined })
 }
 
 const empty: Content = { chains: [], rules: [] }
@@ -35,10 +34,10 @@ const empty: Content = { chains: [], rules: [] }
 function tableWith(...all: IptablesRules[]): Content {
   const chains = new Set<string>()
   const rules: Rule[] = []
-  for (const { shared, entries, chain, mark, content, jumps } of all) {
+  for (const { shared, entries, chain, label, content, jumps } of all) {
     for (const one of shared) chains.add(one.chain)
     chains.add(chain)
-    rules.push(...shared.flatMap((one) => [...one.rules]), ...entries, mark, ...content, ...jumps)
+    rules.push(...shared.flatMap((one) => [...one.rules]), ...entries, label, ...content, ...jumps)
   }
   return { chains: [...chains], rules }
 }
@@ -48,7 +47,7 @@ test("the chain is named as upstream names it", () => {
   expect(dnatChain(owner)).toBe("CNI-DN-f67e00a966f2d1b8b0671")
 })
 
-test("the first ADD on a host makes upstream's chains and rules, with a mark that says whose they are", () => {
+test("the first ADD on a host makes upstream's chains and rules, with a label that says whose they are", () => {
   expect(
     printRestore(
       "nat",
@@ -91,9 +90,9 @@ test("the rules of the container's other interface stay", () => {
   expect(text).toContain("--dport 9090 -j DNAT --to-destination 10.1.0.9:80")
   expect(text).not.toContain("-D ")
   const both = tableWith(rulesOf(), other)
-  expect(planRemove(both, owner)).toMatchObject({ chains: [], rules: { length: 4 } })
+  expect(planDelete(both, owner)).toMatchObject({ chains: [], rules: { length: 4 } })
   const narrow = { ...both, chains: [dnatChain(owner)] }
-  expect(planRemove({ ...narrow, rules: tableWith(other).rules }, { ...owner, ifName: "net1" }).chains).toEqual([
+  expect(planDelete({ ...narrow, rules: tableWith(other).rules }, { ...owner, ifName: "net1" }).chains).toEqual([
     dnatChain(owner),
   ])
 })
@@ -120,13 +119,13 @@ test("a port of somebody else is refused with his name, unless he is gone or had
 })
 
 test("a holder that only upstream knows is named as upstream names him", () => {
-  const { mark, ...theirs } = rulesOf({ containerId: "cid9" }, web, 9)
-  const table = tableWith({ ...theirs, mark })
-  const unmarked = { ...table, rules: table.rules.filter((rule) => rule !== mark) }
-  expect(() => planAdd(rulesOf(), unmarked, () => false)).toThrow('for dnat name: "tnet" id: "cid9"')
+  const { label, ...theirs } = rulesOf({ containerId: "cid9" }, web, 9)
+  const table = tableWith({ ...theirs, label })
+  const unlabelled = { ...table, rules: table.rules.filter((rule) => rule !== label) }
+  expect(() => planAdd(rulesOf(), unlabelled, () => false)).toThrow('for dnat name: "tnet" id: "cid9"')
 })
 
-test("GC takes what is not valid of this network, marked or not, and leaves a chain without any sign alone", () => {
+test("GC takes what is not valid of this network, labelled or not, and leaves a chain without any sign alone", () => {
   const stale = rulesOf({ containerId: "cid2" })
   const foreign = rulesOf({ network: "other" })
   const all = tableWith(rulesOf(), stale, foreign)
@@ -134,8 +133,8 @@ test("GC takes what is not valid of this network, marked or not, and leaves a ch
   const found = { ...all, chains: [...chains, "CNI-DN-000000000000000000000"] }
   expect(planGc(found, "tnet", [owner]).chains).toEqual([stale.chain])
   expect(planGc(found, "tnet", []).chains).toEqual([dnatChain(owner), stale.chain])
-  const unmarked = { ...found, rules: found.rules.filter((rule) => rule !== stale.mark) }
-  expect(planGc(unmarked, "tnet", [owner]).chains).toEqual([stale.chain])
+  const unlabelled = { ...found, rules: found.rules.filter((rule) => rule !== stale.label) }
+  expect(planGc(unlabelled, "tnet", [owner]).chains).toEqual([stale.chain])
 })
 
 test("a chain that has its name by accident is somebody else's", () => {
@@ -144,5 +143,5 @@ test("a chain that has its name by accident is somebody else's", () => {
     ...rule,
     words: rule.words.map((word) => word.replace('"tnet"', '"tne"')),
   }))
-  expect(planRemove({ chains: [dnatChain(owner)], rules: foreign }, owner)).toEqual({ chains: [], rules: [] })
+  expect(planDelete({ chains: [dnatChain(owner)], rules: foreign }, owner)).toEqual({ chains: [], rules: [] })
 })

@@ -10,29 +10,67 @@ import {
   rule as rules,
   targetOf,
 } from "../../../pkg/iptables/mod.ts"
-import { CniError, Code, isOfContainer, isOwnerOf, type Owner, ownerComment, parseIp } from "../../../pkg/types/mod.ts"
-import { type Block, blocksOf, endOf, isJumpFor, leadsTo, translationOf } from "./blocks.ts"
-import { CONTAINER_CHAIN, type IptablesRules, isJumpCommentOf, jumpComments, networkComments } from "./rules.ts"
+import { CniError, Code, formatIp, isOfContainer, isOwnerOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import { portTaken } from "../port-holder.ts"
+import {
+  CONTAINER_CHAIN,
+  hostPortOf,
+  type IptablesRules,
+  isJumpCommentIn,
+  isJumpCommentOf,
+  isJumpFor,
+  jumpComments,
+  readLabel,
+  translatedAddress,
+  translationOf,
+} from "./rules.ts"
+
+/** The rules of one attachment in its container's chain. */
+export interface AttachmentRules<R extends Rule = Rule> {
+  /** "network/container/interface" from the label before them; undefined without one: upstream's rules have none. */
+  owner: string | undefined
+  /** The path of the container's namespace; undefined when it is not known. */
+  netns: string | undefined
+  /** The label first. */
+  rules: R[]
+}
+
+/** The attachments of a chain, in their order. */
+function attachmentsIn<R extends Rule>({ rules }: Content<R>, chain: string): AttachmentRules<R>[] {
+  const attachments: AttachmentRules<R>[] = []
+  for (const rule of rules) {
+    if (rule.chain !== chain) continue
+    const label = readLabel(rule)
+    const last = attachments.at(-1)
+    if (!label && last) last.rules.push(rule)
+    else attachments.push({ owner: label?.owner, netns: label?.netns, rules: [rule] })
+  }
+  return attachments
+}
+
+function jumpsTo<R extends Rule>({ rules }: Content<R>, chain: string): R[] {
+  return rules.filter((rule) => rule.chain !== chain && targetOf(rule) === chain)
+}
 
 /**
  * Makes the rules be there, and what this attachment has left in the container's chain go; its other attachments' rules
- * stay. `found` is the whole table. `isGone` says of another's block whether its owner is provably gone. Throws `CniError`
+ * stay. `found` is the whole table. `isGone` says of another's rules whether their owner is provably gone. Throws `CniError`
  * that names the holder of a port who is not.
  */
-export function planAdd(wanted: IptablesRules, found: Content, isGone: (block: Block) => boolean): Change[] {
-  const { chain, owner, shared, entries, mark, content, jumps } = wanted
-  const takeOver = removalChanges(planTakeOver(wanted, found, isGone))
+export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Change[] {
+  const { chain, owner, shared, entries, label, content, jumps } = spec
+  const takeOver = removalChanges(planTakeOver(spec, found, isGone))
   const present = new Set(found.rules.map(printRule))
   const isMissing = (rule: Rule) => !present.has(printRule(rule))
   // Who was there keeps the place: the first of a container's attachments that share a port is the one that is reached.
-  const blocks = blocksOf(found, chain).filter((block) => block.owner !== "")
-  const own = { owner, netns: "", rules: [mark, ...content] }
-  const ordered = blocks.some((block) => block.owner === owner) ? blocks : [...blocks, own]
-  const arranged = ordered.map((block) => (block.owner === owner ? own : block))
-  const kept = arranged.filter((block) => block !== own)
-  const wantedJumps = new Set(jumps.map(printRule))
+  const before = attachmentsIn(found, chain).filter((one) => one.owner !== undefined)
+  const own = { owner, netns: undefined, rules: [label, ...content] }
+  const after = before.map((one) => (one.owner === owner ? own : one))
+  if (!after.includes(own)) after.push(own)
+  const others = after.filter((one) => one !== own)
+  const ownJumps = new Set(jumps.map(printRule))
   const staleJumps = jumpsTo(found, chain).filter(
-    (jump) => !wantedJumps.has(printRule(jump)) && !kept.some((block) => isJumpFor(jump, block)),
+    (jump) => !ownJumps.has(printRule(jump)) && !others.some((one) => isJumpFor(jump, one.rules)),
   )
   return [
     ...shared.filter((one) => !found.chains.includes(one.chain)).map((one) => chains.create(one.chain)),
@@ -40,26 +78,25 @@ export function planAdd(wanted: IptablesRules, found: Content, isGone: (block: B
     ...takeOver,
     ...staleJumps.map(rules.remove),
     chains.reset(chain),
-    ...arranged.flatMap((block) => block.rules).map(rules.append),
+    ...after.flatMap((one) => one.rules).map(rules.append),
     ...entries.filter(isMissing).map((one) => (one.chain === "POSTROUTING" ? rules.prepend(one) : rules.append(one))),
     ...jumps.filter(isMissing).map(rules.append),
   ]
 }
 
 /** What containers who are gone, or who have had this container's address before, have in the way. */
-function planTakeOver(wanted: IptablesRules, found: Content, isGone: (block: Block) => boolean): Removal {
-  const ends = new Set(wanted.content.flatMap((rule) => endOf(rule) ?? []))
-  const isTaken = (rule: Rule) => ends.has(endOf(rule) ?? "")
+function planTakeOver(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Removal {
+  const ports = hostPortsOf(spec)
   // In the order in which packets come to them: an error names the one who is reached.
-  const led = new Set(found.rules.flatMap((rule) => targetOf(rule) ?? []))
-  const others = [...led].filter((name) => CONTAINER_CHAIN.test(name) && name !== wanted.chain)
+  const reached = new Set(found.rules.flatMap((rule) => targetOf(rule) ?? []))
+  const others = [...reached].filter((name) => CONTAINER_CHAIN.test(name) && name !== spec.chain)
   const removals = others.map((chain): Removal => {
-    const leading = jumpsTo(found, chain)
-    const inTheWay = blocksOf(found, chain).filter(({ rules }) => rules.some(isTaken))
-    const going = inTheWay.filter((block) => {
-      if (isFormerHolder(wanted, block, leading)) return true
-      if (isSameContainers(wanted, block, leading)) return false
-      if (!isGone(block)) throw takenBy(wanted, block, leading[0])
+    const jumps = jumpsTo(found, chain)
+    const inTheWay = attachmentsIn(found, chain).filter((one) => one.rules.some((rule) => isAmong(ports, rule)))
+    const going = inTheWay.filter((one) => {
+      if (isFormerHolder(spec, one, jumps)) return true
+      if (isSameContainers(spec, one, jumps)) return false
+      if (!isGone(one)) throw taken(spec, one, jumps[0])
       return true
     })
     return going.length === 0 ? NOTHING : without(found, chain, going)
@@ -67,93 +104,118 @@ function planTakeOver(wanted: IptablesRules, found: Content, isGone: (block: Blo
   return merge(removals)
 }
 
-/** Whether a block is of another attachment of the same container: their rules are there at once, the first ones reached. */
-function isSameContainers({ containerId }: IptablesRules, block: Block, jumps: readonly Rule[]): boolean {
-  if (block.owner !== "") return isOfContainer(block.owner, containerId)
+function hostPortsOf({ content }: IptablesRules): ReadonlySet<string> {
+  return new Set(content.flatMap((rule) => hostPortOf(rule) ?? []))
+}
+
+function isAmong(ports: ReadonlySet<string>, rule: Rule): boolean {
+  return ports.has(hostPortOf(rule) ?? "")
+}
+
+/** Whether rules are of another attachment of the same container: all are there at once, and the first ones reached. */
+function isSameContainers({ containerId }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
+  if (one.owner !== undefined) return isOfContainer(one.owner, containerId)
   return jumps.some((jump) => isJumpCommentOf(commentOf(jump) ?? "", containerId))
 }
 
+/** Whether it has had this container's address before: a network gives an address to one container at a time. */
+function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
+  const ip = String(mapped.address.ip)
+  if (!one.rules.some((rule) => String(translatedAddress(rule)) === ip)) return false
+  if (one.owner !== undefined) return isOwnerOf(one.owner, network)
+  return jumps.some((jump) => isJumpCommentIn(commentOf(jump) ?? "", network))
+}
+
 /** Where ports of these rules lead that other attachments of the container have too. */
-export function findAhead(wanted: IptablesRules, found: Content): Uint8Array[] {
-  const ends = new Set(wanted.content.flatMap((rule) => endOf(rule) ?? []))
-  const others = found.chains.filter((name) => CONTAINER_CHAIN.test(name))
-  return others.flatMap((chain) => {
-    const leading = jumpsTo(found, chain)
-    const blocks = blocksOf(found, chain).filter((block) => {
-      return block.owner !== wanted.owner && leading.length > 0 && isSameContainers(wanted, block, leading)
+export function findAhead(spec: IptablesRules, found: Content): Uint8Array[] {
+  const ports = hostPortsOf(spec)
+  return found.chains.flatMap((chain) => {
+    const jumps = CONTAINER_CHAIN.test(chain) ? jumpsTo(found, chain) : []
+    if (jumps.length === 0) return []
+    const others = attachmentsIn(found, chain).filter((one) => {
+      return one.owner !== spec.owner && isSameContainers(spec, one, jumps)
     })
-    const taken = blocks.flatMap(({ rules }) => rules).filter((rule) => ends.has(endOf(rule) ?? ""))
-    return taken.flatMap((rule) => parseIp((translationOf(rule) ?? "").replace(/^\[?(.*?)\]?:\d+$/, "$1")) ?? [])
+    const shared = others.flatMap((one) => one.rules).filter((rule) => isAmong(ports, rule))
+    return shared.flatMap((rule) => translatedAddress(rule) ?? [])
   })
 }
 
-/** Whether it has had this container's address before: a network gives an address to one container at a time. */
-function isFormerHolder({ network, part }: IptablesRules, block: Block, jumps: readonly Rule[]): boolean {
-  if (!leadsTo(block, part.address.ip)) return false
-  if (block.owner !== "") return isOwnerOf(block.owner, network)
-  return jumps.some((jump) => networkComments(network).some((beginning) => commentOf(jump)?.startsWith(beginning)))
-}
-
 /** What goes with an attachment: its rules in the container's chains; with the last of these the chains too. */
-export function planRemove<R extends Rule>(found: Content<R>, owner: Owner): Removal<R> {
+export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Removal<R> {
   const comment = ownerComment(owner)
   const comments = jumpComments(owner)
   const removals = found.chains.map((chain): Removal<R> => {
     const jumps = jumpsTo(found, chain)
     // Two containers' chains can have one name by accident; then what leads there says so.
     if (jumps.length > 0 && !jumps.some((jump) => comments.includes(commentOf(jump) ?? ""))) return NOTHING
-    const isGone = (block: Block) => block.owner === comment || block.owner === ""
-    return without(found, chain, blocksOf(found, chain).filter(isGone))
+    const isGoing = (one: AttachmentRules) => one.owner === undefined || one.owner === comment
+    return without(found, chain, attachmentsIn(found, chain).filter(isGoing))
   })
   return merge(removals)
 }
 
-/** What goes of a network when only these attachments are valid: all of other containers, and others' blocks. */
+/** What goes of a network when only these attachments are valid: all of other containers, and others' rules. */
 export function planGc<R extends Rule>(found: Content<R>, network: string, validOwners: readonly Owner[]): Removal<R> {
   const valid = new Set(validOwners.map(ownerComment))
-  const validContainers = new Set(validOwners.flatMap(jumpComments))
-  const beginnings = networkComments(network)
-  const isNetworks = (text: string) => beginnings.some((beginning) => text.startsWith(beginning))
+  const validJumps = new Set(validOwners.flatMap(jumpComments))
   const removals = found.chains.map((chain): Removal<R> => {
-    const blocks = blocksOf(found, chain)
+    const attachments = attachmentsIn(found, chain)
     const comments = jumpsTo(found, chain).flatMap((jump) => commentOf(jump) ?? [])
-    // Without either it may be a chain that somebody is making just now.
-    if (!comments.some(isNetworks) && !blocks.some(({ owner }) => isOwnerOf(owner, network))) return NOTHING
-    const isValid = comments.some((comment) => validContainers.has(comment))
-    const isStale = ({ owner }: Block) => (owner === "" ? !isValid : isOwnerOf(owner, network) && !valid.has(owner))
-    return without(found, chain, blocks.filter(isStale))
+    const isOfNetwork = ({ owner }: AttachmentRules) => owner !== undefined && isOwnerOf(owner, network)
+    // Without either it may be a chain that is being made just now.
+    if (!comments.some((text) => isJumpCommentIn(text, network)) && !attachments.some(isOfNetwork)) return NOTHING
+    const isValid = comments.some((comment) => validJumps.has(comment))
+    const isStale = (one: AttachmentRules) =>
+      one.owner === undefined ? !isValid : isOfNetwork(one) && !valid.has(one.owner)
+    return without(found, chain, attachments.filter(isStale))
   })
   return merge(removals)
 }
 
 const NOTHING = { rules: [], chains: [] } as const
 
-/** Blocks of a chain; the chain, and what leads to it, when there are no others. */
-function without<R extends Rule>(found: Content<R>, chain: string, gone: readonly Block<R>[]): Removal<R> {
-  const left = blocksOf(found, chain).length - gone.length
-  if (left === 0) return { rules: jumpsTo(found, chain), chains: [chain] }
-  return { rules: gone.flatMap(({ rules }) => rules), chains: [] }
-}
-
-function jumpsTo<R extends Rule>({ rules }: Content<R>, chain: string): R[] {
-  return rules.filter((rule) => rule.chain !== chain && targetOf(rule) === chain)
+/** Attachments of a chain; the chain, and what leads to it, when there are no others. */
+function without<R extends Rule>(found: Content<R>, chain: string, going: readonly AttachmentRules<R>[]): Removal<R> {
+  if (attachmentsIn(found, chain).length > going.length)
+    return { rules: going.flatMap(({ rules }) => rules), chains: [] }
+  return { rules: jumpsTo(found, chain), chains: [chain] }
 }
 
 function merge<R extends Rule>(removals: readonly Removal<R>[]): Removal<R> {
   return { rules: removals.flatMap(({ rules }) => rules), chains: removals.flatMap(({ chains }) => chains) }
 }
 
-function takenBy({ part, owner, content }: IptablesRules, block: Block, jump: Rule | undefined): CniError {
-  const ends = new Map(content.map((rule) => [endOf(rule), rule]))
-  const theirs = block.rules.find((rule) => endOf(rule) !== undefined && ends.has(endOf(rule)))
-  const ours = theirs && ends.get(endOf(theirs))
-  const [protocol = "", port = "", hostIp] = (theirs && endOf(theirs))?.split(" ") ?? []
-  const end = `${hostIp ? `${hostIp.replace(/\/.*/, "")}:` : ""}${port}/${protocol}`
-  const holder = block.owner || (jump && commentOf(jump)) || "nobody"
-  const [from, to] = [ours && translationOf(ours), theirs && translationOf(theirs)]
-  return new CniError(
-    Code.Internal,
-    `Cannot map host port ${end} to ${from ?? part.family} for ${owner}: it is mapped to ${to} for ${holder}`,
-    { details: "the names are network/container/interface; DEL that attachment first, or choose another hostPort" },
+function taken({ mapped, owner, content }: IptablesRules, holder: AttachmentRules, jump: Rule | undefined): CniError {
+  const own = new Map(content.map((rule) => [hostPortOf(rule), rule]))
+  const theirs = holder.rules.find((rule) => hostPortOf(rule) !== undefined && own.has(hostPortOf(rule)))
+  const ours = theirs && own.get(hostPortOf(theirs))
+  const [protocol = "", port = "", hostIp] = (theirs && hostPortOf(theirs))?.split(" ") ?? []
+  return portTaken(
+    {
+      port: `${hostIp ? `${hostIp.replace(/\/.*/, "")}:` : ""}${port}/${protocol}`,
+      target: (ours && translationOf(ours)) ?? formatIp(mapped.address.ip),
+      owner,
+    },
+    { target: theirs && translationOf(theirs), name: holder.owner ?? (jump && commentOf(jump)) },
   )
+}
+
+/**
+ * The first rule that is not there, as an error; undefined when all are. `iptables` prints conditions in an order of its
+ * own, so with them a jump counts by its comment and target.
+ */
+export function findMissing(spec: IptablesRules, { rules }: Content, hasConditions: boolean): CniError | undefined {
+  const { owner, shared, entries, content, jumps } = spec
+  const present = new Set(rules.map(printRule))
+  const isAlike = (a: Rule, b: Rule) => targetOf(a) === targetOf(b) && commentOf(a) === commentOf(b)
+  const exact = [...shared.flatMap((one) => one.rules), ...entries, ...content, ...(hasConditions ? [] : jumps)]
+  const missing =
+    exact.find((rule) => !present.has(printRule(rule))) ??
+    jumps.find((jump) => !rules.some((rule) => isAlike(rule, jump)))
+  if (!missing) return undefined
+  const similar = rules.filter((rule) => rule.chain === missing.chain && targetOf(rule) === targetOf(missing))
+  const found = similar.map((rule) => `"${printRule(rule)}"`).join(", ") || "none of the kind"
+  const expected = `rule "${printRule(missing)}"`
+  const what = `Cannot find a port mapping of ${owner} by iptables: expected ${expected}; found ${found}`
+  return new CniError(Code.Internal, what)
 }

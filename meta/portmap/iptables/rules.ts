@@ -1,9 +1,24 @@
-import { chainName, containerComment, networkComment, type Rule, type Search } from "../../../pkg/iptables/mod.ts"
-import { type Cidr, formatCidr, formatIp, networkOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
-import { type Mapping, type Protocol, printEnd } from "../mapping.ts"
-import type { Part } from "../parts.ts"
-import type { Request } from "../request.ts"
-import { markText } from "./blocks.ts"
+import {
+  chainName,
+  commentOf,
+  containerComment,
+  destinationOf,
+  networkComment,
+  type Rule,
+  type Search,
+  targetOf,
+} from "../../../pkg/iptables/mod.ts"
+import {
+  AF_INET,
+  type Cidr,
+  familyOf,
+  formatCidr,
+  networkOf,
+  type Owner,
+  ownerComment,
+  parseIp,
+} from "../../../pkg/types/mod.ts"
+import { type MappedAddress, type Mapping, type PortmapSpec, printIpPort } from "../mapping.ts"
 
 export const TABLE = "nat"
 
@@ -18,12 +33,14 @@ const PREFIXES = ["dnat ", "snat "] as const
 
 /** As many as the match `multiport` takes. */
 const PORTS_PER_RULE = 15
+/** As many characters as the match `comment` takes. */
+const COMMENT_LENGTH = 255
 
-/** What the rules of iptables depend on besides a request. */
+/** What the rules of iptables depend on besides the mappings. */
 export interface IptablesOptions {
   /** The bit of the packet's mark that asks for the masquerade. */
   markBit: number
-  /** Somebody else's chain that sets such a mark, and the masquerade is somebody else's too. */
+  /** A chain of others that sets such a mark, and then the masquerade is theirs too. */
   externalSetMarkChain: string | undefined
 }
 
@@ -33,46 +50,43 @@ export interface IptablesRules {
   owner: string
   network: string
   containerId: string
-  part: Part
+  mapped: MappedAddress
   /** Chains for all, each with its rules; made when they are missing. */
-  shared: { chain: string; rules: readonly Rule[] }[]
+  shared: readonly { chain: string; rules: readonly Rule[] }[]
   /** Where packets come into these chains; the first is to be the first in its chain. */
   entries: readonly Rule[]
   /** The container's own chain, whatever interface is meant. */
   chain: string
   /** In it: first a rule that does nothing but say whose the next ones are. */
-  mark: Rule
+  label: Rule
   content: readonly Rule[]
   /** From `DNAT` to it. */
   jumps: readonly Rule[]
 }
 
-export function iptablesRules(request: Request, part: Part, options: IptablesOptions): IptablesRules {
-  const { owner, snat, conditions } = request
-  const chain = dnatChain(owner)
+export function iptablesRules(spec: PortmapSpec, mapped: MappedAddress, options: IptablesOptions): IptablesRules {
+  const { owner, snat, netns, mappings, conditions } = spec
   const { markBit, externalSetMarkChain } = options
-  const marking = snat && !externalSetMarkChain ? markingChains(markBit) : []
-  const setMark = externalSetMarkChain ?? SETMARK
+  const chain = dnatChain(owner)
+  const isMarkedHere = snat && !externalSetMarkChain
+  const setMark = snat ? (externalSetMarkChain ?? SETMARK) : undefined
   const toHost = ["-m", "addrtype", "--dst-type", "LOCAL", "-j", DNAT]
+  const toMasq = [...comment("CNI portfwd requiring masquerade"), "-j", MASQ]
   return {
     owner: ownerComment(owner),
     network: owner.network,
     containerId: owner.containerId,
-    part,
-    shared: [...marking, { chain: DNAT, rules: [] }],
+    mapped,
+    shared: [...(isMarkedHere ? markingChains(markBit) : []), { chain: DNAT, rules: [] }],
     entries: [
-      ...(marking.length > 0
-        ? [{ chain: "POSTROUTING", words: [...comment("CNI portfwd requiring masquerade"), "-j", MASQ] }]
-        : []),
+      ...(isMarkedHere ? [{ chain: "POSTROUTING", words: toMasq }] : []),
       { chain: "PREROUTING", words: toHost },
       { chain: "OUTPUT", words: toHost },
     ],
     chain,
-    mark: { chain, words: comment(markText(ownerComment(owner), request.netns)) },
-    content: part.mappings.flatMap((mapping) =>
-      mappingRules(chain, mapping, part.address, request, snat ? setMark : ""),
-    ),
-    jumps: jumpsTo(chain, owner, request.mappings, conditions[part.family]),
+    label: { chain, words: comment(labelText(ownerComment(owner), netns)) },
+    content: mapped.mappings.flatMap((mapping) => mappingRules(chain, mapping, mapped.address, spec, setMark)),
+    jumps: jumpsForPorts(chain, owner, mappings, conditions[mapped.family]),
   }
 }
 
@@ -94,15 +108,15 @@ export function jumpComments(owner: Owner): string[] {
   return PREFIXES.map((prefix) => containerComment(owner, prefix))
 }
 
-/** Whether such a comment is one of this container's, in whichever network. A comment that was cut is nobody's. */
+/** Whether such a comment is one of this container's, in any network. A comment that was cut is of none. */
 export function isJumpCommentOf(comment: string, containerId: string): boolean {
   const isJumps = PREFIXES.some((prefix) => comment.startsWith(`${prefix}name: `))
   return isJumps && comment.endsWith(` id: ${JSON.stringify(containerId)}`)
 }
 
-/** What these begin with for all containers of a network. */
-export function networkComments(network: string): string[] {
-  return PREFIXES.map((prefix) => networkComment(network, prefix))
+/** Whether such a comment is one of a container in this network. */
+export function isJumpCommentIn(comment: string, network: string): boolean {
+  return PREFIXES.some((prefix) => comment.startsWith(networkComment(network, prefix)))
 }
 
 function markingChains(bit: number): { chain: string; rules: Rule[] }[] {
@@ -115,55 +129,88 @@ function markingChains(bit: number): { chain: string; rules: Rule[] }[] {
   ]
 }
 
-function mappingRules(chain: string, mapping: Mapping, address: Cidr, { masqAll }: Request, setMark: string): Rule[] {
-  const { protocol, hostPort, containerPort, hostIp } = mapping
-  const destination = hostIp ? ["-d", `${formatIp(hostIp)}/${8 * hostIp.length}`] : []
+function mappingRules(
+  chain: string,
+  { protocol, hostPort, containerPort, hostIp }: Mapping,
+  address: Cidr,
+  { masqAll }: PortmapSpec,
+  setMark: string | undefined,
+): Rule[] {
+  const destination = hostIp ? ["-d", formatCidr({ ip: hostIp, prefix: 8 * hostIp.length })] : []
   const rule = (source: readonly string[], ...target: string[]): Rule => ({
     chain,
     words: [...source, ...destination, "-p", protocol, "-m", protocol, "--dport", String(hostPort), "-j", ...target],
   })
-  const sources = masqAll
-    ? [[]]
-    : [["-s", subnetOf(address)], ...(address.ip.length === 4 ? [["-s", "127.0.0.1/32"]] : [])]
+  const subnet = formatCidr({ ip: networkOf(address), prefix: address.prefix })
+  const isIpv4 = familyOf(address.ip) === AF_INET
+  const sources = masqAll ? [[]] : [["-s", subnet], ...(isIpv4 ? [["-s", "127.0.0.1/32"]] : [])]
   return [
-    ...(setMark === "" ? [] : sources.map((source) => rule(source, setMark))),
-    rule([], "DNAT", "--to-destination", printEnd(address.ip, containerPort)),
+    ...(setMark === undefined ? [] : sources.map((source) => rule(source, setMark))),
+    rule([], "DNAT", "--to-destination", printIpPort(address.ip, containerPort)),
   ]
 }
 
 /** For all host ports, also those of the other family, as upstream has it: the container's chain sorts them out. */
-function jumpsTo(chain: string, owner: Owner, mappings: readonly Mapping[], conditions: readonly string[]): Rule[] {
+function jumpsForPorts(
+  chain: string,
+  owner: Owner,
+  mappings: readonly Mapping[],
+  conditions: readonly string[],
+): Rule[] {
   const protocols = [...new Set(mappings.map(({ protocol }) => protocol))].sort()
   return protocols.flatMap((protocol) => {
-    const ports = portsOf(protocol, mappings)
-    const groups = Array.from({ length: Math.ceil(ports.length / PORTS_PER_RULE) }, (_, n) =>
-      ports.slice(n * PORTS_PER_RULE, (n + 1) * PORTS_PER_RULE),
-    )
-    return groups.map((group): Rule => {
-      const multiport = ["-m", "multiport", "--dports", group.join(",")]
-      const words = [
-        "-p",
-        protocol,
-        ...comment(containerComment(owner, "dnat ")),
-        ...multiport,
-        ...conditions,
-        "-j",
-        chain,
-      ]
-      return { chain: DNAT, words }
+    const ours = mappings.filter((one) => one.protocol === protocol)
+    const ports = [...new Set(ours.map(({ hostPort }) => hostPort))]
+    const begin = ["-p", protocol, ...comment(containerComment(owner, "dnat ")), "-m", "multiport", "--dports"]
+    return Array.from({ length: Math.ceil(ports.length / PORTS_PER_RULE) }, (_, n): Rule => {
+      const group = ports.slice(n * PORTS_PER_RULE, (n + 1) * PORTS_PER_RULE).join(",")
+      return { chain: DNAT, words: [...begin, group, ...conditions, "-j", chain] }
     })
   })
-}
-
-function portsOf(protocol: Protocol, mappings: readonly Mapping[]): number[] {
-  return [...new Set(mappings.filter((one) => one.protocol === protocol).map(({ hostPort }) => hostPort))]
 }
 
 function comment(text: string): string[] {
   return ["-m", "comment", "--comment", text]
 }
 
-/** "10.1.0.0/16" */
-function subnetOf(address: Cidr): string {
-  return formatCidr({ ip: networkOf(address), prefix: address.prefix })
+/** A label names the owner, and where the container's namespace is, so that it can be told when it is gone. */
+function labelText(owner: string, netns: string): string {
+  const text = `${owner} ${netns}`
+  return text.length <= COMMENT_LENGTH && /^[\x20-\x7e]*$/.test(text) ? text : owner
+}
+
+/** The owner and the path of the namespace that a rule of the container's chain names, if it is a label. */
+export function readLabel(rule: Rule): { owner: string; netns: string | undefined } | undefined {
+  const [owner, ...path] = (targetOf(rule) === undefined && commentOf(rule)?.split(" ")) || []
+  return owner ? { owner, netns: path.join(" ") || undefined } : undefined
+}
+
+/** What a rule that translates takes, as a text to compare: "tcp 8080", "tcp 8080 203.0.113.1/32". */
+export function hostPortOf(rule: Rule): string | undefined {
+  if (targetOf(rule) !== "DNAT") return undefined
+  const parts = [wordAfter(rule, "-p"), wordAfter(rule, "--dport"), destinationOf(rule)]
+  return parts.filter((part) => part !== undefined).join(" ")
+}
+
+/** Where a rule that translates sends packets to: "10.1.0.2:80". */
+export function translationOf(rule: Rule): string | undefined {
+  return wordAfter(rule, "--to-destination")
+}
+
+/** The address of that, without the port. */
+export function translatedAddress(rule: Rule): Uint8Array | undefined {
+  return parseIp((translationOf(rule) ?? "").replace(/^\[?(.*?)\]?:[^:]*$/, "$1"))
+}
+
+/** Whether a jump to the chain of some rules is for a port of theirs. */
+export function isJumpFor(jump: Rule, rules: readonly Rule[]): boolean {
+  const ports = wordAfter(jump, "--dports")?.split(",") ?? []
+  return rules.some(
+    (rule) => wordAfter(rule, "-p") === wordAfter(jump, "-p") && ports.includes(wordAfter(rule, "--dport") ?? ""),
+  )
+}
+
+function wordAfter({ words }: Rule, option: string): string | undefined {
+  const at = words.indexOf(option)
+  return at === -1 ? undefined : words[at + 1]
 }

@@ -2,22 +2,22 @@ import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { hasChain, Lines, type NamedSet, printElement, printRule } from "../../../pkg/nftables/mod.ts"
 import { CniError, Code } from "../../../pkg/types/mod.ts"
-import type { Request } from "../request.ts"
+import type { PortmapSpec } from "../mapping.ts"
 import { conditionsChain } from "./conditions.ts"
-import { isComplete, readState } from "./state.ts"
-import { type Wanted, wantedOf } from "./wanted.ts"
+import { type TableSpec, tableSpecs } from "./elements.ts"
+import { readTable } from "./find.ts"
+import { isComplete, requiredRules } from "./table.ts"
 
 /**
  * Checks that all is in nf_tables as `addHostports` has left it: in force, or standing by while another attachment of the
  * container has the port. Throws `CniError` that tells what was expected and what was found, or `NetlinkError`.
  */
-export function checkHostports(socket: NetlinkSocket, request: Request): void {
-  for (const wanted of wantedOf(request)) {
-    const { layout, comment, groups, hairpinPrefix } = wanted
+export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): void {
+  for (const spec of tableSpecs(portmap)) {
+    const { layout, comment, groups, hairpinPrefix } = spec
     if (!isComplete(socket, layout, hairpinPrefix)) {
-      const hairpin = hairpinPrefix === undefined ? [] : [layout.hairpinRule(hairpinPrefix)]
-      const rules = [...layout.rules, ...hairpin].map((rule) => `"${printRule(rule)}"`).join(", ")
-      throw missing(comment, `the rules ${rules}`, "not all of them")
+      const rules = requiredRules(layout, hairpinPrefix).map((rule) => `"${printRule(rule)}"`)
+      throw missing(comment, `the rules ${rules.join(", ")}`, "not all of them")
     }
     const lines = new Lines(socket)
     let isInForce = false
@@ -31,16 +31,16 @@ export function checkHostports(socket: NetlinkSocket, request: Request): void {
         isInForce ||= set.value !== undefined && found === first
       }
     }
-    if (wanted.conditions !== "") checkConditions(socket, lines, wanted, isInForce)
+    if (spec.conditions !== undefined) checkConditions(socket, lines, spec, isInForce)
   }
 }
 
 /** Conditions of what stands by are there, and nothing leads to them. */
-function checkConditions(socket: NetlinkSocket, lines: Lines, wanted: Wanted, isInForce: boolean): void {
-  const { layout, comment, conditions } = wanted
+function checkConditions(socket: NetlinkSocket, lines: Lines, spec: TableSpec, isInForce: boolean): void {
+  const { layout, comment, conditions } = spec
   if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return
-  const state = readState(socket, lines, layout, [encodeUtf8(comment)])
-  if (state.conditions.some((rule) => rule.comment === comment)) return
+  const found = readTable(socket, lines, layout, [encodeUtf8(comment)])
+  if (found.conditions.some((rule) => rule.comment === comment)) return
   const { table, name } = layout.conditions
   throw missing(comment, `a rule for "${conditions}" in chain ${table.family} ${table.name} ${name}`, "none")
 }

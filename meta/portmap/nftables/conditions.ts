@@ -1,4 +1,5 @@
-import { sha256 } from "../../../pkg/engine/mod.ts"
+import { decodeUtf8, encodeUtf8, sha256 } from "../../../pkg/engine/mod.ts"
+import { isErrno, isRegularFile, spawn, stat } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   add,
@@ -15,31 +16,28 @@ import {
   remove,
   verdict,
 } from "../../../pkg/nftables/mod.ts"
-import { CniError, Code, isCniError } from "../../../pkg/types/mod.ts"
-import { type Mapping, printHostEnd } from "../mapping.ts"
-import { keyOf, readMapping } from "./elements.ts"
-import type { Layout } from "./layout.ts"
-import { runNft } from "./program.ts"
-import type { Wanted } from "./wanted.ts"
+import { AF_INET, CniError, Code, isCniError } from "../../../pkg/types/mod.ts"
+import { type HostPort, printHostPort } from "../mapping.ts"
+import { portKey, readDnat, type TableSpec } from "./elements.ts"
+import type { TableLayout } from "./table.ts"
 
-/** Each lost race means that somebody else has changed the table. */
+/** Each lost race means that others have changed the table. */
 const ATTEMPTS = 5
-
-/** Changes in nft's language besides: which of the mappings, by family and host end, stand by and have no rules yet. */
-export interface ConditionalPlan {
-  operations: readonly Operation[]
-  standingBy: ReadonlySet<string>
-}
+/** Where distributions put `nft`; a plugin does not look at the caller's PATH. */
+const PLACES = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/bin/nft", "/usr/local/sbin/nft"] as const
+const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" } as const
+const TIME_LIMIT_MS = 30_000
+const OUTPUT_LIMIT = 1 << 20
 
 /**
- * Makes the changes that `plan` decides on, and the conditions', in one transaction. Nobody but the program `nft` knows its
+ * Makes the changes that `plan` decides on, and the conditions', in one transaction. Only the program `nft` knows its
  * language, so it is run, for these attachments only. Throws `CniError`, and then nothing has changed.
  */
-export function addConditional(wanted: readonly Wanted[], plan: () => ConditionalPlan): void {
+export function commitByNft(plan: () => { operations: readonly Operation[]; conditions: string }): void {
   let last = ""
   for (let attempt = 1; ; attempt++) {
-    const { operations, standingBy } = plan()
-    const text = printTransaction(operations) + wanted.map((each) => conditionLines(each, standingBy)).join("")
+    const { operations, conditions } = plan()
+    const text = printTransaction(operations) + conditions
     try {
       runNft(text)
       return
@@ -54,24 +52,22 @@ export function addConditional(wanted: readonly Wanted[], plan: () => Conditiona
   }
 }
 
-/** A mapping's name in `standingBy`. */
-export function nameIn({ family }: Layout, end: Omit<Mapping, "containerPort" | "family">): string {
-  return `${family} ${printHostEnd(end)}`
-}
-
 /**
- * A chain that lets packets go on to the maps only if they meet the conditions, and a rule that sends packets to this
- * attachment's ports there. `accept` ends the way through this table: such a packet is not mapped.
+ * In nft's language: a chain that lets packets go on to the maps only if they meet the conditions, and a rule that sends
+ * packets to this attachment's ports there, except for those that stand by. `accept` ends the way through this table: such
+ * a packet is not mapped.
  */
-export function conditionLines({ layout, comment, part, conditions }: Wanted, standingBy: ReadonlySet<string>): string {
-  if (conditions === "") return ""
+export function printConditions(spec: TableSpec, standingBy: readonly string[]): string {
+  const { layout, comment, mapped, conditions } = spec
+  if (conditions === undefined) return ""
   const chain = conditionsChain(layout, comment)
   const name = `${chain.table.family} ${chain.table.name}`
   const jump = `jump ${chain.name} comment "${comment}"`
-  const mappings = part.mappings.filter((mapping) => !standingBy.has(nameIn(layout, mapping)))
+  const mappings = mapped.mappings.filter((mapping) => !standingBy.includes(printHostPort(mapping)))
   const rules = ([true, false] as const).flatMap((isOneAddress) => {
-    const keys = mappings.filter(({ hostIp }) => (hostIp !== undefined) === isOneAddress).map(printKey(layout))
-    const address = isOneAddress ? `${layout.family} daddr . ` : ""
+    const ours = mappings.filter(({ hostIp }) => (hostIp !== undefined) === isOneAddress)
+    const keys = ours.map((mapping) => printPortKey(layout, mapping))
+    const address = isOneAddress ? `${layout.table.family} daddr . ` : ""
     return keys.length === 0 ? [] : [`${address}meta l4proto . th dport { ${keys.join(", ")} } ${jump}`]
   })
   return [
@@ -84,37 +80,30 @@ export function conditionLines({ layout, comment, part, conditions }: Wanted, st
   ].join("\n")
 }
 
+function printPortKey(layout: TableLayout, mapping: HostPort): string {
+  const { set, key } = portKey(layout, mapping)
+  return set.key.map((type, at) => type.print(key[at] ?? new Uint8Array(type.size))).join(" . ")
+}
+
 /** The chain of one attachment. */
-export function conditionsChain({ table }: Layout, comment: string): Chain {
-  const hash = sha256(comment).slice(0, 16)
-  return { table, name: `only-${hash}` }
+export function conditionsChain({ table }: TableLayout, comment: string): Chain {
+  return { table, name: `only-${sha256(comment).slice(0, 16)}` }
 }
 
-function printKey(layout: Layout): (mapping: Mapping) => string {
-  return (mapping) => {
-    const { set, key } = keyOf(layout, mapping)
-    return set.key.map((type, at) => type.print(key[at] ?? new Uint8Array(type.size))).join(" . ")
-  }
-}
-
-/**
- * The rules that put the conditions of attachments into force whose mappings have stood by until now. Throws
- * `NetlinkError`.
- */
-export function promotionRules(
+/** Adds the conditions of attachments whose mappings come into force, having stood by until now. Throws `NetlinkError`. */
+export function addPromotedConditions(
   socket: Pick<NetlinkSocket, "get">,
-  layout: Layout,
+  layout: TableLayout,
   { promoted }: LineChanges,
 ): Operation[] {
-  const isConditional = chainsOf(socket, layout)
+  const findChain = chainFinder(socket, layout)
   return promoted.flatMap(({ element }): Operation[] => {
     const { comment = "" } = element
-    const mapping = readMapping(element)
-    const chain = mapping && isConditional(comment)
+    const mapping = readDnat(element)
+    const chain = mapping && findChain(comment)
     if (!chain) return []
-    const { key } = keyOf(layout, { ...mapping, containerPort: mapping.port, family: layout.family })
-    const [port, protocol, address] = key.toReversed()
-    const destination = layout.family === "ip" ? fields.ipDestination : fields.ip6Destination
+    const [port, protocol, address] = portKey(layout, mapping).key.toReversed()
+    const destination = layout.family === AF_INET ? fields.ipDestination : fields.ip6Destination
     const statements = [
       ...(address ? [match(destination, "==", address)] : []),
       ...(protocol ? [match(fields.protocol, "==", protocol)] : []),
@@ -125,10 +114,10 @@ export function promotionRules(
   })
 }
 
-/** Takes out rules of `conditions`, and the chains of whoever these rules or elements belong to. Throws `NetlinkError`. */
-export function removalOf(
+/** Deletes rules of `conditions`, and the chains of the owners of these rules and elements. Throws `NetlinkError`. */
+export function deleteConditions(
   socket: Pick<NetlinkSocket, "get">,
-  layout: Layout,
+  layout: TableLayout,
   rules: readonly FoundRule[],
   elements: readonly Element[],
 ): Operation[] {
@@ -139,10 +128,10 @@ export function removalOf(
       if (target !== undefined) chains.set(target, { table: chain.table, name: target })
     }
   }
-  const isConditional = chainsOf(socket, layout)
+  const findChain = chainFinder(socket, layout)
   for (const { comment = "", note } of elements) {
     // nft, by which conditional ones are made, keeps no notes.
-    const chain = note === undefined ? isConditional(comment) : undefined
+    const chain = note === undefined ? findChain(comment) : undefined
     if (chain) chains.set(chain.name, chain)
   }
   return [
@@ -151,8 +140,8 @@ export function removalOf(
   ]
 }
 
-/** Finds an attachment's chain, if it has one; each is asked for once. */
-function chainsOf(socket: Pick<NetlinkSocket, "get">, layout: Layout): (comment: string) => Chain | undefined {
+/** Finds an owner's chain, if there is one; each is asked for once. */
+function chainFinder(socket: Pick<NetlinkSocket, "get">, layout: TableLayout): (comment: string) => Chain | undefined {
   const known = new Map<string, Chain | undefined>()
   return (comment) => {
     if (!known.has(comment)) {
@@ -161,4 +150,38 @@ function chainsOf(socket: Pick<NetlinkSocket, "get">, layout: Layout): (comment:
     }
     return known.get(comment)
   }
+}
+
+/** The absolute path of the program `nft`; undefined when it is not installed. */
+export function findNft(): string | undefined {
+  return PLACES.find((path) => {
+    try {
+      return isRegularFile(stat(path))
+    } catch (error) {
+      if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "ELOOP")) return false
+      throw error
+    }
+  })
+}
+
+/** Runs `nft -f -`: all of the text in one transaction, or nothing. Throws `CniError` with the program's own words. */
+function runNft(text: string): void {
+  const path = findNft()
+  if (!path) {
+    throw new CniError(Code.Internal, `Cannot set conditions: the program "nft" is not in ${PLACES.join(", ")}`, {
+      details: 'install nftables, or leave "conditionsV4" and "conditionsV6" out: all else needs no program',
+    })
+  }
+  const { exitCode, timedOut, stderr } = spawn({
+    path,
+    args: ["-f", "-"],
+    env: ENVIRONMENT,
+    cwd: "/",
+    stdin: encodeUtf8(text),
+    timeoutMs: TIME_LIMIT_MS,
+    outputLimit: OUTPUT_LIMIT,
+  })
+  if (exitCode === 0) return
+  const words = timedOut ? `it did not end within ${TIME_LIMIT_MS} ms` : decodeUtf8(stderr).trim()
+  throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${words.replace(/\s*\n\s*/g, "; ")}`)
 }

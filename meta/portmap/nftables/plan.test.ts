@@ -1,26 +1,26 @@
 import { describe, expect, test } from "bun:test"
 import { type Element, type Line, printTransaction } from "../../../pkg/nftables/mod.ts"
-import type { Mapping } from "../mapping.ts"
-import type { Request } from "../request.ts"
+import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
+import type { Mapping, PortmapSpec } from "../mapping.ts"
+import { type TableSpec, tableSpecs } from "./elements.ts"
 import { type AddPlan, planAdd, planNew } from "./plan.ts"
-import { type Wanted, wantedOf } from "./wanted.ts"
 
 const web: Mapping = { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined }
-const request: Request = {
+const portmap: PortmapSpec = {
   owner: { network: "lab", containerId: "c1", ifName: "eth0" },
   netns: "/run/netns/c1",
-  parts: [{ family: "ip", address: { ip: Uint8Array.of(10, 1, 0, 2), prefix: 16 }, mappings: [web] }],
+  addresses: [{ family: AF_INET, address: { ip: Uint8Array.of(10, 1, 0, 2), prefix: 16 }, mappings: [web] }],
   mappings: [web],
   snat: true,
   masqAll: false,
-  conditions: { ip: [], ip6: [] },
+  conditions: { [AF_INET]: [], [AF_INET6]: [] },
   localnetLink: undefined,
 }
 
-function want(changes: Partial<Request> = {}): Wanted {
-  const [wanted] = wantedOf({ ...request, ...changes })
-  if (!wanted) throw new Error("nothing is wanted")
-  return wanted
+function specOf(changes: Partial<PortmapSpec> = {}): TableSpec {
+  const [spec] = tableSpecs({ ...portmap, ...changes })
+  if (!spec) throw new Error("nothing is mapped")
+  return spec
 }
 
 function port(comment: string, lastByte: number, hostPort = 8080): Element {
@@ -29,23 +29,23 @@ function port(comment: string, lastByte: number, hostPort = 8080): Element {
 }
 
 /** Who wants ports, each list in its order; of all other keys nobody wants any. */
-function planFor(wanted: Wanted, found: Element[][], isGone = false): AddPlan {
+function planFor(spec: TableSpec, found: Element[][], isGone = false): AddPlan {
   const lines = found.map(([first, ...others]): Line => {
-    return { set: wanted.layout.ports, key: first?.key ?? [], members: [first, ...others] }
+    return { set: spec.layout.ports, key: first?.key ?? [], members: [first, ...others] }
   })
-  const rest = wanted.groups.flatMap(({ set, elements }): Line[] => {
+  const rest = spec.groups.flatMap(({ set, elements }): Line[] => {
     return elements.map(({ key }) => ({ set, key, members: [undefined] }))
   })
   const isFree = ({ set, key }: Line) => !lines.some((line) => line.set === set && String(line.key) === String(key))
-  return planAdd(wanted, [...lines, ...rest.filter(isFree)], () => isGone)
+  return planAdd(spec, [...lines, ...rest.filter(isFree)], () => isGone)
 }
 
-function plan(wanted: Wanted, found: Element[][], isGone = false): string {
-  return printTransaction(planFor(wanted, found, isGone).changes.operations)
+function plan(spec: TableSpec, found: Element[][], isGone = false): string {
+  return printTransaction(planFor(spec, found, isGone).changes.operations)
 }
 
 test("in a complete table the elements are created", () => {
-  expect(printTransaction(planNew(want()))).toBe(
+  expect(printTransaction(planNew(specOf()))).toBe(
     `create element ip cni_hostports ports { tcp . 8080 comment "lab/c1/eth0" : 10.1.0.2 . 80 }
 create element ip cni_hostports hairpin { 10.1.0.0 . 10.1.0.2 comment "lab/c1/eth0" }
 create element ip cni_hostports localhost { 10.1.0.2 comment "lab/c1/eth0" }
@@ -54,20 +54,20 @@ create element ip cni_hostports localhost { 10.1.0.2 comment "lab/c1/eth0" }
 })
 
 test("every element says how many there are, and where the container's namespace is", () => {
-  const notes = want().groups.flatMap(({ elements }) => elements.map(({ note }) => note))
+  const notes = specOf().groups.flatMap(({ elements }) => elements.map(({ note }) => note))
   expect(notes).toEqual(["3\t\t16\t/run/netns/c1", "3\t\t16\t/run/netns/c1", "3\t\t16\t/run/netns/c1"])
 })
 
 test("what is there already is not touched", () => {
-  const wanted = want()
-  const lines = wanted.groups.flatMap(({ set, elements }): Line[] =>
+  const spec = specOf()
+  const lines = spec.groups.flatMap(({ set, elements }): Line[] =>
     elements.map((element) => ({ set, key: element.key, members: [element] })),
   )
-  expect(planAdd(wanted, lines, () => false).changes.operations).toEqual([])
+  expect(planAdd(spec, lines, () => false).changes.operations).toEqual([])
 })
 
 test("earlier mappings of this attachment, and of this address in this network, go", () => {
-  const text = plan(want(), [
+  const text = plan(specOf(), [
     [port("lab/c1/eth0", 2, 1)],
     [port("lab/old/eth0", 2, 2)],
     [port("other/c9/eth0", 2, 3)],
@@ -79,36 +79,36 @@ test("earlier mappings of this attachment, and of this address in this network, 
 
 test("a port of somebody else is refused with his name, unless he is gone", () => {
   const held = [[port("lab/c9/eth0", 9)]]
-  expect(() => plan(want(), held)).toThrow(
+  expect(() => plan(specOf(), held)).toThrow(
     "Cannot map host port 8080/tcp to 10.1.0.2:80 for lab/c1/eth0: it is mapped to 10.1.0.9:80 for lab/c9/eth0",
   )
-  expect(plan(want(), held, true)).toContain("delete element ip cni_hostports ports { tcp . 8080 }\ncreate element")
-  expect(() => plan(want(), [[port("other/c9/eth0", 2)]])).toThrow("for other/c9/eth0")
+  expect(plan(specOf(), held, true)).toContain("delete element ip cni_hostports ports { tcp . 8080 }\ncreate element")
+  expect(() => plan(specOf(), [[port("other/c9/eth0", 2)]])).toThrow("for other/c9/eth0")
 })
 
 describe("a port that another attachment of the container has", () => {
   const [first, second] = [port("other/c1/eth1", 9), port("third/c1/eth2", 8)]
 
   test("stays there, and this one stands by, last in line", () => {
-    const text = plan(want(), [[first, second]])
+    const text = plan(specOf(), [[first, second]])
     expect(text).not.toContain("delete")
     expect(text).toContain('ports_standby { tcp . 8080 . 2 comment "lab/c1/eth0" : 10.1.0.2 . 80 }')
     expect(text).not.toMatch(/ports [{] tcp/)
-    const { ahead, standingBy } = planFor(want(), [[first, second]])
+    const { ahead, standingBy } = planFor(specOf(), [[first, second]])
     expect(ahead).toEqual([Uint8Array.of(10, 1, 0, 9)])
-    expect([...standingBy]).toEqual(["ip 8080/tcp"])
+    expect(standingBy).toEqual(["8080/tcp"])
   })
 
   test("is this one's own where it was first, and the place in line is kept", () => {
-    const own = want().groups[0]?.elements[0]
+    const own = specOf().groups[0]?.elements[0]
     for (const line of [[own, first] as const, [first, own, second] as const]) {
       const members = line.filter((one) => one !== undefined)
-      expect(plan(want(), [members])).not.toMatch(/ports(_standby)? [{]/)
+      expect(plan(specOf(), [members])).not.toMatch(/ports(_standby)? [{]/)
     }
   })
 
   test("comes into force when the first was a former holder of this address", () => {
-    const text = plan(want(), [[port("lab/old/eth0", 2), first]])
+    const text = plan(specOf(), [[port("lab/old/eth0", 2), first]])
     expect(text).toContain(
       'create element ip cni_hostports ports { tcp . 8080 comment "other/c1/eth1" : 10.1.0.9 . 80 }',
     )
@@ -117,18 +117,18 @@ describe("a port that another attachment of the container has", () => {
 
   test("is no reason to share with another container, though one of its names is the same", () => {
     for (const holder of ["c1/c9/eth0", "lab/c11/c1", "a/c9/c1"]) {
-      expect(() => plan(want(), [[port(holder, 9)]])).toThrow(`for ${holder}`)
+      expect(() => plan(specOf(), [[port(holder, 9)]])).toThrow(`for ${holder}`)
     }
   })
 })
 
 test("an address that another network has too is shared", () => {
-  const wanted = want()
-  const hairpin = wanted.groups.find(({ set }) => set === wanted.layout.hairpin)
+  const spec = specOf()
+  const hairpin = spec.groups.find(({ set }) => set === spec.layout.hairpin)
   const [own] = hairpin?.elements ?? []
   if (!hairpin || !own) throw new Error("no hairpin")
   const line: Line = { set: hairpin.set, key: own.key, members: [{ ...own, comment: "other/c9/eth0" }] }
-  const { changes, ahead } = planAdd(wanted, [line], () => false)
+  const { changes, ahead } = planAdd(spec, [line], () => false)
   expect(printTransaction(changes.operations)).toContain(
     'hairpin_standby { 10.1.0.0 . 10.1.0.2 . 1 comment "lab/c1/eth0" }',
   )

@@ -1,23 +1,23 @@
 import { expect, test } from "bun:test"
 import { NetlinkError, type Request } from "../netlink/mod.ts"
 import { dumping, expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
-import { deleteFlows, type Flow } from "./flows.ts"
-import { flowAttributes } from "./tuple.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import { type ConntrackEntry, entryAttributes, flushConntrack } from "./flush.ts"
 
-/** A kernel that tracks these flows, and refuses to forget them as told. */
+/** A kernel that tracks these flows, and refuses to delete them as told. */
 function kernel(flows: readonly Uint8Array[], refusal?: string) {
   const asked: Request[] = []
-  const forgotten: Request[] = []
+  const deleted: Request[] = []
   return {
     asked,
-    forgotten,
+    deleted,
     dump: dumping((request) => {
       asked.push(request)
       return flows.map((payload) => ({ type: 0x100, flags: 2, sequence: 1, port: 0, payload }))
     }),
     execute(request: Request) {
       if (refusal) throw new NetlinkError(request.what, refusal)
-      forgotten.push(request)
+      deleted.push(request)
     },
   }
 }
@@ -44,10 +44,10 @@ const ipv6 = hex`0a000000
   0800 0c00 e2d1f47e`
 
 test("a flow is read with both directions, before and after translation", () => {
-  const seen: Flow[] = []
-  const keep = (flow: Flow) => seen.push(flow) < 0
-  deleteFlows(kernel([translated]), { family: "ip", protocol: 17, ports: [53] }, keep)
-  deleteFlows(kernel([ipv6]), { family: "ip6", protocol: 17, ports: [53] }, keep)
+  const seen: ConntrackEntry[] = []
+  const keep = (flow: ConntrackEntry) => seen.push(flow) < 0
+  flushConntrack(kernel([translated]), { family: AF_INET, protocol: 17, ports: [53] }, keep)
+  flushConntrack(kernel([ipv6]), { family: AF_INET6, protocol: 17, ports: [53] }, keep)
   const [host, loopback] = [ip("203.0.113.1"), ip("2001:db8:0:0:0:0:0:1")]
   const udp = { protocol: 17 }
   expect(seen).toEqual([
@@ -62,10 +62,11 @@ test("a flow is read with both directions, before and after translation", () => 
   ])
 })
 
-test("a flow is forgotten by its first direction and its number, as they were listed", () => {
+test("a flow is deleted by its original direction and its id, as they were listed", () => {
   const socket = kernel([translated])
-  expect(deleteFlows(socket, { family: "ip", protocol: 17, ports: [53] }, () => true)).toBe(1)
-  const [{ type, payload } = { type: 0, payload: hex`` }] = socket.forgotten
+  flushConntrack(socket, { family: AF_INET, protocol: 17, ports: [53] }, () => true)
+  expect(socket.deleted).toHaveLength(1)
+  const [{ type, payload } = { type: 0, payload: hex`` }] = socket.deleted
   expect(type).toBe(0x102) // IPCTNL_MSG_CT_DELETE
   expect(payload).toEqual(hex`02000000
     3400 0180
@@ -78,8 +79,8 @@ test("a flow is forgotten by its first direction and its number, as they were li
 test("the flows to each port are picked out by the kernel; of many ports it picks the protocol", () => {
   const socket = kernel([])
   const many = Array.from({ length: 17 }, (_, index) => 100 + index)
-  deleteFlows(socket, { family: "ip", protocol: 17, ports: [53, 54, 53] }, () => true)
-  deleteFlows(socket, { family: "ip6", protocol: 17, ports: many }, () => true)
+  flushConntrack(socket, { family: AF_INET, protocol: 17, ports: [53, 54, 53] }, () => true)
+  flushConntrack(socket, { family: AF_INET6, protocol: 17, ports: many }, () => true)
   expect(socket.asked.map(({ type }) => type)).toEqual([0x101, 0x101, 0x101]) // IPCTNL_MSG_CT_GET
   expect(socket.asked.map(({ payload }) => payload)).toEqual([
     hex`02000000 1800 0180 1400 0280 0500 0100 11000000 0600 0300 00350000 0c00 1980 0800 0100 28000000`,
@@ -90,27 +91,30 @@ test("the flows to each port are picked out by the kernel; of many ports it pick
 
 test("a kernel before Linux 5.8, which lists all flows, is asked once", () => {
   const socket = kernel([translated])
-  expect(deleteFlows(socket, { family: "ip", protocol: 17, ports: [54, 53, 55] }, () => true)).toBe(1)
+  flushConntrack(socket, { family: AF_INET, protocol: 17, ports: [54, 53, 55] }, () => true)
+  expect(socket.deleted).toHaveLength(1)
   expect(socket.asked).toHaveLength(1)
 })
 
 test("what a kernel before Linux 5.8 lists besides is left alone", () => {
   const socket = kernel([translated])
-  for (const wanted of [
+  for (const flushed of [
     { protocol: 17, ports: [54] },
     { protocol: 6, ports: [53] },
   ]) {
-    expect(deleteFlows(socket, { family: "ip", ...wanted }, () => true)).toBe(0)
+    flushConntrack(socket, { family: AF_INET, ...flushed }, () => true)
   }
-  expect(socket.forgotten).toEqual([])
+  expect(socket.deleted).toEqual([])
 })
 
 test("a flow that has ended meanwhile is none, and another refusal is an error", () => {
-  const wanted = { family: "ip", protocol: 17, ports: [53] } as const
-  expect(deleteFlows(kernel([translated], "ENOENT"), wanted, () => true)).toBe(0)
-  expect(() => deleteFlows(kernel([translated], "EPERM"), wanted, () => true)).toThrow("EPERM")
+  const flush = (errno: string) => {
+    flushConntrack(kernel([translated], errno), { family: AF_INET, protocol: 17, ports: [53] }, () => true)
+  }
+  expect(() => flush("ENOENT")).not.toThrow()
+  expect(() => flush("EPERM")).toThrow("EPERM")
 })
 
 test("random bytes are read, or refused as such", () => {
-  expectOnlyDecodeErrors((bytes) => flowAttributes.decode(bytes))
+  expectOnlyDecodeErrors((bytes) => entryAttributes.decode(bytes))
 })

@@ -1,8 +1,15 @@
+import { isErrno } from "../../../pkg/libc/mod.ts"
+import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
+  add,
   type Chain,
+  commit,
+  create,
   dataTypes,
   dnatMap,
   fields,
+  flush,
+  hasRules,
   ifnameValue,
   masquerade,
   match,
@@ -10,6 +17,7 @@ import {
   matchPrefix,
   matchSet,
   type NamedSet,
+  type Operation,
   prefixOf,
   type Rule,
   type SharedSet,
@@ -17,10 +25,19 @@ import {
   type Table,
   verdict,
 } from "../../../pkg/nftables/mod.ts"
-import type { Family } from "../mapping.ts"
+import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
 
-/** The objects of nf_tables that map the host's ports of one address family: a few rules, and maps for them to look into. */
-export interface Layout {
+/** The families as nf_tables calls them. */
+export const familyName = { [AF_INET]: "ip", [AF_INET6]: "ip6" } as const
+
+/** The table of each family. */
+export const HOSTPORTS_TABLE = "cni_hostports"
+
+/** The set of interfaces whose `route_localnet` was off before. */
+export const LOCALNET_LINKS = "localnet_links"
+
+/** The table of one address family: base chains with a few rules, and the maps and sets that these look into. */
+export interface TableLayout {
   family: Family
   table: Table
   /** Where a port of every address of the host leads. */
@@ -28,12 +45,14 @@ export interface Layout {
   /** Where a port of one address of the host leads; these go first. */
   addressPorts: SharedSet
   /**
-   * Mapped flows that need the host's address for their answers to come back through it, by what they lead to: those from
-   * the container's own network, which is there too; IPv4 only, those from 127.0.0.0/8; all.
+   * Mapped flows that need the host's address for their answers to come back through it, by the container's address that
+   * they lead to: those from the container's own network, which is there too; IPv4 only, those from 127.0.0.0/8; all.
    */
   hairpin: SharedSet
   localhost: SharedSet | undefined
   everybody: SharedSet
+  /** All of these: their elements have owners. */
+  ownedSets: readonly SharedSet[]
   /** IPv4 only. Interfaces whose `route_localnet` was off before: it is switched off with the last mapping. */
   localnetLinks: NamedSet | undefined
   /**
@@ -56,38 +75,27 @@ const LOCAL = Uint8Array.of(2, 0, 0, 0)
 /** 127.0.0.0 */
 const LOOPBACK = Uint8Array.of(127, 0, 0, 0)
 
-/** The table of each family. */
-export const HOSTPORTS_TABLE = "cni_hostports"
-
-export function layoutOf(family: Family): Layout {
-  const isIpv4 = family === "ip"
+export function tableLayout(family: Family): TableLayout {
+  const isIpv4 = family === AF_INET
   const [address, source, destination] = isIpv4
     ? ([dataTypes.ipv4, fields.ipSource, fields.ipDestination] as const)
     : ([dataTypes.ipv6, fields.ip6Source, fields.ip6Destination] as const)
   const { protocol, port, ifname } = dataTypes
   const table: Table = {
-    family,
+    family: familyName[family],
     name: HOSTPORTS_TABLE,
     comment: "CNI: elements are commented network/containerID/ifname",
   }
-  const set = (name: string, rest: Pick<NamedSet, "key" | "value" | "comment">) => ({
-    table,
-    name,
-    ...rest,
-  })
+  const set = (name: string, rest: Pick<NamedSet, "key" | "value" | "comment">) => ({ table, name, ...rest })
   const shared = (...of: Parameters<typeof set>) => sharedSet(set(...of))
-  const end = [address, port]
-  const ports = shared("ports", { key: [protocol, port], value: end, comment: "of every address of the host" })
-  const addressPorts = shared("address_ports", {
-    key: [address, protocol, port],
-    value: end,
-    comment: "of one address",
-  })
+  const value = [address, port]
+  const ports = shared("ports", { key: [protocol, port], value, comment: "of every address of the host" })
+  const addressPorts = shared("address_ports", { key: [address, protocol, port], value, comment: "of one address" })
   const hairpin = shared("hairpin", { key: [address, address], comment: "in which network" })
   const localhost = shared("localhost", { key: [address], comment: "reached as 127.0.0.1" })
   const everybody = shared("everybody", { key: [address], comment: "masqAll" })
   const localnetGuarded = set("localnet_guarded", { key: [ifname], comment: "route_localnet was on before" })
-  const localnetLinks = set("localnet_links", { key: [ifname], comment: "route_localnet was off before" })
+  const localnetLinks = set(LOCALNET_LINKS, { key: [ifname], comment: "route_localnet was off before" })
 
   const base = (type: "nat" | "filter", hook: "prerouting" | "output" | "postrouting", priority: number) =>
     ({ base: { type, hook, priority, policy: "accept" } }) as const
@@ -100,18 +108,15 @@ export function layoutOf(family: Family): Layout {
 
   const toHost = [match(fields.destinationType, "==", LOCAL), verdict({ jump: hostports.name })]
   const isMapped = matchBits(fields.ctStatus, "dnat")
-  const ends = [fields.protocol, fields.destinationPort]
+  const hostPort = [fields.protocol, fields.destinationPort]
+  const toEverybody = [isMapped, matchSet([destination], "==", everybody), masquerade]
   const rules: Rule[] = [
     { chain: prerouting, statements: toHost, comment: "from elsewhere" },
     { chain: output, statements: toHost, comment: "from the host itself" },
     { chain: hostports, statements: [verdict({ jump: conditions.name })], comment: "may end here" },
-    { chain: hostports, statements: [dnatMap([destination, ...ends], addressPorts)], comment: "one address first" },
-    { chain: hostports, statements: [dnatMap(ends, ports)], comment: "then all" },
-    {
-      chain: postrouting,
-      statements: [isMapped, matchSet([destination], "==", everybody), masquerade],
-      comment: "from everywhere",
-    },
+    { chain: hostports, statements: [dnatMap([destination, ...hostPort], addressPorts)], comment: "one address first" },
+    { chain: hostports, statements: [dnatMap(hostPort, ports)], comment: "then all" },
+    { chain: postrouting, statements: toEverybody, comment: "from everywhere" },
   ]
   let guard: Rule | undefined
   if (isIpv4) {
@@ -123,8 +128,8 @@ export function layoutOf(family: Family): Layout {
     guard = { chain: raw, statements, comment: "route_localnet would let them in" }
     rules.push(guard, { chain: postrouting, statements: toLocalhost, comment: "from the host as 127.0.0.1" })
   } else {
-    const isLoopback = match(destination, "==", new Uint8Array(16).with(15, 1))
-    rules.unshift({ chain: hostports, statements: [isLoopback, verdict("return")], comment: "answers would get lost" })
+    const toLoopback = match(destination, "==", new Uint8Array(16).with(15, 1))
+    rules.unshift({ chain: hostports, statements: [toLoopback, verdict("return")], comment: "answers would get lost" })
   }
   return {
     family,
@@ -134,6 +139,7 @@ export function layoutOf(family: Family): Layout {
     hairpin,
     localhost: isIpv4 ? localhost : undefined,
     everybody,
+    ownedSets: [ports, addressPorts, hairpin, ...(isIpv4 ? [localhost] : []), everybody],
     localnetLinks: isIpv4 ? localnetLinks : undefined,
     localnetGuarded: isIpv4 ? localnetGuarded : undefined,
     guard,
@@ -146,4 +152,52 @@ export function layoutOf(family: Family): Layout {
       comment: `from beside the container, /${prefix}`,
     }),
   }
+}
+
+/**
+ * Adds all of the table, with hairpin rules for these prefix lengths. What is there already stays, except for rules in our
+ * chains that are not ours.
+ */
+export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
+  const { table, ports, addressPorts, hairpin, everybody, localhost, localnetLinks, conditions, chains, rules } = layout
+  const sets = [ports, addressPorts, hairpin, everybody, localhost, localnetLinks].filter((set) => set !== undefined)
+  return [
+    add.table(table),
+    ...sets.map(add.set),
+    ...chains.map(add.chain),
+    ...chains.filter((chain) => chain !== conditions).map(flush.chain),
+    ...[...rules, ...Array.from(hairpinPrefixes, layout.hairpinRule)].map(add.rule),
+  ]
+}
+
+/** The rules that have to be there, with the one for hairpins of this prefix length if there is one. */
+export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix: number | undefined): readonly Rule[] {
+  return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
+}
+
+/** Whether all rules are there: the kernel keeps the chains and sets for as long as a rule needs them. */
+export function isComplete(
+  socket: Pick<NetlinkSocket, "dump">,
+  layout: TableLayout,
+  hairpinPrefix: number | undefined,
+): boolean {
+  const comments = requiredRules(layout, hairpinPrefix).flatMap(({ comment }) => comment ?? [])
+  return hasRules(socket, layout.table, comments)
+}
+
+/**
+ * Whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT and `fib`. Where nothing is mapped
+ * yet it makes all of it, like `nft --check`, in a transaction that ends with what must be refused, so that nothing comes
+ * of it. Throws `EPERM` without CAP_NET_ADMIN.
+ */
+export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
+  const layout = tableLayout(family)
+  try {
+    if (isComplete(socket, layout, undefined)) return true
+    commit(socket, [...addTable(layout, [24]), create.table(layout.table)])
+  } catch (error) {
+    if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
+    if (isErrno(error, "EPERM")) throw error
+  }
+  return false
 }

@@ -1,0 +1,70 @@
+import { flushConntrack } from "../../pkg/conntrack/mod.ts"
+import { listAddresses, type NetlinkSocket, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { familyOf } from "../../pkg/types/mod.ts"
+import {
+  type DnatMapping,
+  families,
+  type HostPort,
+  isLoopback,
+  type MappedAddress,
+  type Mapping,
+  protocolNumber,
+} from "./mapping.ts"
+
+/**
+ * Flushes the conntrack entries of UDP to the mapped ports that are from before the mappings, or of others: for as long as
+ * packets come, the kernel would go on as with the first of them. Entries for other hosts' ports stay, and so do those to
+ * addresses that are `ahead`: where ports lead for which the mappings stand by. Throws `NetlinkError`.
+ */
+export function flushOlderEntries(
+  socket: NetlinkSocket,
+  addresses: readonly MappedAddress[],
+  ahead: readonly Uint8Array[],
+): void {
+  const inForce = new Set(ahead.map(String))
+  for (const { family, address, mappings } of addresses) {
+    const udp = mappings.filter(isUdp)
+    if (udp.length === 0) continue
+    let local: Set<string> | undefined // asked for when there is an entry to judge, which is seldom
+    const isLocal = (ip: Uint8Array) => {
+      local ??= localAddresses()
+      return local.has(String(ip)) || isLoopback(ip)
+    }
+    flushConntrack(socket, { family, ...udpTo(udp) }, ({ original, reply }) => {
+      const mapping = mappingFor(udp, original.destination, original.destinationPort)
+      if (!mapping || inForce.has(String(reply.source)) || !isLocal(original.destination)) return false
+      return String(reply.source) !== String(address.ip) || reply.sourcePort !== mapping.containerPort
+    })
+  }
+}
+
+/** Flushes the conntrack entries of UDP that went through mappings which are deleted. Throws `NetlinkError`. */
+export function flushEntriesOf(socket: NetlinkSocket, deleted: readonly DnatMapping[]): void {
+  for (const family of families) {
+    const udp = deleted.filter((mapping) => isUdp(mapping) && familyOf(mapping.containerIp) === family)
+    if (udp.length === 0) continue
+    const ends = new Set(udp.map(({ hostPort, containerIp }) => `${hostPort} ${containerIp}`))
+    flushConntrack(socket, { family, ...udpTo(udp) }, ({ original, reply }) => {
+      return ends.has(`${original.destinationPort} ${reply.source}`)
+    })
+  }
+}
+
+function isUdp({ protocol }: HostPort): boolean {
+  return protocol === "udp"
+}
+
+function udpTo(mappings: readonly HostPort[]): { protocol: number; ports: readonly number[] } {
+  return { protocol: protocolNumber.udp, ports: mappings.map(({ hostPort }) => hostPort) }
+}
+
+/** The mapping that takes what is sent to a port of an address: one for this address goes first. */
+function mappingFor(mappings: readonly Mapping[], ip: Uint8Array, port: number): Mapping | undefined {
+  const ours = mappings.filter(({ hostPort }) => hostPort === port)
+  return ours.find(({ hostIp }) => String(hostIp) === String(ip)) ?? ours.find(({ hostIp }) => hostIp === undefined)
+}
+
+function localAddresses(): Set<string> {
+  using host = RouteSocket.open()
+  return new Set(listAddresses(host).map(({ ip }) => String(ip)))
+}

@@ -1,0 +1,175 @@
+import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
+import {
+  type Element,
+  type FoundElements,
+  type FoundRule,
+  findElements,
+  keyIn,
+  LineChanges,
+  Lines,
+  listRules,
+  membersOf,
+  type NamedSet,
+  type SharedSet,
+  sampleElements,
+} from "../../../pkg/nftables/mod.ts"
+import { families, type Mapping, mappingsFor } from "../mapping.ts"
+import { decodeNote, masqueradeKeys, portKey, readDnat } from "./elements.ts"
+import { type TableLayout, tableLayout } from "./table.ts"
+
+/** What of a table was looked for, and is there. */
+export interface FoundInTable {
+  /** Undefined where there is no such set. Those that stand by are in sets of their own. */
+  elements: ReadonlyMap<NamedSet, FoundElements>
+  /** The rules of conditions. */
+  conditions: readonly FoundRule[]
+}
+
+/** Reads all elements and conditions, or of many those that have one of `needles` in their bytes. Throws `NetlinkError`. */
+export function readTable(
+  socket: Pick<NetlinkSocket, "dump">,
+  lines: Lines,
+  layout: TableLayout,
+  needles?: readonly Uint8Array[],
+): FoundInTable {
+  const elements = new Map<NamedSet, FoundElements>()
+  for (const set of layout.ownedSets.flatMap((set) => [set, set.standby])) {
+    const found = lines.has(set) ? findElements(socket, set, needles) : undefined
+    if (found) elements.set(set, found)
+  }
+  return { elements, conditions: elements.size === 0 ? [] : listRules(socket, layout.conditions, needles) }
+}
+
+/** The prefix lengths that elements need a hairpin rule for. Throws `NetlinkError`. */
+export function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairpin }: TableLayout): number[] {
+  const elements = [hairpin, hairpin.standby].flatMap((set) => findElements(socket, set)?.elements ?? [])
+  return elements.flatMap(({ note }) => decodeNote(note)?.prefix ?? [])
+}
+
+/** What is to go from one family's table. */
+export interface TableRemoval {
+  layout: TableLayout
+  changes: LineChanges
+  /** What is to go, in the sets' keys. */
+  elements: readonly Element[]
+  conditions: readonly FoundRule[]
+  /** Whether no other mapping is left. */
+  isLast: boolean
+  /** Whether nothing is there but the guard for `route_localnet`. */
+  isGuardOnly: boolean
+}
+
+/** Finds everything with a comment that `isStale`; all of it has one of `needles` in it. Throws `NetlinkError`. */
+export function findByComment(
+  socket: NetlinkSocket,
+  isStale: (comment: string) => boolean,
+  needles?: readonly Uint8Array[],
+): TableRemoval[] {
+  const isGoing = ({ comment }: { comment?: string | undefined }) => comment !== undefined && isStale(comment)
+  return families.flatMap((family): TableRemoval[] => {
+    const layout = tableLayout(family)
+    const lines = new Lines(socket)
+    if (lines.namesIn(layout.table).length === 0) return []
+    const found = readTable(socket, lines, layout, needles)
+    const changes = new LineChanges()
+    const elements: Element[] = []
+    let left = 0
+    for (const set of layout.ownedSets) {
+      const [inForce, standingBy] = [found.elements.get(set), found.elements.get(set.standby)]
+      const going = inForce?.elements.filter(isGoing) ?? []
+      left += (inForce?.count ?? 0) - going.length
+      const keyed = [...going, ...(standingBy?.elements.filter(isGoing) ?? [])].map((element) => {
+        return { ...element, key: keyIn(set, element) } // without its place in the line
+      })
+      for (const element of new Map(keyed.map((one) => [String(one.key), one])).values()) {
+        elements.push(element)
+        const alone = { set, key: element.key, members: [element] as const }
+        const line = standingBy ? lines.find(set, element.key) : alone
+        changes.change(
+          line,
+          membersOf(line).filter((one) => !isGoing(one)),
+        )
+      }
+    }
+    const conditions = found.conditions.filter(isGoing)
+    const isLast = left === 0 && changes.promoted.length === 0
+    return [{ layout, changes, elements, conditions, isLast, isGuardOnly: found.elements.size === 0 }]
+  })
+}
+
+/** Two ways to ask nf_tables. */
+export interface Sockets {
+  socket: NetlinkSocket
+  /** Opens one more, for a look at the beginning of a list; the caller need not close it. */
+  open(): NetlinkSocket
+}
+
+/**
+ * Finds what an attachment has in the tables by asking for its ports one by one. Undefined when that may not be all: the
+ * elements' notes say how many there are. Throws `NetlinkError`.
+ */
+export function findByPorts(
+  sockets: Sockets,
+  comment: string,
+  mappings: readonly Mapping[],
+): TableRemoval[] | undefined {
+  const removals: TableRemoval[] = []
+  let missing = Number.POSITIVE_INFINITY
+  const lines = new Lines(sockets.socket)
+  for (const family of families) {
+    const layout = tableLayout(family)
+    const changes = new LineChanges()
+    const elements: Element[] = []
+    const inForce = new Map<SharedSet, number>()
+    const find = (set: SharedSet, key: readonly Uint8Array[]) => {
+      const line = lines.find(set, key)
+      const own = line.members.find((one) => one?.comment === comment)
+      if (!own) return
+      if (own === line.members[0]) inForce.set(set, (inForce.get(set) ?? 0) + 1)
+      elements.push(own)
+      changes.change(
+        line,
+        membersOf(line).filter((one) => one !== own),
+      )
+    }
+    for (const mapping of mappingsFor(family, mappings)) {
+      const { set, key } = portKey(layout, mapping)
+      find(set, key)
+    }
+    const [first] = elements
+    if (!first) continue
+    const note = decodeNote(first.note)
+    const ip = readDnat(first)?.containerIp
+    if (!note || !ip || note.isConditional) return undefined
+    const isLast =
+      changes.promoted.length === 0 &&
+      [layout.ports, layout.addressPorts].every((map) => hasNoOther(sockets, map, comment, inForce.get(map) ?? 0))
+    missing = Math.min(missing, note.count)
+    for (const { set, key } of masqueradeKeys(layout, { ip, prefix: note.prefix })) {
+      if (elements.length < missing) find(set, key)
+    }
+    missing -= elements.length
+    removals.push({ layout, changes, elements, conditions: [], isLast, isGuardOnly: false })
+    if (missing === 0) return removals
+  }
+  return undefined
+}
+
+/** A shorter list than this has been looked at in full: so many of the longest elements fit into one answer. */
+const WHOLE = 10
+
+/** Whether a map has no elements besides this owner's. */
+function hasNoOther(sockets: Sockets, map: NamedSet, comment: string, own: number): boolean {
+  const { count, commented } = sampleElements(sockets.open(), map, comment)
+  return commented === count && isCount(sockets, map, own, count)
+}
+
+/** Whether a set has so many elements, and no more. Throws `NetlinkError`. */
+export function hasOnly(sockets: Sockets, set: NamedSet, count: number): boolean {
+  return isCount(sockets, set, count, sampleElements(sockets.open(), set, "").count)
+}
+
+function isCount({ socket }: Sockets, set: NamedSet, count: number, atLeast: number): boolean {
+  if (atLeast < WHOLE || count < atLeast) return atLeast === count
+  return findElements(socket, set, [])?.count === count
+}

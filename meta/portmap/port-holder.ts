@@ -1,0 +1,38 @@
+import { listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+
+/**
+ * Whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and no interface
+ * of the host has its name as alias, as those of our plugins have. A doubt counts as no.
+ */
+export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
+  if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
+  using host = RouteSocket.open()
+  return !listLinks(host).some(({ attributes }) => attributes.alias === comment)
+}
+
+function isNothingAt(path: string): boolean {
+  try {
+    using found = Netns.find(path)
+    return found === undefined
+  } catch {
+    return false // something else lies there
+  }
+}
+
+/** The error for a port that another container holds. */
+export function portTaken(wanted: { port: string; target: string; owner: string }, holder: Holder): CniError {
+  const { port, target, owner } = wanted
+  return new CniError(
+    Code.Internal,
+    `Cannot map host port ${port} to ${target} for ${owner}: it is mapped to ${holder.target} for ${holder.name ?? "nobody"}`,
+    { details: "the names are network/container/interface; DEL that attachment first, or choose another hostPort" },
+  )
+}
+
+/** Where a port of the host leads, and for whom; undefined where nothing says it. */
+export interface Holder {
+  target: string | undefined
+  name: string | undefined
+}

@@ -1,0 +1,150 @@
+import { mismatch } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import { findLink, linkTowards, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
+import {
+  add,
+  commit,
+  findElements,
+  getElement,
+  ifnameValue,
+  type NamedSet,
+  type Operation,
+  remove,
+} from "../../pkg/nftables/mod.ts"
+import { tryReadSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
+import { AF_INET, CniError, Code } from "../../pkg/types/mod.ts"
+import { isLoopback, type MappedAddress } from "./mapping.ts"
+import { LOCALNET_LINKS, type TableLayout } from "./nftables/table.ts"
+
+/** The host's interface towards a container. */
+export interface HostLink {
+  name: string
+  /** Whether it outlives the container, as a bridge does and one end of a pair does not. */
+  isShared: boolean
+}
+
+/**
+ * The interface that needs `route_localnet`: towards the container, by the route to it, when something is mapped that
+ * 127.0.0.1 reaches. Undefined when nothing is, or there is no route. Throws `NetlinkError`.
+ */
+export function findLocalnetLink(addresses: readonly MappedAddress[]): HostLink | undefined {
+  const ipv4 = addresses.find(({ family }) => family === AF_INET)
+  if (!ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp))) return undefined
+  using host = RouteSocket.open()
+  const index = linkTowards(host, ipv4.address.ip)
+  const link = index === undefined ? undefined : findLink(host, index)
+  if (!link || link.name === "lo") return undefined
+  return { name: link.name, isShared: link.kind !== "veth" && link.kind !== "tun" }
+}
+
+function settingOf(link: string): string {
+  return `net/ipv4/conf/${link}/route_localnet`
+}
+
+/** Whether packets from and to 127.0.0.0/8 may pass the interface. */
+export function isLocalnetOn(link: string): boolean {
+  return isLocalnetOnLink("all") || isLocalnetOnLink(link)
+}
+
+/** Whether it is on for this interface, be it on for all or not; for one that has gone it is off. */
+function isLocalnetOnLink(link: string): boolean {
+  try {
+    return tryReadSysctl(settingOf(link)) === "1"
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return false
+    throw error
+  }
+}
+
+/** Switches it on, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */
+export function switchLocalnetOn(link: string): void {
+  try {
+    writeSysctl(settingOf(link), "1")
+  } catch (cause) {
+    const what = `Cannot let 127.0.0.1 reach the container: "${settingOf(link)}" cannot be set`
+    throw new CniError(Code.Internal, what, { cause, details: 'with "snat": false it is not needed' })
+  }
+}
+
+/** Throws `CniError` when it is off. */
+export function checkLocalnet(link: string): void {
+  if (!isLocalnetOn(link)) throw mismatch(`sysctl "${settingOf(link)}"`, "1", "0")
+}
+
+/** Switches interfaces off, for a table that is to go; and on again those of `before` that stay after all. */
+export function switchLocalnetOff(links: readonly string[], before: readonly string[]): void {
+  for (const link of before) if (!links.includes(link)) tryWriteSysctl(settingOf(link), "1")
+  for (const link of links) tryWriteSysctl(settingOf(link), "0")
+}
+
+/** An element of one of the two sets of the table that record the setting. */
+export interface LocalnetEntry {
+  set: NamedSet
+  link: string
+}
+
+/**
+ * What is to be recorded about an interface that needs `route_localnet`, as it is now: that it is off; or that it is on, if
+ * nothing tells who has switched it on. Undefined when that is known: it stands in the table, or it is on for all
+ * interfaces, which portmap never does. Throws `NetlinkError`.
+ */
+export function missingLocalnetEntry(
+  socket: Pick<NetlinkSocket, "get">,
+  { localnetLinks, localnetGuarded }: TableLayout,
+  link: string | undefined,
+): LocalnetEntry | undefined {
+  if (link === undefined || !localnetLinks || !localnetGuarded) return undefined
+  if (!isLocalnetOn(link)) return { set: localnetLinks, link }
+  if (!isLocalnetOnLink(link)) return undefined
+  const isKnown = [localnetLinks, localnetGuarded].some((set) => getElement(socket, set, [ifnameValue(link)]))
+  return isKnown ? undefined : { set: localnetGuarded, link }
+}
+
+/** Adds an entry, with the set that it needs. */
+export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
+  return [add.set(set), add.elements(set, [{ key: [ifnameValue(link)] }])]
+}
+
+/**
+ * Takes an entry back. Where the setting was off and has been switched on meanwhile the entry stays, and it goes off with
+ * the last mapping. Throws `NetlinkError`.
+ */
+export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
+  if (set.name === LOCALNET_LINKS && isLocalnetOn(link)) return
+  try {
+    commit(socket, [remove.elements(set, [{ key: [ifnameValue(link)] }])])
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error
+  }
+}
+
+/** Which interfaces are recorded. */
+export interface LocalnetRecord {
+  /** Of `localnet_links`: it was off before, and goes off with the last mapping. */
+  links: readonly string[]
+  /** Of `localnet_guarded`: it was on before, and still is. */
+  guarded: readonly string[]
+}
+
+/** Reads the record; none where there is no table. Throws `NetlinkError`. */
+export function readLocalnetRecord(
+  socket: Pick<NetlinkSocket, "dump">,
+  { localnetLinks, localnetGuarded }: TableLayout,
+): LocalnetRecord {
+  const namesIn = (set: NamedSet | undefined) =>
+    ((set && findElements(socket, set))?.elements ?? []).flatMap(({ key: [name] }) => (name ? text.decode(name) : []))
+  return { links: namesIn(localnetLinks), guarded: namesIn(localnetGuarded).filter(isLocalnetOnLink) }
+}
+
+/** The table with nothing but the guard, and the record of what it is there for. */
+export function guardOnly(layout: TableLayout, { links, guarded }: LocalnetRecord): Operation[] {
+  const { table, guard, localnetLinks, localnetGuarded } = layout
+  if (!guard || !localnetLinks || !localnetGuarded) return []
+  return [
+    add.table(table),
+    add.chain(guard.chain),
+    add.rule(guard),
+    ...links.flatMap((link) => addLocalnetEntry({ set: localnetLinks, link })),
+    ...guarded.flatMap((link) => addLocalnetEntry({ set: localnetGuarded, link })),
+  ]
+}

@@ -1,0 +1,122 @@
+import {
+  attrs,
+  bytes,
+  concat,
+  type Infer,
+  NetlinkError,
+  type NetlinkSocket,
+  netfilterHeader,
+  type Request,
+  u8,
+  u16be,
+  u32,
+} from "../netlink/mod.ts"
+import type { Family } from "../types/mod.ts"
+
+/** Message types: `NFNL_SUBSYS_CTNETLINK` << 8 | `enum cntl_msg_types`, <linux/netfilter/nfnetlink_conntrack.h> */
+const IPCTNL_MSG_CT_GET = 0x101
+const IPCTNL_MSG_CT_DELETE = 0x102
+/** Bytes of struct nfgenmsg. */
+const HEADER_SIZE = 4
+
+/** `CTA_FILTER_ORIG_FLAGS`: which parts of the tuple count; `CTA_FILTER_F_*`, net/netfilter/nf_internals.h. */
+const BY_PROTOCOL = 1 << 3
+const BY_DESTINATION_PORT = 1 << 5
+
+/** For each request the kernel walks its whole table: of more ports than this all entries of the protocol are listed. */
+const PORTS_ASKED = 16
+
+/** `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Ports of protocols that have any. */
+const tupleAttributes = attrs({
+  ip: [1, attrs({ source4: [1, bytes], destination4: [2, bytes], source6: [3, bytes], destination6: [4, bytes] })],
+  protocol: [2, attrs({ number: [1, u8], sourcePort: [2, u16be], destinationPort: [3, u16be] })],
+})
+
+/** `CTA_*`: an entry of the table, with its two directions before and after translation. */
+export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2, tupleAttributes] })
+
+/** What a deletion says: the tuple as it was listed, byte for byte, so that nothing is lost that this room does not know. */
+const rawEntryAttributes = attrs({ original: [1, { ...bytes, nested: true }], id: [12, bytes], zone: [18, bytes] })
+
+/** `CTA_TUPLE_ORIG` with the protocol and perhaps the port, which tells at a glance what an entry is for, and `CTA_FILTER`. */
+const filterAttributes = attrs({
+  original: [1, attrs({ protocol: [2, attrs({ number: [1, u8], destinationPort: [3, u16be] })] })],
+  filter: [25, attrs({ originalFlags: [1, u32] })],
+})
+
+/** One direction of a connection, as its packets have it. */
+export interface Tuple {
+  source: Uint8Array
+  destination: Uint8Array
+  /** IPPROTO_*: 6 TCP, 17 UDP, 132 SCTP. */
+  protocol: number
+  sourcePort: number
+  destinationPort: number
+}
+
+/** A connection, or a flow of datagrams, that the kernel tracks. */
+export interface ConntrackEntry {
+  /** Of its packets as they came, before any translation. */
+  original: Tuple
+  /** Of the answers: their source is where the packets were sent on to. */
+  reply: Tuple
+}
+
+/** What this room needs of a netlink socket for `NETLINK_NETFILTER`. */
+export type ConntrackSocket = Pick<NetlinkSocket, "dump" | "execute">
+
+/**
+ * Flushes the entries of a protocol to these ports that `isStale`, like `conntrack -D`, so that the next packets are
+ * translated anew. Ports are those of the original direction, before translation. The kernel picks the entries out (Linux
+ * 5.8; older ones list all), and of what it lists only what is stale is held. Throws `NetlinkError`.
+ */
+export function flushConntrack(
+  socket: ConntrackSocket,
+  { family, protocol, ports }: { family: Family; protocol: number; ports: readonly number[] },
+  isStale: (entry: ConntrackEntry) => boolean,
+): void {
+  const flushed = new Set(ports)
+  const header = netfilterHeader(family)
+  for (const port of flushed.size > PORTS_ASKED ? [undefined] : flushed) {
+    let isPicked = true
+    const stale = socket.dump(listRequest(header, protocol, port), ({ payload }) => {
+      const attributes = payload.subarray(HEADER_SIZE)
+      const { number, destinationPort = 0 } = filterAttributes.decode(attributes).original?.protocol ?? {}
+      if (port !== undefined && destinationPort !== port) isPicked = false
+      if (number !== protocol || !flushed.has(destinationPort)) return undefined
+      const entry = entryAttributes.decode(attributes)
+      if (!isStale({ original: readTuple(entry.original), reply: readTuple(entry.reply) })) return undefined
+      const { original, id, zone } = rawEntryAttributes.decode(attributes)
+      return concat([header, rawEntryAttributes.encode({ original, id, zone })])
+    })
+    for (const payload of stale) deleteEntry(socket, payload)
+    if (!isPicked) return // by an older kernel, which has listed all there are
+  }
+}
+
+function listRequest(header: Uint8Array, protocol: number, port: number | undefined): Request {
+  const attributes = filterAttributes.encode({
+    original: { protocol: { number: protocol, destinationPort: port } },
+    filter: { originalFlags: port === undefined ? BY_PROTOCOL : BY_PROTOCOL | BY_DESTINATION_PORT },
+  })
+  return { type: IPCTNL_MSG_CT_GET, what: "list tracked connections", payload: concat([header, attributes]) }
+}
+
+function readTuple({ ip = {}, protocol = {} }: Infer<typeof tupleAttributes> = {}): Tuple {
+  return {
+    source: ip.source4 ?? ip.source6 ?? new Uint8Array(0),
+    destination: ip.destination4 ?? ip.destination6 ?? new Uint8Array(0),
+    protocol: protocol.number ?? 0,
+    sourcePort: protocol.sourcePort ?? 0,
+    destinationPort: protocol.destinationPort ?? 0,
+  }
+}
+
+/** The id of the entry goes along: another one with the same addresses and ports may have come meanwhile. */
+function deleteEntry(socket: ConntrackSocket, payload: Uint8Array): void {
+  try {
+    socket.execute({ type: IPCTNL_MSG_CT_DELETE, what: "forget a tracked connection", payload })
+  } catch (error) {
+    if (!(error instanceof NetlinkError) || error.errno !== "ENOENT") throw error
+  }
+}
