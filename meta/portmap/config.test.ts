@@ -27,7 +27,7 @@ test("without keys there is nothing to map, with snat and bit 13", () => {
   expect(parse({ runtimeConfig: { portMappings: null } }).mappings).toEqual([])
 })
 
-test("#48 keys and protocols count whatever their case", () => {
+test("#48 keys and protocols count in any case", () => {
   const raw = { RuntimeConfig: { PortMappings: [{ HostPort: 8080, ContainerPort: 80, Protocol: "TCP", HostIP: "" }] } }
   expect(parse(raw).mappings).toEqual([
     { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined },
@@ -91,7 +91,7 @@ test("nft's conditions are part of one line", () => {
   }
 })
 
-test("a mark of our own and somebody else's chain exclude each other", () => {
+test("a mark of our own and a chain of others exclude each other", () => {
   expect(() => parse({ externalSetMarkChain: "X", markMasqBit: 5 })).toThrow('"markMasqBit"')
   expect(() => parse({ markMasqBit: 32 })).toThrow("from 0 to 31")
   expect(parse({ markMasqBit: 0 }).markBit).toBe(0)

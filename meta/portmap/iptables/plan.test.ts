@@ -97,7 +97,7 @@ test("the rules of the container's other interface stay", () => {
   ])
 })
 
-test("a port of somebody else is refused with his name, unless he is gone or had this address before", () => {
+test("a port of another container is refused with its name, unless it is gone or had this address before", () => {
   const held = tableWith(rulesOf({ containerId: "cid9" }, web, 9))
   expect(() => planAdd(rulesOf(), held, () => false)).toThrow(
     "Cannot map host port 8080/tcp to 10.1.0.2:80 for tnet/cid1/eth0: it is mapped to 10.1.0.9:80 for tnet/cid9/eth0",
@@ -118,7 +118,7 @@ test("a port of somebody else is refused with his name, unless he is gone or had
   ).toContain(`-X ${chain}`)
 })
 
-test("a holder that only upstream knows is named as upstream names him", () => {
+test("a holder that only upstream knows is named as upstream names it", () => {
   const { label, ...theirs } = rulesOf({ containerId: "cid9" }, web, 9)
   const table = tableWith({ ...theirs, label })
   const unlabelled = { ...table, rules: table.rules.filter((rule) => rule !== label) }
@@ -137,7 +137,7 @@ test("GC takes what is not valid of this network, labelled or not, and leaves a 
   expect(planGc(unlabelled, "tnet", [owner]).chains).toEqual([stale.chain])
 })
 
-test("a chain that has its name by accident is somebody else's", () => {
+test("a chain that has its name by accident is another container's", () => {
   const table = tableWith(rulesOf())
   const foreign = table.rules.map((rule) => ({
     ...rule,

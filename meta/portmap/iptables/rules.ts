@@ -55,7 +55,7 @@ export interface IptablesRules {
   shared: readonly { chain: string; rules: readonly Rule[] }[]
   /** Where packets come into these chains; the first is to be the first in its chain. */
   entries: readonly Rule[]
-  /** The container's own chain, whatever interface is meant. */
+  /** The container's own chain, for all its interfaces. */
   chain: string
   /** In it: first a rule that does nothing but say whose the next ones are. */
   label: Rule

@@ -164,7 +164,7 @@ export function findNft(): string | undefined {
   })
 }
 
-/** Runs `nft -f -`: all of the text in one transaction, or nothing. Throws `CniError` with the program's own words. */
+/** Runs `nft -f -`: all of the text in one transaction, or nothing. Throws `CniError` with what the program says. */
 function runNft(text: string): void {
   const path = findNft()
   if (!path) {
@@ -182,6 +182,6 @@ function runNft(text: string): void {
     outputLimit: OUTPUT_LIMIT,
   })
   if (exitCode === 0) return
-  const words = timedOut ? `it did not end within ${TIME_LIMIT_MS} ms` : decodeUtf8(stderr).trim()
-  throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${words.replace(/\s*\n\s*/g, "; ")}`)
+  const reason = timedOut ? `it did not end within ${TIME_LIMIT_MS} ms` : decodeUtf8(stderr).trim()
+  throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${reason.replace(/\s*\n\s*/g, "; ")}`)
 }

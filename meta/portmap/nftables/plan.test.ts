@@ -28,7 +28,7 @@ function port(comment: string, lastByte: number, hostPort = 8080): Element {
   return { key, value: [Uint8Array.of(10, 1, 0, lastByte), Uint8Array.of(0, 80)], comment }
 }
 
-/** Who wants ports, each list in its order; of all other keys nobody wants any. */
+/** The plan where these elements are found, each list in its order, and nothing else. */
 function planFor(spec: TableSpec, found: Element[][], isGone = false): AddPlan {
   const lines = found.map(([first, ...others]): Line => {
     return { set: spec.layout.ports, key: first?.key ?? [], members: [first, ...others] }
@@ -77,7 +77,7 @@ test("earlier mappings of this attachment, and of this address in this network, 
   expect(text).toContain('ports { tcp . 4 comment "other/old/eth1" : 10.1.0.9 . 80, tcp . 8080 comment "lab/c1/eth0"')
 })
 
-test("a port of somebody else is refused with his name, unless he is gone", () => {
+test("a port of another container is refused with its name, unless it is gone", () => {
   const held = [[port("lab/c9/eth0", 9)]]
   expect(() => plan(specOf(), held)).toThrow(
     "Cannot map host port 8080/tcp to 10.1.0.2:80 for lab/c1/eth0: it is mapped to 10.1.0.9:80 for lab/c9/eth0",
