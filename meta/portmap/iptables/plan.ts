@@ -10,7 +10,16 @@ import {
   rule as rules,
   targetOf,
 } from "../../../pkg/iptables/mod.ts"
-import { CniError, Code, formatIp, isOfContainer, isOwnerOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import {
+  CniError,
+  Code,
+  formatIp,
+  isOfContainer,
+  isOwnerOf,
+  type Owner,
+  ownerComment,
+  staleOf,
+} from "../../../pkg/types/mod.ts"
 import { portTaken } from "../port-holder.ts"
 import {
   CONTAINER_CHAIN,
@@ -156,7 +165,7 @@ export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Rem
 
 /** What goes of a network when only these attachments are valid: all of other containers, and others' rules. */
 export function planGc<R extends Rule>(found: Content<R>, network: string, validOwners: readonly Owner[]): Removal<R> {
-  const valid = new Set(validOwners.map(ownerComment))
+  const isOwnerStale = staleOf(network, validOwners)
   const validJumps = new Set(validOwners.flatMap(jumpComments))
   const removals = found.chains.map((chain): Removal<R> => {
     const attachments = attachmentsIn(found, chain)
@@ -165,8 +174,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
     // Without either it may be a chain that is being made just now.
     if (!comments.some((text) => isJumpCommentIn(text, network)) && !attachments.some(isOfNetwork)) return NOTHING
     const isValid = comments.some((comment) => validJumps.has(comment))
-    const isStale = (one: AttachmentRules) =>
-      one.owner === undefined ? !isValid : isOfNetwork(one) && !valid.has(one.owner)
+    const isStale = (one: AttachmentRules) => (one.owner === undefined ? !isValid : isOwnerStale(one.owner))
     return without(found, chain, attachments.filter(isStale))
   })
   return merge(removals)

@@ -1,5 +1,4 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
-import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   add,
@@ -14,6 +13,7 @@ import {
   membersOf,
   type Operation,
   remove,
+  tryCommit,
 } from "../../../pkg/nftables/mod.ts"
 import type { PortmapSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
@@ -67,13 +67,8 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): Table
 function tryAddToComplete(socket: NetlinkSocket, specs: readonly TableSpec[]): TableChanges | undefined {
   if (!specs.every(({ layout, hairpinPrefix }) => isComplete(socket, layout, hairpinPrefix))) return undefined
   const localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
-  try {
-    commit(socket, [...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)])
-    return { created: [], replaced: [], localnet, ahead: [] }
-  } catch (error) {
-    if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT")) return undefined
-    throw error
-  }
+  const isAdded = tryCommit(socket, [...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)])
+  return isAdded ? { created: [], replaced: [], localnet, ahead: [] } : undefined
 }
 
 /** What is to change in one table, or in all. */

@@ -8,7 +8,7 @@ import {
   remove,
   removeEmptied,
 } from "../../../pkg/nftables/mod.ts"
-import { isOwnerOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import { type Owner, ownerComment, staleOf } from "../../../pkg/types/mod.ts"
 import { type DnatMapping, families, type Mapping } from "../mapping.ts"
 import { guardOnly, readLocalnetRecord, switchLocalnetOff } from "../route-localnet.ts"
 import { addPromotedConditions, deleteConditions } from "./conditions.ts"
@@ -38,9 +38,7 @@ export function deleteHostports(context: DeleteContext, owner: Owner, mappings: 
 
 /** Deletes the mappings of all attachments to this network but the valid ones, like `deleteHostports`. */
 export function gcHostports(context: DeleteContext, network: string, validOwners: readonly Owner[]): DnatMapping[] {
-  const valid = new Set(validOwners.map(ownerComment))
-  const isStale = (found: string) => isOwnerOf(found, network) && !valid.has(found)
-  return deleteFound(context, () => findByComment(context.socket, isStale))
+  return deleteFound(context, () => findByComment(context.socket, staleOf(network, validOwners)))
 }
 
 /** Deletes the tables in which no mapping is left. Throws `NetlinkError`. */

@@ -1,12 +1,10 @@
-import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   add,
   type Chain,
-  commit,
-  create,
   dataTypes,
   dnatMap,
+  dryRun,
   fields,
   flush,
   hasRules,
@@ -187,17 +185,9 @@ export function isComplete(
 
 /**
  * Whether this kernel can do what `addHostports` needs for a family: nf_tables with NAT and `fib`. Where nothing is mapped
- * yet it makes all of it, like `nft --check`, in a transaction that ends with what must be refused, so that nothing comes
- * of it. Throws `EPERM` without CAP_NET_ADMIN.
+ * yet it is asked by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and what is no answer of the kernel's.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)
-  try {
-    if (isComplete(socket, layout, undefined)) return true
-    commit(socket, [...addTable(layout, [24]), create.table(layout.table)])
-  } catch (error) {
-    if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
-    if (isErrno(error, "EPERM")) throw error
-  }
-  return false
+  return dryRun(socket, layout.table, () => (isComplete(socket, layout, undefined) ? [] : addTable(layout, [24])))
 }
