@@ -11,7 +11,7 @@ import {
   type Operation,
   remove,
 } from "../../pkg/nftables/mod.ts"
-import { tryReadSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
+import { findSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { AF_INET, CniError, Code } from "../../pkg/types/mod.ts"
 import { isLoopback, type MappedAddress } from "./mapping.ts"
 import { LOCALNET_LINKS, type TableLayout } from "./nftables/table.ts"
@@ -49,7 +49,7 @@ export function isLocalnetOn(link: string): boolean {
 /** Whether it is on for this interface, be it on for all or not; for one that has gone it is off. */
 function isLocalnetOnLink(link: string): boolean {
   try {
-    return tryReadSysctl(settingOf(link)) === "1"
+    return findSysctl(settingOf(link)) === "1"
   } catch (error) {
     if (isErrno(error, "ENOENT")) return false
     throw error
