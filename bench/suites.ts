@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { copyExecutable } from "../cmd/install/copy.ts"
+import { copyExecutable } from "../cmd/install.ts"
 import { runProgram } from "../integration/mod.ts"
 
 /** Debian's package "containernetworking-plugins". */

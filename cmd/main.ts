@@ -1,8 +1,11 @@
 /** The tool for people: `cni`, and `cnitool` where it is called by that name. */
 import { basename } from "node:path"
-import { runTool } from "./cni/main.ts"
-import { runCnitool } from "./cnitool/main.ts"
+import { cni } from "./cni/main.ts"
+import { cnitool } from "./cnitool.ts"
+import { processTerminal } from "./environment.ts"
 
 process.exitCode = 1 // until the command says otherwise
-const run = basename(process.argv0) === "cnitool" ? runCnitool : runTool
-run(process.argv.slice(2))
+const tool = basename(process.argv0) === "cnitool" ? cnitool : cni
+tool(process.argv.slice(2), processTerminal()).then((code) => {
+  process.exitCode = code
+})

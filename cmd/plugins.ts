@@ -1,7 +1,20 @@
 /**
- * Every plugin of the executable, by the name that runtimes call it by, in alphabetical order. Each has its entry in
- * `entries/`.
+ * What the executable is under each of its names: this module's exports, by the name that runtimes call. The build takes them
+ * from here.
  */
+import { hostLocal } from "../ipam/host-local/main.ts"
+import { staticIpam } from "../ipam/static/main.ts"
+import { portmap } from "../meta/portmap/main.ts"
+import { tuning } from "../meta/tuning/main.ts"
+import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
+import { answer, logLine, type Plugin, runPlugin } from "../pkg/skel/mod.ts"
+import { newestVersion } from "../pkg/types/mod.ts"
+import { bridge } from "../plugins/bridge/main.ts"
+import { loopback } from "../plugins/loopback/main.ts"
+import { macvlan } from "../plugins/macvlan/main.ts"
+import { ptp } from "../plugins/ptp/main.ts"
+
+/** Every plugin, in alphabetical order. */
 export const pluginNames: readonly string[] = [
   "bridge",
   "host-local",
@@ -13,3 +26,39 @@ export const pluginNames: readonly string[] = [
   "static",
   "tuning",
 ]
+
+/** The IPAM plugins that run in the process of the plugin that asks them for addresses. */
+export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
+
+const runBridge = () => runPlugin(bridge, ipamPlugins)
+const runHostLocal = () => runPlugin(hostLocal)
+const runLoopback = () => runPlugin(loopback)
+const runMacvlan = () => runPlugin(macvlan, ipamPlugins)
+const runPortmap = () => runPlugin(portmap)
+const runPtp = () => runPlugin(ptp, ipamPlugins)
+const runStatic = () => runPlugin(staticIpam)
+const runTuning = () => runPlugin(tuning)
+
+/** What it is under a name that is no plugin's: it tells a runtime on stdout, a human on stderr. */
+function runUnknown(): never {
+  const msg = `Cannot act as "${programName()}": no such plugin`
+  const details = `names that this executable answers to: ${pluginNames.join(", ")}`
+  if (readEnvironment().CNI_COMMAND === undefined) {
+    logLine(`${msg}; ${details}`)
+    return exit(1)
+  }
+  const stdout = `${JSON.stringify({ cniVersion: newestVersion, code: 4, msg, details })}\n`
+  return exit(answer({ stdout, exitCode: 1 }))
+}
+
+export {
+  runBridge as bridge,
+  runHostLocal as "host-local",
+  runLoopback as loopback,
+  runMacvlan as macvlan,
+  runPortmap as portmap,
+  runPtp as ptp,
+  runStatic as static,
+  runTuning as tuning,
+  runUnknown as unknown,
+}

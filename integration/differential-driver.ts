@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { ipamPlugins } from "../cmd/ipam-plugins.ts"
+import { ipamPlugins } from "../cmd/plugins.ts"
 import { hostLocal } from "../ipam/host-local/main.ts"
 import { staticIpam } from "../ipam/static/main.ts"
 import { portmap } from "../meta/portmap/main.ts"

@@ -1,6 +1,6 @@
 import { linkSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { copyExecutable } from "../cmd/install/copy.ts"
+import { copyExecutable } from "../cmd/install.ts"
 import { pluginNames } from "../cmd/plugins.ts"
 import { buildFromBytecode, buildFromSnapshot } from "./native.ts"
 

@@ -35,7 +35,7 @@ function mappings(lines: readonly (readonly [number, number, number, number])[][
 describe("the source of each line of a script", () => {
   const script = ["(() => {", "  one", "    two(three)", "", "  far", "  back", "entry", "  again", "})()"].join("\n")
   const map = {
-    sources: ["pkg/a.ts", "pkg/b.ts", "cmd/entries/x.bundle.ts"],
+    sources: ["pkg/a.ts", "pkg/b.ts", "cmd/x.bundle.ts"],
     mappings: mappings([
       [],
       [[2, 0, 9, 0]],
@@ -76,10 +76,10 @@ describe("the source of each line of a script", () => {
 })
 
 test("all plugins' table is small and knows the line of each function that is called like no other", async () => {
-  const entries = join(import.meta.dir, "../cmd/entries")
+  const main = join(import.meta.dir, "../cmd/plugins.ts")
   const { script, positions } = await bundle(
     "plugins",
-    pluginNames.map((name) => ({ name, main: join(entries, `${name}.ts`) })),
+    pluginNames.map((name) => ({ name, main, run: name })),
   )
   expect(positions.length).toBeLessThan(100_000)
   const lines = script.split("\n")

@@ -17,9 +17,11 @@ const generated = ".bundle.ts"
 
 /** Bundles programs with all that they import. */
 export async function bundle(name: string, programs: readonly Program[]): Promise<Bundle> {
-  const imports = programs.map(({ main }, at) => `import { run as run${at} } from ${JSON.stringify(main)}`)
+  const imports = programs.map(
+    ({ main, run = "run" }, at) => `import { ${JSON.stringify(run)} as run${at} } from ${JSON.stringify(main)}`,
+  )
   const runs = programs.map((program, at) => `  ${JSON.stringify(program.name)}: () => run${at}(),`)
-  const entry = `${root}cmd/entries/${name}${generated}`
+  const entry = `${root}cmd/${name}${generated}`
   const source = [...imports, "globalThis.plugins = {", "  __proto__: null,", ...runs, "}", ""].join("\n")
   const built = await Bun.build({
     entrypoints: [entry],

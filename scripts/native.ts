@@ -124,10 +124,15 @@ class Workshop {
 export interface Program {
   readonly name: string
   readonly main: string
+  /** The function that `main` exports for it; "run" unless given. */
+  readonly run?: string
 }
 
-const entry = (name: string) => ({ name, main: join(root, "cmd/entries", `${name}.ts`) })
-const allPlugins: readonly Program[] = [...pluginNames, "unknown"].map(entry)
+const allPlugins: readonly Program[] = [...pluginNames, "unknown"].map((name) => ({
+  name,
+  main: join(root, "cmd/plugins.ts"),
+  run: name,
+}))
 
 async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>): Promise<T> {
   mkdirSync(dirname(out), { recursive: true })

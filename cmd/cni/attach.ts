@@ -8,11 +8,20 @@ import {
   statusNetwork,
 } from "../../pkg/libcni/mod.ts"
 import { decodeResult, printJson } from "../../pkg/types/mod.ts"
-import { containerIdOf, defaults, readArgs, readCapabilityArgs } from "../attachment.ts"
-import type { Terminal } from "../terminal.ts"
-import { type Arguments, type Command, type Flag, given, text, word } from "./command.ts"
-import { resultTable } from "./result-table.ts"
-import { netnsPath, networkOf, runtimeFlags, runtimeOf } from "./runtime-flags.ts"
+import { attachmentOf, type Terminal } from "../environment.ts"
+import {
+  type Arguments,
+  type Command,
+  type Flag,
+  given,
+  netnsPath,
+  networkOf,
+  runtimeFlags,
+  runtimeOf,
+  text,
+  word,
+} from "./command.ts"
+import { resultTable } from "./tables.ts"
 
 const attachmentFlags = {
   ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (CNI_IFNAME, else eth0)" },
@@ -109,14 +118,8 @@ function prepare(args: Arguments, terminal: Terminal): Prepared {
   const runtime = runtimeOf(args, terminal)
   const network = networkOf(word(args, 0), args, terminal)
   const netns = netnsPath(word(args, 1))
-  const attachment = {
-    containerId: text(args, "container-id") ?? containerIdOf(netns),
-    ifName: text(args, "ifname") ?? (terminal.env.CNI_IFNAME || defaults.ifName),
-    netns,
-    args: readArgs(terminal.env),
-    capabilityArgs: readCapabilityArgs(terminal.env),
-  }
-  return { runtime, network, attachment }
+  const named = { containerId: text(args, "container-id"), ifName: text(args, "ifname") }
+  return { runtime, network, attachment: attachmentOf(terminal.env, netns, named) }
 }
 
 /** A sentence for a human; scripts read the exit code. */

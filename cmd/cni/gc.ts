@@ -1,4 +1,7 @@
 import { statfsSync } from "node:fs"
+import { listLeases, type Store } from "../../ipam/host-local/main.ts"
+import { commentOf, findEverywhere } from "../../pkg/iptables/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   type AttachmentId,
   type CachedAttachment,
@@ -6,11 +9,12 @@ import {
   gcNetwork,
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
-import { type Belonging, staleBelongings } from "./belongings.ts"
-import { type Command, given, texts, UsageError, word } from "./command.ts"
+import { listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod.ts"
+import { isOwnerOf, ownerComment } from "../../pkg/types/mod.ts"
+import { type Command, given, networkOf, runtimeFlags, runtimeOf, texts, UsageError, word } from "./command.ts"
 import { storesOf } from "./ipam.ts"
-import { table } from "./result-table.ts"
-import { networkOf, runtimeFlags, runtimeOf } from "./runtime-flags.ts"
+import { table } from "./tables.ts"
 
 /** `cni gc` */
 export const gc: Command = {
@@ -102,4 +106,88 @@ function isAlive({ netns }: CachedAttachment): boolean {
 
 function nameOf({ containerId, ifName }: AttachmentId): string {
   return `${containerId}/${ifName}`
+}
+
+/** Something that an attachment has on this host. */
+export interface Belonging {
+  readonly kind: "lease" | "link" | "rule"
+  /** "10.22.0.7", "veth01ab23cd", "ip cni_masquerade containers" */
+  readonly what: string
+  /** As the thing itself says it: "network/container/interface", or what the reference suite writes. */
+  readonly owner: string
+}
+
+/** Chains of containers that either suite makes with iptables. */
+const CONTAINER_CHAINS = /^CNI-/
+const PARENTS = ["POSTROUTING", "CNI-HOSTPORT-DNAT"]
+
+/**
+ * What attachments of a network have on this host that are not valid, by the owner's name on each thing: the addresses in
+ * `stores`, links, and rules of both packet filters. This is what a GC goes by, too. Throws `EPERM` without CAP_NET_ADMIN.
+ */
+export function staleBelongings(
+  network: string,
+  stores: readonly Store[],
+  valid: readonly AttachmentId[],
+): Belonging[] {
+  const isStale = staleness(network, valid)
+  return [...staleLeases(network, stores, valid), ...staleLinks(isStale), ...staleRules(isStale)]
+}
+
+function staleLeases(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): Belonging[] {
+  return stores.flatMap(listLeases).flatMap(({ address, holder }): Belonging[] => {
+    if (typeof holder === "string") return [] // no reservation of a container's
+    const isHolder = ({ containerId, ifName }: AttachmentId) =>
+      containerId === holder.containerId && (holder.ifName === "" || ifName === holder.ifName)
+    return valid.some(isHolder)
+      ? []
+      : [{ kind: "lease", what: address, owner: `${network}/${holder.containerId}/${holder.ifName}` }]
+  })
+}
+
+function staleLinks(isStale: (owner: string) => boolean): Belonging[] {
+  using host = RouteSocket.open()
+  const links = listLinks(host, ({ attributes: { alias } }) => alias !== undefined && isStale(alias))
+  return links.map(({ name, attributes }) => ({ kind: "link", what: name, owner: attributes.alias ?? "" }))
+}
+
+function staleRules(isStale: (owner: string) => boolean): Belonging[] {
+  using filter = findFilter()
+  const { rules, elements } = filter ? listCommented(filter.socket, isStale) : { rules: [], elements: [] }
+  const native = [...rules, ...elements].map(({ table, name, comment }) => ({
+    what: `${table.family} ${table.name} ${name}`,
+    owner: comment,
+  }))
+  const search = { chains: CONTAINER_CHAINS, parents: PARENTS }
+  const iptables = findEverywhere(filter?.socket, "nat", search).flatMap(({ family, rules }) =>
+    rules.flatMap((rule) => {
+      const owner = commentOf(rule)
+      return owner !== undefined && isStale(owner) ? [{ what: `${tableFamily[family]} nat ${rule.chain}`, owner }] : []
+    }),
+  )
+  return [...native, ...iptables].map((found) => ({ kind: "rule", ...found }))
+}
+
+/** Undefined where there is no packet filter, and where this user may not look at it. */
+function findFilter(): PacketFilter | undefined {
+  try {
+    return PacketFilter.find()
+  } catch (error) {
+    if (isErrno(error, "EPERM")) return undefined
+    throw error
+  }
+}
+
+/** Tells what a name on a thing says: an attachment of this network, and none that is valid. */
+function staleness(network: string, valid: readonly AttachmentId[]): (owner: string) => boolean {
+  const owners = new Set(valid.map(({ containerId, ifName }) => ownerComment({ network, containerId, ifName })))
+  // `name: "NETWORK" id: "CONTAINER"`, with words before it: the reference suite's, whatever interface is meant
+  const upstream = `name: ${JSON.stringify(network)} id: `
+  const containers = new Set(valid.map(({ containerId }) => JSON.stringify(containerId)))
+  return (owner) => {
+    const at = owner.indexOf(upstream)
+    if (at !== -1) return !containers.has(owner.slice(at + upstream.length))
+    const [mark = ""] = owner.split(" ") // a path may follow it
+    return isOwnerOf(mark, network) && !owners.has(mark)
+  }
 }

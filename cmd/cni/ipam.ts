@@ -23,10 +23,9 @@ import {
   printJson,
   validateNetworkName,
 } from "../../pkg/types/mod.ts"
-import { defaults } from "../attachment.ts"
-import type { Terminal } from "../terminal.ts"
+import { defaults, type Terminal } from "../environment.ts"
 import { type Arguments, type Command, text, UsageError, word } from "./command.ts"
-import { leaseTable, type NetworkUse, useAsJson } from "./ipam-table.ts"
+import { leaseTable, type NetworkUse, useAsJson } from "./tables.ts"
 
 /** Where host-local keeps its files unless a configuration says otherwise. */
 const DEFAULT_DATA_DIR = "/var/lib/cni/networks"

@@ -1,24 +1,29 @@
 import { parseArgs } from "node:util"
 import { version } from "../../package.json"
 import { CniError, printJson, supportedVersions, toErrorObject } from "../../pkg/types/mod.ts"
-import { defaults } from "../attachment.ts"
-import { complete } from "../completion.ts"
-import { processTerminal, type Terminal } from "../terminal.ts"
+import { complete, completionHelp, completionScript, shells } from "../completion.ts"
+import { defaults, type Terminal } from "../environment.ts"
 import { add, check, del, status } from "./attach.ts"
-import { type Command, UsageError } from "./command.ts"
-import { completionCommand } from "./completion.ts"
+import { type Command, UsageError, word } from "./command.ts"
 import { gc } from "./gc.ts"
 import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
 
-/** Runs the command line tool `cni` as this process. */
-export function runTool(args: readonly string[]): void {
-  cni(args, processTerminal()).then((code) => {
-    process.exitCode = code
-  })
+/** `cni completion` */
+const completionCommand: Command = {
+  summary: `Print a script that completes command lines in a shell: ${shells.join(", ")}`,
+  words: ["SHELL"],
+  flags: {},
+  help: completionHelp("cni"),
+  async run(args, { stdout }) {
+    const script = completionScript("cni", word(args, 0))
+    if (script === undefined) throw new UsageError(`unknown shell ${word(args, 0)}: expected ${shells.join(", ")}`)
+    stdout(script)
+  },
 }
 
+/** `cni version` */
 const versionCommand: Command = {
   summary: "Print the version of this suite and of the protocol",
   words: [],
@@ -47,7 +52,7 @@ const groups: Readonly<Record<string, string>> = {
   ipam: "Show the addresses that host-local has handed out, and take them back",
 }
 
-/** Runs one command line. Answers the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
+/** Runs one command line. Returns the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
   if (args[0] === "__complete") {
     const help = { words: ["COMMAND"], flags: {} }

@@ -1,6 +1,6 @@
 // Many calls of plugins in one process, for fuzzing: built as the plugins are, with sanitizers. Each line of stdin is a call,
 // its configuration a character for each byte. Writes a line for each before it begins, and one at the end.
-import { ipamPlugins } from "../../cmd/ipam-plugins.ts"
+import { ipamPlugins } from "../../cmd/plugins.ts"
 import { hostLocal } from "../../ipam/host-local/main.ts"
 import { staticIpam } from "../../ipam/static/main.ts"
 import { portmap } from "../../meta/portmap/main.ts"

@@ -1,4 +1,3 @@
-import { resolve } from "node:path"
 import { parseArgs } from "node:util"
 import {
   type Attachment,
@@ -10,23 +9,14 @@ import {
   type Network,
   type Runtime,
   statusNetwork,
-} from "../../pkg/libcni/mod.ts"
-import { printJson } from "../../pkg/types/mod.ts"
-import { containerIdOf, defaults, readArgs, readCapabilityArgs, readPath } from "../attachment.ts"
-import { type Completable, complete, completionScript, shells } from "../completion.ts"
-import { processTerminal, type Terminal } from "../terminal.ts"
-import { commandUsage, summaries, toolHelp } from "./help.ts"
-
-/** Runs `cnitool`, upstream's command line, as this process. */
-export function runCnitool(args: readonly string[]): void {
-  cnitool(args, processTerminal()).then((code) => {
-    process.exitCode = code
-  })
-}
+} from "../pkg/libcni/mod.ts"
+import { printJson } from "../pkg/types/mod.ts"
+import { type Completable, complete, completionHelp, completionScript, shells } from "./completion.ts"
+import { attachmentOf, defaults, readPath, type Terminal } from "./environment.ts"
 
 /**
  * `cnitool COMMAND NETWORK NETNS`: upstream's commands, variables, messages and exit codes, for scripts that know it. Text
- * for humans and safer choices are in `cni`. Answers the exit code; never throws.
+ * for humans and safer choices are in `cni`. Returns the exit code; never throws.
  */
 export async function cnitool(
   args: readonly string[],
@@ -60,11 +50,8 @@ export async function cnitool(
     if (network === undefined || netns === undefined) {
       throw new Error(`requires at least 2 arg(s), only received ${positionals.length - 1}`)
     }
-    const result = await run(runtimeOf(terminal, cacheDir), loadNetwork(confDir(terminal), network), {
-      ...attachmentOf(terminal, netns),
-      ifName: values.ifname ?? (terminal.env.CNI_IFNAME || defaults.ifName),
-    })
-    terminal.stdout(result)
+    const [runtime, list] = [runtimeOf(terminal, cacheDir), loadNetwork(confDir(terminal), network)]
+    terminal.stdout(await run(runtime, list, attachmentOf(terminal.env, netns, { ifName: values.ifname })))
     return 0
   } catch (error) {
     const known = command !== undefined && !(error instanceof UnknownCommand)
@@ -119,11 +106,45 @@ function runtimeOf({ env, stderr, signal }: Terminal, cacheDir: string): Runtime
   return { path: readPath(env.CNI_PATH ?? ""), cacheDir, env, stderr, signal }
 }
 
-function attachmentOf({ env }: Terminal, netns: string): Omit<Attachment, "ifName"> {
-  return {
-    containerId: containerIdOf(netns),
-    netns: resolve(netns),
-    args: readArgs(env),
-    capabilityArgs: readCapabilityArgs(env),
-  }
+/** What each command of `cnitool` does, in one line. */
+const summaries: Readonly<Record<string, string>> = {
+  add: "Attach a network namespace to a network and print the result",
+  check: "Ask the plugins whether an attachment is still as it was made",
+  del: "Detach a network namespace from a network",
+  gc: "Delete EVERY attachment of a network, of all containers (see 'cni gc' for a choice)",
+  status: "Ask the plugins whether a network can be used",
+  completion: `Print a script that completes command lines in a shell: ${shells.join(", ")}`,
+  help: "Say more about a command",
 }
+
+/** The help of the whole tool. */
+function toolHelp(): string {
+  const lines = Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(12)}${summary}`)
+  return `Attaches network namespaces to CNI networks, with the command line of the reference tool.
+
+Usage:
+  cnitool COMMAND NETWORK NETNS [flags]
+
+Commands:
+${lines.join("\n")}
+
+Environment:
+  NETCONFPATH  directory of the network configurations (default /etc/cni/net.d)
+  CNI_PATH     directories of the plugins, A:B; required
+  CNI_ARGS     arguments for the plugins, K=V;K=V
+  CAP_ARGS     values for capabilities, a JSON object
+  CNI_IFNAME   name of the interface when there is no --ifname (default eth0)
+
+${flagsHelp}`
+}
+
+/** The usage of one command. */
+function commandUsage(command: string): string {
+  if (command === "completion") return `Usage:\n  cnitool completion SHELL\n\n${completionHelp("cnitool")}\n`
+  return `Usage:\n  cnitool ${command} NETWORK NETNS [flags]\n\n${flagsHelp}`
+}
+
+const flagsHelp = `Flags:
+  -h, --help            show this
+  -i, --ifname string   name of the interface inside the namespace
+`

@@ -1,4 +1,4 @@
-import type { Terminal } from "../terminal.ts"
+import type { Terminal } from "./environment.ts"
 
 /** A terminal that keeps what is written to it. */
 export interface RecordingTerminal extends Terminal {

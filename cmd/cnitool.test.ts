@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
 import { resolve } from "node:path"
-import { staticIpam } from "../../ipam/static/main.ts"
-import { Lab } from "../../pkg/libcni/testing/lab.ts"
-import { serve } from "../../pkg/skel/mod.ts"
-import { containerIdOf } from "../attachment.ts"
-import { completionScript } from "../completion.ts"
-import { recordingTerminal } from "../testing/terminal.ts"
-import { cnitool } from "./main.ts"
+import { staticIpam } from "../ipam/static/main.ts"
+import { Lab } from "../pkg/libcni/testing/lab.ts"
+import { serve } from "../pkg/skel/mod.ts"
+import { cnitool } from "./cnitool.ts"
+import { completionScript } from "./completion.ts"
+import { containerIdOf } from "./environment.ts"
+import { recordingTerminal } from "./testing.ts"
 
 function labOfOne(): Lab {
   const lab = new Lab()

@@ -16,8 +16,26 @@ export function containerIdOf(netns: string): string {
   return `cnitool-${digest.slice(0, 20)}`
 }
 
+/**
+ * An interface of a namespace, as the environment describes it where nothing is given: `CNI_IFNAME`, `CNI_ARGS`, `CAP_ARGS`.
+ * Throws code 4.
+ */
+export function attachmentOf(
+  env: Env,
+  netns: string,
+  given: { containerId?: string | undefined; ifName?: string | undefined },
+): Attachment {
+  return {
+    containerId: given.containerId ?? containerIdOf(netns),
+    ifName: given.ifName ?? (env.CNI_IFNAME || defaults.ifName),
+    netns: resolve(netns),
+    args: readArgs(env),
+    capabilityArgs: readCapabilityArgs(env),
+  }
+}
+
 /** Reads `CNI_ARGS`, "K=V;K=V". Both sides must be there, and no further "=". Throws code 4. */
-export function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
+function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
   if (text === "") return []
   return text.split(";").map((pair) => {
     const [key, value, ...more] = pair.split("=")
@@ -27,7 +45,7 @@ export function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
 }
 
 /** Reads `CAP_ARGS`, a JSON object with a value for each capability. Throws code 4. */
-export function readCapabilityArgs({ CAP_ARGS: text = "" }: Env): JsonObject {
+function readCapabilityArgs({ CAP_ARGS: text = "" }: Env): JsonObject {
   if (text === "") return {}
   try {
     const value = parseJson(text, "CAP_ARGS")
@@ -47,4 +65,34 @@ export function readPath(text: string): string[] {
     .split(":")
     .filter((directory) => directory !== "")
     .map((directory) => resolve(directory))
+}
+
+/** What a command line tool sees of the world: tests pass their own. */
+export interface Terminal {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Writes text as it is, without a newline of its own. */
+  readonly stdout: (text: string) => void
+  readonly stderr: (text: string | Uint8Array) => void
+  /** Whether a human reads stdout. */
+  readonly interactive: boolean
+  /** Ctrl-C, or the service manager's "stop". */
+  readonly signal: AbortSignal
+}
+
+/** The terminal of this process. For tools only: the streams cost more than a whole plugin run. */
+export function processTerminal(): Terminal {
+  const interrupted = new AbortController()
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
+    process.once(signal, () => interrupted.abort(interruption(signal)))
+  return {
+    env: process.env,
+    stdout: (text) => void process.stdout.write(text),
+    stderr: (text) => void process.stderr.write(text),
+    interactive: process.stdout.isTTY === true,
+    signal: interrupted.signal,
+  }
+}
+
+function interruption(signal: string): Error {
+  return new Error(`Interrupted by ${signal}`)
 }

@@ -1,4 +1,0 @@
-import { runPlugin } from "../../pkg/skel/mod.ts"
-import { loopback } from "../../plugins/loopback/main.ts"
-
-export const run = () => runPlugin(loopback)

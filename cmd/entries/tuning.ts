@@ -1,4 +1,0 @@
-import { tuning } from "../../meta/tuning/main.ts"
-import { runPlugin } from "../../pkg/skel/mod.ts"
-
-export const run = () => runPlugin(tuning)
