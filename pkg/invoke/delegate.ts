@@ -1,9 +1,7 @@
 import { CniError, Code, type Result } from "../types/mod.ts"
-import { type Builtins, builtinAt } from "./builtin.ts"
 import { type Environment, execPlugin } from "./exec.ts"
-import { pluginError } from "./failure.ts"
-import { findPlugin, PluginNotFound } from "./find.ts"
-import { readResult } from "./result.ts"
+import { type Builtins, builtinAt, findPlugin, PluginNotFound } from "./find.ts"
+import { pluginError, readResult } from "./printed.ts"
 
 /** Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration itself, as flannel does. */
 export interface Delegate {

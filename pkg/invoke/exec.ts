@@ -1,7 +1,7 @@
 import { decodeUtf8 } from "../engine/mod.ts"
 import { isErrno, sleep, spawn } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
-import { pluginError } from "./failure.ts"
+import { pluginError } from "./printed.ts"
 
 /** One run of a plugin's executable. */
 export interface Execution {

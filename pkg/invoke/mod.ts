@@ -6,11 +6,10 @@
  * const env = pluginEnvironment(process.env, { command: "ADD", … })
  * const result = readResult(execPlugin({ path, env, stdin }), "1.1.0")
  */
-export type { Builtin, Builtins, Reply } from "./builtin.ts"
+
 export { type Delegate, type DelegateContext, delegateTo } from "./delegate.ts"
 export { type CniVariables, formatCniArgs, pluginEnvironment, type TraceContext } from "./environment.ts"
 export { busyWaitsMs, type Environment, type Execution, execPlugin } from "./exec.ts"
-export { type PluginFailure, pluginError } from "./failure.ts"
+export type { Builtin, Builtins, Reply } from "./find.ts"
 export { findPlugin, PluginNotFound } from "./find.ts"
-export { type Probe, probeVersions, readVersions } from "./probe.ts"
-export { readResult } from "./result.ts"
+export { type PluginFailure, type Probe, pluginError, probeVersions, readResult, readVersions } from "./printed.ts"

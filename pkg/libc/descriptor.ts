@@ -1,5 +1,5 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
-import { check, checkIfThere } from "./syscall.ts"
+import { check, checkIfThere } from "./errno.ts"
 
 /** An open file descriptor. */
 export type Fd = number & { readonly __brand: "Fd" }

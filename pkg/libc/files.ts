@@ -1,8 +1,7 @@
 import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
-import { errnoNumber } from "./errno.ts"
+import { check, checkIfThere, errnoNumber, isErrno, SyscallError } from "./errno.ts"
 import { isDirectory, stat, statIfThere } from "./stat.ts"
-import { check, checkIfThere, isErrno, SyscallError } from "./syscall.ts"
 
 const UTIME_OMIT = 0x3ffffffen
 

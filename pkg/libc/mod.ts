@@ -19,7 +19,7 @@ export {
   write,
   writeAll,
 } from "./descriptor.ts"
-export { type ErrnoName, errnoName, errnoNumber } from "./errno.ts"
+export { type ErrnoName, errnoName, errnoNumber, isErrno, SyscallError } from "./errno.ts"
 export {
   createFile,
   link,
@@ -45,6 +45,7 @@ export {
   writeAt,
   writeExisting,
 } from "./files.ts"
+export { watchClosing } from "./lock.ts"
 export {
   CLONE_NEWNET,
   leaveToKernel,
@@ -63,5 +64,3 @@ export {
 export { exit, programName, randomBytes, randomHex, readEnvironment, sleep } from "./process.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
 export { isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"
-export { isErrno, SyscallError } from "./syscall.ts"
-export { watchClosing } from "./watch.ts"

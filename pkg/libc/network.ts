@@ -1,6 +1,6 @@
 import { engine } from "../engine/mod.ts"
 import { close, type Fd } from "./descriptor.ts"
-import { check } from "./syscall.ts"
+import { check } from "./errno.ts"
 
 const AF_UNIX = 1
 const AF_NETLINK = 16

@@ -1,5 +1,5 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
-import { check } from "./syscall.ts"
+import { check } from "./errno.ts"
 
 /** Bytes that cannot be guessed, like `head -c LENGTH /dev/urandom`; 256 at most. Throws `SyscallError`. */
 export function randomBytes(length: number): Uint8Array<ArrayBuffer> {

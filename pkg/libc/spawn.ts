@@ -1,6 +1,6 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, Poll } from "./descriptor.ts"
-import { check, SyscallError } from "./syscall.ts"
+import { check, SyscallError } from "./errno.ts"
 
 const EINTR = 4
 const EAGAIN = 11

@@ -1,6 +1,6 @@
 import { engine } from "../engine/mod.ts"
 import type { Fd } from "./descriptor.ts"
-import { check, checkIfThere } from "./syscall.ts"
+import { check, checkIfThere } from "./errno.ts"
 
 const AT_FDCWD = -100
 const AT_SYMLINK_NOFOLLOW = 0x100

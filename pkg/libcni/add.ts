@@ -1,13 +1,11 @@
 import { CniError, Code, type JsonObject } from "../types/mod.ts"
-import { cacheKey, describeAttachment } from "./attachment.ts"
-import { type CacheKey, openCache, readCache } from "./cache.ts"
-import { chainResult } from "./chain-result.ts"
+import { type CacheKey, cacheKey, describeAttachment, openCache, readCache } from "./cache.ts"
+import { effectiveConfig } from "./cached.ts"
 import { deleteWith } from "./del.ts"
-import { effectiveConfig } from "./effective.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, findPlugins } from "./plugin-call.ts"
-import { deriveRequest } from "./request.ts"
+import { chainResult, deriveRequest } from "./request.ts"
 
 /** What ADD does beyond upstream's library. */
 export interface AddOptions {

@@ -1,12 +1,10 @@
 import { atLeast, CniError, Code, type JsonObject } from "../types/mod.ts"
-import { cacheKey, describeAttachment } from "./attachment.ts"
-import { type CacheState, readCache } from "./cache.ts"
-import { inVersion } from "./chain-result.ts"
-import { type Attached, asAdded } from "./effective.ts"
+import { type CacheState, cacheKey, describeAttachment, readCache } from "./cache.ts"
+import { type Attached, asAdded } from "./cached.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"
-import { deriveRequest } from "./request.ts"
+import { deriveRequest, inVersion } from "./request.ts"
 
 /** There is no CHECK in the configuration's version. An error of its own, since plugins answer with code 1 too. */
 export class CheckNotSupported extends CniError {

@@ -1,12 +1,10 @@
 import { atLeast, type CniError, type JsonObject } from "../types/mod.ts"
-import { cacheKey } from "./attachment.ts"
-import { type CacheState, readCache, removeCache } from "./cache.ts"
-import { inVersion } from "./chain-result.ts"
-import { type Attached, asAdded } from "./effective.ts"
+import { type CacheState, cacheKey, readCache, removeCache } from "./cache.ts"
+import { type Attached, asAdded } from "./cached.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
-import { deriveRequest } from "./request.ts"
+import { deriveRequest, inVersion } from "./request.ts"
 
 /**
  * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from configuration

@@ -1,6 +1,6 @@
 import { atLeast, CniError, Code } from "../types/mod.ts"
 import { cachedAttachments } from "./cache.ts"
-import type { CachedAttachment } from "./cache-format.ts"
+import type { CachedAttachment } from "./cached.ts"
 import { deleteAttachment } from "./del.ts"
 import { withEverything } from "./lock.ts"
 import type { AttachmentId, Network, Runtime } from "./network.ts"

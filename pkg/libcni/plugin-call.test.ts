@@ -6,9 +6,8 @@ import { checkNetwork } from "./check.ts"
 import { delNetwork } from "./del.ts"
 import { gcNetwork } from "./gc.ts"
 import type { Network, Runtime } from "./network.ts"
-import { statusNetwork } from "./status.ts"
+import { statusNetwork, validateNetwork } from "./status.ts"
 import { attachmentOf, type Behaviour, failure, Lab, networkOf } from "./testing/lab.ts"
-import { validateNetwork } from "./validate.ts"
 
 const one = networkOf([{ type: "one" }])
 const valid = [{ containerId: "c1", ifName: "eth0" }]

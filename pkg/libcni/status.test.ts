@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
-import { statusNetwork } from "./status.ts"
+import { pluginVersions, statusNetwork, validateNetwork } from "./status.ts"
 import { failure, Lab, networkOf } from "./testing/lab.ts"
-import { pluginVersions, validateNetwork } from "./validate.ts"
 
 const versions = (...supportedVersions: string[]) => ({
   VERSION: { stdout: JSON.stringify({ cniVersion: "1.1.0", supportedVersions }) },

@@ -1,7 +1,8 @@
-import { atLeast } from "../types/mod.ts"
-import type { Network, Runtime } from "./network.ts"
+import { readVersions } from "../invoke/mod.ts"
+import { atLeast, CniError, Code, isCniError, newestVersion } from "../types/mod.ts"
+import type { Network, NetworkPlugin, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"
-import { deriveRequest } from "./request.ts"
+import { deriveRequest, enabledCapabilities } from "./request.ts"
 
 /**
  * Asks each plugin in order whether it could serve an ADD; throws the first "no" as it is: code 50 or 51. Below
@@ -12,4 +13,46 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
   for (const plugin of network.plugins) {
     await callPlugin(runtime, "STATUS", plugin.type, deriveRequest(network, plugin, {}))
   }
+}
+
+/**
+ * Asks a plugin which versions of the protocol it speaks. One that does not know the question speaks 0.1.0. Throws code 6
+ * for an answer that is none.
+ */
+export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
+  const dummy = { netns: "dummy", ifName: "dummy", path: "dummy" } // very old plugins insist on them
+  try {
+    const answer = await callPlugin(runtime, "VERSION", type, { cniVersion: newestVersion }, dummy)
+    return readVersions(answer, `plugin "${type}"`)
+  } catch (error) {
+    if (isCniError(error) && error.toString() === "unknown CNI_COMMAND: VERSION") return ["0.1.0"]
+    throw error
+  }
+}
+
+/**
+ * Checks, without attaching anything, that every plugin of a network is installed and speaks the network's version.
+ * Answers the names of the capabilities that the network uses. Throws one error with all that is wrong.
+ */
+export async function validateNetwork(runtime: Runtime, network: Network): Promise<string[]> {
+  const errors: CniError[] = []
+  for (const type of new Set(network.plugins.map((plugin) => plugin.type))) {
+    try {
+      await requireVersion(runtime, type, network.cniVersion === "" ? "0.1.0" : network.cniVersion)
+    } catch (error) {
+      errors.push(isCniError(error) ? error : new CniError(Code.Internal, String(error)))
+    }
+  }
+  const [first] = errors
+  if (first) throw new CniError(first.code, `[${errors.map(String).join(" ")}]`, { details: "", cause: first })
+  return [...new Set(network.plugins.flatMap((plugin: NetworkPlugin) => enabledCapabilities(plugin)))]
+}
+
+async function requireVersion(runtime: Runtime, type: string, version: string): Promise<void> {
+  const versions = await pluginVersions(runtime, type)
+  if (versions.includes(version)) return
+  throw new CniError(
+    Code.IncompatibleVersion,
+    `plugin ${type} does not support config version "${version}"; it supports ${versions.join(", ")}`,
+  )
 }

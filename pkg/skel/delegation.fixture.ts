@@ -1,7 +1,7 @@
 // An interface plugin and its IPAM plugin for tests, the latter also as a process: `bun delegation.fixture.ts`.
 import { CniError, type Result } from "../types/mod.ts"
 import { definePlugin } from "./plugin.ts"
-import { runPlugin } from "./run.ts"
+import { runPlugin } from "./process.ts"
 
 const lease: Result = {
   interfaces: [],

@@ -5,8 +5,14 @@
  * export const ptp = definePlugin({ name: "ptp", config: parsePtpConfig, add(call, config) { … }, … })
  * if (import.meta.main) runPlugin(ptp)
  */
-export { type Answered, type Call, definePlugin, type Plugin, type Verb } from "./plugin.ts"
-export { requireForAdd, requireOneForAdd } from "./preconditions.ts"
-export { answer, runPlugin } from "./run.ts"
+export {
+  type Answered,
+  type Call,
+  definePlugin,
+  type Plugin,
+  requireForAdd,
+  requireOneForAdd,
+  type Verb,
+} from "./plugin.ts"
+export { answer, logLine, runPlugin } from "./process.ts"
 export { type Prepared, prepare, type Surroundings, serve } from "./serve.ts"
-export { logLine } from "./stdio.ts"

@@ -1,6 +1,14 @@
 import type { Delegate } from "../invoke/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
-import type { Attachment, JsonObject, NetworkConfig, Result } from "../types/mod.ts"
+import {
+  type Attachment,
+  CniError,
+  Code,
+  isCniError,
+  type JsonObject,
+  type NetworkConfig,
+  type Result,
+} from "../types/mod.ts"
 
 /** What a runtime can ask of a plugin; the value of `CNI_COMMAND`. */
 export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
@@ -64,4 +72,35 @@ export interface Plugin<C> {
 /** A plugin as a value; the type of its configuration is inferred. */
 export function definePlugin<C>(plugin: Plugin<C>): Plugin<C> {
   return plugin
+}
+
+/** Checks for STATUS what ADD checks by the same code: its refusal becomes code 50. */
+export function requireForAdd(check: () => void): void {
+  try {
+    check()
+  } catch (error) {
+    throw isCniError(error) ? unavailable(error) : error
+  }
+}
+
+/**
+ * The same for what every container gets one of: as long as one of them will do, ADD can succeed. The first refusal is
+ * thrown.
+ */
+export function requireOneForAdd<T>(choices: readonly T[], check: (choice: T) => void): void {
+  let refusal: CniError | undefined
+  for (const choice of choices) {
+    try {
+      check(choice)
+      return
+    } catch (error) {
+      if (!isCniError(error)) throw error
+      refusal ??= error
+    }
+  }
+  if (refusal) throw unavailable(refusal)
+}
+
+function unavailable({ message, details }: CniError): CniError {
+  return new CniError(Code.PluginNotAvailable, message, { details: details ?? "" })
 }

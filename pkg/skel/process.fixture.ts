@@ -1,7 +1,7 @@
 // A plugin as a process of its own: `bun process.fixture.ts`. What its verbs do is the "name" of the network.
 import { Recorder } from "./plugin.fixture.ts"
 import type { Call } from "./plugin.ts"
-import { runPlugin } from "./run.ts"
+import { runPlugin } from "./process.ts"
 
 const behaviours: Readonly<Record<string, (call: Call) => void>> = {
   fine() {},

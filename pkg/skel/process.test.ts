@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { attachment } from "./plugin.fixture.ts"
-import { inputLimit } from "./stdio.ts"
+import { inputLimit } from "./process.ts"
 
 const fixture = join(import.meta.dir, "process.fixture.ts")
 
@@ -87,7 +87,7 @@ describe("stdin", () => {
   })
 
   test("#69 that stays silent and open is given up", async () => {
-    const script = `import { readStdin } from ${JSON.stringify(join(import.meta.dir, "stdio.ts"))}; readStdin(50)`
+    const script = `import { readStdin } from ${JSON.stringify(join(import.meta.dir, "process.ts"))}; readStdin(50)`
     const child = Bun.spawn([process.execPath, "-e", script], { stdin: "pipe", stdout: "ignore", stderr: "pipe" })
     expect(await child.exited).toBe(1)
     expect(await child.stderr.text()).toContain("no byte and no end for 0.05 s")

@@ -3,12 +3,10 @@ import { sourceFrames } from "../engine/mod.ts"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
 import { NamespaceFile } from "../netns/mod.ts"
 import { CniError, Code, newestVersion, supportedVersions } from "../types/mod.ts"
-import { errorReply } from "./error-reply.ts"
+import { errorReply, perform } from "./answer.ts"
 import { checkVersion, containerNamespace, knowsAttachments } from "./gates.ts"
-import { parseInput, parseNetwork, readInput, versionOf } from "./input.ts"
-import { perform } from "./perform.ts"
+import { isVerb, parseInput, parseNetwork, readInput, readVariables, verbs, versionOf } from "./input.ts"
 import type { Plugin } from "./plugin.ts"
-import { isVerb, readVariables, verbs } from "./variables.ts"
 
 /** The process as a plugin sees it: everything that comes in, and where its log goes. */
 export interface Surroundings {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { errorReply } from "./error-reply.ts"
+import { errorReply } from "./answer.ts"
 import { ask, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { definePlugin } from "./plugin.ts"
 
@@ -20,7 +20,7 @@ test("an exhausted stack is told in our words, with what to do and where it was"
     cniVersion: "1.1.0",
     code: 999,
     msg: "Cannot finish: not enough stack",
-    details: expect.stringMatching(/RLIMIT_STACK.*; at .*forever pkg\/skel\/error-reply\.test\.ts:\d+/),
+    details: expect.stringMatching(/RLIMIT_STACK.*; at .*forever pkg\/skel\/answer\.test\.ts:\d+/),
   })
 })
 

@@ -1,6 +1,6 @@
 import { engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor } from "./descriptor.ts"
-import { check } from "./syscall.ts"
+import { check } from "./errno.ts"
 
 const IN_CLOSE_WRITE = 0x8
 const IN_CLOSE_NOWRITE = 0x10

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { PluginDirectory } from "./directory.fixture.ts"
-import { probeVersions, readVersions } from "./probe.ts"
+import { probeVersions, readVersions } from "./printed.ts"
 
 function probe(body: string): string[] {
   using directory = new PluginDirectory()

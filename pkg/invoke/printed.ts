@@ -1,0 +1,105 @@
+import { encodeUtf8 } from "../engine/mod.ts"
+import { CniError, Code, decodeResult, member, newestVersion, parseJsonObject, type Result } from "../types/mod.ts"
+import { pluginEnvironment } from "./environment.ts"
+import { type Environment, execPlugin } from "./exec.ts"
+
+/** What a plugin left behind that did not exit with 0. */
+export interface PluginFailure {
+  stdout: string
+  stderr: string
+  /** How it ended: "exit status 3", "signal: killed", or why it could not be started. */
+  cause: string
+}
+
+/**
+ * The error that a failed plugin means: the error object that it printed on stdout, or, when there is none, one with
+ * code 0 whose text quotes what it left on stderr and how it ended.
+ */
+export function pluginError({ stdout, stderr, cause }: PluginFailure): CniError {
+  if (stdout !== "") return printedError(stdout, cause)
+  if (stderr !== "") return new CniError(Code.Unknown, `netplugin failed: ${JSON.stringify(stderr)}: ${cause}`)
+  return new CniError(Code.Unknown, `netplugin failed with no error message: ${cause}`)
+}
+
+/** Reads an error object; `code`, `msg` and `details` are passed on as they are. */
+function printedError(stdout: string, cause: string): CniError {
+  const garbled = (reason: string) =>
+    new CniError(
+      Code.Unknown,
+      `netplugin failed but error parsing its diagnostic message ${JSON.stringify(stdout)}: ${reason}`,
+      { details: cause },
+    )
+  let object: ReturnType<typeof parseJsonObject>
+  try {
+    object = parseJsonObject(stdout, "error object")
+  } catch (error) {
+    return garbled(error instanceof Error ? error.message : String(error))
+  }
+  const code = member(object, "code") ?? 0
+  const msg = member(object, "msg") ?? ""
+  const details = member(object, "details") ?? ""
+  if (typeof code !== "number" || !Number.isSafeInteger(code) || code < 0) {
+    return garbled("its code is not a non-negative integer")
+  }
+  if (typeof msg !== "string" || typeof details !== "string") return garbled("its msg or details is not a string")
+  return new CniError(code, msg === "" ? `netplugin failed without saying why: ${cause}` : msg, { details })
+}
+
+/**
+ * Reads what a plugin printed for ADD: one JSON object, `null` for an empty one, in the layout of the version that it
+ * names, else of the configuration's. Throws code 6 for anything else, nothing at all included.
+ */
+export function readResult(stdout: string | Uint8Array, configVersion: string): Result {
+  try {
+    return decodeResult(parseJsonObject(stdout, "result"), configVersion)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CniError(
+      error instanceof CniError ? error.code : Code.Decoding,
+      `failed to unmarshal raw result: ${reason}`,
+    )
+  }
+}
+
+/** What a plugin is asked with: its path, the environment to add to, and how long it may take. */
+export interface Probe {
+  path: string
+  env: Environment
+  timeoutMs?: number
+  log?: (text: string) => void
+}
+
+/**
+ * Asks a plugin for the versions of the specification that it supports, with CNI_COMMAND=VERSION. Plugins from before
+ * that verb insist on the other variables, so dummies are sent, and are known by their answer: they support 0.1.0.
+ * Throws the plugin's error, or code 6 when the answer makes no sense.
+ */
+export function probeVersions(probe: Probe): string[] {
+  const dummy = "dummy"
+  const variables = { command: "VERSION", containerId: "", netns: dummy, ifName: dummy, args: "", path: dummy }
+  const env = pluginEnvironment(probe.env, variables)
+  const stdin = encodeUtf8(JSON.stringify({ cniVersion: newestVersion }))
+  try {
+    return readVersions(execPlugin({ ...probe, env, stdin }))
+  } catch (error) {
+    if (error instanceof CniError && error.toString() === "unknown CNI_COMMAND: VERSION") return ["0.1.0"]
+    throw error
+  }
+}
+
+/** Reads the answer to VERSION of a plugin, which errors call `who`. Throws code 6. */
+export function readVersions(stdout: string | Uint8Array, who = "the plugin"): string[] {
+  const senseless = (reason: string) =>
+    new CniError(Code.Decoding, `Cannot read the answer of ${who} to VERSION: ${reason}`)
+  const answer = parseJsonObject(stdout, `answer of ${who} to VERSION`)
+  const cniVersion = member(answer, "cniVersion")
+  if (typeof cniVersion !== "string" || cniVersion === "") throw senseless("it has no cniVersion")
+  const versions = member(answer, "supportedVersions") ?? []
+  if (!Array.isArray(versions)) throw senseless("its supportedVersions is not a list")
+  if (versions.length === 0 && cniVersion === "0.2.0") return ["0.1.0", "0.2.0"] // as the text of 0.2.0 allowed
+  if (versions.length === 0) throw senseless("its supportedVersions is missing or empty")
+  return versions.map((version) => {
+    if (typeof version === "string") return version
+    throw senseless("its supportedVersions holds something else than strings")
+  })
+}
