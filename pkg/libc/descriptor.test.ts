@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { close, FileDescriptor, Open, open, Poll, poll, read, write, writeAll } from "./descriptor.ts"
-import { openNetlink } from "./network.ts"
+import { openNetlink } from "./socket.ts"
 
 test("what is opened is not handed on to programs that this one starts", () => {
   using file = FileDescriptor.open("/dev/null", Open.ReadOnly)

@@ -16,7 +16,6 @@ import { FileDescriptor, Open } from "./descriptor.ts"
 import {
   createFile,
   link,
-  lockShared,
   makeDirectories,
   readAt,
   readDirectory,
@@ -32,7 +31,6 @@ import {
   sync,
   syncDirectory,
   truncate,
-  tryLock,
   unlink,
   unlinkIfThere,
   writeAt,
@@ -259,15 +257,14 @@ describe("stat", () => {
   test("tells what other programs are told", () => {
     const path = file("content")
     link(path, fresh())
-    const { dev, ino, mode, nlink, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
+    const { dev, ino, mode, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
     const major = (dev >> 8n) & 0xfffn // gnu_dev_major, <bits/sysmacros.h>
     const minor = (dev & 0xffn) | ((dev >> 12n) & 0xffffff00n)
-    const { device, inode, mode: bits, links, size: length, modified, changed } = stat(path)
-    expect({ device, inode, mode: bits, links, size: length, modified, changed }).toEqual({
+    const { device, inode, mode: bits, size: length, modified, changed } = stat(path)
+    expect({ device, inode, mode: bits, size: length, modified, changed }).toEqual({
       device: `${major}:${minor}`,
       inode: ino,
       mode: Number(mode),
-      links: Number(nlink),
       size: Number(size),
       modified: mtimeNs,
       changed: ctimeNs,
@@ -294,52 +291,5 @@ describe("stat", () => {
 
   test("of nothing says ENOENT", () => {
     expect(() => stat(fresh())).toThrow("ENOENT")
-  })
-})
-
-describe("a lock", () => {
-  test("that we have is not to be had by another process, until we close the file", () => {
-    const path = file("")
-    const theirs = () => Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode // flock(1): 1 when it is taken
-    {
-      using opened = FileDescriptor.open(path, Open.ReadOnly)
-      expect(tryLock(opened.fd)).toBe(true)
-      expect(theirs()).toBe(1)
-    }
-    expect(theirs()).toBe(0)
-  })
-
-  test("that another process has is not to be had by us, until it ends", async () => {
-    const path = file("")
-    const other = Bun.spawn(["flock", path, "sh", "-c", "echo locked; cat"], { stdin: "pipe", stdout: "pipe" })
-    await other.stdout.getReader().read()
-    using opened = FileDescriptor.open(path, Open.ReadOnly)
-    expect(tryLock(opened.fd)).toBe(false)
-    other.stdin.end()
-    await other.exited
-    expect(tryLock(opened.fd)).toBe(true)
-  })
-
-  test("that is shared is to be had by others who share it, and keeps out who wants it alone", () => {
-    const path = file("")
-    const theirs = (kind: string) => Bun.spawnSync(["flock", "--nonblock", kind, path, "true"]).exitCode
-    using opened = FileDescriptor.open(path, Open.ReadOnly)
-    lockShared(opened.fd)
-    expect([theirs("--shared"), theirs("--exclusive")]).toEqual([0, 1])
-  })
-
-  test("that is shared is waited for while another process has it alone", async () => {
-    const path = file("")
-    const other = Bun.spawn(["flock", path, "sh", "-c", "echo locked; sleep 0.05"], { stdout: "pipe" })
-    await other.stdout.getReader().read()
-    using opened = FileDescriptor.open(path, Open.ReadOnly)
-    lockShared(opened.fd)
-    expect(Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode).toBe(1)
-  })
-
-  test("cannot be had on a descriptor that is not open", () => {
-    const closed = FileDescriptor.open("/dev/null", Open.ReadOnly)
-    closed[Symbol.dispose]()
-    expect(() => tryLock(closed.fd)).toThrow("EBADF")
   })
 })

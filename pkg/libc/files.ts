@@ -158,19 +158,3 @@ export function readDirectory(path: string): string[] {
     }
   }
 }
-
-/** Whether the exclusive lock of flock(2) on this open file was free and is now ours, until it is closed. */
-export function tryLock(fd: Fd): boolean {
-  try {
-    check("flock", `descriptor ${fd}`, () => engine.flock(fd, 2 | 4)) // LOCK_EX | LOCK_NB
-    return true
-  } catch (error) {
-    if (isErrno(error, "EAGAIN")) return false
-    throw error
-  }
-}
-
-/** Takes a shared lock of flock(2) on this open file, and waits while somebody has the exclusive one. Until it is closed. */
-export function lockShared(fd: Fd): void {
-  check("flock", `descriptor ${fd}`, () => engine.flock(fd, 1)) // LOCK_SH
-}

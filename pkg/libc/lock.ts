@@ -1,11 +1,32 @@
 import { engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor } from "./descriptor.ts"
-import { check } from "./errno.ts"
+import { check, isErrno } from "./errno.ts"
 
+/** <sys/file.h> */
+const LOCK_SH = 1
+const LOCK_EX = 2
+const LOCK_NB = 4
+/** <sys/inotify.h> */
 const IN_CLOSE_WRITE = 0x8
 const IN_CLOSE_NOWRITE = 0x10
 const IN_NONBLOCK = 0o4000
 const IN_CLOEXEC = 0o2000000
+
+/** Takes the exclusive lock of flock(2) on this open file, until it is closed; returns whether it was free. */
+export function tryLock(fd: Fd): boolean {
+  try {
+    check("flock", `descriptor ${fd}`, () => engine.flock(fd, LOCK_EX | LOCK_NB))
+    return true
+  } catch (error) {
+    if (isErrno(error, "EAGAIN")) return false
+    throw error
+  }
+}
+
+/** Takes a shared lock of flock(2) on this open file, until it is closed; waits while another process has the exclusive one. */
+export function lockShared(fd: Fd): void {
+  check("flock", `descriptor ${fd}`, () => engine.flock(fd, LOCK_SH))
+}
 
 /**
  * Watches for any process closing a file, with inotify(7): the descriptor becomes readable then. Throws `EMFILE` or

@@ -23,7 +23,6 @@ export { type ErrnoName, errnoName, errnoNumber, isErrno, SyscallError } from ".
 export {
   createFile,
   link,
-  lockShared,
   makeDirectories,
   readAt,
   readDirectory,
@@ -39,28 +38,34 @@ export {
   sync,
   syncDirectory,
   truncate,
-  tryLock,
   unlink,
   unlinkIfThere,
   writeAt,
   writeExisting,
 } from "./files.ts"
-export { watchClosing } from "./lock.ts"
+export { lockShared, tryLock, watchClosing } from "./lock.ts"
 export {
   CLONE_NEWNET,
+  exit,
+  namespaceType,
+  programName,
+  randomBytes,
+  randomHex,
+  readEnvironment,
+  setNetworkNamespace,
+  sleep,
+} from "./process.ts"
+export {
   leaveToKernel,
   MSG_DONTWAIT,
   MSG_PEEK,
   MSG_TRUNC,
   NetlinkSender,
-  namespaceType,
   openNetlink,
   receive,
   sendToKernel,
-  setNetworkNamespace,
   setReceiveTimeout,
   setSocketOption,
-} from "./network.ts"
-export { exit, programName, randomBytes, randomHex, readEnvironment, sleep } from "./process.ts"
+} from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
 export { isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"

@@ -1,5 +1,11 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
+import type { Fd } from "./descriptor.ts"
 import { check } from "./errno.ts"
+
+const NS_GET_NSTYPE = 0xb703 // <linux/nsfs.h>
+
+/** The kind of a network namespace, <linux/sched.h>. */
+export const CLONE_NEWNET = 0x40000000
 
 /** Bytes that cannot be guessed, like `head -c LENGTH /dev/urandom`; 256 at most. Throws `SyscallError`. */
 export function randomBytes(length: number): Uint8Array<ArrayBuffer> {
@@ -41,4 +47,14 @@ export function programName(): string {
 /** Ends this process at once. */
 export function exit(status: number): never {
   return engine.exit(status)
+}
+
+/** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
+export function setNetworkNamespace(fd: Fd): void {
+  check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
+}
+
+/** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
+export function namespaceType(fd: Fd): number {
+  return check("ioctl", "NS_GET_NSTYPE", () => engine.ioctl(fd, NS_GET_NSTYPE))
 }

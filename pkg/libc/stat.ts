@@ -7,7 +7,10 @@ const AT_SYMLINK_NOFOLLOW = 0x100
 const AT_EMPTY_PATH = 0x1000
 const STATX_BASIC_STATS = 0x7ff
 
-/** What statx(2) tells about a file. Each answer is put together when it is asked for: 64-bit arithmetic is slow. */
+/**
+ * What statx(2) tells about a file. Each field is put together when it is read: 64-bit arithmetic is slow, and host-local looks
+ * at 30,000 files to make its index anew.
+ */
 export class Stat {
   /** struct statx in words of 32 bits, low ones first; <linux/stat.h>: one layout for all architectures. */
   readonly #words: Uint32Array
@@ -30,10 +33,6 @@ export class Stat {
     return this.#word(7) & 0xffff
   }
 
-  get links(): number {
-    return this.#word(4)
-  }
-
   /** Bytes. */
   get size(): number {
     return this.#word(11) * 2 ** 32 + this.#word(10)
@@ -44,7 +43,7 @@ export class Stat {
     return this.#time(28)
   }
 
-  /** When the file or what is told about it was changed last; nobody can set it. */
+  /** When the file or its inode was last changed, in nanoseconds since 1970; no process can set it. */
   get changed(): bigint {
     return this.#time(24)
   }

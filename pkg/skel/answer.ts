@@ -1,12 +1,12 @@
-import { type Exhaustion, exhaustion, sourceFrames } from "../engine/mod.ts"
+import { type Exhaustion, exhaustion, locate } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
 import { CniError, Code, type ErrorObject, encodeResult, printJson, toErrorObject } from "../types/mod.ts"
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
  * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none. Throws what the plugin throws until
- * it has answered; what it throws later is logged. Throws code 999 when it answers ADD with something that `call.answer` did
- * not make, or answers with a promise: nobody waits for it.
+ * it has answered; what it throws later is logged. Throws code 999 when ADD returns something that `call.answer` did
+ * not make, or returns a promise: nothing is waited for.
  */
 export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
   const answers = new Set<unknown>()
@@ -78,8 +78,10 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
   try {
     const exhausted = exhaustion(error)
     const object = toErrorObject(exhausted ? shortage(exhausted) : error, cniVersion)
-    if (!(error instanceof CniError))
-      object.details = [...(object.details ? [object.details] : []), ...where(error)].join("; ")
+    if (!(error instanceof CniError)) {
+      const frames = sourceFrames(error).join(", ")
+      object.details = [object.details, frames && `at ${frames}`].filter((part) => part).join("; ")
+    }
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
     return object.msg === "" ? { ...object, msg: "failed without saying why" } : object
   } catch {
@@ -102,8 +104,14 @@ function shortage(what: Exhaustion): CniError {
   return new CniError(Code.Internal, msg, { details })
 }
 
-/** The line of our source that an error comes from which nobody has expected, for whoever reads the runtime's log. */
-function where(error: unknown): string[] {
-  const frames = sourceFrames(error)
-  return frames.length === 0 ? [] : [`at ${frames.join(", ")}`]
+/** Where an error comes from, the innermost call first: "addVeth pkg/ip/veth.ts:32". Calls outside of our sources are left out. */
+export function sourceFrames(error: unknown, limit = 4): string[] {
+  const frames: string[] = []
+  const stack = error instanceof Error ? (error.stack ?? "") : ""
+  for (const [, name, file = "", line, column] of stack.matchAll(/^ +at (?:(.+?) \()?([^()\n]*?):(\d+):(\d+)\)?$/gm)) {
+    const source = locate(file, Number(line), Number(column))
+    if (source !== undefined) frames.push(name === undefined ? source : `${name} ${source}`)
+    if (frames.length === limit) break
+  }
+  return frames
 }

@@ -9,10 +9,6 @@ const SOCK_RAW = 3
 const SOCK_CLOEXEC = 0o2000000
 const SOL_SOCKET = 1
 const SO_RCVTIMEO = 20
-const NS_GET_NSTYPE = 0xb703 // <linux/nsfs.h>
-
-/** The kind of a network namespace, <linux/sched.h>. */
-export const CLONE_NEWNET = 0x40000000
 
 /** <sys/socket.h> */
 export const MSG_TRUNC = 0x20
@@ -89,14 +85,4 @@ export function leaveToKernel(fd: Fd): void {
     close(far)
     close(near) // this calls the collector
   }
-}
-
-/** Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
-export function setNetworkNamespace(fd: Fd): void {
-  check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
-}
-
-/** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
-export function namespaceType(fd: Fd): number {
-  return check("ioctl", "NS_GET_NSTYPE", () => engine.ioctl(fd, NS_GET_NSTYPE))
 }

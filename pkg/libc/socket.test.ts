@@ -1,22 +1,19 @@
 import { expect, spyOn, test } from "bun:test"
 import { readdirSync, readFileSync, readlinkSync } from "node:fs"
 import { engine } from "../engine/mod.ts"
-import { type Fd, FileDescriptor, Open, Poll, poll } from "./descriptor.ts"
+import { type Fd, FileDescriptor, Poll, poll } from "./descriptor.ts"
 import {
-  CLONE_NEWNET,
   leaveToKernel,
   MSG_DONTWAIT,
   MSG_PEEK,
   MSG_TRUNC,
   NetlinkSender,
-  namespaceType,
   openNetlink,
   receive,
   sendToKernel,
-  setNetworkNamespace,
   setReceiveTimeout,
   setSocketOption,
-} from "./network.ts"
+} from "./socket.ts"
 
 /** struct nlmsghdr and ifinfomsg: `RTM_GETLINK` for link number 1, <linux/rtnetlink.h>. */
 const sender = new NetlinkSender()
@@ -63,20 +60,6 @@ test("errors of sockets say what was asked for", () => {
     "setsockopt 270/9999: Protocol not available (ENOPROTOOPT)",
   )
   expect(() => sendToKernel(-1 as Fd, getLoopback)).toThrow("sendto the kernel: Bad file descriptor (EBADF)")
-})
-
-test("a file of /proc tells that it is a network namespace, and other files do not", () => {
-  using namespace = FileDescriptor.open("/proc/self/ns/net", Open.ReadOnly)
-  expect(namespaceType(namespace.fd)).toBe(CLONE_NEWNET)
-  using uts = FileDescriptor.open("/proc/self/ns/uts", Open.ReadOnly)
-  expect(namespaceType(uts.fd)).toBe(0x04000000) // CLONE_NEWUTS, <linux/sched.h>
-  using device = FileDescriptor.open("/dev/null", Open.ReadOnly)
-  expect(() => namespaceType(device.fd)).toThrow("ENOTTY")
-})
-
-test("a thread cannot move into what is no network namespace", () => {
-  using device = FileDescriptor.open("/dev/null", Open.ReadOnly)
-  expect(() => setNetworkNamespace(device.fd)).toThrow(`setns descriptor ${device.fd}: Invalid argument (EINVAL)`)
 })
 
 /** Whether the kernel has a netlink socket, by the inode that /proc/self/fd says. */
