@@ -1,6 +1,6 @@
-import { AF_INET, AF_INET6 } from "../types/mod.ts"
-import { attrs } from "./attrs.ts"
-import { bytes, concat, struct, text, u8, u32 } from "./codec.ts"
+import { AF_INET, type Family, familyOf, formatCidr } from "../types/mod.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { bytes, struct, text, u8, u32 } from "./codec.ts"
 import type { Ifindex, Link } from "./links.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -16,9 +16,8 @@ export const IFA_F_DADFAILED = 0x08
 export const IFA_F_TENTATIVE = 0x40
 export const IFA_F_PERMANENT = 0x80
 
-/** struct ifaddrmsg */
+/** struct ifaddrmsg, and what follows it. */
 const addressHeader = struct({ family: u8, prefix: u8, flags: u8, scope: u8, index: u32 })
-
 const addressAttributes = attrs({
   address: [1, bytes], // the peer on a point-to-point link, else the same as `local`
   local: [2, bytes],
@@ -26,6 +25,7 @@ const addressAttributes = attrs({
   broadcast: [4, bytes],
   flags: [8, u32],
 })
+const addressPayload = payloadOf(addressHeader, addressAttributes)
 
 /** An address of a link: `ip` has 4 or 16 bytes, network order. */
 export interface Address {
@@ -48,7 +48,7 @@ export function addAddress(
   address: { ip: Uint8Array; prefix: number; noDad?: boolean },
 ): void {
   const payload = encodeAddress(link.index, address)
-  const what = `add address ${show(address)} to "${link.name}"`
+  const what = `add address ${formatCidr(address)} to "${link.name}"`
   route.execute({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload })
 }
 
@@ -58,14 +58,14 @@ export function deleteAddress(
   link: Pick<Link, "index" | "name">,
   address: { ip: Uint8Array; prefix: number },
 ): void {
-  const what = `delete address ${show(address)} from "${link.name}"`
+  const what = `delete address ${formatCidr(address)} from "${link.name}"`
   route.execute({ type: RTM_DELADDR, what, payload: encodeAddress(link.index, address) })
 }
 
 /** The addresses of a link, or of all, like `ip addr show`. */
-export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index">, family = 0): Address[] {
+export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index">, family?: Family): Address[] {
   const index = link?.index ?? 0
-  const payload = addressHeader.encode({ family, prefix: 0, flags: 0, scope: 0, index })
+  const payload = addressHeader.encode({ family, index })
   return route.dump({ type: RTM_GETADDR, what: "list addresses", payload }, (message) => {
     const address = readAddress(message)
     return index === 0 || address.index === index ? address : undefined // kernels before 4.20 do not filter by index
@@ -74,8 +74,7 @@ export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index">, 
 
 /** A message of type `RTM_NEWADDR` or `RTM_DELADDR`, as it comes in answers and events. */
 export function readAddress(message: Message): Address {
-  const header = addressHeader.decode(message.payload.subarray(0, addressHeader.size))
-  const found = addressAttributes.decode(message.payload.subarray(addressHeader.size))
+  const { header, attributes: found } = addressPayload.decode(message.payload)
   return {
     ip: found.local ?? found.address ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
     prefix: header.prefix,
@@ -86,30 +85,13 @@ export function readAddress(message: Message): Address {
 }
 
 function encodeAddress(index: Ifindex, { ip, prefix, noDad }: { ip: Uint8Array; prefix: number; noDad?: boolean }) {
-  const v4 = ip.length === 4
-  const flags = noDad && !v4 ? IFA_F_NODAD : undefined
-  const broadcast = v4 && prefix < 31 ? broadcastOf(ip, prefix) : undefined
-  const family = v4 ? AF_INET : AF_INET6
-  return concat([
-    addressHeader.encode({ family, prefix, flags: flags ?? 0, scope: 0, index }),
-    addressAttributes.encode({ local: ip, address: ip, broadcast, flags }),
-  ])
+  const family = familyOf(ip)
+  const flags = noDad && family !== AF_INET ? IFA_F_NODAD : undefined
+  const broadcast = family === AF_INET && prefix < 31 ? broadcastOf(ip, prefix) : undefined
+  return addressPayload.encode({ family, prefix, flags, index }, { local: ip, address: ip, broadcast, flags })
 }
 
 /** All host bits set: 10.1.2.3/24 gives 10.1.2.255. */
 function broadcastOf(ip: Uint8Array, prefix: number): Uint8Array {
-  const all = new Uint8Array(ip.length)
-  for (let at = 0; at < ip.length; at++) all[at] = (ip[at] ?? 0) | (0xff >> Math.min(8, Math.max(0, prefix - at * 8)))
-  return all
-}
-
-/** Addresses as `ip` prints them, for error messages only. */
-export function show({ ip, prefix }: { ip: Uint8Array; prefix: number }): string {
-  return `${showIp(ip)}/${prefix}`
-}
-
-export function showIp(ip: Uint8Array): string {
-  if (ip.length === 4) return ip.join(".")
-  const groups = Array.from({ length: 8 }, (_, at) => (((ip[at * 2] ?? 0) << 8) | (ip[at * 2 + 1] ?? 0)).toString(16))
-  return groups.join(":").replace(/(^|:)0(:0)+(:|$)/, "::")
+  return ip.map((byte, at) => byte | (0xff >> Math.min(8, Math.max(0, prefix - at * 8))))
 }

@@ -1,4 +1,4 @@
-import { type Codec, concat, DecodeError, type Infer } from "./codec.ts"
+import { type Codec, concat, DecodeError, type Infer, type Struct, type StructFields } from "./codec.ts"
 
 /** Bits of an attribute's type, <linux/netlink.h>. */
 const NLA_F_NESTED = 0x8000
@@ -104,6 +104,21 @@ export function listOf<T>(type: number, codec: Codec<T>): Codec<T[]> {
       for (const { payload } of readAttributes(found)) items.push(codec.decode(payload))
       return items
     },
+  }
+}
+
+/** What follows a message's header: a C struct, and attributes behind it. */
+export function payloadOf<H extends StructFields, A extends AttributeFields>(
+  header: Struct<H>,
+  attributes: Attributes<A>,
+) {
+  return {
+    encode: (head: Parameters<typeof header.encode>[0], values: Infer<typeof attributes> = {}) =>
+      concat([header.encode(head), attributes.encode(values)]),
+    decode: (bytes: Uint8Array) => ({
+      header: header.decode(bytes.subarray(0, header.size)),
+      attributes: attributes.decode(bytes.subarray(header.size)),
+    }),
   }
 }
 

@@ -178,11 +178,17 @@ export const mac: Codec<string> = {
   },
 }
 
-type StructFields = Record<string, IntegerCodec<number> | IntegerCodec<bigint>>
+export type StructFields = Record<string, IntegerCodec<number> | IntegerCodec<bigint>>
 type StructValue<F extends StructFields> = { [K in keyof F]: Infer<F[K]> }
 
-/** A C struct of integers without padding, in the order of its fields. All fields are there. */
-export function struct<const F extends StructFields>(fields: F): Codec<StructValue<F>> & { readonly size: number } {
+/** A struct as a codec. What is left out of a value is 0. */
+export interface Struct<F extends StructFields> extends Codec<StructValue<F>> {
+  readonly size: number
+  encode(value: { [K in keyof F]?: Infer<F[K]> | undefined }): Uint8Array
+}
+
+/** A C struct of integers without padding, in the order of its fields. */
+export function struct<const F extends StructFields>(fields: F): Struct<F> {
   const table: Record<string, IntegerCodec<unknown>> = fields
   let size = 0
   for (const name in table) size += table[name]?.size ?? 0
@@ -193,7 +199,7 @@ export function struct<const F extends StructFields>(fields: F): Codec<StructVal
       let at = 0
       for (const name in table) {
         const codec = table[name] as IntegerCodec<unknown>
-        codec.put(value[name], bytes, at)
+        if (value[name] !== undefined) codec.put(value[name], bytes, at)
         at += codec.size
       }
       return bytes

@@ -1,8 +1,17 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { parseError, parseMessages } from "netlink/dist/structs"
+import { isErrno } from "../libc/mod.ts"
 import { concat, DecodeError } from "./codec.ts"
-import { encodeMessage, type Message, netfilterHeader, readAcknowledgement, readDone, readMessages } from "./message.ts"
+import {
+  encodeMessage,
+  type Message,
+  NetlinkError,
+  netfilterHeader,
+  readAcknowledgement,
+  readDone,
+  readMessages,
+} from "./message.ts"
 import { expectOnlyDecodeErrors, hex } from "./testing.ts"
 
 /** The one message in these bytes. */
@@ -77,8 +86,8 @@ describe("an acknowledgement", () => {
     expect(readAcknowledgement(only(wire))).toEqual({ errno: 0 })
   })
 
-  test("carries the kernel's words after the request that it answers", () => {
-    expect(readAcknowledgement(only(mtuTooSmall))).toEqual({ errno: 22, words: "mtu less than device minimum" })
+  test("carries the kernel's extack after the request that it answers", () => {
+    expect(readAcknowledgement(only(mtuTooSmall))).toEqual({ errno: 22, extack: "mtu less than device minimum" })
   })
 
   // The same with NETLINK_CAP_ACK, as our sockets ask for: the request is cut down to its header.
@@ -87,18 +96,18 @@ describe("an acknowledgement", () => {
       48000000 0200 0003 4a290000 edffffff  # NLM_F_CAPPED | NLM_F_ACK_TLVS
       eaffffff 28000000 1000 0500 4c45016b 00000000
       2100 0100 6d7475206c657373207468616e20646576696365206d696e696d756d00 000000`
-    expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, words: "mtu less than device minimum" })
+    expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, extack: "mtu less than device minimum" })
   })
 
   test("carries them after the padding of a request that has some", () => {
     const wire = hex`
       34000000 0200 0002 01000000 00000000 eaffffff 11000000 1000 0500 01000000 00000000 aa 000000
       0a00 0100 6e6f70652100 0000`
-    expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, words: "nope!" })
+    expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, extack: "nope!" })
   })
 
   // ip link add br0 type bridge, when there is one
-  test("may have no words", () => {
+  test("may have no extack", () => {
     const wire = hex`
       4c000000 0200 0000 4c45016b 3e290000 efffffff
       38000000 1000 0506 4c45016b 00000000
@@ -110,10 +119,10 @@ describe("an acknowledgement", () => {
   test("may name the attribute that is missing instead", () => {
     const wire = hex`
       2c000000 0200 0003 01000000 00000000 eaffffff 20000000 1000 0500 01000000 00000000 0800 0500 09000000`
-    expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, words: "attribute 9 is missing" })
+    expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, extack: "attribute 9 is missing" })
   })
 
-  test("that says it answers a request of 4 GB has no words", () => {
+  test("that says it answers a request of 4 GB has no extack", () => {
     const wire = hex`
       2c000000 0200 0002 01000000 00000000 eaffffff ffffffff 1000 0500 01000000 00000000 0800 0500 09000000`
     expect(readAcknowledgement(only(wire))).toEqual({ errno: 22 })
@@ -137,7 +146,7 @@ describe("the end of a dump", () => {
 
   test("may have words", () => {
     const wire = hex`20000000 0300 0202 01000000 00000000 eaffffff 0a00 0100 6e6f70652100 0000`
-    expect(readDone(only(wire))).toEqual({ errno: 22, words: "nope!" })
+    expect(readDone(only(wire))).toEqual({ errno: 22, extack: "nope!" })
   })
 
   test("is plain success when the kernel is too old to say more", () => {
@@ -159,4 +168,19 @@ test("any datagram gives messages and outcomes, or a DecodeError", () => {
   const message = only(mtuTooSmall)
   expectOnlyDecodeErrors((payload) => readAcknowledgement({ ...message, payload }), message.payload)
   expectOnlyDecodeErrors((payload) => readDone({ ...message, payload }))
+})
+
+test("an error says what was refused, and the kernel's reason in its own words", () => {
+  const error = new NetlinkError('create bridge "cni0"', 95, "Unknown device type")
+  expect(error.message).toBe('create bridge "cni0": Unknown device type (EOPNOTSUPP)')
+  expect(error).toMatchObject({ name: "NetlinkError", errno: "EOPNOTSUPP", extack: "Unknown device type" })
+})
+
+test("without an extack it has the errno alone", () => {
+  expect(new NetlinkError("list links", 1).message).toBe("list links: EPERM")
+  expect(new NetlinkError("list links", "EAGAIN").message).toBe("list links: EAGAIN")
+})
+
+test("isErrno knows it like an error of a system call", () => {
+  expect(isErrno(new NetlinkError("create link", 17), "EEXIST")).toBe(true)
 })

@@ -1,3 +1,4 @@
+import { errnoName } from "../libc/mod.ts"
 import { align, attrs } from "./attrs.ts"
 import { DecodeError, i32, struct, text, u16, u32 } from "./codec.ts"
 
@@ -63,13 +64,13 @@ export function readMessages(datagram: Uint8Array): Message[] {
 /** struct nlmsgerr up to the request that it answers. `error` is a negative errno; 0 acknowledges. */
 const errorHeader = struct({ error: i32, length: u32, type: u16, flags: u16, sequence: u32, port: u32 })
 
-/** `enum nlmsgerr_attrs`: the kernel's own words about a refused request. */
+/** `enum nlmsgerr_attrs`: the kernel's own text about a refused request. */
 const extendedAck = attrs({ message: [1, text], offset: [2, u32], missingType: [5, u32], missingNest: [6, u32] })
 
-/** What an `NLMSG_ERROR` or `NLMSG_DONE` message says: an errno, 0 for none, and the kernel's words if it has any. */
+/** What an `NLMSG_ERROR` or `NLMSG_DONE` message says: an errno, 0 for none, and the kernel's text if it has any. */
 export interface Acknowledgement {
   errno: number
-  words?: string
+  extack?: string
 }
 
 /** Reads an `NLMSG_ERROR` message: extended acks follow the request, which is cut to its header when capped. */
@@ -78,24 +79,44 @@ export function readAcknowledgement(message: Message): Acknowledgement {
   const capped = (message.flags & NLM_F_CAPPED) !== 0
   return {
     errno: 0 - header.error, // without the -0 of a negation
-    ...wordsIn(message, capped ? errorHeader.size : align(4 + header.length)),
+    ...extackIn(message, capped ? errorHeader.size : align(4 + header.length)),
   }
 }
 
 /** Reads an `NLMSG_DONE` message: the outcome of a dump, of which old kernels say nothing. */
 export function readDone(message: Message): Acknowledgement {
   if (message.payload.length < 4) return { errno: 0 }
-  return { errno: 0 - i32.get(message.payload, 0), ...wordsIn(message, 4) }
+  return { errno: 0 - i32.get(message.payload, 0), ...extackIn(message, 4) }
 }
 
-function wordsIn(message: Message, start: number): { words?: string } {
+function extackIn(message: Message, start: number): { extack?: string } {
   if ((message.flags & NLM_F_ACK_TLVS) === 0 || start >= message.payload.length) return {}
   const ack = extendedAck.decode(message.payload.subarray(start))
-  if (ack.message !== undefined) return { words: ack.message }
-  return ack.missingType !== undefined ? { words: `attribute ${ack.missingType} is missing` } : {}
+  if (ack.message !== undefined) return { extack: ack.message }
+  return ack.missingType !== undefined ? { extack: `attribute ${ack.missingType} is missing` } : {}
 }
 
 /** struct nfgenmsg, <linux/netfilter/nfnetlink.h>: what every netfilter message begins with. */
 export function netfilterHeader(family: number, resource = 0): Uint8Array {
   return new Uint8Array([family, 0, resource >> 8, resource & 0xff])
+}
+
+/** A request that the kernel refused. It stays inside the process: `CniError` is what leaves it. */
+export class NetlinkError extends Error {
+  override readonly name = "NetlinkError"
+  /** "EEXIST" */
+  readonly errno: string
+  /** The kernel's text from the extended acknowledgement, if it gave any. */
+  readonly extack: string | undefined
+
+  /** Whether the reason passes: other processes kept changing the same, and each attempt was in vain. */
+  readonly willPass: boolean
+
+  constructor(what: string, errno: number | string, extack?: string, willPass = false) {
+    const name = typeof errno === "number" ? errnoName(errno) : errno
+    super(`${what}: ${extack ? `${extack} (${name})` : name}`)
+    this.errno = name
+    this.extack = extack
+    this.willPass = willPass
+  }
 }

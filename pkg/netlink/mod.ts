@@ -18,11 +18,11 @@ export {
 } from "./attrs.ts"
 export * from "./bridge-vlans.ts"
 export * from "./codec.ts"
-export { NetlinkError } from "./error.ts"
 export * from "./link-table.ts"
 export * from "./links.ts"
 export {
   type Message,
+  NetlinkError,
   NLM_F_ACK,
   NLM_F_APPEND,
   NLM_F_CREATE,
@@ -32,10 +32,9 @@ export {
   NLM_F_REQUEST,
   netfilterHeader,
 } from "./message.ts"
-export { namespaceNumber } from "./namespaces.ts"
 export * from "./neighbours.ts"
-export { linkTowards } from "./route-lookup.ts"
-export { RouteGroup, RouteSocket } from "./route-socket.ts"
+export { namespaceNumber, RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"
+export { linkTowards } from "./routes.ts"
 export * from "./rules.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"

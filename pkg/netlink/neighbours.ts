@@ -1,7 +1,6 @@
-import { AF_INET, AF_INET6 } from "../types/mod.ts"
-import { showIp } from "./addresses.ts"
-import { attrs } from "./attrs.ts"
-import { bytes, concat, mac, struct, u8, u16, u32 } from "./codec.ts"
+import { type Family, familyOf, formatIp } from "../types/mod.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { bytes, mac, struct, u8, u16, u32 } from "./codec.ts"
 import type { Ifindex, Link } from "./links.ts"
 import { NLM_F_CREATE, NLM_F_REPLACE } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -12,9 +11,9 @@ const RTM_DELNEIGH = 29
 const RTM_GETNEIGH = 30
 export const NeighbourState = { Reachable: 0x02, Stale: 0x04, Failed: 0x20, NoArp: 0x40, Permanent: 0x80 } as const
 
-/** struct ndmsg */
+/** struct ndmsg, and what follows it. */
 const neighbourHeader = struct({ family: u8, pad1: u8, pad2: u16, index: u32, state: u16, flags: u8, type: u8 })
-const neighbourAttributes = attrs({ ip: [1, bytes], mac: [2, mac] })
+const neighbourPayload = payloadOf(neighbourHeader, attrs({ ip: [1, bytes], mac: [2, mac] }))
 
 /** Which hardware address an IP address has on a link. */
 export interface Neighbour {
@@ -32,22 +31,21 @@ export function setNeighbour(
   neighbour: { ip: Uint8Array; mac: string },
 ): void {
   const payload = encodeNeighbour(link.index, neighbour.ip, NeighbourState.Permanent, neighbour.mac)
-  const what = `set neighbour ${showIp(neighbour.ip)} of "${link.name}"`
+  const what = `set neighbour ${formatIp(neighbour.ip)} of "${link.name}"`
   route.execute({ type: RTM_NEWNEIGH, flags: NLM_F_CREATE | NLM_F_REPLACE, what, payload })
 }
 
 /** Deletes an entry, like `ip neigh del IP dev LINK`. Throws `ENOENT` when there is none. */
 export function deleteNeighbour(route: NetlinkSocket, link: Pick<Link, "index" | "name">, ip: Uint8Array): void {
-  const what = `delete neighbour ${showIp(ip)} of "${link.name}"`
+  const what = `delete neighbour ${formatIp(ip)} of "${link.name}"`
   route.execute({ type: RTM_DELNEIGH, what, payload: encodeNeighbour(link.index, ip, 0) })
 }
 
 /** The entries of a family, like `ip neigh show`. */
-export function listNeighbours(route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6): Neighbour[] {
-  const payload = neighbourHeader.encode({ family, pad1: 0, pad2: 0, index: 0, state: 0, flags: 0, type: 0 })
-  return route.dump({ type: RTM_GETNEIGH, what: "list neighbours", payload }, ({ payload: found }) => {
-    const header = neighbourHeader.decode(found.subarray(0, neighbourHeader.size))
-    const attributes = neighbourAttributes.decode(found.subarray(neighbourHeader.size))
+export function listNeighbours(route: NetlinkSocket, family: Family): Neighbour[] {
+  const payload = neighbourHeader.encode({ family })
+  return route.dump({ type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
+    const { header, attributes } = neighbourPayload.decode(message.payload)
     return {
       ip: attributes.ip ?? new Uint8Array(0),
       mac: attributes.mac ?? "",
@@ -58,9 +56,5 @@ export function listNeighbours(route: NetlinkSocket, family: typeof AF_INET | ty
 }
 
 function encodeNeighbour(index: Ifindex, ip: Uint8Array, state: number, hardware?: string): Uint8Array {
-  const family = ip.length === 4 ? AF_INET : AF_INET6
-  return concat([
-    neighbourHeader.encode({ family, pad1: 0, pad2: 0, index, state, flags: 0, type: 0 }),
-    neighbourAttributes.encode(hardware === undefined ? { ip } : { ip, mac: hardware }),
-  ])
+  return neighbourPayload.encode({ family: familyOf(ip), index, state }, { ip, mac: hardware })
 }

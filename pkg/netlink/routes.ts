@@ -1,7 +1,6 @@
 import { isErrno } from "../libc/mod.ts"
-import { AF_INET, AF_INET6 } from "../types/mod.ts"
-import { show, showIp } from "./addresses.ts"
-import { align, attrs } from "./attrs.ts"
+import { AF_INET, type Family, familyOf, formatCidr, formatIp } from "../types/mod.ts"
+import { align, attrs, payloadOf } from "./attrs.ts"
 import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32 } from "./codec.ts"
 import type { Ifindex } from "./links.ts"
 import { type Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "./message.ts"
@@ -35,18 +34,6 @@ const routeHeader = struct({
 
 /** Where `dstPrefix` is. */
 const DST_PREFIX = 1
-
-const emptyHeader = {
-  family: 0,
-  dstPrefix: 0,
-  srcPrefix: 0,
-  tos: 0,
-  table: 0,
-  protocol: 0,
-  scope: 0,
-  type: 0,
-  flags: 0,
-}
 
 /** `RTA_METRICS`, `RTAX_*`. */
 const metrics = attrs({ mtu: [2, u32], window: [3, u32], advmss: [8, u32] })
@@ -103,27 +90,28 @@ const routeAttributes = attrs({
   multipath: [9, multipath],
   table: [15, u32],
 })
+const routePayload = payloadOf(routeHeader, routeAttributes)
 
 /** A unicast route. `dst` without host bits; addresses have 4 or 16 bytes, network order. */
 export interface RouteSpec {
   dst: Uint8Array
   prefix: number
-  gateway?: Uint8Array
-  index?: Ifindex
+  gateway?: Uint8Array | undefined
+  index?: Ifindex | undefined
   /** Metric: the lower wins. */
-  priority?: number
-  preferredSource?: Uint8Array
-  mtu?: number
-  advmss?: number
+  priority?: number | undefined
+  preferredSource?: Uint8Array | undefined
+  mtu?: number | undefined
+  advmss?: number | undefined
   /** 254, main, when undefined. */
-  table?: number
+  table?: number | undefined
   /** `RouteScope`: universe when undefined. */
-  scope?: number
+  scope?: number | undefined
   /** The gateway is reachable on this link although no address says so. */
-  onLink?: boolean
-  nextHops?: NextHop[]
+  onLink?: boolean | undefined
+  nextHops?: NextHop[] | undefined
   /** RTPROT_*, which program has made it: 3, boot, when undefined. */
-  protocol?: number
+  protocol?: number | undefined
 }
 
 /** A route as the kernel lists it. */
@@ -148,7 +136,7 @@ export function addRoute(route: NetlinkSocket, spec: RouteSpec, mode: "add" | "r
   route.execute({ type: RTM_NEWROUTE, flags, what: `${mode} route ${showRoute(spec)}`, payload: encodeRoute(spec) })
 }
 
-/** Deletes the route, whoever made it, that matches all that is given, like `ip route del unicast`. Throws `ESRCH` when there is none. */
+/** Deletes the route of any origin that matches all that is given, like `ip route del unicast`. Throws `ESRCH` when there is none. */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   const payload = encodeRoute({ ...spec, scope: spec.scope ?? RouteScope.Nowhere }, RTPROT_UNSPEC)
   route.execute({ type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload })
@@ -169,13 +157,11 @@ export interface RouteFilter {
  */
 export function listRoutes(
   route: NetlinkSocket,
-  family: typeof AF_INET | typeof AF_INET6,
+  family: Family,
   { table, prefixes, isWanted = () => true }: RouteFilter = {},
 ): ListedRoute[] {
-  const payload = concat([
-    routeHeader.encode({ ...emptyHeader, family, table: table !== undefined && table < 256 ? table : 0 }),
-    routeAttributes.encode({ table }),
-  ])
+  const inHeader = table !== undefined && table < 256 ? table : 0
+  const payload = routePayload.encode({ family, table: inHeader }, { table })
   const pick = (message: Message) => {
     if (prefixes && !prefixes.has(message.payload[DST_PREFIX] ?? 0)) return undefined
     const listed = readRoute(message)
@@ -191,11 +177,24 @@ export function listRoutes(
   }
 }
 
+/**
+ * The link by which packets to an address leave, like `ip route get IP`: one question, however many routes there are.
+ * Undefined when there is no route. Throws `NetlinkError`.
+ */
+export function linkTowards(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): Ifindex | undefined {
+  const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })
+  try {
+    return readRoute(route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(ip)}`, payload })).index
+  } catch (error) {
+    if (isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "ESRCH")) return undefined
+    throw error
+  }
+}
+
 function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): Uint8Array {
   const table = spec.table ?? RT_TABLE_MAIN
   const header = {
-    ...emptyHeader,
-    family: spec.dst.length === 4 ? AF_INET : AF_INET6,
+    family: familyOf(spec.dst),
     dstPrefix: spec.prefix,
     table: table < 256 ? table : 0,
     protocol,
@@ -213,34 +212,41 @@ function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): 
     multipath: spec.nextHops,
     table: table < 256 ? undefined : table,
   }
-  return concat([routeHeader.encode(header), routeAttributes.encode(attributes)])
+  return routePayload.encode(header, attributes)
 }
 
 function readRoute(message: Message): ListedRoute {
-  const header = routeHeader.decode(message.payload.subarray(0, routeHeader.size))
-  const found = routeAttributes.decode(message.payload.subarray(routeHeader.size))
-  const listed: ListedRoute = {
-    dst: found.dst ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
+  const { header, attributes } = routePayload.decode(message.payload)
+  const {
+    dst,
+    index,
+    gateway,
+    priority,
+    preferredSource,
+    metrics: { mtu, advmss } = {},
+    multipath: nextHops,
+  } = attributes
+  return {
+    dst: dst ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
     prefix: header.dstPrefix,
-    table: found.table ?? header.table,
+    gateway,
+    index: index as Ifindex | undefined,
+    priority,
+    preferredSource,
+    mtu,
+    advmss,
+    nextHops,
+    onLink: (header.flags & RTNH_F_ONLINK) !== 0 || undefined,
+    table: attributes.table ?? header.table,
     scope: header.scope,
     protocol: header.protocol,
     type: header.type,
     flags: header.flags,
   }
-  if (found.gateway) listed.gateway = found.gateway
-  if (found.index !== undefined) listed.index = found.index as Ifindex
-  if (found.priority !== undefined) listed.priority = found.priority
-  if (found.preferredSource) listed.preferredSource = found.preferredSource
-  if (found.metrics?.mtu !== undefined) listed.mtu = found.metrics.mtu
-  if (found.metrics?.advmss !== undefined) listed.advmss = found.metrics.advmss
-  if (header.flags & RTNH_F_ONLINK) listed.onLink = true
-  if (found.multipath) listed.nextHops = found.multipath
-  return listed
 }
 
 function showRoute(spec: RouteSpec): string {
-  const destination = spec.prefix === 0 ? "default" : show({ ip: spec.dst, prefix: spec.prefix })
-  const gateway = spec.gateway ? ` via ${showIp(spec.gateway)}` : ""
+  const destination = spec.prefix === 0 ? "default" : formatCidr({ ip: spec.dst, prefix: spec.prefix })
+  const gateway = spec.gateway ? ` via ${formatIp(spec.gateway)}` : ""
   return destination + gateway + (spec.table === undefined ? "" : ` table ${spec.table}`)
 }

@@ -1,7 +1,6 @@
-import { AF_INET, AF_INET6 } from "../types/mod.ts"
-import { show } from "./addresses.ts"
-import { attrs } from "./attrs.ts"
-import { bytes, concat, struct, text, u8, u32 } from "./codec.ts"
+import { type Cidr, type Family, formatCidr } from "../types/mod.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { bytes, struct, text, u8, u32 } from "./codec.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -11,7 +10,7 @@ const RTM_DELRULE = 33
 const RTM_GETRULE = 34
 const FR_ACT_TO_TBL = 1
 
-/** struct fib_rule_hdr, <linux/fib_rules.h> */
+/** struct fib_rule_hdr, <linux/fib_rules.h>, and what follows it. */
 const ruleHeader = struct({
   family: u8,
   dstPrefix: u8,
@@ -35,21 +34,22 @@ const ruleAttributes = attrs({
   outputInterface: [17, text],
   protocol: [21, u8],
 })
+const rulePayload = payloadOf(ruleHeader, ruleAttributes)
 
 /** A policy routing rule that looks a table up. */
 export interface Rule {
-  family: typeof AF_INET | typeof AF_INET6
-  src?: { ip: Uint8Array; prefix: number }
-  dst?: { ip: Uint8Array; prefix: number }
-  inputInterface?: string
-  outputInterface?: string
-  mark?: number
-  mask?: number
+  family: Family
+  src?: Cidr | undefined
+  dst?: Cidr | undefined
+  inputInterface?: string | undefined
+  outputInterface?: string | undefined
+  mark?: number | undefined
+  mask?: number | undefined
   /** The lower is looked at first. */
-  priority?: number
+  priority?: number | undefined
   table: number
   /** RTPROT_*: which program has made it. */
-  protocol?: number
+  protocol?: number | undefined
 }
 
 /** Adds a rule, like `ip rule add from SRC table TABLE`. Throws `EEXIST` when the same rule is there. */
@@ -64,57 +64,39 @@ export function deleteRule(route: NetlinkSocket, rule: Rule): void {
 }
 
 /** All rules of a family, like `ip rule show`. */
-export function listRules(route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6): Rule[] {
-  const zero = { dstPrefix: 0, srcPrefix: 0, tos: 0, table: 0, reserved1: 0, reserved2: 0, action: 0, flags: 0 }
-  const payload = ruleHeader.encode({ family, ...zero })
+export function listRules(route: NetlinkSocket, family: Family): Rule[] {
+  const payload = ruleHeader.encode({ family })
   return route.dump({ type: RTM_GETRULE, what: "list rules", payload }, readRule)
 }
 
-function encodeRule(rule: Rule): Uint8Array {
+function encodeRule({ family, src, dst, table, protocol, ...attributes }: Rule): Uint8Array {
   const header = {
-    family: rule.family,
-    dstPrefix: rule.dst?.prefix ?? 0,
-    srcPrefix: rule.src?.prefix ?? 0,
-    tos: 0,
-    table: rule.table < 256 ? rule.table : 0,
-    reserved1: 0,
-    reserved2: 0,
+    family,
+    dstPrefix: dst?.prefix,
+    srcPrefix: src?.prefix,
+    table: table < 256 ? table : 0,
     action: FR_ACT_TO_TBL,
-    flags: 0,
   }
-  const { inputInterface, outputInterface, priority, mark, mask, table, protocol } = rule
-  const attributes = {
-    src: rule.src?.ip,
-    dst: rule.dst?.ip,
+  return rulePayload.encode(header, { src: src?.ip, dst: dst?.ip, ...attributes, table, protocol })
+}
+
+function readRule(message: Message): Rule {
+  const { header, attributes } = rulePayload.decode(message.payload)
+  const { src, dst, inputInterface, outputInterface, priority, mark, mask, protocol } = attributes
+  return {
+    family: header.family as Family,
+    src: src && { ip: src, prefix: header.srcPrefix },
+    dst: dst && { ip: dst, prefix: header.dstPrefix },
     inputInterface,
     outputInterface,
     priority,
     mark,
     mask,
-    table,
+    table: attributes.table ?? header.table,
     protocol,
   }
-  return concat([ruleHeader.encode(header), ruleAttributes.encode(attributes)])
-}
-
-function readRule(message: Message): Rule {
-  const header = ruleHeader.decode(message.payload.subarray(0, ruleHeader.size))
-  const found = ruleAttributes.decode(message.payload.subarray(ruleHeader.size))
-  const rule: Rule = {
-    family: header.family === AF_INET ? AF_INET : AF_INET6,
-    table: found.table ?? header.table,
-  }
-  if (found.src) rule.src = { ip: found.src, prefix: header.srcPrefix }
-  if (found.dst) rule.dst = { ip: found.dst, prefix: header.dstPrefix }
-  if (found.inputInterface !== undefined) rule.inputInterface = found.inputInterface
-  if (found.outputInterface !== undefined) rule.outputInterface = found.outputInterface
-  if (found.priority !== undefined) rule.priority = found.priority
-  if (found.mark !== undefined) rule.mark = found.mark
-  if (found.mask !== undefined) rule.mask = found.mask
-  if (found.protocol !== undefined) rule.protocol = found.protocol
-  return rule
 }
 
 function showRule(rule: Rule): string {
-  return `${rule.src ? `from ${show(rule.src)} ` : ""}${rule.dst ? `to ${show(rule.dst)} ` : ""}table ${rule.table}`
+  return `${rule.src ? `from ${formatCidr(rule.src)} ` : ""}${rule.dst ? `to ${formatCidr(rule.dst)} ` : ""}table ${rule.table}`
 }

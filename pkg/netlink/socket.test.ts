@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { isErrno } from "../libc/mod.ts"
 import { concat, DecodeError } from "./codec.ts"
-import { NetlinkError } from "./error.ts"
-import { encodeMessage, type Message, NLM_F_ACK, NLM_F_DUMP_INTR } from "./message.ts"
+import { encodeMessage, type Message, NetlinkError, NLM_F_ACK, NLM_F_DUMP_INTR } from "./message.ts"
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { type Answer, acknowledge, done, hex, ScriptedKernel } from "./testing.ts"
 
@@ -57,7 +56,7 @@ describe("execute", () => {
     expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([0x7fffffff, 0x80000000, 0x80000001])
   })
 
-  test("throws what the kernel says against it, in the kernel's words", () => {
+  test("throws what the kernel says against it, with its extack", () => {
     // ip route add 10.99.0.0/16 via 172.31.0.1, answered with the request cut to its header
     const { route } = connect(({ sequence }) => {
       const payload = hex`
@@ -69,7 +68,7 @@ describe("execute", () => {
     expect(error).toBeInstanceOf(NetlinkError)
     expect(error).toMatchObject({
       errno: "ENETUNREACH",
-      words: "Nexthop has invalid gateway",
+      extack: "Nexthop has invalid gateway",
       message: "add route: Nexthop has invalid gateway (ENETUNREACH)",
     })
   })

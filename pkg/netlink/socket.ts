@@ -1,10 +1,10 @@
 import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
 import { concat } from "./codec.ts"
-import { NetlinkError } from "./error.ts"
 import {
   type Acknowledgement,
   encodeMessage,
   type Message,
+  NetlinkError,
   NLM_F_ACK,
   NLM_F_DUMP,
   NLM_F_DUMP_INTR,
@@ -71,7 +71,7 @@ export class NetlinkSocket implements Disposable {
   get(request: Request): Message {
     const answer = this.#ask(request)
     if ("payload" in answer) return answer
-    throw new NetlinkError(request.what, answer.errno, answer.words)
+    throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
   /** Like `get`, and undefined when the kernel refuses with this errno: that there is nothing is no failure. */
@@ -79,7 +79,7 @@ export class NetlinkSocket implements Disposable {
     const answer = this.#ask(request)
     if ("payload" in answer) return answer
     if (answer.errno === nothing) return undefined
-    throw new NetlinkError(request.what, answer.errno, answer.words)
+    throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
   #ask(request: Request): Message | Acknowledgement {
@@ -124,7 +124,7 @@ export class NetlinkSocket implements Disposable {
           continue
         }
         const outcome = message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message)
-        const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.words)
+        const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
         if (error && error.errno !== "EINTR") throw error
         return consistent && !error ? found : undefined
       }
@@ -149,9 +149,9 @@ export class NetlinkSocket implements Disposable {
     while (wanted.size > 0) {
       for (const message of this.#receive(requests[0]?.what ?? "nothing")) {
         if (message.type !== NLMSG_ERROR || message.sequence < first) continue
-        const { errno, words } = readAcknowledgement(message)
+        const { errno, extack } = readAcknowledgement(message)
         const request = requests[message.sequence - first]
-        if (errno !== 0) refusal ??= new NetlinkError(request?.what ?? "commit", errno, words)
+        if (errno !== 0) refusal ??= new NetlinkError(request?.what ?? "commit", errno, extack)
         wanted.delete(message.sequence)
         if (refusal) wanted.clear()
       }
@@ -207,6 +207,6 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
-function throwIfRefused(what: string, { errno, words }: { errno: number; words?: string }): void {
-  if (errno !== 0) throw new NetlinkError(what, errno, words)
+function throwIfRefused(what: string, { errno, extack }: { errno: number; extack?: string }): void {
+  if (errno !== 0) throw new NetlinkError(what, errno, extack)
 }

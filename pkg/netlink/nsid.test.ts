@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { encodeMessage } from "./message.ts"
-import { namespaceNumber } from "./namespaces.ts"
+import { namespaceNumber } from "./route-socket.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { acknowledge, hex, ScriptedKernel } from "./testing.ts"
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Ifindex } from "./links.ts"
 import { encodeMessage } from "./message.ts"
-import { linkTowards } from "./route-lookup.ts"
+import { linkTowards } from "./routes.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { hex, ip, ScriptedKernel } from "./testing.ts"
 
