@@ -191,28 +191,27 @@ export interface Struct<F extends StructFields> extends Codec<StructValue<F>> {
 export function struct<const F extends StructFields>(fields: F): Struct<F> {
   const table: Record<string, IntegerCodec<unknown>> = fields
   let size = 0
-  for (const name in table) size += table[name]?.size ?? 0
+  const layout: { name: string; at: number; put: IntegerCodec<unknown>["put"]; get: IntegerCodec<unknown>["get"] }[] =
+    []
+  for (const name in table) {
+    const { size: fieldSize, put, get } = table[name] as IntegerCodec<unknown>
+    layout.push({ name, at: size, put, get })
+    size += fieldSize
+  }
   return {
     size,
     encode(value) {
       const bytes = new Uint8Array(size)
-      let at = 0
-      for (const name in table) {
-        const codec = table[name] as IntegerCodec<unknown>
-        if (value[name] !== undefined) codec.put(value[name], bytes, at)
-        at += codec.size
+      for (const { name, at, put } of layout) {
+        const field = value[name]
+        if (field !== undefined) put(field, bytes, at)
       }
       return bytes
     },
     decode(found) {
       expectSize(found, size)
       const value: Record<string, unknown> = {}
-      let at = 0
-      for (const name in table) {
-        const codec = table[name] as IntegerCodec<unknown>
-        value[name] = codec.get(found, at)
-        at += codec.size
-      }
+      for (const { name, at, get } of layout) value[name] = get(found, at)
       return value as StructValue<F>
     },
   }
