@@ -6,7 +6,7 @@ declare const host: Engine & { positions(): string }
 
 export const engine: Engine = host
 
-/** What the engine has run out of, if that is what it throws: it has words for it and no code, and null when even those need memory. */
+/** What the engine has run out of, if that is what it throws: a message and no code, and null when even the message needs memory. */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (error === null) return "memory"
   if (!(error instanceof Error)) return undefined

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path"
 export class PluginDirectory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "cni-invoke-test-"))
 
-  /** Writes a plugin as a shell script, executable unless `mode` says otherwise; answers its path. */
+  /** Writes a plugin as a shell script, executable unless `mode` says otherwise; returns its path. */
   script(name: string, body: string, mode = 0o755): string {
     const path = join(this.path, name)
     mkdirSync(dirname(path), { recursive: true })

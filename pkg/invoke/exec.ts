@@ -23,11 +23,11 @@ export type Environment = Readonly<Record<string, string | undefined>>
 /** More than any result or log: a plugin that prints more is killed. */
 const outputLimit = 64 << 20
 
-/** Waits between six attempts to start a file that somebody is still writing: five seconds in all. */
+/** Waits between six attempts to start a file that is still being written: five seconds in all. */
 export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
 
 /**
- * Runs a plugin and answers its stdout, like `PATH < config`. Synchronous; no shell, argv is the path alone.
+ * Runs a plugin and returns its stdout, like `PATH < config`. Synchronous; no shell, argv is the path alone.
  *
  * Throws the error that the plugin printed, or code 0 when it died without printing one, could not be started, or ran
  * out of time (`pluginError`). A file that is just being written ("text file busy") is tried again for five seconds; then
@@ -66,10 +66,14 @@ function run(execution: Execution, waitsMs: readonly number[]): Ended {
 }
 
 function runOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
-  const set: Record<string, string> = {}
-  for (const [name, value] of Object.entries(env)) if (value !== undefined) set[name] = value
+  const isSet = (variable: [string, string | undefined]): variable is [string, string] => variable[1] !== undefined
   const limits = { outputLimit, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
-  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = spawn({ path, env: set, stdin, ...limits })
+  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = spawn({
+    path,
+    env: Object.fromEntries(Object.entries(env).filter(isSet)),
+    stdin,
+    ...limits,
+  })
   const output = { stdout, stderr: decodeUtf8(stderr) }
   if (exitCode === 0) return output // even when a descendant kept the pipes open until the time was up
   if (timedOut) return { ...output, cause: `signal: killed after ${timeoutMs} ms` }
@@ -78,7 +82,7 @@ function runOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
   return { ...output, cause: `exit status ${exitCode}` }
 }
 
-/** Why a file could not be started, in the words that callers know: "fork/exec PATH: permission denied". */
+/** Why a file could not be started, in the text that callers know: "fork/exec PATH: permission denied". */
 function startFailure(path: string, error: unknown): string {
   const reason = isErrno(error) ? startReasons[error.errno] : undefined
   return `fork/exec ${path}: ${reason ?? (error instanceof Error ? error.message : String(error))}`

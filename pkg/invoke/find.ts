@@ -6,7 +6,7 @@ import type { Environment } from "./exec.ts"
 /**
  * Finds the executable of a plugin: the first regular file of that name in the directories of `CNI_PATH` (separated by
  * ":"), links followed. A file that may not be executed is taken only when no other is found. Empty and relative
- * directories are skipped: they would mean whatever the working directory happens to be.
+ * directories are skipped: they would be those of the working directory.
  *
  * Throws code 7 for a name that cannot be one, code 4 for an empty path, and code 999 when there is no such plugin.
  */
@@ -17,8 +17,7 @@ export function findPlugin(type: string, cniPath: string): string {
       details: "a plugin's type is the name of a file, without a directory",
     })
   }
-  const directories: string[] = []
-  for (const directory of cniPath.split(":")) if (directory.startsWith("/")) directories.push(directory)
+  const directories = cniPath.split(":").filter((directory) => directory.startsWith("/"))
   if (directories.length === 0) {
     const skipped = cniPath !== "" ? `; not absolute: ${JSON.stringify(cniPath)}` : ""
     throw new CniError(Code.InvalidEnvironment, "no paths provided", {
@@ -48,7 +47,7 @@ function firstFile(directories: readonly string[], name: string, executable: boo
   return undefined
 }
 
-/** What a plugin answers: the text for stdout, and the exit code. */
+/** What a plugin replies: the text for stdout, and the exit code. */
 export interface Reply {
   stdout: string
   exitCode: number
@@ -91,7 +90,7 @@ function identityOf(path: string): string {
   const [table, size, count] = [Number(view.getBigUint64(32, true)), view.getUint16(54, true), view.getUint16(56, true)]
   for (let at = table; at < table + count * size; at += size) {
     if (view.getUint32(at, true) !== PT_NOTE) continue
-    const length = view.getBigUint64(at + 32, true) // as the file says, whatever the file is
+    const length = view.getBigUint64(at + 32, true) // the file may be anything: not to be believed
     if (length > longestNote) break
     const note = new Uint8Array(Number(length))
     if (readAt(file.fd, note, Number(view.getBigUint64(at + 8, true))) !== note.length) break

@@ -12,4 +12,4 @@ export { type CniVariables, formatCniArgs, pluginEnvironment, type TraceContext 
 export { busyWaitsMs, type Environment, type Execution, execPlugin } from "./exec.ts"
 export type { Builtin, Builtins, Reply } from "./find.ts"
 export { findPlugin, PluginNotFound } from "./find.ts"
-export { type PluginFailure, type Probe, pluginError, probeVersions, readResult, readVersions } from "./printed.ts"
+export { type PluginFailure, pluginError, readResult, readVersions } from "./printed.ts"

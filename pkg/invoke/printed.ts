@@ -1,7 +1,4 @@
-import { encodeUtf8 } from "../engine/mod.ts"
-import { CniError, Code, decodeResult, member, newestVersion, parseJsonObject, type Result } from "../types/mod.ts"
-import { pluginEnvironment } from "./environment.ts"
-import { type Environment, execPlugin } from "./exec.ts"
+import { CniError, Code, decodeResult, member, parseJsonObject, type Result } from "../types/mod.ts"
 
 /** What a plugin left behind that did not exit with 0. */
 export interface PluginFailure {
@@ -58,32 +55,6 @@ export function readResult(stdout: string | Uint8Array, configVersion: string): 
       error instanceof CniError ? error.code : Code.Decoding,
       `failed to unmarshal raw result: ${reason}`,
     )
-  }
-}
-
-/** What a plugin is asked with: its path, the environment to add to, and how long it may take. */
-export interface Probe {
-  path: string
-  env: Environment
-  timeoutMs?: number
-  log?: (text: string) => void
-}
-
-/**
- * Asks a plugin for the versions of the specification that it supports, with CNI_COMMAND=VERSION. Plugins from before
- * that verb insist on the other variables, so dummies are sent, and are known by their answer: they support 0.1.0.
- * Throws the plugin's error, or code 6 when the answer makes no sense.
- */
-export function probeVersions(probe: Probe): string[] {
-  const dummy = "dummy"
-  const variables = { command: "VERSION", containerId: "", netns: dummy, ifName: dummy, args: "", path: dummy }
-  const env = pluginEnvironment(probe.env, variables)
-  const stdin = encodeUtf8(JSON.stringify({ cniVersion: newestVersion }))
-  try {
-    return readVersions(execPlugin({ ...probe, env, stdin }))
-  } catch (error) {
-    if (error instanceof CniError && error.toString() === "unknown CNI_COMMAND: VERSION") return ["0.1.0"]
-    throw error
   }
 }
 

@@ -21,9 +21,7 @@ export class SyscallError extends Error {
 /** Whether a thrown value is an error of a system call or of netlink with one of these names; without names, with any. */
 export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error & { errno: string } {
   if (!(error instanceof Error && "errno" in error)) return false
-  if (names.length === 0) return true
-  for (const name of names) if (name === error.errno) return true
-  return false
+  return names.length === 0 || names.some((name) => name === error.errno)
 }
 
 /**
@@ -53,7 +51,7 @@ function retry(attempt: () => number): number {
 
 /**
  * Linux' errors by number: 2 is in line 2. Names and numbers: <asm-generic/errno-base.h> and <asm-generic/errno.h>, the same on
- * x86-64 and arm64. The words are those of glibc's strerror(3), whichever C library the process runs on.
+ * x86-64 and arm64. The texts are those of glibc's strerror(3), whichever C library the process runs on.
  */
 const errors = [
   ["", ""],

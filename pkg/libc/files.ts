@@ -83,7 +83,7 @@ export function truncate(fd: Fd, length: number): void {
   check("ftruncate", `descriptor ${fd}`, () => engine.ftruncate(fd, length))
 }
 
-/** Gives a file another name, in place of whatever had it. Throws `SyscallError`. */
+/** Gives a file another name, in place of a file that had it. Throws `SyscallError`. */
 export function rename(from: string, to: string): void {
   check("rename", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.rename(from, to))
 }

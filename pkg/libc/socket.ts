@@ -57,7 +57,7 @@ export class NetlinkSender {
   /** struct sockaddr_nl: family and padding, port, groups */
   readonly address = new Uint32Array(3)
 
-  /** Whether it was the kernel: nobody else has port 0, netlink(7). */
+  /** Whether it was the kernel: only the kernel has port 0, netlink(7). */
   get isKernel(): boolean {
     return this.address[0] === AF_NETLINK && this.address[1] === 0
   }
@@ -69,7 +69,7 @@ export function receive(fd: Fd, into: Uint8Array, flags: number, sender: Netlink
 }
 
 /**
- * Closes a socket and leaves the waiting to the kernel, whatever the closing waits for. The socket goes into the queue of a
+ * Closes a socket and leaves what the closing waits for to the kernel. The socket goes into the queue of a
  * pair that nothing holds but that queue; the kernel's collector of such pairs finds it at once and closes it, on a thread
  * of the kernel's (unix(7), SCM_RIGHTS). Kernels before 6.8 do that within our close(2), and nothing is won. Throws
  * `SyscallError`; the socket is then as before.
@@ -80,7 +80,7 @@ export function leaveToKernel(fd: Fd): void {
   const [near, far] = pair as unknown as [Fd, Fd]
   try {
     check("sendmsg", "SCM_RIGHTS", () => engine.sendDescriptors(near, new Int32Array([fd, far])))
-    close(fd) // before the collector has it: whoever lets go of a socket last waits
+    close(fd) // before the collector has it: the last to let go of a socket waits
   } finally {
     close(far)
     close(near) // this calls the collector

@@ -71,6 +71,10 @@ test("#157, #158, #159, #160 VERSION is asked with dummies; an old plugin may no
   expect((await failure(pluginVersions(lab.runtime, "broken"))).message).toContain(
     'answer of plugin "broken" to VERSION: its supportedVersions is missing',
   )
+  lab.plugin("failing", {
+    VERSION: { stdout: '{"code":4,"msg":"unknown CNI_COMMAND: VERSION","details":"x"}', code: 1 },
+  })
+  expect((await failure(pluginVersions(lab.runtime, "failing"))).message).toBe("unknown CNI_COMMAND: VERSION")
   const dummies = { netns: "dummy", ifname: "dummy", path: "dummy", id: "", args: "" }
   expect(lab.calls[0]).toMatchObject({ ...dummies, verb: "VERSION", stdin: { cniVersion: "1.1.0" } })
 })

@@ -59,7 +59,7 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
       const value: Record<string, unknown> = {}
       let isWhole = true
       const end = found.length
-      // Written out: a link has some hundred attributes, and a call for each length, type and rest is a third of the time.
+      // Written out: a link has some hundred attributes, and a call for each length and type costs an ADD 3 % more instructions.
       for (let at = 0, length = 0; at + HEADER <= end; at += (length + 3) & ~3) {
         length = (found[at] ?? 0) | ((found[at + 1] ?? 0) << 8)
         if (length < HEADER || at + length > end) lengthAt(found, at) // throws

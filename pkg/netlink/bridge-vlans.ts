@@ -1,4 +1,4 @@
-import { attribute, attrs, readAttributes } from "./attrs.ts"
+import { attribute, attrs, payloadOf, readAttributes } from "./attrs.ts"
 import { type Codec, concat, struct, u16, u32 } from "./codec.ts"
 import { linkHeader } from "./link-table.ts"
 import type { Ifindex, Link } from "./links.ts"
@@ -33,7 +33,7 @@ export interface VlanRange {
 const vlanList: Codec<VlanRange[]> = { nested: true, encode: encodeRanges, decode: readRanges }
 
 /** What family AF_BRIDGE says of a port, as far as it is about VLANs. */
-const portAttributes = attrs({ vlans: [26, vlanList], extMask: [29, u32] })
+const portPayload = payloadOf(linkHeader, attrs({ vlans: [26, vlanList], extMask: [29, u32] }))
 
 /**
  * Makes a port of a bridge belong to VLANs, all in one request, like `bridge vlan add dev PORT vid 100-110`. Those that it
@@ -57,33 +57,28 @@ function change(
   verb: string,
 ): void {
   if (vlans.length === 0) return
-  const payload = concat([header(index), portAttributes.encode({ vlans: [...vlans] })])
+  const payload = portPayload.encode({ family: AF_BRIDGE, index }, { vlans: [...vlans] })
   route.execute({ type, what: `${verb} VLANs ${describeVlans(vlans)} of port "${name}"`, payload })
 }
 
 /** The VLANs of all bridges and ports of the namespace, or of one port only, like `bridge -compressvlans vlan show`. */
 export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">): Map<Ifindex, VlanRange[]> {
-  const payload = concat([header(0), portAttributes.encode({ extMask: RTEXT_FILTER_BRVLAN_COMPRESSED })])
+  const payload = portPayload.encode({ family: AF_BRIDGE }, { extMask: RTEXT_FILTER_BRVLAN_COMPRESSED })
   const found = route.dump({ type: RTM_GETLINK, what: "list VLANs of bridge ports", payload }, (answer) => {
-    const { index } = linkHeader.decode(answer.payload.subarray(0, linkHeader.size))
-    if (port && index !== port.index) return undefined
-    const { vlans = [] } = portAttributes.decode(answer.payload.subarray(linkHeader.size))
-    return [index as Ifindex, vlans] as const
+    const { header, attributes } = portPayload.decode(answer.payload)
+    if (port && header.index !== port.index) return undefined
+    return [header.index as Ifindex, attributes.vlans ?? []] as const
   })
   return new Map(found)
 }
 
 /** "100 pvid untagged, 200-210", as `bridge vlan` takes them; "none". */
 export function describeVlans(vlans: readonly VlanRange[]): string {
-  const words = vlans.map(({ first, last, pvid, untagged }) => {
+  const ranges = vlans.map(({ first, last, pvid, untagged }) => {
     const ids = first === last ? `${first}` : `${first}-${last}`
     return `${ids}${pvid ? " pvid" : ""}${untagged ? " untagged" : ""}`
   })
-  return words.join(", ") || "none"
-}
-
-function header(index: number): Uint8Array {
-  return linkHeader.encode({ family: AF_BRIDGE, pad: 0, type: 0, index, flags: 0, change: 0 })
+  return ranges.join(", ") || "none"
 }
 
 function encodeRanges(vlans: VlanRange[]): Uint8Array {

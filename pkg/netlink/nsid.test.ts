@@ -28,5 +28,5 @@ test("number 0 is a number, and -1 is none", () => {
 test("a descriptor of something else is EINVAL", () => {
   const kernel = new ScriptedKernel((request) => [acknowledge(request, 22)])
   const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
-  expect(() => namespaceNumber(route, 6)).toThrow("find the number of namespace descriptor 6: EINVAL")
+  expect(() => namespaceNumber(route, 6)).toThrow("find the nsid of namespace descriptor 6: EINVAL")
 })

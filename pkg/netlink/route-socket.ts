@@ -1,6 +1,10 @@
-import { attrs } from "./attrs.ts"
-import { concat, i32, u32 } from "./codec.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { i32, struct, u32 } from "./codec.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
+
+/** <linux/rtnetlink.h>, <linux/net_namespace.h> */
+const RTM_GETNSID = 90
+const NETNSA_NSID_NOT_ASSIGNED = -1
 
 /** Multicast groups as bits, `RTMGRP_*`, <linux/rtnetlink.h>. */
 export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv6Address: 0x100 } as const
@@ -24,26 +28,17 @@ export class RouteSocket extends NetlinkSocket {
   }
 }
 
-/** <linux/rtnetlink.h> */
-const RTM_GETNSID = 90
-
-/** struct rtgenmsg, padded: the family, which does not matter here. */
-const generalHeader = new Uint8Array(4)
-
-/** <linux/net_namespace.h> */
-const namespaceAttributes = attrs({
-  number: [1, i32], // NETNSA_NSID, -1 for none
-  fd: [3, u32],
-})
+/** struct rtgenmsg, padded, and what follows it; <linux/net_namespace.h>. */
+const nsidPayload = payloadOf(struct({ family: u32 }), attrs({ nsid: [1, i32], fd: [3, u32] }))
 
 /**
- * The number that the socket's namespace has for another one, given by a descriptor of it, as `ip netns list` shows it:
- * what `linkNetnsId` of a link means, which says where the link's other end is. Undefined when it has none, and then no
- * link of the socket's namespace ends there. Throws `EINVAL` for a descriptor of something else.
+ * The nsid that the socket's namespace has for another one, given by a descriptor of it, like `ip netns list-id`: what
+ * `linkNetnsId` of a link means, which says where the link's peer is. Undefined when it has none, and then no link of the
+ * socket's namespace ends there. Throws `EINVAL` for a descriptor of something else.
  */
 export function namespaceNumber(route: NetlinkSocket, fd: number): number | undefined {
-  const payload = concat([generalHeader, namespaceAttributes.encode({ fd })])
-  const answer = route.get({ type: RTM_GETNSID, what: `find the number of namespace descriptor ${fd}`, payload })
-  const { number } = namespaceAttributes.decode(answer.payload.subarray(generalHeader.length))
-  return number === undefined || number < 0 ? undefined : number
+  const request = { type: RTM_GETNSID, what: `find the nsid of namespace descriptor ${fd}` }
+  const answer = route.get({ ...request, payload: nsidPayload.encode({}, { fd }) })
+  const { nsid = NETNSA_NSID_NOT_ASSIGNED } = nsidPayload.decode(answer.payload).attributes
+  return nsid === NETNSA_NSID_NOT_ASSIGNED ? undefined : nsid
 }

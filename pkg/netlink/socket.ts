@@ -55,13 +55,14 @@ export class NetlinkSocket implements Disposable {
     return this.#transport.fd
   }
 
-  /** Sends a request and waits until the kernel has done it. Throws `NetlinkError` with the kernel's reason. */
+  /** Sends a request and waits until the kernel has done it. Throws `NetlinkError`. */
   execute(request: Request): void {
     const sequence = this.#send(request, NLM_F_ACK)
     for (;;) {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence || message.type !== NLMSG_ERROR) continue
-        throwIfRefused(request.what, readAcknowledgement(message))
+        const { errno, extack } = readAcknowledgement(message)
+        if (errno !== 0) throw new NetlinkError(request.what, errno, extack)
         return
       }
     }
@@ -138,22 +139,22 @@ export class NetlinkSocket implements Disposable {
   transact(requests: readonly Request[]): void {
     const first = this.#sequence + 1
     const messages: Uint8Array[] = []
-    const wanted = new Set<number>()
+    const pending = new Set<number>()
     for (const { type, flags = 0, payload } of requests) {
       const sequence = ++this.#sequence
       messages.push(encodeMessage(type, flags | NLM_F_REQUEST, sequence, payload))
-      if (flags & NLM_F_ACK) wanted.add(sequence)
+      if (flags & NLM_F_ACK) pending.add(sequence)
     }
     this.#transport.send(concat(messages))
     let refusal: NetlinkError | undefined
-    while (wanted.size > 0) {
+    while (pending.size > 0) {
       for (const message of this.#receive(requests[0]?.what ?? "nothing")) {
         if (message.type !== NLMSG_ERROR || message.sequence < first) continue
         const { errno, extack } = readAcknowledgement(message)
         const request = requests[message.sequence - first]
         if (errno !== 0) refusal ??= new NetlinkError(request?.what ?? "commit", errno, extack)
-        wanted.delete(message.sequence)
-        if (refusal) wanted.clear()
+        pending.delete(message.sequence)
+        if (refusal) pending.clear()
       }
     }
     if (refusal) throw refusal
@@ -196,7 +197,7 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Lets the kernel do the closing, in its own time: closing a socket of the packet filter waits until the kernel has
-   * freed what anybody has removed from nf_tables just before, for some 10 ms. The socket is of no use any more.
+   * freed what was removed from nf_tables just before, for some 10 ms. The socket is of no use any more.
    */
   leave(): void {
     this.#transport.leave()
@@ -205,8 +206,4 @@ export class NetlinkSocket implements Disposable {
   [Symbol.dispose](): void {
     this.#transport[Symbol.dispose]()
   }
-}
-
-function throwIfRefused(what: string, { errno, extack }: { errno: number; extack?: string }): void {
-  if (errno !== 0) throw new NetlinkError(what, errno, extack)
 }

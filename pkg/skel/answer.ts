@@ -89,7 +89,7 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
   }
 }
 
-/** In our words, what an engine says in its own. */
+/** The error for what an engine has run out of. */
 function shortage(what: Exhaustion): CniError {
   const [msg, details] = {
     memory: [

@@ -109,7 +109,7 @@ export function parseNetwork(raw: JsonObject, command: string, log: (line: strin
   })
 }
 
-/** Puts the words before a decoding error that programs look for; the spelling is theirs. */
+/** Puts before a decoding error what programs look for; the spelling is theirs. */
 function unmarshal<T>(parse: () => T): T {
   try {
     return parse()

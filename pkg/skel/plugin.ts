@@ -19,7 +19,7 @@ export interface Call {
   readonly containerId: string
   /** Path of the container's network namespace, to be told. Never the plugin's own, and on DEL perhaps "" or gone. */
   readonly netns: string
-  /** What is at that path, opened once, before anything else: what is worked on, whatever becomes of the path. */
+  /** What is at that path, opened once, before anything else: what is worked on, also when the path changes. */
   readonly namespace: NamespaceFile
   readonly ifName: string
   /** `CNI_ARGS` */

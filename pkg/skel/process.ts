@@ -6,7 +6,7 @@ import type { Plugin } from "./plugin.ts"
 import { prepare, serve } from "./serve.ts"
 
 /**
- * Runs a plugin as this process: reads `CNI_*` and stdin, answers on stdout once, exits. Those of `delegates` that this
+ * Runs a plugin as this process: reads `CNI_*` and stdin, replies on stdout once, exits. Those of `delegates` that this
  * plugin calls run in this process when `CNI_PATH` leads to this very executable. Nothing is ever waited for.
  *
  * @example if (import.meta.main) runPlugin(ptp)
@@ -70,7 +70,7 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
   }
 }
 
-/** Writes to stdout, all of it. Throws `SyscallError`, `EPIPE` and `ENOSPC` among them, or when nobody reads. */
+/** Writes to stdout, all of it. Throws `SyscallError`, `EPIPE` and `ENOSPC` among them, or when the pipe stays full. */
 export function writeStdout(text: string): void {
   writeText(stdout, text)
 }

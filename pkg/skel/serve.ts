@@ -28,7 +28,7 @@ export interface Prepared {
 }
 
 /**
- * Answers one call of a plugin: environment and stdin in, stdout text and exit code out. Never throws: whatever fails is
+ * Serves one call of a plugin: environment and stdin in, stdout text and exit code out. Never throws: each failure is
  * an error object with exit code 1.
  */
 export function serve<C>(plugin: Plugin<C>, call: Surroundings & { builtins?: Builtins }): Reply {
