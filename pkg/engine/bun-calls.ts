@@ -2,8 +2,9 @@ import { dlopen, type FFIFunction, FFIType, ptr, read } from "bun:ffi"
 import type { TypedArray } from "./engine.ts"
 
 /**
- * System calls on Bun, by the C library. The letters are those of `host/door.c`: `i` and `l` integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an array of
- * at least N bytes, `n` the length of that array for the kernel, `0` a zero: neither is given by the caller.
+ * System calls on Bun, by the C library. The letters are those of `host/door.c`: `i` and `l` integers of 32 and 53 bits, `s` a
+ * text, `b` an array and its length, `[N]` an array of at least N bytes, `n` the length of that array for the kernel, `0` a zero:
+ * neither is given by the caller.
  */
 const calls = {
   open: "sii",
@@ -19,10 +20,10 @@ const calls = {
   ioctl: "ii0",
   statx: "isii[256]",
   getdents64: "ib",
-  link: "ss",
-  symlink: "ss",
-  readlink: "sb",
-  mkdir: "si",
+  linkat: "ss",
+  symlinkat: "ss",
+  readlinkat: "sb",
+  mkdirat: "si",
   utimensat: "@s[32]i",
   rename: "ss",
   unlink: "s",
@@ -30,7 +31,7 @@ const calls = {
   socket: "iii",
   bind: "ib",
   setsockopt: "iiib",
-  send: "ibi",
+  sendto: "ibi",
   recvfrom: "ibi[12]n",
   socketpair: "iii[8]",
   setns: "ii",
@@ -44,6 +45,17 @@ const calls = {
 
 export type CallName = keyof typeof calls
 
+export const callNames = Object.keys(calls) as CallName[]
+
+/** What the C library calls those that have another name there. */
+const namesInC: { readonly [name in CallName]?: string } = {
+  linkat: "link",
+  symlinkat: "symlink",
+  readlinkat: "readlink",
+  mkdirat: "mkdir",
+  sendto: "send",
+}
+
 const AT_FDCWD = -100
 const SYS_pidfd_open = 434 // on all architectures; the C library has a function of that name since glibc 2.36
 
@@ -51,7 +63,17 @@ const SYS_pidfd_open = 434 // on all architectures; the C library has a function
 const lettersOf = (signature: string) => signature.match(/\[\d+\]|./g) ?? []
 
 /** Those that return a `ssize_t`; the others return an `int`. */
-const longs = new Set(["read", "write", "pread", "pwrite", "getdents64", "readlink", "send", "recvfrom", "getrandom"])
+const longs = new Set([
+  "read",
+  "write",
+  "pread",
+  "pwrite",
+  "getdents64",
+  "readlinkat",
+  "sendto",
+  "recvfrom",
+  "getrandom",
+])
 
 function foreign(name: string, signature: string): FFIFunction {
   const types = lettersOf(signature).flatMap((letter): FFIType[] =>
@@ -91,7 +113,7 @@ export const libc = once(() => {
     posix_spawnattr_setsigdefault: { args: ["ptr", "ptr"], returns: "i32" },
     posix_spawnattr_setsigmask: { args: ["ptr", "ptr"], returns: "i32" },
   }
-  for (const [name, signature] of Object.entries(calls)) table[name] = foreign(name, signature)
+  for (const name of callNames) table[namesInC[name] ?? name] = foreign(name, calls[name])
   return dlopen("libc.so.6", table).symbols as unknown as Symbols
 })
 
@@ -126,12 +148,20 @@ export function text(value: unknown): Uint8Array {
   return new TextEncoder().encode(`${value}\0`)
 }
 
+/** Calls a function of the C library; its errno is read in the very next call. */
+function callC(name: string, ...values: unknown[]): number {
+  const symbol = libc()[name]
+  const errnoAt = errnoAddress()
+  const answer = Number(symbol?.(...values))
+  return answer === -1 ? -read.i32(errnoAt as never, 0) : answer
+}
+
 const EINVAL = 22
 
-/** Calls a function of the C library; its errno is read in the very next call. */
+/** Makes a system call with the arguments of `Engine`. */
 export function call(name: CallName, ...values: unknown[]): number {
   const raw: unknown[] = []
-  const kept: unknown[] = [] // what the kernel is told the address of must live
+  const kept: unknown[] = [] // their addresses go to the kernel: they must live
   const given = values[Symbol.iterator]()
   const next = () => given.next().value
   let broken = false
@@ -163,28 +193,19 @@ export function call(name: CallName, ...values: unknown[]): number {
     }
   }
   if (broken) return -EINVAL
-  const symbol = libc()[name]
-  const errnoAt = errnoAddress()
-  const answer = Number(symbol?.(...raw))
-  const errno = answer === -1 ? read.i32(errnoAt as never, 0) : 0
-  return kept.length >= 0 && answer === -1 ? -errno : answer
+  const answer = callC(namesInC[name] ?? name, ...raw)
+  return kept.length >= 0 ? answer : 0
 }
 
 export function poll(requests: TypedArray, timeoutMs: number): number {
   const bytes = bytesOf(requests)
   integer(timeoutMs, -1, 2 ** 31 - 1)
-  const errnoAt = errnoAddress()
-  const symbol = libc().poll
-  const answer = Number(symbol?.(addressOf(bytes), Math.floor(bytes.byteLength / 8), timeoutMs))
-  return answer === -1 ? -read.i32(errnoAt as never, 0) : answer
+  return callC("poll", addressOf(bytes), Math.floor(bytes.byteLength / 8), timeoutMs)
 }
 
 export function pidfdOpen(pid: number, flags: number): number {
   const numbers = [pid, flags].map((value) => integer(value, -(2 ** 31), 2 ** 32 - 1) | 0)
-  const errnoAt = errnoAddress()
-  const symbol = libc().syscall
-  const answer = Number(symbol?.(SYS_pidfd_open, ...numbers))
-  return answer === -1 ? -read.i32(errnoAt as never, 0) : answer
+  return callC("syscall", SYS_pidfd_open, ...numbers)
 }
 
 /** struct msghdr and struct cmsghdr of 64-bit Linux, <bits/socket.h> */
@@ -197,8 +218,5 @@ export function sendDescriptors(fd: number, descriptors: TypedArray): number {
   control.set([16 + bytes.byteLength, 0, 1, 1]) // length of 64 bits, SOL_SOCKET, SCM_RIGHTS
   new Uint8Array(control.buffer).set(rawBytes(bytes), 16)
   const message = new BigUint64Array([0n, 0n, 0n, 0n, BigInt(ptr(control)), BigInt(space), 0n])
-  const errnoAt = errnoAddress()
-  const symbol = libc().sendmsg
-  const answer = Number(symbol?.(socket, ptr(message), 0))
-  return answer === -1 ? -read.i32(errnoAt as never, 0) : answer
+  return callC("sendmsg", socket, ptr(message), 0)
 }

@@ -4,6 +4,7 @@ import {
   bytesOf,
   type CallName,
   call,
+  callNames,
   integer,
   libc,
   pidfdOpen,
@@ -28,52 +29,17 @@ function textsOf(file: string): string[] {
   return texts
 }
 
-/** A system call whose name in the C library is its own. */
-const same =
-  (name: CallName) =>
-  (...values: unknown[]) =>
-    call(name, ...values)
+const systemCalls = Object.fromEntries(
+  callNames.map((name) => [name, (...values: unknown[]) => call(name, ...values)]),
+) as unknown as Pick<Engine, CallName>
 
 /** The door on Bun: for the tests, for `bun plugins/bridge/main.ts` and for the tool `cni`. */
 export const engine: Engine = {
-  open: same("open"),
-  close: same("close"),
-  read: same("read"),
-  write: same("write"),
-  pread: same("pread"),
-  pwrite: same("pwrite"),
-  ftruncate: same("ftruncate"),
-  fsync: same("fsync"),
-  flock: same("flock"),
-  fcntl: same("fcntl"),
-  ioctl: same("ioctl"),
-  statx: same("statx"),
-  getdents64: same("getdents64"),
-  linkat: same("link"),
-  symlinkat: same("symlink"),
-  readlinkat: same("readlink"),
-  mkdirat: same("mkdir"),
-  utimensat: same("utimensat"),
-  rename: same("rename"),
-  unlink: same("unlink"),
-  rmdir: same("rmdir"),
-  socket: same("socket"),
-  bind: same("bind"),
-  setsockopt: same("setsockopt"),
-  sendto: same("send"),
-  recvfrom: same("recvfrom"),
-  socketpair: same("socketpair"),
+  ...systemCalls,
   sendDescriptors,
-  setns: same("setns"),
   poll,
-  inotify_init1: same("inotify_init1"),
-  inotify_add_watch: same("inotify_add_watch"),
-  getrandom: same("getrandom"),
-  pipe2: same("pipe2"),
   startProcess,
   pidfd_open: pidfdOpen,
-  wait4: same("wait4"),
-  kill: same("kill"),
   encodeUtf8(value) {
     if (typeof value !== "string") throw new TypeError("expected a text")
     return new TextEncoder().encode(value)
@@ -137,7 +103,7 @@ export function startProcess(
   const [actions, attributes, signals] = [new Uint8Array(512), new Uint8Array(512), new Uint8Array(128)]
   const numbers = [...new Int32Array(rawBytes(fds).slice().buffer)]
   const pid = new Int32Array(1)
-  const told = [kept, names, variables] // what the kernel is told the address of must live
+  const told = [kept, names, variables] // addresses go to the kernel: the arrays must live
   const steps = [
     c.posix_spawn_file_actions_init?.(ptr(actions)),
     ...numbers.map((fd, at) => c.posix_spawn_file_actions_adddup2?.(ptr(actions), fd, at)),
