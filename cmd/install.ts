@@ -144,5 +144,5 @@ export function copyExecutable(source: string, target: string): void {
   } finally {
     closeSync(fd)
   }
-  chmodSync(target, 0o755) // whatever the umask is
+  chmodSync(target, 0o755) // also where the umask takes bits away
 }

@@ -6,7 +6,7 @@ export interface RecordingTerminal extends Terminal {
   readonly err: string
 }
 
-/** A terminal for tests: this environment and nothing else, nobody who reads along unless told so. */
+/** A terminal for tests: this environment and nothing else, not interactive unless told so. */
 export function recordingTerminal(env: Terminal["env"], interactive = false): RecordingTerminal {
   const written = { out: "", err: "" }
   const text = (chunk: string | Uint8Array) => (typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk))

@@ -68,4 +68,4 @@ export {
   setSocketOption,
 } from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
-export { isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"
+export { isDirectory, isRegularFile, type Stat, stat, statIfThere, statOpen } from "./stat.ts"

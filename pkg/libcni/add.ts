@@ -17,7 +17,7 @@ export interface AddOptions {
 
 /**
  * Attaches a container to a network: runs the plugins in order, each with the result of the one before, and keeps the
- * last result, and the network list, for CHECK and DEL. Answers that result, in the network's version.
+ * last result, and the network list, for CHECK and DEL. Returns that result, in the network's version.
  *
  * Before any plugin runs: all names are valid, all plugins are there, the cache can be written. Throws codes 3, 4, 5 and
  * 7 for these; a plugin's own error as `plugin type="…" failed (add): …`, with its code.

@@ -58,7 +58,7 @@ function pair(value: unknown): [string, string][] {
 
 /**
  * The network list that the cache keeps: the file byte for byte; when plugins of the network's directory run as well, the
- * list with these in it. It says `loadOnlyInlinedPlugins` then, so that nobody appends them a second time. It is read
+ * list with these in it. It says `loadOnlyInlinedPlugins` then, so that they are not appended a second time. It is read
  * without that directory, by upstream's library and by CRI-O too.
  */
 export function effectiveConfig(network: Network): Uint8Array {
@@ -78,10 +78,10 @@ export interface Attached {
 }
 
 /**
- * What CHECK and DEL work with: the network list, its version included, that the cache has from ADD, whatever became of
- * the files since. A plugin that was added to the network later is not run, one that was taken out of it is. Arguments
- * and capability values are the caller's, or those of ADD when the caller gives none. Without a cache file, or when it is
- * damaged, all is as given: removing the file is the way to delete by the configuration of today.
+ * What CHECK and DEL work with: the network list, its version included, that the cache has from ADD, also when the files have
+ * changed since. A plugin that was added to the network later is not run, one that was taken out of it is. Arguments and
+ * capability values are the caller's, or those of ADD when the caller gives none. Without a cache file, or when it is damaged,
+ * all is as given: removing the file is the way to delete by the configuration of today.
  */
 export function asAdded(cached: CacheState, { network, attachment }: Attached): Attached {
   if (cached.state !== "valid") return { network, attachment }

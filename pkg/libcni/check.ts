@@ -20,7 +20,7 @@ export class CheckNotSupported extends CniError {
  * what is cached cannot be used, code 5 when it cannot be read: there is nothing to compare with. Never code 3, which would
  * say that there is nothing to clean up either.
  *
- * Answers false when nothing was asked: the network has `disableCheck`, or had it at ADD.
+ * Returns false when nothing was asked: the network has `disableCheck`, or had it at ADD.
  */
 export async function checkNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<boolean> {
   if (network.disableCheck) return false

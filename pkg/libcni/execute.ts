@@ -29,7 +29,7 @@ const drainMs = 1_000
 /**
  * Runs a plugin in a process group of its own and waits for it. At the time limit, or when told to stop, the whole group
  * is killed: the plugin's own children do not outlive it. Throws code 5 when it cannot be started, and code 11 when it was
- * stopped or is still being written. `waitsMs` are the pauses between attempts to start a file that somebody is still writing.
+ * stopped or is still being written. `waitsMs` are the pauses between attempts to start a file that is still being written.
  */
 export async function execute(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Promise<Outcome> {
   execution.signal?.throwIfAborted()

@@ -42,7 +42,7 @@ export type AttachmentId = Pick<Attachment, "containerId" | "ifName">
 export interface Runtime {
   /** Directories to find plugins in: `CNI_PATH`, split. */
   readonly path: readonly string[]
-  /** `/var/lib/cni` unless somebody says otherwise; results are in `results` below it. */
+  /** `/var/lib/cni` in production; results are in `results` below it. */
   readonly cacheDir: string
   /** The environment that plugins inherit; the `CNI_*` variables are set over it. */
   readonly env: Readonly<Record<string, string | undefined>>

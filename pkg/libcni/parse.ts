@@ -86,7 +86,7 @@ function checkPlugin(raw: JsonObject): NetworkPlugin {
   return { type, raw }
 }
 
-/** Reserved keys pass through, as upstream passes them, but nobody should write them. */
+/** Reserved keys pass through, as upstream passes them, but a file should not have them. */
 function reservedKeyWarnings(plugin: NetworkPlugin): string[] {
   return Object.keys(plugin.raw)
     .filter((key) => reservedKeys.some((reserved) => reserved === key) || key.startsWith("cni.dev/"))

@@ -10,7 +10,7 @@ export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
 /**
- * Runs one plugin for one operation and answers its stdout. What it writes to stderr goes to the runtime's when it has ended,
+ * Runs one plugin for one operation and returns its stdout. What it writes to stderr goes to the runtime's when it has ended,
  * unless the error quotes it. Throws the plugin's own error, or code 0 when it died without printing one; what `findPlugin`
  * throws when it is not there.
  */

@@ -31,7 +31,7 @@ export function deriveRequest(network: Network, plugin: NetworkPlugin, given: De
   let request = plugin.raw
   if (given.capabilityArgs !== undefined) {
     request = without(request, "capabilities")
-    const runtimeConfig = wanted(plugin, given.capabilityArgs)
+    const runtimeConfig = capabilityValues(plugin, given.capabilityArgs)
     if (Object.keys(runtimeConfig).length > 0) request = inject(request, [["runtimeConfig", runtimeConfig]])
   }
   const entries: [string, JsonValue][] = [
@@ -47,7 +47,7 @@ export function deriveRequest(network: Network, plugin: NetworkPlugin, given: De
 }
 
 /**
- * A copy of `config` with these keys set, whatever their letter case was in it: readers that ignore case would take the
+ * A copy of `config` with these keys set, in any letter case that they had in it: readers that ignore case would take the
  * other spelling for the value. Throws code 7 for an empty key or a null value.
  */
 export function inject(config: JsonObject, entries: readonly (readonly [string, JsonValue | undefined])[]): JsonObject {
@@ -63,7 +63,7 @@ export function inject(config: JsonObject, entries: readonly (readonly [string, 
 }
 
 /** The values that the plugin's `capabilities` ask for with `true` and that the runtime has. */
-function wanted(plugin: NetworkPlugin, offered: JsonObject): JsonObject {
+function capabilityValues(plugin: NetworkPlugin, offered: JsonObject): JsonObject {
   return Object.fromEntries(
     enabledCapabilities(plugin).flatMap((name) => {
       const value = Object.hasOwn(offered, name) ? offered[name] : undefined
@@ -97,9 +97,9 @@ export function chainResult(stdout: string, networkVersion: string): JsonObject 
 
 /** A result document in a version; the same document when it is in that version already. Throws as `convertResult`. */
 export function inVersion(result: JsonObject, version: string): JsonObject {
-  const wanted = version === "" ? "0.1.0" : version
+  const asked = version === "" ? "0.1.0" : version
   const written = member(result, "cniVersion")
-  const label = typeof written === "string" && written !== "" ? written : wanted
-  if (label !== wanted) return convertResult(result, label, wanted)
+  const label = typeof written === "string" && written !== "" ? written : asked
+  if (label !== asked) return convertResult(result, label, asked)
   return written === label ? result : { cniVersion: label, ...inject(result, [["cniVersion", label]]) }
 }

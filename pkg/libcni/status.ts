@@ -32,7 +32,7 @@ export async function pluginVersions(runtime: Runtime, type: string): Promise<st
 
 /**
  * Checks, without attaching anything, that every plugin of a network is installed and speaks the network's version.
- * Answers the names of the capabilities that the network uses. Throws one error with all that is wrong.
+ * Returns the names of the capabilities that the network uses. Throws one error with all that is wrong.
  */
 export async function validateNetwork(runtime: Runtime, network: Network): Promise<string[]> {
   const errors: CniError[] = []

@@ -8,7 +8,7 @@ import {
   Open,
   type Stat,
   setNetworkNamespace,
-  stat,
+  statIfThere,
   statOpen,
 } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
@@ -22,8 +22,8 @@ const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
- * What a path leads to, opened once: whatever becomes of the path, it is the same namespace that is compared with the own
- * one, entered, and handed to the kernel. Paths change: a container ends, and its process' number is given to another.
+ * What a path leads to, opened once: the same namespace is compared with the own one, entered, and handed to the kernel.
+ * Paths change: a container ends, and the number of its process is given to another.
  */
 export class NamespaceFile implements Disposable {
   /** The path that it was opened by, as the caller wrote it. */
@@ -37,7 +37,7 @@ export class NamespaceFile implements Disposable {
     this.#error = error
   }
 
-  /** Opens whatever is at a path. Never throws: that there is nothing, or no way to it, is told by those who need it. */
+  /** Opens what is at a path. Never throws: that nothing is there, or no way to it, is told when it is needed. */
   static open(path: string): NamespaceFile {
     try {
       return new NamespaceFile(path, path === "" ? undefined : openNonBlocking(path))
@@ -53,7 +53,7 @@ export class NamespaceFile implements Disposable {
     return this.#file && new FileDescriptor(duplicate(this.#file.fd))
   }
 
-  /** "device:inode", which tells it from all others alive; undefined when nothing is there. */
+  /** "device:inode", which no other namespace that lives has; undefined when nothing is there. */
   get identity(): string | undefined {
     return this.#file && identityOf(statOpen(this.#file.fd))
   }
@@ -171,19 +171,12 @@ function isNetworkNamespace(fd: Fd): boolean {
   }
 }
 
+/** "device:inode" of a namespace's file: no other namespace that lives has it. */
 function identityOf({ device, inode }: Stat): string {
   return `${device}:${inode}`
 }
 
-/** What tells a namespace from all others alive: "device:inode" of its file. Undefined when it cannot be looked at. */
-export function namespaceId(path: string): string | undefined {
-  try {
-    return identityOf(stat(path))
-  } catch {
-    return undefined
-  }
-}
-
 function isOwn(fd: Fd): boolean {
-  return identityOf(statOpen(fd)) === namespaceId(OWN)
+  const own = statIfThere(OWN)
+  return own !== undefined && identityOf(statOpen(fd)) === identityOf(own)
 }
