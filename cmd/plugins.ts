@@ -5,6 +5,7 @@
 import { hostLocal } from "../ipam/host-local/main.ts"
 import { staticIpam } from "../ipam/static/main.ts"
 import { portmap } from "../meta/portmap/main.ts"
+import { sbr } from "../meta/sbr/main.ts"
 import { tuning } from "../meta/tuning/main.ts"
 import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
 import { answer, logLine, type Plugin, runPlugin } from "../pkg/skel/mod.ts"
@@ -36,6 +37,7 @@ const runLoopback = () => runPlugin(loopback)
 const runMacvlan = () => runPlugin(macvlan, ipamPlugins)
 const runPortmap = () => runPlugin(portmap)
 const runPtp = () => runPlugin(ptp, ipamPlugins)
+const runSbr = () => runPlugin(sbr)
 const runStatic = () => runPlugin(staticIpam)
 const runTuning = () => runPlugin(tuning)
 
@@ -58,6 +60,7 @@ export {
   runMacvlan as macvlan,
   runPortmap as portmap,
   runPtp as ptp,
+  runSbr as sbr,
   runStatic as static,
   runTuning as tuning,
   runUnknown as unknown,
