@@ -200,10 +200,10 @@ describe("links", () => {
     const stranger = await host.addContainer("stranger")
     const { number, elsewhere, none } = await inside(
       host,
-      ({ route, getLink, namespaceNumber, FileDescriptor, Open }, [peer, other]) => {
+      ({ route, getLink, findNsid, FileDescriptor, Open }, [peer, other]) => {
         const fd = (file: string) => FileDescriptor.open(file, Open.ReadOnly).fd
-        const number = namespaceNumber(route, fd(peer))
-        const none = namespaceNumber(route, fd(other))
+        const number = findNsid(route, fd(peer))
+        const none = findNsid(route, fd(other))
         return { number, elsewhere: getLink(route, "veth0").attributes.linkNetnsId, none }
       },
       [pod.path, stranger.path] as const,

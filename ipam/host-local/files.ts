@@ -14,7 +14,7 @@ export interface Files
     | "open"
     | "read"
     | "readDirectory"
-    | "readFileIfThere"
+    | "findFile"
     | "setModified"
     | "stat"
     | "sync"
@@ -41,7 +41,7 @@ export const kernelFiles: Files = {
   open: libc.open,
   read: libc.read,
   readDirectory: libc.readDirectory,
-  readFileIfThere: libc.readFileIfThere,
+  findFile: libc.findFile,
   setModified: libc.setModified,
   stat: libc.stat,
   sync: libc.sync,

@@ -127,7 +127,7 @@ export class Owners {
   #read(name: string): string[] {
     const known = this.#lines.get(name)
     if (known) return known
-    const bytes = this.#files.readFileIfThere(`${this.#directory}/${name}`)
+    const bytes = this.#files.findFile(`${this.#directory}/${name}`)
     const lines = decodeUtf8(bytes ?? new Uint8Array())
       .split("\n")
       .slice(0, -1)

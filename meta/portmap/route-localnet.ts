@@ -1,6 +1,6 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
-import { findLink, linkTowards, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
+import { findLink, findRoute, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
 import {
   add,
   commit,
@@ -31,7 +31,7 @@ export function findLocalnetLink(addresses: readonly MappedAddress[]): HostLink 
   const ipv4 = addresses.find(({ family }) => family === AF_INET)
   if (!ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp))) return undefined
   using host = RouteSocket.open()
-  const index = linkTowards(host, ipv4.address.ip)
+  const index = findRoute(host, ipv4.address.ip)?.index
   const link = index === undefined ? undefined : findLink(host, index)
   if (!link || link.name === "lo") return undefined
   return { name: link.name, isShared: link.kind !== "veth" && link.kind !== "tun" }

@@ -1,5 +1,5 @@
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { isErrno, readFileIfThere } from "../../pkg/libc/mod.ts"
+import { findFile, isErrno } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { SysctlEntry } from "./sysctls.ts"
 
@@ -29,7 +29,7 @@ export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LI
 
 function readIfThere(path: string): string | undefined {
   try {
-    const bytes = readFileIfThere(path)
+    const bytes = findFile(path)
     return bytes && decodeUtf8(bytes)
   } catch (cause) {
     if (isErrno(cause, "ENOTDIR")) return undefined

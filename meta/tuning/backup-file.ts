@@ -1,14 +1,14 @@
 import {
   createFile,
+  findFile,
   isErrno,
   makeDirectories,
   randomHex,
   readDirectory,
-  readFileIfThere,
   removeDirectory,
   rename,
   stat,
-  unlinkIfThere,
+  tryUnlink,
 } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
@@ -122,7 +122,7 @@ function isStaleFormer(path: string, network: string, valid: readonly Owner[]): 
   const own = isDraft ? name.slice(prefix.length) : name
   if (valid.some((owner) => formerName(owner) === own)) return false
   if (isDraft || !name.endsWith(".json")) return isDraft
-  const bytes = readFileIfThere(path)
+  const bytes = findFile(path)
   return bytes !== undefined && decodeBackup(bytes).network === network
 }
 
@@ -165,7 +165,7 @@ function namesIn(directory: string): string[] {
 /** The bytes of a file; undefined when there is none. Throws `CniError`. */
 function readIfThere(path: string): Uint8Array | undefined {
   try {
-    return readFileIfThere(path)
+    return findFile(path)
   } catch (cause) {
     if (isErrno(cause, ...nothingThere)) return undefined
     throw new CniError(Code.Io, `Cannot read the backup "${path}"`, { cause })
@@ -175,7 +175,7 @@ function readIfThere(path: string): Uint8Array | undefined {
 /** Throws `SyscallError`. */
 function removeIfThere(path: string): void {
   try {
-    unlinkIfThere(path)
+    tryUnlink(path)
   } catch (error) {
     if (!isErrno(error, ...nothingThere)) throw error
   }

@@ -2,12 +2,12 @@ import { isErrno } from "../libc/mod.ts"
 import {
   deleteLink,
   findLink,
+  findNsid,
   type Ifindex,
   type Link,
   type LinkKind,
   listLinks,
   type NetlinkSocket,
-  namespaceNumber,
   RouteSocket,
 } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
@@ -52,7 +52,7 @@ function findLikelyHostEnd(host: NetlinkSocket, inside: Link): Link | undefined 
 /** Whether the peer of a host's link is in the container. One question to the kernel. */
 function leadsTo(host: NetlinkSocket, sandbox: Sandbox, end: Link): boolean {
   if (endsInOwn(end)) return sandbox.isOwn // a runtime may insist on that
-  return namespaceNumber(host, sandbox.fd) === end.attributes.linkNetnsId
+  return findNsid(host, sandbox.fd) === end.attributes.linkNetnsId
 }
 
 /** The kernel names the peer's namespace, unless it is the link's own. */

@@ -1,6 +1,6 @@
 import { CniError, Code, type Result } from "../types/mod.ts"
 import { type Environment, execPlugin } from "./exec.ts"
-import { type Builtins, builtinAt, findPlugin, PluginNotFound } from "./find.ts"
+import { type Builtins, builtinAt, PluginNotFound, requirePlugin } from "./find.ts"
 import { pluginError, readResult } from "./printed.ts"
 
 /** Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration itself, as flannel does. */
@@ -39,7 +39,7 @@ export function delegateTo(context: DelegateContext): Delegate {
   const find = (type: string, stdin?: Uint8Array) => {
     if (stdin === undefined && type === context.self)
       throw new CniError(Code.InvalidNetworkConfig, `Cannot delegate to "${type}": it is the plugin that delegates`)
-    return findPlugin(type, context.env.CNI_PATH ?? "")
+    return requirePlugin(type, context.env.CNI_PATH ?? "")
   }
   return {
     add(type, stdin) {

@@ -2,61 +2,61 @@ import { describe, expect, test } from "bun:test"
 import { mkdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { PluginDirectory } from "./directory.fixture.ts"
-import { findPlugin } from "./find.ts"
+import { requirePlugin } from "./find.ts"
 
-describe("findPlugin", () => {
+describe("requirePlugin", () => {
   test("#126 takes the first directory that holds the plugin", () => {
     using directory = new PluginDirectory()
     const first = directory.script("one/bridge", "")
     directory.script("two/bridge", "")
     const second = directory.script("two/ptp", "")
     const path = `${directory.path}/one:${directory.path}/two/`
-    expect(findPlugin("bridge", path)).toBe(first)
-    expect(findPlugin("ptp", path)).toBe(second)
+    expect(requirePlugin("bridge", path)).toBe(first)
+    expect(requirePlugin("ptp", path)).toBe(second)
   })
 
   test("#127 says when the name, the path or the plugin is missing", () => {
-    expect(() => findPlugin("", "/opt/cni/bin")).toThrow(/^no plugin name provided$/)
-    expect(() => findPlugin("bridge", "")).toThrow(/^no paths provided$/)
-    expect(() => findPlugin("bridge", "/not/there:/nor/there")).toThrow(
+    expect(() => requirePlugin("", "/opt/cni/bin")).toThrow(/^no plugin name provided$/)
+    expect(() => requirePlugin("bridge", "")).toThrow(/^no paths provided$/)
+    expect(() => requirePlugin("bridge", "/not/there:/nor/there")).toThrow(
       /^failed to find plugin "bridge" in path \[\/not\/there \/nor\/there\]$/,
     )
   })
 
   test.each(["../bridge", "/bin/sh", "a\\b", ".", "..", "a\0b"])("#128 refuses the name %j", (name) => {
-    expect(() => findPlugin(name, "/bin")).toThrow("invalid plugin name: ")
+    expect(() => requirePlugin(name, "/bin")).toThrow("invalid plugin name: ")
   })
 
   test("#129 skips a directory of that name", () => {
     using directory = new PluginDirectory()
     mkdirSync(join(directory.path, "one/bridge"), { recursive: true })
     const file = directory.script("two/bridge", "")
-    expect(findPlugin("bridge", `${directory.path}/one:${directory.path}/two`)).toBe(file)
+    expect(requirePlugin("bridge", `${directory.path}/one:${directory.path}/two`)).toBe(file)
   })
 
   test("#129 skips a device of that name", () => {
-    expect(() => findPlugin("null", "/dev")).toThrow("failed to find plugin")
+    expect(() => requirePlugin("null", "/dev")).toThrow("failed to find plugin")
   })
 
   test("follows links", () => {
     using directory = new PluginDirectory()
     symlinkSync("/bin/sh", join(directory.path, "bridge"))
-    expect(findPlugin("bridge", directory.path)).toBe(join(directory.path, "bridge"))
+    expect(requirePlugin("bridge", directory.path)).toBe(join(directory.path, "bridge"))
   })
 
   test("does not let a file that cannot be executed shadow one that can", () => {
     using directory = new PluginDirectory()
     const plain = directory.script("one/bridge", "", 0o644)
     const executable = directory.script("two/bridge", "")
-    expect(findPlugin("bridge", `${directory.path}/one:${directory.path}/two`)).toBe(executable)
-    expect(findPlugin("bridge", `${directory.path}/one`)).toBe(plain)
+    expect(requirePlugin("bridge", `${directory.path}/one:${directory.path}/two`)).toBe(executable)
+    expect(requirePlugin("bridge", `${directory.path}/one`)).toBe(plain)
   })
 
   test.each([":", "::", "bin", ".", "bin:./bin"])("never searches the working directory, as in CNI_PATH %j", (path) => {
-    expect(() => findPlugin("sh", path)).toThrow("no paths provided")
+    expect(() => requirePlugin("sh", path)).toThrow("no paths provided")
   })
 
   test("skips empty and relative directories beside absolute ones", () => {
-    expect(findPlugin("sh", ":bin:/bin")).toBe("/bin/sh")
+    expect(requirePlugin("sh", ":bin:/bin")).toBe("/bin/sh")
   })
 })

@@ -10,7 +10,7 @@ import type { Environment } from "./exec.ts"
  *
  * Throws code 7 for a name that cannot be one, code 4 for an empty path, and code 999 when there is no such plugin.
  */
-export function findPlugin(type: string, cniPath: string): string {
+export function requirePlugin(type: string, cniPath: string): string {
   if (type === "") throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided")
   if (type.includes("/") || type.includes("\\") || type.includes("\0") || type === "." || type === "..") {
     throw new CniError(Code.InvalidNetworkConfig, `invalid plugin name: ${type}`, {

@@ -2,7 +2,7 @@
  * Running plugins: finding the executable, speaking the protocol with it, reading what it answers.
  *
  * @example
- * const path = findPlugin("host-local", "/opt/cni/bin")
+ * const path = requirePlugin("host-local", "/opt/cni/bin")
  * const env = pluginEnvironment(process.env, { command: "ADD", … })
  * const result = readResult(execPlugin({ path, env, stdin }), "1.1.0")
  */
@@ -11,5 +11,5 @@ export { type Delegate, type DelegateContext, delegateTo } from "./delegate.ts"
 export { type CniVariables, formatCniArgs, pluginEnvironment, type TraceContext } from "./environment.ts"
 export { busyWaitsMs, type Environment, type Execution, execPlugin } from "./exec.ts"
 export type { Builtin, Builtins, Reply } from "./find.ts"
-export { findPlugin, PluginNotFound } from "./find.ts"
+export { PluginNotFound, requirePlugin } from "./find.ts"
 export { type PluginFailure, pluginError, readResult, readVersions } from "./printed.ts"

@@ -1,5 +1,5 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
-import { check, checkIfThere } from "./errno.ts"
+import { check, find } from "./errno.ts"
 
 /** An open file descriptor. */
 export type Fd = number & { readonly __brand: "Fd" }
@@ -50,7 +50,7 @@ export class FileDescriptor implements Disposable {
 
   /** Opens a file for reading; undefined when it does not exist. Throws `SyscallError`. */
   static find(path: string): FileDescriptor | undefined {
-    const fd = checkIfThere("open", JSON.stringify(path), () => engine.open(path, Open.ReadOnly | Open.CloseOnExec, 0))
+    const fd = find("open", JSON.stringify(path), () => engine.open(path, Open.ReadOnly | Open.CloseOnExec, 0))
     return fd === undefined ? undefined : new FileDescriptor(fd as Fd)
   }
 

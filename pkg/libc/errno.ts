@@ -35,7 +35,7 @@ export function check(call: string, object: string, attempt: () => number): numb
 }
 
 /** Like `check`, and undefined for `ENOENT`: for what is often not there, where an exception would be dear. */
-export function checkIfThere(call: string, object: string, attempt: () => number): number | undefined {
+export function find(call: string, object: string, attempt: () => number): number | undefined {
   const answer = retry(attempt)
   if (answer === -ENOENT) return undefined
   if (answer < 0) throw new SyscallError(call, -answer, object)

@@ -15,12 +15,12 @@ import { join } from "node:path"
 import { FileDescriptor, Open } from "./descriptor.ts"
 import {
   createFile,
+  findFile,
   link,
   makeDirectories,
   readAt,
   readDirectory,
   readFile,
-  readFileIfThere,
   readlink,
   readTextFile,
   readToEnd,
@@ -31,8 +31,8 @@ import {
   sync,
   syncDirectory,
   truncate,
+  tryUnlink,
   unlink,
-  unlinkIfThere,
   writeAt,
   writeExisting,
 } from "./files.ts"
@@ -97,14 +97,14 @@ describe("reading", () => {
   })
 
   test("what may be absent is undefined for an absent file only", () => {
-    expect(readFileIfThere(fresh())).toBeUndefined()
+    expect(findFile(fresh())).toBeUndefined()
     expect(FileDescriptor.find(fresh())).toBeUndefined()
-    expect(readFileIfThere(file("here"))).toEqual(new TextEncoder().encode("here"))
+    expect(findFile(file("here"))).toEqual(new TextEncoder().encode("here"))
     using opened = FileDescriptor.find(file("here"))
     expect(opened && readToEnd(opened.fd, 10)).toEqual(new TextEncoder().encode("here"))
-    expect(() => readFileIfThere(directory)).toThrow("EISDIR")
-    expect(() => readFileIfThere(join(file(""), "below"))).toThrow("ENOTDIR")
-    expect(() => readFileIfThere(file("12345"), 4)).toThrow("EFBIG")
+    expect(() => findFile(directory)).toThrow("EISDIR")
+    expect(() => findFile(join(file(""), "below"))).toThrow("ENOTDIR")
+    expect(() => findFile(file("12345"), 4)).toThrow("EFBIG")
   })
 
   test("and writing at a place leaves the rest alone", () => {
@@ -172,10 +172,10 @@ describe("names", () => {
     const path = file("")
     unlink(path)
     expect(() => unlink(path)).toThrow(`unlink ${JSON.stringify(path)}: No such file or directory (ENOENT)`)
-    unlinkIfThere(path)
-    expect(() => unlinkIfThere(join(file(""), "below"))).toThrow("ENOTDIR")
+    expect(tryUnlink(path)).toBe(false)
+    expect(() => tryUnlink(join(file(""), "below"))).toThrow("ENOTDIR")
     const another = file("")
-    unlinkIfThere(another)
+    expect(tryUnlink(another)).toBe(true)
     expect(existsSync(another)).toBe(false)
   })
 
@@ -185,7 +185,7 @@ describe("names", () => {
     const calls = [
       () => stat(bad),
       () => readFile(bad),
-      () => readFileIfThere(bad),
+      () => findFile(bad),
       () => readTextFile(bad),
       () => writeExisting(bad, ""),
       () => createFile(bad, new Uint8Array()),
@@ -197,7 +197,7 @@ describe("names", () => {
       () => symlink(good, bad),
       () => readlink(bad),
       () => unlink(bad),
-      () => unlinkIfThere(bad),
+      () => tryUnlink(bad),
       () => makeDirectories(bad),
       () => removeDirectory(bad),
       () => setModified(bad, 0n),

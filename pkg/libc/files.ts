@@ -1,7 +1,7 @@
 import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
-import { check, checkIfThere, errnoNumber, isErrno, SyscallError } from "./errno.ts"
-import { isDirectory, stat, statIfThere } from "./stat.ts"
+import { check, errnoNumber, find, isErrno, SyscallError } from "./errno.ts"
+import { findStat, isDirectory, stat } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
 
@@ -11,8 +11,8 @@ export function readFile(path: string, limit = 16 << 20): Uint8Array {
   return readAll(file, path, limit)
 }
 
-/** Like `readFile`, and undefined when there is no such file. Throws `SyscallError`. */
-export function readFileIfThere(path: string, limit = 16 << 20): Uint8Array | undefined {
+/** The bytes of a file, like `readFile`; undefined when there is none. Throws `SyscallError`. */
+export function findFile(path: string, limit = 16 << 20): Uint8Array | undefined {
   using file = FileDescriptor.find(path)
   return file && readAll(file, path, limit)
 }
@@ -110,9 +110,9 @@ export function unlink(path: string): void {
   check("unlink", JSON.stringify(path), () => engine.unlink(path))
 }
 
-/** Removes a name; none there is success. Throws `SyscallError`. */
-export function unlinkIfThere(path: string): void {
-  checkIfThere("unlink", JSON.stringify(path), () => engine.unlink(path))
+/** Removes a name, and returns whether there was one. Throws `SyscallError`. */
+export function tryUnlink(path: string): boolean {
+  return find("unlink", JSON.stringify(path), () => engine.unlink(path)) !== undefined
 }
 
 export function removeDirectory(path: string): void {
@@ -121,7 +121,7 @@ export function removeDirectory(path: string): void {
 
 /** Makes a directory, and its parents as far as they are missing, like `mkdir -p`. Throws `SyscallError`. */
 export function makeDirectories(path: string, mode = 0o755): void {
-  const found = statIfThere(path)
+  const found = findStat(path)
   if (found && isDirectory(found)) return
   for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
     const part = at === -1 ? path : path.slice(0, at)

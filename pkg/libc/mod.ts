@@ -22,12 +22,12 @@ export {
 export { type ErrnoName, errnoName, errnoNumber, isErrno, SyscallError } from "./errno.ts"
 export {
   createFile,
+  findFile,
   link,
   makeDirectories,
   readAt,
   readDirectory,
   readFile,
-  readFileIfThere,
   readlink,
   readTextFile,
   readToEnd,
@@ -38,8 +38,8 @@ export {
   sync,
   syncDirectory,
   truncate,
+  tryUnlink,
   unlink,
-  unlinkIfThere,
   writeAt,
   writeExisting,
 } from "./files.ts"
@@ -68,4 +68,4 @@ export {
   setSocketOption,
 } from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
-export { isDirectory, isRegularFile, type Stat, stat, statIfThere, statOpen } from "./stat.ts"
+export { findStat, isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"

@@ -1,6 +1,6 @@
 import { engine } from "../engine/mod.ts"
 import type { Fd } from "./descriptor.ts"
-import { check, checkIfThere } from "./errno.ts"
+import { check, find } from "./errno.ts"
 
 const AT_FDCWD = -100
 const AT_SYMLINK_NOFOLLOW = 0x100
@@ -77,10 +77,10 @@ export function statOpen(fd: Fd): Stat {
 }
 
 /** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
-export function statIfThere(path: string): Stat | undefined {
+export function findStat(path: string): Stat | undefined {
   const words = new Uint32Array(64)
   const statx = () => engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, words)
-  return checkIfThere("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
+  return find("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
 }
 
 const FileType = { Mask: 0o170000, Directory: 0o040000, Regular: 0o100000, Symlink: 0o120000 } as const

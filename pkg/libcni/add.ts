@@ -4,7 +4,7 @@ import { effectiveConfig } from "./cached.ts"
 import { deleteWith } from "./del.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
-import { callPlugin, failedPlugin, findPlugins } from "./plugin-call.ts"
+import { callPlugin, failedPlugin, requirePlugins } from "./plugin-call.ts"
 import { chainResult, deriveRequest } from "./request.ts"
 
 /** What ADD does beyond upstream's library. */
@@ -30,7 +30,7 @@ export async function addNetwork(
 ): Promise<JsonObject> {
   const key = cacheKey(network, attachment)
   return withContainer(runtime, attachment.containerId, async (guarded, lost) => {
-    findPlugins(runtime, network)
+    requirePlugins(runtime, network)
     refuseTaken(runtime, network, key, options.again ?? false)
     using cache = openCache(runtime.cacheDir, key)
     try {

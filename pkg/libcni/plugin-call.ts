@@ -1,4 +1,4 @@
-import { findPlugin, formatCniArgs, pluginEnvironment, pluginError } from "../invoke/mod.ts"
+import { formatCniArgs, pluginEnvironment, pluginError, requirePlugin } from "../invoke/mod.ts"
 import { CniError, Code, type JsonObject, member, stringifyJson } from "../types/mod.ts"
 import { execute } from "./execute.ts"
 import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
@@ -11,7 +11,7 @@ export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | 
 
 /**
  * Runs one plugin for one operation and returns its stdout. What it writes to stderr goes to the runtime's when it has ended,
- * unless the error quotes it. Throws the plugin's own error, or code 0 when it died without printing one; what `findPlugin`
+ * unless the error quotes it. Throws the plugin's own error, or code 0 when it died without printing one; what `requirePlugin`
  * throws when it is not there.
  */
 export async function callPlugin(
@@ -25,7 +25,7 @@ export async function callPlugin(
   let isQuoted = false
   try {
     const { stdout, stderr, cause } = await execute({
-      file: findPlugin(type, runtime.path.join(":")),
+      file: requirePlugin(type, runtime.path.join(":")),
       env: environment(runtime, operation, parameters),
       stdin: stringifyJson(request),
       stderr: (chunk) => said.push(chunk),
@@ -56,8 +56,8 @@ function environment(runtime: Runtime, operation: Operation, given: CallParamete
 }
 
 /** Finds the executables of all plugins, so that a chain does not stop half-way for one that is not there. */
-export function findPlugins(runtime: Runtime, network: Network): void {
-  for (const plugin of network.plugins) findPlugin(plugin.type, runtime.path.join(":"))
+export function requirePlugins(runtime: Runtime, network: Network): void {
+  for (const plugin of network.plugins) requirePlugin(plugin.type, runtime.path.join(":"))
 }
 
 /** A plugin's failure with the plugin in front: `plugin type="ptp" failed (add): …`; the code stays. */

@@ -33,8 +33,7 @@ export {
   netfilterHeader,
 } from "./message.ts"
 export * from "./neighbours.ts"
-export { namespaceNumber, RouteGroup, RouteSocket } from "./route-socket.ts"
+export { findNsid, RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"
-export { linkTowards } from "./routes.ts"
 export * from "./rules.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"

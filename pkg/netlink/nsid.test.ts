@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { encodeMessage } from "./message.ts"
-import { namespaceNumber } from "./route-socket.ts"
+import { findNsid } from "./route-socket.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { acknowledge, hex, ScriptedKernel } from "./testing.ts"
 
@@ -14,19 +14,19 @@ function kernelWith(number: Uint8Array): ScriptedKernel {
 //   strace -e trace=sendmsg -e write=4 ip netns list
 test("a namespace is asked for by a descriptor", () => {
   const kernel = kernelWith(hex`03000000`)
-  expect(namespaceNumber(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 6)).toBe(3)
+  expect(findNsid(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 6)).toBe(3)
   const [request] = kernel.requests
   expect({ type: request?.type, flags: request?.flags }).toEqual({ type: 90, flags: 0x1 })
   expect(request?.payload).toEqual(hex`00000000 0800 0300 06000000`)
 })
 
 test("number 0 is a number, and -1 is none", () => {
-  expect(namespaceNumber(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`00000000`)), 6)).toBe(0)
-  expect(namespaceNumber(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`ffffffff`)), 6)).toBeUndefined()
+  expect(findNsid(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`00000000`)), 6)).toBe(0)
+  expect(findNsid(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`ffffffff`)), 6)).toBeUndefined()
 })
 
 test("a descriptor of something else is EINVAL", () => {
   const kernel = new ScriptedKernel((request) => [acknowledge(request, 22)])
   const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
-  expect(() => namespaceNumber(route, 6)).toThrow("find the nsid of namespace descriptor 6: EINVAL")
+  expect(() => findNsid(route, 6)).toThrow("find the nsid of namespace descriptor 6: EINVAL")
 })

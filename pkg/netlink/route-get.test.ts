@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Ifindex } from "./links.ts"
 import { encodeMessage } from "./message.ts"
-import { linkTowards } from "./routes.ts"
+import { findRoute } from "./routes.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { hex, ip, ScriptedKernel } from "./testing.ts"
 
@@ -23,7 +23,7 @@ test.each([
   ["fd00:22:0:0:0:0:0:2", hex`0a 80 00 00 00 00 00 00 00000000 1400 0100 fd000022000000000000000000000002`],
 ])("the way to %s is asked for by the address alone", (address, payload) => {
   const transport = kernel(routed)
-  expect(linkTowards(new NetlinkSocket(NETLINK_ROUTE, 0, transport), ip(address))).toBe(7 as Ifindex)
+  expect(findRoute(new NetlinkSocket(NETLINK_ROUTE, 0, transport), ip(address))?.index).toBe(7 as Ifindex)
   expect(transport.requests[0]).toMatchObject({ type: 26, flags: 1, payload })
 })
 
@@ -39,7 +39,7 @@ test.each([
     0,
     kernel((sequence) => encodeMessage(2, 0, sequence, refusal)),
   )
-  const ask = () => linkTowards(socket, ip("10.22.0.2"))
+  const ask = () => findRoute(socket, ip("10.22.0.2"))?.index
   if (message === undefined) expect(ask()).toBeUndefined()
   else expect(ask).toThrow(message)
 })

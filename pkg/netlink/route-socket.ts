@@ -36,7 +36,7 @@ const nsidPayload = payloadOf(struct({ family: u32 }), attrs({ nsid: [1, i32], f
  * `linkNetnsId` of a link means, which says where the link's peer is. Undefined when it has none, and then no link of the
  * socket's namespace ends there. Throws `EINVAL` for a descriptor of something else.
  */
-export function namespaceNumber(route: NetlinkSocket, fd: number): number | undefined {
+export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const request = { type: RTM_GETNSID, what: `find the nsid of namespace descriptor ${fd}` }
   const answer = route.get({ ...request, payload: nsidPayload.encode({}, { fd }) })
   const { nsid = NETNSA_NSID_NOT_ASSIGNED } = nsidPayload.decode(answer.payload).attributes

@@ -178,13 +178,13 @@ export function listRoutes(
 }
 
 /**
- * The link by which packets to an address leave, like `ip route get IP`: one question, however many routes there are.
- * Undefined when there is no route. Throws `NetlinkError`.
+ * The route of packets to an address, like `ip route get IP`: one question, however many routes there are. Undefined when
+ * there is none. Throws `NetlinkError`.
  */
-export function linkTowards(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): Ifindex | undefined {
+export function findRoute(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): ListedRoute | undefined {
   const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })
   try {
-    return readRoute(route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(ip)}`, payload })).index
+    return readRoute(route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(ip)}`, payload }))
   } catch (error) {
     if (isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "ESRCH")) return undefined
     throw error

@@ -3,12 +3,12 @@ import {
   duplicate,
   type Fd,
   FileDescriptor,
+  findStat,
   isErrno,
   namespaceType,
   Open,
   type Stat,
   setNetworkNamespace,
-  statIfThere,
   statOpen,
 } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
@@ -177,6 +177,6 @@ function identityOf({ device, inode }: Stat): string {
 }
 
 function isOwn(fd: Fd): boolean {
-  const own = statIfThere(OWN)
+  const own = findStat(OWN)
   return own !== undefined && identityOf(statOpen(fd)) === identityOf(own)
 }

@@ -1,6 +1,6 @@
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
-import { FileDescriptor, isErrno, lockShared, Open, randomBytes, readFileIfThere, tryLock } from "../../pkg/libc/mod.ts"
+import { FileDescriptor, findFile, isErrno, lockShared, Open, randomBytes, tryLock } from "../../pkg/libc/mod.ts"
 import {
   type Address,
   addAddress,
@@ -103,7 +103,7 @@ function isMacFixed({ name, mac }: Link): boolean {
 /** What /sys says of a link; "" for one that is not there, or that another call is just removing (EINVAL, then ENODEV). */
 function tellOfLink(name: string, file: string): string {
   try {
-    return decodeUtf8(readFileIfThere(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()
+    return decodeUtf8(findFile(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()
   } catch (error) {
     if (isErrno(error, "EINVAL", "ENODEV")) return ""
     throw error

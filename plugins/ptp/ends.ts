@@ -5,8 +5,8 @@ import {
   addRoute,
   deleteRoute,
   findLink,
+  findRoute,
   type Link,
-  linkTowards,
   type NetlinkSocket,
   type RouteSpec,
   setLink,
@@ -88,7 +88,7 @@ function deleteKernelRoute(inside: NetlinkSocket, link: Link, { ip, prefix }: Ci
 function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: unknown): CniError {
   const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })
-  const index = linkTowards(host, dst) // one question: the host may have a million routes
+  const index = findRoute(host, dst)?.index // one question: the host may have a million routes
   const link = index === undefined ? undefined : findLink(host, index)
   return new CniError(Code.Internal, `${what}: the host has a route to it already`, {
     details: link ? `it leads to "${link.name}"${link.attributes.alias ? ` of ${link.attributes.alias}` : ""}` : "",
