@@ -32,9 +32,6 @@ const routeHeader = struct({
   flags: u32,
 })
 
-/** Where `dstPrefix` is. */
-const DST_PREFIX = 1
-
 /** `RTA_METRICS`, `RTAX_*`. */
 const metrics = attrs({ mtu: [2, u32], window: [3, u32], advmss: [8, u32] })
 
@@ -163,7 +160,7 @@ export function listRoutes(
   const inHeader = table !== undefined && table < 256 ? table : 0
   const payload = routePayload.encode({ family, table: inHeader }, { table })
   const pick = (message: Message) => {
-    if (prefixes && !prefixes.has(message.payload[DST_PREFIX] ?? 0)) return undefined
+    if (prefixes && !prefixes.has(message.payload[1] ?? 0)) return undefined // dstPrefix
     const listed = readRoute(message)
     if (listed.flags & RTM_F_CLONED) return undefined
     if (table !== undefined && listed.table !== table) return undefined // kernels before 4.20 do not filter
