@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs"
 import { basename, join } from "node:path"
-import { compileProgram } from "../integration/mod.ts"
+import { compileProgram } from "../integration/lab/mod.ts"
 
 const directory = join(import.meta.dir, "../dist/bench")
 

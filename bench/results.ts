@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs"
 import { cpus, loadavg, release, totalmem } from "node:os"
 import { join } from "node:path"
-import { mustRun } from "../integration/mod.ts"
+import { mustRun } from "../integration/lab/mod.ts"
 import { drawChart } from "./chart.ts"
 import type { Measurement } from "./measure.ts"
 import { cellsOf, numbersOf } from "./report.ts"

@@ -1,5 +1,5 @@
 import { execa } from "execa"
-import { type Namespace, programEnv } from "../integration/mod.ts"
+import { type Namespace, programEnv } from "../integration/lab/mod.ts"
 import { programs } from "./programs.ts"
 import { type Sample, total } from "./sample.ts"
 

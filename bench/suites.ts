@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { copyExecutable } from "../cmd/install.ts"
-import { runProgram } from "../integration/mod.ts"
+import { runProgram } from "../integration/lab/mod.ts"
 
 /** Debian's package "containernetworking-plugins". */
 const debian = "/usr/lib/cni"

@@ -38,6 +38,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   ipam: everyPackage,
   meta: everyPackage,
   cmd: /./,
+  "integration/lab": /^(pkg\/|cmd$)/,
   integration: /./,
   bench: /./,
   scripts: /./,
@@ -79,11 +80,20 @@ const whileLoading =
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
 
 /** Rooms that read the environment, or make that of a plugin. */
-const knowEnvironment = ["pkg/skel", "pkg/invoke", "pkg/libcni", "cmd", "integration", "bench", "scripts"]
+const knowEnvironment = [
+  "pkg/skel",
+  "pkg/invoke",
+  "pkg/libcni",
+  "cmd",
+  "integration",
+  "integration/lab",
+  "bench",
+  "scripts",
+]
 
 /** The room that a file lies in: `pkg/x`, `plugins/x`, …; `undefined` for files beside the rooms. */
 function roomOf(file: string): string | undefined {
-  return /^(?:(?:pkg|plugins|ipam|meta)\/[^/]+|cmd|integration|bench|scripts)(?=\/)/.exec(file)?.[0]
+  return /^(?:(?:pkg|plugins|ipam|meta)\/[^/]+|integration\/lab|cmd|integration|bench|scripts)(?=\/)/.exec(file)?.[0]
 }
 
 /** A source without the lines that are comments, which may show imports as examples. */
@@ -133,8 +143,7 @@ function importsOf(code: string): string[] {
 function violations(file: string, source: string): string[] {
   const room = roomOf(file)
   if (room === undefined) return []
-  const kind = room.startsWith("pkg/") ? room : room.replace(/\/.*/, "")
-  const allowed = mayImport[kind]
+  const allowed = mayImport[room] ?? mayImport[room.replace(/\/.*/, "")]
   if (allowed === undefined) return [`${room} has no row in the table of rooms`]
   const isTest = forTests.test(file)
   const found: string[] = []
@@ -153,7 +162,7 @@ function violations(file: string, source: string): string[] {
     if (other === undefined || other === room) continue
     const isAllowed = allowed instanceof RegExp ? allowed.test(other) : allowed.includes(other)
     if (!isAllowed) found.push(`${file} imports ${target}; ${room} may not import ${other}`)
-    const door = /^(pkg\/|integration$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
+    const door = /^(pkg\/|integration\/lab$)/.test(other) ? `${other}/mod.ts` : `${other}/main.ts`
     const isDoor = target === door || (isTest && forTests.test(target))
     if (!/^(cmd|scripts|bench)$/.test(other) && !isDoor)
       found.push(`${file} imports ${target}; the door of ${other} is ${door}`)

@@ -5,7 +5,7 @@
  *   npm run demo
  */
 import { buildPrograms } from "../bench/programs.ts"
-import { askEcho, diffSnapshots, EchoPeer, formatChanges, ping, takeSnapshot } from "../integration/mod.ts"
+import { askEcho, diffSnapshots, EchoPeer, formatChanges, ping, takeSnapshot } from "../integration/lab/mod.ts"
 import { judgeRemains } from "./demo/remains.ts"
 import { Runtime } from "./demo/runtime.ts"
 import { hostAddress, internetAddress, makeSandbox } from "./demo/sandbox.ts"

@@ -25,6 +25,6 @@ export const sanitized = (reports: string): Flavour => ({
  * engine's comes by `memory.c`, one by one, which is what the engine does when it believes that it is watched.
  */
 export const failing: Flavour = {
-  memory: "integration/failing-memory.c",
+  memory: "integration/executable/failing-memory.c",
   engineFlags: ["-D__SANITIZE_ADDRESS__"],
 }

@@ -16,7 +16,7 @@
  * count one failure for each statement of docs/conformance.md that does not hold.
  */
 import { join } from "node:path"
-import { TemporaryDirectory } from "../integration/mod.ts"
+import { TemporaryDirectory } from "../integration/lab/mod.ts"
 import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
@@ -60,7 +60,7 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
 
 /** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone. */
 const watched =
-  "bad-input,bridge-{add,chained,check,del,masquerade,spoof,undo,vlan},conformance-gc,host-local-interop,loopback,portmap-{add,iptables,nftables},ptp-{add,del,undo},static,tuning-{add,undo},unwritten-answer"
+  "bridge/{add,chained,check,del,masquerade,spoof,undo,vlan},every-plugin/{bad-input,gc,unwritten-answer},host-local/interop,loopback/loopback,portmap/{add,iptables,nftables},ptp/{add,del,undo},static/static,tuning/{add,undo}"
 
 async function sanitized(runner: Runner): Promise<void> {
   if (!isRoot(runner)) return
@@ -91,8 +91,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
 
 /** The tests in namespaces; those that need real runtimes, a cross compiler or another build are asked for by themselves. */
 function integrationFiles(kind: "namespaces" | "interop" | "arm64"): string[] {
-  const kindOf = (file: string) =>
-    /^\.\/integration\/(interop\/|arm64\.|sanitized\/)/.exec(file)?.[1]?.slice(0, -1) ?? "namespaces"
+  const kindOf = (file: string) => /^\.\/integration\/(interop|arm64|sanitized)\//.exec(file)?.[1] ?? "namespaces"
   return testFiles(["integration"]).filter((file) => kindOf(file) === kind)
 }
 

@@ -1,4 +1,4 @@
-import { HostNamespace } from "../../integration/mod.ts"
+import { HostNamespace } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { contendersOf, type Suite } from "../suites.ts"
 import { chainOf } from "./chain.ts"

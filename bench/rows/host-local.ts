@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs"
 import { mkdir, utimes } from "node:fs/promises"
 import { join } from "node:path"
-import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/mod.ts"
+import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { type Job, Station } from "../station.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"

@@ -1,4 +1,4 @@
-import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/mod.ts"
+import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/lab/mod.ts"
 import type { Contender } from "../measure.ts"
 import { total } from "../sample.ts"
 import { type Job, Station } from "../station.ts"

@@ -1,4 +1,4 @@
-import { HostNamespace, pluginEnv } from "../../integration/mod.ts"
+import { HostNamespace, pluginEnv } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { Station } from "../station.ts"
 import { pluginPath, type Suite } from "../suites.ts"

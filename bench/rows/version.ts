@@ -1,4 +1,4 @@
-import { HostNamespace, pluginEnv } from "../../integration/mod.ts"
+import { HostNamespace, pluginEnv } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { programs } from "../programs.ts"
 import { Station } from "../station.ts"

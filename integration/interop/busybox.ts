@@ -1,6 +1,6 @@
 import { chmod, copyFile, mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { mustRun, waitFor } from "../mod.ts"
+import { mustRun, waitFor } from "../lab/mod.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
 /** The name of the image that `writeImage` makes; no registry has it. */

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import { isAllocationTrace } from "../attachment.ts"
-import { expectUnchanged } from "../mod.ts"
+import { expectUnchanged, isAllocationTrace } from "../lab/mod.ts"
 import { imageName } from "./busybox.ts"
 import { Containerd } from "./containerd.ts"
 

@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
-import { builtPlugins } from "../attachment.ts"
-import { type Output, programEnv, startDaemon, waitFor } from "../mod.ts"
+import { builtPlugins, type Output, programEnv, startDaemon, waitFor } from "../lab/mod.ts"
 import { imageName, writeImage } from "./busybox.ts"
 import { Cri, type PodConfig, type PodStatus } from "./cri.ts"
 import { containerdNetwork } from "./networks.ts"

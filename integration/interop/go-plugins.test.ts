@@ -1,18 +1,20 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { builtPlugins, isAllocationTrace, type PluginResult } from "../attachment.ts"
 import {
   askEcho,
+  builtPlugins,
   type Change,
   type ContainerNamespace,
   EchoPeer,
   expectUnchanged,
   HostNamespace,
+  isAllocationTrace,
+  type PluginResult,
   ping,
   programEnv,
   TemporaryDirectory,
   takeSnapshot,
-} from "../mod.ts"
+} from "../lab/mod.ts"
 import { containerdNetwork } from "./networks.ts"
 
 /** Debian's Go plugins, 1.1.1: they speak versions up to 1.0.0. */

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import { isAllocationTrace } from "../attachment.ts"
-import { expectUnchanged, waitFor } from "../mod.ts"
+import { expectUnchanged, isAllocationTrace, waitFor } from "../lab/mod.ts"
 import { askFromHost, askName, nameServer } from "./busybox.ts"
 import { Podman } from "./podman.ts"
 

@@ -1,5 +1,4 @@
-import { builtPlugins } from "../attachment.ts"
-import { mustRun, type Output, programEnv, runProgram } from "../mod.ts"
+import { builtPlugins, mustRun, type Output, programEnv, runProgram } from "../lab/mod.ts"
 import { writeRoot } from "./busybox.ts"
 import { podmanNetwork } from "./networks.ts"
 import { confDir, RuntimeHost } from "./runtime-host.ts"

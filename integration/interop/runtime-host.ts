@@ -1,9 +1,16 @@
 import { existsSync } from "node:fs"
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname } from "node:path"
-import { HostNamespace, privateDirectories, type Snapshot, startDaemon, takeSnapshot, waitFor } from "../mod.ts"
-import { Namespace } from "../namespace.ts"
-import { namespacePids } from "../namespace-names.ts"
+import {
+  HostNamespace,
+  Namespace,
+  namespacePids,
+  privateDirectories,
+  type Snapshot,
+  startDaemon,
+  takeSnapshot,
+  waitFor,
+} from "../lab/mod.ts"
 
 /** Where runtimes look for network configurations; here it is an empty directory of the host's own. */
 export const confDir = "/etc/cni/net.d"

@@ -7,10 +7,8 @@ import {
   readReports,
   sanitizedPlugins,
 } from "../../scripts/sanitized.ts"
-import type { CProgram } from "../c-program.ts"
-import { pluginsAs, Stage } from "../every-plugin.ts"
-import { buildLauncher } from "../launcher.ts"
-import { pluginEnv } from "../mod.ts"
+import { buildLauncher } from "../executable/launcher.ts"
+import { type CProgram, pluginEnv, pluginsAs, Stage } from "../lab/mod.ts"
 import { Chance, type FuzzedCall, mutate } from "./fuzzing.ts"
 
 /** 7 plugins: 20,020 in all. */

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs"
 import { mkdir, readdir, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { execa } from "execa"
-import { mustRun, TemporaryDirectory } from "../mod.ts"
+import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
 import type { KernelFiles } from "./kernel.ts"
 
 /** Where kernels are kept from run to run: outside of the checkout, which is full of what belongs to it. */

@@ -5,8 +5,7 @@
  */
 import { rename } from "node:fs/promises"
 import { execa } from "execa"
-import { allFeatures, hasFeature } from "../features.ts"
-import { leftOutTests } from "../left-out.ts"
+import { allFeatures, hasFeature, leftOutTests } from "../lab/mod.ts"
 import { inReports, type Job, type Outcome, type Run, type Verdict } from "./job.ts"
 
 /** How long a test may take where nothing is emulated. */

@@ -1,6 +1,5 @@
 import { join } from "node:path"
-import type { Feature } from "../features.ts"
-import type { LeftOut } from "../left-out.ts"
+import type { Feature, LeftOut } from "../lab/mod.ts"
 
 /** What a machine has to do: one `bun test` after the other. Written to the reports directory before it starts. */
 export interface Job {

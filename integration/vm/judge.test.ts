@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { allFeatures } from "../features.ts"
+import { allFeatures } from "../lab/mod.ts"
 import type { Outcome } from "./job.ts"
 import { judge } from "./judge.ts"
 import type { TestCase } from "./test-report.ts"

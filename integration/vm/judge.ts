@@ -1,5 +1,4 @@
-import { allFeatures, type Feature } from "../features.ts"
-import { type LeftOut, leftOutLine } from "../left-out.ts"
+import { allFeatures, type Feature, type LeftOut, leftOutLine } from "../lab/mod.ts"
 import type { Job, Outcome, Run, Verdict } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 import type { TestCase } from "./test-report.ts"

@@ -1,4 +1,4 @@
-import type { Feature } from "../features.ts"
+import type { Feature } from "../lab/mod.ts"
 
 /** A kernel to test on, and how a machine with it starts. */
 export interface Kernel {

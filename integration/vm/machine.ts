@@ -1,6 +1,6 @@
 import { join } from "node:path"
 import { execa } from "execa"
-import { TemporaryDirectory } from "../mod.ts"
+import { TemporaryDirectory } from "../lab/mod.ts"
 import { makeInitramfs } from "./initramfs.ts"
 import { inReports, type Job, type Verdict } from "./job.ts"
 import type { Results } from "./judge.ts"

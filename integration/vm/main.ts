@@ -8,9 +8,7 @@
  * A test that this machine's kernel cannot run has to pass in one of the machines. Ends with `N passed, N failed`.
  */
 import { join } from "node:path"
-import { allFeatures } from "../features.ts"
-import { type LeftOut, leftOutLine, leftOutTests } from "../left-out.ts"
-import { runProgram } from "../mod.ts"
+import { allFeatures, type LeftOut, leftOutLine, leftOutTests, runProgram } from "../lab/mod.ts"
 import { type Judgement, judge } from "./judge.ts"
 import type { Kernel } from "./kernel.ts"
 import { runMachine } from "./machine.ts"

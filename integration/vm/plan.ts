@@ -1,15 +1,14 @@
 import { join } from "node:path"
-import type { Feature } from "../features.ts"
-import { titlesWith } from "../left-out.ts"
+import { type Feature, titlesWith } from "../lab/mod.ts"
 import type { Job } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 
-/** The integration tests, by file name, with their sources. */
+/** The integration tests, by path in `integration/`, with their sources. */
 export type TestFiles = ReadonlyMap<string, string>
 
 /** Reads all integration tests. */
 export async function readTestFiles(directory: string): Promise<TestFiles> {
-  const names = [...new Bun.Glob("*.test.ts").scanSync(directory)].sort()
+  const names = [...new Bun.Glob("**/*.test.ts").scanSync(directory)].sort()
   return new Map(
     await Promise.all(names.map(async (name) => [name, await Bun.file(join(directory, name)).text()] as const)),
   )

@@ -6,7 +6,7 @@ export const qemu: Kernel = {
   title: "Debian's stock kernel under QEMU",
   lacks: ["no_nf_tables"],
   shows: ["vlan_filtering", "vlan"],
-  files: ["kernels.test.ts"],
+  files: ["every-plugin/kernels.test.ts"],
   patience: 20,
   limitMs: 600_000,
   share: "9p",

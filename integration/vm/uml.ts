@@ -7,7 +7,7 @@ export const uml: Kernel = {
   title: "user-mode Linux",
   lacks: ["nf_tables"],
   shows: ["no_nf_tables", "ipvlan", "vrf", "dummy"],
-  files: ["kernels.test.ts"],
+  files: ["every-plugin/kernels.test.ts"],
   patience: 10,
   limitMs: 480_000,
   share: "hostfs",

@@ -5,7 +5,7 @@
  *   bun integration/vm/vagrant.ts
  */
 import { join } from "node:path"
-import { mustRun, programEnv, TemporaryDirectory } from "../mod.ts"
+import { mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
 if (import.meta.main) {
   await using home = await TemporaryDirectory.create("cni-vagrant")

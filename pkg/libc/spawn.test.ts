@@ -9,7 +9,7 @@ import { spawn } from "./spawn.ts"
 const directory = mkdtempSync(join(tmpdir(), "spawn-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-// integration/engine-contract.test.ts has the native host answer the same
+// integration/executable/engine-contract.test.ts has the native host answer the same
 describe("spawn:", () => {
   test.each(spawnCases.map(([name, , expected], at) => [name, at, expected] as const))("%s", (_, at, expected) => {
     expect(answerSpawnCase(at, directory)).toEqual({ answer: expected, leaked: 0, childless: true })

@@ -1,4 +1,4 @@
-import type { Change } from "../../integration/mod.ts"
+import type { Change } from "../../integration/lab/mod.ts"
 
 /** What is documented to stay in the host after the last DEL of a network, and the changes by which it shows. */
 const documented = [

@@ -1,4 +1,4 @@
-import { type ContainerNamespace, connect, HostNamespace } from "../../integration/mod.ts"
+import { type ContainerNamespace, connect, HostNamespace } from "../../integration/lab/mod.ts"
 
 /** The internet's address, and the one under which it knows the host; TEST-NET-3, RFC 5737. */
 export const internetAddress = "203.0.113.9"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { TemporaryDirectory } from "../../integration/mod.ts"
+import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { parseTestCases } from "./test-cases.ts"
 
 test("tests are read with the titles around them, as they were written", () => {

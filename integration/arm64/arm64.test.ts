@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readdir, readFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { namePlugins } from "../../scripts/build.ts"
+import { targets } from "../../scripts/engine.ts"
+import { buildFromBytecode, buildFromSnapshot } from "../../scripts/native.ts"
+import {
+  builtPlugins,
+  mustRun,
+  type PluginCall,
+  type PluginResult,
+  pluginEnv,
+  runProgram,
+  TemporaryDirectory,
+} from "../lab/mod.ts"
+
+/** What a call of a plugin left to see; `at` stands for the directory of its store. */
+interface Seen {
+  readonly stdout: string
+  readonly stderr: string
+  readonly exitCode: number
+  readonly files: Readonly<Record<string, string>>
+}
+
+const emulator = targets.arm64.emulator
+
+/** The plugins of a directory, run by QEMU or by this machine, with a store of their own. */
+class Machine implements AsyncDisposable {
+  readonly #bin: string
+  readonly #emulator: readonly string[]
+  readonly #store: TemporaryDirectory
+
+  private constructor(bin: string, emulator: readonly string[], store: TemporaryDirectory) {
+    this.#bin = bin
+    this.#emulator = emulator
+    this.#store = store
+  }
+
+  static async create(bin: string, emulator: readonly string[] = []): Promise<Machine> {
+    return new Machine(bin, emulator, await TemporaryDirectory.create("cni-arm64"))
+  }
+
+  async run(
+    name: string,
+    verb: PluginCall["verb"],
+    call: Partial<PluginCall> & { config?: object } = {},
+  ): Promise<Seen> {
+    const bin = join(this.#bin, name)
+    const text = JSON.stringify(call.config ?? {}).replaceAll('"AT"', JSON.stringify(this.#store.path))
+    const env = pluginEnv({ netns: "/run/netns/of-no-machine", ifName: "eth0", ...call, bin, verb, path: "/bin" })
+    const { stdout, stderr, exitCode } = await runProgram([...this.#emulator, bin], { env, input: text })
+    const plain = (said: string) => said.replaceAll(this.#store.path, "AT").replaceAll(dirname(bin), "BIN")
+    return { stdout: plain(stdout), stderr: plain(stderr), exitCode, files: await this.#files() }
+  }
+
+  /** All files by name; the index names its directory by chance and time, so of that the names only. */
+  async #files(): Promise<Record<string, string>> {
+    const entries = await readdir(this.#store.path, { recursive: true, withFileTypes: true })
+    const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
+    const contents = files.sort().map(async (file) => {
+      const isIndex = file.includes("/.index/")
+      const name = isIndex ? file.replace(/-.*/, "") : file
+      return [name.slice(this.#store.path.length), isIndex ? "" : await readFile(file, "latin1")]
+    })
+    return Object.fromEntries(await Promise.all(contents))
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#store[Symbol.asyncDispose]()
+  }
+}
+
+const ipam = { type: "host-local", dataDir: "AT", ranges: [[{ subnet: "10.1.0.0/29" }], [{ subnet: "fd00:1::/125" }]] }
+const network = (keys: object = {}) => ({ cniVersion: "1.1.0", name: "net", type: "ptp", ipam, ...keys })
+
+/** host-local's whole life: each address is given, looked for, asked for twice, given back, collected. */
+async function life(machine: Machine): Promise<Seen[]> {
+  const call = (verb: PluginCall["verb"], containerId: string, keys: object = {}, args?: string) =>
+    machine.run("host-local", verb, { containerId, config: network(keys), ...(args ? { args } : {}) })
+  const resultOf = ({ stdout }: Seen) => ({ prevResult: JSON.parse(stdout) as PluginResult })
+  const valid = (containerID: string) => ({ "cni.dev/valid-attachments": [{ containerID, ifname: "eth0" }] })
+  const seen = [await call("STATUS", ""), await call("ADD", "a"), await call("ADD", "b")]
+  const [, a, b] = seen as [Seen, Seen, Seen]
+  seen.push(
+    await call("CHECK", "a", resultOf(a)),
+    await call("CHECK", "c", resultOf(b)),
+    await call("ADD", "a"),
+    await call("ADD", "ü", {}, "IP=10.1.0.5"),
+    await call("ADD", "d", { runtimeConfig: { ips: ["10.1.0.5"] } }),
+    await call("DEL", "a"),
+    await call("DEL", "a"),
+    await call("GC", "", valid("b")),
+    await call("STATUS", "", { ipam: { ...ipam, ranges: [[{ subnet: "10.1.0.0/33" }]] } }),
+  )
+  for (const name of ["e", "f", "g", "h", "i", "j", "k"]) seen.push(await call("ADD", name))
+  return seen
+}
+
+describe.each([
+  ["bytecode", buildFromBytecode],
+  ["a heap image", buildFromSnapshot],
+] as const)("for arm64, started from %s", (_, build) => {
+  let bin: TemporaryDirectory
+
+  beforeAll(async () => {
+    bin = await TemporaryDirectory.create("cni-arm64", dirname(builtPlugins))
+    await build(bin.join("executable"), { target: targets.arm64 })
+    namePlugins(bin.join("executable"), bin.join("bin"))
+  }, 280_000)
+  afterAll(() => bin[Symbol.asyncDispose]())
+
+  test("it is one static file for that machine", async () => {
+    const { stdout } = await mustRun(["readelf", "--file-header", "--segments", "--wide", bin.join("bin/bridge")])
+    expect(stdout).toContain("AArch64")
+    expect(stdout).not.toContain("INTERP")
+    // A kernel with pages of 64 KiB maps no segment that lies at less.
+    const alignments = [...stdout.matchAll(/^ *LOAD .* (0x[0-9a-f]+)$/gm)].map(([, text]) => Number(text))
+    expect(alignments.length).toBeGreaterThan(0)
+    expect(Math.min(...alignments)).toBe(0x10000)
+  })
+
+  test("every name answers VERSION, an unknown one with an error object, a human with help: as on amd64", async () => {
+    await using arm = await Machine.create(bin.join("bin"), emulator)
+    await using amd = await Machine.create(builtPlugins)
+    for (const name of (await readdir(builtPlugins)).sort()) {
+      const answer = await arm.run(name, "VERSION")
+      expect(JSON.parse(answer.stdout)).toMatchObject({ cniVersion: "1.1.0" })
+      expect(answer).toEqual(await amd.run(name, "VERSION"))
+      const help = await runProgram([...emulator, bin.join("bin", name)], { env: {} })
+      expect(help).toMatchObject({ exitCode: 0, stderr: expect.stringContaining(name) })
+    }
+    const { stdout } = await runProgram([...emulator, "-0", "brigde", bin.join("bin/bridge")], {
+      env: { CNI_COMMAND: "VERSION" },
+    })
+    expect(JSON.parse(stdout)).toMatchObject({ code: 4, msg: expect.stringContaining('"brigde"') })
+  })
+
+  test("errors are the same bytes as on amd64: of the configuration, of the kernel, of JSON's depth", async () => {
+    await using arm = await Machine.create(bin.join("bin"), emulator)
+    await using amd = await Machine.create(builtPlugins)
+    const deep = Array.from({ length: 3000 }).reduce<unknown>((inner) => [inner], [])
+    const cases = [
+      { verb: "ADD", config: network({ ipam: { ...ipam, ranges: [[{ subnet: "10.1.0.0" }]] } }) },
+      { verb: "ADD", config: network({ ipam: { ...ipam, dataDir: "/proc/none" } }) },
+      { verb: "ADD", config: network({ deep }) },
+      { verb: "ADD", config: network(), containerId: "../a" },
+    ] as const
+    for (const { verb, ...call } of cases) {
+      const answer = await arm.run("host-local", verb, { containerId: "a", ...call })
+      expect(JSON.parse(answer.stdout)).toMatchObject({ code: expect.any(Number) })
+      expect(answer).toEqual(await amd.run("host-local", verb, { containerId: "a", ...call }))
+    }
+  })
+
+  test("host-local's life leaves the same answers and files, byte for byte, as on amd64", async () => {
+    await using arm = await Machine.create(bin.join("bin"), emulator)
+    await using amd = await Machine.create(builtPlugins)
+    const seen = await life(arm)
+    expect(seen[1]?.stdout).toContain("10.1.0.2/29")
+    expect(seen[1]?.files["/net/10.1.0.2"]).toBe("a\r\neth0")
+    expect(seen.map(({ exitCode }) => exitCode)).toContain(1)
+    expect(seen).toEqual(await life(amd))
+  })
+})

@@ -1,0 +1,96 @@
+import { expect, test } from "bun:test"
+import {
+  Attachment,
+  type Breakage,
+  bridge,
+  bridgeNetwork,
+  expectUnchanged,
+  fail,
+  HostNamespace,
+  takeSnapshot,
+  testUndo,
+} from "../lab/mod.ts"
+
+const masquerading = { isDefaultGateway: true, ipMasq: true }
+
+/** For the steps that only this plugin has one way to make each fail. */
+const breakages: Breakage[] = [
+  {
+    step: "the bridge's name belongs to something else",
+    keys: { ...masquerading },
+    setUp: (host) => host.exec("ip", ["link", "add", "br-lab", "type", "veth", "peer", "name", "other"]),
+    code: 7,
+    says: '"br-lab" already exists but is not a bridge',
+    everyAdd: true,
+  },
+  {
+    step: "the VLANs of the configuration are wrong",
+    keys: { ...masquerading, vlan: 100, vlanTrunk: [{ minID: 5, maxID: 4 }] },
+    code: 7,
+    says: "minID is greater than maxID in trunk parameter",
+    everyAdd: true,
+  },
+  {
+    step: "the VLAN's gateway interface would have too long a name",
+    keys: { ...masquerading, bridge: "bridge-of-lab", vlan: 4000 },
+    code: 7,
+    says: '"bridge-of-lab.4000" has 18 bytes',
+    everyAdd: true,
+  },
+  {
+    step: "there is an IPAM plugin for an interface that is to stay down",
+    keys: { disableContainerInterface: true },
+    code: 7,
+    says: "cannot use IPAM when DisableContainerInterface flag is set",
+    everyAdd: true,
+  },
+  {
+    step: "the bridge is to be promiscuous and the port in hairpin mode",
+    keys: { ...masquerading, promiscMode: true, hairpinMode: true },
+    code: 7,
+    says: 'Cannot use "promiscMode": expected false together with hairpinMode',
+    everyAdd: true,
+  },
+  {
+    step: "a network has no room for the gateway that is asked for",
+    keys: { ...masquerading, ipam: { type: "static", addresses: [{ address: "10.22.0.5/32" }] } },
+    code: 7,
+    says: "Cannot choose a gateway for 10.22.0.5/32",
+    everyAdd: true,
+  },
+  {
+    step: "the source MAC cannot be checked",
+    keys: { ...masquerading, macspoofchk: true },
+    setUp: (host) =>
+      host.exec("nft", [
+        "add table bridge cni_spoofcheck; add map bridge cni_spoofcheck allowed { type mark : mark; }",
+      ]),
+    code: 999,
+    says: "Cannot guard port",
+    everyAdd: false,
+  },
+  {
+    step: "the gateway's address is in the way of another",
+    keys: { ...masquerading, macspoofchk: true, portIsolation: true, hairpinMode: true },
+    setUp: async (host) => {
+      await host.exec("ip", ["link", "add", "br-lab", "up", "address", "0a:00:00:00:00:01", "type", "bridge"])
+      await host.exec("ip", ["addr", "add", "10.22.9.9/24", "dev", "br-lab"])
+    },
+    code: 999,
+    says: "already has an IP address different from",
+    everyAdd: true,
+  },
+]
+
+testUndo(bridge, breakages)
+
+test("a result that the caller's version cannot hold is an error, and everything as before", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const before = await takeSnapshot(host)
+  const { ipam: _none, ...config } = bridgeNetwork({ cniVersion: "0.2.0" })
+  const error = await fail(new Attachment(host, pod, config).run("ADD"))
+  expect(error.msg).toContain("cannot convert: no valid IP addresses")
+  expectUnchanged(before, await takeSnapshot(host))
+  expect(await pod.json<object[]>("ip", ["-j", "link"])).toHaveLength(1)
+})

@@ -1,0 +1,129 @@
+import { expect, test } from "bun:test"
+import {
+  type Attached,
+  type Change,
+  expectUnchanged,
+  isAllocationTrace,
+  type PluginCall,
+  pluginsAs,
+  Stage,
+  takeSnapshot,
+} from "../lab/mod.ts"
+
+/** A host that has been used, an attachment to it, and what both sides were like before its ADD. */
+async function attached(plugin: string) {
+  const stage = await Stage.create(plugin)
+  await stage.settle()
+  const one = await stage.attach()
+  // Once it has been up, the kernel's own `lo` keeps 127.0.0.1 when it goes down.
+  if (stage.role === "loopback")
+    for (const state of ["up", "down"]) await one.pod.exec("ip", ["link", "set", "lo", state])
+  return { stage, one, before: await takeSnapshot(stage.host), inside: await takeSnapshot(one.pod) }
+}
+
+test.each(pluginsAs())(
+  "#22 %s: DEL takes back what ADD made, and succeeds as often as it is called",
+  async (plugin) => {
+    const { stage, one, before, inside } = await attached(plugin)
+    await using _ = stage
+    await one.attachment.add()
+    for (const _again of [1, 2, 3]) {
+      expect(await one.attachment.run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
+      expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+      expectUnchanged(inside, await takeSnapshot(one.pod))
+    }
+  },
+)
+
+test.each(pluginsAs())("#22 %s: DEL of what was never added succeeds and changes nothing", async (plugin) => {
+  const { stage, one, before, inside } = await attached(plugin)
+  await using _ = stage
+  expect(await one.attachment.run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
+  expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+  expectUnchanged(inside, await takeSnapshot(one.pod))
+})
+
+/** What may be missing when DEL comes. */
+const losses: {
+  number: string
+  what: string
+  lose?: (stage: Stage, one: Attached) => Promise<unknown>
+  /** What goes with it that was there before ADD, or comes back by nothing that is left. */
+  takes?: (change: Change) => boolean
+  keys?: object
+  call?: Partial<PluginCall>
+}[] = [
+  {
+    number: "#23",
+    what: "the interface is gone",
+    async lose(stage, one) {
+      const name = stage.interfaceOf(one)
+      if (name === "lo")
+        await one.pod.exec("ip", ["link", "set", "lo", "down"]) // it cannot go
+      else if (name !== undefined) await one.pod.exec("ip", ["link", "del", name])
+    },
+  },
+  { number: "#23", what: "the namespace is gone", lose: ({ host }, { pod }) => host.removeContainer(pod) },
+  { number: "#23", what: "all files are gone", lose: loseFiles, takes: isFile },
+  // That portmap has switched route_localnet on is written in the rule set, and nowhere else.
+  { number: "#23", what: "all rules are gone", lose: loseRules, takes: isLocalnet },
+  {
+    number: "#23",
+    what: "all files and all rules are gone",
+    async lose(stage) {
+      await loseFiles(stage)
+      await loseRules(stage)
+    },
+    takes: (change) => isFile(change) || isLocalnet(change),
+  },
+  { number: "#24", what: "it is not told the namespace", call: { netns: "" } },
+  { number: "#25", what: "it is not told prevResult", keys: { prevResult: undefined } },
+  { number: "#25", what: "it is not told what the runtime told ADD", keys: { runtimeConfig: undefined } },
+  {
+    number: "#23, #24, #25",
+    what: "the namespace is gone and it is told neither that nor prevResult",
+    lose: ({ host }, { pod }) => host.removeContainer(pod),
+    keys: { prevResult: undefined },
+    call: { netns: "" },
+  },
+]
+
+function loseFiles({ host }: Stage): Promise<unknown> {
+  return host.exec("find", ["/var/lib/cni", "/run/cni", "-mindepth", "1", "-delete"])
+}
+
+function loseRules({ host }: Stage): Promise<unknown> {
+  return host.exec("nft", ["flush", "ruleset"])
+}
+
+/** One of the files that were there before, and have been deleted. */
+function isFile({ section, sign }: Change): boolean {
+  return /^\/(var\/lib|run)\/cni/.test(section) && sign === "-"
+}
+
+function isLocalnet({ line }: Change): boolean {
+  return line.includes("br-lab/route_localnet")
+}
+
+for (const plugin of pluginsAs()) {
+  test.each(losses)(`$number ${plugin}: DEL succeeds, and frees the rest, when $what`, async (loss) => {
+    const { lose, takes = () => false, keys, call } = loss
+    const { stage, one, before } = await attached(plugin)
+    await using _ = stage
+    const { exitCode, json } = await one.attachment.run("ADD")
+    expect(exitCode).toBe(0)
+    // What bridge has made for a chained plugin may go too.
+    const port = one.maker ? portOf(one.attachment.config.prevResult) : undefined
+    await lose?.(stage, one)
+    const deleted = await one.attachment.run("DEL", { prevResult: json, ...keys }, call)
+    expect(deleted).toMatchObject({ exitCode: 0, stdout: "" })
+    const isMakers = ({ line }: Change) => port !== undefined && line.includes(port)
+    const isAllowed = (change: Change) => isAllocationTrace(change) || isMakers(change) || takes(change)
+    expectUnchanged(before, await takeSnapshot(stage.host), isAllowed)
+  })
+}
+
+/** The host's end of the pair that bridge has made. */
+function portOf(prevResult: unknown): string | undefined {
+  return (prevResult as { interfaces: { name: string }[] }).interfaces[1]?.name
+}

@@ -1,0 +1,69 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { pluginNames } from "../../../cmd/plugins.ts"
+import { builtPlugins, HostNamespace, TemporaryDirectory } from "../../lab/mod.ts"
+import { generateCalls } from "./calls.ts"
+import type { DriverAnswer, DriverCall, Side } from "./driver.ts"
+import { place } from "./values.ts"
+
+const seed = Number(process.env.DIFFERENTIAL_SEED ?? 20251122)
+
+/** Makes the calls on one side, on a host of its own; answers what came of each. */
+async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAnswer[]> {
+  await using host = await HostNamespace.create()
+  await using directory = await TemporaryDirectory.create()
+  for (const path of place.pods) {
+    const { path: pod } = await host.addContainer()
+    await host.exec("touch", [path])
+    await host.exec("mount", ["--bind", pod, path])
+  }
+  await host.exec("mkdir", [place.bin])
+  for (const name of pluginNames) {
+    // Delegates are served by the process that "is" their executable.
+    const isServed = side === "served" && /^(host-local|static)$/.test(name)
+    await host.exec("ln", ["-s", isServed ? process.execPath : join(builtPlugins, name), `${place.bin}/${name}`])
+  }
+  await Bun.write(directory.join("calls"), JSON.stringify(calls))
+  const driver = join(import.meta.dir, "driver.ts")
+  const files = [directory.join("calls"), directory.join("answers")]
+  await host.exec(process.execPath, [driver, side, ...files], { timeoutMs: 120_000 })
+  return await Bun.file(directory.join("answers")).json()
+}
+
+/** An answer without what differs by chance, or because functions are called otherwise. */
+function normal({ exitCode, stdout, stderr }: DriverAnswer): DriverAnswer {
+  const plain = (text: string) =>
+    text
+      .replaceAll(/veth[0-9a-f]{8}/g, "vethX")
+      .replaceAll(/\b(?!0a:00:00)[0-9a-f]{2}(:[0-9a-f]{2}){5}\b/g, "MAC") // those of configurations begin like that
+      .replaceAll(/(\n {4}at .*)+/g, "\n    at")
+  return { exitCode, stdout: plain(stdout), stderr: plain(stderr) }
+}
+
+/** The calls that two sides have answered differently, with both answers. */
+function differences(calls: readonly DriverCall[], one: readonly DriverAnswer[], two: readonly DriverAnswer[]) {
+  return calls.flatMap((call, at) => {
+    const [first, second] = [one[at], two[at]].map((answer) => answer && normal(answer))
+    if (Bun.deepEquals(first, second) && first) return []
+    const { plugin, env, stdin } = call
+    return [{ at, plugin, env, stdin: Buffer.from(stdin, "base64").toString(), first, second }]
+  })
+}
+
+test("thousands of calls have the same answers from the executables and from the same code on Bun", async () => {
+  console.log(`seed ${seed}; DIFFERENTIAL_SEED=NUMBER for another`)
+  const calls = generateCalls(seed, 2800, 60)
+  const sample = calls.slice(0, 60)
+  const [executable, served, main] = await Promise.all([
+    drive("executable", calls),
+    drive("served", calls),
+    drive("main.ts", sample),
+  ])
+  expect(differences(calls, executable, served)).toEqual([])
+  expect(differences(sample, executable, main)).toEqual([])
+  // The calls reach what they are for.
+  const added = calls.filter(({ env }, at) => env.CNI_COMMAND === "ADD" && executable[at]?.exitCode === 0)
+  expect(added.length).toBeGreaterThan(150)
+  const codes = new Set(executable.map(({ exitCode, stdout }) => (exitCode === 0 ? 0 : JSON.parse(stdout).code)))
+  for (const code of [0, 1, 4, 6, 7]) expect([...codes]).toContain(code)
+}, 120_000)

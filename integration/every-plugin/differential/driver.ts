@@ -1,0 +1,100 @@
+/**
+ * Makes a list of calls, one after the other, inside of a host: `bun differential-driver.ts SIDE CALLS ANSWERS`. One side
+ * starts the executables, one serves the same plugins in this one process on Bun, one starts `bun main.ts` for each call.
+ */
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { ipamPlugins } from "../../../cmd/plugins.ts"
+import { hostLocal } from "../../../ipam/host-local/main.ts"
+import { staticIpam } from "../../../ipam/static/main.ts"
+import { portmap } from "../../../meta/portmap/main.ts"
+import { tuning } from "../../../meta/tuning/main.ts"
+import type { Builtin } from "../../../pkg/invoke/mod.ts"
+import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
+import { type Plugin, prepare } from "../../../pkg/skel/mod.ts"
+import { bridge } from "../../../plugins/bridge/main.ts"
+import { loopback } from "../../../plugins/loopback/main.ts"
+import { ptp } from "../../../plugins/ptp/main.ts"
+
+/** One call of a plugin. */
+export interface DriverCall {
+  readonly plugin: string
+  readonly env: Readonly<Record<string, string>>
+  /** Base64. */
+  readonly stdin: string
+  /** The number of a call whose answer becomes this one's `prevResult`. */
+  readonly prevResultOf?: number
+}
+
+/** What came of it. */
+export interface DriverAnswer {
+  readonly exitCode: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export type Side = "executable" | "served" | "main.ts"
+
+const project = join(import.meta.dir, "../../..")
+const plugins = Object.fromEntries(
+  [bridge, hostLocal, loopback, portmap, ptp, staticIpam, tuning].map((plugin) => [
+    plugin.name,
+    plugin as Plugin<unknown>,
+  ]),
+)
+const rooms: Readonly<Record<string, string>> = {
+  "host-local": "ipam",
+  static: "ipam",
+  portmap: "meta",
+  tuning: "meta",
+}
+
+function start(command: string[], env: DriverCall["env"], stdin: Uint8Array): DriverAnswer {
+  const { exitCode, stdout, stderr } = Bun.spawnSync(command, { env, stdin, stdout: "pipe", stderr: "pipe" })
+  return { exitCode, stdout: stdout.toString(), stderr: stderr.toString() }
+}
+
+function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): DriverAnswer {
+  let [stdout, stderr] = ["", ""]
+  const log = (line: string) => {
+    stderr += `${line.toWellFormed()}\n`
+  }
+  const builtinsOn = (namespace: NamespaceFile) => {
+    const builtins: Record<string, Builtin> = {}
+    for (const delegate of name === "bridge" || name === "ptp" ? ipamPlugins : []) {
+      builtins[delegate.name] = ({ env, stdin }) =>
+        prepare(delegate, { env, stdin: () => stdin, log, namespace }).run(() => builtins)
+    }
+    return builtins
+  }
+  const plugin = plugins[name]
+  if (!plugin) throw new Error(`The driver does not know plugin "${name}"`)
+  const write = (text: string) => {
+    stdout += text
+  }
+  const reply = prepare(plugin, { env, stdin: () => stdin, log, write }).run(builtinsOn)
+  return { exitCode: reply.exitCode, stdout: (stdout + reply.stdout).toWellFormed(), stderr }
+}
+
+const sides: Readonly<Record<Side, (plugin: string, env: DriverCall["env"], stdin: Uint8Array) => DriverAnswer>> = {
+  executable: (plugin, env, stdin) => start([join(project, "dist/bin", plugin)], env, stdin),
+  served: serveHere,
+  "main.ts": (plugin, env, stdin) =>
+    start([process.execPath, join(project, rooms[plugin] ?? "plugins", plugin, "main.ts")], env, stdin),
+}
+
+function stdinOf({ stdin, prevResultOf }: DriverCall, answers: readonly DriverAnswer[]): Uint8Array {
+  const bytes = Buffer.from(stdin, "base64")
+  if (prevResultOf === undefined) return bytes
+  const answer = answers[prevResultOf]
+  const prevResult = answer?.exitCode === 0 && answer.stdout !== "" ? JSON.parse(answer.stdout) : undefined
+  return Buffer.from(JSON.stringify({ ...JSON.parse(bytes.toString()), prevResult }))
+}
+
+if (import.meta.main) {
+  const [side = "", input = "", output = ""] = process.argv.slice(2)
+  const calls: DriverCall[] = JSON.parse(readFileSync(input, "utf8"))
+  const answers: DriverAnswer[] = []
+  for (const call of calls) answers.push(sides[side as Side](call.plugin, call.env, stdinOf(call, answers)))
+  writeFileSync(output, JSON.stringify(answers))
+}

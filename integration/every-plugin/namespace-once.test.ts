@@ -1,0 +1,70 @@
+import { expect, test } from "bun:test"
+import { chmod } from "node:fs/promises"
+import { join } from "node:path"
+import {
+  type Attached,
+  builtPlugins,
+  type PluginCall,
+  type PluginResult,
+  pluginEnv,
+  pluginsAs,
+  Stage,
+  succeed,
+  TemporaryDirectory,
+} from "../lab/mod.ts"
+
+/** The system calls of one plugin call that name the container's namespace by its path. */
+async function callsByPath(
+  stage: Stage,
+  { attachment, pod, ifName }: Attached,
+  verb: PluginCall["verb"],
+  keys: object,
+) {
+  await using directory = await TemporaryDirectory.create()
+  const trace = directory.join("trace")
+  const call: PluginCall = {
+    bin: join(builtPlugins, stage.plugin),
+    verb,
+    containerId: pod.name,
+    netns: pod.path,
+    ifName,
+  }
+  const args = ["-f", "-qq", "-o", trace, "-e", "trace=%file", call.bin]
+  const input = JSON.stringify({ ...attachment.config, ...keys })
+  const output = await stage.host.tryExec("strace", args, { env: pluginEnv(call), input })
+  expect({ verb, stdout: output.stdout, exitCode: output.exitCode }).toMatchObject({ exitCode: 0 })
+  const lines = (await Bun.file(trace).text()).split("\n").filter((line) => line.includes(`"${pod.path}"`))
+  return { output, calls: lines.map((line) => line.replace(/^\d+ +/, "").replace(/\(.*/, "")) }
+}
+
+test.each(pluginsAs())(
+  "%s: ADD, CHECK and DEL look at the path of the namespace once: what was compared is what is worked on",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const one = await stage.attach()
+    const added = await callsByPath(stage, one, "ADD", {})
+    const prevResult = JSON.parse(added.output.stdout) as PluginResult
+    const checked = await callsByPath(stage, one, "CHECK", { prevResult })
+    const deleted = await callsByPath(stage, one, "DEL", { prevResult })
+    for (const { calls } of [added, checked, deleted]) expect(calls).toEqual([expect.stringMatching(/^open(at)?$/)])
+  },
+)
+
+test.each(pluginsAs("interface"))(
+  "%s: a path that leads elsewhere while CHECK asks its IPAM plugin does not lead CHECK elsewhere",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    await using directory = await TemporaryDirectory.create()
+    const { attachment, pod } = await stage.attach()
+    const other = await stage.host.addContainer()
+    const prevResult = await attachment.add()
+    const script = `#!/bin/sh\n/usr/bin/mount --bind ${other.path} ${pod.path}\n`
+    await Bun.write(directory.join("swap"), script)
+    await chmod(directory.join("swap"), 0o755)
+    const ipam = { type: "swap" }
+    const path = `${builtPlugins}:${directory.path}`
+    await succeed(attachment.run("CHECK", { prevResult, ipam }, { path }))
+    const asked = await stage.host.exec("stat", ["-c", "%i", pod.path])
+    expect(asked.stdout).toBe((await stage.host.exec("stat", ["-c", "%i", other.path])).stdout) // it has been swapped
+  },
+)

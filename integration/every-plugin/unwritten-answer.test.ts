@@ -1,0 +1,34 @@
+import { expect, test } from "bun:test"
+import {
+  builtPlugins,
+  expectUnchanged,
+  isAllocationTrace,
+  pluginEnv,
+  pluginsAs,
+  Stage,
+  takeSnapshot,
+} from "../lab/mod.ts"
+
+const outputs = {
+  "a full disk": (bin: string) => `exec ${bin} > /dev/full`,
+  "a pipe that nobody reads": (bin: string) => `exec 3> >(exec true); sleep 0.2; exec ${bin} >&3`,
+}
+
+for (const plugin of pluginsAs()) {
+  test.each(Object.entries(outputs))(`${plugin}: an ADD whose answer goes to %s is undone`, async (_, redirect) => {
+    await using stage = await Stage.create(plugin)
+    await stage.settle()
+    const { attachment, pod, ifName } = await stage.attach()
+    const before = await takeSnapshot(stage.host)
+    const inside = await takeSnapshot(pod)
+    const bin = `${builtPlugins}/${plugin}`
+    const env = pluginEnv({ bin, verb: "ADD", containerId: pod.name, netns: pod.path, ifName })
+    const options = { env, input: JSON.stringify(attachment.config) }
+    const output = await stage.host.tryExec("bash", ["-c", redirect(bin)], options)
+    expect(output.exitCode).toBe(1)
+    expect(output.stderr).toMatch(/Cannot write the result to stdout.*(ENOSPC|EPIPE)/s)
+    expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+    if (stage.role !== "loopback") expectUnchanged(inside, await takeSnapshot(pod)) // lo stays up: it may have been before
+    await attachment.del()
+  })
+}

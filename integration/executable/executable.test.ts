@@ -1,0 +1,181 @@
+import { expect, test } from "bun:test"
+import { appendFile, copyFile, link, readFile, symlink, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import {
+  Attachment,
+  bridgeNetwork,
+  builtPlugins,
+  HostNamespace,
+  mustRun,
+  type PluginResult,
+  pluginEnv,
+  programEnv,
+  runPlugin,
+  runProgram,
+  succeed,
+  TemporaryDirectory,
+} from "../lab/mod.ts"
+
+const executable = join(builtPlugins, "bridge")
+const tool = join(builtPlugins, "../cni")
+const version = { env: { CNI_COMMAND: "VERSION" } }
+const project = join(import.meta.dir, "../..")
+
+test("it is the plugin whose name it is called by: hard link, symbolic link, copy, found by PATH", async () => {
+  await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
+  await link(executable, bin.join("bridge"))
+  await symlink(executable, bin.join("loopback"))
+  await copyFile(executable, bin.join("host-local"))
+  for (const name of ["bridge", "loopback", "host-local"]) {
+    for (const command of [[bin.join(name)], ["/usr/bin/env", `PATH=${bin.path}`, name]]) {
+      const { stderr, exitCode } = await runProgram(command, { env: {} })
+      expect({ name, exitCode, stderr: stderr.split("\n")[0] }).toMatchObject({
+        exitCode: 0,
+        stderr: expect.stringContaining(`CNI ${name} plugin v`),
+      })
+    }
+  }
+})
+
+test("VERSION is one line with every supported version, and does not wait for stdin", async () => {
+  const { stdout } = await mustRun([join(builtPlugins, "bridge")], version)
+  expect(stdout.endsWith("}\n")).toBe(true)
+  expect(JSON.parse(stdout)).toEqual({
+    cniVersion: "1.1.0",
+    supportedVersions: ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"],
+  })
+})
+
+test("a name that it does not know is an error on stdout for a runtime, and help on stderr for a human", async () => {
+  await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
+  await link(executable, bin.join("brigde"))
+  const asked = await runProgram([bin.join("brigde")], version)
+  expect(asked.exitCode).toBe(1)
+  expect(JSON.parse(asked.stdout)).toMatchObject({ code: 4, msg: expect.stringContaining('"brigde"') })
+  const bare = await runProgram([bin.join("brigde")], { env: {} })
+  expect(bare).toMatchObject({ exitCode: 1, stdout: "", stderr: expect.stringContaining("bridge") })
+})
+
+test("a plugin's main.ts is a plugin by itself", async () => {
+  const { stdout } = await mustRun([process.execPath, join(project, "plugins/bridge/main.ts")], {
+    env: { ...programEnv, CNI_COMMAND: "VERSION" },
+  })
+  expect(JSON.parse(stdout)).toMatchObject({ cniVersion: "1.1.0" })
+})
+
+test("what lies in the working directory is neither read nor run", async () => {
+  await using directory = await TemporaryDirectory.create()
+  const trap = 'require("fs").writeFileSync("ran", "")'
+  for (const file of ["trap.ts", "entries/bridge.js", "entries/bridge.ts"]) await Bun.write(directory.join(file), trap)
+  await Bun.write(directory.join("bunfig.toml"), 'preload = ["./trap.ts"]\n')
+  await Bun.write(directory.join(".env"), "CNI_COMMAND=VERSION\n")
+  const shell = ["sh", "-c", `cd ${directory.path} && exec ${join(builtPlugins, "bridge")}`]
+  const { stdout, exitCode } = await runProgram(shell, { env: { PATH: programEnv.PATH ?? "" } })
+  expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 }) // the about text is on stderr
+  expect(await Bun.file(directory.join("ran")).exists()).toBe(false)
+})
+
+test("host-local in this process and as a process of its own give the same bytes", async () => {
+  await using host = await HostNamespace.create()
+  await using apart = await TemporaryDirectory.create("cni-apart", join(project, "dist"))
+  await copyFile(executable, apart.join("host-local"))
+  await appendFile(apart.join("host-local"), "another build")
+  const pod = await host.addContainer()
+  const config = bridgeNetwork({ isDefaultGateway: true, mtu: 1400 })
+  const answers: { inProcess: string[]; apart: string[] } = { inProcess: [], apart: [] }
+  for (const [which, path] of [
+    ["inProcess", builtPlugins],
+    ["apart", apart.path],
+  ] as const) {
+    const runtimeConfig = { mac: "0a:00:00:00:00:07", ips: ["10.22.0.9"] }
+    const attachment = new Attachment(host, pod, { ...config, runtimeConfig }, { path })
+    const added = await succeed(attachment.run("ADD"))
+    const exhausted = { ipam: { type: "host-local", ranges: [[{ subnet: "10.99.0.0/33" }]] } }
+    const outputs = [
+      added,
+      await attachment.check(added.json as PluginResult),
+      await attachment.run("STATUS"),
+      await attachment.run("STATUS", exhausted),
+      await attachment.run("DEL"),
+    ]
+    const normal = (text: string) => text.replaceAll(/veth[0-9a-f]{8}/g, "vethX").replaceAll(/"mac": "[^"]*"/g, '"mac"')
+    answers[which] = outputs.map(({ stdout, stderr, exitCode }) => normal(`${exitCode}\n${stdout}\n${stderr}`))
+  }
+  expect(answers.inProcess).toEqual(answers.apart)
+  expect(answers.inProcess[3]).toContain('"code"')
+})
+
+test("ADD starts no program, and needs at most 12 netlink requests once the bridge is there", async () => {
+  await using host = await HostNamespace.create()
+  await using directory = await TemporaryDirectory.create()
+  const config = bridgeNetwork({ isDefaultGateway: true })
+  await new Attachment(host, await host.addContainer(), config).add()
+  const pod = await host.addContainer()
+  const bin = join(builtPlugins, "bridge")
+  const env = pluginEnv({ bin, verb: "ADD", containerId: pod.name, netns: pod.path, ifName: "eth0" })
+  const strace = ["-f", "-o", directory.join("trace"), "-e", "trace=execve,sendto,sendmsg", bin]
+  await host.exec("strace", strace, { env, input: JSON.stringify(config) })
+  const trace = await readFile(directory.join("trace"), "utf8")
+  expect(trace.match(/execve\(/g)).toHaveLength(1) // strace's own start of the plugin
+  const requests = trace.match(/send(to|msg)\(\d+, \[?\{.*(nlmsg_type|RTM_)/g) ?? trace.match(/send(to|msg)\(/g) ?? []
+  expect(requests.length).toBeGreaterThan(5)
+  expect(requests.length).toBeLessThanOrEqual(12)
+})
+
+/** Bytes of the executable, with one thing changed. */
+type Spoil = (bytes: Buffer, buildId: Buffer) => void
+
+test.each<[string, Spoil]>([
+  [
+    "another build's, however alike the files are",
+    (bytes, id) => {
+      const at = bytes.indexOf(id)
+      expect([id.length, bytes.indexOf(id, at + 1)]).toEqual([20, -1])
+      bytes.writeUInt8(bytes.readUInt8(at + 19) ^ 1, at + 19)
+    },
+  ],
+  [
+    "one that claims a note of 1.25 GiB",
+    (bytes) => {
+      const [table, size, count] = [Number(bytes.readBigUInt64LE(32)), bytes.readUInt16LE(54), bytes.readUInt16LE(56)]
+      const headers = Array.from({ length: count }, (_, at) => table + at * size)
+      const notes = headers.filter((at) => bytes.readUInt32LE(at) === 4)
+      expect(notes.length).toBeGreaterThan(0)
+      for (const at of notes) bytes.writeBigUInt64LE(5n << 28n, at + 32)
+    },
+  ],
+])("host-local runs as a process of its own: %s", async (_, spoil) => {
+  await using host = await HostNamespace.create()
+  await using bin = await TemporaryDirectory.create("cni-other-build", join(project, "dist"))
+  await copyFile(executable, bin.join("bridge"))
+  const { stdout: notes } = await mustRun(["readelf", "--notes", executable])
+  const bytes = await readFile(executable)
+  spoil(bytes, Buffer.from(/Build ID: ([0-9a-f]+)/.exec(notes)?.[1] ?? "", "hex"))
+  await writeFile(bin.join("host-local"), bytes, { mode: 0o755 })
+  const pod = await host.addContainer()
+  const call = { verb: "ADD", containerId: pod.name, netns: pod.path, ifName: "eth0" } as const
+  const env = pluginEnv({ bin: bin.join("bridge"), ...call })
+  const strace = ["-f", "-o", bin.join("trace"), "-e", "trace=execve", bin.join("bridge")]
+  const { stdout } = await host.exec("strace", strace, { env, input: JSON.stringify(bridgeNetwork()) })
+  expect(JSON.parse(stdout)).toMatchObject({ ips: [{ address: "10.22.0.2/16" }] })
+  const started = [...(await readFile(bin.join("trace"), "utf8")).matchAll(/execve\("([^"]*)/g)].map(([, path]) => path)
+  expect(started).toEqual([bin.join("bridge"), bin.join("host-local")])
+})
+
+test("the files of `cni install` work when a runtime calls them by hand, while an older one is running", async () => {
+  await using host = await HostNamespace.create()
+  await using bin = await TemporaryDirectory.create("cni-bin", join(project, "dist"))
+  const { stdout } = await mustRun([tool, "install", "--bin-dir", bin.path])
+  expect(stdout).toContain("bridge")
+  await using tools = await TemporaryDirectory.create("cni-tools", join(project, "dist"))
+  await mustRun([tool, "install", "--bin-dir", bin.path, "--tool-dir", tools.path])
+  expect((await mustRun([tools.join("cnitool")])).stdout).toContain("cnitool COMMAND NETWORK NETNS")
+  expect(
+    (await mustRun([tools.join("cni"), "install", "--bin-dir", bin.path, "--dry-run"]).catch(String)).toString(),
+  ).toContain("Cannot find the plugins")
+  const pod = await host.addContainer()
+  const call = { containerId: pod.name, netns: pod.path, ifName: "eth0", config: bridgeNetwork({ isGateway: true }) }
+  const added = await succeed(runPlugin(host, { bin: bin.join("bridge"), verb: "ADD", ...call }))
+  expect(added.json).toMatchObject({ ips: [{ address: "10.22.0.2/16" }] })
+  await succeed(runPlugin(host, { bin: bin.join("bridge"), verb: "DEL", ...call }))
+})

@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { failing } from "../../scripts/flavours.ts"
+import { buildFromSnapshot } from "../../scripts/native.ts"
+import {
+  Attachment,
+  bridgeNetwork,
+  expectUnchanged,
+  HostNamespace,
+  isAllocationTrace,
+  type PluginOutput,
+  takeSnapshot,
+} from "../lab/mod.ts"
+import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
+
+/** At how many allocations, evenly apart, a test lets memory run out; `npm run test:memory` takes each. */
+const points = Number(process.env.CNI_TEST_ALLOCATIONS ?? 100)
+/** Those in which the answer is written and everything is closed: each of them is taken. */
+const lastOnes = 150
+/** How many calls there are between two looks at the whole host. */
+const round = 10
+const aborted = 128 + 6
+
+let plugins: PluginsBuilt
+beforeAll(async () => {
+  plugins = await PluginsBuilt.create((out) => buildFromSnapshot(out, failing))
+}, buildingMs)
+afterAll(() => plugins[Symbol.asyncDispose]())
+
+/** Evenly apart, and each of the last. */
+function pointsUpTo(last: number): number[] {
+  const step = Math.max(1, last / points)
+  const all = new Set(Array.from({ length: Math.ceil(last / step) }, (_, at) => Math.floor(at * step) + 1))
+  for (let at = last - lastOnes; at <= last; at++) all.add(at)
+  return [...all].sort((a, b) => a - b)
+}
+
+const hasFailed = ({ stderr }: PluginOutput) => stderr.includes("An allocation fails")
+
+/** What a call without memory may be: a success, one error object with exit code 1, or a death. */
+function expectClean(allocation: string, { exitCode, stdout, stderr, json }: PluginOutput): void {
+  if (exitCode === aborted) return
+  const answer = json as { ips?: unknown; code?: unknown; msg?: unknown } | undefined
+  const isResult = exitCode === 0 && Array.isArray(answer?.ips)
+  const isError = exitCode === 1 && typeof answer?.code === "number" && typeof answer.msg === "string" && answer.msg
+  if (!isResult && !isError) throw new Error(`allocation ${allocation}: ${exitCode}\n${stdout}\n${stderr}`)
+}
+
+test.each([
+  ["a single allocation fails", ""],
+  ["memory runs out", "+"],
+])(
+  "at any point of an ADD %s: a result, one error or a death, and the next DEL leaves nothing",
+  async (_, suffix) => {
+    await using host = await HostNamespace.create()
+    const pod = await host.addContainer()
+    const config = bridgeNetwork({ isDefaultGateway: true, ipMasq: true })
+    const attachment = new Attachment(host, pod, config, { bin: plugins.path("bridge") })
+    const add = async (allocation: number) => {
+      const output = await attachment.run("ADD", {}, { env: { FAIL_ALLOCATION: `${allocation}${suffix}` } })
+      expectClean(`${allocation}${suffix}`, output)
+      await attachment.del()
+      return output
+    }
+    await attachment.add() // leaves the bridge, and what else stays on purpose
+    await attachment.del()
+    const [before, inside] = [await takeSnapshot(host), await takeSnapshot(pod)]
+
+    let [least, beyond] = [1, 1 << 20]
+    while (beyond - least > 1) {
+      const middle = (least + beyond) >> 1
+      if (hasFailed(await add(middle))) least = middle
+      else beyond = middle
+    }
+    expect(least).toBeGreaterThan(1000)
+    const codes = new Set<number>()
+    let reached = 0
+    const allocations = pointsUpTo(least)
+    for (const [index, at] of allocations.entries()) {
+      const output = await add(at)
+      reached += Number(hasFailed(output))
+      codes.add(output.exitCode)
+      if ((index + 1) % round > 0 && at !== least) continue
+      try {
+        expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+        expectUnchanged(inside, await takeSnapshot(pod))
+      } catch (cause) {
+        throw new Error(`after one of the ${round} allocations up to ${at}${suffix}`, { cause })
+      }
+    }
+    expect(codes).toContain(1)
+    expect(reached).toBeGreaterThan(allocations.length * 0.9) // calls differ a little: not all reach the last ones
+  },
+  points > 100 ? 4 * 3_600_000 : buildingMs,
+)

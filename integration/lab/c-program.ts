@@ -1,0 +1,36 @@
+import { basename } from "node:path"
+import { mustRun } from "./program.ts"
+import { TemporaryDirectory } from "./temporary-directory.ts"
+
+/** Kernel headers, which musl's compiler does not look for by itself. */
+const headers = ["/usr/include", `/usr/include/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`]
+const include = headers.flatMap((path) => ["-idirafter", path])
+const flags = ["-std=gnu17", "-O2", "-static", "-s", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+
+/** Compiles a program of one C file, static, so that it starts at once. Throws `ProgramError` with the compiler's words. */
+export async function compileProgram(source: string, out: string, defines: readonly string[] = []): Promise<void> {
+  await mustRun(["musl-gcc", ...flags, ...include, ...defines, "-o", out, source])
+}
+
+/** A program of one C file, compiled for one test file and removed with it. */
+export class CProgram implements AsyncDisposable {
+  readonly #directory: TemporaryDirectory
+  readonly path: string
+
+  private constructor(directory: TemporaryDirectory, name: string) {
+    this.#directory = directory
+    this.path = directory.join(name)
+  }
+
+  /** @example killAt = await CProgram.build(join(import.meta.dir, "kill-at.c")) */
+  static async build(source: string, defines: readonly string[] = []): Promise<CProgram> {
+    const name = basename(source, ".c")
+    const program = new CProgram(await TemporaryDirectory.create(`cni-${name}`), name)
+    await compileProgram(source, program.path, defines)
+    return program
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#directory[Symbol.asyncDispose]()
+  }
+}

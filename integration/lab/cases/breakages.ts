@@ -1,0 +1,119 @@
+import type { AttachingPlugin } from "../attaching-plugins.ts"
+import type { ContainerNamespace } from "../container-namespace.ts"
+import type { HostNamespace } from "../host-namespace.ts"
+
+/** One way to make a step of ADD fail. */
+export interface Breakage {
+  step: string
+  /** Done before the first snapshot. */
+  setUp?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
+  keys: object
+  code: number
+  says: string
+  /** Whether STATUS has to say so, too: it makes ADD fail whatever container it is for, and can be known without one. */
+  everyAdd: boolean
+}
+
+/** For each step that all of these plugins have one way to make it fail. */
+export function commonBreakages({ network, everything, dualStack, gateway }: AttachingPlugin): Breakage[] {
+  return [
+    {
+      step: "the configuration is wrong",
+      keys: { ...everything, mtu: "wide" },
+      code: 7,
+      says: 'Cannot use "mtu"',
+      everyAdd: true,
+    },
+    {
+      step: "the namespace does not exist",
+      keys: everything,
+      setUp: (host, pod) => host.removeContainer(pod),
+      code: 4,
+      says: "does not exist",
+      everyAdd: false,
+    },
+    {
+      step: "the container has the interface already",
+      keys: everything,
+      setUp: (_, pod) => pod.exec("ip", ["link", "add", "eth0", "type", "bridge"]),
+      code: 999,
+      says: "already exists",
+      everyAdd: false,
+    },
+    {
+      step: "the IPAM plugin is not there",
+      keys: { ipam: { type: "no-such-plugin" } },
+      code: 999,
+      says: 'failed to find plugin "no-such-plugin"',
+      everyAdd: true,
+    },
+    {
+      step: "the address is taken",
+      keys: { ...everything, args: { cni: { ips: [gateway] } } },
+      code: 999,
+      says: "gateway",
+      everyAdd: false,
+    },
+    {
+      step: "an interface with that MAC cannot be made",
+      keys: { ...everything, runtimeConfig: { mac: "01:00:5e:00:00:01" } },
+      code: 999,
+      says: 'Cannot create interface "eth0"',
+      everyAdd: false,
+    },
+    {
+      step: "the MTU is less than IPv6 takes",
+      keys: { ...everything, ...dualStack, mtu: 1000 },
+      code: 7,
+      says: 'Cannot use "mtu" 1000 with fd00:',
+      everyAdd: true,
+    },
+    {
+      step: "the MTU is less than any interface takes",
+      keys: { ...everything, mtu: 67 },
+      code: 7,
+      says: 'Cannot use "mtu": expected 0, or a number from 68',
+      everyAdd: true,
+    },
+    {
+      step: "an address cannot be added",
+      keys: { ...everything, ipam: { type: "static", addresses: [{ address: "ff02::5/64" }] } },
+      code: 999,
+      says: "Cannot add address ff02::5/64",
+      everyAdd: false,
+    },
+    {
+      step: "a route cannot be added",
+      keys: {
+        ...everything,
+        ipam: { ...network(everything).ipam, routes: [{ dst: "192.0.2.0/24", gw: "198.51.100.1" }] },
+      },
+      code: 999,
+      says: "Cannot add the routes",
+      everyAdd: false,
+    },
+    {
+      step: "the masquerade's set is of another type",
+      keys: everything,
+      setUp: (host) =>
+        host.exec("nft", ["add table ip cni_masquerade; add set ip cni_masquerade containers { type mark; }"]),
+      code: 999,
+      says: "Cannot masquerade",
+      everyAdd: false,
+    },
+    {
+      step: "forwarding cannot be switched on",
+      keys: everything,
+      setUp: (host) => makeReadOnly(host, "/proc/sys/net/ipv4/ip_forward"),
+      code: 999,
+      says: "Cannot enable forwarding",
+      everyAdd: true,
+    },
+  ]
+}
+
+/** A bind mount in the host's own mount namespace: nothing else on the machine sees it. */
+async function makeReadOnly(host: HostNamespace, file: string): Promise<void> {
+  await host.exec("mount", ["--bind", file, file])
+  await host.exec("mount", ["-o", "remount,bind,ro", file])
+}

@@ -1,0 +1,62 @@
+import { join } from "node:path"
+import { execa } from "execa"
+import type { Namespace } from "../namespace.ts"
+import { programEnv } from "../program.ts"
+import type { EchoReply, Transport } from "./reply.ts"
+
+export type { EchoReply, Transport } from "./reply.ts"
+
+/**
+ * A server inside a namespace that answers TCP and UDP messages with the addresses it saw, so that a test can judge
+ * address translation from where it arrives.
+ * @example
+ * await using peer = await EchoPeer.start(internet, { address: "203.0.113.9" })
+ * const { from } = await askEcho(pod, { transport: "udp", address: "203.0.113.9", port: peer.port })
+ */
+export class EchoPeer implements AsyncDisposable {
+  /** The port that it listens on, the same for TCP and UDP. */
+  readonly port: number
+  readonly #stop: () => Promise<void>
+
+  private constructor(port: number, stop: () => Promise<void>) {
+    this.port = port
+    this.#stop = stop
+  }
+
+  /** Starts a peer and waits until it listens; by default on all addresses and any free port. */
+  static async start(where: Namespace, at: { address?: string; port?: number } = {}): Promise<EchoPeer> {
+    const command = [process.execPath, join(import.meta.dir, "server.ts"), at.address ?? "::", String(at.port ?? 0)]
+    const [file = "", ...args] = where.commandLine(command)
+    const server = execa(file, args, { env: programEnv, extendEnv: false, stdin: "ignore", reject: false })
+    const ready = Promise.withResolvers<string>()
+    server.stdout.once("data", (line) => ready.resolve(String(line)))
+    const line = await Promise.race([ready.promise, server])
+    if (typeof line !== "string") throw new Error(`Cannot start an echo peer in ${where.name}: ${line.stderr}`)
+    return new EchoPeer(Number(line), async () => {
+      server.kill("SIGKILL")
+      await server
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stop()
+  }
+}
+
+/** A message to an echo peer. */
+export interface EchoQuestion {
+  readonly transport: Transport
+  readonly address: string
+  readonly port: number
+  readonly message?: string
+  /** How long the answer may take, from the first packet; by default one second. */
+  readonly deadlineMs?: number
+}
+
+/** Sends a message from inside a namespace and returns the peer's answer. Throws `ProgramError` when none comes. */
+export async function askEcho(from: Namespace, question: EchoQuestion): Promise<EchoReply> {
+  const { transport, address, port, message = "hello", deadlineMs = 1000 } = question
+  const args = [join(import.meta.dir, "client.ts"), transport, address, String(port), message, String(deadlineMs)]
+  const { stdout } = await from.exec(process.execPath, args)
+  return JSON.parse(stdout) as EchoReply
+}

@@ -1,0 +1,44 @@
+/**
+ * The echo peer: TCP and UDP on one port of one address. Prints the port in a line when it is ready.
+ *
+ *   bun integration/lab/echo/server.ts ADDRESS PORT     (port 0: any)
+ */
+import { type EchoReply, plainAddress } from "./reply.ts"
+
+function reply(message: string, from: EchoReply["from"], to: EchoReply["to"]): string {
+  return JSON.stringify({
+    message,
+    from: { ...from, address: plainAddress(from.address) },
+    to: { ...to, address: plainAddress(to.address) },
+  } satisfies EchoReply)
+}
+
+if (import.meta.main) {
+  const [, , address = "::", port = "0"] = process.argv
+  const tcp = Bun.listen({
+    hostname: address,
+    port: Number(port),
+    socket: {
+      data(socket, bytes) {
+        const from = { address: socket.remoteAddress, port: socket.remotePort }
+        socket.end(reply(bytes.toString(), from, { address: socket.localAddress, port: socket.localPort }))
+      },
+    },
+  })
+  await Bun.udpSocket({
+    hostname: address,
+    port: tcp.port,
+    socket: {
+      data(socket, bytes, fromPort, fromAddress) {
+        const to = { address: socket.address.address, port: socket.port }
+        const answer = reply(bytes.toString(), { address: fromAddress, port: fromPort }, to)
+        try {
+          socket.send(answer, fromPort, fromAddress)
+        } catch (error) {
+          console.error(`No way back to ${fromAddress}: ${error}`) // as on any real server: the asker waits in vain
+        }
+      },
+    },
+  })
+  console.log(tcp.port)
+}

@@ -1,0 +1,44 @@
+import { join } from "node:path"
+import type { Namespace } from "../namespace.ts"
+import { waitFor } from "../wait-for.ts"
+
+const program = (name: string) => join(import.meta.dir, `${name}.ts`)
+
+/** The prefix of the advertisements. */
+export const advertised = "2001:db8:bad:"
+
+/**
+ * Sends a router advertisement from a container, and waits until the host is done with it, whatever it has made of it: the
+ * kernel counts one before it looks at it, but goes through them one after the other, so two are sent.
+ */
+export async function advertiseRouter(from: Namespace, link: string, host: Namespace): Promise<void> {
+  const before = await countAdvertisements(host)
+  await from.exec(process.execPath, [program("advertise"), link])
+  await waitFor(async () => (await countAdvertisements(host)) >= before + 2, `the advertisement to reach ${host.name}`)
+}
+
+async function countAdvertisements(host: Namespace): Promise<number> {
+  const { stdout } = await host.exec("sh", ["-c", "cat /proc/net/dev_snmp6/*"])
+  const counts = [...stdout.matchAll(/^Icmp6InRouterAdvertisements\s+(\d+)$/gm)]
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+/** What a namespace has made of advertisements: routes and addresses, as `ip` prints them. */
+export async function learnt(where: Namespace): Promise<string> {
+  const routes = await where.exec("ip", ["-6", "route", "show", "proto", "ra"])
+  const addresses = await where.exec("ip", ["-6", "-o", "address", "show", "dynamic"])
+  return `${routes.stdout}${addresses.stdout}`
+}
+
+/** A packet capture on an interface, until it is disposed. */
+export async function capture(where: Namespace, link: string): Promise<AsyncDisposable> {
+  const command = where.commandLine([process.execPath, program("capture"), link])
+  const running = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" })
+  await running.stdout.getReader().read()
+  return {
+    async [Symbol.asyncDispose]() {
+      running.stdin.end()
+      await running.exited
+    },
+  }
+}

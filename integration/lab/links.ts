@@ -1,0 +1,60 @@
+import type { PluginResult } from "./attachment.ts"
+import type { ContainerNamespace } from "./container-namespace.ts"
+import type { HostNamespace } from "./host-namespace.ts"
+import type { Namespace } from "./namespace.ts"
+
+/** A link as `ip -d -j link show` has it, as far as tests of the bridge plugin look at it. */
+export interface KernelLink {
+  ifname: string
+  address: string
+  mtu: number
+  flags: string[]
+  operstate: string
+  master?: string
+  ifalias?: string
+  linkinfo?: {
+    info_kind: string
+    info_data?: { vlan_filtering: number }
+    info_slave_data?: { hairpin: boolean; isolated: boolean }
+  }
+}
+
+/** A link; throws when there is none of that name. */
+export async function linkOf(where: Namespace, name: string): Promise<KernelLink> {
+  const [link] = await where.json<KernelLink[]>("ip", ["-d", "-j", "link", "show", "dev", name])
+  if (!link) throw new Error(`no link ${name}`)
+  return link
+}
+
+/** The addresses of a link that are not the kernel's own, like "10.22.0.2/16". */
+export async function addressesOf(where: Namespace, name: string): Promise<string[]> {
+  type Listed = { addr_info: { local: string; prefixlen: number; scope: string }[] }
+  const [link] = await where.json<Listed[]>("ip", ["-j", "address", "show", "dev", name])
+  return (link?.addr_info ?? [])
+    .filter(({ scope }) => scope === "global")
+    .map(({ local, prefixlen }) => `${local}/${prefixlen}`)
+}
+
+/** The names of all links of a namespace, `lo` among them. */
+export async function linkNames(where: Namespace): Promise<string[]> {
+  const links = await where.json<{ ifname: string }[]>("ip", ["-j", "link", "show"])
+  return links.map(({ ifname }) => ifname)
+}
+
+/** The VLANs of a bridge's port as bridge(8) shows them, those in a row together: "100 PVID Egress Untagged", "200-210". */
+export async function vlansOf(host: HostNamespace, port: string): Promise<string[]> {
+  type Listed = { ifname: string; vlans: { vlan: number; vlanEnd?: number; flags?: string[] }[] }
+  const ports = await host.json<Listed[]>("bridge", ["-j", "-compressvlans", "vlan", "show"])
+  const vlans = ports.find(({ ifname }) => ifname === port)?.vlans ?? []
+  return vlans.map(({ vlan, vlanEnd, flags = [] }) => [vlanEnd ? `${vlan}-${vlanEnd}` : vlan, ...flags].join(" "))
+}
+
+/** The host's end of a container's pair, by the plugin's answer. */
+export function portOf({ interfaces }: PluginResult): string {
+  return interfaces[1]?.name ?? ""
+}
+
+/** Gives a container's interface another MAC, as somebody inside may do. */
+export async function changeMac(pod: ContainerNamespace, mac: string): Promise<void> {
+  await pod.exec("ip", ["link", "set", "dev", "eth0", "address", mac])
+}

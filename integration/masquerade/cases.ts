@@ -1,0 +1,141 @@
+import { expect, test } from "bun:test"
+import { createHash } from "node:crypto"
+import { type AttachingPlugin, Attachment, askEcho, EchoPeer, fail, HostNamespace, testWith } from "../lab/mod.ts"
+import { connectedHost } from "./host.ts"
+
+const outside = [
+  { address: "203.0.113.9", seen: "203.0.113.1" },
+  { address: "2001:db8:113::9", seen: "2001:db8:113::1" },
+]
+
+/** Whose an attachment is. */
+interface Owner {
+  network: string
+  containerId: string
+  ifName: string
+}
+
+/** An address as IPv4 writes it, where an IPv6 socket has it mapped. */
+function unmapped(address: string): string {
+  return address.replace("::ffff:", "")
+}
+
+/** What the Go suite's nftables backend makes from v1.6 on for an attachment with these addresses. */
+function upstreamTable({ network, containerId, ifName }: Owner, addresses: readonly string[]): string {
+  const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
+  const comment = `${digits(network)}-${digits(`${ifName}:${containerId}`)}, net: ${network}, if: ${ifName}, id: ${containerId}`
+  const rules = addresses.map((address) => {
+    const [ip = "", family] = [address.split("/")[0], address.includes(":") ? "ip6" : "ip"]
+    return `${family} saddr ${ip} ${family} daddr != ${address} masquerade comment "${comment}"`
+  })
+  return `table inet cni_plugins_masquerade {
+    chain masq_checks {
+      ${rules.join("\n      ")}
+    }
+    chain postrouting {
+      type nat hook postrouting priority 100
+      ip daddr 224.0.0.0/4 return
+      ip6 daddr ff00::/8 return
+      goto masq_checks
+    }
+  }
+`
+}
+
+/** Tests whose address is seen at which end; `backends` are those to be asked for by name. */
+export function testMasquerade(plugin: AttachingPlugin, backends: readonly string[] = []): void {
+  const choices = [
+    { by: "what the kernel has", keys: {} },
+    ...backends.map((backend) => ({ by: backend, keys: { ipMasqBackend: backend } })),
+  ]
+
+  test.each(choices.flatMap((choice) => outside.map((way) => ({ ...choice, ...way }))))(
+    "with ipMasq by $by the internet at $address sees the host's address, for TCP and UDP",
+    async ({ keys, address, seen }) => {
+      const { host, internet } = await connectedHost()
+      await using _ = host
+      const pod = await host.addContainer()
+      const attachment = new Attachment(host, pod, plugin.network({ ...plugin.dualStack, ipMasq: true, ...keys }))
+      const result = await attachment.add()
+      await using peer = await EchoPeer.start(internet)
+      for (const transport of ["tcp", "udp"] as const) {
+        const { from } = await askEcho(pod, { transport, address, port: peer.port })
+        expect(unmapped(from.address)).toBe(seen)
+      }
+      expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
+      await attachment.del({ ipMasq: false }, { netns: "" })
+      // Without nf_tables this says nothing; what comes after a DEL is looked at below.
+      expect((await host.tryExec("nft", ["list", "ruleset"])).stdout).not.toContain(pod.name)
+    },
+  )
+
+  testWith(["nf_tables"], "CHECK takes the masquerade that the Go suite's nftables backend has made", async () => {
+    await using host = await HostNamespace.create()
+    const pod = await host.addContainer()
+    const config = plugin.network({ ...plugin.dualStack, ipMasq: true })
+    const attachment = new Attachment(host, pod, config)
+    const result = await attachment.add()
+    const owner = { network: String(config.name), containerId: pod.name, ifName: "eth0" }
+    const addresses = result.ips.map(({ address }) => address)
+    const table = (...left: string[]) => `flush ruleset\n${upstreamTable(owner, left)}`
+    const check = async (text: string, keys: object = {}) => {
+      await host.exec("nft", ["-f", "-"], { input: text })
+      return attachment.check(result, keys)
+    }
+    for (const keys of [{}, ...backends.map((ipMasqBackend) => ({ ipMasqBackend }))]) {
+      expect(await check(table(...addresses), keys)).toMatchObject({ exitCode: 0, stdout: "" })
+    }
+    const damaged = {
+      "an address has no rule": table(...addresses.slice(1)),
+      "the other has none": table(...addresses.slice(0, 1)),
+      "nothing leads there": table(...addresses).replace("goto masq_checks", ""),
+      "it is another attachment's": `flush ruleset\n${upstreamTable({ ...owner, ifName: "eth1" }, addresses)}`,
+      "it is for what they get": table(...addresses).replace(/(\w+) saddr (\S+) \w+ daddr != \S+/g, "$1 daddr != $2"),
+      "it does not masquerade": table(...addresses).replaceAll(" masquerade ", " accept "),
+    }
+    for (const text of Object.values(damaged)) {
+      expect((await fail(check(text))).msg).toContain("Cannot find the masquerade of")
+    }
+    await attachment.del()
+  })
+
+  test("without ipMasq the internet, given a route back, sees the container's address", async () => {
+    const { host, internet } = await connectedHost()
+    await using _ = host
+    await internet.exec("ip", ["route", "add", plugin.subnet, "via", "203.0.113.1"])
+    const pod = await host.addContainer()
+    await new Attachment(host, pod, plugin.network(plugin.dualStack)).add()
+    await using peer = await EchoPeer.start(internet)
+    const { from } = await askEcho(pod, { transport: "tcp", address: "203.0.113.9", port: peer.port })
+    expect(unmapped(from.address)).toBe(plugin.pairs[0].first)
+  })
+
+  test("the masquerade ends with DEL", async () => {
+    const { host, internet } = await connectedHost()
+    await using _ = host
+    await internet.exec("ip", ["route", "add", plugin.subnet, "via", "203.0.113.1"])
+    const pod = await host.addContainer()
+    const attachment = new Attachment(host, pod, plugin.network({ ...plugin.dualStack, ipMasq: true }))
+    await attachment.add()
+    await attachment.del()
+    const { first } = plugin.pairs[0]
+    const plain = plugin.network({ ...plugin.dualStack, args: { cni: { ips: [first] } } })
+    await new Attachment(host, pod, plain).add()
+    await using peer = await EchoPeer.start(internet)
+    const { from } = await askEcho(pod, { transport: "udp", address: "203.0.113.9", port: peer.port })
+    expect(unmapped(from.address)).toBe(first)
+  })
+
+  test("traffic between containers of one network keeps its addresses", async () => {
+    await using host = await HostNamespace.create()
+    const [a, b] = [await host.addContainer(), await host.addContainer()]
+    const config = plugin.network({ ...plugin.dualStack, ipMasq: true })
+    await new Attachment(host, a, config).add()
+    await new Attachment(host, b, config).add()
+    await using peer = await EchoPeer.start(b)
+    for (const { first, second } of plugin.pairs) {
+      const { from } = await askEcho(a, { transport: "tcp", address: second, port: peer.port })
+      expect(unmapped(from.address)).toBe(first)
+    }
+  })
+}

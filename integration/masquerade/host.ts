@@ -1,0 +1,118 @@
+import { expect } from "bun:test"
+import {
+  Attachment,
+  askEcho,
+  type ContainerNamespace,
+  chooseIptables,
+  connect,
+  EchoPeer,
+  HostNamespace,
+  type IptablesKind,
+  type PluginCall,
+  patient,
+  type Snapshot,
+  takeSnapshot,
+  waitFor,
+} from "../lab/mod.ts"
+
+/** Keys of a bridge network with masquerade for both families. */
+export const dualStack = {
+  isDefaultGateway: true,
+  ipMasq: true,
+  ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }], [{ subnet: "fd00:22::/64" }]] },
+}
+
+/** A host with an uplink to an internet that has no route back to the containers. */
+export async function connectedHost() {
+  const host = await HostNamespace.create()
+  const internet = await host.addContainer("internet")
+  await connect(
+    { namespace: host, link: "up0", addresses: ["203.0.113.1/24", "2001:db8:113::1/64"] },
+    { namespace: internet, link: "eth0", addresses: ["203.0.113.9/24", "2001:db8:113::9/64"] },
+  )
+  return { host, internet }
+}
+
+/** A host with an uplink to an internet that knows a way back to the containers. */
+export async function createHost(kind: IptablesKind) {
+  const { host, internet } = await connectedHost()
+  await chooseIptables(host, kind)
+  await internet.exec("ip", ["route", "add", "10.0.0.0/8", "via", "203.0.113.1"])
+  await internet.exec("ip", ["-6", "route", "add", "fd00::/8", "via", "2001:db8:113::1"])
+  return { host, internet }
+}
+
+/** Brings the host to where every attachment leaves it: bridge, forwarding, and the empty tables that iptables keeps. */
+export async function settle(
+  host: HostNamespace,
+  config: Record<string, unknown>,
+  suite: Partial<PluginCall> = {},
+): Promise<Snapshot> {
+  const attachment = new Attachment(host, await host.addContainer(), config, suite)
+  await attachment.add()
+  const isSettled = async () =>
+    (await host.exec("ip", ["-6", "address", "show", "tentative", "scope", "global"])).stdout === ""
+  await waitFor(isSettled, "no address is being detected any more")
+  await attachment.del()
+  return takeSnapshot(host)
+}
+
+/** A container that is attached to one network twice. */
+export function twoInterfaces(host: HostNamespace, pod: ContainerNamespace, config: Record<string, unknown>) {
+  const attach = (ifName: string) => new Attachment(host, pod, config, { ifName })
+  return [attach("eth0"), attach("net1")] as const
+}
+
+/** Who the internet sees behind a connection over TCP and a datagram, for both families: one address for each. */
+export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespace): Promise<string[]> {
+  await using peer = await EchoPeer.start(internet)
+  const seen = new Set<string>()
+  for (const address of ["203.0.113.9", "2001:db8:113::9"]) {
+    for (const transport of ["tcp", "udp"] as const) {
+      const { from } = await askEcho(pod, { transport, address, port: peer.port })
+      seen.add(from.address.replace("::ffff:", ""))
+    }
+  }
+  return [...seen]
+}
+
+/** What `seenBy` answers for a container that is masqueraded. */
+export const hostAddresses = ["203.0.113.1", "2001:db8:113::1"]
+
+/** Two networks whose first addresses are the same: only the prefix lengths tell them apart. */
+export const nested = {
+  large: {
+    subnets: ["10.0.0.0/16", "fd00:22::/48"],
+    gateways: ["10.0.5.1", "fd00:22:0:5::1"],
+    addresses: ["10.0.5.2", "fd00:22:0:5::2"],
+  },
+  small: {
+    subnets: ["10.0.0.0/24", "fd00:22::/64"],
+    gateways: ["10.0.0.1", "fd00:22::1"],
+    addresses: ["10.0.0.2", "fd00:22::2"],
+  },
+} as const
+
+/** The `ipam` key of one of them, which begins with its one container. */
+export function nestedIpam(name: keyof typeof nested) {
+  const { subnets, gateways, addresses } = nested[name]
+  const ranges = subnets.map((subnet, at) => [{ subnet, gateway: gateways[at], rangeStart: addresses[at] }])
+  return { type: "host-local", ranges, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] }
+}
+
+/** The large network's container is beyond the small one's network, and so sees the host; not the other way round. */
+export async function expectNestedApart(large: ContainerNamespace, small: ContainerNamespace): Promise<void> {
+  for (const { from, to, address, seen } of [
+    { from: small, to: large, address: nested.large.addresses, seen: nested.large.gateways },
+    { from: large, to: small, address: nested.small.addresses, seen: nested.large.addresses },
+  ]) {
+    await using peer = await EchoPeer.start(to)
+    const sources = new Set<string>()
+    const deadlineMs = patient(3000) // what a new interface has missed is sent again after a second
+    for (const one of address) {
+      const { from: source } = await askEcho(from, { transport: "tcp", address: one, port: peer.port, deadlineMs })
+      sources.add(source.address)
+    }
+    expect([...sources]).toEqual([...seen])
+  }
+}

@@ -1,0 +1,105 @@
+import { expect, test } from "bun:test"
+import { askEcho, expectUnchanged, succeed, takeSnapshot } from "../lab/mod.ts"
+import { hostAddresses, PortmapLab, portmapBackends } from "./portmap-lab.ts"
+import { countMessages, inject } from "./trace.ts"
+import { createTwins, expectAll, leaveBy } from "./twins.ts"
+
+const { ip, ip6 } = hostAddresses
+const web = { containerPort: 80, protocol: "tcp" } as const
+
+test("killed at any message, the second one's ADD and the first one's DEL end well with the next DEL", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const { first, second, peer, mappings } = await createTwins(lab)
+  await using _ = peer
+  await succeed(first.map(mappings))
+  const alone = await takeSnapshot(lab.host)
+  // Until the last mapping goes.
+  const isNote = ({ line }: { line: string }) => /localnet_links element "br-other"|br-other.*route_localnet/.test(line)
+  second.mappings = mappings
+  let nth = 1
+  for (; await inject(lab, second, { verb: "ADD", name: "sendto", effect: "signal=KILL", nth }); nth++) {
+    await succeed(second.unmap())
+    expectUnchanged(alone, await takeSnapshot(lab.host), isNote)
+  }
+  expect(nth).toBeGreaterThan(10)
+  let last: string | undefined
+  for (nth = 1; await inject(lab, first, { verb: "DEL", name: "sendto", effect: "signal=KILL", nth }); nth++) {
+    await succeed(second.check())
+    await succeed(first.unmap())
+    const rules = await lab.rules()
+    last ??= rules
+    expect(rules).toBe(last)
+    await succeed(second.unmap())
+    await succeed(first.map(mappings))
+    await succeed(second.map(mappings))
+  }
+  expect(nth).toBeGreaterThan(10)
+}, 180_000)
+
+test("standing by and taking over cost the same with twenty other mappings and with two thousand", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const { first, second, peer, mappings } = await createTwins(lab)
+  await using _ = peer
+  const crowd = await lab.addPod()
+  second.mappings = mappings
+  const counts: object[] = []
+  for (const count of [20, 2000]) {
+    await succeed(crowd.map(Array.from({ length: count }, (_, n) => ({ ...web, hostPort: 10_000 + n }))))
+    await succeed(first.map(mappings))
+    counts.push([
+      await countMessages(lab, second, "ADD"),
+      await countMessages(lab, second, "CHECK"),
+      await countMessages(lab, second, "DEL"),
+      await countMessages(lab, second, "ADD"),
+      await countMessages(lab, first, "DEL"),
+    ])
+    await succeed(second.unmap())
+    await succeed(crowd.unmap())
+  }
+  expect(counts[1]).toEqual(counts[0] ?? {})
+})
+
+test("conditions of who stands by hold from when it takes over, and those of the first until then", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const { first, second, peer, before, mappings } = await createTwins(lab)
+  await using _ = peer
+  const closed = { conditionsV4: ["ip saddr != 203.0.113.9"], conditionsV6: ["ip6 saddr != 2001:db8:113::9"] }
+  await succeed(first.map(mappings))
+  for (const _again of [1, 2]) await succeed(second.map(mappings, closed))
+  await succeed(second.check(closed))
+  await expectAll(lab, first)
+  await succeed(first.unmap())
+  await succeed(second.check(closed))
+  await leaveBy(second)
+  const ask = (port: number, address: string) =>
+    askEcho(lab.outside, { transport: port === 8082 ? "udp" : "tcp", address, port, deadlineMs: 500 })
+  for (const [port, address] of [
+    [8080, ip],
+    [8080, ip6],
+    [8081, ip],
+    [8082, ip6],
+  ] as const) {
+    await expect(ask(port, address)).rejects.toThrow("ended with exit code 1")
+  }
+  await askEcho(lab.host, { transport: "tcp", address: "127.0.0.1", port: 8080 })
+  await succeed(second.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+
+  await succeed(first.map(mappings, closed))
+  await succeed(second.map(mappings))
+  await expect(ask(8080, ip)).rejects.toThrow("ended with exit code 1")
+  await succeed(first.unmap())
+  await expectAll(lab, second)
+  await succeed(second.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+
+  await succeed(first.map(mappings))
+  await succeed(second.map(mappings, closed))
+  await succeed(second.unmap())
+  expect(await lab.rules()).not.toContain("only-")
+  await succeed(second.map(mappings, closed))
+  await succeed(second.map(mappings))
+  expect(await lab.rules()).not.toContain("only-")
+  for (const pod of [first, second]) await succeed(pod.unmap())
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})

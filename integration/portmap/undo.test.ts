@@ -1,0 +1,168 @@
+import { expect, test } from "bun:test"
+import {
+  builtPlugins,
+  expectUnchanged,
+  fail,
+  mountOver,
+  type PluginCall,
+  pluginEnv,
+  succeed,
+  TemporaryDirectory,
+  takeSnapshot,
+} from "../lab/mod.ts"
+import {
+  hostAddresses,
+  type MappedPod,
+  type PortMapping,
+  PortmapLab,
+  portmapBackends,
+  testEach,
+} from "./portmap-lab.ts"
+import { inject } from "./trace.ts"
+
+const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
+const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
+
+/** For every step of ADD one way to make it fail. What each needs beforehand is set up before the snapshot. */
+const breakages: {
+  step: string
+  setUp?: (lab: PortmapLab, pod: MappedPod) => Promise<unknown>
+  mappings?: readonly Partial<PortMapping>[]
+  keys?: object
+  code: number
+  says: string
+}[] = [
+  { step: "there is no container", keys: { prevResult: undefined }, code: 7, says: "prevResult is missing" },
+  { step: "the host port is 0", mappings: [{ ...web, hostPort: 0 }], code: 7, says: 'portMappings[0].hostPort"' },
+  { step: "the host port is too high", mappings: [web, { ...web, hostPort: 65536 }], code: 7, says: "found 65536" },
+  { step: "the container port is 0", mappings: [{ ...web, containerPort: 0 }], code: 7, says: "containerPort" },
+  {
+    step: "there is no such protocol",
+    mappings: [{ ...web, protocol: "icmp" as "tcp" }],
+    code: 7,
+    says: "tcp, udp or sctp",
+  },
+  { step: "the host's address is none", mappings: [{ ...web, hostIP: "localhost" }], code: 7, says: "hostIP" },
+  {
+    step: "a port is to lead to two places",
+    mappings: [web, { ...web, containerPort: 81 }],
+    code: 7,
+    says: "Cannot map host port 8080/tcp to container ports 80 and 81 at once",
+  },
+  { step: "there is no such backend", keys: { backend: "ipfw" }, code: 7, says: '"nftables" or "iptables"' },
+  { step: "there is no such bit", keys: { markMasqBit: 32 }, code: 7, says: "from 0 to 31" },
+  {
+    step: "127.0.0.1 cannot be let through",
+    setUp: readOnlyLocalnet,
+    code: 999,
+    says: "route_localnet",
+  },
+]
+
+for (const backend of portmapBackends) {
+  test.each(breakages)(`${backend.name}: when $step, ADD says so and everything is as before`, async (breakage) => {
+    const { setUp, mappings = [web, dns], keys, code, says } = breakage
+    await using lab = await PortmapLab.create(backend)
+    const pod = await lab.addPod()
+    if (backend.name !== "nftables") {
+      await succeed(pod.map([web], { snat: true }))
+      await succeed(pod.unmap())
+      await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=0"])
+    }
+    await setUp?.(lab, pod)
+    const before = await takeSnapshot(lab.host)
+    const error = await fail(pod.map(mappings as PortMapping[], keys))
+    expect(`${error.msg}; ${error.details ?? ""}`).toContain(says)
+    expect(error.code).toBe(code)
+    expectUnchanged(before, await takeSnapshot(lab.host))
+  })
+}
+
+/** A bind mount in the host's own mount namespace: nothing else on the machine sees it. */
+async function readOnlyLocalnet(lab: PortmapLab): Promise<void> {
+  const file = "/proc/sys/net/ipv4/conf/br-lab/route_localnet"
+  await lab.host.exec("mount", ["--bind", file, file])
+  await lab.host.exec("mount", ["-o", "remount,bind,ro", file])
+}
+
+test("an ADD that fails restores what the same container had mapped before", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const pod = await lab.addPod()
+  await succeed(pod.map([{ ...web, hostIP: hostAddresses.ip }]))
+  await readOnlyLocalnet(lab)
+  const before = await takeSnapshot(lab.host)
+  await fail(pod.map([web, dns]))
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})
+
+test("without the program that the backend needs ADD says which one", async () => {
+  await using lab = await PortmapLab.create({ ...portmapBackends[1], iptables: "none" })
+  const pod = await lab.addPod()
+  const before = await takeSnapshot(lab.host)
+  expect((await fail(pod.map([web]))).msg).toContain("iptables")
+  await mountOver(lab.host, "/usr/sbin/nft", "/bin/false")
+  expect((await fail(pod.map([web], { backend: "nftables", conditionsV4: ["ip saddr != 192.0.2.1"] }))).msg).toContain(
+    "nft",
+  )
+  await lab.host.exec("umount", ["/usr/sbin/nft"])
+  expectUnchanged(before, await takeSnapshot(lab.host))
+})
+
+test("an ADD killed at any message to the kernel is undone by the next DEL", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const pod = await lab.addPod()
+  pod.mappings = [web, dns, { ...web, hostPort: 8081, hostIP: hostAddresses.ip }]
+  const before = await takeSnapshot(lab.host)
+  let nth = 1
+  for (; await inject(lab, pod, { verb: "ADD", name: "sendto", effect: "signal=KILL", nth }); nth++) {
+    await succeed(pod.unmap())
+    expectUnchanged(before, await takeSnapshot(lab.host))
+  }
+  expect(nth).toBeGreaterThan(5)
+}, 120_000)
+
+test("an ADD in which any message to the kernel fails has changed nothing, or succeeds without it", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const pod = await lab.addPod()
+  pod.mappings = [web, dns]
+  const before = await takeSnapshot(lab.host)
+  let nth = 1
+  for (; ; nth++) {
+    const output = await inject(lab, pod, { verb: "ADD", name: "sendto", effect: "error=ENOBUFS", nth })
+    if (!output) break
+    if (output.exitCode === 0) {
+      expect(output.stderr).toContain("UDP flows") // by then all is in place
+      await succeed(pod.unmap())
+    }
+    expectUnchanged(before, await takeSnapshot(lab.host))
+  }
+  expect(nth).toBeGreaterThan(5)
+}, 120_000)
+
+testEach(
+  "without mappings ADD and CHECK ask nothing of the kernel, DEL whose they are, and nothing is run",
+  async (lab) => {
+    const pod = await lab.addPod()
+    const before = await takeSnapshot(lab.host)
+    await using directory = await TemporaryDirectory.create("cni-portmap")
+    for (const verb of ["ADD", "CHECK", "DEL"] as const) {
+      const trace = directory.join(verb)
+      const { name: containerId, path: netns } = pod.namespace
+      const call: PluginCall = { bin: `${builtPlugins}/portmap`, verb, containerId, netns, ifName: "eth0" }
+      const args = ["-f", "-qq", "-o", trace, "-e", "trace=socket,execve,vfork", call.bin]
+      for (const runtimeConfig of [undefined, { portMappings: [] }]) {
+        const input = JSON.stringify({ ...pod.portmap.config, runtimeConfig })
+        const { exitCode, stdout } = await lab.host.tryExec("strace", args, { env: pluginEnv(call), input })
+        expect(exitCode).toBe(0)
+        expect(stdout === "" ? undefined : JSON.parse(stdout)).toEqual(verb === "ADD" ? pod.result : undefined)
+        const calls = (await Bun.file(trace).text())
+          .split("\n")
+          .filter((line) => /socket\(|execve\(|vfork\(/.test(line))
+        const start = expect.stringContaining("execve(") // strace's own start of the plugin
+        const asked = expect.stringContaining("NETLINK_NETFILTER")
+        expect(calls).toEqual(verb === "DEL" ? [start, asked] : [start])
+      }
+    }
+    expectUnchanged(before, await takeSnapshot(lab.host))
+  },
+)

@@ -1,0 +1,117 @@
+import {
+  Attachment,
+  type ContainerNamespace,
+  HostNamespace,
+  type Namespace,
+  newest,
+  type PluginCall,
+  type PluginResult,
+  readSysctl,
+} from "../lab/mod.ts"
+
+/** What can be tuned of a link, as `ip -d -j link show` has it. */
+export interface TunedLink {
+  address: string
+  mtu: number
+  txqlen: number
+  promiscuity: number
+  /** "PROMISC" and "ALLMULTI" among them. */
+  flags: string[]
+}
+
+export async function linkOf(where: Namespace, name: string): Promise<TunedLink> {
+  const [link] = await where.json<TunedLink[]>("ip", ["-d", "-j", "link", "show", "dev", name])
+  if (!link) throw new Error(`no link ${name} in ${where.name}`)
+  const { address, mtu, txqlen, promiscuity, flags } = link
+  return { address, mtu, txqlen, promiscuity, flags }
+}
+
+/** Where the backups of a host are. */
+const backups = "/run/cni/tuning"
+
+/** A container on a bridge without addresses, made by the bridge plugin, and the tuning plugin that comes next. */
+export class TuningChain implements AsyncDisposable {
+  readonly host: HostNamespace
+  readonly pod: ContainerNamespace
+  /** What the bridge plugin answered: the bridge, the host's end, the container's interface. */
+  readonly bridged: PluginResult
+  readonly tuning: Attachment
+
+  private constructor(host: HostNamespace, pod: ContainerNamespace, bridged: PluginResult, tuning: Attachment) {
+    this.host = host
+    this.pod = pod
+    this.bridged = bridged
+    this.tuning = tuning
+  }
+
+  /** `keys` are those of the tuning plugin; `cniVersion` is the whole chain's, from 0.3.0 on, which has chains. */
+  static async create(keys: Record<string, unknown> = {}, call: Partial<PluginCall> = {}): Promise<TuningChain> {
+    const host = await HostNamespace.create()
+    try {
+      const pod = await host.addContainer()
+      const { cniVersion } = keys
+      const hasChains = typeof cniVersion === "string" && cniVersion >= "0.3.0"
+      const chain = { cniVersion: hasChains ? cniVersion : newest, name: "lab" }
+      const bridge = new Attachment(host, pod, { ...chain, type: "bridge", bridge: "br-lab" }, call)
+      const prevResult = await bridge.add()
+      const tuning = new Attachment(host, pod, { ...chain, type: "tuning", prevResult, ...keys }, call)
+      return new TuningChain(host, pod, prevResult, tuning)
+    } catch (error) {
+      await host[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  /** The name of the host's end. */
+  get port(): string {
+    return this.bridged.interfaces[1]?.name ?? ""
+  }
+
+  link(name = "eth0"): Promise<TunedLink> {
+    return linkOf(this.pod, name)
+  }
+
+  /** A sysctl of the container, by path. */
+  sysctl(path: string): Promise<string> {
+    return readSysctl(this.pod, path)
+  }
+
+  /** The names in the directory of the backups, drafts included. */
+  async backups(directory = backups): Promise<string[]> {
+    const { stdout } = await this.host.tryExec("ls", ["-A", directory])
+    return stdout.split("\n").filter(Boolean)
+  }
+
+  /** The content of this container's backup. */
+  async backup(): Promise<Record<string, unknown>> {
+    const { stdout } = await this.host.exec("cat", [`${backups}/lab:${this.pod.name}:eth0.json`])
+    return JSON.parse(stdout) as Record<string, unknown>
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.host[Symbol.asyncDispose]()
+  }
+}
+
+/** Gives a host an allow list. Its /etc holds nothing else from then on; the machine's stays as it is. */
+export async function writeAllowList(host: HostNamespace, lines: readonly string[]): Promise<void> {
+  if ((await host.tryExec("mountpoint", ["-q", "/etc"])).exitCode !== 0) {
+    await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc"])
+  }
+  await host.exec("mkdir", ["-p", "/etc/cni/tuning"])
+  await host.exec("tee", ["/etc/cni/tuning/allowlist.conf"], { input: lines.map((line) => `${line}\n`).join("") })
+}
+
+/** A change of everything that can be changed. */
+export const everything = {
+  sysctl: {
+    "net.ipv4.conf.IFNAME.arp_filter": "1",
+    "net/core/somaxconn": "500",
+    "net.ipv4.tcp_rmem": "4096 8192 16384",
+  },
+  mac: "0a:00:00:00:00:07",
+  mtu: 1400,
+  promisc: true,
+  allmulti: true,
+  txQLen: 77,
+}
