@@ -1,14 +1,5 @@
 import { expect, test } from "bun:test"
-import {
-  Attachment,
-  bridge,
-  bridgeNetwork,
-  fail,
-  HostNamespace,
-  type Namespace,
-  ping,
-  testVersions,
-} from "../lab/mod.ts"
+import { Attachment, bridgeNetwork, fail, HostNamespace, type Namespace, ping } from "../lab/mod.ts"
 
 interface IpLink {
   ifname: string
@@ -267,5 +258,3 @@ test("#45 eight first ADDs at once on a bridge that is not there all succeed", a
   const ports = await host.json<{ master: string }[]>("ip", ["-j", "link", "show", "master", "br-lab"])
   expect(ports).toHaveLength(8)
 })
-
-testVersions(bridge)

@@ -1,20 +1,16 @@
 import { test } from "bun:test"
 import {
   Attachment,
-  bridge,
   bridgeNetwork,
   builtPlugins,
   expectUnchanged,
   isAllocationTrace,
   takeSnapshot,
-  testDel,
   usedHost,
 } from "../lab/mod.ts"
 
-testDel(bridge)
-
 test("DEL here takes back what the Go bridge plugin added", async () => {
-  const { host, pod, before } = await usedHost(bridge)
+  const { host, pod, before } = await usedHost("bridge")
   await using _ = host
   const config = bridgeNetwork({ isDefaultGateway: true, cniVersion: "1.0.0" })
   await new Attachment(host, pod, config, { bin: "/usr/lib/cni/bridge", path: "/usr/lib/cni" }).add()

@@ -1,8 +1,6 @@
 import { expect } from "bun:test"
-import { Attachment, bridge, bridgeNetwork, HostNamespace, testWith, waitFor } from "../lab/mod.ts"
-import { testMasquerade } from "../masquerade/cases.ts"
-
-testMasquerade(bridge)
+import { Attachment, bridgeNetwork, HostNamespace, testWith, waitFor } from "../lab/mod.ts"
+import { dualStack } from "../masquerade/host.ts"
 
 /** Notes the source and destination of what arrives at port 9. */
 const arrivals = `table inet test {
@@ -20,7 +18,7 @@ for (const filtered of ["0", "1"]) {
   testWith(["nf_tables"], title, async () => {
     await using host = await HostNamespace.create()
     const [a, b] = [await host.addContainer(), await host.addContainer()]
-    const config = bridgeNetwork({ ...bridge.dualStack, ipMasq: true })
+    const config = bridgeNetwork({ ...dualStack, ipMasq: true })
     await new Attachment(host, a, config).add()
     await new Attachment(host, b, config).add()
     // Where br_netfilter is not loaded there is nothing to set, and what a bridge forwards passes no rules.

@@ -2,13 +2,12 @@ import { expect, test } from "bun:test"
 import {
   Attachment,
   type Breakage,
-  bridge,
   bridgeNetwork,
   expectUnchanged,
   fail,
   HostNamespace,
   takeSnapshot,
-  testUndo,
+  testBreakages,
 } from "../lab/mod.ts"
 
 const masquerading = { isDefaultGateway: true, ipMasq: true }
@@ -82,7 +81,7 @@ const breakages: Breakage[] = [
   },
 ]
 
-testUndo(bridge, breakages)
+testBreakages(bridgeNetwork, breakages)
 
 test("a result that the caller's version cannot hold is an error, and everything as before", async () => {
   await using host = await HostNamespace.create()

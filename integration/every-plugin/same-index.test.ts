@@ -9,9 +9,9 @@ import {
   isAllocationTrace,
   newest,
   type PluginResult,
-  ptpNetwork,
   takeSnapshot,
 } from "../lab/mod.ts"
+import { ptpNetwork } from "../ptp/network.ts"
 
 /** A link as `ip -j link show` has it. */
 interface KernelLink {

@@ -6,15 +6,20 @@ import {
   bridgeNetwork,
   builtPlugins,
   type CProgram,
+  expectUnchanged,
   fail,
   HostNamespace,
-  liveWhole,
+  isAllocationTrace,
   mustRun,
   newest,
+  type PluginCall,
   pluginsAs,
   programEnv,
   runProgram,
+  Stage,
+  succeed,
   TemporaryDirectory,
+  takeSnapshot,
 } from "../lab/mod.ts"
 import { buildLauncher } from "./launcher.ts"
 
@@ -32,6 +37,26 @@ const limits: Readonly<Record<string, () => string[]>> = {
   "a stack of 256 KiB": () => ["prlimit", `--stack=${256 * KiB}`],
   "an unlimited stack": () => ["prlimit", "--stack=unlimited"],
   "the system calls of host/seccomp.json": () => [launcher.path, "-s"],
+}
+
+/**
+ * Calls a plugin with every verb, for two attachments, of which one is deleted and the other collected; `call` says how it is
+ * run. Throws when a call fails, and when something is left.
+ */
+async function liveWhole(plugin: string, call: Partial<PluginCall>): Promise<void> {
+  await using stage = await Stage.create(plugin)
+  const first = await stage.attach({ call }) // on a host that has never seen a plugin; a bridge stays
+  await first.attachment.add()
+  await first.attachment.del()
+  const [one, other] = [await stage.attach({ call }), await stage.attach({ call })]
+  const before = await takeSnapshot(stage.host)
+  await succeed(one.attachment.run("VERSION"))
+  await succeed(one.attachment.run("STATUS"))
+  for (const { attachment } of [one, other]) await attachment.check(await attachment.add())
+  await one.attachment.del()
+  await succeed(other.attachment.run("GC", { "cni.dev/valid-attachments": [] }))
+  await other.attachment.del()
+  expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
 }
 
 const killedBySeccomp = 128 + 31

@@ -1,6 +1,6 @@
 import { join } from "node:path"
-import type { ContainerNamespace } from "./container-namespace.ts"
 import type { HostNamespace } from "./host-namespace.ts"
+import type { ContainerNamespace } from "./namespace.ts"
 import { type PluginCall, type PluginOutput, runPlugin } from "./run-plugin.ts"
 import type { Change } from "./snapshot/diff.ts"
 

@@ -1,5 +1,4 @@
 import type { Namespace } from "./namespace.ts"
-import { ping } from "./ping.ts"
 import { waitFor } from "./wait-for.ts"
 
 /** One end of a cable: the link's name inside a namespace, and its addresses with prefix lengths. */
@@ -32,4 +31,11 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
       await waitFor(() => ping(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`)
     }
   }
+}
+
+/** Whether one echo request from inside the namespace to an IPv4 or IPv6 address is answered within `deadlineMs`. */
+export async function ping(from: Namespace, address: string, deadlineMs = 1000): Promise<boolean> {
+  const seconds = String(Math.ceil(deadlineMs / 1000))
+  const { exitCode } = await from.tryExec("ping", ["-n", "-q", "-c", "1", "-W", seconds, address])
+  return exitCode === 0
 }

@@ -5,7 +5,7 @@
  *   bun integration/lab/keeper.ts PID
  */
 import { readFile } from "node:fs/promises"
-import { listNamespaces, namespacePrefix, removeNamespace } from "./namespace-names.ts"
+import { listNamespaces, namespacePrefix, removeNamespace } from "./namespace.ts"
 
 /** When a process began, in clock ticks since boot: tells it from a later one with the same number. proc(5), stat, 22 */
 async function startTime(pid: number): Promise<string | undefined> {

@@ -1,7 +1,6 @@
 import type { PluginResult } from "./attachment.ts"
-import type { ContainerNamespace } from "./container-namespace.ts"
 import type { HostNamespace } from "./host-namespace.ts"
-import type { Namespace } from "./namespace.ts"
+import type { ContainerNamespace, Namespace } from "./namespace.ts"
 
 /** A link as `ip -d -j link show` has it, as far as tests of the bridge plugin look at it. */
 export interface KernelLink {

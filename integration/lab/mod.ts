@@ -11,7 +11,6 @@
  * expectUnchanged(before, await takeSnapshot(host))
  * @module
  */
-export { type AddressPair, type AttachingPlugin, bridge, ptp, ptpNetwork } from "./attaching-plugins.ts"
 export {
   Attachment,
   bridgeNetwork,
@@ -23,26 +22,27 @@ export {
   type PluginResult,
   succeed,
 } from "./attachment.ts"
+export { type Breakage, testBreakages } from "./breakages.ts"
 export { CProgram, compileProgram } from "./c-program.ts"
-export { type CableEnd, connect } from "./cable.ts"
-export { type Breakage, commonBreakages } from "./cases/breakages.ts"
-export { testDel, usedHost } from "./cases/del.ts"
-export { testUndo } from "./cases/undo.ts"
-export { testVersions } from "./cases/versions.ts"
-export type { ContainerNamespace } from "./container-namespace.ts"
+export { type CableEnd, connect, ping } from "./cable.ts"
 export { askEcho, EchoPeer, type EchoQuestion, type EchoReply, type Transport } from "./echo/peer.ts"
 export { UdpFlow } from "./echo/udp-flow.ts"
-export { type Attached, type AttachOptions, type Network, pluginsAs, type Role, Stage } from "./every-plugin.ts"
 export { allFeatures, type Feature, hasFeature } from "./features.ts"
 export { advertised, advertiseRouter, capture, learnt } from "./frames/frames.ts"
-export { HostNamespace, privateDirectories } from "./host-namespace.ts"
-export { chooseIptables, type IptablesKind, mountOver } from "./iptables-kind.ts"
-export { type LeftOut, leftOutLine, leftOutTests, titlesWith } from "./left-out.ts"
+export { chooseIptables, HostNamespace, type IptablesKind, mountOver, privateDirectories } from "./host-namespace.ts"
 export { addressesOf, changeMac, type KernelLink, linkNames, linkOf, portOf, vlansOf } from "./links.ts"
-export { Namespace } from "./namespace.ts"
-export { listNamespaces, namespacePids, namespacePrefix } from "./namespace-names.ts"
-export { patient } from "./patience.ts"
-export { ping } from "./ping.ts"
+export { type ContainerNamespace, listNamespaces, Namespace, namespacePids, namespacePrefix } from "./namespace.ts"
+export {
+  type InterfacePlugin,
+  interfacePlugin,
+  interfacePlugins,
+  type Network,
+  pluginRow,
+  pluginsAs,
+  type Role,
+  testPlugin,
+  testPlugins,
+} from "./plugins.ts"
 export {
   mustRun,
   type Output,
@@ -53,10 +53,10 @@ export {
   startDaemon,
 } from "./program.ts"
 export { type PluginCall, type PluginOutput, pluginEnv, runPlugin } from "./run-plugin.ts"
-export { type Change, diffSnapshots, formatChanges } from "./snapshot/diff.ts"
-export { expectUnchanged, type Snapshot, takeSnapshot } from "./snapshot/snapshot.ts"
+export { type Change, diffSnapshots, formatChanges, type Snapshot } from "./snapshot/diff.ts"
+export { expectUnchanged, takeSnapshot } from "./snapshot/snapshot.ts"
+export { type Attached, type AttachOptions, hostFor, Stage, usedHost } from "./stage.ts"
 export { readSysctl, setIpv4Defaults, writeSysctl } from "./sysctl.ts"
 export { TemporaryDirectory } from "./temporary-directory.ts"
-export { testWith } from "./test-with.ts"
-export { waitFor } from "./wait-for.ts"
-export { liveWhole } from "./whole-life.ts"
+export { type LeftOut, leftOutLine, leftOutTests, testWith, titlesWith } from "./test-with.ts"
+export { patient, waitFor } from "./wait-for.ts"

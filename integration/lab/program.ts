@@ -1,6 +1,6 @@
 import { constants } from "node:os"
 import { execa } from "execa"
-import { patient } from "./patience.ts"
+import { patient } from "./wait-for.ts"
 
 /** What a program did. `exitCode` is 128 + the signal's number when a signal ended it, as shells have it. */
 export interface Output {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { Attachment, HostNamespace, ping, ptp, ptpNetwork, readSysctl, testVersions, writeSysctl } from "../lab/mod.ts"
-import { addressesOf, dualStack, linkOf, routesOf } from "./network.ts"
+import { Attachment, HostNamespace, ping, readSysctl, writeSysctl } from "../lab/mod.ts"
+import { addressesOf, dualStack, linkOf, ptpNetwork, routesOf } from "./network.ts"
 
 async function hostAndPod() {
   const host = await HostNamespace.create()
@@ -245,5 +245,3 @@ test("#45 eight ADDs at once all succeed", async () => {
   expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(8)
   for (const { ips } of results) expect(await ping(host, ips[0]?.address.replace("/24", "") ?? "")).toBe(true)
 })
-
-testVersions(ptp)

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { Attachment, builtPlugins, fail, HostNamespace, ping, ptpNetwork, readSysctl } from "../lab/mod.ts"
-import { addressesOf, linkOf, routesOf, staticIpam } from "./network.ts"
+import { Attachment, builtPlugins, fail, HostNamespace, ping, readSysctl } from "../lab/mod.ts"
+import { addressesOf, linkOf, ptpNetwork, routesOf, staticIpam } from "./network.ts"
 
 /** Addresses as the static plugin gives them, which is the Go one where there is no other. */
 const cniVersion = "1.0.0"

@@ -1,14 +1,6 @@
 import { expect, test } from "bun:test"
-import {
-  Attachment,
-  type ContainerNamespace,
-  fail,
-  HostNamespace,
-  type PluginResult,
-  ptpNetwork,
-  writeSysctl,
-} from "../lab/mod.ts"
-import { dualStack } from "./network.ts"
+import { Attachment, type ContainerNamespace, fail, HostNamespace, type PluginResult, writeSysctl } from "../lab/mod.ts"
+import { dualStack, ptpNetwork } from "./network.ts"
 
 const config = ptpNetwork({ ...dualStack, ipMasq: true, mtu: 1400 })
 

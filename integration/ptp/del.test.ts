@@ -6,20 +6,15 @@ import {
   fail,
   HostNamespace,
   isAllocationTrace,
-  ptp,
-  ptpNetwork,
   takeSnapshot,
-  testDel,
   usedHost,
 } from "../lab/mod.ts"
-import { dualStack } from "./network.ts"
+import { dualStack, ptpNetwork } from "./network.ts"
 
 const config = ptpNetwork({ ...dualStack, ipMasq: true })
 
-testDel(ptp)
-
 test("DEL here takes back what the Go ptp plugin added, its masquerade by iptables included", async () => {
-  const { host, pod } = await usedHost(ptp)
+  const { host, pod } = await usedHost("ptp")
   await using _ = host
   // The table and its base chain come with the first rule, and are the host's.
   for (const program of ["iptables", "ip6tables"]) {

@@ -1,10 +1,7 @@
 import { expect, test } from "bun:test"
-import { Attachment, askEcho, EchoPeer, HostNamespace, ptp, ptpNetwork } from "../lab/mod.ts"
-import { testMasquerade } from "../masquerade/cases.ts"
+import { Attachment, askEcho, EchoPeer, HostNamespace } from "../lab/mod.ts"
 import { connectedHost, expectNestedApart, nestedIpam } from "../masquerade/host.ts"
-import { dualStack } from "./network.ts"
-
-testMasquerade(ptp, ["nftables", "iptables"])
+import { dualStack, ptpNetwork } from "./network.ts"
 
 test("two networks with the same first address and different prefix lengths are told apart", async () => {
   await using host = await HostNamespace.create()

@@ -1,7 +1,19 @@
-import { type Namespace, ptp } from "../lab/mod.ts"
+import { type Namespace, newest } from "../lab/mod.ts"
+
+/** A ptp network with host-local addresses in 10.9.0.0/24; `keys` replace or add keys at the top. */
+export function ptpNetwork(keys: object = {}): Record<string, unknown> & { ipam: Record<string, unknown> } {
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.9.0.0/24" }]] }
+  return { cniVersion: newest, name: "wire", type: "ptp", ipam, ...keys }
+}
 
 /** Both families, each with a default route. */
-export const { dualStack } = ptp
+export const dualStack = {
+  ipam: {
+    type: "host-local",
+    ranges: [[{ subnet: "10.9.0.0/24" }], [{ subnet: "fd00:9::/64" }]],
+    routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
+  },
+}
 
 /** The addresses and default routes of both families as the static plugin takes them. */
 export function staticIpam(...addresses: { address: string; gateway?: string }[]): { ipam: Record<string, unknown> } {

@@ -6,13 +6,11 @@ import {
   expectUnchanged,
   fail,
   HostNamespace,
-  ptp,
-  ptpNetwork,
   takeSnapshot,
-  testUndo,
+  testBreakages,
   writeSysctl,
 } from "../lab/mod.ts"
-import { dualStack, staticIpam } from "./network.ts"
+import { dualStack, ptpNetwork, staticIpam } from "./network.ts"
 
 const everything = { ...dualStack, ipMasq: true }
 
@@ -53,7 +51,7 @@ const breakages: Breakage[] = [
   },
 ]
 
-testUndo(ptp, breakages, { path: `${builtPlugins}:/usr/lib/cni` })
+testBreakages(ptpNetwork, breakages, { path: `${builtPlugins}:/usr/lib/cni` })
 
 test("an IPAM plugin that gives no address is told to release, and everything is as before", async () => {
   await using host = await HostNamespace.create()

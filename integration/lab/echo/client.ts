@@ -3,7 +3,7 @@
  *
  *   bun integration/lab/echo/client.ts tcp|udp ADDRESS PORT MESSAGE DEADLINE_MS
  */
-import type { Transport } from "./reply.ts"
+import type { Transport } from "./server.ts"
 
 function askTcp(hostname: string, port: number, message: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()

@@ -2,9 +2,9 @@ import { join } from "node:path"
 import { execa } from "execa"
 import type { Namespace } from "../namespace.ts"
 import { programEnv } from "../program.ts"
-import type { EchoReply, Transport } from "./reply.ts"
+import type { EchoReply, Transport } from "./server.ts"
 
-export type { EchoReply, Transport } from "./reply.ts"
+export type { EchoReply, Transport } from "./server.ts"
 
 /**
  * A server inside a namespace that answers TCP and UDP messages with the addresses it saw, so that a test can judge

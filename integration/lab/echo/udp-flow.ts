@@ -7,7 +7,7 @@ import { execa } from "execa"
 import type { Namespace } from "../namespace.ts"
 import { programEnv } from "../program.ts"
 import { waitFor } from "../wait-for.ts"
-import type { EchoReply } from "./reply.ts"
+import type { EchoReply } from "./server.ts"
 
 const INTERVAL_MS = 20
 

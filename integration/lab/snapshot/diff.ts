@@ -1,4 +1,5 @@
-import type { Snapshot } from "./snapshot.ts"
+/** The state of a namespace: comparable lines, free of counters, handles, indexes and times, by section. */
+export type Snapshot = { readonly [section: string]: readonly string[] }
 
 /** One line that came or went. */
 export interface Change {

@@ -1,17 +1,14 @@
+import { readdir, readFile, readlink } from "node:fs/promises"
+import { join } from "node:path"
 import { HostNamespace, privateDirectories } from "../host-namespace.ts"
 import type { Namespace } from "../namespace.ts"
 import { ProgramError } from "../program.ts"
-import { type Change, diffSnapshots, formatChanges } from "./diff.ts"
-import { directoryLines } from "./directory.ts"
+import { type Change, diffSnapshots, formatChanges, type Snapshot } from "./diff.ts"
 import { filterSources } from "./filter-sources.ts"
-import { ipSources } from "./ip-sources.ts"
+import { networkSources } from "./network-sources.ts"
 import type { Source } from "./source.ts"
-import { sysctlSource } from "./sysctl-source.ts"
 
-/** The state of a namespace: comparable lines, free of counters, handles, indexes and times, by section. */
-export type Snapshot = { readonly [section: string]: readonly string[] }
-
-const sources: Readonly<Record<string, Source>> = { ...ipSources, ...filterSources, sysctls: sysctlSource }
+const sources: Readonly<Record<string, Source>> = { ...networkSources, ...filterSources }
 
 /**
  * Everything a plugin may change in a namespace: links, addresses, routes and rules of all tables, queueing, packet
@@ -47,4 +44,20 @@ async function sourceLines(namespace: Namespace, { command, optional, lines }: S
 export function expectUnchanged(before: Snapshot, after: Snapshot, allowed?: (change: Change) => boolean): void {
   const changes = diffSnapshots(before, after).filter((change) => !allowed?.(change))
   if (changes.length > 0) throw new Error(`The namespace has changed\n${formatChanges(changes)}`)
+}
+
+/**
+ * Everything in a directory, one line per entry: `path/`, `path = "content"` or `path -> target`. `root` is in front of
+ * the paths when they are read, and not in the lines. A directory that does not exist has no lines.
+ */
+async function directoryLines(root: string, directory: string): Promise<string[]> {
+  const entries = await readdir(root + directory, { withFileTypes: true }).catch(() => [])
+  const lines = entries.map(async (entry) => {
+    const path = join(directory, entry.name)
+    if (entry.isDirectory()) return [`${path}/`, ...(await directoryLines(root, path))]
+    if (entry.isSymbolicLink()) return `${path} -> ${await readlink(root + path)}`
+    if (!entry.isFile()) return `${path} (special)`
+    return `${path} = ${JSON.stringify(await readFile(root + path, "utf8"))}`
+  })
+  return (await Promise.all(lines)).flat().sort()
 }

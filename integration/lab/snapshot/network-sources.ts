@@ -82,8 +82,32 @@ function rules(family: "-4" | "-6"): Source {
   return { command: ["ip", "-j", family, "rule", "show"], lines: (stdout) => stableList(stdout).map((o) => words(o)) }
 }
 
-/** Links, addresses, routes of all tables, rules, bridge VLANs and queueing, as `ip`, `bridge` and `tc` show them. */
-export const ipSources: Readonly<Record<string, Source>> = {
+/** The sysctls that plugins write, and some that they must not. */
+const sysctls = [
+  ...["ip_forward", "forwarding", "route_localnet", "rp_filter", "proxy_arp", "arp_notify"],
+  ...["accept_ra", "accept_dad", "enhanced_dad", "disable_ipv6", "proxy_ndp"],
+]
+
+/** The values of `sysctls`, of the namespace and of each link. */
+const sysctlSource: Source = {
+  command: [
+    "grep",
+    "-rsH",
+    "",
+    ...sysctls.map((name) => `--include=${name}`),
+    "/proc/sys/net/ipv4",
+    "/proc/sys/net/ipv6",
+  ],
+  lines: (stdout) =>
+    stdout
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => line.replace("/proc/sys/", "").replace(":", " = "))
+      .sort(),
+}
+
+/** Links, addresses, routes of all tables, rules, bridge VLANs and queueing, as `ip`, `bridge` and `tc` show them; sysctls. */
+export const networkSources: Readonly<Record<string, Source>> = {
   links,
   addresses,
   "IPv4 routes": routes("-4"),
@@ -101,4 +125,5 @@ export const ipSources: Readonly<Record<string, Source>> = {
         .map((qdisc) => `${qdisc.dev} ${words(qdisc, ["dev"])}`)
         .sort(),
   },
+  sysctls: sysctlSource,
 }

@@ -1,21 +1,21 @@
-import type { AttachingPlugin } from "../attaching-plugins.ts"
-import type { ContainerNamespace } from "../container-namespace.ts"
-import type { HostNamespace } from "../host-namespace.ts"
+import { expect } from "bun:test"
+import {
+  Attachment,
+  type Breakage,
+  expectUnchanged,
+  fail,
+  type HostNamespace,
+  hostFor,
+  type InterfacePlugin,
+  interfacePlugin,
+  interfacePlugins,
+  takeSnapshot,
+  testBreakages,
+  testPlugins,
+} from "../lab/mod.ts"
 
-/** One way to make a step of ADD fail. */
-export interface Breakage {
-  step: string
-  /** Done before the first snapshot. */
-  setUp?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
-  keys: object
-  code: number
-  says: string
-  /** Whether STATUS has to say so, too: it makes ADD fail whatever container it is for, and can be known without one. */
-  everyAdd: boolean
-}
-
-/** For each step that all of these plugins have one way to make it fail. */
-export function commonBreakages({ network, everything, dualStack, gateway }: AttachingPlugin): Breakage[] {
+/** For each step that all plugins that make interfaces have one way to make it fail. */
+function commonBreakages({ network, everything, dualStack, gateway }: InterfacePlugin): Breakage[] {
   return [
     {
       step: "the configuration is wrong",
@@ -92,6 +92,12 @@ export function commonBreakages({ network, everything, dualStack, gateway }: Att
       says: "Cannot add the routes",
       everyAdd: false,
     },
+  ]
+}
+
+/** For the steps that only those have that masquerade. */
+function breakagesOfMasquerade({ everything }: InterfacePlugin): Breakage[] {
+  return [
     {
       step: "the masquerade's set is of another type",
       keys: everything,
@@ -117,3 +123,28 @@ async function makeReadOnly(host: HostNamespace, file: string): Promise<void> {
   await host.exec("mount", ["--bind", file, file])
   await host.exec("mount", ["-o", "remount,bind,ro", file])
 }
+
+for (const name of interfacePlugins()) {
+  const plugin = interfacePlugin(name)
+  testBreakages(plugin.network, [
+    ...commonBreakages(plugin),
+    ...(plugin.masquerades ? breakagesOfMasquerade(plugin) : []),
+  ])
+}
+
+testPlugins(
+  interfacePlugins(),
+  "%s: an ADD that is repeated fails, and what the first one made stays",
+  async (plugin) => {
+    await using host = await hostFor(plugin)
+    const pod = await host.addContainer()
+    const { network, everything } = interfacePlugin(plugin)
+    const attachment = new Attachment(host, pod, network(everything))
+    await attachment.add()
+    const before = await takeSnapshot(host)
+    const inside = await takeSnapshot(pod)
+    expect((await fail(attachment.run("ADD"))).msg).toContain('"eth0"')
+    expectUnchanged(before, await takeSnapshot(host))
+    expectUnchanged(inside, await takeSnapshot(pod))
+  },
+)

@@ -1,64 +1,10 @@
-import { pluginNames } from "../../cmd/plugins.ts"
 import { Attachment, newest } from "./attachment.ts"
-import type { ContainerNamespace } from "./container-namespace.ts"
 import { HostNamespace } from "./host-namespace.ts"
+import type { ContainerNamespace } from "./namespace.ts"
+import { gatewayBridge, interfacePlugin, type Network, pluginRow, type Role } from "./plugins.ts"
 import type { PluginCall } from "./run-plugin.ts"
-
-/** What a plugin does for an attachment: makes an interface, brings up `lo`, gives addresses, or comes after others. */
-export type Role = "interface" | "loopback" | "ipam" | "chained"
-
-/** A network of a stage: "lab" has 10.22.0.0/24, "other" 10.23.0.0/24. */
-export type Network = "lab" | "other"
-
-/** Where one attachment is. */
-interface Place {
-  readonly network: Network
-  /** Of the host; no two attachments of a stage have the same. */
-  readonly port: number
-}
-
-interface Plugin {
-  readonly role: Role
-  /** Its configuration, with as much to do as there is, but for IPv6. */
-  keys(place: Place): Record<string, unknown>
-}
-
-const subnets = { lab: "10.22.0.0/24", other: "10.23.0.0/24" } as const
-const pool = (network: Network) => ({ type: "host-local", ranges: [[{ subnet: subnets[network] }]] })
-const gatewayBridge = (network: Network) => ({ bridge: `br-${network}`, isDefaultGateway: true, ipam: pool(network) })
-const fixed = { address: "10.44.0.7/24", gateway: "10.44.0.1" }
-
-const plugins: Readonly<Record<string, Plugin>> = {
-  bridge: { role: "interface", keys: ({ network }) => ({ ...gatewayBridge(network), ipMasq: true }) },
-  ptp: {
-    role: "interface",
-    keys: ({ network }) => ({ ipMasq: true, ipam: { ...pool(network), routes: [{ dst: "0.0.0.0/0" }] } }),
-  },
-  loopback: { role: "loopback", keys: () => ({}) },
-  "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },
-  static: { role: "ipam", keys: () => ({ ipam: { type: "static", addresses: [fixed] } }) },
-  portmap: {
-    role: "chained",
-    keys: ({ port }) => ({
-      runtimeConfig: { portMappings: [{ hostPort: port, containerPort: 80, protocol: "tcp" }] },
-    }),
-  },
-  tuning: {
-    role: "chained",
-    keys: () => ({ sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1" }, txQLen: 77 }),
-  },
-}
-
-/** The names of all plugins of the executable, or of those in some roles. */
-export function pluginsAs(...roles: readonly Role[]): string[] {
-  return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginOf(name).role))
-}
-
-function pluginOf(name: string): Plugin {
-  const plugin = plugins[name]
-  if (!plugin) throw new Error(`Say in every-plugin.ts how "${name}" is configured`)
-  return plugin
-}
+import type { Snapshot } from "./snapshot/diff.ts"
+import { takeSnapshot } from "./snapshot/snapshot.ts"
 
 /** How an attachment differs from container "eth0" on network "lab". */
 export interface AttachOptions {
@@ -97,11 +43,11 @@ export class Stage implements AsyncDisposable {
   }
 
   static async create(plugin: string): Promise<Stage> {
-    return new Stage(await HostNamespace.create(), plugin)
+    return new Stage(await hostFor(plugin), plugin)
   }
 
   get role(): Role {
-    return pluginOf(this.plugin).role
+    return pluginRow(this.plugin).role
   }
 
   /** The interface of the container that is there after ADD; undefined for plugins that have to do with none. */
@@ -122,7 +68,7 @@ export class Stage implements AsyncDisposable {
         ? new Attachment(this.host, pod, { ...common, type: "bridge", ...gatewayBridge(network) }, call)
         : undefined
     const prevResult = maker && { prevResult: await maker.add() }
-    const config = { ...common, type: this.plugin, ...pluginOf(this.plugin).keys(place), ...prevResult, ...keys }
+    const config = { ...common, type: this.plugin, ...pluginRow(this.plugin).keys(place), ...prevResult, ...keys }
     return { pod, ifName, attachment: new Attachment(this.host, pod, config, { ...call, ...options.call }), maker }
   }
 
@@ -137,4 +83,23 @@ export class Stage implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.host[Symbol.asyncDispose]()
   }
+}
+
+/** A host that has what a plugin needs. */
+export async function hostFor(plugin: string): Promise<HostNamespace> {
+  const host = await HostNamespace.create()
+  await pluginRow(plugin).setUp?.(host)
+  return host
+}
+
+/** A host on which an interface plugin has been before, one container, and the snapshot to come back to. */
+export async function usedHost(
+  plugin: string,
+): Promise<{ host: HostNamespace; pod: ContainerNamespace; before: Snapshot }> {
+  const host = await hostFor(plugin)
+  const { network, everything } = interfacePlugin(plugin)
+  const first = new Attachment(host, await host.addContainer(), network(everything))
+  await first.add()
+  await first.del()
+  return { host, pod: await host.addContainer(), before: await takeSnapshot(host) }
 }

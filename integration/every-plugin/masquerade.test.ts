@@ -1,7 +1,17 @@
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { createHash } from "node:crypto"
-import { type AttachingPlugin, Attachment, askEcho, EchoPeer, fail, HostNamespace, testWith } from "../lab/mod.ts"
-import { connectedHost } from "./host.ts"
+import {
+  Attachment,
+  askEcho,
+  EchoPeer,
+  fail,
+  HostNamespace,
+  interfacePlugin,
+  interfacePlugins,
+  testPlugin,
+  testWith,
+} from "../lab/mod.ts"
+import { connectedHost } from "../masquerade/host.ts"
 
 const outside = [
   { address: "203.0.113.9", seen: "203.0.113.1" },
@@ -42,8 +52,11 @@ function upstreamTable({ network, containerId, ifName }: Owner, addresses: reado
 `
 }
 
-/** Tests whose address is seen at which end; `backends` are those to be asked for by name. */
-export function testMasquerade(plugin: AttachingPlugin, backends: readonly string[] = []): void {
+/** The backends that may be asked for by name. */
+const backends = ["nftables", "iptables"]
+
+describe.each(interfacePlugins(({ masquerades }) => masquerades))("%s", (name) => {
+  const plugin = interfacePlugin(name)
   const choices = [
     { by: "what the kernel has", keys: {} },
     ...backends.map((backend) => ({ by: backend, keys: { ipMasqBackend: backend } })),
@@ -99,7 +112,7 @@ export function testMasquerade(plugin: AttachingPlugin, backends: readonly strin
     await attachment.del()
   })
 
-  test("without ipMasq the internet, given a route back, sees the container's address", async () => {
+  testPlugin(name, "without ipMasq the internet, given a route back, sees the container's address", async () => {
     const { host, internet } = await connectedHost()
     await using _ = host
     await internet.exec("ip", ["route", "add", plugin.subnet, "via", "203.0.113.1"])
@@ -110,7 +123,7 @@ export function testMasquerade(plugin: AttachingPlugin, backends: readonly strin
     expect(unmapped(from.address)).toBe(plugin.pairs[0].first)
   })
 
-  test("the masquerade ends with DEL", async () => {
+  testPlugin(name, "the masquerade ends with DEL", async () => {
     const { host, internet } = await connectedHost()
     await using _ = host
     await internet.exec("ip", ["route", "add", plugin.subnet, "via", "203.0.113.1"])
@@ -126,7 +139,7 @@ export function testMasquerade(plugin: AttachingPlugin, backends: readonly strin
     expect(unmapped(from.address)).toBe(first)
   })
 
-  test("traffic between containers of one network keeps its addresses", async () => {
+  testPlugin(name, "traffic between containers of one network keeps its addresses", async () => {
     await using host = await HostNamespace.create()
     const [a, b] = [await host.addContainer(), await host.addContainer()]
     const config = plugin.network({ ...plugin.dualStack, ipMasq: true })
@@ -138,4 +151,4 @@ export function testMasquerade(plugin: AttachingPlugin, backends: readonly strin
       expect(unmapped(from.address)).toBe(first)
     }
   })
-}
+})

@@ -1,21 +1,18 @@
-import { expect, test } from "bun:test"
-import type { AttachingPlugin } from "../attaching-plugins.ts"
-import { Attachment, fail, isAllocationTrace } from "../attachment.ts"
-import type { ContainerNamespace } from "../container-namespace.ts"
-import { HostNamespace } from "../host-namespace.ts"
-import { listNamespaces } from "../namespace-names.ts"
-import { expectUnchanged, type Snapshot, takeSnapshot } from "../snapshot/snapshot.ts"
-
-/** A host on which the plugin has been before, one container, and the snapshot to come back to. */
-export async function usedHost(
-  plugin: AttachingPlugin,
-): Promise<{ host: HostNamespace; pod: ContainerNamespace; before: Snapshot }> {
-  const host = await HostNamespace.create()
-  const first = new Attachment(host, await host.addContainer(), plugin.network(plugin.everything))
-  await first.add()
-  await first.del()
-  return { host, pod: await host.addContainer(), before: await takeSnapshot(host) }
-}
+import { describe, expect } from "bun:test"
+import {
+  Attachment,
+  type ContainerNamespace,
+  expectUnchanged,
+  fail,
+  type HostNamespace,
+  interfacePlugin,
+  interfacePlugins,
+  isAllocationTrace,
+  listNamespaces,
+  takeSnapshot,
+  testPlugin,
+  usedHost,
+} from "../lab/mod.ts"
 
 /** What may happen between ADD and DEL, or be asked of DEL, after which nothing is left all the same. */
 const ways: {
@@ -57,12 +54,12 @@ const ways: {
   },
 ]
 
-/** Tests that DEL and GC take back what ADD has made, and nothing else. */
-export function testDel(plugin: AttachingPlugin): void {
+describe.each(interfacePlugins())("%s", (name) => {
+  const plugin = interfacePlugin(name)
   const config = plugin.network(plugin.everything)
 
-  test("DEL takes back all that ADD made, and a second DEL succeeds", async () => {
-    const { host, pod, before } = await usedHost(plugin)
+  testPlugin(name, "DEL takes back all that ADD made, and a second DEL succeeds", async () => {
+    const { host, pod, before } = await usedHost(name)
     await using _ = host
     const inside = await takeSnapshot(pod)
     const attachment = new Attachment(host, pod, config)
@@ -74,28 +71,30 @@ export function testDel(plugin: AttachingPlugin): void {
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 
-  test("DEL without an ADD succeeds and changes nothing", async () => {
-    const { host, pod, before } = await usedHost(plugin)
+  testPlugin(name, "DEL without an ADD succeeds and changes nothing", async () => {
+    const { host, pod, before } = await usedHost(name)
     await using _ = host
     await new Attachment(host, pod, config).del()
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 
-  test.each(ways)("DEL $what removes interface, packet filter rules and addresses", async ({ happens, keys, call }) => {
-    const { host, pod, before } = await usedHost(plugin)
-    await using _ = host
-    const attachment = new Attachment(host, pod, config)
-    await attachment.add()
-    await happens?.(host, pod)
-    await attachment.del(keys, call)
-    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-    if ((await listNamespaces(pod.name)).length > 0) {
-      expect(await pod.json<object[]>("ip", ["-j", "link"])).toMatchObject([{ ifname: "lo" }])
-    }
-  })
+  for (const { what, happens, keys, call } of ways) {
+    testPlugin(name, `DEL ${what} removes interface, packet filter rules and addresses`, async () => {
+      const { host, pod, before } = await usedHost(name)
+      await using _ = host
+      const attachment = new Attachment(host, pod, config)
+      await attachment.add()
+      await happens?.(host, pod)
+      await attachment.del(keys, call)
+      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+      if ((await listNamespaces(pod.name)).length > 0) {
+        expect(await pod.json<object[]>("ip", ["-j", "link"])).toMatchObject([{ ifname: "lo" }])
+      }
+    })
+  }
 
-  test("DEL leaves an interface of that name that another network made", async () => {
-    const { host, pod } = await usedHost(plugin)
+  testPlugin(name, "DEL leaves an interface of that name that another network made", async () => {
+    const { host, pod } = await usedHost(name)
     await using _ = host
     await new Attachment(host, pod, plugin.network(plugin.stranger)).add()
     const inside = await takeSnapshot(pod)
@@ -103,8 +102,8 @@ export function testDel(plugin: AttachingPlugin): void {
     expectUnchanged(inside, await takeSnapshot(pod))
   })
 
-  test("a failing step does not keep DEL from the others, and its error is reported", async () => {
-    const { host, pod, before } = await usedHost(plugin)
+  testPlugin(name, "a failing step does not keep DEL from the others, and its error is reported", async () => {
+    const { host, pod, before } = await usedHost(name)
     await using _ = host
     const attachment = new Attachment(host, pod, config)
     await attachment.add()
@@ -114,8 +113,8 @@ export function testDel(plugin: AttachingPlugin): void {
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 
-  test("GC keeps the valid attachments and removes all that others of the network have", async () => {
-    const { host, pod } = await usedHost(plugin)
+  testPlugin(name, "GC keeps the valid attachments and removes all that others of the network have", async () => {
+    const { host, pod } = await usedHost(name)
     await using _ = host
     const gone = await host.addContainer()
     const foreign = await host.addContainer()
@@ -130,4 +129,4 @@ export function testDel(plugin: AttachingPlugin): void {
     expectUnchanged(wanted, await takeSnapshot(host), isAllocationTrace)
     expect(await kept.check(result)).toMatchObject({ exitCode: 0 })
   })
-}
+})

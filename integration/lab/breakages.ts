@@ -1,0 +1,52 @@
+import { expect } from "bun:test"
+import { Attachment, fail, isAllocationTrace, newest } from "./attachment.ts"
+import type { HostNamespace } from "./host-namespace.ts"
+import type { ContainerNamespace } from "./namespace.ts"
+import { testPlugin } from "./plugins.ts"
+import type { PluginCall } from "./run-plugin.ts"
+import { expectUnchanged, takeSnapshot } from "./snapshot/snapshot.ts"
+import { hostFor } from "./stage.ts"
+
+/** One way to make a step of ADD fail. */
+export interface Breakage {
+  step: string
+  /** Done before the first snapshot. */
+  setUp?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
+  keys: object
+  code: number
+  says: string
+  /** Whether STATUS has to say so, too: it makes ADD fail whatever container it is for, and can be known without one. */
+  everyAdd: boolean
+}
+
+/** Tests that an ADD that fails leaves nothing, for each way to break it; `network` makes the configuration. */
+export function testBreakages(
+  network: (keys: object) => Record<string, unknown>,
+  breakages: readonly Breakage[],
+  call: Partial<PluginCall> = {},
+): void {
+  const plugin = String(network({}).type)
+  for (const { step, setUp, keys, code, says, everyAdd } of breakages) {
+    const title = `#36 ${plugin}: when ${step}, ADD says so and everything is as before, and so does STATUS where it can know`
+    testPlugin(plugin, title, async () => {
+      await using host = await hostFor(plugin)
+      const pod = await host.addContainer()
+      await setUp?.(host, pod)
+      const before = await takeSnapshot(host)
+      const inside = await takeSnapshot(pod).catch(() => undefined)
+      const config = network(keys)
+      const error = await fail(new Attachment(host, pod, config, call).run("ADD"))
+      expect(`${error.msg}; ${error.details ?? ""}`).toContain(says)
+      expect(error.code).toBe(code)
+      expect(error.cniVersion).toBe(String(config.cniVersion))
+      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+      if (inside) expectUnchanged(inside, await takeSnapshot(pod))
+      if (!everyAdd) return
+      const status = new Attachment(host, pod, { ...config, cniVersion: newest }, call).run("STATUS")
+      const told = await fail(status)
+      expect(`${told.msg}; ${told.details ?? ""}`).toContain(says)
+      expect([7, 50]).toContain(told.code) // what is wrong with the configuration alone is code 7
+      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+    })
+  }
+}

@@ -1,0 +1,191 @@
+import { test } from "bun:test"
+import { pluginNames } from "../../cmd/plugins.ts"
+import { newest } from "./attachment.ts"
+import type { Feature } from "./features.ts"
+import type { HostNamespace } from "./host-namespace.ts"
+import { testWith } from "./test-with.ts"
+
+/** What a plugin does for an attachment: makes an interface, brings up `lo`, gives addresses, or comes after others. */
+export type Role = Plugin["role"]
+
+/** A network of a stage: "lab" has 10.22.0.0/24, "other" 10.23.0.0/24. */
+export type Network = "lab" | "other"
+
+/** Where one attachment is. */
+interface Place {
+  readonly network: Network
+  /** Of the host; no two attachments of a stage have the same. */
+  readonly port: number
+}
+
+/** What the shared cases know of every plugin. */
+interface AnyPlugin {
+  /** The features without which it cannot do its work: where one is missing, its cases are left out. */
+  readonly needs?: readonly [Feature, ...Feature[]]
+  /** What a host has to have before the first ADD, such as the link that the containers' interfaces sit on. */
+  readonly setUp?: (host: HostNamespace) => Promise<unknown>
+  /** Its configuration, with as much to do as there is, but for IPv6. */
+  readonly keys: (place: Place) => Record<string, unknown>
+}
+
+interface OtherPlugin extends AnyPlugin {
+  readonly role: "loopback" | "ipam" | "chained"
+}
+
+/** What the shared cases know of a plugin that makes the container's interface, and of a network of it. */
+export interface InterfacePlugin extends AnyPlugin {
+  readonly role: "interface"
+  /** Whether the result has an interface of the host: the other end of a pair. */
+  readonly hasHostEnd: boolean
+  /** Whether it knows `ipMasq`, and makes the host forward. */
+  readonly masquerades: boolean
+  /** The network, with IPv4 addresses alone; `keys` replace or add keys at the top. */
+  readonly network: (keys?: object) => NetworkKeys
+  /** Keys by which ADD changes all that it may change of a host. */
+  readonly everything: object
+  /** Keys for addresses of both families, with a default route for each. */
+  readonly dualStack: object
+  /** Keys for a default route of IPv4, and what the result says of it. */
+  readonly defaultRoute: { readonly keys: object; readonly answered: { dst: string; gw?: string } }
+  /** Keys of another network that may have containers at the same time. */
+  readonly neighbour: object
+  /** Keys of a network that has nothing in common with this one, not even a bridge. */
+  readonly stranger: object
+  readonly subnet: string
+  readonly gateway: string
+  /** What the first two containers get, of IPv4 and of IPv6. */
+  readonly pairs: readonly [AddressPair, AddressPair]
+}
+
+/** A configuration, as it is written. */
+type NetworkKeys = Record<string, unknown> & { ipam: Record<string, unknown> }
+
+/** Addresses of two containers in one network. */
+export interface AddressPair {
+  readonly first: string
+  readonly second: string
+  readonly prefix: number
+}
+
+type Plugin = InterfacePlugin | OtherPlugin
+
+const subnets = { lab: "10.22.0.0/24", other: "10.23.0.0/24" } as const
+const pool = (network: Network) => ({ type: "host-local", ranges: [[{ subnet: subnets[network] }]] })
+
+/** Keys of a bridge with the gateway's address. */
+export const gatewayBridge = (network: Network) => ({
+  bridge: `br-${network}`,
+  isDefaultGateway: true,
+  ipam: pool(network),
+})
+
+/**
+ * The network that the shared cases have of a plugin that makes interfaces, as far as it needs nothing particular: `own` are
+ * the keys that it cannot be without.
+ */
+function labNetwork(type: string, own: object = {}) {
+  const ipam = (...ranges: string[]) => ({ type: "host-local", ranges: ranges.map((subnet) => [{ subnet }]) })
+  const [subnet, subnet6] = ["10.22.0.0/16", "fd00:22::/64"]
+  const defaultRoute = { dst: "0.0.0.0/0" }
+  return {
+    network: (keys: object = {}): NetworkKeys => ({
+      ...{ cniVersion: newest, name: "lab", type, ...own, ipam: ipam(subnet) },
+      ...keys,
+    }),
+    dualStack: { ipam: { ...ipam(subnet, subnet6), routes: [defaultRoute, { dst: "::/0" }] } },
+    defaultRoute: { keys: { ipam: { ...ipam(subnet), routes: [defaultRoute] } }, answered: defaultRoute },
+    // The host may have one route to an address: networks with the same addresses would be in each other's way.
+    neighbour: { name: "lab-2", ipam: ipam("10.8.0.0/16") },
+    stranger: { name: "other" },
+    subnet,
+    gateway: "10.22.0.1",
+    pairs: [
+      { first: "10.22.0.2", second: "10.22.0.3", prefix: 16 },
+      { first: "fd00:22::2", second: "fd00:22::3", prefix: 64 },
+    ],
+  } as const
+}
+
+/** The table. A plugin that gets a row here gets the shared cases. */
+const plugins: Readonly<Record<string, Plugin>> = {
+  bridge: {
+    role: "interface",
+    hasHostEnd: true,
+    masquerades: true,
+    keys: ({ network }) => ({ ...gatewayBridge(network), ipMasq: true }),
+    ...labNetwork("bridge", { bridge: "br-lab" }),
+    everything: { isDefaultGateway: true, ipMasq: true, macspoofchk: true },
+    dualStack: { ...labNetwork("bridge").dualStack, isDefaultGateway: true },
+    defaultRoute: { keys: { isDefaultGateway: true }, answered: { dst: "0.0.0.0/0", gw: "10.22.0.1" } },
+    neighbour: { name: "lab-2" }, // on the same bridge
+    stranger: { name: "other", bridge: "br-other" },
+  },
+  ptp: {
+    role: "interface",
+    hasHostEnd: true,
+    masquerades: true,
+    keys: ({ network }) => ({ ipMasq: true, ipam: { ...pool(network), routes: [{ dst: "0.0.0.0/0" }] } }),
+    ...labNetwork("ptp"),
+    everything: { ...labNetwork("ptp").dualStack, ipMasq: true },
+  },
+  loopback: { role: "loopback", keys: () => ({}) },
+  "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },
+  static: {
+    role: "ipam",
+    keys: () => ({ ipam: { type: "static", addresses: [{ address: "10.44.0.7/24", gateway: "10.44.0.1" }] } }),
+  },
+  portmap: {
+    role: "chained",
+    keys: ({ port }) => ({
+      runtimeConfig: { portMappings: [{ hostPort: port, containerPort: 80, protocol: "tcp" }] },
+    }),
+  },
+  tuning: {
+    role: "chained",
+    keys: () => ({ sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1" }, txQLen: 77 }),
+  },
+}
+
+/** What the shared cases know of a plugin. Throws when it has no row in the table. */
+export function pluginRow(name: string): Plugin {
+  const plugin = plugins[name]
+  if (!plugin) throw new Error(`Say in integration/lab/plugins.ts how "${name}" is configured`)
+  return plugin
+}
+
+/** The names of all plugins of the executable, or of those in some roles. */
+export function pluginsAs(...roles: readonly Role[]): string[] {
+  return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
+}
+
+/** The plugins that make interfaces, by name, or those of them that are `chosen`. */
+export function interfacePlugins(chosen: (plugin: InterfacePlugin) => boolean = () => true): string[] {
+  return pluginsAs("interface").filter((name) => chosen(interfacePlugin(name)))
+}
+
+/** The row of a plugin that makes interfaces. Throws for another. */
+export function interfacePlugin(name: string): InterfacePlugin {
+  const plugin = pluginRow(name)
+  if (plugin.role !== "interface") throw new Error(`"${name}" makes no interface`)
+  return plugin
+}
+
+/** A test of a plugin, which is left out where the kernel lacks what the plugin needs. */
+export function testPlugin(plugin: string, title: string, run: () => Promise<void>, timeoutMs?: number): void {
+  const { needs } = pluginRow(plugin)
+  if (needs) testWith(needs, title, run, timeoutMs)
+  else test(title, run, timeoutMs)
+}
+
+/**
+ * A test for each of some plugins; `%s` in the title is the plugin's name.
+ * @example testPlugins(pluginsAs("ipam"), "%s: GC …", async (plugin) => { … })
+ */
+export function testPlugins(
+  names: readonly string[],
+  title: string,
+  run: (plugin: string) => Promise<void>,
+  timeoutMs?: number,
+): void {
+  for (const name of names) testPlugin(name, title.replace("%s", name), () => run(name), timeoutMs)
+}
