@@ -1,5 +1,5 @@
+import type { Sample } from "../integration/lab/mod.ts"
 import { Load } from "./load.ts"
-import type { Sample } from "./sample.ts"
 import { type Summary, summarize } from "./statistics.ts"
 
 /** A subject that is timed, set up and ready. */

@@ -1,21 +1,20 @@
 import { mkdirSync } from "node:fs"
 import { basename, join } from "node:path"
-import { compileProgram } from "../integration/lab/mod.ts"
+import { buildStation, compileProgram } from "../integration/lab/mod.ts"
 
 const directory = join(import.meta.dir, "../dist/bench")
 
 /** The benchmark's own programs: static C, so that they start as fast as anything can. */
 export const programs = {
-  /** Runs what is measured, see launcher.c. */
-  launcher: join(directory, "launcher"),
   /** Makes a chain's changes to the kernel and nothing else, see floor.c. */
   floor: join(directory, "floor"),
   /** Does nothing. */
   empty: join(directory, "empty"),
 } as const
 
-/** Compiles the programs. */
+/** Compiles the programs, and the station's. */
 export async function buildPrograms(): Promise<void> {
   mkdirSync(directory, { recursive: true })
+  await buildStation()
   for (const out of Object.values(programs)) await compileProgram(join(import.meta.dir, `${basename(out)}.c`), out)
 }

@@ -40,8 +40,8 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   cmd: /./,
   "integration/lab": /^(pkg\/|cmd$)/,
   integration: /./,
-  bench: /./,
-  scripts: /./,
+  bench: ["cmd", "integration/lab"],
+  scripts: /^(pkg\/|cmd$|integration\/lab$)/,
 }
 
 /** Rooms that run in a plugin's process, on an engine that has the language and the door, and nothing else. */

@@ -4,15 +4,22 @@
  *
  *   npm run demo
  */
-import { buildPrograms } from "../bench/programs.ts"
-import { askEcho, diffSnapshots, EchoPeer, formatChanges, ping, takeSnapshot } from "../integration/lab/mod.ts"
+import {
+  askEcho,
+  buildStation,
+  diffSnapshots,
+  EchoPeer,
+  formatChanges,
+  ping,
+  takeSnapshot,
+} from "../integration/lab/mod.ts"
 import { judgeRemains } from "./demo/remains.ts"
 import { Runtime } from "./demo/runtime.ts"
 import { hostAddress, internetAddress, makeSandbox } from "./demo/sandbox.ts"
 import { brief, done, note, prove, title } from "./demo/show.ts"
 
 async function demo(stack: AsyncDisposableStack): Promise<void> {
-  await buildPrograms() // what runs and times the plugins
+  await buildStation() // what runs and times the plugins
   const { host, internet, a, b } = await makeSandbox(stack)
   const peer = stack.use(await EchoPeer.start(internet))
   const runtime = stack.use(new Runtime(host))

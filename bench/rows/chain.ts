@@ -1,7 +1,7 @@
 import { join } from "node:path"
+import { total } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { programs } from "../programs.ts"
-import { total } from "../sample.ts"
 import { contendersOf, type Suite } from "../suites.ts"
 import { bridgeConfig, residents } from "./bridge.ts"
 import { type ChainOf, Node, startNode } from "./node.ts"

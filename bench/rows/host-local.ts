@@ -1,9 +1,8 @@
 import { writeFileSync } from "node:fs"
 import { mkdir, utimes } from "node:fs/promises"
 import { join } from "node:path"
-import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/lab/mod.ts"
+import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
-import { type Job, Station } from "../station.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
 /** Reservations of a pool of 65,000 addresses that others hold before the measurement begins. */

@@ -1,7 +1,5 @@
-import { HostNamespace, pluginEnv, TemporaryDirectory } from "../../integration/lab/mod.ts"
+import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory, total } from "../../integration/lab/mod.ts"
 import type { Contender } from "../measure.ts"
-import { total } from "../sample.ts"
-import { type Job, Station } from "../station.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
 /** The plugins of a pod's network, as a runtime hands them their configurations; `pod` is 0 for the one that is measured. */

@@ -1,6 +1,5 @@
-import { HostNamespace, pluginEnv } from "../../integration/lab/mod.ts"
+import { HostNamespace, pluginEnv, Station } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
-import { Station } from "../station.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
 /** Containers of the host that have a port mapped before the measurement begins. */

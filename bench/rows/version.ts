@@ -1,7 +1,6 @@
-import { HostNamespace, pluginEnv } from "../../integration/lab/mod.ts"
+import { HostNamespace, pluginEnv, Station } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { programs } from "../programs.ts"
-import { Station } from "../station.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
 /** Times `bin` with CNI_COMMAND=VERSION: the start of a process, one line out, its end. */

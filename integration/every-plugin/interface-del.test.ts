@@ -1,4 +1,4 @@
-import { describe, expect } from "bun:test"
+import { expect } from "bun:test"
 import {
   Attachment,
   type ContainerNamespace,
@@ -54,11 +54,11 @@ const ways: {
   },
 ]
 
-describe.each(interfacePlugins())("%s", (name) => {
+for (const name of interfacePlugins()) {
   const plugin = interfacePlugin(name)
   const config = plugin.network(plugin.everything)
 
-  testPlugin(name, "DEL takes back all that ADD made, and a second DEL succeeds", async () => {
+  testPlugin(name, `${name}: DEL takes back all that ADD made, and a second DEL succeeds`, async () => {
     const { host, pod, before } = await usedHost(name)
     await using _ = host
     const inside = await takeSnapshot(pod)
@@ -71,7 +71,7 @@ describe.each(interfacePlugins())("%s", (name) => {
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 
-  testPlugin(name, "DEL without an ADD succeeds and changes nothing", async () => {
+  testPlugin(name, `${name}: DEL without an ADD succeeds and changes nothing`, async () => {
     const { host, pod, before } = await usedHost(name)
     await using _ = host
     await new Attachment(host, pod, config).del()
@@ -79,7 +79,7 @@ describe.each(interfacePlugins())("%s", (name) => {
   })
 
   for (const { what, happens, keys, call } of ways) {
-    testPlugin(name, `DEL ${what} removes interface, packet filter rules and addresses`, async () => {
+    testPlugin(name, `${name}: DEL ${what} removes interface, packet filter rules and addresses`, async () => {
       const { host, pod, before } = await usedHost(name)
       await using _ = host
       const attachment = new Attachment(host, pod, config)
@@ -93,7 +93,7 @@ describe.each(interfacePlugins())("%s", (name) => {
     })
   }
 
-  testPlugin(name, "DEL leaves an interface of that name that another network made", async () => {
+  testPlugin(name, `${name}: DEL leaves an interface of that name that another network made`, async () => {
     const { host, pod } = await usedHost(name)
     await using _ = host
     await new Attachment(host, pod, plugin.network(plugin.stranger)).add()
@@ -102,7 +102,7 @@ describe.each(interfacePlugins())("%s", (name) => {
     expectUnchanged(inside, await takeSnapshot(pod))
   })
 
-  testPlugin(name, "a failing step does not keep DEL from the others, and its error is reported", async () => {
+  testPlugin(name, `${name}: a failing step does not keep DEL from the others, and its error is reported`, async () => {
     const { host, pod, before } = await usedHost(name)
     await using _ = host
     const attachment = new Attachment(host, pod, config)
@@ -113,20 +113,24 @@ describe.each(interfacePlugins())("%s", (name) => {
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 
-  testPlugin(name, "GC keeps the valid attachments and removes all that others of the network have", async () => {
-    const { host, pod } = await usedHost(name)
-    await using _ = host
-    const gone = await host.addContainer()
-    const foreign = await host.addContainer()
-    const kept = new Attachment(host, pod, config)
-    const result = await kept.add()
-    await new Attachment(host, foreign, plugin.network({ ...plugin.everything, ...plugin.neighbour })).add()
-    const wanted = await takeSnapshot(host)
-    await new Attachment(host, gone, config).add()
-    await new Attachment(host, pod, config, { ifName: "eth1" }).add()
-    const valid = { "cni.dev/valid-attachments": [{ containerID: pod.name, ifname: "eth0" }] }
-    expect(await kept.run("GC", valid)).toMatchObject({ exitCode: 0, stdout: "" })
-    expectUnchanged(wanted, await takeSnapshot(host), isAllocationTrace)
-    expect(await kept.check(result)).toMatchObject({ exitCode: 0 })
-  })
-})
+  testPlugin(
+    name,
+    `${name}: GC keeps the valid attachments and removes all that others of the network have`,
+    async () => {
+      const { host, pod } = await usedHost(name)
+      await using _ = host
+      const gone = await host.addContainer()
+      const foreign = await host.addContainer()
+      const kept = new Attachment(host, pod, config)
+      const result = await kept.add()
+      await new Attachment(host, foreign, plugin.network({ ...plugin.everything, ...plugin.neighbour })).add()
+      const wanted = await takeSnapshot(host)
+      await new Attachment(host, gone, config).add()
+      await new Attachment(host, pod, config, { ifName: "eth1" }).add()
+      const valid = { "cni.dev/valid-attachments": [{ containerID: pod.name, ifname: "eth0" }] }
+      expect(await kept.run("GC", valid)).toMatchObject({ exitCode: 0, stdout: "" })
+      expectUnchanged(wanted, await takeSnapshot(host), isAllocationTrace)
+      expect(await kept.check(result)).toMatchObject({ exitCode: 0 })
+    },
+  )
+}

@@ -1,11 +1,11 @@
-import { describe, expect } from "bun:test"
+import { expect } from "bun:test"
 import { Attachment, fail, hostFor, interfacePlugin, interfacePlugins, testPlugin } from "../lab/mod.ts"
 
-describe.each(interfacePlugins())("%s", (name) => {
+for (const name of interfacePlugins()) {
   const plugin = interfacePlugin(name)
 
   for (const cniVersion of ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]) {
-    testPlugin(name, `ADD, CHECK and DEL speak version ${cniVersion}`, async () => {
+    testPlugin(name, `${name}: ADD, CHECK and DEL speak version ${cniVersion}`, async () => {
       await using host = await hostFor(name)
       const pod = await host.addContainer()
       const attachment = new Attachment(host, pod, plugin.network({ cniVersion, ...plugin.dualStack }))
@@ -28,7 +28,7 @@ describe.each(interfacePlugins())("%s", (name) => {
     { said: "0.2.0", cniVersion: "0.2.0" },
     { said: "0.1.0 where none is said", cniVersion: undefined },
   ]) {
-    testPlugin(name, `ADD and DEL speak version ${said}, with ip4 instead of lists`, async () => {
+    testPlugin(name, `${name}: ADD and DEL speak version ${said}, with ip4 instead of lists`, async () => {
       await using host = await hostFor(name)
       const pod = await host.addContainer()
       const { keys, answered } = plugin.defaultRoute
@@ -43,4 +43,4 @@ describe.each(interfacePlugins())("%s", (name) => {
       await attachment.del()
     })
   }
-})
+}

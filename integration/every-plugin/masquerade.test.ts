@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import { createHash } from "node:crypto"
 import {
   Attachment,
@@ -55,7 +55,7 @@ function upstreamTable({ network, containerId, ifName }: Owner, addresses: reado
 /** The backends that may be asked for by name. */
 const backends = ["nftables", "iptables"]
 
-describe.each(interfacePlugins(({ masquerades }) => masquerades))("%s", (name) => {
+for (const name of interfacePlugins(({ masquerades }) => masquerades)) {
   const plugin = interfacePlugin(name)
   const choices = [
     { by: "what the kernel has", keys: {} },
@@ -63,7 +63,7 @@ describe.each(interfacePlugins(({ masquerades }) => masquerades))("%s", (name) =
   ]
 
   test.each(choices.flatMap((choice) => outside.map((way) => ({ ...choice, ...way }))))(
-    "with ipMasq by $by the internet at $address sees the host's address, for TCP and UDP",
+    `${name}: with ipMasq by $by the internet at $address sees the host's address, for TCP and UDP`,
     async ({ keys, address, seen }) => {
       const { host, internet } = await connectedHost()
       await using _ = host
@@ -82,48 +82,56 @@ describe.each(interfacePlugins(({ masquerades }) => masquerades))("%s", (name) =
     },
   )
 
-  testWith(["nf_tables"], "CHECK takes the masquerade that the Go suite's nftables backend has made", async () => {
-    await using host = await HostNamespace.create()
-    const pod = await host.addContainer()
-    const config = plugin.network({ ...plugin.dualStack, ipMasq: true })
-    const attachment = new Attachment(host, pod, config)
-    const result = await attachment.add()
-    const owner = { network: String(config.name), containerId: pod.name, ifName: "eth0" }
-    const addresses = result.ips.map(({ address }) => address)
-    const table = (...left: string[]) => `flush ruleset\n${upstreamTable(owner, left)}`
-    const check = async (text: string, keys: object = {}) => {
-      await host.exec("nft", ["-f", "-"], { input: text })
-      return attachment.check(result, keys)
-    }
-    for (const keys of [{}, ...backends.map((ipMasqBackend) => ({ ipMasqBackend }))]) {
-      expect(await check(table(...addresses), keys)).toMatchObject({ exitCode: 0, stdout: "" })
-    }
-    const damaged = {
-      "an address has no rule": table(...addresses.slice(1)),
-      "the other has none": table(...addresses.slice(0, 1)),
-      "nothing leads there": table(...addresses).replace("goto masq_checks", ""),
-      "it is another attachment's": `flush ruleset\n${upstreamTable({ ...owner, ifName: "eth1" }, addresses)}`,
-      "it is for what they get": table(...addresses).replace(/(\w+) saddr (\S+) \w+ daddr != \S+/g, "$1 daddr != $2"),
-      "it does not masquerade": table(...addresses).replaceAll(" masquerade ", " accept "),
-    }
-    for (const text of Object.values(damaged)) {
-      expect((await fail(check(text))).msg).toContain("Cannot find the masquerade of")
-    }
-    await attachment.del()
-  })
+  testWith(
+    ["nf_tables"],
+    `${name}: CHECK takes the masquerade that the Go suite's nftables backend has made`,
+    async () => {
+      await using host = await HostNamespace.create()
+      const pod = await host.addContainer()
+      const config = plugin.network({ ...plugin.dualStack, ipMasq: true })
+      const attachment = new Attachment(host, pod, config)
+      const result = await attachment.add()
+      const owner = { network: String(config.name), containerId: pod.name, ifName: "eth0" }
+      const addresses = result.ips.map(({ address }) => address)
+      const table = (...left: string[]) => `flush ruleset\n${upstreamTable(owner, left)}`
+      const check = async (text: string, keys: object = {}) => {
+        await host.exec("nft", ["-f", "-"], { input: text })
+        return attachment.check(result, keys)
+      }
+      for (const keys of [{}, ...backends.map((ipMasqBackend) => ({ ipMasqBackend }))]) {
+        expect(await check(table(...addresses), keys)).toMatchObject({ exitCode: 0, stdout: "" })
+      }
+      const damaged = {
+        "an address has no rule": table(...addresses.slice(1)),
+        "the other has none": table(...addresses.slice(0, 1)),
+        "nothing leads there": table(...addresses).replace("goto masq_checks", ""),
+        "it is another attachment's": `flush ruleset\n${upstreamTable({ ...owner, ifName: "eth1" }, addresses)}`,
+        "it is for what they get": table(...addresses).replace(/(\w+) saddr (\S+) \w+ daddr != \S+/g, "$1 daddr != $2"),
+        "it does not masquerade": table(...addresses).replaceAll(" masquerade ", " accept "),
+      }
+      for (const text of Object.values(damaged)) {
+        expect((await fail(check(text))).msg).toContain("Cannot find the masquerade of")
+      }
+      await attachment.del()
+    },
+  )
 
-  testPlugin(name, "without ipMasq the internet, given a route back, sees the container's address", async () => {
-    const { host, internet } = await connectedHost()
-    await using _ = host
-    await internet.exec("ip", ["route", "add", plugin.subnet, "via", "203.0.113.1"])
-    const pod = await host.addContainer()
-    await new Attachment(host, pod, plugin.network(plugin.dualStack)).add()
-    await using peer = await EchoPeer.start(internet)
-    const { from } = await askEcho(pod, { transport: "tcp", address: "203.0.113.9", port: peer.port })
-    expect(unmapped(from.address)).toBe(plugin.pairs[0].first)
-  })
+  testPlugin(
+    name,
+    `${name}: without ipMasq the internet, given a route back, sees the container's address`,
+    async () => {
+      const { host, internet } = await connectedHost()
+      await using _ = host
+      await internet.exec("ip", ["route", "add", plugin.subnet, "via", "203.0.113.1"])
+      const pod = await host.addContainer()
+      await new Attachment(host, pod, plugin.network(plugin.dualStack)).add()
+      await using peer = await EchoPeer.start(internet)
+      const { from } = await askEcho(pod, { transport: "tcp", address: "203.0.113.9", port: peer.port })
+      expect(unmapped(from.address)).toBe(plugin.pairs[0].first)
+    },
+  )
 
-  testPlugin(name, "the masquerade ends with DEL", async () => {
+  testPlugin(name, `${name}: the masquerade ends with DEL`, async () => {
     const { host, internet } = await connectedHost()
     await using _ = host
     await internet.exec("ip", ["route", "add", plugin.subnet, "via", "203.0.113.1"])
@@ -139,7 +147,7 @@ describe.each(interfacePlugins(({ masquerades }) => masquerades))("%s", (name) =
     expect(unmapped(from.address)).toBe(first)
   })
 
-  testPlugin(name, "traffic between containers of one network keeps its addresses", async () => {
+  testPlugin(name, `${name}: traffic between containers of one network keeps its addresses`, async () => {
     await using host = await HostNamespace.create()
     const [a, b] = [await host.addContainer(), await host.addContainer()]
     const config = plugin.network({ ...plugin.dualStack, ipMasq: true })
@@ -151,4 +159,4 @@ describe.each(interfacePlugins(({ masquerades }) => masquerades))("%s", (name) =
       expect(unmapped(from.address)).toBe(first)
     }
   })
-})
+}

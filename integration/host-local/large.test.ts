@@ -1,14 +1,12 @@
 import { expect, test } from "bun:test"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { buildPrograms } from "../../bench/programs.ts"
-import { Station } from "../../bench/station.ts"
-import { HostNamespace, pluginEnv, TemporaryDirectory } from "../lab/mod.ts"
+import { buildStation, HostNamespace, pluginEnv, Station, TemporaryDirectory } from "../lab/mod.ts"
 
 const leases = 30_000
 
 test("a store of 30,000 leases that another program made is read in 16 MB of memory", async () => {
-  await buildPrograms()
+  await buildStation()
   await using host = await HostNamespace.create()
   await using station = Station.open(host)
   await using directory = await TemporaryDirectory.create("cni-large")

@@ -56,6 +56,7 @@ export { type PluginCall, type PluginOutput, pluginEnv, runPlugin } from "./run-
 export { type Change, diffSnapshots, formatChanges, type Snapshot } from "./snapshot/diff.ts"
 export { expectUnchanged, takeSnapshot } from "./snapshot/snapshot.ts"
 export { type Attached, type AttachOptions, hostFor, Stage, usedHost } from "./stage.ts"
+export { buildStation, type Job, type Outcome, type Sample, Station, stationProgram, total } from "./station.ts"
 export { readSysctl, setIpv4Defaults, writeSysctl } from "./sysctl.ts"
 export { TemporaryDirectory } from "./temporary-directory.ts"
 export { type LeftOut, leftOutLine, leftOutTests, testWith, titlesWith } from "./test-with.ts"

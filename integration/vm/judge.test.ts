@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
+import type { TestCase } from "../../scripts/test/test-cases.ts"
 import { allFeatures } from "../lab/mod.ts"
 import type { Outcome } from "./job.ts"
 import { judge } from "./judge.ts"
-import type { TestCase } from "./test-report.ts"
 
 const kernel = { lacks: ["nf_tables"] } as const
 const job = {
@@ -16,7 +16,7 @@ const features = allFeatures.filter((feature) => feature !== "nf_tables")
 const ended: Outcome = { exitCode: 0, isEmpty: false, leftOut: [] }
 
 function tests(...states: TestCase["state"][]): TestCase[] {
-  return states.map((state) => ({ title: `a ${state} test`, file: "a.test.ts", state }))
+  return states.map((state) => ({ titles: [`a ${state} test`], file: "a.test.ts", state }))
 }
 
 /** The failures of a machine, given what is special about its two runs. */

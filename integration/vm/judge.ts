@@ -1,7 +1,7 @@
+import type { TestCase } from "../../scripts/test/test-cases.ts"
 import { allFeatures, type Feature, type LeftOut, leftOutLine } from "../lab/mod.ts"
 import type { Job, Outcome, Run, Verdict } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
-import type { TestCase } from "./test-report.ts"
 
 /** What came out of a machine: the verdict, and for each run the report of `bun test` where there is one. */
 export interface Results {
@@ -31,7 +31,7 @@ export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: 
   const isExpected = ({ missing }: LeftOut) => missing.every((feature) => known.includes(feature))
   const passed = results.reports.flatMap((report = []) => report.filter(({ state }) => state === "passed"))
   return {
-    passed: passed.map(({ title }) => title),
+    passed: passed.map(titleOf),
     leftOut: leftOut.filter(isExpected),
     failures: [
       ...featureFailures(lacks, features),
@@ -51,7 +51,12 @@ function featureFailures(lacks: readonly Feature[], found: readonly Feature[]): 
 function runFailures(run: Run, outcome: Outcome | undefined, report: readonly TestCase[] = []): string[] {
   const isSelected = run.pattern !== undefined // what the pattern does not select is reported as skipped
   const bad = report.filter(({ state }) => state === "failed" || (state === "skipped" && !isSelected))
-  if (bad.length > 0) return bad.map(({ title, file, state }) => `${file}: ${title}: ${state}`)
+  if (bad.length > 0) return bad.map((test) => `${test.file}: ${titleOf(test)}: ${test.state}`)
   if (outcome?.exitCode === 0 || outcome?.isEmpty) return []
   return [`${run.title}: ended with ${outcome?.exitCode ?? "a signal"}`]
+}
+
+/** The title of a test by itself: what `testWith` has called it. */
+function titleOf({ titles }: TestCase): string {
+  return titles.at(-1) ?? ""
 }

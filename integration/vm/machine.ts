@@ -1,11 +1,11 @@
 import { join } from "node:path"
 import { execa } from "execa"
+import { parseTestCases, type TestCase } from "../../scripts/test/test-cases.ts"
 import { TemporaryDirectory } from "../lab/mod.ts"
 import { makeInitramfs } from "./initramfs.ts"
 import { inReports, type Job, type Verdict } from "./job.ts"
 import type { Results } from "./judge.ts"
 import type { Kernel } from "./kernel.ts"
-import { parseTestCases, type TestCase } from "./test-report.ts"
 
 const checkout = join(import.meta.dir, "../..")
 

@@ -1,6 +1,11 @@
 import { join } from "node:path"
-import { type Outcome, Station } from "../../bench/station.ts"
-import { type ContainerNamespace, type HostNamespace, pluginEnv } from "../../integration/lab/mod.ts"
+import {
+  type ContainerNamespace,
+  type HostNamespace,
+  type Outcome,
+  pluginEnv,
+  Station,
+} from "../../integration/lab/mod.ts"
 
 const bin = join(import.meta.dir, "../../dist/bin")
 const conflist = Bun.file(join(import.meta.dir, "10-demo.conflist"))

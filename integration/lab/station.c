@@ -12,7 +12,7 @@
  *     ns of all; for each step: ns, CPU us, peak memory in KB, page faults, exit code (256 + the signal, -1: not run),
  *     stdout, stderr
  *
- * CPU time, memory and faults include those of the program's own children. `launcher busy` is a load for one processor.
+ * CPU time, memory and faults include those of the program's own children. `station busy` is a load for one processor.
  */
 #define _GNU_SOURCE
 #include <errno.h>

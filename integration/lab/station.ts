@@ -1,7 +1,29 @@
+import { mkdirSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { execa } from "execa"
-import { type Namespace, programEnv } from "../integration/lab/mod.ts"
-import { programs } from "./programs.ts"
-import { type Sample, total } from "./sample.ts"
+import { compileProgram } from "./c-program.ts"
+import type { Namespace } from "./namespace.ts"
+import { programEnv } from "./program.ts"
+
+/** The program that sits in the namespace, see station.c; `busy` as its argument has it do nothing but take CPU time. */
+export const stationProgram = join(import.meta.dir, "../../dist/lab/station")
+
+/** Compiles the station's program. */
+export async function buildStation(): Promise<void> {
+  mkdirSync(dirname(stationProgram), { recursive: true })
+  await compileProgram(join(import.meta.dir, "station.c"), stationProgram)
+}
+
+/** What programs took. All but `ms` includes their own children. */
+export interface Sample {
+  /** Wall time from before the start to after the end. */
+  readonly ms: number
+  /** CPU time, user and system. */
+  readonly cpuMs: number
+  /** The most memory that one process had resident. */
+  readonly peakKb: number
+  readonly faults: number
+}
 
 /** A program to run and measure: its argv, whole environment and stdin. */
 export interface Job {
@@ -21,22 +43,22 @@ export interface Outcome extends Sample {
 
 /**
  * A process that sits inside a namespace and runs jobs there, so that entering the namespace is not part of any time,
- * and so that contenders in namespaces of their own can take turns. It is a small C program (launcher.c): a process's peak
+ * and so that contenders in namespaces of their own can take turns. It is a small C program (station.c): a process's peak
  * memory, as the kernel tells it, is never less than what its parent had when it started it.
  */
 export class Station implements AsyncDisposable {
-  readonly #process: ReturnType<typeof startLauncher>
+  readonly #process: ReturnType<typeof startProgram>
   readonly #output: AsyncIterator<Uint8Array>
   #unread = Buffer.alloc(0)
 
-  private constructor(process: ReturnType<typeof startLauncher>) {
+  private constructor(process: ReturnType<typeof startProgram>) {
     this.#process = process
     this.#output = process.stdout[Symbol.asyncIterator]()
   }
 
   /** Starts a station inside the namespace. */
   static open(where: Namespace): Station {
-    return new Station(startLauncher(where))
+    return new Station(startProgram(where))
   }
 
   /** Runs one job. Throws when its exit code is not 0: the time of a failure says nothing. */
@@ -84,7 +106,7 @@ export class Station implements AsyncDisposable {
   }
 }
 
-/** A job as launcher.c reads it. */
+/** A job as station.c reads it. */
 function encode({ command, env, input, takesResult, cold }: Job): (string | number)[] {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
   const end = input.lastIndexOf("}")
@@ -99,8 +121,8 @@ function decode(job: Job, texts: readonly string[]): Outcome {
   return { ms: ns / 1e6, cpuMs: cpuUs / 1e3, peakKb, faults, stdout }
 }
 
-function startLauncher(where: Namespace) {
-  const [file = "", ...args] = where.commandLine([programs.launcher])
+function startProgram(where: Namespace) {
+  const [file = "", ...args] = where.commandLine([stationProgram])
   return execa(file, args, {
     env: programEnv,
     extendEnv: false,
@@ -109,4 +131,18 @@ function startLauncher(where: Namespace) {
     buffer: { stdout: false },
     reject: false,
   })
+}
+
+/** Programs that ran one after the other. With `ms`, their wall time was another: they ran at the same time. */
+export function total(samples: readonly Sample[], ms = sum(samples.map((sample) => sample.ms))): Sample {
+  return {
+    ms,
+    cpuMs: sum(samples.map(({ cpuMs }) => cpuMs)),
+    peakKb: Math.max(...samples.map(({ peakKb }) => peakKb)),
+    faults: sum(samples.map(({ faults }) => faults)),
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((all, number) => all + number, 0)
 }
