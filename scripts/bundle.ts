@@ -1,8 +1,15 @@
 /** TypeScript to the script that the engine compiles: one bundle, and where each of its lines comes from. */
 import { relative, resolve } from "node:path"
-import type { Program } from "./native.ts"
 
 const root = new URL("..", import.meta.url).pathname
+
+/** What is inside an executable: the bundle of each entry, `globalThis.plugins[name]` after its evaluation. */
+export interface Program {
+  readonly name: string
+  readonly main: string
+  /** The function that `main` exports for it; "run" unless given. */
+  readonly run?: string
+}
 
 /** One script; its evaluation leaves `globalThis.plugins`, an object of functions by name. */
 export interface Bundle {

@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { pluginNames } from "../cmd/plugins.ts"
-import { bundle } from "./bundle.ts"
+import { bundle, type Program } from "./bundle.ts"
 import {
   engineObjects,
   engineSource,
@@ -118,14 +118,6 @@ class Workshop {
     const { compiler, flags: own } = this.flavour
     await run([compiler, ...own, ...flags, "-o", out, ...objects, ...this.engine, "-lm"])
   }
-}
-
-/** What is inside an executable: the bundle of each entry, `globalThis.plugins[name]` after its evaluation. */
-export interface Program {
-  readonly name: string
-  readonly main: string
-  /** The function that `main` exports for it; "run" unless given. */
-  readonly run?: string
 }
 
 const allPlugins: readonly Program[] = [...pluginNames, "unknown"].map((name) => ({

@@ -6,7 +6,8 @@ import { expectedForArguments } from "../../pkg/engine/contract-arguments.fixtur
 import { noise } from "../../pkg/engine/contract-text.fixture.ts"
 import { engine } from "../../pkg/engine/mod.ts"
 import { spawnCases } from "../../pkg/libc/spawn.fixture.ts"
-import { buildFromBytecode, buildFromSnapshot, type Program } from "../../scripts/native.ts"
+import type { Program } from "../../scripts/bundle.ts"
+import { buildFromBytecode, buildFromSnapshot } from "../../scripts/native.ts"
 import { mustRun, type Output, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 const project = join(import.meta.dir, "../..")
