@@ -1,13 +1,17 @@
 import { expect, test } from "bun:test"
 import {
   type ContainerNamespace,
+  casesOf,
   expectUnchanged,
   fail,
+  interfacePlugin,
   linkNames,
   pluginsAs,
   Stage,
   succeed,
   takeSnapshot,
+  testPlugin,
+  testPlugins,
 } from "../lab/mod.ts"
 import { linkOf } from "../tuning/chain.ts"
 
@@ -16,25 +20,34 @@ const withInterfaces = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
 const names = ["net7", "n23456789abcdef", "vlan.7_é"] // the second has all 15 bytes
 
 for (const plugin of pluginsAs("interface")) {
-  test.each(names)(`#8 ${plugin}: the container's interface is called %j, as CNI_IFNAME says`, async (ifName) => {
-    await using stage = await Stage.create(plugin)
-    const { pod, attachment } = await stage.attach({ ifName })
-    const { interfaces } = await attachment.add()
-    expect(await linkNames(pod)).toEqual(["lo", ifName])
-    expect(interfaces.filter(({ sandbox }) => sandbox).map(({ name }) => name)).toEqual([ifName])
-  })
+  for (const ifName of names)
+    testPlugin(
+      plugin,
+      `#8 ${plugin}: the container's interface is called "${ifName}", as CNI_IFNAME says`,
+      async () => {
+        await using stage = await Stage.create(plugin)
+        const { pod, attachment } = await stage.attach({ ifName })
+        const { interfaces } = await attachment.add()
+        expect(await linkNames(pod)).toEqual(["lo", ifName])
+        expect(interfaces.filter(({ sandbox }) => sandbox).map(({ name }) => name)).toEqual([ifName])
+      },
+    )
 
-  test(`#9 ${plugin}: ADD fails when there is an interface of that name, and nothing has changed`, async () => {
-    await using stage = await Stage.create(plugin)
-    const { pod, attachment } = await stage.attach()
-    await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])
-    const [before, inside] = [await takeSnapshot(stage.host), await takeSnapshot(pod)]
-    expect((await fail(attachment.run("ADD"))).msg).toContain("already exists")
-    expectUnchanged(before, await takeSnapshot(stage.host))
-    expectUnchanged(inside, await takeSnapshot(pod))
-  })
+  testPlugin(
+    plugin,
+    `#9 ${plugin}: ADD fails when there is an interface of that name, and nothing has changed`,
+    async () => {
+      await using stage = await Stage.create(plugin)
+      const { pod, attachment } = await stage.attach()
+      await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])
+      const [before, inside] = [await takeSnapshot(stage.host), await takeSnapshot(pod)]
+      expect((await fail(attachment.run("ADD"))).msg).toContain("already exists")
+      expectUnchanged(before, await takeSnapshot(stage.host))
+      expectUnchanged(inside, await takeSnapshot(pod))
+    },
+  )
 
-  test(`#9 ${plugin}: ADD fails for its own interface, too, which stays as it is`, async () => {
+  testPlugin(plugin, `#9 ${plugin}: ADD fails for its own interface, too, which stays as it is`, async () => {
     await using stage = await Stage.create(plugin)
     const { pod, attachment } = await stage.attach()
     const result = await attachment.add()
@@ -46,20 +59,25 @@ for (const plugin of pluginsAs("interface")) {
   })
 }
 
-const requests = [{}, { mtu: 1400 }, { mtu: 9000 }, { runtimeConfig: { mac: "0a:00:00:00:00:07" } }]
+const requests = [{}, { mtu: 1400 }, { mtu: 9000 }, { runtimeConfig: { mac: "0a:00:00:00:00:07" } }].map((keys) => ({
+  request: JSON.stringify(keys),
+  keys,
+}))
 
-test.each(
-  pluginsAs("interface", "loopback", "chained").flatMap((plugin) => requests.map((keys) => [plugin, keys] as const)),
-)("#11 %s with %j: the result has the MACs and MTUs that the kernel has", async (plugin, keys) => {
-  await using stage = await Stage.create(plugin)
-  await (await stage.attach()).attachment.add() // a neighbour
-  const { pod, attachment } = await stage.attach({ keys })
-  const { interfaces } = await attachment.add()
-  for (const { name, mac, mtu, sandbox } of interfaces) {
-    const { address, mtu: found } = await linkOf(sandbox ? pod : stage.host, name)
-    expect({ name, mac, mtu }).toEqual({ name, mac: address, mtu: found })
-  }
-})
+testPlugins(
+  casesOf(pluginsAs("interface", "loopback", "chained"), requests),
+  "#11 $plugin with $request: the result has the MACs and MTUs that the kernel has",
+  async ({ plugin, keys }) => {
+    await using stage = await Stage.create(plugin)
+    await (await stage.attach()).attachment.add() // a neighbour
+    const { pod, attachment } = await stage.attach({ keys })
+    const { interfaces } = await attachment.add()
+    for (const { name, mac, mtu, sandbox } of interfaces) {
+      const { address, mtu: found } = await linkOf(sandbox ? pod : stage.host, name)
+      expect({ name, mac, mtu }).toEqual({ name, mac: address, mtu: found })
+    }
+  },
+)
 
 test("#8 tuning: CNI_IFNAME is tuned and no other interface, and a name that is not there is an error", async () => {
   await using stage = await Stage.create("tuning")
@@ -90,44 +108,48 @@ test("#8 loopback: it is lo that comes up and is in the result, whatever CNI_IFN
   expect(await linkNames(pod)).toEqual(["lo"])
 })
 
-for (const plugin of pluginsAs("interface", "loopback")) {
-  test.each(withInterfaces)(
-    `#15, #16 ${plugin}: interfaces of the container have the sandbox CNI_NETNS, those of the host none (%s)`,
-    async (cniVersion) => {
-      await using stage = await Stage.create(plugin)
-      const { host } = stage
-      const { pod, attachment } = await stage.attach({ cniVersion })
-      const { interfaces } = await attachment.add()
-      const [inside, outside] = [await linkNames(pod), await linkNames(host)]
-      for (const { name, sandbox } of interfaces) {
-        if (inside.includes(name)) expect({ name, sandbox }).toEqual({ name, sandbox: pod.path })
-        else
-          expect({ name, sandbox, isOnHost: outside.includes(name) }).toEqual({
-            name,
-            sandbox: undefined,
-            isOnHost: true,
-          })
-      }
-      const own = interfaces.filter(({ sandbox }) => sandbox !== undefined)
-      expect(own).toHaveLength(1)
-      expect(interfaces.length > 1).toBe(plugin !== "loopback")
-    },
-  )
-}
+testPlugins(
+  casesOf(
+    pluginsAs("interface", "loopback"),
+    withInterfaces.map((cniVersion) => ({ cniVersion })),
+  ),
+  "#15, #16 $plugin: interfaces of the container have the sandbox CNI_NETNS, those of the host none ($cniVersion)",
+  async ({ plugin, cniVersion }) => {
+    await using stage = await Stage.create(plugin)
+    const { host } = stage
+    const { pod, attachment } = await stage.attach({ cniVersion })
+    const { interfaces } = await attachment.add()
+    const [inside, outside] = [await linkNames(pod), await linkNames(host)]
+    for (const { name, sandbox } of interfaces) {
+      if (inside.includes(name)) expect({ name, sandbox }).toEqual({ name, sandbox: pod.path })
+      else
+        expect({ name, sandbox, isOnHost: outside.includes(name) }).toEqual({
+          name,
+          sandbox: undefined,
+          isOnHost: true,
+        })
+    }
+    const own = interfaces.filter(({ sandbox }) => sandbox !== undefined)
+    expect(own).toHaveLength(1)
+    expect(interfaces.length > 1).toBe(plugin !== "loopback" && interfacePlugin(plugin).hasHostEnd)
+  },
+)
 
-for (const plugin of pluginsAs("ipam")) {
-  test.each(["0.1.0", "0.2.0", ...withInterfaces])(
-    `#20 ${plugin}: the result has no interfaces, and no address points to one (%s)`,
-    async (cniVersion) => {
-      await using stage = await Stage.create(plugin)
-      const { attachment } = await stage.attach({ cniVersion })
-      const { stdout, json } = await succeed(attachment.run("ADD"))
-      expect(stdout).toMatch(/"(ip|address)": "10\./)
-      expect(stdout).not.toContain("interface")
-      expect(Object.keys(json as object)).not.toContain("interfaces")
-    },
-  )
-}
+testPlugins(
+  casesOf(
+    pluginsAs("ipam"),
+    ["0.1.0", "0.2.0", ...withInterfaces].map((cniVersion) => ({ cniVersion })),
+  ),
+  "#20 $plugin: the result has no interfaces, and no address points to one ($cniVersion)",
+  async ({ plugin, cniVersion }) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment } = await stage.attach({ cniVersion })
+    const { stdout, json } = await succeed(attachment.run("ADD"))
+    expect(stdout).toMatch(/"(ip|address)": "10\./)
+    expect(stdout).not.toContain("interface")
+    expect(Object.keys(json as object)).not.toContain("interfaces")
+  },
+)
 
 test.each([
   ["bridge", { isDefaultGateway: false, isGateway: true }],

@@ -1,10 +1,11 @@
-import { expect, test } from "bun:test"
-import { fail, pluginsAs, Stage } from "../lab/mod.ts"
+import { expect } from "bun:test"
+import { fail, pluginsAs, Stage, testPlugins } from "../lab/mod.ts"
 
 /** MACs and MTUs that links may have besides their own. */
 const others = { mac: ["address", "0a:00:00:00:00:77"], mtu: ["mtu", "1300"] } as const
 
-test.each(pluginsAs("interface"))(
+testPlugins(
+  pluginsAs("interface"),
   "#26 %s: CHECK fails when any interface of the result has another MAC or MTU than that says, and passes when it is back",
   async (plugin) => {
     await using stage = await Stage.create(plugin)

@@ -1,12 +1,15 @@
 import { expect, test } from "bun:test"
 import {
   type Attached,
+  casesOf,
   fail,
   type HostNamespace,
+  interfacePlugins,
   linkNames,
   type PluginResult,
   pluginsAs,
   Stage,
+  testPlugins,
   writeSysctl,
 } from "../lab/mod.ts"
 
@@ -18,7 +21,8 @@ const dualStack = {
   },
 }
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "#29, #30 %s: CHECK at once after ADD passes, prints nothing and ends with 0",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -93,13 +97,15 @@ const visible: Damage[] = [
       damage: (_, { pod }) => pod.exec("ip", ["link", "set", "eth0", "address", "0a:00:00:00:00:77"]),
       says: "found 0a:00:00:00:00:77",
     },
-    {
+  ]),
+  ...interfacePlugins(({ hasHostEnd }) => hasHostEnd).map(
+    (plugin): Damage => ({
       plugin,
       what: "the host's end of the pair is down",
       damage: async ({ host }) => host.exec("ip", ["link", "set", await hostEndOn(host), "down"]),
       says: "down",
-    },
-  ]),
+    }),
+  ),
   {
     plugin: "bridge",
     what: "the bridge has lost the gateway's address",
@@ -128,7 +134,7 @@ const visible: Damage[] = [
 
 /** What no result tells of. */
 const hidden: Damage[] = [
-  ...pluginsAs("interface").flatMap((plugin): Damage[] => [
+  ...interfacePlugins(({ masquerades }) => masquerades).flatMap((plugin): Damage[] => [
     {
       plugin,
       what: "the masquerade is gone",
@@ -170,8 +176,8 @@ const hidden: Damage[] = [
   },
 ]
 
-test.each(visible)("#26 $plugin: CHECK fails when $what", expectFailure)
-test.each(hidden)("#28 $plugin: CHECK fails when $what", expectFailure)
+testPlugins(visible, "#26 $plugin: CHECK fails when $what", expectFailure)
+testPlugins(hidden, "#28 $plugin: CHECK fails when $what", expectFailure)
 
 async function expectFailure({ plugin, damage, says }: Damage): Promise<void> {
   await using stage = await Stage.create(plugin)
@@ -223,12 +229,14 @@ const changes: {
   },
 ]
 
-for (const plugin of pluginsAs("interface")) {
-  test.each(changes)(`#27 ${plugin}: CHECK passes when a later plugin $what`, async ({ commands, tell }) => {
+testPlugins(
+  casesOf(pluginsAs("interface"), changes),
+  "#27 $plugin: CHECK passes when a later plugin $what",
+  async ({ plugin, commands, tell }) => {
     await using stage = await Stage.create(plugin)
     const { pod, attachment } = await stage.attach({ keys: dualStack })
     const result = await attachment.add()
     for (const command of commands) await pod.exec("ip", ["route", ...command.split(" ")])
     expect(await attachment.check(tell(result))).toMatchObject({ exitCode: 0, stdout: "" })
-  })
-}
+  },
+)

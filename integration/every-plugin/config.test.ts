@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import {
   Attachment,
+  casesOf,
   expectUnchanged,
   fail,
   HostNamespace,
@@ -10,6 +11,7 @@ import {
   Stage,
   succeed,
   takeSnapshot,
+  testPlugins,
 } from "../lab/mod.ts"
 
 /** Everything that a result of 1.1.0 may hold. */
@@ -70,7 +72,8 @@ test("#10 portmap: ADD that maps ports answers prevResult with the same content"
   expect(result).toEqual(attachment.config.prevResult)
 })
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "%s: there is no unknown key that could not be accepted, so that none is refused with code 2",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -101,7 +104,8 @@ const unknownArgs = [
   { cni: {} },
 ]
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "#41, #49 %s: what it does not know in args is ignored, and so are capabilities",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -133,9 +137,7 @@ const mac = { what: "a MAC", runtimeConfig: { Mac: "0a:00:00:00:00:07" }, seen: 
 
 /** Capabilities in capitalised form, as containerd writes the members of structures, and what of them is in the result. */
 const capitalised = [
-  { plugin: "bridge", ...mac },
-  { plugin: "ptp", ...mac },
-  { plugin: "tuning", ...mac },
+  ...casesOf([...pluginsAs("interface"), "tuning"], [mac]),
   {
     plugin: "host-local",
     what: "a range",
@@ -146,7 +148,8 @@ const capitalised = [
   { plugin: "static", what: "an address", runtimeConfig: { Ips: ["10.45.0.7/24"] }, seen: '"10.45.0.7/24"' },
 ]
 
-test.each(capitalised)(
+testPlugins(
+  capitalised,
   "#48 $plugin: $what under a capitalised key is taken",
   async ({ plugin, runtimeConfig, seen }) => {
     await using stage = await Stage.create(plugin)
@@ -165,7 +168,8 @@ test("#48 portmap: a port mapping with capitalised keys is made", async () => {
   expect(rules).toContain("10.22.0.2 . 81")
 })
 
-test.each(["bridge", "ptp", "tuning", "host-local", "static"])(
+testPlugins(
+  [...pluginsAs("interface", "ipam"), "tuning"],
   "#250 %s: a value in CNI_ARGS that cannot be read is code 4 that names both, and nothing is changed",
   async (plugin) => {
     await using stage = await Stage.create(plugin)

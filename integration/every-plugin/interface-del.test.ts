@@ -1,6 +1,7 @@
 import { expect } from "bun:test"
 import {
   Attachment,
+  type Change,
   type ContainerNamespace,
   expectUnchanged,
   fail,
@@ -8,6 +9,7 @@ import {
   interfacePlugin,
   interfacePlugins,
   isAllocationTrace,
+  isLeftToKernel,
   listNamespaces,
   takeSnapshot,
   testPlugin,
@@ -20,9 +22,11 @@ const ways: {
   happens?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   keys?: object
   call?: object
+  /** DEL cannot reach the interface, unless by another end; what the kernel deletes it deletes in its own time. */
+  isOutOfReach?: boolean
 }[] = [
-  { what: "without CNI_NETNS", call: { netns: "" } },
-  { what: "after the namespace has gone", happens: (host, pod) => host.removeContainer(pod) },
+  { what: "without CNI_NETNS", call: { netns: "" }, isOutOfReach: true },
+  { what: "after the namespace has gone", happens: (host, pod) => host.removeContainer(pod), isOutOfReach: true },
   {
     what: "after the interface has gone",
     happens: (_, pod) => pod.exec("ip", ["link", "del", "eth0"]),
@@ -38,7 +42,7 @@ const ways: {
     what: "after the addresses were taken off inside the container",
     happens: (_, pod) => pod.exec("ip", ["addr", "flush", "dev", "eth0"]),
   },
-  { what: "with a path at which something else lies by now", call: { netns: "/etc/hostname" } },
+  { what: "with a path at which something else lies by now", call: { netns: "/etc/hostname" }, isOutOfReach: true },
   {
     what: "with a configuration that changed or broke since ADD",
     keys: {
@@ -78,7 +82,7 @@ for (const name of interfacePlugins()) {
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 
-  for (const { what, happens, keys, call } of ways) {
+  for (const { what, happens, keys, call, isOutOfReach = false } of ways) {
     testPlugin(name, `${name}: DEL ${what} removes interface, packet filter rules and addresses`, async () => {
       const { host, pod, before } = await usedHost(name)
       await using _ = host
@@ -86,8 +90,9 @@ for (const name of interfacePlugins()) {
       await attachment.add()
       await happens?.(host, pod)
       await attachment.del(keys, call)
-      expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-      if ((await listNamespaces(pod.name)).length > 0) {
+      const isLeft = (change: Change) => isOutOfReach && isLeftToKernel(name, change)
+      expectUnchanged(before, await takeSnapshot(host), (change) => isAllocationTrace(change) || isLeft(change))
+      if ((await listNamespaces(pod.name)).length > 0 && (plugin.hasHostEnd || !isOutOfReach)) {
         expect(await pod.json<object[]>("ip", ["-j", "link"])).toMatchObject([{ ifname: "lo" }])
       }
     })

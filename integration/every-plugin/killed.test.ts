@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, beforeAll, expect } from "bun:test"
 import { join } from "node:path"
 import {
   type Attached,
@@ -11,6 +11,7 @@ import {
   Stage,
   succeed,
   takeSnapshot,
+  testPlugin,
 } from "../lab/mod.ts"
 
 /** As shells and `kill-at` tell that SIGKILL has ended a program. */
@@ -42,32 +43,42 @@ async function settled(stage: Stage): Promise<Attached> {
 }
 
 for (const plugin of pluginsAs()) {
-  test(`${plugin}: an ADD killed at any system call leaves nothing behind the next DEL`, async () => {
-    await using stage = await Stage.create(plugin)
-    const at = await settled(stage)
-    const before = await takeSnapshot(stage.host)
-    const inside = await takeSnapshot(at.pod)
-    let nth = 1
-    for (; await isKilled(stage, at, "ADD", nth); nth++) {
-      await at.attachment.del()
-      expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
-      expectUnchanged(inside, await takeSnapshot(at.pod))
-    }
-    expect(nth).toBeGreaterThan(10)
-  }, 300_000)
+  testPlugin(
+    plugin,
+    `${plugin}: an ADD killed at any system call leaves nothing behind the next DEL`,
+    async () => {
+      await using stage = await Stage.create(plugin)
+      const at = await settled(stage)
+      const before = await takeSnapshot(stage.host)
+      const inside = await takeSnapshot(at.pod)
+      let nth = 1
+      for (; await isKilled(stage, at, "ADD", nth); nth++) {
+        await at.attachment.del()
+        expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+        expectUnchanged(inside, await takeSnapshot(at.pod))
+      }
+      expect(nth).toBeGreaterThan(10)
+    },
+    300_000,
+  )
 
-  test(`${plugin}: a DEL killed at any system call is finished by the next`, async () => {
-    await using stage = await Stage.create(plugin)
-    const at = await settled(stage)
-    const before = await takeSnapshot(stage.host)
-    const inside = await takeSnapshot(at.pod)
-    for (let nth = 1, goOn = true; goOn; nth++) {
-      await succeed(at.attachment.run("ADD"))
-      goOn = await isKilled(stage, at, "DEL", nth)
-      await at.attachment.del()
-      expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
-      expectUnchanged(inside, await takeSnapshot(at.pod))
-      expect(goOn || nth > 10).toBe(true)
-    }
-  }, 300_000)
+  testPlugin(
+    plugin,
+    `${plugin}: a DEL killed at any system call is finished by the next`,
+    async () => {
+      await using stage = await Stage.create(plugin)
+      const at = await settled(stage)
+      const before = await takeSnapshot(stage.host)
+      const inside = await takeSnapshot(at.pod)
+      for (let nth = 1, goOn = true; goOn; nth++) {
+        await succeed(at.attachment.run("ADD"))
+        goOn = await isKilled(stage, at, "DEL", nth)
+        await at.attachment.del()
+        expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+        expectUnchanged(inside, await takeSnapshot(at.pod))
+        expect(goOn || nth > 10).toBe(true)
+      }
+    },
+    300_000,
+  )
 }

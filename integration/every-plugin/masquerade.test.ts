@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test"
+import { expect } from "bun:test"
 import { createHash } from "node:crypto"
 import {
   Attachment,
@@ -62,25 +62,30 @@ for (const name of interfacePlugins(({ masquerades }) => masquerades)) {
     ...backends.map((backend) => ({ by: backend, keys: { ipMasqBackend: backend } })),
   ]
 
-  test.each(choices.flatMap((choice) => outside.map((way) => ({ ...choice, ...way }))))(
-    `${name}: with ipMasq by $by the internet at $address sees the host's address, for TCP and UDP`,
-    async ({ keys, address, seen }) => {
-      const { host, internet } = await connectedHost()
-      await using _ = host
-      const pod = await host.addContainer()
-      const attachment = new Attachment(host, pod, plugin.network({ ...plugin.dualStack, ipMasq: true, ...keys }))
-      const result = await attachment.add()
-      await using peer = await EchoPeer.start(internet)
-      for (const transport of ["tcp", "udp"] as const) {
-        const { from } = await askEcho(pod, { transport, address, port: peer.port })
-        expect(unmapped(from.address)).toBe(seen)
-      }
-      expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
-      await attachment.del({ ipMasq: false }, { netns: "" })
-      // Without nf_tables this says nothing; what comes after a DEL is looked at below.
-      expect((await host.tryExec("nft", ["list", "ruleset"])).stdout).not.toContain(pod.name)
-    },
-  )
+  for (const { by, keys, address, seen } of choices.flatMap((choice) =>
+    outside.map((way) => ({ ...choice, ...way })),
+  )) {
+    testPlugin(
+      name,
+      `${name}: with ipMasq by ${by} the internet at ${address} sees the host's address, for TCP and UDP`,
+      async () => {
+        const { host, internet } = await connectedHost()
+        await using _ = host
+        const pod = await host.addContainer()
+        const attachment = new Attachment(host, pod, plugin.network({ ...plugin.dualStack, ipMasq: true, ...keys }))
+        const result = await attachment.add()
+        await using peer = await EchoPeer.start(internet)
+        for (const transport of ["tcp", "udp"] as const) {
+          const { from } = await askEcho(pod, { transport, address, port: peer.port })
+          expect(unmapped(from.address)).toBe(seen)
+        }
+        expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
+        await attachment.del({ ipMasq: false }, { netns: "" })
+        // Without nf_tables this says nothing; what comes after a DEL is looked at below.
+        expect((await host.tryExec("nft", ["list", "ruleset"])).stdout).not.toContain(pod.name)
+      },
+    )
+  }
 
   testWith(
     ["nf_tables"],

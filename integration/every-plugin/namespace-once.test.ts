@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test"
+import { expect } from "bun:test"
 import { chmod } from "node:fs/promises"
 import { join } from "node:path"
 import {
@@ -11,6 +11,7 @@ import {
   Stage,
   succeed,
   TemporaryDirectory,
+  testPlugins,
 } from "../lab/mod.ts"
 
 /** The system calls of one plugin call that name the container's namespace by its path. */
@@ -37,7 +38,8 @@ async function callsByPath(
   return { output, calls: lines.map((line) => line.replace(/^\d+ +/, "").replace(/\(.*/, "")) }
 }
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "%s: ADD, CHECK and DEL look at the path of the namespace once: what was compared is what is worked on",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -50,7 +52,8 @@ test.each(pluginsAs())(
   },
 )
 
-test.each(pluginsAs("interface"))(
+testPlugins(
+  pluginsAs("interface"),
   "%s: a path that leads elsewhere while CHECK asks its IPAM plugin does not lead CHECK elsewhere",
   async (plugin) => {
     await using stage = await Stage.create(plugin)

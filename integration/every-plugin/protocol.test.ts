@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { version } from "../../package.json"
 import {
   builtPlugins,
+  casesOf,
   expectUnchanged,
   fail,
   isAllocationTrace,
@@ -12,6 +13,7 @@ import {
   Stage,
   succeed,
   takeSnapshot,
+  testPlugins,
 } from "../lab/mod.ts"
 
 const chains = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
@@ -24,44 +26,53 @@ interface AnyResult {
   dns?: object
 }
 
-for (const plugin of pluginsAs()) {
-  const spoken = pluginsAs("chained").includes(plugin) ? chains : versions
+testPlugins(
+  [
+    ...casesOf(
+      pluginsAs("interface", "loopback", "ipam"),
+      versions.map((version) => ({ version })),
+    ),
+    ...casesOf(
+      pluginsAs("chained"),
+      chains.map((version) => ({ version })),
+    ),
+  ],
+  "#1, #4, #7 $plugin: ADD of version $version is answered in its layout, exit code 0",
+  async ({ plugin, version }) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment } = await stage.attach({ cniVersion: version })
+    const result = (await succeed(attachment.run("ADD"))).json as AnyResult
+    expect(result.cniVersion).toBe(version)
+    const hasLists = version >= "0.3.0"
+    expect({ ip4: result.ip4 !== undefined, ips: result.ips !== undefined }).toEqual({
+      ip4: !hasLists,
+      ips: hasLists,
+    })
+    const families = (result.ips ?? []).map((ip) => ip.version)
+    expect(families).toEqual(families.map((_, at) => (version < "1.0.0" ? ["4", "6"][at] : undefined)))
+    expect(result.dns).toEqual(version < "1.0.0" ? {} : undefined)
+  },
+)
 
-  test.each(spoken)(
-    `#1, #4, #7 ${plugin}: ADD of version %s is answered in its layout, exit code 0`,
-    async (version) => {
-      await using stage = await Stage.create(plugin)
-      const { attachment } = await stage.attach({ cniVersion: version })
-      const result = (await succeed(attachment.run("ADD"))).json as AnyResult
-      expect(result.cniVersion).toBe(version)
-      const hasLists = version >= "0.3.0"
-      expect({ ip4: result.ip4 !== undefined, ips: result.ips !== undefined }).toEqual({
-        ip4: !hasLists,
-        ips: hasLists,
-      })
-      const families = (result.ips ?? []).map((ip) => ip.version)
-      expect(families).toEqual(families.map((_, at) => (version < "1.0.0" ? ["4", "6"][at] : undefined)))
-      expect(result.dns).toEqual(version < "1.0.0" ? {} : undefined)
-    },
-  )
-}
+testPlugins(
+  casesOf(pluginsAs("interface", "loopback", "ipam"), [
+    { says: "0.1.0", keys: { cniVersion: "0.1.0" } },
+    { says: "nothing", keys: { cniVersion: undefined } },
+  ]),
+  "#5, #229 $plugin: a runtime of 0.1.0's days, which says $says, gets that layout, and DEL succeeds",
+  async ({ plugin, keys }) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment } = await stage.attach({ keys })
+    const { ip4, ...others } = (await succeed(attachment.run("ADD"))).json as AnyResult
+    expect(ip4?.ip).toMatch(/^\d+\.\d+\.\d+\.\d+\/\d+$/)
+    expect(others).toMatchObject({ cniVersion: "0.1.0", dns: {} })
+    expect(Object.keys(others).filter((key) => !["cniVersion", "dns", "ip6"].includes(key))).toEqual([])
+    expect(await attachment.run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
+  },
+)
 
-for (const plugin of pluginsAs("interface", "loopback", "ipam")) {
-  test.each([{ cniVersion: "0.1.0" }, { cniVersion: undefined }])(
-    `#5, #229 ${plugin}: a runtime of 0.1.0's days, which says %j, gets that layout, and DEL succeeds`,
-    async (keys) => {
-      await using stage = await Stage.create(plugin)
-      const { attachment } = await stage.attach({ keys })
-      const { ip4, ...others } = (await succeed(attachment.run("ADD"))).json as AnyResult
-      expect(ip4?.ip).toMatch(/^\d+\.\d+\.\d+\.\d+\/\d+$/)
-      expect(others).toMatchObject({ cniVersion: "0.1.0", dns: {} })
-      expect(Object.keys(others).filter((key) => !["cniVersion", "dns", "ip6"].includes(key))).toEqual([])
-      expect(await attachment.run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
-    },
-  )
-}
-
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "#1, #2, #6 %s: a version that it does not speak is code 1, and nothing happens",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -78,28 +89,33 @@ test.each(pluginsAs())(
   },
 )
 
-test.each(pluginsAs())("#39, #60 %s: VERSION tells all versions, without any other variable", async (plugin) => {
+testPlugins(pluginsAs(), "#39, #60 %s: VERSION tells all versions, without any other variable", async (plugin) => {
   const asked = await runProgram([join(builtPlugins, plugin)], { env: { CNI_COMMAND: "VERSION" } })
   expect(asked).toMatchObject({ exitCode: 0, stderr: "" })
   expect(JSON.parse(asked.stdout)).toEqual({ cniVersion: "1.1.0", supportedVersions: versions })
 })
 
-test.each(pluginsAs())("#89 %s: without a command it introduces itself on stderr, and ends with 0", async (plugin) => {
-  const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
-  expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
-  const [first, ...more] = stderr.split("\n")
-  // As nerdctl looks for it, which takes no less than 1.7.1 of firewall, and other programs for their own needs.
-  const [, name, major, minor] = /^CNI ([a-z-]+) plugin v(\d+)\.(\d+)\.\d+$/.exec(first ?? "") ?? []
-  expect(name).toBe(plugin)
-  expect(Number(major) * 1000 + Number(minor)).toBeGreaterThanOrEqual(1009)
-  expect(more).toEqual([
-    expect.stringContaining(`cni-plugins v${version}, `),
-    expect.stringMatching(/^CNI protocol versions supported: 0\.1\.0, .*, 1\.1\.0$/),
-    "",
-  ])
-})
+testPlugins(
+  pluginsAs(),
+  "#89 %s: without a command it introduces itself on stderr, and ends with 0",
+  async (plugin) => {
+    const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
+    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
+    const [first, ...more] = stderr.split("\n")
+    // As nerdctl looks for it, which takes no less than 1.7.1 of firewall, and other programs for their own needs.
+    const [, name, major, minor] = /^CNI ([a-z-]+) plugin v(\d+)\.(\d+)\.\d+$/.exec(first ?? "") ?? []
+    expect(name).toBe(plugin)
+    expect(Number(major) * 1000 + Number(minor)).toBeGreaterThanOrEqual(1009)
+    expect(more).toEqual([
+      expect.stringContaining(`cni-plugins v${version}, `),
+      expect.stringMatching(/^CNI protocol versions supported: 0\.1\.0, .*, 1\.1\.0$/),
+      "",
+    ])
+  },
+)
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "#95 %s: ADD and DEL on the namespace that it runs in are code 8, and nothing happens",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -112,7 +128,8 @@ test.each(pluginsAs())(
   },
 )
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "#3, #95 %s: DEL by the number of a process that has gone, and that one of the host has by now, cleans up and leaves the host alone, and says so on stderr",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -144,7 +161,8 @@ test("#95 bridge: the IPAM plugin of the other suite is asked by such a DEL, and
   expect((await host.exec("ls", ["/var/lib/cni/networks/lab"])).stdout).not.toContain("10.22.0.2")
 })
 
-test.each(["bridge", "ptp", "loopback", "tuning"])(
+testPlugins(
+  [...pluginsAs("interface", "loopback"), "tuning"],
   "#44, #97 %s: a namespace that does not exist is neither the own one to ADD nor code 3, and it is fine with DEL",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -165,7 +183,8 @@ test("#44, #97 tuning: nor is it where there is nothing to set", async () => {
   expect({ code, msg }).toEqual({ code: 4, msg: 'Cannot use "/run/netns/no-such" as CNI_NETNS: it does not exist' })
 })
 
-test.each(["bridge", "ptp", "loopback", "tuning"])(
+testPlugins(
+  [...pluginsAs("interface", "loopback"), "tuning"],
   "#44 %s: CHECK of a namespace that has gone is not code 3, since leases and rules are left to clean up",
   async (plugin) => {
     await using stage = await Stage.create(plugin)

@@ -6,11 +6,12 @@ import {
   bridgeNetwork,
   connect,
   HostNamespace,
+  interfacePlugins,
   learnt,
   linkNames,
-  pluginsAs,
   readSysctl,
   Stage,
+  testPlugins,
   testWith,
   waitFor,
   writeSysctl,
@@ -25,17 +26,21 @@ test("the advertisement is one that a host makes a default route and an address 
   expect(await learnt(host)).toContain(advertised)
 })
 
-test.each(pluginsAs("interface"))("%s: the host learns nothing from a router in a container", async (plugin) => {
-  await using stage = await Stage.create(plugin)
-  const { attachment, pod } = await stage.attach()
-  await attachment.add()
-  await advertiseRouter(pod, "eth0", stage.host)
-  expect(await learnt(stage.host)).toBe("")
-  for (const name of await linkNames(stage.host)) {
-    if (name === "lo") continue
-    expect(`${name} ${await readSysctl(stage.host, `net/ipv6/conf/${name}/accept_ra`)}`).toBe(`${name} 0`)
-  }
-})
+testPlugins(
+  interfacePlugins(({ hasHostEnd }) => hasHostEnd),
+  "%s: the host learns nothing from a router in a container",
+  async (plugin) => {
+    await using stage = await Stage.create(plugin)
+    const { attachment, pod } = await stage.attach()
+    await attachment.add()
+    await advertiseRouter(pod, "eth0", stage.host)
+    expect(await learnt(stage.host)).toBe("")
+    for (const name of await linkNames(stage.host)) {
+      if (name === "lo") continue
+      expect(`${name} ${await readSysctl(stage.host, `net/ipv6/conf/${name}/accept_ra`)}`).toBe(`${name} 0`)
+    }
+  },
+)
 
 test("bridge: nor by a bridge that was there before, and heeded routers", async () => {
   await using host = await HostNamespace.create()

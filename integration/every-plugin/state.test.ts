@@ -7,12 +7,13 @@ import {
   pluginsAs,
   Stage,
   takeSnapshot,
+  testPlugins,
   waitFor,
 } from "../lab/mod.ts"
 
 const stateful = pluginsAs().filter((plugin) => plugin !== "loopback" && plugin !== "static")
 
-test.each(stateful)("#45 %s: eight calls at once leave what they share as eight in a row do", async (plugin) => {
+testPlugins(stateful, "#45 %s: eight calls at once leave what they share as eight in a row do", async (plugin) => {
   await using stage = await Stage.create(plugin)
   await stage.settle()
   const all: Attached[] = []
@@ -67,7 +68,8 @@ async function openersOf(path: string): Promise<string[]> {
   return (await Promise.all(programs)).flat()
 }
 
-test.each(stateful)(
+testPlugins(
+  stateful,
   "#46 %s: DEL of one attachment leaves the container's others, by network and by interface, and other containers'",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -88,7 +90,8 @@ test.each(stateful)(
   },
 )
 
-test.each(stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plugin)))(
+testPlugins(
+  stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plugin)),
   "#46 %s: the same container and interface in two networks are two records",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -107,7 +110,8 @@ test.each(stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plug
 )
 
 for (const separator of ["_", "-", "."]) {
-  test.each(stateful)(
+  testPlugins(
+    stateful,
     `#46 %s: containers and interfaces whose names are the same when "${separator}" joins them are two records`,
     async (plugin) => {
       await using stage = await Stage.create(plugin)

@@ -11,10 +11,12 @@ import {
   succeed,
   TemporaryDirectory,
   takeSnapshot,
+  testPlugins,
 } from "../lab/mod.ts"
 import { writeAllowList } from "../tuning/chain.ts"
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "#35 %s: STATUS ends with 0 in silence when ADD can be served, and changes nothing",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -27,7 +29,8 @@ test.each(pluginsAs())(
   },
 )
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "#37 %s: ADD, CHECK, GC and DEL work on a host where STATUS has never been called",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -48,7 +51,8 @@ test.each(pluginsAs())(
 /** Room for one container beside the gateway. */
 const tiny = { ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/30" }]] } }
 
-test.each([...pluginsAs("interface"), "host-local"])(
+testPlugins(
+  [...pluginsAs("interface"), "host-local"],
   "#35, #36 %s: STATUS ends with 0 when the range is full, and stderr says so; ADD is refused with the reason",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -115,7 +119,8 @@ const inabilities: {
   },
 ]
 
-test.each(inabilities)(
+testPlugins(
+  inabilities,
   "#36, #38 $plugin: STATUS is code 50 when $what; ADD is refused, DEL succeeds, and ADD again when it is over",
   async ({ plugin, keys = {}, before: prepare, cause, cure }) => {
     await using stage = await Stage.create(plugin)
@@ -148,7 +153,8 @@ test("#35 bridge: STATUS ends with 0 as long as one range of each set will do", 
   await attachment.add()
 })
 
-test.each(pluginsAs("interface"))(
+testPlugins(
+  pluginsAs("interface"),
   "#36 %s: STATUS is code 51 when its IPAM plugin says that running containers suffer, which no plugin here says by itself",
   async (plugin) => {
     await using directory = await TemporaryDirectory.create()

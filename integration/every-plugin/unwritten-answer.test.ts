@@ -1,21 +1,25 @@
-import { expect, test } from "bun:test"
+import { expect } from "bun:test"
 import {
   builtPlugins,
+  casesOf,
   expectUnchanged,
   isAllocationTrace,
   pluginEnv,
   pluginsAs,
   Stage,
   takeSnapshot,
+  testPlugins,
 } from "../lab/mod.ts"
 
-const outputs = {
-  "a full disk": (bin: string) => `exec ${bin} > /dev/full`,
-  "a pipe that nobody reads": (bin: string) => `exec 3> >(exec true); sleep 0.2; exec ${bin} >&3`,
-}
+const outputs = [
+  { output: "a full disk", redirect: (bin: string) => `exec ${bin} > /dev/full` },
+  { output: "a pipe that nobody reads", redirect: (bin: string) => `exec 3> >(exec true); sleep 0.2; exec ${bin} >&3` },
+]
 
-for (const plugin of pluginsAs()) {
-  test.each(Object.entries(outputs))(`${plugin}: an ADD whose answer goes to %s is undone`, async (_, redirect) => {
+testPlugins(
+  casesOf(pluginsAs(), outputs),
+  "$plugin: an ADD whose answer goes to $output is undone",
+  async ({ plugin, redirect }) => {
     await using stage = await Stage.create(plugin)
     await stage.settle()
     const { attachment, pod, ifName } = await stage.attach()
@@ -30,5 +34,5 @@ for (const plugin of pluginsAs()) {
     expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
     if (stage.role !== "loopback") expectUnchanged(inside, await takeSnapshot(pod)) // lo stays up: it may have been before
     await attachment.del()
-  })
-}
+  },
+)

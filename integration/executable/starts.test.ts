@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { buildFromBytecode } from "../../scripts/native.ts"
-import { builtPlugins, mustRun, pluginsAs, Stage, succeed } from "../lab/mod.ts"
+import { builtPlugins, mustRun, pluginsAs, Stage, succeed, testPlugins } from "../lab/mod.ts"
 import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
 
 let fromBytecode: PluginsBuilt
@@ -27,7 +27,7 @@ async function saidBy(plugin: string, bin: string): Promise<string[]> {
   )
 }
 
-test.each(pluginsAs())("%s says the same from its heap image and from bytecode, byte for byte", async (plugin) => {
+testPlugins(pluginsAs(), "%s says the same from its heap image and from bytecode, byte for byte", async (plugin) => {
   const fromImage = await saidBy(plugin, `${builtPlugins}/${plugin}`)
   expect(fromImage[0]).toStartWith('0\n{"cniVersion":"1.1.0"')
   expect(await saidBy(plugin, fromBytecode.path(plugin))).toEqual(fromImage)

@@ -1,10 +1,11 @@
-import { expect, test } from "bun:test"
-import { fail, pluginsAs, Stage, succeed } from "../lab/mod.ts"
+import { expect } from "bun:test"
+import { fail, pluginsAs, Stage, succeed, testPlugins } from "../lab/mod.ts"
 
 const networks = "/var/lib/cni/networks"
 const plugins = [...pluginsAs("interface"), "host-local"]
 
-test.each(plugins)(
+testPlugins(
+  plugins,
   "%s: DEL under an empty mount over the store says what may stay reserved; without the mount a DEL releases it",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -25,7 +26,7 @@ test.each(plugins)(
   },
 )
 
-test.each(plugins)("%s: DEL of what was never added, and a second DEL, say nothing", async (plugin) => {
+testPlugins(plugins, "%s: DEL of what was never added, and a second DEL, say nothing", async (plugin) => {
   await using stage = await Stage.create(plugin)
   const { attachment } = await stage.attach()
   expect((await succeed(attachment.run("DEL"))).stderr).toBe("")
@@ -35,7 +36,8 @@ test.each(plugins)("%s: DEL of what was never added, and a second DEL, say nothi
   }
 })
 
-test.each(plugins)(
+testPlugins(
+  plugins,
   "%s: ADD on a read-only store says that no file can be made, not what went wrong then",
   async (plugin) => {
     await using stage = await Stage.create(plugin)

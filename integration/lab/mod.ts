@@ -33,9 +33,11 @@ export { chooseIptables, HostNamespace, type IptablesKind, mountOver, privateDir
 export { addressesOf, changeMac, type KernelLink, linkNames, linkOf, portOf, vlansOf } from "./links.ts"
 export { type ContainerNamespace, listNamespaces, Namespace, namespacePids, namespacePrefix } from "./namespace.ts"
 export {
+  casesOf,
   type InterfacePlugin,
   interfacePlugin,
   interfacePlugins,
+  isLeftToKernel,
   type Network,
   pluginRow,
   pluginsAs,

@@ -3,6 +3,7 @@ import { pluginNames } from "../../cmd/plugins.ts"
 import { newest } from "./attachment.ts"
 import type { Feature } from "./features.ts"
 import type { HostNamespace } from "./host-namespace.ts"
+import type { Change } from "./snapshot/diff.ts"
 import { testWith } from "./test-with.ts"
 
 /** What a plugin does for an attachment: makes an interface, brings up `lo`, gives addresses, or comes after others. */
@@ -35,7 +36,10 @@ interface OtherPlugin extends AnyPlugin {
 /** What the shared cases know of a plugin that makes the container's interface, and of a network of it. */
 export interface InterfacePlugin extends AnyPlugin {
   readonly role: "interface"
-  /** Whether the result has an interface of the host: the other end of a pair. */
+  /**
+   * Whether the container's interface has another end on the host, which is in the result. Without one, DEL that is not told the
+   * namespace, and GC, leave the interface to the kernel, which deletes it with its namespace.
+   */
   readonly hasHostEnd: boolean
   /** Whether it knows `ipMasq`, and makes the host forward. */
   readonly masquerades: boolean
@@ -106,6 +110,12 @@ function labNetwork(type: string, own: object = {}) {
   } as const
 }
 
+/** Gives a host a link that others can sit on, like a network card. */
+async function addUplink(host: HostNamespace): Promise<void> {
+  await host.exec("ip", ["link", "add", "uplink", "up", "mtu", "9000", "type", "veth", "peer", "name", "card"])
+  await host.exec("ip", ["link", "set", "card", "up", "mtu", "9000"])
+}
+
 /** The table. A plugin that gets a row here gets the shared cases. */
 const plugins: Readonly<Record<string, Plugin>> = {
   bridge: {
@@ -127,6 +137,16 @@ const plugins: Readonly<Record<string, Plugin>> = {
     keys: ({ network }) => ({ ipMasq: true, ipam: { ...pool(network), routes: [{ dst: "0.0.0.0/0" }] } }),
     ...labNetwork("ptp"),
     everything: { ...labNetwork("ptp").dualStack, ipMasq: true },
+  },
+  macvlan: {
+    role: "interface",
+    needs: ["macvlan"],
+    hasHostEnd: false,
+    masquerades: false,
+    setUp: addUplink,
+    keys: ({ network }) => ({ master: "uplink", ipam: { ...pool(network), routes: [{ dst: "0.0.0.0/0" }] } }),
+    ...labNetwork("macvlan", { master: "uplink" }),
+    everything: { ...labNetwork("macvlan").dualStack, mode: "private", mtu: 1400 },
   },
   loopback: { role: "loopback", keys: () => ({}) },
   "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },
@@ -170,6 +190,12 @@ export function interfacePlugin(name: string): InterfacePlugin {
   return plugin
 }
 
+/** Whether a change of the host is that of an interface which DEL or GC have left in a container, to the kernel. */
+export function isLeftToKernel(plugin: string, { section, line }: Change): boolean {
+  const row = pluginRow(plugin)
+  return row.role === "interface" && !row.hasHostEnd && section === "links" && / promiscuity \d+$/.test(line)
+}
+
 /** A test of a plugin, which is left out where the kernel lacks what the plugin needs. */
 export function testPlugin(plugin: string, title: string, run: () => Promise<void>, timeoutMs?: number): void {
   const { needs } = pluginRow(plugin)
@@ -178,14 +204,27 @@ export function testPlugin(plugin: string, title: string, run: () => Promise<voi
 }
 
 /**
- * A test for each of some plugins; `%s` in the title is the plugin's name.
+ * A test for each of some plugins, by name or with what else a case says; the title has `%s` for the name, or `$plugin`, `$key`.
  * @example testPlugins(pluginsAs("ipam"), "%s: GC …", async (plugin) => { … })
+ * @example testPlugins(casesOf(pluginsAs(), ways), "$plugin: DEL $what", async ({ plugin, lose }) => { … })
  */
-export function testPlugins(
-  names: readonly string[],
+export function testPlugins<Case extends string | { readonly plugin: string }>(
+  cases: readonly Case[],
   title: string,
-  run: (plugin: string) => Promise<void>,
+  run: (one: Case) => Promise<void>,
   timeoutMs?: number,
 ): void {
-  for (const name of names) testPlugin(name, title.replace("%s", name), () => run(name), timeoutMs)
+  for (const one of cases) {
+    const named: Record<string, unknown> = typeof one === "string" ? { plugin: one } : one
+    const words = title.replace("%s", "$plugin").replace(/\$(\w+)/g, (word, key) => String(named[key] ?? word))
+    testPlugin(String(named.plugin), words, () => run(one), timeoutMs)
+  }
+}
+
+/** Each of these cases for each of these plugins. */
+export function casesOf<Case extends object>(
+  plugins: readonly string[],
+  cases: readonly Case[],
+): ({ readonly plugin: string } & Case)[] {
+  return plugins.flatMap((plugin) => cases.map((one) => ({ plugin, ...one })))
 }

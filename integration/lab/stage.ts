@@ -85,10 +85,10 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-/** A host that has what a plugin needs. */
-export async function hostFor(plugin: string): Promise<HostNamespace> {
+/** A host that has what these plugins need. */
+export async function hostFor(...plugins: readonly string[]): Promise<HostNamespace> {
   const host = await HostNamespace.create()
-  await pluginRow(plugin).setUp?.(host)
+  for (const setUp of new Set(plugins.map((plugin) => pluginRow(plugin).setUp))) await setUp?.(host)
   return host
 }
 

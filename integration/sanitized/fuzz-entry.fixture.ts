@@ -1,17 +1,10 @@
 // Many calls of plugins in one process, for fuzzing: built as the plugins are, with sanitizers. Each line of stdin is a call,
 // its configuration a character for each byte. Writes a line for each before it begins, and one at the end.
 import { ipamPlugins } from "../../cmd/plugins.ts"
-import { hostLocal } from "../../ipam/host-local/main.ts"
-import { staticIpam } from "../../ipam/static/main.ts"
-import { portmap } from "../../meta/portmap/main.ts"
-import { tuning } from "../../meta/tuning/main.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { exit, type Fd, read } from "../../pkg/libc/mod.ts"
-import { logLine, type Plugin, prepare, serve } from "../../pkg/skel/mod.ts"
-
-import { bridge } from "../../plugins/bridge/main.ts"
-import { loopback } from "../../plugins/loopback/main.ts"
-import { ptp } from "../../plugins/ptp/main.ts"
+import { logLine, prepare, serve } from "../../pkg/skel/mod.ts"
+import { definitionOf } from "../every-plugin/definitions.ts"
 
 interface FuzzedCall {
   readonly plugin: string
@@ -21,17 +14,15 @@ interface FuzzedCall {
 
 /** Throws when an answer is none of the protocol's. */
 function call({ plugin: name, env, stdin }: FuzzedCall): void {
-  const plugins = [bridge, ptp, loopback, portmap, tuning, hostLocal, staticIpam] as unknown as Plugin<unknown>[]
-  const plugin = plugins.find((candidate) => candidate.name === name)
-  if (!plugin) throw new Error(`no plugin "${name}"`)
   const bytes = Uint8Array.from(stdin, (character) => character.charCodeAt(0))
-  const { stdout, exitCode } = prepare(plugin, { env, stdin: () => bytes, log: () => {} }).run((namespace) =>
-    Object.fromEntries(
-      ipamPlugins.map((ipam) => [
-        ipam.name,
-        (inner) => serve(ipam, { env: inner.env, stdin: () => inner.stdin, log: () => {}, namespace }),
-      ]),
-    ),
+  const { stdout, exitCode } = prepare(definitionOf(name), { env, stdin: () => bytes, log: () => {} }).run(
+    (namespace) =>
+      Object.fromEntries(
+        ipamPlugins.map((ipam) => [
+          ipam.name,
+          (inner) => serve(ipam, { env: inner.env, stdin: () => inner.stdin, log: () => {}, namespace }),
+        ]),
+      ),
   )
   if (exitCode === 0 && (stdout === "" || typeof JSON.parse(stdout) === "object")) return
   const { code, msg } = JSON.parse(stdout) as { code?: unknown; msg?: unknown }

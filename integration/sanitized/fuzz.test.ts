@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, beforeAll, expect } from "bun:test"
 import { existsSync } from "node:fs"
 import {
   fuzzDirectory,
@@ -8,7 +8,7 @@ import {
   sanitizedPlugins,
 } from "../../scripts/sanitized.ts"
 import { buildLauncher } from "../executable/launcher.ts"
-import { type CProgram, pluginEnv, pluginsAs, Stage } from "../lab/mod.ts"
+import { type CProgram, pluginEnv, pluginsAs, Stage, testPlugins } from "../lab/mod.ts"
 import { Chance, type FuzzedCall, mutate } from "./fuzzing.ts"
 
 /** 7 plugins: 20,020 in all. */
@@ -43,7 +43,8 @@ async function callsOf(stage: Stage, chance: Chance, count: number, path: string
   })
 }
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "%s answers what is nearly right, many calls in one process, and no sanitizer complains",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -60,7 +61,8 @@ test.each(pluginsAs())(
   900_000,
 )
 
-test.each(pluginsAs())(
+testPlugins(
+  pluginsAs(),
   "%s answers what is nearly right, each call a process, and no sanitizer complains",
   async (plugin) => {
     await using stage = await Stage.create(plugin)

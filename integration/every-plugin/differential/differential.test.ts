@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { pluginNames } from "../../../cmd/plugins.ts"
-import { builtPlugins, HostNamespace, TemporaryDirectory } from "../../lab/mod.ts"
+import { builtPlugins, hostFor, TemporaryDirectory } from "../../lab/mod.ts"
 import { generateCalls } from "./calls.ts"
 import type { DriverAnswer, DriverCall, Side } from "./driver.ts"
 import { place } from "./values.ts"
@@ -10,7 +10,7 @@ const seed = Number(process.env.DIFFERENTIAL_SEED ?? 20251122)
 
 /** Makes the calls on one side, on a host of its own; answers what came of each. */
 async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAnswer[]> {
-  await using host = await HostNamespace.create()
+  await using host = await hostFor(...pluginNames)
   await using directory = await TemporaryDirectory.create()
   for (const path of place.pods) {
     const { path: pod } = await host.addContainer()

@@ -1,20 +1,14 @@
 /**
- * Makes a list of calls, one after the other, inside of a host: `bun differential-driver.ts SIDE CALLS ANSWERS`. One side
+ * Makes a list of calls, one after the other, inside of a host: `bun driver.ts SIDE CALLS ANSWERS`. One side
  * starts the executables, one serves the same plugins in this one process on Bun, one starts `bun main.ts` for each call.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { ipamPlugins } from "../../../cmd/plugins.ts"
-import { hostLocal } from "../../../ipam/host-local/main.ts"
-import { staticIpam } from "../../../ipam/static/main.ts"
-import { portmap } from "../../../meta/portmap/main.ts"
-import { tuning } from "../../../meta/tuning/main.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
-import { type Plugin, prepare } from "../../../pkg/skel/mod.ts"
-import { bridge } from "../../../plugins/bridge/main.ts"
-import { loopback } from "../../../plugins/loopback/main.ts"
-import { ptp } from "../../../plugins/ptp/main.ts"
+import { prepare } from "../../../pkg/skel/mod.ts"
+import { definitionOf } from "../definitions.ts"
 
 /** One call of a plugin. */
 export interface DriverCall {
@@ -36,17 +30,15 @@ export interface DriverAnswer {
 export type Side = "executable" | "served" | "main.ts"
 
 const project = join(import.meta.dir, "../../..")
-const plugins = Object.fromEntries(
-  [bridge, hostLocal, loopback, portmap, ptp, staticIpam, tuning].map((plugin) => [
-    plugin.name,
-    plugin as Plugin<unknown>,
-  ]),
-)
 const rooms: Readonly<Record<string, string>> = {
   "host-local": "ipam",
   static: "ipam",
   portmap: "meta",
   tuning: "meta",
+}
+
+function makesInterfaces(name: string): boolean {
+  return !(name in rooms) && name !== "loopback"
 }
 
 function start(command: string[], env: DriverCall["env"], stdin: Uint8Array): DriverAnswer {
@@ -61,18 +53,16 @@ function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): Dri
   }
   const builtinsOn = (namespace: NamespaceFile) => {
     const builtins: Record<string, Builtin> = {}
-    for (const delegate of name === "bridge" || name === "ptp" ? ipamPlugins : []) {
+    for (const delegate of makesInterfaces(name) ? ipamPlugins : []) {
       builtins[delegate.name] = ({ env, stdin }) =>
         prepare(delegate, { env, stdin: () => stdin, log, namespace }).run(() => builtins)
     }
     return builtins
   }
-  const plugin = plugins[name]
-  if (!plugin) throw new Error(`The driver does not know plugin "${name}"`)
   const write = (text: string) => {
     stdout += text
   }
-  const reply = prepare(plugin, { env, stdin: () => stdin, log, write }).run(builtinsOn)
+  const reply = prepare(definitionOf(name), { env, stdin: () => stdin, log, write }).run(builtinsOn)
   return { exitCode: reply.exitCode, stdout: (stdout + reply.stdout).toWellFormed(), stderr }
 }
 

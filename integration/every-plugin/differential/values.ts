@@ -167,6 +167,11 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     { ipam: dual, dns: { nameservers: ["10.0.0.53"] } },
     { ipam: fixed },
   ],
+  macvlan: [
+    { master: "uplink", ipam: pool("10.26.0.0/24") },
+    { master: "uplink", mode: "private", mtu: 1400, bcqueuelen: 100, ipam: dual },
+    { ipam: fixed },
+  ],
   loopback: [{}, { prevResult: previous }],
   "host-local": [
     { ipam: pool("10.24.0.0/29") },
