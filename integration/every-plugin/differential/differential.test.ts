@@ -36,6 +36,7 @@ function normal({ exitCode, stdout, stderr }: DriverAnswer): DriverAnswer {
     text
       .replaceAll(/veth[0-9a-f]{8}/g, "vethX")
       .replaceAll(/\b(?!0a:00:00)[0-9a-f]{2}(:[0-9a-f]{2}){5}\b/g, "MAC") // those of configurations begin like that
+      .replaceAll(/\/new\/[0-9a-f]{16}/g, "/new/DRAFT")
       .replaceAll(/(\n {4}at .*)+/g, "\n    at")
   return { exitCode, stdout: plain(stdout), stderr: plain(stderr) }
 }
