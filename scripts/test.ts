@@ -60,7 +60,7 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
 
 /** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone. */
 const watched =
-  "bridge/{add,chained,check,del,masquerade,spoof,undo,vlan},every-plugin/{bad-input,gc,unwritten-answer},host-local/interop,loopback/loopback,portmap/{add,iptables,nftables},ptp/{add,del,undo},static/static,tuning/{add,undo}"
+  "bridge/{add,chained,check,del,masquerade,spoof,undo,vlan},every-plugin/{bad-input,gc,interface-del,interface-undo,interface-versions,masquerade,unwritten-answer},host-local/interop,loopback/loopback,portmap/{add,iptables,nftables},macvlan/*,ptp/{add,del,undo},sbr/*,static/static,tuning/{add,undo}"
 
 async function sanitized(runner: Runner): Promise<void> {
   if (!isRoot(runner)) return

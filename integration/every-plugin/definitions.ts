@@ -1,6 +1,7 @@
 import { hostLocal } from "../../ipam/host-local/main.ts"
 import { staticIpam } from "../../ipam/static/main.ts"
 import { portmap } from "../../meta/portmap/main.ts"
+import { sbr } from "../../meta/sbr/main.ts"
 import { tuning } from "../../meta/tuning/main.ts"
 import type { Plugin } from "../../pkg/skel/mod.ts"
 import { bridge } from "../../plugins/bridge/main.ts"
@@ -9,7 +10,17 @@ import { macvlan } from "../../plugins/macvlan/main.ts"
 import { ptp } from "../../plugins/ptp/main.ts"
 
 /** The plugins that interface plugins ask in their own process are in `cmd/ipam-plugins.ts`. */
-const all = [bridge, hostLocal, loopback, macvlan, portmap, ptp, staticIpam, tuning] as unknown as Plugin<unknown>[]
+const all = [
+  bridge,
+  hostLocal,
+  loopback,
+  macvlan,
+  portmap,
+  ptp,
+  sbr,
+  staticIpam,
+  tuning,
+] as unknown as Plugin<unknown>[]
 
 /** Every plugin as its sources define it, for tests that serve calls in one process. Throws when there is none of that name. */
 export function definitionOf(name: string): Plugin<unknown> {

@@ -39,6 +39,7 @@ export {
   interfacePlugins,
   isLeftToKernel,
   type Network,
+  neededByPlugins,
   pluginRow,
   pluginsAs,
   type Role,

@@ -160,6 +160,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
       runtimeConfig: { portMappings: [{ hostPort: port, containerPort: 80, protocol: "tcp" }] },
     }),
   },
+  sbr: { role: "chained", keys: () => ({}) },
   tuning: {
     role: "chained",
     keys: () => ({ sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1" }, txQLen: 77 }),
@@ -176,6 +177,11 @@ export function pluginRow(name: string): Plugin {
 /** The names of all plugins of the executable, or of those in some roles. */
 export function pluginsAs(...roles: readonly Role[]): string[] {
   return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
+}
+
+/** The features of the kernel that some plugin cannot do without. */
+export function neededByPlugins(): Feature[] {
+  return Object.values(plugins).flatMap(({ needs = [] }) => needs)
 }
 
 /** The plugins that make interfaces, by name, or those of them that are `chosen`. */

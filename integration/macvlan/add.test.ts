@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import { fail, isAllocationTrace, succeed } from "../attachment.ts"
-import { type Change, connect, expectUnchanged, takeSnapshot } from "../mod.ts"
+import { type Change, connect, expectUnchanged, fail, isAllocationTrace, succeed, takeSnapshot } from "../lab/mod.ts"
 import { LanHost } from "./lan.ts"
 
 type Shown = {

@@ -1,5 +1,4 @@
-import { Attachment, newest } from "../attachment.ts"
-import { type ContainerNamespace, connect, HostNamespace, type PluginCall } from "../mod.ts"
+import { Attachment, type ContainerNamespace, connect, HostNamespace, newest, type PluginCall } from "../lab/mod.ts"
 
 /** A host whose interface "up0" is on a network, "192.0.2.0/24" and "2001:db8:2::/64", with another machine, "lan". */
 export class LanHost implements AsyncDisposable {

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import { fail } from "../attachment.ts"
-import { type Namespace, ping, waitFor } from "../mod.ts"
+import { fail, type Namespace, ping, waitFor } from "../lab/mod.ts"
 import { LanHost } from "./lan.ts"
 
 /** Which addresses answer. */

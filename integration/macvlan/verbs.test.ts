@@ -1,6 +1,15 @@
 import { describe, expect, test } from "bun:test"
-import { fail, isAllocationTrace, type PluginResult, succeed } from "../attachment.ts"
-import { type ContainerNamespace, expectUnchanged, type HostNamespace, listNamespaces, takeSnapshot } from "../mod.ts"
+import {
+  type ContainerNamespace,
+  expectUnchanged,
+  fail,
+  type HostNamespace,
+  isAllocationTrace,
+  listNamespaces,
+  type PluginResult,
+  succeed,
+  takeSnapshot,
+} from "../lab/mod.ts"
 import { LanHost, macvlanNetwork } from "./lan.ts"
 
 type Links = { ifname: string }[]

@@ -1,6 +1,16 @@
 import { describe, expect, test } from "bun:test"
-import { Attachment, fail, newest, type PluginResult, succeed } from "../attachment.ts"
-import { type ContainerNamespace, expectUnchanged, HostNamespace, ping, takeSnapshot } from "../mod.ts"
+import {
+  Attachment,
+  type ContainerNamespace,
+  expectUnchanged,
+  fail,
+  HostNamespace,
+  newest,
+  type PluginResult,
+  ping,
+  succeed,
+  takeSnapshot,
+} from "../lab/mod.ts"
 
 /** A bridge network with a default route, of both families. */
 function network(name: "a" | "b", keys: object = {}): Record<string, unknown> {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { planJobs } from "./plan.ts"
+import { featureFiles, planJobs } from "./plan.ts"
 
 const stock = { files: ["a.test.ts"], shows: ["vlan"], lacks: ["no_nf_tables"], patience: 20 } as const
 const other = { files: [], shows: ["no_nf_tables"], lacks: ["nf_tables"], patience: 10 } as const
@@ -37,4 +37,10 @@ test("what is missing outside is shown by the first kernel that has it, unless o
 
 test("a file that has gone is an error, not one file less", () => {
   expect(() => planJobs([{ ...stock, files: ["x.test.ts"] }], files, [])).toThrow("Cannot find integration/x.test.ts")
+})
+
+test("tests of every plugin are for a kernel that shows what a plugin needs, and for no other", () => {
+  const every = new Map([...files, ["d.test.ts", "testPlugins(pluginsAs(), …"]])
+  expect(featureFiles(every, ["vlan"], ["vlan"])).toEqual(["a.test.ts", "c.test.ts", "d.test.ts"])
+  expect(featureFiles(every, ["vrf"], ["vlan"])).toEqual(["a.test.ts", "c.test.ts"])
 })

@@ -1,22 +1,32 @@
 import { join } from "node:path"
-import { type Feature, titlesWith } from "../lab/mod.ts"
+import { type Feature, neededByPlugins, titlesWith } from "../lab/mod.ts"
 import type { Job } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 
 /** The integration tests, by path in `integration/`, with their sources. */
 export type TestFiles = ReadonlyMap<string, string>
 
-/** Reads all integration tests. */
+/** Tests of what is not the plugins, and those that need more than a kernel. */
+const notInMachines = /^(lab|vm|interop|sanitized|arm64)\//
+
+/** Reads the integration tests that a machine may run. */
 export async function readTestFiles(directory: string): Promise<TestFiles> {
-  const names = [...new Bun.Glob("**/*.test.ts").scanSync(directory)].sort()
+  const all = [...new Bun.Glob("**/*.test.ts").scanSync(directory)]
+  const names = all.filter((name) => !notInMachines.test(name)).sort()
   return new Map(
     await Promise.all(names.map(async (name) => [name, await Bun.file(join(directory, name)).text()] as const)),
   )
 }
 
-/** The files with tests that need a feature of the kernel. */
-export function featureFiles(files: TestFiles): string[] {
-  return [...files].filter(([, source]) => source.includes("testWith(")).map(([name]) => name)
+/** The files with tests that may need one of these features of the kernel, by themselves or for a plugin that needs it. */
+export function featureFiles(
+  files: TestFiles,
+  features: readonly Feature[],
+  ofPlugins: readonly Feature[] = neededByPlugins(),
+): string[] {
+  const isOfPlugins = features.some((feature) => ofPlugins.includes(feature))
+  const may = isOfPlugins ? /\btest(With|Plugins?|Breakages)\(/ : /\btestWith\(/
+  return [...files].filter(([, source]) => may.test(source)).map(([name]) => name)
 }
 
 /** What of a kernel a plan depends on. */
@@ -48,7 +58,7 @@ export function planJobs<K extends Plannable>(
 function planJob({ files, patience }: Plannable, all: TestFiles, features: readonly Feature[]): Job {
   const gone = files.filter((name) => !all.has(name))
   if (gone.length > 0) throw new Error(`Cannot find integration/${gone.join(", integration/")}`)
-  const others = featureFiles(all).filter((name) => !files.includes(name))
+  const others = featureFiles(all, features).filter((name) => !files.includes(name))
   const path = (name: string) => `./integration/${name}`
   const whole = { title: files.join(" "), files: files.map(path) }
   const title = `tests that need one of: ${features.join(", ")}`

@@ -34,6 +34,7 @@ const rooms: Readonly<Record<string, string>> = {
   "host-local": "ipam",
   static: "ipam",
   portmap: "meta",
+  sbr: "meta",
   tuning: "meta",
 }
 

@@ -203,6 +203,11 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     },
     { prevResult: previous },
   ],
+  sbr: [
+    { prevResult: previous },
+    { prevResult: previous, gateways: ["10.22.0.1"] },
+    { prevResult: previous, table: 100 },
+  ],
   tuning: [
     { prevResult: previous, sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1", "net.core.somaxconn": "500" } },
     { prevResult: previous, mac: "0a:00:00:00:00:09", mtu: 1300, promisc: true, allmulti: true, txQLen: 77 },
