@@ -6,6 +6,7 @@ import {
   fail,
   interfacePlugin,
   linkNames,
+  linkOf,
   pluginsAs,
   Stage,
   succeed,
@@ -13,7 +14,6 @@ import {
   testPlugin,
   testPlugins,
 } from "../lab/mod.ts"
-import { linkOf } from "../tuning/chain.ts"
 
 /** The versions whose results have `interfaces`. */
 const withInterfaces = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]

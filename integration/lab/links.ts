@@ -2,11 +2,12 @@ import type { PluginResult } from "./attachment.ts"
 import type { HostNamespace } from "./host-namespace.ts"
 import type { ContainerNamespace, Namespace } from "./namespace.ts"
 
-/** A link as `ip -d -j link show` has it, as far as tests of the bridge plugin look at it. */
+/** A link as `ip -d -j link show` has it, as far as tests look at it. */
 export interface KernelLink {
   ifname: string
   address: string
   mtu: number
+  txqlen: number
   flags: string[]
   operstate: string
   master?: string
@@ -25,12 +26,12 @@ export async function linkOf(where: Namespace, name: string): Promise<KernelLink
   return link
 }
 
-/** The addresses of a link that are not the kernel's own, like "10.22.0.2/16". */
+/** The addresses of a link that the kernel did not make by itself, like "10.22.0.2/16". */
 export async function addressesOf(where: Namespace, name: string): Promise<string[]> {
   type Listed = { addr_info: { local: string; prefixlen: number; scope: string }[] }
   const [link] = await where.json<Listed[]>("ip", ["-j", "address", "show", "dev", name])
   return (link?.addr_info ?? [])
-    .filter(({ scope }) => scope === "global")
+    .filter(({ scope, local }) => scope === "global" || local === "fe80::1")
     .map(({ local, prefixlen }) => `${local}/${prefixlen}`)
 }
 

@@ -92,6 +92,7 @@ function labNetwork(type: string, own: object = {}) {
   const [subnet, subnet6] = ["10.22.0.0/16", "fd00:22::/64"]
   const defaultRoute = { dst: "0.0.0.0/0" }
   return {
+    keys: ({ network }: Place) => ({ ...own, ipam: { ...pool(network), routes: [defaultRoute] } }),
     network: (keys: object = {}): NetworkKeys => ({
       ...{ cniVersion: newest, name: "lab", type, ...own, ipam: ipam(subnet) },
       ...keys,
@@ -122,8 +123,8 @@ const plugins: Readonly<Record<string, Plugin>> = {
     role: "interface",
     hasHostEnd: true,
     masquerades: true,
-    keys: ({ network }) => ({ ...gatewayBridge(network), ipMasq: true }),
     ...labNetwork("bridge", { bridge: "br-lab" }),
+    keys: ({ network }) => ({ ...gatewayBridge(network), ipMasq: true }),
     everything: { isDefaultGateway: true, ipMasq: true, macspoofchk: true },
     dualStack: { ...labNetwork("bridge").dualStack, isDefaultGateway: true },
     defaultRoute: { keys: { isDefaultGateway: true }, answered: { dst: "0.0.0.0/0", gw: "10.22.0.1" } },
@@ -134,8 +135,8 @@ const plugins: Readonly<Record<string, Plugin>> = {
     role: "interface",
     hasHostEnd: true,
     masquerades: true,
-    keys: ({ network }) => ({ ipMasq: true, ipam: { ...pool(network), routes: [{ dst: "0.0.0.0/0" }] } }),
     ...labNetwork("ptp"),
+    keys: (place) => ({ ...labNetwork("ptp").keys(place), ipMasq: true }),
     everything: { ...labNetwork("ptp").dualStack, ipMasq: true },
   },
   macvlan: {
@@ -144,7 +145,6 @@ const plugins: Readonly<Record<string, Plugin>> = {
     hasHostEnd: false,
     masquerades: false,
     setUp: addUplink,
-    keys: ({ network }) => ({ master: "uplink", ipam: { ...pool(network), routes: [{ dst: "0.0.0.0/0" }] } }),
     ...labNetwork("macvlan", { master: "uplink" }),
     everything: { ...labNetwork("macvlan").dualStack, mode: "private", mtu: 1400 },
   },

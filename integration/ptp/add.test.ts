@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { Attachment, HostNamespace, ping, readSysctl, writeSysctl } from "../lab/mod.ts"
-import { addressesOf, dualStack, linkOf, ptpNetwork, routesOf } from "./network.ts"
+import { Attachment, addressesOf, HostNamespace, linkOf, ping, readSysctl, writeSysctl } from "../lab/mod.ts"
+import { dualStack, ptpNetwork, routesOf } from "./network.ts"
 
 async function hostAndPod() {
   const host = await HostNamespace.create()

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { Attachment, builtPlugins, fail, HostNamespace, ping, readSysctl } from "../lab/mod.ts"
-import { addressesOf, linkOf, ptpNetwork, routesOf, staticIpam } from "./network.ts"
+import { Attachment, addressesOf, builtPlugins, fail, HostNamespace, linkOf, ping, readSysctl } from "../lab/mod.ts"
+import { ptpNetwork, routesOf, staticIpam } from "./network.ts"
 
 /** Addresses as the static plugin gives them, which is the Go one where there is no other. */
 const cniVersion = "1.0.0"
@@ -123,7 +123,8 @@ test("the first address of a network may be the container's own", async () => {
 test("the IPv6 gateway is usable at once, without duplicate address detection", async () => {
   const { host, end } = await attached(staticIpam({ address: "fd00:9::5/64", gateway: "fd00:9::1" }))
   await using _ = host
-  const { addr_info } = await linkOf(host, end)
+  type Shown = { addr_info: { local: string; nodad?: boolean; tentative?: boolean }[] }
+  const [{ addr_info } = { addr_info: [] }] = await host.json<Shown[]>("ip", ["-j", "address", "show", "dev", end])
   expect(addr_info.find(({ local }) => local === "fd00:9::1")).toMatchObject({ nodad: true })
   expect(addr_info.filter(({ tentative }) => tentative)).toEqual([])
   expect(await readSysctl(host, `net/ipv6/conf/${end}/accept_ra`)).toBe("0")
