@@ -38,6 +38,7 @@ function normal({ exitCode, stdout, stderr }: DriverAnswer): DriverAnswer {
       .replaceAll(/\b(?!0a:00:00)[0-9a-f]{2}(:[0-9a-f]{2}){5}\b/g, "MAC") // those of configurations begin like that
       .replaceAll(/\/new\/[0-9a-f]{16}/g, "/new/DRAFT")
       .replaceAll(/(\n {4}at .*)+/g, "\n    at")
+      .replaceAll(/"details": "at [^"]*"/g, '"details": "at"')
   return { exitCode, stdout: plain(stdout), stderr: plain(stderr) }
 }
 
