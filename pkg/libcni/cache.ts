@@ -20,7 +20,7 @@ import {
   validateInterfaceName,
   validateNetworkName,
 } from "../types/mod.ts"
-import { type CachedAttachment, cacheKind, decodeCached, encodeCached } from "./cached.ts"
+import { type CachedAttachment, type CacheState, cacheKind, decodeCached, encodeCached } from "./cached.ts"
 import type { AttachmentId, Network } from "./network.ts"
 
 /**
@@ -45,19 +45,6 @@ export interface CacheKey {
   readonly containerId: string
   readonly ifName: string
 }
-
-/**
- * What a cache file turned out to be. `legacy`: a bare result, as library 0.7.0 wrote it. `foreign`: the file of another
- * attachment whose names, joined with "-", read the same; neither to be believed nor to be removed. `unreadable`: there is a
- * file, and what it says cannot be known: that the attachment was never added would be a guess.
- */
-export type CacheState =
-  | { readonly state: "absent" }
-  | { readonly state: "valid"; readonly attachment: CachedAttachment }
-  | { readonly state: "legacy"; readonly result: JsonObject }
-  | { readonly state: "foreign"; readonly owner: string }
-  | { readonly state: "invalid"; readonly reason: string }
-  | { readonly state: "unreadable"; readonly error: CniError }
 
 /** `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 when one of the three is empty. */
 export function cacheFile(cacheDir: string, key: CacheKey): string {

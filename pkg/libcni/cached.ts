@@ -1,5 +1,4 @@
-import { atLeast, isJsonObject, type JsonObject, parseJsonObject, stringifyJson } from "../types/mod.ts"
-import type { CacheState } from "./cache.ts"
+import { atLeast, type CniError, isJsonObject, type JsonObject, parseJsonObject, stringifyJson } from "../types/mod.ts"
 import type { Attachment, Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parseSinglePlugin } from "./parse.ts"
 
@@ -76,6 +75,19 @@ export interface Attached {
   readonly network: Network
   readonly attachment: Attachment
 }
+
+/**
+ * What a cache file turned out to be. `legacy`: a bare result, as library 0.7.0 wrote it. `foreign`: the file of another
+ * attachment whose names, joined with "-", read the same; neither to be believed nor to be removed. `unreadable`: there is a
+ * file, and what it says cannot be known: that the attachment was never added would be a guess.
+ */
+export type CacheState =
+  | { readonly state: "absent" }
+  | { readonly state: "valid"; readonly attachment: CachedAttachment }
+  | { readonly state: "legacy"; readonly result: JsonObject }
+  | { readonly state: "foreign"; readonly owner: string }
+  | { readonly state: "invalid"; readonly reason: string }
+  | { readonly state: "unreadable"; readonly error: CniError }
 
 /**
  * What CHECK and DEL work with: the network list, its version included, that the cache has from ADD, also when the files have

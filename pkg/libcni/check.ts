@@ -1,6 +1,6 @@
 import { atLeast, CniError, Code, type JsonObject } from "../types/mod.ts"
-import { type CacheState, cacheKey, describeAttachment, readCache } from "./cache.ts"
-import { type Attached, asAdded } from "./cached.ts"
+import { cacheKey, describeAttachment, readCache } from "./cache.ts"
+import { type Attached, asAdded, type CacheState } from "./cached.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"

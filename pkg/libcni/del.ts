@@ -1,6 +1,6 @@
 import { atLeast, type CniError, type JsonObject } from "../types/mod.ts"
-import { type CacheState, cacheKey, readCache, removeCache } from "./cache.ts"
-import { type Attached, asAdded } from "./cached.ts"
+import { cacheKey, readCache, removeCache } from "./cache.ts"
+import { type Attached, asAdded, type CacheState } from "./cached.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"

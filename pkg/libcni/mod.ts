@@ -10,8 +10,8 @@
  * await delNetwork(runtime, network, lab)
  */
 export { type AddOptions, addNetwork } from "./add.ts"
-export { type CacheKey, type CacheState, cachedAttachments, readCache } from "./cache.ts"
-export type { CachedAttachment } from "./cached.ts"
+export { type CacheKey, cachedAttachments, readCache } from "./cache.ts"
+export type { CachedAttachment, CacheState } from "./cached.ts"
 export { CheckNotSupported, checkNetwork } from "./check.ts"
 export { delNetwork } from "./del.ts"
 export { gcNetwork, staleAttachments, type ValidSet } from "./gc.ts"
