@@ -181,7 +181,7 @@ function findFilter(): PacketFilter | undefined {
 /** Tells what a name on a thing says: an attachment of this network, and none that is valid. */
 function staleness(network: string, valid: readonly AttachmentId[]): (owner: string) => boolean {
   const owners = new Set(valid.map(({ containerId, ifName }) => ownerComment({ network, containerId, ifName })))
-  // `name: "NETWORK" id: "CONTAINER"`, with words before it: the reference suite's, whatever interface is meant
+  // `name: "NETWORK" id: "CONTAINER"`, with words before it: the reference suite's, for any interface
   const upstream = `name: ${JSON.stringify(network)} id: `
   const containers = new Set(valid.map(({ containerId }) => JSON.stringify(containerId)))
   return (owner) => {

@@ -124,7 +124,7 @@ export class Hostports implements Disposable {
   /**
    * Deletes the mappings of an attachment, found by its names alone, and flushes the conntrack entries of UDP that went
    * through them; needs no program for it, except for iptables' legacy tables. `mappings` and the container's `addresses`
-   * may be missing, or wrong. Goes through all steps whatever fails, and then throws `CniError`. Nothing there is success.
+   * may be missing, or wrong. Goes through all steps, whichever fail, and then throws `CniError`. Nothing there is success.
    * The last thing to be done here.
    */
   delete(owner: Owner, mappings: readonly Mapping[], addresses: readonly Uint8Array[]): void {

@@ -103,7 +103,7 @@ function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
   return { dst, prefix, index, preferredSource: ip, scope: RouteScope.Link, protocol: RTPROT_SBR }
 }
 
-/** fe80::/64 and 169.254.0.0/16: they are needed whatever the source is. */
+/** fe80::/64 and 169.254.0.0/16: every source needs them. */
 function isLinkLocal({ dst, prefix }: RouteSpec): boolean {
   if (prefix < 10) return false
   return dst.length === 4 ? dst[0] === 169 && dst[1] === 254 : dst[0] === 0xfe && ((dst[1] ?? 0) & 0xc0) === 0x80

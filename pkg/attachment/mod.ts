@@ -21,9 +21,9 @@ export { findHostEnd, type InterfaceKind } from "./find.ts"
 export { addInterface, checkParent, requireMtuOfParent, requireParent } from "./interface.ts"
 export {
   type Attaching,
+  type AttachmentConfig,
   type Checking,
   defineInterfacePlugin,
-  type InterfaceConfig,
   type InterfacePlugin,
   type OwnedRules,
   type Sides,

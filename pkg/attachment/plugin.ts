@@ -1,3 +1,4 @@
+import type { InterfaceConfig } from "../config/mod.ts"
 import { addressesOf, checkAddresses, type ResultAddress, requireMtu } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
 import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
@@ -9,7 +10,6 @@ import {
   type Attachment,
   CniError,
   Code,
-  type Dns,
   type Interface,
   type Owner,
   ownerOf,
@@ -21,18 +21,12 @@ import { checkInterface, checkUp, expectInterface, type Recorded, readRecorded }
 import { deleteInterface, deleteOrphans, type InterfaceKind } from "./find.ts"
 
 /** What the scaffold has to know of a plugin's configuration. */
-export interface InterfaceConfig {
-  /** The IPAM plugin; undefined for an attachment without addresses. */
-  ipam: string | undefined
-  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
-  dns: Dns | undefined
-  /** Of the container's interface; undefined for the kernel's choice. */
-  mtu: number | undefined
+export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
   /** ADD writes rules into the packet filter. */
   hasRules?: boolean
   /** What the container sends beyond its networks leaves with the host's address. */
   ipMasq?: boolean
-  /** Undefined: whichever the kernel can do. */
+  /** Undefined: the one that the kernel can do. */
   ipMasqBackend?: MasqueradeBackend | undefined
   /** The interface stays down. */
   keepDown?: boolean
@@ -77,7 +71,7 @@ export interface OwnedRules {
  * A plugin that gives containers an interface: what is particular to it. The scaffold does the rest: sockets, leases, the
  * masquerade, undo, and the verbs that find an interface by its owner.
  */
-export interface InterfacePlugin<C extends InterfaceConfig> {
+export interface InterfacePlugin<C extends AttachmentConfig> {
   readonly name: string
   /** Of the container's interface. Undefined for a device that is not made here, and that `detach` gives back. */
   readonly kind: InterfaceKind | undefined
@@ -113,7 +107,7 @@ export interface InterfacePlugin<C extends InterfaceConfig> {
  * export const macvlan = defineInterfacePlugin<MacvlanConfig>({ name: "macvlan", kind: "macvlan", … })
  * if (import.meta.main) runPlugin(macvlan)
  */
-export function defineInterfacePlugin<C extends InterfaceConfig>(plugin: InterfacePlugin<C>): Plugin<C> {
+export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: InterfacePlugin<C>): Plugin<C> {
   return definePlugin<C>({
     name: plugin.name,
     config: plugin.config,
@@ -125,18 +119,18 @@ export function defineInterfacePlugin<C extends InterfaceConfig>(plugin: Interfa
   })
 }
 
-function masquerades({ ipMasq, ipam }: InterfaceConfig): boolean {
+function masquerades({ ipMasq, ipam }: AttachmentConfig): boolean {
   return ipMasq === true && ipam !== undefined
 }
 
 const NO_ADDRESSES: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
-function completeResult<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, leased: Result, config: C): Result {
+function completeResult<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, leased: Result, config: C): Result {
   if (plugin.complete) return plugin.complete(leased, config)
   return { ...leased, ips: leased.ips.map((ip) => ({ ...ip, interface: 0 })), dns: config.dns ?? leased.dns }
 }
 
-function addAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): Answered {
+function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): Answered {
   using host = RouteSocket.open()
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.run(() => RouteSocket.open())
@@ -181,7 +175,7 @@ function addMasquerade(
   undo.defer("masquerade", () => masquerade.remove(owner, call.namespace))
 }
 
-function checkAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   const recorded = readRecorded(call)
   ipam.check(call)
   using host = RouteSocket.open()
@@ -197,7 +191,7 @@ function checkAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, 
   if (masquerades(config)) new Masquerade(filter).check(owner, recorded.addresses, config.ipMasqBackend)
 }
 
-function deleteAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   const owner = ownerOf(call)
   const failures = new Failures()
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
@@ -212,7 +206,7 @@ function deleteAttachment<C extends InterfaceConfig>(plugin: InterfacePlugin<C>,
   failures.throwIfAny()
 }
 
-function collectGarbage<C extends InterfaceConfig>(
+function collectGarbage<C extends AttachmentConfig>(
   plugin: InterfacePlugin<C>,
   call: Call,
   attachments: readonly Attachment[],
@@ -230,7 +224,7 @@ function collectGarbage<C extends InterfaceConfig>(
 }
 
 /** Throws code 50 with the reason when ADD must fail for every container, and the IPAM plugin's error. */
-function requireServable<C extends InterfaceConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+function requireServable<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   using filter = config.hasRules ? PacketFilter.find() : undefined
   if (masquerades(config)) new Masquerade(filter).requireUsable(config.ipMasqBackend)
   using host = RouteSocket.open()

@@ -20,9 +20,7 @@ import {
 } from "./upstream.ts"
 
 /** What `ipMasqBackend` may say. */
-export const masqueradeBackends = ["nftables", "iptables"] as const
-
-export type MasqueradeBackend = (typeof masqueradeBackends)[number]
+export type MasqueradeBackend = "nftables" | "iptables"
 
 /**
  * The masquerade of containers in the thread's namespace by either packet filter: nf_tables wherever the kernel can,

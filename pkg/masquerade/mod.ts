@@ -6,4 +6,4 @@
  * using filter = PacketFilter.find()
  * new Masquerade(filter).add(owner, [{ ip, prefix: 16 }], config.ipMasqBackend)
  */
-export { Masquerade, type MasqueradeBackend, masqueradeBackends } from "./masquerade.ts"
+export { Masquerade, type MasqueradeBackend } from "./masquerade.ts"

@@ -24,7 +24,7 @@ const RTM_SETLINK = 19
 const AF_BRIDGE = 7
 /** <asm-generic/errno-base.h> */
 const ENODEV = 19
-/** Leaves the IPv6 counters out of the answer: they are many of its bytes and nobody here reads them. */
+/** Leaves the IPv6 counters out of the answer: they are many of its bytes, and are read nowhere here. */
 const RTEXT_FILTER_SKIP_STATS = 8
 
 /** The number of a link, unique in its namespace. */
@@ -40,7 +40,7 @@ export interface Link {
   type: number
   mac: string
   mtu: number
-  /** "veth", "bridge", …; empty for devices that nobody made by netlink. */
+  /** "veth", "bridge", …; empty for devices that were not made by netlink. */
   kind: string
   attributes: Infer<typeof linkAttributes>
 }

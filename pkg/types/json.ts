@@ -84,7 +84,7 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   return found
 }
 
-/** Whether a double may stand for another number: of integers beyond the safe ones. Fractions are rounded by everybody. */
+/** Whether a double may stand for another number: of integers beyond the safe ones. All decoders round fractions. */
 function isBeyondDigits(value: number): boolean {
   return !Number.isSafeInteger(value) && !(Number.isFinite(value) && !Number.isInteger(value))
 }

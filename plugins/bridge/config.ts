@@ -1,33 +1,31 @@
 import {
-  dns,
   type Fields,
+  type InterfaceConfig,
+  interfaceKeys,
   interfaceName,
   invalidConfig,
-  linkMtu,
-  macAddress,
-  mtuOrNone,
+  isCleanup,
+  masqueradeKeys,
   off,
-  ownDns,
   parseConfig,
-  requestedMac,
+  readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/masquerade/mod.ts"
+import type { MasqueradeBackend } from "../../pkg/masquerade/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 import { parseVlans, type VlanConfig } from "./vlans.ts"
 
 /** A number that may be a VLAN; which ones may, and when, is for `parseVlans` to say. */
 const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
 
 const schema = {
+  ...interfaceKeys,
+  ...masqueradeKeys,
   bridge: { ...interfaceName, default: "cni0" },
   isGateway: off,
   isDefaultGateway: off,
   forceAddress: off,
-  ipMasq: off,
-  ipMasqBackend: { kind: "choice", of: masqueradeBackends, expected: '"nftables" or "iptables"' },
-  mtu: mtuOrNone,
   hairpinMode: off,
   promiscMode: off,
   enabledad: off,
@@ -41,14 +39,10 @@ const schema = {
   macspoofchk: off,
   portIsolation: off,
   disableContainerInterface: off,
-  dns,
-  ipam: { kind: "object", fields: { type: { kind: "text", expected: "the name of an IPAM plugin" } } },
-  args: { kind: "object", fields: { cni: { kind: "object", fields: { mac: macAddress } } } },
-  runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 
 /** The configuration of a bridge attachment, checked. */
-export interface BridgeConfig {
+export interface BridgeConfig extends InterfaceConfig {
   bridge: string
   isGateway: boolean
   isDefaultGateway: boolean
@@ -56,7 +50,6 @@ export interface BridgeConfig {
   ipMasq: boolean
   /** Undefined: whichever the kernel can do. */
   ipMasqBackend: MasqueradeBackend | undefined
-  mtu: number | undefined
   hairpinMode: boolean
   promiscMode: boolean
   detectDuplicates: boolean
@@ -70,12 +63,6 @@ export interface BridgeConfig {
   isolated: boolean
   /** The container's end stays down, for another program to bring it up. */
   keepDown: boolean
-  /** Of the container's end. */
-  mac: string | undefined
-  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
-  dns: Dns | undefined
-  /** The IPAM plugin; undefined for an attachment without addresses. */
-  ipam: string | undefined
 }
 
 /**
@@ -84,15 +71,17 @@ export interface BridgeConfig {
  */
 export function parseBridgeConfig(
   network: NetworkConfig,
-  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
+  call: { verb: Verb; args: string; raw: JsonObject },
 ): BridgeConfig {
-  const lenient = verb === "DEL" || verb === "GC"
-  const read = parseConfig(schema, raw, lenient)
+  const { verb } = call
+  const lenient = isCleanup(verb)
+  const read = parseConfig(schema, call.raw, lenient)
+  const common = readInterfaceKeys(read, network, call)
+  const { ipam } = common
   const mustServe = verb === "ADD" || verb === "STATUS"
   if (mustServe && read.hairpinMode && read.promiscMode) {
     throw invalidConfig("promiscMode", "false together with hairpinMode", true)
   }
-  const ipam = read.ipam?.type || undefined
   if (mustServe && read.disableContainerInterface && ipam) {
     throw new CniError(
       Code.InvalidNetworkConfig,
@@ -103,13 +92,13 @@ export function parseBridgeConfig(
   const vlans = parseVlans(lenient ? 0 : read.vlan, lenient ? undefined : read.vlanTrunk, read.preserveDefaultVlan)
   const isGateway = read.isGateway || read.isDefaultGateway
   return {
+    ...common,
     bridge: read.bridge,
     isGateway,
     isDefaultGateway: read.isDefaultGateway,
     forceAddress: read.forceAddress,
     ipMasq: read.ipMasq,
     ipMasqBackend: read.ipMasqBackend,
-    mtu: linkMtu(read.mtu, lenient),
     hairpinMode: read.hairpinMode,
     promiscMode: read.promiscMode,
     detectDuplicates: read.enabledad,
@@ -119,9 +108,6 @@ export function parseBridgeConfig(
     checkSpoofing: read.macspoofchk,
     isolated: read.portIsolation,
     keepDown: read.disableContainerInterface,
-    mac: requestedMac(read, args, lenient),
-    dns: ownDns(read.dns, network.dns),
-    ipam,
   }
 }
 

@@ -1,40 +1,24 @@
 import {
-  dns,
   type Fields,
-  linkMtu,
-  macAddress,
-  mtuOrNone,
-  off,
-  ownDns,
+  type InterfaceConfig,
+  interfaceKeys,
+  isCleanup,
+  masqueradeKeys,
   parseConfig,
-  requestedMac,
+  readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
-import { type MasqueradeBackend, masqueradeBackends } from "../../pkg/masquerade/mod.ts"
+import type { MasqueradeBackend } from "../../pkg/masquerade/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-const schema = {
-  ipMasq: off,
-  ipMasqBackend: { kind: "choice", of: masqueradeBackends, expected: '"nftables" or "iptables"' },
-  mtu: mtuOrNone,
-  dns,
-  args: { kind: "object", fields: { cni: { kind: "object", fields: { mac: macAddress } } } },
-  runtimeConfig: { kind: "object", fields: { mac: macAddress } },
-} as const satisfies Fields
+const schema = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
-/** The configuration of a point-to-point attachment, checked. */
-export interface PtpConfig {
+/** The configuration of a point-to-point attachment, checked. The MTU is that of both ends. */
+export interface PtpConfig extends InterfaceConfig {
   ipMasq: boolean
-  /** Undefined: whichever the kernel can do. */
+  /** Undefined: the one that the kernel can do. */
   ipMasqBackend: MasqueradeBackend | undefined
-  /** Of both ends. */
-  mtu: number | undefined
-  /** Of the container's end. */
-  mac: string | undefined
-  ipam: string | undefined
   hasRules: boolean
-  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
-  dns: Dns | undefined
 }
 
 /**
@@ -45,21 +29,15 @@ export function parsePtpConfig(
   network: NetworkConfig,
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
 ): PtpConfig {
-  const lenient = verb === "DEL" || verb === "GC"
+  const lenient = isCleanup(verb)
   const read = parseConfig(schema, raw, lenient)
   if (!lenient && !network.ipam?.type) {
     throw new CniError(Code.InvalidNetworkConfig, `Cannot use network "${network.name}" with ptp: no "ipam.type"`, {
       details: "a point-to-point attachment needs addresses: name an IPAM plugin, such as host-local",
     })
   }
-  return {
-    ipMasq: read.ipMasq,
-    ipMasqBackend: read.ipMasqBackend,
-    mtu: linkMtu(read.mtu, lenient),
-    // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
-    mac: requestedMac(read, args === "" ? "" : `IgnoreUnknown=1;${args}`, lenient),
-    dns: ownDns(read.dns, network.dns),
-    ipam: network.ipam?.type || undefined,
-    hasRules: read.ipMasq,
-  }
+  // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
+  const call = { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` }
+  const { ipMasq, ipMasqBackend } = read
+  return { ...readInterfaceKeys(read, network, call), ipMasq, ipMasqBackend, hasRules: ipMasq }
 }
