@@ -11,14 +11,17 @@ import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
 import { answer, logLine, type Plugin, runPlugin } from "../pkg/skel/mod.ts"
 import { newestVersion } from "../pkg/types/mod.ts"
 import { bridge } from "../plugins/bridge/main.ts"
+import { ipvlan } from "../plugins/ipvlan/main.ts"
 import { loopback } from "../plugins/loopback/main.ts"
 import { macvlan } from "../plugins/macvlan/main.ts"
 import { ptp } from "../plugins/ptp/main.ts"
+import { vlan } from "../plugins/vlan/main.ts"
 
 /** Every plugin, in alphabetical order. */
 export const pluginNames: readonly string[] = [
   "bridge",
   "host-local",
+  "ipvlan",
   "loopback",
   "macvlan",
   "portmap",
@@ -26,6 +29,7 @@ export const pluginNames: readonly string[] = [
   "sbr",
   "static",
   "tuning",
+  "vlan",
 ]
 
 /** The IPAM plugins that run in the process of the plugin that asks them for addresses. */
@@ -33,6 +37,7 @@ export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
 
 const runBridge = () => runPlugin(bridge, ipamPlugins)
 const runHostLocal = () => runPlugin(hostLocal)
+const runIpvlan = () => runPlugin(ipvlan, ipamPlugins)
 const runLoopback = () => runPlugin(loopback)
 const runMacvlan = () => runPlugin(macvlan, ipamPlugins)
 const runPortmap = () => runPlugin(portmap)
@@ -40,6 +45,7 @@ const runPtp = () => runPlugin(ptp, ipamPlugins)
 const runSbr = () => runPlugin(sbr)
 const runStatic = () => runPlugin(staticIpam)
 const runTuning = () => runPlugin(tuning)
+const runVlan = () => runPlugin(vlan, ipamPlugins)
 
 /** What it is under a name that is no plugin's: it tells a runtime on stdout, a human on stderr. */
 function runUnknown(): never {
@@ -56,6 +62,7 @@ function runUnknown(): never {
 export {
   runBridge as bridge,
   runHostLocal as "host-local",
+  runIpvlan as ipvlan,
   runLoopback as loopback,
   runMacvlan as macvlan,
   runPortmap as portmap,
@@ -64,4 +71,5 @@ export {
   runStatic as static,
   runTuning as tuning,
   runUnknown as unknown,
+  runVlan as vlan,
 }

@@ -46,6 +46,18 @@ export function noHostEnd({ name, kind }: Link): CniError {
   return mismatch(`interface "${name}"`, "a veth with its peer on the host", `kind "${kind}"`)
 }
 
+/** Looks whether a setting of a link has the number that the configuration's word for it stands for. Throws `CniError`. */
+export function checkSetting<T extends Readonly<Record<string, number>>>(
+  what: string,
+  words: T,
+  expected: keyof T & string,
+  found: number | undefined,
+): void {
+  if (found === words[expected]) return
+  const word = Object.keys(words).find((one) => words[one] === found)
+  throw mismatch(what, `"${expected}"`, `"${word ?? found}"`)
+}
+
 /** Looks whether a link has the MAC that a result says, if it says one. Throws `CniError`. */
 export function checkMac(link: Link, { mac }: Interface): void {
   if (mac && mac.toLowerCase() !== link.mac) throw mismatch(`MAC of "${link.name}"`, mac, link.mac)

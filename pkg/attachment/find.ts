@@ -22,6 +22,8 @@ import { Failures } from "../undo/mod.ts"
 export const interfaceKinds = {
   veth: { owner: "host" },
   macvlan: { owner: "container" },
+  ipvlan: { owner: "container" },
+  vlan: { owner: "container" },
 } as const satisfies Partial<Record<LinkKind, { owner: "host" | "container" }>>
 
 export type InterfaceKind = keyof typeof interfaceKinds

@@ -15,7 +15,53 @@ import {
 } from "../netlink/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 import type { InterfaceKind } from "./find.ts"
-import type { Attaching } from "./plugin.ts"
+import type { Attaching, Checking, InterfaceConfig, Sides } from "./plugin.ts"
+
+/** How a configuration says which link an interface sits on. */
+export interface MasterConfig {
+  /** Undefined for the interface of an earlier plugin of the chain, or else that of the default route. */
+  master: string | undefined
+  /** The master is in the container's namespace, not in the host's. */
+  linkInContainer: boolean
+}
+
+/** The master that a configuration means. Throws code 7 when there is none. */
+export function requireMaster(
+  { call, host, inside }: Pick<Sides, "call" | "host" | "inside">,
+  { master, linkInContainer }: MasterConfig,
+): Link {
+  return requireParent(linkInContainer ? inside : host, master ?? earlierInterface(call))
+}
+
+/** As upstream takes it: a result with one interface means that one. */
+function earlierInterface({ network: { prevResult } }: Sides["call"]): string | undefined {
+  if (!prevResult) return undefined
+  const names = prevResult.interfaces.map(({ name }) => name)
+  if (names.length === 1) return names[0]
+  throw new CniError(
+    Code.InvalidNetworkConfig,
+    "Cannot choose the master interface: prevResult does not have one alone",
+    {
+      details: `it has ${names.map((name) => `"${name}"`).join(", ") || "none"}: name the interface by "master"`,
+    },
+  )
+}
+
+/** Looks whether a link sits on the master that the configuration names, if it names one. Throws `CniError`. */
+export function checkMaster({ host, inside, link }: Checking, { master, linkInContainer }: MasterConfig): void {
+  if (master !== undefined) checkParent(link, requireParent(linkInContainer ? inside : host, master))
+}
+
+/**
+ * The master of every ADD; undefined where each has its own, in the container or in an earlier plugin's result: an
+ * attachment without an IPAM plugin may have both master and addresses from there. Throws code 7 when there is none.
+ */
+export function findMasterForStatus(
+  host: NetlinkSocket,
+  { master, linkInContainer, ipam }: MasterConfig & Pick<InterfaceConfig, "ipam">,
+): Link | undefined {
+  return linkInContainer || (master === undefined && ipam === undefined) ? undefined : requireParent(host, master)
+}
 
 /**
  * The link that a container's interface sits on: the one of this name, else the one of the default route with the lowest
@@ -103,7 +149,8 @@ export function addInterface<K extends InterfaceKind>(
 
 /** Why the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
 function reasons(kind: string, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
-  const missing: [ErrnoName, string] = ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${kind}"`]
+  const module = kind === "vlan" ? "8021q" : kind
+  const missing: [ErrnoName, string] = ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${module}"`]
   if (!parent) return [missing]
   return [
     ["EBUSY", `"${parent.name}" is a port of a bridge or a bond, or has links of another kind on it`],

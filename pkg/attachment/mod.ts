@@ -11,6 +11,7 @@ export {
   checkHostEnd,
   checkInterface,
   checkMac,
+  checkSetting,
   checkUp,
   describeInterface,
   findRecordedOnHost,
@@ -18,7 +19,16 @@ export {
   type Recorded,
 } from "./check.ts"
 export { findHostEnd, type InterfaceKind } from "./find.ts"
-export { addInterface, checkParent, requireMtuOfParent, requireParent } from "./interface.ts"
+export {
+  addInterface,
+  checkMaster,
+  checkParent,
+  findMasterForStatus,
+  type MasterConfig,
+  requireMaster,
+  requireMtuOfParent,
+  requireParent,
+} from "./interface.ts"
 export {
   type Attaching,
   type AttachmentConfig,

@@ -75,6 +75,8 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   readonly name: string
   /** Of the container's interface. Undefined for a device that is not made here, and that `detach` gives back. */
   readonly kind: InterfaceKind | undefined
+  /** An attachment without an IPAM plugin has the addresses and routes of the earlier plugin's result, if there is one. */
+  readonly takesAddresses?: boolean
   config: Plugin<C>["config"]
   /**
    * The IPAM plugin's answer as this plugin gives it to the runtime. Called before anything is made, and by STATUS. Without
@@ -141,7 +143,7 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   const joined = plugin.chained?.(attaching, config)
   if (joined) return call.answer(joined, undo)
   refuseExistingInterface(inside, call)
-  const result = completeResult(plugin, config.ipam ? lease(call, undo) : NO_ADDRESSES, config)
+  const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
   requireMtu(config.mtu, result)
   if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
   const interfaces = plugin.attach(attaching, result, config)
@@ -157,6 +159,11 @@ function refuseExistingInterface(inside: RouteSocket, call: Call): void {
   throw new CniError(Code.Internal, `Cannot create interface "${call.ifName}" in "${call.netns}": it already exists`, {
     details: "DEL the attachment that made it first, or choose another CNI_IFNAME",
   })
+}
+
+/** Those of the earlier plugin of the chain, where the plugin takes them. */
+function givenAddresses({ takesAddresses }: { takesAddresses?: boolean }, { network: { prevResult } }: Call): Result {
+  return takesAddresses && prevResult && prevResult.ips.length > 0 ? prevResult : NO_ADDRESSES
 }
 
 function lease(call: Call, undo: Undo): Result {

@@ -21,6 +21,12 @@ export const interfaceName = {
   form: "an interface name of 1 to 15 bytes without '/', ':' or white space",
 } as const
 
+/** The name of a link that is there, or one of its alternative names, which have up to 127 bytes; "" for none. */
+export const linkNameOrNone = {
+  ...interfaceName,
+  check: (name: string) => (/^$|^[!-.0-~]{16,127}$/.test(name) ? name : checkInterfaceName(name)),
+} as const
+
 /** A hardware address as text. */
 export const macAddress = {
   kind: "text",

@@ -18,6 +18,7 @@ export {
   interfaceName,
   isCleanup,
   linkMtu,
+  linkNameOrNone,
   type MacRequest,
   macAddress,
   masqueradeKeys,

@@ -102,6 +102,9 @@ export const macvlanModes = { private: 1, vepa: 2, bridge: 4, passthru: 8 } as c
 export const ipvlanModes = { l2: 0, l3: 1, l3s: 2 } as const
 export const ipvlanFlags = { bridge: 0, private: 1, vepa: 2 } as const
 
+/** `ETH_P_8021Q` and `ETH_P_8021AD`, <linux/if_ether.h>: what a VLAN's tag begins with. */
+export const vlanProtocols = { "802.1q": 0x8100, "802.1ad": 0x88a8 } as const
+
 /**
  * The kinds of links that plugins make, each with its `IFLA_INFO_DATA`, <linux/if_link.h>. Of links of other kinds the data
  * is kept as bytes.

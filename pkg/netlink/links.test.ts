@@ -1,5 +1,13 @@
 import { describe, expect, test } from "bun:test"
-import { bridgePortData, linkKinds, macvlanModes } from "./link-table.ts"
+import {
+  bridgePortData,
+  ipvlanFlags,
+  ipvlanModes,
+  linkAttributes,
+  linkKinds,
+  macvlanModes,
+  vlanProtocols,
+} from "./link-table.ts"
 import {
   addLink,
   addVeth,
@@ -191,6 +199,40 @@ describe("creating", () => {
           0800 0100 08000000
           0600 0200 0100 0000`
     expect(tree(payload, bridgeLayout)).toEqual(tree(captured, bridgeLayout))
+  })
+
+  test.each([
+    {
+      command: "ip link add link d0 name x type ipvlan mode l2",
+      kind: "ipvlan",
+      data: { mode: ipvlanModes.l2, flags: ipvlanFlags.bridge },
+      captured: hex`2400 1200 0a00 0100 6970766c616e 0000 1400 0200 0600 0100 0000 0000 0600 0200 0000 0000`,
+    },
+    {
+      command: "ip link add link d0 name x type ipvlan mode l3s vepa",
+      kind: "ipvlan",
+      data: { mode: ipvlanModes.l3s, flags: ipvlanFlags.vepa },
+      captured: hex`2400 1200 0a00 0100 6970766c616e 0000 1400 0200 0600 0100 0200 0000 0600 0200 0200 0000`,
+    },
+    {
+      command: "ip link add link d0 name x type vlan id 101",
+      kind: "vlan",
+      data: { id: 101 },
+      captured: hex`1800 1200 0800 0100 766c616e 0c00 0200 0600 0100 6500 0000`,
+    },
+    {
+      command: "ip link add link d0 name x type vlan protocol 802.1ad id 4094",
+      kind: "vlan",
+      data: { id: 4094, protocol: vlanProtocols["802.1ad"] },
+      captured: hex`2000 1200 0800 0100 766c616e 1400 0200 0600 0500 88a8 0000 0600 0100 fe0f 0000`,
+    },
+  ] as const)("$command", ({ kind, data, captured }) => {
+    const parent = 3 as Ifindex
+    const { payload } = requestOf((route) => addLink<typeof kind>(route, { name: "x", kind, parent, data }))
+    const head = hex`00000000000000000000000000000000 0800 0500 03000000 0600 0300 7800 0000`
+    expect(tree(payload, bridgeLayout)).toEqual(tree(new Uint8Array([...head, ...captured]), bridgeLayout))
+    const sent = linkAttributes.decode(captured).linkInfo
+    expect(linkKinds[kind].decode(sent?.data ?? new Uint8Array())).toEqual(data)
   })
 
   test("a link that is up from the start, with a master", () => {

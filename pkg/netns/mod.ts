@@ -5,4 +5,4 @@
  * using sandbox = Netns.open(call.namespace) // or a path
  * using inside = sandbox.run(() => RouteSocket.open()) // the socket stays there, the thread does not
  */
-export { NamespaceFile, Netns, type Sync } from "./netns.ts"
+export { listNamespaces, NamespaceFile, Netns, type Sync } from "./netns.ts"

@@ -1,8 +1,8 @@
 import {
   dns,
   type Fields,
-  interfaceName,
   linkMtu,
+  linkNameOrNone,
   macAddress,
   mtuOrNone,
   off,
@@ -17,7 +17,7 @@ import { type Dns, formatMac, type JsonObject, type NetworkConfig, parseMac } fr
 type Mode = keyof typeof macvlanModes
 
 const schema = {
-  master: interfaceName,
+  master: linkNameOrNone,
   mode: {
     kind: "choice",
     of: ["", ...Object.keys(macvlanModes)],
@@ -35,7 +35,7 @@ const schema = {
 
 /** The configuration of a macvlan attachment, checked. */
 export interface MacvlanConfig {
-  /** The link that it sits on; undefined for that of the default route. */
+  /** The link that it sits on; undefined for that of an earlier plugin, or of the default route. */
   master: string | undefined
   /** The master is in the container's namespace, not in the host's. */
   linkInContainer: boolean
@@ -61,7 +61,7 @@ export function parseMacvlanConfig(
   const read = parseConfig(schema, raw, lenient)
   const configured = read.mac === undefined ? undefined : parseMac(read.mac)
   return {
-    master: read.master,
+    master: read.master || undefined,
     linkInContainer: read.linkInContainer,
     mode: (read.mode || "bridge") as Mode,
     broadcastQueueLength: read.bcqueuelen || undefined,

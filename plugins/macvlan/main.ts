@@ -2,13 +2,15 @@ import {
   type Attaching,
   addInterface,
   type Checking,
-  checkParent,
+  checkMaster,
+  checkSetting,
   defineInterfacePlugin,
   describeInterface,
+  findMasterForStatus,
+  requireMaster,
   requireMtuOfParent,
-  requireParent,
 } from "../../pkg/attachment/mod.ts"
-import { checkRoutes, configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { checkRoutes, configureLink } from "../../pkg/ip/mod.ts"
 import { linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
@@ -18,16 +20,17 @@ import { type MacvlanConfig, parseMacvlanConfig } from "./config.ts"
 export const macvlan = defineInterfacePlugin<MacvlanConfig>({
   name: "macvlan",
   kind: "macvlan",
+  takesAddresses: true,
   config: parseMacvlanConfig,
   attach: attachMacvlan,
   check: checkMacvlan,
-  requireUsable: requireMaster,
+  requireUsable: requireUsableMaster,
 })
 
 function attachMacvlan(attaching: Attaching, result: Result, config: MacvlanConfig): Interface[] {
-  const { call, host, sandbox, inside, owner } = attaching
+  const { call, sandbox, inside, owner } = attaching
   const { linkInContainer, mode, mtu, mac, broadcastQueueLength } = config
-  const parent = requireParent(linkInContainer ? inside : host, config.master)
+  const parent = requireMaster(attaching, config)
   requireMtuOfParent(mtu, parent)
   const data = { mode: macvlanModes[mode], broadcastQueueLength }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
@@ -35,20 +38,16 @@ function attachMacvlan(attaching: Attaching, result: Result, config: MacvlanConf
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
-function checkMacvlan({ host, inside, link, recorded }: Checking, config: MacvlanConfig): void {
-  const mode = linkData(link, "macvlan")?.mode
-  if (mode !== macvlanModes[config.mode]) {
-    const found = Object.entries(macvlanModes).find(([, number]) => number === mode)?.[0]
-    throw mismatch(`mode of "${link.name}"`, `"${config.mode}"`, `"${found ?? mode}"`)
-  }
-  if (config.master !== undefined)
-    checkParent(link, requireParent(config.linkInContainer ? inside : host, config.master))
+function checkMacvlan(checking: Checking, config: MacvlanConfig): void {
+  const { inside, link, recorded } = checking
+  checkSetting(`mode of "${link.name}"`, macvlanModes, config.mode, linkData(link, "macvlan")?.mode)
+  checkMaster(checking, config)
   checkRoutes(inside, link, recorded.prevResult)
 }
 
-/** What is in the container cannot be looked at before there is one. */
-function requireMaster({ host }: { host: RouteSocket }, { linkInContainer, master, mtu }: MacvlanConfig): void {
-  if (!linkInContainer) requireMtuOfParent(mtu, requireParent(host, master))
+function requireUsableMaster({ host }: { host: RouteSocket }, config: MacvlanConfig): void {
+  const parent = findMasterForStatus(host, config)
+  if (parent) requireMtuOfParent(config.mtu, parent)
 }
 
 if (import.meta.main) runPlugin(macvlan)

@@ -1,0 +1,50 @@
+import {
+  type Attaching,
+  addInterface,
+  type Checking,
+  checkMaster,
+  checkSetting,
+  defineInterfacePlugin,
+  describeInterface,
+  findMasterForStatus,
+  requireMaster,
+} from "../../pkg/attachment/mod.ts"
+import { checkRoutes, configureLink } from "../../pkg/ip/mod.ts"
+import { ipvlanFlags, ipvlanModes, linkData } from "../../pkg/netlink/mod.ts"
+import { runPlugin } from "../../pkg/skel/mod.ts"
+import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { type IpvlanConfig, parseIpvlanConfig } from "./config.ts"
+
+/** Gives a container an interface on one of the host's, with the same MAC: for networks that take no other. */
+export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
+  name: "ipvlan",
+  kind: "ipvlan",
+  takesAddresses: true,
+  config: parseIpvlanConfig,
+  attach: attachIpvlan,
+  check: checkIpvlan,
+  requireUsable: ({ host }, config) => void findMasterForStatus(host, config),
+})
+
+function attachIpvlan(attaching: Attaching, result: Result, config: IpvlanConfig): Interface[] {
+  const { call, sandbox, inside, owner } = attaching
+  const { mode, flag, mtu, linkInContainer } = config
+  const parent = requireMaster(attaching, config)
+  const data = { mode: ipvlanModes[mode], flags: ipvlanFlags[flag] }
+  const spec = { kind: "ipvlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data } as const
+  const link = addInterface(attaching, spec)
+  configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
+  return [{ ...describeInterface(link), sandbox: call.netns }]
+}
+
+/** Mode and flag are the master's: whoever makes the last interface on it sets them for all. */
+function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
+  const { inside, link, recorded } = checking
+  const data = linkData(link, "ipvlan")
+  checkSetting(`mode of "${link.name}"`, ipvlanModes, config.mode, data?.mode)
+  checkSetting(`flag of "${link.name}"`, ipvlanFlags, config.flag, data?.flags)
+  checkMaster(checking, config)
+  checkRoutes(inside, link, recorded.prevResult)
+}
+
+if (import.meta.main) runPlugin(ipvlan)

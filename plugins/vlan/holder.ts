@@ -1,0 +1,78 @@
+import type { Sides } from "../../pkg/attachment/mod.ts"
+import {
+  findLink,
+  type Link,
+  linkData,
+  listLinks,
+  findNsid,
+  RouteSocket,
+  vlanProtocols,
+} from "../../pkg/netlink/mod.ts"
+import { listNamespaces, Netns } from "../../pkg/netns/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import type { VlanConfig } from "./config.ts"
+
+/** Throws `CniError` when the master has an interface of this VLAN in its own namespace, where every ADD would fail. */
+export function requireFreeVlan(route: RouteSocket, parent: Link, config: VlanConfig): void {
+  const holder = findHolder(route, parent, config, undefined)
+  if (holder) throw vlanTaken(parent, config, describeHolder(holder, "the namespace of the master"))
+}
+
+/**
+ * The error for a VLAN that the kernel says is there already: of each VLAN a master has one interface, which may lie in any
+ * namespace. Undefined when it was the name that was taken.
+ */
+export function findVlanTaken(
+  { call, host, inside, sandbox }: Sides,
+  parent: Link,
+  config: VlanConfig,
+): CniError | undefined {
+  if (findLink(inside, call.ifName)) return undefined
+  const holder = findHolder(config.linkInContainer ? inside : host, parent, config, undefined)
+  if (holder) return vlanTaken(parent, config, describeHolder(holder, "the namespace of the master"))
+  using home = config.linkInContainer ? undefined : Netns.open("/proc/thread-self/ns/net")
+  for (const path of listNamespaces()) {
+    const found = lookInto(path, (home ?? sandbox).fd, parent, config)
+    if (found) return vlanTaken(parent, config, describeHolder(found, `"${path}"`))
+  }
+  return vlanTaken(parent, config, "an interface in a network namespace that has no path")
+}
+
+/** Undefined also for a namespace that has gone, or that cannot be looked into. */
+function lookInto(path: string, home: number, parent: Link, config: VlanConfig): Link | undefined {
+  try {
+    using namespace = Netns.find(path)
+    using route = namespace?.run(() => RouteSocket.open())
+    if (!route) return undefined
+    const number = findNsid(route, home)
+    return number === undefined ? undefined : findHolder(route, parent, config, number)
+  } catch {
+    return undefined
+  }
+}
+
+/** `number`: what the socket's namespace calls the master's; undefined for its own. */
+function findHolder(
+  route: RouteSocket,
+  parent: Link,
+  { vlanId, protocol }: VlanConfig,
+  number: number | undefined,
+): Link | undefined {
+  const [holder] = listLinks(route, (link) => {
+    const data = linkData(link, "vlan")
+    if (data?.id !== vlanId || data.protocol !== vlanProtocols[protocol]) return false
+    return link.attributes.link === parent.index && link.attributes.linkNetnsId === number
+  })
+  return holder
+}
+
+function describeHolder({ name, attributes: { alias } }: Link, where: string): string {
+  return `"${name}" in ${where}${alias ? `, of ${alias}` : ""}`
+}
+
+function vlanTaken(parent: Link, { vlanId }: VlanConfig, holder: string): CniError {
+  return new CniError(Code.Internal, `Cannot use VLAN ${vlanId} of "${parent.name}": it is taken by ${holder}`, {
+    details:
+      "a master has one interface of each VLAN, in whatever namespace; for more containers bridge the VLAN, or use macvlan on it",
+  })
+}

@@ -1,0 +1,78 @@
+import {
+  type Attaching,
+  addInterface,
+  type Checking,
+  checkMaster,
+  checkSetting,
+  defineInterfacePlugin,
+  describeInterface,
+  findMasterForStatus,
+  requireMaster,
+  requireMtuOfParent,
+} from "../../pkg/attachment/mod.ts"
+import { checkRoutes, configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import { IFF_UP, type Link, linkData, type RouteSocket, vlanProtocols } from "../../pkg/netlink/mod.ts"
+import { runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type Interface, isCniError, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { parseVlanConfig, type VlanConfig } from "./config.ts"
+import { findVlanTaken, requireFreeVlan } from "./holder.ts"
+
+/** Gives a container the interface of a VLAN on one of the host's. */
+export const vlan = defineInterfacePlugin<VlanConfig>({
+  name: "vlan",
+  kind: "vlan",
+  config: parseVlanConfig,
+  attach: attachVlan,
+  check: checkVlan,
+  requireUsable: requireVlan,
+})
+
+function attachVlan(attaching: Attaching, result: Result, config: VlanConfig): Interface[] {
+  const { call, sandbox, inside, owner } = attaching
+  const parent = requireMaster(attaching, config)
+  requireFit(parent, config)
+  const link = addVlan(attaching, parent, config)
+  configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
+  return [{ ...describeInterface(link), sandbox: call.netns }]
+}
+
+function addVlan(attaching: Attaching, parent: Link, config: VlanConfig): Link {
+  const { vlanId, protocol, mtu, linkInContainer } = config
+  const data = { id: vlanId, protocol: vlanProtocols[protocol] }
+  try {
+    return addInterface(attaching, { kind: "vlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data })
+  } catch (error) {
+    const isTaken = isCniError(error) && isErrno(error.cause, "EEXIST")
+    throw (isTaken && findVlanTaken(attaching, parent, config)) || error
+  }
+}
+
+/** The kernel brings no VLAN up on a master that is down. */
+function requireFit(parent: Link, { mtu }: VlanConfig): void {
+  requireMtuOfParent(mtu, parent)
+  if (parent.flags & IFF_UP) return
+  throw new CniError(Code.Internal, `Cannot use the master interface "${parent.name}": it is down`)
+}
+
+function checkVlan(checking: Checking, config: VlanConfig): void {
+  const { inside, link, recorded } = checking
+  const data = linkData(link, "vlan")
+  if (data?.id !== config.vlanId) throw mismatch(`VLAN of "${link.name}"`, String(config.vlanId), String(data?.id))
+  checkSetting(`protocol of "${link.name}"`, vlanProtocols, config.protocol, data.protocol)
+  if (config.mtu !== undefined && link.mtu !== config.mtu) {
+    throw mismatch(`MTU of "${link.name}"`, String(config.mtu), String(link.mtu))
+  }
+  checkMaster(checking, config)
+  checkRoutes(inside, link, recorded.prevResult)
+}
+
+/** What another container has taken comes free when that goes: it is no reason to call the network unusable. */
+function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
+  const parent = findMasterForStatus(host, config)
+  if (!parent) return
+  requireFit(parent, config)
+  requireFreeVlan(host, parent, config)
+}
+
+if (import.meta.main) runPlugin(vlan)
