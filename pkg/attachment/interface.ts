@@ -149,9 +149,11 @@ export function addInterface<K extends InterfaceKind>(
 
 /** Why the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
 function reasons(kind: string, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
-  const module = kind === "vlan" ? "8021q" : kind
-  const missing: [ErrnoName, string] = ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${module}"`]
+  const missing: [ErrnoName, string] = ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${kind}"`]
   if (!parent) return [missing]
+  if (kind === "vlan") {
+    return [["EOPNOTSUPP", `"${parent.name}" cannot have VLANs, or the kernel has none: load the module "8021q"`]]
+  }
   return [
     ["EBUSY", `"${parent.name}" is a port of a bridge or a bond, or has links of another kind on it`],
     ["EINVAL", `"${parent.name}" cannot have a ${kind}, or has one that leaves no room for others`],
