@@ -3,7 +3,7 @@ import { mkdtempSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
-import { NamespaceFile, Netns } from "./mod.ts"
+import { listNamespaces, NamespaceFile, Netns } from "./mod.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-netns-"))
 const file = join(directory, "left-behind")
@@ -81,4 +81,11 @@ test("the own namespace is known by device and inode, under any path", () => {
   expect(isOwn("/proc/self/ns/uts")).toBe(false)
   expect(isOwn("")).toBe(false)
   expect(isOwn(join(directory, "none"))).toBe(false)
+})
+
+test("each namespace that processes are in has one path in the list, the own one too", () => {
+  const inodeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.ino ?? []
+  const ids = listNamespaces().flatMap(inodeOf) // others come and go meanwhile
+  expect(ids.filter((id) => id === inodeOf(own))).toHaveLength(1)
+  expect(new Set(ids).size).toBe(ids.length)
 })

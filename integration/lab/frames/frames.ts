@@ -23,6 +23,38 @@ async function countAdvertisements(host: Namespace): Promise<number> {
   return counts.reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
+/** Frames of an interface, sent and received, as hexadecimal digits; more and more of them, until it is disposed. */
+export interface Recording extends AsyncDisposable {
+  readonly frames: readonly string[]
+}
+
+/** Records an interface's frames from now on. A VLAN's tag is in them where the interface itself does not put it in. */
+export async function record(where: Namespace, link: string): Promise<Recording> {
+  const command = where.commandLine([process.execPath, program("record"), link])
+  const running = Bun.spawn(command, { stdin: "ignore", stdout: "pipe" })
+  const reader = running.stdout.pipeThrough(new TextDecoderStream()).getReader()
+  await reader.read()
+  const frames: string[] = []
+  const reading = (async () => {
+    let rest = ""
+    for (;;) {
+      const { value, done } = await reader.read()
+      if (done) return
+      const lines = `${rest}${value}`.split("\n")
+      rest = lines.pop() ?? ""
+      frames.push(...lines)
+    }
+  })()
+  return {
+    frames,
+    async [Symbol.asyncDispose]() {
+      running.kill("SIGKILL")
+      await reading
+      await running.exited
+    },
+  }
+}
+
 /** What a namespace has made of advertisements: routes and addresses, as `ip` prints them. */
 export async function learnt(where: Namespace): Promise<string> {
   const routes = await where.exec("ip", ["-6", "route", "show", "proto", "ra"])

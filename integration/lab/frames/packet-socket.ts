@@ -4,13 +4,15 @@ import { engine } from "../../../pkg/engine/mod.ts"
 const AF_PACKET = 17
 const SOCK_RAW = 3
 const ETH_P_IPV6 = 0x86dd
+/** Frames of every protocol, also those that the interface sends. */
+export const ETH_P_ALL = 3
 
 /** A socket for the whole frames of one interface, in the namespace of the process. Throws when it cannot be had. */
-export function openPacketSocket(index: number): number {
+export function openPacketSocket(index: number, protocol: number = ETH_P_IPV6): number {
   const fd = engine.socket(AF_PACKET, SOCK_RAW, 0)
   const address = new DataView(new ArrayBuffer(20)) // struct sockaddr_ll
   address.setUint16(0, AF_PACKET, true)
-  address.setUint16(2, ETH_P_IPV6)
+  address.setUint16(2, protocol)
   address.setInt32(4, index, true)
   const answer = fd < 0 ? fd : engine.bind(fd, new Uint8Array(address.buffer))
   if (answer < 0) throw new Error(`Cannot open a packet socket: error ${-answer}`)
