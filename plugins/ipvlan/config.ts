@@ -1,4 +1,14 @@
-import { dns, type Fields, linkMtu, linkNameOrNone, mtuOrNone, off, ownDns, parseConfig } from "../../pkg/config/mod.ts"
+import {
+  dns,
+  type Fields,
+  isCleanup,
+  linkMtu,
+  linkNameOrNone,
+  mtuOrNone,
+  off,
+  ownDns,
+  parseConfig,
+} from "../../pkg/config/mod.ts"
 import { ipvlanFlags, ipvlanModes } from "../../pkg/netlink/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import type { Dns, JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
@@ -37,7 +47,7 @@ export function parseIpvlanConfig(
   network: NetworkConfig,
   { verb, raw }: { verb: Verb; raw: JsonObject },
 ): IpvlanConfig {
-  const lenient = verb === "DEL" || verb === "GC"
+  const lenient = isCleanup(verb)
   const read = parseConfig(schema, raw, lenient)
   return {
     master: read.master || undefined,

@@ -1,4 +1,14 @@
-import { dns, type Fields, linkMtu, linkNameOrNone, mtuOrNone, off, ownDns, parseConfig } from "../../pkg/config/mod.ts"
+import {
+  dns,
+  type Fields,
+  isCleanup,
+  linkMtu,
+  linkNameOrNone,
+  mtuOrNone,
+  off,
+  ownDns,
+  parseConfig,
+} from "../../pkg/config/mod.ts"
 import { vlanProtocols } from "../../pkg/netlink/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
@@ -37,7 +47,7 @@ export interface VlanConfig {
  * also for a missing "master" or "ipam.type".
  */
 export function parseVlanConfig(network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }): VlanConfig {
-  const lenient = verb === "DEL" || verb === "GC"
+  const lenient = isCleanup(verb)
   const read = parseConfig(schema, raw, lenient)
   const missing = !read.master ? "master" : network.ipam?.type ? undefined : "ipam.type"
   if (missing && !lenient) {
