@@ -147,16 +147,31 @@ export function addInterface<K extends InterfaceKind>(
   return link
 }
 
+/**
+ * Throws `CniError` when the kernel has no links of a kind. The request cannot make one: a group's MAC is no link's, and
+ * ipvlan, which does not look at it, needs a parent. It loads the module, as ADD does.
+ */
+export function requireKind(host: NetlinkSocket, kind: InterfaceKind): void {
+  try {
+    addLink(host, { kind, name: `no-${kind}`, mac: "01:00:00:00:00:00" })
+  } catch (error) {
+    if (!isErrno(error, "EOPNOTSUPP")) return
+    throw new CniError(Code.Internal, `Cannot create interfaces of kind "${kind}"`, { details: noKind(kind) })
+  }
+}
+
 /** Why the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
 function reasons(kind: string, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
-  const missing: [ErrnoName, string] = ["EOPNOTSUPP", `the kernel has no ${kind}: load the module "${kind}"`]
+  const missing: [ErrnoName, string] = ["EOPNOTSUPP", noKind(kind)]
   if (!parent) return [missing]
-  if (kind === "vlan") {
-    return [["EOPNOTSUPP", `"${parent.name}" cannot have VLANs, or the kernel has none: load the module "8021q"`]]
-  }
+  if (kind === "vlan") return [["EOPNOTSUPP", `"${parent.name}" cannot have VLANs, or ${noKind(kind)}`]]
   return [
     ["EBUSY", `"${parent.name}" is a port of a bridge or a bond, or has links of another kind on it`],
     ["EINVAL", `"${parent.name}" cannot have a ${kind}, or has one that leaves no room for others`],
     missing,
   ]
+}
+
+function noKind(kind: string): string {
+  return `the kernel has no ${kind}: load the module "${kind === "vlan" ? "8021q" : kind}"`
 }

@@ -19,6 +19,7 @@ import {
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, type Recorded, readRecorded } from "./check.ts"
 import { deleteInterface, deleteOrphans, type InterfaceKind } from "./find.ts"
+import { requireKind } from "./interface.ts"
 
 /** What the scaffold has to know of a plugin's configuration. */
 export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
@@ -243,5 +244,7 @@ function requireServable<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
       plugin.requireRoomFor?.(host, result, config)
     })
   }
+  const { kind } = plugin
+  if (kind) requireForAdd(() => requireKind(host, kind))
   ipam.status(call)
 }
