@@ -1,17 +1,6 @@
 import { expect, test } from "bun:test"
-import { fail, isAllocationTrace, succeed } from "../attachment.ts"
-import { record } from "../frames.ts"
+import { expectUnchanged, fail, isAllocationTrace, listNamespaces, ping, record, succeed, takeSnapshot, testWith, type ContainerNamespace, type Namespace, waitFor } from "../lab/mod.ts"
 import { LanHost, macvlanNetwork } from "../macvlan/lan.ts"
-import {
-  type ContainerNamespace,
-  expectUnchanged,
-  listNamespaces,
-  type Namespace,
-  ping,
-  takeSnapshot,
-  waitFor,
-} from "../mod.ts"
-import { testWith } from "../test-with.ts"
 
 const type = "ipvlan"
 

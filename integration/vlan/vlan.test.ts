@@ -1,9 +1,6 @@
 import { expect, test } from "bun:test"
-import { fail, isAllocationTrace, succeed } from "../attachment.ts"
-import { record } from "../frames.ts"
+import { expectUnchanged, fail, isAllocationTrace, listNamespaces, ping, record, succeed, takeSnapshot, testWith, type ContainerNamespace, waitFor } from "../lab/mod.ts"
 import { LanHost } from "../macvlan/lan.ts"
-import { type ContainerNamespace, expectUnchanged, listNamespaces, ping, takeSnapshot, waitFor } from "../mod.ts"
-import { testWith } from "../test-with.ts"
 
 const address = "198.51.100.7/24"
 const ipam = { type: "static", addresses: [{ address }, { address: "2001:db8:5::7/64" }] }

@@ -5,7 +5,7 @@ import type { Kernel } from "./kernel.ts"
 export const qemu: Kernel = {
   title: "Debian's stock kernel under QEMU",
   lacks: ["no_nf_tables"],
-  shows: ["vlan_filtering", "vlan"],
+  shows: ["vlan_filtering"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 20,
   limitMs: 600_000,

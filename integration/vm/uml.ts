@@ -6,7 +6,7 @@ import type { Kernel, KernelFiles } from "./kernel.ts"
 export const uml: Kernel = {
   title: "user-mode Linux",
   lacks: ["nf_tables"],
-  shows: ["no_nf_tables", "ipvlan", "vrf", "dummy"],
+  shows: ["no_nf_tables", "ipvlan", "vlan", "vrf", "dummy"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 10,
   limitMs: 480_000,

@@ -1,5 +1,6 @@
 import { isErrno } from "../libc/mod.ts"
 import {
+  addLink,
   deleteLink,
   findLink,
   findNsid,
@@ -11,22 +12,47 @@ import {
   RouteSocket,
 } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
-import { isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { CniError, Code, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 
 /**
  * The kinds of interfaces that containers are given, and on which link the alias with the owner's name is. "host": on the
  * host's end of the pair, where GC finds it without the container's namespace. "container": on the interface itself, which
- * the kernel deletes together with its namespace.
+ * the kernel deletes together with its namespace. `module`: what to load where the kernel has no such links, which STATUS
+ * looks at; for kinds that netlink makes on a parent, or that refuse a group's MAC.
  */
 export const interfaceKinds = {
   veth: { owner: "host" },
-  macvlan: { owner: "container" },
-  ipvlan: { owner: "container" },
-  vlan: { owner: "container" },
-} as const satisfies Partial<Record<LinkKind, { owner: "host" | "container" }>>
+  macvlan: { owner: "container", module: "macvlan" },
+  ipvlan: { owner: "container", module: "ipvlan" },
+  vlan: { owner: "container", module: "8021q" },
+} as const satisfies Partial<Record<LinkKind, { owner: "host" | "container"; module?: string }>>
 
 export type InterfaceKind = keyof typeof interfaceKinds
+
+/**
+ * Throws `CniError` when the kernel has no links of a kind, where that can be asked. The request cannot make one: a group's
+ * MAC is no link's, and ipvlan, which does not look at it, needs a parent. It loads the module, as ADD does.
+ */
+export function requireKind(host: NetlinkSocket, kind: InterfaceKind): void {
+  if (moduleOf(kind) === undefined) return
+  try {
+    addLink(host, { kind, name: `no-${kind}`, mac: "01:00:00:00:00:00" })
+  } catch (error) {
+    if (!isErrno(error, "EOPNOTSUPP")) return
+    throw new CniError(Code.Internal, `Cannot create interfaces of kind "${kind}"`, { details: noKind(kind) })
+  }
+}
+
+/** What errors say of a kind that the kernel does not have. */
+export function noKind(kind: InterfaceKind): string {
+  return `the kernel has no ${kind}: load the module "${moduleOf(kind) ?? kind}"`
+}
+
+function moduleOf(kind: InterfaceKind): string | undefined {
+  const row: { owner: string; module?: string } = interfaceKinds[kind]
+  return row.module
+}
 
 /** The namespace of a container, as far as a link's other end is looked for in it. */
 type Sandbox = Pick<Netns, "fd" | "isOwn">

@@ -14,7 +14,7 @@ import {
   RT_TABLE_MAIN,
 } from "../netlink/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
-import type { InterfaceKind } from "./find.ts"
+import { type InterfaceKind, noKind } from "./find.ts"
 import type { Attaching, Checking, InterfaceConfig, Sides } from "./plugin.ts"
 
 /** How a configuration says which link an interface sits on. */
@@ -147,21 +147,8 @@ export function addInterface<K extends InterfaceKind>(
   return link
 }
 
-/**
- * Throws `CniError` when the kernel has no links of a kind. The request cannot make one: a group's MAC is no link's, and
- * ipvlan, which does not look at it, needs a parent. It loads the module, as ADD does.
- */
-export function requireKind(host: NetlinkSocket, kind: InterfaceKind): void {
-  try {
-    addLink(host, { kind, name: `no-${kind}`, mac: "01:00:00:00:00:00" })
-  } catch (error) {
-    if (!isErrno(error, "EOPNOTSUPP")) return
-    throw new CniError(Code.Internal, `Cannot create interfaces of kind "${kind}"`, { details: noKind(kind) })
-  }
-}
-
 /** Why the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
-function reasons(kind: string, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
+function reasons(kind: InterfaceKind, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
   const missing: [ErrnoName, string] = ["EOPNOTSUPP", noKind(kind)]
   if (!parent) return [missing]
   if (kind === "vlan") return [["EOPNOTSUPP", `"${parent.name}" cannot have VLANs, or ${noKind(kind)}`]]
@@ -170,8 +157,4 @@ function reasons(kind: string, parent: Link | undefined): [errno: ErrnoName, rea
     ["EINVAL", `"${parent.name}" cannot have a ${kind}, or has one that leaves no room for others`],
     missing,
   ]
-}
-
-function noKind(kind: string): string {
-  return `the kernel has no ${kind}: load the module "${kind === "vlan" ? "8021q" : kind}"`
 }

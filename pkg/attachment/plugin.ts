@@ -18,8 +18,7 @@ import {
 } from "../types/mod.ts"
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, type Recorded, readRecorded } from "./check.ts"
-import { deleteInterface, deleteOrphans, type InterfaceKind } from "./find.ts"
-import { requireKind } from "./interface.ts"
+import { deleteInterface, deleteOrphans, type InterfaceKind, requireKind } from "./find.ts"
 
 /** What the scaffold has to know of a plugin's configuration. */
 export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
