@@ -1,10 +1,10 @@
 import type { Sides } from "../../pkg/attachment/mod.ts"
 import {
   findLink,
+  findNsid,
   type Link,
   linkData,
   listLinks,
-  findNsid,
   RouteSocket,
   vlanProtocols,
 } from "../../pkg/netlink/mod.ts"
@@ -44,24 +44,24 @@ function lookInto(path: string, home: number, parent: Link, config: VlanConfig):
     using namespace = Netns.find(path)
     using route = namespace?.run(() => RouteSocket.open())
     if (!route) return undefined
-    const number = findNsid(route, home)
-    return number === undefined ? undefined : findHolder(route, parent, config, number)
+    const nsid = findNsid(route, home)
+    return nsid === undefined ? undefined : findHolder(route, parent, config, nsid)
   } catch {
     return undefined
   }
 }
 
-/** `number`: what the socket's namespace calls the master's; undefined for its own. */
+/** `nsid`: of the master's namespace in the socket's; undefined when they are the same. */
 function findHolder(
   route: RouteSocket,
   parent: Link,
   { vlanId, protocol }: VlanConfig,
-  number: number | undefined,
+  nsid: number | undefined,
 ): Link | undefined {
   const [holder] = listLinks(route, (link) => {
     const data = linkData(link, "vlan")
     if (data?.id !== vlanId || data.protocol !== vlanProtocols[protocol]) return false
-    return link.attributes.link === parent.index && link.attributes.linkNetnsId === number
+    return link.attributes.link === parent.index && link.attributes.linkNetnsId === nsid
   })
   return holder
 }
