@@ -5,14 +5,17 @@ import { sbr } from "../../meta/sbr/main.ts"
 import { tuning } from "../../meta/tuning/main.ts"
 import type { Plugin } from "../../pkg/skel/mod.ts"
 import { bridge } from "../../plugins/bridge/main.ts"
+import { ipvlan } from "../../plugins/ipvlan/main.ts"
 import { loopback } from "../../plugins/loopback/main.ts"
 import { macvlan } from "../../plugins/macvlan/main.ts"
 import { ptp } from "../../plugins/ptp/main.ts"
+import { vlan } from "../../plugins/vlan/main.ts"
 
 /** The plugins that interface plugins ask in their own process are in `cmd/ipam-plugins.ts`. */
 const all = [
   bridge,
   hostLocal,
+  ipvlan,
   loopback,
   macvlan,
   portmap,
@@ -20,6 +23,7 @@ const all = [
   sbr,
   staticIpam,
   tuning,
+  vlan,
 ] as unknown as Plugin<unknown>[]
 
 /** Every plugin as its sources define it, for tests that serve calls in one process. Throws when there is none of that name. */

@@ -1,5 +1,18 @@
 import { expect, test } from "bun:test"
-import { expectUnchanged, fail, isAllocationTrace, listNamespaces, ping, record, succeed, takeSnapshot, testWith, type ContainerNamespace, type Namespace, waitFor } from "../lab/mod.ts"
+import {
+  type ContainerNamespace,
+  expectUnchanged,
+  fail,
+  isAllocationTrace,
+  listNamespaces,
+  type Namespace,
+  ping,
+  record,
+  succeed,
+  takeSnapshot,
+  testWith,
+  waitFor,
+} from "../lab/mod.ts"
 import { LanHost, macvlanNetwork } from "../macvlan/lan.ts"
 
 const type = "ipvlan"

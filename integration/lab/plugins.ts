@@ -23,6 +23,11 @@ interface Place {
 interface AnyPlugin {
   /** The features without which it cannot do its work: where one is missing, its cases are left out. */
   readonly needs?: readonly [Feature, ...Feature[]]
+  /**
+   * The plugin that shows the shared cases for this one, too: on the same scaffold, and on more kernels. What is particular to
+   * this one has tests of its own.
+   */
+  readonly like?: string
   /** What a host has to have before the first ADD, such as the link that the containers' interfaces sit on. */
   readonly setUp?: (host: HostNamespace) => Promise<unknown>
   /** Its configuration, with as much to do as there is, but for IPv6. */
@@ -148,6 +153,26 @@ const plugins: Readonly<Record<string, Plugin>> = {
     ...labNetwork("macvlan", { master: "uplink" }),
     everything: { ...labNetwork("macvlan").dualStack, mode: "private", mtu: 1400 },
   },
+  ipvlan: {
+    role: "interface",
+    needs: ["ipvlan"],
+    hasHostEnd: false,
+    masquerades: false,
+    setUp: addUplink,
+    ...labNetwork("ipvlan", { master: "uplink" }),
+    everything: { ...labNetwork("ipvlan").dualStack, flag: "private", mtu: 1400 },
+    like: "macvlan",
+  },
+  vlan: {
+    role: "interface",
+    needs: ["vlan"],
+    hasHostEnd: false,
+    masquerades: false,
+    setUp: addUplink,
+    ...labNetwork("vlan", { master: "uplink" }),
+    everything: { ...labNetwork("vlan").dualStack, mtu: 1400 },
+    like: "macvlan", // and one container of a network at a time
+  },
   loopback: { role: "loopback", keys: () => ({}) },
   "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },
   static: {
@@ -174,14 +199,17 @@ export function pluginRow(name: string): Plugin {
   return plugin
 }
 
-/** The names of all plugins of the executable, or of those in some roles. */
+/** The names of all plugins of the executable, or of those in some roles, but for those that are `like` others. */
 export function pluginsAs(...roles: readonly Role[]): string[] {
-  return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
+  return pluginNames.filter((name) => {
+    const { role, like } = pluginRow(name)
+    return like === undefined && (roles.length === 0 || roles.includes(role))
+  })
 }
 
 /** The features of the kernel that some plugin cannot do without. */
 export function neededByPlugins(): Feature[] {
-  return Object.values(plugins).flatMap(({ needs = [] }) => needs)
+  return pluginsAs().flatMap((name) => pluginRow(name).needs ?? [])
 }
 
 /** The plugins that make interfaces, by name, or those of them that are `chosen`. */

@@ -1,5 +1,14 @@
 import { expect, test } from "bun:test"
-import { connect, expectUnchanged, fail, isAllocationTrace, type PluginResult, ping, succeed, takeSnapshot } from "../lab/mod.ts"
+import {
+  connect,
+  expectUnchanged,
+  fail,
+  isAllocationTrace,
+  type PluginResult,
+  ping,
+  succeed,
+  takeSnapshot,
+} from "../lab/mod.ts"
 import { LanHost } from "./lan.ts"
 
 /** What an earlier plugin of the chain has made of the host: an interface, and addresses for whoever uses it. */

@@ -1,5 +1,17 @@
 import { expect, test } from "bun:test"
-import { expectUnchanged, fail, isAllocationTrace, listNamespaces, ping, record, succeed, takeSnapshot, testWith, type ContainerNamespace, waitFor } from "../lab/mod.ts"
+import {
+  type ContainerNamespace,
+  expectUnchanged,
+  fail,
+  isAllocationTrace,
+  listNamespaces,
+  ping,
+  record,
+  succeed,
+  takeSnapshot,
+  testWith,
+  waitFor,
+} from "../lab/mod.ts"
 import { LanHost } from "../macvlan/lan.ts"
 
 const address = "198.51.100.7/24"
