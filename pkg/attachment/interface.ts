@@ -15,7 +15,7 @@ import {
 } from "../netlink/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 import { type InterfaceKind, noKind } from "./find.ts"
-import type { Attaching, Checking, InterfaceConfig, Sides } from "./plugin.ts"
+import type { Attaching, AttachmentConfig, Checking, Sides } from "./plugin.ts"
 
 /** How a configuration says which link an interface sits on. */
 export interface MasterConfig {
@@ -58,7 +58,7 @@ export function checkMaster({ host, inside, link }: Checking, { master, linkInCo
  */
 export function findMasterForStatus(
   host: NetlinkSocket,
-  { master, linkInContainer, ipam }: MasterConfig & Pick<InterfaceConfig, "ipam">,
+  { master, linkInContainer, ipam }: MasterConfig & Pick<AttachmentConfig, "ipam">,
 ): Link | undefined {
   return linkInContainer || (master === undefined && ipam === undefined) ? undefined : requireParent(host, master)
 }
