@@ -268,8 +268,8 @@ testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, an
 
 /** Adds and deletes one address over and over, and leaves it added. Runs in a process of its own. */
 const restless = (number: number, prefix: number, rounds: number) => `
-  import { addMasquerade, deleteMasquerade } from ${JSON.stringify(join(import.meta.dir, "../pkg/masquerade/testing.ts"))}
-  import { openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../pkg/nftables/mod.ts"))}
+  import { addMasquerade, deleteMasquerade } from ${JSON.stringify(join(import.meta.dir, "../../pkg/masquerade/testing.ts"))}
+  import { openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../../pkg/nftables/mod.ts"))}
   const owner = { network: "net", containerId: "c${number}", ifName: "eth0" }
   const addresses = [{ ip: Uint8Array.of(10, 22, 0, ${number}), prefix: ${prefix} }]
   using netfilter = openNetfilter()
