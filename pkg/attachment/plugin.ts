@@ -55,7 +55,7 @@ export interface Attaching extends Sides {
 /** An attachment that is compared with what ADD answered. */
 export interface Checking extends Sides {
   recorded: Recorded
-  /** The container's interface: there, of the recorded MAC and MTU, up, and with its addresses. */
+  /** The container's interface: there, of the recorded MAC and MTU, and up. */
   link: Link
 }
 
@@ -193,8 +193,8 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   const link = expectInterface(inside, call, plugin.chained ? undefined : plugin.kind)
   checkInterface(link, recorded.interface)
   if (!config.keepDown) checkUp(link, "interface")
-  checkAddresses(inside, link, recorded.addresses)
   plugin.check({ call, owner, host, sandbox, inside, filter, recorded, link }, config)
+  checkAddresses(inside, link, recorded.addresses)
   if (masquerades(config)) new Masquerade(filter).check(owner, recorded.addresses, config.ipMasqBackend)
 }
 
