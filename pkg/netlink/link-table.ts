@@ -1,4 +1,4 @@
-import { attrs } from "./attrs.ts"
+import { attrs, listOf } from "./attrs.ts"
 import { bytes, type Codec, concat, type Infer, i32, mac, struct, text, u8, u16, u16be, u32 } from "./codec.ts"
 
 /** struct ifinfomsg, <linux/rtnetlink.h> */
@@ -80,9 +80,13 @@ export const linkAttributes = attrs({
   rxQueues: [32, u32],
   carrier: [33, u8],
   linkNetnsId: [37, i32],
+  targetNetnsId: [46, i32], // only in requests: the namespace that is asked about
   minMtu: [50, u32],
   maxMtu: [51, u32],
-  altName: [53, text], // IFLA_ALT_IFNAME, only in requests
+  altNames: [52, listOf(53, text)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
+  altName: [53, text], // only in requests
+  permanentMac: [54, mac], // what the hardware came with
+  parentName: [56, text], // IFLA_PARENT_DEV_NAME since Linux 5.14: the device on its bus, such as 0000:03:00.0
   allMulti: [61, u32],
 })
 

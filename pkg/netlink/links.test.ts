@@ -16,6 +16,7 @@ import {
   getLink,
   type Ifindex,
   listLinks,
+  listLinksInside,
   readLink,
   setBridgePort,
   setLink,
@@ -24,6 +25,7 @@ import { encodeMessage, type Message } from "./message.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import {
   acknowledge,
+  done,
   expectOnlyDecodeErrors,
   hex,
   type Layout,
@@ -499,5 +501,27 @@ describe("looking up", () => {
 
   test("all of them", () => {
     expect(listLinks(listing(linkAnswer, linkAnswer)).map(({ name }) => name)).toEqual(["v0", "v0"])
+  })
+
+  // IFLA_TARGET_NETNSID, <linux/if_link.h>: iproute2 6.1.0 has no option for it.
+  test("those of another namespace, by its number, which may be 0", () => {
+    const kernel = new ScriptedKernel((request) => [done(request)])
+    listLinksInside(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 0, () => true)
+    expect(kernel.requests[0]?.payload).toEqual(
+      hex`00000000000000000000000000000000 0800 2e00 00000000 0800 1d00 08000000`,
+    )
+  })
+
+  test("those of a namespace that has gone are none", () => {
+    const kernel = new ScriptedKernel((request) => [acknowledge(request, 22)])
+    expect(listLinksInside(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 5, () => true)).toEqual([])
+  })
+
+  // From the answer to `ip -n c link show`, after
+  //   ip -n c link property add dev eth0 altname lab:ctr:eth0
+  test("with its alternative names", () => {
+    const names = hex`1800 3480 1100 3500 6c61623a6374723a65746830 00 000000`
+    const [link] = listLinks(listing(new Uint8Array([...linkAnswer, ...names])))
+    expect(link?.attributes.altNames).toEqual(["lab:ctr:eth0"])
   })
 })

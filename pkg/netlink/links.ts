@@ -1,4 +1,5 @@
 import { encodeUtf8 } from "../engine/mod.ts"
+import { isErrno } from "../libc/mod.ts"
 import { concat, type Infer } from "./codec.ts"
 import {
   bridgePortAttributes,
@@ -131,9 +132,23 @@ function lookUp(which: string | Ifindex): Request {
 
 /** The links of the namespace, like `ip link show`: all, or those that are wanted. */
 export function listLinks(route: NetlinkSocket, isWanted: (link: Link) => boolean = () => true): Link[] {
+  return listLinksOf(route, undefined, isWanted)
+}
+
+/** Those of the namespace that the socket's own knows by this nsid; none when it has gone. */
+export function listLinksInside(route: NetlinkSocket, nsid: number, isWanted: (link: Link) => boolean): Link[] {
+  try {
+    return listLinksOf(route, nsid, isWanted)
+  } catch (error) {
+    if (isErrno(error, "EINVAL")) return []
+    throw error
+  }
+}
+
+function listLinksOf(route: NetlinkSocket, nsid: number | undefined, isWanted: (link: Link) => boolean): Link[] {
   const payload = concat([
     linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags: 0, change: 0 }),
-    linkAttributes.encode({ extMask: RTEXT_FILTER_SKIP_STATS }),
+    linkAttributes.encode({ targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
   return route.dump({ type: RTM_GETLINK, what: "list links", payload }, (message) => {
     const link = readLink(message)

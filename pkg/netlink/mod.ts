@@ -7,6 +7,7 @@
  * addAddress(host, getLink(host, "cni0"), { ip: new Uint8Array([10, 1, 0, 1]), prefix: 16 })
  */
 export * from "./addresses.ts"
+export { addAltNames, deleteAltNames } from "./alt-names.ts"
 export {
   type Attributes,
   attribute,
@@ -33,7 +34,7 @@ export {
   netfilterHeader,
 } from "./message.ts"
 export * from "./neighbours.ts"
-export { findNsid, RouteGroup, RouteSocket } from "./route-socket.ts"
+export { findNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"
 export * from "./rules.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"

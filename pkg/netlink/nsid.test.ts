@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { encodeMessage } from "./message.ts"
-import { findNsid } from "./route-socket.ts"
+import { findNsid, listNsids } from "./route-socket.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
-import { acknowledge, hex, ScriptedKernel } from "./testing.ts"
+import { acknowledge, done, hex, ScriptedKernel } from "./testing.ts"
 
 /** A kernel that answers with RTM_NEWNSID (88) and one attribute NETNSA_NSID. */
 function kernelWith(number: Uint8Array): ScriptedKernel {
@@ -29,4 +29,18 @@ test("a descriptor of something else is EINVAL", () => {
   const kernel = new ScriptedKernel((request) => [acknowledge(request, 22)])
   const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
   expect(() => findNsid(route, 6)).toThrow("find the nsid of namespace descriptor 6: EINVAL")
+})
+
+// strace -e trace=sendto,recvmsg -e write=3 -e read=3 ip netns list-id, after `ip netns set c 5`
+test("all nsids are asked for, and 0 is one of them", () => {
+  const answer = (nsid: Uint8Array) => new Uint8Array([...hex`00000000 0800 0100`, ...nsid])
+  const kernel = new ScriptedKernel((request) => [
+    encodeMessage(88, 2, request.sequence, answer(hex`05000000`)),
+    encodeMessage(88, 2, request.sequence, answer(hex`00000000`)),
+    done(request),
+  ])
+  expect(listNsids(new NetlinkSocket(NETLINK_ROUTE, 0, kernel))).toEqual([5, 0])
+  const [request] = kernel.requests
+  expect({ type: request?.type, flags: request?.flags }).toEqual({ type: 90, flags: 0x301 })
+  expect(request?.payload).toEqual(hex`00000000`)
 })

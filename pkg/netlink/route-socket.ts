@@ -42,3 +42,14 @@ export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const { nsid = NETNSA_NSID_NOT_ASSIGNED } = nsidPayload.decode(answer.payload).attributes
   return nsid === NETNSA_NSID_NOT_ASSIGNED ? undefined : nsid
 }
+
+/**
+ * The nsids that the socket's namespace has for others, like `ip netns list-id`. A namespace gets one when a link moves or leads
+ * there, and keeps it as long as it lives.
+ */
+export function listNsids(route: NetlinkSocket): number[] {
+  const payload = nsidPayload.encode({}, {})
+  return route.dump({ type: RTM_GETNSID, what: "list nsids", payload }, (message) => {
+    return nsidPayload.decode(message.payload).attributes.nsid
+  })
+}

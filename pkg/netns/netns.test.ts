@@ -66,6 +66,13 @@ test("what was opened once stays the same, also when the path changes", () => {
   }
 })
 
+test("a namespace is found by a process in it, and what is not wanted is none", () => {
+  using found = Netns.search(({ isOwn }) => isOwn)
+  expect(found?.isOwn).toBe(true)
+  expect(found?.inode).toBe(Netns.own().inode)
+  expect(Netns.search(() => false)).toBeUndefined()
+})
+
 test("nothing at the path is no error until it is needed, and stays nothing", () => {
   const path = join(directory, "later")
   using namespace = NamespaceFile.open(path)

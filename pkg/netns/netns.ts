@@ -14,7 +14,7 @@ import {
   setNetworkNamespace,
   statOpen,
 } from "../libc/mod.ts"
-import { CniError, Code } from "../types/mod.ts"
+import { CniError, Code, isCniError } from "../types/mod.ts"
 
 /** The thread's own namespace: `/proc/self` would be the main thread's, wherever this one is. */
 const OWN = "/proc/thread-self/ns/net"
@@ -121,9 +121,29 @@ export class Netns implements Disposable {
     return undefined
   }
 
+  /** The thread's own namespace. */
+  static own(): Netns {
+    return Netns.open(OWN)
+  }
+
+  /** The first that is wanted of the namespaces that can be entered, see `listNamespaces`. */
+  static search(isWanted: (namespace: Netns) => boolean): Netns | undefined {
+    for (const path of listNamespaces()) {
+      const namespace = findIfAllowed(path)
+      if (namespace && isWanted(namespace)) return namespace
+      namespace?.[Symbol.dispose]()
+    }
+    return undefined
+  }
+
   /** For `IFLA_NET_NS_FD`. */
   get fd(): Fd {
     return this.#file.fd
+  }
+
+  /** What tells it from all other namespaces alive. */
+  get inode(): bigint {
+    return statOpen(this.#file.fd).inode
   }
 
   /** Whether it is the thread's own network namespace, by device and inode. */
@@ -144,6 +164,16 @@ export class Netns implements Disposable {
 
   [Symbol.dispose](): void {
     this.#file[Symbol.dispose]()
+  }
+}
+
+/** Of the processes of others some may not be looked at. */
+function findIfAllowed(path: string): Netns | undefined {
+  try {
+    return Netns.find(path)
+  } catch (error) {
+    if (isCniError(error)) return undefined
+    throw error
   }
 }
 
