@@ -11,6 +11,7 @@ import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
 import { answer, logLine, type Plugin, runPlugin } from "../pkg/skel/mod.ts"
 import { newestVersion } from "../pkg/types/mod.ts"
 import { bridge } from "../plugins/bridge/main.ts"
+import { hostDevice } from "../plugins/host-device/main.ts"
 import { ipvlan } from "../plugins/ipvlan/main.ts"
 import { loopback } from "../plugins/loopback/main.ts"
 import { macvlan } from "../plugins/macvlan/main.ts"
@@ -20,6 +21,7 @@ import { vlan } from "../plugins/vlan/main.ts"
 /** Every plugin, in alphabetical order. */
 export const pluginNames: readonly string[] = [
   "bridge",
+  "host-device",
   "host-local",
   "ipvlan",
   "loopback",
@@ -36,6 +38,7 @@ export const pluginNames: readonly string[] = [
 export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
 
 const runBridge = () => runPlugin(bridge, ipamPlugins)
+const runHostDevice = () => runPlugin(hostDevice, ipamPlugins)
 const runHostLocal = () => runPlugin(hostLocal)
 const runIpvlan = () => runPlugin(ipvlan, ipamPlugins)
 const runLoopback = () => runPlugin(loopback)
@@ -61,6 +64,7 @@ function runUnknown(): never {
 
 export {
   runBridge as bridge,
+  runHostDevice as "host-device",
   runHostLocal as "host-local",
   runIpvlan as ipvlan,
   runLoopback as loopback,

@@ -100,6 +100,10 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   rules?(filter: PacketFilter | undefined): Readonly<Record<string, OwnedRules>>
   /** Takes back for DEL what neither goes with the interface nor is one of the `rules`. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void
+  /** Takes back for GC what belongs to none of these owners, of what `detach` takes back. Throws `CniError`. */
+  detachOrphans?(call: Call, valid: readonly Owner[]): void
+  /** Whether the container gets a device without an interface, which its own driver runs from user space. */
+  isUserspace?(config: C): boolean
 }
 
 /**
@@ -142,7 +146,7 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   const attaching = { call, owner, host, sandbox, inside, filter, undo }
   const joined = plugin.chained?.(attaching, config)
   if (joined) return call.answer(joined, undo)
-  refuseExistingInterface(inside, call)
+  if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)
   const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
   requireMtu(config.mtu, result)
   if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
@@ -185,6 +189,7 @@ function addMasquerade(
 function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   const recorded = readRecorded(call)
   ipam.check(call)
+  if (plugin.isUserspace?.(config)) return
   using host = RouteSocket.open()
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.run(() => RouteSocket.open())
@@ -226,6 +231,7 @@ function collectGarbage<C extends AttachmentConfig>(
     failures.attempt(`remove the stale ${what}`, () => rules.gc(network, valid))
   }
   if (plugin.kind === "veth") failures.attempt("delete orphaned interfaces", () => deleteOrphans(network, valid))
+  failures.attempt("detach what is left of other attachments", () => plugin.detachOrphans?.(call, valid))
   failures.attempt("release stale addresses", () => ipam.gc(call))
   failures.throwIfAny()
 }

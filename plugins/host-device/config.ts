@@ -1,0 +1,90 @@
+import { dns, type Fields, macAddress, ownDns, parseConfig } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import {
+  CniError,
+  Code,
+  type Dns,
+  formatMac,
+  type JsonObject,
+  type NetworkConfig,
+  parseMac,
+} from "../../pkg/types/mod.ts"
+
+/** A text that counts as absent when it is empty, as upstream reads it. */
+const textLike = (form: string, pattern: RegExp) => {
+  const check = (text: string) => text === "" || pattern.test(text) || undefined
+  return { kind: "text", expected: form, form, check } as const
+}
+
+const deviceName = textLike("the name of an interface of the host", /^[^/:\s]{1,127}$/)
+const deviceId = textLike("a device ID such as 0000:03:00.0", /^[^/\s]*[^/\s.][^/\s]*$/)
+
+const schema = {
+  device: deviceName,
+  hwaddr: { ...macAddress, check: (text: string) => text === "" || parseMac(text) },
+  kernelpath: textLike("a path below /sys/devices", /^\/sys\/devices\/(?!(.*\/)?\.\.(\/|$)).+$/),
+  pciBusID: deviceId,
+  capabilities: { kind: "object", fields: { deviceID: { kind: "boolean" } } },
+  runtimeConfig: { kind: "object", fields: { deviceID: deviceId } },
+  dns,
+  ipam: { kind: "object", fields: { type: { kind: "text", expected: "the name of an IPAM plugin" } } },
+} as const satisfies Fields
+
+/** How a device of the host is found. */
+export type Selector =
+  | { by: "name" | "mac"; text: string }
+  | { by: "path"; text: string; directories: readonly string[] }
+
+/** The configuration of a host-device attachment, checked. */
+export interface HostDeviceConfig {
+  /** Undefined where the runtime names the device for each container, and has not yet. */
+  selector: Selector | undefined
+  /** The device on the PCI bus, if it is known: it may have a driver for user space. */
+  pci: string | undefined
+  mtu: undefined
+  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
+  dns: Dns | undefined
+  ipam: string | undefined
+}
+
+/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+export function parseHostDeviceConfig(
+  network: NetworkConfig,
+  { verb, raw }: { verb: Verb; raw: JsonObject },
+): HostDeviceConfig {
+  const lenient = verb === "DEL" || verb === "GC"
+  const read = parseConfig(schema, raw, lenient)
+  const deviceID = read.runtimeConfig?.deviceID || undefined
+  const selector = selectorOf({ ...read, deviceID })
+  if (!selector && !lenient && !(verb === "STATUS" && read.capabilities?.deviceID)) {
+    const asUpstream = 'specify either "device", "hwaddr", "kernelpath" or "pciBusID"'
+    throw new CniError(Code.InvalidNetworkConfig, asUpstream)
+  }
+  return {
+    selector,
+    pci: (deviceID ?? read.pciBusID) || undefined,
+    mtu: undefined,
+    dns: ownDns(read.dns, network.dns),
+    ipam: read.ipam?.type || undefined,
+  }
+}
+
+type Selecting = Partial<Record<"device" | "hwaddr" | "kernelpath" | "pciBusID" | "deviceID", string | undefined>>
+
+/** What the runtime has chosen for this container comes before what the network says for all. */
+function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selecting): Selector | undefined {
+  if (deviceID) return { by: "path", text: deviceID, directories: [pciDevice(deviceID), auxiliaryDevice(deviceID)] }
+  if (device) return { by: "name", text: device }
+  if (hwaddr) return { by: "mac", text: formatMac(parseMac(hwaddr) ?? new Uint8Array()) }
+  if (kernelpath) return { by: "path", text: kernelpath, directories: [kernelpath] }
+  if (pciBusID) return { by: "path", text: pciBusID, directories: [pciDevice(pciBusID)] }
+  return undefined
+}
+
+function pciDevice(id: string): string {
+  return `/sys/bus/pci/devices/${id}`
+}
+
+function auxiliaryDevice(id: string): string {
+  return `/sys/bus/auxiliary/devices/${id}`
+}

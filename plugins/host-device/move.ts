@@ -1,0 +1,134 @@
+import type { Attaching } from "../../pkg/attachment/mod.ts"
+import {
+  findLink,
+  findNsid,
+  getLink,
+  IFF_UP,
+  type Link,
+  type LinkChange,
+  listLinks,
+  listLinksInside,
+  listNsids,
+  RouteSocket,
+  setLink,
+} from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
+import { Failures } from "../../pkg/undo/mod.ts"
+import { aliasedFormer, deleteRecord, type Former, formerOf, readRecord, writeRecord } from "./record.ts"
+
+/**
+ * Gives a container a device of the host as its interface, like `ip link set DEVICE netns NS name IFNAME`. What the device was
+ * is written on it before. Throws `CniError`.
+ */
+export function takeDevice({ call, host, sandbox, inside, owner, undo }: Attaching, device: Link): Link {
+  const comment = ownerComment(owner)
+  const isOwn = (each: string) => each === comment
+  writeRecord(host, device, owner, sandbox.inode)
+  undo.defer(`take "${device.name}"`, () => restoreOnHost(host, isOwn) || giveBackFrom(host, sandbox, isOwn))
+  try {
+    setLink(host, device, { netnsFd: sandbox.fd, name: call.ifName, alias: device.name })
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot move "${device.name}" to "${call.netns}" as "${call.ifName}"`, { cause })
+  }
+  const link = getLink(inside, call.ifName)
+  const holder = readRecord(link)?.owner
+  if (holder === comment) return link
+  giveBack(host, inside, link, formerOf(device))
+  const other = holder ?? "another ADD"
+  throw new CniError(Code.TryAgainLater, `Cannot take the device "${device.name}": ${other} takes it at the same time`)
+}
+
+/** Restores the devices of these owners that the host has. Returns whether there was one. Throws `CniError`. */
+export function restoreOnHost(host: RouteSocket, isWanted: (owner: string) => boolean): boolean {
+  return forEach(listLinks(host, isOf(isWanted)), (link) => restoreDevice(host, link))
+}
+
+/** Gives back the device of this owner that is in a namespace. Returns whether there was one. Throws `CniError`. */
+export function giveBackFrom(host: RouteSocket, netns: Netns, isWanted: (owner: string) => boolean): boolean {
+  using inside = netns.run(() => RouteSocket.open())
+  const found = listLinks(inside, isOf(isWanted, netns.inode))
+  const link = found.find(isHardware) ?? found[0]
+  if (link) giveBack(host, inside, link)
+  return link !== undefined
+}
+
+/**
+ * Gives back the hardware of these owners out of all namespaces that the host knows and that can be entered. Returns whether
+ * there was some. A virtual device, with anything written on it, may be one that a container has made.
+ */
+export function giveBackFromAll(host: RouteSocket, isWanted: (owner: string) => boolean): boolean {
+  const isOrphan = (inode?: bigint) => (link: Link) => isHardware(link) && isOf(isWanted, inode)(link)
+  const holding = listNsids(host).filter((nsid) => listLinksInside(host, nsid, isOrphan()).length > 0)
+  return forEach(holding, (nsid) => {
+    using netns = Netns.search(({ fd }) => findNsid(host, fd) === nsid)
+    using inside = netns?.run(() => RouteSocket.open())
+    if (!netns || !inside) return
+    forEach(listLinks(inside, isOrphan(netns.inode)), (link) => giveBack(host, inside, link))
+  })
+}
+
+function isOf(isWanted: (owner: string) => boolean, inode?: bigint): (link: Link) => boolean {
+  return (link) => isWanted(readRecord(link, inode)?.owner ?? "")
+}
+
+/** Whether it is no link that was made by netlink, as any container can make them. */
+function isHardware({ kind, attributes }: Link): boolean {
+  return kind === "" || attributes.parentName !== undefined
+}
+
+/** Goes through all, and throws at the end. */
+function forEach<T>(items: readonly T[], act: (item: T) => void): boolean {
+  const failures = new Failures()
+  for (const item of items) failures.attempt("give back a device", () => act(item))
+  failures.throwIfAny()
+  return items.length > 0
+}
+
+/** Moves a device to the host, and makes it what it was there. Throws `CniError`, and then the container has it as before. */
+export function giveBack(host: RouteSocket, inside: RouteSocket, link: Link, written = readRecord(link)?.former): void {
+  const former = written ?? aliasedFormer(link) ?? { name: link.name, alias: "" }
+  const { name, alias } = former
+  const refusal = `Cannot give back "${link.name}" as "${name}"`
+  if (findLink(host, name)) {
+    throw new CniError(Code.Internal, `${refusal}: the host has an interface of that name`, {
+      details: "rename that one, and DEL again",
+    })
+  }
+  setLink(inside, link, { up: false })
+  // Renamed before it is on the host: udev would look at it under the container's name, too.
+  if (link.name !== name && !findLink(inside, name)) setLink(inside, link, { name })
+  try {
+    using home = Netns.own()
+    setLink(inside, link, { netnsFd: home.fd, name, alias })
+  } catch (cause) {
+    const moved = !findLink(inside, link.index)
+    if (!moved) setLink(inside, link, { name: link.name, up: (link.flags & IFF_UP) !== 0 })
+    throw new CniError(Code.Internal, refusal, { cause })
+  }
+  restoreDevice(host, getLink(host, name), former)
+}
+
+/** Makes a device of the host what it was before a container had it, and takes the record off. Throws `CniError`. */
+export function restoreDevice(host: RouteSocket, link: Link, former = readRecord(link)?.former): void {
+  const failures = new Failures()
+  for (const change of changesTo(link, former)) {
+    const [what = ""] = Object.keys(change)
+    failures.attempt(`restore ${what} of "${former?.name}"`, () => setLink(host, link, change))
+    if (what === "name") failures.throwIfAny() // its record stays, and another DEL may find the name free
+  }
+  failures.attempt(`clear the names of "${link.name}"`, () => deleteRecord(host, link))
+  failures.throwIfAny()
+}
+
+function changesTo(link: Link, former: Former | undefined): LinkChange[] {
+  if (!former) return []
+  const { name, alias, mac = link.mac, mtu = link.mtu, up } = former
+  return [
+    ...(name === link.name ? [] : [{ name }]),
+    ...(alias === (link.attributes.alias ?? "") ? [] : [{ alias }]),
+    ...(mac === link.mac ? [] : [{ mac }]),
+    ...(mtu === link.mtu ? [] : [{ mtu }]),
+    ...(up === undefined ? [] : [{ up }]),
+  ]
+}
