@@ -5,6 +5,7 @@ import { sbr } from "../../meta/sbr/main.ts"
 import { tuning } from "../../meta/tuning/main.ts"
 import type { Plugin } from "../../pkg/skel/mod.ts"
 import { bridge } from "../../plugins/bridge/main.ts"
+import { hostDevice } from "../../plugins/host-device/main.ts"
 import { ipvlan } from "../../plugins/ipvlan/main.ts"
 import { loopback } from "../../plugins/loopback/main.ts"
 import { macvlan } from "../../plugins/macvlan/main.ts"
@@ -14,6 +15,7 @@ import { vlan } from "../../plugins/vlan/main.ts"
 /** The plugins that interface plugins ask in their own process are in `cmd/ipam-plugins.ts`. */
 const all = [
   bridge,
+  hostDevice,
   hostLocal,
   ipvlan,
   loopback,

@@ -66,6 +66,7 @@ const losses: {
         await one.pod.exec("ip", ["link", "set", "lo", "down"]) // it cannot go
       else if (name !== undefined) await one.pod.exec("ip", ["link", "del", name])
     },
+    takes: isOutOfReach,
   },
   {
     number: "#23",

@@ -6,7 +6,10 @@ import type { HostNamespace } from "./host-namespace.ts"
 import type { Change } from "./snapshot/diff.ts"
 import { testWith } from "./test-with.ts"
 
-/** What a plugin does for an attachment: makes an interface, brings up `lo`, gives addresses, or comes after others. */
+/**
+ * What a plugin does for an attachment: makes an interface, moves a device there, brings up `lo`, gives addresses, or comes
+ * after others.
+ */
 export type Role = Plugin["role"]
 
 /** A network of a stage: "lab" has 10.22.0.0/24, "other" 10.23.0.0/24. */
@@ -35,7 +38,7 @@ interface AnyPlugin {
 }
 
 interface OtherPlugin extends AnyPlugin {
-  readonly role: "loopback" | "ipam" | "chained"
+  readonly role: "device" | "loopback" | "ipam" | "chained"
 }
 
 /** What the shared cases know of a plugin that makes the container's interface, and of a network of it. */
@@ -122,6 +125,13 @@ async function addUplink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "set", "card", "up", "mtu", "9000"])
 }
 
+/** Gives a host devices for as many attachments as a test may make, one for each port of `Place`. */
+async function addDevices(host: HostNamespace): Promise<void> {
+  for (let port = 8080; port < 8092; port++) {
+    await host.exec("ip", ["link", "add", `dev${port}`, "up", "type", "veth", "peer", "name", `far${port}`])
+  }
+}
+
 /** The table. A plugin that gets a row here gets the shared cases. */
 const plugins: Readonly<Record<string, Plugin>> = {
   bridge: {
@@ -172,6 +182,11 @@ const plugins: Readonly<Record<string, Plugin>> = {
     ...labNetwork("vlan", { master: "uplink" }),
     everything: { ...labNetwork("vlan").dualStack, mtu: 1400 },
     like: "macvlan", // and one container of a network at a time
+  },
+  "host-device": {
+    role: "device",
+    setUp: addDevices,
+    keys: ({ network, port }) => ({ device: `dev${port}`, ipam: pool(network) }),
   },
   loopback: { role: "loopback", keys: () => ({}) },
   "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },
@@ -224,9 +239,13 @@ export function interfacePlugin(name: string): InterfacePlugin {
   return plugin
 }
 
-/** Whether a change of the host is that of an interface which DEL or GC have left in a container, to the kernel. */
+/**
+ * Whether a change of the host is that of an interface which DEL or GC have left in a container, to the kernel: the link that
+ * it sits on, or a virtual device and its peer, which go with the namespace.
+ */
 export function isLeftToKernel(plugin: string, { section, line }: Change): boolean {
   const row = pluginRow(plugin)
+  if (row.role === "device") return /\b(dev|far)80\d\d\b/.test(line)
   return row.role === "interface" && !row.hasHostEnd && section === "links" && / promiscuity \d+$/.test(line)
 }
 

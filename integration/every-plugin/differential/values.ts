@@ -172,6 +172,11 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     { master: "uplink", mode: "private", mtu: 1400, bcqueuelen: 100, ipam: dual },
     { ipam: fixed },
   ],
+  "host-device": [
+    { device: "dev8080", ipam: pool("10.27.0.0/24") },
+    { device: "dev8080", hwaddr: "", runtimeConfig: {}, ipam: dual },
+    { pciBusID: "0000:99:00.0", ipam: fixed },
+  ],
   loopback: [{}, { prevResult: previous }],
   "host-local": [
     { ipam: pool("10.24.0.0/29") },
