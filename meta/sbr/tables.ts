@@ -15,7 +15,7 @@ import {
   RT_TABLE_MAIN,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6, contains, familyOf, networkOf, sameBytes } from "../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, contains, familyOf, networkOf, sameBytes } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { SbrConfig } from "./config.ts"
 
@@ -66,7 +66,11 @@ export function routeBySource(
 }
 
 function addUndoably(inside: NetlinkSocket, route: RouteSpec, undo: Undo): void {
-  addRoute(inside, route, "append") // a source hint may stand beside the kernel's own route to the network
+  try {
+    addRoute(inside, route, "append") // a source hint may stand beside the kernel's own route to the network
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot add a route to table ${route.table ?? RT_TABLE_MAIN}`, { cause })
+  }
   undo.defer("add a route", () => deleteRoute(inside, route))
 }
 

@@ -1,5 +1,5 @@
 import type { InterfaceConfig } from "../config/mod.ts"
-import { addressesOf, checkAddresses, type ResultAddress, requireMtu } from "../ip/mod.ts"
+import { addressesOf, checkAddresses, checkRoutes, type ResultAddress, requireMtu } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
 import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
 import { findLink, type Link, RouteSocket } from "../netlink/mod.ts"
@@ -92,6 +92,8 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   attach(attaching: Attaching, result: Result, config: C): Interface[]
   /** Compares what the scaffold does not know of. Throws a `CniError` that names the first difference. */
   check(checking: Checking, config: C): void
+  /** Compares the routes, where they are not just those of the result. Throws `CniError`. */
+  checkRoutes?(checking: Checking): void
   /** Throws the `CniError` that each ADD would throw, for any container. For STATUS. */
   requireUsable?(sides: Pick<Sides, "host" | "filter">, config: C): void
   /** Likewise, for an ADD that gets the addresses of this result. */
@@ -198,8 +200,11 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   const link = expectInterface(inside, call, plugin.chained ? undefined : plugin.kind)
   checkInterface(link, recorded.interface)
   if (!config.keepDown) checkUp(link, "interface")
-  plugin.check({ call, owner, host, sandbox, inside, filter, recorded, link }, config)
+  const checking = { call, owner, host, sandbox, inside, filter, recorded, link }
+  plugin.check(checking, config)
   checkAddresses(inside, link, recorded.addresses)
+  if (plugin.checkRoutes) plugin.checkRoutes(checking)
+  else checkRoutes(inside, link, recorded.prevResult)
   if (masquerades(config)) new Masquerade(filter).check(owner, recorded.addresses, config.ipMasqBackend)
 }
 

@@ -45,7 +45,11 @@ export function configureLink(
       throw new CniError(Code.Internal, `Cannot add address ${formatCidr(address)} to "${link.name}"`, { cause })
     }
   }
-  setLink(inside, link, { up: true, ...others })
+  try {
+    setLink(inside, link, { up: true, ...others })
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot bring up "${link.name}"`, { cause })
+  }
   if (events) waitForDetection(inside, link, events)
   try {
     addRoutes(inside, link, result)

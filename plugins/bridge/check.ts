@@ -7,7 +7,7 @@ import {
   noHostEnd,
   type Sides,
 } from "../../pkg/attachment/mod.ts"
-import { checkAddresses, checkForwarding, checkRoutes, mismatch } from "../../pkg/ip/mod.ts"
+import { checkAddresses, checkForwarding, mismatch } from "../../pkg/ip/mod.ts"
 import { findLink, IFF_PROMISC, type Link, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { familyOf, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { portsOf } from "./chained.ts"
@@ -21,7 +21,7 @@ import { needsFiltering } from "./vlans.ts"
 
 /** The bridge, how it treats its port, routes, gateway addresses, forwarding, and the check of MACs. */
 export function checkBridge(checking: Checking, config: BridgeConfig): void {
-  const { owner, host, sandbox, inside, filter, link, recorded } = checking
+  const { owner, host, sandbox, filter, link, recorded } = checking
   const { prevResult } = recorded
   const bridge = requireRecordedBridge(host, config, prevResult)
   const port = findHostEnd(host, sandbox, link) ?? givenPort(checking, prevResult, link)
@@ -29,7 +29,6 @@ export function checkBridge(checking: Checking, config: BridgeConfig): void {
   const onHost = findRecordedOnHost(prevResult, port) ?? { name: port.name }
   checkPort(host, { bridge, port }, owner, { ...config, mtu: onHost.mtu ?? config.mtu })
   checkMac(port, onHost)
-  checkRoutes(inside, link, prevResult)
   if (config.isGateway) {
     const gateways = gatewaysOf(prevResult)
     const { vlanGateway } = config

@@ -1,5 +1,5 @@
 import { type Attaching, type Checking, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
-import { checkRoutes, configureLink, mismatch, waitUntil } from "../../pkg/ip/mod.ts"
+import { configureLink, mismatch, waitUntil } from "../../pkg/ip/mod.ts"
 import { findLink, getLink, type Link, RouteGroup, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
@@ -66,7 +66,7 @@ function restoreReturned(host: RouteSocket, device: Link, { by, text }: Selector
   else if (isAliased) restoreDevice(host, device, aliased)
 }
 
-function checkDevice({ sandbox, inside, owner, link, recorded }: Checking, { selector }: HostDeviceConfig): void {
+function checkDevice({ sandbox, owner, link }: Checking, { selector }: HostDeviceConfig): void {
   const name = formerName(link)
   const what = `device "${link.name}"`
   if (name === undefined) throw mismatch(what, "a device of the host", `a new one of kind "${link.kind}"`)
@@ -74,7 +74,6 @@ function checkDevice({ sandbox, inside, owner, link, recorded }: Checking, { sel
   const found = readRecord(link, sandbox.inode)?.owner ?? expected // the Go suite writes no owner
   if (found !== expected) throw mismatch(`owner of "${link.name}"`, expected, found)
   if (!mayBeSelected(selector, link)) throw mismatch(what, `"${selector?.text}" of the host`, `"${name}"`)
-  checkRoutes(inside, link, recorded.prevResult)
 }
 
 /** What is on which bus only newer kernels say, and not of every device. */

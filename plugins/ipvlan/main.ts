@@ -9,7 +9,7 @@ import {
   findMasterForStatus,
   requireMaster,
 } from "../../pkg/attachment/mod.ts"
-import { checkRoutes, configureLink } from "../../pkg/ip/mod.ts"
+import { configureLink } from "../../pkg/ip/mod.ts"
 import { ipvlanFlags, ipvlanModes, linkData } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
@@ -39,12 +39,11 @@ function attachIpvlan(attaching: Attaching, result: Result, config: IpvlanConfig
 
 /** Mode and flag are the master's: whoever makes the last interface on it sets them for all. */
 function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
-  const { inside, link, recorded } = checking
+  const { link } = checking
   const data = linkData(link, "ipvlan")
   checkSetting(`mode of "${link.name}"`, ipvlanModes, config.mode, data?.mode)
   checkSetting(`flag of "${link.name}"`, ipvlanFlags, config.flag, data?.flags)
   checkMaster(checking, config)
-  checkRoutes(inside, link, recorded.prevResult)
 }
 
 if (import.meta.main) runPlugin(ipvlan)

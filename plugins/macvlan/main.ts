@@ -10,7 +10,7 @@ import {
   requireMaster,
   requireMtuOfParent,
 } from "../../pkg/attachment/mod.ts"
-import { checkRoutes, configureLink } from "../../pkg/ip/mod.ts"
+import { configureLink } from "../../pkg/ip/mod.ts"
 import { linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
@@ -39,10 +39,9 @@ function attachMacvlan(attaching: Attaching, result: Result, config: MacvlanConf
 }
 
 function checkMacvlan(checking: Checking, config: MacvlanConfig): void {
-  const { inside, link, recorded } = checking
+  const { link } = checking
   checkSetting(`mode of "${link.name}"`, macvlanModes, config.mode, linkData(link, "macvlan")?.mode)
   checkMaster(checking, config)
-  checkRoutes(inside, link, recorded.prevResult)
 }
 
 function requireUsableMaster({ host }: { host: RouteSocket }, config: MacvlanConfig): void {

@@ -21,7 +21,8 @@ import {
   waitOperational,
 } from "../../pkg/ip/mod.ts"
 import { Masquerade } from "../../pkg/masquerade/mod.ts"
-import { deleteLink, getLink, type Link } from "../../pkg/netlink/mod.ts"
+import { deleteLink, getLink, type Link, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { type PtpConfig, parsePtpConfig } from "./config.ts"
@@ -37,6 +38,7 @@ export const ptp = defineInterfacePlugin<PtpConfig>({
   complete: completeResult,
   attach: attachPtp,
   check: checkPtp,
+  checkRoutes: checkPtpRoutes,
   requireRoomFor: (_host, result) => familiesOf(result).forEach(requireForwarding),
   rules: (filter) => ({ masquerade: new Masquerade(filter) }),
 })
@@ -63,20 +65,29 @@ function familiesOf(result: Result): Family[] {
   return [...new Set(addressesOf(result).map(({ ip }) => familyOf(ip)))]
 }
 
-/** Both ends of the pair, the routes on both sides, the gateway's addresses, and forwarding. */
-function checkPtp({ call, owner, host, sandbox, inside, link, recorded }: Checking, config: PtpConfig): void {
+/** The host's end of the pair, the gateways, which are its addresses, and forwarding. */
+function checkPtp({ call, owner, host, sandbox, link, recorded }: Checking, config: PtpConfig): void {
   const { prevResult, ips, addresses } = recorded
-  const ours = { ips, routes: prevResult.routes }
-  const end = findHostEnd(host, sandbox, link)
-  if (!end) throw noHostEnd(link)
+  const end = requireHostEnd(host, sandbox, link)
   const onHost = requireRecorded(end, prevResult, call)
   checkMac(end, onHost)
   checkHostEnd(end, owner, { mtu: onHost.mtu ?? config.mtu })
+  checkAddresses(host, end, hostAddresses({ ips }))
+  for (const family of new Set(addresses.map(({ ip }) => familyOf(ip)))) checkForwarding(family)
+}
+
+/** On both sides. */
+function checkPtpRoutes({ host, sandbox, inside, link, recorded }: Checking): void {
+  const ours = { ips: recorded.ips, routes: recorded.prevResult.routes }
   const { first, last } = planContainerRoutes(ours, link)
   checkRouteSpecs(inside, [...first, ...last])
-  checkAddresses(host, end, hostAddresses(ours))
-  checkRouteSpecs(host, hostRoutes(ours, end))
-  for (const family of new Set(addresses.map(({ ip }) => familyOf(ip)))) checkForwarding(family)
+  checkRouteSpecs(host, hostRoutes(ours, requireHostEnd(host, sandbox, link)))
+}
+
+function requireHostEnd(host: RouteSocket, sandbox: Netns, link: Link): Link {
+  const end = findHostEnd(host, sandbox, link)
+  if (!end) throw noHostEnd(link)
+  return end
 }
 
 /** What ADD has answered of the host's end. Throws `CniError` when it has answered another one. */

@@ -10,7 +10,7 @@ import {
   requireMaster,
   requireMtuOfParent,
 } from "../../pkg/attachment/mod.ts"
-import { checkRoutes, configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { IFF_UP, type Link, linkData, type RouteSocket, vlanProtocols } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
@@ -56,7 +56,7 @@ function requireFit(parent: Link, { mtu }: VlanConfig): void {
 }
 
 function checkVlan(checking: Checking, config: VlanConfig): void {
-  const { inside, link, recorded } = checking
+  const { link } = checking
   const data = linkData(link, "vlan")
   if (data?.id !== config.vlanId) throw mismatch(`VLAN of "${link.name}"`, String(config.vlanId), String(data?.id))
   checkSetting(`protocol of "${link.name}"`, vlanProtocols, config.protocol, data.protocol)
@@ -64,7 +64,6 @@ function checkVlan(checking: Checking, config: VlanConfig): void {
     throw mismatch(`MTU of "${link.name}"`, String(config.mtu), String(link.mtu))
   }
   checkMaster(checking, config)
-  checkRoutes(inside, link, recorded.prevResult)
 }
 
 /** What another container has taken comes free when that goes: it is no reason to call the network unusable. */

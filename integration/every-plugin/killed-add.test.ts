@@ -1,0 +1,38 @@
+import { afterAll, beforeAll, expect } from "bun:test"
+import {
+  type CProgram,
+  expectUnchanged,
+  isAllocationTrace,
+  pluginsAs,
+  Stage,
+  takeSnapshot,
+  testPlugin,
+} from "../lab/mod.ts"
+import { buildKillAt, isKilled, settled } from "./kill.ts"
+
+let killAt: CProgram
+beforeAll(async () => {
+  killAt = await buildKillAt()
+})
+afterAll(() => killAt[Symbol.asyncDispose]())
+
+for (const plugin of pluginsAs()) {
+  testPlugin(
+    plugin,
+    `${plugin}: an ADD killed at any system call leaves nothing behind the next DEL`,
+    async () => {
+      await using stage = await Stage.create(plugin)
+      const at = await settled(stage)
+      const before = await takeSnapshot(stage.host)
+      const inside = await takeSnapshot(at.pod)
+      let nth = 1
+      for (; await isKilled(killAt, { stage, at, verb: "ADD", nth }); nth++) {
+        await at.attachment.del()
+        expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+        expectUnchanged(inside, await takeSnapshot(at.pod))
+      }
+      expect(nth).toBeGreaterThan(10)
+    },
+    300_000,
+  )
+}

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect } from "bun:test"
+import {
+  type CProgram,
+  expectUnchanged,
+  isAllocationTrace,
+  pluginsAs,
+  Stage,
+  succeed,
+  takeSnapshot,
+  testPlugin,
+} from "../lab/mod.ts"
+import { buildKillAt, isKilled, settled } from "./kill.ts"
+
+let killAt: CProgram
+beforeAll(async () => {
+  killAt = await buildKillAt()
+})
+afterAll(() => killAt[Symbol.asyncDispose]())
+
+for (const plugin of pluginsAs()) {
+  testPlugin(
+    plugin,
+    `${plugin}: a DEL killed at any system call is finished by the next`,
+    async () => {
+      await using stage = await Stage.create(plugin)
+      const at = await settled(stage)
+      const before = await takeSnapshot(stage.host)
+      const inside = await takeSnapshot(at.pod)
+      for (let nth = 1, goOn = true; goOn; nth++) {
+        await succeed(at.attachment.run("ADD"))
+        goOn = await isKilled(killAt, { stage, at, verb: "DEL", nth })
+        await at.attachment.del()
+        expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+        expectUnchanged(inside, await takeSnapshot(at.pod))
+        expect(goOn || nth > 10).toBe(true)
+      }
+    },
+    300_000,
+  )
+}
