@@ -42,7 +42,8 @@ struct call {
 static const struct call calls[] = {
     /* descriptors */
     {"open", "@sii", SYS_openat}, CALL(close, "i"), CALL(read, "ib"), CALL(write, "ib"), CALL(fsync, "i"), CALL(flock, "ii"),
-    {"pread", "ibl", SYS_pread64}, {"pwrite", "ibl", SYS_pwrite64}, CALL(ftruncate, "il"), CALL(fcntl, "iil"), CALL(ioctl, "ii0"),
+    {"pread", "ibl", SYS_pread64}, {"pwrite", "ibl", SYS_pwrite64}, CALL(ftruncate, "il"), CALL(fcntl, "iil"), CALL(ioctl, "iil"),
+    {"ioctlIfreq", "ii[40]", SYS_ioctl},
     /* names of files */
     CALL(statx, "isii[256]"), CALL(getdents64, "ib"), CALL(linkat, "@s@s0"), CALL(symlinkat, "s@s"), CALL(readlinkat, "@sb"),
     CALL(mkdirat, "@si"), CALL(utimensat, "@s[32]i"), CALL(inotify_init1, "i"), CALL(inotify_add_watch, "isi"),

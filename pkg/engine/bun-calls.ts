@@ -17,7 +17,7 @@ const calls = {
   fsync: "i",
   flock: "ii",
   fcntl: "iil",
-  ioctl: "ii0",
+  ioctl: "iil",
   statx: "isii[256]",
   getdents64: "ib",
   linkat: "ss",
@@ -195,6 +195,13 @@ export function call(name: CallName, ...values: unknown[]): number {
   if (broken) return -EINVAL
   const answer = callC(namesInC[name] ?? name, ...raw)
   return kept.length >= 0 ? answer : 0
+}
+
+/** ioctl(2) with a struct ifreq, whose address is the call's third number. */
+export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number {
+  const bytes = bytesOf(ifreq)
+  if (bytes.byteLength < 40) throw new RangeError("expected an array of 40 bytes")
+  return call("ioctl", fd, request, addressOf(bytes))
 }
 
 export function poll(requests: TypedArray, timeoutMs: number): number {

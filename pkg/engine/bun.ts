@@ -6,6 +6,7 @@ import {
   call,
   callNames,
   integer,
+  ioctlIfreq,
   libc,
   pidfdOpen,
   poll,
@@ -36,6 +37,7 @@ const systemCalls = Object.fromEntries(
 /** The door on Bun: for the tests, for `bun plugins/bridge/main.ts` and for the tool `cni`. */
 export const engine: Engine = {
   ...systemCalls,
+  ioctlIfreq,
   sendDescriptors,
   poll,
   startProcess,

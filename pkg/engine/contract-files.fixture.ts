@@ -125,10 +125,15 @@ export const fileCases: Cases = [
     "ioctl: FIONCLEX, FIOCLEX, a namespace's type; ENOTTY, EBADF", // <asm-generic/ioctls.h>, <linux/nsfs.h>
     (e, at) => {
       const [fd, namespace] = [make(e, at("a")), e.open("/proc/self/ns/net", O.read, 0)]
-      const flags = [e.ioctl(fd, 0x5450), e.fcntl(fd, 1, 0), e.ioctl(fd, 0x5451), e.fcntl(fd, 1, 0)]
-      return [...flags, e.ioctl(namespace, 0xb703), e.ioctl(fd, 0xb703), e.ioctl(-1, 0x5451)]
+      const flags = [e.ioctl(fd, 0x5450, 0), e.fcntl(fd, 1, 0), e.ioctl(fd, 0x5451, 0), e.fcntl(fd, 1, 0)]
+      return [...flags, e.ioctl(namespace, 0xb703, 0), e.ioctl(fd, 0xb703, 0), e.ioctl(-1, 0x5451, 0)]
     },
     [0, 0, 0, 1, 0x40000000, -25, -9],
+  ],
+  [
+    "ioctl: a request's value reaches the kernel", // TCFLSH with TCIFLUSH 0, and with none that there is
+    (e) => [e.open("/dev/ptmx", O.both, 0)].flatMap((fd) => [e.ioctl(fd, 0x540b, 0), e.ioctl(fd, 0x540b, 99)]),
+    [0, -22],
   ],
   [
     "statx",

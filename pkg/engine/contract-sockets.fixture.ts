@@ -157,6 +157,25 @@ export const socketCases: Cases = [
     [-9, -9, -88],
   ],
   [
+    "ioctlIfreq: SIOCGIFINDEX fills in what it is asked for; ENODEV, ENOTTY, EBADF", // <linux/sockios.h>
+    (e) => {
+      const [fd, ifreq] = [e.socket(2, SOCK.datagram, 0), new Uint8Array(48).fill(0xaa)]
+      ifreq.set([0x6c, 0x6f, 0], 4) // "lo"
+      const answers = [
+        e.ioctlIfreq(fd, 0x8933, ifreq.subarray(4, 44)),
+        ifreq[4 + 16] ?? 0,
+        ifreq[3] ?? 0,
+        ifreq[44] ?? 0,
+      ]
+      ifreq[4] = 0x2f // no link has a "/" in its name
+      const refused = [fd, e.open("/dev/null", 0, 0), closed].map((each) =>
+        e.ioctlIfreq(each, 0x8933, ifreq.subarray(4)),
+      )
+      return [...answers, ...refused]
+    },
+    [0, 1, 0xaa, 0xaa, -19, -25, -9],
+  ],
+  [
     "setns: EBADF, EINVAL for another type",
     (e) => [e.setns(-1, 0), e.setns(e.open("/proc/self/ns/net", 0, 0), 0x04000000)],
     [-9, -22],

@@ -21,8 +21,10 @@ export interface Engine {
   fsync(fd: number): number
   flock(fd: number, operation: number): number
   fcntl(fd: number, command: number, value: number): number
-  /** ioctl(2) of a request without an argument. */
-  ioctl(fd: number, request: number): number
+  /** ioctl(2) of a request whose argument is a number, or that has none. */
+  ioctl(fd: number, request: number, value: number): number
+  /** ioctl(2) of a request that takes a struct ifreq of 40 bytes, <linux/if.h>, and no more. */
+  ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number
   /** statx(2) into a struct of 256 bytes. */
   statx(directory: number, path: string, flags: number, mask: number, into: TypedArray): number
   getdents64(fd: number, into: TypedArray): number

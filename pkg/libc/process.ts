@@ -56,5 +56,5 @@ export function setNetworkNamespace(fd: Fd): void {
 
 /** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
 export function namespaceType(fd: Fd): number {
-  return check("ioctl", "NS_GET_NSTYPE", () => engine.ioctl(fd, NS_GET_NSTYPE))
+  return check("ioctl", "NS_GET_NSTYPE", () => engine.ioctl(fd, NS_GET_NSTYPE, 0))
 }
