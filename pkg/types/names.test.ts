@@ -81,6 +81,10 @@ describe("interface name", () => {
     },
   )
 
+  test("a name in which the kernel would put a number is refused with code 4", () => {
+    expect(refusal(() => validateInterfaceName("net%d"))).toMatchObject({ code: 4, details: "net%d" })
+  })
+
   test.each(["eth0", "...", "a\u0001", "a\ufeff", "a@b"])("%j passes: the kernel takes it", (name) => {
     expect(refusal(() => validateInterfaceName(name))).toBeUndefined()
   })

@@ -23,7 +23,7 @@ export function validateNetworkName(name: string): void {
 
 /**
  * Checks an interface name by the kernel's rule (`dev_valid_name` in net/core/dev.c): 1 to 15 bytes of UTF-8, not "."
- * or "..", no "/", no ":", no white space. Throws code 4.
+ * or "..", no "/", no ":", no white space; and no "%", for "x%d" makes the kernel choose a number. Throws code 4.
  */
 export function validateInterfaceName(name: string): void {
   const refuse = (reason: string, details: string) => {
@@ -37,6 +37,7 @@ export function validateInterfaceName(name: string): void {
   // Unicode's own list of white space: \s would add U+FEFF and miss U+0085. Plain names do without it, as it is slow.
   if (!isSafe(name) && /[/:\p{White_Space}]/u.test(name))
     refuse("interface name contains / or : or whitespace characters", name)
+  if (name.includes("%")) refuse("interface name contains %", name)
 }
 
 /** Whether a name has the characters that the specification allows. By a loop: the first regular expression is slow. */
