@@ -11,16 +11,19 @@ import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
 import { answer, logLine, type Plugin, runPlugin } from "../pkg/skel/mod.ts"
 import { newestVersion } from "../pkg/types/mod.ts"
 import { bridge } from "../plugins/bridge/main.ts"
+import { dummy } from "../plugins/dummy/main.ts"
 import { hostDevice } from "../plugins/host-device/main.ts"
 import { ipvlan } from "../plugins/ipvlan/main.ts"
 import { loopback } from "../plugins/loopback/main.ts"
 import { macvlan } from "../plugins/macvlan/main.ts"
 import { ptp } from "../plugins/ptp/main.ts"
+import { runTap } from "../plugins/tap/main.ts"
 import { vlan } from "../plugins/vlan/main.ts"
 
 /** Every plugin, in alphabetical order. */
 export const pluginNames: readonly string[] = [
   "bridge",
+  "dummy",
   "host-device",
   "host-local",
   "ipvlan",
@@ -30,6 +33,7 @@ export const pluginNames: readonly string[] = [
   "ptp",
   "sbr",
   "static",
+  "tap",
   "tuning",
   "vlan",
 ]
@@ -38,6 +42,7 @@ export const pluginNames: readonly string[] = [
 export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
 
 const runBridge = () => runPlugin(bridge, ipamPlugins)
+const runDummy = () => runPlugin(dummy, ipamPlugins)
 const runHostDevice = () => runPlugin(hostDevice, ipamPlugins)
 const runHostLocal = () => runPlugin(hostLocal)
 const runIpvlan = () => runPlugin(ipvlan, ipamPlugins)
@@ -47,6 +52,7 @@ const runPortmap = () => runPlugin(portmap)
 const runPtp = () => runPlugin(ptp, ipamPlugins)
 const runSbr = () => runPlugin(sbr)
 const runStatic = () => runPlugin(staticIpam)
+const runTapPlugin = () => runTap(ipamPlugins)
 const runTuning = () => runPlugin(tuning)
 const runVlan = () => runPlugin(vlan, ipamPlugins)
 
@@ -64,6 +70,7 @@ function runUnknown(): never {
 
 export {
   runBridge as bridge,
+  runDummy as dummy,
   runHostDevice as "host-device",
   runHostLocal as "host-local",
   runIpvlan as ipvlan,
@@ -73,6 +80,7 @@ export {
   runPtp as ptp,
   runSbr as sbr,
   runStatic as static,
+  runTapPlugin as tap,
   runTuning as tuning,
   runUnknown as unknown,
   runVlan as vlan,

@@ -26,6 +26,8 @@ export const interfaceKinds = {
   macvlan: { owner: "container", module: "macvlan" },
   ipvlan: { owner: "container", module: "ipvlan" },
   vlan: { owner: "container", module: "8021q" },
+  dummy: { owner: "container", module: "dummy" },
+  tun: { owner: "container" }, // what the kernel calls a tap
 } as const satisfies Partial<Record<LinkKind, { owner: "host" | "container"; module?: string }>>
 
 export type InterfaceKind = keyof typeof interfaceKinds

@@ -79,6 +79,16 @@ export function writeAll(fd: Fd, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length; ) done += write(fd, bytes.subarray(done))
 }
 
+/** ioctl(2) of a request whose argument is a number, or that has none; `name` is its name. Throws `SyscallError`. */
+export function ioctl(fd: Fd, name: string, request: number, value = 0): number {
+  return check("ioctl", name, () => engine.ioctl(fd, request, value))
+}
+
+/** ioctl(2) of a request that takes a struct ifreq, of 40 bytes, <linux/if.h>. Throws `SyscallError`. */
+export function ioctlIfreq(fd: Fd, name: string, request: number, ifreq: Uint8Array): void {
+  check("ioctl", name, () => engine.ioctlIfreq(fd, request, ifreq))
+}
+
 export const Poll = { In: 1, Out: 4 } as const
 
 /** Waits until the descriptor is ready for one of `events`, or broken. False when `timeoutMs` is over first. */

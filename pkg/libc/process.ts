@@ -1,5 +1,5 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
-import type { Fd } from "./descriptor.ts"
+import { type Fd, ioctl } from "./descriptor.ts"
 import { check } from "./errno.ts"
 
 const NS_GET_NSTYPE = 0xb703 // <linux/nsfs.h>
@@ -44,6 +44,11 @@ export function programName(): string {
   return path.slice(path.lastIndexOf("/") + 1)
 }
 
+/** What followed the name on the command line. */
+export function programArguments(): string[] {
+  return engine.arguments().slice(1)
+}
+
 /** Ends this process at once. */
 export function exit(status: number): never {
   return engine.exit(status)
@@ -56,5 +61,5 @@ export function setNetworkNamespace(fd: Fd): void {
 
 /** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
 export function namespaceType(fd: Fd): number {
-  return check("ioctl", "NS_GET_NSTYPE", () => engine.ioctl(fd, NS_GET_NSTYPE, 0))
+  return ioctl(fd, "NS_GET_NSTYPE", NS_GET_NSTYPE)
 }

@@ -29,6 +29,8 @@ const signalNames: Readonly<Record<number, string>> = {
 export interface Spawn {
   /** Absolute. */
   readonly path: string
+  /** The name that it is called by; by default the path. */
+  readonly name?: string
   /** What follows the program's name. */
   readonly args?: readonly string[]
   /** The whole environment. */
@@ -65,7 +67,7 @@ export function spawn(program: Spawn): Spawned {
   using stdout = openPipe()
   using stderr = openPipe()
   const descriptors = new Int32Array([stdin.reading.fd, stdout.writing.fd, stderr.writing.fd])
-  const argv = [program.path, ...(program.args ?? [])]
+  const argv = [program.name ?? program.path, ...(program.args ?? [])]
   const env = Object.entries(program.env).map(([name, value]) => `${name}=${value}`)
   const pid = check("execve", JSON.stringify(program.path), () =>
     engine.startProcess(program.path, argv, env, program.cwd ?? null, descriptors),

@@ -125,6 +125,18 @@ export const linkKinds = {
   ipvlan: attrs({ mode: [1, u16], flags: [2, u16] }),
   vlan: attrs({ id: [1, u16], protocol: [5, u16be] }),
   dummy: attrs({}),
+  /** `IFLA_TUN_*`: what the kernel says of a tun or a tap; both are made by ioctl(2) alone. */
+  tun: attrs({
+    owner: [1, u32],
+    group: [2, u32],
+    type: [3, u8], // IFF_TUN 1, IFF_TAP 2
+    packetInfo: [4, u8],
+    vnetHeader: [5, u8],
+    persistent: [6, u8],
+    multiQueue: [7, u8],
+    queues: [8, u32],
+    disabledQueues: [9, u32],
+  }),
 } as const
 
 export type LinkKind = keyof typeof linkKinds

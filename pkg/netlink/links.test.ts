@@ -187,6 +187,20 @@ describe("creating", () => {
     expect(tree(payload, linkLayout)).toEqual(tree(captured, linkLayout))
   })
 
+  // ip link add name x0 mtu 1400 address 02:00:00:00:00:07 type dummy
+  test("a kind that has no data, by itself", () => {
+    const captured = hex`
+      00000000000000000000000000000000
+      0800 0400 78050000
+      0a00 0100 020000000007 0000
+      0700 0300 783000 00
+      1000 1200 0900 0100 64756d6d79 000000`
+    const { payload } = requestOf((route) =>
+      addLink(route, { name: "x0", kind: "dummy", mtu: 1400, mac: "02:00:00:00:00:07" }),
+    )
+    expect(tree(payload, linkLayout)).toEqual(tree(captured, linkLayout))
+  })
+
   // ip link add link br0 name x type macvlan mode passthru nopromisc bcqueuelen 5000
   test("a kind with data of its own", () => {
     const data = { mode: macvlanModes.passthru, flags: 1, broadcastQueueLength: 5000 }
@@ -430,6 +444,34 @@ describe("reading", () => {
     const port = bridgePortData.decode(link.attributes.linkInfo?.slaveData ?? hex``)
     expect(port).toMatchObject({ state: 3, priority: 32, cost: 2, hairpin: 1 })
     expect(link.attributes.unknown?.map(({ type }) => type)).toEqual([17, 67, 40, 41, 35, 39, 6, 62])
+  })
+
+  // ip tuntap add name x0 mode tap user 1000 group 1001 multi_queue vnet_hdr; strace -e read=3 ip -d link show dev x0
+  test("a tap says whose it is and what it can", () => {
+    const captured = hex`
+      0500 0300 02 000000
+      0800 0100 e8030000
+      0800 0200 e9030000
+      0500 0400 00 000000
+      0500 0500 01 000000
+      0500 0600 01 000000
+      0500 0700 01 000000
+      0800 0800 00000000
+      0800 0900 00000000`
+    const data = {
+      type: 2,
+      owner: 1000,
+      group: 1001,
+      packetInfo: 0,
+      vnetHeader: 1,
+      persistent: 1,
+      multiQueue: 1,
+      queues: 0,
+      disabledQueues: 0,
+    }
+    expect(linkKinds.tun.decode(captured)).toEqual(data)
+    expect(linkKinds.tun.encode(data)).toEqual(captured)
+    expectOnlyDecodeErrors(linkKinds.tun.decode, captured)
   })
 
   test("a link that says nothing but its number has empty properties", () => {

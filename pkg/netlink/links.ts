@@ -179,10 +179,10 @@ export interface LinkChange {
   /** Whether it takes all multicast frames, `ip link set NAME allmulticast on`. */
   allMulticast?: boolean
   name?: string
-  mac?: string
-  mtu?: number
+  mac?: string | undefined
+  mtu?: number | undefined
   /** 0 takes the link away from its master. */
-  master?: Ifindex | 0
+  master?: Ifindex | 0 | undefined
   txQueueLength?: number
   alias?: string
   netnsFd?: number
@@ -216,7 +216,8 @@ export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index"
     linkAttributes.encode(typeof which === "string" ? { name: which, ...attributes } : attributes),
   ])
   const name = typeof which === "string" ? which : which.name
-  route.execute({ type: RTM_NEWLINK, what: `set ${Object.keys(change).join(", ")} of link "${name}"`, payload })
+  const changed = Object.entries(change).flatMap(([key, value]) => (value === undefined ? [] : [key]))
+  route.execute({ type: RTM_NEWLINK, what: `set ${changed.join(", ")} of link "${name}"`, payload })
 }
 
 /** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */

@@ -1,0 +1,32 @@
+import {
+  type Fields,
+  type InterfaceConfig,
+  interfaceKeys,
+  isCleanup,
+  macAddress,
+  mtuOrNone,
+  parseConfig,
+  readInterfaceKeys,
+} from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
+
+const schema = { ...interfaceKeys, mtu: { ...mtuOrNone, min: 0 }, mac: macAddress } as const satisfies Fields
+
+/**
+ * Reads the configuration of a dummy interface. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that
+ * names the key, also for a missing "ipam.type", or code 4 for `CNI_ARGS`.
+ */
+export function parseDummyConfig(
+  network: NetworkConfig,
+  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
+): InterfaceConfig {
+  const read = parseConfig(schema, raw, isCleanup(verb))
+  // Upstream's dummy does not look at CNI_ARGS: keys that only others know must not become an error.
+  const config = readInterfaceKeys(read, network, { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` })
+  if (config.ipam !== undefined || isCleanup(verb)) return config
+  // as upstream says it
+  throw new CniError(Code.InvalidNetworkConfig, "dummy interface requires an IPAM configuration", {
+    details: 'name an IPAM plugin, such as host-local, by "ipam.type"',
+  })
+}

@@ -1,0 +1,24 @@
+import { type Attaching, addInterface, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
+import type { InterfaceConfig } from "../../pkg/config/mod.ts"
+import { checkRoutes, configureLink } from "../../pkg/ip/mod.ts"
+import { runPlugin } from "../../pkg/skel/mod.ts"
+import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { parseDummyConfig } from "./config.ts"
+
+/** Gives a container an interface that leads nowhere: a place for addresses. */
+export const dummy = defineInterfacePlugin<InterfaceConfig>({
+  name: "dummy",
+  kind: "dummy",
+  config: parseDummyConfig,
+  attach: attachDummy,
+  check: ({ inside, link, recorded }) => checkRoutes(inside, link, recorded.prevResult),
+})
+
+function attachDummy(attaching: Attaching, result: Result, { mtu, mac }: InterfaceConfig): Interface[] {
+  const { call, sandbox, inside, owner } = attaching
+  const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
+  configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
+  return [{ ...describeInterface(link), sandbox: call.netns }]
+}
+
+if (import.meta.main) runPlugin(dummy)

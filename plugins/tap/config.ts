@@ -1,0 +1,54 @@
+import {
+  type Fields,
+  type InterfaceConfig,
+  interfaceKeys,
+  interfaceName,
+  isCleanup,
+  macAddress,
+  off,
+  parseConfig,
+  readInterfaceKeys,
+} from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import type { TapDevice } from "./device.ts"
+
+const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // one more is (uid_t)-1, which is none
+
+const schema = {
+  ...interfaceKeys,
+  mtu: { kind: "integer", min: 0, max: 65521, default: 0 }, // 65535 without an Ethernet header, drivers/net/tun.c
+  mac: macAddress,
+  multiQueue: off,
+  vnetHdr: off,
+  owner: id,
+  group: id,
+  selinuxContext: { kind: "text", expected: "a SELinux context" },
+  bridge: { ...interfaceName, check: (name: string) => name === "" || interfaceName.check(name) },
+} as const satisfies Fields
+
+/** The configuration of a tap device, checked. */
+export interface TapConfig extends InterfaceConfig, Omit<TapDevice, "name"> {
+  /** In which SELinux context it is made; undefined for our own. */
+  selinuxContext: string | undefined
+  /** The bridge in the container that it is a port of. */
+  bridge: string | undefined
+}
+
+/**
+ * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for
+ * `CNI_ARGS`.
+ */
+export function parseTapConfig(
+  network: NetworkConfig,
+  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
+): TapConfig {
+  const read = parseConfig(schema, raw, isCleanup(verb))
+  const { multiQueue, vnetHdr, owner, group, selinuxContext, bridge } = read
+  return {
+    ...readInterfaceKeys(read, network, { verb, args }),
+    ...{ multiQueue, vnetHdr, owner, group },
+    selinuxContext: selinuxContext || undefined,
+    bridge: bridge || undefined,
+  }
+}

@@ -1,0 +1,53 @@
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { FileDescriptor, ioctl, ioctlIfreq, isErrno, Open } from "../../pkg/libc/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+
+/** <linux/if_tun.h> */
+const TUNSETIFF = 0x400454ca
+const TUNSETPERSIST = 0x400454cb
+const TUNSETOWNER = 0x400454cc
+const TUNSETGROUP = 0x400454ce
+export const IFF_TAP = 0x2
+const IFF_MULTI_QUEUE = 0x100
+const IFF_NO_PI = 0x1000 // no struct tun_pi before each frame
+const IFF_VNET_HDR = 0x4000
+const IFF_TUN_EXCL = 0x8000
+
+/** A tap device to be made. */
+export interface TapDevice {
+  name: string
+  /** It can have a queue for each descriptor that it is opened by, and has to be opened so. */
+  multiQueue: boolean
+  /** Frames have a struct virtio_net_hdr before them, until it is opened otherwise. */
+  vnetHdr: boolean
+  /** Who may open it without CAP_NET_ADMIN has to be what is set of the two; without both everyone may. */
+  owner: number | undefined
+  group: number | undefined
+}
+
+/** Opens the device that taps are made by, for the namespace that the thread is in. Throws `CniError`. */
+export function openTun(): FileDescriptor {
+  try {
+    return FileDescriptor.open("/dev/net/tun", Open.ReadWrite)
+  } catch (cause) {
+    const why = isErrno(cause, "ENOENT", "ENODEV", "ENXIO") ? ': load the module "tun"' : ""
+    throw new CniError(Code.Internal, `Cannot open "/dev/net/tun"${why}`, { cause })
+  }
+}
+
+/**
+ * Makes a tap device that stays, in the namespace that the thread is in, like
+ * `ip tuntap add name NAME mode tap user OWNER group GROUP`. Throws `CniError`, and `EBUSY` when the name is taken; nothing
+ * was made then.
+ */
+export function createTap({ name, multiQueue, vnetHdr, owner, group }: TapDevice): void {
+  using file = openTun()
+  const flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (multiQueue ? IFF_MULTI_QUEUE : 0) | (vnetHdr ? IFF_VNET_HDR : 0)
+  const ifreq = new Uint8Array(40) // struct ifreq: a name of 16 bytes, flags of 2, <linux/if.h>
+  ifreq.set(encodeUtf8(name))
+  ifreq.set([flags & 0xff, flags >> 8], 16)
+  ioctlIfreq(file.fd, "TUNSETIFF", TUNSETIFF, ifreq)
+  if (owner !== undefined) ioctl(file.fd, `TUNSETOWNER ${owner}`, TUNSETOWNER, owner)
+  if (group !== undefined) ioctl(file.fd, `TUNSETGROUP ${group}`, TUNSETGROUP, group)
+  ioctl(file.fd, "TUNSETPERSIST", TUNSETPERSIST, 1) // the last: until then the device goes with its descriptor
+}

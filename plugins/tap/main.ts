@@ -1,0 +1,81 @@
+import { type Attaching, type Checking, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
+import { checkRoutes, configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import { deleteLink, findLink, getLink, type Ifindex, type Link, linkData, setLink } from "../../pkg/netlink/mod.ts"
+import { type Plugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { parseTapConfig, type TapConfig } from "./config.ts"
+import { createTap, IFF_TAP, openTun } from "./device.ts"
+import { createTapIfAsked, createTapIn, withContext } from "./selinux.ts"
+
+/** Gives a container a tap device, whose other end is a program, such as a virtual machine's monitor. */
+export const tap = defineInterfacePlugin<TapConfig>({
+  name: "tap",
+  kind: "tun", // the kernel's name for it
+  config: parseTapConfig,
+  attach: attachTap,
+  check: checkTap,
+  requireUsable: requireTun,
+})
+
+function attachTap(attaching: Attaching, result: Result, config: TapConfig): Interface[] {
+  const { call, sandbox, inside } = attaching
+  const bridge = config.bridge === undefined ? undefined : requireBridge(attaching, config.bridge)
+  const link = addTap(attaching, config, bridge)
+  configureLink({ sandbox, inside, link }, result)
+  return [{ ...describeInterface(link), sandbox: call.netns }]
+}
+
+function requireBridge({ call, inside }: Attaching, name: string): Link {
+  const found = findLink(inside, name)
+  if (found?.kind === "bridge") return found
+  const details = found ? `"${name}" is no bridge` : "it has to be there before a tap can be its port"
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot find the bridge "${name}" in "${call.netns}"`, { details })
+}
+
+/** The tap: with its owner's alias, and down. */
+function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapConfig, bridge: Link | undefined): Link {
+  const name = call.ifName
+  const { selinuxContext, multiQueue, vnetHdr, mac, mtu } = config
+  const device = { name, multiQueue, vnetHdr, owner: config.owner, group: config.group }
+  try {
+    sandbox.run(() => (selinuxContext === undefined ? createTap(device) : createTapIn(selinuxContext, device)))
+    undo.defer(`create tap "${name}"`, () => deleteLink(inside, getLink(inside, name)))
+    setLink(inside, name, { mac, mtu, alias: ownerComment(owner), master: bridge?.index })
+  } catch (cause) {
+    if (cause instanceof CniError && cause.code !== Code.Internal) throw cause
+    // The name was free a moment before.
+    const code = isErrno(cause, "EBUSY") ? Code.TryAgainLater : Code.Internal
+    throw new CniError(code, `Cannot create tap "${name}" in "${call.netns}"`, { cause })
+  }
+  return getLink(inside, name)
+}
+
+function checkTap({ inside, link, recorded }: Checking, { owner, group, multiQueue, bridge }: TapConfig): void {
+  const data = linkData(link, "tun") ?? {}
+  const master = bridge && link.attributes.master && findLink(inside, link.attributes.master as Ifindex)?.name
+  const compared = {
+    type: ["tap", data.type === IFF_TAP ? "tap" : "tun"],
+    owner: [owner, data.owner],
+    group: [group, data.group],
+    multiQueue: [multiQueue, data.multiQueue === 1],
+    bridge: [bridge, master],
+  } as const
+  for (const [key, [expected, found]] of Object.entries(compared)) {
+    if (found !== expected) throw mismatch(`${key} of "${link.name}"`, `${expected ?? "none"}`, `${found ?? "none"}`)
+  }
+  checkRoutes(inside, link, recorded.prevResult)
+}
+
+function requireTun(_sides: unknown, { selinuxContext }: TapConfig): void {
+  using _file = openTun()
+  if (selinuxContext !== undefined) withContext(selinuxContext, () => undefined)
+}
+
+/** Runs the plugin as this process, or only makes a device for another. */
+export function runTap(delegates: readonly Plugin<unknown>[] = []): never {
+  createTapIfAsked()
+  return runPlugin(tap, delegates)
+}
+
+if (import.meta.main) runTap()
