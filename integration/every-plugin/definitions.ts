@@ -5,16 +5,19 @@ import { sbr } from "../../meta/sbr/main.ts"
 import { tuning } from "../../meta/tuning/main.ts"
 import type { Plugin } from "../../pkg/skel/mod.ts"
 import { bridge } from "../../plugins/bridge/main.ts"
+import { dummy } from "../../plugins/dummy/main.ts"
 import { hostDevice } from "../../plugins/host-device/main.ts"
 import { ipvlan } from "../../plugins/ipvlan/main.ts"
 import { loopback } from "../../plugins/loopback/main.ts"
 import { macvlan } from "../../plugins/macvlan/main.ts"
 import { ptp } from "../../plugins/ptp/main.ts"
+import { tap } from "../../plugins/tap/main.ts"
 import { vlan } from "../../plugins/vlan/main.ts"
 
 /** The plugins that interface plugins ask in their own process are in `cmd/ipam-plugins.ts`. */
 const all = [
   bridge,
+  dummy,
   hostDevice,
   hostLocal,
   ipvlan,
@@ -24,6 +27,7 @@ const all = [
   ptp,
   sbr,
   staticIpam,
+  tap,
   tuning,
   vlan,
 ] as unknown as Plugin<unknown>[]

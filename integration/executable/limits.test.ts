@@ -13,6 +13,7 @@ import {
   mustRun,
   newest,
   type PluginCall,
+  pluginRow,
   pluginsAs,
   programEnv,
   runProgram,
@@ -80,7 +81,10 @@ for (const plugin of pluginsAs()) {
 
   testPlugin(plugin, `${plugin} does all its work in a root with /proc, /sys, its data and the plugins`, async () => {
     const directories = ["/proc", "/sys", "/var/lib/cni", "/run/cni", "/run/netns", `${builtPlugins}=/opt/cni/bin`]
-    const binds = directories.flatMap((name) => ["-b", name.includes("=") ? name : `${name}=${name}`])
+    const binds = [...directories, ...(pluginRow(plugin).devices ?? [])].flatMap((name) => [
+      "-b",
+      name.includes("=") ? name : `${name}=${name}`,
+    ])
     await liveWhole(plugin, { bin: `/opt/cni/bin/${plugin}`, under: [launcher.path, ...binds] })
   })
 }

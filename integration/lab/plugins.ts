@@ -31,6 +31,8 @@ interface AnyPlugin {
    * this one has tests of its own.
    */
   readonly like?: string
+  /** Directories of devices that it works with. */
+  readonly devices?: readonly string[]
   /** What a host has to have before the first ADD, such as the link that the containers' interfaces sit on. */
   readonly setUp?: (host: HostNamespace) => Promise<unknown>
   /** Its configuration, with as much to do as there is, but for IPv6. */
@@ -187,6 +189,32 @@ const plugins: Readonly<Record<string, Plugin>> = {
     role: "device",
     setUp: addDevices,
     keys: ({ network, port }) => ({ device: `dev${port}`, ipam: pool(network) }),
+  },
+  dummy: {
+    role: "interface",
+    needs: ["dummy"],
+    hasHostEnd: false,
+    masquerades: false,
+    ...labNetwork("dummy"),
+    everything: { ...labNetwork("dummy").dualStack, mtu: 1400, mac: "0a:00:00:00:00:01" },
+    like: "macvlan",
+  },
+  tap: {
+    role: "interface",
+    needs: ["tap"],
+    devices: ["/dev/net"],
+    hasHostEnd: false,
+    masquerades: false,
+    ...labNetwork("tap"),
+    keys: (place) => ({ ...labNetwork("tap").keys(place), owner: 1000 }),
+    everything: {
+      ...labNetwork("tap").dualStack,
+      mtu: 1400,
+      owner: 1000,
+      group: 1000,
+      multiQueue: true,
+      vnetHdr: true,
+    },
   },
   loopback: { role: "loopback", keys: () => ({}) },
   "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },

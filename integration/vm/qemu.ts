@@ -5,7 +5,7 @@ import type { Kernel } from "./kernel.ts"
 export const qemu: Kernel = {
   title: "Debian's stock kernel under QEMU",
   lacks: ["no_nf_tables"],
-  shows: ["vlan_filtering", "spare_nic"],
+  shows: ["vlan_filtering", "spare_nic", "selinux"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 20,
   limitMs: 600_000,
@@ -17,7 +17,7 @@ export const qemu: Kernel = {
     ...["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048"],
     ...["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"],
     ...["-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,mac=52:54:00:0d:e7:1c"],
-    ...["-kernel", image, "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1"],
+    ...["-kernel", image, "-initrd", initramfs, "-append", "console=ttyS0 quiet panic=-1 security=selinux selinux=1"],
     ...share("host", "/", "readonly=on"),
     ...share("reports", reports),
   ],

@@ -91,7 +91,7 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   /** Makes the interface, with the addresses and routes of the result; returns the result's interfaces. Throws `CniError`. */
   attach(attaching: Attaching, result: Result, config: C): Interface[]
   /** Compares what the scaffold does not know of. Throws a `CniError` that names the first difference. */
-  check(checking: Checking, config: C): void
+  check?(checking: Checking, config: C): void
   /** Compares the routes, where they are not just those of the result. Throws `CniError`. */
   checkRoutes?(checking: Checking): void
   /** Throws the `CniError` that each ADD would throw, for any container. For STATUS. */
@@ -201,7 +201,7 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   checkInterface(link, recorded.interface)
   if (!config.keepDown) checkUp(link, "interface")
   const checking = { call, owner, host, sandbox, inside, filter, recorded, link }
-  plugin.check(checking, config)
+  plugin.check?.(checking, config)
   checkAddresses(inside, link, recorded.addresses)
   if (plugin.checkRoutes) plugin.checkRoutes(checking)
   else checkRoutes(inside, link, recorded.prevResult)

@@ -1,6 +1,6 @@
 import { type Attaching, addInterface, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
 import type { InterfaceConfig } from "../../pkg/config/mod.ts"
-import { checkRoutes, configureLink } from "../../pkg/ip/mod.ts"
+import { configureLink } from "../../pkg/ip/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { parseDummyConfig } from "./config.ts"
@@ -11,7 +11,6 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
   kind: "dummy",
   config: parseDummyConfig,
   attach: attachDummy,
-  check: ({ inside, link, recorded }) => checkRoutes(inside, link, recorded.prevResult),
 })
 
 function attachDummy(attaching: Attaching, result: Result, { mtu, mac }: InterfaceConfig): Interface[] {

@@ -1,5 +1,5 @@
 import { type Attaching, type Checking, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
-import { checkRoutes, configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, getLink, type Ifindex, type Link, linkData, setLink } from "../../pkg/netlink/mod.ts"
 import { type Plugin, runPlugin } from "../../pkg/skel/mod.ts"
@@ -51,7 +51,7 @@ function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapCo
   return getLink(inside, name)
 }
 
-function checkTap({ inside, link, recorded }: Checking, { owner, group, multiQueue, bridge }: TapConfig): void {
+function checkTap({ inside, link }: Checking, { owner, group, multiQueue, bridge }: TapConfig): void {
   const data = linkData(link, "tun") ?? {}
   const master = bridge && link.attributes.master && findLink(inside, link.attributes.master as Ifindex)?.name
   const compared = {
@@ -64,7 +64,6 @@ function checkTap({ inside, link, recorded }: Checking, { owner, group, multiQue
   for (const [key, [expected, found]] of Object.entries(compared)) {
     if (found !== expected) throw mismatch(`${key} of "${link.name}"`, `${expected ?? "none"}`, `${found ?? "none"}`)
   }
-  checkRoutes(inside, link, recorded.prevResult)
 }
 
 function requireTun(_sides: unknown, { selinuxContext }: TapConfig): void {

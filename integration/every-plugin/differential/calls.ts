@@ -76,7 +76,7 @@ const call: fc.Arbitrary<DriverCall> = fc
 /** The life of an attachment: a maker, what is chained to it, checks, deletions, garbage, in versions that have all that. */
 const story: fc.Arbitrary<DriverCall[]> = fc
   .record({
-    maker: fc.constantFrom("bridge", "ptp", "macvlan"),
+    maker: fc.constantFrom("bridge", "ptp", "macvlan", "tap"),
     which: fc.nat(5),
     version: fc.constantFrom("0.4.0", "1.0.0", "1.1.0"),
     container: fc.constantFrom("s1", "s2", "s3"),

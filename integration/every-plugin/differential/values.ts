@@ -177,6 +177,12 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     { device: "dev8080", hwaddr: "", runtimeConfig: {}, ipam: dual },
     { pciBusID: "0000:99:00.0", ipam: fixed },
   ],
+  dummy: [{ ipam: pool("10.29.0.0/24") }, { mtu: 1400, mac: "0a:00:00:00:00:01", ipam: dual }],
+  tap: [
+    { ipam: pool("10.28.0.0/24") },
+    { owner: 1000, group: 1000, multiQueue: true, vnetHdr: true, mtu: 1400, ipam: dual },
+    { vnetHdr: true, mac: "0a:00:00:00:00:02", ipam: fixed },
+  ],
   loopback: [{}, { prevResult: previous }],
   "host-local": [
     { ipam: pool("10.24.0.0/29") },

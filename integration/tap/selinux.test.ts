@@ -1,0 +1,73 @@
+import { expect } from "bun:test"
+import { chmod, readdir, readFile, writeFile } from "node:fs/promises"
+import {
+  Attachment,
+  builtPlugins,
+  expectUnchanged,
+  fail,
+  HostNamespace,
+  interfacePlugin,
+  isAllocationTrace,
+  succeed,
+  TemporaryDirectory,
+  takeSnapshot,
+  testWith,
+  waitFor,
+} from "../lab/mod.ts"
+
+const { network } = interfacePlugin("tap")
+
+// A kernel that has been given no policy knows these contexts, and allows everything: security/selinux/include/initial_sid_to_string.h
+const [own, asked] = ["kernel", "unlabeled"]
+
+/** The contexts of the processes that make a tap at this moment. */
+async function contextsOfMakers(): Promise<string[]> {
+  const found: string[] = []
+  for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
+    const commandLine = await readFile(`/proc/${pid}/cmdline`, "latin1").catch(() => "")
+    if (!commandLine.startsWith("tap\0create-device\0")) continue
+    found.push((await readFile(`/proc/${pid}/attr/current`, "latin1")).replace("\0", ""))
+  }
+  return found
+}
+
+testWith(
+  ["selinux", "tap"],
+  "the tap is made by a process of the SELinux context that is asked for, and by no other",
+  async () => {
+    await using host = await HostNamespace.create()
+    const pod = await host.addContainer()
+    const under = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:delay_enter=2s"]
+    const attachment = new Attachment(host, pod, network({ selinuxContext: asked, owner: 4711 }), { under })
+    let contexts: string[] = []
+    const adding = attachment.add()
+    await waitFor(async () => {
+      contexts = await contextsOfMakers()
+      return contexts.length > 0
+    }, "a process that makes the tap")
+    expect(contexts).toEqual([asked])
+    await succeed(attachment.check(await adding))
+  },
+)
+
+testWith(
+  ["selinux", "tap"],
+  "what is executed after that has our context again, and a failed ADD leaves nothing",
+  async () => {
+    await using host = await HostNamespace.create()
+    await using directory = await TemporaryDirectory.create()
+    const log = directory.join("log")
+    const answer = JSON.stringify({ cniVersion: "1.1.0", ips: [{ address: "ff02::5/64" }] })
+    const script = `#!/bin/sh\necho "$CNI_COMMAND $(tr -d '\\0' </proc/self/attr/current)" >>${log}\necho '${answer}'\n`
+    await writeFile(directory.join("recorder"), script)
+    await chmod(directory.join("recorder"), 0o755)
+    const pod = await host.addContainer()
+    const [outside, inside] = [await takeSnapshot(host), await takeSnapshot(pod)]
+    const keys = { selinuxContext: asked, ipam: { type: "recorder" } }
+    const attachment = new Attachment(host, pod, network(keys), { path: `${directory.path}:${builtPlugins}` })
+    expect((await fail(attachment.run("ADD"))).msg).toContain("Cannot add address ff02::5/64")
+    expect(await readFile(log, "utf8")).toBe(`ADD ${own}\nDEL ${own}\n`)
+    expectUnchanged(outside, await takeSnapshot(host), isAllocationTrace)
+    expectUnchanged(inside, await takeSnapshot(pod))
+  },
+)

@@ -1,0 +1,118 @@
+import { chmod } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { CProgram, mustRun, type Namespace, patient } from "../lab/mod.ts"
+
+/** Flags of a tap, <linux/if_tun.h>. */
+export const IFF_TAP = 0x2
+export const IFF_NO_PI = 0x1000
+export const IFF_MULTI_QUEUE = 0x100
+
+/** Compiles the program that attaches to taps; beside it a device like /dev/net/tun, both for every user. */
+export async function buildOpenTap(): Promise<CProgram> {
+  const program = await CProgram.build(join(import.meta.dir, "open-tap.c"))
+  await mustRun(["mknod", "-m", "666", deviceOf(program), "c", "10", "200"])
+  await chmod(dirname(program.path), 0o755)
+  return program
+}
+
+const deviceOf = ({ path }: CProgram) => join(dirname(path), "tun")
+
+/** Who runs a program, without any privilege; root with all of them when it is undefined. */
+export interface User {
+  readonly uid: number
+  readonly gid: number
+}
+
+/** A process that is the other end of a tap, as a virtual machine's monitor is, until it is disposed. */
+export class TapUser implements AsyncDisposable {
+  readonly #process: Bun.Subprocess<"pipe", "pipe", "inherit">
+  readonly #lines: AsyncIterator<string>
+
+  private constructor(process: Bun.Subprocess<"pipe", "pipe", "inherit">) {
+    this.#process = process
+    this.#lines = linesOf(process.stdout)
+  }
+
+  /** Attaches to a tap of a namespace. Throws an error with the number of the kernel's when it cannot. */
+  static async attach(
+    program: CProgram,
+    where: Namespace,
+    {
+      name = "eth0",
+      flags = IFF_TAP | IFF_NO_PI,
+      user,
+    }: { name?: string; flags?: number; user?: User | undefined } = {},
+  ): Promise<TapUser> {
+    const as = user
+      ? ["setpriv", `--reuid=${user.uid}`, `--regid=${user.gid}`, "--clear-groups", "--inh-caps=-all"]
+      : []
+    const command = where.commandLine([...as, program.path, deviceOf(program), name, String(flags)])
+    const attached = new TapUser(Bun.spawn(command, { stdin: "pipe", stdout: "pipe", stderr: "inherit" }))
+    if ((await attached.#lines.next()).value === "attached") return attached
+    throw new Error(`errno ${await attached.#process.exited}`)
+  }
+
+  /**
+   * Sends a frame, as hex digits, until one comes that is looked for, here or at another tap: the kernel takes a moment to
+   * see that a tap is in use.
+   */
+  async ask(frame: string, isWanted: (frame: string) => boolean, at: TapUser = this): Promise<string> {
+    const asking = setInterval(() => {
+      this.#process.stdin.write(`${frame}\n`)
+      this.#process.stdin.flush()
+    }, 100)
+    try {
+      return await at.#receive(isWanted)
+    } finally {
+      clearInterval(asking)
+    }
+  }
+
+  async #receive(isWanted: (frame: string) => boolean): Promise<string> {
+    const giveUp = setTimeout(() => this.#process.kill(), patient(5000))
+    try {
+      for (;;) {
+        const { value, done } = await this.#lines.next()
+        if (done) throw new Error("no such frame has come")
+        if (isWanted(value)) return value
+      }
+    } finally {
+      clearTimeout(giveUp)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#process.stdin.end()
+    await this.#process.exited
+  }
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ""
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n")
+    rest = lines.pop() ?? ""
+    yield* lines
+  }
+}
+
+const digits = (address: string) =>
+  address
+    .split(".")
+    .map((part) => Number(part).toString(16).padStart(2, "0"))
+    .join("")
+
+/** Who asks by ARP. */
+export const asker = { mac: "0a00000000aa", ip: "10.22.0.77" }
+
+/** An ARP request for an address, RFC 826. */
+export function arpRequest(address: string): string {
+  return `ffffffffffff${asker.mac}08060001080006040001${asker.mac}${digits(asker.ip)}000000000000${digits(address)}`
+}
+
+/** The answer to it, from this MAC. */
+export function arpReply(address: string, mac: string): string {
+  const from = mac.replaceAll(":", "")
+  return `${asker.mac}${from}08060001080006040002${from}${digits(address)}${asker.mac}${digits(asker.ip)}`
+}
