@@ -13,16 +13,17 @@ import { buildPrograms } from "./programs.ts"
 import { formatTables } from "./report.ts"
 import { machineFacts, writeResults } from "./results.ts"
 import { allScenarios } from "./scenarios.ts"
-import { originOf, prepareSuites, type Suite, sizeOf } from "./suites.ts"
+import { hasPlugin, originOf, prepareSuites, type Suite, sizeOf } from "./suites.ts"
 import { judge } from "./targets.ts"
 
 async function suiteFacts(suites: readonly Suite[]): Promise<string[]> {
   return Promise.all(
     suites.map(async (suite) => {
-      const { bridge, all } = sizeOf(suite, pluginNames)
+      const names = pluginNames.filter((name) => suites.every((each) => hasPlugin(each, name)))
+      const { bridge, all } = sizeOf(suite, names)
       const megabytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MB`
       const title = suite.name === "ours" ? "ours" : `${suite.name}: the reference plugins of ${await originOf(suite)}`
-      return `${title}, bridge ${megabytes(bridge)}, files of ${pluginNames.length} plugins ${megabytes(all)}`
+      return `${title}, bridge ${megabytes(bridge)}, files of ${names.length} plugins ${megabytes(all)}`
     }),
   )
 }

@@ -35,10 +35,15 @@ function copySuite(name: string, from: string, advice: string): string {
   return directory
 }
 
+/** Whether a suite has a plugin: of the reference plugins not every release has all. */
+export function hasPlugin(suite: Suite, plugin: string): boolean {
+  return existsSync(join(suite.directory, plugin))
+}
+
 /** The absolute path of a suite's plugin. Throws when it is not there. */
 export function pluginPath(suite: Suite, plugin: string): string {
   const path = join(suite.directory, plugin)
-  if (existsSync(path)) return path
+  if (hasPlugin(suite, plugin)) return path
   throw new Error(`Cannot measure "${path}": it does not exist; run \`npm run bench\``)
 }
 

@@ -75,9 +75,15 @@ export class Node implements AsyncDisposable {
   }
 }
 
-/** Times ADD and DEL of a pod's whole chain on a node that has other pods. */
-export async function startNode(suite: Suite, chainOf: ChainOf, pods: number): Promise<Contender> {
+/** Times ADD and DEL of a pod's whole chain on a node that has other pods; `setUp` gives the node what the chain needs. */
+export async function startNode(
+  suite: Suite,
+  chainOf: ChainOf,
+  pods: number,
+  setUp: (host: HostNamespace) => Promise<unknown> = async () => {},
+): Promise<Contender> {
   const node = await Node.open(suite, chainOf)
+  await setUp(node.host)
   await node.populate(pods)
   const { path: netns } = await node.host.addContainer()
   let rounds = 0

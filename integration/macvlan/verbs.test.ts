@@ -204,6 +204,24 @@ describe("a failed ADD leaves nothing", () => {
   })
 })
 
+test("GC deletes the interfaces of attachments that are gone, in containers that live, and those of this network alone", async () => {
+  await using net = await LanHost.create()
+  const { pod, attachment } = await net.attach()
+  const stays = await attachment.add()
+  const call = { netns: pod.path, containerId: pod.name }
+  await (await net.attach({}, { ...call, ifName: "net1" })).attachment.add()
+  const other = await net.attach({ name: "other" }, { ...call, ifName: "net2" })
+  await other.attachment.add({ ipam: {} })
+  const renamed = await net.attach()
+  await renamed.attachment.add()
+  await rename(renamed.pod, "net9")
+  const valid = [{ containerID: pod.name, ifname: "eth0" }]
+  await succeed(attachment.run("GC", { "cni.dev/valid-attachments": valid }))
+  expect(await linksOf(pod)).toEqual(["lo", "eth0", "net2"])
+  expect(await linksOf(renamed.pod)).toEqual(["lo"])
+  await succeed(attachment.check(stays))
+})
+
 test("GC releases the leases of attachments that are gone, and those alone", async () => {
   await using net = await LanHost.create()
   const [stays, goes] = [await net.attach(), await net.attach()]

@@ -8,11 +8,13 @@ import {
   type Link,
   type LinkKind,
   listLinks,
+  listLinksInside,
+  listNsids,
   type NetlinkSocket,
   RouteSocket,
 } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
-import { CniError, Code, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { CniError, Code, type Owner, ownerComment, staleOf } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 
 /**
@@ -151,15 +153,23 @@ function deleteInside({ namespace, ifName }: Place, comment: string, kind: Inter
       deleteIfThere(inside, renamed)
 }
 
-/** Deletes the host ends that belong to this network and to none of the valid attachments. Throws `NetlinkError`. */
-export function deleteOrphans(network: string, valid: readonly Owner[]): void {
+/**
+ * Deletes the interfaces that belong to this network and to none of the valid attachments. In the namespaces of containers
+ * that live they are found without entering one: the host has an nsid for each, see `assignNsid`. Throws `NetlinkError`.
+ */
+export function deleteOrphans(network: string, valid: readonly Owner[], kind: InterfaceKind): void {
   using host = RouteSocket.open()
-  const keep = new Set(valid.map(ownerComment))
-  deleteHostEnds(host, (alias) => isOwnerOf(alias, network) && !keep.has(alias))
+  const isStale = staleOf(network, valid)
+  if (interfaceKinds[kind].owner === "host") deleteHostEnds(host, isStale)
+  else for (const nsid of listNsids(host)) deleteAllInside(host, nsid, isOfKind(kind, isStale))
 }
 
 function deleteHostEnds(host: NetlinkSocket, isStale: (alias: string) => boolean): void {
   for (const link of listLinks(host, isOfKind("veth", isStale))) deleteIfThere(host, link)
+}
+
+function deleteAllInside(host: NetlinkSocket, nsid: number, isWanted: (link: Link) => boolean): void {
+  for (const link of listLinksInside(host, nsid, isWanted)) deleteIfThere(host, link, nsid)
 }
 
 function isOfKind(wanted: InterfaceKind, hasAlias: (alias: string) => boolean): (link: Link) => boolean {
@@ -167,9 +177,9 @@ function isOfKind(wanted: InterfaceKind, hasAlias: (alias: string) => boolean): 
 }
 
 /** The kernel deletes the links of a namespace that went away in its own time, which may be now. */
-function deleteIfThere(route: NetlinkSocket, link: Link): void {
+function deleteIfThere(route: NetlinkSocket, link: Link, nsid?: number): void {
   try {
-    deleteLink(route, link)
+    deleteLink(route, link, nsid)
   } catch (error) {
     if (!isErrno(error, "ENODEV")) throw error
   }

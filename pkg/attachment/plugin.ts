@@ -2,7 +2,7 @@ import type { InterfaceConfig } from "../config/mod.ts"
 import { addressesOf, checkAddresses, checkRoutes, type ResultAddress, requireMtu } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
 import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
-import { findLink, type Link, RouteSocket } from "../netlink/mod.ts"
+import { assignNsid, findLink, type Link, RouteSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
 import { type Answered, type Call, definePlugin, type Plugin, requireForAdd, requireOneForAdd } from "../skel/mod.ts"
@@ -18,7 +18,7 @@ import {
 } from "../types/mod.ts"
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, type Recorded, readRecorded } from "./check.ts"
-import { deleteInterface, deleteOrphans, type InterfaceKind, requireKind } from "./find.ts"
+import { deleteInterface, deleteOrphans, type InterfaceKind, interfaceKinds, requireKind } from "./find.ts"
 
 /** What the scaffold has to know of a plugin's configuration. */
 export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
@@ -152,6 +152,7 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
   requireMtu(config.mtu, result)
   if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
+  if (plugin.kind && interfaceKinds[plugin.kind].owner === "container") assignNsid(host, sandbox.fd) // for GC
   const interfaces = plugin.attach(attaching, result, config)
   return call.answer({ ...result, interfaces }, undo)
 }
@@ -235,7 +236,8 @@ function collectGarbage<C extends AttachmentConfig>(
   for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
     failures.attempt(`remove the stale ${what}`, () => rules.gc(network, valid))
   }
-  if (plugin.kind === "veth") failures.attempt("delete orphaned interfaces", () => deleteOrphans(network, valid))
+  const { kind } = plugin
+  if (kind) failures.attempt("delete orphaned interfaces", () => deleteOrphans(network, valid, kind))
   failures.attempt("detach what is left of other attachments", () => plugin.detachOrphans?.(call, valid))
   failures.attempt("release stale addresses", () => ipam.gc(call))
   failures.throwIfAny()

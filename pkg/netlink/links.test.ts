@@ -367,6 +367,8 @@ test("deleting names the link by its number", () => {
     flags: 0x5,
     payload: hex`00000000 03000000 00000000 00000000`,
   })
+  const { payload } = requestOf((route) => deleteLink(route, linkNumber(3, "br0"), 7))
+  expect(payload).toEqual(hex`00000000 03000000 00000000 00000000 08002e00 07000000`) // IFLA_TARGET_NETNSID
 })
 
 // The kernel's answer to `ip link show dev v0` (Linux 6.18), a veth that is up, has an alias and is a port of a bridge

@@ -233,8 +233,14 @@ export function setBridgePort(
   route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
 }
 
-/** Deletes a link, and with a veth its peer, like `ip link del`. Throws `ENODEV` when there is none. */
-export function deleteLink(route: NetlinkSocket, link: Pick<Link, "index" | "name">): void {
-  const payload = linkHeader.encode({ family: 0, pad: 0, type: 0, index: link.index, flags: 0, change: 0 })
+/**
+ * Deletes a link, and with a veth its peer, like `ip link del`; of the namespace that the socket's own knows by `nsid`, if one
+ * is given. Throws `ENODEV` when there is none.
+ */
+export function deleteLink(route: NetlinkSocket, link: Pick<Link, "index" | "name">, nsid?: number): void {
+  const payload = concat([
+    linkHeader.encode({ family: 0, pad: 0, type: 0, index: link.index, flags: 0, change: 0 }),
+    linkAttributes.encode({ targetNetnsId: nsid }),
+  ])
   route.execute({ type: RTM_DELLINK, what: `delete link "${link.name}"`, payload })
 }

@@ -34,7 +34,7 @@ export {
   netfilterHeader,
 } from "./message.ts"
 export * from "./neighbours.ts"
-export { findNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
+export { assignNsid, findNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"
 export * from "./rules.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { encodeMessage } from "./message.ts"
-import { findNsid, listNsids } from "./route-socket.ts"
+import { assignNsid, findNsid, listNsids } from "./route-socket.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { acknowledge, done, hex, ScriptedKernel } from "./testing.ts"
 
@@ -43,4 +43,18 @@ test("all nsids are asked for, and 0 is one of them", () => {
   const [request] = kernel.requests
   expect({ type: request?.type, flags: request?.flags }).toEqual({ type: 90, flags: 0x301 })
   expect(request?.payload).toEqual(hex`00000000`)
+})
+
+// ip netns set q auto
+test("an nsid is assigned by a descriptor; one that is there already is as good", () => {
+  const requests = [0, 17].map((errno) => {
+    const kernel = new ScriptedKernel((request) => [acknowledge(request, errno)])
+    assignNsid(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 6)
+    return kernel.requests[0]
+  })
+  for (const request of requests) {
+    expect(request).toMatchObject({ type: 88, flags: 5, payload: hex`00000000 08000300 06000000 08000100 ffffffff` })
+  }
+  const refusing = new ScriptedKernel((request) => [acknowledge(request, 22)])
+  expect(() => assignNsid(new NetlinkSocket(NETLINK_ROUTE, 0, refusing), 6)).toThrow("EINVAL")
 })

@@ -1,8 +1,10 @@
+import { isErrno } from "../libc/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import { i32, struct, u32 } from "./codec.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h>, <linux/net_namespace.h> */
+const RTM_NEWNSID = 88
 const RTM_GETNSID = 90
 const NETNSA_NSID_NOT_ASSIGNED = -1
 
@@ -41,6 +43,19 @@ export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const answer = route.get({ ...request, payload: nsidPayload.encode({}, { fd }) })
   const { nsid = NETNSA_NSID_NOT_ASSIGNED } = nsidPayload.decode(answer.payload).attributes
   return nsid === NETNSA_NSID_NOT_ASSIGNED ? undefined : nsid
+}
+
+/**
+ * Sees to it that the socket's namespace has an nsid for another one, given by a descriptor of it, like `ip netns set NAME auto`.
+ * Throws `NetlinkError`.
+ */
+export function assignNsid(route: NetlinkSocket, fd: number): void {
+  const what = `assign an nsid to namespace descriptor ${fd}`
+  try {
+    route.execute({ type: RTM_NEWNSID, what, payload: nsidPayload.encode({}, { fd, nsid: NETNSA_NSID_NOT_ASSIGNED }) })
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error
+  }
 }
 
 /**
