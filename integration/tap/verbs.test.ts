@@ -222,15 +222,20 @@ const breakages: Breakage[] = [
 ]
 testBreakages(network, breakages)
 
-testWith(["tap"], "GC releases what is stale, and leaves taps to the kernel", async () => {
-  const made = await attached()
-  await using host = made.host
-  const before = await takeSnapshot(host)
-  const other = await host.addContainer()
-  await new Attachment(host, other, network()).add()
-  await host.removeContainer(other)
-  const valid = [{ containerID: made.pod.name, ifname: "eth0" }]
-  await succeed(made.attachment.run("GC", { "cni.dev/valid-attachments": valid }))
-  expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-  await succeed(made.attachment.check(made.result))
-})
+testWith(
+  ["tap"],
+  "GC deletes stale taps in containers that live, releases their leases, and leaves the others",
+  async () => {
+    const made = await attached()
+    await using host = made.host
+    const before = await takeSnapshot(host)
+    const [lives, gone] = [await host.addContainer(), await host.addContainer()]
+    for (const pod of [lives, gone]) await new Attachment(host, pod, network()).add()
+    await host.removeContainer(gone)
+    const valid = [{ containerID: made.pod.name, ifname: "eth0" }]
+    await succeed(made.attachment.run("GC", { "cni.dev/valid-attachments": valid }))
+    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+    expect(await linkNames(lives)).toEqual(["lo"])
+    await succeed(made.attachment.check(made.result))
+  },
+)
