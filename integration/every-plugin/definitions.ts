@@ -14,7 +14,7 @@ import { ptp } from "../../plugins/ptp/main.ts"
 import { tap } from "../../plugins/tap/main.ts"
 import { vlan } from "../../plugins/vlan/main.ts"
 
-/** The plugins that interface plugins ask in their own process are in `cmd/ipam-plugins.ts`. */
+/** The plugins that interface plugins ask in their own process are in `cmd/plugins.ts`. */
 const all = [
   bridge,
   dummy,

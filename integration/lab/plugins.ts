@@ -48,7 +48,7 @@ export interface InterfacePlugin extends AnyPlugin {
   readonly role: "interface"
   /**
    * Whether the container's interface has another end on the host, which is in the result. Without one, DEL that is not told the
-   * namespace, and GC, leave the interface to the kernel, which deletes it with its namespace.
+   * namespace leaves the interface to the kernel, which deletes it with its namespace.
    */
   readonly hasHostEnd: boolean
   /** Whether it knows `ipMasq`, and makes the host forward. */

@@ -15,7 +15,7 @@ import {
 } from "./iptables/hostports.ts"
 import type { IptablesOptions } from "./iptables/rules.ts"
 import { type DnatMapping, dnatMappings, type MappedAddress, type Mapping, type PortmapSpec } from "./mapping.ts"
-import { addHostports, undoAddHostports } from "./nftables/add.ts"
+import { addHostports, closeRanks, undoAddHostports } from "./nftables/add.ts"
 import { checkHostports } from "./nftables/check.ts"
 import { findNft } from "./nftables/conditions.ts"
 import {
@@ -67,7 +67,7 @@ export class Hostports implements Disposable {
 
   /**
    * Maps the ports. Doing it again changes nothing. Returns where the ports lead that another attachment of the container
-   * has, so that these mappings stand by. Throws `CniError`, and then nothing has changed.
+   * has, so that these mappings stand by. Throws `CniError`; `undo` takes back what has changed.
    */
   add(spec: PortmapSpec, { backend, ...options }: BackendOptions, undo: Undo): readonly Uint8Array[] {
     this.#filter?.forgetTables()
@@ -76,6 +76,7 @@ export class Hostports implements Disposable {
       const socket = this.#requireNftables()
       const made = addHostports(socket, spec)
       undo.defer("map ports", () => undoAddHostports(this.#contextOf(socket), spec, made))
+      if (made.mustCloseRanks) closeRanks(socket, spec)
       return made.ahead
     } catch (error) {
       if (this.#nftables && isCniError(error)) throw error

@@ -4,7 +4,7 @@
  *
  * @example
  * export const macvlan = defineInterfacePlugin<MacvlanConfig>({
- *   name: "macvlan", kind: "macvlan", config, complete, attach: attachMacvlan, check: checkMacvlan,
+ *   name: "macvlan", kind: "macvlan", config, attach: attachMacvlan, check: checkMacvlan, requireUsable,
  * })
  */
 export {
@@ -29,12 +29,5 @@ export {
   requireMtuOfParent,
   requireParent,
 } from "./interface.ts"
-export {
-  type Attaching,
-  type AttachmentConfig,
-  type Checking,
-  defineInterfacePlugin,
-  type InterfacePlugin,
-  type OwnedRules,
-  type Sides,
-} from "./plugin.ts"
+export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, OwnedRules, Sides } from "./plugin.ts"
+export { defineInterfacePlugin } from "./verbs.ts"

@@ -18,16 +18,6 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Makes one change and remembers how to take it back; returns what the change returned, which `revert` is given too.
-   * A change that throws has left nothing, so its reverse is not remembered. Goes away: `defer` is the one to use.
-   */
-  step<T>(what: string, apply: () => T, revert: (value: T) => void): T {
-    const value = apply()
-    this.#steps.push({ what, revert: () => revert(value) })
-    return value
-  }
-
-  /**
    * Remembers how to take back a change that has just been made; `what` names the change, for the log. A change that throws
    * has left nothing, so this is not reached.
    */

@@ -33,6 +33,8 @@ export interface TableChanges {
   localnet: readonly LocalnetEntry[]
   /** The addresses that the ports lead to for which these mappings stand by. */
   ahead: readonly Uint8Array[]
+  /** `closeRanks` is still to be called. */
+  mustCloseRanks?: boolean
 }
 
 /**
@@ -52,12 +54,9 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): Table
     planned = planOf(specs.map((spec) => planTable(socket, spec)))
     return planned
   }
-  if (!isConditional) atomically(socket, () => plan().operations)
-  else {
-    commitByNft(plan)
-    if (planned.isStandingBy) closeRanks(socket, specs)
-  }
-  return planned
+  if (isConditional) commitByNft(plan)
+  else atomically(socket, () => plan().operations)
+  return { ...planned, mustCloseRanks: isConditional && planned.isStandingBy }
 }
 
 /**
@@ -147,9 +146,9 @@ function missingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: TableSpe
 }
 
 /** nft does not know which rule set a plan was made for: who was ahead may have gone meanwhile. */
-function closeRanks(socket: NetlinkSocket, specs: readonly TableSpec[]): void {
+export function closeRanks(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
-    specs.flatMap(({ layout, groups }) => {
+    tableSpecs(portmap).flatMap(({ layout, groups }) => {
       const lines = new Lines(socket)
       const changes = new LineChanges()
       for (const { set, elements } of groups) {

@@ -1,0 +1,165 @@
+import { addressesOf, checkAddresses, checkRoutes, type ResultAddress, requireMtu } from "../ip/mod.ts"
+import { expectedIps, ipam } from "../ipam/mod.ts"
+import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
+import { assignNsid, findLink, RouteSocket } from "../netlink/mod.ts"
+import { Netns } from "../netns/mod.ts"
+import { PacketFilter } from "../nftables/mod.ts"
+import { type Answered, type Call, definePlugin, type Plugin, requireForAdd, requireOneForAdd } from "../skel/mod.ts"
+import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../types/mod.ts"
+import { Failures, Undo } from "../undo/mod.ts"
+import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.ts"
+import { deleteInterface, deleteOrphans, interfaceKinds, requireKind } from "./find.ts"
+
+import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
+/**
+ * An interface plugin as the skeleton runs it.
+ *
+ * @example
+ * export const macvlan = defineInterfacePlugin<MacvlanConfig>({ name: "macvlan", kind: "macvlan", … })
+ * if (import.meta.main) runPlugin(macvlan)
+ */
+export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: InterfacePlugin<C>): Plugin<C> {
+  return definePlugin<C>({
+    name: plugin.name,
+    config: plugin.config,
+    add: (call, config) => addAttachment(plugin, call, config),
+    check: (call, config) => checkAttachment(plugin, call, config),
+    del: (call, config) => deleteAttachment(plugin, call, config),
+    gc: (call, _config, valid) => collectGarbage(plugin, call, valid),
+    status: (call, config) => requireServable(plugin, call, config),
+  })
+}
+
+function masquerades({ ipMasq, ipam }: AttachmentConfig): boolean {
+  return ipMasq === true && ipam !== undefined
+}
+
+const NO_ADDRESSES: Result = { interfaces: [], ips: [], routes: [], dns: {} }
+
+function completeResult<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, leased: Result, config: C): Result {
+  if (plugin.complete) return plugin.complete(leased, config)
+  return { ...leased, ips: leased.ips.map((ip) => ({ ...ip, interface: 0 })), dns: config.dns ?? leased.dns }
+}
+
+function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): Answered {
+  using host = RouteSocket.open()
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  using filter = config.hasRules ? PacketFilter.find() : undefined
+  using undo = new Undo(call.log)
+  const owner = ownerOf(call)
+  const attaching = { call, owner, host, sandbox, inside, filter, undo }
+  const joined = plugin.chained?.(attaching, config)
+  if (joined) return call.answer(joined, undo)
+  if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)
+  const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
+  requireMtu(config.mtu, result)
+  if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
+  if (plugin.kind && interfaceKinds[plugin.kind].owner === "container") assignNsid(host, sandbox.fd) // for GC
+  const interfaces = plugin.attach(attaching, result, config)
+  return call.answer({ ...result, interfaces }, undo)
+}
+
+/**
+ * Throws `CniError` when the container has an interface of that name. Before anything is leased or made: an ADD that is
+ * repeated must not touch what the first one made.
+ */
+function refuseExistingInterface(inside: RouteSocket, call: Call): void {
+  if (!findLink(inside, call.ifName)) return
+  throw new CniError(Code.Internal, `Cannot create interface "${call.ifName}" in "${call.netns}": it already exists`, {
+    details: "DEL the attachment that made it first, or choose another CNI_IFNAME",
+  })
+}
+
+/** Those of the earlier plugin of the chain, where the plugin takes them. */
+function givenAddresses({ takesAddresses }: { takesAddresses?: boolean }, { network: { prevResult } }: Call): Result {
+  return takesAddresses && prevResult && prevResult.ips.length > 0 ? prevResult : NO_ADDRESSES
+}
+
+function lease(call: Call, undo: Undo): Result {
+  const leased = ipam.add(call)
+  undo.defer("lease addresses", () => ipam.del(call))
+  return leased
+}
+
+function addMasquerade(
+  { call, owner, filter, undo }: Attaching,
+  addresses: readonly ResultAddress[],
+  backend: MasqueradeBackend | undefined,
+): void {
+  const masquerade = new Masquerade(filter)
+  masquerade.add(owner, addresses, backend)
+  undo.defer("masquerade", () => masquerade.remove(owner, call.namespace))
+}
+
+function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+  const recorded = readRecorded(call)
+  ipam.check(call)
+  if (plugin.isUserspace?.(config)) return
+  using host = RouteSocket.open()
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  using filter = config.hasRules ? PacketFilter.find() : undefined
+  const owner = ownerOf(call)
+  const link = expectInterface(inside, call, plugin.chained ? undefined : plugin.kind)
+  checkInterface(link, recorded.interface)
+  if (!config.keepDown) checkUp(link, "interface")
+  const checking = { call, owner, host, sandbox, inside, filter, recorded, link }
+  plugin.check?.(checking, config)
+  checkAddresses(inside, link, recorded.addresses)
+  if (plugin.checkRoutes) plugin.checkRoutes(checking)
+  else checkRoutes(inside, link, recorded.prevResult)
+  if (masquerades(config)) new Masquerade(filter).check(owner, recorded.addresses, config.ipMasqBackend)
+}
+
+function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+  const owner = ownerOf(call)
+  const failures = new Failures()
+  using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
+  // Rules first: the kernel frees them while it waits for the link, and not after.
+  for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
+    failures.attempt(`remove the ${what}`, () => rules.remove(owner, call.namespace))
+  }
+  const { kind } = plugin
+  if (kind) failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, kind))
+  if (plugin.detach) failures.attempt(`detach "${call.ifName}"`, () => plugin.detach?.(call, config, owner))
+  failures.attempt("release the addresses", () => ipam.del(call))
+  failures.throwIfAny()
+}
+
+function collectGarbage<C extends AttachmentConfig>(
+  plugin: InterfacePlugin<C>,
+  call: Call,
+  attachments: readonly Attachment[],
+): void {
+  const { name: network } = call.network
+  const valid = ownersOf(network, attachments)
+  const failures = new Failures()
+  using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
+  for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
+    failures.attempt(`remove the stale ${what}`, () => rules.gc(network, valid))
+  }
+  const { kind } = plugin
+  if (kind) failures.attempt("delete orphaned interfaces", () => deleteOrphans(network, valid, kind))
+  failures.attempt("detach what is left of other attachments", () => plugin.detachOrphans?.(call, valid))
+  failures.attempt("release stale addresses", () => ipam.gc(call))
+  failures.throwIfAny()
+}
+
+/** Throws code 50 with the reason when ADD must fail for every container, and the IPAM plugin's error. */
+function requireServable<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
+  using filter = config.hasRules ? PacketFilter.find() : undefined
+  if (masquerades(config)) new Masquerade(filter).requireUsable(config.ipMasqBackend)
+  using host = RouteSocket.open()
+  requireForAdd(() => plugin.requireUsable?.({ host, filter }, config))
+  for (const set of config.ipam ? expectedIps(call.raw) : []) {
+    requireOneForAdd(set, (ip) => {
+      const result = completeResult(plugin, { ...NO_ADDRESSES, ips: [ip] }, config)
+      requireMtu(config.mtu, result)
+      plugin.requireRoomFor?.(host, result, config)
+    })
+  }
+  const { kind } = plugin
+  if (kind) requireForAdd(() => requireKind(host, kind))
+  ipam.status(call)
+}
