@@ -1,20 +1,18 @@
-import { expect } from "bun:test"
+import { afterAll, beforeAll, expect } from "bun:test"
 import { join } from "node:path"
 import { type Attached, builtPlugins, CProgram, pluginEnv, type Stage } from "../lab/mod.ts"
 
 /** As shells and `kill-at` tell that SIGKILL has ended a program. */
 const killed = 128 + 9
 
-/** The program that kills another at its n-th system call. */
-export function buildKillAt(): Promise<CProgram> {
-  return CProgram.build(join(import.meta.dir, "kill-at.c"))
-}
+let killAt: CProgram
+beforeAll(async () => {
+  killAt = await CProgram.build(join(import.meta.dir, "kill-at.c"))
+})
+afterAll(() => killAt[Symbol.asyncDispose]())
 
 /** Runs a verb and kills it at its n-th system call. Whether it lived that long. */
-export async function isKilled(
-  killAt: CProgram,
-  { stage, at, verb, nth }: { stage: Stage; at: Attached; verb: "ADD" | "DEL"; nth: number },
-): Promise<boolean> {
+export async function isKilled(stage: Stage, at: Attached, verb: "ADD" | "DEL", nth: number): Promise<boolean> {
   const bin = `${builtPlugins}/${stage.plugin}`
   const env = pluginEnv({ bin, verb, containerId: at.pod.name, netns: at.pod.path, ifName: at.ifName })
   const options = { env, input: JSON.stringify(at.attachment.config) }

@@ -1,20 +1,6 @@
-import { afterAll, beforeAll, expect } from "bun:test"
-import {
-  type CProgram,
-  expectUnchanged,
-  isAllocationTrace,
-  pluginsAs,
-  Stage,
-  takeSnapshot,
-  testPlugin,
-} from "../lab/mod.ts"
-import { buildKillAt, isKilled, settled } from "./kill.ts"
-
-let killAt: CProgram
-beforeAll(async () => {
-  killAt = await buildKillAt()
-})
-afterAll(() => killAt[Symbol.asyncDispose]())
+import { expect } from "bun:test"
+import { expectUnchanged, isAllocationTrace, pluginsAs, Stage, takeSnapshot, testPlugin } from "../lab/mod.ts"
+import { isKilled, settled } from "./kill.ts"
 
 for (const plugin of pluginsAs()) {
   testPlugin(
@@ -26,7 +12,7 @@ for (const plugin of pluginsAs()) {
       const before = await takeSnapshot(stage.host)
       const inside = await takeSnapshot(at.pod)
       let nth = 1
-      for (; await isKilled(killAt, { stage, at, verb: "ADD", nth }); nth++) {
+      for (; await isKilled(stage, at, "ADD", nth); nth++) {
         await at.attachment.del()
         expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
         expectUnchanged(inside, await takeSnapshot(at.pod))

@@ -1,21 +1,6 @@
-import { afterAll, beforeAll, expect } from "bun:test"
-import {
-  type CProgram,
-  expectUnchanged,
-  isAllocationTrace,
-  pluginsAs,
-  Stage,
-  succeed,
-  takeSnapshot,
-  testPlugin,
-} from "../lab/mod.ts"
-import { buildKillAt, isKilled, settled } from "./kill.ts"
-
-let killAt: CProgram
-beforeAll(async () => {
-  killAt = await buildKillAt()
-})
-afterAll(() => killAt[Symbol.asyncDispose]())
+import { expect } from "bun:test"
+import { expectUnchanged, isAllocationTrace, pluginsAs, Stage, succeed, takeSnapshot, testPlugin } from "../lab/mod.ts"
+import { isKilled, settled } from "./kill.ts"
 
 for (const plugin of pluginsAs()) {
   testPlugin(
@@ -28,7 +13,7 @@ for (const plugin of pluginsAs()) {
       const inside = await takeSnapshot(at.pod)
       for (let nth = 1, goOn = true; goOn; nth++) {
         await succeed(at.attachment.run("ADD"))
-        goOn = await isKilled(killAt, { stage, at, verb: "DEL", nth })
+        goOn = await isKilled(stage, at, "DEL", nth)
         await at.attachment.del()
         expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
         expectUnchanged(inside, await takeSnapshot(at.pod))

@@ -25,6 +25,7 @@ export {
 export { type Breakage, testBreakages } from "./breakages.ts"
 export { CProgram, compileProgram } from "./c-program.ts"
 export { type CableEnd, connect, ping } from "./cable.ts"
+export { casesOf, isLeftToKernel, testPlugin, testPlugins } from "./cases.ts"
 export { askEcho, EchoPeer, type EchoQuestion, type EchoReply, type Transport } from "./echo/peer.ts"
 export { UdpFlow } from "./echo/udp-flow.ts"
 export { allFeatures, type Feature, hasFeature } from "./features.ts"
@@ -33,18 +34,14 @@ export { chooseIptables, HostNamespace, type IptablesKind, mountOver, privateDir
 export { addressesOf, changeMac, type KernelLink, linkNames, linkOf, portOf, vlansOf } from "./links.ts"
 export { type ContainerNamespace, listNamespaces, Namespace, namespacePids, namespacePrefix } from "./namespace.ts"
 export {
-  casesOf,
   type InterfacePlugin,
   interfacePlugin,
   interfacePlugins,
-  isLeftToKernel,
   type Network,
   neededByPlugins,
   pluginRow,
   pluginsAs,
   type Role,
-  testPlugin,
-  testPlugins,
 } from "./plugins.ts"
 export {
   mustRun,

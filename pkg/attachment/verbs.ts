@@ -9,8 +9,8 @@ import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from 
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.ts"
 import { deleteInterface, deleteOrphans, interfaceKinds, requireKind } from "./find.ts"
-
 import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
+
 /**
  * An interface plugin as the skeleton runs it.
  *
@@ -55,7 +55,7 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
   requireMtu(config.mtu, result)
   if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
-  if (plugin.kind && interfaceKinds[plugin.kind].owner === "container") assignNsid(host, sandbox.fd) // for GC
+  if (plugin.kind && interfaceKinds[plugin.kind].owner === "container") assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
   const interfaces = plugin.attach(attaching, result, config)
   return call.answer({ ...result, interfaces }, undo)
 }

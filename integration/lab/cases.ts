@@ -1,0 +1,47 @@
+import { test } from "bun:test"
+import { pluginRow } from "./plugins.ts"
+import type { Change } from "./snapshot/diff.ts"
+import { testWith } from "./test-with.ts"
+
+/**
+ * Whether a change of the host is that of an interface which DEL or GC have left in a container, to the kernel: the link that
+ * it sits on, or a virtual device and its peer, which go with the namespace.
+ */
+export function isLeftToKernel(plugin: string, { section, line }: Change): boolean {
+  const row = pluginRow(plugin)
+  if (row.role === "device") return /\b(dev|far)80\d\d\b/.test(line)
+  return row.role === "interface" && !row.hasHostEnd && section === "links" && / promiscuity \d+$/.test(line)
+}
+
+/** A test of a plugin, which is left out where the kernel lacks what the plugin needs. */
+export function testPlugin(plugin: string, title: string, run: () => Promise<void>, timeoutMs?: number): void {
+  const { needs } = pluginRow(plugin)
+  if (needs) testWith(needs, title, run, timeoutMs)
+  else test(title, run, timeoutMs)
+}
+
+/**
+ * A test for each of some plugins, by name or with what else a case says; the title has `%s` for the name, or `$plugin`, `$key`.
+ * @example testPlugins(pluginsAs("ipam"), "%s: GC …", async (plugin) => { … })
+ * @example testPlugins(casesOf(pluginsAs(), ways), "$plugin: DEL $what", async ({ plugin, lose }) => { … })
+ */
+export function testPlugins<Case extends string | { readonly plugin: string }>(
+  cases: readonly Case[],
+  title: string,
+  run: (one: Case) => Promise<void>,
+  timeoutMs?: number,
+): void {
+  for (const one of cases) {
+    const named: Record<string, unknown> = typeof one === "string" ? { plugin: one } : one
+    const words = title.replace("%s", "$plugin").replace(/\$(\w+)/g, (word, key) => String(named[key] ?? word))
+    testPlugin(String(named.plugin), words, () => run(one), timeoutMs)
+  }
+}
+
+/** Each of these cases for each of these plugins. */
+export function casesOf<Case extends object>(
+  plugins: readonly string[],
+  cases: readonly Case[],
+): ({ readonly plugin: string } & Case)[] {
+  return plugins.flatMap((plugin) => cases.map((one) => ({ plugin, ...one })))
+}
