@@ -6,10 +6,14 @@ import { type Attached, builtPlugins, CProgram, pluginEnv, type Stage } from "..
 const killed = 128 + 9
 
 let killAt: CProgram
-beforeAll(async () => {
-  killAt = await CProgram.build(join(import.meta.dir, "kill-at.c"))
-})
-afterAll(() => killAt[Symbol.asyncDispose]())
+
+/** Builds the program that kills others, for the tests of a file; to be called by each file that uses `isKilled`. */
+export function useKillAt(): void {
+  beforeAll(async () => {
+    killAt = await CProgram.build(join(import.meta.dir, "kill-at.c"))
+  })
+  afterAll(() => killAt[Symbol.asyncDispose]())
+}
 
 /** Runs a verb and kills it at its n-th system call. Whether it lived that long. */
 export async function isKilled(stage: Stage, at: Attached, verb: "ADD" | "DEL", nth: number): Promise<boolean> {

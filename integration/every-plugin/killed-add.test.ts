@@ -1,6 +1,8 @@
 import { expect } from "bun:test"
 import { expectUnchanged, isAllocationTrace, pluginsAs, Stage, takeSnapshot, testPlugin } from "../lab/mod.ts"
-import { isKilled, settled } from "./kill.ts"
+import { isKilled, settled, useKillAt } from "./kill.ts"
+
+useKillAt()
 
 for (const plugin of pluginsAs()) {
   testPlugin(
