@@ -15,6 +15,7 @@
  * as one failure when it fails, and so does a test file that dies or hangs. `npm test` and `npm run conformance` also
  * count one failure for each statement of docs/conformance.md that does not hold.
  */
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { TemporaryDirectory } from "../integration/lab/mod.ts"
 import { readReports, sanitizedPlugins } from "./sanitized.ts"
@@ -26,6 +27,9 @@ import { parseStatements } from "./test/statements.ts"
 
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
+
+/** How many test files run at a time. */
+const lanes = availableParallelism() + 1
 
 /** The rooms whose `x.test.ts` need neither root nor network. */
 const unitRooms = ["pkg", "plugins", "ipam", "meta", "cmd", "bench", "scripts"]
@@ -55,7 +59,7 @@ function isRoot(runner: Runner): boolean {
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  for (const file of files) await runner.tests(file, [file], { testMs: 60_000, fileMs: 300_000 })
+  await runner.eachFile(files, { testMs: 120_000, fileMs: 600_000 }, lanes)
 }
 
 /** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone. */
@@ -75,15 +79,18 @@ async function sanitized(runner: Runner): Promise<void> {
   const build = [process.execPath, "scripts/sanitized.ts"]
   if (!(await runner.step("build with sanitizers", build, 1_800_000))) return // the engine takes a while
   process.env.CNI_TEST_PLUGINS = sanitizedPlugins
+  const files: string[] = []
   for (const pattern of watched) {
     const names = [...new Bun.Glob(`${pattern}.test.ts`).scanSync(join(root, "integration"))]
     if (names.length === 0) runner.fail(`No test file is called integration/${pattern}`)
-    for (const file of names.map((name) => `./integration/${name}`)) {
-      await runner.tests(file, [file], { testMs: 120_000, fileMs: 600_000 })
-    }
+    files.push(...names.map((name) => `./integration/${name}`))
   }
-  const fuzz = "./integration/sanitized/fuzz.test.ts"
-  await runner.tests(fuzz, [fuzz], { testMs: 900_000, fileMs: 3_600_000 })
+  // What takes longest begins first.
+  await runner.eachFile(
+    ["./integration/sanitized/fuzz.test.ts", ...files],
+    { testMs: 900_000, fileMs: 3_600_000 },
+    lanes,
+  )
   for (const report of readReports()) runner.fail(report)
 }
 

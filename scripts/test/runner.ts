@@ -9,7 +9,7 @@ export interface Limits {
   readonly fileMs: number
 }
 
-/** Runs the steps of a test run one after the other, shows them, and counts. */
+/** Runs the steps of a test run, shows them, and counts. */
 export class Runner {
   readonly #root: string
   readonly #reports: string
@@ -37,16 +37,17 @@ export class Runner {
 
   /** Runs a program; anything but exit code 0 counts as one failure. Answers whether it succeeded. */
   async step(title: string, command: readonly string[], limitMs?: number): Promise<boolean> {
-    const succeeded = (await this.#run(title, command, limitMs)).exitCode === 0
+    const succeeded = (await this.#run(title, command, { timeout: limitMs, live: true })).exitCode === 0
     if (!succeeded) this.fail(`${title} failed`)
     return succeeded
   }
 
-  /** Runs test files with `bun test` and counts what its report says. */
+  /** Runs test files with one `bun test` and counts what its report says. */
   async tests(title: string, files: readonly string[], limits: Limits): Promise<void> {
     const reportFile = join(this.#reports, `${++this.#runs}.xml`)
     const options = [`--timeout=${limits.testMs}`, "--reporter=junit", `--reporter-outfile=${reportFile}`]
-    const { exitCode, output } = await this.#run(title, [process.execPath, "test", ...options, ...files], limits.fileMs)
+    const command = [process.execPath, "test", ...options, ...files]
+    const { exitCode, output } = await this.#run(title, command, { timeout: limits.fileMs, live: false })
     const report = await readReport(reportFile)
     const totals: Totals = report === undefined ? { passed: 0, failed: 0, skipped: 0 } : parseTotals(report)
     this.#testCases.push(...parseTestCases(report ?? ""))
@@ -55,6 +56,19 @@ export class Runner {
     if (totals.failed > 0) this.#failures.push(`${title}: ${totals.failed} failed`, ...failedTests(output))
     if (totals.skipped > 0) this.#failures.push(`${title}: ${totals.skipped} skipped, which counts as failed`)
     if (exitCode !== 0 && totals.failed === 0) this.fail(`${title} ended with ${exitCode ?? "a timeout or a signal"}`)
+  }
+
+  /**
+   * Runs each test file with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for the kernel more
+   * than it computes.
+   */
+  async eachFile(files: readonly string[], limits: Limits, lanes: number): Promise<void> {
+    const waiting = [...files]
+    const work = async () => {
+      for (let file = waiting.shift(); file !== undefined; file = waiting.shift())
+        await this.tests(file, [file], limits)
+    }
+    await Promise.all(Array.from({ length: lanes }, work))
   }
 
   /** Counts one failure that is not a test's, and says why. */
@@ -81,22 +95,31 @@ export class Runner {
     else console.error(line)
   }
 
-  async #run(title: string, command: readonly string[], timeout = 300_000): Promise<Ended> {
+  /** Shows what the program prints as it comes (`live`), or whole when it has ended. */
+  async #run(title: string, command: readonly string[], { timeout = 300_000, live }: Running): Promise<Ended> {
     const [file = "", ...args] = command
     const shown = command.map((word) => word.replace(`${this.#root}/`, "")).filter((word) => !word.startsWith("--rep"))
-    this.#print(`\n==> ${title}: ${shown.join(" ")}`)
+    const heading = `\n==> ${title}: ${shown.join(" ")}`
+    if (live) this.#print(heading)
     const result = await execa(file, args, {
       cwd: this.#root,
       stdin: "ignore",
-      stdout: [this.#show, "pipe"],
-      stderr: ["inherit", "pipe"],
+      stdout: live ? [this.#show, "pipe"] : "pipe",
+      stderr: live ? ["inherit", "pipe"] : "pipe",
       all: true,
       reject: false,
       timeout,
       killSignal: "SIGKILL",
     })
+    if (!live) this.#print(`${heading}\n${result.all}`)
     return { exitCode: result.exitCode, output: result.all }
   }
+}
+
+/** How long a program may take, in milliseconds, and when its output is shown. */
+interface Running {
+  timeout: number | undefined
+  live: boolean
 }
 
 /** How a program ended, and all that it printed. */
