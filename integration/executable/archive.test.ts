@@ -62,6 +62,7 @@ test("two archives are the same bytes, made anywhere, by any user's settings", a
   const settings = { HOME: "/nonexistent", XDG_CACHE_HOME: elsewhere.join("cache"), TZ: "Asia/Tokyo", GZIP: "--fast" }
   await mustRun(["sh", "-c", `umask 077 && cd / && exec ${process.execPath} ${copy}/scripts/dist.ts amd64`], {
     env: { ...programEnv, ...settings, SOURCE_DATE_EPOCH: String(age) },
+    timeoutMs: 100_000,
   })
   expect(sha256(await readFile(join(copy, "dist", basename(archive))))).toBe(sha256(await readFile(archive)))
   const executable = await readFile(join(builtPlugins, "bridge"), "latin1")

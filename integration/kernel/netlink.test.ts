@@ -562,9 +562,10 @@ describe("events", () => {
     const waiting = inside(host, ({ route, RouteSocket, RouteGroup, findLink }) => {
       const events = RouteSocket.subscribe(RouteGroup.Link)
       const start = performance.now()
-      let wakeups = 0
-      for (; !findLink(route, "late") && performance.now() - start < 10_000; wakeups++) events.nextEvents(10_000)
-      return { found: findLink(route, "late")?.kind, waitedMs: performance.now() - start, wakeups }
+      // The event is there for who comes late, too: the socket has subscribed before the link was made.
+      do events.nextEvents(10_000)
+      while (!findLink(route, "late") && performance.now() - start < 10_000)
+      return { found: findLink(route, "late")?.kind, waitedMs: performance.now() - start }
     })
     // Columns of /proc/net/netlink: address, protocol (0 is routes), port, groups as a hexadecimal mask
     await waitFor(
@@ -572,10 +573,9 @@ describe("events", () => {
       "the process inside to subscribe to links",
     )
     await host.exec("ip", ["link", "add", "late", "type", "bridge"])
-    const { found, waitedMs, wakeups } = await waiting
+    const { found, waitedMs } = await waiting
     expect(found).toBe("bridge")
     expect(waitedMs).toBeLessThan(10_000)
-    expect(wakeups).toBeGreaterThan(0)
   })
 
   test("carry the link, or say that there were none in time", async () => {

@@ -1,5 +1,6 @@
 import { expect } from "bun:test"
-import { askEcho, EchoPeer, expectUnchanged, fail, succeed, takeSnapshot } from "../lab/mod.ts"
+import { open } from "node:fs/promises"
+import { askEcho, EchoPeer, expectUnchanged, fail, succeed, takeSnapshot, waitFor } from "../lab/mod.ts"
 import { hostAddresses, outsideAddresses, testEach } from "./portmap-lab.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
@@ -59,6 +60,23 @@ testEach("a port of a container whose namespace is gone is taken over", async (l
   await lab.host.removeContainer(holder.namespace)
   await using peer = await EchoPeer.start(other.namespace)
   await succeed(other.map([{ ...web, containerPort: peer.port }]))
+  await askEcho(lab.outside, { transport: "tcp", address: hostAddresses.ip, port: web.hostPort })
+})
+
+testEach("a port is taken over from a container that the kernel is just deleting", async (lab) => {
+  const [holder, other] = [await lab.addPod(), await lab.addPod()]
+  await succeed(holder.map([web]))
+  const last = await open(holder.namespace.path)
+  await lab.host.removeContainer(holder.namespace)
+  await using peer = await EchoPeer.start(other.namespace)
+  const adding = succeed(other.map([{ ...web, containerPort: peer.port }]))
+  // Columns of /proc/net/netlink: address, protocol (0 is routes), port, groups as a hexadecimal mask
+  await waitFor(
+    async () => /^\S+\s+0\s+\d+\s+00000001\s/m.test((await lab.host.exec("cat", ["/proc/net/netlink"])).stdout),
+    "ADD to wait for the interface to go",
+  )
+  await last.close()
+  await adding
   await askEcho(lab.outside, { transport: "tcp", address: hostAddresses.ip, port: web.hostPort })
 })
 

@@ -1,15 +1,23 @@
-import { listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { waitUntil } from "../../pkg/ip/mod.ts"
+import { listLinks, RouteGroup, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
+/** The kernel deletes a namespace with its interfaces some time after the last that used it. */
+const CLEANUP_DEADLINE_MS = 2000
+
 /**
  * Whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and no interface
- * of the host has its name as alias, as those of our plugins have. A doubt counts as no.
+ * of the host has its name as alias, as those of our plugins have; one that has it may take two seconds to go. A doubt counts
+ * as no.
  */
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
   using host = RouteSocket.open()
-  return !listLinks(host).some(({ attributes }) => attributes.alias === comment)
+  const isUnlinked = () => !listLinks(host).some(({ attributes }) => attributes.alias === comment)
+  if (isUnlinked()) return true
+  using events = RouteSocket.subscribe(RouteGroup.Link)
+  return waitUntil(events, CLEANUP_DEADLINE_MS, isUnlinked)
 }
 
 function isNothingAt(path: string): boolean {
