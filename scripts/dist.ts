@@ -1,6 +1,7 @@
 /**
  * Makes what a release is: `dist/cni-plugins-linux-{amd64,arm64}-vX.Y.Z.tgz`, unpacked like those of the reference plugins
- * (`tar -C /opt/cni/bin -xzf FILE`), and beside each its SHA-256, which `sha256sum -c` reads.
+ * (`tar -C /opt/cni/bin -xzf FILE`), and beside each its SHA-256, which `sha256sum -c` reads, and its bill of materials,
+ * `.cdx.json`.
  *
  *   npm run dist            both machines
  *   npm run dist -- arm64   one of them
@@ -23,8 +24,12 @@ import { join } from "node:path"
 import { namePlugins } from "./build.ts"
 import { engineSource, root, run, type Target, targets } from "./engine.ts"
 import { buildFromSnapshot } from "./native.ts"
+import { makeBill } from "./sbom.ts"
 
-/** Makes the archive of one target, its files `age` seconds after 1970, and its `.sha256` in a directory; returns its path. */
+/**
+ * Makes the archive of one target, its files `age` seconds after 1970, with its `.sha256` and `.cdx.json`, in a directory. Returns
+ * its path.
+ */
 export async function makeArchive(target: Target, directory: string, age: number): Promise<string> {
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
   const name = `cni-plugins-linux-${target.name}-v${version}.tgz`
@@ -45,8 +50,10 @@ export async function makeArchive(target: Target, directory: string, age: number
     const digest = createHash("sha256")
       .update(readFileSync(`${tar}.gz`))
       .digest("hex")
-    renameSync(`${tar}.gz`, join(directory, name))
+    writeFileSync(join(scratch, "bill"), await makeBill(target, { name, version, sha256: digest, age }))
     writeFileSync(join(scratch, "digest"), `${digest}  ${name}\n`)
+    renameSync(`${tar}.gz`, join(directory, name))
+    renameSync(join(scratch, "bill"), join(directory, name.replace(/tgz$/, "cdx.json")))
     renameSync(join(scratch, "digest"), join(directory, `${name}.sha256`))
     return join(directory, name)
   } finally {

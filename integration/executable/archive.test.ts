@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { cp, mkdir, readdir, readFile, symlink } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, dirname, join } from "node:path"
+import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
 import { namePlugins } from "../../scripts/build.ts"
 import { makeArchive } from "../../scripts/dist.ts"
 import { root as project, targets } from "../../scripts/engine.ts"
@@ -48,6 +49,19 @@ test("the archive is unpacked like that of the reference plugins, and its sum is
     expect(licence).toContain(owner)
 })
 
+test("the bill of materials beside it is CycloneDX, and names what is inside, as it is installed here", async () => {
+  const text = await readFile(archive.replace(/tgz$/, "cdx.json"), "utf8")
+  expect(await new Validation.JsonStrictValidator(Spec.Version.v1dot6).validate(text)).toBeNull()
+  const { metadata, components } = JSON.parse(text)
+  expect(metadata.component.hashes).toEqual([{ alg: "SHA-256", content: sha256(await readFile(archive)) }])
+  const pip = (await readFile(join(project, "host/engine.txt"), "utf8")).split(/==| --hash=sha256:|\n/)
+  const { version } = JSON.parse(await readFile(join(project, "node_modules/@noble/hashes/package.json"), "utf8"))
+  const musl = (await mustRun(["dpkg-query", "--show", "musl-dev"])).stdout.trim().split("\t")[1]
+  const told = components.map((one: { name: string; version: string }) => `${one.name} ${one.version}`)
+  expect(told.sort()).toEqual([`@noble/hashes ${version}`, `musl-dev ${musl}`, `quickjs-ng ${pip[1]}`])
+  expect(text).toContain(`"content": "${pip[2]}"`)
+})
+
 test("two archives are the same bytes, made anywhere, by any user's settings", async () => {
   await using elsewhere = await TemporaryDirectory.create("cni-archive-of-a-longer-name", dirname(builtPlugins))
   const copy = elsewhere.join("some/project")
@@ -62,12 +76,13 @@ test("two archives are the same bytes, made anywhere, by any user's settings", a
   const settings = { HOME: "/nonexistent", XDG_CACHE_HOME: elsewhere.join("cache"), TZ: "Asia/Tokyo", GZIP: "--fast" }
   await mustRun(["sh", "-c", `umask 077 && cd / && exec ${process.execPath} ${copy}/scripts/dist.ts amd64`], {
     env: { ...programEnv, ...settings, SOURCE_DATE_EPOCH: String(age) },
-    timeoutMs: 100_000,
+    timeoutMs: 240_000,
   })
-  expect(sha256(await readFile(join(copy, "dist", basename(archive))))).toBe(sha256(await readFile(archive)))
+  for (const file of [archive, archive.replace(/tgz$/, "cdx.json")])
+    expect(sha256(await readFile(join(copy, "dist", basename(file))))).toBe(sha256(await readFile(file)))
   const executable = await readFile(join(builtPlugins, "bridge"), "latin1")
   for (const place of [project, homedir(), cache]) expect(executable.includes(place)).toBe(false)
-})
+}, 300_000)
 
 /** A root directory as Alpine has it: musl's programs only, here busybox alone, and the plugins unpacked by its tar. */
 async function makeAlpine(at: string): Promise<void> {

@@ -1,0 +1,103 @@
+/**
+ * The bill of materials of a release (CycloneDX 1.6): what is inside an executable, with versions, hashes, licences and where each
+ * comes from, and what has made it. Written beside each archive by `npm run dist`; scanners such as `grype` or `trivy sbom` read it.
+ */
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { Enums, Models, Serialize, Spec } from "@cyclonedx/cyclonedx-library"
+import { hashOf, root, run, type Target } from "./engine.ts"
+
+/** An archive that the bill is about. */
+export interface Archive {
+  readonly name: string
+  readonly version: string
+  /** SHA-256 in hexadecimal digits. */
+  readonly sha256: string
+  /** Seconds after 1970. */
+  readonly age: number
+}
+
+/** The Debian packages that the executable of a target holds a part of, and those that compile it. */
+const debianPackages: Readonly<Record<Target["name"], { library: string; compiler: string; licence: string }>> = {
+  amd64: { library: "musl-dev", compiler: "gcc", licence: "MIT" },
+  arm64: { library: "libc6-dev-arm64-cross", compiler: "gcc-aarch64-linux-gnu", licence: "LGPL-2.1-or-later" },
+}
+
+/** Returns the bill as JSON text; the same for the same archive and the same set-up. */
+export async function makeBill(target: Target, archive: Archive): Promise<string> {
+  const { library, compiler, licence } = debianPackages[target.name]
+  const product = describe(Enums.ComponentType.Application, "cni-plugins", {
+    version: archive.version,
+    hash: ["SHA-256", archive.sha256],
+    licence: "Apache-2.0",
+  })
+  product.properties.add(new Models.Property("archive", archive.name))
+  const inside = [readEngine(), readHashes(), await readPackage(library, Enums.ComponentType.Library, licence)]
+  const bill = new Models.Bom({ serialNumber: serialNumber(archive) })
+  bill.metadata.timestamp = new Date(archive.age * 1000)
+  bill.metadata.component = product
+  bill.metadata.tools.components.add(await readPackage(compiler, Enums.ComponentType.Application))
+  for (const component of inside) {
+    bill.components.add(component)
+    product.dependencies.add(component.bomRef)
+  }
+  const normalize = new Serialize.JSON.Normalize.Factory(Spec.Spec1dot6)
+  const serializer = new Serialize.JsonSerializer(normalize)
+  return `${serializer.serialize(bill, { sortLists: true, space: 2 })}\n`
+}
+
+/** The engine, as `host/engine.txt` pins it. */
+function readEngine(): Models.Component {
+  const [, name = "", version = "", sha256 = ""] =
+    /^(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})$/m.exec(readFileSync(join(root, "host/engine.txt"), "utf8")) ?? []
+  const purl = `pkg:pypi/${name}@${version}`
+  return describe(Enums.ComponentType.Library, name, { version, purl, hash: ["SHA-256", sha256], licence: "MIT" })
+}
+
+/** The only npm package in the executable, as the lock file pins it. */
+function readHashes(): Models.Component {
+  const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"))
+  const { version, integrity, license } = packages["node_modules/@noble/hashes"]
+  const sha512 = Buffer.from(integrity.replace(/^sha512-/, ""), "base64").toString("hex")
+  const purl = `pkg:npm/%40noble/hashes@${version}`
+  return describe(Enums.ComponentType.Library, "@noble/hashes", {
+    version,
+    purl,
+    hash: ["SHA-512", sha512],
+    licence: license,
+  })
+}
+
+/** A Debian package of this machine. */
+async function readPackage(name: string, type: Enums.ComponentType, licence?: string): Promise<Models.Component> {
+  const [, version = ""] = Buffer.from(await run(["dpkg-query", "--show", name]))
+    .toString()
+    .trim()
+    .split("\t")
+  return describe(type, name, { version, purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}`, licence })
+}
+
+interface Description {
+  version: string
+  /** A package URL. */
+  purl?: string
+  hash?: [keyof typeof Enums.HashAlgorithm, hexadecimal: string]
+  /** Its name in the list of SPDX. */
+  licence?: string | undefined
+}
+
+function describe(type: Enums.ComponentType, name: string, { version, purl, hash, licence }: Description) {
+  return new Models.Component(type, name, {
+    ...{ bomRef: name, version },
+    ...(purl === undefined ? {} : { purl }),
+    hashes: new Models.HashDictionary(hash ? [[Enums.HashAlgorithm[hash[0]], hash[1]]] : []),
+    licenses: new Models.LicenseRepository(licence === undefined ? [] : [new Models.SpdxLicense(licence)]),
+  })
+}
+
+/** A UUID that is the archive's own: of version 8, from its hash (RFC 9562, section 5.8). */
+function serialNumber({ sha256 }: Archive): string {
+  const digits = hashOf("bill of materials", sha256)
+  const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`, `8${digits.slice(17, 20)}`]
+  return `urn:uuid:${[...parts, digits.slice(20, 32)].join("-")}`
+}
