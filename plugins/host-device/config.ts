@@ -1,4 +1,5 @@
 import { dns, type Fields, macAddress, ownDns, parseConfig } from "../../pkg/config/mod.ts"
+import { auxiliaryDevice, pciDevice } from "../../pkg/devices/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
   CniError,
@@ -79,12 +80,4 @@ function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selectin
   if (kernelpath) return { by: "path", text: kernelpath, directories: [kernelpath] }
   if (pciBusID) return { by: "path", text: pciBusID, directories: [pciDevice(pciBusID)] }
   return undefined
-}
-
-function pciDevice(id: string): string {
-  return `/sys/bus/pci/devices/${id}`
-}
-
-function auxiliaryDevice(id: string): string {
-  return `/sys/bus/auxiliary/devices/${id}`
 }

@@ -1,24 +1,11 @@
-import { isErrno, readDirectory, stat } from "../../pkg/libc/mod.ts"
-import {
-  findLink,
-  type Ifindex,
-  type Link,
-  listLinks,
-  listLinksInside,
-  listNsids,
-  type NetlinkSocket,
-} from "../../pkg/netlink/mod.ts"
+import { findElsewhere, formerName, hasDriver, listInterfaces, readRecord, wouldBeOn } from "../../pkg/devices/mod.ts"
+import { findLink, type Ifindex, type Link, listLinks, type NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
-import { aliasedFormer, readRecord } from "./record.ts"
 
-/** Drivers by which a process runs a device itself: there is no interface to move then. */
-const userspaceDrivers = ["vfio-pci", "uio_pci_generic", "igb_uio"]
-
-/** Whether the device is run from user space, as DPDK does. */
+/** Whether the device is run by a process, as DPDK does it: there is no interface to move then. */
 export function isUserspace({ pci }: HostDeviceConfig): boolean {
-  if (pci === undefined) return false
-  return userspaceDrivers.some((driver) => ifThere(() => stat(`/sys/bus/pci/drivers/${driver}/${pci}`)))
+  return pci !== undefined && hasDriver(pci, ["vfio-pci", "uio_pci_generic", "igb_uio"])
 }
 
 /** The device on the host; undefined when it is not there. */
@@ -34,7 +21,7 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
       return found.find(({ attributes }) => attributes.permanentMac === selector.text) ?? found[0]
     }
     case "path": {
-      const [name] = selector.directories.flatMap(busDevices).flatMap(({ names }) => names)
+      const [name] = selector.directories.flatMap(listInterfaces)
       return name === undefined ? undefined : findLink(host, name)
     }
   }
@@ -45,26 +32,19 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
  * of a bridge or a bond.
  */
 export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
+  const refusal = `Cannot take the device "${selector.text}"`
   const device = findDevice(host, selector)
-  const { text } = selector
-  if (!device) throw notOnHost(host, selector)
-  const { master } = device.attributes
-  if (master === undefined) return device
-  const bridge = findLink(host, master as Ifindex)?.name
-  throw new CniError(Code.InvalidNetworkConfig, `Cannot take the device "${text}": it is a port of "${bridge}"`)
-}
-
-function notOnHost(host: NetlinkSocket, selector: Selector): CniError {
-  const { text } = selector
-  for (const nsid of listNsids(host)) {
-    const [link] = listLinksInside(host, nsid, (link) => isSelected(selector, link))
-    if (!link) continue
-    const owner = readRecord(link)?.owner ?? "another namespace"
-    return new CniError(Code.TryAgainLater, `Cannot take the device "${text}": it is "${link.name}" of ${owner}`, {
-      details: `nsid ${nsid} of "ip netns list-id"`,
-    })
+  const { master } = device?.attributes ?? {}
+  if (device && master === undefined) return device
+  if (device) {
+    const bridge = findLink(host, master as Ifindex)?.name
+    throw new CniError(Code.InvalidNetworkConfig, `${refusal}: it is a port of "${bridge}"`)
   }
-  return new CniError(Code.InvalidNetworkConfig, `Cannot find the device "${text}"`)
+  const found = findElsewhere(host, (link) => isSelected(selector, link))
+  if (!found) throw new CniError(Code.InvalidNetworkConfig, `Cannot find the device "${selector.text}"`)
+  const { link, nsid, owner = "another namespace" } = found
+  const details = `nsid ${nsid} of "ip netns list-id"`
+  throw new CniError(Code.TryAgainLater, `${refusal}: it is "${link.name}" of ${owner}`, { details })
 }
 
 /** Whether a link, wherever it is, is the device that a configuration means. */
@@ -76,32 +56,11 @@ export function isSelected(selector: Selector, link: Link): boolean {
     case "mac":
       return [link.mac, permanentMac, readRecord(link)?.former?.mac].includes(selector.text)
     case "path":
-      return selector.directories.flatMap(busDevices).some(({ name }) => name === parentName)
+      return selector.directories.some((directory) => wouldBeOn(directory, parentName))
   }
 }
 
-/** Under which name a link was on the host. */
-export function formerName(link: Link): string | undefined {
-  return (readRecord(link)?.former ?? aliasedFormer(link))?.name
-}
-
-/** A device in sysfs, or the virtio device in it, and the names of its interfaces that are on the host. */
-function busDevices(directory: string): { name: string; names: string[] }[] {
-  const virtio = list(directory).filter((name) => name.startsWith("virtio"))
-  return [directory, ...virtio.map((name) => `${directory}/${name}`)].map((path) => {
-    return { name: path.slice(path.lastIndexOf("/") + 1), names: list(`${path}/net`) }
-  })
-}
-
-function list(directory: string): string[] {
-  return (ifThere(() => readDirectory(directory)) ?? []).sort()
-}
-
-function ifThere<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) return undefined
-    throw error
-  }
+/** Likewise, as far as links tell: what is on which bus only newer kernels say, and not of every device. */
+export function mayBeSelected(selector: Selector | undefined, link: Link): boolean {
+  return !selector || selector.by === "path" || isSelected(selector, link)
 }

@@ -1,25 +1,19 @@
 import { type Attaching, type Checking, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
-import { configureLink, mismatch, waitUntil } from "../../pkg/ip/mod.ts"
-import { findLink, getLink, type Link, RouteGroup, RouteSocket } from "../../pkg/netlink/mod.ts"
-import { Netns } from "../../pkg/netns/mod.ts"
-import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
 import {
-  Code,
-  type Interface,
-  isCniError,
-  isOwnerOf,
-  type Owner,
-  ownerComment,
-  type Result,
-} from "../../pkg/types/mod.ts"
-import { Failures } from "../../pkg/undo/mod.ts"
+  aliasedFormer,
+  formerName,
+  readRecord,
+  restoreDevice,
+  returnDevice,
+  returnOrphans,
+  takeDevice,
+} from "../../pkg/devices/mod.ts"
+import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
+import { getLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
+import { Code, type Interface, isCniError, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import { type HostDeviceConfig, parseHostDeviceConfig, type Selector } from "./config.ts"
-import { findDevice, formerName, isSelected, isUserspace, requireDevice } from "./find.ts"
-import { giveBack, giveBackFrom, giveBackFromAll, restoreDevice, restoreOnHost, takeDevice } from "./move.ts"
-import { aliasedFormer, readRecord } from "./record.ts"
-
-/** How long the kernel may take to put a device on the host when the device's namespace has gone. */
-const RETURN_DEADLINE_MS = 1000
+import { findDevice, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
 
 /** Moves a device of the host into a container, and back. */
 export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
@@ -31,7 +25,7 @@ export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
   check: checkDevice,
   requireUsable: requireAnywhere,
   detach: detachDevice,
-  detachOrphans,
+  detachOrphans: ({ network }, valid) => returnOrphans(network.name, valid),
 })
 
 function attachDevice(attaching: Attaching, result: Result, config: HostDeviceConfig): Interface[] {
@@ -76,11 +70,6 @@ function checkDevice({ sandbox, owner, link }: Checking, { selector }: HostDevic
   if (!mayBeSelected(selector, link)) throw mismatch(what, `"${selector?.text}" of the host`, `"${name}"`)
 }
 
-/** What is on which bus only newer kernels say, and not of every device. */
-function mayBeSelected(selector: Selector | undefined, link: Link): boolean {
-  return !selector || selector.by === "path" || isSelected(selector, link)
-}
-
 /** A device that a container has is there for another one later: STATUS is about whether any ADD can succeed. */
 function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConfig): void {
   if (!config.selector || isUserspace(config)) return
@@ -91,46 +80,21 @@ function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConf
   }
 }
 
-function detachDevice(call: Call, config: HostDeviceConfig, owner: Owner): void {
-  const comment = ownerComment(owner)
-  const isOwn = (each: string) => each === comment
+function detachDevice({ namespace, ifName }: Call, config: HostDeviceConfig, owner: Owner): void {
+  const selector = isUserspace(config) ? undefined : config.selector
   using host = RouteSocket.open()
-  if (restoreOnHost(host, isOwn)) return
-  using sandbox = Netns.find(call.namespace)
-  if (sandbox && giveBackFrom(host, sandbox, isOwn)) return
-  if (giveBackFromAll(host, isOwn)) return
-  if (sandbox) giveBackUpstreams(host, sandbox, call.ifName, config.selector)
-  else if (config.selector && !isUserspace(config)) awaitReturn(host, isOwn, config.selector)
-}
-
-/** Gives back the container's interface when it is a device that the Go suite has moved there. */
-function giveBackUpstreams(host: RouteSocket, sandbox: Netns, ifName: string, selector: Selector | undefined): void {
-  using inside = sandbox.run(() => RouteSocket.open())
-  const link = findLink(inside, ifName)
-  const former = link && aliasedFormer(link)
-  if (!former || readRecord(link, sandbox.inode) || !mayBeSelected(selector, link)) return
-  giveBack(host, inside, link, former)
-}
-
-/** The kernel deletes a namespace in its own time; then the device is on the host, unless it was a virtual one. */
-function awaitReturn(host: RouteSocket, isOwn: (owner: string) => boolean, selector: Selector): void {
-  using events = RouteSocket.subscribe(RouteGroup.Link)
-  waitUntil(events, RETURN_DEADLINE_MS, () => {
-    if (restoreOnHost(host, isOwn)) return true
-    const device = findDevice(host, selector)
-    if (device) restoreReturned(host, device, selector)
-    return device !== undefined
+  returnDevice(host, {
+    ...{ owner, namespace, ifName },
+    mayBe: (link) => mayBeSelected(config.selector, link),
+    hasReturned: selector && (() => hasReturned(host, selector)),
   })
 }
 
-function detachOrphans({ network }: Call, valid: readonly Owner[]): void {
-  const keep = new Set(valid.map(ownerComment))
-  const isOrphan = (owner: string) => isOwnerOf(owner, network.name) && !keep.has(owner)
-  using host = RouteSocket.open()
-  const failures = new Failures()
-  failures.attempt("restore the devices of the host", () => restoreOnHost(host, isOrphan))
-  failures.attempt("give back the devices of containers", () => giveBackFromAll(host, isOrphan))
-  failures.throwIfAny()
+/** What the Go suite has moved, and the kernel has put on the host, has no owner. */
+function hasReturned(host: RouteSocket, selector: Selector): boolean {
+  const device = findDevice(host, selector)
+  if (device) restoreReturned(host, device, selector)
+  return device !== undefined
 }
 
 if (import.meta.main) runPlugin(hostDevice)

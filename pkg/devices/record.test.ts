@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
-import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { type Ifindex, type Link, NETLINK_ROUTE, NetlinkSocket } from "../../pkg/netlink/mod.ts"
-import { acknowledge, ScriptedKernel } from "../../pkg/netlink/testing.ts"
-import { refusalOf } from "../../pkg/types/testing.ts"
+import { decodeUtf8 } from "../engine/mod.ts"
+import { type Ifindex, type Link, NETLINK_ROUTE, NetlinkSocket } from "../netlink/mod.ts"
+import { acknowledge, ScriptedKernel } from "../netlink/testing.ts"
+import { refusalOf } from "../types/testing.ts"
 import { aliasedFormer, readRecord, writeRecord } from "./record.ts"
 
 const EEXIST = 17

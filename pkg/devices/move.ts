@@ -1,27 +1,33 @@
-import type { Attaching } from "../../pkg/attachment/mod.ts"
 import {
   findLink,
-  findNsid,
   getLink,
   IFF_UP,
   type Link,
   type LinkChange,
   listLinks,
-  listLinksInside,
-  listNsids,
   RouteSocket,
   setLink,
-} from "../../pkg/netlink/mod.ts"
-import { Netns } from "../../pkg/netns/mod.ts"
-import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
-import { Failures } from "../../pkg/undo/mod.ts"
+} from "../netlink/mod.ts"
+import { Netns } from "../netns/mod.ts"
+import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
+import { Failures, type Undo } from "../undo/mod.ts"
 import { aliasedFormer, deleteRecord, type Former, formerOf, readRecord, writeRecord } from "./record.ts"
+
+/** Where a device is moved to, and whose it becomes: an attachment on the way to being made. */
+interface Taking {
+  call: { netns: string; ifName: string }
+  owner: Owner
+  host: RouteSocket
+  sandbox: Netns
+  inside: RouteSocket
+  undo: Undo
+}
 
 /**
  * Gives a container a device of the host as its interface, like `ip link set DEVICE netns NS name IFNAME`. What the device was
  * is written on it before. Throws `CniError`.
  */
-export function takeDevice({ call, host, sandbox, inside, owner, undo }: Attaching, device: Link): Link {
+export function takeDevice({ call, host, sandbox, inside, owner, undo }: Taking, device: Link): Link {
   const comment = ownerComment(owner)
   const isOwn = (each: string) => each === comment
   writeRecord(host, device, owner, sandbox.inode)
@@ -53,32 +59,18 @@ export function giveBackFrom(host: RouteSocket, netns: Netns, isWanted: (owner: 
   return link !== undefined
 }
 
-/**
- * Gives back the hardware of these owners out of all namespaces that the host knows and that can be entered. Returns whether
- * there was some. A virtual device, with anything written on it, may be one that a container has made.
- */
-export function giveBackFromAll(host: RouteSocket, isWanted: (owner: string) => boolean): boolean {
-  const isOrphan = (inode?: bigint) => (link: Link) => isHardware(link) && isOf(isWanted, inode)(link)
-  const holding = listNsids(host).filter((nsid) => listLinksInside(host, nsid, isOrphan()).length > 0)
-  return forEach(holding, (nsid) => {
-    using netns = Netns.search(({ fd }) => findNsid(host, fd) === nsid)
-    using inside = netns?.run(() => RouteSocket.open())
-    if (!netns || !inside) return
-    forEach(listLinks(inside, isOrphan(netns.inode)), (link) => giveBack(host, inside, link))
-  })
-}
-
-function isOf(isWanted: (owner: string) => boolean, inode?: bigint): (link: Link) => boolean {
+/** Whether a link's record says one of these owners, for this namespace if it is known. */
+export function isOf(isWanted: (owner: string) => boolean, inode?: bigint): (link: Link) => boolean {
   return (link) => isWanted(readRecord(link, inode)?.owner ?? "")
 }
 
 /** Whether it is no link that was made by netlink, as any container can make them. */
-function isHardware({ kind, attributes }: Link): boolean {
+export function isHardware({ kind, attributes }: Link): boolean {
   return kind === "" || attributes.parentName !== undefined
 }
 
-/** Goes through all, and throws at the end. */
-function forEach<T>(items: readonly T[], act: (item: T) => void): boolean {
+/** Does something with each device of a list, and throws the errors at the end. Returns whether there was one. */
+export function forEach<T>(items: readonly T[], act: (item: T) => void): boolean {
   const failures = new Failures()
   for (const item of items) failures.attempt("give back a device", () => act(item))
   failures.throwIfAny()

@@ -1,8 +1,8 @@
-import { interfaceName } from "../../pkg/config/mod.ts"
-import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
-import { addAltNames, deleteAltNames, IFF_UP, type Link, type NetlinkSocket } from "../../pkg/netlink/mod.ts"
-import { CniError, Code, type Owner, ownerComment } from "../../pkg/types/mod.ts"
+import { interfaceName } from "../config/mod.ts"
+import { encodeUtf8 } from "../engine/mod.ts"
+import { isErrno } from "../libc/mod.ts"
+import { addAltNames, deleteAltNames, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.ts"
+import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
 
 /** ALTIFNAMSIZ without the NUL, <linux/if.h>. */
 const ALTNAME_BYTES = 127
@@ -68,6 +68,11 @@ export function formerOf({ name, flags, mtu, mac, attributes }: Link): Former {
 export function aliasedFormer({ attributes: { alias = "" } }: Link): Former | undefined {
   const name = interfaceName.check(alias)
   return name === undefined ? undefined : { name, alias: "" }
+}
+
+/** Under which name a link was on the host. */
+export function formerName(link: Link): string | undefined {
+  return (readRecord(link)?.former ?? aliasedFormer(link))?.name
 }
 
 /** Takes the record off a device. */

@@ -1,0 +1,44 @@
+import { isErrno, readDirectory, stat } from "../libc/mod.ts"
+
+/** The directory of a device on the PCI bus. */
+export function pciDevice(id: string): string {
+  return `/sys/bus/pci/devices/${id}`
+}
+
+/** The directory of a device on the auxiliary bus: a part of another device, such as a subfunction. */
+export function auxiliaryDevice(id: string): string {
+  return `/sys/bus/auxiliary/devices/${id}`
+}
+
+/** Whether a PCI device has one of these drivers. */
+export function hasDriver(id: string, drivers: readonly string[]): boolean {
+  return drivers.some((driver) => ifThere(() => stat(`/sys/bus/pci/drivers/${driver}/${id}`)))
+}
+
+/** The interfaces of a device that are in this process' namespace, by name, in order; a virtio device in it counts as the device. */
+export function listInterfaces(directory: string): string[] {
+  return withVirtio(directory).flatMap((path) => list(`${path}/net`))
+}
+
+/** Whether an interface whose kernel calls its device `parentName` is one of a device, in any namespace. */
+export function wouldBeOn(directory: string, parentName: string | undefined): boolean {
+  return withVirtio(directory).some((path) => path.slice(path.lastIndexOf("/") + 1) === parentName)
+}
+
+function withVirtio(directory: string): string[] {
+  const virtio = list(directory).filter((name) => name.startsWith("virtio"))
+  return [directory, ...virtio.map((name) => `${directory}/${name}`)]
+}
+
+function list(directory: string): string[] {
+  return (ifThere(() => readDirectory(directory)) ?? []).sort()
+}
+
+function ifThere<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return undefined
+    throw error
+  }
+}
