@@ -45,13 +45,6 @@ testBreakages(network, [
     says: "dummy interface requires an IPAM configuration",
     everyAdd: true,
   },
-  {
-    step: "a route cannot be added",
-    keys: { ipam: { ...network().ipam, routes: [{ dst: "203.0.113.0/24", gw: "198.51.100.1" }] } },
-    code: 999,
-    says: "Cannot add the routes",
-    everyAdd: false,
-  },
 ])
 
 testWith(["dummy"], "dummy: CHECK asks for an IPAM plugin, DEL for none", async () => {

@@ -126,10 +126,9 @@ async function makeReadOnly(host: HostNamespace, file: string): Promise<void> {
 
 for (const name of interfacePlugins()) {
   const plugin = interfacePlugin(name)
-  testBreakages(plugin.network, [
-    ...commonBreakages(plugin),
-    ...(plugin.masquerades ? breakagesOfMasquerade(plugin) : []),
-  ])
+  const all = [...commonBreakages(plugin), ...(plugin.masquerades ? breakagesOfMasquerade(plugin) : [])]
+  const isTelling = ({ step }: Breakage) => plugin.like === undefined || step === "a route cannot be added"
+  testBreakages(plugin.network, all.filter(isTelling))
 }
 
 testPlugins(

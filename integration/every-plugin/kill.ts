@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect } from "bun:test"
 import { join } from "node:path"
-import { type Attached, builtPlugins, CProgram, pluginEnv, type Stage } from "../lab/mod.ts"
+import { type Attached, builtPlugins, CProgram, pluginEnv, pluginRow, type Stage } from "../lab/mod.ts"
 
 /** As shells and `kill-at` tell that SIGKILL has ended a program. */
 const killed = 128 + 9
@@ -13,6 +13,11 @@ export function useKillAt(): void {
     killAt = await CProgram.build(join(import.meta.dir, "kill-at.c"))
   })
   afterAll(() => killAt[Symbol.asyncDispose]())
+}
+
+/** How many system calls lie between two kills: 1, and more where another plugin on the same scaffold shows each of them. */
+export function killStep(plugin: string): number {
+  return pluginRow(plugin).like === undefined ? 1 : 9
 }
 
 /** Runs a verb and kills it at its n-th system call. Whether it lived that long. */

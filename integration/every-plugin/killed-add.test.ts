@@ -1,6 +1,6 @@
 import { expect } from "bun:test"
 import { expectUnchanged, isAllocationTrace, pluginsAs, Stage, takeSnapshot, testPlugin } from "../lab/mod.ts"
-import { isKilled, settled, useKillAt } from "./kill.ts"
+import { isKilled, killStep, settled, useKillAt } from "./kill.ts"
 
 useKillAt()
 
@@ -14,7 +14,7 @@ for (const plugin of pluginsAs()) {
       const before = await takeSnapshot(stage.host)
       const inside = await takeSnapshot(at.pod)
       let nth = 1
-      for (; await isKilled(stage, at, "ADD", nth); nth++) {
+      for (; await isKilled(stage, at, "ADD", nth); nth += killStep(plugin)) {
         await at.attachment.del()
         expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
         expectUnchanged(inside, await takeSnapshot(at.pod))

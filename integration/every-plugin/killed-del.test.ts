@@ -1,6 +1,6 @@
 import { expect } from "bun:test"
 import { expectUnchanged, isAllocationTrace, pluginsAs, Stage, succeed, takeSnapshot, testPlugin } from "../lab/mod.ts"
-import { isKilled, settled, useKillAt } from "./kill.ts"
+import { isKilled, killStep, settled, useKillAt } from "./kill.ts"
 
 useKillAt()
 
@@ -13,7 +13,7 @@ for (const plugin of pluginsAs()) {
       const at = await settled(stage)
       const before = await takeSnapshot(stage.host)
       const inside = await takeSnapshot(at.pod)
-      for (let nth = 1, goOn = true; goOn; nth++) {
+      for (let nth = 1, goOn = true; goOn; nth += killStep(plugin)) {
         await succeed(at.attachment.run("ADD"))
         goOn = await isKilled(stage, at, "DEL", nth)
         await at.attachment.del()

@@ -91,7 +91,7 @@ testPlugins(
   },
 )
 
-testPlugins(pluginsAs(), "#39, #60 %s: VERSION tells all versions, without any other variable", async (plugin) => {
+test.each(pluginsAs())("#39, #60 %s: VERSION tells all versions, without any other variable", async (plugin) => {
   const asked = await runProgram([join(builtPlugins, plugin)], { env: { CNI_COMMAND: "VERSION" } })
   expect(asked).toMatchObject({ exitCode: 0, stderr: "" })
   expect(JSON.parse(asked.stdout)).toEqual({ cniVersion: "1.1.0", supportedVersions: versions })

@@ -92,7 +92,7 @@ for (const plugin of pluginsAs()) {
 test("the list of system calls has none that no plugin makes", async () => {
   await using directory = await TemporaryDirectory.create()
   const made = new Set<string>()
-  for (const plugin of pluginsAs()) {
+  for (const plugin of pluginsAs().filter((name) => pluginRow(name).like === undefined)) {
     await mkdir(directory.join(plugin))
     await liveWhole(plugin, { under: ["strace", "-f", "--quiet=all", "-ff", "-o", directory.join(plugin, "trace")] })
     for (const file of new Bun.Glob(`${plugin}/*`).scanSync(directory.path)) {

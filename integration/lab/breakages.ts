@@ -1,6 +1,6 @@
 import { expect } from "bun:test"
 import { Attachment, fail, isAllocationTrace, newest } from "./attachment.ts"
-import { testPlugin } from "./cases.ts"
+import { testWhereItRuns } from "./cases.ts"
 import type { HostNamespace } from "./host-namespace.ts"
 import type { ContainerNamespace } from "./namespace.ts"
 import type { PluginCall } from "./run-plugin.ts"
@@ -28,7 +28,7 @@ export function testBreakages(
   const plugin = String(network({}).type)
   for (const { step, setUp, keys, code, says, everyAdd } of breakages) {
     const title = `#36 ${plugin}: when ${step}, ADD says so and everything is as before, and so does STATUS where it can know`
-    testPlugin(plugin, title, async () => {
+    testWhereItRuns(plugin, title, async () => {
       await using host = await hostFor(plugin)
       const pod = await host.addContainer()
       await setUp?.(host, pod)

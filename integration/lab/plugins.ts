@@ -24,8 +24,8 @@ interface AnyPlugin {
   /** The features without which it cannot do its work: where one is missing, its cases are left out. */
   readonly needs?: readonly [Feature, ...Feature[]]
   /**
-   * The plugin that shows the shared cases for this one, too: on the same scaffold, and on more kernels. What is particular to
-   * this one has tests of its own.
+   * The plugin that shows most of the shared cases for this one, too: on the same scaffold, and on more kernels. This one has those
+   * that tell what becomes of its kind of link, see `testPlugin`; what is particular to it has tests of its own.
    */
   readonly like?: string
   /** Directories of devices that it works with. */
@@ -179,8 +179,9 @@ const plugins: Readonly<Record<string, Plugin>> = {
     masquerades: false,
     setUp: addUplink,
     ...labNetwork("vlan", { master: "uplink" }),
+    keys: (place) => ({ ...labNetwork("vlan", { master: "uplink" }).keys(place), vlanId: place.port - 8000 }), // one's own
     everything: { ...labNetwork("vlan").dualStack, mtu: 1400 },
-    like: "macvlan", // and one container of a network at a time
+    like: "macvlan",
   },
   "host-device": {
     role: "device",
@@ -239,12 +240,9 @@ export function pluginRow(name: string): Plugin {
   return plugin
 }
 
-/** The names of all plugins of the executable, or of those in some roles, but for those that are `like` others. */
+/** The names of all plugins of the executable, or of those in some roles. */
 export function pluginsAs(...roles: readonly Role[]): string[] {
-  return pluginNames.filter((name) => {
-    const { role, like } = pluginRow(name)
-    return like === undefined && (roles.length === 0 || roles.includes(role))
-  })
+  return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
 }
 
 /** The features of the kernel that some plugin cannot do without. */

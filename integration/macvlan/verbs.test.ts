@@ -53,22 +53,6 @@ describe("DEL", () => {
     }
   })
 
-  test("takes back what the Go macvlan plugin added", async () => {
-    await using net = await LanHost.create()
-    const ours = await net.attach({ cniVersion: "1.0.0" })
-    await ours.attachment.add()
-    await ours.attachment.del()
-    const before = await takeSnapshot(net.host)
-    const call = { netns: ours.pod.path, containerId: ours.pod.name }
-    const go = await net.attach({ cniVersion: "1.0.0" }, { ...call, bin: "/usr/lib/cni/macvlan", path: "/usr/lib/cni" })
-    await go.attachment.add()
-    expect(await linksOf(ours.pod)).toEqual(["lo", "eth0"])
-    await ours.attachment.del()
-    expect(await linksOf(ours.pod)).toEqual(["lo"])
-    await net.host.removeContainer(go.pod)
-    expectUnchanged(before, await takeSnapshot(net.host), isAllocationTrace)
-  })
-
   test("without CNI_NETNS releases the lease", async () => {
     await using net = await LanHost.create()
     const { attachment } = await net.attach()

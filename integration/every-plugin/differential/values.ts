@@ -172,6 +172,16 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     { master: "uplink", mode: "private", mtu: 1400, bcqueuelen: 100, ipam: dual },
     { ipam: fixed },
   ],
+  ipvlan: [
+    { master: "uplink", ipam: pool("10.31.0.0/24") },
+    { master: "uplink", mode: "l3s", flag: "private", mtu: 1400, ipam: dual },
+    { prevResult: previous, linkInContainer: true, ipam: {} },
+  ],
+  vlan: [
+    { master: "uplink", vlanId: 5, ipam: pool("10.32.0.0/24") },
+    { master: "uplink", vlanId: 4094, protocol: "802.1ad", mtu: 1400, ipam: dual },
+    { master: "eth0", vlanId: 6, linkInContainer: true, ipam: fixed },
+  ],
   "host-device": [
     { device: "dev8080", ipam: pool("10.27.0.0/24") },
     { device: "dev8080", hwaddr: "", runtimeConfig: {}, ipam: dual },
