@@ -28,7 +28,7 @@ for group in "$@"; do
     arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
-    vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux; do need "$package"; done ;;
+    vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc; do need "$package"; done ;;
     vagrant) need vagrant ;;
     *) echo "setup.sh: unknown group \"$group\"" >&2; exit 2 ;;
   esac

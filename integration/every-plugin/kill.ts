@@ -17,7 +17,12 @@ export function useKillAt(): void {
 
 /** How many system calls lie between two kills: 1, and more where another plugin on the same scaffold shows each of them. */
 export function killStep(plugin: string): number {
-  return pluginRow(plugin).like === undefined ? 1 : 9
+  return pluginRow(plugin).like === undefined ? 1 : 20
+}
+
+/** At which system calls a plugin is killed, for a title. */
+export function eachKilled(plugin: string): string {
+  return killStep(plugin) === 1 ? "any system call" : `every ${killStep(plugin)}th system call`
 }
 
 /** Runs a verb and kills it at its n-th system call. Whether it lived that long. */

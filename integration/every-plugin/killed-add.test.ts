@@ -1,13 +1,13 @@
 import { expect } from "bun:test"
 import { expectUnchanged, isAllocationTrace, pluginsAs, Stage, takeSnapshot, testPlugin } from "../lab/mod.ts"
-import { isKilled, killStep, settled, useKillAt } from "./kill.ts"
+import { eachKilled, isKilled, killStep, settled, useKillAt } from "./kill.ts"
 
 useKillAt()
 
 for (const plugin of pluginsAs()) {
   testPlugin(
     plugin,
-    `${plugin}: an ADD killed at any system call leaves nothing behind the next DEL`,
+    `${plugin}: an ADD killed at ${eachKilled(plugin)} leaves nothing behind the next DEL`,
     async () => {
       await using stage = await Stage.create(plugin)
       const at = await settled(stage)

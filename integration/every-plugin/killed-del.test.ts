@@ -1,13 +1,13 @@
 import { expect } from "bun:test"
 import { expectUnchanged, isAllocationTrace, pluginsAs, Stage, succeed, takeSnapshot, testPlugin } from "../lab/mod.ts"
-import { isKilled, killStep, settled, useKillAt } from "./kill.ts"
+import { eachKilled, isKilled, killStep, settled, useKillAt } from "./kill.ts"
 
 useKillAt()
 
 for (const plugin of pluginsAs()) {
   testPlugin(
     plugin,
-    `${plugin}: a DEL killed at any system call is finished by the next`,
+    `${plugin}: a DEL killed at ${eachKilled(plugin)} is finished by the next`,
     async () => {
       await using stage = await Stage.create(plugin)
       const at = await settled(stage)

@@ -1,5 +1,6 @@
 import { expect } from "bun:test"
 import { chmod, readdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import {
   Attachment,
   builtPlugins,
@@ -8,6 +9,7 @@ import {
   HostNamespace,
   interfacePlugin,
   isAllocationTrace,
+  mustRun,
   succeed,
   TemporaryDirectory,
   takeSnapshot,
@@ -68,6 +70,50 @@ testWith(
     expect((await fail(attachment.run("ADD"))).msg).toContain("Cannot add address ff02::5/64")
     expect(await readFile(log, "utf8")).toBe(`ADD ${own}\nDEL ${own}\n`)
     expectUnchanged(outside, await takeSnapshot(host), isAllocationTrace)
+    expectUnchanged(inside, await takeSnapshot(pod))
+  },
+)
+
+/** Gives the kernel a policy, which it then has until it ends, and enforces it as long as this is in scope. */
+async function enforcePolicy(): Promise<AsyncDisposable> {
+  await using directory = await TemporaryDirectory.create()
+  const policy = directory.join("policy")
+  const source = join(import.meta.dir, "policy.cil")
+  await mustRun(["secilc", "-M", "false", "-c", "33", "-o", policy, "-f", "/dev/null", source])
+  await mustRun(["mount", "-t", "selinuxfs", "selinuxfs", "/sys/fs/selinux"])
+  await mustRun(["dd", `if=${policy}`, "of=/sys/fs/selinux/load", "bs=1M"]) // by one write
+  const enforce = (value: "0" | "1") => writeFile("/sys/fs/selinux/enforce", value)
+  await enforce("1")
+  return { [Symbol.asyncDispose]: () => enforce("0") }
+}
+
+// The last one of this file: a kernel does not forget a policy. Nowhere but in the machine that has the card.
+testWith(
+  ["selinux", "tap", "spare_nic"],
+  "where a policy lets one context alone make taps, ADD in that context succeeds, and all others are told",
+  async () => {
+    await using host = await HostNamespace.create()
+    const pod = await host.addContainer()
+    await using _ = await enforcePolicy()
+    const [outside, inside] = [await takeSnapshot(host), await takeSnapshot(pod)]
+    const contexts: [context: string | undefined, code: number, says: RegExp][] = [
+      [undefined, 999, /Cannot create tap "eth0" in .*EACCES/],
+      [
+        "system_u:system_r:stranger",
+        999,
+        /Cannot create tap "eth0" in .*; Cannot create a tap as "system_u:system_r:stranger"; .*EACCES/,
+      ],
+      ["system_u:system_r:nobody", 7, /SELinux is off, or its policy does not know it/],
+    ]
+    for (const [selinuxContext, code, says] of contexts) {
+      const error = await fail(new Attachment(host, pod, network({ selinuxContext })).run("ADD"))
+      expect([error.code, `${error.msg}; ${error.details}`]).toEqual([code, expect.stringMatching(says)])
+      expectUnchanged(outside, await takeSnapshot(host), isAllocationTrace)
+      expectUnchanged(inside, await takeSnapshot(pod))
+    }
+    const attachment = new Attachment(host, pod, network({ selinuxContext: "system_u:system_r:machine", owner: 4711 }))
+    await succeed(attachment.check(await attachment.add()))
+    await attachment.del()
     expectUnchanged(inside, await takeSnapshot(pod))
   },
 )

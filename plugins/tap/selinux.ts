@@ -34,11 +34,18 @@ export function withContext<T>(context: string, work: () => T): T {
  */
 export function createTapIn(context: string, tap: TapDevice): void {
   const program = { path: "/proc/self/exe", name: "tap", args: [TASK, JSON.stringify(tap)], env: {} }
-  const run = () => spawn({ ...program, timeoutMs: 10_000, outputLimit: 4096 })
+  const refusal = `Cannot create a tap as "${context}"`
+  const run = () => {
+    try {
+      return spawn({ ...program, timeoutMs: 10_000, outputLimit: 4096 })
+    } catch (cause) {
+      throw new CniError(Code.Internal, refusal, { cause })
+    }
+  }
   const { exitCode, signal, stderr } = withContext(context, run)
   if (exitCode === 0) return
   const details = decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
-  throw new CniError(Code.Internal, `Cannot create a tap as "${context}"`, { details })
+  throw new CniError(Code.Internal, refusal, { details })
 }
 
 /** The end of the process that `createTapIn` has started; nothing in any other. */
