@@ -73,8 +73,8 @@ testPlugins(
   },
 )
 
-testPlugins(
-  pluginsAs(),
+// What is refused, or asked of the plugin alone, needs nothing of the kernel: such tests run everywhere.
+test.each(pluginsAs())(
   "#1, #2, #6 %s: a version that it does not speak is code 1, and nothing happens",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -97,27 +97,22 @@ test.each(pluginsAs())("#39, #60 %s: VERSION tells all versions, without any oth
   expect(JSON.parse(asked.stdout)).toEqual({ cniVersion: "1.1.0", supportedVersions: versions })
 })
 
-testPlugins(
-  pluginsAs(),
-  "#89 %s: without a command it introduces itself on stderr, and ends with 0",
-  async (plugin) => {
-    const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
-    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
-    const [first, ...more] = stderr.split("\n")
-    // As nerdctl looks for it, which takes no less than 1.7.1 of firewall, and other programs for their own needs.
-    const [, name, major, minor] = /^CNI ([a-z-]+) plugin v(\d+)\.(\d+)\.\d+$/.exec(first ?? "") ?? []
-    expect(name).toBe(plugin)
-    expect(Number(major) * 1000 + Number(minor)).toBeGreaterThanOrEqual(1009)
-    expect(more).toEqual([
-      expect.stringContaining(`cni-plugins v${version}, `),
-      expect.stringMatching(/^CNI protocol versions supported: 0\.1\.0, .*, 1\.1\.0$/),
-      "",
-    ])
-  },
-)
+test.each(pluginsAs())("#89 %s: without a command it introduces itself on stderr, and ends with 0", async (plugin) => {
+  const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
+  expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
+  const [first, ...more] = stderr.split("\n")
+  // As nerdctl looks for it, which takes no less than 1.7.1 of firewall, and other programs for their own needs.
+  const [, name, major, minor] = /^CNI ([a-z-]+) plugin v(\d+)\.(\d+)\.\d+$/.exec(first ?? "") ?? []
+  expect(name).toBe(plugin)
+  expect(Number(major) * 1000 + Number(minor)).toBeGreaterThanOrEqual(1009)
+  expect(more).toEqual([
+    expect.stringContaining(`cni-plugins v${version}, `),
+    expect.stringMatching(/^CNI protocol versions supported: 0\.1\.0, .*, 1\.1\.0$/),
+    "",
+  ])
+})
 
-testPlugins(
-  pluginsAs(),
+test.each(pluginsAs())(
   "#95 %s: ADD and DEL on the namespace that it runs in are code 8, and nothing happens",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
@@ -164,8 +159,7 @@ test("#95 bridge: the IPAM plugin of the other suite is asked by such a DEL, and
   expect((await host.exec("ls", ["/var/lib/cni/networks/lab"])).stdout).not.toContain("10.22.0.2")
 })
 
-testPlugins(
-  [...pluginsAs("interface", "loopback"), "tuning"],
+test.each([...pluginsAs("interface", "loopback"), "tuning"])(
   "#44, #97 %s: a namespace that does not exist is neither the own one to ADD nor code 3, and it is fine with DEL",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
