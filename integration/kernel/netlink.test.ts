@@ -453,6 +453,43 @@ describe("routes", () => {
   })
 })
 
+test("rules have every selector that ip shows, and go by what was listed", async () => {
+  const left = await inside(host, ({ route, addRule, listRules, ip, AF_INET }) => {
+    addRule(route, {
+      family: AF_INET,
+      not: true,
+      src: { ip: ip("10.1.2.3"), prefix: 32 },
+      tos: 0x10,
+      ipProtocol: 17,
+      sourcePorts: { first: 100, last: 200 },
+      destinationPorts: { first: 53, last: 53 },
+      users: { first: 1000, last: 2000 },
+      tunnelId: 7n,
+      suppressPrefixLength: 0,
+      suppressGroup: 5,
+      table: 100,
+      priority: 2000,
+      protocol: 67,
+    })
+    addRule(route, { family: AF_INET, l3Master: true, table: 0, priority: 2001 })
+    return listRules(route, AF_INET).filter(({ priority = 0 }) => priority >= 2000 && priority <= 2001).length
+  })
+  expect(left).toBe(2)
+  const { stdout } = await host.exec("ip", ["rule", "show"])
+  const shown = stdout.split("\n").filter((line) => line.startsWith("200"))
+  expect(shown.map((line) => line.replace(/\s+/g, " ").trim())).toEqual([
+    "2000: not from 10.1.2.3 tos 0x10 uidrange 1000-2000 ipproto udp sport 100-200 dport 53 tun_id 7 " +
+      "lookup 100 suppress_prefixlength 0 suppress_ifgroup 5 proto 67",
+    "2001: from all lookup [l3mdev-table]",
+  ])
+  await inside(host, ({ route, listRules, deleteRule, AF_INET }) => {
+    for (const rule of listRules(route, AF_INET)) {
+      if (rule.priority === 2000 || rule.priority === 2001) deleteRule(route, rule)
+    }
+  })
+  expect((await host.exec("ip", ["rule", "show"])).stdout).not.toMatch(/^200/m)
+})
+
 test("rules are added, listed and deleted as ip shows them", async () => {
   const listed = await inside(host, ({ route, addRule, listRules, ip, AF_INET, AF_INET6 }) => {
     addRule(route, { family: AF_INET, src: { ip: ip("10.1.2.1"), prefix: 32 }, table: 5000, priority: 1000 })

@@ -1,14 +1,15 @@
 import { type Cidr, type Family, formatCidr } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
-import { bytes, struct, text, u8, u32 } from "./codec.ts"
+import { bytes, type Codec, i32, struct, text, u8, u16, u32, u64be } from "./codec.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** <linux/rtnetlink.h> */
+/** <linux/rtnetlink.h>, <linux/fib_rules.h> */
 const RTM_NEWRULE = 32
 const RTM_DELRULE = 33
 const RTM_GETRULE = 34
 const FR_ACT_TO_TBL = 1
+const FIB_RULE_INVERT = 2
 
 /** struct fib_rule_hdr, <linux/fib_rules.h>, and what follows it. */
 const ruleHeader = struct({
@@ -23,31 +24,66 @@ const ruleHeader = struct({
   flags: u32,
 })
 
+/** The first and the last of some numbers; both are among them. */
+export interface NumberRange {
+  first: number
+  last: number
+}
+
+/** struct fib_rule_port_range, struct fib_rule_uid_range */
+const portRange: Codec<NumberRange> = struct({ first: u16, last: u16 })
+const userRange: Codec<NumberRange> = struct({ first: u32, last: u32 })
+
 const ruleAttributes = attrs({
   dst: [1, bytes],
   src: [2, bytes],
   inputInterface: [3, text],
   priority: [6, u32],
   mark: [10, u32],
+  tunnelId: [12, u64be],
+  suppressGroup: [13, i32],
+  suppressPrefixLength: [14, i32],
   table: [15, u32],
   mask: [16, u32],
   outputInterface: [17, text],
+  l3Master: [19, u8], // FRA_L3MDEV
+  users: [20, userRange], // FRA_UID_RANGE
   protocol: [21, u8],
+  ipProtocol: [22, u8],
+  sourcePorts: [23, portRange],
+  destinationPorts: [24, portRange],
 })
 const rulePayload = payloadOf(ruleHeader, ruleAttributes)
 
-/** A policy routing rule that looks a table up. */
+/** A policy routing rule that looks a table up: for packets that all of its selectors match, or, with `not`, do not. */
 export interface Rule {
   family: Family
+  not?: boolean | undefined
   src?: Cidr | undefined
   dst?: Cidr | undefined
   inputInterface?: string | undefined
   outputInterface?: string | undefined
+  /** The type of service of the IP header, all eight bits of it. */
+  tos?: number | undefined
   mark?: number | undefined
   mask?: number | undefined
+  /** IPPROTO_*: 6 TCP, 17 UDP. */
+  ipProtocol?: number | undefined
+  sourcePorts?: NumberRange | undefined
+  destinationPorts?: NumberRange | undefined
+  /** User IDs of the sockets. */
+  users?: NumberRange | undefined
+  tunnelId?: bigint | undefined
+  /** A route with a prefix of so many bits or less does not count: 0 passes over default routes. */
+  suppressPrefixLength?: number | undefined
+  /** A route by a link of this group does not count. */
+  suppressGroup?: number | undefined
   /** The lower is looked at first. */
   priority?: number | undefined
+  /** 0 with `l3Master`. */
   table: number
+  /** The table of the VRF which the packet's interface belongs to, `ip rule add l3mdev`. */
+  l3Master?: boolean | undefined
   /** RTPROT_*: which program has made it. */
   protocol?: number | undefined
 }
@@ -69,34 +105,44 @@ export function listRules(route: NetlinkSocket, family: Family): Rule[] {
   return route.dump({ type: RTM_GETRULE, what: "list rules", payload }, readRule)
 }
 
-function encodeRule({ family, src, dst, table, protocol, ...attributes }: Rule): Uint8Array {
+function encodeRule({ family, not, src, dst, tos, table, l3Master, protocol, ...attributes }: Rule): Uint8Array {
   const header = {
     family,
     dstPrefix: dst?.prefix,
     srcPrefix: src?.prefix,
+    tos,
     table: table < 256 ? table : 0,
     action: FR_ACT_TO_TBL,
+    flags: not ? FIB_RULE_INVERT : 0,
   }
-  return rulePayload.encode(header, { src: src?.ip, dst: dst?.ip, ...attributes, table, protocol })
+  const lookup = l3Master ? { l3Master: 1 } : { table } // the kernel refuses both
+  return rulePayload.encode(header, { src: src?.ip, dst: dst?.ip, ...attributes, ...lookup, protocol })
 }
 
 function readRule(message: Message): Rule {
   const { header, attributes } = rulePayload.decode(message.payload)
-  const { src, dst, inputInterface, outputInterface, priority, mark, mask, protocol } = attributes
+  const { src, dst, table, l3Master, suppressPrefixLength, suppressGroup, unknown: _, ...others } = attributes
   return {
+    ...others,
     family: header.family as Family,
+    not: (header.flags & FIB_RULE_INVERT) !== 0 || undefined,
     src: src && { ip: src, prefix: header.srcPrefix },
     dst: dst && { ip: dst, prefix: header.dstPrefix },
-    inputInterface,
-    outputInterface,
-    priority,
-    mark,
-    mask,
-    table: attributes.table ?? header.table,
-    protocol,
+    tos: header.tos || undefined,
+    suppressPrefixLength: ifAny(suppressPrefixLength),
+    suppressGroup: ifAny(suppressGroup),
+    table: table ?? header.table,
+    l3Master: l3Master === 1 || undefined,
   }
 }
 
-function showRule(rule: Rule): string {
-  return `${rule.src ? `from ${formatCidr(rule.src)} ` : ""}${rule.dst ? `to ${formatCidr(rule.dst)} ` : ""}table ${rule.table}`
+/** The kernel says -1 for "none". */
+function ifAny(suppressed: number | undefined): number | undefined {
+  return suppressed === -1 ? undefined : suppressed
+}
+
+function showRule({ not, src, dst, table, l3Master }: Rule): string {
+  const from = src ? `from ${formatCidr(src)} ` : ""
+  const to = dst ? `to ${formatCidr(dst)} ` : ""
+  return `${not ? "not " : ""}${from}${to}${l3Master ? "l3mdev" : `table ${table}`}`
 }
