@@ -2,6 +2,7 @@ import { type Scenario, underLoad } from "./measure.ts"
 import { bridges } from "./rows/bridge.ts"
 import { bursts } from "./rows/burst.ts"
 import { chains } from "./rows/chain.ts"
+import { delegates } from "./rows/delegates.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { interfaces } from "./rows/interfaces.ts"
 import { portmaps } from "./rows/portmap.ts"
@@ -20,7 +21,9 @@ const alsoLoaded = [
 
 /** Everything that is measured. A new subject is a line here. */
 export function allScenarios(suites: readonly Suite[]): Scenario[] {
-  const idle = [versions, bridges, chains, interfaces, hostLocals, portmaps, bursts].flatMap((rows) => rows(suites))
+  const idle = [versions, bridges, chains, interfaces, delegates, hostLocals, portmaps, bursts].flatMap((rows) =>
+    rows(suites),
+  )
   const loaded = idle.filter(({ name }) => alsoLoaded.some((pattern) => pattern.test(name)))
   return [...idle, ...loaded.map(underLoad)]
 }

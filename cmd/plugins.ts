@@ -4,9 +4,11 @@
  */
 import { hostLocal } from "../ipam/host-local/main.ts"
 import { staticIpam } from "../ipam/static/main.ts"
+import { flannel } from "../meta/flannel/main.ts"
 import { portmap } from "../meta/portmap/main.ts"
 import { sbr } from "../meta/sbr/main.ts"
 import { tuning } from "../meta/tuning/main.ts"
+import { vrf } from "../meta/vrf/main.ts"
 import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
 import { answer, logLine, type Plugin, runPlugin } from "../pkg/skel/mod.ts"
 import { newestVersion } from "../pkg/types/mod.ts"
@@ -24,6 +26,7 @@ import { vlan } from "../plugins/vlan/main.ts"
 export const pluginNames: readonly string[] = [
   "bridge",
   "dummy",
+  "flannel",
   "host-device",
   "host-local",
   "ipvlan",
@@ -36,13 +39,18 @@ export const pluginNames: readonly string[] = [
   "tap",
   "tuning",
   "vlan",
+  "vrf",
 ]
 
 /** The IPAM plugins that run in the process of the plugin that asks them for addresses. */
 export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
 
+/** What flannel has attach containers in its process. */
+const delegates: readonly Plugin<unknown>[] = [bridge, hostDevice, ipvlan, macvlan, ptp, ...ipamPlugins]
+
 const runBridge = () => runPlugin(bridge, ipamPlugins)
 const runDummy = () => runPlugin(dummy, ipamPlugins)
+const runFlannel = () => runPlugin(flannel, delegates)
 const runHostDevice = () => runPlugin(hostDevice, ipamPlugins)
 const runHostLocal = () => runPlugin(hostLocal)
 const runIpvlan = () => runPlugin(ipvlan, ipamPlugins)
@@ -55,6 +63,7 @@ const runStatic = () => runPlugin(staticIpam)
 const runTapPlugin = () => runTap(ipamPlugins)
 const runTuning = () => runPlugin(tuning)
 const runVlan = () => runPlugin(vlan, ipamPlugins)
+const runVrf = () => runPlugin(vrf)
 
 /** What it is under a name that is no plugin's: it tells a runtime on stdout, a human on stderr. */
 function runUnknown(): never {
@@ -71,6 +80,7 @@ function runUnknown(): never {
 export {
   runBridge as bridge,
   runDummy as dummy,
+  runFlannel as flannel,
   runHostDevice as "host-device",
   runHostLocal as "host-local",
   runIpvlan as ipvlan,
@@ -84,4 +94,5 @@ export {
   runTuning as tuning,
   runUnknown as unknown,
   runVlan as vlan,
+  runVrf as vrf,
 }

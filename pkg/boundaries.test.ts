@@ -15,6 +15,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/netns": ["pkg/types", "pkg/libc", "pkg/netlink"],
   "pkg/sysctl": ["pkg/libc"],
   "pkg/undo": ["pkg/types", "pkg/libc"],
+  "pkg/records": ["pkg/types", "pkg/libc"],
   "pkg/nftables": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
   "pkg/iptables": ["pkg/engine", "pkg/libc", "pkg/types", "pkg/netlink", "pkg/undo", "pkg/nftables"],
   "pkg/conntrack": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],

@@ -1,8 +1,10 @@
 import { hostLocal } from "../../ipam/host-local/main.ts"
 import { staticIpam } from "../../ipam/static/main.ts"
+import { flannel } from "../../meta/flannel/main.ts"
 import { portmap } from "../../meta/portmap/main.ts"
 import { sbr } from "../../meta/sbr/main.ts"
 import { tuning } from "../../meta/tuning/main.ts"
+import { vrf } from "../../meta/vrf/main.ts"
 import type { Plugin } from "../../pkg/skel/mod.ts"
 import { bridge } from "../../plugins/bridge/main.ts"
 import { dummy } from "../../plugins/dummy/main.ts"
@@ -18,6 +20,7 @@ import { vlan } from "../../plugins/vlan/main.ts"
 const all = [
   bridge,
   dummy,
+  flannel,
   hostDevice,
   hostLocal,
   ipvlan,
@@ -30,6 +33,7 @@ const all = [
   tap,
   tuning,
   vlan,
+  vrf,
 ] as unknown as Plugin<unknown>[]
 
 /** Every plugin as its sources define it, for tests that serve calls in one process. Throws when there is none of that name. */

@@ -31,7 +31,7 @@ interface AnyResult {
 testPlugins(
   [
     ...casesOf(
-      pluginsAs("interface", "loopback", "ipam"),
+      pluginsAs("interface", "delegating", "loopback", "ipam"),
       versions.map((version) => ({ version })),
     ),
     ...casesOf(
@@ -57,7 +57,7 @@ testPlugins(
 )
 
 testPlugins(
-  casesOf(pluginsAs("interface", "loopback", "ipam"), [
+  casesOf(pluginsAs("interface", "delegating", "loopback", "ipam"), [
     { says: "0.1.0", keys: { cniVersion: "0.1.0" } },
     { says: "nothing", keys: { cniVersion: undefined } },
   ]),

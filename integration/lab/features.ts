@@ -21,6 +21,7 @@ const probes = {
   macvlan: onVeth("macvlan mode bridge"),
   vlan: onVeth("vlan id 5"),
   vrf: ip("link add x0 type vrf table 5"),
+  no_vrf: { ...ip("link add x0 type vrf table 5"), absent: true },
   dummy: ip("link add x0 type dummy"),
   tap: ip("tuntap add name x0 mode tap"),
   selinux: { command: ["grep", "-q", "selinuxfs", "/proc/filesystems"] },
@@ -35,7 +36,8 @@ const probes = {
   ip6tables: { command: ["ip6tables-legacy", "-t", "nat", "-S"] },
 } as const satisfies Record<string, Probe>
 
-/** A feature of the kernel that a test may need; `no_nf_tables` is a node where masquerading takes iptables. */
+/** A feature of the kernel that a test may need; `no_nf_tables` is a node where masquerading takes iptables, `no_vrf`
+ * one on which vrf says what is missing. */
 export type Feature = keyof typeof probes
 
 /** All features. */

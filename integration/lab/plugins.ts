@@ -4,8 +4,8 @@ import type { Feature } from "./features.ts"
 import type { HostNamespace } from "./host-namespace.ts"
 
 /**
- * What a plugin does for an attachment: makes an interface, moves a device there, brings up `lo`, gives addresses, or comes
- * after others.
+ * What a plugin does for an attachment: makes an interface, or has another plugin do so, moves a device there, brings up `lo`,
+ * gives addresses, or comes after others.
  */
 export type Role = Plugin["role"]
 
@@ -37,7 +37,7 @@ interface AnyPlugin {
 }
 
 interface OtherPlugin extends AnyPlugin {
-  readonly role: "device" | "loopback" | "ipam" | "chained"
+  readonly role: "delegating" | "device" | "loopback" | "ipam" | "chained"
 }
 
 /** What the shared cases know of a plugin that makes the container's interface, and of a network of it. */
@@ -131,6 +131,22 @@ async function addDevices(host: HostNamespace): Promise<void> {
   }
 }
 
+/** Where a host of the shared cases has what flanneld writes about a node, for each network. */
+const subnetFileOf = (network: Network) => ({ subnetFile: `/run/cni/flannel-${network}.env` })
+
+/** Writes for a host what flanneld would write. */
+async function writeSubnetFiles(host: HostNamespace): Promise<void> {
+  for (const network of ["lab", "other"] as const) {
+    const lines = [
+      "FLANNEL_NETWORK=10.0.0.0/8",
+      `FLANNEL_SUBNET=${subnets[network]}`,
+      "FLANNEL_MTU=1450",
+      "FLANNEL_IPMASQ=false",
+    ]
+    await Bun.write(host.file(subnetFileOf(network).subnetFile), `${lines.join("\n")}\n`)
+  }
+}
+
 /** The table. A plugin that gets a row here gets the shared cases. */
 const plugins: Readonly<Record<string, Plugin>> = {
   bridge: {
@@ -214,6 +230,14 @@ const plugins: Readonly<Record<string, Plugin>> = {
       vnetHdr: true,
     },
   },
+  flannel: {
+    role: "delegating",
+    setUp: writeSubnetFiles,
+    keys: ({ network }) => ({
+      ...subnetFileOf(network),
+      delegate: { bridge: `br-${network}`, isDefaultGateway: true },
+    }),
+  },
   loopback: { role: "loopback", keys: () => ({}) },
   "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },
   static: {
@@ -230,6 +254,12 @@ const plugins: Readonly<Record<string, Plugin>> = {
   tuning: {
     role: "chained",
     keys: () => ({ sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1" }, txQLen: 77 }),
+  },
+  vrf: {
+    role: "chained",
+    needs: ["vrf"],
+    keys: () => ({ vrfname: "red" }),
+    like: "sbr",
   },
 }
 

@@ -52,7 +52,9 @@ export class Stage implements AsyncDisposable {
 
   /** The interface of the container that is there after ADD; undefined for plugins that have to do with none. */
   interfaceOf({ ifName }: Attached): string | undefined {
-    return { interface: ifName, device: ifName, loopback: "lo", ipam: undefined, chained: ifName }[this.role]
+    return { interface: ifName, delegating: ifName, device: ifName, loopback: "lo", ipam: undefined, chained: ifName }[
+      this.role
+    ]
   }
 
   /** An attachment; for a chained plugin bridge has been called, and its result is the configuration's `prevResult`. */

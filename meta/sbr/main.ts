@@ -1,4 +1,4 @@
-import { addressesOf, mismatch, type ResultAddress } from "../../pkg/ip/mod.ts"
+import { addressesOf, listRoutesOf, mismatch, type ResultAddress, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   deleteRule,
@@ -15,7 +15,7 @@ import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/ske
 import { CniError, Code, formatIp, type Result, sameBytes } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseSbrConfig, type SbrConfig } from "./config.ts"
-import { addSourceRule, findSourceRules, listRoutesOf, putRoutesBack, RTPROT_SBR, routeBySource } from "./tables.ts"
+import { addSourceRule, findSourceRules, gatewayFor, putRoutesBack, routeBySource } from "./tables.ts"
 
 /** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
 export const sbr = definePlugin<SbrConfig>({
@@ -83,13 +83,14 @@ function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
   const link = requireLink(inside, call)
   const ips = addresses.map(({ ip }) => ip)
   const rules = findSourceRules(inside, { link, ips, allIps: ips, table })
-  for (const { ip, gateway } of addresses) {
+  for (const address of addresses) {
+    const { ip } = address
     const rule = rules.find(({ src }) => src && sameBytes(src.ip, ip))
     const wanted = `from ${formatIp(ip)} lookup ${table ?? "a table of its own"}`
     if (!rule || (table !== undefined && rule.table !== table)) {
       throw mismatch("rules", wanted, rule ? `lookup ${rule.table}` : "none")
     }
-    if (table !== undefined || !(gateway || gateways.size > 0)) continue
+    if (table !== undefined || !gatewayFor(address, addresses, gateways)) continue
     const hasDefault = listRoutesOf(inside, link, rule.table).some(
       ({ prefix, dst }) => prefix === 0 && dst.length === ip.length,
     )
@@ -108,15 +109,15 @@ function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
   const recorded = prevResult ? ownAddresses(prevResult, call) : []
   const present = all.filter(({ index }) => index === link?.index)
   const sources = { link, ips: [...recorded, ...present].map(({ ip }) => ip), allIps: all.map(({ ip }) => ip), table }
+  const rules = findSourceRules(inside, sources)
   const failures = new Failures()
-  for (const rule of findSourceRules(inside, sources)) {
-    failures.attempt("delete a rule", () => deleteSourceRule(inside, link, rule, table))
-  }
+  const withTables = rules.filter((rule) => rule.protocol === RTPROT_SBR && rule.table !== table)
+  if (link) failures.attempt("put the routes back", () => putRoutesBack(inside, link, withTables))
+  for (const rule of rules) failures.attempt("delete a rule", () => deleteSourceRule(inside, rule))
   failures.throwIfAny()
 }
 
-function deleteSourceRule(inside: NetlinkSocket, link: Link | undefined, rule: Rule, table: number | undefined): void {
-  if (link && rule.protocol === RTPROT_SBR && rule.table !== table) putRoutesBack(inside, link, rule)
+function deleteSourceRule(inside: NetlinkSocket, rule: Rule): void {
   try {
     deleteRule(inside, rule)
   } catch (error) {

@@ -1,5 +1,12 @@
-import type { ResultAddress } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  addRouteIfMissing,
+  gatewaysLast,
+  listRoutesOf,
+  type ResultAddress,
+  RTPROT_SBR,
+  takeTable,
+  usedTables,
+} from "../../pkg/ip/mod.ts"
 import {
   addRoute,
   addRule,
@@ -19,13 +26,9 @@ import { AF_INET, AF_INET6, CniError, Code, contains, familyOf, networkOf, sameB
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { SbrConfig } from "./config.ts"
 
-/** Marks the rules and routes that are made here, `proto 67`: no routing daemon has this number, <linux/rtnetlink.h>. */
-export const RTPROT_SBR = 67
-
 const FIRST_TABLE = 100
 /** `IP6_RT_PRIO_USER`: the metric of an IPv6 route that was given none. */
 const IPV6_METRIC = 1024
-const RTN_UNICAST = 1
 const families = [AF_INET, AF_INET6] as const
 
 /** A rule for what has this source, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
@@ -47,14 +50,12 @@ export function routeBySource(
   { gateways, addSourceHints }: SbrConfig,
   undo: Undo,
 ): void {
-  const main = listRoutesOf(inside, link)
+  const main = listRoutesOf(inside, link, RT_TABLE_MAIN)
   const used = usedTables(inside)
-  let table = FIRST_TABLE
   for (const address of addresses) {
-    while (used.has(table)) table++
-    used.add(table)
+    const table = takeTable(used, FIRST_TABLE)
     addSourceRule(inside, address.ip, table, undo)
-    const gateway = gateways.get(familyOf(address.ip)) ?? address.gateway
+    const gateway = gatewayFor(address, addresses, gateways)
     for (const route of planTable(address, gateway, main, link)) addUndoably(inside, { ...route, table }, undo)
   }
   if (addSourceHints) for (const address of addresses) addUndoably(inside, sourceHint(address, link), undo)
@@ -63,6 +64,20 @@ export function routeBySource(
     deleteRoute(inside, route)
     undo.defer("take a route out of table main", () => addRoute(inside, route, "append"))
   }
+}
+
+/**
+ * The gateway of an address' table. One of the configuration that lies in the network of an address is for such addresses
+ * alone; another is for all of its family.
+ */
+export function gatewayFor(
+  address: ResultAddress,
+  all: readonly ResultAddress[],
+  gateways: SbrConfig["gateways"],
+): Uint8Array | undefined {
+  const given = gateways.get(familyOf(address.ip))
+  const isElsewhere = given && !contains(address, given) && all.some((other) => contains(other, given))
+  return (isElsewhere ? undefined : given) ?? address.gateway
 }
 
 function addUndoably(inside: NetlinkSocket, route: RouteSpec, undo: Undo): void {
@@ -82,16 +97,12 @@ export function planTable(
   link: Pick<Link, "index">,
 ): RouteSpec[] {
   const concerned = main.filter((route) => concerns(route, address))
-  if (!gateway) return inOrder(concerned)
+  if (!gateway) return gatewaysLast(concerned)
   const isOther = ({ prefix, priority }: RouteSpec) => prefix > 0 || (priority ?? 0) % IPV6_METRIC !== 0
   const given = concerned.find((route) => !isOther(route) && isSame(route.gateway, gateway))
   const dst = new Uint8Array(gateway.length)
   const byGateway = given ?? { dst, prefix: 0, gateway, index: link.index, protocol: RTPROT_SBR }
-  return inOrder([...concerned.filter(isOther), byGateway])
-}
-
-function inOrder(routes: readonly RouteSpec[]): RouteSpec[] {
-  return [...routes.filter(({ gateway }) => !gateway), ...routes.filter(({ gateway }) => gateway)]
+  return gatewaysLast([...concerned.filter(isOther), byGateway])
 }
 
 /** Whether a route of the interface is for packets from an address: it has its network's source or gateway, or neither. */
@@ -115,35 +126,6 @@ function isLinkLocal({ dst, prefix }: RouteSpec): boolean {
 
 function isSame(a: Uint8Array | undefined, b: Uint8Array): boolean {
   return a !== undefined && sameBytes(a, b)
-}
-
-/**
- * The unicast routes of a link in one table, main unless another is given. The kernel puts default routes of IPv6 by several
- * links together as one, whose next hops can be taken away one by one: that of the link counts as a route.
- */
-export function listRoutesOf(inside: NetlinkSocket, link: Link, table = RT_TABLE_MAIN): ListedRoute[] {
-  const isWanted = ({ type }: ListedRoute) => type === RTN_UNICAST
-  const routes = families.flatMap((family) => listRoutes(inside, family, { table, isWanted }))
-  return routes.flatMap((route) => hopsOf(route)).filter(({ index }) => index === link.index)
-}
-
-function hopsOf({ nextHops, ...route }: ListedRoute): ListedRoute[] {
-  if (!nextHops || familyOf(route.dst) === AF_INET) return [route]
-  return nextHops.map(({ gateway, index }) => ({
-    ...route,
-    ...(gateway ? { gateway } : {}),
-    ...(index ? { index } : {}),
-  }))
-}
-
-/** Those that a rule leads to, or that have a route. */
-function usedTables(inside: NetlinkSocket): Set<number> {
-  const used = new Set<number>()
-  for (const family of families) {
-    for (const { table } of listRules(inside, family)) used.add(table)
-    for (const { table } of listRoutes(inside, family)) used.add(table)
-  }
-  return used
 }
 
 /** What is known of the interface whose rules are to go. */
@@ -177,19 +159,14 @@ export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, tabl
     })
 }
 
-/** Puts the routes of a rule's table back into table main, and deletes those that were made here. */
-export function putRoutesBack(inside: NetlinkSocket, link: Link, { table }: Rule): void {
-  for (const route of inOrder(listRoutesOf(inside, link, table))) {
-    if (route.protocol !== RTPROT_SBR) addIfMissing(inside, { ...route, table: RT_TABLE_MAIN })
-    deleteRoute(inside, route)
+/** Puts the routes of the rules' tables back into table main, and deletes those that were made here. */
+export function putRoutesBack(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
+  const tables = new Set(rules.map(({ table }) => table))
+  const routes = [...tables].flatMap((table) => listRoutesOf(inside, link, table))
+  // Of all tables at once: a route of one may need a gateway that is reached by another's.
+  for (const route of gatewaysLast(routes)) {
+    if (route.protocol !== RTPROT_SBR) addRouteIfMissing(inside, { ...route, table: RT_TABLE_MAIN })
   }
-  for (const route of listRoutesOf(inside, link)) if (route.protocol === RTPROT_SBR) deleteRoute(inside, route)
-}
-
-function addIfMissing(inside: NetlinkSocket, route: RouteSpec): void {
-  try {
-    addRoute(inside, route, "append")
-  } catch (error) {
-    if (!isErrno(error, "EEXIST")) throw error
-  }
+  const made = listRoutesOf(inside, link, RT_TABLE_MAIN).filter(({ protocol }) => protocol === RTPROT_SBR)
+  for (const route of [...routes, ...made]) deleteRoute(inside, route)
 }

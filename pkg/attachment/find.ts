@@ -34,11 +34,16 @@ export const interfaceKinds = {
 
 export type InterfaceKind = keyof typeof interfaceKinds
 
+/** Kinds of links that chained plugins make, and what to load for them. */
+const otherKinds = { vrf: { module: "vrf" } } as const satisfies Partial<Record<LinkKind, { module: string }>>
+
+type Kind = InterfaceKind | keyof typeof otherKinds
+
 /**
  * Throws `CniError` when the kernel has no links of a kind, where that can be asked. The request cannot make one: a group's
  * MAC is no link's, and ipvlan, which does not look at it, needs a parent. It loads the module, as ADD does.
  */
-export function requireKind(host: NetlinkSocket, kind: InterfaceKind): void {
+export function requireKind(host: NetlinkSocket, kind: Kind): void {
   if (moduleOf(kind) === undefined) return
   try {
     addLink(host, { kind, name: `no-${kind}`, mac: "01:00:00:00:00:00" })
@@ -49,13 +54,13 @@ export function requireKind(host: NetlinkSocket, kind: InterfaceKind): void {
 }
 
 /** What errors say of a kind that the kernel does not have. */
-export function noKind(kind: InterfaceKind): string {
+export function noKind(kind: Kind): string {
   return `the kernel has no ${kind}: load the module "${moduleOf(kind) ?? kind}"`
 }
 
-function moduleOf(kind: InterfaceKind): string | undefined {
-  const row: { owner: string; module?: string } = interfaceKinds[kind]
-  return row.module
+function moduleOf(kind: Kind): string | undefined {
+  const rows: Readonly<Record<Kind, { owner?: string; module?: string }>> = { ...interfaceKinds, ...otherKinds }
+  return rows[kind].module
 }
 
 /** The namespace of a container, as far as a link's other end is looked for in it. */

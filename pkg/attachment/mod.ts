@@ -18,7 +18,7 @@ export {
   noHostEnd,
   type Recorded,
 } from "./check.ts"
-export { findHostEnd, type InterfaceKind } from "./find.ts"
+export { findHostEnd, type InterfaceKind, noKind, requireKind } from "./find.ts"
 export {
   addInterface,
   checkMaster,
@@ -30,4 +30,4 @@ export {
   requireParent,
 } from "./interface.ts"
 export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, OwnedRules, Sides } from "./plugin.ts"
-export { defineInterfacePlugin } from "./verbs.ts"
+export { defineInterfacePlugin, refuseExistingInterface } from "./verbs.ts"

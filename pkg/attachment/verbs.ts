@@ -64,7 +64,7 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
  * Throws `CniError` when the container has an interface of that name. Before anything is leased or made: an ADD that is
  * repeated must not touch what the first one made.
  */
-function refuseExistingInterface(inside: RouteSocket, call: Call): void {
+export function refuseExistingInterface(inside: RouteSocket, call: Call): void {
   if (!findLink(inside, call.ifName)) return
   throw new CniError(Code.Internal, `Cannot create interface "${call.ifName}" in "${call.netns}": it already exists`, {
     details: "DEL the attachment that made it first, or choose another CNI_IFNAME",

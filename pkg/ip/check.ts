@@ -1,5 +1,6 @@
 import {
   findLink,
+  type Ifindex,
   type Link,
   type ListedRoute,
   listAddresses,
@@ -37,7 +38,8 @@ export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Resul
 /**
  * Looks whether routes are in their tables. A route is compared by what is wanted of it: destination, gateways, and the
  * link when it has no gateway; a default route may have been redirected by a later plugin of the chain, so any default
- * route of its table will do. Throws `CniError` naming the missing one.
+ * route of its table will do; and one of table main may have been moved to another table by sbr or vrf, where it has to be a
+ * route of its link. Throws `CniError` naming the missing one.
  */
 export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpec[]): void {
   const listed = new Map<string, ListedRoute[]>()
@@ -49,10 +51,21 @@ export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpe
     const inTable = listed.get(`${family} ${table}`) ?? listRoutes(route, family, { table, prefixes, isWanted })
     listed.set(`${family} ${table}`, inTable)
     if (inTable.some((found) => matches(wanted, found))) continue
+    if (wanted.table === undefined && isMoved(route, wanted)) continue
     const same = inTable.filter((found) => isToSame(wanted, found))
     const describe = (spec: RouteSpec) => describeRoute(route, spec)
     throw mismatch("routes", describe(wanted), same.map(describe).join(", ") || "none to it")
   }
+}
+
+function isMoved(route: NetlinkSocket, wanted: RouteSpec): boolean {
+  const isWanted = (found: ListedRoute) =>
+    matches(wanted, found) && linksOf(found).some((index) => linksOf(wanted).includes(index))
+  return listRoutes(route, familyOf(wanted.dst), { prefixes: new Set([wanted.prefix]), isWanted }).length > 0
+}
+
+function linksOf({ index, nextHops = [] }: RouteSpec): (Ifindex | undefined)[] {
+  return nextHops.length > 0 ? nextHops.map((hop) => hop.index) : [index]
 }
 
 function isToSame(a: RouteSpec, b: RouteSpec): boolean {

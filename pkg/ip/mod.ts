@@ -8,6 +8,14 @@
 export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
 export { type ContainerLink, configureLink, requireMtu } from "./container.ts"
 export { checkForwarding, enableForwarding, heedRouters, ignoreRouters, requireForwarding } from "./forwarding.ts"
+export {
+  addRouteIfMissing,
+  gatewaysLast,
+  listRoutesOf,
+  RTPROT_SBR,
+  takeTable,
+  usedTables,
+} from "./link-routes.ts"
 export { addRoutes, addressesOf, gatewayOf, planRoutes, type ResultAddress } from "./result.ts"
 export { createVethPair, randomVethName, VETH_QUEUES } from "./veth.ts"
 export { waitOperational, waitUntil } from "./wait.ts"

@@ -125,6 +125,7 @@ export const linkKinds = {
   ipvlan: attrs({ mode: [1, u16], flags: [2, u16] }),
   vlan: attrs({ id: [1, u16], protocol: [5, u16be] }),
   dummy: attrs({}),
+  vrf: attrs({ table: [1, u32] }), // IFLA_VRF_TABLE
   /** `IFLA_TUN_*`: what the kernel says of a tun or a tap; both are made by ioctl(2) alone. */
   tun: attrs({
     owner: [1, u32],

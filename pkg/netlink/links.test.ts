@@ -201,6 +201,19 @@ describe("creating", () => {
     expect(tree(payload, linkLayout)).toEqual(tree(captured, linkLayout))
   })
 
+  // ip link add red up type vrf table 1001
+  test("a VRF with its table", () => {
+    const { payload } = requestOf((route) =>
+      addLink(route, { name: "red", kind: "vrf", up: true, data: { table: 1001 } }),
+    )
+    const captured = hex`
+      00000000 00000000 01000000 01000000
+      0800 0300 72656400
+      1800 1200 0700 0100 767266 00
+        0c00 0200 0800 0100 e9030000`
+    expect(tree(payload, bridgeLayout)).toEqual(tree(captured, bridgeLayout))
+  })
+
   // ip link add link br0 name x type macvlan mode passthru nopromisc bcqueuelen 5000
   test("a kind with data of its own", () => {
     const data = { mode: macvlanModes.passthru, flags: 1, broadcastQueueLength: 5000 }

@@ -17,6 +17,7 @@ const RTPROT_BOOT = 3
 const RTN_UNICAST = 1
 
 export const RT_TABLE_MAIN = 254
+export const RT_TABLE_LOCAL = 255
 export const RouteScope = { Universe: 0, Site: 200, Link: 253, Host: 254, Nowhere: 255 } as const
 
 /** struct rtmsg */

@@ -74,10 +74,10 @@ export function definePlugin<C>(plugin: Plugin<C>): Plugin<C> {
   return plugin
 }
 
-/** Checks for STATUS what ADD checks by the same code: its refusal becomes code 50. */
-export function requireForAdd(check: () => void): void {
+/** Checks for STATUS what ADD checks by the same code, and returns what that returns: its refusal becomes code 50. */
+export function requireForAdd<T>(check: () => T): T {
   try {
-    check()
+    return check()
   } catch (error) {
     throw isCniError(error) ? unavailable(error) : error
   }

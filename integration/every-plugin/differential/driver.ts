@@ -31,11 +31,13 @@ export type Side = "executable" | "served" | "main.ts"
 
 const project = join(import.meta.dir, "../../..")
 const rooms: Readonly<Record<string, string>> = {
+  flannel: "meta",
   "host-local": "ipam",
   static: "ipam",
   portmap: "meta",
   sbr: "meta",
   tuning: "meta",
+  vrf: "meta",
 }
 
 function makesInterfaces(name: string): boolean {

@@ -193,6 +193,16 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     { owner: 1000, group: 1000, multiQueue: true, vnetHdr: true, mtu: 1400, ipam: dual },
     { vnetHdr: true, mac: "0a:00:00:00:00:02", ipam: fixed },
   ],
+  flannel: [
+    { subnetFile: "/run/cni/flannel-lab.env", delegate: { bridge: "br-fl", isDefaultGateway: true } },
+    {
+      subnetFile: "/run/cni/flannel-dual.env",
+      delegate: { type: "ptp" },
+      ipam: { type: "host-local", routes: [{ dst: "0.0.0.0/0" }], subnet: "10.1.0.0/24" },
+      runtimeConfig: { mac: "0a:00:00:00:00:05" },
+    },
+    { subnetFile: "/run/cni/absent.env" },
+  ],
   loopback: [{}, { prevResult: previous }],
   "host-local": [
     { ipam: pool("10.24.0.0/29") },
@@ -232,5 +242,9 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
   tuning: [
     { prevResult: previous, sysctl: { "net.ipv4.conf.IFNAME.arp_filter": "1", "net.core.somaxconn": "500" } },
     { prevResult: previous, mac: "0a:00:00:00:00:09", mtu: 1300, promisc: true, allmulti: true, txQLen: 77 },
+  ],
+  vrf: [
+    { prevResult: previous, vrfname: "red" },
+    { prevResult: previous, vrfName: "blue", table: 77 },
   ],
 }

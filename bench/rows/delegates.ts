@@ -1,0 +1,50 @@
+import type { HostNamespace } from "../../integration/lab/mod.ts"
+import type { Scenario } from "../measure.ts"
+import { contendersOf, hasPlugin, type Suite } from "../suites.ts"
+import { bridgeConfig } from "./bridge.ts"
+import { type ChainOf, startNode } from "./node.ts"
+
+/** Where flanneld's words are: nothing outside of the host is touched. */
+const subnetFile = "/run/cni/subnet.env"
+
+async function writeSubnetFile(host: HostNamespace): Promise<void> {
+  const keys = ["FLANNEL_NETWORK=10.0.0.0/8", "FLANNEL_SUBNET=10.88.1.1/24", "FLANNEL_MTU=1450", "FLANNEL_IPMASQ=true"]
+  await Bun.write(host.file(subnetFile), `${keys.join("\n")}\n`)
+}
+
+/** A bridge's interface whose routes sbr moves. Its gateway's default route is sbr's alone. */
+const withSbr: ChainOf = (dataDir) => [
+  bridgeConfig(false, dataDir),
+  { cniVersion: "1.0.0", name: "bench", type: "sbr" } as { type: string },
+]
+
+/** The same interface, by flannel. */
+const byFlannel: ChainOf = (dataDir) => [
+  {
+    cniVersion: "1.0.0",
+    name: "bench",
+    type: "flannel",
+    subnetFile,
+    ipam: { dataDir },
+    delegate: { bridge: "bench0", ipMasq: false },
+  } as { type: string },
+]
+
+/** Source based routing after bridge, and flannel before it. Of the other suites only those that have flannel take part there: Debian's Go plugins do not. */
+export function delegates(suites: readonly Suite[]): Scenario[] {
+  const able = suites.filter((suite) => suite.name === "ours" || hasPlugin(suite, "flannel"))
+  return [
+    {
+      name: "bridge+host-local+sbr",
+      steps: ["ADD", "DEL"],
+      contenders: contendersOf(suites, (suite) => startNode(suite, withSbr, 0)),
+      baseline: "Go",
+    },
+    {
+      name: "flannel+bridge+host-local",
+      steps: ["ADD", "DEL"],
+      contenders: contendersOf(able, (suite) => startNode(suite, byFlannel, 0, writeSubnetFile)),
+      baseline: "ours",
+    },
+  ]
+}

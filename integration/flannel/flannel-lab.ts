@@ -1,0 +1,69 @@
+import { Attachment, type ContainerNamespace, HostNamespace, newest, type PluginCall } from "../lab/mod.ts"
+
+/** Where the tests' hosts have the file: the machine may have a real one at its usual place. */
+export const subnetFile = "/run/cni/subnet.env"
+
+/** What flanneld writes for IPv4 on a node with subnet 10.244.1.0/24, in its order; undefined takes a key out. */
+export const ipv4Node = {
+  FLANNEL_NETWORK: "10.244.0.0/16",
+  FLANNEL_SUBNET: "10.244.1.1/24",
+  FLANNEL_MTU: "1410",
+  FLANNEL_IPMASQ: "true",
+}
+
+export type SubnetKeys = Readonly<Record<string, string | undefined>>
+
+/** A host on which flanneld has a subnet. */
+export class FlannelHost implements AsyncDisposable {
+  readonly host: HostNamespace
+
+  private constructor(host: HostNamespace) {
+    this.host = host
+  }
+
+  static async create(keys: SubnetKeys | undefined = ipv4Node): Promise<FlannelHost> {
+    const net = new FlannelHost(await HostNamespace.create("node"))
+    await net.writeSubnets(keys)
+    return net
+  }
+
+  async writeSubnets(keys: SubnetKeys): Promise<void> {
+    const lines = Object.entries(keys).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}\n`]))
+    await Bun.write(this.host.file(subnetFile), lines.join(""))
+  }
+
+  attachment(pod: ContainerNamespace, keys: object = {}, call: Partial<PluginCall> = {}): Attachment {
+    const delegate = { bridge: "cni0", isDefaultGateway: true }
+    const config = { cniVersion: newest, name: "podnet", type: "flannel", subnetFile, delegate, ...keys }
+    return new Attachment(this.host, pod, config, call)
+  }
+
+  /** The files with delegates' configurations, by name. */
+  async kept(): Promise<Record<string, string>> {
+    const { stdout } = await this.host.exec("sh", ["-c", "cd /var/lib/cni/flannel 2>/dev/null && ls -A || true"])
+    const names = stdout.split("\n").filter(Boolean)
+    const texts = names.map((name) => Bun.file(this.host.file(`/var/lib/cni/flannel/${name}`)).text())
+    return Object.fromEntries((await Promise.all(texts)).map((text, at) => [names[at] ?? "", text]))
+  }
+
+  /**
+   * A directory of plugins with a delegate, a shell script, beside those that are tested; it notes what it got in
+   * /run/cni/VERB and does what `body` says.
+   */
+  async addDelegate(name: string, body: string): Promise<string> {
+    const directory = "/run/cni/bin"
+    const script = `#!/bin/sh\ncat > /run/cni/$CNI_COMMAND\n${body}\n`
+    await Bun.write(this.host.file(`${directory}/${name}`), script)
+    await this.host.exec("chmod", ["755", `${directory}/${name}`])
+    return directory
+  }
+
+  /** What the delegate got on stdin for a verb. */
+  async given(verb: string): Promise<Record<string, unknown>> {
+    return Bun.file(this.host.file(`/run/cni/${verb}`)).json()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.host[Symbol.asyncDispose]()
+  }
+}

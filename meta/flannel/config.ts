@@ -1,0 +1,77 @@
+import { type Fields, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import {
+  CniError,
+  Code,
+  foldKeys,
+  isJsonObject,
+  type JsonObject,
+  member,
+  type NetworkConfig,
+} from "../../pkg/types/mod.ts"
+
+const path = { kind: "text", expected: "a path" } as const
+const schema = { subnetFile: path, dataDir: path } as const satisfies Fields
+
+/** The keys of the delegate's configuration that are set here, unless they are given. */
+const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
+
+/** The configuration of flannel, checked. */
+export interface FlannelConfig {
+  /** Of the network, for the delegate's; undefined where the configuration names no version. */
+  cniVersion: string | undefined
+  name: string
+  /** What flanneld has written about the subnet of this node. */
+  subnetFile: string
+  /** Where the delegates' configurations are kept. */
+  dataDir: string
+  /** What the delegate's configuration and its IPAM are to have, as it was written. */
+  delegate: JsonObject
+  ipam: JsonObject
+  runtimeConfig: JsonObject | undefined
+}
+
+/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+export function parseFlannelConfig(
+  { name, ipam = {}, runtimeConfig }: NetworkConfig,
+  { verb, raw }: { verb: Verb; raw: JsonObject },
+): FlannelConfig {
+  const lenient = isCleanup(verb)
+  const { subnetFile, dataDir } = parseConfig(schema, raw, lenient)
+  const version = member(raw, "cniVersion")
+  return {
+    cniVersion: typeof version === "string" && version !== "" ? version : undefined,
+    name,
+    subnetFile: subnetFile || "/run/flannel/subnet.env",
+    dataDir: dataDir || "/var/lib/cni/flannel",
+    delegate: lenient ? tryReadDelegate(raw) : readDelegate(raw),
+    ipam,
+    runtimeConfig,
+  }
+}
+
+function readDelegate(raw: JsonObject): JsonObject {
+  const written = member(raw, "delegate")
+  if (written === undefined) return {}
+  if (!isJsonObject(written)) throw invalidConfig("delegate", "an object", written)
+  const delegate = foldKeys(written, delegateKeys)
+  const { type } = delegate
+  if (type !== undefined && (typeof type !== "string" || type === ""))
+    throw invalidConfig("delegate.type", "the name of a plugin", type)
+  if (type === "flannel")
+    throw new CniError(Code.InvalidNetworkConfig, 'Cannot delegate to "flannel": it is the plugin that delegates')
+  for (const key of ["name", "ipam"]) {
+    if (key in delegate)
+      throw new CniError(Code.InvalidNetworkConfig, `Cannot use "delegate.${key}": it is set by flannel`)
+  }
+  return delegate
+}
+
+function tryReadDelegate(raw: JsonObject): JsonObject {
+  try {
+    return readDelegate(raw)
+  } catch (error) {
+    if (!(error instanceof CniError)) throw error
+    return {}
+  }
+}

@@ -1,0 +1,79 @@
+import { isRecordOf, Records, recordName } from "../../pkg/records/mod.ts"
+import { CniError, Code, type JsonObject, type Owner } from "../../pkg/types/mod.ts"
+import { Failures } from "../../pkg/undo/mod.ts"
+import { encodeConfig, tryDecodeConfig } from "./delegate-config.ts"
+
+/** A delegate's configuration that was kept for DEL. */
+export interface Kept {
+  /** The name of its file. */
+  name: string
+  /** Undefined when the file cannot be read as one. */
+  config: JsonObject | undefined
+}
+
+/**
+ * The configurations that delegates had for their ADDs, one for each attachment. The reference plugin has one file for each
+ * container, by its ID alone, whatever network and interface it is about: these are found, too.
+ */
+export class KeptConfigs {
+  readonly #records: Records
+
+  constructor(directory: string) {
+    this.#records = new Records(directory, "delegate's configuration")
+  }
+
+  /** The one of an attachment; undefined when there is none. Throws `CniError`. */
+  find(owner: Owner): Kept | undefined {
+    const own = this.#find(recordName(owner))
+    if (own) return own
+    const former = this.#find(owner.containerId)
+    return former?.config?.name === owner.network ? former : undefined
+  }
+
+  #find(name: string): Kept | undefined {
+    const bytes = this.#records.read(name)
+    return bytes && { name, config: tryDecodeConfig(bytes) }
+  }
+
+  /** Keeps one, whole or not at all. Throws `CniError`. */
+  write(owner: Owner, config: JsonObject): void {
+    this.#records.write(recordName(owner), encodeConfig(config))
+  }
+
+  /** Removes one, and what a killed ADD of the attachment has left. Throws `CniError`. */
+  remove(owner: Owner, kept?: Kept): void {
+    for (const name of new Set([recordName(owner), kept?.name ?? recordName(owner)])) this.#records.remove(name)
+  }
+
+  /** Those of a network. Throws `CniError`. */
+  listOf(network: string): Kept[] {
+    return this.#records.list().flatMap((name) => {
+      if (name.startsWith(".")) return []
+      if (isRecordOf(name, network)) return this.#find(name) ?? []
+      const former = name.includes(":") ? undefined : this.#find(name)
+      return former?.config?.name === network ? [former] : []
+    })
+  }
+
+  /** Removes those of a network that belong to none of these owners, killed drafts among them. Throws `CniError`. */
+  removeStale(network: string, valid: readonly Owner[]): void {
+    const keep = new Set(valid.flatMap((owner) => [recordName(owner), owner.containerId]))
+    const drafts = this.#records.list().filter((name) => name.startsWith(".") && isRecordOf(name.slice(1), network))
+    const names = [...this.listOf(network).map(({ name }) => name), ...drafts.map((name) => name.slice(1))]
+    const failures = new Failures()
+    for (const name of new Set(names)) {
+      if (!keep.has(name)) failures.attempt(`remove "${name}"`, () => this.#records.remove(name))
+    }
+    failures.throwIfAny()
+  }
+
+  /** Throws `CniError` when none could be kept. */
+  requireWritable(): void {
+    this.#records.requireWritable()
+  }
+
+  /** The error for a file that is no configuration, for what cannot do without. */
+  unreadable({ name }: Kept): CniError {
+    return new CniError(Code.Decoding, `Cannot decode the delegate's configuration "${this.#records.pathOf(name)}"`)
+  }
+}

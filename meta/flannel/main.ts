@@ -1,0 +1,174 @@
+import { refuseExistingInterface } from "../../pkg/attachment/mod.ts"
+import { PluginNotFound } from "../../pkg/invoke/mod.ts"
+import { mismatch } from "../../pkg/ip/mod.ts"
+import { RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import {
+  type Attachment,
+  CniError,
+  Code,
+  isCniError,
+  type JsonObject,
+  member,
+  ownerOf,
+  ownersOf,
+} from "../../pkg/types/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { type FlannelConfig, parseFlannelConfig } from "./config.ts"
+import { delegateConfig, encodeConfig, requiredParts, subnetsOf, typeOf } from "./delegate-config.ts"
+import { KeptConfigs } from "./kept.ts"
+import { type NodeSubnets, readSubnetFile } from "./subnet-file.ts"
+
+/** Has another plugin attach containers, with addresses of the subnet that flanneld has for this node. */
+export const flannel = definePlugin<FlannelConfig>({
+  name: "flannel",
+  config: parseFlannelConfig,
+  add: addByDelegate,
+  check: checkDelegate,
+  del: deleteByDelegate,
+  status: requireDelegate,
+  gc: collectGarbage,
+})
+
+/** The configuration is kept before the delegate is run: from then on DEL finds it, whatever happens. */
+function addByDelegate(call: Call, config: FlannelConfig): Answered {
+  const subnets = readSubnetFile(config.subnetFile)
+  refuseRepetition(call)
+  const kept = new KeptConfigs(config.dataDir)
+  const owner = ownerOf(call)
+  const wanted = delegateConfig(config, subnets)
+  const [type, bytes] = [typeOf(wanted), encodeConfig(wanted)]
+  using undo = new Undo(call.log)
+  kept.write(owner, wanted)
+  undo.defer(`attach by "${type}"`, () => {
+    unlessNotFound(() => call.delegate.del(type, bytes))
+    kept.remove(owner)
+  })
+  const result = explaining(config, subnets, () => call.delegate.add(type, bytes))
+  return call.answer(result, undo)
+}
+
+/** A delegate that fails is run with DEL, which would take back what the first ADD has made. */
+function refuseRepetition(call: Call): void {
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  refuseExistingInterface(inside, call)
+}
+
+/** What is not there has made nothing. */
+function unlessNotFound(run: () => void): void {
+  try {
+    run()
+  } catch (error) {
+    if (!(error instanceof PluginNotFound)) throw error
+  }
+}
+
+/** Adds to a delegate's error what to do, if the subnet of the node has changed since other attachments were made. */
+function explaining<T>(config: FlannelConfig, { subnets }: NodeSubnets, run: () => T): T {
+  try {
+    return run()
+  } catch (error) {
+    const advice = isCniError(error) ? adviceOnChange(config, subnets) : undefined
+    if (!isCniError(error) || advice === undefined) throw error
+    throw new CniError(error.code, error.message, { details: [error.details, advice].filter(Boolean).join("; ") })
+  }
+}
+
+/** Undefined where all attachments of the network have addresses of the subnet that the node has now. */
+function adviceOnChange({ name, dataDir }: FlannelConfig, subnets: readonly string[]): string | undefined {
+  const former = new Set(new KeptConfigs(dataDir).listOf(name).flatMap(({ config }) => changed(config, subnets)))
+  return former.size > 0 ? whatToDo([...former], subnets) : undefined
+}
+
+/** The subnets that an attachment was made with, if the node has others now. */
+function changed(kept: JsonObject | undefined, subnets: readonly string[]): string[] {
+  const former = kept ? subnetsOf(kept) : []
+  return former.join() === subnets.join() ? [] : former
+}
+
+function whatToDo(former: readonly string[], now: readonly string[]): string {
+  const change = `the subnet of this node was ${former.join(", ")} and is ${now.join(", ")}`
+  return `${change}: remove the containers that have addresses of the former one, and then the bridge, if it has its gateway`
+}
+
+/** What the runtime says now takes the place of what it said to ADD. */
+function configFor({ raw }: Call, kept: JsonObject, keys: readonly string[]): Uint8Array {
+  const current: JsonObject = {}
+  for (const key of ["cniVersion", ...keys]) {
+    const value = member(raw, key)
+    if (value !== undefined) current[key] = value
+  }
+  return encodeConfig({ ...kept, ...current })
+}
+
+const ofAttachment = ["prevResult", "runtimeConfig"]
+
+function checkDelegate(call: Call, config: FlannelConfig): void {
+  const configs = new KeptConfigs(config.dataDir)
+  const kept = configs.find(ownerOf(call))
+  if (!kept)
+    throw mismatch("the delegate's configuration", `one of "${call.containerId}" in "${config.dataDir}"`, "none")
+  if (!kept.config) throw configs.unreadable(kept)
+  const { subnets } = readSubnetFile(config.subnetFile)
+  const former = changed(kept.config, subnets)
+  if (former.length > 0) {
+    const found = `Check of the subnet failed: expected ${former.join(", ")}, found ${subnets.join(", ")}`
+    throw new CniError(Code.Internal, found, { details: whatToDo(former, subnets) })
+  }
+  call.delegate.check(typeOf(kept.config), configFor(call, kept.config, ofAttachment))
+}
+
+/** By the configuration of ADD, which is kept until the delegate has succeeded. */
+function deleteByDelegate(call: Call, config: FlannelConfig): void {
+  const configs = new KeptConfigs(config.dataDir)
+  const owner = ownerOf(call)
+  const kept = configs.find(owner)
+  if (kept?.config) call.delegate.del(typeOf(kept.config), configFor(call, kept.config, ofAttachment))
+  else deleteWithoutKept(call, config)
+  configs.remove(owner, kept)
+}
+
+/**
+ * Nothing was added, or its configuration has gone: a delegate that finds by itself what is the attachment's takes it back,
+ * and one that needs more than it is told is no reason to fail.
+ */
+function deleteWithoutKept(call: Call, config: FlannelConfig): void {
+  const present = requiredParts(config)
+  try {
+    call.delegate.del(typeOf(present), configFor(call, present, ofAttachment))
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    call.log(`no configuration of the delegate was kept, and DEL by the present one failed: ${error.message}`)
+  }
+}
+
+function requireDelegate(call: Call, config: FlannelConfig): void {
+  requireForAdd(() => new KeptConfigs(config.dataDir).requireWritable())
+  const subnets = requireForAdd(() => readSubnetFile(config.subnetFile))
+  const wanted = delegateConfig(config, subnets)
+  explaining(config, subnets, () => call.delegate.status(typeOf(wanted), encodeConfig(wanted)))
+  const advice = adviceOnChange(config, subnets.subnets)
+  if (advice !== undefined) call.log(advice)
+}
+
+/** Each delegate that has attached containers of this network collects its garbage, and then theirs is collected here. */
+function collectGarbage(call: Call, config: FlannelConfig, attachments: readonly Attachment[]): void {
+  const { name } = config
+  const configs = new KeptConfigs(config.dataDir)
+  const present = requiredParts(config)
+  const byType = new Map([[typeOf(present), present]])
+  for (const { config: kept } of configs.listOf(name)) if (kept) byType.set(typeOf(kept), kept)
+  const valid = attachments.map(({ containerID, ifname }) => ({ containerID, ifname }))
+  const failures = new Failures()
+  for (const [type, used] of byType) {
+    const bytes = configFor(call, { ...used, "cni.dev/valid-attachments": valid }, [])
+    failures.attempt(`collect the garbage of "${type}"`, () => call.delegate.gc(type, bytes))
+  }
+  if (!failures.any)
+    failures.attempt("forget what is gone", () => configs.removeStale(name, ownersOf(name, attachments)))
+  failures.throwIfAny()
+}
+
+if (import.meta.main) runPlugin(flannel)

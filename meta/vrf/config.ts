@@ -1,0 +1,26 @@
+import { type Fields, interfaceName, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+
+const NAME = "the name of a VRF, 1 to 15 bytes"
+
+const schema = {
+  vrfname: { ...interfaceName, expected: NAME, form: NAME },
+  table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
+} as const satisfies Fields
+
+/** The configuration of a VRF, checked. */
+export interface VrfConfig {
+  /** Undefined for DEL and GC alone, where it was not to be read. */
+  name: string | undefined
+  /** Its routing table; undefined for one that is free. */
+  table: number | undefined
+}
+
+/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }): VrfConfig {
+  const lenient = isCleanup(verb)
+  const { vrfname: name, table } = parseConfig(schema, raw, lenient)
+  if (name === undefined && !lenient) throw invalidConfig("vrfname", NAME, undefined)
+  return { name, table: table || undefined }
+}

@@ -1,0 +1,124 @@
+import { noKind } from "../../pkg/attachment/mod.ts"
+import { takeTable, usedTables } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  addLink,
+  deleteLink,
+  findLink,
+  getLink,
+  IFF_UP,
+  type Link,
+  linkData,
+  listLinks,
+  listLinksInside,
+  listNsids,
+  type NetlinkSocket,
+  RouteSocket,
+  setLink,
+} from "../../pkg/netlink/mod.ts"
+import { CniError, Code, type Owner, ownerComment, staleOf } from "../../pkg/types/mod.ts"
+import type { Undo } from "../../pkg/undo/mod.ts"
+
+/** A VRF as it is in the container. */
+export interface Vrf {
+  link: Link
+  table: number
+}
+
+/** What is asked for. */
+export interface VrfSpec {
+  name: string
+  /** Undefined: one that is free. */
+  table: number | undefined
+  owner: Owner
+}
+
+/** The VRF of this name; undefined when no link has the name. Throws `CniError` when it is a link of another kind. */
+export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
+  const link = findLink(inside, name)
+  if (!link) return undefined
+  const data = linkData(link, "vrf")
+  if (data) return { link, table: data.table ?? 0 }
+  throw new CniError(Code.Internal, `Cannot use "${name}" as a VRF: Netlink ${name} is not a VRF`, {
+    details: `its kind is "${link.kind}": choose another "vrfname"`,
+  })
+}
+
+/** The VRF that is asked for: the one that is there, or a new one, up, of the owner's name. Throws `CniError`. */
+export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vrf {
+  const vrf = findVrf(inside, spec.name) ?? createVrf(inside, spec, undo)
+  if (spec.table !== undefined && spec.table !== vrf.table) {
+    const found = `VRF ${spec.name} already exist with different routing table ${vrf.table}` // upstream's words
+    throw new CniError(Code.Internal, `Cannot use table ${spec.table} for VRF "${spec.name}": ${found}`)
+  }
+  if ((vrf.link.flags & IFF_UP) === 0) {
+    setLink(inside, vrf.link, { up: true })
+    undo.defer("bring the VRF up", () => setLink(inside, vrf.link, { up: false }))
+  }
+  return vrf
+}
+
+/** Tables that were taken by another ADD, between looking and taking. */
+const ATTEMPTS = 10
+
+/**
+ * Creates a VRF, like `ip link add NAME up type vrf table TABLE`. The kernel lets VRFs share a table: of two ADDs that chose
+ * the same one at the same time, the later one, whose link has the higher index, chooses again.
+ */
+function createVrf(inside: NetlinkSocket, { name, table: given, owner }: VrfSpec, undo: Undo): Vrf {
+  for (let attempt = 1; ; attempt++) {
+    const table = given ?? takeTable(usedTables(inside), 1)
+    addVrf(inside, name, table)
+    const link = getLink(inside, name)
+    if (given === undefined && attempt < ATTEMPTS && isTakenBefore(inside, link, table)) {
+      deleteLink(inside, link)
+      continue
+    }
+    undo.defer(`create VRF "${name}"`, () => deleteLink(inside, link))
+    setLink(inside, link, { alias: ownerComment(owner) }) // for GC
+    return { link, table }
+  }
+}
+
+function addVrf(inside: NetlinkSocket, name: string, table: number): void {
+  try {
+    addLink(inside, { kind: "vrf", name, up: true, data: { table } })
+  } catch (cause) {
+    const details = isErrno(cause, "EOPNOTSUPP") ? { details: `${noKind("vrf")}: ${cause}` } : {}
+    throw new CniError(Code.Internal, `Cannot create VRF "${name}" with table ${table}`, { cause, ...details })
+  }
+}
+
+function isTakenBefore(inside: NetlinkSocket, { index }: Link, table: number): boolean {
+  const others = listLinks(inside, (link) => link.index < index && linkData(link, "vrf")?.table === table)
+  return others.length > 0
+}
+
+/** Deletes a VRF that no interface is in any more, like `ip link delete NAME`. Throws `NetlinkError`. */
+export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
+  if (listLinks(inside, ({ attributes }) => attributes.master === link.index).length === 0) deleteIfThere(inside, link)
+}
+
+/**
+ * Deletes the VRFs without an interface that this network's ADD made for an attachment which is none of the valid ones, in the
+ * namespaces of containers that live: the host has an nsid for each, see `assignNsid`. Throws `NetlinkError`.
+ */
+export function deleteEmptyOrphans(network: string, valid: readonly Owner[]): void {
+  using host = RouteSocket.open()
+  const isStale = staleOf(network, valid)
+  const isOrphan = ({ kind, attributes: { alias } }: Link) => kind === "vrf" && alias !== undefined && isStale(alias)
+  for (const nsid of listNsids(host)) {
+    const links = listLinksInside(host, nsid, (link) => isOrphan(link) || Boolean(link.attributes.master))
+    for (const vrf of links.filter(isOrphan)) {
+      if (links.every(({ attributes }) => attributes.master !== vrf.index)) deleteIfThere(host, vrf, nsid)
+    }
+  }
+}
+
+function deleteIfThere(route: NetlinkSocket, link: Link, nsid?: number): void {
+  try {
+    deleteLink(route, link, nsid)
+  } catch (error) {
+    if (!isErrno(error, "ENODEV")) throw error
+  }
+}

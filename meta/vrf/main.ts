@@ -1,0 +1,196 @@
+import { requireKind } from "../../pkg/attachment/mod.ts"
+import { addRouteIfMissing, checkRouteSpecs, mismatch, planRoutes, RTPROT_SBR } from "../../pkg/ip/mod.ts"
+import {
+  assignNsid,
+  findLink,
+  IFF_UP,
+  type Ifindex,
+  type Link,
+  listAddresses,
+  listRules,
+  type NetlinkSocket,
+  RouteSocket,
+  RT_TABLE_MAIN,
+} from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  type Attachment,
+  CniError,
+  Code,
+  isCniError,
+  ownerOf,
+  ownersOf,
+  type Result,
+  sameBytes,
+} from "../../pkg/types/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { parseVrfConfig, type VrfConfig } from "./config.ts"
+import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, requireVrf, type Vrf } from "./device.ts"
+import { type Inside, moveLink, noteLosable } from "./move.ts"
+
+/** Puts a container's interface into a VRF of the container, with its addresses and routes. */
+export const vrf = definePlugin<VrfConfig>({
+  name: "vrf",
+  config: parseVrfConfig,
+  add: addToVrf,
+  check: checkVrf,
+  del: removeFromVrf,
+  status: requireVrfs,
+  gc: collectGarbage,
+})
+
+function addToVrf(call: Call, { name = "", table }: VrfConfig): Answered {
+  const prevResult = requirePrevResult(call)
+  using host = RouteSocket.open()
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = requireLink(inside, call, name)
+  refuseOtherMaster(inside, link, name)
+  refuseSourceRouting(inside, link, name)
+  assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
+  using undo = new Undo(call.log)
+  const found = requireVrf(inside, { name, table, owner: ownerOf(call) }, undo)
+  if (link.attributes.master !== found.link.index) enter({ sandbox, inside, link }, found, undo)
+  addMissingRoutes(inside, link, found.table, prevResult)
+  return call.answer(prevResult, undo)
+}
+
+/** Everything in the container is as it was when the reverse has run, also when entering was broken off half-way. */
+function enter(target: Inside, { link: { index, name }, table }: Vrf, undo: Undo): void {
+  const losable = noteLosable(target.inside, target.link, RT_TABLE_MAIN)
+  const back = { master: 0, fromTable: table, toTable: RT_TABLE_MAIN } as const
+  undo.defer(`put "${target.link.name}" into VRF "${name}"`, () => moveLink(target, back, losable))
+  moveLink(target, { master: index, fromTable: RT_TABLE_MAIN, toTable: table }, losable)
+}
+
+/** Those of the result that were lost by a call that was killed, or by hand; they belong into this table. */
+function addMissingRoutes(inside: NetlinkSocket, link: Link, table: number, result: Result): void {
+  const routes = planRoutes(result, link).map((spec) => ({ table, ...spec }))
+  if (areThere(inside, routes)) return
+  for (const route of routes) if (!areThere(inside, [route])) addRouteIfMissing(inside, route)
+}
+
+function areThere(inside: NetlinkSocket, routes: Parameters<typeof checkRouteSpecs>[1]): boolean {
+  try {
+    checkRouteSpecs(inside, routes)
+    return true
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    return false
+  }
+}
+
+function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
+  if (prevResult) return prevResult
+  throw new CniError(
+    Code.InvalidNetworkConfig,
+    `Required prevResult missing: there is no "${ifName}" to put into a VRF`,
+    {
+      details: "put vrf after the plugin that makes the interface",
+    },
+  )
+}
+
+function requireLink(inside: NetlinkSocket, { ifName, netns }: Call, vrfName: string): Link {
+  const link = findLink(inside, ifName)
+  if (link) return link
+  throw refusal(ifName, vrfName, `there is no such interface in "${netns}"`)
+}
+
+function refusal(ifName: string, vrfName: string, reason: string, details?: string): CniError {
+  const what = `Cannot put "${ifName}" into VRF "${vrfName}": ${reason}`
+  return new CniError(Code.Internal, what, details === undefined ? {} : { details })
+}
+
+function masterOf(inside: NetlinkSocket, { attributes: { master } }: Link): Link | undefined {
+  return master ? findLink(inside, master as Ifindex) : undefined
+}
+
+function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): void {
+  const master = masterOf(inside, link)
+  if (!master || (master.kind === "vrf" && master.name === vrfName)) return
+  throw refusal(link.name, vrfName, `interface ${link.name} has already a master set: ${master.name}`) // upstream's words
+}
+
+/** Its tables are looked up by rules that come after the kernel's own for VRFs: none of both would work. */
+function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
+  const addresses = listAddresses(inside, link)
+  for (const family of [AF_INET, AF_INET6] as const) {
+    const isOfSbr = listRules(inside, family).some(
+      ({ src, protocol }) => protocol === RTPROT_SBR && src && addresses.some(({ ip }) => sameBytes(ip, src.ip)),
+    )
+    if (isOfSbr)
+      throw refusal(link.name, vrfName, "sbr routes by its addresses", "leave out sbr: the VRF's table does its work")
+  }
+}
+
+/** VRF, table, master, and the routes of the result in the VRF's table. */
+function checkVrf(call: Call, { name = "", table }: VrfConfig): void {
+  const prevResult = requirePrevResult(call)
+  using sandbox = Netns.open(call.namespace)
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = requireLink(inside, call, name)
+  const found = findVrf(inside, name)
+  if (!found) throw mismatch("VRFs", `"${name}"`, "none of that name")
+  if (table !== undefined && found.table !== table) {
+    throw mismatch(`VRF "${name}"`, `table ${table}`, `table ${found.table}`)
+  }
+  if ((found.link.flags & IFF_UP) === 0) throw mismatch(`VRF "${name}"`, "up", "down")
+  if (link.attributes.master !== found.link.index) {
+    throw mismatch(`master of "${link.name}"`, `"${name}"`, masterOf(inside, link)?.name ?? "none")
+  }
+  checkRouteSpecs(
+    inside,
+    planRoutes(prevResult, link).map((spec) => ({ table: found.table, ...spec })),
+  )
+}
+
+/** The routes go back to table main, since the interface may live on. The VRF goes with its last interface. */
+function removeFromVrf(call: Call, { name }: VrfConfig): void {
+  using sandbox = Netns.find(call.namespace)
+  if (!sandbox) return
+  using inside = sandbox.run(() => RouteSocket.open())
+  const link = findLink(inside, call.ifName)
+  const master = link && masterOf(inside, link)
+  const vrfName = name ?? (master?.kind === "vrf" ? master.name : undefined)
+  const found = vrfName === undefined ? undefined : tryFindVrf(inside, vrfName)
+  if (!found) return
+  const failures = new Failures()
+  if (link && master?.index === found.link.index) {
+    const what = `take "${link.name}" out of VRF "${found.link.name}"`
+    failures.attempt(what, () => leave({ sandbox, inside, link }, found, call.network.prevResult))
+  }
+  failures.attempt(`delete VRF "${found.link.name}"`, () => deleteVrfIfEmpty(inside, found))
+  failures.throwIfAny()
+}
+
+function leave(target: Inside, { table }: Vrf, recorded: Result | undefined): void {
+  const losable = noteLosable(target.inside, target.link, table)
+  moveLink(target, { master: 0, fromTable: table, toTable: RT_TABLE_MAIN }, losable)
+  if (recorded) addMissingRoutes(target.inside, target.link, RT_TABLE_MAIN, recorded)
+}
+
+/** A link of another kind that has the name is not ours to take back. */
+function tryFindVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
+  try {
+    return findVrf(inside, name)
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    return undefined
+  }
+}
+
+function requireVrfs(): void {
+  using host = RouteSocket.open()
+  requireForAdd(() => requireKind(host, "vrf"))
+}
+
+/** With its namespace all goes; in containers that live, the VRFs that GC of interfaces has emptied. */
+function collectGarbage({ network: { name } }: Call, _config: VrfConfig, attachments: readonly Attachment[]): void {
+  deleteEmptyOrphans(name, ownersOf(name, attachments))
+}
+
+if (import.meta.main) runPlugin(vrf)

@@ -1,0 +1,76 @@
+import { isErrno } from "../libc/mod.ts"
+import {
+  addRoute,
+  type Ifindex,
+  type Link,
+  type ListedRoute,
+  linkData,
+  listLinks,
+  listRoutes,
+  listRules,
+  type NetlinkSocket,
+  type RouteSpec,
+  RT_TABLE_LOCAL,
+  RT_TABLE_MAIN,
+} from "../netlink/mod.ts"
+import { AF_INET, AF_INET6, familyOf } from "../types/mod.ts"
+
+/** Marks the rules and routes of sbr, `proto 67`: no routing daemon has this number, <linux/rtnetlink.h>. */
+export const RTPROT_SBR = 67
+
+const RTN_UNICAST = 1
+const RT_TABLE_DEFAULT = 253
+const families = [AF_INET, AF_INET6] as const
+
+/**
+ * The unicast routes of a link, like `ip route show dev NAME table TABLE`, of both families; of all tables without one. Of a
+ * route of IPv6 with several next hops each counts as a route, since each can be taken away by itself; one of IPv4 counts if all
+ * of its next hops are by the link. Throws `NetlinkError`.
+ */
+export function listRoutesOf(inside: NetlinkSocket, link: Pick<Link, "index">, table?: number): ListedRoute[] {
+  const filter = table === undefined ? {} : { table }
+  const isWanted = ({ type }: ListedRoute) => type === RTN_UNICAST
+  const routes = families.flatMap((family) => listRoutes(inside, family, { ...filter, isWanted }))
+  return routes.flatMap((route) => hopsBy(link.index, route))
+}
+
+function hopsBy(link: Ifindex, { nextHops, ...route }: ListedRoute): ListedRoute[] {
+  if (!nextHops) return route.index === link ? [route] : []
+  const hops = nextHops.filter(({ index }) => index === link)
+  if (familyOf(route.dst) === AF_INET) return hops.length === nextHops.length ? [{ ...route, nextHops }] : []
+  return hops.map(({ gateway }) => ({ ...route, ...(gateway ? { gateway } : {}), index: link }))
+}
+
+/** In the order in which the kernel takes them: those on the link first, so that gateways can be reached. */
+export function gatewaysLast<R extends RouteSpec>(routes: readonly R[]): R[] {
+  const isByGateway = ({ gateway, nextHops }: R) => gateway !== undefined || nextHops !== undefined
+  return [...routes.filter((route) => !isByGateway(route)), ...routes.filter(isByGateway)]
+}
+
+/** Adds a route beside others to the same destination, unless it is there. Throws `NetlinkError`. */
+export function addRouteIfMissing(inside: NetlinkSocket, route: RouteSpec): void {
+  try {
+    addRoute(inside, route, "append")
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error
+  }
+}
+
+/** The routing tables that a VRF has, that a rule leads to, or that a route is in; and those that are the kernel's. */
+export function usedTables(inside: NetlinkSocket): Set<number> {
+  const used = new Set([0, RT_TABLE_DEFAULT, RT_TABLE_MAIN, RT_TABLE_LOCAL])
+  for (const vrf of listLinks(inside, ({ kind }) => kind === "vrf")) used.add(linkData(vrf, "vrf")?.table ?? 0)
+  for (const family of families) {
+    for (const { table } of listRules(inside, family)) used.add(table)
+    for (const { table } of listRoutes(inside, family)) used.add(table)
+  }
+  return used
+}
+
+/** The first table from a number on that is free, which it then is no more. */
+export function takeTable(used: Set<number>, first: number): number {
+  let table = first
+  while (used.has(table)) table++
+  used.add(table)
+  return table
+}

@@ -1,0 +1,8 @@
+/**
+ * Files with what DEL has to know of an attachment and the kernel cannot tell.
+ *
+ * @example
+ * const records = new Records("/run/cni/tuning", "backup")
+ * records.write(recordName(ownerOf(call)), bytes)
+ */
+export { draftOf, isRecordOf, Records, recordName, removeIfThere } from "./records.ts"

@@ -1,0 +1,129 @@
+import {
+  createFile,
+  findFile,
+  isErrno,
+  makeDirectories,
+  randomHex,
+  readDirectory,
+  removeDirectory,
+  rename,
+  stat,
+  tryUnlink,
+} from "../libc/mod.ts"
+import { CniError, Code, type Owner } from "../types/mod.ts"
+
+/** Errors that say that there is no file, besides ENOENT: one with a name that is too long cannot exist either. */
+const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
+
+/** The file's name of an attachment. No name of a network, a container or an interface has a ":", so that no two have one file. */
+export function recordName({ network, containerId, ifName }: Owner): string {
+  return `${network}:${containerId}:${ifName}.json`
+}
+
+/** Whether a file's name is that of a record of this network's. */
+export function isRecordOf(name: string, network: string): boolean {
+  return name.startsWith(`${network}:`) && name.endsWith(".json")
+}
+
+/**
+ * Files in a directory with what DEL has to know of each attachment and the kernel cannot tell. They can be read by root alone,
+ * and are whole or not there, also after a power cut.
+ */
+export class Records {
+  readonly directory: string
+  readonly #what: string
+
+  /** `what` is the word that errors have for one of them. */
+  constructor(directory: string, what: string) {
+    this.directory = directory
+    this.#what = what
+  }
+
+  pathOf(name: string): string {
+    return `${this.directory}/${name}`
+  }
+
+  /** What is in the file of this name; undefined when there is none. Throws `CniError`. */
+  read(name: string): Uint8Array | undefined {
+    const path = this.pathOf(name)
+    try {
+      return findFile(path)
+    } catch (cause) {
+      if (isErrno(cause, ...nothingThere)) return undefined
+      throw new CniError(Code.Io, `Cannot read the ${this.#what} "${path}"`, { cause })
+    }
+  }
+
+  /** Makes the file of this name hold these bytes. Throws `CniError`. */
+  write(name: string, bytes: Uint8Array): void {
+    const path = this.pathOf(name)
+    try {
+      makeDirectories(this.directory, 0o700)
+      const draft = this.pathOf(draftOf(name))
+      removeIfThere(draft) // of a call that was killed here
+      createFile(draft, bytes, 0o600)
+      rename(draft, path)
+    } catch (cause) {
+      throw new CniError(Code.Io, `Cannot write the ${this.#what} "${path}"`, { cause })
+    }
+  }
+
+  /** Removes the file of this name, and a draft that a killed call has left. None there is success. Throws `CniError`. */
+  remove(name: string): void {
+    try {
+      for (const file of [draftOf(name), name]) removeIfThere(this.pathOf(file))
+    } catch (cause) {
+      throw new CniError(Code.Io, `Cannot remove the ${this.#what} "${this.pathOf(name)}"`, { cause })
+    }
+  }
+
+  /** The names in the directory, drafts among them; none when there is no such directory. Throws `SyscallError`. */
+  list(): string[] {
+    try {
+      return readDirectory(this.directory)
+    } catch (error) {
+      if (isErrno(error, "ENOENT", "ENOTDIR")) return []
+      throw error
+    }
+  }
+
+  /**
+   * Throws `CniError` when none could be written: the directory, or what leads to it, is a file, or is read-only. Tries by a
+   * directory that it makes and removes, in what there is of the path.
+   */
+  requireWritable(): void {
+    try {
+      const probe = `${existingPart(this.directory)}/.status-${randomHex(8)}`
+      makeDirectories(probe, 0o700)
+      removeDirectory(probe)
+    } catch (cause) {
+      throw new CniError(Code.Io, `Cannot keep ${this.#what}s in "${this.directory}"`, { cause })
+    }
+  }
+}
+
+/** Where a new one is written before it takes the name: no name of a network begins with ".". */
+export function draftOf(name: string): string {
+  return `.${name}`
+}
+
+/** Removes a file, if there is one. Throws `SyscallError`. */
+export function removeIfThere(path: string): void {
+  try {
+    tryUnlink(path)
+  } catch (error) {
+    if (!isErrno(error, ...nothingThere)) throw error
+  }
+}
+
+/** The directory, or the one nearest to it that is there: `write` makes the rest. */
+function existingPart(directory: string): string {
+  for (let at = directory; ; at = at.slice(0, at.lastIndexOf("/"))) {
+    try {
+      stat(at === "" ? "/" : at)
+      return at
+    } catch (error) {
+      if (at === "" || !isErrno(error, "ENOENT")) throw error
+    }
+  }
+}
