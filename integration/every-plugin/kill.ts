@@ -17,7 +17,7 @@ export function useKillAt(): void {
 
 /** How many system calls lie between two kills: 1, and more where another plugin on the same scaffold shows each of them. */
 export function killStep(plugin: string): number {
-  return pluginRow(plugin).like === undefined ? 1 : 20
+  return pluginRow(plugin).like === undefined ? 1 : 40
 }
 
 /** At which system calls a plugin is killed, for a title. */
