@@ -28,7 +28,7 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
   ] as const) {
     for (const address of (to.addresses ?? []).filter((each) => each.includes(":"))) {
       const bare = address.replace(/\/.*/, "")
-      await waitFor(() => ping(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`)
+      await waitFor(() => ping(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`, 20_000)
     }
   }
 }
