@@ -1,6 +1,7 @@
 import type { PluginResult } from "./attachment.ts"
 import type { HostNamespace } from "./host-namespace.ts"
 import type { ContainerNamespace, Namespace } from "./namespace.ts"
+import { waitFor } from "./wait-for.ts"
 
 /** A link as `ip -d -j link show` has it, as far as tests look at it. */
 export interface KernelLink {
@@ -57,4 +58,15 @@ export function portOf({ interfaces }: PluginResult): string {
 /** Gives a container's interface another MAC, as somebody inside may do. */
 export async function changeMac(pod: ContainerNamespace, mac: string): Promise<void> {
   await pod.exec("ip", ["link", "set", "dev", "eth0", "address", mac])
+}
+
+/** Waits until a namespace has the local routes of these IPv6 addresses, which the kernel adds in its own time: then it is settled. */
+export async function waitForLocalRoutes(where: Namespace, addresses: readonly string[]): Promise<void> {
+  for (const address of addresses.filter((each) => each.includes(":"))) {
+    const bare = address.replace(/\/.*/, "")
+    await waitFor(async () => {
+      const { stdout } = await where.exec("ip", ["-6", "route", "show", "table", "all", "type", "local", bare])
+      return stdout !== ""
+    }, `the local route of ${bare}`)
+  }
 }

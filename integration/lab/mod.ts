@@ -31,7 +31,16 @@ export { UdpFlow } from "./echo/udp-flow.ts"
 export { allFeatures, type Feature, hasFeature } from "./features.ts"
 export { advertised, advertiseRouter, capture, learnt, type Recording, record } from "./frames/frames.ts"
 export { chooseIptables, HostNamespace, type IptablesKind, mountOver, privateDirectories } from "./host-namespace.ts"
-export { addressesOf, changeMac, type KernelLink, linkNames, linkOf, portOf, vlansOf } from "./links.ts"
+export {
+  addressesOf,
+  changeMac,
+  type KernelLink,
+  linkNames,
+  linkOf,
+  portOf,
+  vlansOf,
+  waitForLocalRoutes,
+} from "./links.ts"
 export { type ContainerNamespace, listNamespaces, Namespace, namespacePids, namespacePrefix } from "./namespace.ts"
 export {
   type InterfacePlugin,

@@ -1,61 +1,15 @@
 import { describe, expect, test } from "bun:test"
 import {
-  Attachment,
   type ContainerNamespace,
   expectUnchanged,
   fail,
-  HostNamespace,
-  newest,
   type PluginResult,
   ping,
   succeed,
   takeSnapshot,
+  waitFor,
 } from "../lab/mod.ts"
-
-/** A bridge network with a default route, of both families. */
-function network(name: "a" | "b", keys: object = {}): Record<string, unknown> {
-  const number = name === "a" ? 1 : 2
-  const ranges = [[{ subnet: `10.${number}.0.0/16` }], [{ subnet: `fd00:${number}::/64` }]]
-  const ipam = { type: "host-local", ranges }
-  return { cniVersion: newest, name, type: "bridge", bridge: `br-${name}`, isDefaultGateway: true, ipam, ...keys }
-}
-
-/** A container on networks "a" (eth0) and "b" (net1), and the attachment of sbr that comes after "b". */
-async function twoNetworks(keys: object = {}) {
-  const host = await HostNamespace.create()
-  const pod = await host.addContainer()
-  await new Attachment(host, pod, network("a")).add()
-  const bridge = new Attachment(host, pod, network("b"), { ifName: "net1" })
-  const prevResult = await bridge.add()
-  const config = { cniVersion: newest, name: "b", type: "sbr", prevResult, ...keys }
-  return { host, pod, bridge, prevResult, sbr: new Attachment(host, pod, config, { ifName: "net1" }) }
-}
-
-const sources = ["10.2.0.2", "fd00:2::2"]
-const flag = (address: string) => (address.includes(":") ? "-6" : "-4")
-
-/** The rules for single sources, as "SOURCE TABLE". */
-async function rulesOf(pod: ContainerNamespace): Promise<string[]> {
-  const rules = await Promise.all(
-    ["-4", "-6"].map((family) => pod.json<{ src: string; table: string }[]>("ip", [family, "-j", "rule"])),
-  )
-  return rules.flat().flatMap(({ src, table }) => (src === "all" ? [] : [`${src} ${table}`]))
-}
-
-/** The routes of a table, as "DESTINATION LINK". */
-async function routesOf(pod: ContainerNamespace, family: string, table: string): Promise<string[]> {
-  const { exitCode, stdout } = await pod.tryExec("ip", [family, "-j", "route", "show", "table", table])
-  if (exitCode !== 0) return [] // there is no such table
-  const routes = JSON.parse(stdout) as { dst: string; dev?: string; nexthops?: { dev: string }[] }[]
-  return routes.flatMap(({ dst, dev, nexthops }) => (nexthops ?? [{ dev }]).map((hop) => `${dst} ${hop.dev}`)).sort()
-}
-
-/** By which interface the container sends to an address beyond its networks, from one of its own. */
-async function leavesBy(pod: ContainerNamespace, from: string): Promise<string | undefined> {
-  const to = from.includes(":") ? "2001:db8::1" : "198.51.100.1"
-  const [route] = await pod.json<{ dev: string }[]>("ip", ["-j", flag(from), "route", "get", to, "from", from])
-  return route?.dev
-}
+import { flag, leavesBy, routesOf, rulesOf, sources, twoNetworks } from "./sbr-lab.ts"
 
 test("what has an interface's source leaves by it, and everything else as before", async () => {
   const { host, pod, prevResult, sbr } = await twoNetworks()
@@ -74,7 +28,7 @@ test("what has an interface's source leaves by it, and everything else as before
   ])
   expect(await routesOf(pod, "-4", "100")).toEqual(["10.2.0.0/16 net1", "default net1"])
   expect(await routesOf(pod, "-6", "101")).toEqual(["default net1", "fd00:2::/64 net1", "fe80::/64 net1"])
-  for (const gateway of ["10.2.0.1", "fd00:2::1"]) expect(await ping(pod, gateway)).toBe(true)
+  for (const gateway of ["10.2.0.1", "fd00:2::1"]) await waitFor(() => ping(pod, gateway), `${gateway} to answer`)
   await succeed(sbr.check(prevResult))
 })
 

@@ -1,4 +1,11 @@
-import { Attachment, type ContainerNamespace, HostNamespace, newest, type PluginResult } from "../lab/mod.ts"
+import {
+  Attachment,
+  type ContainerNamespace,
+  HostNamespace,
+  newest,
+  type PluginResult,
+  waitForLocalRoutes,
+} from "../lab/mod.ts"
 
 /** A bridge network with a default route, of both families; number 1 has 10.1.0.0/16 and fd00:1::/64. */
 export function bridgeOf(number: number, keys: object = {}): Record<string, unknown> {
@@ -42,6 +49,10 @@ export class VrfHost implements AsyncDisposable {
   async attach(number: number, keys: object = {}, ifName = `eth${number}`): Promise<Chained> {
     const maker = new Attachment(this.host, this.pod, bridgeOf(number), { ifName })
     const prevResult = await maker.add()
+    await waitForLocalRoutes(
+      this.pod,
+      prevResult.ips.map(({ address }) => address),
+    )
     const config = { cniVersion: newest, name: `net${number}`, type: "vrf", vrfname: "red", prevResult, ...keys }
     return { ifName, maker, prevResult, vrf: new Attachment(this.host, this.pod, config, { ifName }) }
   }

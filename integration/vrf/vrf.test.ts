@@ -2,10 +2,12 @@ import { expect } from "bun:test"
 import {
   Attachment,
   addressesOf,
+  builtPlugins,
   fail,
   newest,
   type PluginResult,
   ping,
+  pluginEnv,
   succeed,
   testWith,
   waitFor,
@@ -83,6 +85,9 @@ testWith(
     await b.vrf.del() // also when its interface has gone
     expect(await net.link("red")).toBeUndefined()
     expect(await net.link("blue")).toMatchObject({ table: 4 })
+    await pod.exec("ip", ["address", "flush", "dev", "eth3"])
+    await c.vrf.del() // also when its routes cannot be put back
+    expect(await net.link("blue")).toBeUndefined()
   },
 )
 
@@ -194,8 +199,7 @@ testWith(
     await pod.exec("ip", ["link", "set", "eth1", "nomaster"])
     expect(await net.describe()).toEqual(before)
 
-    const bin = `${(await import("../lab/mod.ts")).builtPlugins}/vrf`
-    const { pluginEnv } = await import("../lab/mod.ts")
+    const bin = `${builtPlugins}/vrf`
     const env = pluginEnv({ bin, verb: "ADD", containerId: pod.name, netns: pod.path, ifName: "eth1" })
     const input = JSON.stringify({ ...vrf.config, prevResult })
     const output = await host.tryExec("bash", ["-c", `exec ${bin} > /dev/full`], { env, input })

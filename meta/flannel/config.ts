@@ -10,7 +10,13 @@ import {
   type NetworkConfig,
 } from "../../pkg/types/mod.ts"
 
-const path = { kind: "text", expected: "a path" } as const
+const PATH = "an absolute path"
+const path = {
+  kind: "text",
+  expected: PATH,
+  check: (text: string) => (text === "" || text.startsWith("/") ? text : undefined),
+  form: PATH,
+} as const
 const schema = { subnetFile: path, dataDir: path } as const satisfies Fields
 
 /** The keys of the delegate's configuration that are set here, unless they are given. */

@@ -30,6 +30,8 @@ function readBytes(path: string): Uint8Array {
   try {
     return readFile(path, 1 << 16)
   } catch (cause) {
+    if (isErrno(cause, "EISDIR"))
+      throw new CniError(Code.Internal, `Cannot read the subnet file "${path}": it is a directory`)
     if (!isErrno(cause, "ENOENT")) throw new CniError(Code.Internal, `Cannot read the subnet file "${path}"`, { cause })
     throw new CniError(Code.TryAgainLater, `Cannot read the subnet file "${path}": flanneld has not written it`, {
       details: WHERE_TO_LOOK,

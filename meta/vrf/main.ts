@@ -157,20 +157,39 @@ function removeFromVrf(call: Call, { name }: VrfConfig): void {
   const master = link && masterOf(inside, link)
   const vrfName = name ?? (master?.kind === "vrf" ? master.name : undefined)
   const found = vrfName === undefined ? undefined : tryFindVrf(inside, vrfName)
-  if (!found) return
   const failures = new Failures()
-  if (link && master?.index === found.link.index) {
+  if (link && found && master?.index === found.link.index) {
     const what = `take "${link.name}" out of VRF "${found.link.name}"`
-    failures.attempt(what, () => leave({ sandbox, inside, link }, found, call.network.prevResult))
+    failures.attempt(what, () => leave({ sandbox, inside, link }, found, call))
   }
-  failures.attempt(`delete VRF "${found.link.name}"`, () => deleteVrfIfEmpty(inside, found))
+  if (link && (!master || master.index === found?.link.index)) putRecordedBack(inside, link, call)
+  if (found) failures.attempt(`delete VRF "${found.link.name}"`, () => deleteVrfIfEmpty(inside, found))
   failures.throwIfAny()
 }
 
-function leave(target: Inside, { table }: Vrf, recorded: Result | undefined): void {
+/** That something cannot be put back holds nobody up: most interfaces are deleted next. */
+function leave(target: Inside, { table }: Vrf, call: Call): void {
   const losable = noteLosable(target.inside, target.link, table)
-  moveLink(target, { master: 0, fromTable: table, toTable: RT_TABLE_MAIN }, losable)
-  if (recorded) addMissingRoutes(target.inside, target.link, RT_TABLE_MAIN, recorded)
+  try {
+    moveLink(target, { master: 0, fromTable: table, toTable: RT_TABLE_MAIN }, losable)
+  } catch (error) {
+    if (findLink(target.inside, target.link.index)?.attributes.master) throw error
+    logLoss(call, error)
+  }
+}
+
+/** What a DEL that was killed did not come to. */
+function putRecordedBack(inside: NetlinkSocket, link: Link, call: Call): void {
+  const { prevResult } = call.network
+  try {
+    if (prevResult) addMissingRoutes(inside, link, RT_TABLE_MAIN, prevResult)
+  } catch (error) {
+    logLoss(call, error)
+  }
+}
+
+function logLoss(call: Call, error: unknown): void {
+  call.log(`"${call.ifName}" has lost routes: ${error instanceof Error ? error.message : String(error)}`)
 }
 
 /** A link of another kind that has the name is not ours to take back. */

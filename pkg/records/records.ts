@@ -57,13 +57,16 @@ export class Records {
   /** Makes the file of this name hold these bytes. Throws `CniError`. */
   write(name: string, bytes: Uint8Array): void {
     const path = this.pathOf(name)
+    const draft = this.pathOf(draftOf(name))
     try {
       makeDirectories(this.directory, 0o700)
-      const draft = this.pathOf(draftOf(name))
       removeIfThere(draft) // of a call that was killed here
       createFile(draft, bytes, 0o600)
       rename(draft, path)
     } catch (cause) {
+      try {
+        removeIfThere(draft)
+      } catch {} // what is wrong is the cause
       throw new CniError(Code.Io, `Cannot write the ${this.#what} "${path}"`, { cause })
     }
   }

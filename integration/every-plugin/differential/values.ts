@@ -196,12 +196,12 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
   flannel: [
     { subnetFile: "/run/cni/flannel-lab.env", delegate: { bridge: "br-fl", isDefaultGateway: true } },
     {
-      subnetFile: "/run/cni/flannel-dual.env",
+      subnetFile: "/run/cni/flannel-other.env",
       delegate: { type: "ptp" },
       ipam: { type: "host-local", routes: [{ dst: "0.0.0.0/0" }], subnet: "10.1.0.0/24" },
       runtimeConfig: { mac: "0a:00:00:00:00:05" },
     },
-    { subnetFile: "/run/cni/absent.env" },
+    { subnetFile: "/run/cni/flannel-lab.env", delegate: { type: "macvlan", master: "uplink" } },
   ],
   loopback: [{}, { prevResult: previous }],
   "host-local": [

@@ -79,7 +79,15 @@ function routes(family: "-4" | "-6"): Source {
 }
 
 function rules(family: "-4" | "-6"): Source {
-  return { command: ["ip", "-j", family, "rule", "show"], lines: (stdout) => stableList(stdout).map((o) => words(o)) }
+  // The kernel makes the rule for VRFs with the first one of a namespace, and keeps it.
+  const isForVrfs = ({ priority, l3mdev }: Json) => priority === 1000 && l3mdev !== undefined
+  return {
+    command: ["ip", "-j", family, "rule", "show"],
+    lines: (stdout) =>
+      stableList(stdout)
+        .filter((rule) => !isForVrfs(rule))
+        .map((rule) => words(rule)),
+  }
 }
 
 /** The sysctls that plugins write, and some that they must not. */

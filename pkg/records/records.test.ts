@@ -1,0 +1,56 @@
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { isRecordOf, Records, recordName } from "./records.ts"
+
+let directory: string
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "records-"))
+})
+afterEach(() => rmSync(directory, { recursive: true }))
+
+const name = recordName({ network: "lab", containerId: "c1", ifName: "eth0" })
+const bytes = (text: string) => new TextEncoder().encode(text)
+
+test("a record has all three names, is root's alone, is replaced as a whole, and leaves no draft", () => {
+  const records = new Records(join(directory, "a/b"), "backup")
+  expect(records.read(name)).toBeUndefined()
+  expect(records.list()).toEqual([])
+  writeFileSync(join(directory, "draft"), "")
+  records.write(name, bytes("first"))
+  writeFileSync(records.pathOf(`.${name}`), "of a call that was killed")
+  records.write(name, bytes("second"))
+  expect(records.read(name)).toEqual(bytes("second"))
+  expect(readdirSync(records.directory)).toEqual(["lab:c1:eth0.json"])
+  expect([statSync(records.directory), statSync(records.pathOf(name))].map(({ mode }) => mode & 0o777)).toEqual([
+    0o700, 0o600,
+  ])
+  writeFileSync(records.pathOf(`.${name}`), "")
+  for (const _ of ["once", "twice"]) records.remove(name)
+  expect(records.list()).toEqual([])
+})
+
+test("a record is of its network alone", () => {
+  expect(isRecordOf(name, "lab")).toBe(true)
+  for (const network of ["la", "lab-2", "c1"]) expect(isRecordOf(name, network)).toBe(false)
+  expect(isRecordOf("lab:c1:eth0", "lab")).toBe(false)
+})
+
+test("errors name the file, and what it is", () => {
+  const records = new Records(directory, "backup")
+  mkdirSync(records.pathOf(name))
+  expect(() => records.write(name, bytes("x"))).toThrow()
+  expect(readdirSync(directory)).toEqual([name]) // no draft
+  for (const [act, words] of [
+    [() => records.read(name), `Cannot read the backup "${directory}/${name}"`],
+    [() => records.write(name, bytes("x")), `Cannot write the backup "${directory}/${name}"`],
+    [() => records.remove(name), `Cannot remove the backup "${directory}/${name}"`],
+    [() => new Records("/dev/null/x", "backup").requireWritable(), 'Cannot keep backups in "/dev/null/x"'],
+  ] as const) {
+    expect(act).toThrow(expect.objectContaining({ code: 5, message: words }))
+  }
+  expect(new Records("/dev/null/x", "backup").read(name)).toBeUndefined()
+  expect(() => new Records(join(directory, "not/yet/there"), "backup").requireWritable()).not.toThrow()
+  expect(readdirSync(directory)).toEqual([name])
+})
