@@ -24,6 +24,8 @@ const protocolNames: Readonly<Record<number, string>> = {
   58: "ipv6-icmp",
   132: "sctp",
 }
+/** `NFPROTO_*` */
+const familyNames: Readonly<Record<number, string>> = { 2: "ipv4", 10: "ipv6" }
 /** `RTN_*`, <linux/rtnetlink.h> */
 const addressTypeNames: Readonly<Record<number, string>> = { 1: "unicast", 2: "local", 3: "broadcast", 5: "multicast" }
 
@@ -49,6 +51,7 @@ function flags<const Bits extends Readonly<Record<string, number>>>(name: string
 }
 
 export const dataTypes = {
+  family: { name: "nf_proto", id: 2, size: 1, byteOrder: 1, print: ([n = 0]) => named(familyNames, n) },
   ipv4: { name: "ipv4_addr", id: 7, size: 4, byteOrder: 2, print: formatIp },
   ipv6: { name: "ipv6_addr", id: 8, size: 16, byteOrder: 2, print: formatIp },
   ether: { name: "ether_addr", id: 9, size: 6, byteOrder: 2, print: mac.decode },

@@ -4,10 +4,12 @@ import { dumping } from "../netlink/testing.ts"
 import { dataTypes } from "./data-types.ts"
 import { findElements, getElement, sampleElements } from "./elements.ts"
 import { masquerading } from "./examples.fixture.ts"
+import { goldenPolicies } from "./golden-policies.fixture.ts"
 import type { NamedSet } from "./rule-set.ts"
+import { readVerdict, verdictData } from "./statements.ts"
 import { answer, refusing } from "./testing.ts"
 
-const { ipv4, port, protocol } = dataTypes
+const { ifname, ipv4, port, protocol } = dataTypes
 const table = { family: "ip", name: "t" } as const
 const ports: NamedSet = { table, name: "ports", key: [protocol, port], value: [ipv4, port] }
 const tcp8080 = [Uint8Array.of(6), Uint8Array.of(0x1f, 0x90)]
@@ -85,4 +87,23 @@ test("a sample counts the elements and those with the very comment", () => {
   expect(sample("et/c1/eth0")).toEqual({ count: 1, commented: 0 })
   expect(sampleElements(refusing("ENOENT"), ports, "x")).toEqual({ count: 0, commented: 0 })
   expect(() => sampleElements(refusing("EPERM"), ports, "x")).toThrow("EPERM")
+})
+
+// The elements of the example of verdict maps, as nft sends them; the kernel answers with the same attributes.
+test("the values of a verdict map are read as they were given", () => {
+  const within = {
+    table: { family: "inet", name: "fw" },
+    name: "within",
+    key: [ifname, ifname],
+    verdicts: true,
+  } as const
+  const sent = goldenPolicies.filter((text) => text.replace(/\s/g, "").slice(8, 12) === "0c0a") // NFT_MSG_NEWSETELEM
+  const dump = dumping(() => sent.map((text) => answer(text.replace(/\s/g, "").slice(32))))
+  expect(findElements({ dump }, within)?.elements.map(({ verdict, comment }) => ({ verdict, comment }))).toEqual([
+    { verdict: "drop", comment: "net/c1/eth0" },
+    { verdict: { goto: "allow" }, comment: undefined },
+  ])
+  const verdicts = ["accept", "drop", "return", { jump: "x" }, { goto: "x" }] as const
+  expect(verdicts.map((verdict) => readVerdict(verdictData(verdict)))).toEqual([...verdicts])
+  expect(readVerdict({ verdict: { code: 99 } })).toBeUndefined()
 })

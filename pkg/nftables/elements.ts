@@ -3,6 +3,7 @@ import { elementAttributes, elementListAttributes, NFT_MSG_GETSETELEM, rawElemen
 import { joinParts, splitParts } from "./data-types.ts"
 import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
+import { readVerdict } from "./statements.ts"
 import { commentUserdata, readComment, readNote } from "./userdata.ts"
 
 /** Some elements of a set. */
@@ -36,6 +37,51 @@ export function findElements(
       count: answers.reduce((sum, { count }) => sum + count, 0),
     }
   )
+}
+
+/**
+ * Returns an element that `isSought`, with `needle` in its bytes: the first that is listed; of the others no more is read. Undefined
+ * when there is none. Throws `NetlinkError`.
+ */
+export function findElement(
+  socket: Pick<Netfilter, "dump">,
+  set: NamedSet,
+  needle: Uint8Array,
+  isSought: (element: Element) => boolean,
+): Element | undefined {
+  let found: Element | undefined
+  ifThere(() =>
+    socket.dump(listRequest(set), (answer) => {
+      found ??= firstIn(elementsIn(answer), set, needle, isSought)
+      return undefined
+    }),
+  )
+  return found
+}
+
+/** Like `findElement`, but looks at the beginning of the list alone, and spoils the socket as `sampleElements` does. */
+export function sampleElement(
+  socket: Pick<Netfilter, "get">,
+  set: NamedSet,
+  needle: Uint8Array,
+  isSought: (element: Element) => boolean,
+): Element | undefined {
+  const found = ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }))
+  return found && firstIn(elementsIn(found), set, needle, isSought)
+}
+
+function firstIn(
+  list: Uint8Array,
+  set: NamedSet,
+  needle: Uint8Array,
+  isSought: (element: Element) => boolean,
+): Element | undefined {
+  const hasNeedle = including([needle])
+  for (const { payload } of hasNeedle(list) ? readAttributes(list) : []) {
+    const element = hasNeedle(payload) ? readElement(set, elementAttributes.decode(payload)) : undefined
+    if (element && isSought(element)) return element
+  }
+  return undefined
 }
 
 /** Returns the comments of a set's elements; none when there is no such set. */
@@ -98,6 +144,7 @@ function elementsIn(answer: Message): Uint8Array {
 function readElement(set: NamedSet, { key, data, userdata }: Infer<typeof elementAttributes>): Element {
   const element: Element = { key: splitParts(set.key, key?.value ?? new Uint8Array(0)) }
   if (data?.value && set.value) element.value = splitParts(set.value, data.value)
+  if (data && set.verdicts) element.verdict = readVerdict(data)
   const comment = readComment(userdata)
   if (comment !== undefined) element.comment = comment
   const note = readNote(userdata)

@@ -32,11 +32,13 @@ import {
 import { joinParts, keyLength, typeId } from "./data-types.ts"
 import { printOperation } from "./print.ts"
 import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
-import { compile } from "./statements.ts"
+import { compile, verdictData } from "./statements.ts"
 import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 
 /** So many elements are in an error message. */
 const SHOWN_ELEMENTS = 4
+/** The type of a map's values that are verdicts. */
+const NFT_DATA_VERDICT = 0xffffff00
 /** `NFTA_LIST_ELEM` with `NLA_F_NESTED` */
 const LIST_ELEMENT = 1 | 0x8000
 /** The list of elements is one attribute, whose length with its header is 16 bits. */
@@ -140,14 +142,15 @@ function encodeChain({ table, name, base, comment }: Chain): Uint8Array {
 }
 
 function encodeSet(set: NamedSet, id: number): Uint8Array {
-  const { key, value } = set
+  const { key, value, verdicts } = set
   return setAttributes.encode({
     table: set.table.name,
     name: set.name,
-    flags: value === undefined ? 0 : NFT_SET_MAP,
+    flags: value || verdicts ? NFT_SET_MAP : 0,
     keyType: typeId(key),
     keyLength: keyLength(key),
     ...(value && { dataType: typeId(value), dataLength: keyLength(value) }),
+    ...(verdicts && { dataType: NFT_DATA_VERDICT, dataLength: 0 }),
     id,
     userdata: setUserdata(set),
   })
@@ -180,11 +183,13 @@ function encodeElements(
   }))
 }
 
-function encodeElement(set: NamedSet, { key, value, ...element }: Element, isNew: boolean): Uint8Array {
-  if (isNew && value && !set.value) throw new RangeError(`a value that does not go into "${set.name}"`)
+function encodeElement(set: NamedSet, { key, value, verdict, ...element }: Element, isNew: boolean): Uint8Array {
+  const hasNoPlace = (value && !set.value) || (verdict && !set.verdicts)
+  if (isNew && hasNoPlace) throw new RangeError(`a value that does not go into "${set.name}"`)
+  const data = verdict ? verdictData(verdict) : value && { value: joinParts(set.value ?? [], value) }
   return elementAttributes.encode({
     key: { value: joinParts(set.key, key) },
-    data: isNew && value ? { value: joinParts(set.value ?? [], value) } : undefined,
+    data: isNew ? data : undefined,
     userdata: isNew ? elementUserdata(element) : undefined,
   })
 }

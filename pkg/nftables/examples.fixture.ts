@@ -2,7 +2,19 @@
 import { ifnameValue, dataTypes as types } from "./data-types.ts"
 import { fields, prefixOf } from "./fields.ts"
 import { add, type Chain, create, flush, type NamedSet, type Operation, type Rule, remove } from "./rule-set.ts"
-import { counter, dnatMap, masquerade, match, matchBits, matchPrefix, matchSet, verdict } from "./statements.ts"
+import {
+  clearMark,
+  counter,
+  dnatMap,
+  masquerade,
+  match,
+  matchBits,
+  matchPrefix,
+  matchSet,
+  setMark,
+  verdict,
+  verdictMap,
+} from "./statements.ts"
 
 const owner = "net/c1/eth0"
 
@@ -128,6 +140,43 @@ const undone: Operation[] = [
   remove.table(table),
 ]
 
+const inet = { family: "inet", name: "fw" } as const
+const admitted = { table: inet, name: "admitted", key: [types.ipv6] }
+const within = { table: inet, name: "within", key: [types.ifname, types.ifname], verdicts: true } as const
+const links = (name: string) => [ifnameValue(name), ifnameValue(name)]
+const allow = { table: inet, name: "allow" }
+const forward = {
+  table: inet,
+  name: "forward",
+  base: { type: "filter", hook: "forward", priority: -10, policy: "accept" },
+} as const
+
+const policies: Operation[] = [
+  add.table(inet),
+  add.chain(allow),
+  add.chain(forward),
+  add.set(admitted),
+  add.set(within),
+  create.elements(within, [{ key: links("br0"), verdict: "drop", comment: owner }]),
+  add.rule({ chain: allow, statements: [setMark(0x1000), verdict("accept")] }),
+  create.elements(within, [{ key: links("br1"), verdict: { goto: "allow" } }]),
+  add.rule({ chain: allow, statements: [clearMark(0x1000)], comment: "afterwards" }),
+  add.rule({
+    chain: forward,
+    statements: [verdictMap([fields.inputInterface, fields.outputInterface], within)],
+  }),
+  add.rule({
+    chain: forward,
+    statements: [
+      match(fields.family, "==", Uint8Array.of(10)),
+      matchSet([fields.ip6Source], "==", admitted),
+      verdict({ goto: "allow" }),
+    ],
+  }),
+  remove.elements(within, [{ key: links("br0"), verdict: "drop", comment: owner }]),
+  remove.table(inet),
+]
+
 /** fd00::2 */
 function fd00(last: number): Uint8Array {
   return new Uint8Array(16).with(0, 0xfd).with(15, last)
@@ -140,4 +189,5 @@ export const examples = {
   "port mapping": mapped,
   "spoof check": spoofing,
   removal: undone,
+  policies,
 } satisfies Record<string, Operation[]>

@@ -61,6 +61,7 @@ export const fields = {
   mark: meta("meta mark", dataTypes.mark, 3),
   inputInterface: meta("iifname", dataTypes.ifname, 6),
   outputInterface: meta("oifname", dataTypes.ifname, 7),
+  family: meta("meta nfproto", dataTypes.family, 15),
   protocol: meta("meta l4proto", dataTypes.protocol, 16),
   ctState: ct("ct state", dataTypes.ctState, 0),
   ctDirection: ct("ct direction", dataTypes.ctDirection, 1),

@@ -1,3 +1,5 @@
+import { goldenPolicies } from "./golden-policies.fixture.ts"
+
 /**
  * What nft 1.0.6 sends for the examples on Linux 6.18, message by message, between those that begin and end the batch:
  * `ip netns exec NS strace -e trace=sendmsg -e write=3 nft -f EXAMPLE`, with the text of `printTransaction` as EXAMPLE,
@@ -223,4 +225,5 @@ export const golden = {
     `1c000000020a01000800000000000000
      020000000600010074000000`,
   ],
+  policies: goldenPolicies,
 } satisfies Record<string, string[]>

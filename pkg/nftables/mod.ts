@@ -9,7 +9,7 @@
  */
 export { listCommented } from "./commented.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
-export { type FoundElements, findElements, getElement, sampleElements } from "./elements.ts"
+export { type FoundElements, findElement, findElements, getElement, sampleElement, sampleElements } from "./elements.ts"
 export type { Expression, UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
 export {
@@ -28,6 +28,7 @@ export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"
 export { type FoundRule, hasRules, listComments, listRules } from "./rules.ts"
 export {
+  clearMark,
   counter,
   dnatMap,
   masquerade,
@@ -35,7 +36,9 @@ export {
   matchBits,
   matchPrefix,
   matchSet,
+  setMark,
   verdict,
+  verdictMap,
 } from "./statements.ts"
-export { hasChain, listChains, PacketFilter } from "./tables.ts"
+export { findChainPolicy, hasChain, listChains, PacketFilter } from "./tables.ts"
 export { atomically, commit, dryRun, hasNftables, tryCommit } from "./transaction.ts"

@@ -40,6 +40,27 @@ test("maps and the connection's state read as in a file for nft", () => {
   )
 })
 
+test("verdict maps and marks read as in a file for nft", () => {
+  expect(printTransaction(examples.policies)).toBe(
+    [
+      "add table inet fw",
+      "add chain inet fw allow",
+      "add chain inet fw forward { type filter hook forward priority -10; policy accept; }",
+      "add set inet fw admitted { type ipv6_addr; }",
+      "add map inet fw within { type ifname . ifname : verdict; }",
+      'create element inet fw within { "br0" . "br0" comment "net/c1/eth0" : drop }',
+      "add rule inet fw allow meta mark set meta mark | 0x1000 accept",
+      'create element inet fw within { "br1" . "br1" : goto allow }',
+      'add rule inet fw allow meta mark set meta mark & 0xffffefff comment "afterwards"',
+      "add rule inet fw forward iifname . oifname vmap @within",
+      "add rule inet fw forward meta nfproto ipv6 ip6 saddr @admitted goto allow",
+      'delete element inet fw within { "br0" . "br0" }',
+      "delete table inet fw",
+      "",
+    ].join("\n"),
+  )
+})
+
 test("what is deleted is named without its properties", () => {
   expect(printTransaction(examples.removal)).toBe(
     [

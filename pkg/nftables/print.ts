@@ -23,7 +23,7 @@ export function printOperation(operation: Operation): string {
     }
     case "set": {
       const { set } = operation
-      return `${verb} ${set.value ? "map" : "set"} ${nameIn(set)}${isNew ? block(propertiesOf(set)) : ""}`
+      return `${verb} ${set.value || set.verdicts ? "map" : "set"} ${nameIn(set)}${isNew ? block(propertiesOf(set)) : ""}`
     }
     case "rule": {
       const { rule } = operation
@@ -74,7 +74,7 @@ function baseOf({ base, table }: Chain): string[] {
 }
 
 function propertiesOf(set: NamedSet): string[] {
-  const value = set.value ? ` : ${namesOf(set.value)}` : ""
+  const value = set.verdicts ? " : verdict" : set.value ? ` : ${namesOf(set.value)}` : ""
   return [`type ${namesOf(set.key)}${value}`, ...commentOf(set)]
 }
 
@@ -85,6 +85,7 @@ function namesOf(types: readonly DataType[]): string {
 /** An element as it stands between the braces: `10.0.0.1 . 10.0.0.0 comment "x"`. */
 export function printElement(set: NamedSet, element: Element): string {
   const printed = [printKey(set, element), ...commentOf(element)]
+  if (element.verdict !== undefined) printed.push(":", printVerdict(element.verdict))
   if (element.value !== undefined) printed.push(":", printParts(set.value ?? [], element.value))
   return printed.join(" ")
 }
@@ -114,6 +115,12 @@ function printStatement(statement: Statement): string {
       return `${join(statement.fields)} ${not(statement.op)}@${statement.set.name}`
     case "dnat":
       return `dnat to ${join(statement.fields)} map @${statement.map.name}`
+    case "vmap":
+      return `${join(statement.fields)} vmap @${statement.map.name}`
+    case "mark": {
+      const { bits, isSet } = statement
+      return `meta mark set meta mark ${isSet ? "|" : "&"} 0x${(isSet ? bits : ~bits >>> 0).toString(16)}`
+    }
     case "masquerade":
     case "counter":
       return statement.kind
@@ -122,9 +129,10 @@ function printStatement(statement: Statement): string {
   }
 }
 
-/** `accept`, or `jump CHAIN`. */
+/** `accept`, `jump CHAIN`, or `goto CHAIN`. */
 function printVerdict(verdict: Verdict): string {
-  return typeof verdict === "string" ? verdict : `jump ${verdict.jump}`
+  if (typeof verdict === "string") return verdict
+  return "goto" in verdict ? `goto ${verdict.goto}` : `jump ${verdict.jump}`
 }
 
 function not(op: "==" | "!="): string {

@@ -32,21 +32,24 @@ export interface Chain {
   comment?: string | undefined
 }
 
-/** A set, or with `value` a map. A key of several types is a concatenation. */
+/** A set, or with `value` or `verdicts` a map. A key of several types is a concatenation. */
 export interface NamedSet {
   table: Table
   name: string
   key: readonly DataType[]
   value?: readonly DataType[] | undefined
+  /** The map's values are verdicts. */
+  verdicts?: true | undefined
   comment?: string | undefined
 }
 
-export type Verdict = "accept" | "drop" | "return" | { jump: string }
+export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: string }
 
 /** One element of a set or map: a value for each part of the key. */
 export interface Element {
   key: readonly Uint8Array[]
   value?: readonly Uint8Array[] | undefined
+  verdict?: Verdict | undefined
   comment?: string | undefined
   /** Kept beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */
   note?: string | undefined
@@ -61,6 +64,8 @@ export type Statement =
   | { kind: "bits"; field: Field; mask: number }
   | { kind: "lookup"; fields: readonly Field[]; op: Comparison; set: NamedSet }
   | { kind: "dnat"; fields: readonly Field[]; map: NamedSet }
+  | { kind: "vmap"; fields: readonly Field[]; map: NamedSet }
+  | { kind: "mark"; bits: number; isSet: boolean }
   | { kind: "masquerade" }
   | { kind: "counter" }
   | { kind: "verdict"; verdict: Verdict }

@@ -3,7 +3,7 @@ import { prefixMask } from "../types/mod.ts"
 import { familyNumber, policyNumber } from "./attributes.ts"
 import { wordsOf } from "./data-types.ts"
 import type { dataAttributes, Expression } from "./expressions.ts"
-import type { Field } from "./fields.ts"
+import { type Field, fields } from "./fields.ts"
 import type { Comparison, NamedSet, Statement, Verdict } from "./rule-set.ts"
 
 /** `ip protocol tcp`: a field has this value. */
@@ -36,6 +36,21 @@ export function dnatMap(fields: readonly Field[], map: NamedSet): Statement {
   return { kind: "dnat", fields, map }
 }
 
+/** `iifname . oifname vmap @verdicts`: the verdict that the map has for the fields, if it has one. */
+export function verdictMap(fields: readonly Field[], map: NamedSet): Statement {
+  return { kind: "vmap", fields, map }
+}
+
+/** `meta mark set meta mark | 0x1000`: sets these bits of the packet's mark, and no others. */
+export function setMark(bits: number): Statement {
+  return { kind: "mark", bits, isSet: true }
+}
+
+/** `meta mark set meta mark & 0xffffefff`: clears these bits of the packet's mark, and no others. */
+export function clearMark(bits: number): Statement {
+  return { kind: "mark", bits, isSet: false }
+}
+
 export const masquerade: Statement = { kind: "masquerade" }
 export const counter: Statement = { kind: "counter" }
 
@@ -51,6 +66,8 @@ const NFT_CMP = { "==": 0, "!=": 1 } as const
 const NFT_LOOKUP_F_INV = 1
 const NFT_BITWISE_MASK_XOR = 0
 const NFT_NAT_DNAT = 1
+/** `enum nft_meta_keys` */
+const NFT_META_MARK = 3
 
 /**
  * The statement as the kernel's expressions, the same ones that `nft` makes of it. `idOf` numbers the sets that
@@ -76,6 +93,13 @@ export function compile(statement: Statement, idOf: (set: NamedSet) => number): 
     }
     case "dnat":
       return dnat(statement.fields, statement.map, idOf(statement.map))
+    case "vmap": {
+      const { fields, map } = statement
+      const data = { sreg: NFT_REG_1, dreg: NFT_REG_VERDICT, set: map.name, setId: idOf(map) }
+      return [...load(fields), { name: "lookup", data }]
+    }
+    case "mark":
+      return changeMark(statement.bits, statement.isSet)
     case "masquerade":
       return [{ name: "masq", data: {} }]
     case "counter":
@@ -106,12 +130,14 @@ function compare(op: Comparison, value: Uint8Array): Expression {
 }
 
 /** `nft` names the operation in a key, and not in a comparison. */
-function maskWith(mask: Uint8Array, register = NFT_REG_1, operation?: number): Expression {
-  const xor = { value: new Uint8Array(mask.length) }
-  return {
-    name: "bitwise",
-    data: { sreg: register, dreg: register, operation, length: mask.length, mask: { value: mask }, xor },
-  }
+function maskWith(
+  mask: Uint8Array,
+  register = NFT_REG_1,
+  operation?: number,
+  xor: Uint8Array = new Uint8Array(mask.length),
+): Expression {
+  const values = { mask: { value: mask }, xor: { value: xor } }
+  return { name: "bitwise", data: { sreg: register, dreg: register, operation, length: mask.length, ...values } }
 }
 
 /** A prefix of whole bytes is compared by loading only those. */
@@ -139,14 +165,36 @@ function dnat(fields: readonly Field[], map: NamedSet, setId: number): Expressio
   ]
 }
 
+function changeMark(bits: number, isSet: boolean): Expression[] {
+  const [mask, xor] = [u32.encode(~bits >>> 0), u32.encode(isSet ? bits : 0)]
+  return [
+    fields.mark.load(NFT_REG_1, 4),
+    maskWith(mask, NFT_REG_1, NFT_BITWISE_MASK_XOR, xor),
+    { name: "meta", data: { key: NFT_META_MARK, sreg: NFT_REG_1 } },
+  ]
+}
+
 type Data = Infer<typeof dataAttributes>
 
 /** `enum nft_verdicts`; negative ones as the 32 bits that travel. */
 const NFT_JUMP = -3 >>> 0
+const NFT_GOTO = -4 >>> 0
 const NFT_RETURN = -5 >>> 0
 
-function verdictData(verdict: Verdict): Data {
+/** A verdict as the kernel has it, in a rule or in a map. */
+export function verdictData(verdict: Verdict): Data {
   if (verdict === "return") return { verdict: { code: NFT_RETURN } }
   if (typeof verdict === "string") return { verdict: { code: policyNumber[verdict] } }
+  if ("goto" in verdict) return { verdict: { code: NFT_GOTO, chain: verdict.goto } }
   return { verdict: { code: NFT_JUMP, chain: verdict.jump } }
+}
+
+/** The verdict that the kernel has in a map; undefined for none, and for one that no rule here has. */
+export function readVerdict({ verdict }: Data): Verdict | undefined {
+  const { code, chain = "" } = verdict ?? {}
+  if (code === NFT_RETURN) return "return"
+  if (code === NFT_GOTO) return { goto: chain }
+  if (code === NFT_JUMP) return { jump: chain }
+  if (code === policyNumber.drop) return "drop"
+  return code === policyNumber.accept ? "accept" : undefined
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
-import { hasChain, listChains, listSetNames, listTables } from "./tables.ts"
+import { findChainPolicy, hasChain, listChains, listSetNames, listTables } from "./tables.ts"
 import { answer, refusing } from "./testing.ts"
 
 const nat = { family: "ip", name: "nat" } as const
@@ -42,6 +42,18 @@ test("a chain is asked for by family, table and name", () => {
 test("there is no chain when the kernel says ENOENT, and any other refusal is an error", () => {
   expect(hasChain(refusing("ENOENT"), { table: nat, name: "X" })).toBe(false)
   expect(() => hasChain(refusing("EPERM"), { table: nat, name: "X" })).toThrow("EPERM")
+})
+
+// What nft sends for a chain is what the kernel answers with: policy drop, hook forward, priority 0; and a chain without a hook.
+test("a chain that hangs in the packets' way has a policy, and no other one has", () => {
+  const forward = { table: { family: "ip", name: "filter" }, name: "FORWARD" } as const
+  const base = `02000000 0b00010066696c7465720000 0c000300464f525741524400 0b00070066696c7465720000 08000500POLICY
+    14000480 0800010000000002 0800020000000000`
+  const policyOf = (text: string) => findChainPolicy({ get: () => answer(text) }, forward)
+  expect(policyOf(base.replace("POLICY", "00000000"))).toBe("drop")
+  expect(policyOf(base.replace("POLICY", "00000001"))).toBe("accept")
+  expect(policyOf("02000000 0b00010066696c7465720000 0c000300464f525741524400")).toBeUndefined()
+  expect(findChainPolicy(refusing("ENOENT"), forward)).toBeUndefined()
 })
 
 // The kernel lists the chains of all tables of a family, also when one is asked for.

@@ -1,11 +1,12 @@
 import { isErrno } from "../libc/mod.ts"
-import { type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
+import { type Message, type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
 import {
   chainAttributes,
   familyNumber,
   NFT_MSG_GETCHAIN,
   NFT_MSG_GETSET,
   NFT_MSG_GETTABLE,
+  policyNumber,
   setNameAttributes,
   tableAttributes,
 } from "./attributes.ts"
@@ -82,10 +83,22 @@ export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
 }
 
 /** Returns whether there is a chain of this name; one question, however many chains there are. Throws `NetlinkError`. */
-export function hasChain(socket: Pick<Netfilter, "get">, { table, name }: Chain): boolean {
+export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean {
+  return getChain(socket, chain) !== undefined
+}
+
+/** Returns the policy of a chain that hangs in the packets' way; undefined when there is no such chain. Throws `NetlinkError`. */
+export function findChainPolicy(socket: Pick<Netfilter, "get">, chain: Chain): "accept" | "drop" | undefined {
+  const found = getChain(socket, chain)
+  const { policy, hook } = found ? chainAttributes.decode(attributesOf(found)) : {}
+  if (!hook) return undefined
+  return policy === policyNumber.drop ? "drop" : "accept"
+}
+
+function getChain(socket: Pick<Netfilter, "get">, { table, name }: Chain): Message | undefined {
   const what = `find chain ${table.family} ${table.name} ${name}`
   const request = tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({ table: table.name, name }))
-  return ifThere(() => socket.get(request)) !== undefined
+  return ifThere(() => socket.get(request))
 }
 
 /** Returns the chains of a table; none when there is no such table. Throws `NetlinkError`. */

@@ -101,12 +101,13 @@ const concatenation = () =>
   ])
 
 /** The user data of a set or map, as `nft` writes it: how to read the numbers in keys and values, and the comment. */
-export function setUserdata({ key, value, comment }: NamedSet): Uint8Array {
+export function setUserdata({ key, value, verdicts, comment }: NamedSet): Uint8Array {
   const entries: UserdataEntry[] = [{ type: KEY_BYTE_ORDER, value: u32.encode(byteOrder(key)) }]
   if (value) entries.push({ type: DATA_BYTE_ORDER, value: u32.encode(byteOrder(value)) })
+  if (verdicts) entries.push({ type: DATA_BYTE_ORDER, value: u32.encode(0) })
   if (key.length > 1) entries.push({ type: KEY_TYPEOF, value: concatenation() })
   if (value && value.length > 1) entries.push({ type: DATA_TYPEOF, value: concatenation() })
-  if (value) entries.push({ type: DATA_INTERVAL, value: u32.encode(0) })
+  if (value || verdicts) entries.push({ type: DATA_INTERVAL, value: u32.encode(0) })
   if (comment !== undefined) entries.push(commentEntry(comment, SET_COMMENT))
   return encodeUserdata(entries)
 }
