@@ -100,6 +100,6 @@ function hasLegacyTable(family: Family, table: TableName): boolean {
  * Undefined where it has not: asking the program would make it. Undefined also without the program, since nothing else
  * can read these tables.
  */
-function findLegacyTable(family: Family, table: TableName): Programs | undefined {
+export function findLegacyTable(family: Family, table: TableName): Programs | undefined {
   return hasLegacyTable(family, table) ? findPrograms(family, "legacy") : undefined
 }

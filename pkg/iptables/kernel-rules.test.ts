@@ -69,7 +69,7 @@ describe("a rule of iptables-nft has the words of iptables-save:", () => {
       0a0001006d61746368000000500002000e0001006d756c7469706f72740000000800020000000001340003000102010002000000
       ${"00".repeat(40)} ${counter}
       300001000e000100696d6d6564696174650000001c0002000800010000000000100002000c00020008000100fffffffb`
-    expect(wordsIn(AF_INET, "D", rule)).toBe("meta cmp meta cmp -m multiport -j RETURN")
+    expect(wordsIn(AF_INET, "D", rule)).toBe("-i eth0 meta cmp -m multiport -j RETURN")
   })
 })
 

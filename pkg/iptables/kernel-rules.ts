@@ -37,6 +37,11 @@ const ADDRESSES = {
   },
 } as const
 const BASE_NETWORK = 1
+/** `NFT_META_IIFNAME` and `NFT_META_OIFNAME` */
+const INTERFACES = new Map([
+  [6, "-i"],
+  [7, "-o"],
+])
 const OP_NOT_EQUAL = 1
 /** `enum nft_verdicts` as they travel, by what iptables calls them. */
 const VERDICTS: Readonly<Record<number, string>> = { 0: "DROP", 1: "ACCEPT", [-5 >>> 0]: "RETURN" }
@@ -92,7 +97,7 @@ export function kernelOperations(family: Family, name: TableName, { rules, chain
 }
 
 /**
- * The words of a rule that `iptables-nft` has made, as `iptables-save` prints them: addresses, comments, verdicts, and
+ * The words of a rule that `iptables-nft` has made, as `iptables-save` prints them: addresses, interfaces, comments, verdicts, and
  * the names of all other matches and targets, without what these say. Never throws: what it does not know stands there
  * by its name.
  */
@@ -101,6 +106,8 @@ export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "c
   let loaded = NOTHING
   for (const expression of rule.expressions) {
     if (isKnown(expression, "payload")) loaded = addressLoaded(family, expression.data)
+    else if (isKnown(expression, "meta") && INTERFACES.has(expression.data.key ?? -1))
+      loaded = { option: INTERFACES.get(expression.data.key ?? -1), bits: 0 }
     else if (isKnown(expression, "bitwise")) loaded = { ...loaded, bits: bitsOf(expression.data.mask?.value) }
     else if (isKnown(expression, "cmp")) {
       words.push(...compared(family, loaded, expression.data))
@@ -117,7 +124,7 @@ function isKnown<N extends Expression["name"]>(found: Expression | UnknownExpres
   return found.name === name && !(found.data instanceof Uint8Array)
 }
 
-/** What is in the register for a comparison: an address, by its option, and as many bits of it as count. */
+/** What is in the register for a comparison: an address or an interface, by its option, and as many bits as count. */
 interface Loaded {
   option: string | undefined
   bits: number
@@ -134,9 +141,13 @@ function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"
 function compared(family: Family, { option, bits }: Loaded, data: Known<"cmp">["data"]) {
   const value = data.data?.value
   if (option === undefined || value === undefined) return ["cmp"]
+  const inverted = data.op === OP_NOT_EQUAL ? ["!"] : []
+  if (option === "-i" || option === "-o") {
+    return [...inverted, option, value.includes(0) ? readText(value) : `${readText(value)}+`]
+  }
   const ip = new Uint8Array(ADDRESSES[family].size)
   ip.set(value.subarray(0, ip.length))
-  return [...(data.op === OP_NOT_EQUAL ? ["!"] : []), option, formatCidr({ ip, prefix: bits })]
+  return [...inverted, option, formatCidr({ ip, prefix: bits })]
 }
 
 function bitsOf(mask: Uint8Array = new Uint8Array(0)): number {

@@ -7,8 +7,8 @@
  * changeTable(programs, "nat", ({ chains }) => (chains.includes("X") ? [] : [chain.create("X"), rule.append(jump)]))
  * removeEverywhere(socket, "nat", { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, planRemove)
  */
-export { type Found, findEverywhere, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
-export type { Search } from "./kernel-rules.ts"
+export { type Found, findEverywhere, findLegacyTable, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
+export { findInKernel, type Search } from "./kernel-rules.ts"
 export { chooseVariant, findPrograms, type Programs, requirePrograms, type Variant } from "./programs.ts"
 export {
   type Content,
@@ -16,8 +16,10 @@ export {
   commentOf,
   containerComment,
   destinationOf,
+  inputOf,
   isSameRule,
   networkComment,
+  outputOf,
   printRule,
   type Removal,
   type Rule,

@@ -16,6 +16,8 @@ export interface Rule {
 export interface Content<R extends Rule = Rule> {
   chains: readonly string[]
   rules: readonly R[]
+  /** The built-in chains whose policy is DROP; undefined where that was not looked at. */
+  dropping?: readonly string[]
 }
 
 /** Rules and chains to take out; a chain goes with everything in it. */
@@ -41,6 +43,16 @@ export function sourceOf(rule: Rule): string | undefined {
 /** The same of their destination. */
 export function destinationOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-d")
+}
+
+/** The interface that packets come in by, as a rule asks for it; undefined when it asks for none, or for any other. */
+export function inputOf(rule: Rule): string | undefined {
+  return wordAfter(rule, "-i")
+}
+
+/** The same of where they go out by. */
+export function outputOf(rule: Rule): string | undefined {
+  return wordAfter(rule, "-o")
 }
 
 function wordAfter({ words }: Rule, option: string): string | undefined {

@@ -62,6 +62,11 @@ test("a table is read from among others", () => {
   expect(parseSave(text, "mangle")).toEqual({ chains: [], rules: [] })
 })
 
+test("the built-in chains that drop what no rule accepts are told", () => {
+  const text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [3:180]\n:CNI-X - [0:0]\nCOMMIT\n"
+  expect(parseSave(text, "filter")).toEqual({ chains: ["INPUT", "FORWARD", "CNI-X"], rules: [], dropping: ["FORWARD"] })
+})
+
 test("a rule is printed as it was read", () => {
   const [jump] = parseSave(text, "nat").rules
   expect(jump && `-A ${printRule(jump)}`).toBe(text.split("\n")[10])

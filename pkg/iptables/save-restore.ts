@@ -51,14 +51,18 @@ function printChange(change: Change): string[] {
 export function parseSave(text: string, table: TableName): Content {
   const chains: string[] = []
   const rules: Rule[] = []
+  const dropping: string[] = []
   let isOurs = false
   for (const line of text.split("\n")) {
     if (line.startsWith("*")) isOurs = line.slice(1).trim() === table
     else if (!isOurs) continue
-    else if (line.startsWith(":")) chains.push(line.slice(1, line.indexOf(" ")))
-    else if (line.startsWith("-A ") || line.startsWith("[")) rules.push(...readRule(line))
+    else if (line.startsWith(":")) {
+      const [chain = "", policy] = line.slice(1).split(" ")
+      chains.push(chain)
+      if (policy === "DROP") dropping.push(chain)
+    } else if (line.startsWith("-A ") || line.startsWith("[")) rules.push(...readRule(line))
   }
-  return { chains, rules }
+  return dropping.length === 0 ? { chains, rules } : { chains, rules, dropping }
 }
 
 /** `-A CHAIN words`, after packets and bytes in brackets when they were asked for. */
