@@ -54,7 +54,7 @@ static const struct call calls[] = {
 #endif
     /* sockets and namespaces */
     CALL(socket, "iii"), CALL(bind, "ib"), CALL(setsockopt, "iiib"), CALL(sendto, "ibi00"), CALL(recvfrom, "ibi[12]n"),
-    CALL(socketpair, "iii[8]"), CALL(setns, "ii"),
+    CALL(socketpair, "iii[8]"), CALL(setns, "ii"), CALL(connect, "ib"),
     /* processes, and chance */
     CALL(pipe2, "[8]i"), CALL(pidfd_open, "ii"), CALL(wait4, "i[4]i0"), CALL(kill, "ii"), CALL(getrandom, "bi"),
 };

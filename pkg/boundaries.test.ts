@@ -18,6 +18,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/records": ["pkg/types", "pkg/libc"],
   "pkg/nftables": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
   "pkg/iptables": ["pkg/engine", "pkg/libc", "pkg/types", "pkg/netlink", "pkg/undo", "pkg/nftables"],
+  "pkg/dbus": ["pkg/engine", "pkg/libc"],
   "pkg/conntrack": ["pkg/engine", "pkg/libc", "pkg/netlink", "pkg/types"],
   "pkg/masquerade": [
     "pkg/engine",

@@ -35,6 +35,7 @@ const calls = {
   recvfrom: "ibi[12]n",
   socketpair: "iii[8]",
   setns: "ii",
+  connect: "ib",
   inotify_init1: "i",
   inotify_add_watch: "isi",
   getrandom: "bi",

@@ -34,6 +34,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   socketpair: ["integer", "integer", "integer", "8 bytes"],
   sendDescriptors: ["integer", "array"],
   setns: ["integer", "integer"],
+  connect: ["integer", "array"],
   poll: ["array", "integer"],
   inotify_init1: ["integer"],
   inotify_add_watch: ["integer", "text", "integer"],

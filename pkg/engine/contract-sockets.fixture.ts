@@ -118,6 +118,27 @@ export const socketCases: Cases = [
     [0, 0, -32, -32, -32],
   ],
   [
+    "connect: what is written arrives at the socket of the address; ECONNREFUSED, EINVAL, ENOTSOCK, EBADF",
+    (e) => {
+      const [receiver, sender] = [0, 0].map(() => e.socket(AF.unix, SOCK.datagram | SOCK.closeOnExec, 0))
+      const address = new Uint8Array(20) // a name without a file, unix(7)
+      e.getrandom(address.subarray(3), 0)
+      address.set([AF.unix, 0, 0])
+      const refused = e.connect(sender ?? -1, address)
+      e.bind(receiver ?? -1, address)
+      const into = new Uint8Array(3)
+      const answers = [
+        refused,
+        e.connect(sender ?? -1, address),
+        e.write(sender ?? -1, xyz),
+        e.read(receiver ?? -1, into),
+      ]
+      const others = [sender ?? -1, e.open("/dev/null", 0, 0), closed].map((fd) => e.connect(fd, xyz.subarray(0, 1)))
+      return [...answers, [...into], ...others]
+    },
+    [-111, 0, 3, 3, [x, y, z], -22, -88, -9],
+  ],
+  [
     "socketpair: EOPNOTSUPP, EAFNOSUPPORT",
     (e) => [e.socketpair(AF.inet, SOCK.stream, 0, new Int32Array(2)), e.socketpair(9999, 1, 0, new Int32Array(2))],
     [-95, -97],

@@ -49,6 +49,7 @@ export interface Engine {
   /** sendmsg(2) of SCM_RIGHTS with eight descriptors at most, and of nothing else. */
   sendDescriptors(fd: number, descriptors: Int32Array): number
   setns(fd: number, type: number): number
+  connect(fd: number, address: TypedArray): number
   /** poll(2) of an array of struct pollfd; without any it sleeps. -1 is no time limit. */
   poll(requests: TypedArray, timeoutMs: number): number
   inotify_init1(flags: number): number

@@ -72,3 +72,4 @@ export {
 } from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
 export { findStat, isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"
+export { connectTo } from "./unix-socket.ts"

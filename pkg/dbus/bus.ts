@@ -1,0 +1,163 @@
+import { decodeUtf8, encodeUtf8, monotonicMs } from "../engine/mod.ts"
+import { connectTo, type FileDescriptor, isErrno, Poll, poll, read, readEnvironment, write } from "../libc/mod.ts"
+import {
+  DbusError,
+  decodeMessage,
+  encodeCall,
+  type Message,
+  MessageType,
+  type MethodCall,
+  messageLength,
+  PREAMBLE_SIZE,
+  type Value,
+} from "./message.ts"
+
+/** Where the system's bus is unless `DBUS_SYSTEM_BUS_ADDRESS` says so. */
+const SYSTEM_BUS = "unix:path=/var/run/dbus/system_bus_socket"
+
+const DAEMON = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus" }
+
+/** As long as D-Bus programs wait for an answer by default. */
+const PATIENCE_MS = 25_000
+/** A line of the authentication. */
+const LINE_MAX = 4096
+
+/**
+ * A connection to a bus, as D-Bus Specification 0.38 has it: by a socket with a path, authenticated as the process' user, for
+ * calls of methods, one after the other. What else comes over it is passed over.
+ *
+ * @example
+ * using bus = Bus.findSystem()
+ * if (bus?.hasOwner("org.fedoraproject.FirewallD1")) bus.call({ destination: "org.fedoraproject.FirewallD1", … })
+ */
+export class Bus implements Disposable {
+  readonly #socket: FileDescriptor
+  readonly #patienceMs: number
+  #received = new Uint8Array(0)
+  #serial = 0
+
+  private constructor(socket: FileDescriptor, patienceMs: number) {
+    this.#socket = socket
+    this.#patienceMs = patienceMs
+  }
+
+  /** Connects to the system's bus. Undefined where there is none. Throws `DbusError` when one does not let us in. */
+  static findSystem(): Bus | undefined {
+    const address = readEnvironment().DBUS_SYSTEM_BUS_ADDRESS || SYSTEM_BUS
+    for (const path of pathsIn(address)) {
+      const bus = Bus.find(path)
+      if (bus) return bus
+    }
+    return undefined
+  }
+
+  /** Connects to the bus at a path. Undefined where nothing listens. Throws `DbusError` when it does not let us in. */
+  static find(path: string, patienceMs = PATIENCE_MS): Bus | undefined {
+    let bus: Bus | undefined
+    try {
+      bus = new Bus(connectTo(path), patienceMs)
+      bus.#authenticate()
+      bus.call({ ...DAEMON, member: "Hello", args: [] })
+      return bus
+    } catch (error) {
+      bus?.[Symbol.dispose]()
+      if (isErrno(error, "ENOENT", "ECONNREFUSED", "ENOTDIR", "EACCES")) return undefined
+      throw error
+    }
+  }
+
+  /** "EXTERNAL" without a name: the bus knows by the socket who we are, unix(7) `SO_PEERCRED`. */
+  #authenticate(): void {
+    this.#send(encodeUtf8("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"))
+    const lines = [this.#readLine(), this.#readLine()]
+    if (lines[0] === "DATA" && lines[1]?.startsWith("OK ")) return
+    throw new DbusError(`Cannot log in to the bus: it says "${lines.join('", "')}"`)
+  }
+
+  /** Whether a program has this name on the bus, and so is running. Throws `DbusError`. */
+  hasOwner(name: string): boolean {
+    return this.call({ ...DAEMON, member: "NameHasOwner", args: [name] })[0] === true
+  }
+
+  /** Calls a method and returns its answer. Throws `DbusError`: its error, or that nothing came in time. */
+  call(call: MethodCall): Value[] {
+    const serial = ++this.#serial
+    this.#send(encodeCall(call, serial))
+    for (;;) {
+      const answer = this.#receive()
+      if (answer.replySerial !== serial) continue
+      if (answer.type === MessageType.Return) return answer.body
+      const [text] = answer.body
+      throw new DbusError(typeof text === "string" ? text : (answer.errorName ?? ""), answer.errorName)
+    }
+  }
+
+  #receive(): Message {
+    this.#fill(PREAMBLE_SIZE)
+    const length = messageLength(this.#received.subarray(0, PREAMBLE_SIZE))
+    this.#fill(length)
+    return decodeMessage(this.#take(length))
+  }
+
+  #readLine(): string {
+    for (let length = 2; length < LINE_MAX; length++) {
+      this.#fill(length)
+      if (this.#received[length - 2] === 13 && this.#received[length - 1] === 10) {
+        return decodeUtf8(this.#take(length)).trimEnd()
+      }
+    }
+    throw new DbusError("Cannot log in to the bus: it says too much")
+  }
+
+  /** Takes what has been received. */
+  #take(length: number): Uint8Array {
+    const taken = this.#received.slice(0, length)
+    this.#received = this.#received.slice(length)
+    return taken
+  }
+
+  /** Waits until so many bytes have been received. */
+  #fill(length: number): void {
+    const deadline = monotonicMs() + this.#patienceMs
+    const into = new Uint8Array(4096)
+    while (this.#received.length < length) {
+      this.#wait(Poll.In, deadline)
+      const count = read(this.#socket.fd, into)
+      if (count === 0) throw new DbusError("Cannot talk to the bus: it has closed the connection")
+      const all = new Uint8Array(this.#received.length + count)
+      all.set(this.#received)
+      all.set(into.subarray(0, count), this.#received.length)
+      this.#received = all
+    }
+  }
+
+  #send(bytes: Uint8Array): void {
+    const deadline = monotonicMs() + this.#patienceMs
+    for (let done = 0; done < bytes.length; ) {
+      this.#wait(Poll.Out, deadline)
+      done += write(this.#socket.fd, bytes.subarray(done))
+    }
+  }
+
+  #wait(events: number, deadline: number): void {
+    if (poll(this.#socket.fd, events, Math.max(0, deadline - monotonicMs()))) return
+    throw new DbusError(`Cannot talk to the bus: no answer within ${this.#patienceMs} ms`)
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]()
+  }
+}
+
+/** The paths in addresses of a bus, "unix:path=/run/bus,guid=…;unix:…": those of sockets with a path. */
+export function pathsIn(addresses: string): string[] {
+  return addresses.split(";").flatMap((address) => {
+    const [, transport, keys = ""] = /^(\w+):(.*)$/.exec(address) ?? []
+    const path = keys.split(",").find((pair) => pair.startsWith("path="))
+    return transport === "unix" && path ? [decodeEscapes(path.slice(5))] : []
+  })
+}
+
+function decodeEscapes(text: string): string {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, digits) => String.fromCharCode(Number.parseInt(digits, 16)))
+}

@@ -1,0 +1,197 @@
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+
+/** `DBUS_MESSAGE_TYPE_*`, D-Bus Specification, "Message Format". */
+export const MessageType = { Call: 1, Return: 2, Error: 3 } as const
+
+/** `DBUS_HEADER_FIELD_*`: the codes of a header's fields. */
+const Field = { Path: 1, Interface: 2, Member: 3, ErrorName: 4, ReplySerial: 5, Destination: 6, Signature: 8 } as const
+
+/** Bytes of a header before its fields: the last number is the fields' length. */
+export const PREAMBLE_SIZE = 16
+/** More than any answer that is expected: the specification's limit is 128 MiB. */
+export const MESSAGE_MAX = 1 << 20
+
+const VERSION = 1
+const LITTLE_ENDIAN = 0x6c // "l"
+const BIG_ENDIAN = 0x42 // "B"
+
+/** A method of an object, and where it is. All arguments are texts. */
+export interface MethodCall {
+  destination: string
+  path: string
+  interface: string
+  member: string
+  args: readonly string[]
+}
+
+/** A value of the types that are read: text, number, truth, and a list of texts. */
+export type Value = string | number | boolean | string[]
+
+/** What came over the bus, as far as it matters to who has called a method. */
+export interface Message {
+  type: number
+  replySerial: number | undefined
+  errorName: string | undefined
+  /** The values up to the first of a type that is not read. */
+  body: Value[]
+}
+
+/** A method that has answered by an error, a bus that does not answer, or bytes that are no message. */
+export class DbusError extends Error {
+  override readonly name = "DbusError"
+  /** The error's name, "org.freedesktop.DBus.Error.AccessDenied"; undefined where none came. */
+  readonly errorName: string | undefined
+
+  constructor(message: string, errorName?: string) {
+    super(message)
+    this.errorName = errorName
+  }
+}
+
+/** Writes a call of a method, in little-endian order. */
+export function encodeCall(call: MethodCall, serial: number): Uint8Array {
+  const body: number[] = []
+  for (const text of call.args) pushText(body, text)
+  const fields: number[] = []
+  pushField(fields, Field.Path, "o", call.path)
+  pushField(fields, Field.Interface, "s", call.interface)
+  pushField(fields, Field.Member, "s", call.member)
+  pushField(fields, Field.Destination, "s", call.destination)
+  if (call.args.length > 0) pushField(fields, Field.Signature, "g", "s".repeat(call.args.length))
+  const message = [LITTLE_ENDIAN, MessageType.Call, 0, VERSION]
+  for (const number of [body.length, serial, fields.length]) pushU32(message, number)
+  message.push(...fields)
+  align(message, 8)
+  return Uint8Array.from([...message, ...body])
+}
+
+function align(bytes: number[], size: number): void {
+  while (bytes.length % size !== 0) bytes.push(0)
+}
+
+function pushU32(bytes: number[], value: number): void {
+  align(bytes, 4)
+  bytes.push(value & 0xff, (value >>> 8) & 0xff, (value >>> 16) & 0xff, value >>> 24)
+}
+
+function pushText(bytes: number[], text: string): void {
+  const encoded = encodeUtf8(text)
+  pushU32(bytes, encoded.length)
+  bytes.push(...encoded, 0)
+}
+
+/** A field of the header: a struct, which begins at a multiple of eight, of its code and a value with its type. */
+function pushField(bytes: number[], code: number, type: "o" | "s" | "g", text: string): void {
+  align(bytes, 8) // the fields themselves begin at a multiple of eight
+  bytes.push(code, 1, ...encodeUtf8(type), 0)
+  if (type !== "g") pushText(bytes, text)
+  else bytes.push(text.length, ...encodeUtf8(text), 0)
+}
+
+/** Returns the length of the whole message that begins with this preamble. Throws `DbusError`. */
+export function messageLength(preamble: Uint8Array): number {
+  const reader = new Reader(preamble)
+  reader.at = 4
+  const [body, , fields] = [reader.u32(), reader.u32(), reader.u32()]
+  const length = Math.ceil((PREAMBLE_SIZE + fields) / 8) * 8 + body
+  if (length > MESSAGE_MAX) throw new DbusError(`a message of ${length} bytes`)
+  return length
+}
+
+/** Reads a whole message. Throws `DbusError`. */
+export function decodeMessage(bytes: Uint8Array): Message {
+  const reader = new Reader(bytes)
+  const message: Message = { type: bytes[1] ?? 0, replySerial: undefined, errorName: undefined, body: [] }
+  let signature = ""
+  reader.at = 12
+  const end = reader.u32() + PREAMBLE_SIZE
+  while (reader.at < end) {
+    reader.align(8)
+    const code = reader.byte()
+    const value = reader.value(reader.signature())
+    if (code === Field.ReplySerial && typeof value === "number") message.replySerial = value
+    if (code === Field.ErrorName && typeof value === "string") message.errorName = value
+    if (code === Field.Signature && typeof value === "string") signature = value
+    if (value === undefined) throw new DbusError(`field ${code} is of a type that no field has`)
+  }
+  reader.align(8)
+  for (const type of signature.match(/as|./g) ?? []) {
+    const value = reader.value(type)
+    if (value === undefined) break
+    message.body.push(value)
+  }
+  return message
+}
+
+/** Reads values in the order of a message's first byte; throws `DbusError` at its end. */
+class Reader {
+  at = 0
+  readonly #bytes: Uint8Array
+  readonly #view: DataView
+  readonly #isLittle: boolean
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.#isLittle = bytes[0] === LITTLE_ENDIAN
+    if (bytes.length < PREAMBLE_SIZE || (!this.#isLittle && bytes[0] !== BIG_ENDIAN)) {
+      throw new DbusError("the bytes do not begin like a message")
+    }
+  }
+
+  align(size: number): void {
+    this.at = Math.ceil(this.at / size) * size
+  }
+
+  /** The bytes that come next. */
+  #take(length: number): Uint8Array {
+    const bytes = this.#bytes.subarray(this.at, this.at + length)
+    if (bytes.length !== length) throw new DbusError(`the message ends before byte ${this.at + length}`)
+    this.at += length
+    return bytes
+  }
+
+  byte(): number {
+    return this.#take(1)[0] ?? 0
+  }
+
+  u32(): number {
+    this.align(4)
+    this.#take(4)
+    return this.#view.getUint32(this.at - 4, this.#isLittle)
+  }
+
+  /** A text of so many bytes, and the zero behind it. */
+  #text(length: number): string {
+    return decodeUtf8(this.#take(length + 1).subarray(0, length))
+  }
+
+  signature(): string {
+    return this.#text(this.byte())
+  }
+
+  /** A value of this type; undefined, and nothing is read, for a type that is not read. */
+  value(type: string): Value | undefined {
+    switch (type) {
+      case "s":
+      case "o":
+        return this.#text(this.u32())
+      case "g":
+        return this.signature()
+      case "u":
+        return this.u32()
+      case "i":
+        return this.u32() | 0
+      case "b":
+        return this.u32() !== 0
+      case "as": {
+        const end = this.u32() + this.at
+        const texts: string[] = []
+        while (this.at < end) texts.push(this.#text(this.u32()))
+        return texts
+      }
+      default:
+        return undefined
+    }
+  }
+}

@@ -1,0 +1,41 @@
+import { encodeUtf8, engine } from "../engine/mod.ts"
+import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
+import { check, errnoNumber, SyscallError } from "./errno.ts"
+
+const AF_UNIX = 1
+const SOCK_STREAM = 1
+const SOCK_NONBLOCK = Open.NonBlocking
+const SOCK_CLOEXEC = Open.CloseOnExec
+/** What of a path fits into struct sockaddr_un with the zero byte behind it, <linux/un.h>. */
+const PATH_MAX = 107
+
+/**
+ * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` when there is none, `ECONNREFUSED`
+ * when nothing listens on it, `EAGAIN` when its queue is full.
+ */
+export function connectTo(path: string): FileDescriptor {
+  const client = openSocket(SOCK_NONBLOCK)
+  try {
+    const address = addressOf(path)
+    check("connect", JSON.stringify(path), () => engine.connect(client.fd, address))
+    return client
+  } catch (error) {
+    client[Symbol.dispose]()
+    throw error
+  }
+}
+
+function openSocket(flags: number): FileDescriptor {
+  const type = SOCK_STREAM | SOCK_CLOEXEC | flags
+  return new FileDescriptor(check("socket", "AF_UNIX", () => engine.socket(AF_UNIX, type, 0)) as Fd)
+}
+
+/** struct sockaddr_un, unix(7). */
+function addressOf(path: string): Uint8Array {
+  const name = encodeUtf8(path)
+  if (name.length > PATH_MAX) throw new SyscallError("bind", errnoNumber("ENAMETOOLONG"), JSON.stringify(path))
+  const address = new Uint8Array(2 + name.length + 1)
+  address[0] = AF_UNIX
+  address.set(name, 2)
+  return address
+}
