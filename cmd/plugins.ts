@@ -4,6 +4,7 @@
  */
 import { hostLocal } from "../ipam/host-local/main.ts"
 import { staticIpam } from "../ipam/static/main.ts"
+import { firewall } from "../meta/firewall/main.ts"
 import { flannel } from "../meta/flannel/main.ts"
 import { portmap } from "../meta/portmap/main.ts"
 import { sbr } from "../meta/sbr/main.ts"
@@ -26,6 +27,7 @@ import { vlan } from "../plugins/vlan/main.ts"
 export const pluginNames: readonly string[] = [
   "bridge",
   "dummy",
+  "firewall",
   "flannel",
   "host-device",
   "host-local",
@@ -50,6 +52,7 @@ const delegates: readonly Plugin<unknown>[] = [bridge, hostDevice, ipvlan, macvl
 
 const runBridge = () => runPlugin(bridge, ipamPlugins)
 const runDummy = () => runPlugin(dummy, ipamPlugins)
+const runFirewall = () => runPlugin(firewall)
 const runFlannel = () => runPlugin(flannel, delegates)
 const runHostDevice = () => runPlugin(hostDevice, ipamPlugins)
 const runHostLocal = () => runPlugin(hostLocal)
@@ -80,6 +83,7 @@ function runUnknown(): never {
 export {
   runBridge as bridge,
   runDummy as dummy,
+  runFirewall as firewall,
   runFlannel as flannel,
   runHostDevice as "host-device",
   runHostLocal as "host-local",

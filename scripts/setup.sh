@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a fresh checkout ready: the npm packages, what compiles the executable, and on request more Debian packages.
 #   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox), kernel headers
+#   firewall  firewalld, and the bus that it is asked over
 #   arm64     the cross compiler, and QEMU, which runs its programs
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
 #   runtimes  podman and containerd, which the interop tests drive
@@ -25,6 +26,7 @@ need() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed' 
 for group in "$@"; do
   case "$group" in
     tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev; do need "$package"; done ;;
+    firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
     arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
@@ -38,6 +40,10 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "These Debian packages are missing: ${missing[*]}. Install them, or run this as root." >&2
     exit 1
   fi
+  # Debian starts what it installs, and the machine's own firewall is none of our business.
+  case " ${missing[*]} " in
+    *" firewalld "*) mkdir -p /etc/systemd/system && ln -sn /dev/null /etc/systemd/system/firewalld.service 2>/dev/null || true ;;
+  esac
   apt-get update -qq >/dev/null
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi

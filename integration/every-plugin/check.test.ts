@@ -163,6 +163,12 @@ const hidden: Damage[] = [
     },
   ]),
   {
+    plugin: "firewall",
+    what: "the rules are gone",
+    damage: ({ host }) => host.exec("nft", ["flush", "ruleset"]),
+    says: "Cannot find the firewall rules of lab/",
+  },
+  {
     plugin: "portmap",
     what: "the rules are gone",
     damage: ({ host }) => host.exec("nft", ["flush", "ruleset"]),

@@ -1,5 +1,6 @@
 import { hostLocal } from "../../ipam/host-local/main.ts"
 import { staticIpam } from "../../ipam/static/main.ts"
+import { firewall } from "../../meta/firewall/main.ts"
 import { flannel } from "../../meta/flannel/main.ts"
 import { portmap } from "../../meta/portmap/main.ts"
 import { sbr } from "../../meta/sbr/main.ts"
@@ -20,6 +21,7 @@ import { vlan } from "../../plugins/vlan/main.ts"
 const all = [
   bridge,
   dummy,
+  firewall,
   flannel,
   hostDevice,
   hostLocal,

@@ -104,13 +104,13 @@ const inabilities: {
     },
     cure: ({ host }) => host.exec("ip", ["address", "flush", "dev", "br-lab"]),
   },
-  {
-    plugin: "portmap",
+  ...["firewall", "portmap"].map((plugin) => ({
+    plugin,
     what: "the program that the backend needs is missing",
     keys: { backend: "iptables" },
-    cause: ({ host }) => chooseIptables(host, "none"),
-    cure: ({ host }) => chooseIptables(host, "nf_tables"),
-  },
+    cause: ({ host }: Stage) => chooseIptables(host, "none"),
+    cure: ({ host }: Stage) => chooseIptables(host, "nf_tables"),
+  })),
   {
     plugin: "tuning",
     what: "the allow list forbids a sysctl",

@@ -244,6 +244,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
     role: "ipam",
     keys: () => ({ ipam: { type: "static", addresses: [{ address: "10.44.0.7/24", gateway: "10.44.0.1" }] } }),
   },
+  firewall: { role: "chained", keys: () => ({ ingressPolicy: "same-bridge" }) },
   portmap: {
     role: "chained",
     keys: ({ port }) => ({

@@ -223,6 +223,11 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     { ipam: { type: "static" }, runtimeConfig: { ips: ["10.5.0.9/24"] } },
     { ipam: { type: "static" }, args: { cni: { ips: ["fd00::9/64"] } } },
   ],
+  firewall: [
+    { prevResult: previous },
+    { prevResult: previous, ingressPolicy: "isolated", iptablesAdminChainName: "MY-ADMIN", firewalldZone: "home" },
+    { prevResult: previous, backend: "nftables", ingressPolicy: "same-bridge" },
+  ],
   portmap: [
     { prevResult: previous, runtimeConfig: { portMappings: ports } },
     {

@@ -1,0 +1,128 @@
+import { expect, test } from "bun:test"
+import { askEcho, EchoPeer, fail, ping, succeed } from "../lab/mod.ts"
+import { expectAnswer, FirewallLab, firewallBackends, hostIp, outside } from "./firewall-lab.ts"
+import { runFirewalld, sourcesIn, startBus, startFirewalld, stopFirewalld } from "./firewalld-lab.ts"
+
+async function labWithFirewalld(): Promise<FirewallLab> {
+  const lab = await FirewallLab.create(firewallBackends[0])
+  await startFirewalld(lab.host)
+  return lab
+}
+
+test("firewalld, where it runs: addresses become sources of zone trusted, and so containers get out; DEL takes them back", async () => {
+  await using lab = await labWithFirewalld()
+  const [bare, pod] = [await lab.connectPod(), await lab.addPod()]
+  expect(await sourcesIn(lab.host)).toEqual([`${pod.ip}/32`, `${pod.ip6}/128`])
+  expect(await ping(bare.namespace, outside.ip)).toBe(false)
+  await expectAnswer(pod.namespace, outside.ip)
+  await expectAnswer(pod.namespace, outside.ip6)
+  expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0, stdout: "" })
+  await succeed(pod.allow())
+  await pod.remove()
+  expect(await sourcesIn(lab.host)).toEqual([])
+  expect(await lab.nftables()).not.toContain("cni_firewall")
+})
+
+test("a reload makes firewalld forget: CHECK says so, and the next ADD adds the sources of all containers again", async () => {
+  await using lab = await labWithFirewalld()
+  const [pod, other] = [await lab.addPod(), await lab.addPod({ firewall: { firewalldZone: "home" } })]
+  await lab.host.exec("firewall-cmd", ["--reload"])
+  expect(await ping(pod.namespace, outside.ip)).toBe(false)
+  const { msg, details } = await fail(pod.firewall.check(pod.result))
+  expect(msg).toContain(`Cannot find the address ${pod.ip}/32 in zone "trusted" of firewalld`)
+  expect(details).toContain("the next ADD")
+  const third = await lab.addPod()
+  await expectAnswer(pod.namespace, outside.ip)
+  expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0 })
+  expect(await sourcesIn(lab.host, "home")).toEqual([`${other.ip}/32`, `${other.ip6}/128`])
+  for (const each of [pod, other, third]) await each.remove()
+  expect([...(await sourcesIn(lab.host)), ...(await sourcesIn(lab.host, "home"))]).toEqual([])
+})
+
+test("policies hold beside firewalld, and published ports are reached", async () => {
+  await using lab = await labWithFirewalld()
+  const policy = "same-bridge"
+  const [a, b] = [await lab.addPod({ policy }), await lab.addPod({ network: 2, policy })]
+  const neighbour = await lab.addPod({ policy })
+  expect(await ping(a.namespace, b.ip)).toBe(false)
+  await expectAnswer(a.namespace, neighbour.ip)
+  await succeed(a.portmap(lab).run("ADD"))
+  await using _server = await EchoPeer.start(a.namespace, { port: 80 })
+  await askEcho(lab.outside, { transport: "tcp", address: hostIp, port: 8080 })
+})
+
+test("DEL removes what ADD has added, also by another configuration, and GC too", async () => {
+  await using lab = await labWithFirewalld()
+  const [pod, stale, valid] = [await lab.addPod(), await lab.addPod(), await lab.addPod()]
+  await pod.firewall.del({ backend: "nftables", firewalldZone: "home", prevResult: undefined })
+  const attachments = [{ containerID: valid.namespace.name, ifname: "eth0" }]
+  await succeed(stale.firewall.run("GC", { "cni.dev/valid-attachments": attachments, prevResult: undefined }))
+  expect(await sourcesIn(lab.host)).toEqual([`${valid.ip}/32`, `${valid.ip6}/128`])
+})
+
+test("firewalld that comes or goes between ADD and DEL leaves nothing behind", async () => {
+  await using lab = await FirewallLab.create()
+  await startBus(lab.host)
+  const before = await lab.addPod()
+  expect(await lab.nftables()).toContain("cni_firewall")
+  await runFirewalld(lab.host)
+  const during = await lab.addPod()
+  await before.remove()
+  expect(await sourcesIn(lab.host)).toEqual([`${during.ip}/32`, `${during.ip6}/128`])
+  await stopFirewalld(lab.host)
+  expect(await during.firewall.check(during.result)).toMatchObject({ exitCode: 0 }) // what has ended drops nothing
+  await during.remove()
+  expect(await lab.nftables()).not.toContain("cni_firewall")
+})
+
+test("a late DEL leaves the address to the container that has it by then", async () => {
+  await using lab = await labWithFirewalld()
+  const pod = await lab.addPod()
+  const late = { ...pod.firewall.config }
+  await pod.remove()
+  const next = await lab.addPod()
+  await succeed(next.allow({ prevResult: late.prevResult })) // its former address goes with that
+  await pod.firewall.del()
+  expect(await sourcesIn(lab.host)).toEqual([`${pod.ip}/32`, `${pod.ip6}/128`])
+})
+
+test("backend firewalld without firewalld is refused, by STATUS too, and a zone that is not there; then nothing stays", async () => {
+  await using lab = await FirewallLab.create()
+  const pod = await lab.connectPod({ firewall: { backend: "firewalld" } })
+  expect((await fail(pod.allow())).msg).toContain("Cannot use firewalld")
+  expect((await fail(pod.firewall.run("STATUS"))).code).toBe(50)
+  await startFirewalld(lab.host)
+  const { msg, details } = await fail(pod.allow({ firewalldZone: "no-such-zone" }))
+  expect(`${msg}; ${details}`).toContain("INVALID_ZONE")
+  expect(await lab.nftables()).not.toContain("cni_firewall")
+  await succeed(pod.firewall.run("STATUS"))
+  await succeed(pod.allow())
+})
+
+test("DBUS_SYSTEM_BUS_ADDRESS says where the bus is", async () => {
+  await using lab = await labWithFirewalld()
+  await lab.host.exec("mv", ["/run/dbus/system_bus_socket", "/run/dbus/other,bus"])
+  const pod = await lab.connectPod({ firewall: { backend: "firewalld" } })
+  await fail(pod.allow())
+  const env = { DBUS_SYSTEM_BUS_ADDRESS: "tcp:host=x;unix:guid=1,path=/run/dbus/other%2cbus" }
+  expect(await pod.firewall.run("ADD", {}, { env })).toMatchObject({ exitCode: 0 })
+})
+
+test("what Go's ADD has added to firewalld our CHECK finds and our DEL removes, and the other way round", async () => {
+  await using lab = await labWithFirewalld()
+  const bin = "/usr/lib/cni/firewall"
+  const [theirs, ours] = [await lab.connectPod(), await lab.connectPod()]
+  const keysFor = (pod: typeof ours) => ({ cniVersion: "1.0.0", prevResult: { ...pod.result, cniVersion: "1.0.0" } })
+  await succeed(theirs.firewall.run("ADD", keysFor(theirs), { bin }))
+  expect(await sourcesIn(lab.host)).toEqual([`${theirs.ip}/32`, `${theirs.ip6}/128`])
+  expect(await theirs.firewall.run("CHECK", keysFor(theirs))).toMatchObject({ exitCode: 0 })
+  await lab.host.exec("firewall-cmd", ["--zone=trusted", `--remove-source=${theirs.ip6}/128`])
+  await fail(theirs.firewall.run("CHECK", keysFor(theirs)))
+  await succeed(theirs.firewall.run("DEL", keysFor(theirs)))
+  expect(await sourcesIn(lab.host)).toEqual([])
+  await succeed(ours.firewall.run("ADD", keysFor(ours)))
+  await succeed(ours.firewall.run("CHECK", keysFor(ours), { bin }))
+  await succeed(ours.firewall.run("DEL", keysFor(ours), { bin }))
+  expect(await sourcesIn(lab.host)).toEqual([])
+  await ours.firewall.del()
+})

@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import type { JsonObject } from "../../pkg/types/mod.ts"
+import { parseFirewallConfig } from "./config.ts"
+import { hostLinkOf, specOf } from "./spec.ts"
+
+const network = { cniVersion: "1.1.0", name: "lab", type: "firewall" }
+
+function parse(raw: JsonObject, verb: Verb = "ADD") {
+  return parseFirewallConfig(network, { verb, raw: { ...network, ...raw } })
+}
+
+const defaults = { backend: undefined, adminChain: "CNI-ADMIN", zone: "trusted", policy: "open" } as const
+
+test("without keys, or with empty ones, everything is upstream's default", () => {
+  expect(parse({})).toEqual(defaults)
+  expect(parse({ backend: "", iptablesAdminChainName: "", firewalldZone: "", ingressPolicy: "" })).toEqual(defaults)
+})
+
+test("#48 keys count in any case", () => {
+  const raw = { BACKEND: "iptables", IPTablesAdminChainName: "SITE", FirewalldZone: "home", IngressPolicy: "isolated" }
+  expect(parse(raw)).toEqual({ backend: "iptables", adminChain: "SITE", zone: "home", policy: "isolated" })
+})
+
+test.each([
+  [{ backend: "ufw" }, '"backend": expected "nftables", "iptables" or "firewalld", found "ufw"'],
+  [{ ingressPolicy: "closed" }, '"ingressPolicy": expected "open", "same-bridge" or "isolated", found "closed"'],
+  [{ iptablesAdminChainName: "a b" }, '"iptablesAdminChainName": expected the name of a chain'],
+  [{ iptablesAdminChainName: "X".repeat(29) }, "at most 28"],
+  [{ iptablesAdminChainName: "CNI-FORWARD" }, "a name of its own"],
+  [{ iptablesAdminChainName: "admit" }, "a name of its own"],
+] as const)("%j is refused, and counts as absent for DEL", (raw, says) => {
+  expect(() => parse(raw)).toThrow(says)
+  if (!says.includes("of its own")) expect(parse(raw, "DEL")).toEqual(defaults)
+})
+
+const sandbox = "/run/netns/c1"
+
+test.each([
+  ["bridge", ["br0", "veth1"], { bridge: "br0", port: "veth1" }],
+  ["bridge with a VLAN's gateway", ["br0", "veth1", "br0.100"], { bridge: "br0.100", port: "veth1" }],
+  ["ptp", ["veth1"], { bridge: "veth1", port: undefined }],
+  ["macvlan", [], undefined],
+] as const)("the host's side of %s is known by its result", (_, names, expected) => {
+  const interfaces = [...names.map((name) => ({ name })), { name: "eth0", sandbox }]
+  expect(hostLinkOf({ interfaces, ips: [], routes: [], dns: {} })).toEqual(expected as never)
+})
+
+test("a policy needs an interface of the host, whose name the kernel would take", () => {
+  const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
+  const ips = [{ address: "::ffff:10.1.0.2/112" }, { address: "10.1.0.2/16" }, { address: "fd00::2/64" }]
+  const result = { interfaces: [{ name: "eth0", sandbox }], ips, routes: [], dns: {} }
+  expect(() => specOf(owner, result, { ...defaults, policy: "isolated" })).toThrow(
+    'Cannot apply ingressPolicy "isolated"',
+  )
+  const { addresses } = specOf(owner, result, defaults)
+  expect(addresses.map(({ length }) => length)).toEqual([4, 16]) // a mapped address is an IPv4 one, and each is there once
+  const odd = { ...result, interfaces: [{ name: "a/b" }] }
+  expect(() => specOf(owner, odd, defaults)).toThrow(
+    '"prevResult.interfaces": expected names of interfaces, found "a/b"',
+  )
+})

@@ -1,0 +1,64 @@
+import { type Fields, invalidConfig, parseConfig } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
+import { isOwnChain } from "./nftables/layout.ts"
+
+export const backends = ["nftables", "iptables", "firewalld"] as const
+
+export type Backend = (typeof backends)[number]
+
+/** From the weakest to the strictest. */
+export const policies = ["open", "same-bridge", "isolated"] as const
+
+/** Which traffic from other containers reaches a container. */
+export type Policy = (typeof policies)[number]
+
+const schema = {
+  backend: { kind: "choice", of: ["", ...backends], expected: '"nftables", "iptables" or "firewalld"', default: "" },
+  iptablesAdminChainName: {
+    kind: "text",
+    expected: "the name of a chain",
+    check: checkChainName,
+    form: 'the name of a chain: at most 28 letters, digits, "_", "." and "-"',
+    default: "",
+  },
+  firewalldZone: { kind: "text", expected: "the name of a zone", default: "" },
+  ingressPolicy: {
+    kind: "choice",
+    of: ["", ...policies],
+    expected: '"open", "same-bridge" or "isolated"',
+    default: "",
+  },
+} as const satisfies Fields
+
+/** The configuration, checked. */
+export interface FirewallConfig {
+  /** Undefined: firewalld where it runs, else nftables, else iptables. */
+  backend: Backend | undefined
+  /** The chain with the administrator's rules, in each packet filter. */
+  adminChain: string
+  /** The zone of firewalld that the addresses become sources of. */
+  zone: string
+  policy: Policy
+}
+
+/** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
+export function parseFirewallConfig(
+  _network: NetworkConfig,
+  { verb, raw }: { verb: Verb; raw: JsonObject },
+): FirewallConfig {
+  const read = parseConfig(schema, raw, verb === "DEL" || verb === "GC")
+  const adminChain = read.iptablesAdminChainName || "CNI-ADMIN"
+  if (isOwnChain(adminChain)) throw invalidConfig("iptablesAdminChainName", "a name of its own", adminChain)
+  return {
+    backend: backends.find((backend) => backend === read.backend),
+    adminChain,
+    zone: read.firewalldZone || "trusted",
+    policy: policies.find((policy) => policy === read.ingressPolicy) ?? "open",
+  }
+}
+
+/** `iptables` takes no longer names; upstream's chains and the tables' own would lead in circles. */
+function checkChainName(name: string): string | undefined {
+  return /^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$/.test(name) ? name : undefined
+}

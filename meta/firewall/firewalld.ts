@@ -1,0 +1,74 @@
+import { Bus, DbusError } from "../../pkg/dbus/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+
+const NAME = "org.fedoraproject.FirewallD1"
+const ZONES = { destination: NAME, path: "/org/fedoraproject/FirewallD1", interface: `${NAME}.zone` }
+
+/** The zones of firewalld, over the system's bus: packets from an address that is a source of a zone get what the zone allows. */
+export class Firewalld implements Disposable {
+  readonly #bus: Bus
+
+  private constructor(bus: Bus) {
+    this.#bus = bus
+  }
+
+  /** Undefined where firewalld does not run, or there is no bus. Throws `CniError` when the bus does not let us in. */
+  static find(): Firewalld | undefined {
+    let bus: Bus | undefined
+    try {
+      bus = Bus.findSystem()
+      if (bus?.hasOwner(NAME)) return new Firewalld(bus)
+      bus?.[Symbol.dispose]()
+      return undefined
+    } catch (cause) {
+      bus?.[Symbol.dispose]()
+      throw new CniError(Code.Internal, "Cannot ask the bus for firewalld", { cause })
+    }
+  }
+
+  /** Makes a source, "10.1.0.2/32", one of a zone, like `firewall-cmd --zone=ZONE --add-source=SOURCE`. Throws `CniError`. */
+  addSource(zone: string, source: string): void {
+    try {
+      this.#call("addSource", zone, source)
+    } catch (error) {
+      if (isRefusal(error, "ZONE_ALREADY_SET", "ALREADY_ENABLED")) return // by an earlier ADD, or by the administrator
+      throw new CniError(Code.Internal, `Cannot add the address ${source} to zone "${zone}" of firewalld`, {
+        cause: error,
+      })
+    }
+  }
+
+  /** The reverse. That there is no such source, or zone, is success. Throws `CniError`. */
+  removeSource(zone: string, source: string): void {
+    try {
+      this.#call("removeSource", zone, source)
+    } catch (error) {
+      if (isRefusal(error, "UNKNOWN_SOURCE", "NOT_ENABLED", "ZONE_CONFLICT", "INVALID_ZONE")) return
+      const what = `Cannot remove the address ${source} from zone "${zone}" of firewalld`
+      throw new CniError(Code.Internal, what, { cause: error })
+    }
+  }
+
+  /** The sources of a zone, like `firewall-cmd --zone=ZONE --list-sources`. Throws `CniError`. */
+  listSources(zone: string): string[] {
+    try {
+      const [sources] = this.#call("getSources", zone)
+      return Array.isArray(sources) ? sources : []
+    } catch (cause) {
+      throw new CniError(Code.Internal, `Cannot list the sources of zone "${zone}" of firewalld`, { cause })
+    }
+  }
+
+  #call(member: string, ...args: string[]) {
+    return this.#bus.call({ ...ZONES, member, args })
+  }
+
+  [Symbol.dispose](): void {
+    this.#bus[Symbol.dispose]()
+  }
+}
+
+/** firewalld's errors begin with their kind: "ZONE_ALREADY_SET: '10.1.0.2/32' already bound to 'trusted'". */
+function isRefusal(error: unknown, ...kinds: string[]): boolean {
+  return error instanceof DbusError && kinds.some((kind) => error.message.includes(kind))
+}

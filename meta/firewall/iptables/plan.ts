@@ -1,0 +1,199 @@
+import {
+  type Change,
+  type Content,
+  chain as chains,
+  inputOf,
+  outputOf,
+  printRule,
+  type Removal,
+  type Rule,
+  rule as rules,
+} from "../../../pkg/iptables/mod.ts"
+import { isOwnerOf } from "../../../pkg/types/mod.ts"
+import type { Policy } from "../config.ts"
+import {
+  acceptedAddress,
+  acceptMarked,
+  acceptRules,
+  FORWARD,
+  isJumpToAdmin,
+  jumpToAdmin,
+  jumpToForward,
+  jumpToPolicies,
+  type Label,
+  labelRule,
+  OWNERS,
+  PARENT,
+  policyRules,
+  readLabel,
+  returns,
+  STAGE_1,
+  STAGE_2,
+} from "./rules.ts"
+
+/** What an attachment needs of one address family. */
+export interface IptablesSpec {
+  network: string
+  owner: string
+  adminChain: string
+  labels: readonly Label[]
+  policy: Policy
+  /** Where there is no policy either, if another plugin has said. */
+  bridge: string | undefined
+}
+
+/** A rule as text. Comments name policies: upstream's before 1.7 one less, and those of a stricter network's on the bridge others. */
+const textOf = (rule: Rule) => printRule(rule).replace(/ \(ingressPolicy: [a-z|-]+\)/, " (ingressPolicy)")
+const alike = ({ rules }: Content, sought: Rule) => rules.filter((rule) => textOf(rule) === textOf(sought))
+const has = (found: Content, sought: Rule) => indexOf(found, sought) !== -1
+const indexOf = ({ rules }: Content, sought: Rule) => rules.findIndex((rule) => textOf(rule) === textOf(sought))
+
+/**
+ * Makes the rules of an attachment be there, in upstream's order; what it has left for other addresses goes, and so does what its
+ * network has left in its labels. `found` is the whole table.
+ */
+export function planAdd(spec: IptablesSpec, found: Content): Change[] {
+  const { network, owner, labels, adminChain } = spec
+  const before = found.rules.flatMap((rule) => readLabel(rule) ?? [])
+  const isHeld = ({ ip }: Label) => labels.some((own) => own.ip === ip)
+  const after = before.flatMap((one): Label[] => {
+    if (one.owner === owner || (isHeld(one) && isOwnerOf(one.owner, network))) return []
+    const isOurs = isOwnerOf(one.owner, network) && one.bridge !== undefined && one.bridge === spec.bridge
+    if (!isOurs) return [one]
+    return [{ ...one, policy: spec.policy, bridge: spec.policy === "open" ? undefined : spec.bridge }]
+  })
+  const all = [...after, ...labels]
+  const left = before.filter((one) => one.owner === owner && !all.some(({ ip }) => ip === one.ip))
+  const bridges = [...before, ...all, { bridge: spec.bridge }].flatMap(({ bridge }) => bridge ?? [])
+  const hasPolicies = all.some(({ bridge }) => bridge !== undefined)
+  const wanted = labels.flatMap(({ ip }) => acceptRules(ip))
+  return [
+    ...planChains(found, adminChain, hasPolicies),
+    ...(found.chains.includes(OWNERS) ? [] : [chains.create(OWNERS)]),
+    ...found.rules.filter((rule) => left.some(({ ip }) => ip === acceptedAddress(rule))).map(rules.remove),
+    ...wanted.filter((rule) => !has(found, rule)).map(rules.append),
+    ...planLabels(before, all),
+    ...[...new Set(bridges)].flatMap((bridge) => planBridge(found, bridge, strictest(all, bridge))),
+  ]
+}
+
+/** Makes the one rule be there that accepts what nf_tables lets through, in upstream's chain, the administrator's before it. */
+export function planAcceptMarked(adminChain: string, found: Content): Change[] {
+  return [...planChains(found, adminChain, false), ...(has(found, acceptMarked) ? [] : [rules.append(acceptMarked)])]
+}
+
+/** The chains that all containers share, and what leads to them: policies first, then the administrator's rules, then the rest. */
+function planChains(found: Content, adminChain: string, hasPolicies: boolean): Change[] {
+  const needed = [FORWARD, adminChain, ...(hasPolicies ? [STAGE_1, STAGE_2] : [])]
+  const isNew = !has(found, jumpToForward)
+  const isMissing = hasPolicies && !has(found, jumpToPolicies)
+  const isLate = has(found, jumpToPolicies) && (isNew || indexOf(found, jumpToPolicies) > indexOf(found, jumpToForward))
+  const inForward = found.rules.filter((rule) => rule.chain === FORWARD)
+  const admin = jumpToAdmin(adminChain)
+  const ahead = inForward.slice(
+    0,
+    inForward.findIndex((rule) => printRule(rule) === printRule(admin)),
+  )
+  const isAdminThere = has(found, admin)
+  const isAdminFirst = isAdminThere && ahead.every(isJumpToAdmin)
+  return [
+    ...needed.filter((chain) => !found.chains.includes(chain)).map(chains.create),
+    ...(isNew ? [rules.prepend(jumpToForward)] : []),
+    ...(isLate ? alike(found, jumpToPolicies).map(rules.remove) : []),
+    ...(isLate || isMissing ? [rules.prepend(jumpToPolicies)] : []),
+    ...(isAdminThere && !isAdminFirst ? [rules.remove(admin)] : []),
+    ...(isAdminFirst ? [] : [rules.prepend(admin)]),
+    ...(hasPolicies ? returns.flatMap((rule) => planReturn(found, rule)) : []),
+  ]
+}
+
+/** The last rule of its chain. */
+function planReturn(found: Content, sought: Rule): Change[] {
+  const last = found.rules.filter(({ chain }) => chain === sought.chain).at(-1)
+  if (last && textOf(last) === textOf(sought)) return []
+  return [...alike(found, sought).map(rules.remove), rules.append(sought)]
+}
+
+function planLabels(before: readonly Label[], after: readonly Label[]): Change[] {
+  const text = (label: Label) => printRule(labelRule(label))
+  const [old, now] = [new Set(before.map(text)), new Set(after.map(text))]
+  return [
+    ...before.filter((label) => !now.has(text(label))).map((label) => rules.remove(labelRule(label))),
+    ...after.filter((label) => !old.has(text(label))).map((label) => rules.append(labelRule(label))),
+  ]
+}
+
+function strictest(labels: readonly Label[], bridge: string): Policy {
+  const asked = labels.filter((label) => label.bridge === bridge).map(({ policy }) => policy)
+  return asked.includes("isolated") ? "isolated" : (asked[0] ?? "open")
+}
+
+/** The rules of a bridge in the chains of policies, the bridge's former ones removed. */
+function planBridge(found: Content, bridge: string, policy: Policy): Change[] {
+  const wanted = policyRules(policy, bridge)
+  const present = rulesOf(found, bridge)
+  const isRight = present.length === wanted.length && wanted.every((rule) => has(found, rule))
+  // Backwards: each becomes the first of its chain.
+  return isRight ? [] : [...present.map(rules.remove), ...[...wanted].reverse().map(rules.prepend)]
+}
+
+function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
+  const isStage = ({ chain }: Rule) => chain === STAGE_1 || chain === STAGE_2
+  return rules.filter((rule) => isStage(rule) && (inputOf(rule) ?? outputOf(rule)) === bridge)
+}
+
+/** What is to go of a table. */
+export interface Stale {
+  isOwnerStale(owner: string): boolean
+  /** Addresses that are gone, "10.1.0.2/32", and bridges: upstream's rules do not say whose they are. */
+  addresses: readonly string[]
+  bridges: readonly string[]
+}
+
+/**
+ * The accept rules of stale attachments, unless another one has the address by now, and their labels; with the last one that asks
+ * for a policy the bridge's rules. Upstream's containers ask for what is there. Chains that all containers share stay.
+ */
+export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, addresses, bridges }: Stale): Removal<R> {
+  const labels = found.rules.flatMap((rule) => {
+    const label = readLabel(rule)
+    return label ? [{ rule, ...label, isGone: isOwnerStale(label.owner) }] : []
+  })
+  const gone = labels.filter(({ isGone }) => isGone)
+  const kept = labels.filter(({ isGone }) => !isGone)
+  const isKept = (ip: string) => kept.some((label) => label.ip === ip)
+  const sought = new Set([...gone.map(({ ip }) => ip), ...addresses].filter((ip) => !isKept(ip)))
+  const accepts = found.rules.filter((rule) => sought.has(acceptedAddress(rule) ?? ""))
+  const isUpstreams = (rule: Rule) => {
+    const ip = acceptedAddress(rule)
+    return ip !== undefined && !sought.has(ip) && !isKept(ip)
+  }
+  const isFree = (bridge: string) => !kept.some((label) => label.bridge === bridge)
+  const candidates = new Set([...gone.flatMap(({ bridge }) => bridge ?? []), ...bridges])
+  const free = found.rules.some(isUpstreams) ? [] : [...candidates].filter(isFree)
+  const policies = free.flatMap((bridge) => rulesOf(found, bridge))
+  // What is left of a stricter policy on a bridge that another one is asked for on.
+  const lowered = [...candidates].filter((bridge) => !isFree(bridge) && strictest(kept, bridge) !== "isolated")
+  policies.push(
+    ...lowered.flatMap((bridge) => rulesOf(found, bridge).filter((rule) => outputOf(rule) === inputOf(rule))),
+  )
+  return { rules: [...accepts, ...gone.map(({ rule }) => rule), ...policies], chains: [] }
+}
+
+/**
+ * The first rule of an attachment that is not there, or not in its place; undefined when all is right. Of what upstream has made
+ * there are no labels.
+ */
+export function findMissing(spec: IptablesSpec, found: Content): string | undefined {
+  const { labels, adminChain } = spec
+  const needed = [jumpToForward, jumpToAdmin(adminChain), ...labels.flatMap(({ ip }) => acceptRules(ip))]
+  const policy = spec.bridge === undefined ? [] : policyRules(spec.policy, spec.bridge)
+  const all = [...needed, ...(policy.length > 0 ? [jumpToPolicies, ...policy] : [])]
+  const missing = all.find((rule) => !has(found, rule))
+  if (missing) return `rule "${printRule(missing)}"`
+  const isLate = policy.length > 0 && indexOf(found, jumpToPolicies) > indexOf(found, jumpToForward)
+  if (isLate) return `rule "${printRule(jumpToPolicies)}" before "${printRule(jumpToForward)}" in ${PARENT}`
+  const first = found.rules.find((rule) => rule.chain === FORWARD)
+  if (first && !isJumpToAdmin(first)) return `rule "${printRule(jumpToAdmin(adminChain))}" first in ${FORWARD}`
+  return undefined
+}

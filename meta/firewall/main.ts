@@ -1,0 +1,70 @@
+import { addressesOf } from "../../pkg/ip/mod.ts"
+import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result, unmapped } from "../../pkg/types/mod.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
+import { type FirewallConfig, parseFirewallConfig } from "./config.ts"
+import { Firewall, type Told } from "./firewall.ts"
+import { hostLinkOf, specOf } from "./spec.ts"
+
+/** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
+export const firewall = definePlugin<FirewallConfig>({
+  name: "firewall",
+  config: parseFirewallConfig,
+  add: addFirewall,
+  check: checkFirewall,
+  del: deleteFirewall,
+  status: statusFirewall,
+  gc: gcFirewall,
+})
+
+function addFirewall(call: Call, config: FirewallConfig): Answered {
+  const result = requirePrevResult(call)
+  const spec = specOf(ownerOf(call), result, config)
+  if (spec.addresses.length === 0) return call.answer(result)
+  using filter = new Firewall(call.log)
+  using undo = new Undo(call.log)
+  filter.add(spec, config, undo)
+  return call.answer(result, undo)
+}
+
+function checkFirewall(call: Call, config: FirewallConfig): void {
+  const spec = specOf(ownerOf(call), requirePrevResult(call), config)
+  if (spec.addresses.length === 0) return
+  using filter = new Firewall(call.log)
+  filter.check(spec, config)
+}
+
+function deleteFirewall(call: Call, config: FirewallConfig): void {
+  using filter = new Firewall(call.log)
+  filter.delete(ownerOf(call), config, told(call.network.prevResult))
+}
+
+/** What `prevResult` says, as far as it can be used. */
+function told(prevResult: Result | undefined): Told {
+  try {
+    if (!prevResult) return { addresses: [], bridge: undefined }
+    return { addresses: addressesOf(prevResult).map(({ ip }) => unmapped(ip)), bridge: hostLinkOf(prevResult)?.bridge }
+  } catch {
+    return { addresses: [], bridge: undefined }
+  }
+}
+
+function statusFirewall(call: Call, config: FirewallConfig): void {
+  using filter = new Firewall(call.log)
+  filter.requireUsable(config)
+}
+
+function gcFirewall(call: Call, _config: FirewallConfig, attachments: readonly Attachment[]): void {
+  const { name } = call.network
+  using filter = new Firewall(call.log)
+  filter.gc(name, ownersOf(name, attachments))
+}
+
+function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
+  if (prevResult) return prevResult
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} firewall rules: prevResult is missing`, {
+    details: "firewall must be called as chained plugin: it is for the container that an earlier plugin has connected",
+  })
+}
+
+if (import.meta.main) runPlugin(firewall)

@@ -1,0 +1,126 @@
+import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
+import {
+  type Element,
+  findElements,
+  getElement,
+  type Line,
+  LineChanges,
+  Lines,
+  listComments,
+  membersOf,
+  type Operation,
+  remove,
+  removeEmptied,
+  type SharedSet,
+  sampleElements,
+} from "../../../pkg/nftables/mod.ts"
+import { AF_INET, AF_INET6, familyOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import { readNote } from "../spec.ts"
+import { type FirewallLayout, portsLayout } from "./layout.ts"
+import { findLines } from "./plan.ts"
+import { type Asked, askedBy, listAsked, planPolicies } from "./policies.ts"
+
+type Reader = Pick<NetlinkSocket, "get" | "dump">
+
+/** What goes with some attachments: the transaction, and their elements, which know what else is to go. */
+export interface FirewallRemoval {
+  operations: Operation[]
+  elements: readonly Element[]
+}
+
+/** What is to be removed. */
+export interface Sought {
+  isStale(comment: string): boolean
+  /** What has such a comment has one of these in its bytes. */
+  needles?: readonly Uint8Array[]
+  /** The one attachment, if it is one, and the addresses that it is said to have: where to look first. */
+  told?: { owner: Owner; addresses: readonly Uint8Array[] }
+  /** Opens a socket to look at the beginning of a list. */
+  open(): NetlinkSocket
+}
+
+/**
+ * Removes the elements with a comment that `isStale`, and the policies that nothing asks for any more; with the last address the
+ * table goes, unless an administrator has rules in it. Throws `NetlinkError`.
+ */
+export function planRemoval(socket: Reader, layout: FirewallLayout, sought: Sought): FirewallRemoval {
+  const { isStale, needles, open } = sought
+  const { table, chains } = layout
+  const lines = new Lines(socket)
+  const isOurs = ({ comment }: Commented) => comment !== undefined && isStale(comment)
+  const told = findTold(socket, lines, layout, sought)
+  const { found, others } = told ? { found: told.found, others: 1 } : findLines(socket, lines, layout, isOurs, needles)
+  const changes = new LineChanges()
+  for (const line of found)
+    changes.change(
+      line,
+      membersOf(line).filter((one) => !isOurs(one)),
+    )
+  const elements = found.flatMap((line) => membersOf(line).filter(isOurs))
+  if (others === 0) {
+    const own = chains.map(({ name }) => name)
+    const isKept = listComments(socket, table).some(({ chain }) => !own.includes(chain))
+    if (!isKept) return { operations: removeTables(socket, lines, layout), elements }
+  }
+  const gone = told?.gone ?? listAsked(socket, layout, needles).filter(isOurs)
+  const context = { canKeepPortsApart: hasPortsTable(socket), open }
+  const isAllOf = (set: SharedSet["standby"], size: number) => findElements(socket, set, [])?.count === size
+  return {
+    operations: [
+      ...changes.operations,
+      ...removeEmptied(changes, isAllOf),
+      ...(gone.length > 0 ? planPolicies(socket, layout, { gone, come: [] }, context) : []),
+    ],
+    elements,
+  }
+}
+
+type Commented = { comment?: string | undefined }
+
+/**
+ * All that an attachment has, by the addresses that DEL is told and what is noted beside them, which costs the same with a thousand
+ * containers. Undefined where that is not all, or where no others are left: then lists are to be read.
+ */
+function findTold(
+  socket: Reader,
+  lines: Lines,
+  layout: FirewallLayout,
+  { told, open }: Sought,
+): { found: Line[]; gone: Asked[] } | undefined {
+  const { addresses, owner } = told ?? { addresses: [] }
+  if (!owner || addresses.length === 0) return undefined
+  const comment = ownerComment(owner)
+  const found = addresses.map((ip) => lines.find(layout.containers[familyOf(ip)], [ip]))
+  const own = found.flatMap((line) => membersOf(line).find((one) => one.comment === comment) ?? [])
+  const { count, link } = readNote(own[0]?.note)
+  if (count !== found.length || own.length !== count || !hasOthers(layout, comment, open)) return undefined
+  // Its network's policy may have become another one since.
+  const asked = (["isolated", "same-bridge"] as const).flatMap((policy) =>
+    link ? askedBy(policy, link, owner.containerId, comment) : [],
+  )
+  const isThere = ({ policy, bridge, port }: Asked) =>
+    getElement(socket, layout.asked[policy], [bridge, port])?.comment === comment
+  return { found, gone: asked.filter(isThere) }
+}
+
+/** Whether addresses of others are at the beginning of a list. */
+function hasOthers({ containers }: FirewallLayout, comment: string, open: () => NetlinkSocket): boolean {
+  return ([AF_INET, AF_INET6] as const).some((family) => {
+    using socket = open()
+    const { count, commented } = sampleElements(socket, containers[family], comment)
+    return count > commented
+  })
+}
+
+/** Kernels that cannot filter on bridges have none. */
+function hasPortsTable(socket: Reader): boolean {
+  return findElements(socket, portsLayout().isolated, []) !== undefined
+}
+
+function removeTables(socket: Reader, lines: Lines, { table, containers }: FirewallLayout): Operation[] {
+  const ports = portsLayout()
+  return [
+    ...(lines.has(containers[AF_INET]) ? [remove.table(table)] : []),
+    ...(hasPortsTable(socket) ? [remove.table(ports.table)] : []),
+  ]
+}

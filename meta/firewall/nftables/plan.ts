@@ -1,0 +1,160 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
+import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
+import {
+  add,
+  create,
+  type Element,
+  findElements,
+  flush,
+  hasRules,
+  ifnameValue,
+  type Line,
+  LineChanges,
+  Lines,
+  listComments,
+  membersOf,
+  type Operation,
+  type SharedSet,
+} from "../../../pkg/nftables/mod.ts"
+import { AF_INET, AF_INET6, familyOf, isOwnerOf, ownerComment } from "../../../pkg/types/mod.ts"
+import { type FirewallSpec, printNote } from "../spec.ts"
+import type { FirewallLayout } from "./layout.ts"
+import { askedBy, findPolicy, planPolicy } from "./policies.ts"
+
+type Reader = Pick<NetlinkSocket, "get" | "dump">
+
+/** An address in the set of its family. */
+interface Place {
+  set: SharedSet
+  element: Element
+}
+
+function placesOf(
+  { containers }: FirewallLayout,
+  { owner, addresses, policy, link }: FirewallSpec,
+  zone: string | undefined,
+): Place[] {
+  const comment = ownerComment(owner)
+  const note = printNote({ count: addresses.length, link: policy === "open" ? undefined : link, zone })
+  return addresses.map((ip) => ({ set: containers[familyOf(ip)], element: { key: [ip], comment, note } }))
+}
+
+/** Whether all rules are there, and the jump to the administrator's chain: the kernel keeps the chains and sets that rules need. */
+export function isComplete(socket: Reader, layout: FirewallLayout, adminChain: string): boolean {
+  const { table, rules, adminRule } = layout
+  return hasRules(
+    socket,
+    table,
+    [...rules, adminRule(adminChain)].flatMap(({ comment }) => comment ?? []),
+  )
+}
+
+/** Adds all of the table. What is there stays, except for rules in our chains that are not ours. */
+export function addTable(layout: FirewallLayout, adminChains: Iterable<string>): Operation[] {
+  const { table, containers, within, policed, asked, chains, rules, adminRule } = layout
+  const sets = [containers[AF_INET], containers[AF_INET6], within, policed, asked["same-bridge"], asked.isolated]
+  const names = [...new Set(adminChains)]
+  return [
+    add.table(table),
+    ...sets.map(add.set),
+    ...[...chains, ...names.map((name) => ({ table, name }))].map(add.chain),
+    ...chains.map(flush.chain),
+    ...[...rules, ...names.map(adminRule)].map(add.rule),
+  ]
+}
+
+/** The chains of administrators that the table jumps to. Throws `NetlinkError`. */
+export function listAdminChains(socket: Reader, { table, admin }: FirewallLayout): string[] {
+  return listComments(socket, table, admin.name).flatMap(({ comment }) => comment ?? [])
+}
+
+/**
+ * The elements where all else is in place and nothing in the way, which is nearly always: refused when an address is held.
+ * Undefined where more is to be looked at. Throws `NetlinkError`.
+ */
+export function planNew(
+  socket: Reader,
+  layout: FirewallLayout,
+  spec: FirewallSpec,
+  zone?: string,
+): Operation[] | undefined {
+  const { policy, link, owner, adminChain } = spec
+  if (policy === "isolated" || !isComplete(socket, layout, adminChain)) return undefined
+  if (link && findPolicy(socket, layout, ifnameValue(link.bridge)) !== policy) return undefined
+  const asked = link ? askedBy(policy, link, owner.containerId, ownerComment(owner)) : []
+  return [
+    ...placesOf(layout, spec, zone).map(({ set, element }) => create.elements(set, [element])),
+    ...asked.map(({ policy, bridge, port, comment }) =>
+      create.elements(layout.asked[policy], [{ key: [bridge, port], comment }]),
+    ),
+  ]
+}
+
+/**
+ * What is missing for an attachment: the table, if need be, and elements of this owner. What it has left elsewhere goes, and what
+ * its network has left at its addresses, since a network gives an address to one container at a time; its network's policy on
+ * the bridge becomes this one. Throws `NetlinkError`.
+ */
+export function planAdd(
+  socket: Reader,
+  layout: FirewallLayout,
+  spec: FirewallSpec,
+  { zone, canKeepPortsApart }: { zone: string | undefined; canKeepPortsApart: boolean },
+): Operation[] {
+  const comment = ownerComment(spec.owner)
+  const { network } = spec.owner
+  const lines = new Lines(socket)
+  const changes = new LineChanges()
+  const places = placesOf(layout, spec, zone)
+  for (const { set, element } of places) {
+    const line = lines.find(set, element.key)
+    const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, network)
+    const others = (one: Element) => one.comment !== comment && !isStale(one)
+    const members = membersOf(line)
+    const at = members.findIndex((one) => one.comment === comment)
+    const kept = members
+      .map((one, index) => (index === at ? element : one))
+      .filter((one) => one === element || others(one))
+    changes.change(line, at === -1 ? [...kept, element] : kept)
+  }
+  const isOwn = (one: Element) => one.comment === comment
+  for (const line of findLines(socket, lines, layout, isOwn, [encodeUtf8(comment)]).found) {
+    if (places.some(({ set, element }) => set === line.set && String(element.key) === String(line.key))) continue
+    changes.change(
+      line,
+      membersOf(line).filter((one) => !isOwn(one)),
+    )
+  }
+  return [
+    ...(isComplete(socket, layout, spec.adminChain)
+      ? []
+      : addTable(layout, [...listAdminChains(socket, layout), spec.adminChain])),
+    ...changes.operations,
+    ...planPolicy(socket, layout, spec, canKeepPortsApart),
+  ]
+}
+
+/**
+ * The lines of all elements that `isSought`, and how many others there are; with `needles` those that are sought have one of them
+ * in their bytes.
+ */
+export function findLines(
+  socket: Reader,
+  lines: Lines,
+  { containers }: FirewallLayout,
+  isSought: (element: Element) => boolean,
+  needles: readonly Uint8Array[] | undefined,
+): { found: Line[]; others: number } {
+  let others = 0
+  const found = [containers[AF_INET], containers[AF_INET6]].flatMap((set) => {
+    const keys = new Map<string, Uint8Array[]>() // while a set grows, the kernel may list an element twice
+    for (const each of [set, set.standby]) {
+      const list = lines.has(each) ? findElements(socket, each, needles) : undefined
+      const sought = (list?.elements ?? []).filter(isSought)
+      others += (list?.count ?? 0) - sought.length
+      for (const { key } of sought) keys.set(String(key[0]), key.slice(0, 1))
+    }
+    return [...keys.values()].map((key) => lines.find(set, key))
+  })
+  return { found, others }
+}

@@ -1,0 +1,238 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
+import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
+import {
+  add,
+  create,
+  type Element,
+  findElement,
+  findElements,
+  getElement,
+  ifnameValue,
+  type NamedSet,
+  type Operation,
+  remove,
+  sampleElement,
+  type Verdict,
+} from "../../../pkg/nftables/mod.ts"
+import { isOwnerOf, ownerComment, sameBytes } from "../../../pkg/types/mod.ts"
+import type { Policy } from "../config.ts"
+import type { FirewallSpec, HostLink } from "../spec.ts"
+import { type FirewallLayout, portsLayout } from "./layout.ts"
+
+/** What this file reads by. */
+type Reader = Pick<NetlinkSocket, "get" | "dump">
+
+/** That an attachment asks for a policy on a bridge. */
+export interface Asked {
+  policy: "same-bridge" | "isolated"
+  /** As rules compare them: names of interfaces, filled up with zeros. */
+  bridge: Uint8Array
+  port: Uint8Array
+  comment: string | undefined
+}
+
+const verdicts = { "same-bridge": { goto: "admit" }, isolated: "drop" } as const satisfies Record<string, Verdict>
+
+/** What an attachment on this link asks for; of a bridge without a port, containers are told apart by their ids. */
+export function askedBy(policy: Policy, link: HostLink, containerId: string, comment: string): Asked[] {
+  const port = ifnameValue(link.port ?? containerId.slice(0, 15))
+  return policy === "open" ? [] : [{ policy, bridge: ifnameValue(link.bridge), port, comment }]
+}
+
+/** Returns what is asked for, or of much only what has one of `needles` in it: a comment, a bridge. Throws `NetlinkError`. */
+export function listAsked(socket: Reader, { asked }: FirewallLayout, needles?: readonly Uint8Array[]): Asked[] {
+  return (["isolated", "same-bridge"] as const).flatMap((policy) =>
+    (findElements(socket, asked[policy], needles)?.elements ?? []).map((element) => askedIn(policy, element)),
+  )
+}
+
+/** Returns the policy in force on a bridge, by what happens to packets between its ports. Throws `NetlinkError`. */
+export function findPolicy(socket: Reader, { within }: FirewallLayout, bridge: Uint8Array): Policy {
+  const verdict = getElement(socket, within, [bridge, bridge])?.verdict
+  if (verdict === undefined) return "open"
+  return verdict === "drop" ? "isolated" : "same-bridge"
+}
+
+/** What an attachment asks for instead of what it has asked for; its network asks for the same on the bridge from now on. */
+export function planPolicy(
+  socket: Reader,
+  layout: FirewallLayout,
+  { owner, policy, link }: FirewallSpec,
+  canKeepPortsApart: boolean,
+): Operation[] {
+  const comment = ownerComment(owner)
+  const own = listAsked(socket, layout, [encodeUtf8(comment)]).filter((one) => one.comment === comment)
+  const [wanted] = link ? askedBy(policy, link, owner.containerId, comment) : []
+  const bridge = link && ifnameValue(link.bridge)
+  const isWanted = (one: Asked) =>
+    wanted?.policy === one.policy && sameBytes(one.bridge, wanted.bridge) && sameBytes(one.port, wanted.port)
+  const held = wanted && getElement(socket, layout.asked[wanted.policy], [wanted.bridge, wanted.port])
+  const isHeld = held !== undefined && held.comment !== comment
+  const isThere = own.some(isWanted)
+  const others = bridge ? listOthers(socket, layout, owner.network, bridge, policy) : []
+  const moved = others.filter((one) => one.comment !== comment && !(wanted && sameBytes(one.port, wanted.port)))
+  return planPolicies(
+    socket,
+    layout,
+    {
+      gone: [...own.filter((one) => !isWanted(one)), ...moved, ...(wanted && isHeld ? [wanted] : [])],
+      come: [
+        ...(wanted && !isThere ? [wanted] : []),
+        ...(policy === "open" ? [] : moved.map((one) => ({ ...one, policy }))),
+      ],
+    },
+    { bridge, canKeepPortsApart },
+  )
+}
+
+/** What a network asks for on a bridge that is not this policy: mostly nothing. */
+function listOthers(
+  socket: Reader,
+  layout: FirewallLayout,
+  network: string,
+  bridge: Uint8Array,
+  policy: FirewallSpec["policy"],
+): Asked[] {
+  const present = (["isolated", "same-bridge"] as const).filter(
+    (each) =>
+      each !== policy && isAskedFor(socket, layout, each, bridge, ({ comment = "" }) => isOwnerOf(comment, network)),
+  )
+  if (present.length === 0) return []
+  return listAsked(socket, layout, [bridge]).filter(
+    (one) => one.policy !== policy && sameBytes(one.bridge, bridge) && isOwnerOf(one.comment ?? "", network),
+  )
+}
+
+/** What is asked for that changes, and on which bridges. */
+export interface AskedChanges {
+  gone: readonly Asked[]
+  come: readonly Asked[]
+}
+
+/** What changes of policies depend on. */
+export interface PolicyContext {
+  /** One that is to be put right in any case. */
+  bridge?: Uint8Array | undefined
+  /** Whether the kernel filters on bridges. */
+  canKeepPortsApart: boolean
+  /** Opens a socket to look at the beginning of a list, which mostly tells that others ask, too. */
+  open?: (() => NetlinkSocket) | undefined
+}
+
+/**
+ * Makes the changes, and has the strictest policy that is asked for be in force on each of their bridges: nothing where nothing is
+ * asked for any more. Throws `NetlinkError`.
+ */
+export function planPolicies(
+  socket: Reader,
+  layout: FirewallLayout,
+  { gone, come }: AskedChanges,
+  { bridge, canKeepPortsApart, open }: PolicyContext,
+): Operation[] {
+  const all = [...gone.map((one) => one.bridge), ...come.map((one) => one.bridge), ...(bridge ? [bridge] : [])]
+  const leaving = new Set(gone.map(keyOf))
+  const isAsked = (policy: Asked["policy"], on: Uint8Array) =>
+    come.some((one) => one.policy === policy && sameBytes(one.bridge, on)) ||
+    isAskedFor(socket, layout, policy, on, (one) => !leaving.has(keyOf(one)), open)
+  return [
+    ...gone.map((one) => remove.elements(layout.asked[one.policy], [elementOf(one)])),
+    ...come.map((one) => add.elements(layout.asked[one.policy], [elementOf(one)])),
+    ...[...new Map(all.map((one) => [String(one), one])).values()].flatMap((on) => {
+      const policy = isAsked("isolated", on) ? "isolated" : isAsked("same-bridge", on) ? "same-bridge" : "open"
+      return planBridge(socket, layout, on, policy)
+    }),
+    ...(canKeepPortsApart ? planPorts(socket, layout, gone.filter(isIsolated), come.filter(isIsolated)) : []),
+  ]
+}
+
+/** Whether a policy is asked for on a bridge, by what `counts`: one that does is enough. Throws `NetlinkError`. */
+export function isAskedFor(
+  socket: Reader,
+  { asked }: FirewallLayout,
+  policy: Asked["policy"],
+  bridge: Uint8Array,
+  counts: (one: Asked) => boolean = () => true,
+  open?: () => NetlinkSocket,
+): boolean {
+  const isSought = (element: Element) => {
+    const one = askedIn(policy, element)
+    return sameBytes(one.bridge, bridge) && counts(one)
+  }
+  if (open) {
+    using other = open()
+    if (sampleElement(other, asked[policy], bridge, isSought)) return true
+  }
+  return findElement(socket, asked[policy], bridge, isSought) !== undefined
+}
+
+function isIsolated({ policy }: Asked): boolean {
+  return policy === "isolated"
+}
+
+function keyOf({ policy, bridge, port }: Asked): string {
+  return `${policy} ${bridge} ${port}`
+}
+
+function elementOf({ bridge, port, comment }: Asked): Element {
+  return { key: [bridge, port], comment }
+}
+
+function askedIn(policy: Asked["policy"], { key, comment }: Element): Asked {
+  const [bridge = new Uint8Array(16), port = new Uint8Array(16)] = key
+  return { policy, bridge, port, comment }
+}
+
+function planBridge(socket: Reader, layout: FirewallLayout, bridge: Uint8Array, policy: Policy): Operation[] {
+  const { within, policed } = layout
+  const [between, isPoliced] = [getElement(socket, within, [bridge, bridge]), getElement(socket, policed, [bridge])]
+  if (policy === "open") {
+    const remains = [between && remove.elements(within, [between]), isPoliced && remove.elements(policed, [isPoliced])]
+    return remains.filter((operation) => operation !== undefined)
+  }
+  const wanted: Element = { key: [bridge, bridge], verdict: verdicts[policy], comment: policy }
+  const isRight = between !== undefined && JSON.stringify(between.verdict) === JSON.stringify(wanted.verdict)
+  return [
+    ...(between && !isRight ? [remove.elements(within, [between])] : []),
+    ...(isRight ? [] : [create.elements(within, [wanted])]),
+    ...(isPoliced ? [] : [create.elements(policed, [{ key: [bridge], comment: policy }])]),
+  ]
+}
+
+/**
+ * Ports of isolated containers, in the table that comes with the first and goes with the last. Where it has not as many as are asked
+ * for, a program has removed some, and all are added again.
+ */
+function planPorts(
+  socket: Reader,
+  layout: FirewallLayout,
+  gone: readonly Asked[],
+  come: readonly Asked[],
+): Operation[] {
+  const { table, isolated } = portsLayout()
+  const count = (set: NamedSet) => findElements(socket, set, [])?.count
+  const [present, before = 0] = [count(isolated), count(layout.asked.isolated)]
+  const isWhole = (present ?? 0) === before
+  if (isWhole && gone.length + come.length === 0) return []
+  if (before + come.length === gone.length) return present === undefined ? [] : [remove.table(table)]
+  const leaving = new Set(gone.map(keyOf))
+  const others = isWhole ? [] : listAsked(socket, layout).filter((one) => isIsolated(one) && !leaving.has(keyOf(one)))
+  const added = [...others, ...come]
+  const ports = gone.filter(({ port }) => !added.some((one) => sameBytes(one.port, port)))
+  const stale = ports.flatMap(({ port }) => getElement(socket, isolated, [port]) ?? [])
+  return [
+    ...(present === undefined ? addPortsTable() : []),
+    ...stale.map((element) => remove.elements(isolated, [element])),
+    ...added.map(({ port, comment }) => add.elements(isolated, [{ key: [port], comment }])),
+  ]
+}
+
+/** Whether a port is kept apart from other isolated ones. Throws `NetlinkError`. */
+export function isPortApart(socket: Reader, port: Uint8Array): boolean {
+  return getElement(socket, portsLayout().isolated, [port]) !== undefined
+}
+
+/** The table that keeps ports apart. */
+export function addPortsTable(): Operation[] {
+  const { table, chain, isolated, rule } = portsLayout()
+  return [add.table(table), add.set(isolated), add.chain(chain), add.rule(rule)]
+}

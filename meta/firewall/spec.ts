@@ -1,0 +1,82 @@
+import { invalidConfig } from "../../pkg/config/mod.ts"
+import { addressesOf } from "../../pkg/ip/mod.ts"
+import { CniError, Code, type Owner, type Result, unmapped, validateInterfaceName } from "../../pkg/types/mod.ts"
+import type { FirewallConfig, Policy } from "./config.ts"
+
+/** What is let through for one attachment, and what is kept out. */
+export interface FirewallSpec {
+  owner: Owner
+  /** The container's addresses, each once. */
+  addresses: readonly Uint8Array[]
+  policy: Policy
+  /** How packets come to it on the host; undefined where no result says. */
+  link: HostLink | undefined
+  /** The chain with the administrator's rules. */
+  adminChain: string
+}
+
+/** Interfaces of the host by which packets come to a container. */
+export interface HostLink {
+  /** That the host routes to: the bridge, its VLAN's interface, or the host's end of a pair without a bridge. */
+  bridge: string
+  /** The port of the bridge; undefined where there is no bridge, or no result says which. */
+  port: string | undefined
+}
+
+/** What is kept beside each address of an attachment: with it DEL needs to read no list. */
+export interface Note {
+  /** How many addresses the attachment has. */
+  count: number
+  /** Of the policy that is asked for, which may have become another one. */
+  link: HostLink | undefined
+  /** The zone of firewalld that the addresses are sources of. */
+  zone: string | undefined
+}
+
+/** A note as text: "2", "2 br0/veth1", "2 br0/ trusted", "2 - trusted"; names of interfaces have no "/" and no white space. */
+export function printNote({ count, link, zone }: Note): string {
+  const place = link ? `${link.bridge}/${link.port ?? ""}` : "-"
+  return [count, ...(link || zone ? [place] : []), ...(zone ? [zone] : [])].join(" ")
+}
+
+/** Reads that text; of what is none the count is 0. */
+export function readNote(text = ""): Note {
+  const [count, place = "-", ...zone] = text.split(" ")
+  const [bridge = "", port] = place === "-" ? [] : place.split("/")
+  const link = bridge === "" ? undefined : { bridge, port: port || undefined }
+  return { count: Number(count) || 0, link, zone: zone.join(" ") || undefined }
+}
+
+/** What an attachment needs, by the result of the plugins before. Throws code 7 for a policy that has no interface to go by. */
+export function specOf(owner: Owner, result: Result, { policy, adminChain }: FirewallConfig): FirewallSpec {
+  const addresses = new Map(addressesOf(result).map(({ ip }) => [String(unmapped(ip)), unmapped(ip)]))
+  const link = hostLinkOf(result)
+  if (policy === "open" || addresses.size === 0 || link) {
+    return { owner, addresses: [...addresses.values()], policy, link, adminChain }
+  }
+  const reason = "prevResult names no interface of the host"
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot apply ingressPolicy "${policy}": ${reason}`, {
+    details: "it goes by the bridge, or by the host's end of a pair: put firewall after bridge or ptp",
+  })
+}
+
+/**
+ * The interfaces of the host in a result: bridge names the bridge first, then its port, and last the interface of the VLAN that
+ * the host routes by; ptp names the host's end of the pair alone.
+ */
+export function hostLinkOf({ interfaces }: Result): HostLink | undefined {
+  const names = interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
+  const [first, ...others] = names
+  if (first === undefined) return undefined
+  for (const name of names) requireInterfaceName(name)
+  const vlan = others.find((name) => name.startsWith(`${first}.`))
+  return { bridge: vlan ?? first, port: others.find((name) => name !== vlan) }
+}
+
+function requireInterfaceName(name: string): void {
+  try {
+    validateInterfaceName(name)
+  } catch {
+    throw invalidConfig("prevResult.interfaces", "names of interfaces", name)
+  }
+}
