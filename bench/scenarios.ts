@@ -3,6 +3,7 @@ import { bridges } from "./rows/bridge.ts"
 import { bursts } from "./rows/burst.ts"
 import { chains } from "./rows/chain.ts"
 import { delegates } from "./rows/delegates.ts"
+import { firewalls } from "./rows/firewall.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { interfaces } from "./rows/interfaces.ts"
 import { portmaps } from "./rows/portmap.ts"
@@ -21,8 +22,8 @@ const alsoLoaded = [
 
 /** Everything that is measured. A new subject is a line here. */
 export function allScenarios(suites: readonly Suite[]): Scenario[] {
-  const idle = [versions, bridges, chains, interfaces, delegates, hostLocals, portmaps, bursts].flatMap((rows) =>
-    rows(suites),
+  const idle = [versions, bridges, chains, interfaces, delegates, hostLocals, firewalls, portmaps, bursts].flatMap(
+    (rows) => rows(suites),
   )
   const loaded = idle.filter(({ name }) => alsoLoaded.some((pattern) => pattern.test(name)))
   return [...idle, ...loaded.map(underLoad)]

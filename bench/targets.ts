@@ -1,6 +1,7 @@
 import { loadSuffix, type Measurement } from "./measure.ts"
 import { atATime, containers } from "./rows/burst.ts"
 import { floorName } from "./rows/chain.ts"
+import { withContainers } from "./rows/firewall.ts"
 import { withLeases } from "./rows/host-local.ts"
 import { withMappings } from "./rows/portmap.ts"
 
@@ -95,6 +96,15 @@ const ofMappings = (verb: string): Target => {
     1.3,
   )
 }
+const ofContainers = (verb: string): Target => {
+  const row = `firewall ${verb}`
+  return between(
+    `firewall ${verb} beside 1,000 containers to ours alone`,
+    [row, withContainers("ours", 1_000)],
+    [row, withContainers("ours", 0)],
+    1.3,
+  )
+}
 const ofFloor = (verb: string, must: number): Target => {
   const row = `chain with 1 port beside 1 ${verb}`
   return between(`chain ${verb} to kernel floor + three empty processes`, [row, "ours"], [row, floorName], must)
@@ -108,6 +118,8 @@ export const targets: readonly Target[] = [
   ofLeases("DEL"),
   ofMappings("ADD"),
   ofMappings("DEL"),
+  ofContainers("ADD"),
+  ofContainers("DEL"),
   ofFloor("ADD", 2),
   ofFloor("DEL", 1.4),
 ]

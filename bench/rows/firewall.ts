@@ -1,0 +1,90 @@
+import { HostNamespace, pluginEnv, Station } from "../../integration/lab/mod.ts"
+import type { Contender, Scenario } from "../measure.ts"
+import { pluginPath, type Suite } from "../suites.ts"
+
+/** Containers of the host that are let through before the measurement begins. */
+const fillings = [0, 1_000] as const
+
+/** A container that bridge has made, in the newest version that both suites speak, with the policy that nerdctl asks for. */
+function firewallConfig(netns: string) {
+  return {
+    cniVersion: "1.0.0",
+    name: "bench",
+    type: "firewall",
+    ingressPolicy: "same-bridge",
+    prevResult: {
+      cniVersion: "1.0.0",
+      interfaces: [{ name: "bench0" }, { name: "vethbench" }, { name: "eth0", sandbox: netns }],
+      ips: [{ address: "10.88.0.2/16", gateway: "10.88.0.1", interface: 2 }],
+    },
+  }
+}
+
+const addressOf = (index: number) => `10.88.${(index + 3) >> 8}.${(index + 3) & 0xff}`
+
+/** What a suite keeps of so many containers, as a file for the program that loads it. */
+function othersOf(suite: Suite, count: number): { program: readonly string[]; file: string } {
+  const indexes = Array.from({ length: count }, (_, index) => index)
+  if (suite.name !== "ours") {
+    const rules = indexes.map((index) => {
+      const ip = addressOf(index)
+      return `-A CNI-FORWARD -d ${ip}/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A CNI-FORWARD -s ${ip}/32 -j ACCEPT\n`
+    })
+    return { program: ["iptables-restore", "--noflush"], file: `*filter\n${rules.join("")}COMMIT\n` }
+  }
+  const elements = indexes.map((index) => {
+    const owner = `comment "bench/other-${index}/eth0"`
+    return `add element inet cni_firewall containers { ${addressOf(index)} ${owner} }
+add element inet cni_firewall same_bridge { "bench0" . "veth${index}" ${owner} }\n`
+  })
+  return { program: ["nft", "-f", "-"], file: elements.join("") }
+}
+
+/** Times ADD and DEL of one suite on a host of its own, on which so many other containers are let through. */
+async function startFirewall(suite: Suite, count: number): Promise<Contender> {
+  await using stack = new AsyncDisposableStack()
+  const host = stack.use(await HostNamespace.create())
+  const pod = await host.addContainer()
+  const station = stack.use(Station.open(host))
+  const bin = pluginPath(suite, "firewall")
+  const config = firewallConfig(pod.path)
+  const call = { bin, netns: pod.path, ifName: "eth0", path: suite.directory }
+  const run = (verb: "ADD" | "DEL", containerId: string) =>
+    station.time({ command: [bin], env: pluginEnv({ ...call, verb, containerId }), input: JSON.stringify(config) })
+  if (count > 0) {
+    await run("ADD", "bench-0")
+    const { program, file } = othersOf(suite, count)
+    const [name = "", ...args] = program
+    await host.exec(name, args, { input: file })
+  }
+  const kept = stack.move()
+  let rounds = 0
+  return {
+    async round() {
+      const containerId = `bench-${++rounds}`
+      return { ADD: await run("ADD", containerId), DEL: await run("DEL", containerId) }
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}
+
+const numbers = new Intl.NumberFormat("en")
+
+/** The name of a suite's contender on a host that has so many other containers. */
+export const withContainers = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
+
+/** One container with policy same-bridge, alone and beside a thousand: ours by nf_tables, Go's by iptables. */
+export function firewalls(suites: readonly Suite[]): Scenario[] {
+  const filled = suites.flatMap((suite) =>
+    fillings.map((count) => [withContainers(suite.name, count), () => startFirewall(suite, count)] as const),
+  )
+  return [
+    {
+      name: "firewall",
+      steps: ["ADD", "DEL"],
+      contenders: Object.fromEntries(filled),
+      baseline: withContainers("Go", 0),
+    },
+  ]
+}
