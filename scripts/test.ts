@@ -66,10 +66,12 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
 const watched = [
   "bridge/{add,chained,check,del,masquerade,spoof,undo,vlan}",
   "every-plugin/{bad-input,gc,interface-del,interface-undo,interface-versions,unwritten-answer}",
+  "flannel/{add,delegate}",
   "host-local/interop",
   "loopback/loopback",
   "portmap/{add,iptables,nftables}",
   "ptp/{add,del,undo}",
+  "sbr/{addresses,sbr}",
   "static/static",
   "tuning/{add,undo}",
 ]

@@ -45,6 +45,8 @@ test("#26, #27 CHECK of bridge misses a route that sbr has moved when it is gone
   await using _ = host
   await sbr.add()
   for (const table of ["100", "101"]) await pod.exec("ip", ["route", "del", "default", "table", table])
+  // Another link's is none of the interface's.
+  await pod.exec("sh", ["-c", "ip link add other up type bridge && ip route add default dev other table 300"])
   expect((await maker.check(prevResult)).stdout).toContain("Check of routes failed: expected default")
 })
 
@@ -74,3 +76,18 @@ test("a route by two gateways of the interface is moved as a whole, and comes ba
   await sbr.del()
   expect(await shown("main")).toBe(before)
 })
+
+test.each(["Go", "ours"])(
+  "the rules of sbr that one suite has made go by the other's DEL: made by %s",
+  async (first) => {
+    const { host, pod, prevResult, sbr } = await withAddresses()
+    await using _ = host
+    const old = { cniVersion: "1.0.0", prevResult: { ...prevResult, cniVersion: "1.0.0" } }
+    const go = new Attachment(host, pod, { ...sbr.config, ...old }, { bin: "/usr/lib/cni/sbr" })
+    const [maker, remover] = first === "Go" ? [go, sbr] : [sbr, go]
+    await maker.add()
+    expect((await pod.exec("ip", ["rule"])).stdout).toContain("from 10.2.0.2 lookup 100")
+    await remover.del()
+    expect((await pod.exec("sh", ["-c", "ip rule; ip -6 rule"])).stdout).not.toMatch(/lookup 1\d\d/)
+  },
+)
