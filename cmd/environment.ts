@@ -75,6 +75,10 @@ export interface Terminal {
   readonly stderr: (text: string | Uint8Array) => void
   /** Whether a human reads stdout. */
   readonly interactive: boolean
+  /** How many characters a line of stdout has room for; undefined where there is no limit. */
+  readonly columns?: number | undefined
+  /** Whether stdout shows colours and its user wants them: <https://no-color.org>. */
+  readonly colour?: boolean
   /** Ctrl-C, or the service manager's "stop". */
   readonly signal: AbortSignal
 }
@@ -89,6 +93,8 @@ export function processTerminal(): Terminal {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),
     interactive: process.stdout.isTTY === true,
+    columns: process.stdout.isTTY ? process.stdout.columns : undefined,
+    colour: process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== "dumb",
     signal: interrupted.signal,
   }
 }

@@ -7,12 +7,17 @@ export interface RecordingTerminal extends Terminal {
 }
 
 /** A terminal for tests: this environment and nothing else, not interactive unless told so. */
-export function recordingTerminal(env: Terminal["env"], interactive = false): RecordingTerminal {
+export function recordingTerminal(
+  env: Terminal["env"],
+  interactive = false,
+  screen: Pick<Terminal, "columns" | "colour"> = {},
+): RecordingTerminal {
   const written = { out: "", err: "" }
   const text = (chunk: string | Uint8Array) => (typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk))
   return {
     env,
     interactive,
+    ...screen,
     signal: new AbortController().signal,
     stdout: (chunk) => {
       written.out += text(chunk)

@@ -3,6 +3,7 @@ import { resolve } from "node:path"
 import type { ParseArgsConfig } from "node:util"
 import { loadNetwork, type Network, type Runtime } from "../../pkg/libcni/mod.ts"
 import { defaults, readPath, type Terminal } from "../environment.ts"
+import { DEFAULT_DATA_DIR, type NodePlaces } from "../node/mod.ts"
 
 /** What the command line holds for a command: flags by name, then the words that are no flags. */
 export interface Arguments {
@@ -32,6 +33,19 @@ export interface Command {
 
 /** The command line cannot be understood: exit code 2, with a pointer to the help. */
 export class UsageError extends Error {}
+
+/** The command has done what it was asked for and said all; the exit code tells what it found. */
+export class Found extends Error {
+  readonly exitCode: number
+
+  constructor(exitCode: number) {
+    super(`exit code ${exitCode}`)
+    this.exitCode = exitCode
+  }
+}
+
+/** The exit code of a command that looks for faults and has found some; 1 is for a command that could not look. */
+export const FOUND_FAULTS = 3
 
 /** The value of a flag that takes text. */
 export function text(args: Arguments, flag: string): string | undefined {
@@ -63,6 +77,29 @@ export const runtimeFlags = {
   timeout: { type: "string", value: "SECONDS", help: "kill a plugin that takes longer (default: never)" },
   json: { type: "boolean", help: "print JSON, also on a terminal and for errors" },
 } as const satisfies Record<string, Flag>
+
+/** The flags of every command that reads a node. */
+export const nodeFlags = {
+  "conf-dir": runtimeFlags["conf-dir"],
+  "bin-dir": runtimeFlags["bin-dir"],
+  "cache-dir": runtimeFlags["cache-dir"],
+  json: runtimeFlags.json,
+} as const satisfies Record<string, Flag>
+
+/** Where the flags and the environment say that a node keeps things. */
+export function placesOf(args: Arguments, { env }: Terminal): NodePlaces {
+  return {
+    confDir: resolve(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)),
+    binDirs: readPath(text(args, "bin-dir") ?? (env.CNI_PATH || defaults.binDir)),
+    cacheDir: resolve(text(args, "cache-dir") ?? defaults.cacheDir),
+    dataDir: DEFAULT_DATA_DIR,
+  }
+}
+
+/** Whether a command prints JSON: it was asked to, or no human reads it. */
+export function wantsJson(args: Arguments, terminal: Terminal): boolean {
+  return given(args, "json") || !terminal.interactive
+}
 
 /** The runtime that the flags and the environment ask for. */
 export function runtimeOf(args: Arguments, { env, stderr, signal }: Terminal): Runtime {

@@ -24,11 +24,9 @@ import {
   validateNetworkName,
 } from "../../pkg/types/mod.ts"
 import { defaults, type Terminal } from "../environment.ts"
+import { DEFAULT_DATA_DIR } from "../node/mod.ts"
 import { type Arguments, type Command, text, UsageError, word } from "./command.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "./tables.ts"
-
-/** Where host-local keeps its files unless a configuration says otherwise. */
-const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
 
 const places = {
   "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },

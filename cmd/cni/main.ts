@@ -4,11 +4,12 @@ import { CniError, printJson, supportedVersions, toErrorObject } from "../../pkg
 import { complete, completionHelp, completionScript, shells } from "../completion.ts"
 import { defaults, type Terminal } from "../environment.ts"
 import { add, check, del, status } from "./attach.ts"
-import { type Command, UsageError, word } from "./command.ts"
+import { type Command, Found, UsageError, word } from "./command.ts"
 import { gc } from "./gc.ts"
 import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
+import { ps } from "./ps.ts"
 
 /** `cni completion` */
 const completionCommand: Command = {
@@ -40,6 +41,7 @@ const commands: Readonly<Record<string, Command>> = {
   del,
   status,
   gc,
+  ps,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
   install: installCommand,
@@ -52,7 +54,10 @@ const groups: Readonly<Record<string, string>> = {
   ipam: "Show the addresses that host-local has handed out, and take them back",
 }
 
-/** Runs one command line. Returns the exit code: 0, 1 when it failed, 2 when it was not understood. Never throws. */
+/**
+ * Runs one command line. Returns the exit code: 0, 1 when it failed, 2 when it was not understood, 3 when it has found the
+ * faults that it looked for. Never throws.
+ */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
   if (args[0] === "__complete") {
     const help = { words: ["COMMAND"], flags: {} }
@@ -117,6 +122,7 @@ async function runCommand(name: string, command: Command, args: string[], termin
     await command.run({ flags: values, words: positionals }, terminal)
     return 0
   } catch (error) {
+    if (error instanceof Found) return error.exitCode
     if (error instanceof UsageError) {
       terminal.stderr(`cni ${name}: ${error.message}. "cni ${name} --help" shows how\n`)
       return 2

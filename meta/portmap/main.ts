@@ -5,7 +5,10 @@ import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig } from "./config.ts"
 import { Hostports } from "./hostports.ts"
 import { type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping.ts"
+import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
 import { checkLocalnet, findLocalnetLink, isLocalnetOn, switchLocalnetOn } from "./route-localnet.ts"
+
+export { type PortRule, portRulesIn }
 
 /** Maps ports of the host to ports of a container that an earlier plugin of the chain has made. */
 export const portmap = definePlugin<PortmapConfig>({

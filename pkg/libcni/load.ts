@@ -77,8 +77,8 @@ function directoryPlugins(file: string, list: NetworkList): Network["plugins"] {
   })
 }
 
-/** The files of networks in the order in which they are looked at. */
-function networkFiles(directory: string): string[] {
+/** The files of networks in a directory, in the order in which `loadNetwork` looks at them. */
+export function networkFiles(directory: string): string[] {
   return [...filesIn(directory, [".conflist"]), ...filesIn(directory, [".conf", ".json"])]
 }
 

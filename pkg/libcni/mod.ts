@@ -10,12 +10,12 @@
  * await delNetwork(runtime, network, lab)
  */
 export { type AddOptions, addNetwork } from "./add.ts"
-export { type CacheKey, cachedAttachments, readCache } from "./cache.ts"
+export { type CacheKey, cachedAttachments, cacheFile, readCache } from "./cache.ts"
 export type { CachedAttachment, CacheState } from "./cached.ts"
 export { CheckNotSupported, checkNetwork } from "./check.ts"
 export { delNetwork } from "./del.ts"
 export { gcNetwork, staleAttachments, type ValidSet } from "./gc.ts"
-export { loadNetwork, loadNetworkFile, networkNames } from "./load.ts"
+export { loadNetwork, loadNetworkFile, networkFiles, networkNames } from "./load.ts"
 export type { Attachment, AttachmentId, Network, NetworkPlugin, Runtime } from "./network.ts"
 export { parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
 export { deriveRequest, inject } from "./request.ts"

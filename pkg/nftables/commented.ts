@@ -14,13 +14,14 @@ export interface Commented {
 
 /**
  * Returns the rules and elements of all tables with a comment that `isSought`, made by any program. Reads the whole rule
- * set, which takes too long for a plugin. Throws `NetlinkError`.
+ * set, or the tables that are wanted of it, which takes too long for a plugin. Throws `NetlinkError`.
  */
 export function listCommented(
   socket: Pick<Netfilter, "dump">,
   isSought: (comment: string) => boolean,
+  isWanted: (table: Table) => boolean = () => true,
 ): { rules: Commented[]; elements: Commented[] } {
-  const tables = listTables(socket)
+  const tables = listTables(socket).filter(isWanted)
   const rules = tables.flatMap((table) =>
     listComments(socket, table).flatMap(({ chain, comment }) =>
       comment !== undefined && isSought(comment) ? [{ table, name: chain, comment }] : [],

@@ -1,0 +1,231 @@
+import { statfsSync } from "node:fs"
+import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
+import { decodeResult, isJsonObject, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import type { OwnedRule } from "./filter-rules.ts"
+import type { NodeLink } from "./links.ts"
+import type { Node } from "./read.ts"
+
+/** Where an attachment was seen. */
+export type Source = "cache" | "lease" | "link" | "rule"
+
+/** One container's interface in a network, as everything on the node tells of it together. */
+export interface NodeAttachment extends Owner {
+  /** What kubelet, or another runtime, says in `CNI_ARGS` of the pod. */
+  readonly pod?: { readonly namespace: string; readonly name: string }
+  readonly sources: readonly Source[]
+  /** The path of the container's namespace; undefined where it is noted nowhere. */
+  readonly netns?: string
+  /** Whether there is a namespace at the path; undefined where that is unknown. */
+  readonly isAlive?: boolean
+  /** With prefix length where it is known. */
+  readonly addresses: readonly string[]
+  /** "8080→80/tcp", "203.0.113.1:8080→80/tcp" */
+  readonly ports: readonly string[]
+  /** The host's end, or the link inside the container where there is no end on the host. */
+  readonly link?: NodeLink
+  readonly rules: readonly OwnedRule[]
+  /** When it was added, milliseconds since 1970. */
+  readonly addedMs?: number
+  readonly cached?: CachedAttachment
+  readonly result?: Result
+  /** What makes it an orphan, as sentences; none for one whose container lives, as far as that can be known. */
+  readonly orphan: readonly string[]
+}
+
+interface Draft {
+  owner: Owner
+  sources: Set<Source>
+  netns?: string | undefined
+  isAlive?: boolean | undefined
+  addresses: string[]
+  ports: string[]
+  link?: NodeLink
+  rules: OwnedRule[]
+  addedMs?: number | undefined
+  cached?: CachedAttachment
+  result?: Result | undefined
+  /** Whether its lease is of a container that is known to be gone. */
+  isLeaseStale?: boolean
+}
+
+/** Everything on the node that names an attachment, joined. */
+export function attachmentsOf(node: Node): NodeAttachment[] {
+  const drafts = new Drafts()
+  for (const cached of node.cache) addCached(drafts, cached, cached.writtenMs)
+  for (const store of node.stores) addLeases(drafts, store)
+  for (const link of node.links) {
+    if (link.alias === undefined || !isOwner(link.alias)) continue
+    const draft = drafts.named(link.alias)
+    draft.sources.add("link")
+    draft.link ??= link
+  }
+  for (const rule of node.rules.owned) {
+    for (const draft of drafts.ownersOf(rule)) {
+      draft.sources.add("rule")
+      draft.rules.push(rule)
+    }
+  }
+  for (const { hostPort, to, owner, netns } of node.rules.ports) {
+    const draft = isOwner(owner) ? drafts.named(owner) : undefined
+    draft?.ports.push(hostPort.replace("/", `→${to.slice(to.lastIndexOf(":") + 1)}/`))
+    if (draft && draft.netns === undefined) draft.netns = netns
+  }
+  return drafts.all().map((draft) => finish(draft, node))
+}
+
+/** The attachments by the comment that their kernel objects carry. */
+class Drafts {
+  readonly #byComment = new Map<string, Draft>()
+
+  of(owner: Owner): Draft {
+    return this.#byComment.getOrInsertComputed(ownerComment(owner), () => ({
+      owner,
+      sources: new Set(),
+      addresses: [],
+      ports: [],
+      rules: [],
+    }))
+  }
+
+  /** The one that a comment names. */
+  named(comment: string): Draft {
+    const [network = "", containerId = "", ifName = ""] = comment.split("/")
+    return this.#byComment.get(comment) ?? this.of({ network, containerId, ifName })
+  }
+
+  /** Upstream's comments know the container and not the interface. */
+  ownersOf({ owner }: OwnedRule): Draft[] {
+    if (isOwner(owner)) return [this.named(owner)]
+    const found = commentOfContainer(owner)
+    if (found === undefined) return []
+    const known = this.all().filter(
+      ({ owner: { network, containerId } }) => network === found.network && containerId === found.containerId,
+    )
+    return known.length > 0 ? known : [this.of({ ...found, ifName: "" })]
+  }
+
+  all(): Draft[] {
+    return [...this.#byComment.values()]
+  }
+}
+
+function addCached(drafts: Drafts, cached: CachedAttachment, writtenMs: number | undefined): void {
+  const { network, containerId, ifName } = cached
+  const draft = drafts.of({ network, containerId, ifName })
+  const result = resultOf(cached)
+  draft.sources.add("cache")
+  draft.cached = cached
+  draft.result = result
+  draft.addedMs = writtenMs
+  draft.netns = cached.netns || result?.interfaces.find(({ sandbox }) => sandbox)?.sandbox
+  draft.addresses.push(...(result?.ips.filter((ip) => isOfContainer(ip, result)).map(({ address }) => address) ?? []))
+}
+
+/** Results of bridge list the host's interfaces too. */
+function isOfContainer({ interface: index }: Result["ips"][number], { interfaces }: Result): boolean {
+  return index === undefined || interfaces[index] === undefined || Boolean(interfaces[index].sandbox)
+}
+
+function resultOf({ result }: CachedAttachment): Result | undefined {
+  if (!isJsonObject(result)) return undefined
+  try {
+    return decodeResult(result, typeof result.cniVersion === "string" ? result.cniVersion : "1.1.0")
+  } catch {
+    return undefined
+  }
+}
+
+function addLeases(drafts: Drafts, { network, leases }: Node["stores"][number]): void {
+  for (const { address, holder, netns, writtenMs, liveness } of leases) {
+    if (typeof holder === "string") continue
+    const draft = drafts.of({ network, ...holder })
+    draft.sources.add("lease")
+    if (!draft.addresses.some((known) => known.split("/")[0] === address)) draft.addresses.push(address)
+    if (netns !== undefined) {
+      draft.netns ??= netns.path
+      if (draft.netns === netns.path) draft.isAlive = netns.exists
+    }
+    draft.addedMs ??= writtenMs
+    draft.isLeaseStale = liveness === "dead" || liveness === "lost"
+  }
+}
+
+function finish(draft: Draft, { links }: Node): NodeAttachment {
+  const { owner, sources, netns, addresses, ports, rules, addedMs, cached, result } = draft
+  const isAlive = draft.isAlive ?? (netns === undefined ? undefined : isNamespace(netns))
+  const link = draft.link ?? hostEndOf(result, links)
+  const pod = cached && podOf(cached)
+  return {
+    ...owner,
+    sources: [...sources],
+    addresses,
+    ports: ports.length > 0 ? ports : askedPorts(cached),
+    rules,
+    orphan: orphanReasons({ ...draft, isAlive, ...(link === undefined ? {} : { link }) }),
+    ...withoutUndefined({ pod, netns, isAlive, link, addedMs, cached, result }),
+  }
+}
+
+/** The properties that have a value. */
+function withoutUndefined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as never
+}
+
+/** The host's end of what the reference suite has made: it has no alias, but the result names it. */
+function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): NodeLink | undefined {
+  const names = result?.interfaces.filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
+  return links.find(({ name, kind, nsid }) => nsid === undefined && kind === "veth" && names.includes(name))
+}
+
+/** Why the container of an attachment must be gone, or why nothing would ever clean up after it. */
+function orphanReasons({ sources, isAlive, netns, link, isLeaseStale }: Draft): string[] {
+  const has = (source: Source) => sources.has(source)
+  const reasons: string[] = []
+  if (isAlive === false) {
+    if (has("lease")) reasons.push("lease without namespace")
+    if (has("cache")) reasons.push("cache entry without namespace")
+    if (has("rule")) reasons.push("rules without namespace")
+  } else if (has("lease") && isLeaseStale) reasons.push("lease of an earlier boot or namespace")
+  if (has("cache")) return reasons
+  if (has("link")) reasons.push("link without cache entry")
+  if (has("rule") && !has("lease")) reasons.push("rules without lease")
+  if (has("lease") && netns === undefined && link === undefined) reasons.push("lease without cache entry")
+  return reasons
+}
+
+/** Whether there is a namespace at a path: a mount of nsfs, not the empty file that a reboot leaves. */
+export function isNamespace(path: string): boolean | undefined {
+  const nsfsMagic = 0x6e736673 // NSFS_MAGIC, <linux/magic.h>
+  try {
+    return statfsSync(path).type === nsfsMagic
+  } catch (error) {
+    const isGone = error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")
+    return isGone ? false : undefined
+  }
+}
+
+/** "K8S_POD_NAMESPACE" and "K8S_POD_NAME", as every runtime for Kubernetes gives them; podman gives the name alone. */
+function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
+  const values = new Map(args)
+  const name = values.get("K8S_POD_NAME")
+  return name ? { namespace: values.get("K8S_POD_NAMESPACE") ?? "", name } : undefined
+}
+
+/** What the runtime has asked to be mapped, where the rules are not to be seen. */
+function askedPorts(cached: CachedAttachment | undefined): string[] {
+  const mappings = cached?.capabilityArgs.portMappings
+  return (Array.isArray(mappings) ? mappings.filter(isJsonObject) : []).map(
+    ({ hostPort, containerPort, protocol, hostIP }) =>
+      `${hostIP ? `${hostIP}:` : ""}${hostPort}→${containerPort}/${protocol ?? "tcp"}`,
+  )
+}
+
+/** The container that upstream's `name: "NETWORK" id: "CONTAINER"` is about. */
+function commentOfContainer(comment: string): { network: string; containerId: string } | undefined {
+  const [, network, containerId] = /name: "([^"]*)" id: "([^"]*)"/.exec(comment) ?? []
+  return network === undefined || containerId === undefined ? undefined : { network, containerId }
+}
+
+function isOwner(comment: string): boolean {
+  return comment.split("/").length === 3
+}

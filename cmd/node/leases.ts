@@ -1,0 +1,57 @@
+import { basename, join } from "node:path"
+import {
+  formatRangeSet,
+  type HostLocalConfig,
+  type Lease,
+  listLeases,
+  listNetworks,
+  parseAddress,
+  Store,
+  usageOf,
+} from "../../ipam/host-local/main.ts"
+import type { NetworkFile } from "./networks.ts"
+
+/** The addresses that host-local has handed out in one network. */
+export interface LeaseStore {
+  readonly network: string
+  readonly directory: string
+  readonly leases: readonly Lease[]
+  /** The range sets of the network's configuration; none when it is configured nowhere. */
+  readonly rangeSets: readonly RangeUse[]
+}
+
+/** What of a range set is handed out. */
+export interface RangeUse {
+  /** "10.22.0.1-10.22.255.254" */
+  readonly ranges: string
+  readonly set: HostLocalConfig["rangeSets"][number]
+  readonly used: number
+  readonly reclaimable: number
+  readonly total: bigint
+}
+
+/** The stores in `dataDir`, and those that networks keep elsewhere. Throws `SyscallError`. */
+export function readStores(dataDir: string, networks: readonly NetworkFile[]): LeaseStore[] {
+  const directories = new Map<string, HostLocalConfig["rangeSets"]>()
+  for (const { directory, rangeSets } of networks.flatMap(({ pools }) => pools)) {
+    directories.set(directory, [...(directories.get(directory) ?? []), ...rangeSets])
+  }
+  for (const name of listNetworks(dataDir)) directories.getOrInsert(join(dataDir, name), [])
+  return [...directories].map(([directory, sets]) => readStore(directory, sets)).sort(byName)
+}
+
+function readStore(directory: string, sets: HostLocalConfig["rangeSets"]): LeaseStore {
+  const leases = listLeases(new Store({ directory, log: () => {} }))
+  const taken = addressesIn(leases)
+  const reclaimable = addressesIn(leases.filter((lease) => lease.reclaimable))
+  const rangeSets = sets.map((set) => ({ ranges: formatRangeSet(set), set, ...usageOf(set, taken, reclaimable) }))
+  return { network: basename(directory), directory, leases, rangeSets }
+}
+
+function addressesIn(leases: readonly Lease[]) {
+  return leases.flatMap(({ address }) => parseAddress(address) ?? [])
+}
+
+function byName(a: LeaseStore, b: LeaseStore): number {
+  return a.network < b.network ? -1 : 1
+}

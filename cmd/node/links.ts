@@ -1,0 +1,139 @@
+import {
+  IFF_UP,
+  type Link,
+  linkData,
+  listAddresses,
+  listLinks,
+  listLinksInside,
+  listNsids,
+  listRoutes,
+  OperState,
+  RouteSocket,
+  RT_TABLE_MAIN,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET, AF_INET6, familyOf, formatCidr, formatIp } from "../../pkg/types/mod.ts"
+
+/** What has passed a link, as its namespace sees it. */
+export interface Counters {
+  readonly received: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }
+  readonly sent: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }
+}
+
+/** A link, with what tells to which others it belongs. */
+export interface NodeLink {
+  readonly index: number
+  readonly name: string
+  /** "veth", "bridge", …; "" for devices that were not made by netlink. */
+  readonly kind: string
+  /** The nsid of the container's namespace that it is in; undefined on the host. */
+  readonly nsid?: number
+  readonly mac: string
+  readonly mtu: number
+  readonly isUp: boolean
+  /** RFC 2863: "up", "down", "lowerlayerdown", … */
+  readonly state: string
+  readonly alias?: string
+  /** The index of the bridge or bond that it is a port of. */
+  readonly master?: number
+  /** The index of a veth's peer, or of what a VLAN or macvlan sits on, in the namespace of `peerNsid`. */
+  readonly peer?: number
+  /** The nsid of the peer's namespace; undefined for the link's own. */
+  readonly peerNsid?: number
+  readonly vlanId?: number
+  /** With prefix length; of links on the host only. */
+  readonly addresses: readonly string[]
+  readonly counters?: Counters
+}
+
+/** A route of the host's main table. */
+export interface NodeRoute {
+  /** "default", or with prefix length. */
+  readonly dst: string
+  readonly gateway?: string
+  readonly dev?: string
+  readonly metric?: number
+  /** RTPROT_*: 2 is the kernel's own, for the network of an address. */
+  readonly protocol: number
+}
+
+/** struct rtnl_link_stats64, <linux/if_link.h>, in `IFLA_STATS64`. */
+const IFLA_STATS64 = 23
+const STATS64_SIZE = 64
+
+/**
+ * The links of the host, and those in namespaces that it has an nsid for and no end of a pair. Throws `NetlinkError`.
+ */
+export function readLinks(): NodeLink[] {
+  using host = RouteSocket.open()
+  const addresses = new Map<number, string[]>()
+  for (const { index, ip, prefix } of listAddresses(host)) {
+    addresses.getOrInsert(index, []).push(formatCidr({ ip, prefix }))
+  }
+  const own = listLinks(host).map((link) => describeLink(link, addresses.get(link.index) ?? []))
+  const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one question for each of the others
+  const others = listNsids(host).filter((nsid) => !known.has(nsid))
+  const inside = others.flatMap((nsid) =>
+    listLinksInside(host, nsid, ({ kind }) => kind !== "").map((link) => ({ ...describeLink(link, []), nsid })),
+  )
+  return [...own, ...inside]
+}
+
+function describeLink(link: Link, addresses: readonly string[]): NodeLink {
+  const { index, name, kind, mac, mtu, flags, attributes } = link
+  const { alias, master, link: peer, linkNetnsId: peerNsid, operState } = attributes
+  const vlanId = linkData(link, "vlan")?.id
+  const counters = countersOf(link)
+  return {
+    index,
+    name,
+    kind,
+    mac,
+    mtu,
+    isUp: (flags & IFF_UP) !== 0,
+    state: stateNames.get(operState ?? 0) ?? "unknown",
+    ...(alias === undefined ? {} : { alias }),
+    ...(master === undefined ? {} : { master }),
+    ...(peer === undefined ? {} : { peer }),
+    ...(peerNsid === undefined ? {} : { peerNsid }),
+    ...(vlanId === undefined ? {} : { vlanId }),
+    addresses,
+    ...(counters === undefined ? {} : { counters }),
+  }
+}
+
+const stateNames = new Map<number, string>(
+  Object.entries(OperState).map(([name, number]) => [number, name.toLowerCase()]),
+)
+
+function countersOf({ attributes: { unknown = [] } }: Link): Counters | undefined {
+  const payload = unknown.find(({ type }) => type === IFLA_STATS64)?.payload
+  if (payload === undefined || payload.length < STATS64_SIZE) return undefined
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.length)
+  const at = (index: number) => view.getBigUint64(8 * index, true)
+  return {
+    received: { packets: at(0), bytes: at(2), dropped: at(6) },
+    sent: { packets: at(1), bytes: at(3), dropped: at(7) },
+  }
+}
+
+/** The routes of the host's main table in both families. Throws `NetlinkError`. */
+export function readRoutes(): NodeRoute[] {
+  using host = RouteSocket.open()
+  const names = new Map(listLinks(host).map(({ index, name }) => [Number(index), name]))
+  return ([AF_INET, AF_INET6] as const).flatMap((family) =>
+    listRoutes(host, family, { table: RT_TABLE_MAIN }).map(({ dst, prefix, gateway, index, priority, protocol }) => {
+      const dev = index === undefined ? undefined : names.get(index)
+      return {
+        dst: prefix === 0 && dst.every((byte) => byte === 0) ? defaultOf(dst) : formatCidr({ ip: dst, prefix }),
+        ...(gateway === undefined ? {} : { gateway: formatIp(gateway) }),
+        ...(dev === undefined ? {} : { dev }),
+        ...(priority === undefined ? {} : { metric: priority }),
+        protocol,
+      }
+    }),
+  )
+}
+
+function defaultOf(dst: Uint8Array): string {
+  return familyOf(dst) === AF_INET ? "0.0.0.0/0" : "::/0"
+}

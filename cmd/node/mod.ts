@@ -1,0 +1,14 @@
+/**
+ * A node as one typed value: its networks, the runtime's cache, host-local's store, links, addresses, routes and packet filter
+ * rules with their owners, and what of these is one attachment. Reads and changes nothing.
+ *
+ * @example
+ * const node = readNode({ confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"], cacheDir: "/var/lib/cni", dataDir })
+ * for (const { network, containerId, faults } of attachmentsOf(node)) …
+ */
+export { attachmentsOf, type NodeAttachment, type Source } from "./attachments.ts"
+export { type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
+export { type LeaseStore, readStores } from "./leases.ts"
+export { type Counters, type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
+export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"
+export { DEFAULT_DATA_DIR, type Node, type NodePlaces, readNode, type Unread } from "./read.ts"

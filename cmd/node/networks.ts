@@ -1,0 +1,46 @@
+import { basename } from "node:path"
+import { type HostLocalConfig, hostLocal, parseHostLocalConfig } from "../../ipam/host-local/main.ts"
+import { loadNetworkFile, type Network, networkFiles } from "../../pkg/libcni/mod.ts"
+import { isJsonObject, type JsonObject, member, newestVersion, parseNetworkConfig } from "../../pkg/types/mod.ts"
+
+/** A file of the configuration directory: the network in it, or why it cannot be used. */
+export interface NetworkFile {
+  readonly file: string
+  readonly network?: Network
+  readonly error?: string
+  /** What host-local would hand out for it; none for a network without host-local. */
+  readonly pools: readonly HostLocalConfig[]
+}
+
+/** The networks of a directory, in the order in which runtimes look for the first. Throws code 5. */
+export function readNetworks(confDir: string): NetworkFile[] {
+  return networkFiles(confDir).map((file): NetworkFile => {
+    try {
+      const network = loadNetworkFile(file)
+      return { file, network, ...poolsOf(network) }
+    } catch (error) {
+      return { file, error: `${basename(file)}: ${error instanceof Error ? error.message : String(error)}`, pools: [] }
+    }
+  })
+}
+
+function poolsOf(network: Network): { pools: HostLocalConfig[]; error?: string } {
+  try {
+    return { pools: network.plugins.flatMap(({ raw }) => hostLocalOf(network.name, raw) ?? []) }
+  } catch (error) {
+    return { pools: [], error: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+function hostLocalOf(name: string, plugin: JsonObject): HostLocalConfig | undefined {
+  const raw: JsonObject = { ...plugin, name, cniVersion: newestVersion }
+  const network = parseNetworkConfig(raw, { lenient: true })
+  if (network.ipam?.type !== hostLocal.name) return undefined
+  return parseHostLocalConfig(network, { verb: "STATUS", args: "", raw })
+}
+
+/** The `ipam` of a plugin's configuration. */
+export function ipamOf(plugin: JsonObject): JsonObject | undefined {
+  const ipam = member(plugin, "ipam")
+  return isJsonObject(ipam) ? ipam : undefined
+}

@@ -1,0 +1,80 @@
+import { statSync } from "node:fs"
+import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
+import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
+import { type LeaseStore, readStores } from "./leases.ts"
+import { type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
+import { type NetworkFile, readNetworks } from "./networks.ts"
+
+/** Where host-local keeps its files unless a configuration says otherwise. */
+export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
+
+/** Where a node keeps what is read. */
+export interface NodePlaces {
+  readonly confDir: string
+  readonly binDirs: readonly string[]
+  readonly cacheDir: string
+  /** host-local's, for networks whose configuration names none, or that have none any more. */
+  readonly dataDir: string
+}
+
+/** A part of the node that could not be read, and why: "none" would be a wrong answer. */
+export interface Unread {
+  readonly what: "networks" | "cache" | "leases" | "links" | "routes" | "rules"
+  readonly reason: string
+}
+
+/** A node at one moment. */
+export interface Node {
+  readonly places: NodePlaces
+  /** Milliseconds since 1970. */
+  readonly readMs: number
+  /** The files of the configuration directory in the order in which runtimes look at them. */
+  readonly networks: readonly NetworkFile[]
+  readonly cache: readonly (CachedAttachment & { readonly writtenMs: number | undefined })[]
+  readonly stores: readonly LeaseStore[]
+  /** Of the host's namespace, and of namespaces in which it has no end of a pair. */
+  readonly links: readonly NodeLink[]
+  readonly routes: readonly NodeRoute[]
+  readonly rules: FilterRules
+  readonly unread: readonly Unread[]
+}
+
+/** Reads a node. Never throws for a part that cannot be read: that is told in `unread`. */
+export function readNode(places: NodePlaces): Node {
+  const unread: Unread[] = []
+  const attempt = <T>(what: Unread["what"], read: () => T, otherwise: T): T => {
+    try {
+      return read()
+    } catch (error) {
+      unread.push({ what, reason: reasonOf(error) })
+      return otherwise
+    }
+  }
+  const networks = attempt("networks", () => readNetworks(places.confDir), [])
+  return {
+    places,
+    readMs: Date.now(),
+    networks,
+    cache: attempt("cache", () => readCached(places.cacheDir), []),
+    stores: attempt("leases", () => readStores(places.dataDir, networks), []),
+    links: attempt("links", readLinks, []),
+    routes: attempt("routes", readRoutes, []),
+    rules: attempt("rules", readOwnedRules, { owned: [], ports: [] }),
+    unread,
+  }
+}
+
+function readCached(cacheDir: string): Node["cache"] {
+  return cachedAttachments(cacheDir).map((one) => ({ ...one, writtenMs: modifiedMs(cacheFile(cacheDir, one)) }))
+}
+
+function modifiedMs(file: string): number | undefined {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs
+}
+
+/** The message of an error, and of its causes. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const details = "details" in error && typeof error.details === "string" ? `: ${error.details}` : ""
+  return `${error.message}${details}`
+}
