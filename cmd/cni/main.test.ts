@@ -197,7 +197,20 @@ test("every command line can be completed, with the networks where the configura
     expect([await cni(["__complete", ...words], terminal), terminal.err]).toEqual([0, ""])
     return terminal.out.split("\n").slice(0, -1)
   }
-  const verbs = ["add", "check", "del", "status", "gc", "ps", "ipam", "install", "completion", "version", "help"]
+  const verbs = [
+    "add",
+    "check",
+    "del",
+    "status",
+    "gc",
+    "ps",
+    "doctor",
+    "ipam",
+    "install",
+    "completion",
+    "version",
+    "help",
+  ]
   expect(await offers("")).toEqual(verbs)
   for (const command of ["add", "check", "del", "status", "gc", "ipam ls", "ipam release"]) {
     expect(await offers(...command.split(" "), "")).toEqual(["net"])

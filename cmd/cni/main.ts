@@ -5,6 +5,7 @@ import { complete, completionHelp, completionScript, shells } from "../completio
 import { defaults, type Terminal } from "../environment.ts"
 import { add, check, del, status } from "./attach.ts"
 import { type Command, Found, UsageError, word } from "./command.ts"
+import { doctor } from "./doctor/command.ts"
 import { gc } from "./gc.ts"
 import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
@@ -42,6 +43,7 @@ const commands: Readonly<Record<string, Command>> = {
   status,
   gc,
   ps,
+  doctor,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
   install: installCommand,

@@ -11,4 +11,12 @@ export { type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules
 export { type LeaseStore, readStores } from "./leases.ts"
 export { type Counters, type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
 export { ipamOf, type NetworkFile, readNetworks } from "./networks.ts"
+export {
+  chainsAt,
+  comparesWith,
+  type FilterView,
+  isUnconditional,
+  readPacketFilter,
+  verdictOf,
+} from "./packet-filter.ts"
 export { DEFAULT_DATA_DIR, type Node, type NodePlaces, readNode, type Unread } from "./read.ts"

@@ -26,7 +26,7 @@ export {
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"
-export { type FoundRule, hasRules, listComments, listRules } from "./rules.ts"
+export { type FoundRule, hasRules, listComments, listRules, listTableRules } from "./rules.ts"
 export {
   clearMark,
   counter,
@@ -40,5 +40,13 @@ export {
   verdict,
   verdictMap,
 } from "./statements.ts"
-export { findChainPolicy, hasChain, listChains, PacketFilter } from "./tables.ts"
+export {
+  type BaseChain,
+  findChainPolicy,
+  hasChain,
+  listBaseChains,
+  listChains,
+  listTables,
+  PacketFilter,
+} from "./tables.ts"
 export { atomically, commit, dryRun, hasNftables, tryCommit } from "./transaction.ts"

@@ -27,6 +27,16 @@ export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles
   })
 }
 
+/** Returns all rules of a table, each with its chain, like `nft list table`. Throws `NetlinkError`. */
+export function listTableRules(socket: Pick<Netfilter, "dump">, table: Table): FoundRule[] {
+  return dumpRules(socket, table, undefined, (answer): FoundRule | undefined => {
+    const found = ruleAttributes.decode(attributesOf(answer))
+    if (found.table !== table.name || found.chain === undefined) return undefined
+    const { handle = 0n, expressions = [], userdata } = found
+    return { chain: { table, name: found.chain }, handle, expressions, comment: readComment(userdata) }
+  })
+}
+
 /** A comment on a rule, and the chain that the rule is in. */
 export interface RuleComment {
   chain: string

@@ -3,6 +3,7 @@ import { type Message, type NetlinkSocket, netfilterHeader } from "../netlink/mo
 import {
   chainAttributes,
   familyNumber,
+  hookNumber,
   NFT_MSG_GETCHAIN,
   NFT_MSG_GETSET,
   NFT_MSG_GETTABLE,
@@ -107,6 +108,38 @@ export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain
   return socket.dump(tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({})), (answer) => {
     const found = chainAttributes.decode(attributesOf(answer))
     return found.table === table.name && found.name !== undefined ? { table, name: found.name } : undefined
+  })
+}
+
+/** A chain that hangs in the packets' way, as the kernel has it. */
+export interface BaseChain {
+  table: Table
+  name: string
+  /** "filter", "nat", "route" */
+  type: string
+  /** "forward", or the number of a hook that this room has no name for. */
+  hook: string
+  priority: number
+  policy: "accept" | "drop"
+}
+
+/** Returns the base chains of all tables, like `nft list chains`. Throws `NetlinkError`. */
+export function listBaseChains(socket: Pick<Netfilter, "dump">): BaseChain[] {
+  const families = Object.keys(familyNumber) as TableFamily[]
+  const request = { type: NFT_MSG_GETCHAIN, what: "list chains", payload: netfilterHeader(0) }
+  return socket.dump(request, (answer): BaseChain | undefined => {
+    const { table, name, hook, policy, type = "" } = chainAttributes.decode(attributesOf(answer))
+    const family = families.find((each) => familyNumber[each] === answer.payload[0])
+    if (!family || table === undefined || name === undefined || hook === undefined) return undefined
+    const hookName = Object.entries(hookNumber).find(([, number]) => number === hook.number)?.[0]
+    return {
+      table: { family, name: table },
+      name,
+      type,
+      hook: hookName ?? String(hook.number),
+      priority: (hook.priority ?? 0) | 0,
+      policy: policy === 0 ? "drop" : "accept",
+    }
   })
 }
 

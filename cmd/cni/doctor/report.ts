@@ -1,0 +1,49 @@
+import type { JsonObject } from "../../../pkg/types/mod.ts"
+import { type ScreenSize, tinted, wrapped } from "../screen.ts"
+import type { Examination } from "./examine.ts"
+import type { Finding } from "./finding.ts"
+import { type Deletion, describeDeletion } from "./fix.ts"
+
+/** For human eyes: errors first, each with its reason and its remedy. */
+export function report({ findings, patient }: Examination, deletions: readonly Deletion[], screen: ScreenSize): string {
+  const parts = findings.map((finding) => {
+    const isError = finding.severity === "error"
+    const head = tinted(isError ? "ERROR" : "WARNING", isError ? "bad" : "warning", screen)
+    return `${head} ${tinted(finding.rule, "strong", screen)}\n${[
+      finding.what,
+      `why: ${finding.why}`,
+      `do: ${finding.remedy}`,
+    ]
+      .map((line) => wrapped(line, screen, "  "))
+      .join("")}`
+  })
+  const fixes = deletions.map((deletion) => `Fixing: ${describeDeletion(deletion)}\n`)
+  return [
+    ...parts,
+    ...(fixes.length > 0 ? [fixes.join("")] : []),
+    summary(findings, patient.attachments.length, screen),
+  ].join("\n")
+}
+
+function summary(findings: readonly Finding[], attachments: number, screen: ScreenSize): string {
+  const errors = findings.filter(({ severity }) => severity === "error").length
+  const warnings = findings.length - errors
+  const text = `${errors} errors, ${warnings} warnings, ${attachments} attachments looked at`
+  return `${tinted(text, errors > 0 ? "bad" : warnings > 0 ? "warning" : "good", screen)}\n`
+}
+
+/** For programs. */
+export function asJson({ findings }: Examination, deletions: readonly Deletion[] = []): JsonObject {
+  return {
+    findings: findings.map(({ rule, severity, network, what, why, remedy, orphan }) => ({
+      rule,
+      severity,
+      ...(network === undefined ? {} : { network }),
+      what,
+      why,
+      remedy,
+      fixable: orphan !== undefined,
+    })),
+    ...(deletions.length > 0 ? { fixes: deletions.map(describeDeletion) } : {}),
+  }
+}

@@ -1,0 +1,76 @@
+import { decodeLatin1 } from "../../pkg/engine/mod.ts"
+import {
+  type BaseChain,
+  type FoundRule,
+  listBaseChains,
+  listTableRules,
+  listTables,
+  PacketFilter,
+} from "../../pkg/nftables/mod.ts"
+
+/** All rules of nf_tables, those that `iptables-nft` has made included. Chains of the older iptables are not among them. */
+export interface FilterView {
+  readonly bases: readonly BaseChain[]
+  readonly rules: readonly FoundRule[]
+}
+
+/** Reads the whole rule set, like `nft list ruleset`; undefined on a kernel without nf_tables. Throws `EPERM`. */
+export function readPacketFilter(): FilterView | undefined {
+  using filter = PacketFilter.find()
+  if (!filter) return undefined
+  const { socket } = filter
+  return {
+    bases: listBaseChains(socket),
+    rules: listTables(socket).flatMap((table) => listTableRules(socket, table)),
+  }
+}
+
+/** `enum nft_verdicts`, as they travel. */
+const DROP = 0
+const ACCEPT = 1
+
+/** What a rule does with a packet that it matches; undefined for a rule that decides nothing, or whose target is an extension. */
+export function verdictOf({ expressions }: FoundRule): "accept" | "drop" | { jump: string } | undefined {
+  for (const { name, data } of expressions) {
+    if (name === "reject") return "drop"
+    if (name !== "immediate" || data instanceof Uint8Array) continue
+    const verdict = data.data?.verdict
+    if (verdict === undefined) continue
+    if (verdict.chain !== undefined) return { jump: verdict.chain }
+    if (verdict.code === DROP) return "drop"
+    if (verdict.code === ACCEPT) return "accept"
+  }
+  return undefined
+}
+
+/** Whether a rule asks nothing of a packet: it may count, and decides. */
+export function isUnconditional({ expressions }: FoundRule): boolean {
+  return expressions.every(({ name }) => ["counter", "immediate", "reject", "log"].includes(name))
+}
+
+/** Whether a rule compares with one of these values, an interface's name or an address among them. */
+export function comparesWith({ expressions }: FoundRule, values: readonly Uint8Array[]): boolean {
+  return expressions.some(({ name, data }) => {
+    if (name !== "cmp" || data instanceof Uint8Array) return false
+    const compared = decodeLatin1(data.data?.value ?? new Uint8Array(0))
+    return values.some((value) => {
+      const sought = decodeLatin1(value)
+      return compared.length > 0 && (compared.startsWith(sought) || sought.startsWith(compared))
+    })
+  })
+}
+
+/** The chains that packets of a hook may come through: base chains, and what their rules jump to. */
+export function chainsAt(view: FilterView, base: BaseChain): string[] {
+  const found = [base.name]
+  const inTable = view.rules.filter(
+    ({ chain: { table } }) => table.name === base.table.name && table.family === base.table.family,
+  )
+  for (const name of found) {
+    for (const rule of inTable) {
+      const verdict = rule.chain.name === name ? verdictOf(rule) : undefined
+      if (typeof verdict === "object" && !found.includes(verdict.jump)) found.push(verdict.jump)
+    }
+  }
+  return found
+}

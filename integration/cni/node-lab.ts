@@ -1,0 +1,85 @@
+import { join } from "node:path"
+import {
+  builtPlugins,
+  type ContainerNamespace,
+  HostNamespace,
+  type Output,
+  programEnv,
+  TemporaryDirectory,
+  waitFor,
+} from "../lab/mod.ts"
+
+const tool = join(builtPlugins, "../cni")
+
+/** A network as pods have it: a bridge, masquerade, published ports. */
+export const podsNetwork = {
+  cniVersion: "1.1.0",
+  name: "pods",
+  plugins: [
+    {
+      type: "bridge",
+      bridge: "cni0",
+      isDefaultGateway: true,
+      ipMasq: true,
+      hairpinMode: true,
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.85.0.0/24" }]] },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+  ],
+}
+
+/** A node with a configuration directory and pods, on which `cni` is used as its operator uses it. */
+export class NodeLab implements AsyncDisposable {
+  readonly host: HostNamespace
+  readonly directory: TemporaryDirectory
+  #port = 8000
+
+  private constructor(host: HostNamespace, directory: TemporaryDirectory) {
+    this.host = host
+    this.directory = directory
+  }
+
+  static async create(network: object = podsNetwork): Promise<NodeLab> {
+    const lab = new NodeLab(await HostNamespace.create(), await TemporaryDirectory.create())
+    await lab.writeNetwork("10-pods.conflist", network)
+    return lab
+  }
+
+  get confDir(): string {
+    return this.directory.join("net.d")
+  }
+
+  async writeNetwork(file: string, network: object | string): Promise<void> {
+    await Bun.write(join(this.confDir, file), typeof network === "string" ? network : JSON.stringify(network, null, 2))
+  }
+
+  /** `cni …`, whatever its exit code. */
+  cni(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Output> {
+    return this.host.tryExec(tool, args, {
+      env: { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: builtPlugins, ...env },
+    })
+  }
+
+  /** Attaches a new pod with one published port, as kubelet would name it. Throws what `cni add` says. */
+  async addPod(name = "web", network = "pods"): Promise<ContainerNamespace> {
+    const pod = await this.host.addContainer()
+    const hostPort = ++this.#port
+    const CAP_ARGS = JSON.stringify({ portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }] })
+    const CNI_ARGS = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`
+    const added = await this.cni(["add", network, pod.path, "--container-id", pod.name], { CAP_ARGS, CNI_ARGS })
+    if (added.exitCode !== 0) throw new Error(added.stderr)
+    return pod
+  }
+
+  /** Removes a pod's namespace as a crash of the runtime does: without a DEL. */
+  async losePod(pod: ContainerNamespace): Promise<void> {
+    await this.host.removeContainer(pod)
+    const links = async () => (await this.host.exec("ip", ["-details", "link"])).stdout
+    await waitFor(async () => !(await links()).includes(pod.name), "the kernel to delete the pod's link")
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.host[Symbol.asyncDispose]()
+    await this.directory[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,131 @@
+import { expect, test } from "bun:test"
+import { Attachment, bridgeNetwork, builtPlugins, expectUnchanged, programEnv, takeSnapshot } from "../lab/mod.ts"
+import { NodeLab } from "./node-lab.ts"
+
+interface Row {
+  network: string
+  containerId: string
+  ifName: string
+  pod?: { namespace: string; name: string }
+  netns?: string
+  alive?: boolean
+  addresses: string[]
+  ports: string[]
+  hostInterface?: string
+  sources: string[]
+  orphan: string[]
+}
+
+async function ps(lab: NodeLab, ...args: string[]) {
+  const { stdout, stderr, exitCode } = await lab.cni(["ps", "--json", ...args])
+  return { rows: JSON.parse(stdout) as Row[], stderr, exitCode }
+}
+
+test("an attachment is one row: pod, addresses, ports, the host's end, namespace, sources; looking changes nothing", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  const [veth] = await lab.host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])
+  const before = await takeSnapshot(lab.host)
+  const { rows, stderr, exitCode } = await ps(lab)
+  expectUnchanged(before, await takeSnapshot(lab.host))
+  expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 })
+  expect(rows).toMatchObject([
+    {
+      network: "pods",
+      containerId: pod.name,
+      ifName: "eth0",
+      pod: { namespace: "shop", name: "web" },
+      netns: pod.path,
+      alive: true,
+      addresses: ["10.85.0.2/24"],
+      ports: ["8001→80/tcp"],
+      hostInterface: veth?.ifname ?? "",
+      sources: ["cache", "lease", "link", "rule"],
+      orphan: [],
+    },
+  ])
+})
+
+test("orphans: a lease without namespace, rules without lease, a link without cache entry; exit code 3", async () => {
+  await using lab = await NodeLab.create()
+  const [alive, noLease, noCache, noNamespace] = [
+    await lab.addPod("a"),
+    await lab.addPod("b"),
+    await lab.addPod("c"),
+    await lab.addPod("d"),
+  ]
+  expect(await ps(lab, "--orphans")).toEqual({ rows: [], stderr: "", exitCode: 0 })
+  await lab.losePod(noNamespace)
+  await lab.losePod(noLease)
+  const results = "/var/lib/cni/results"
+  await lab.host.exec("rm", [`${results}/pods-${noLease.name}-eth0`, `${results}/pods-${noCache.name}-eth0`])
+  await lab.host.exec("rm", ["/var/lib/cni/networks/pods/10.85.0.3"])
+  const { rows, exitCode } = await ps(lab, "--orphans")
+  expect(exitCode).toBe(3)
+  const reasons = Object.fromEntries(rows.map(({ containerId, orphan }) => [containerId, orphan]))
+  expect(Object.keys(reasons)).not.toContain(alive.name)
+  expect(reasons[noCache.name]).toEqual(["link without cache entry"])
+  expect(reasons[noLease.name]).toContain("rules without lease")
+  expect(reasons[noNamespace.name]).toContain("lease without namespace")
+})
+
+test("a network's name leaves out the others, and --help says what there is", async () => {
+  await using lab = await NodeLab.create()
+  await lab.addPod()
+  expect((await ps(lab, "other")).rows).toEqual([])
+  expect((await ps(lab, "pods")).rows).toHaveLength(1)
+  expect((await lab.cni(["ps", "--help"])).stdout).toContain("--orphans")
+})
+
+test("what the Go plugins have attached is shown as well", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.host.addContainer()
+  const config = { ...bridgeNetwork({ ipMasq: true }), name: "go" }
+  const attachment = new Attachment(lab.host, pod, config, { bin: "/usr/lib/cni/bridge", path: "/usr/lib/cni" })
+  await attachment.add({ cniVersion: "1.0.0" })
+  const { rows } = await ps(lab)
+  expect(rows).toMatchObject([
+    { network: "go", containerId: pod.name, addresses: ["10.22.0.2"], sources: ["lease", "rule"] },
+  ])
+})
+
+test("a person gets a table that fits, with words for what colours say", async () => {
+  await using lab = await NodeLab.create()
+  await lab.losePod(await lab.addPod())
+  const run = async (columns: number, env: Record<string, string> = {}) => {
+    const line = `stty cols ${columns}; ${builtPlugins}/../cni ps`
+    const all = { ...programEnv, NETCONFPATH: lab.confDir, TERM: "xterm", ...env }
+    return (await lab.host.exec("script", ["-qec", line, "/dev/null"], { env: all })).stdout.split("\r\n")
+  }
+  const plain = await run(90, { NO_COLOR: "1" })
+  expect(plain[0]).toMatch(/^NETWORK +CONTAINER +INTERFACE +ADDRESS +PORTS +NAMESPACE +AGE +NOTES$/)
+  expect(plain[1]).toMatch(/^pods +shop\/web +eth0 .*gone.*orphan: /)
+  expect(Math.max(...plain.map((line) => line.length))).toBeLessThanOrEqual(90)
+  const coloured = await run(200)
+  expect(coloured.join("\n")).toContain("\x1b[31;1mgone\x1b[0m")
+})
+
+test("--watch shows it again and again, until it is interrupted", async () => {
+  await using lab = await NodeLab.create()
+  await lab.addPod()
+  const process = Bun.spawn(lab.host.commandLine([`${builtPlugins}/../cni`, "ps", "--watch"]), {
+    env: { ...programEnv, NETCONFPATH: lab.confDir },
+    stdout: "pipe",
+  })
+  let shown = ""
+  for await (const chunk of process.stdout) {
+    shown += new TextDecoder().decode(chunk)
+    if (shown.split("\n").length > 2) process.kill("SIGINT")
+  }
+  expect(await process.exited).toBe(0)
+  const lines = shown.trim().split("\n")
+  expect(lines.map((line) => JSON.parse(line).length)).toEqual(lines.map(() => 1))
+})
+
+test("a user who is not root is told what could not be seen", async () => {
+  await using lab = await NodeLab.create()
+  await lab.addPod()
+  const as = ["--reuid=65534", "--clear-groups", "--", `${builtPlugins}/../cni`, "ps", "--json"]
+  const { stderr } = await lab.host.tryExec("setpriv", as, { env: { ...programEnv, NETCONFPATH: "/nowhere" } })
+  expect(stderr).toContain("Warning: cannot see the ")
+})
