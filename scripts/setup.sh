@@ -4,6 +4,7 @@
 #   firewall  firewalld, and the bus that it is asked over
 #   arm64     the cross compiler, and QEMU, which runs its programs
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
+#   browser   Chromium, which looks at the pictures that cni draws
 #   runtimes  podman and containerd, which the interop tests drive
 #   vm        QEMU, user-mode Linux and what their machines are made with
 #   vagrant   what checks the Vagrantfile
@@ -29,6 +30,7 @@ for group in "$@"; do
     firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
     arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
+    browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
     vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc; do need "$package"; done ;;
     vagrant) need vagrant ;;

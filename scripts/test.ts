@@ -4,6 +4,7 @@
  *   npm test               the gate, then the build and the integration tests; needs root
  *   npm run gate           the gate: format, lint, types, unit tests; needs nothing
  *   npm run test:interop   the built plugins under podman and containerd, and beside the Go plugins; needs root
+ *   npm run test:browser   the pictures that cni draws, in headless Chromium; needs root
  *   npm run test:arm64     the plugins for arm64, under QEMU; needs root
  *   npm run test:sanitized a third of the integration tests with plugins that AddressSanitizer and UndefinedBehaviorSanitizer
  *                          watch, and 20,000 calls that are nearly right; needs root
@@ -110,8 +111,9 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
 }
 
 /** The tests in namespaces; those that need real runtimes, a cross compiler or another build are asked for by themselves. */
-function integrationFiles(kind: "namespaces" | "interop" | "arm64"): string[] {
-  const kindOf = (file: string) => /^\.\/integration\/(interop|arm64|sanitized)\//.exec(file)?.[1] ?? "namespaces"
+function integrationFiles(kind: "namespaces" | "interop" | "arm64" | "browser"): string[] {
+  const kindOf = (file: string) =>
+    /^\.\/integration\/(interop|arm64|browser|sanitized)\//.exec(file)?.[1] ?? "namespaces"
   return testFiles(["integration"]).filter((file) => kindOf(file) === kind)
 }
 
@@ -121,6 +123,7 @@ if (import.meta.main) {
   const runner = new Runner(root, reports.path, asked.has("--json") ? 2 : 1)
   let summary: string | undefined
   if (asked.has("--interop")) await integration(runner, integrationFiles("interop"))
+  else if (asked.has("--browser")) await integration(runner, integrationFiles("browser"))
   else if (asked.has("--arm64")) await integration(runner, integrationFiles("arm64"))
   else if (asked.has("--gate")) await gate(runner)
   else if (asked.has("--sanitized")) await sanitized(runner)

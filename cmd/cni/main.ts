@@ -6,7 +6,11 @@ import { defaults, type Terminal } from "../environment.ts"
 import { add, check, del, status } from "./attach.ts"
 import { type Command, Found, UsageError, word } from "./command.ts"
 import { doctor } from "./doctor/command.ts"
+import { log } from "./flight/log.ts"
+import { metrics } from "./flight/metrics.ts"
+import { recorderOff, recorderOn } from "./flight/recorder.ts"
 import { gc } from "./gc.ts"
+import { graph } from "./graph/command.ts"
 import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
@@ -44,6 +48,11 @@ const commands: Readonly<Record<string, Command>> = {
   gc,
   ps,
   doctor,
+  graph,
+  log,
+  metrics,
+  "recorder on": recorderOn,
+  "recorder off": recorderOff,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
   install: installCommand,
@@ -53,6 +62,7 @@ const commands: Readonly<Record<string, Command>> = {
 
 /** Commands of two words are in a group, the first of the words. */
 const groups: Readonly<Record<string, string>> = {
+  recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
   ipam: "Show the addresses that host-local has handed out, and take them back",
 }
 

@@ -25,6 +25,12 @@ export function open(path: string, flags: number, mode = 0): Fd {
   return check("open", JSON.stringify(path), () => engine.open(path, flags | Open.CloseOnExec, mode)) as Fd
 }
 
+/** Opens a file that is there for reading and writing; undefined when it is not, or not ours to write. Never throws. */
+export function findFileForWriting(path: string): Fd | undefined {
+  const fd = engine.open(path, Open.ReadWrite | Open.CloseOnExec, 0)
+  return fd < 0 ? undefined : (fd as Fd)
+}
+
 /** Closes a descriptor. Errors are of no use to the caller here and are not reported. */
 export function close(fd: Fd): void {
   engine.close(fd)

@@ -11,6 +11,7 @@ export {
   duplicate,
   type Fd,
   FileDescriptor,
+  findFileForWriting,
   ioctl,
   ioctlIfreq,
   Open,

@@ -4,11 +4,16 @@ import { CniError, Code, type ErrorObject, encodeResult, printJson, toErrorObjec
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
- * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none. Throws what the plugin throws until
+ * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none; `noteChanges` gets what it changed. Throws what the plugin throws until
  * it has answered; what it throws later is logged. Throws code 999 when ADD returns something that `call.answer` did
  * not make, or returns a promise: nothing is waited for.
  */
-export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
+export function perform<C>(
+  plugin: Plugin<C>,
+  parts: Omit<Call, "answer">,
+  write: (text: string) => void,
+  noteChanges?: (changes: readonly string[]) => void,
+): void {
   const answers = new Set<unknown>()
   let isKept = false
   const call: Call = {
@@ -22,6 +27,7 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
       } catch (cause) {
         throw new CniError(Code.Io, "Cannot write the result to stdout", { cause })
       }
+      if (noteChanges && undo?.changes) noteChanges(undo.changes)
       undo?.keep()
       isKept = true
       return answer

@@ -39,9 +39,15 @@ export interface Call {
    * keeps what `undo` would take back. A result that the version cannot hold throws code 1, one that cannot be written code
    * 5, and the ADD is undone. What it returns is the only thing that ADD may return.
    */
-  answer(result: Result, undo?: { keep(): void }): Answered
+  answer(result: Result, undo?: Kept): Answered
   /** One line on stderr. */
   log(line: string): void
+}
+
+/** What `answer` keeps once the result is written; the flight recorder reads what was changed. */
+export interface Kept {
+  keep(): void
+  readonly changes?: readonly string[]
 }
 
 declare const answered: unique symbol

@@ -2,6 +2,7 @@ import { encodeUtf8, exhaustion } from "../engine/mod.ts"
 import type { Builtin, Reply } from "../invoke/mod.ts"
 import { exit, type Fd, isErrno, Poll, poll, read, readEnvironment, write } from "../libc/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
+import { Flight } from "./flight.ts"
 import type { Plugin } from "./plugin.ts"
 import { prepare, serve } from "./serve.ts"
 
@@ -12,8 +13,34 @@ import { prepare, serve } from "./serve.ts"
  * @example if (import.meta.main) runPlugin(ptp)
  */
 export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unknown>[] = []): never {
-  const call = prepare(plugin, { env: readEnvironment(), stdin: readStdin, log: logLine, write: writeStdout })
+  const env = readEnvironment()
+  const flight = Flight.begin(plugin.name, env)
+  if (flight) return exit(fly(flight, plugin, delegates, env))
+  const call = prepare(plugin, { env, stdin: readStdin, log: logLine, write: writeStdout })
   return exit(answer(call.run((namespace) => builtinsOf(delegates, namespace)))) // nothing left behind holds us up
+}
+
+/** The same with the recorder on. Returns the exit code. */
+function fly<C>(
+  flight: Flight,
+  plugin: Plugin<C>,
+  delegates: readonly Plugin<unknown>[],
+  env: Record<string, string>,
+): number {
+  const write = (text: string) => {
+    writeStdout(text)
+    flight.noteResult(text)
+  }
+  const noteChanges = (changes: readonly string[]) => flight.noteChanges(changes)
+  const call = flight.timed("input", () => prepare(plugin, { env, stdin: readStdin, log: logLine, write, noteChanges }))
+  const builtins = (namespace: NamespaceFile) =>
+    Object.fromEntries(
+      Object.entries(builtinsOf(delegates, namespace)).map(([name, builtin]) => [name, flight.timedBuiltin(builtin)]),
+    )
+  const reply = flight.timed("plugin", () => call.run(builtins))
+  const exitCode = answer(reply)
+  flight.end(call.network, reply)
+  return exitCode
 }
 
 /**

@@ -15,6 +15,8 @@ export interface Surroundings {
   log: (line: string) => void
   /** Writes the result of ADD. Without it the result is in the reply. */
   write?: (text: string) => void
+  /** Gets what ADD has changed, after its answer. */
+  noteChanges?: (changes: readonly string[]) => void
   /** The namespace that the plugin works on which calls this one in its own process: compared and opened by that one. */
   namespace?: NamespaceFile
 }
@@ -23,6 +25,8 @@ export interface Surroundings {
 export interface Prepared {
   /** The version for error objects: the configuration's, or the newest when there is none to be read. */
   readonly cniVersion: string
+  /** The network's name; undefined when the configuration could not be read so far. */
+  readonly network?: string
   /** Runs the verb. `builtins` are the plugins in this process, for calls on this namespace. Synchronous, never throws. */
   run(builtins?: (namespace: NamespaceFile) => Builtins): Reply
 }
@@ -38,7 +42,7 @@ export function serve<C>(plugin: Plugin<C>, call: Surroundings & { builtins?: Bu
 /** The first half of `serve`: all that can be refused before the plugin is asked. Never throws. */
 export function prepare<C>(
   plugin: Plugin<C>,
-  { env, stdin, log, write, namespace: inherited }: Surroundings,
+  { env, stdin, log, write, noteChanges, namespace: inherited }: Surroundings,
 ): Prepared {
   let cniVersion: string = newestVersion
   const answer = (reply: Reply): Prepared => ({ cniVersion, run: () => reply })
@@ -76,7 +80,7 @@ export function prepare<C>(
         const keep = (text: string) => {
           reply.stdout = text
         }
-        perform(plugin, call, write ?? keep)
+        perform(plugin, call, write ?? keep, noteChanges)
         return reply
       } catch (error) {
         if (!(error instanceof CniError) && error instanceof Error)
@@ -86,7 +90,7 @@ export function prepare<C>(
         opened?.[Symbol.dispose]()
       }
     }
-    return { cniVersion, run }
+    return { cniVersion, network: network.name, run }
   } catch (error) {
     opened?.[Symbol.dispose]()
     return answer(errorReply(error, cniVersion))

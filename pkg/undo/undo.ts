@@ -25,6 +25,11 @@ export class Undo implements Disposable {
     this.#steps.push({ what, revert })
   }
 
+  /** What has been changed so far, in its order. */
+  get changes(): string[] {
+    return this.#steps.map(({ what }) => what)
+  }
+
   /** Success: nothing is taken back any more. */
   keep(): void {
     this.#steps.length = 0

@@ -1,0 +1,32 @@
+import type { Graph } from "./model.ts"
+import { countersText } from "./text.ts"
+
+/** The picture in the language of Graphviz, <https://graphviz.org/doc/info/lang.html>. */
+export function dotOf({ uplinks, segments }: Graph): string {
+  const lines = ["digraph cni {", "  rankdir=LR", '  node [shape=box, fontname="sans-serif", fontsize=10]']
+  for (const { id, name, addresses, routes, kind } of uplinks) {
+    lines.push(`  ${quoted(id)} [label=${quoted([name, ...addresses, ...routes, kind].join("\n"))}]`)
+  }
+  for (const segment of segments) {
+    const { id, title, caption, addresses, masquerades, ports, members, uplink = uplinks[0]?.id } = segment
+    lines.push(`  ${quoted(id)} [label=${quoted([title, caption, ...addresses].join("\n"))}, style=bold]`)
+    const label = [...(masquerades ? ["masquerade"] : []), ...(ports > 0 ? [`${ports} ports`] : [])].join(", ")
+    if (uplink !== undefined) lines.push(`  ${quoted(uplink)} -> ${quoted(id)} [dir=both, label=${quoted(label)}]`)
+    for (const one of members) {
+      const said = [
+        one.title,
+        one.addresses.join(" "),
+        one.ports.join(" "),
+        one.counters ? countersText(one.counters) : "",
+      ]
+      const style = one.orphan.length > 0 ? ", style=dashed" : ""
+      lines.push(`  ${quoted(one.id)} [label=${quoted(said.filter((line) => line !== "").join("\n"))}${style}]`)
+      lines.push(`  ${quoted(id)} -> ${quoted(one.id)} [dir=none, label=${quoted(one.hostEnd ?? one.ifName)}]`)
+    }
+  }
+  return `${lines.join("\n")}\n}\n`
+}
+
+function quoted(text: string): string {
+  return `"${text.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"`
+}

@@ -1,0 +1,94 @@
+import { expect, test } from "bun:test"
+import { expectUnchanged, mustRun, takeSnapshot } from "../lab/mod.ts"
+import { NodeLab } from "./node-lab.ts"
+
+interface Drawn {
+  uplinks: { name: string; addresses: string[]; routes: string[] }[]
+  segments: {
+    title: string
+    kind: string
+    caption: string
+    addresses: string[]
+    masquerades: boolean
+    ports: number
+    members: {
+      title: string
+      addresses: string[]
+      ports: string[]
+      hostEnd?: string
+      orphan: string[]
+      counters?: { sent: { packets: number; bytes: number } }
+      config?: object
+    }[]
+  }[]
+}
+
+const draw = async (lab: NodeLab, ...args: string[]) => {
+  const { stdout, stderr, exitCode } = await lab.cni(["graph", ...args])
+  expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 })
+  return stdout
+}
+
+test("json: uplinks with routes, the bridge with its address, containers with addresses, ports, counters and configuration", async () => {
+  await using lab = await NodeLab.create()
+  const { host } = lab
+  const pod = await lab.addPod()
+  await lab.losePod(await lab.addPod("gone"))
+  await host.exec("ip", ["link", "add", "out0", "type", "bridge"])
+  await host.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "out0"])
+  await host.exec("ip", ["link", "set", "out0", "up"])
+  await host.exec("ip", ["route", "add", "default", "via", "192.0.2.1"])
+  await pod.exec("ping", ["-c", "3", "-i", "0.01", "10.85.0.1"])
+  const before = await takeSnapshot(host)
+  const { uplinks, segments } = JSON.parse(await draw(lab, "--format", "json")) as Drawn
+  expectUnchanged(before, await takeSnapshot(host))
+  expect(uplinks).toMatchObject([{ name: "out0", addresses: ["192.0.2.2/24"], routes: ["default via 192.0.2.1"] }])
+  expect(segments).toMatchObject([
+    { title: "cni0", kind: "bridge", caption: "bridge", addresses: ["10.85.0.1/24"], masquerades: true, ports: 2 },
+  ])
+  const [gone, web] = segments[0]?.members ?? []
+  expect(gone).toMatchObject({ title: "gone", orphan: expect.arrayContaining(["lease without namespace"]) })
+  expect(web).toMatchObject({ title: "web", addresses: ["10.85.0.2/24"], ports: ["8001→80/tcp"], orphan: [] })
+  expect(web?.config).toMatchObject({ name: "pods" })
+  const [link] = await host.json<{ ifname: string; stats64: { rx: { packets: number } } }[]>("ip", [
+    "-j",
+    "-s",
+    "link",
+    "show",
+    "type",
+    "veth",
+  ])
+  expect(web?.hostEnd).toBe(link?.ifname ?? "")
+  // The container sends what the host's end receives.
+  expect(web?.counters?.sent.packets).toBeGreaterThanOrEqual(4)
+  expect(web?.counters?.sent.packets).toBeLessThanOrEqual(link?.stats64.rx.packets ?? 0)
+})
+
+test("svg is well-formed, also with names that are markup, and has the configuration of each container", async () => {
+  await using lab = await NodeLab.create()
+  await lab.addPod('<b>&"')
+  const file = lab.directory.join("node.svg")
+  await draw(lab, "--output", file)
+  const check =
+    "import sys, xml.dom.minidom as x; print(x.parse(sys.argv[1]).getElementsByTagName('title')[-1].firstChild.data)"
+  const { stdout } = await mustRun(["python3", "-c", check, file])
+  expect(stdout + (await Bun.file(file).text())).toContain('"isDefaultGateway": true')
+  expect(await Bun.file(file).text()).toContain("&lt;b&gt;&amp;&quot;")
+})
+
+test("dot names the bridge, the container and its end", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  const dot = await draw(lab, "--format", "dot")
+  expect(dot).toStartWith("digraph cni {\n")
+  expect(dot).toContain(`"segment cni0" -> "attachment pods/${pod.name}/eth0" [dir=none, label="veth`)
+})
+
+test("a node without attachments has a picture that says so; a wrong format is a usage error", async () => {
+  await using lab = await NodeLab.create()
+  expect(await draw(lab)).toContain("No attachments")
+  expect(await lab.cni(["graph", "--format", "png"])).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining("expected svg, html, dot, json"),
+  })
+})

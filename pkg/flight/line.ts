@@ -1,0 +1,123 @@
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+import { isJsonObject, type JsonObject } from "../types/mod.ts"
+
+/** The span of a call, W3C Trace Context. */
+export interface FlightTrace {
+  /** 32 hex digits. */
+  readonly id: string
+  /** 16 hex digits: of this call. */
+  readonly span: string
+  /** Of the caller. */
+  readonly parent: string
+}
+
+/** What is kept of one call of a plugin. */
+export interface FlightLine {
+  /** When it began, ISO 8601 in UTC. */
+  readonly time: string
+  readonly plugin: string
+  readonly verb: string
+  readonly network?: string | undefined
+  readonly container?: string | undefined
+  readonly interface?: string | undefined
+  readonly netns?: string | undefined
+  /** From the first line of TypeScript to the end of the answer. */
+  readonly ms: number
+  /** Milliseconds of its parts: "input", "plugin", "ipam" (which is a part of "plugin"). */
+  readonly stages?: Readonly<Record<string, number>> | undefined
+  readonly exitCode: number
+  /** The addresses of an ADD. */
+  readonly ips?: readonly string[] | undefined
+  /** What was changed on the host, as undo would take it back. */
+  readonly changes?: readonly string[] | undefined
+  /** Of the error object. */
+  readonly code?: number | undefined
+  readonly error?: string | undefined
+  readonly trace?: FlightTrace | undefined
+}
+
+/** The checksum's hex digits and a blank. */
+const HEAD = 9
+
+/**
+ * A line as a slot of the ring: checksum, JSON, blanks, newline. What does not fit is left out or cut: changes first, then the
+ * error's end, then the result.
+ */
+export function encodeLine(line: FlightLine, sequence: number, bytes: number): Uint8Array {
+  const slot = new Uint8Array(bytes).fill(0x20)
+  slot[bytes - 1] = 0x0a
+  let shortest = line
+  for (let round = 0; round <= ROUNDS; round++) {
+    const json = encodeUtf8(JSON.stringify({ seq: sequence, ...shortest }))
+    if (json.length < bytes - HEAD) {
+      slot.set(json, HEAD)
+      slot.set(encodeUtf8(`${checksum(slot).toString(16).padStart(8, "0")} `))
+      break
+    }
+    shortest = shortened(line, round)
+  }
+  return slot
+}
+
+/** How often a line is shortened; the last one always fits. */
+const ROUNDS = 3
+
+/** The line, the shorter the higher the round. */
+function shortened(line: FlightLine, round: number): FlightLine {
+  const { changes, error, ...rest } = line
+  const room = [400, 100, 48][round] ?? 0
+  const short = { ...rest, changes: changes && [`${changes.length} changes`], error: error && cut(error, room) }
+  if (round < ROUNDS - 1) return short
+  const { ips, stages, trace, ...names } = short
+  const cutNames = Object.entries(names).map(([key, value]) => [
+    key,
+    typeof value === "string" ? cut(value, 48) : value,
+  ])
+  return Object.fromEntries(cutNames) as FlightLine
+}
+
+/**
+ * The checksum of all that follows the place where it stands: FNV-1a over words of 32 bits. A word that differs always changes
+ * it, several do but for once in four billion; a CRC costs an interpreter four times as much.
+ */
+function checksum(slot: Uint8Array): number {
+  const words = new Uint32Array(slot.buffer, slot.byteOffset + WORDS_FROM, (slot.length - WORDS_FROM) >> 2)
+  let sum = 0x811c9dc5
+  for (const word of words) {
+    if (word === BLANKS) continue
+    sum = Math.imul(sum ^ word, 0x01000193)
+  }
+  return sum >>> 0
+}
+
+/** The first whole word after the checksum; the characters before it are always ` {"s`. */
+const WORDS_FROM = 12
+/** Four blanks: what a slot is filled up with. */
+const BLANKS = 0x20202020
+
+/** Cut between characters, whatever their bytes. */
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 1)}…`
+}
+
+/**
+ * Reads a slot: the number of the line and the line. Undefined for an empty slot, and for one of which a part was written over
+ * another line: then the checksum is another.
+ */
+export function readSlot(slot: Uint8Array): { sequence: number; line: FlightLine } | undefined {
+  const [, sum, json = ""] = /^([0-9a-f]{8}) (\{"s.*\}) *\n$/s.exec(decodeUtf8(slot)) ?? []
+  if (sum === undefined || checksum(slot.slice()) !== Number.parseInt(sum, 16)) return undefined
+  const value = tryParse(json)
+  if (value === undefined || typeof value.seq !== "number" || typeof value.verb !== "string") return undefined
+  const { seq, ...line } = value
+  return { sequence: seq, line: line as unknown as FlightLine }
+}
+
+function tryParse(json: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(json)
+    return isJsonObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}

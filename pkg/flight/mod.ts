@@ -1,0 +1,11 @@
+/**
+ * The flight recorder: a ring of lines in one file of bounded size, one for each call of a plugin. Off unless the file is there.
+ *
+ * @example
+ * using recorder = FlightRecorder.find()
+ * recorder?.record({ time: new Date().toISOString(), plugin: "bridge", verb: "ADD", ms: 8.2, exitCode: 0 })
+ */
+export type { FlightLine, FlightTrace } from "./line.ts"
+export { encodeLine, readSlot } from "./line.ts"
+export { FlightRecorder } from "./recorder.ts"
+export { emptyRing, FLIGHT_FILE, type Numbered, RING_BYTES, RING_SLOTS, readRing, SLOT_BYTES } from "./ring.ts"

@@ -1,0 +1,48 @@
+import { FileDescriptor, findFileForWriting, readAt, sleep, tryLock, writeAt } from "../libc/mod.ts"
+import { encodeLine, type FlightLine } from "./line.ts"
+import { encodeHead, FLIGHT_FILE, HEAD_BYTES, readHead, SLOT_BYTES, slotOffset } from "./ring.ts"
+
+/** How often the lock is asked for, a millisecond apart: others hold it for microseconds, and one that is stopped for ever. */
+const ATTEMPTS = 10
+
+/** The ring, open for one line. */
+export class FlightRecorder implements Disposable {
+  readonly #file: FileDescriptor
+
+  private constructor(file: FileDescriptor) {
+    this.#file = file
+  }
+
+  /** Returns undefined when the recorder is off: one system call. Never throws. */
+  static find(path = FLIGHT_FILE): FlightRecorder | undefined {
+    const fd = findFileForWriting(path)
+    return fd === undefined ? undefined : new FlightRecorder(new FileDescriptor(fd))
+  }
+
+  /**
+   * Writes one line, in the place of the oldest. Returns whether it could: a line is lost rather than a caller held up. The head
+   * is written first, so a process that is killed in between leaves an older line in the slot, and the next one takes another.
+   */
+  record(line: FlightLine): boolean {
+    const { fd } = this.#file
+    if (!this.#lock()) return false
+    const head = new Uint8Array(HEAD_BYTES)
+    const sequence = readAt(fd, head, 0) === HEAD_BYTES ? readHead(head) : undefined
+    if (sequence === undefined) return false // something else is there
+    writeAt(fd, encodeHead(sequence + 1), 0)
+    writeAt(fd, encodeLine(line, sequence, SLOT_BYTES), slotOffset(sequence))
+    return true
+  }
+
+  #lock(): boolean {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      if (tryLock(this.#file.fd)) return true
+      sleep(1)
+    }
+    return false
+  }
+
+  [Symbol.dispose](): void {
+    this.#file[Symbol.dispose]()
+  }
+}

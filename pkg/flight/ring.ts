@@ -1,0 +1,58 @@
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+import { type FlightLine, readSlot } from "./line.ts"
+
+/** The ring. Where it is, calls are recorded. */
+export const FLIGHT_FILE = "/run/cni/flight-recorder"
+
+/** Bytes of a line, and of the head. */
+export const SLOT_BYTES = 1024
+/** How many lines it keeps. */
+export const RING_SLOTS = 1024
+/** The size of the file, which never changes. */
+export const RING_BYTES = SLOT_BYTES * (RING_SLOTS + 1)
+
+const MAGIC = "cni-flight-recorder 1"
+/** Bytes of the head that matter: the magic, a blank, 12 digits. */
+export const HEAD_BYTES = MAGIC.length + 13
+
+/** A head that says which number the next line has. */
+export function encodeHead(next: number): Uint8Array {
+  return encodeUtf8(`${MAGIC} ${String(next).padStart(12, "0")}`)
+}
+
+/** The number of the next line; undefined for what is no ring. */
+export function readHead(bytes: Uint8Array): number | undefined {
+  const text = decodeUtf8(bytes.subarray(0, HEAD_BYTES))
+  const digits = text.slice(MAGIC.length + 1)
+  return text.startsWith(`${MAGIC} `) && /^\d{12}$/.test(digits) ? Number(digits) : undefined
+}
+
+/** Where the line of a number is. */
+export function slotOffset(sequence: number): number {
+  return SLOT_BYTES * (1 + (sequence % RING_SLOTS))
+}
+
+/** The bytes of a new ring. */
+export function emptyRing(): Uint8Array {
+  const ring = new Uint8Array(RING_BYTES).fill(0x20)
+  for (let end = SLOT_BYTES - 1; end < RING_BYTES; end += SLOT_BYTES) ring[end] = 0x0a
+  ring.set(encodeHead(0))
+  return ring
+}
+
+/** A line with its number. */
+export interface Numbered {
+  readonly sequence: number
+  readonly line: FlightLine
+}
+
+/** The lines of a ring, the oldest first; undefined for bytes that are none. A slot that is just being written is left out. */
+export function readRing(bytes: Uint8Array): Numbered[] | undefined {
+  if (readHead(bytes) === undefined) return undefined
+  const found: Numbered[] = []
+  for (let at = SLOT_BYTES; at + SLOT_BYTES <= bytes.length; at += SLOT_BYTES) {
+    const slot = bytes[at] === 0x20 ? undefined : readSlot(bytes.subarray(at, at + SLOT_BYTES))
+    if (slot) found.push(slot)
+  }
+  return found.sort((a, b) => a.sequence - b.sequence)
+}

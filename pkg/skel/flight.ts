@@ -1,0 +1,110 @@
+import { monotonicMs } from "../engine/mod.ts"
+import { type FlightLine, FlightRecorder, type FlightTrace } from "../flight/mod.ts"
+import type { Builtin, Environment, Reply } from "../invoke/mod.ts"
+import { randomHex } from "../libc/mod.ts"
+
+/** "00-TRACE-SPAN-FLAGS", W3C Trace Context. */
+const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/
+
+/** What is kept of one call while it runs. Made only when the recorder is on. */
+export class Flight {
+  readonly #recorder: FlightRecorder
+  readonly #env: Environment
+  readonly #plugin: string
+  readonly #time: string
+  readonly #startMs: number
+  readonly #stages: Record<string, number> = {}
+  #changes: readonly string[] | undefined
+  #result = ""
+
+  private constructor(recorder: FlightRecorder, plugin: string, env: Environment) {
+    this.#recorder = recorder
+    this.#plugin = plugin
+    this.#env = env
+    this.#startMs = monotonicMs()
+    this.#time = new Date().toISOString()
+  }
+
+  /** Begins a line if the recorder is on; undefined when it is off, and for VERSION. Never throws. */
+  static begin(plugin: string, env: Environment): Flight | undefined {
+    const verb = env.CNI_COMMAND ?? ""
+    if (verb === "" || verb === "VERSION") return undefined
+    const recorder = FlightRecorder.find()
+    return recorder && new Flight(recorder, plugin, env)
+  }
+
+  /** Runs a part of the call and adds its time to the stage's. */
+  timed<T>(stage: string, run: () => T): T {
+    const startMs = monotonicMs()
+    try {
+      return run()
+    } finally {
+      this.#stages[stage] = round((this.#stages[stage] ?? 0) + monotonicMs() - startMs)
+    }
+  }
+
+  /** A plugin in this process, whose time is that of the stage "ipam". */
+  timedBuiltin(builtin: Builtin): Builtin {
+    return (call) => this.timed("ipam", () => builtin(call))
+  }
+
+  noteChanges(changes: readonly string[]): void {
+    this.#changes = [...changes]
+  }
+
+  noteResult(text: string): void {
+    this.#result = text
+  }
+
+  /** Writes the line, after the answer. Never throws: the call is over. */
+  end(network: string | undefined, { stdout, exitCode }: Reply): void {
+    try {
+      const ms = round(monotonicMs() - this.#startMs)
+      const { CNI_COMMAND: verb = "", CNI_CONTAINERID: container, CNI_IFNAME: ifName, CNI_NETNS: netns } = this.#env
+      this.#recorder.record({
+        time: this.#time,
+        plugin: this.#plugin,
+        verb,
+        network,
+        container: container || undefined,
+        interface: ifName || undefined,
+        netns: netns || undefined,
+        ms,
+        stages: this.#stages,
+        exitCode,
+        ...(exitCode === 0 ? { ips: addressesIn(this.#result), changes: this.#changes } : errorIn(stdout)),
+        trace: this.#trace(),
+      })
+    } catch {
+      // A line that is lost is no reason to fail.
+    } finally {
+      this.#recorder[Symbol.dispose]()
+    }
+  }
+
+  #trace(): FlightTrace | undefined {
+    const [, id, parent] = TRACEPARENT.exec(this.#env.TRACEPARENT ?? "") ?? []
+    return id === undefined || parent === undefined ? undefined : { id, parent, span: randomHex(8) }
+  }
+}
+
+/** Microseconds are all that a clock tells. */
+function round(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}
+
+/** Of results of every version: up to 0.2.0 there is one address of each family. */
+function addressesIn(text: string): string[] | undefined {
+  if (text === "") return undefined
+  const { ips, ip4, ip6 } = JSON.parse(text) as { ips?: { address: string }[]; ip4?: Ip; ip6?: Ip }
+  return ips?.map(({ address }) => address) ?? [ip4, ip6].flatMap((each) => each?.ip ?? [])
+}
+
+interface Ip {
+  ip: string
+}
+
+function errorIn(stdout: string): Pick<FlightLine, "code" | "error"> {
+  const { code, msg, details } = JSON.parse(stdout) as { code?: number; msg?: string; details?: string }
+  return { code, error: [msg, details].filter((part) => part).join("; ") }
+}
