@@ -205,6 +205,7 @@ test("every command line can be completed, with the networks where the configura
     "gc",
     "ps",
     "doctor",
+    "trace",
     "graph",
     "log",
     "metrics",

@@ -15,6 +15,7 @@ import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
 import { ps } from "./ps.ts"
+import { trace } from "./trace/command.ts"
 
 /** `cni completion` */
 const completionCommand: Command = {
@@ -48,6 +49,7 @@ const commands: Readonly<Record<string, Command>> = {
   gc,
   ps,
   doctor,
+  trace,
   graph,
   log,
   metrics,

@@ -32,6 +32,7 @@ const probes = {
   nf_tables: natForIp,
   no_nf_tables: { ...natForIp, absent: true },
   nf_tables_bridge: nft("add table bridge t; add chain bridge t c { type filter hook forward priority 0; }"),
+  br_netfilter: { command: ["test", "-e", "/proc/sys/net/bridge/bridge-nf-call-iptables"] },
   iptables: { command: ["iptables-legacy", "-t", "nat", "-S"] },
   ip6tables: { command: ["ip6tables-legacy", "-t", "nat", "-S"] },
 } as const satisfies Record<string, Probe>

@@ -44,6 +44,7 @@ export {
   type BaseChain,
   findChainPolicy,
   hasChain,
+  isIntervalSet,
   listBaseChains,
   listChains,
   listTables,

@@ -8,6 +8,7 @@ import {
   NFT_MSG_GETSET,
   NFT_MSG_GETTABLE,
   policyNumber,
+  setAttributes,
   setNameAttributes,
   tableAttributes,
 } from "./attributes.ts"
@@ -141,6 +142,17 @@ export function listBaseChains(socket: Pick<Netfilter, "dump">): BaseChain[] {
       policy: policy === 0 ? "drop" : "accept",
     }
   })
+}
+
+/** `NFT_SET_INTERVAL`: elements are where ranges begin and end. */
+const NFT_SET_INTERVAL = 0x4
+
+/** Returns whether the elements of a set are ranges; undefined when there is no such set. Throws `NetlinkError`. */
+export function isIntervalSet(socket: Pick<Netfilter, "get">, table: Table, name: string): boolean | undefined {
+  const what = `find set ${table.family} ${table.name} ${name}`
+  const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name, name }))
+  const found = ifThere(() => socket.get(request))
+  return found && ((setAttributes.decode(attributesOf(found)).flags ?? 0) & NFT_SET_INTERVAL) !== 0
 }
 
 /** Returns the names of a table's sets and maps; none when there is no such table. Throws `NetlinkError`. */

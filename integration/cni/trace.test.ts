@@ -1,0 +1,228 @@
+import { expect, test } from "bun:test"
+import {
+  type ContainerNamespace,
+  expectUnchanged,
+  startDaemon,
+  takeSnapshot,
+  testWith,
+  waitFor,
+  writeSysctl,
+} from "../lab/mod.ts"
+import { NodeLab } from "./node-lab.ts"
+
+interface Traced {
+  hops: { where: string; what: string; passes: "yes" | "no" | "perhaps" }[]
+  probe?: { outcome: string; ms: number }
+}
+
+async function trace(lab: NodeLab, pod: ContainerNamespace, to: string, ...args: string[]) {
+  const { stdout, stderr, exitCode } = await lab.cni(["trace", "pods", pod.path, "--to", to, "--json", ...args])
+  expect(stderr).toBe("")
+  const traced = JSON.parse(stdout) as Traced
+  return { ...traced, end: traced.hops.at(-1), exitCode }
+}
+
+/** A node with two pods, one of them a server on port 80, and a network outside with a server on port 80. */
+async function scene() {
+  const lab = await NodeLab.create()
+  const [client, server] = [await lab.addPod("client"), await lab.addPod("server")]
+  const outside = await lab.host.addContainer("outside")
+  await lab.host.exec("ip", ["link", "add", "out0", "type", "veth", "peer", "name", "out1", "netns", outside.name])
+  await lab.host.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "out0"])
+  await lab.host.exec("ip", ["link", "set", "out0", "up"])
+  await outside.exec("ip", ["address", "add", "192.0.2.1/24", "dev", "out1"])
+  await outside.exec("ip", ["link", "set", "out1", "up"])
+  for (const one of [server, outside]) {
+    await startDaemon(one.commandLine(["busybox", "nc", "-ll", "-p", "80", "-e", "true"]))
+    await waitFor(
+      async () => (await one.exec("cat", ["/proc/net/tcp6", "/proc/net/tcp"])).stdout.includes(":0050 "),
+      "a server",
+    )
+  }
+  return { lab, client, server, outside }
+}
+
+const nft = (lab: NodeLab, hook: string, ...rules: string[]) =>
+  lab.host.exec("nft", ["-f", "-"], {
+    input: `table inet guard {\n chain c {\n type ${hook};\n${rules.join("\n")}\n}\n}\n`,
+  })
+
+/** What is told by reading has to be what a connection meets. */
+const ways: readonly {
+  name: string
+  to: string
+  arrives: boolean
+  says: RegExp
+  seed?: (lab: NodeLab, server: ContainerNamespace) => Promise<unknown>
+}[] = [
+  {
+    name: "to another pod, by the bridge",
+    to: "10.85.0.3:80",
+    arrives: true,
+    says: /it reaches pod shop\/server by port "veth/,
+  },
+  {
+    name: "to a published port of the host, and so to a pod",
+    to: "192.0.2.2:8002",
+    arrives: true,
+    says: /port 8002 of the host leads to 10\.85\.0\.3:80.*it reaches pod shop\/server, 10\.85\.0\.3 port 80/s,
+  },
+  {
+    name: "out, masqueraded",
+    to: "192.0.2.1:80",
+    arrives: true,
+    says: /masqueraded by rule \d+ of chain ip cni_masquerade postrouting.*it leaves the host by "out0"/s,
+  },
+  {
+    name: "nowhere: no route on the host",
+    to: "198.51.100.1:80",
+    arrives: false,
+    says: /the host has no route to 198\.51\.100\.1/,
+  },
+  {
+    name: "nowhere: forwarding is off",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /ip_forward is 0/,
+    seed: ({ host }) => writeSysctl(host, "net/ipv4/ip_forward", "0"),
+  },
+  {
+    name: "nowhere: a rule drops the port",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) => nft(lab, "filter hook forward priority 0", "ip daddr 192.0.2.0/24 tcp dport 80 drop"),
+  },
+  {
+    name: "out: the rule drops another port, another source, another interface",
+    to: "192.0.2.1:80",
+    arrives: true,
+    says: /it leaves the host/,
+    seed: (lab) =>
+      nft(
+        lab,
+        "filter hook forward priority 0",
+        "tcp dport 443 drop",
+        "ip saddr 10.85.0.99 drop",
+        'oifname "other" drop',
+      ),
+  },
+  {
+    name: "nowhere: policy drop",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /policy drop of chain inet guard c/,
+    seed: (lab) => nft(lab, "filter hook forward priority 0; policy drop", 'iifname "docker0" accept'),
+  },
+  {
+    name: "out: accepted by a rule before the policy drops, in a chain that it jumps to, by a set",
+    to: "192.0.2.1:80",
+    arrives: true,
+    says: /it leaves the host/,
+    seed: ({ host }) =>
+      host.exec("nft", ["-f", "-"], {
+        input: `table inet guard {
+          set good {
+            type ipv4_addr
+            elements = { 192.0.2.1, 192.0.2.9 }
+          }
+          chain from {
+            ip daddr @good accept
+          }
+          chain c {
+            type filter hook forward priority 0; policy drop;
+            ct state established,related accept
+            iifname "cni0" jump from
+          }
+        }`,
+      }),
+  },
+  {
+    name: "nowhere: raw drops before anything else",
+    to: "192.0.2.2:8002",
+    arrives: false,
+    says: /dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) => nft(lab, "filter hook prerouting priority -300", "tcp dport 8002 drop"),
+  },
+  {
+    name: "nowhere: input drops what is for the host itself",
+    to: "192.0.2.2:22",
+    arrives: false,
+    says: /dropped by rule \d+ of chain inet guard c/,
+    seed: (lab) => nft(lab, "filter hook input priority 0", 'iifname "cni0" drop'),
+  },
+  {
+    name: "nowhere: the other pod's port is down",
+    to: "10.85.0.3:80",
+    arrives: false,
+    says: /of pod shop\/server is down/,
+    seed: async ({ host }, server) => {
+      const links = await host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
+      const port = links.find(({ ifalias }) => ifalias?.includes(server.name))?.ifname ?? ""
+      await host.exec("ip", ["link", "set", port, "down"])
+    },
+  },
+]
+
+test.each(ways.map((way) => [way.name, way] as const))(
+  "%s: what is read is what a connection meets",
+  async (_, way) => {
+    const { lab, client, server } = await scene()
+    await using _lab = lab
+    await way.seed?.(lab, server)
+    const before = await takeSnapshot(lab.host)
+    const read = await trace(lab, client, way.to)
+    expectUnchanged(before, await takeSnapshot(lab.host))
+    expect(read.hops.map(({ what }) => what).join("\n")).toMatch(way.says)
+    expect({ passes: read.end?.passes, exitCode: read.exitCode }).toEqual(
+      way.arrives ? { passes: "yes", exitCode: 0 } : { passes: "no", exitCode: 3 },
+    )
+    const proved = await trace(lab, client, way.to, "--probe")
+    expect(["connected", "refused"].includes(proved.probe?.outcome ?? "")).toBe(way.arrives)
+    expect(proved.exitCode).toBe(way.arrives ? 0 : 3)
+  },
+)
+
+testWith(
+  ["br_netfilter"],
+  "frames between pods pass the rules at forward where br_netfilter sends them there",
+  async () => {
+    const { lab, client } = await scene()
+    await using _lab = lab
+    await nft(lab, "filter hook forward priority 0; policy drop")
+    for (const [called, arrives] of [
+      ["1", false],
+      ["0", true],
+    ] as const) {
+      await writeSysctl(lab.host, "net/bridge/bridge-nf-call-iptables", called)
+      const { end, probe } = await trace(lab, client, "10.85.0.3:80", "--probe")
+      expect([called, end?.passes, probe?.outcome]).toEqual([
+        called,
+        arrives ? "yes" : "no",
+        arrives ? "connected" : "no answer",
+      ])
+    }
+  },
+)
+
+test("a rule that looks at more than is known is told as one that may decide", async () => {
+  const { lab, client } = await scene()
+  await using _lab = lab
+  await nft(lab, "filter hook forward priority 0", "limit rate 1/second drop")
+  const { end, hops, exitCode } = await trace(lab, client, "192.0.2.1:80")
+  expect({ passes: end?.passes, exitCode }).toEqual({ passes: "perhaps", exitCode: 0 })
+  expect(hops.find(({ passes }) => passes === "perhaps")?.what).toMatch(/^rule \d+ of chain inet guard c may drop/)
+})
+
+test("what cannot be traced is said: no destination, no attachment, a probe without a port", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  const run = (...args: string[]) => lab.cni(["trace", "pods", pod.path, ...args])
+  expect(await run()).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("--to ADDRESS[:PORT]") })
+  expect(await run("--to", "nowhere")).toMatchObject({ exitCode: 2 })
+  expect(await run("--to", "192.0.2.1", "--probe")).toMatchObject({ exitCode: 2 })
+  expect(await lab.cni(["trace", "other", pod.path, "--to", "192.0.2.1"])).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("no attachment of"),
+  })
+})
