@@ -77,7 +77,9 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
   const name = args.words.length > 0 ? word(args, 0) : undefined
   const shown = attachmentsOf(node).filter(
-    ({ network, orphan }) => (name === undefined || network === name) && (!given(args, "orphans") || orphan.length > 0),
+    ({ network, ifName, orphan }) =>
+      // Some runtimes attach "lo" as well, which is nothing to see.
+      (name === undefined ? ifName !== "lo" : network === name) && (!given(args, "orphans") || orphan.length > 0),
   )
   return { node, shown }
 }

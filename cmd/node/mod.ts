@@ -6,7 +6,7 @@
  * const node = readNode({ confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"], cacheDir: "/var/lib/cni", dataDir })
  * for (const { network, containerId, faults } of attachmentsOf(node)) …
  */
-export { attachmentsOf, type NodeAttachment, type Source } from "./attachments.ts"
+export { type AskedMapping, askedMappings, attachmentsOf, type NodeAttachment, type Source } from "./attachments.ts"
 export { type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { type LeaseStore, readStores } from "./leases.ts"
 export { type Counters, type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"

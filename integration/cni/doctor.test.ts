@@ -135,7 +135,7 @@ const faults: readonly Fault[] = [
   {
     rule: "port-taken",
     severity: "warning",
-    names: /8001.*10\.85\.0\.2:80/,
+    names: /8001.*10\.85\.0\.2:80.*busybox \(process \d+\) listens/,
     seed: async (lab) => {
       await startDaemon(lab.host.commandLine(["busybox", "nc", "-ll", "-p", "8001", "-e", "true"]))
       const listeners = async () => (await lab.host.exec("cat", ["/proc/net/tcp", "/proc/net/tcp6"])).stdout

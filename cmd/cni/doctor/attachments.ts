@@ -1,6 +1,5 @@
 import { parseNetworkList } from "../../../pkg/libcni/mod.ts"
-import { isJsonObject } from "../../../pkg/types/mod.ts"
-import { ipamOf, type NodeAttachment } from "../../node/mod.ts"
+import { askedMappings, ipamOf, type NodeAttachment } from "../../node/mod.ts"
 import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 
 const GONE = "its container is gone, and no DEL came"
@@ -104,12 +103,10 @@ function missingMasquerade(one: NodeAttachment): Finding[] {
 }
 
 function missingPorts(one: NodeAttachment): Finding[] {
-  const asked = one.cached?.capabilityArgs.portMappings
-  const wanted = (Array.isArray(asked) ? asked.filter(isJsonObject) : []).filter(({ hostPort }) => Number(hostPort) > 0)
-  const maps = pluginsOf(one).some(({ type }) => type === "portmap")
+  const wanted = one.cached ? askedMappings(one.cached) : []
   const has = one.rules.some(({ place }) => /cni_hostports|nat (CNI-DN|CNI-HOSTPORT)/.test(place))
-  if (!maps || has || wanted.length === 0) return []
-  const ports = wanted.map(({ hostPort, protocol }) => `${hostPort}/${protocol ?? "tcp"}`).join(", ")
+  if (has || wanted.length === 0) return []
+  const ports = wanted.map(({ hostPort, protocol }) => `${hostPort}/${protocol}`).join(", ")
   return [
     {
       rule: "missing-ports",

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs"
 import type { NodeLink } from "../../node/mod.ts"
 import { bridgeOf, bridgesOf, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 
@@ -99,32 +98,4 @@ export const checkMtu: Check = (patient) => {
     }
     return found
   })
-}
-
-/** Ports of the host that lead to containers, and that a process of the host listens on as well. */
-export const checkListeners: Check = ({ node }) => {
-  const listening = new Set(["tcp", "tcp6"].flatMap(listeningPorts))
-  return node.rules.ports
-    .filter(({ protocol, port }) => protocol === "tcp" && listening.has(port))
-    .map(({ hostPort, to, owner }) => ({
-      rule: "port-taken",
-      severity: "warning" as const,
-      network: owner.split("/")[0] ?? "",
-      what: `port ${hostPort} of the host leads to ${to} (${owner}), and a process of the host listens on it`,
-      why: "the process gets no connections: they go to the container",
-      remedy: `ss -ltnp shows the process; choose another port for one of the two`,
-    }))
-}
-
-/** TCP ports in state LISTEN (0A), proc_net_tcp(5). */
-function listeningPorts(file: string): number[] {
-  try {
-    const rows = readFileSync(`/proc/thread-self/net/${file}`, "utf8").trim().split("\n").slice(1)
-    return rows.flatMap((row) => {
-      const [, local = "", , state] = row.trim().split(/\s+/)
-      return state === "0A" ? [Number.parseInt(local.slice(local.indexOf(":") + 1), 16)] : []
-    })
-  } catch {
-    return []
-  }
 }

@@ -41,7 +41,9 @@ Examples:
     const node = readNode(placesOf(args, terminal))
     for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
     const name = args.words.length > 0 ? word(args, 0) : undefined
-    const attachments = attachmentsOf(node).filter(({ network }) => name === undefined || network === name)
+    const attachments = attachmentsOf(node).filter(({ network, ifName }) =>
+      name === undefined ? ifName !== "lo" : network === name,
+    )
     const drawn = draw(graphOf(node, attachments), format, theme)
     const file = text(args, "output")
     if (file === undefined) terminal.stdout(drawn)

@@ -1,0 +1,65 @@
+import { readdirSync, readFileSync, readlinkSync } from "node:fs"
+import type { Check } from "./finding.ts"
+
+/** Runtimes that listen on a published port, so that no other process takes it, and never accept a connection. */
+const RESERVES = new Set(["conmon", "crio", "podman", "rootlessport"])
+
+/** Ports of the host that lead to containers, and that a process of the host listens on as well. */
+export const checkListeners: Check = ({ node }) => {
+  const mapped = node.rules.ports.filter(({ protocol }) => protocol === "tcp")
+  if (mapped.length === 0) return []
+  const listeners = [...socketsIn("tcp"), ...socketsIn("tcp6")]
+  return mapped.flatMap(({ port, hostPort, to, owner }) => {
+    const inodes = listeners.filter((listener) => listener.port === port).map(({ inode }) => inode)
+    const holders = inodes.length === 0 ? [] : processesWith(new Set(inodes))
+    const strangers = holders.filter(({ name }) => !RESERVES.has(name))
+    if (inodes.length === 0 || (holders.length > 0 && strangers.length === 0)) return []
+    const who = strangers.map(({ name, pid }) => `${name} (process ${pid})`).join(", ") || "a process"
+    return [
+      {
+        rule: "port-taken",
+        severity: "warning" as const,
+        network: owner.split("/")[0] ?? "",
+        what: `port ${hostPort} of the host leads to ${to} (${owner}), and ${who} listens on it`,
+        why: "the process gets no connections: they go to the container",
+        remedy: "ss -ltnp shows the process; choose another port for one of the two",
+      },
+    ]
+  })
+}
+
+/** TCP sockets in state LISTEN (0A), proc_net_tcp(5). */
+function socketsIn(file: string): { port: number; inode: string }[] {
+  try {
+    const rows = readFileSync(`/proc/thread-self/net/${file}`, "utf8").trim().split("\n").slice(1)
+    return rows.flatMap((row) => {
+      const [, local = "", , state, , , , , , inode = ""] = row.trim().split(/\s+/)
+      return state === "0A" ? [{ port: Number.parseInt(local.slice(local.indexOf(":") + 1), 16), inode }] : []
+    })
+  } catch {
+    return []
+  }
+}
+
+/** The processes that have one of these sockets, as far as this user may look. */
+function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string }[] {
+  const links = new Set([...inodes].map((inode) => `socket:[${inode}]`))
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .flatMap((pid) => {
+      try {
+        const has = readdirSync(`/proc/${pid}/fd`).some((fd) => links.has(targetOf(`/proc/${pid}/fd/${fd}`)))
+        return has ? [{ pid, name: readFileSync(`/proc/${pid}/comm`, "utf8").trim() }] : []
+      } catch {
+        return [] // it has ended
+      }
+    })
+}
+
+function targetOf(link: string): string {
+  try {
+    return readlinkSync(link)
+  } catch {
+    return ""
+  }
+}
