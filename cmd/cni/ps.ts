@@ -100,7 +100,7 @@ export function psTable(
     hostEndOf(one) ?? "-",
     namespaceCell(one),
     one.addedMs === undefined ? "-" : age(nowMs - one.addedMs),
-    one.orphan.length > 0 ? { text: `orphan: ${one.orphan.join(", ")}`, tone: "warning" } : "",
+    one.orphan.length > 0 ? { text: `orphan: ${orphanNote(one.orphan)}`, tone: "warning" } : "",
   ])
   const isEmpty = (column: number) => rows.every((row) => row[column] === "-" || row[column] === "")
   const kept = HEADS.map((_, column) => column).filter((column) => !isEmpty(column))
@@ -112,6 +112,17 @@ export function psTable(
   const orphans = attachments.filter(({ orphan }) => orphan.length > 0).length
   const summary = `${attachments.length} attachment${attachments.length === 1 ? "" : "s"}, ${orphans} orphaned`
   return `${table}\n${orphans > 0 ? tinted(summary, "warning", screen) : summary}\n`
+}
+
+/** "lease, cache entry, rules without namespace": what is without the same thing is named together. */
+function orphanNote(reasons: readonly string[]): string {
+  const groups = new Map<string, string[]>()
+  for (const reason of reasons) {
+    const at = reason.indexOf(" without ")
+    const [what, without] = at === -1 ? [reason, ""] : [reason.slice(0, at), reason.slice(at)]
+    groups.getOrInsert(without, []).push(what)
+  }
+  return [...groups].map(([without, whats]) => `${whats.join(", ")}${without}`).join("; ")
 }
 
 /** The link on the host; what lies in the container is no end on the host. */

@@ -60,13 +60,16 @@ export class NodeLab implements AsyncDisposable {
     })
   }
 
-  /** Attaches a new pod with one published port, as kubelet would name it. Throws what `cni add` says. */
-  async addPod(name = "web", network = "pods"): Promise<ContainerNamespace> {
+  /** Attaches a new pod with one published port, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says. */
+  async addPod(name = "web", network = "pods", containerId?: string): Promise<ContainerNamespace> {
     const pod = await this.host.addContainer()
     const hostPort = ++this.#port
     const CAP_ARGS = JSON.stringify({ portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }] })
     const CNI_ARGS = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`
-    const added = await this.cni(["add", network, pod.path, "--container-id", pod.name], { CAP_ARGS, CNI_ARGS })
+    const added = await this.cni(["add", network, pod.path, "--container-id", containerId ?? pod.name], {
+      CAP_ARGS,
+      CNI_ARGS,
+    })
     if (added.exitCode !== 0) throw new Error(added.stderr)
     return pod
   }

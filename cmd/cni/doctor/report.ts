@@ -28,7 +28,12 @@ export function report({ findings, patient }: Examination, deletions: readonly D
 function summary(findings: readonly Finding[], attachments: number, screen: ScreenSize): string {
   const errors = findings.filter(({ severity }) => severity === "error").length
   const warnings = findings.length - errors
-  const text = `${errors} errors, ${warnings} warnings, ${attachments} attachments looked at`
+  const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`
+  const text = [
+    counted(errors, "error"),
+    counted(warnings, "warning"),
+    `${counted(attachments, "attachment")} looked at`,
+  ].join(", ")
   return `${tinted(text, errors > 0 ? "bad" : warnings > 0 ? "warning" : "good", screen)}\n`
 }
 

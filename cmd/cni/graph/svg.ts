@@ -18,7 +18,7 @@ const FIRST_LINE = 19
 const HOST_WIDTH = 212
 const SEGMENT_WIDTH = 196
 /** Between the host, the segments and their members. */
-const CHANNEL = 56
+const CHANNEL = 72
 /** Characters of the smaller font that a box has room for. */
 const ROOM = 30
 
@@ -186,7 +186,7 @@ function wayOut(segment: Segment, y: number, uplinks: ReadonlyMap<string, number
   ]
   const middle = (fromX + toX) / 2
   const label = labels.map(
-    (each, at) => `<text class="dim" text-anchor="middle" x="${middle}" y="${y - 6 + at * 22}">${each}</text>`,
+    (each, at) => `<text class="dim" text-anchor="end" x="${toX - 5}" y="${y - 6 + at * 22}">${each}</text>`,
   )
   const line = target === undefined ? `M${middle} ${y}H${toX}` : `M${fromX} ${target}H${fromX + 8}V${y}H${toX}`
   return `<path class="wire plain" d="${line}"/>${label.join("")}`

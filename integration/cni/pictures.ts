@@ -1,0 +1,84 @@
+/**
+ * Makes the pictures and the examples of the pages: runs the commands on a node out of namespaces, writes docs/pictures, and what
+ * each page shows after a line "$ cni …". `npm run pictures`; needs root.
+ */
+import { mkdir } from "node:fs/promises"
+import { join } from "node:path"
+import { builtPlugins, type ContainerNamespace, programEnv, writeSysctl } from "../lab/mod.ts"
+import { NodeLab } from "./node-lab.ts"
+import { terminalPicture } from "./terminal-picture.ts"
+
+const docs = join(import.meta.dir, "../../docs")
+const tool = join(builtPlugins, "../cni")
+const COLUMNS = 132
+
+/** A command as on a terminal. */
+async function typed(lab: NodeLab, args: string, colour: boolean): Promise<string> {
+  const env = { ...programEnv, LC_ALL: "C.UTF-8", TERM: "xterm", NETCONFPATH: lab.confDir, CNI_PATH: builtPlugins }
+  const line = `stty cols ${COLUMNS} -onlcr; ${tool} ${args}`
+  const { stdout } = await lab.host.tryExec("script", ["-qec", line, "/dev/null"], {
+    env: colour ? env : { ...env, NO_COLOR: "1" },
+  })
+  return stdout.replaceAll("\r", "").replaceAll(lab.confDir, "/etc/cni/net.d").replaceAll(builtPlugins, "/opt/cni/bin")
+}
+
+const vlan = {
+  cniVersion: "1.1.0",
+  name: "lan",
+  plugins: [
+    {
+      type: "macvlan",
+      master: "eth0",
+      ipam: {
+        type: "host-local",
+        ranges: [[{ subnet: "192.0.2.0/24", rangeStart: "192.0.2.64", rangeEnd: "192.0.2.96" }]],
+      },
+    },
+  ],
+}
+
+/** Some pods, an uplink, a second network, the recorder on. */
+async function furnish(lab: NodeLab): Promise<ContainerNamespace> {
+  const { host } = lab
+  await lab.writeNetwork("20-lan.conflist", vlan)
+  const beyond = await host.addContainer("beyond")
+  await host.exec("ip", ["link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", beyond.name])
+  await host.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "eth0"])
+  await host.exec("ip", ["link", "set", "eth0", "up"])
+  await beyond.exec("ip", ["address", "add", "192.0.2.1/24", "dev", "eth0"])
+  await beyond.exec("ip", ["link", "set", "eth0", "up"])
+  await host.exec("ip", ["route", "add", "default", "via", "192.0.2.1"])
+  await lab.cni(["recorder", "on"])
+  const web = await lab.addPod("web-7d9f", "pods", "4e5f6a7b8c9d")
+  await lab.addPod("shop-0", "pods", "91c0d2e3f4a5")
+  await lab.addPod("db-0", "pods", "b6a7988f7e6d")
+  await lab.losePod(await lab.addPod("job-31", "pods", "0c1b2a394857"))
+  await lab.addPod("camera", "lan", "d4c3b2a19080")
+  await web.exec("ping", ["-c", "20", "-i", "0.002", "-s", "1200", "192.0.2.1"])
+  return web
+}
+
+/** Replaces what follows "$ cni …" in the fenced blocks of a page by what the command says. */
+async function renew(page: string, lab: NodeLab, pod: ContainerNamespace): Promise<void> {
+  const file = join(docs, page)
+  const text = await Bun.file(file).text()
+  const parts: string[] = []
+  for (const part of text.split(/(^```text\n\$ cni .*\n(?:.*\n)*?```$)/m)) {
+    const [, args] = /^```text\n\$ cni (.*)\n/.exec(part) ?? []
+    const said = args === undefined ? "" : await typed(lab, args.replace("NETNS", pod.path), false)
+    parts.push(args === undefined ? part : `\`\`\`text\n$ cni ${args}\n${said.trimEnd().replace(/ +$/gm, "")}\n\`\`\``)
+  }
+  await Bun.write(file, parts.join(""))
+}
+
+if (import.meta.main) {
+  await using lab = await NodeLab.create()
+  const pod = await furnish(lab)
+  await mkdir(join(docs, "pictures"), { recursive: true })
+  await lab.cni(["graph", "--output", join(docs, "pictures/graph.svg")])
+  await Bun.write(join(docs, "pictures/ps.svg"), terminalPicture("cni ps", await typed(lab, "ps", true)))
+  for (const page of ["ps.md", "graph.md", "recorder.md", "trace.md"]) await renew(page, lab, pod)
+  await writeSysctl(lab.host, "net/ipv4/ip_forward", "0")
+  await renew("doctor.md", lab, pod)
+  await Bun.write(join(docs, "pictures/doctor.svg"), terminalPicture("cni doctor", await typed(lab, "doctor", true)))
+}
