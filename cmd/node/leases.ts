@@ -1,7 +1,9 @@
 import { basename, join } from "node:path"
 import {
+  type Files,
   formatRangeSet,
   type HostLocalConfig,
+  kernelFiles,
   type Lease,
   listLeases,
   listNetworks,
@@ -41,11 +43,17 @@ export function readStores(dataDir: string, networks: readonly NetworkFile[]): L
 }
 
 function readStore(directory: string, sets: HostLocalConfig["rangeSets"]): LeaseStore {
-  const leases = listLeases(new Store({ directory, log: () => {} }))
+  const leases = listLeases(new Store({ directory, log: () => {}, files: lookedAtOnce() }))
   const taken = addressesIn(leases)
   const reclaimable = addressesIn(leases.filter((lease) => lease.reclaimable))
   const rangeSets = sets.map((set) => ({ ranges: formatRangeSet(set), set, ...usageOf(set, taken, reclaimable) }))
   return { network: basename(directory), directory, leases, rangeSets }
+}
+
+/** Files of which each is looked at once: a survey asks several times, and all of it is of one moment. */
+function lookedAtOnce(): Files {
+  const stats = new Map<string, ReturnType<Files["stat"]>>()
+  return { ...kernelFiles, stat: (path) => stats.getOrInsertComputed(path, kernelFiles.stat) }
 }
 
 function addressesIn(leases: readonly Lease[]) {

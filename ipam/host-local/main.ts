@@ -9,6 +9,7 @@ import { type Address, formatAddress, type RangeSet, rangeOf } from "./ranges.ts
 import { checkReservation, release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { Store } from "./store.ts"
 
+export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, usageOf } from "./inventory.ts"
 export { formatRangeSet, parseAddress } from "./ranges.ts"
 
