@@ -5,6 +5,8 @@ export interface Completable {
   /** What its words mean, in brackets when they may be left out: `NETWORK`, `SHELL` and `COMMAND` can be completed. */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>
+  /** What further words may be, by what they mean. */
+  readonly choices?: Readonly<Record<string, readonly string[]>>
 }
 
 const scripts: Readonly<Record<string, (tool: string) => string>> = {
@@ -78,7 +80,8 @@ export function complete(
     const meaning = known.command.words[words.length - known.length]?.replace(/[[\]]/g, "")
     if (meaning === "NETWORK") return networksIn(values.get("conf-dir") ?? confDir)
     if (meaning === "SHELL") return shells
-    return meaning === "COMMAND" ? nextWords([], commands) : []
+    if (meaning === "COMMAND") return nextWords([], commands)
+    return known.command.choices?.[meaning ?? ""] ?? []
   }
   const fitting = new Set(candidates().filter((candidate) => candidate.startsWith(current)))
   return [...fitting].map((candidate) => `${candidate}\n`).join("")

@@ -16,6 +16,8 @@ import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
 import { ps } from "./ps.ts"
 import { trace } from "./trace/command.ts"
+import { lintCommand } from "./lint.ts"
+import { schemaCommand } from "./schema.ts"
 
 /** `cni completion` */
 const completionCommand: Command = {
@@ -57,6 +59,8 @@ const commands: Readonly<Record<string, Command>> = {
   "recorder off": recorderOff,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
+  lint: lintCommand,
+  schema: schemaCommand,
   install: installCommand,
   completion: completionCommand,
   version: versionCommand,
@@ -133,8 +137,8 @@ async function runCommand(name: string, command: Command, args: string[], termin
       const wanted = command.words.length === 0 ? "no arguments" : command.words.join(" and ")
       throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
     }
-    await command.run({ flags: values, words: positionals }, terminal)
-    return 0
+    const code = await command.run({ flags: values, words: positionals }, terminal)
+    return typeof code === "number" ? code : 0
   } catch (error) {
     if (error instanceof Found) return error.exitCode
     if (error instanceof UsageError) {

@@ -32,7 +32,8 @@ const addresses = {
   default: [],
 } as const
 
-const schema = {
+/** The keys of its configuration. */
+export const hostLocalFields = {
   ipam: {
     kind: "object",
     fields: { ...range, dataDir: text, resolvConf: text, ranges: rangeSets },
@@ -71,7 +72,7 @@ export function parseHostLocalConfig(
       details: `network "${network.name}" says nothing of its addresses`,
     })
   }
-  const { ipam, args: hints, runtimeConfig } = parseConfig(schema, raw)
+  const { ipam, args: hints, runtimeConfig } = parseConfig(hostLocalFields, raw)
   const { IP = "" } = args === "" ? {} : readCniArgs(args, { IP: (value) => value })
   // The conventions: a plugin that knows `args` ignores the same wish in CNI_ARGS.
   const hinted = hints?.cni?.ips.length ? hints.cni.ips : IP === "" ? [] : [readArg(IP)]

@@ -2,7 +2,7 @@ import { readTextFile } from "../../pkg/libc/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, type Dns, type IpConfig } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
-import { type HostLocalConfig, parseHostLocalConfig } from "./config.ts"
+import { type HostLocalConfig, hostLocalFields, parseHostLocalConfig } from "./config.ts"
 import { checkStatus } from "./inventory.ts"
 import { describeOwner, type Owner, toolHint } from "./lease-file.ts"
 import { type Address, formatAddress, type RangeSet, rangeOf } from "./ranges.ts"
@@ -11,13 +11,14 @@ import { Store } from "./store.ts"
 
 export { type Files, kernelFiles } from "./files.ts"
 export { type Lease, listLeases, listNetworks, usageOf } from "./inventory.ts"
-export { formatRangeSet, parseAddress } from "./ranges.ts"
+export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 
 export { type HostLocalConfig, parseHostLocalConfig, release, releaseAddress, Store }
 
 /** Address management in files of this host: one address from each range set, for as long as the container lives. */
 export const hostLocal = definePlugin<HostLocalConfig>({
   name: "host-local",
+  fields: hostLocalFields,
   config: parseHostLocalConfig,
   add: addHostLocal,
   check: checkHostLocal,

@@ -29,7 +29,8 @@ const text = { kind: "text" } as const
 const entry = { kind: "object", fields: { address: { ...text, required: true }, gateway: text } } as const
 const texts = { kind: "list", of: text, expected: "a list of addresses with a prefix length" } as const
 
-const schema = {
+/** The keys of its configuration. */
+export const staticFields = {
   ipam: { kind: "object", fields: { addresses: { kind: "list", of: entry, default: [] } }, required: true },
   args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: texts } } } },
   runtimeConfig: { kind: "object", fields: { ips: texts } },
@@ -55,7 +56,7 @@ export function parseStaticConfig(
   const ipam = member(raw, "ipam")
   if (ipam === undefined)
     throw invalid("IPAM config missing 'ipam' key", `network "${network.name}" says nothing of its addresses`)
-  const read = parseConfig(schema, raw)
+  const read = parseConfig(staticFields, raw)
   const configured = read.ipam.addresses.map(({ address, gateway }) =>
     ipConfig(address, gateway, "the 'address' field is expected to be in CIDR notation"),
   )

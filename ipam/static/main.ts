@@ -1,10 +1,11 @@
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type IpConfig, sameIp } from "../../pkg/types/mod.ts"
-import { parseStaticConfig, type StaticConfig } from "./config.ts"
+import { parseStaticConfig, type StaticConfig, staticFields } from "./config.ts"
 
 /** Address management without management: the addresses are those of the configuration, and nothing is kept. */
 export const staticIpam = definePlugin<StaticConfig>({
   name: "static",
+  fields: staticFields,
   config: parseStaticConfig,
   add: addStatic,
   check: checkStatic,

@@ -25,6 +25,7 @@ const conditions = {
     expected: "a part of a rule",
     check: checkConditionWord,
     form: "a part of a rule without line ends and semicolons",
+    pattern: "^[^;\\r\\n]*$",
   },
   default: [],
 } as const
@@ -43,7 +44,8 @@ const mappingFields = {
 } as const satisfies Fields
 const mapping = { kind: "object", fields: mappingFields, expected: "hostPort, containerPort and protocol" } as const
 
-const schema = {
+/** The keys of its configuration. */
+export const portmapFields = {
   backend: { kind: "choice", of: backends, expected: '"nftables" or "iptables"' },
   snat: { kind: "boolean", default: true },
   masqAll: off,
@@ -76,7 +78,7 @@ export function parsePortmapConfig(
   { verb, raw }: { verb: Verb; raw: JsonObject },
 ): PortmapConfig {
   const lenient = verb === "DEL" || verb === "GC"
-  const read = parseConfig(schema, raw, lenient)
+  const read = parseConfig(portmapFields, raw, lenient)
   if (!lenient && read.externalSetMarkChain && read.markMasqBit !== undefined) {
     throw invalidConfig("markMasqBit", "nothing together with externalSetMarkChain", read.markMasqBit)
   }
@@ -137,7 +139,7 @@ function withoutEmpty(words: readonly string[]): readonly string[] {
 }
 
 /** The backend that is asked for, be it by options that only one of them has. Throws code 7 for options of both. */
-function chooseBackend(read: Infer<typeof schema>, lenient: boolean): Backend | undefined {
+function chooseBackend(read: Infer<typeof portmapFields>, lenient: boolean): Backend | undefined {
   const options = { iptables: [] as string[], nftables: [] as string[] }
   if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")
   for (const key of ["conditionsV4", "conditionsV6"] as const) {

@@ -2,7 +2,7 @@ import { addressesOf } from "../../pkg/ip/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
-import { type PortmapConfig, parsePortmapConfig } from "./config.ts"
+import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
 import { Hostports } from "./hostports.ts"
 import { type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
@@ -13,6 +13,7 @@ export { type PortRule, portRulesIn }
 /** Maps ports of the host to ports of a container that an earlier plugin of the chain has made. */
 export const portmap = definePlugin<PortmapConfig>({
   name: "portmap",
+  fields: portmapFields,
   config: parsePortmapConfig,
   add: addPortmap,
   check: checkPortmap,

@@ -11,7 +11,8 @@ import {
   parseIp,
 } from "../../pkg/types/mod.ts"
 
-const schema = {
+/** The keys of its configuration. */
+export const sbrFields = {
   table: { kind: "integer", min: 1, max: 2 ** 32 - 1 },
   gateways: { kind: "list", of: { kind: "text", expected: "an address" } },
   addSourceHints: off,
@@ -30,7 +31,7 @@ export interface SbrConfig {
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
 export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }): SbrConfig {
   const lenient = verb === "DEL" || verb === "GC"
-  const { table, gateways = [], addSourceHints } = parseConfig(schema, raw, lenient)
+  const { table, gateways = [], addSourceHints } = parseConfig(sbrFields, raw, lenient)
   return { table, gateways: lenient ? new Map() : byFamily(gateways), addSourceHints }
 }
 

@@ -14,12 +14,13 @@ import { Netns } from "../../pkg/netns/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, formatIp, type Result, sameBytes } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
-import { parseSbrConfig, type SbrConfig } from "./config.ts"
+import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
 import { addSourceRule, findSourceRules, gatewayFor, putRoutesBack, routeBySource } from "./tables.ts"
 
 /** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
 export const sbr = definePlugin<SbrConfig>({
   name: "sbr",
+  fields: sbrFields,
   config: parseSbrConfig,
   add: addSourceRouting,
   check: checkSourceRouting,

@@ -1,4 +1,4 @@
-import { type Fields, isCleanup, macAddress, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, isCleanup, macAddressOrNone, parseConfig } from "../../pkg/config/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
@@ -16,24 +16,22 @@ import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 /** Where upstream keeps its backups, in memory: they are worth nothing after a reboot. */
 const DATA_DIRECTORY = "/run/cni/tuning"
 
-/** A hardware address; "" is none, as for upstream. */
-const mac = { ...macAddress, check: (text: string) => (text === "" ? text : parseMac(text)) } as const
-
 /** What may stand at the top and in `args.cni`. */
 const settings = {
   sysctl: { kind: "record", of: { kind: "text", expected: "its value as text" } },
-  mac,
+  mac: macAddressOrNone,
   mtu: { kind: "integer", min: 0, max: 2 ** 31 - 1 },
   promisc: { kind: "boolean" },
   allmulti: { kind: "boolean" },
   txQLen: { kind: "integer", min: 0, max: 2 ** 32 - 1 },
 } as const satisfies Fields
 
-const schema = {
+/** The keys of its configuration. */
+export const tuningFields = {
   ...settings,
   dataDir: { kind: "text", expected: "a directory" },
   args: { kind: "object", fields: { cni: { kind: "object", fields: settings } } },
-  runtimeConfig: { kind: "object", fields: { mac } },
+  runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields
 
 /** The configuration, checked. */
@@ -55,7 +53,7 @@ export function parseTuningConfig(
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
 ): TuningConfig {
   const lenient = isCleanup(verb)
-  const { args: { cni = {} } = {}, runtimeConfig, ...top } = parseConfig(schema, raw, lenient)
+  const { args: { cni = {} } = {}, runtimeConfig, ...top } = parseConfig(tuningFields, raw, lenient)
   const sysctls = [...entries("sysctl", top.sysctl), ...entries("args.cni.sysctl", cni.sysctl)]
   if (!lenient) for (const { key } of sysctls) sysctlPaths(key, "IFNAME")
   const wantedMac = cni.mac || runtimeConfig?.mac || macOfArgs(args, lenient) || top.mac

@@ -14,13 +14,14 @@ import {
   withPrinted,
 } from "./backup.ts"
 import { BackupFile, removeStaleBackups, requireDirectory } from "./backup-file.ts"
-import { parseTuningConfig, refuseDuplicateSysctls, type TuningConfig } from "./config.ts"
+import { parseTuningConfig, refuseDuplicateSysctls, type TuningConfig, tuningFields } from "./config.ts"
 import { hasValues, type LinkValues, linkKeys, setValues, Target, valuesOf } from "./link.ts"
 import { findSysctls, presentValue, sameValue, setSysctls } from "./sysctls.ts"
 
 /** Changes sysctls and the interface of a container that an earlier plugin of the chain has made. */
 export const tuning = definePlugin<TuningConfig>({
   name: "tuning",
+  fields: tuningFields,
   config: parseTuningConfig,
   add: addTuning,
   check: checkTuning,

@@ -66,6 +66,7 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   readonly kind: InterfaceKind | undefined
   /** An attachment without an IPAM plugin has the addresses and routes of the earlier plugin's result, if there is one. */
   readonly takesAddresses?: boolean
+  readonly fields?: Plugin<C>["fields"]
   config: Plugin<C>["config"]
   /**
    * The IPAM plugin's answer as this plugin gives it to the runtime. Called before anything is made, and by STATUS. Without

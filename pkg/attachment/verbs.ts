@@ -21,6 +21,7 @@ import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
 export function defineInterfacePlugin<C extends AttachmentConfig>(plugin: InterfacePlugin<C>): Plugin<C> {
   return definePlugin<C>({
     name: plugin.name,
+    fields: plugin.fields,
     config: plugin.config,
     add: (call, config) => addAttachment(plugin, call, config),
     check: (call, config) => checkAttachment(plugin, call, config),

@@ -19,13 +19,21 @@ export const interfaceName = {
   expected: "an interface name",
   check: checkInterfaceName,
   form: "an interface name of 1 to 15 bytes without '/', ':' or white space",
+  pattern: "^(?!\\.\\.?$)[^/:%\\s]{1,15}$",
 } as const
 
 /** The name of a link that is there, or one of its alternative names, which have up to 127 bytes; "" for none. */
 export const linkNameOrNone = {
   ...interfaceName,
   check: (name: string) => (/^$|^[!-.0-~]{16,127}$/.test(name) ? name : checkInterfaceName(name)),
+  pattern: "^$|^[!-.0-~]{16,127}$|^(?!\\.\\.?$)[^/:%\\s]{1,15}$",
 } as const
+
+/** A hardware address of 6, 8 or 20 bytes, as `parseMac` reads it. */
+const MAC_PATTERN =
+  "([0-9A-Fa-f]{2}((:[0-9A-Fa-f]{2}){5}|(:[0-9A-Fa-f]{2}){7}|(:[0-9A-Fa-f]{2}){19}" +
+  "|(-[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){7}|(-[0-9A-Fa-f]{2}){19})" +
+  "|[0-9A-Fa-f]{4}((\\.[0-9A-Fa-f]{4}){2}|(\\.[0-9A-Fa-f]{4}){3}|(\\.[0-9A-Fa-f]{4}){9}))"
 
 /** A hardware address as text. */
 export const macAddress = {
@@ -33,6 +41,14 @@ export const macAddress = {
   expected: "a hardware address",
   check: parseMac,
   form: "a hardware address such as 0a:58:0a:01:02:03",
+  pattern: `^${MAC_PATTERN}$`,
+} as const
+
+/** A hardware address, or "" for none. */
+export const macAddressOrNone = {
+  ...macAddress,
+  check: (text: string) => (text === "" ? text : parseMac(text)),
+  pattern: `^(${MAC_PATTERN})?$`,
 } as const
 
 /** `ETH_MIN_MTU` and `ETH_MAX_MTU`, <linux/if_ether.h>: what the kernel takes for a veth or a bridge. */

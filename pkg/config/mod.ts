@@ -21,6 +21,7 @@ export {
   linkNameOrNone,
   type MacRequest,
   macAddress,
+  macAddressOrNone,
   masqueradeKeys,
   mtuOrNone,
   off,
@@ -28,5 +29,5 @@ export {
   readInterfaceKeys,
   requestedMac,
 } from "./fields.ts"
-export { invalidConfig, parseConfig } from "./parse.ts"
+export { expectation, invalidConfig, parseConfig } from "./parse.ts"
 export type { Fields, Infer, Schema } from "./schema.ts"

@@ -94,7 +94,8 @@ function readValue(schema: Schema, value: JsonValue, path: string): unknown {
   throw invalidConfig(path, expectation(schema), value)
 }
 
-function expectation(schema: Schema): string {
+/** What a value has to be, as errors say it: "true or false". */
+export function expectation(schema: Schema): string {
   if (schema.expected !== undefined) return schema.expected
   switch (schema.kind) {
     case "boolean":

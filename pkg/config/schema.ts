@@ -45,6 +45,8 @@ interface TextSchema extends Common {
   /** Returns `undefined` for a text that will not do; `form` is what errors say is expected then. */
   readonly check?: (text: string) => unknown
   readonly form?: string
+  /** What `check` looks at, as far as a regular expression can say it: for JSON Schema, not for the parser. */
+  readonly pattern?: string
   readonly default?: string
 }
 

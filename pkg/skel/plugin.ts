@@ -1,3 +1,4 @@
+import type { Fields } from "../config/mod.ts"
 import type { Delegate } from "../invoke/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
 import {
@@ -62,6 +63,8 @@ export interface Plugin<C> {
   readonly name: string
   /** Supported versions of the specification; all of them when left out. */
   readonly versions?: readonly string[]
+  /** The table that `config` reads by: the schemas, `cni lint` and the manual pages are made from it. No keys without it. */
+  readonly fields?: Fields | undefined
   /**
    * JSON in, a checked value out; throws `CniError` 7. For DEL and GC be lenient: what is not needed to clean up must not
    * stop it.

@@ -19,7 +19,8 @@ import { parseVlans, type VlanConfig } from "./vlans.ts"
 /** A number that may be a VLAN; which ones may, and when, is for `parseVlans` to say. */
 const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
 
-const schema = {
+/** The keys of its configuration. */
+export const bridgeFields = {
   ...interfaceKeys,
   ...masqueradeKeys,
   bridge: { ...interfaceName, default: "cni0" },
@@ -75,7 +76,7 @@ export function parseBridgeConfig(
 ): BridgeConfig {
   const { verb } = call
   const lenient = isCleanup(verb)
-  const read = parseConfig(schema, call.raw, lenient)
+  const read = parseConfig(bridgeFields, call.raw, lenient)
   const common = readInterfaceKeys(read, network, call)
   const { ipam } = common
   const mustServe = verb === "ADD" || verb === "STATUS"

@@ -7,7 +7,7 @@ import { type Family, familyOf, type Interface, ownerComment, type Result } from
 import { ensureGateway, requireBridge, requireRoomFor } from "./bridge-link.ts"
 import { joinEarlierInterface, leaveBridge } from "./chained.ts"
 import { checkBridge } from "./check.ts"
-import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
+import { type BridgeConfig, bridgeFields, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
 import { joinBridge, preparePort } from "./port.ts"
 import { guardPort, SpoofCheck } from "./spoof-check.ts"
@@ -17,6 +17,7 @@ import { ensureVlanGateway, requireVlanGateway } from "./vlan-gateway.ts"
 export const bridge = defineInterfacePlugin<BridgeConfig>({
   name: "bridge",
   kind: "veth",
+  fields: bridgeFields,
   config: parseBridgeConfig,
   complete: completeResult,
   chained: joinEarlierInterface,

@@ -11,7 +11,12 @@ import {
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-const schema = { ...interfaceKeys, mtu: { ...mtuOrNone, min: 0 }, mac: macAddress } as const satisfies Fields
+/** The keys of its configuration. */
+export const dummyFields = {
+  ...interfaceKeys,
+  mtu: { ...mtuOrNone, min: 0 },
+  mac: macAddress,
+} as const satisfies Fields
 
 /**
  * Reads the configuration of a dummy interface. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that
@@ -21,7 +26,7 @@ export function parseDummyConfig(
   network: NetworkConfig,
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
 ): InterfaceConfig {
-  const read = parseConfig(schema, raw, isCleanup(verb))
+  const read = parseConfig(dummyFields, raw, isCleanup(verb))
   // Upstream's dummy does not look at CNI_ARGS: keys that only others know must not become an error.
   const config = readInterfaceKeys(read, network, { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` })
   if (config.ipam !== undefined || isCleanup(verb)) return config

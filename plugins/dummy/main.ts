@@ -3,12 +3,13 @@ import type { InterfaceConfig } from "../../pkg/config/mod.ts"
 import { configureLink } from "../../pkg/ip/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { parseDummyConfig } from "./config.ts"
+import { dummyFields, parseDummyConfig } from "./config.ts"
 
 /** Gives a container an interface that leads nowhere: a place for addresses. */
 export const dummy = defineInterfacePlugin<InterfaceConfig>({
   name: "dummy",
   kind: "dummy",
+  fields: dummyFields,
   config: parseDummyConfig,
   attach: attachDummy,
 })

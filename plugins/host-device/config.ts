@@ -1,4 +1,4 @@
-import { dns, type Fields, macAddress, ownDns, parseConfig } from "../../pkg/config/mod.ts"
+import { dns, type Fields, macAddressOrNone, ownDns, parseConfig } from "../../pkg/config/mod.ts"
 import { auxiliaryDevice, pciDevice } from "../../pkg/devices/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
@@ -14,15 +14,16 @@ import {
 /** A text that counts as absent when it is empty, as upstream reads it. */
 const textLike = (form: string, pattern: RegExp) => {
   const check = (text: string) => text === "" || pattern.test(text) || undefined
-  return { kind: "text", expected: form, form, check } as const
+  return { kind: "text", expected: form, form, check, pattern: `^$|${pattern.source}` } as const
 }
 
 const deviceName = textLike("the name of an interface of the host", /^[^/:\s]{1,127}$/)
 const deviceId = textLike("a device ID such as 0000:03:00.0", /^[^/\s]*[^/\s.][^/\s]*$/)
 
-const schema = {
+/** The keys of its configuration. */
+export const hostDeviceFields = {
   device: deviceName,
-  hwaddr: { ...macAddress, check: (text: string) => text === "" || parseMac(text) },
+  hwaddr: macAddressOrNone,
   kernelpath: textLike("a path below /sys/devices", /^\/sys\/devices\/(?!(.*\/)?\.\.(\/|$)).+$/),
   pciBusID: deviceId,
   capabilities: { kind: "object", fields: { deviceID: { kind: "boolean" } } },
@@ -54,7 +55,7 @@ export function parseHostDeviceConfig(
   { verb, raw }: { verb: Verb; raw: JsonObject },
 ): HostDeviceConfig {
   const lenient = verb === "DEL" || verb === "GC"
-  const read = parseConfig(schema, raw, lenient)
+  const read = parseConfig(hostDeviceFields, raw, lenient)
   const deviceID = read.runtimeConfig?.deviceID || undefined
   const selector = selectorOf({ ...read, deviceID })
   if (!selector && !lenient && !(verb === "STATUS" && read.capabilities?.deviceID)) {

@@ -12,13 +12,14 @@ import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
 import { getLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
 import { Code, type Interface, isCniError, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { type HostDeviceConfig, parseHostDeviceConfig, type Selector } from "./config.ts"
+import { type HostDeviceConfig, hostDeviceFields, parseHostDeviceConfig, type Selector } from "./config.ts"
 import { findDevice, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
 
 /** Moves a device of the host into a container, and back. */
 export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
   name: "host-device",
   kind: undefined,
+  fields: hostDeviceFields,
   config: parseHostDeviceConfig,
   isUserspace,
   attach: attachDevice,

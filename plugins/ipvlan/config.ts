@@ -13,7 +13,8 @@ import { ipvlanFlags, ipvlanModes } from "../../pkg/netlink/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import type { Dns, JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 
-const schema = {
+/** The keys of its configuration. */
+export const ipvlanFields = {
   master: linkNameOrNone,
   mode: { kind: "choice", of: ["", ...Object.keys(ipvlanModes)], expected: '"l2", "l3" or "l3s"', default: "" },
   flag: {
@@ -48,7 +49,7 @@ export function parseIpvlanConfig(
   { verb, raw }: { verb: Verb; raw: JsonObject },
 ): IpvlanConfig {
   const lenient = isCleanup(verb)
-  const read = parseConfig(schema, raw, lenient)
+  const read = parseConfig(ipvlanFields, raw, lenient)
   return {
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,

@@ -13,13 +13,14 @@ import { configureLink } from "../../pkg/ip/mod.ts"
 import { ipvlanFlags, ipvlanModes, linkData } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { type IpvlanConfig, parseIpvlanConfig } from "./config.ts"
+import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
 /** Gives a container an interface on one of the host's, with the same MAC: for networks that take no other. */
 export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
   name: "ipvlan",
   kind: "ipvlan",
   takesAddresses: true,
+  fields: ipvlanFields,
   config: parseIpvlanConfig,
   attach: attachIpvlan,
   check: checkIpvlan,

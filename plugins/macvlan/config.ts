@@ -16,7 +16,8 @@ import { type Dns, formatMac, type JsonObject, type NetworkConfig, parseMac } fr
 
 type Mode = keyof typeof macvlanModes
 
-const schema = {
+/** The keys of its configuration. */
+export const macvlanFields = {
   master: linkNameOrNone,
   mode: {
     kind: "choice",
@@ -58,7 +59,7 @@ export function parseMacvlanConfig(
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
 ): MacvlanConfig {
   const lenient = verb === "DEL" || verb === "GC"
-  const read = parseConfig(schema, raw, lenient)
+  const read = parseConfig(macvlanFields, raw, lenient)
   const configured = read.mac === undefined ? undefined : parseMac(read.mac)
   return {
     master: read.master || undefined,

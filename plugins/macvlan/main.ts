@@ -14,13 +14,14 @@ import { configureLink } from "../../pkg/ip/mod.ts"
 import { linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { type MacvlanConfig, parseMacvlanConfig } from "./config.ts"
+import { type MacvlanConfig, macvlanFields, parseMacvlanConfig } from "./config.ts"
 
 /** Gives a container an interface with a MAC of its own on one of the host's. */
 export const macvlan = defineInterfacePlugin<MacvlanConfig>({
   name: "macvlan",
   kind: "macvlan",
   takesAddresses: true,
+  fields: macvlanFields,
   config: parseMacvlanConfig,
   attach: attachMacvlan,
   check: checkMacvlan,

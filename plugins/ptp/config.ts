@@ -11,7 +11,8 @@ import type { MasqueradeBackend } from "../../pkg/masquerade/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-const schema = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
+/** The keys of its configuration. */
+export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
 /** The configuration of a point-to-point attachment, checked. The MTU is that of both ends. */
 export interface PtpConfig extends InterfaceConfig {
@@ -30,7 +31,7 @@ export function parsePtpConfig(
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
 ): PtpConfig {
   const lenient = isCleanup(verb)
-  const read = parseConfig(schema, raw, lenient)
+  const read = parseConfig(ptpFields, raw, lenient)
   if (!lenient && !network.ipam?.type) {
     throw new CniError(Code.InvalidNetworkConfig, `Cannot use network "${network.name}" with ptp: no "ipam.type"`, {
       details: "a point-to-point attachment needs addresses: name an IPAM plugin, such as host-local",

@@ -25,7 +25,7 @@ import { deleteLink, getLink, type Link, type RouteSocket } from "../../pkg/netl
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { type PtpConfig, parsePtpConfig } from "./config.ts"
+import { type PtpConfig, parsePtpConfig, ptpFields } from "./config.ts"
 import { configureContainerEnd, configureHostEnd, raiseHostEnd } from "./ends.ts"
 import { completeResult } from "./result.ts"
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
@@ -34,6 +34,7 @@ import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 export const ptp = defineInterfacePlugin<PtpConfig>({
   name: "ptp",
   kind: "veth",
+  fields: ptpFields,
   config: parsePtpConfig,
   complete: completeResult,
   attach: attachPtp,

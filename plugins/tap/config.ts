@@ -15,7 +15,8 @@ import type { TapDevice } from "./device.ts"
 
 const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // one more is (uid_t)-1, which is none
 
-const schema = {
+/** The keys of its configuration. */
+export const tapFields = {
   ...interfaceKeys,
   mtu: { kind: "integer", min: 0, max: 65521, default: 0 }, // 65535 without an Ethernet header, drivers/net/tun.c
   mac: macAddress,
@@ -24,7 +25,11 @@ const schema = {
   owner: id,
   group: id,
   selinuxContext: { kind: "text", expected: "a SELinux context" },
-  bridge: { ...interfaceName, check: (name: string) => name === "" || interfaceName.check(name) },
+  bridge: {
+    ...interfaceName,
+    check: (name: string) => name === "" || interfaceName.check(name),
+    pattern: `^$|${interfaceName.pattern}`,
+  },
 } as const satisfies Fields
 
 /** The configuration of a tap device, checked. */
@@ -43,7 +48,7 @@ export function parseTapConfig(
   network: NetworkConfig,
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
 ): TapConfig {
-  const read = parseConfig(schema, raw, isCleanup(verb))
+  const read = parseConfig(tapFields, raw, isCleanup(verb))
   const { multiQueue, vnetHdr, owner, group, selinuxContext, bridge } = read
   return {
     ...readInterfaceKeys(read, network, { verb, args }),

@@ -4,7 +4,7 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, getLink, type Ifindex, type Link, linkData, setLink } from "../../pkg/netlink/mod.ts"
 import { type Plugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { parseTapConfig, type TapConfig } from "./config.ts"
+import { parseTapConfig, type TapConfig, tapFields } from "./config.ts"
 import { createTap, IFF_TAP, openTun } from "./device.ts"
 import { createTapIfAsked, createTapIn, withContext } from "./selinux.ts"
 
@@ -12,6 +12,7 @@ import { createTapIfAsked, createTapIn, withContext } from "./selinux.ts"
 export const tap = defineInterfacePlugin<TapConfig>({
   name: "tap",
   kind: "tun", // the kernel's name for it
+  fields: tapFields,
   config: parseTapConfig,
   attach: attachTap,
   check: checkTap,

@@ -13,7 +13,8 @@ import { vlanProtocols } from "../../pkg/netlink/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Dns, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-const schema = {
+/** The keys of its configuration. */
+export const vlanFields = {
   master: linkNameOrNone,
   vlanId: { kind: "integer", min: 0, max: 4094, default: 0 },
   protocol: {
@@ -48,7 +49,7 @@ export interface VlanConfig {
  */
 export function parseVlanConfig(network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }): VlanConfig {
   const lenient = isCleanup(verb)
-  const read = parseConfig(schema, raw, lenient)
+  const read = parseConfig(vlanFields, raw, lenient)
   const missing = !read.master ? "master" : network.ipam?.type ? undefined : "ipam.type"
   if (missing && !lenient) {
     throw new CniError(Code.InvalidNetworkConfig, `Cannot use network "${network.name}" with vlan: no "${missing}"`)

@@ -15,13 +15,14 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import { IFF_UP, type Link, linkData, type RouteSocket, vlanProtocols } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, isCniError, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { parseVlanConfig, type VlanConfig } from "./config.ts"
+import { parseVlanConfig, type VlanConfig, vlanFields } from "./config.ts"
 import { findVlanTaken, requireFreeVlan } from "./holder.ts"
 
 /** Gives a container the interface of a VLAN on one of the host's. */
 export const vlan = defineInterfacePlugin<VlanConfig>({
   name: "vlan",
   kind: "vlan",
+  fields: vlanFields,
   config: parseVlanConfig,
   attach: attachVlan,
   check: checkVlan,

@@ -1,0 +1,183 @@
+import type { Fields, Schema } from "../../pkg/config/mod.ts"
+import type { JsonObject, JsonValue } from "../../pkg/types/mod.ts"
+import { describeKey, type KeyDoc, keyDocs } from "./key-docs.ts"
+import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
+import { anything, networkKeys } from "./spec-keys.ts"
+
+/** The dialect that editors know best. */
+const dialect = "http://json-schema.org/draft-07/schema#"
+
+/** How strict a schema is. */
+export interface SchemaOptions {
+  /** Refuse keys that no plugin knows; they are let through otherwise, as the plugins let them through. */
+  readonly strict?: boolean
+}
+
+interface Options extends SchemaOptions {
+  /** Objects that stay open: another schema has the rest of their keys. */
+  readonly open?: readonly string[]
+}
+
+/** The JSON Schema of one plugin's object in a list of plugins, with the keys of the IPAM plugin that it names. */
+export function pluginSchema(known: Known, options: SchemaOptions = {}): JsonObject {
+  const title = `Configuration of the CNI plugin ${known.name}`
+  const definitions = known.kind === "interface" ? { definitions: ipamDefinitions(options) } : {}
+  return { $schema: dialect, title, ...objectOf(known, options), ...definitions }
+}
+
+/** The JSON Schema of a network's list, a `.conflist`, with every plugin of this suite. Other plugins may have any keys. */
+export function networkSchema(options: SchemaOptions = {}): JsonObject {
+  const definitions = knownPlugins
+    .filter(({ kind }) => kind !== "ipam")
+    .map((known) => [known.name, objectOf(known, options)])
+  const list = tableSchema(networkKeys, "", [], options)
+  const names = definitions.map(([name]) => name as string)
+  const plugin: JsonObject = {
+    type: "object",
+    required: ["type"],
+    properties: { type: { anyOf: [{ enum: names }, { type: "string", minLength: 1 }] } },
+    allOf: names.map((name) => ({
+      if: { properties: { type: { const: name } }, required: ["type"] },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+      then: { $ref: `#/definitions/${name}` },
+    })),
+  }
+  const properties = {
+    $schema: { type: "string" },
+    ...(list.properties as JsonObject),
+    plugins: { type: "array", minItems: 1, description: describeKey([], "plugins") ?? "", items: plugin },
+  }
+  return {
+    $schema: dialect,
+    title: "CNI network configuration list",
+    ...list,
+    properties,
+    definitions: { ...Object.fromEntries(definitions), ...ipamDefinitions(options) },
+  }
+}
+
+/** The schema of every plugin, and that of lists, by the name of its file in the repository's `schemas/`. */
+export function allSchemas(): Record<string, JsonObject> {
+  const own = knownPlugins.map((known) => [`${known.name}.json`, pluginSchema(known)])
+  return { "conflist.json": networkSchema(), ...Object.fromEntries(own) }
+}
+
+function objectOf(known: Known, options: SchemaOptions): JsonObject {
+  const docs = keyDocs(known)
+  const ipamHasMore = known.kind === "interface" ? { open: ["ipam", "runtimeConfig"] } : {}
+  const schema = tableSchema(known.fields, "", docs, { ...options, ...ipamHasMore })
+  const type = { const: known.name, description: describeKey([], "type") ?? "" }
+  const properties = known.kind === "ipam" ? schema.properties : { ...(schema.properties as JsonObject), type }
+  if (known.kind === "ipam") return { ...schema, properties: properties ?? {} }
+  return { ...schema, properties: properties ?? {}, ...ipamChoices(known) }
+}
+
+/** For each IPAM plugin: an object that names it as `ipam.type` is for it, too. */
+function ipamChoices(known: Known): JsonObject {
+  if (known.kind !== "interface") return {}
+  const choices = ipamPlugins.map(({ name }): JsonObject => {
+    const isNamed = { type: "object", properties: { type: { const: name } }, required: ["type"] }
+    return {
+      if: { properties: { ipam: isNamed }, required: ["ipam"] },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+      then: { $ref: `#/definitions/ipam-${name}` },
+    }
+  })
+  return { allOf: choices }
+}
+
+const ipamPlugins = knownPlugins.filter(({ kind }) => kind === "ipam")
+
+/** What each IPAM plugin says of an object that names it. */
+function ipamDefinitions(options: SchemaOptions): JsonObject {
+  const definition = (known: Known) => {
+    const { properties, required } = tableSchema(known.fields, "", keyDocs(known), {
+      ...options,
+      open: ["", "runtimeConfig"],
+    })
+    const { ipam, args, runtimeConfig } = properties as Record<string, JsonObject>
+    return {
+      properties: { ipam, args, runtimeConfig },
+      required: ((required ?? []) as string[]).filter((key) => key !== "type"),
+    }
+  }
+  return Object.fromEntries(ipamPlugins.map((known) => [`ipam-${known.name}`, definition(known) as JsonObject]))
+}
+
+/** Keys whose objects may hold what no plugin of this suite knows: other programs read them, too. */
+const open = new Set(["args", "args.cni"])
+
+function tableSchema(fields: Fields, path: string, docs: readonly KeyDoc[], options: Options): JsonObject {
+  const properties: JsonObject = {}
+  const required: string[] = []
+  for (const [key, field] of Object.entries(fields)) {
+    const at = path === "" ? key : `${path}.${key}`
+    const description = describeKey(docs, at)
+    const schema = field.required
+      ? valueSchema(field, at, docs, options)
+      : orNull(valueSchema(field, at, docs, options))
+    properties[key] = { ...schema, ...(description === undefined ? {} : { description }), ...defaultOf(field) }
+    if (field.required) required.push(key)
+  }
+  return {
+    type: "object",
+    properties,
+    ...(required.length > 0 ? { required } : {}),
+    ...(options.strict && !open.has(path) && !options.open?.includes(path) ? { additionalProperties: false } : {}),
+  }
+}
+
+function defaultOf(field: Schema): JsonObject {
+  const { default: value } = field as { default?: JsonValue }
+  return value === undefined ? {} : { default: value }
+}
+
+/** `null` is an absent key. */
+function orNull(schema: JsonObject): JsonObject {
+  if (Object.keys(schema).length === 0) return schema
+  if (typeof schema.type === "string") return { ...schema, type: [schema.type, "null"] }
+  if (Array.isArray(schema.enum)) return { ...schema, enum: [...schema.enum, null] }
+  return { anyOf: [schema, { type: "null" }] }
+}
+
+function valueSchema(schema: Schema, path: string, docs: readonly KeyDoc[], options: Options): JsonObject {
+  switch (schema.kind) {
+    case "boolean":
+      return { type: "boolean" }
+    case "integer":
+      return { type: "integer", ...bounds(schema) }
+    case "text":
+      return { type: "string", ...(schema.pattern === undefined ? {} : { pattern: schema.pattern }) }
+    case "choice":
+      if (!schema.ignoreCase) return { enum: [...schema.of] }
+      return {
+        anyOf: [{ enum: [...schema.of] }, { type: "string", pattern: `^(${schema.of.map(inAnyCase).join("|")})$` }],
+      }
+    case "list": {
+      const items = valueSchema(schema.of, `${path}[]`, docs, options)
+      return { type: "array", items: schema.of.nullable ? orNull(items) : items }
+    }
+    case "record":
+      return { type: "object", additionalProperties: valueSchema(schema.of, `${path}.*`, docs, options) }
+    case "object":
+      if (schema === anything) return {}
+      return tableSchema(schema.fields, path, docs, options)
+  }
+}
+
+function bounds({ min, max }: { readonly min?: number; readonly max?: number }): JsonObject {
+  return { ...(min === undefined ? {} : { minimum: min }), ...(max === undefined ? {} : { maximum: max }) }
+}
+
+/** A regular expression of a text in any letter case: JSON Schema has no flag for it. */
+function inAnyCase(text: string): string {
+  const escaped = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
+  return escaped.replace(/[a-z]/gi, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`)
+}
+
+/** The schema of what the word names: a plugin, or "conflist". Undefined for another. */
+export function schemaOf(name: string, options: SchemaOptions = {}): JsonObject | undefined {
+  const known = findPlugin(name)
+  if (known !== undefined) return pluginSchema(known, options)
+  return name === "conflist" ? networkSchema(options) : undefined
+}

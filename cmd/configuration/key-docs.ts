@@ -1,0 +1,101 @@
+import type { Known } from "./plugins.ts"
+
+/** What a plugin's page says of a key. */
+export interface KeyDoc {
+  /** The cell as it is written, in Markdown: "`vlan`", "`runtimeConfig.mac`, `args.cni.mac`". */
+  readonly keys: string
+  /** Where the keys stand, without indexes: "ipam.ranges[][].subnet". */
+  readonly paths: readonly string[]
+  /** What an absent key counts as, as the page has it; undefined where its table has no such column. */
+  readonly default: string | undefined
+  readonly meaning: string
+}
+
+/** What the keys of the specification mean, which the plugins' pages do not repeat. */
+const ofSpecification: Readonly<Record<string, string>> = {
+  cniVersion: "the version of the CNI specification that requests and results are written in",
+  cniVersions: "further versions that the network may be used with: the highest one that all understand is taken",
+  name: "the name of the network, unique on this node: letters, digits, `_`, `.` and `-`",
+  disableCheck: "the runtime does not ask CHECK of this network",
+  disableGC: "the runtime does not ask GC of this network",
+  loadOnlyInlinedPlugins: "files in a directory of the network's name are not added to `plugins`",
+  plugins: "the chain: plugins that run one after another, each with the result of the one before",
+  type: "the plugin: the name of its executable",
+  capabilities: "what the runtime may hand over in `runtimeConfig`, by name: those that are true",
+  runtimeConfig: "what the runtime hands over for the capabilities; it does not belong into a file",
+  ipam: "the addresses of the container's interface",
+  "ipam.type": "the IPAM plugin",
+  dns: "name resolution, for the result",
+  "dns.nameservers": "addresses of name servers",
+  "dns.domain": "the local domain",
+  "dns.search": "domains that short names are looked up in",
+  "dns.options": "options of the resolver",
+  args: "further arguments of the runtime",
+  "args.cni": "the arguments that the CNI conventions define",
+  "routes[].dst": "the destination, an address with prefix length",
+  "routes[].gw": "the gateway; by default that of the address",
+  "routes[].mtu": "the MTU along the route",
+  "routes[].advmss": "the maximal segment size that TCP announces",
+  "routes[].priority": "the metric: the lower goes first",
+  "routes[].table": "the number of the routing table",
+  "routes[].scope": "the scope, the kernel's number: 0 global, 253 link, 254 host",
+}
+
+/** The rows of the table of keys on a plugin's page, in its order; none where the page has no such table. */
+export function keyDocs({ page, kind }: Pick<Known, "page" | "kind">): KeyDoc[] {
+  const section = /^## Keys\n(.*?)(?=^## |$(?![\s\S]))/ms.exec(page)?.[1] ?? ""
+  const [heads = [], , ...rows] = firstTable(section)
+  const column = (name: string) => heads.indexOf(name)
+  return rows.map((row) => {
+    const keys = row[column("key")] ?? ""
+    return {
+      keys,
+      paths: pathsIn(keys, kind),
+      default: row[column("default")],
+      meaning: row[column("meaning")] ?? "",
+    }
+  })
+}
+
+/** What a key means, with its default; undefined where neither the plugin's page nor the specification says it. */
+export function describeKey(docs: readonly KeyDoc[], path: string): string | undefined {
+  const doc = docs.find(({ paths }) => paths.includes(path))
+  const suffix = /(?:^|\.)((?:dns|routes\[\])\.\w+)$/.exec(path)?.[1] ?? path
+  const meaning = doc?.meaning ?? ofSpecification[path] ?? ofSpecification[suffix]
+  return meaning === undefined ? undefined : plain(meaning)
+}
+
+/** Markdown without its marks. */
+export function plain(markdown: string): string {
+  return markdown
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/\*\*/g, "")
+    .replaceAll("`", "")
+}
+
+/** The cells of the first table of a text, by rows. */
+export function firstTable(markdown: string): string[][] {
+  const lines = markdown.split("\n")
+  const first = lines.findIndex((line) => line.startsWith("|"))
+  const rows = first < 0 ? [] : lines.slice(first)
+  const end = rows.findIndex((line) => !line.startsWith("|"))
+  return rows.slice(0, end < 0 ? undefined : end).map(cellsOf)
+}
+
+/** The cells of a row; a bar behind a backslash is part of a cell. */
+export function cellsOf(line: string): string[] {
+  return line
+    .replace(/^\||\|\s*$/g, "")
+    .split(/(?<!\\)\|/)
+    .map((cell) => cell.trim().replaceAll("\\|", "|"))
+}
+
+/** What a cell names: each text in backticks but for `CNI_ARGS` and its keys. Keys of IPAM plugins stand in "ipam". */
+function pathsIn(cell: string, kind: Known["kind"]): string[] {
+  const named = cell.replace(/`[A-Z]+` in `CNI_ARGS`|`CNI_ARGS` `[A-Z]+`/g, "")
+  const inRange = cell.startsWith("a range's ")
+  return [...named.matchAll(/`([^`]+)`/g)].flatMap(([, name = ""]) => {
+    if (kind !== "ipam" || /^(runtimeConfig|args)\b/.test(name)) return [name.replace(/\[\]$/, "")]
+    return [inRange ? `ipam.ranges[][].${name}` : `ipam.${name}`]
+  })
+}
