@@ -1,0 +1,148 @@
+import { compareVersions, newestVersion, supportedVersions } from "../../pkg/types/mod.ts"
+import { capabilitiesOf, knownPlugins } from "../configuration/plugins.ts"
+import { reservedKeys } from "../configuration/spec-keys.ts"
+import { didYouMean } from "./did-you-mean.ts"
+import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
+import type { Findings } from "./findings.ts"
+import type { Entry, LintNetwork } from "./network.ts"
+
+/** Rules on the chain of a network's plugins. */
+export function checkChain(network: LintNetwork, findings: Findings): void {
+  checkVersion(network, findings)
+  checkOrder(network, findings)
+  for (const entry of network.entries) {
+    checkReserved(entry, findings)
+    checkCapabilities(entry, findings)
+    checkOneForAll(entry, findings)
+    checkDefaultRoute(entry, findings)
+  }
+}
+
+function checkVersion({ source, cniVersion, entries }: LintNetwork, findings: Findings): void {
+  const place = nodeAt(source.tree, ["cniVersion"])
+  const others = itemsAt(source.tree, ["cniVersions"])
+  if (cniVersion === "" && others.length === 0) {
+    const message =
+      '"cniVersion" is missing: that is 0.1.0, with which there are no CHECK, STATUS and GC, and one address of each family'
+    findings.add(source, undefined, "missing-version", message, { hint: `write "cniVersion": "${newestVersion}"` })
+    return
+  }
+  const isKnown = (version: string) => supportedVersions.some((each) => each === version)
+  const offered = [cniVersion, ...others.map((node) => (node.kind === "scalar" ? String(node.value) : ""))]
+  if (!offered.some(isKnown)) {
+    const message = `"${cniVersion}" is no version that plugins of this suite speak`
+    findings.add(source, place ?? nodeAt(source.tree, ["cniVersions"]), "unknown-version", message, {
+      hint: `they speak ${supportedVersions.join(", ")}`,
+    })
+    return
+  }
+  const chosen = offered.filter(isKnown).sort(compareVersions).at(-1) ?? ""
+  for (const entry of entries) {
+    const spoken = [entry.known, entry.ipam].find((each) => each?.plugin.versions?.includes(chosen) === false)
+    if (spoken === undefined) continue
+    const message = `"${spoken.name}" does not speak ${chosen}`
+    findings.add(entry.source, nodeAt(entry.node, ["type"]), "unknown-version", message, {
+      hint: `it speaks ${spoken.plugin.versions?.join(", ")}`,
+    })
+  }
+  if (compareVersions(chosen, "1.1.0") >= 0) return
+  const lacks = compareVersions(chosen, "0.4.0") < 0 ? "CHECK, STATUS and GC" : "STATUS and GC"
+  findings.add(source, place, "old-version", `with ${chosen} runtimes do not ask ${lacks}`, {
+    hint: 'all plugins of this suite speak "1.1.0"',
+  })
+}
+
+function checkOrder({ entries }: LintNetwork, findings: Findings): void {
+  let maker: Entry | undefined
+  let isOpen = false // a plugin of another suite may make the interface
+  for (const entry of entries) {
+    const { source, node, type, known } = entry
+    const place = nodeAt(node, ["type"])
+    if (known === undefined) isOpen = true
+    else if (known.kind === "ipam") {
+      const message = `"${type}" gives addresses: it is run by an interface plugin, and not by itself`
+      findings.add(source, place, "ipam-in-chain", message, {
+        hint: `write it as "ipam": { "type": "${type}", … } of the interface plugin`,
+      })
+    } else if (known.kind === "chained") {
+      if (maker !== undefined || isOpen) continue
+      const message = `"${type}" changes what an earlier plugin has made, and there is none before it`
+      findings.add(source, place, "chain-order", message, { hint: "put it after the plugin that makes the interface" })
+    } else if (maker === undefined) maker = entry
+    else if (!known.joins) {
+      const message = `"${type}" makes an interface, and so does "${maker.type}" before it: both would have the same name`
+      findings.add(source, place, "second-interface", message, { hint: "make it a network of its own" })
+    }
+  }
+}
+
+function checkReserved({ source, node }: Entry, findings: Findings): void {
+  if (node.kind !== "object") return
+  for (const { key, keyNode } of node.members) {
+    if (!reservedKeys.includes(key) && !key.startsWith("cni.dev/")) continue
+    const hint =
+      key === "runtimeConfig" ? 'a capability is asked for by "capabilities": { "portMappings": true }' : "remove it"
+    findings.add(source, keyNode, "reserved-key", `"${key}" belongs to the runtime, which replaces or adds it`, {
+      hint,
+    })
+  }
+}
+
+function checkCapabilities({ source, node, known, ipam, type }: Entry, findings: Findings): void {
+  if (known === undefined || known.kind === "ipam") return
+  const taken = [known, ipam].flatMap((each) => (each === undefined ? [] : capabilitiesOf(each)))
+  const everywhere = [...new Set(knownPlugins.flatMap(capabilitiesOf))]
+  const capabilities = nodeAt(node, ["capabilities"])
+  const hasForeignIpam = ipam === undefined && nodeAt(node, ["ipam", "type"]) !== undefined
+  for (const { key, keyNode, value } of capabilities?.kind === "object" ? capabilities.members : []) {
+    if (taken.includes(key) || hasForeignIpam || value.kind !== "scalar" || value.value !== true) continue
+    const meant = didYouMean(key, taken)
+    const elsewhere = everywhere.includes(key) ? knownPlugins.filter((each) => capabilitiesOf(each).includes(key)) : []
+    const other =
+      elsewhere.length > 0
+        ? `${elsewhere.map(({ name }) => name).join(", ")} ${elsewhere.length > 1 ? "take" : "takes"} it`
+        : undefined
+    const list = taken.length > 0 ? `it takes ${taken.join(", ")}` : "it takes none"
+    const hint = meant !== undefined ? `did you mean "${meant}"?` : (other ?? list)
+    findings.add(
+      source,
+      keyNode,
+      "unused-capability",
+      `"${type}" does not take the capability "${key}": it has no effect`,
+      { hint },
+    )
+  }
+  if (type !== "portmap" || isOn(node, ["capabilities", "portMappings"])) return
+  const message = `without the capability "portMappings" the runtime hands over no ports: none is ever published`
+  findings.add(source, nodeAt(node, ["type"]), "missing-capability", message, {
+    hint: 'write "capabilities": { "portMappings": true }',
+  })
+}
+
+/** What is written for one container, and holds for all of the network. */
+function checkOneForAll({ source, node, known }: Entry, findings: Findings): void {
+  const mac = memberOf(node, "mac")
+  if (mac !== undefined && known?.fields.mac !== undefined && textAt(node, ["mac"]) !== "") {
+    const hint = 'let the runtime choose it: "capabilities": { "mac": true }'
+    findings.add(source, mac.keyNode, "shared-mac", "every container of the network gets this MAC", { hint })
+  }
+  const sysctl = known?.name === "tuning" ? nodeAt(node, ["sysctl"]) : undefined
+  for (const { key, keyNode } of sysctl?.kind === "object" ? sysctl.members : []) {
+    const name = /^net[./]ipv[46][./](?:conf|neigh)[./]([^./]+)[./]/.exec(key)?.[1]
+    if (name === undefined || ["IFNAME", "all", "default", "lo"].includes(name)) continue
+    const message = `"${name}" is not always the name of the container's interface`
+    findings.add(source, keyNode, "tuning-interface", message, { hint: `write "${key.replace(name, "IFNAME")}"` })
+  }
+}
+
+/** Masqueraded traffic leaves the network, for which the container has to have a route. */
+function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findings): void {
+  if (known?.name !== "bridge" || ipam === undefined || !isOn(node, ["ipMasq"]) || isOn(node, ["isDefaultGateway"]))
+    return
+  const routes = itemsAt(node, ["ipam", "routes"]).map((route) => textAt(route, ["dst"]) ?? "")
+  if (routes.length > 0) return
+  const message = '"ipMasq" is for traffic to other networks, and containers get no route to any'
+  findings.add(source, memberOf(node, "ipMasq")?.keyNode, "no-default-route", message, {
+    hint: 'write "isDefaultGateway": true, or "routes": [{ "dst": "0.0.0.0/0" }] in "ipam"',
+  })
+}

@@ -1,0 +1,34 @@
+/**
+ * Of the words that are known the one that was probably meant; undefined when none is near: more than a third of its letters
+ * would have to change.
+ */
+export function didYouMean(word: string, known: readonly string[]): string | undefined {
+  const near = known
+    .map((candidate) => ({ candidate, distance: distanceOf(simple(word), simple(candidate)) }))
+    .filter(({ candidate, distance }) => distance <= Math.max(1, Math.floor(candidate.length / 3)))
+    .sort((a, b) => a.distance - b.distance)
+  return near[0]?.candidate
+}
+
+/** Letters alone: "is-default_gateway" is "isDefaultGateway". */
+function simple(word: string): string {
+  return word.toLowerCase().replace(/[-_.\s]/g, "")
+}
+
+/** How many letters have to be changed, added, left out or swapped with their neighbour. */
+function distanceOf(a: string, b: string): number {
+  const rows: number[][] = [[...Array(b.length + 1).keys()]]
+  const at = (row: number, column: number) => rows[row]?.[column] ?? 0
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    rows.push(row)
+    for (let j = 1; j <= b.length; j++) {
+      const change = a[i - 1] === b[j - 1] ? 0 : 1
+      let least = Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + change)
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      if (isSwapped) least = Math.min(least, at(i - 2, j - 2) + 1)
+      row.push(least)
+    }
+  }
+  return at(a.length, b.length)
+}

@@ -1,0 +1,75 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { basename, dirname, join } from "node:path"
+import { nodeAt } from "./document.ts"
+import { type Findings, readSource, type Source } from "./findings.ts"
+import type { LintNetwork } from "./network.ts"
+
+/** The files of a directory that a runtime reads, as they are asked for, in the order in which it takes the first. */
+export function sourcesIn(directory: string): Source[] {
+  return filesIn(directory)
+    .filter((name) => isNetworkFile(name))
+    .map((name) => readSourceFile(join(directory, name)))
+}
+
+/** Reads one file. Throws for one that cannot be read. */
+export function readSourceFile(file: string): Source {
+  return readSource(file, readFileSync(file, "utf8"))
+}
+
+/** The plugins that lie in a directory beside a network's file, of the network's name. */
+export function besideNetwork(file: string, network: string): Source[] {
+  if (network === "" || network.includes("/")) return []
+  const directory = join(dirname(file), network)
+  return filesIn(directory)
+    .filter((name) => name.endsWith(".conf"))
+    .map((name) => readSourceFile(join(directory, name)))
+}
+
+function filesIn(directory: string): string[] {
+  try {
+    const entries = readdirSync(directory, { withFileTypes: true })
+    return entries.flatMap((entry) => (entry.isDirectory() ? [] : [entry.name])).sort((a, b) => (a < b ? -1 : 1))
+  } catch (error) {
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")) return []
+    throw error
+  }
+}
+
+function isNetworkFile(name: string): boolean {
+  return /\.(conflist|conf|json)$/.test(name)
+}
+
+/** Names that look like a network's file to a person, and to no runtime: copies of editors and package managers, and YAML. */
+const looksLikeOne = /\.(conflist|conf|json)[.~_-]|\.(ya?ml|conflist\d|cfg)$/i
+
+/** Rules on the files of one directory together. */
+export function checkDirectory(directory: string, networks: readonly LintNetwork[], findings: Findings): void {
+  for (const name of filesIn(directory).filter((each) => !isNetworkFile(each) && looksLikeOne.test(each))) {
+    const file = { file: join(directory, name), text: "" }
+    findings.add(
+      file,
+      undefined,
+      "ignored-file",
+      "no runtime reads this file: its name ends with none of .conflist, .conf and .json",
+      {
+        hint: "rename it, or move it out of this directory",
+      },
+    )
+  }
+  const seen = new Map<string, LintNetwork>()
+  for (const network of networks) {
+    const other = seen.get(network.name)
+    if (other === undefined) seen.set(network.name, network)
+    else if (network.name !== "") {
+      const message = `network "${network.name}" is in ${basename(other.source.file)}, too: which of them is used depends on the runtime`
+      findings.add(network.source, nodeAt(network.source.tree, ["name"]), "shadowed-network", message)
+    }
+  }
+  const [first] = networks
+  const others = [...seen.keys()].filter((name) => name !== first?.name)
+  if (first === undefined || others.length === 0) return
+  const message = `containerd and CRI-O take the first file for pods: network "${first.name}", and not ${others.map((name) => `"${name}"`).join(", ")}`
+  findings.add(first.source, undefined, "file-order", message, {
+    hint: "files are sorted by their names; the others are for Multus, podman, nerdctl and cni, by the network's name",
+  })
+}

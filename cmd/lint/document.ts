@@ -1,0 +1,115 @@
+/** A JSON value and where it stands in its text. Only for texts that `JSON.parse` takes. */
+export type Node = ScalarNode | ListNode | ObjectNode
+
+interface Placed {
+  /** Offsets in the text, in UTF-16 units as JavaScript counts. */
+  readonly start: number
+  readonly end: number
+}
+
+export interface ScalarNode extends Placed {
+  readonly kind: "scalar"
+  readonly value: string | number | boolean | null
+}
+
+export interface ListNode extends Placed {
+  readonly kind: "list"
+  readonly items: readonly Node[]
+}
+
+/** Members in their order, keys that stand there twice included. */
+export interface ObjectNode extends Placed {
+  readonly kind: "object"
+  readonly members: readonly Member[]
+}
+
+export interface Member {
+  readonly key: string
+  readonly keyNode: Placed
+  readonly value: Node
+}
+
+/** The place of something in a text; both count from 1, columns in characters. */
+export interface Position {
+  readonly line: number
+  readonly column: number
+}
+
+const token = /\s*(?:([[\]{},:])|("(?:[^"\\]|\\.)*")|([^\s[\]{},:"]+))/y
+
+/** The tree of a text that is JSON. */
+export function parseTree(text: string): Node {
+  let at = 0
+  const next = () => {
+    token.lastIndex = at
+    const match = token.exec(text)
+    if (!match) throw new Error(`Cannot read the text at ${at}: it is no JSON`)
+    at = token.lastIndex
+    const word = match[1] ?? match[2] ?? match[3] ?? ""
+    return { word, start: at - word.length, end: at }
+  }
+  const value = (first: ReturnType<typeof next>): Node => {
+    if (first.word === "{") return object(first.start)
+    if (first.word === "[") return list(first.start)
+    return { kind: "scalar", value: JSON.parse(first.word), start: first.start, end: first.end }
+  }
+  const object = (start: number): ObjectNode => {
+    const members: Member[] = []
+    for (let key = next(); key.word !== "}"; key = next()) {
+      if (key.word === ",") continue
+      next() // the colon
+      members.push({ key: JSON.parse(key.word), keyNode: key, value: value(next()) })
+    }
+    return { kind: "object", members, start, end: at }
+  }
+  const list = (start: number): ListNode => {
+    const items: Node[] = []
+    for (let item = next(); item.word !== "]"; item = next()) if (item.word !== ",") items.push(value(item))
+    return { kind: "list", items, start, end: at }
+  }
+  return value(next())
+}
+
+/** Line and column of an offset. */
+export function positionOf(text: string, offset: number): Position {
+  const before = text.slice(0, offset)
+  const lineStart = before.lastIndexOf("\n") + 1
+  return { line: before.split("\n").length, column: [...before.slice(lineStart)].length + 1 }
+}
+
+/** The member of an object by its key, ignoring case as the plugins do: an exact match comes first, then the last one. */
+export function memberOf(node: Node | undefined, key: string): Member | undefined {
+  if (node?.kind !== "object") return undefined
+  const folded = key.toLowerCase()
+  const exact = node.members.findLast((member) => member.key === key)
+  return exact ?? node.members.findLast((member) => member.key.toLowerCase() === folded)
+}
+
+/** The value at a path of keys and indexes; undefined where there is none. */
+export function nodeAt(node: Node | undefined, path: readonly (string | number)[]): Node | undefined {
+  let found = node
+  for (const step of path) found = typeof step === "number" ? itemOf(found, step) : memberOf(found, step)?.value
+  return found
+}
+
+function itemOf(node: Node | undefined, index: number): Node | undefined {
+  return node?.kind === "list" ? node.items[index] : undefined
+}
+
+/** The text at a path; undefined where there is none, or another kind of value. */
+export function textAt(node: Node | undefined, path: readonly (string | number)[]): string | undefined {
+  const found = nodeAt(node, path)
+  return found?.kind === "scalar" && typeof found.value === "string" ? found.value : undefined
+}
+
+/** Whether the value at a path is `true`. */
+export function isOn(node: Node | undefined, path: readonly (string | number)[]): boolean {
+  const found = nodeAt(node, path)
+  return found?.kind === "scalar" && found.value === true
+}
+
+/** The items of the list at a path; none where there is no list. */
+export function itemsAt(node: Node | undefined, path: readonly (string | number)[]): readonly Node[] {
+  const found = nodeAt(node, path)
+  return found?.kind === "list" ? found.items : []
+}

@@ -1,0 +1,122 @@
+import { expectation, type Fields, parseConfig, type Schema } from "../../pkg/config/mod.ts"
+import { isCniError, type JsonValue } from "../../pkg/types/mod.ts"
+import { anything } from "../configuration/spec-keys.ts"
+import { didYouMean } from "./did-you-mean.ts"
+import { memberOf, type Node, type ObjectNode } from "./document.ts"
+import type { Findings, Source } from "./findings.ts"
+
+/** Keys that no plugin reads and that are meant so: comments, and the schema that an editor is to use. */
+const notForPlugins = /^(\$|_|\/\/|#|x-)/i
+
+/** Objects that other programs read as well: an unknown key is one of theirs, unless it is nearly a known one. */
+const shared = /^(args|args\.cni|capabilities|runtimeConfig)$/
+
+/** What a walk over an object goes by. */
+export interface Walk {
+  readonly source: Source
+  readonly findings: Findings
+  /** Keys that are in order and not in the table. */
+  readonly also?: readonly string[]
+  /** Whether unknown keys are told: of another suite's plugin nothing is known. */
+  readonly isComplete: boolean
+}
+
+/** Compares an object with the table of its keys: unknown ones, and values that the parser refuses, all of them. */
+export function checkKeys(walk: Walk, node: Node, fields: Fields, path = ""): void {
+  if (node.kind !== "object") return
+  checkNames(walk, node, fields, path)
+  for (const [key, schema] of Object.entries(fields)) {
+    const member = memberOf(node, key)
+    const at = path === "" ? key : `${path}.${key}`
+    const isAbsent = member === undefined || (member.value.kind === "scalar" && member.value.value === null)
+    if (!isAbsent) checkValue(walk, member.value, schema, at)
+    else if (schema.required) {
+      const message = `"${at}" is missing: expected ${expectation(schema)}`
+      walk.findings.add(walk.source, startOf(node), "missing-key", message)
+    }
+  }
+}
+
+/** The brace of an object: what is missing has no place of its own. */
+function startOf(node: ObjectNode) {
+  return { start: node.start, end: node.start + 1 }
+}
+
+function checkNames({ source, findings, also = [], isComplete }: Walk, node: ObjectNode, fields: Fields, path: string) {
+  const known = [...Object.keys(fields), ...(path === "" ? also : [])]
+  for (const { key, keyNode } of node.members) {
+    if (known.includes(key) || notForPlugins.test(key)) continue
+    const at = path === "" ? key : `${path}.${key}`
+    const spelling = known.find((name) => name.toLowerCase() === key.toLowerCase())
+    if (spelling !== undefined) {
+      const message = `"${at}" is read as "${spelling}": keys match whatever their case here, and not everywhere`
+      findings.add(source, keyNode, "key-case", message)
+      continue
+    }
+    const meant = didYouMean(key, known)
+    if (!isComplete || (shared.test(path) && meant === undefined)) continue
+    const hint = meant === undefined ? listOf(known) : `did you mean "${meant}"?`
+    findings.add(source, keyNode, "unknown-key", `"${at}" is no key that this plugin knows: it has no effect`, { hint })
+  }
+}
+
+function listOf(known: readonly string[]): string {
+  return `known here: ${known.toSorted().join(", ")}`
+}
+
+function checkValue(walk: Walk, node: Node, schema: Schema, path: string): void {
+  if (schema === anything) return
+  if (schema.kind === "object" && node.kind === "object") {
+    checkKeys(walk, node, schema.fields, path)
+    return
+  }
+  if (schema.kind === "list" && node.kind === "list") {
+    for (const [index, item] of node.items.entries()) {
+      const isHole = schema.of.nullable && item.kind === "scalar" && item.value === null
+      if (!isHole) checkValue(walk, item, schema.of, `${path}[${index}]`)
+    }
+    return
+  }
+  if (schema.kind === "record" && node.kind === "object") {
+    for (const { key, value } of node.members) checkValue(walk, value, schema.of, `${path}.${key}`)
+    return
+  }
+  const refusal = refusalOf(schema, plainValue(node), path)
+  if (refusal !== undefined) walk.findings.add(walk.source, node, "wrong-value", refusal)
+}
+
+/** What the plugins' own parser says of a value. */
+function refusalOf(schema: Schema, value: JsonValue, path: string): string | undefined {
+  if (value === null) return `Cannot use "${path}": expected ${expectation(schema)}, found null`
+  // A list passes for an object without keys, and is never meant.
+  if (schema.kind === "object") return `Cannot use "${path}": expected an object, found ${JSON.stringify(value)}`
+  try {
+    parseConfig<Fields>({ key: schema }, { key: value })
+    return undefined
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    return error.message.replace(/^Cannot use "key/, `Cannot use "${path}`)
+  }
+}
+
+/** A tree as the value that it is. */
+export function plainValue(node: Node): JsonValue {
+  if (node.kind === "scalar") return node.value
+  if (node.kind === "list") return node.items.map(plainValue)
+  return Object.fromEntries(node.members.map(({ key, value }) => [key, plainValue(value)]))
+}
+
+/** Keys that an object has twice: the last one counts, and others read the first. */
+export function checkDuplicates(source: Source, node: Node, findings: Findings): void {
+  if (node.kind === "list") for (const item of node.items) checkDuplicates(source, item, findings)
+  if (node.kind !== "object") return
+  const seen = new Map<string, string>()
+  for (const { key, keyNode, value } of node.members) {
+    const before = seen.get(key.toLowerCase())
+    if (before === key) findings.add(source, keyNode, "duplicate-key", `"${key}" is here twice: the last one counts`)
+    else if (before !== undefined)
+      findings.add(source, keyNode, "duplicate-key", `"${before}" and "${key}" are the same key to plugins`)
+    seen.set(key.toLowerCase(), key)
+    checkDuplicates(source, value, findings)
+  }
+}

@@ -1,0 +1,112 @@
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { TemporaryDirectory } from "../../integration/lab/mod.ts"
+import { type Case, cases, placed } from "./cases.fixture.ts"
+import { didYouMean } from "./did-you-mean.ts"
+import { lint } from "./lint.ts"
+import { ruleNames, rules } from "./rules.ts"
+
+async function findingsOf({ files }: Pick<Case, "files">, serviceRanges: readonly string[] = []) {
+  await using directory = await TemporaryDirectory.create()
+  for (const [name, text] of Object.entries(files)) await Bun.write(directory.join(name), text)
+  const { findings } = await lint(directory.path, { serviceRanges })
+  return findings.map(({ file, ...finding }) => ({ ...finding, file: file.slice(directory.path.length + 1) }))
+}
+
+test("there is a case for every rule", () => {
+  const without = ruleNames.filter((rule) => !cases.some((one) => one.rule === rule))
+  expect(without).toEqual([])
+})
+
+describe("finds, names and places", () => {
+  test.each(cases.filter(({ onNode }) => !onNode).map((one): [string, Case] => [`${one.rule}: ${one.what}`, one]))(
+    "%s",
+    async (_, one) => {
+      const { files, file, line, column } = placed(one)
+      const findings = await findingsOf({ files }, one.serviceRange === undefined ? [] : [one.serviceRange])
+      const found = findings.map((finding) => `${finding.file}:${finding.line}:${finding.column} ${finding.rule}`)
+      expect(found).toContain(`${file}:${line}:${column} ${one.rule}`)
+      // Nothing else that would stop an ADD: what is wrong is told once.
+      const others = findings.filter(({ rule, severity }) => rule !== one.rule && severity === "error")
+      expect(others).toEqual([])
+    },
+  )
+})
+
+const right = {
+  cniVersion: "1.1.0",
+  name: "lab",
+  plugins: [
+    {
+      type: "bridge",
+      isDefaultGateway: true,
+      ipMasq: true,
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }], [{ subnet: "fd00:22::/64" }]] },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+    { type: "tuning", capabilities: { mac: true }, sysctl: { "net.ipv4.conf.IFNAME.rp_filter": "2" } },
+    { type: "another-suite", any: [{ key: 1 }] },
+  ],
+}
+
+test("says nothing of a network that is right", async () => {
+  expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify(right, undefined, 2) } })).toEqual([])
+})
+
+test("says nothing of what is meant for other programs", async () => {
+  const [bridge] = right.plugins
+  const plugins = [{ ...bridge, _comment: "why", args: { labels: { a: "b" }, cni: { whereabouts: 1 } } }]
+  const text = JSON.stringify({ $schema: "./conflist.json", ...right, plugins })
+  expect(await findingsOf({ files: { "10-lab.conflist": text } })).toEqual([])
+})
+
+test("another suite's IPAM plugin may have any keys and capabilities", async () => {
+  const plugins = [{ type: "macvlan", capabilities: { ips: true }, ipam: { type: "whereabouts", range: "10.0.0.0/8" } }]
+  expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })).toEqual([])
+})
+
+test("every value that is wrong is told, not only the first", async () => {
+  const plugins = [{ type: "bridge", mtu: "big", isGateway: 1, ipam: { type: "host-local", ranges: 5 } }]
+  const found = await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })
+  expect(found.map(({ rule, message }) => [rule, /"([^"]+)"/.exec(message)?.[1]])).toEqual([
+    ["wrong-value", "mtu"],
+    ["wrong-value", "isGateway"],
+    ["wrong-value", "ipam.ranges"],
+  ])
+})
+
+test("the plugins in a network's directory belong to its chain", async () => {
+  const { plugins: _, ...list } = right
+  const files = {
+    "10-lab.conflist": JSON.stringify({ ...list, plugins: right.plugins.slice(0, 1) }),
+    "lab/20-tuning.conf": '{ "type": "tuning", "mtu": "big" }',
+  }
+  const found = await findingsOf({ files })
+  expect(found.map(({ file, rule, column }) => [file, rule, column])).toEqual([
+    ["lab/20-tuning.conf", "wrong-value", 28],
+  ])
+})
+
+test("columns count characters, not UTF-16 units", async () => {
+  const text = '{ "cniVersion": "1.1.0", "name": "n", "plugins": [{ "type": "loopback", "_": "😀", "nmae": 1 }] }'
+  const [found] = await findingsOf({ files: { "10-n.conflist": text } })
+  expect([found?.rule, found?.column]).toEqual(["unknown-key", [...text.slice(0, text.indexOf('"nmae"'))].length + 1])
+})
+
+test("what was probably meant", () => {
+  const known = ["isGateway", "isDefaultGateway", "ipMasq", "mtu"]
+  expect(didYouMean("isDefaultGatway", known)).toBe("isDefaultGateway")
+  expect(didYouMean("is_default_gateway", known)).toBe("isDefaultGateway")
+  expect(didYouMean("ipmaqs", known)).toBe("ipMasq")
+  expect(didYouMean("mut", known)).toBe("mtu")
+  expect(didYouMean("hairpinMode", known)).toBeUndefined()
+})
+
+test("the page has a section for every rule, with its severity, in the order of the rules", async () => {
+  const page = await Bun.file(join(import.meta.dir, "../../docs/lint.md")).text()
+  const sections = [...page.matchAll(/^### ([a-z-]+)\n\n(Error|Warning|Note)\b/gm)].map(([, rule, severity]) => [
+    rule,
+    severity?.toLowerCase(),
+  ])
+  expect(sections).toEqual(ruleNames.map((rule) => [rule, rules[rule] === "info" ? "note" : rules[rule]]))
+})

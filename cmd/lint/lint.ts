@@ -1,0 +1,62 @@
+import { statSync } from "node:fs"
+import type { Runtime } from "../../pkg/libcni/mod.ts"
+import { checkChain } from "./chain.ts"
+import { besideNetwork, checkDirectory, readSourceFile, sourcesIn } from "./directory.ts"
+import { type Finding, Findings, type Source } from "./findings.ts"
+import { readLintNetwork } from "./network.ts"
+import {
+  checkInstalled,
+  checkNode,
+  checkNodeRoutes,
+  checkServiceRanges,
+  readNodeRoutes,
+  serviceRangesOf,
+} from "./node.ts"
+import { checkBetweenNetworks, checkRanges } from "./ranges.ts"
+
+/** What is looked at beside the files. */
+export interface LintOptions {
+  /** This node: its interfaces and routes, and the plugins that are installed. */
+  readonly node?: Runtime | undefined
+  /** The ranges of service addresses, as they are written: "10.96.0.0/12". */
+  readonly serviceRanges: readonly string[]
+}
+
+/** What lint has found, and the texts that it was found in. */
+export interface LintReport {
+  readonly findings: readonly Finding[]
+  readonly sources: readonly Source[]
+}
+
+/** Looks at a file, or at all files of a directory, those that lie beside a network included. Throws for a path that is not there. */
+export async function lint(path: string, { node, serviceRanges }: LintOptions): Promise<LintReport> {
+  const findings = new Findings()
+  const isDirectory = isDirectoryAt(path)
+  const sources = isDirectory ? sourcesIn(path) : [readSourceFile(path)]
+  const all = [...sources]
+  const networks = sources.flatMap((source) => {
+    const beside = (name: string) => {
+      const found = besideNetwork(source.file, name)
+      all.push(...found)
+      return found
+    }
+    return readLintNetwork(source, findings, beside) ?? []
+  })
+  for (const network of networks) checkChain(network, findings)
+  const ranges = networks.flatMap((network) => checkRanges(network, findings))
+  checkBetweenNetworks(ranges, findings)
+  checkServiceRanges(ranges, node === undefined ? serviceRanges : [...serviceRanges, ...serviceRangesOf()], findings)
+  if (isDirectory) checkDirectory(path, networks, findings)
+  if (node !== undefined) {
+    for (const network of networks) checkNode(network, findings)
+    checkNodeRoutes(ranges, readNodeRoutes(), findings)
+    await checkInstalled(node, networks, findings)
+  }
+  return { findings: findings.sorted(), sources: all }
+}
+
+function isDirectoryAt(path: string): boolean {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found === undefined) throw new Error(`Cannot check "${path}": it does not exist`)
+  return found.isDirectory()
+}

@@ -1,0 +1,189 @@
+import { parseNetworkList, parseSinglePlugin } from "../../pkg/libcni/mod.ts"
+import { isCniError, type JsonObject, parseJson, parseNetworkConfig, validateNetworkName } from "../../pkg/types/mod.ts"
+import { mergeFields } from "../configuration/merge.ts"
+import { findPlugin, type Known } from "../configuration/plugins.ts"
+import { anything, networkKeys, pluginKeys, reservedKeys } from "../configuration/spec-keys.ts"
+import { itemsAt, memberOf, type Node, nodeAt, textAt } from "./document.ts"
+import type { Findings, Source } from "./findings.ts"
+import { checkDuplicates, checkKeys, plainValue } from "./keys.ts"
+
+/** One plugin of a chain, and the file that it stands in. */
+export interface Entry {
+  readonly source: Source
+  readonly node: Node
+  readonly type: string
+  /** Undefined for a plugin of another suite. */
+  readonly known: Known | undefined
+  /** The IPAM plugin that it names, if it is one of ours. */
+  readonly ipam: Known | undefined
+}
+
+/** A network as the rules look at it. */
+export interface LintNetwork {
+  readonly source: Source
+  readonly name: string
+  /** As written; "" where it is absent. */
+  readonly cniVersion: string
+  /** The one that runtimes choose of those that the file offers. */
+  readonly version: string
+  readonly entries: readonly Entry[]
+}
+
+/**
+ * Reads a network's file and tells what is wrong with its text, its keys and their values. Undefined where too little can be
+ * read for any other rule. `beside` are the files of the network's directory, plugins of their own.
+ */
+export function readLintNetwork(
+  source: Source,
+  findings: Findings,
+  beside: (name: string) => readonly Source[],
+): LintNetwork | undefined {
+  if (!checkSyntax(source, findings)) return undefined
+  const { tree, file } = source
+  if (tree?.kind !== "object") {
+    findings.add(source, tree, "wrong-value", "a network is a JSON object")
+    return undefined
+  }
+  const isList = file.endsWith(".conflist")
+  const looksLikeList = memberOf(tree, "plugins") !== undefined
+  if (isList !== looksLikeList && (looksLikeList || memberOf(tree, "type") !== undefined)) {
+    const wanted = looksLikeList
+      ? {
+          what: `"plugins" is read in files that end with .conflist only`,
+          hint: "rename the file to end with .conflist",
+        }
+      : {
+          what: "one plugin, where a list of plugins is expected",
+          hint: 'put the object into "plugins", or rename the file to end with .conf',
+        }
+    findings.add(
+      source,
+      memberOf(tree, looksLikeList ? "plugins" : "type")?.keyNode,
+      "wrong-extension",
+      wanted.what,
+      wanted,
+    )
+    return undefined
+  }
+  checkDuplicates(source, tree, findings)
+  const name = textAt(tree, ["name"]) ?? ""
+  const inFile = isList ? listEntries(source, tree, findings) : [entryOf(source, tree)]
+  const entries = [...inFile, ...(isList ? besideEntries(tree, beside(name), findings) : [])]
+  for (const entry of entries) checkEntry(entry, findings, isList)
+  const cniVersion = textAt(tree, ["cniVersion"]) ?? ""
+  for (const entry of entries) checkByParser(entry, { name, cniVersion }, findings)
+  const version = checkByLibrary(source, findings, isList) || "0.1.0"
+  return { source, name, cniVersion, version, entries }
+}
+
+function checkSyntax(source: Source, findings: Findings): boolean {
+  try {
+    parseJson(source.text, "file")
+    return source.tree !== undefined
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    const [, line = "1", column = "1", reason] = /line (\d+), column (\d+): (.*)/.exec(error.message) ?? []
+    const hint = hintFor(source.text, reason ?? "")
+    const place = { line: Number(line), column: Number(column) }
+    findings.add(source, place, "json-syntax", reason ?? error.message, hint === undefined ? {} : { hint })
+    return false
+  }
+}
+
+function hintFor(text: string, reason: string): string | undefined {
+  if (/found "[}\]]"/.test(reason)) return 'is there a "," too many before it?'
+  if (text.startsWith("\ufeff")) return "the file begins with a byte order mark: save it without"
+  if (/found "\/"/.test(reason)) return "JSON has no comments"
+  return undefined
+}
+
+function listEntries(source: Source, tree: Node, findings: Findings): Entry[] {
+  checkKeys({ source, findings, also: ["plugins"], isComplete: true }, tree, networkKeys)
+  return itemsAt(tree, ["plugins"]).map((node) => entryOf(source, node))
+}
+
+function besideEntries(tree: Node, sources: readonly Source[], findings: Findings): Entry[] {
+  const only = nodeAt(tree, ["loadOnlyInlinedPlugins"])
+  if (only?.kind === "scalar" && only.value === true) return []
+  return sources.flatMap((source) => {
+    if (!checkSyntax(source, findings) || source.tree === undefined) return []
+    checkDuplicates(source, source.tree, findings)
+    return [entryOf(source, source.tree)]
+  })
+}
+
+function entryOf(source: Source, node: Node): Entry {
+  const type = textAt(node, ["type"]) ?? ""
+  const known = findPlugin(type)
+  const ipam = findPlugin(textAt(node, ["ipam", "type"]) ?? "")
+  return { source, node, type, known, ipam: ipam?.kind === "ipam" && known?.kind !== "chained" ? ipam : undefined }
+}
+
+function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, isList: boolean): void {
+  if (known?.kind === "ipam") return // the rule ipam-in-chain
+  const fields = mergeFields(known?.fields ?? pluginKeys, ipam?.fields ?? {})
+  const also = [...reservedKeys, ...(isList ? [] : Object.keys(networkKeys))]
+  const { ipam: ownIpam, ...rest } = fields
+  const isForeign = ipam === undefined && nodeAt(node, ["ipam", "type"]) !== undefined // its keys are not known here
+  const table = isForeign || ownIpam === undefined ? { ...rest, ipam: anything } : fields
+  checkKeys({ source, findings, also, isComplete: known !== undefined }, node, table)
+}
+
+/** What only the plugins' own parsers can say: keys that contradict each other, and addresses. The same code as for ADD. */
+function checkByParser(
+  { source, node, known, ipam }: Entry,
+  { name, cniVersion }: { name: string; cniVersion: string },
+  findings: Findings,
+) {
+  if (known === undefined || known.kind === "ipam" || findings.hasErrorIn(source, node)) return
+  const raw = { ...(plainValue(node) as JsonObject), name: isName(name) ? name : "net", cniVersion }
+  for (const each of [known, ipam]) {
+    if (each === undefined || each.name === "host-local") continue // the rules for ranges
+    try {
+      each.plugin.config(parseNetworkConfig(raw), { verb: "ADD", args: "", raw })
+    } catch (error) {
+      if (!isCniError(error)) throw error
+      const details = error.details === undefined || error.details === "" ? {} : { hint: error.details }
+      findings.add(source, placeOf(node, error.message), "refused", `${each.name}: ${error.message}`, details)
+    }
+  }
+}
+
+/** The library says what is wrong with a name, once for all plugins. */
+function isName(name: string): boolean {
+  try {
+    validateNetworkName(name)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The value that a message is about: of the first key that it names; else of "type". */
+function placeOf(node: Node, message: string): Node | undefined {
+  const named = [...message.matchAll(/"([A-Za-z][\w.[\]]*)"|\b(vlanTrunk|gateways|ipam)\b/g)].map(
+    (match) => match[1] ?? match[2] ?? "",
+  )
+  const found = named.map((name) => nodeAt(node, pathOf(name))).find((each) => each !== undefined)
+  return found ?? nodeAt(node, ["ipam"]) ?? nodeAt(node, ["type"]) ?? node
+}
+
+/** "ipam.ranges[0]" as steps. */
+export function pathOf(text: string): (string | number)[] {
+  return [...text.matchAll(/([^.[\]]+)|\[(\d+)\]/g)].map((match) => match[1] ?? Number(match[2]))
+}
+
+/** What the runtime's library refuses and no other rule has found. Returns the version that it chooses. */
+function checkByLibrary(source: Source, findings: Findings, isList: boolean): string | undefined {
+  const bytes = new TextEncoder().encode(source.text)
+  try {
+    return (isList ? parseNetworkList(bytes) : parseSinglePlugin(bytes)).cniVersion
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    if (findings.hasError(source)) return undefined
+    const key = /'([\w.]+)'/.exec(error.message)?.[1] ?? (/name/.test(error.message) ? "name" : "plugins")
+    const place = nodeAt(source.tree, pathOf(key))
+    findings.add(source, place, "refused", error.message, error.details ? { hint: error.details } : {})
+    return undefined
+  }
+}

@@ -1,0 +1,170 @@
+import { accessSync, constants, readFileSync } from "node:fs"
+import { pluginVersions, type Runtime } from "../../pkg/libcni/mod.ts"
+import { findLink, listRoutes, RouteSocket, RT_TABLE_MAIN } from "../../pkg/netlink/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, contains, formatCidr, isCniError, parseCidr } from "../../pkg/types/mod.ts"
+import { isOn, nodeAt, textAt } from "./document.ts"
+import type { Findings } from "./findings.ts"
+import type { LintNetwork } from "./network.ts"
+import type { PlacedRange } from "./ranges.ts"
+
+/** A network that the node has a route to already. */
+export interface NodeRoute {
+  readonly network: Cidr
+  /** The interface that it goes out by. */
+  readonly device: string
+}
+
+/** Where kubeadm keeps the API server's command line, which has the range of services. */
+const API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+
+/** The range of service addresses as far as this node knows: that of a control plane's API server. */
+export function serviceRangesOf(manifest = API_SERVER): string[] {
+  try {
+    const found = /--service-cluster-ip-range[= ]["']?([0-9a-fA-F.:/,]+)/.exec(readFileSync(manifest, "utf8"))
+    return found?.[1]?.split(",") ?? []
+  } catch {
+    return [] // a worker, or no Kubernetes at all
+  }
+}
+
+/** The routes of the main table, but for default routes and those to single addresses, which are attachments'. */
+export function readNodeRoutes(): NodeRoute[] {
+  using route = RouteSocket.open()
+  const listed = ([AF_INET, AF_INET6] as const).flatMap((family) => listRoutes(route, family, { table: RT_TABLE_MAIN }))
+  return listed.flatMap(({ dst, prefix, index, type }) => {
+    const isOne = prefix === dst.length * 8
+    const isLinkLocal = dst[0] === 0xfe && (dst[1] ?? 0) >> 6 === 2
+    if (type !== 1 || prefix === 0 || isOne || isLinkLocal || index === undefined) return []
+    return [{ network: { ip: dst, prefix }, device: findLink(route, index)?.name ?? `link ${index}` }]
+  })
+}
+
+/** Ranges that the node reaches by another way: answers to containers would go there. */
+export function checkNodeRoutes(
+  ranges: readonly PlacedRange[],
+  routes: readonly NodeRoute[],
+  findings: Findings,
+): void {
+  for (const { source, node, range, entry } of ranges) {
+    const subnet = parseCidr(range.subnet)
+    if (subnet === undefined) continue
+    const own = ownDevices(entry.type, (key) => textAt(entry.node, [key]))
+    if (own === undefined) continue
+    const other = routes.find(({ network, device }) => !own.includes(device) && overlap(network, subnet))
+    if (other === undefined) continue
+    const message = `${range.subnet} overlaps the node's route to ${formatCidr(other.network)} by "${other.device}"`
+    findings.add(source, nodeAt(node, ["subnet"]), "node-route", message, {
+      hint: "choose a subnet that the node does not reach otherwise",
+    })
+  }
+}
+
+/** The interfaces by which a network's addresses are reached; undefined where containers are in the same network as the node. */
+function ownDevices(type: string, key: (name: string) => string | undefined): string[] | undefined {
+  if (type === "bridge") return [key("bridge") ?? "cni0"]
+  return type === "ptp" ? [] : undefined
+}
+
+/** Ranges that are those of services. */
+export function checkServiceRanges(
+  ranges: readonly PlacedRange[],
+  services: readonly string[],
+  findings: Findings,
+): void {
+  for (const { source, node, range } of ranges) {
+    const subnet = parseCidr(range.subnet)
+    const found = services.find((text) => {
+      const service = parseCidr(text)
+      return subnet && service && overlap(service, subnet)
+    })
+    if (found === undefined) continue
+    const message = `${range.subnet} overlaps the range of service addresses, ${found}`
+    findings.add(source, nodeAt(node, ["subnet"]), "service-overlap", message, {
+      hint: "kube-proxy takes these addresses for services",
+    })
+  }
+}
+
+function overlap(a: Cidr, b: Cidr): boolean {
+  return contains(a, b.ip) || contains(b, a.ip)
+}
+
+/** Masters that are not there, or too small, and files that cannot be read. */
+export function checkNode({ entries }: LintNetwork, findings: Findings): void {
+  using route = RouteSocket.open()
+  for (const { source, node, known } of entries) {
+    const name = textAt(node, ["master"]) ?? ""
+    const isHere = known?.fields.master !== undefined && name !== "" && !isOn(node, ["linkInContainer"])
+    const master = isHere ? findLink(route, name) : undefined
+    if (isHere && master === undefined) {
+      findings.add(source, nodeAt(node, ["master"]), "no-master", `this node has no interface "${name}"`, {
+        hint: '"ip link" lists them',
+      })
+    }
+    const mtu = nodeAt(node, ["mtu"])
+    const wanted = mtu?.kind === "scalar" && typeof mtu.value === "number" ? mtu.value : 0
+    const most = master?.attributes.mtu ?? wanted
+    if (master !== undefined && wanted > most && known?.name !== "ipvlan") {
+      findings.add(source, mtu, "master-mtu", `${wanted} is more than the MTU of "${name}", ${most}`)
+    }
+    const resolvConf = textAt(node, ["ipam", "resolvConf"]) ?? ""
+    if (resolvConf !== "" && !isReadable(resolvConf)) {
+      findings.add(
+        source,
+        nodeAt(node, ["ipam", "resolvConf"]),
+        "no-resolv-conf",
+        `"${resolvConf}" cannot be read: no container gets an address`,
+      )
+    }
+  }
+}
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Plugins that are not installed, or do not speak the network's version. Runs each one's VERSION, which changes nothing. */
+export async function checkInstalled(
+  runtime: Runtime,
+  networks: readonly LintNetwork[],
+  findings: Findings,
+): Promise<void> {
+  const asked = new Map<string, readonly string[] | Error>()
+  for (const { entries, version } of networks) {
+    for (const { source, node, type } of entries) {
+      const ipam = textAt(node, ["ipam", "type"]) ?? ""
+      for (const [name, path] of [
+        [type, ["type"]],
+        [ipam, ["ipam", "type"]],
+      ] as const) {
+        if (name === "" || name.includes("/")) continue
+        const answer = asked.get(name) ?? (await askVersions(runtime, name))
+        asked.set(name, answer)
+        if (answer instanceof Error) findings.add(source, nodeAt(node, path), "plugin-missing", answer.message)
+        else if (!answer.includes(version)) {
+          findings.add(
+            source,
+            nodeAt(node, path),
+            "plugin-version",
+            `the installed "${name}" does not speak ${version}`,
+            { hint: `it speaks ${answer.join(", ")}` },
+          )
+        }
+      }
+    }
+  }
+}
+
+async function askVersions(runtime: Runtime, name: string): Promise<readonly string[] | Error> {
+  try {
+    return await pluginVersions(runtime, name)
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    return new Error(error.details ? `${error.message}: ${error.details}` : error.message)
+  }
+}

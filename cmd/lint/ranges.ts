@@ -1,0 +1,155 @@
+import {
+  type Address,
+  capacityOf,
+  formatAddress,
+  parseHostLocalConfig,
+  type Range,
+} from "../../ipam/host-local/main.ts"
+import { contains, isCniError, type JsonValue, parseCidr, parseIp, parseNetworkConfig } from "../../pkg/types/mod.ts"
+import { isOn, itemsAt, memberOf, type Node, nodeAt, positionOf, textAt } from "./document.ts"
+import type { Findings, Source } from "./findings.ts"
+import { plainValue } from "./keys.ts"
+import type { Entry, LintNetwork } from "./network.ts"
+
+/** A range of host-local, and where it stands. */
+export interface PlacedRange {
+  readonly network: string
+  readonly entry: Entry
+  readonly source: Source
+  readonly node: Node
+  readonly range: Range
+}
+
+/** Fewer than these addresses are used up by pods that are being replaced. */
+const FEW = 6n
+
+/** Rules on the addresses of one network. Returns the ranges that can be used. */
+export function checkRanges(network: LintNetwork, findings: Findings): PlacedRange[] {
+  return network.entries.flatMap((entry) => {
+    const ipam = nodeAt(entry.node, ["ipam"])
+    if (entry.ipam?.name !== "host-local" || !ipam || findings.hasErrorIn(entry.source, ipam)) return []
+    const ranges = rangeNodes(entry).flatMap((node) => readRange(network, entry, node, findings))
+    checkWithin(ranges, findings)
+    if (!findings.hasErrorIn(entry.source, ipam)) checkWhole(network, entry, findings)
+    for (const placed of ranges) checkRange(placed, findings)
+    checkRoutes(entry, ranges, findings)
+    return ranges
+  })
+}
+
+/** The objects that are ranges: those of `ipam.ranges`, and `ipam` itself in the old form. */
+function rangeNodes({ node }: Entry): Node[] {
+  const ipam = nodeAt(node, ["ipam"])
+  const old = memberOf(ipam, "subnet") !== undefined && ipam !== undefined ? [ipam] : []
+  const sets = itemsAt(ipam, ["ranges"])
+  return [...old, ...sets.flatMap((set) => (set.kind === "list" ? set.items : []))]
+}
+
+/** host-local's own reading of one range. */
+function readRange({ name }: LintNetwork, entry: Entry, node: Node, findings: Findings): PlacedRange[] {
+  const { source } = entry
+  try {
+    const [[range] = []] = rangeSetsOf([[plainValue(node)]])
+    return range === undefined ? [] : [{ network: name, entry, source, node, range }]
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    const message = error.message.replace(/^invalid range set \d+: /, "")
+    const key = ["rangeStart", "rangeEnd", "gateway"].find((each) => message.startsWith(each)) ?? "subnet"
+    findings.add(
+      source,
+      nodeAt(node, [key]) ?? node,
+      "bad-range",
+      message,
+      error.details ? { hint: error.details } : {},
+    )
+    return []
+  }
+}
+
+function rangeSetsOf(ranges: JsonValue) {
+  const raw = { cniVersion: "1.1.0", name: "lint", ipam: { type: "host-local", ranges } }
+  return parseHostLocalConfig(parseNetworkConfig(raw), { verb: "ADD", args: "", raw }).rangeSets
+}
+
+function checkWithin(ranges: readonly PlacedRange[], findings: Findings): void {
+  for (const [index, placed] of ranges.entries()) {
+    const other = ranges.slice(0, index).find(({ range }) => overlap(range, placed.range))
+    if (other === undefined) continue
+    const { line, column } = positionOf(other.source.text, other.node.start)
+    const message = `${show(placed.range)} overlaps ${show(other.range)} of line ${line}, column ${column}`
+    findings.add(placed.source, placed.node, "range-overlap", message)
+  }
+}
+
+/** What host-local refuses of all ranges together, such as two families in one set. */
+function checkWhole({ version }: LintNetwork, { source, node }: Entry, findings: Findings): void {
+  const raw = { name: "lint", cniVersion: version, ipam: plainValue(nodeAt(node, ["ipam"]) ?? node) }
+  try {
+    parseHostLocalConfig(parseNetworkConfig(raw), { verb: "ADD", args: "", raw })
+  } catch (error) {
+    if (!isCniError(error)) throw error
+    const key = /ipam\.(\w+)/.exec(error.message)?.[1] ?? "ranges"
+    const place = nodeAt(node, ["ipam", key]) ?? nodeAt(node, ["ipam"])
+    findings.add(source, place, "bad-range", error.message, error.details ? { hint: error.details } : {})
+  }
+}
+
+function checkRange({ source, node, range }: PlacedRange, findings: Findings): void {
+  const free = capacityOf([range])
+  if (free < FEW) {
+    const severity = free <= 0n ? "error" : "warning"
+    const message = `${show(range)} has ${free} addresses to hand out`
+    findings.add(source, nodeAt(node, ["subnet"]), "small-range", message, { severity, hint: "a /24 has 253" })
+  }
+  const subnet = parseCidr(range.subnet)
+  const gateway = parseIp(formatAddress(range.gateway))
+  if (!subnet || !gateway || contains(subnet, gateway)) return
+  const message = `the gateway ${formatAddress(range.gateway)} is not in ${range.subnet}: containers cannot reach it`
+  findings.add(source, nodeAt(node, ["gateway"]), "gateway-outside", message)
+}
+
+function checkRoutes({ source, node }: Entry, ranges: readonly PlacedRange[], findings: Findings): void {
+  if (ranges.length === 0) return
+  for (const route of itemsAt(node, ["ipam", "routes"])) {
+    const gateway = parseIp(textAt(route, ["gw"]) ?? "")
+    const isReachable = ranges.some(({ range }) => {
+      const subnet = parseCidr(range.subnet)
+      return gateway && subnet && contains(subnet, gateway)
+    })
+    if (!gateway || isReachable) continue
+    const message = `${textAt(route, ["gw"])} lies in no range of this network: containers cannot reach it`
+    findings.add(source, nodeAt(route, ["gw"]), "route-gateway", message)
+  }
+}
+
+/** Ranges of one network that are also another's. */
+export function checkBetweenNetworks(ranges: readonly PlacedRange[], findings: Findings): void {
+  for (const [index, placed] of ranges.entries()) {
+    const other = ranges
+      .slice(0, index)
+      .find((each) => each.network !== placed.network && overlap(each.range, placed.range))
+    if (other === undefined) continue
+    const { line } = positionOf(other.source.text, other.node.start)
+    const message = `${show(placed.range)} overlaps ${show(other.range)} of network "${other.network}" (${other.source.file}:${line})`
+    const severity = isOnHost(placed.entry) && isOnHost(other.entry) ? "error" : "warning"
+    const hint = severity === "error" ? "the host has one route to these addresses" : "both hand out the same addresses"
+    findings.add(placed.source, nodeAt(placed.node, ["subnet"]) ?? placed.node, "network-overlap", message, {
+      severity,
+      hint,
+    })
+  }
+}
+
+/** Whether the host has a route to the network's addresses because of it. */
+export function isOnHost({ node, type }: Entry): boolean {
+  return type === "ptp" || isOn(node, ["isGateway"]) || isOn(node, ["isDefaultGateway"])
+}
+
+function overlap(a: Range, b: Range): boolean {
+  return a.start.family === b.start.family && a.start.value <= b.end.value && b.start.value <= a.end.value
+}
+
+/** "10.1.0.1-10.1.0.254" */
+export function show({ start, end }: { readonly start: Address; readonly end: Address }): string {
+  return `${formatAddress(start)}-${formatAddress(end)}`
+}

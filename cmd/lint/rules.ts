@@ -1,0 +1,48 @@
+/** How bad a finding is: an ADD fails or goes wrong; it may not do what was meant; good to know. */
+export type Severity = "error" | "warning" | "info"
+
+/** Every rule, with the severity of what it finds. Each has its section in docs/lint.md. */
+export const rules = {
+  "json-syntax": "error",
+  "duplicate-key": "warning",
+  "unknown-key": "warning",
+  "key-case": "info",
+  "wrong-value": "error",
+  "missing-key": "error",
+  refused: "error",
+  "wrong-extension": "error",
+  "reserved-key": "warning",
+  "unknown-version": "error",
+  "missing-version": "warning",
+  "old-version": "info",
+  "chain-order": "error",
+  "ipam-in-chain": "error",
+  "second-interface": "error",
+  "missing-capability": "warning",
+  "unused-capability": "warning",
+  "shared-mac": "warning",
+  "tuning-interface": "warning",
+  "no-default-route": "warning",
+  "bad-range": "error",
+  "range-overlap": "error",
+  "small-range": "warning",
+  "gateway-outside": "warning",
+  "route-gateway": "warning",
+  "network-overlap": "error",
+  "service-overlap": "error",
+  "file-order": "info",
+  "shadowed-network": "error",
+  "ignored-file": "warning",
+  "node-route": "error",
+  "plugin-missing": "error",
+  "plugin-version": "error",
+  "no-master": "error",
+  "master-mtu": "error",
+  "no-resolv-conf": "error",
+} as const satisfies Record<string, Severity>
+
+/** The name of a rule. */
+export type Rule = keyof typeof rules
+
+/** The names of all rules, in the order of docs/lint.md. */
+export const ruleNames = Object.keys(rules) as Rule[]

@@ -1,0 +1,99 @@
+import { describe, expect, test } from "bun:test"
+import { mkdir } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { type Case, cases, placed } from "../../cmd/lint/cases.fixture.ts"
+import { builtPlugins, HostNamespace, programEnv, TemporaryDirectory } from "../lab/mod.ts"
+
+const tool = join(builtPlugins, "../cni")
+
+/** A plugin of a year ago, which speaks nothing newer than 0.4.0. */
+const elder = `#!/bin/sh
+echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
+`
+
+/** A host with an interface \`uplink\`, by which it reaches 192.168.77.0/24. */
+async function hostWithUplink(): Promise<HostNamespace> {
+  const host = await HostNamespace.create()
+  await host.exec("ip", ["link", "add", "uplink", "type", "veth", "peer", "name", "far"])
+  await host.exec("ip", ["address", "add", "192.168.77.9/24", "dev", "uplink"])
+  for (const name of ["uplink", "far"]) await host.exec("ip", ["link", "set", name, "up"])
+  return host
+}
+
+interface Found {
+  file: string
+  line: number
+  column: number
+  rule: string
+  severity: string
+}
+
+async function write(directory: string, { files }: Pick<Case, "files">): Promise<void> {
+  for (const [name, text] of Object.entries(files)) await Bun.write(join(directory, name), text)
+}
+
+async function lint(host: HostNamespace, args: string[]): Promise<{ exitCode: number; findings: Found[] }> {
+  const { exitCode, stdout, stderr } = await host.tryExec(tool, ["lint", ...args, "--json"], { env: programEnv })
+  expect(stderr).toBe("")
+  return { exitCode, findings: JSON.parse(stdout).findings }
+}
+
+describe("the built tool finds each seeded fault in its place, by its rule", () => {
+  test.each([
+    ["files alone", false],
+    ["a node", true],
+  ] as const)("%s", async (_, onNode) => {
+    await using host = await hostWithUplink()
+    await using scratch = await TemporaryDirectory.create()
+    await mkdir(scratch.join("bin"))
+    for (const name of ["bridge", "macvlan", "host-local", "tuning", "portmap"])
+      await Bun.write(scratch.join(`bin/${name}`), Bun.file(join(builtPlugins, name)))
+    await Bun.write(scratch.join("bin/elder"), elder)
+    await host.exec("sh", ["-c", `chmod 755 ${scratch.join("bin")}/*`])
+    const missed: string[] = []
+    for (const [index, one] of cases.filter((each) => Boolean(each.onNode) === onNode).entries()) {
+      const { files, file, line, column } = placed(one)
+      const directory = scratch.join(String(index))
+      await write(directory, { files })
+      const services = one.serviceRange === undefined ? [] : ["--service-range", one.serviceRange]
+      const node = onNode ? ["--node", "--bin-dir", scratch.join("bin")] : []
+      const { exitCode, findings } = await lint(host, [directory, ...services, ...node])
+      const found = findings.find((each) => each.rule === one.rule && each.line === line && each.column === column)
+      if (found?.file !== join(directory, file)) missed.push(`${one.rule}: ${one.what}`)
+      const hasError = findings.some(({ severity }) => severity === "error")
+      expect([one.what, exitCode]).toEqual([one.what, hasError ? 1 : 0])
+    }
+    expect(missed).toEqual([])
+  })
+})
+
+test("without a file it is the directory of the node, and a network that works there has no findings", async () => {
+  await using host = await hostWithUplink()
+  await using directory = await TemporaryDirectory.create()
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]] }
+  const bridge = { type: "bridge", bridge: "br-lint", isDefaultGateway: true, ipMasq: true, ipam }
+  await Bun.write(
+    directory.join("10-lab.conflist"),
+    JSON.stringify({ cniVersion: "1.1.0", name: "lab", plugins: [bridge] }),
+  )
+  const places = ["--conf-dir", directory.path, "--bin-dir", builtPlugins]
+  const pod = await host.addContainer()
+  expect(await lint(host, places)).toEqual({ exitCode: 0, findings: [] })
+  // Also when its own bridge and routes are there.
+  await host.exec(tool, ["add", "lab", pod.path, ...places], { env: programEnv })
+  expect(await lint(host, places)).toEqual({ exitCode: 0, findings: [] })
+  await host.exec(tool, ["del", "lab", pod.path, ...places], { env: programEnv })
+})
+
+test("warnings stop a pipeline only with --strict; a path that is not there is an error", async () => {
+  await using host = await HostNamespace.create()
+  await using directory = await TemporaryDirectory.create()
+  const file = directory.join("10-lab.conflist")
+  await Bun.write(file, '{ "cniVersion": "1.1.0", "name": "lab", "plugins": [{ "type": "loopback", "x": 1 }] }')
+  expect((await lint(host, [file])).exitCode).toBe(0)
+  expect((await lint(host, [file, "--strict"])).exitCode).toBe(1)
+  const gone = await host.tryExec(tool, ["lint", join(dirname(file), "gone")], { env: programEnv })
+  expect([gone.exitCode, gone.stderr]).toEqual([1, expect.stringContaining("gone")])
+  const text = await host.tryExec(tool, ["lint", file], { env: programEnv })
+  expect(text.stdout).toContain(`${file}:1:75: warning: "x" is no key that this plugin knows`)
+})
