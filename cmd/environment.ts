@@ -73,6 +73,8 @@ export interface Terminal {
   /** Writes text as it is, without a newline of its own. */
   readonly stdout: (text: string) => void
   readonly stderr: (text: string | Uint8Array) => void
+  /** All of stdin, to its end. */
+  readonly stdin: () => Promise<string>
   /** Whether a human reads stdout. */
   readonly interactive: boolean
   /** How many characters a line of stdout has room for; undefined where there is no limit. */
@@ -92,6 +94,7 @@ export function processTerminal(): Terminal {
     env: process.env,
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),
+    stdin: () => Bun.stdin.text(),
     interactive: process.stdout.isTTY === true,
     columns: process.stdout.isTTY ? process.stdout.columns : undefined,
     colour: process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== "dumb",

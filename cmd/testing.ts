@@ -12,6 +12,7 @@ export function recordingTerminal(
   interactive = false,
   screen: Pick<Terminal, "columns" | "colour"> = {},
 ): RecordingTerminal {
+export function recordingTerminal(env: Terminal["env"], interactive = false, stdin = ""): RecordingTerminal {
   const written = { out: "", err: "" }
   const text = (chunk: string | Uint8Array) => (typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk))
   return {
@@ -19,6 +20,7 @@ export function recordingTerminal(
     interactive,
     ...screen,
     signal: new AbortController().signal,
+    stdin: async () => stdin,
     stdout: (chunk) => {
       written.out += text(chunk)
     },

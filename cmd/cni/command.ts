@@ -22,7 +22,7 @@ export type Flag = NonNullable<ParseArgsConfig["options"]>[string] & {
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
-  /** The words it wants, as the help names them; those in brackets, at the end, may be left out. */
+  /** The words it wants, as the help names them; those in brackets, at the end, may be left out; of one that ends in "…" there may be more. */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, Flag>>
   /** For completion: what a word may be, by its name in `words`. */

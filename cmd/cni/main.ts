@@ -9,6 +9,7 @@ import { doctor } from "./doctor/command.ts"
 import { log } from "./flight/log.ts"
 import { metrics } from "./flight/metrics.ts"
 import { recorderOff, recorderOn } from "./flight/recorder.ts"
+import { explainCommand } from "./explain.ts"
 import { gc } from "./gc.ts"
 import { graph } from "./graph/command.ts"
 import { commandHelp, groupHelp, toolHelp } from "./help.ts"
@@ -59,6 +60,7 @@ const commands: Readonly<Record<string, Command>> = {
   "recorder off": recorderOff,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
+  explain: explainCommand,
   lint: lintCommand,
   schema: schemaCommand,
   install: installCommand,
@@ -133,7 +135,8 @@ async function runCommand(name: string, command: Command, args: string[], termin
     }
     const optional = command.words.filter((each) => each.startsWith("[")).length
     const missing = command.words.length - positionals.length
-    if (missing < 0 || missing > optional) {
+    const isOpen = command.words.at(-1)?.endsWith("…") === true
+    if ((missing < 0 && !isOpen) || missing > optional) {
       const wanted = command.words.length === 0 ? "no arguments" : command.words.join(" and ")
       throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
     }

@@ -1,0 +1,167 @@
+import { describe, expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { Code } from "../../pkg/types/mod.ts"
+import { cni } from "../cni/main.ts"
+import { ruleNames } from "../lint/rules.ts"
+import { recordingTerminal } from "../testing.ts"
+import { explain, explainLog, readError } from "./explain.ts"
+import { knownMessages, sectionOfCode, sectionOfRule } from "./known.ts"
+
+const root = join(import.meta.dir, "../..")
+const known = knownMessages()
+
+async function say(args: string[], stdin = "") {
+  const terminal = recordingTerminal({}, false, stdin)
+  return { code: await cni(["explain", ...args], terminal), out: terminal.out, err: terminal.err }
+}
+
+const kubelet = `Nov 22 12:00:01 n1 kubelet[871]: E1122 12:00:01.5 871 pod_workers.go:1301] "Error syncing pod, skipping" err="failed to \\"CreatePodSandbox\\" for \\"web-0_default(b1)\\" with CreatePodSandboxError: \\"Failed to create sandbox for pod \\\\\\"web-0\\\\\\": rpc error: code = Unknown desc = failed to setup network for sandbox \\\\\\"4e5f6a\\\\\\": plugin type=\\\\\\"bridge\\\\\\" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.22.0.1-10.22.0.254\\"" pod="default/web-0" podUID="b1"`
+
+describe("takes the plugin's words out of what is around them", () => {
+  test("a line of kubelet, whose quotes are escaped twice", () => {
+    expect(readError(kubelet)).toEqual({
+      message: "failed to allocate for range 0: no IP addresses available in range set: 10.22.0.1-10.22.0.254",
+      plugin: "bridge",
+      verb: "add",
+      code: undefined,
+    })
+  })
+
+  test("an error object, by itself and after other words", () => {
+    const object = {
+      cniVersion: "1.1.0",
+      code: 7,
+      msg: 'Cannot use "mtu": expected a whole number',
+      details: "see below",
+    }
+    const expected = {
+      message: 'Cannot use "mtu": expected a whole number; see below',
+      plugin: undefined,
+      verb: undefined,
+      code: 7,
+    }
+    expect(readError(JSON.stringify(object, undefined, 4))).toEqual(expected)
+    expect(readError(`stdout: ${JSON.stringify(object)} exit 1`)).toEqual(expected)
+  })
+
+  test("the innermost of several plugins", () => {
+    const text =
+      'plugin type="multus" failed (add): [default/web]: plugin type="macvlan" failed (delete): Link not found'
+    expect(readError(text)).toMatchObject({ plugin: "macvlan", verb: "delete", message: "Link not found" })
+  })
+})
+
+const wellKnown: readonly (readonly [string, RegExp, string])[] = [
+  ["cni plugin not initialized", /no network it can use/, "cni lint"],
+  ['failed to find plugin "bridge" in path [/opt/cni/bin]', /not in the runtime's directories/, "cni lint"],
+  ["netplugin failed with no error message: signal: killed", /was killed/, "dmesg"],
+  [
+    "failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.6",
+    /every address of the range/,
+    "cni ipam ls",
+  ],
+  [
+    "failed to allocate for range 0: 10.0.0.5 has been allocated to c1, duplicate allocation is not allowed",
+    /has an address already/,
+    "cni ipam ls",
+  ],
+  [
+    'failed to set bridge addr: "cni0" already has an IP address different from 10.1.0.1/24',
+    /another subnet/,
+    "ip address show type bridge",
+  ],
+  ['failed to lookup "eth7": Link not found', /not on this node/, "ip link"],
+  [
+    'failed to locate iptables: exec: "iptables": executable file not found in $PATH',
+    /not installed/,
+    "iptables --version",
+  ],
+  [
+    "error dialing DHCP daemon: dial unix /run/cni/dhcp.sock: connect: no such file or directory",
+    /daemon that does not run/,
+    "systemctl status cni-dhcp.socket",
+  ],
+  ["open /run/flannel/subnet.env: no such file or directory", /flanneld has not started/, "ls -l /run/flannel"],
+  ["unexpected end of JSON input", /empty or cut short/, "find /var/lib/cni -size 0"],
+  ['failed to Statfs "/proc/7/ns/net": no such file or directory', /namespace is gone/, "findmnt -t nsfs"],
+  [
+    "Cannot map host port 8080/tcp to 10.0.0.2:80: it is mapped to 10.0.0.9:80 for lab/c9/eth0",
+    /belongs to the attachment/,
+    "nft list table ip cni_hostports",
+  ],
+]
+
+test.each(wellKnown)("explains: %s", (message, what, look) => {
+  const [best] = explain(`Failed to create pod sandbox: plugin type="x" failed (add): ${message}`).known
+  expect(best?.what).toMatch(what)
+  expect(best?.looks).toContain(look)
+})
+
+test("every message of both pages is explained, by its own row or one that says more", () => {
+  expect(known.length).toBeGreaterThan(200)
+  const wrong = known.filter(({ pattern, what, weight }) => {
+    const [best] = explain(pattern.replaceAll(/…|KEY/g, "zz1")).known
+    return best === undefined || (best.what !== what && best.weight < weight && best.remedy === undefined)
+  })
+  expect(wrong.map(({ pattern }) => pattern)).toEqual([])
+})
+
+test("every page that is named is there, with its headline", async () => {
+  const missing: string[] = []
+  for (const page of new Set(known.map((one) => one.page))) {
+    const [file = "", anchor = ""] = page.split("#")
+    const headlines = existsSync(join(root, file))
+      ? [...(await Bun.file(join(root, file)).text()).matchAll(/^#+ (.*)$/gm)]
+      : []
+    const anchors = headlines.map(([, text = ""]) =>
+      text
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    )
+    if (!anchors.includes(anchor)) missing.push(page)
+  }
+  expect(missing).toEqual([])
+})
+
+test("what is known of other suites' messages has a remedy and a place to look", () => {
+  const rows = known.filter(({ page }) => page.startsWith("docs/messages.md"))
+  expect(rows.length).toBeGreaterThan(80)
+  expect(rows.filter(({ remedy, looks }) => !remedy || looks.length === 0)).toEqual([])
+})
+
+test("every code and every rule has its section", () => {
+  expect(Object.values(Code).filter((code) => sectionOfCode(code) === undefined)).toEqual([])
+  expect(ruleNames.filter((rule) => !sectionOfRule(rule)?.text)).toEqual([])
+})
+
+test("a log is explained once for each kind of message, in its order, and what says nothing is left out", () => {
+  const log = [
+    "Nov 22 12:00:00 n1 kubelet[871]: I1122 all is well",
+    kubelet,
+    kubelet.replaceAll("web-0", "web-1"),
+    'Nov 22 12:00:03 n1 containerd[9]: level=error msg="plugin type=\\"portmap\\" failed (add): bind: address already in use"',
+  ].join("\n")
+  expect(explainLog(log).map(({ said, count }) => [said.plugin, count])).toEqual([
+    ["bridge", 2],
+    ["portmap", 1],
+  ])
+})
+
+test("the command prints what, why and where to look; unknown errors are exit code 1, with what their code says", async () => {
+  const piped = await say(["-"], kubelet)
+  expect(piped).toMatchObject({ code: 0, err: "" })
+  expect(piped.out).toStartWith("MESSAGE  failed to allocate for range 0: no IP addresses")
+  expect(piped.out).toContain("\nPLUGIN   bridge, add\n")
+  expect(piped.out).toContain("\nPAGE     docs/messages.md#addresses\n")
+  expect(await say(["no", "such", "thing"])).toMatchObject({ code: 1, out: "" })
+  expect((await say(['{"code":11,"msg":"something"}'])).err).toContain('Code 11: try again: "cni explain 11"')
+  expect((await say(["11"])).out).toStartWith("11: try again\n")
+  expect((await say(["chain-order"])).out).toContain("Required prevResult missing")
+  const [first] = JSON.parse((await say(["--json", "cni plugin not initialized"])).out)
+  expect(first).toMatchObject({
+    message: "cni plugin not initialized",
+    explanations: [{ page: "docs/messages.md#kubernetes-and-runtimes" }],
+  })
+})

@@ -1,0 +1,95 @@
+import errorsPage from "../../docs/errors.md" with { type: "text" }
+import lintPage from "../../docs/lint.md" with { type: "text" }
+import messagesPage from "../../docs/messages.md" with { type: "text" }
+import { cellsOf, plain } from "../configuration/key-docs.ts"
+import { looksFor } from "./looks.ts"
+
+/** A message that is known, and what there is to say of it. */
+export interface KnownMessage {
+  /** As the page has it, "…" for what is filled in. */
+  readonly pattern: string
+  readonly matcher: RegExp
+  /** How many characters of it are given: the more, the surer is a match. */
+  readonly weight: number
+  readonly what: string
+  /** Undefined where `what` has it. */
+  readonly remedy: string | undefined
+  readonly looks: readonly string[]
+  /** The headline's link: "docs/errors.md#7-the-configuration". */
+  readonly page: string
+  /** The code of errors of this suite in that section. */
+  readonly code: number | undefined
+}
+
+/** A section of a page: its headline, the link to it, and its text. */
+export interface Section {
+  readonly headline: string
+  readonly page: string
+  readonly text: string
+}
+
+/** Patterns with fewer given characters than these say nothing. */
+const LEAST_WEIGHT = 8
+
+/** Everything that docs/messages.md and docs/errors.md know. */
+export function knownMessages(): KnownMessage[] {
+  return [
+    ...sectionsOf("docs/messages.md", messagesPage).flatMap((section) => messagesIn(section, undefined)),
+    ...sectionsOf("docs/errors.md", errorsPage).flatMap((section) => messagesIn(section, codeOf(section.headline))),
+  ]
+}
+
+/** The section of docs/errors.md for a code. */
+export function sectionOfCode(code: number): Section | undefined {
+  return sectionsOf("docs/errors.md", errorsPage).find(({ headline }) => codeOf(headline) === code)
+}
+
+/** The section of docs/lint.md for a rule. */
+export function sectionOfRule(rule: string): Section | undefined {
+  return sectionsOf("docs/lint.md", lintPage, "###").find(({ headline }) => headline === rule)
+}
+
+function codeOf(headline: string): number | undefined {
+  const code = /^(\d+):/.exec(headline)?.[1]
+  return code === undefined ? undefined : Number(code)
+}
+
+function sectionsOf(file: string, page: string, level = "##"): Section[] {
+  const parts = page.split(new RegExp(`^${level} `, "m")).slice(1)
+  return parts.map((part) => {
+    const [headline = "", ...lines] = part.split("\n")
+    const end = lines.findIndex((line) => /^#{1,3} /.test(line))
+    const text = lines
+      .slice(0, end < 0 ? undefined : end)
+      .join("\n")
+      .trim()
+    return { headline, page: `${file}#${anchorOf(headline)}`, text }
+  })
+}
+
+/** The name by which a link reaches a headline, as GitHub makes it. */
+function anchorOf(headline: string): string {
+  return headline
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-")
+}
+
+function messagesIn({ text, page }: Section, code: number | undefined): KnownMessage[] {
+  const rows = text.split("\n").filter((line) => /^\| .*`/.test(line))
+  return rows.flatMap((row) => {
+    const [messages = "", what = "", remedy, look] = cellsOf(row)
+    return [...messages.matchAll(/`([^`]+)`/g)].flatMap(([, pattern = ""]) => {
+      const weight = pattern.replace(/…|KEY|\s/g, "").length
+      if (weight < LEAST_WEIGHT) return []
+      const looks = look === undefined ? looksFor(pattern) : [...look.matchAll(/`([^`]+)`/g)].map(([, one = ""]) => one)
+      const more = remedy === undefined ? undefined : plain(remedy)
+      return [{ pattern, matcher: matcherOf(pattern), weight, what: plain(what), remedy: more, looks, page, code }]
+    })
+  })
+}
+
+function matcherOf(pattern: string): RegExp {
+  const parts = pattern.split(/…|KEY/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").trim())
+  return new RegExp(parts.join("[^\\n]*?"), "i")
+}
