@@ -10,17 +10,16 @@ export interface RecordingTerminal extends Terminal {
 export function recordingTerminal(
   env: Terminal["env"],
   interactive = false,
-  screen: Pick<Terminal, "columns" | "colour"> = {},
+  more: Partial<Pick<Terminal, "columns" | "colour" | "stdin">> = {},
 ): RecordingTerminal {
-export function recordingTerminal(env: Terminal["env"], interactive = false, stdin = ""): RecordingTerminal {
   const written = { out: "", err: "" }
   const text = (chunk: string | Uint8Array) => (typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk))
   return {
     env,
     interactive,
-    ...screen,
+    stdin: async () => "",
+    ...more,
     signal: new AbortController().signal,
-    stdin: async () => stdin,
     stdout: (chunk) => {
       written.out += text(chunk)
     },

@@ -23,7 +23,8 @@ import {
 } from "./command.ts"
 import { resultTable } from "./tables.ts"
 
-const attachmentFlags = {
+/** The flags that say which interface of which container it is. */
+export const attachmentFlags = {
   ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (CNI_IFNAME, else eth0)" },
   "container-id": { type: "string", value: "ID", help: "default: made from the namespace's path, as cnitool does" },
   ...runtimeFlags,

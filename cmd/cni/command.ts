@@ -22,15 +22,15 @@ export type Flag = NonNullable<ParseArgsConfig["options"]>[string] & {
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
-  /** The words it wants, as the help names them; those in brackets, at the end, may be left out; of one that ends in "…" there may be more. */
+  /** The words it wants, as the help names them: in brackets, at the end, those that may be left out; "…" at the end is for more. */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, Flag>>
   /** For completion: what a word may be, by its name in `words`. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
   /** What there is to know, and examples. */
   readonly help: string
-  /** Does it. What it throws becomes a message and exit code 1; a number that it returns is the exit code. */
-  run(args: Arguments, terminal: Terminal): Promise<unknown>
+  /** Does it. What it throws becomes a message and exit code 1 */
+  run(args: Arguments, terminal: Terminal): Promise<void>
 }
 
 /** The command line cannot be understood: exit code 2, with a pointer to the help. */

@@ -2,7 +2,7 @@ import { plain } from "../configuration/key-docs.ts"
 import { type Explanation, explain, explainLog } from "../explain/explain.ts"
 import { type Section, sectionOfCode, sectionOfRule } from "../explain/known.ts"
 import { ruleNames } from "../lint/rules.ts"
-import { type Command, given } from "./command.ts"
+import { type Command, Found, given } from "./command.ts"
 
 /** `cni explain` */
 export const explainCommand: Command = {
@@ -28,14 +28,15 @@ Examples:
     const section = /^\d+$/.test(asked) ? sectionOfCode(Number(asked)) : sectionOfRule(asked)
     if (section !== undefined) {
       terminal.stdout(json ? `${JSON.stringify(section, undefined, 2)}\n` : sectionText(section))
-      return 0
+      return
     }
     const found = asked === "-" ? explainLog(await terminal.stdin()) : [explain(asked)]
     const known = found.filter(({ known }) => known.length > 0)
     if (json) terminal.stdout(`${JSON.stringify(known.map(asJson), undefined, 2)}\n`)
     else terminal.stdout(known.map(asText).join("\n"))
-    if (known.length === 0) terminal.stderr(`cni explain: ${nothing(found)}\n`)
-    return known.length === 0 ? 1 : 0
+    if (known.length > 0) return
+    terminal.stderr(`cni explain: ${nothing(found)}\n`)
+    throw new Found(1)
   },
 }
 

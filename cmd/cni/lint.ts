@@ -4,7 +4,8 @@ import { defaults } from "../environment.ts"
 import type { Finding } from "../lint/findings.ts"
 import { type LintReport, lint } from "../lint/lint.ts"
 import type { Severity } from "../lint/rules.ts"
-import { type Command, given, runtimeFlags, runtimeOf, text, texts, UsageError } from "./command.ts"
+import { type Command, Found, given, runtimeFlags, runtimeOf, text, texts, UsageError } from "./command.ts"
+import { type ScreenSize, type Tone, tinted } from "./screen.ts"
 
 /** `cni lint` */
 export const lintCommand: Command = {
@@ -45,8 +46,8 @@ Examples:
     const report = await lint(path, { node, serviceRanges })
     const counts = countOf(report.findings)
     if (given(args, "json")) terminal.stdout(`${JSON.stringify(asJson(report), undefined, 2)}\n`)
-    else terminal.stdout(asText(report, counts))
-    return counts.error > 0 || (given(args, "strict") && counts.warning > 0) ? 1 : 0
+    else terminal.stdout(asText(report, counts, terminal))
+    if (counts.error > 0 || (given(args, "strict") && counts.warning > 0)) throw new Found(1)
   },
 }
 
@@ -58,13 +59,15 @@ function countOf(findings: readonly Finding[]): Counts {
   return counts
 }
 
+const tones: Record<Severity, Tone> = { error: "bad", warning: "warning", info: "quiet" }
+
 /** As compilers write it: editors and people find the place. */
-function asText({ findings, sources }: LintReport, counts: Counts): string {
+function asText({ findings, sources }: LintReport, counts: Counts, screen: ScreenSize): string {
   const shown = findings.map((finding) => {
     const { file, line, column, severity, rule, message, hint } = finding
     const text = sources.find((source) => source.file === file)?.text.split("\n")[line - 1]
     return [
-      `${file}:${line}:${column}: ${severity}: ${message} [${rule}]\n`,
+      `${tinted(`${file}:${line}:${column}:`, "strong", screen)} ${tinted(`${severity}:`, tones[severity], screen)} ${message} ${tinted(`[${rule}]`, "quiet", screen)}\n`,
       ...(text === undefined ? [] : excerpt(text, finding)),
       ...(hint === undefined ? [] : [`      = ${hint}\n`]),
     ].join("")

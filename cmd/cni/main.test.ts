@@ -211,6 +211,8 @@ test("every command line can be completed, with the networks where the configura
     "metrics",
     "recorder",
     "ipam",
+    "dry-run",
+    "diff",
     "explain",
     "lint",
     "schema",

@@ -2,13 +2,17 @@ import { parseArgs } from "node:util"
 import { version } from "../../package.json"
 import { CniError, printJson, supportedVersions, toErrorObject } from "../../pkg/types/mod.ts"
 import { complete, completionHelp, completionScript, shells } from "../completion.ts"
+import { runInside } from "../dry-run/inside.ts"
+import { INSIDE } from "../dry-run/run.ts"
 import { defaults, type Terminal } from "../environment.ts"
 import { add, check, del, status } from "./attach.ts"
 import { type Command, Found, UsageError, word } from "./command.ts"
+import { diffCommand } from "./diff.ts"
 import { doctor } from "./doctor/command.ts"
 import { log } from "./flight/log.ts"
 import { metrics } from "./flight/metrics.ts"
 import { recorderOff, recorderOn } from "./flight/recorder.ts"
+import { dryRunCommand } from "./dry-run.ts"
 import { explainCommand } from "./explain.ts"
 import { gc } from "./gc.ts"
 import { graph } from "./graph/command.ts"
@@ -18,6 +22,7 @@ import { ipamList, ipamRelease } from "./ipam.ts"
 import { ps } from "./ps.ts"
 import { trace } from "./trace/command.ts"
 import { lintCommand } from "./lint.ts"
+import { ps } from "./ps.ts"
 import { schemaCommand } from "./schema.ts"
 
 /** `cni completion` */
@@ -60,6 +65,8 @@ const commands: Readonly<Record<string, Command>> = {
   "recorder off": recorderOff,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
+  "dry-run": dryRunCommand,
+  diff: diffCommand,
   explain: explainCommand,
   lint: lintCommand,
   schema: schemaCommand,
@@ -82,6 +89,10 @@ export async function cni(args: readonly string[], terminal: Terminal): Promise<
   if (args[0] === "__complete") {
     const help = { words: ["COMMAND"], flags: {} }
     terminal.stdout(complete({ ...commands, help }, args.slice(1), terminal.env.NETCONFPATH || defaults.confDir))
+    return 0
+  }
+  if (args[0] === INSIDE) {
+    terminal.stdout(JSON.stringify(await runInside(await terminal.stdin(), terminal.env)))
     return 0
   }
   const [name, ...rest] = nameFirst(args)
@@ -140,8 +151,8 @@ async function runCommand(name: string, command: Command, args: string[], termin
       const wanted = command.words.length === 0 ? "no arguments" : command.words.join(" and ")
       throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
     }
-    const code = await command.run({ flags: values, words: positionals }, terminal)
-    return typeof code === "number" ? code : 0
+    await command.run({ flags: values, words: positionals }, terminal)
+    return 0
   } catch (error) {
     if (error instanceof Found) return error.exitCode
     if (error instanceof UsageError) {

@@ -12,7 +12,7 @@ const root = join(import.meta.dir, "../..")
 const known = knownMessages()
 
 async function say(args: string[], stdin = "") {
-  const terminal = recordingTerminal({}, false, stdin)
+  const terminal = recordingTerminal({}, false, { stdin: async () => stdin })
   return { code: await cni(["explain", ...args], terminal), out: terminal.out, err: terminal.err }
 }
 

@@ -1,4 +1,4 @@
-import { atLeast, CniError, Code, type JsonObject } from "../types/mod.ts"
+import { atLeast, CniError, Code, isCniError, type JsonObject } from "../types/mod.ts"
 import { cacheKey, describeAttachment, readCache } from "./cache.ts"
 import { type Attached, asAdded, type CacheState } from "./cached.ts"
 import { withContainer } from "./lock.ts"
@@ -31,6 +31,40 @@ export async function checkNetwork(runtime: Runtime, network: Network, attachmen
     if (added.network.disableCheck) return false
     await askPlugins(guarded, added, cached)
     return true
+  })
+}
+
+/** What a plugin has said to CHECK; `error` is undefined where all is as it was made. */
+export interface CheckAnswer {
+  readonly type: string
+  readonly error: CniError | undefined
+}
+
+/** Like `checkNetwork`, and asks the plugins after one that says no as well. Returns what each has said. */
+export async function checkEachPlugin(
+  runtime: Runtime,
+  network: Network,
+  attachment: Attachment,
+): Promise<{ readonly answers: readonly CheckAnswer[]; readonly result: JsonObject; readonly added: Attached }> {
+  return withContainer(runtime, attachment.containerId, async (guarded) => {
+    const cached = readCache(runtime.cacheDir, cacheKey(network, attachment))
+    const added = asAdded(cached, { network, attachment })
+    const prevResult = requiredResult(added, cached)
+    const answers: CheckAnswer[] = []
+    for (const plugin of added.network.plugins) {
+      const request = deriveRequest(added.network, plugin, {
+        capabilityArgs: added.attachment.capabilityArgs,
+        prevResult,
+      })
+      try {
+        await callPlugin(guarded, "CHECK", plugin.type, request, added.attachment)
+        answers.push({ type: plugin.type, error: undefined })
+      } catch (error) {
+        if (!isCniError(error)) throw error
+        answers.push({ type: plugin.type, error })
+      }
+    }
+    return { answers, result: prevResult, added }
   })
 }
 

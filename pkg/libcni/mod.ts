@@ -11,8 +11,8 @@
  */
 export { type AddOptions, addNetwork } from "./add.ts"
 export { type CacheKey, cachedAttachments, cacheFile, readCache } from "./cache.ts"
-export type { CachedAttachment, CacheState } from "./cached.ts"
-export { CheckNotSupported, checkNetwork } from "./check.ts"
+export { type CachedAttachment, type CacheState, effectiveConfig } from "./cached.ts"
+export { type CheckAnswer, CheckNotSupported, checkEachPlugin, checkNetwork } from "./check.ts"
 export { delNetwork } from "./del.ts"
 export { gcNetwork, staleAttachments, type ValidSet } from "./gc.ts"
 export { loadNetwork, loadNetworkFile, networkFiles, networkNames } from "./load.ts"

@@ -1,0 +1,134 @@
+import {
+  findLink,
+  IFA_F_PERMANENT,
+  IFF_UP,
+  type Link,
+  listAddresses,
+  listRoutes,
+  RouteSocket,
+  RT_TABLE_MAIN,
+} from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  type Family,
+  formatCidr,
+  formatIp,
+  type Interface,
+  networkOf,
+  parseCidr,
+  type Result,
+  type Route,
+  sameBytes,
+  sameIp,
+} from "../../pkg/types/mod.ts"
+
+/** Something that is not as ADD has made it. */
+export interface Difference {
+  /** "address of eth0", "route default" */
+  readonly what: string
+  readonly expected: string
+  readonly found: string
+}
+
+const NOTHING = "nothing"
+
+/** Compares a result of ADD with what is there. `netns` is the container's namespace. Throws `NetlinkError`. */
+export function compareWithKernel(result: Result, netns: string): Difference[] {
+  using host = RouteSocket.open()
+  using sandbox = Netns.find(netns)
+  if (sandbox === undefined) return [{ what: `namespace ${netns}`, expected: "there", found: "gone" }]
+  using inside = sandbox.run(() => RouteSocket.open())
+  const interfaces = result.interfaces.flatMap((one, index) => {
+    const addresses = result.ips.filter((ip) => ip.interface === index).map(({ address }) => address)
+    return compareInterface(one.sandbox ? inside : host, one, addresses)
+  })
+  return [...interfaces, ...compareRoutes(inside, result)]
+}
+
+/** Gateways that the host is, and whose addresses it has not. Throws `NetlinkError`. */
+export function compareGateways({ ips }: Result): Difference[] {
+  using host = RouteSocket.open()
+  const own = listAddresses(host).map(({ ip }) => formatIp(ip))
+  const gateways = [...new Set(ips.flatMap(({ gateway }) => gateway ?? []))]
+  const missing = gateways.filter((gateway) => !own.some((one) => sameIp(one, gateway)))
+  return missing.map((gateway) => ({ what: "gateway on the host", expected: gateway, found: NOTHING }))
+}
+
+function compareInterface(route: RouteSocket, expected: Interface, addresses: readonly string[]): Difference[] {
+  const where = expected.sandbox ? "in the container" : "on the host"
+  const link = findLink(route, expected.name)
+  if (link === undefined) return [{ what: `interface ${expected.name} ${where}`, expected: "there", found: NOTHING }]
+  const { name } = expected
+  const pairs: [string, string | number | undefined, string | number][] = [
+    [`MAC of ${name}`, expected.mac?.toLowerCase(), link.mac],
+    [`MTU of ${name}`, expected.mtu, link.mtu],
+    [`state of ${name}`, addresses.length > 0 ? "up" : undefined, link.flags & IFF_UP ? "up" : "down"],
+  ]
+  const properties = pairs.flatMap(([what, wanted, found]) =>
+    wanted === undefined || wanted === found ? [] : [{ what, expected: String(wanted), found: String(found) }],
+  )
+  return [...properties, ...(expected.sandbox ? compareAddresses(route, link, addresses) : [])]
+}
+
+/** Addresses that routers announce come and go by themselves. */
+function compareAddresses(route: RouteSocket, link: Link, expected: readonly string[]): Difference[] {
+  const there = listAddresses(route, link)
+    .filter(({ scope, flags }) => scope === 0 && (flags & IFA_F_PERMANENT) !== 0)
+    .map(formatCidr)
+  const isSame = (a: string, b: string) => {
+    const [left, right] = [parseCidr(a), parseCidr(b)]
+    return left !== undefined && right !== undefined && left.prefix === right.prefix && sameBytes(left.ip, right.ip)
+  }
+  const what = `address of ${link.name}`
+  const missing = expected.filter((one) => !there.some((other) => isSame(one, other)))
+  const more = there.filter((one) => !expected.some((other) => isSame(one, other)))
+  return [
+    ...missing.map((address) => ({ what, expected: address, found: NOTHING })),
+    ...more.map((address) => ({ what, expected: NOTHING, found: address })),
+  ]
+}
+
+/** Routes of the result that are gone, and default routes that ADD has not made. */
+function compareRoutes(inside: RouteSocket, { routes, ips }: Result): Difference[] {
+  const gateways = ips.flatMap(({ gateway }) => gateway ?? [])
+  const families = ([AF_INET, AF_INET6] as const).map((family): [Family, ReturnType<typeof listRoutes>] => [
+    family,
+    listRoutes(inside, family),
+  ])
+  const all = families.flatMap(([, listed]) => listed).filter(({ type }) => type === 1)
+  const missing = routes.flatMap((wanted): Difference[] => {
+    const dst = parseCidr(wanted.dst)
+    if (dst === undefined) return []
+    const toSame = all.filter(
+      ({ dst: ip, prefix, table }) =>
+        prefix === dst.prefix && sameBytes(ip, networkOf(dst)) && table === (wanted.table ?? RT_TABLE_MAIN),
+    )
+    if (toSame.some(({ gateway }) => wanted.gw === undefined || (gateway && sameIp(formatIp(gateway), wanted.gw))))
+      return []
+    const found = toSame.map(({ gateway }) => (gateway ? `via ${formatIp(gateway)}` : "without a gateway")).join(", ")
+    return [
+      {
+        what: `route ${nameOf(wanted)}`,
+        expected: wanted.gw === undefined ? "there" : `via ${wanted.gw}`,
+        found: found || NOTHING,
+      },
+    ]
+  })
+  const isOurs = (gateway: string) =>
+    [...gateways, ...routes.flatMap(({ gw }) => gw ?? [])].some((one) => sameIp(one, gateway))
+  const others = all.filter(
+    ({ prefix, table, gateway }) => prefix === 0 && table === RT_TABLE_MAIN && gateway && !isOurs(formatIp(gateway)),
+  )
+  const more = others.map(({ gateway }) => ({
+    what: "route default",
+    expected: NOTHING,
+    found: `via ${formatIp(gateway ?? new Uint8Array(4))}`,
+  }))
+  return [...missing, ...more]
+}
+
+function nameOf({ dst }: Route): string {
+  return /^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst
+}

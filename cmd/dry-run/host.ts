@@ -1,0 +1,140 @@
+import { readFileSync } from "node:fs"
+import {
+  addAddress,
+  addLink,
+  addRoute,
+  addVeth,
+  findLink,
+  getLink,
+  IFF_LOOPBACK,
+  IFF_UP,
+  type Link,
+  linkData,
+  listAddresses,
+  listLinks,
+  listRoutes,
+  RouteSocket,
+  RT_TABLE_MAIN,
+  setLink,
+} from "../../pkg/netlink/mod.ts"
+import { tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
+import { AF_INET, AF_INET6, formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { STAND_IN } from "./namespace-state.ts"
+import { type Rules, readIptables, readRules, writeIptables, writeRules } from "./rules.ts"
+
+/** What of a host decides what ADD makes, as JSON: it is carried into the private copy. */
+export interface HostState {
+  readonly links: readonly HostLink[]
+  readonly routes: readonly HostRoute[]
+  readonly sysctls: Readonly<Record<string, string>>
+  /** Undefined without the program \`nft\`. */
+  readonly rules: Rules | undefined
+  readonly iptables: Readonly<Record<string, string>>
+}
+
+interface HostLink {
+  readonly name: string
+  readonly kind: string
+  readonly mac: string
+  readonly mtu: number
+  readonly isUp: boolean
+  readonly addresses: readonly string[]
+  /** Of a bridge: whether it tells VLANs apart. */
+  readonly vlanFiltering: boolean
+}
+
+interface HostRoute {
+  readonly dst: string
+  readonly gateway: string | undefined
+  readonly dev: string
+  readonly metric: number | undefined
+}
+
+/** Settings of the host that ADD may change. */
+export const watchedSysctls = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]
+
+/** Reads the host: bridges, links with addresses, and links that \`named\` has; containers' ends without addresses are left out. */
+export function readHost(named: ReadonlySet<string>): HostState {
+  using route = RouteSocket.open()
+  const addresses = listAddresses(route)
+  const links = listLinks(route)
+  const of = (link: Link) => addresses.filter(({ index, scope }) => index === link.index && scope === 0)
+  const isWanted = (link: Link) =>
+    (link.flags & IFF_LOOPBACK) === 0 && (link.kind === "bridge" || named.has(link.name) || of(link).length > 0)
+  const nameOf = (index: number | undefined) => links.find((link) => link.index === index)?.name
+  const routes = ([AF_INET, AF_INET6] as const).flatMap((family) => listRoutes(route, family, { table: RT_TABLE_MAIN }))
+  return {
+    links: links.filter(isWanted).map((link) => ({
+      ...{ name: link.name, kind: link.kind, mac: link.mac, mtu: link.mtu, isUp: (link.flags & IFF_UP) !== 0 },
+      addresses: of(link).map(formatCidr),
+      vlanFiltering: linkData(link, "bridge")?.vlanFiltering === 1,
+    })),
+    routes: routes.flatMap(({ dst, prefix, gateway, index, priority, type, protocol }) => {
+      const dev = nameOf(index)
+      if (type !== 1 || protocol === 2 || dev === undefined) return [] // the kernel makes its own from the addresses
+      return [{ dst: formatCidr({ ip: dst, prefix }), gateway: gateway && formatIp(gateway), dev, metric: priority }]
+    }),
+    sysctls: readSysctls(),
+    rules: readRules(),
+    iptables: readIptables(),
+  }
+}
+
+/** The values of the watched settings in this namespace; those that there are. */
+export function readSysctls(): Record<string, string> {
+  return Object.fromEntries(
+    watchedSysctls.flatMap((key) => {
+      try {
+        return [[key, readFileSync(`/proc/sys/${key}`, "utf8").trim()]]
+      } catch {
+        return [] // a kernel without IPv6
+      }
+    }),
+  )
+}
+
+/** Makes a host like that in this namespace. Devices are stand-ins of the same name, MAC and MTU. */
+export function copyHost({ links, routes, sysctls, rules, iptables }: HostState): void {
+  using route = RouteSocket.open()
+  setLink(route, getLink(route, "lo"), { up: true })
+  for (const [key, value] of Object.entries(sysctls)) tryWriteSysctl(key, value)
+  for (const [at, link] of links.entries()) copyLink(route, link, `${STAND_IN}${at}`)
+  // A gateway may be reached by a route that comes later.
+  for (let round = 0; round < 2; round++) for (const each of routes) tryAddRoute(route, each)
+  if (rules !== undefined) writeRules(rules)
+  writeIptables(iptables)
+}
+
+function copyLink(
+  route: RouteSocket,
+  { name, kind, mac, mtu, isUp, addresses, vlanFiltering }: HostLink,
+  peer: string,
+): void {
+  if (kind === "bridge")
+    addLink(route, { kind, name, mac, mtu, up: isUp, data: vlanFiltering ? { vlanFiltering: 1 } : {} })
+  else {
+    addVeth(route, { name, mac, mtu }, { name: peer, mtu })
+    for (const each of [name, peer]) setLink(route, getLink(route, each), { up: isUp })
+  }
+  for (const text of addresses) {
+    const address = parseCidr(text)
+    if (address) addAddress(route, getLink(route, name), { ...address, noDad: true })
+  }
+}
+
+function tryAddRoute(route: RouteSocket, { dst, gateway, dev, metric }: HostRoute): void {
+  const network = parseCidr(dst)
+  const link = findLink(route, dev)
+  if (!network || !link) return
+  try {
+    addRoute(route, {
+      dst: network.ip,
+      prefix: network.prefix,
+      gateway: gateway === undefined ? undefined : parseIp(gateway),
+      index: link.index,
+      priority: metric,
+    })
+  } catch {
+    // There already, or by a way that was left out.
+  }
+}

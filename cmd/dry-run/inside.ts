@@ -1,0 +1,92 @@
+import { readlinkSync } from "node:fs"
+import { type Attachment, addNetwork, parseNetworkList } from "../../pkg/libcni/mod.ts"
+import { RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { type ErrorObject, type JsonObject, toErrorObject } from "../../pkg/types/mod.ts"
+import { copyHost, type HostState, readSysctls } from "./host.ts"
+import { addedTo, type NamespaceState, readState } from "./namespace-state.ts"
+import { addedRules, readRules } from "./rules.ts"
+import { filesWritten, type SealPlan, sealFiles } from "./seal.ts"
+
+/** What the private copy is told on stdin. */
+export interface DryRun {
+  readonly host: HostState
+  readonly files: SealPlan
+  /** The network's list, its directory's plugins included. */
+  readonly list: string
+  readonly path: readonly string[]
+  readonly attachment: Omit<Attachment, "netns">
+  readonly timeoutMs: number | undefined
+}
+
+/** What it answers on stdout. */
+export type DryRunAnswer = { readonly error: ErrorObject } | { readonly made: Made }
+
+/** What an ADD would make. */
+export interface Made {
+  readonly result: JsonObject
+  readonly host: NamespaceState
+  readonly container: NamespaceState
+  readonly sysctls: Readonly<Record<string, { readonly was: string; readonly is: string }>>
+  readonly files: readonly string[]
+  /** Undefined without the program `nft`. */
+  readonly rules: string | undefined
+}
+
+/** Runs a real ADD in the namespaces of this process, which are its own, and ends with them. */
+export async function runInside(
+  stdin: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<DryRunAnswer> {
+  const { host, files, list, path, attachment, timeoutMs }: DryRun = JSON.parse(stdin)
+  const container = startContainer()
+  try {
+    const { layers, cacheDir } = sealFiles(files)
+    copyHost(host)
+    const netns = await namespaceOf(container.pid)
+    const stderr = (chunk: Uint8Array) => void process.stderr.write(chunk)
+    const runtime = { path, cacheDir, env, stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+    using own = RouteSocket.open()
+    using sandbox = Netns.open(netns)
+    using inside = sandbox.run(() => RouteSocket.open())
+    const before = { host: readState(own), container: readState(inside), rules: readRules(), sysctls: readSysctls() }
+    const result = await addNetwork(runtime, parseNetworkList(new TextEncoder().encode(list)), { ...attachment, netns })
+    const rules = readRules()
+    const sysctls = Object.entries(readSysctls()).flatMap(([key, is]) => {
+      const was = before.sysctls[key] ?? ""
+      return was === is ? [] : [[key.replaceAll("/", "."), { was, is }]]
+    })
+    return {
+      made: {
+        result,
+        host: addedTo(before.host, readState(own)),
+        container: addedTo(before.container, readState(inside)),
+        sysctls: Object.fromEntries(sysctls),
+        files: filesWritten(layers),
+        rules: rules === undefined ? undefined : addedRules(before.rules ?? {}, rules),
+      },
+    }
+  } catch (error) {
+    return { error: toErrorObject(error, "1.1.0") }
+  } finally {
+    container.stdin.end()
+    await container.exited
+  }
+}
+
+/** A process in a namespace of its own; it ends when its stdin does, so at the latest with this process. */
+function startContainer() {
+  return Bun.spawn(["unshare", "--net", "--", "cat"], { stdin: "pipe", stdout: "ignore", stderr: "inherit" })
+}
+
+/** Waits until the process has its own namespace, and returns the path to it. */
+async function namespaceOf(pid: number): Promise<string> {
+  const path = `/proc/${pid}/ns/net`
+  const own = readlinkSync("/proc/self/ns/net")
+  const deadline = Date.now() + 10_000
+  while (readlinkSync(path) === own) {
+    if (Date.now() > deadline) throw new Error("Cannot make a namespace for the container: unshare does not do it")
+    await Bun.sleep(1)
+  }
+  return path
+}

@@ -1,0 +1,58 @@
+import {
+  IFF_UP,
+  type Ifindex,
+  type Link,
+  listAddresses,
+  listLinks,
+  listRoutes,
+  type RouteSocket,
+  RT_TABLE_MAIN,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET, AF_INET6, formatCidr, formatIp } from "../../pkg/types/mod.ts"
+
+/** What a namespace has, each thing as one line of text: what ADD has made is the difference between two of these. */
+export interface NamespaceState {
+  readonly links: readonly string[]
+  readonly addresses: readonly string[]
+  readonly routes: readonly string[]
+}
+
+/** Links that stand in for another end, and are not the host's. */
+export const STAND_IN = "~"
+
+/** Reads links, addresses and routes of a namespace. Throws `NetlinkError`. */
+export function readState(route: RouteSocket): NamespaceState {
+  const links = listLinks(route)
+  const name = (index: number | undefined) => links.find((link) => link.index === index)?.name ?? `link ${index}`
+  const shown = links.filter((link) => !link.name.startsWith(STAND_IN) && link.name !== "lo")
+  const addresses = listAddresses(route).filter(({ index, scope }) => scope === 0 && name(index) !== "lo")
+  const routes = ([AF_INET, AF_INET6] as const).flatMap((family) => listRoutes(route, family, { table: RT_TABLE_MAIN }))
+  return {
+    links: shown.map((link) => describeLink(link, name)),
+    addresses: addresses.map(({ ip, prefix, index }) => `${formatCidr({ ip, prefix })} dev ${name(index)}`),
+    routes: routes.flatMap((one) => {
+      const isOwn = one.type !== 1 || isLinkLocal(one.dst) || name(one.index).startsWith(STAND_IN)
+      if (isOwn) return []
+      const dst = one.prefix === 0 ? "default" : formatCidr({ ip: one.dst, prefix: one.prefix })
+      const via = one.gateway === undefined ? "" : ` via ${formatIp(one.gateway)}`
+      return [`${dst}${via} dev ${name(one.index)}`]
+    }),
+  }
+}
+
+function describeLink({ name, kind, mtu, flags, attributes }: Link, nameOf: (index: Ifindex) => string): string {
+  const { master, alias } = attributes
+  const port = master === undefined ? "" : `, port of ${nameOf(master as Ifindex)}`
+  const owner = alias === undefined ? "" : `, alias ${alias}`
+  return `${name}: ${kind || "device"}, mtu ${mtu}, ${flags & IFF_UP ? "up" : "down"}${port}${owner}`
+}
+
+function isLinkLocal(ip: Uint8Array): boolean {
+  return ip[0] === 0xff || (ip[0] === 0xfe && (ip[1] ?? 0) >> 6 === 2)
+}
+
+/** What the second has and the first has not. */
+export function addedTo(before: NamespaceState, after: NamespaceState): NamespaceState {
+  const added = (key: keyof NamespaceState) => after[key].filter((line) => !before[key].includes(line))
+  return { links: added("links"), addresses: added("addresses"), routes: added("routes") }
+}

@@ -1,0 +1,87 @@
+/** Runs a program and returns what it prints; undefined where it is not installed, or fails. */
+export function tryOutput(command: readonly string[], stdin = ""): string | undefined {
+  if (Bun.which(command[0] ?? "") === null) return undefined
+  const { stdout, exitCode } = Bun.spawnSync([...command], { stdin: new TextEncoder().encode(stdin), stderr: "ignore" })
+  return exitCode === 0 ? stdout.toString() : undefined
+}
+
+/** The rules of a namespace: each table as `nft` prints it, by "ip cni_masquerade"; undefined without the program `nft`. */
+export type Rules = Readonly<Record<string, string>>
+
+/** Reads all tables of this namespace. */
+export function readRules(): Rules | undefined {
+  const tables = tryOutput(["nft", "list", "tables"])
+  if (tables === undefined) return undefined
+  const names = [...tables.matchAll(/^table (\S+) (\S+)$/gm)].map(([, family, name]) => `${family} ${name}`)
+  return Object.fromEntries(names.map((name) => [name, tryOutput(["nft", "list", "table", ...name.split(" ")]) ?? ""]))
+}
+
+/** Makes tables as they were read elsewhere. Those of iptables' programs cannot be read by \`nft\`: see \`copyIptables\`. */
+export function writeRules(rules: Rules): void {
+  for (const text of Object.values(rules)) if (!/\bxt (target|match)\b/.test(text)) tryOutput(["nft", "-f", "-"], text)
+}
+
+const iptablesPrograms = ["iptables", "ip6tables"] as const
+
+/** What iptables' programs have saved, by program. */
+export function readIptables(): Readonly<Record<string, string>> {
+  const saved = iptablesPrograms.map((program) => [program, tryOutput([`${program}-save`])])
+  return Object.fromEntries(saved.filter(([, text]) => text?.includes("-A ")))
+}
+
+/** Restores them in this namespace. */
+export function writeIptables(saved: Readonly<Record<string, string>>): void {
+  for (const [program, text] of Object.entries(saved)) tryOutput([`${program}-restore`], text)
+}
+
+/**
+ * The lines that are in the second rule set and not in the first, below the headlines of what they stand in. Elements of sets stand
+ * on a line each.
+ */
+export function addedRules(before: Rules, after: Rules): string {
+  return Object.entries(after)
+    .map(([table, text]) => addedLines(linesOf(before[table] ?? ""), linesOf(text)))
+    .join("")
+}
+
+function linesOf(text: string): string[] {
+  const spread = text.replace(/^(\s*)elements = \{([^}]*)\}/gm, (_, indent: string, elements: string) => {
+    const list = elements.split(",").map((element) => element.replace(/\s+/g, " ").trim())
+    return `${indent}elements = {\n${list.map((element) => `${indent}\t${element}`).join("\n")}\n${indent}}`
+  })
+  return spread.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("#"))
+}
+
+function addedLines(before: readonly string[], after: readonly string[]): string {
+  const known = new Set(pathsOf(before))
+  const paths = pathsOf(after)
+  const kept = after.filter((line, at) => {
+    const path = paths[at] ?? ""
+    if (line.trim() === "}") return isKept(path.slice(0, -2))
+    return line.trim().endsWith("{") ? isKept(path) : !known.has(path)
+  })
+  function isKept(block: string): boolean {
+    return (
+      paths.some(
+        (path) => path.startsWith(`${block}\n`) && !path.endsWith("}") && !path.endsWith("{") && !known.has(path),
+      ) || !known.has(block)
+    )
+  }
+  return kept.map((line) => `${line.replaceAll("\t", "  ")}\n`).join("")
+}
+
+/** Each line with the headlines of the blocks that it stands in. */
+function pathsOf(lines: readonly string[]): string[] {
+  const open: string[] = []
+  return lines.map((line) => {
+    const text = line.trim()
+    if (text === "}") {
+      const path = `${open.join("\n")}\n}`
+      open.pop()
+      return path
+    }
+    const path = [...open, text].join("\n")
+    if (text.endsWith("{")) open.push(text)
+    return path
+  })
+}

@@ -1,0 +1,89 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+
+/** What of the file system is needed in the private copy. */
+export interface SealPlan {
+  /** An empty directory, to put a file system into. */
+  readonly scratch: string
+  /** Directories that plugins write into: what they write is kept apart. */
+  readonly written: readonly string[]
+  /** What has to be seen below /run, which is empty otherwise: its sockets lead to daemons of the host. */
+  readonly seen: readonly string[]
+}
+
+/** File systems of the kernel, which belong to the namespaces, or are no place for files. */
+const kernels = /^\/(proc|sys|dev)(\/|$)/
+
+/**
+ * Makes the file system of this mount namespace one that nothing can be changed in: all of it read-only, /run empty, and what
+ * is written into some directories kept in memory. Throws when that cannot be done. Returns where what was written is.
+ */
+export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<string, string>; cacheDir: string } {
+  mount("-t", "tmpfs", "-o", "mode=755", "cni-dry-run", scratch)
+  mount("-t", "sysfs", "sysfs", "/sys")
+  const run = join(scratch, "run")
+  for (const name of ["cni", "netns"]) mkdirSync(join(run, name), { recursive: true })
+  for (const path of seen.filter((each) => existsSync(each)).map((each) => realpathSync(each))) {
+    if (!path.startsWith("/run/")) continue
+    const place = join(scratch, path)
+    mkdirSync(statSync(path).isDirectory() ? place : dirname(place), { recursive: true })
+    if (!existsSync(place)) writeFileSync(place, "")
+    mount("--rbind", path, place)
+  }
+  mount("--rbind", run, "/run")
+  const layers = new Map<string, string>()
+  for (const directory of new Set(written.map(existing))) {
+    const layer = join(scratch, `layer-${layers.size}`)
+    for (const part of ["upper", "work"]) mkdirSync(join(layer, part), { recursive: true })
+    const option = (name: string, path: string) => `${name}=${path.replace(/[\\,:]/g, "\\$&")}`
+    const options = [
+      option("lowerdir", directory),
+      option("upperdir", join(layer, "upper")),
+      option("workdir", join(layer, "work")),
+    ]
+    mount("-t", "overlay", "-o", options.join(","), "cni-dry-run", directory)
+    layers.set(directory, join(layer, "upper"))
+  }
+  const own = [scratch, "/run", ...layers.keys()]
+  for (const point of mountPoints().filter(
+    (each) => !kernels.test(each) && !own.some((path) => isWithin(each, path)),
+  )) {
+    mount("-o", "remount,bind,ro", point)
+  }
+  const cacheDir = join(scratch, "cache")
+  mkdirSync(cacheDir)
+  return { layers, cacheDir }
+}
+
+/** The files that were written into the directories that were kept apart, by their paths on the host. */
+export function filesWritten(layers: ReadonlyMap<string, string>): string[] {
+  const found = [...layers].flatMap(([directory, upper]) =>
+    readdirSync(upper, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(directory, entry.parentPath.slice(upper.length), entry.name)),
+  )
+  return found.sort()
+}
+
+/** The path itself, or the nearest directory above it that is there. */
+function existing(path: string): string {
+  return existsSync(path) ? realpathSync(path) : existing(dirname(path))
+}
+
+function isWithin(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(`${directory}/`)
+}
+
+function mountPoints(): string[] {
+  const lines = readFileSync("/proc/self/mountinfo", "utf8").trimEnd().split("\n")
+  const points = lines.map((line) =>
+    (line.split(" ")[4] ?? "/").replace(/\\(\d{3})/g, (_, code) => String.fromCharCode(Number.parseInt(code, 8))),
+  )
+  return [...new Set(points)]
+}
+
+function mount(...args: string[]): void {
+  const { exitCode, stderr } = Bun.spawnSync(["mount", ...args])
+  if (exitCode === 0) return
+  throw new Error(`Cannot make a private copy of the host: mount ${args.join(" ")}: ${stderr.toString().trim()}`)
+}

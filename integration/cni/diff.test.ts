@@ -1,0 +1,187 @@
+import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import {
+  builtPlugins,
+  type ContainerNamespace,
+  expectUnchanged,
+  HostNamespace,
+  programEnv,
+  TemporaryDirectory,
+  takeSnapshot,
+} from "../lab/mod.ts"
+
+const tool = join(builtPlugins, "../cni")
+const env = {
+  ...programEnv,
+  CAP_ARGS: JSON.stringify({ portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] }),
+}
+
+const network = {
+  cniVersion: "1.1.0",
+  name: "lab",
+  plugins: [
+    {
+      type: "bridge",
+      bridge: "br-diff",
+      isDefaultGateway: true,
+      ipMasq: true,
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]], routes: [{ dst: "192.0.2.0/24" }] },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+  ],
+}
+
+interface Difference {
+  what: string
+  expected: string
+  found: string
+}
+
+/** A host with one attachment, and what `cni diff` says of it. */
+class Attached implements AsyncDisposable {
+  readonly host: HostNamespace
+  readonly pod: ContainerNamespace
+  readonly #directory: TemporaryDirectory
+
+  private constructor(host: HostNamespace, pod: ContainerNamespace, directory: TemporaryDirectory) {
+    this.host = host
+    this.pod = pod
+    this.#directory = directory
+  }
+
+  static async create(): Promise<Attached> {
+    const host = await HostNamespace.create()
+    const attached = new Attached(host, await host.addContainer(), await TemporaryDirectory.create())
+    await Bun.write(attached.#directory.join("lab.conflist"), JSON.stringify(network))
+    await host.exec(tool, attached.command("add"), { env })
+    return attached
+  }
+
+  command(...words: string[]): string[] {
+    return [...words, "lab", this.pod.path, "--conf-dir", this.#directory.path, "--bin-dir", builtPlugins]
+  }
+
+  async diff(): Promise<{ exitCode: number; differences: Difference[] }> {
+    const { exitCode, stdout, stderr } = await this.host.tryExec(tool, [...this.command("diff"), "--json"], {
+      env: programEnv,
+    })
+    expect(stderr).toBe("")
+    return { exitCode, differences: JSON.parse(stdout).differences }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#directory[Symbol.asyncDispose]()
+    await this.host[Symbol.asyncDispose]()
+  }
+}
+
+test("nothing differs after an ADD, and looking changes nothing", async () => {
+  await using attached = await Attached.create()
+  const before = await takeSnapshot(attached.host)
+  expect(await attached.diff()).toEqual({ exitCode: 0, differences: [] })
+  expectUnchanged(before, await takeSnapshot(attached.host), ({ line }) => line.includes("/locks"))
+  const text = await attached.host.exec(tool, attached.command("diff"), { env: programEnv })
+  expect(text.stdout).toEndWith(" is as ADD has made it\n")
+})
+
+/** What others change, by the command that does it, and what has to be said of it. */
+const changes: readonly (readonly [string, "host" | "pod", string, Difference])[] = [
+  ["the MTU", "pod", "ip link set eth0 mtu 1400", { what: "MTU of eth0", expected: "1500", found: "1400" }],
+  [
+    "an address that is gone",
+    "pod",
+    "ip address delete 10.22.0.2/24 dev eth0",
+    { what: "address of eth0", expected: "10.22.0.2/24", found: "nothing" },
+  ],
+  [
+    "an address more",
+    "pod",
+    "ip address add 10.9.9.9/24 dev eth0",
+    { what: "address of eth0", expected: "nothing", found: "10.9.9.9/24" },
+  ],
+  [
+    "the MAC",
+    "pod",
+    "ip link set eth0 address 0a:00:00:00:00:09",
+    { what: "MAC of eth0", expected: expect.any(String), found: "0a:00:00:00:00:09" },
+  ],
+  ["the state", "pod", "ip link set eth0 down", { what: "state of eth0", expected: "up", found: "down" }],
+  [
+    "a route that is gone",
+    "pod",
+    "ip route delete 192.0.2.0/24",
+    { what: "route 192.0.2.0/24", expected: expect.any(String), found: "nothing" },
+  ],
+  [
+    "a default route of another way",
+    "pod",
+    "ip route replace default via 10.22.0.9",
+    { what: "route default", expected: "via 10.22.0.1", found: "via 10.22.0.9" },
+  ],
+  [
+    "the interface",
+    "pod",
+    "ip link delete eth0",
+    { what: "interface eth0 in the container", expected: "there", found: "nothing" },
+  ],
+  [
+    "the gateway's address",
+    "host",
+    "ip address delete 10.22.0.1/24 dev br-diff",
+    { what: "gateway on the host", expected: "10.22.0.1", found: "nothing" },
+  ],
+  [
+    "the bridge",
+    "host",
+    "ip link delete br-diff",
+    { what: "interface br-diff on the host", expected: "there", found: "nothing" },
+  ],
+]
+
+describe("says what others have changed", () => {
+  test.each(changes)("%s", async (_, where, command, difference) => {
+    await using attached = await Attached.create()
+    const [file = "", ...args] = command.split(" ")
+    await attached[where].exec(file, args)
+    const { exitCode, differences } = await attached.diff()
+    expect(differences).toContainEqual(difference)
+    expect(exitCode).toBe(3)
+  })
+
+  test("rules and leases, by the plugins' own words, also after a plugin that says no", async () => {
+    await using attached = await Attached.create()
+    await attached.pod.exec("ip", ["link", "set", "eth0", "mtu", "1400"])
+    await attached.host.exec("nft", ["delete", "table", "ip", "cni_hostports"])
+    const { differences } = await attached.diff()
+    expect(differences.map(({ what }) => what)).toEqual([
+      "MTU of eth0",
+      'bridge: MTU of "eth0"',
+      expect.stringMatching(/^portmap: Cannot find a port mapping/),
+    ])
+  })
+
+  test("masquerade that is gone, although the bridge's CHECK ends at the MTU", async () => {
+    await using attached = await Attached.create()
+    await attached.pod.exec("ip", ["link", "set", "eth0", "mtu", "1400"])
+    await attached.host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
+    const { differences } = await attached.diff()
+    const what = expect.stringMatching(/^masquerade of lab\/.*\/eth0$/)
+    expect(differences).toContainEqual({ what, expected: "rules", found: "nothing" })
+  })
+
+  test("a namespace that has gone", async () => {
+    await using attached = await Attached.create()
+    await attached.host.removeContainer(attached.pod)
+    const { exitCode, differences } = await attached.diff()
+    expect(differences[0]).toEqual({ what: `namespace ${attached.pod.path}`, expected: "there", found: "gone" })
+    expect(exitCode).toBe(3)
+  })
+})
+
+test("what is not attached cannot be compared: exit code 1, which is not that of a difference", async () => {
+  await using attached = await Attached.create()
+  const other = await attached.host.tryExec(tool, [...attached.command("diff"), "--ifname", "net9"], {
+    env: programEnv,
+  })
+  expect([other.exitCode, other.stderr]).toEqual([1, expect.stringContaining("no cached result")])
+})
