@@ -77,6 +77,8 @@ export interface Terminal {
   readonly stdin: () => Promise<string>
   /** Whether a human reads stdout. */
   readonly interactive: boolean
+  /** Whether a human reads stderr. */
+  readonly watched?: boolean
   /** How many characters a line of stdout has room for; undefined where there is no limit. */
   readonly columns?: number | undefined
   /** Whether stdout shows colours and its user wants them: <https://no-color.org>. */
@@ -96,6 +98,7 @@ export function processTerminal(): Terminal {
     stderr: (text) => void process.stderr.write(text),
     stdin: () => Bun.stdin.text(),
     interactive: process.stdout.isTTY === true,
+    watched: process.stderr.isTTY === true,
     columns: process.stdout.isTTY ? process.stdout.columns : undefined,
     colour: process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== "dumb",
     signal: interrupted.signal,

@@ -1,6 +1,7 @@
-import { linkSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs"
+import { linkSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { copyExecutable } from "../cmd/install.ts"
+import { manualPages } from "../cmd/man/pages.ts"
 import { pluginNames } from "../cmd/plugins.ts"
 import { buildFromBytecode, buildFromSnapshot } from "./native.ts"
 
@@ -51,7 +52,16 @@ export function namePlugins(executable: string, directory: string): void {
   for (const name of readdirSync(directory)) if (!pluginNames.includes(name)) rmSync(join(directory, name))
 }
 
-/** Builds `dist/bin/<plugin>`, `dist/cni` and `dist/cnitool`. */
+/** Writes the manual pages, `man1/cni.1` and so on, into a directory: `man -M dist/man cni-bridge` shows one. */
+function writeManual(directory: string): void {
+  rmSync(directory, { recursive: true, force: true })
+  for (const [path, text] of Object.entries(manualPages())) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true })
+    writeFileSync(join(directory, path), text)
+  }
+}
+
+/** Builds `dist/bin/<plugin>`, `dist/cni` and `dist/cnitool`, and the manual pages in `dist/man`. */
 export async function build(start: "snapshot" | "bytecode" = "snapshot"): Promise<void> {
   const dist = join(root, "dist")
   mkdirSync(dist, { recursive: true })
@@ -61,6 +71,7 @@ export async function build(start: "snapshot" | "bytecode" = "snapshot"): Promis
     compileTool(join(root, "cmd/main.ts"), join(dist, "cni")),
   ])
   namePlugins(executable, join(dist, "bin"))
+  writeManual(join(dist, "man"))
   rmSync(executable)
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
   renameSync(join(dist, ".cnitool"), join(dist, "cnitool"))
@@ -68,5 +79,5 @@ export async function build(start: "snapshot" | "bytecode" = "snapshot"): Promis
 
 if (import.meta.main) {
   await build(process.argv.includes("--bytecode") ? "bytecode" : "snapshot")
-  console.log(`Built dist/cni, dist/cnitool and dist/bin: ${pluginNames.join(", ")}`)
+  console.log(`Built dist/cni, dist/cnitool, dist/man and dist/bin: ${pluginNames.join(", ")}`)
 }

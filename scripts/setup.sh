@@ -2,6 +2,7 @@
 # Makes a fresh checkout ready: the npm packages, what compiles the executable, and on request more Debian packages.
 #   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox), kernel headers
 #   firewall  firewalld, and the bus that it is asked over
+#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox, groff), kernel headers
 #   arm64     the cross compiler, and QEMU, which runs its programs
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
 #   browser   Chromium, which looks at the pictures that cni draws
@@ -28,6 +29,7 @@ for group in "$@"; do
   case "$group" in
     tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev; do need "$package"; done ;;
     firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
+    tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev groff-base; do need "$package"; done ;;
     arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;

@@ -22,6 +22,7 @@ import { ipamList, ipamRelease } from "./ipam.ts"
 import { ps } from "./ps.ts"
 import { trace } from "./trace/command.ts"
 import { lintCommand } from "./lint.ts"
+import { withProgress } from "./progress.ts"
 import { ps } from "./ps.ts"
 import { schemaCommand } from "./schema.ts"
 
@@ -49,7 +50,8 @@ const versionCommand: Command = {
   },
 }
 
-const commands: Readonly<Record<string, Command>> = {
+/** Every command of the tool, by its name, in the order of the help. The manual pages are made from it, too. */
+export const commands: Readonly<Record<string, Command>> = {
   add,
   check,
   del,
@@ -78,6 +80,7 @@ const commands: Readonly<Record<string, Command>> = {
 /** Commands of two words are in a group, the first of the words. */
 const groups: Readonly<Record<string, string>> = {
   recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
+export const groups: Readonly<Record<string, string>> = {
   ipam: "Show the addresses that host-local has handed out, and take them back",
 }
 
@@ -151,7 +154,9 @@ async function runCommand(name: string, command: Command, args: string[], termin
       const wanted = command.words.length === 0 ? "no arguments" : command.words.join(" and ")
       throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
     }
-    await command.run({ flags: values, words: positionals }, terminal)
+    const run = () => command.run({ flags: values, words: positionals }, terminal)
+    const isEndless = values.watch === true || values.follow === true
+    await (isEndless ? run() : withProgress(["cni", name, ...positionals].join(" "), terminal, run))
     return 0
   } catch (error) {
     if (error instanceof Found) return error.exitCode

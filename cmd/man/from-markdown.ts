@@ -1,0 +1,67 @@
+import { cellsOf } from "../configuration/key-docs.ts"
+import { bullet, heading, literal, paragraph, subheading, term } from "./roff.ts"
+
+/** A page in Markdown as the body of a manual page. The headline and the first paragraph are the caller's. */
+export function fromMarkdown(markdown: string): string {
+  const blocks = blocksOf(markdown.split("\n"))
+  return blocks.map(blockText).join("")
+}
+
+/** Lines that belong together: a paragraph, a list, a table, a headline, or what stands between fences. */
+function blocksOf(lines: readonly string[]): string[][] {
+  const blocks: string[][] = []
+  let block: string[] = []
+  let isFenced = false
+  for (const line of lines) {
+    const isFence = /^ *```/.test(line)
+    if (isFence && !isFenced && block.length > 0) blocks.push(block.splice(0))
+    if (isFenced || isFence || line.trim() !== "") block.push(line)
+    const isEnd = !isFenced && (line.trim() === "" || line.startsWith("#"))
+    if ((isFence && isFenced) || (isEnd && !isFence)) {
+      if (block.length > 0) blocks.push(block)
+      block = []
+    }
+    if (isFence) isFenced = !isFenced
+  }
+  return block.length > 0 ? [...blocks, block] : blocks
+}
+
+function blockText(block: readonly string[]): string {
+  const [first = ""] = block
+  if (/^ *```/.test(first)) return literal(block.slice(1, -1).join("\n"))
+  if (first.startsWith("### ")) return subheading(first.slice(4))
+  if (first.startsWith("#")) return heading(first.replace(/^#+ /, ""))
+  if (first.startsWith("|")) return tableText(block)
+  if (/^[-*] /.test(first)) return itemsOf(block).map(bullet).join("")
+  return paragraph(block.join("\n"))
+}
+
+function itemsOf(lines: readonly string[]): string[] {
+  const items: string[] = []
+  for (const line of lines) {
+    if (/^[-*] /.test(line)) items.push(line.slice(2))
+    else items.push(`${items.pop() ?? ""} ${line.trim()}`)
+  }
+  return items
+}
+
+/** The first column as terms. Of a table of keys the default comes last. */
+function tableText([heads = "", , ...rows]: readonly string[]): string {
+  const names = cellsOf(heads)
+  return rows
+    .map((row) => {
+      const [first = "", ...cells] = cellsOf(row)
+      const others = cells
+        .map((cell, index) => ({ name: names[index + 1] ?? "", cell }))
+        .filter(({ cell }) => cell !== "")
+      const isDefault = ({ name }: { name: string }) => name === "default"
+      const told = others.filter((one) => !isDefault(one)).map(({ cell }) => cell)
+      const usual = others.filter((one) => isDefault(one) && one.cell !== "–").map(({ cell }) => `By default: ${cell}.`)
+      return term(first === "" ? "—" : first, [...told.map(withStop), ...usual].join(" "))
+    })
+    .join("")
+}
+
+function withStop(text: string): string {
+  return /[.:;!?]$/.test(text) ? text : `${text}.`
+}
