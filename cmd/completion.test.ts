@@ -142,3 +142,13 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
     expect(completionScript("cni", "fish")).toContain("__fish_complete_path")
   })
 })
+
+test("what a word may be, where a command says so; a plugin, a verb, a rule", () => {
+  const commands = {
+    schema: { words: ["[PLUGIN]"], flags: {}, choices: { PLUGIN: ["bridge", "ptp"] } },
+    "dry-run": { words: ["ADD", "NETWORK"], flags: {}, choices: { ADD: ["ADD"] } },
+  }
+  expect(complete(commands, ["schema", "b"], "/none")).toBe("bridge\n")
+  expect(complete(commands, ["dry-run", ""], "/none")).toBe("ADD\n")
+  expect(complete(commands, ["schema", "bridge", ""], "/none")).toBe("")
+})

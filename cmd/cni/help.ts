@@ -2,7 +2,7 @@ import type { Command, Flag } from "./command.ts"
 
 /** What `cni --help` prints. */
 export function toolHelp(commands: Readonly<Record<string, Command>>): string {
-  return `Attaches containers to CNI networks by hand, cleans up, and installs the plugins.
+  return `Attaches containers to CNI networks by hand, looks at a node, checks configurations, cleans up, and installs the plugins.
 
 Usage:
   cni COMMAND [arguments]
