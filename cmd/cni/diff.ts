@@ -1,7 +1,6 @@
 import { checkEachPlugin, type NetworkPlugin } from "../../pkg/libcni/mod.ts"
 import { decodeResult, member, printJson } from "../../pkg/types/mod.ts"
-import { compareGateways, compareWithKernel, type Difference } from "../diff/compare.ts"
-import { compareRules } from "../diff/rules.ts"
+import { compareGateways, compareRules, compareWithKernel, type Difference } from "../diff/compare.ts"
 import { attachmentOf } from "../environment.ts"
 import { attachmentFlags } from "./attach.ts"
 import { type Command, FOUND_FAULTS, Found, given, netnsPath, networkOf, runtimeOf, text, word } from "./command.ts"

@@ -99,6 +99,7 @@ function isBeyondSchemas(schema: Schema | undefined, value: JsonValue): boolean 
     return members.some(([key, member]) => isBeyondSchemas(schema.fields[key], member))
   }
   if (schema.kind === "list") return Array.isArray(value) && value.some((one) => isBeyondSchemas(schema.of, one))
+  if (!["boolean", "integer", "text", "choice"].includes(schema.kind)) return true // a kind without a JSON Schema
   return schema.kind === "text" && schema.check !== undefined && schema.pattern === undefined
 }
 

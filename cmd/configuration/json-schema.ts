@@ -1,8 +1,8 @@
 import type { Fields, Schema } from "../../pkg/config/mod.ts"
 import type { JsonObject, JsonValue } from "../../pkg/types/mod.ts"
 import { describeKey, type KeyDoc, keyDocs } from "./key-docs.ts"
+import { anything, networkKeys } from "./key-tables.ts"
 import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
-import { anything, networkKeys } from "./spec-keys.ts"
 
 /** The dialect that editors know best. */
 const dialect = "http://json-schema.org/draft-07/schema#"
@@ -162,6 +162,8 @@ function valueSchema(schema: Schema, path: string, docs: readonly KeyDoc[], opti
     case "object":
       if (schema === anything) return {}
       return tableSchema(schema.fields, path, docs, options)
+    default:
+      return {} // a kind that JSON Schema has no words for: the parser judges
   }
 }
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import type { Fields, Schema } from "../../pkg/config/mod.ts"
 import { pluginNames } from "../plugins.ts"
 import { describeKey, keyDocs } from "./key-docs.ts"
-import { schemaAt } from "./merge.ts"
+import { schemaAt } from "./key-tables.ts"
 import { capabilitiesOf, findPlugin, knownPlugins } from "./plugins.ts"
 
 test("every plugin of the executable has its row here: schemas, lint and manual pages are made from it", () => {

@@ -28,8 +28,7 @@ import { tap } from "../../plugins/tap/main.ts"
 import tapPage from "../../plugins/tap/README.md" with { type: "text" }
 import { vlan } from "../../plugins/vlan/main.ts"
 import vlanPage from "../../plugins/vlan/README.md" with { type: "text" }
-import { mergeFields } from "./merge.ts"
-import { hostLocalKeys, pluginKeys, staticKeys } from "./spec-keys.ts"
+import { hostLocalKeys, mergeFields, pluginKeys, staticKeys } from "./key-tables.ts"
 
 /** What a plugin is in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made. */
 export type PluginKind = "interface" | "ipam" | "chained"

@@ -1,3 +1,4 @@
+import type { Attachment, NetworkPlugin } from "../../pkg/libcni/mod.ts"
 import {
   findLink,
   IFA_F_PERMANENT,
@@ -16,13 +17,16 @@ import {
   formatCidr,
   formatIp,
   type Interface,
+  member,
   networkOf,
+  ownerComment,
   parseCidr,
   type Result,
   type Route,
   sameBytes,
   sameIp,
 } from "../../pkg/types/mod.ts"
+import { type OwnedRule, readOwnedRules } from "../node/mod.ts"
 
 /** Something that is not as ADD has made it. */
 export interface Difference {
@@ -131,4 +135,26 @@ function compareRoutes(inside: RouteSocket, { routes, ips }: Result): Difference
 
 function nameOf({ dst }: Route): string {
   return /^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst
+}
+
+/** Keys that have rules made for each container, and where these are. */
+const makers: readonly (readonly [key: string, what: string, place: RegExp])[] = [
+  ["ipMasq", "masquerade", /cni_masquerade|cni_plugins_masquerade|nat (CNI-|POSTROUTING)/],
+  ["macspoofchk", "check of source MACs", /spoofcheck|cni_plugins_spoofcheck|nat-PREROUTING/],
+]
+
+/**
+ * Rules that a configuration asks for and that nothing is there of: a plugin's CHECK may have ended before it looked at them.
+ * Throws `EPERM` without CAP_NET_ADMIN.
+ */
+export function compareRules(plugins: readonly NetworkPlugin[], network: string, attachment: Attachment): Difference[] {
+  const wanted = makers.filter(([key]) => plugins.some(({ raw }) => member(raw, key) === true))
+  if (wanted.length === 0) return []
+  const { containerId, ifName } = attachment
+  const comment = ownerComment({ network, containerId, ifName })
+  const isOwn = ({ owner }: OwnedRule) => owner === comment || owner.includes(`id: "${containerId}"`) // upstream's comment
+  const own = readOwnedRules().owned.filter(isOwn)
+  return wanted
+    .filter(([, , place]) => !own.some((rule) => place.test(rule.place)))
+    .map(([, what]) => ({ what: `${what} of ${comment}`, expected: "rules", found: "nothing" }))
 }

@@ -150,6 +150,11 @@ export const cases: readonly Case[] = [
     "two ranges with the same addresses",
     `"type": "bridge", ${ipam('[{ "subnet": "10.22.0.0/16" }]', '[«{ "subnet": "10.22.7.0/24" }]')}`,
   ),
+  onePlugin(
+    "range-overlap",
+    "two ranges with one address in common",
+    `"type": "bridge", ${ipam('[{ "subnet": "10.22.0.0/24", "rangeEnd": "10.22.0.100" }, «{ "subnet": "10.22.0.0/24", "rangeStart": "10.22.0.100" }]')}`,
+  ),
   onePlugin("small-range", "five addresses", `"type": "bridge", ${ipam('[{ "subnet": «"10.22.0.0/29" }]')}`),
   onePlugin(
     "gateway-outside",

@@ -1,6 +1,6 @@
 import { compareVersions, newestVersion, supportedVersions } from "../../pkg/types/mod.ts"
+import { reservedKeys } from "../configuration/key-tables.ts"
 import { capabilitiesOf, knownPlugins } from "../configuration/plugins.ts"
-import { reservedKeys } from "../configuration/spec-keys.ts"
 import { didYouMean } from "./did-you-mean.ts"
 import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"

@@ -93,6 +93,19 @@ test("columns count characters, not UTF-16 units", async () => {
   expect([found?.rule, found?.column]).toEqual(["unknown-key", [...text.slice(0, text.indexOf('"nmae"'))].length + 1])
 })
 
+test("an unknown key comes with the one that was meant, or with all that there are", async () => {
+  const hints = async (key: string) => {
+    const plugins = [
+      { type: "loopback", [key]: true },
+      { type: "bridge", [key]: true },
+    ]
+    const found = await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })
+    return found.map(({ hint }) => hint)
+  }
+  const known = "known here: args, capabilities, cniVersion, dns, ipam, name, prevResult, runtimeConfig, type"
+  expect(await hints("isDefaultGatway")).toEqual([known, 'did you mean "isDefaultGateway"?'])
+})
+
 test("what was probably meant", () => {
   const known = ["isGateway", "isDefaultGateway", "ipMasq", "mtu"]
   expect(didYouMean("isDefaultGatway", known)).toBe("isDefaultGateway")
