@@ -55,7 +55,7 @@ function checkNames({ source, findings, also = [], isComplete }: Walk, node: Obj
     }
     const meant = didYouMean(key, known)
     if (!isComplete || (shared.test(path) && meant === undefined)) continue
-    const hint = meant === undefined ? listOf(known) : `did you mean "${meant}"?`
+    const hint = meant === undefined ? listOf(Object.keys(fields)) : `did you mean "${meant}"?`
     findings.add(source, keyNode, "unknown-key", `"${at}" is no key that this plugin knows: it has no effect`, { hint })
   }
 }

@@ -65,6 +65,17 @@ test("another suite's IPAM plugin may have any keys and capabilities", async () 
   expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })).toEqual([])
 })
 
+test("another suite's plugin may make the interface that chained plugins change", async () => {
+  const plugins = [{ type: "calico" }, { type: "portmap", capabilities: { portMappings: true } }]
+  expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })).toEqual([])
+})
+
+test("a key of the runtime is told once, and not as an unknown one", async () => {
+  const plugins = [{ type: "loopback", prevResult: {} }]
+  const found = await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })
+  expect(found.map(({ rule }) => rule)).toEqual(["reserved-key"])
+})
+
 test("every value that is wrong is told, not only the first", async () => {
   const plugins = [{ type: "bridge", mtu: "big", isGateway: 1, ipam: { type: "host-local", ranges: 5 } }]
   const found = await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })
@@ -102,7 +113,7 @@ test("an unknown key comes with the one that was meant, or with all that there a
     const found = await findingsOf({ files: { "10-lab.conflist": JSON.stringify({ ...right, plugins }) } })
     return found.map(({ hint }) => hint)
   }
-  const known = "known here: args, capabilities, cniVersion, dns, ipam, name, prevResult, runtimeConfig, type"
+  const known = "known here: args, capabilities, cniVersion, dns, ipam, name, type"
   expect(await hints("isDefaultGatway")).toEqual([known, 'did you mean "isDefaultGateway"?'])
 })
 
