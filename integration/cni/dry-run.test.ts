@@ -54,7 +54,7 @@ test("what it shows is what the ADD then makes, on a host that is used already",
   await using directory = await TemporaryDirectory.create()
   const places = await write(directory, bridge, portmap)
   const [first, second] = [await host.addContainer(), await host.addContainer()]
-  await host.exec(tool, ["add", "lab", first.path, ...places], { env: withPort(8080) })
+  await host.exec(tool, ["add", "lab", first.path, ...places, "--container-id", first.name], { env: withPort(8080) })
   const { exitCode, made } = await dryRun(host, places, 8081)
   expect(exitCode).toBe(0)
 
@@ -86,7 +86,9 @@ test("what it shows is what the ADD then makes, on a host that is used already",
   expect(elements).toContain('tcp . 8081 comment "lab/dry-run/eth0" : 10.22.0.3 . 80')
   expect(elements).toContain('10.22.0.3 . 10.22.0.0 comment "lab/dry-run/eth0"')
   expect(elements.filter((line) => !after.includes(line) || before.includes(line))).toEqual([])
+  expect(before).toContain(first.name)
   expect(made.rules).not.toContain(first.name)
+  expect(made.rules).not.toContain("from containers to everywhere else") // a rule that is there for all of them
 })
 
 test("on a host that has nothing yet: the bridge, its address, forwarding and all rules", async () => {
