@@ -9,22 +9,21 @@ import { add, check, del, status } from "./attach.ts"
 import { type Command, Found, UsageError, word } from "./command.ts"
 import { diffCommand } from "./diff.ts"
 import { doctor } from "./doctor/command.ts"
+import { dryRunCommand } from "./dry-run.ts"
+import { explainCommand } from "./explain.ts"
 import { log } from "./flight/log.ts"
 import { metrics } from "./flight/metrics.ts"
 import { recorderOff, recorderOn } from "./flight/recorder.ts"
-import { dryRunCommand } from "./dry-run.ts"
-import { explainCommand } from "./explain.ts"
 import { gc } from "./gc.ts"
 import { graph } from "./graph/command.ts"
 import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
-import { ps } from "./ps.ts"
-import { trace } from "./trace/command.ts"
 import { lintCommand } from "./lint.ts"
 import { withProgress } from "./progress.ts"
 import { ps } from "./ps.ts"
 import { schemaCommand } from "./schema.ts"
+import { trace } from "./trace/command.ts"
 
 /** `cni completion` */
 const completionCommand: Command = {
@@ -78,9 +77,8 @@ export const commands: Readonly<Record<string, Command>> = {
 }
 
 /** Commands of two words are in a group, the first of the words. */
-const groups: Readonly<Record<string, string>> = {
-  recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
 export const groups: Readonly<Record<string, string>> = {
+  recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
   ipam: "Show the addresses that host-local has handed out, and take them back",
 }
 

@@ -74,7 +74,7 @@ function objectOf(known: Known, options: SchemaOptions): JsonObject {
 
 /** For each IPAM plugin: an object that names it as `ipam.type` is for it, too. */
 function ipamChoices(known: Known): JsonObject {
-  if (known.kind !== "interface") return {}
+  if (known.kind !== "interface" || known.delegates !== undefined) return {}
   const choices = ipamPlugins.map(({ name }): JsonObject => {
     const isNamed = { type: "object", properties: { type: { const: name } }, required: ["type"] }
     return {

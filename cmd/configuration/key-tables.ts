@@ -47,6 +47,9 @@ const routes = {
   },
 } as const
 
+/** What flannel hands on to its delegate. */
+export const flannelKeys: Fields = { delegate: anything, ipam: anything, runtimeConfig: anything }
+
 /** What host-local hands on to the result as it is written. */
 export const hostLocalKeys = { ipam: { kind: "object", fields: { routes } } } as const satisfies Fields
 
@@ -62,7 +65,7 @@ export function mergeFields(first: Fields, second: Fields): Fields {
   for (const [key, schema] of Object.entries(second)) {
     const before = merged[key]
     merged[key] =
-      before?.kind === "object" && schema.kind === "object"
+      schema !== anything && before?.kind === "object" && schema.kind === "object"
         ? { ...before, ...schema, fields: mergeFields(before.fields, schema.fields) }
         : schema
   }

@@ -2,12 +2,16 @@ import { hostLocal } from "../../ipam/host-local/main.ts"
 import hostLocalPage from "../../ipam/host-local/README.md" with { type: "text" }
 import { staticIpam } from "../../ipam/static/main.ts"
 import staticPage from "../../ipam/static/README.md" with { type: "text" }
+import { flannel } from "../../meta/flannel/main.ts"
+import flannelPage from "../../meta/flannel/README.md" with { type: "text" }
 import { portmap } from "../../meta/portmap/main.ts"
 import portmapPage from "../../meta/portmap/README.md" with { type: "text" }
 import { sbr } from "../../meta/sbr/main.ts"
 import sbrPage from "../../meta/sbr/README.md" with { type: "text" }
 import { tuning } from "../../meta/tuning/main.ts"
 import tuningPage from "../../meta/tuning/README.md" with { type: "text" }
+import { vrf } from "../../meta/vrf/main.ts"
+import vrfPage from "../../meta/vrf/README.md" with { type: "text" }
 import type { Fields } from "../../pkg/config/mod.ts"
 import type { Plugin } from "../../pkg/skel/mod.ts"
 import { bridge } from "../../plugins/bridge/main.ts"
@@ -28,7 +32,7 @@ import { tap } from "../../plugins/tap/main.ts"
 import tapPage from "../../plugins/tap/README.md" with { type: "text" }
 import { vlan } from "../../plugins/vlan/main.ts"
 import vlanPage from "../../plugins/vlan/README.md" with { type: "text" }
-import { hostLocalKeys, mergeFields, pluginKeys, staticKeys } from "./key-tables.ts"
+import { flannelKeys, hostLocalKeys, mergeFields, pluginKeys, staticKeys } from "./key-tables.ts"
 
 /** What a plugin is in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made. */
 export type PluginKind = "interface" | "ipam" | "chained"
@@ -39,6 +43,8 @@ export interface Known {
   readonly kind: PluginKind
   /** May also come after another interface plugin, and then takes what that has made. */
   readonly joins: boolean
+  /** Has another plugin make the interface, by the keys of `delegate`: the one that it takes where these name none. */
+  readonly delegates: string | undefined
   readonly plugin: Plugin<unknown>
   /** Its page, in Markdown: what its keys mean is read from there. */
   readonly page: string
@@ -51,6 +57,7 @@ interface Row {
   readonly page: string
   readonly kind: PluginKind
   readonly joins?: boolean
+  readonly delegates?: string
   /** Keys that it hands on without a table of its own. */
   readonly handsOn?: Fields
 }
@@ -58,6 +65,7 @@ interface Row {
 const rows: readonly Row[] = [
   { plugin: bridge, page: bridgePage, kind: "interface", joins: true },
   { plugin: dummy, page: dummyPage, kind: "interface" },
+  { plugin: flannel, page: flannelPage, kind: "interface", delegates: "bridge", handsOn: flannelKeys },
   { plugin: hostDevice, page: hostDevicePage, kind: "interface" },
   { plugin: hostLocal, page: hostLocalPage, kind: "ipam", handsOn: hostLocalKeys },
   { plugin: ipvlan, page: ipvlanPage, kind: "interface", joins: true },
@@ -70,17 +78,21 @@ const rows: readonly Row[] = [
   { plugin: tap, page: tapPage, kind: "interface" },
   { plugin: tuning, page: tuningPage, kind: "chained" },
   { plugin: vlan, page: vlanPage, kind: "interface" },
+  { plugin: vrf, page: vrfPage, kind: "chained" },
 ]
 
 /** Every plugin of this suite, in alphabetical order. A test holds this to the list of `cmd/plugins.ts`. */
-export const knownPlugins: readonly Known[] = rows.map(({ plugin, page, kind, joins = false, handsOn = {} }) => ({
-  name: plugin.name,
-  kind,
-  joins,
-  plugin,
-  page,
-  fields: mergeFields(mergeFields(pluginKeys, plugin.fields ?? {}), handsOn),
-}))
+export const knownPlugins: readonly Known[] = rows.map(
+  ({ plugin, page, kind, joins = false, delegates, handsOn = {} }) => ({
+    name: plugin.name,
+    kind,
+    joins,
+    delegates,
+    plugin,
+    page,
+    fields: mergeFields(mergeFields(pluginKeys, plugin.fields ?? {}), handsOn),
+  }),
+)
 
 /** The plugin of that name; undefined for one of another suite. */
 export function findPlugin(name: string): Known | undefined {

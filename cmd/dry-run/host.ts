@@ -27,7 +27,7 @@ export interface HostState {
   readonly links: readonly HostLink[]
   readonly routes: readonly HostRoute[]
   readonly sysctls: Readonly<Record<string, string>>
-  /** Undefined without the program \`nft\`. */
+  /** Undefined without the program `nft`. */
   readonly rules: Rules | undefined
   readonly iptables: Readonly<Record<string, string>>
 }
@@ -53,7 +53,7 @@ interface HostRoute {
 /** Settings of the host that ADD may change. */
 export const watchedSysctls = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]
 
-/** Reads the host: bridges, links with addresses, and links that \`named\` has; containers' ends without addresses are left out. */
+/** Reads the host: bridges, links with addresses, and links that `named` has; containers' ends without addresses are left out. */
 export function readHost(named: ReadonlySet<string>): HostState {
   using route = RouteSocket.open()
   const addresses = listAddresses(route)

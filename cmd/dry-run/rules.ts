@@ -16,7 +16,7 @@ export function readRules(): Rules | undefined {
   return Object.fromEntries(names.map((name) => [name, tryOutput(["nft", "list", "table", ...name.split(" ")]) ?? ""]))
 }
 
-/** Makes tables as they were read elsewhere. Those of iptables' programs cannot be read by \`nft\`: see \`copyIptables\`. */
+/** Makes tables as they were read elsewhere. Those of iptables' programs cannot be read by `nft`: those are for `writeIptables`. */
 export function writeRules(rules: Rules): void {
   for (const text of Object.values(rules)) if (!/\bxt (target|match)\b/.test(text)) tryOutput(["nft", "-f", "-"], text)
 }

@@ -53,6 +53,11 @@ export const cases: readonly Case[] = [
   ),
   onePlugin("unknown-key", "a key of another plugin", `"type": "ptp", «"vlan": 5, ${pool}`),
   oneFile("unknown-key", "a key of the list", list(bridge).replace('  "name"', '  «"disableChek": true,\n  "name"')),
+  onePlugin(
+    "unknown-key",
+    "a key of flannel's delegate",
+    '"type": "flannel", "delegate": { «"isDefaultGatway": true }',
+  ),
   onePlugin("key-case", "another letter case", `"type": "bridge", «"isgateway": true, ${pool}`),
   onePlugin("wrong-value", "a text for a boolean", `"type": "bridge", "isGateway": «"yes", ${pool}`),
   onePlugin("wrong-value", "a name that is too long", `"type": "bridge", "bridge": «"much-too-long-a-name", ${pool}`),

@@ -89,7 +89,7 @@ function checkReserved({ source, node }: Entry, findings: Findings): void {
 }
 
 function checkCapabilities({ source, node, known, ipam, type }: Entry, findings: Findings): void {
-  if (known === undefined || known.kind === "ipam") return
+  if (known === undefined || known.kind === "ipam" || known.delegates !== undefined) return
   const taken = [known, ipam].flatMap((each) => (each === undefined ? [] : capabilitiesOf(each)))
   const everywhere = [...new Set(knownPlugins.flatMap(capabilitiesOf))]
   const capabilities = nodeAt(node, ["capabilities"])

@@ -115,7 +115,12 @@ function entryOf(source: Source, node: Node): Entry {
   const type = textAt(node, ["type"]) ?? ""
   const known = findPlugin(type)
   const ipam = findPlugin(textAt(node, ["ipam", "type"]) ?? "")
-  return { source, node, type, known, ipam: ipam?.kind === "ipam" && known?.kind !== "chained" ? ipam : undefined }
+  return { source, node, type, known, ipam: ipam?.kind === "ipam" && isRunBy(known) ? ipam : undefined }
+}
+
+/** Whether the plugin runs the IPAM plugin by what is written here: a chained one runs none, and flannel writes it anew. */
+function isRunBy(known: Known | undefined): boolean {
+  return known?.kind !== "chained" && known?.delegates === undefined
 }
 
 function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, isList: boolean): void {
@@ -126,6 +131,14 @@ function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, is
   const isForeign = ipam === undefined && nodeAt(node, ["ipam", "type"]) !== undefined // its keys are not known here
   const table = isForeign || ownIpam === undefined ? { ...rest, ipam: anything } : fields
   checkKeys({ source, findings, also, isComplete: known !== undefined }, node, table)
+  if (known?.delegates !== undefined) checkDelegate(source, nodeAt(node, ["delegate"]), known.delegates, findings)
+}
+
+/** The keys of the plugin that makes the interface for another. */
+function checkDelegate(source: Source, node: Node | undefined, usual: string, findings: Findings): void {
+  const delegate = findPlugin(textAt(node, ["type"]) ?? usual)
+  if (node === undefined || delegate === undefined) return
+  checkKeys({ source, findings, isComplete: true }, node, { ...delegate.fields, type: { kind: "text" } }, "delegate")
 }
 
 /** What only the plugins' own parsers can say: keys that contradict each other, and addresses. The same code as for ADD. */

@@ -11,7 +11,7 @@ const elder = `#!/bin/sh
 echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
 `
 
-/** A host with an interface \`uplink\`, by which it reaches 192.168.77.0/24. */
+/** A host with an interface `uplink`, by which it reaches 192.168.77.0/24. */
 async function hostWithUplink(): Promise<HostNamespace> {
   const host = await HostNamespace.create()
   await host.exec("ip", ["link", "add", "uplink", "type", "veth", "peer", "name", "far"])

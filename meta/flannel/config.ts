@@ -16,8 +16,11 @@ const path = {
   expected: PATH,
   check: (text: string) => (text === "" || text.startsWith("/") ? text : undefined),
   form: PATH,
+  pattern: "^$|^/",
 } as const
-const schema = { subnetFile: path, dataDir: path } as const satisfies Fields
+
+/** The keys of its configuration, but for those that it hands on. */
+export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
 
 /** The keys of the delegate's configuration that are set here, unless they are given. */
 const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
@@ -43,7 +46,7 @@ export function parseFlannelConfig(
   { verb, raw }: { verb: Verb; raw: JsonObject },
 ): FlannelConfig {
   const lenient = isCleanup(verb)
-  const { subnetFile, dataDir } = parseConfig(schema, raw, lenient)
+  const { subnetFile, dataDir } = parseConfig(flannelFields, raw, lenient)
   const version = member(raw, "cniVersion")
   return {
     cniVersion: typeof version === "string" && version !== "" ? version : undefined,

@@ -15,7 +15,7 @@ import {
   ownersOf,
 } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
-import { type FlannelConfig, parseFlannelConfig } from "./config.ts"
+import { type FlannelConfig, flannelFields, parseFlannelConfig } from "./config.ts"
 import { delegateConfig, encodeConfig, requiredParts, subnetsOf, typeOf } from "./delegate-config.ts"
 import { KeptConfigs } from "./kept.ts"
 import { type NodeSubnets, readSubnetFile } from "./subnet-file.ts"
@@ -23,6 +23,7 @@ import { type NodeSubnets, readSubnetFile } from "./subnet-file.ts"
 /** Has another plugin attach containers, with addresses of the subnet that flanneld has for this node. */
 export const flannel = definePlugin<FlannelConfig>({
   name: "flannel",
+  fields: flannelFields,
   config: parseFlannelConfig,
   add: addByDelegate,
   check: checkDelegate,

@@ -4,7 +4,8 @@ import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 
 const NAME = "the name of a VRF, 1 to 15 bytes"
 
-const schema = {
+/** The keys of its configuration. */
+export const vrfFields = {
   vrfname: { ...interfaceName, expected: NAME, form: NAME },
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
 } as const satisfies Fields
@@ -20,7 +21,7 @@ export interface VrfConfig {
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
 export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }): VrfConfig {
   const lenient = isCleanup(verb)
-  const { vrfname: name, table } = parseConfig(schema, raw, lenient)
+  const { vrfname: name, table } = parseConfig(vrfFields, raw, lenient)
   if (name === undefined && !lenient) throw invalidConfig("vrfname", NAME, undefined)
   return { name, table: table || undefined }
 }

@@ -27,13 +27,14 @@ import {
   sameBytes,
 } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
-import { parseVrfConfig, type VrfConfig } from "./config.ts"
+import { parseVrfConfig, type VrfConfig, vrfFields } from "./config.ts"
 import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, requireVrf, type Vrf } from "./device.ts"
 import { type Inside, moveLink, noteLosable } from "./move.ts"
 
 /** Puts a container's interface into a VRF of the container, with its addresses and routes. */
 export const vrf = definePlugin<VrfConfig>({
   name: "vrf",
+  fields: vrfFields,
   config: parseVrfConfig,
   add: addToVrf,
   check: checkVrf,
