@@ -72,16 +72,7 @@ export class Findings {
 
   /** All findings, by file, then by line and column. */
   sorted(): Finding[] {
-    const files = [...new Set(this.#found.map(({ file }) => file))]
-    return this.#found
-      .map((finding, index) => ({ finding, index }))
-      .sort(
-        (a, b) =>
-          files.indexOf(a.finding.file) - files.indexOf(b.finding.file) ||
-          compare(a.finding, b.finding) ||
-          a.index - b.index,
-      )
-      .map(({ finding }) => finding)
+    return this.#found.toSorted((a, b) => byName(a.file, b.file) || compare(a, b))
   }
 }
 
@@ -96,4 +87,8 @@ function endOf(text: string, place: Place): Position | undefined {
 
 function compare(a: Position, b: Position): number {
   return a.line - b.line || a.column - b.column
+}
+
+function byName(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b)
 }

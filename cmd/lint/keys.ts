@@ -1,6 +1,6 @@
 import { expectation, type Fields, parseConfig, type Schema } from "../../pkg/config/mod.ts"
 import { isCniError, type JsonValue } from "../../pkg/types/mod.ts"
-import { anything } from "../configuration/key-tables.ts"
+import { anything, reservedKeys } from "../configuration/key-tables.ts"
 import { didYouMean } from "./did-you-mean.ts"
 import { memberOf, type Node, type ObjectNode } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
@@ -19,6 +19,8 @@ export interface Walk {
   readonly also?: readonly string[]
   /** Whether unknown keys are told: of another suite's plugin nothing is known. */
   readonly isComplete: boolean
+  /** The object is one that other programs read as well: an unknown key is one of theirs, unless it is nearly a known one. */
+  readonly isShared?: boolean
 }
 
 /** Compares an object with the table of its keys: unknown ones, and values that the parser refuses, all of them. */
@@ -42,7 +44,12 @@ function startOf(node: ObjectNode) {
   return { start: node.start, end: node.start + 1 }
 }
 
-function checkNames({ source, findings, also = [], isComplete }: Walk, node: ObjectNode, fields: Fields, path: string) {
+function checkNames(
+  { source, findings, also = [], isComplete, isShared = false }: Walk,
+  node: ObjectNode,
+  fields: Fields,
+  path: string,
+) {
   const known = [...Object.keys(fields), ...(path === "" ? also : [])]
   for (const { key, keyNode } of node.members) {
     if (known.includes(key) || notForPlugins.test(key)) continue
@@ -54,9 +61,18 @@ function checkNames({ source, findings, also = [], isComplete }: Walk, node: Obj
       continue
     }
     const meant = didYouMean(key, known)
-    if (!isComplete || (shared.test(path) && meant === undefined)) continue
-    const hint = meant === undefined ? listOf(Object.keys(fields)) : `did you mean "${meant}"?`
-    findings.add(source, keyNode, "unknown-key", `"${at}" is no key that this plugin knows: it has no effect`, { hint })
+    if (!isComplete || ((isShared || shared.test(path)) && meant === undefined)) continue
+    const hint =
+      meant === undefined
+        ? listOf(Object.keys(fields).filter((each) => !reservedKeys.includes(each)))
+        : `did you mean "${meant}"?`
+    findings.add(
+      source,
+      keyNode,
+      "unknown-key",
+      `"${at}" is no key of ${isShared ? "a network's list" : "this plugin"}: it has no effect`,
+      { hint },
+    )
   }
 }
 

@@ -53,6 +53,11 @@ test("says nothing of a network that is right", async () => {
   expect(await findingsOf({ files: { "10-lab.conflist": JSON.stringify(right, undefined, 2) } })).toEqual([])
 })
 
+test("lists of nerdctl have keys of its own", async () => {
+  const text = JSON.stringify({ ...right, nerdctlID: "17f2", nerdctlLabels: {} })
+  expect(await findingsOf({ files: { "nerdctl-lab.conflist": text } })).toEqual([])
+})
+
 test("says nothing of what is meant for other programs", async () => {
   const [bridge] = right.plugins
   const plugins = [{ ...bridge, _comment: "why", args: { labels: { a: "b" }, cni: { whereabouts: 1 } } }]

@@ -97,7 +97,7 @@ function hintFor(text: string, reason: string): string | undefined {
 }
 
 function listEntries(source: Source, tree: Node, findings: Findings): Entry[] {
-  checkKeys({ source, findings, also: ["plugins"], isComplete: true }, tree, networkKeys)
+  checkKeys({ source, findings, also: ["plugins"], isComplete: true, isShared: true }, tree, networkKeys)
   return itemsAt(tree, ["plugins"]).map((node) => entryOf(source, node))
 }
 
