@@ -97,7 +97,8 @@ export const socketCases: Cases = [
     (e) => {
       const [one, two] = pair(e, SOCK.datagram)
       const [from, name] = [new Uint8Array(64).fill(0xee), new Uint8Array(110).fill(x)]
-      name.set([AF.unix, 0, 0]) // and an abstract name of 107 bytes, unix(7)
+      name.set([AF.unix, 0, 0]) // and an abstract name of 107 bytes, unix(7), which no other process has
+      e.getrandom(name.subarray(12), 0)
       const sent = [e.bind(one, name), e.sendto(one, xyz, 0), e.recvfrom(two, new Uint8Array(9), MSG.dontWait, from)]
       return [...sent, [...from.subarray(0, 12)], from.subarray(12).every((byte) => byte === 0xee)]
     },
