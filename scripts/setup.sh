@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Makes a fresh checkout ready: the npm packages, what compiles the executable, and on request more Debian packages.
-#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox), kernel headers
-#   firewall  firewalld, and the bus that it is asked over
 #   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox, groff), kernel headers
+#   firewall  firewalld, and the bus that it is asked over
 #   arm64     the cross compiler, and QEMU, which runs its programs
 #   peers     the Go reference plugins that the interop tests and the benchmark compare with
 #   browser   Chromium, which looks at the pictures that cni draws
@@ -27,9 +26,8 @@ python3 -c 'import importlib.util as u; raise SystemExit(not u.find_spec("pip"))
 need() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed' || missing+=("$1"); }
 for group in "$@"; do
   case "$group" in
-    tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev; do need "$package"; done ;;
-    firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
     tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev groff-base; do need "$package"; done ;;
+    firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
     arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;

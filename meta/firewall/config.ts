@@ -13,13 +13,15 @@ export const policies = ["open", "same-bridge", "isolated"] as const
 /** Which traffic from other containers reaches a container. */
 export type Policy = (typeof policies)[number]
 
-const schema = {
+/** The keys of its configuration. */
+export const firewallFields = {
   backend: { kind: "choice", of: ["", ...backends], expected: '"nftables", "iptables" or "firewalld"', default: "" },
   iptablesAdminChainName: {
     kind: "text",
     expected: "the name of a chain",
     check: checkChainName,
     form: 'the name of a chain: at most 28 letters, digits, "_", "." and "-"',
+    pattern: "^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$",
     default: "",
   },
   firewalldZone: { kind: "text", expected: "the name of a zone", default: "" },
@@ -47,7 +49,7 @@ export function parseFirewallConfig(
   _network: NetworkConfig,
   { verb, raw }: { verb: Verb; raw: JsonObject },
 ): FirewallConfig {
-  const read = parseConfig(schema, raw, verb === "DEL" || verb === "GC")
+  const read = parseConfig(firewallFields, raw, verb === "DEL" || verb === "GC")
   const adminChain = read.iptablesAdminChainName || "CNI-ADMIN"
   if (isOwnChain(adminChain)) throw invalidConfig("iptablesAdminChainName", "a name of its own", adminChain)
   return {

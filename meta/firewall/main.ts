@@ -2,13 +2,14 @@ import { addressesOf } from "../../pkg/ip/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result, unmapped } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
-import { type FirewallConfig, parseFirewallConfig } from "./config.ts"
+import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
 import { Firewall, type Told } from "./firewall.ts"
 import { hostLinkOf, specOf } from "./spec.ts"
 
 /** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
 export const firewall = definePlugin<FirewallConfig>({
   name: "firewall",
+  fields: firewallFields,
   config: parseFirewallConfig,
   add: addFirewall,
   check: checkFirewall,
