@@ -64,6 +64,8 @@ export const linkAttributes = attrs({
   broadcast: [2, mac],
   name: [3, text], // IFLA_IFNAME
   mtu: [4, u32],
+  /** The kind of the qdisc at the root; "noqueue" and the like where none was made. */
+  qdisc: [6, text],
   /** The peer of a veth, the parent of a VLAN or macvlan: an index, in `linkNetnsId`'s namespace. */
   link: [5, i32],
   master: [10, u32],
@@ -125,6 +127,7 @@ export const linkKinds = {
   ipvlan: attrs({ mode: [1, u16], flags: [2, u16] }),
   vlan: attrs({ id: [1, u16], protocol: [5, u16be] }),
   dummy: attrs({}),
+  ifb: attrs({}),
   vrf: attrs({ table: [1, u32] }), // IFLA_VRF_TABLE
   /** `IFLA_TUN_*`: what the kernel says of a tun or a tap; both are made by ioctl(2) alone. */
   tun: attrs({

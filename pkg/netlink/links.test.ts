@@ -9,6 +9,7 @@ import {
   vlanProtocols,
 } from "./link-table.ts"
 import {
+  addAliasedLink,
   addLink,
   addVeth,
   deleteLink,
@@ -18,7 +19,6 @@ import {
   listLinks,
   listLinksInside,
   readLink,
-  setBridgePort,
   setLink,
 } from "./links.ts"
 import { encodeMessage, type Message } from "./message.ts"
@@ -323,53 +323,36 @@ describe("changing", () => {
     const kernel = new ScriptedKernel((request) => [acknowledge(request, 1)])
     const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
     expect(() => setLink(route, v0, { up: true, mtu: 10 })).toThrow('set up, mtu of link "v0": EPERM')
-    expect(() => setBridgePort(route, v0, { hairpin: 1 })).toThrow('set hairpin of port "v0": EPERM')
     expect(() => deleteLink(route, v0)).toThrow('delete link "v0": EPERM')
     expect(() => addLink(route, { kind: "bridge", name: "br0", data: {} })).toThrow('create bridge "br0": EPERM')
     expect(() => addVeth(route, { name: "a" }, { name: "b" })).toThrow('create veth pair "a" and "b": EPERM')
   })
 })
 
-describe("a bridge's port", () => {
-  // bridge link set dev v0 hairpin on
-  test("gets hairpin as RTM_SETLINK of family AF_BRIDGE", () => {
-    expect(requestOf((route) => setBridgePort(route, v0, { hairpin: 1 }))).toEqual({
-      type: 19,
-      flags: 0x5,
-      payload: hex`07000000 02000000 00000000 00000000 0c00 0c80 0500 0400 01 000000`,
-    })
+describe("an ifb", () => {
+  // ip link add bwptest mtu 1500 txqueuelen 1000 type ifb
+  test("is nothing but its kind", () => {
+    const captured = hex`00000000 00000000 00000000 00000000
+      0800 0400 dc050000 0800 0d00 e8030000 0c00 0300 6277707465737400 0c00 1200 0700 0100 69666200`
+    const ifb = { kind: "ifb", name: "bwptest", mtu: 1500, txQueueLength: 1000 } as const
+    const layout = { header: 16, nested: { 18: { texts: [1] } }, texts: [3] }
+    expect(tree(requestOf((route) => addLink(route, ifb)).payload, layout)).toEqual(tree(captured, layout))
   })
 
-  // bridge link set dev v0 guard on hairpin on fastleave on root_block on learning off flood off
-  //   cost 7 priority 3 state 4 isolated on
-  test("gets everything that can be set", () => {
-    const port = {
-      guard: 1,
-      hairpin: 1,
-      fastLeave: 1,
-      protect: 1,
-      unicastFlood: 0,
-      learning: 0,
-      cost: 7,
-      priority: 3,
-      state: 4,
-      isolated: 1,
-    }
-    const payload = hex`
-      07000000 02000000 00000000 00000000
-      5400 0c80
-        0500 0500 01 000000
-        0500 0400 01 000000
-        0500 0700 01 000000
-        0500 0600 01 000000
-        0500 0900 00 000000
-        0500 0800 00 000000
-        0800 0300 07000000
-        0600 0200 0300 0000
-        0500 0100 04 000000
-        0500 2100 01 000000`
-    expect(requestOf((route) => setBridgePort(route, v0, port)).payload).toEqual(payload)
-    expect(bridgePortData.decode(payload.subarray(20))).toEqual(port)
+  test("with an alias is two requests in one datagram, and the first refusal is the error", () => {
+    const kernel = new ScriptedKernel((request) => [acknowledge(request)])
+    addAliasedLink(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), { kind: "ifb", name: "x" }, "a/b/c")
+    expect(kernel.datagrams).toHaveLength(1)
+    expect(kernel.requests.map(({ type, flags }) => ({ type, flags }))).toEqual([
+      { type: 16, flags: 0x605 },
+      { type: 16, flags: 0x5 },
+    ])
+    const aliases = kernel.requests.map(({ payload }) => linkAttributes.decode(payload.subarray(16)))
+    expect(aliases).toMatchObject([{ name: "x" }, { name: "x", alias: "a/b/c" }])
+    let errno = 95
+    const refusing = new ScriptedKernel((request) => [acknowledge(request, errno--)])
+    const add = () => addAliasedLink(new NetlinkSocket(NETLINK_ROUTE, 0, refusing), { kind: "ifb", name: "x" }, "a")
+    expect(add).toThrow('create ifb "x": EOPNOTSUPP')
   })
 })
 
@@ -458,7 +441,8 @@ describe("reading", () => {
     })
     const port = bridgePortData.decode(link.attributes.linkInfo?.slaveData ?? hex``)
     expect(port).toMatchObject({ state: 3, priority: 32, cost: 2, hairpin: 1 })
-    expect(link.attributes.unknown?.map(({ type }) => type)).toEqual([17, 67, 40, 41, 35, 39, 6, 62])
+    expect(link.attributes.unknown?.map(({ type }) => type)).toEqual([17, 67, 40, 41, 35, 39, 62])
+    expect(link.attributes.qdisc).toBe("noqueue")
   })
 
   // ip tuntap add name x0 mode tap user 1000 group 1001 multi_queue vnet_hdr; strace -e read=3 ip -d link show dev x0

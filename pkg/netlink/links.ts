@@ -2,8 +2,6 @@ import { encodeUtf8 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { concat, type Infer } from "./codec.ts"
 import {
-  bridgePortAttributes,
-  type bridgePortData,
   IFF_ALLMULTI,
   IFF_PROMISC,
   IFF_UP,
@@ -14,15 +12,13 @@ import {
   linkKinds,
   type OperState,
 } from "./link-table.ts"
-import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
+import { type Message, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
 export const RTM_NEWLINK = 16
 const RTM_DELLINK = 17
 const RTM_GETLINK = 18
-const RTM_SETLINK = 19
-const AF_BRIDGE = 7
 /** <asm-generic/errno-base.h> */
 const ENODEV = 19
 /** Leaves the IPv6 counters out of the answer: they are many of its bytes, and are read nowhere here. */
@@ -76,6 +72,19 @@ export interface LinkEnd {
  * directly in its namespace. Throws `EEXIST` when the name is taken there.
  */
 export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>): void {
+  route.execute(toAdd(spec))
+}
+
+/**
+ * Creates a link that has an alias from its first moment: both requests travel in one datagram, which the kernel works off
+ * even when the process is killed. Throws `EEXIST` when the name is taken; the link of that name has the alias then.
+ */
+export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>, alias: string): void {
+  const requests = [toAdd(spec), toChange(spec.name, { alias })]
+  route.transact(requests.map((request) => ({ ...request, flags: (request.flags ?? 0) | NLM_F_ACK })))
+}
+
+function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
   const { kind, name, data, up } = spec
   const flags = up ? IFF_UP : 0
   const info = { kind, data: data && linkKinds[kind].encode(data as never) }
@@ -84,7 +93,7 @@ export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec
     linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags, change: flags }),
     linkAttributes.encode({ ...attributesOf(spec), linkInfo: info }),
   ])
-  route.execute({ type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, what: `create ${what}`, payload })
+  return { type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, what: `create ${what}`, payload }
 }
 
 /**
@@ -192,6 +201,10 @@ export interface LinkChange {
 
 /** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when there is none. */
 export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index" | "name">, change: LinkChange): void {
+  route.execute(toChange(which, change))
+}
+
+function toChange(which: string | Pick<Link, "index" | "name">, change: LinkChange): Request {
   const { up, promiscuous, allMulticast, ...attributes } = change
   let flags = 0
   let mask = 0
@@ -217,20 +230,7 @@ export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index"
   ])
   const name = typeof which === "string" ? which : which.name
   const changed = Object.entries(change).flatMap(([key, value]) => (value === undefined ? [] : [key]))
-  route.execute({ type: RTM_NEWLINK, what: `set ${changed.join(", ")} of link "${name}"`, payload })
-}
-
-/** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */
-export function setBridgePort(
-  route: NetlinkSocket,
-  link: Pick<Link, "index" | "name">,
-  port: Infer<typeof bridgePortData>,
-): void {
-  const payload = concat([
-    linkHeader.encode({ family: AF_BRIDGE, pad: 0, type: 0, index: link.index, flags: 0, change: 0 }),
-    bridgePortAttributes.encode({ port }),
-  ])
-  route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
+  return { type: RTM_NEWLINK, what: `set ${changed.join(", ")} of link "${name}"`, payload }
 }
 
 /**

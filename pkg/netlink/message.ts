@@ -5,6 +5,7 @@ import { DecodeError, i32, struct, text, u16, u32 } from "./codec.ts"
 /** <linux/netlink.h> */
 export const NLM_F_REQUEST = 0x001
 export const NLM_F_ACK = 0x004
+export const NLM_F_ECHO = 0x008
 export const NLM_F_DUMP_INTR = 0x010
 export const NLM_F_DUMP = 0x300
 export const NLM_F_REPLACE = 0x100

@@ -17,8 +17,9 @@ export {
   readAttributes,
   type UnknownAttribute,
 } from "./attrs.ts"
-export * from "./bridge-vlans.ts"
+export * from "./bridge-ports.ts"
 export * from "./codec.ts"
+export * from "./filters.ts"
 export * from "./link-table.ts"
 export * from "./links.ts"
 export {
@@ -34,7 +35,9 @@ export {
   netfilterHeader,
 } from "./message.ts"
 export * from "./neighbours.ts"
+export * from "./qdiscs.ts"
 export { assignNsid, findNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"
 export * from "./rules.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"
+export * from "./traffic-table.ts"

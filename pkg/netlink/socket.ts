@@ -75,11 +75,14 @@ export class NetlinkSocket implements Disposable {
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
-  /** Like `get`, and undefined when the kernel refuses with this errno: that there is nothing is no failure. */
+  /**
+   * Like `get`, and undefined when the kernel refuses with this errno: that there is nothing is no failure. Nor is an
+   * acknowledgement alone, where the request asks for one (`NLM_F_ACK`).
+   */
   find(request: Request, nothing: number): Message | undefined {
     const answer = this.#ask(request)
     if ("payload" in answer) return answer
-    if (answer.errno === nothing) return undefined
+    if (answer.errno === nothing || answer.errno === 0) return undefined
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
@@ -90,7 +93,7 @@ export class NetlinkSocket implements Disposable {
         if (message.sequence !== sequence) continue
         if (message.type !== NLMSG_ERROR) return { ...message, payload: message.payload.slice() }
         const outcome = readAcknowledgement(message)
-        if (outcome.errno !== 0) return outcome
+        if (outcome.errno !== 0 || (request.flags ?? 0) & NLM_F_ACK) return outcome
       }
     }
   }

@@ -1,6 +1,6 @@
 import { attribute, attrs, payloadOf, readAttributes } from "./attrs.ts"
-import { type Codec, concat, struct, u16, u32 } from "./codec.ts"
-import { linkHeader } from "./link-table.ts"
+import { type Codec, concat, type Infer, struct, u16, u32 } from "./codec.ts"
+import { bridgePortAttributes, type bridgePortData, linkHeader } from "./link-table.ts"
 import type { Ifindex, Link } from "./links.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -19,6 +19,19 @@ const PVID = 0x2
 const UNTAGGED = 0x4
 const RANGE_BEGIN = 0x8
 const RANGE_END = 0x10
+
+/** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */
+export function setBridgePort(
+  route: NetlinkSocket,
+  link: Pick<Link, "index" | "name">,
+  port: Infer<typeof bridgePortData>,
+): void {
+  const payload = concat([
+    linkHeader.encode({ family: AF_BRIDGE, pad: 0, type: 0, index: link.index, flags: 0, change: 0 }),
+    bridgePortAttributes.encode({ port }),
+  ])
+  route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
+}
 
 /** VLANs in a row that a bridge's port belongs to, `first` and `last` included. */
 export interface VlanRange {

@@ -1,5 +1,13 @@
 import { describe, expect, test } from "bun:test"
-import { addPortVlans, deletePortVlans, describeVlans, listPortVlans, type VlanRange } from "./bridge-vlans.ts"
+import {
+  addPortVlans,
+  deletePortVlans,
+  describeVlans,
+  listPortVlans,
+  setBridgePort,
+  type VlanRange,
+} from "./bridge-ports.ts"
+import { bridgePortData } from "./link-table.ts"
 import { expectOnlyDecodeErrors, hex, type Layout, linkNumber, listing, requestOf, tree } from "./testing.ts"
 
 // The bytes below a command are what iproute2 6.1.0 sent for it, seen with
@@ -94,4 +102,49 @@ test("VLANs are described as bridge(8) takes them", () => {
 
 test("no bytes make listing fail but with a decode error", () => {
   expectOnlyDecodeErrors((bytes) => listPortVlans(listing(bytes)), bridge, port)
+})
+
+describe("a bridge's port", () => {
+  const other = linkNumber(2, "v0")
+
+  // bridge link set dev v0 hairpin on
+  test("gets hairpin as RTM_SETLINK of family AF_BRIDGE", () => {
+    expect(requestOf((route) => setBridgePort(route, other, { hairpin: 1 }))).toEqual({
+      type: 19,
+      flags: 0x5,
+      payload: hex`07000000 02000000 00000000 00000000 0c00 0c80 0500 0400 01 000000`,
+    })
+  })
+
+  // bridge link set dev v0 guard on hairpin on fastleave on root_block on learning off flood off
+  //   cost 7 priority 3 state 4 isolated on
+  test("gets everything that can be set", () => {
+    const port = {
+      guard: 1,
+      hairpin: 1,
+      fastLeave: 1,
+      protect: 1,
+      unicastFlood: 0,
+      learning: 0,
+      cost: 7,
+      priority: 3,
+      state: 4,
+      isolated: 1,
+    }
+    const payload = hex`
+      07000000 02000000 00000000 00000000
+      5400 0c80
+        0500 0500 01 000000
+        0500 0400 01 000000
+        0500 0700 01 000000
+        0500 0600 01 000000
+        0500 0900 00 000000
+        0500 0800 00 000000
+        0800 0300 07000000
+        0600 0200 0300 0000
+        0500 0100 04 000000
+        0500 2100 01 000000`
+    expect(requestOf((route) => setBridgePort(route, other, port)).payload).toEqual(payload)
+    expect(bridgePortData.decode(payload.subarray(20))).toEqual(port)
+  })
 })

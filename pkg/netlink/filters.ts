@@ -1,0 +1,90 @@
+import { concat, type Infer } from "./codec.ts"
+import type { Link } from "./links.ts"
+import { NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
+import { findRedirect, trafficAttributes, trafficHeader, u32Filter } from "./traffic-table.ts"
+
+/** <linux/rtnetlink.h> */
+const RTM_NEWTFILTER = 44
+const RTM_DELTFILTER = 45
+const RTM_GETTFILTER = 46
+
+/** Which packets a filter sees, <linux/if_ether.h>. */
+export const filterProtocols = { all: 0x0003, ip: 0x0800, ipv6: 0x86dd } as const
+
+/** A filter of u32 to be made: the kernel chooses its handle. */
+export interface FilterSpec {
+  /** The qdisc that asks it, by its handle, or one of its hooks. */
+  parent: number
+  protocol: number
+  /** Filters with a lower one are asked first. */
+  priority: number
+  options: Infer<typeof u32Filter>
+}
+
+/** A filter as the kernel describes it. */
+export interface Filter {
+  kind: string
+  handle: number
+  parent: number
+  protocol: number
+  priority: number
+  /** Of u32: what it compares and does. */
+  options?: Infer<typeof u32Filter>
+}
+
+/** What traffic control does with a link. */
+type Device = Pick<Link, "index" | "name">
+
+/** Adds a filter, like `tc filter add dev LINK parent PARENT protocol all prio 1 u32 …`. Throws `NetlinkError`. */
+export function addFilter(route: NetlinkSocket, device: Device, spec: FilterSpec): void {
+  const { parent, options } = spec
+  const payload = concat([
+    trafficHeader.encode({ index: device.index, parent, info: infoOf(spec) }),
+    trafficAttributes.encode({ kind: "u32", options: u32Filter.encode(options) }),
+  ])
+  const flags = NLM_F_CREATE | NLM_F_EXCL
+  route.execute({ type: RTM_NEWTFILTER, flags, what: `add a filter to "${device.name}"`, payload })
+}
+
+/** The filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; none where that is not there. */
+export function listFilters(route: NetlinkSocket, device: Device, parent: number): Filter[] {
+  const payload = trafficHeader.encode({ index: device.index, parent })
+  return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {
+    const header = trafficHeader.decode(message.payload.subarray(0, trafficHeader.size))
+    const { kind = "", options } = trafficAttributes.decode(message.payload.subarray(trafficHeader.size))
+    // First comes what all filters of one priority share, which has no handle; with u32 then also its hash table.
+    if (header.handle === 0 || (kind === "u32" && (header.handle & 0xfff) === 0)) return undefined
+    return {
+      kind,
+      handle: header.handle,
+      parent,
+      protocol: ((header.info & 0xff) << 8) | ((header.info >> 8) & 0xff),
+      priority: header.info >>> 16,
+      ...(kind === "u32" && options ? { options: u32Filter.decode(options) } : {}),
+    }
+  })
+}
+
+/**
+ * Deletes one filter, like `tc filter del … handle HANDLE u32`; with the handle 0 all of its priority, like `tc filter del …
+ * prio 1`. Throws `ENOENT` when it is not there.
+ */
+export function deleteFilter(route: NetlinkSocket, device: Device, filter: Filter): void {
+  const { kind, handle, parent } = filter
+  const payload = concat([
+    trafficHeader.encode({ index: device.index, handle, parent, info: infoOf(filter) }),
+    trafficAttributes.encode({ kind }),
+  ])
+  route.execute({ type: RTM_DELTFILTER, what: `delete a filter of "${device.name}"`, payload })
+}
+
+/** The links that a filter sends packets to instead; 0 for one that has gone. */
+export function redirectsOf({ options }: Filter): number[] {
+  return (options?.actions ?? []).flatMap((action) => findRedirect(action) ?? [])
+}
+
+/** `tcm_info`: the priority, and the protocol in network order. */
+function infoOf({ priority, protocol }: Pick<FilterSpec, "priority" | "protocol">): number {
+  return ((priority << 16) | ((protocol & 0xff) << 8) | (protocol >> 8)) >>> 0
+}

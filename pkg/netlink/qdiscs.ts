@@ -1,0 +1,131 @@
+import { concat, type Infer } from "./codec.ts"
+import type { Link } from "./links.ts"
+import { NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
+import {
+  htbClass,
+  INGRESS_HANDLE,
+  type QdiscKind,
+  type QdiscOptions,
+  qdiscKinds,
+  TC_H_INGRESS,
+  TC_H_ROOT,
+  trafficAttributes,
+  trafficHeader,
+} from "./traffic-table.ts"
+
+/** <linux/rtnetlink.h> */
+const RTM_NEWQDISC = 36
+const RTM_DELQDISC = 37
+const RTM_GETQDISC = 38
+const RTM_NEWTCLASS = 40
+const RTM_GETTCLASS = 42
+/** <asm-generic/errno-base.h> */
+const ENOENT = 2
+
+/** What traffic control does with a link. */
+type Device = Pick<Link, "index" | "name">
+
+/** A qdisc as the kernel describes it. */
+export interface Qdisc {
+  kind: string
+  /** Major and minor number in one: 0x10000 is `1:`. */
+  handle: number
+  parent: number
+  /** `TCA_OPTIONS`; see `qdiscOptions`. */
+  options: Uint8Array
+}
+
+/** A qdisc to be made: at the root unless a parent is given. */
+export interface QdiscSpec<K extends QdiscKind> {
+  kind: K
+  parent?: number
+  /** The kernel's choice when undefined. */
+  handle?: number
+  options: QdiscOptions<K>
+}
+
+/**
+ * Adds a qdisc, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `EEXIST` when another than the kernel's default
+ * one is there, and `ENOENT` for a kind that the kernel does not have.
+ */
+export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: Device, spec: QdiscSpec<K>): void {
+  const { kind, parent = TC_H_ROOT, handle = 0, options } = spec
+  const payload = concat([
+    trafficHeader.encode({ index: device.index, handle, parent }),
+    trafficAttributes.encode({ kind, options: qdiscKinds[kind].encode(options as never) }),
+  ])
+  const flags = NLM_F_CREATE | NLM_F_EXCL
+  route.execute({ type: RTM_NEWQDISC, flags, what: `add qdisc ${kind} to "${device.name}"`, payload })
+}
+
+/** Adds a qdisc "ingress", like `tc qdisc add dev LINK ingress`. Throws `EEXIST` when that or a clsact is there. */
+export function addIngress(route: NetlinkSocket, device: Device): void {
+  addQdisc(route, device, { kind: "ingress", parent: TC_H_INGRESS, handle: INGRESS_HANDLE, options: {} })
+}
+
+/**
+ * The qdisc at one place of a link, `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`. Undefined when there
+ * is none but what the kernel has where no program made one.
+ */
+export function findQdisc(route: NetlinkSocket, device: Device, parent: number): Qdisc | undefined {
+  const payload = trafficHeader.encode({ index: device.index, parent })
+  // Without NLM_F_ECHO the kernel tells everyone who listens but the one who asks; of a default qdisc it says nothing at all,
+  // and the acknowledgement ends the waiting.
+  const request = {
+    type: RTM_GETQDISC,
+    flags: NLM_F_ECHO | NLM_F_ACK,
+    what: `find a qdisc of "${device.name}"`,
+    payload,
+  }
+  const found = route.find(request, ENOENT)
+  if (!found) return undefined
+  const { handle, parent: at } = trafficHeader.decode(found.payload.subarray(0, trafficHeader.size))
+  const { kind = "", options = new Uint8Array() } = readAttributes(found.payload)
+  return handle === 0 ? undefined : { kind, handle, parent: at, options }
+}
+
+function readAttributes(payload: Uint8Array): Infer<typeof trafficAttributes> {
+  return trafficAttributes.decode(payload.subarray(trafficHeader.size))
+}
+
+/** What a qdisc of this kind says of itself; undefined for one of another kind. */
+export function qdiscOptions<K extends QdiscKind>(
+  { kind: found, options }: Qdisc,
+  kind: K,
+): QdiscOptions<K> | undefined {
+  return found === kind ? (qdiscKinds[kind].decode(options) as QdiscOptions<K>) : undefined
+}
+
+/** Deletes the qdisc at one place of a link, like `tc qdisc del dev LINK root`, classes and filters with it. Throws `ENOENT`. */
+export function deleteQdisc(route: NetlinkSocket, device: Device, parent: number): void {
+  const payload = trafficHeader.encode({ index: device.index, parent })
+  route.execute({ type: RTM_DELQDISC, what: `delete a qdisc of "${device.name}"`, payload })
+}
+
+/** A class of htb. */
+export interface HtbClass {
+  /** Its number: 0x10001 is `1:1`. */
+  id: number
+  options: Infer<typeof htbClass>
+}
+
+/** Adds a class, like `tc class add dev LINK parent 1: classid 1:1 htb rate …`. Throws `EEXIST` when it is there. */
+export function addHtbClass(route: NetlinkSocket, device: Device, { id, options }: HtbClass): void {
+  const payload = concat([
+    trafficHeader.encode({ index: device.index, handle: id, parent: (id & 0xffff0000) >>> 0 }),
+    trafficAttributes.encode({ kind: "htb", options: htbClass.encode(options) }),
+  ])
+  const flags = NLM_F_CREATE | NLM_F_EXCL
+  route.execute({ type: RTM_NEWTCLASS, flags, what: `add a class to "${device.name}"`, payload })
+}
+
+/** The classes of the htb of a link, like `tc class show dev LINK`. */
+export function listHtbClasses(route: NetlinkSocket, device: Device): HtbClass[] {
+  const payload = trafficHeader.encode({ index: device.index })
+  return route.dump({ type: RTM_GETTCLASS, what: `list the classes of "${device.name}"`, payload }, (message) => {
+    const { handle } = trafficHeader.decode(message.payload.subarray(0, trafficHeader.size))
+    const { kind, options } = readAttributes(message.payload)
+    return kind === "htb" && options ? { id: handle, options: htbClass.decode(options) } : undefined
+  })
+}

@@ -1,0 +1,161 @@
+import { attrs, listOf } from "./attrs.ts"
+import { bytes, type Codec, concat, type Infer, i32, struct, text, u8, u16, u16be, u32, u32be, u64 } from "./codec.ts"
+
+/** struct tcmsg, <linux/rtnetlink.h>: what every message of traffic control begins with. */
+export const trafficHeader = struct({
+  family: u8,
+  pad1: u8,
+  pad2: u16,
+  index: i32,
+  handle: u32,
+  parent: u32,
+  info: u32,
+})
+
+/** `TCA_*`. What `options` holds depends on `kind`: see `qdiscKinds` and `filterKinds`. */
+export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes] })
+
+/** Places of a qdisc or a filter, <linux/pkt_sched.h>. */
+export const TC_H_ROOT = 0xffffffff
+/** Where the qdiscs "ingress" and "clsact" hang. */
+export const TC_H_INGRESS = 0xfffffff1
+/** The handle of both, `ffff:`, under which the filters of "ingress" are. */
+export const INGRESS_HANDLE = 0xffff0000
+/** Where "clsact" has the filters of what arrives, `ffff:fff2`; "ingress" takes it for its own. */
+export const CLSACT_INGRESS = 0xfffffff2
+
+/** struct tc_ratespec; `prefix` keeps apart the two that some structs have. A rate is in bytes a second. */
+const tbfParameters = struct({
+  cellLog: u8,
+  linkLayer: u8,
+  overhead: u16,
+  cellAlign: u16,
+  mpu: u16,
+  rate: u32,
+  peakCellLog: u8,
+  peakLinkLayer: u8,
+  peakOverhead: u16,
+  peakCellAlign: u16,
+  peakMpu: u16,
+  peakRate: u32,
+  limit: u32, // bytes that may wait
+  buffer: u32, // the burst, as the ticks of 64 ns that it takes at the rate
+  mtu: u32,
+})
+
+/** struct tc_htb_opt */
+const htbClassParameters = struct({
+  cellLog: u8,
+  linkLayer: u8,
+  overhead: u16,
+  cellAlign: u16,
+  mpu: u16,
+  rate: u32,
+  ceilCellLog: u8,
+  ceilLinkLayer: u8,
+  ceilOverhead: u16,
+  ceilCellAlign: u16,
+  ceilMpu: u16,
+  ceil: u32,
+  buffer: u32,
+  ceilBuffer: u32,
+  quantum: u32,
+  level: u32,
+  priority: u32,
+})
+
+/** The kinds of qdiscs that are made or looked at, each with its `TCA_OPTIONS`, <linux/pkt_sched.h>. */
+export const qdiscKinds = {
+  tbf: attrs({ parameters: [1, tbfParameters], rate64: [4, u64], burst: [6, u32] }), // TCA_TBF_*
+  htb: attrs({
+    glob: [2, struct({ version: u32, rateToQuantum: u32, defaultClass: u32, debug: u32, directPackets: u32 })], // TCA_HTB_INIT
+    directQueueLength: [5, u32],
+  }),
+  bfifo: struct({ limit: u32 }), // bytes
+  ingress: attrs({}),
+  clsact: attrs({}),
+} as const
+
+export type QdiscKind = keyof typeof qdiscKinds
+
+/** `TCA_OPTIONS` of a kind of qdisc. */
+export type QdiscOptions<K extends QdiscKind> = Infer<(typeof qdiscKinds)[K]>
+
+/** `TCA_OPTIONS` of a class of htb, `TCA_HTB_*`. */
+export const htbClass = attrs({ parameters: [1, htbClassParameters], rate64: [6, u64], ceil64: [7, u64] })
+
+/** `TCA_MIRRED_*`: struct tc_mirred. `action` is what becomes of the packet that came, TC_ACT_*. */
+const mirredOptions = attrs({
+  parameters: [
+    2,
+    struct({ index: u32, capabilities: u32, action: i32, references: i32, bindings: i32, where: i32, ifindex: u32 }),
+  ],
+})
+
+/** How mirred sends packets, <linux/tc_act/tc_mirred.h>. */
+export const TCA_EGRESS_REDIR = 1
+/** The packet is the action's from here on, <linux/pkt_cls.h>. */
+export const TC_ACT_STOLEN = 4
+
+/** An action: of other kinds than mirred the options are kept as bytes. */
+const action = attrs({ kind: [1, text], options: [2, bytes] })
+export type Action = Infer<typeof action>
+
+/** Sends packets to another link instead, like `action mirred egress redirect dev NAME`. */
+export function redirectTo(ifindex: number): Action {
+  const parameters = { action: TC_ACT_STOLEN, where: TCA_EGRESS_REDIR, ifindex }
+  const options = mirredOptions.encode({ parameters })
+  return { kind: "mirred", options }
+}
+
+/** Where an action sends packets instead; 0 when that link has gone, undefined for another action. */
+export function findRedirect({ kind, options }: Action): number | undefined {
+  if (kind !== "mirred" || !options) return undefined
+  const { parameters } = mirredOptions.decode(options)
+  return parameters?.where === TCA_EGRESS_REDIR ? parameters.ifindex : undefined
+}
+
+/** Bits of a packet that u32 compares: four bytes, counted from the network header. */
+export interface U32Key {
+  mask: number
+  value: number
+  offset: number
+}
+
+const selectorHeader = struct({
+  flags: u8,
+  offsetShift: u8,
+  keys: u8,
+  pad: u8,
+  offsetMask: u16be,
+  offset: u16,
+  hashOffset: u32,
+  hashMask: u32be,
+})
+const selectorKey = struct({ mask: u32be, value: u32be, offset: i32, offsetMask: i32 })
+const TC_U32_TERMINAL = 1
+
+/** struct tc_u32_sel: keys that have all to match; no bits of none match every packet. */
+const selector: Codec<U32Key[]> = {
+  encode: (keys) =>
+    concat([
+      selectorHeader.encode({ flags: TC_U32_TERMINAL, keys: keys.length }),
+      ...keys.map((key) => selectorKey.encode({ ...key, offsetMask: 0 })),
+    ]),
+  decode(found) {
+    const count = selectorHeader.decode(found.subarray(0, selectorHeader.size)).keys
+    return Array.from({ length: count }, (_, at) => {
+      const start = selectorHeader.size + at * selectorKey.size
+      const { mask, value, offset } = selectorKey.decode(found.subarray(start, start + selectorKey.size))
+      return { mask, value, offset }
+    })
+  },
+}
+
+/** `TCA_OPTIONS` of the filter u32, `TCA_U32_*`, <linux/pkt_cls.h>. One action is what can be sent. */
+export const u32Filter = attrs({
+  classId: [1, u32],
+  divisor: [4, u32],
+  selector: [5, selector],
+  actions: [7, listOf(1, action)],
+})
