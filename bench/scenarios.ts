@@ -1,4 +1,5 @@
 import { type Scenario, underLoad } from "./measure.ts"
+import { bandwidths } from "./rows/bandwidth.ts"
 import { bridges } from "./rows/bridge.ts"
 import { bursts } from "./rows/burst.ts"
 import { chains } from "./rows/chain.ts"
@@ -22,9 +23,18 @@ const alsoLoaded = [
 
 /** Everything that is measured. A new subject is a line here. */
 export function allScenarios(suites: readonly Suite[]): Scenario[] {
-  const idle = [versions, bridges, chains, interfaces, delegates, hostLocals, firewalls, portmaps, bursts].flatMap(
-    (rows) => rows(suites),
-  )
+  const idle = [
+    versions,
+    bridges,
+    chains,
+    interfaces,
+    delegates,
+    hostLocals,
+    firewalls,
+    portmaps,
+    bandwidths,
+    bursts,
+  ].flatMap((rows) => rows(suites))
   const loaded = idle.filter(({ name }) => alsoLoaded.some((pattern) => pattern.test(name)))
   return [...idle, ...loaded.map(underLoad)]
 }

@@ -4,6 +4,7 @@
  */
 import { hostLocal } from "../ipam/host-local/main.ts"
 import { staticIpam } from "../ipam/static/main.ts"
+import { bandwidth } from "../meta/bandwidth/main.ts"
 import { firewall } from "../meta/firewall/main.ts"
 import { flannel } from "../meta/flannel/main.ts"
 import { portmap } from "../meta/portmap/main.ts"
@@ -25,6 +26,7 @@ import { vlan } from "../plugins/vlan/main.ts"
 
 /** Every plugin, in alphabetical order. */
 export const pluginNames: readonly string[] = [
+  "bandwidth",
   "bridge",
   "dummy",
   "firewall",
@@ -50,6 +52,7 @@ export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
 /** What flannel has attach containers in its process. */
 const delegates: readonly Plugin<unknown>[] = [bridge, hostDevice, ipvlan, macvlan, ptp, ...ipamPlugins]
 
+const runBandwidth = () => runPlugin(bandwidth)
 const runBridge = () => runPlugin(bridge, ipamPlugins)
 const runDummy = () => runPlugin(dummy, ipamPlugins)
 const runFirewall = () => runPlugin(firewall)
@@ -81,6 +84,7 @@ function runUnknown(): never {
 }
 
 export {
+  runBandwidth as bandwidth,
   runBridge as bridge,
   runDummy as dummy,
   runFirewall as firewall,

@@ -1,5 +1,6 @@
 import { hostLocal } from "../../ipam/host-local/main.ts"
 import { staticIpam } from "../../ipam/static/main.ts"
+import { bandwidth } from "../../meta/bandwidth/main.ts"
 import { firewall } from "../../meta/firewall/main.ts"
 import { flannel } from "../../meta/flannel/main.ts"
 import { portmap } from "../../meta/portmap/main.ts"
@@ -19,6 +20,7 @@ import { vlan } from "../../plugins/vlan/main.ts"
 
 /** The plugins that interface plugins ask in their own process are in `cmd/plugins.ts`. */
 const all = [
+  bandwidth,
   bridge,
   dummy,
   firewall,

@@ -90,9 +90,10 @@ testPlugins(
   },
 )
 
-// What sbr makes belongs to the interface, whatever network that is in.
+// What these make belongs to the interface, whatever network that is in.
+const ofInterface = ["bandwidth", "sbr"]
 testPlugins(
-  stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plugin) && plugin !== "sbr"),
+  stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plugin) && !ofInterface.includes(plugin)),
   "#46 %s: the same container and interface in two networks are two records",
   async (plugin) => {
     await using stage = await Stage.create(plugin)

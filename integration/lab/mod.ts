@@ -43,6 +43,7 @@ export {
 } from "./links.ts"
 export { type ContainerNamespace, listNamespaces, Namespace, namespacePids, namespacePrefix } from "./namespace.ts"
 export {
+  gatewayBridge,
   type InterfacePlugin,
   interfacePlugin,
   interfacePlugins,

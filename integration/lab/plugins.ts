@@ -244,6 +244,11 @@ const plugins: Readonly<Record<string, Plugin>> = {
     role: "ipam",
     keys: () => ({ ipam: { type: "static", addresses: [{ address: "10.44.0.7/24", gateway: "10.44.0.1" }] } }),
   },
+  bandwidth: {
+    role: "chained",
+    needs: ["ifb", "tbf"],
+    keys: () => ({ ingressRate: "80M", egressRate: "80M", egressBurst: "1MiB" }),
+  },
   firewall: { role: "chained", keys: () => ({ ingressPolicy: "same-bridge" }) },
   portmap: {
     role: "chained",

@@ -35,7 +35,9 @@ export const interfaceKinds = {
 export type InterfaceKind = keyof typeof interfaceKinds
 
 /** Kinds of links that chained plugins make, and what to load for them. */
-const otherKinds = { vrf: { module: "vrf" } } as const satisfies Partial<Record<LinkKind, { module: string }>>
+const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const satisfies Partial<
+  Record<LinkKind, { module: string }>
+>
 
 type Kind = InterfaceKind | keyof typeof otherKinds
 

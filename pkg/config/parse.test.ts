@@ -70,6 +70,16 @@ test("a choice may be one whatever its case", () => {
   expect(refusal({ protocol: "UDP" }, { protocol: strict }).message).toContain('found "UDP"')
 })
 
+test("a quantity is a number, however large, or a text, and what its reader makes of it", () => {
+  const read = (written: string) => (written === "many" ? 7 : /^\d+$/.test(written) ? written.length : undefined)
+  const schema = { amount: { kind: "quantity", expected: "an amount", read } } as const
+  const amounts = [12, "many", JSON.rawJSON("18446744073709551615"), "123"]
+  expect(amounts.map((amount) => parseConfig(schema, { amount }).amount)).toEqual([2, 7, 20, 3])
+  expect(refusal({ amount: 1.5 }, schema).message).toBe('Cannot use "amount": expected an amount, found 1.5')
+  for (const amount of [true, [], {}, "x", -1])
+    expect(() => parseConfig(schema, { amount })).toThrow("expected an amount")
+})
+
 test("the keys of a record are kept as they are written, __proto__ among them", () => {
   const sysctl = { kind: "record", of: { kind: "text", expected: "its value as text" } } as const
   const raw = JSON.parse('{"SYSCTL": {"Net/A": "1", "__proto__": "2"}}')

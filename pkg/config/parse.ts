@@ -65,6 +65,12 @@ function readValue(schema: Schema, value: JsonValue, path: string): unknown {
       if (typeof value !== "string") break
       if (!schema.check || schema.check(value) !== undefined) return value
       throw invalidConfig(path, schema.form ?? expectation(schema), value)
+    case "quantity": {
+      const written = typeof value === "string" ? value : writtenNumber(value)
+      const quantity = written === undefined ? undefined : schema.read(written)
+      if (quantity !== undefined) return quantity
+      break
+    }
     case "choice": {
       if (typeof value !== "string") break
       const text = schema.ignoreCase ? value.toLowerCase() : value
@@ -92,6 +98,11 @@ function readValue(schema: Schema, value: JsonValue, path: string): unknown {
       if (typeof value === "object" && value !== null) return readObject(schema, value as JsonObject, path)
   }
   throw invalidConfig(path, expectation(schema), value)
+}
+
+function writtenNumber(value: JsonValue): string | undefined {
+  if (typeof value === "number") return String(value)
+  return JSON.isRawJSON(value) ? value.rawJSON : undefined
 }
 
 /** What a value has to be, as errors say it: "true or false". */

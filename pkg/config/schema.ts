@@ -11,6 +11,7 @@ export type Schema =
   | BooleanSchema
   | IntegerSchema
   | TextSchema
+  | QuantitySchema
   | ChoiceSchema
   | ListSchema
   | RecordSchema
@@ -48,6 +49,15 @@ interface TextSchema extends Common {
   /** What `check` looks at, as far as a regular expression can say it: for JSON Schema, not for the parser. */
   readonly pattern?: string
   readonly default?: string
+}
+
+/** A number with or without a unit: 5000000, "5Mbit". */
+interface QuantitySchema extends Common {
+  readonly kind: "quantity"
+  readonly expected: string
+  /** What a number, as it is written, or a text stands for; `undefined` for one that will not do. */
+  readonly read: (written: string) => number | undefined
+  readonly default?: number
 }
 
 /** One of a few texts. */
@@ -89,7 +99,7 @@ type Given = { readonly required: true } | { readonly default: unknown }
 
 type Value<S> = S extends { kind: "boolean" }
   ? boolean
-  : S extends { kind: "integer" }
+  : S extends { kind: "integer" | "quantity" }
     ? number
     : S extends { kind: "text" }
       ? string

@@ -34,6 +34,7 @@ const rooms: Readonly<Record<string, string>> = {
   flannel: "meta",
   "host-local": "ipam",
   static: "ipam",
+  bandwidth: "meta",
   firewall: "meta",
   portmap: "meta",
   sbr: "meta",

@@ -223,6 +223,12 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
     { ipam: { type: "static" }, runtimeConfig: { ips: ["10.5.0.9/24"] } },
     { ipam: { type: "static" }, args: { cni: { ips: ["fd00::9/64"] } } },
   ],
+  bandwidth: [
+    { prevResult: previous, ingressRate: 8e6, ingressBurst: "64KiB", runtimeConfig: { bandwidth: { egressRate: 1 } } },
+    { prevResult: previous, shapeIn: "container", shapedSubnets: ["10.0.0.0/8"], egressRate: "8Mbit" },
+    { prevResult: previous, unshapedSubnets: ["fd00::/8"], runtimeConfig: { bandwidth: { egressRate: 9e6 } } },
+    { prevResult: previous },
+  ],
   firewall: [
     { prevResult: previous },
     { prevResult: previous, ingressPolicy: "isolated", iptablesAdminChainName: "MY-ADMIN", firewalldZone: "home" },

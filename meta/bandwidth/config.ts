@@ -1,0 +1,124 @@
+import { type Fields, type Infer, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
+import type { Verb } from "../../pkg/skel/mod.ts"
+import {
+  type Cidr,
+  CniError,
+  Code,
+  type JsonObject,
+  type NetworkConfig,
+  networkOf,
+  parseCidr,
+} from "../../pkg/types/mod.ts"
+import { defaultBurst, type Limit, MAX_U32 } from "./limit.ts"
+import { expectedBurst, expectedRate, parseBurst, parseRate } from "./units.ts"
+
+const rate = { kind: "quantity", expected: expectedRate, read: parseRate } as const
+const burst = { kind: "quantity", expected: expectedBurst, read: parseBurst } as const
+const subnets = {
+  kind: "list",
+  of: { kind: "text", expected: "a subnet", check: parseCidr, form: "a subnet such as 10.1.0.0/16 or fd00:1::/64" },
+} as const
+
+/** What may stand at the top and in `runtimeConfig.bandwidth`. */
+const entry = {
+  ingressRate: rate,
+  ingressBurst: burst,
+  egressRate: rate,
+  egressBurst: burst,
+  shapedSubnets: subnets,
+  unshapedSubnets: subnets,
+} as const satisfies Fields
+
+const schema = {
+  ...entry,
+  shapeIn: { kind: "choice", of: ["host", "container"], expected: '"host" or "container"' },
+  runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
+} as const satisfies Fields
+
+type Entry = Infer<typeof entry>
+
+/** The peers with which traffic is limited, or those with which it is not. */
+export interface Subnets {
+  areShaped: boolean
+  list: readonly Cidr[]
+}
+
+/** The configuration, checked. */
+export interface BandwidthConfig {
+  /** Towards the container. */
+  ingress: Limit | undefined
+  /** From the container. */
+  egress: Limit | undefined
+  /** Undefined: limited with every peer. */
+  subnets: Subnets | undefined
+  /** On which end of a veth pair; undefined for the host's, where there is one. */
+  shapeIn: "host" | "container" | undefined
+}
+
+/** Bits of burst that runtimes say when none is asked for: containerd's, and that of kubelet's time. */
+const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
+
+/**
+ * Reads the configuration. Limits at the top go before those of the runtime; zeros are none. For DEL and GC what is wrong
+ * counts as absent. Throws code 7 that names the key.
+ */
+export function parseBandwidthConfig(
+  _network: NetworkConfig,
+  { verb, raw }: { verb: Verb; raw: JsonObject },
+): BandwidthConfig {
+  const lenient = isCleanup(verb)
+  const { shapeIn, runtimeConfig, ...top } = parseConfig(schema, raw, lenient)
+  if (lenient) return { ingress: undefined, egress: undefined, subnets: undefined, shapeIn }
+  const asked = runtimeConfig?.bandwidth ?? {}
+  const chosen = hasLimit(top) ? top : withoutUnlimited(asked)
+  return {
+    ingress: limitOf("ingress", chosen),
+    egress: limitOf("egress", chosen),
+    subnets: subnetsOf(chosen) ?? subnetsOf(top),
+    shapeIn,
+  }
+}
+
+function hasLimit({ ingressRate, ingressBurst, egressRate, egressBurst }: Entry): boolean {
+  return Boolean(ingressRate || ingressBurst || egressRate || egressBurst)
+}
+
+function withoutUnlimited({ ingressBurst = 0, egressBurst = 0, ...rest }: Entry): Entry {
+  const isReal = (bits: number) => !unlimitedBursts.includes(bits)
+  return {
+    ...rest,
+    ...(isReal(ingressBurst) ? { ingressBurst } : {}),
+    ...(isReal(egressBurst) ? { egressBurst } : {}),
+  }
+}
+
+/** The words of the errors are upstream's, as far as it has them. */
+function limitOf(direction: "ingress" | "egress", entry: Entry): Limit | undefined {
+  const rate = entry[`${direction}Rate`] || undefined
+  const burst = entry[`${direction}Burst`] || undefined
+  if (rate === undefined && burst === undefined) return undefined
+  const [rateKey, burstKey] = [`${direction}Rate`, `${direction}Burst`]
+  if (rate === undefined) {
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${burstKey}": if burst is set, rate must also be set`)
+  }
+  if (rate < 8) throw invalidConfig(rateKey, "8 bits per second or more", rate)
+  const bytesPerSecond = Math.trunc(rate / 8)
+  if (burst === undefined) return { rate: bytesPerSecond, burst: defaultBurst(bytesPerSecond) }
+  if (burst < 8) throw invalidConfig(burstKey, "8 bits or more", burst)
+  const bytes = Math.trunc(burst / 8)
+  if (bytes < MAX_U32) return { rate: bytesPerSecond, burst: bytes }
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${burstKey}": burst cannot be more than 4GB`)
+}
+
+function subnetsOf({ shapedSubnets = [], unshapedSubnets = [] }: Entry): Subnets | undefined {
+  if (shapedSubnets.length > 0 && unshapedSubnets.length > 0) {
+    throw new CniError(
+      Code.InvalidNetworkConfig,
+      'Cannot use "shapedSubnets" and "unshapedSubnets" together: either all others are limited, or none',
+    )
+  }
+  const areShaped = shapedSubnets.length > 0
+  const list = (areShaped ? shapedSubnets : unshapedSubnets).flatMap((text) => parseCidr(text) ?? [])
+  if (list.length === 0) return undefined
+  return { areShaped, list: list.map(({ ip, prefix }) => ({ ip: networkOf({ ip, prefix }), prefix })) }
+}

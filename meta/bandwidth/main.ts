@@ -1,0 +1,157 @@
+import { checkUp, describeInterface, requireKind } from "../../pkg/attachment/mod.ts"
+import { mismatch } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  addQdisc,
+  assignNsid,
+  deleteLink,
+  findLink,
+  type Link,
+  listLinks,
+  listLinksInside,
+  listNsids,
+  type NetlinkSocket,
+  RouteSocket,
+  redirectsOf,
+} from "../../pkg/netlink/mod.ts"
+import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Attachment, CniError, Code, type Interface, ownersOf, type Result, staleOf } from "../../pkg/types/mod.ts"
+import { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { type BandwidthConfig, parseBandwidthConfig } from "./config.ts"
+import { addIfb, findIfbs, startIfb } from "./ifb.ts"
+import { type LimitedPlace, Sides } from "./place.ts"
+import { addRedirect, checkRedirect, listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
+import { addShaper, checkShaper, type Shape } from "./shaper.ts"
+
+/** Limits how fast a container, which an earlier plugin of the chain has connected, sends and receives. */
+export const bandwidth = definePlugin<BandwidthConfig>({
+  name: "bandwidth",
+  config: parseBandwidthConfig,
+  add: addLimits,
+  check: checkLimits,
+  del: deleteLimits,
+  status: requireUsable,
+  gc: collectGarbage,
+})
+
+function addLimits(call: Call, config: BandwidthConfig): Answered {
+  const result = requirePrevResult(call)
+  if (!config.ingress && !config.egress) return call.answer(result)
+  using sides = Sides.open(call)
+  const place = sides.getPlace(config)
+  const leavings = new Failures()
+  removeShaping(place, leavings) // of an ADD that was killed or is repeated, and of upstream's DEL
+  leavings.throwIfAny()
+
+  using undo = new Undo(call.log)
+  if (place.sends) addShaper(place.route, place.link, place.sends, undo)
+  if (!place.receives) return call.answer(result, undo)
+  if (place.isInside && sides.sandbox) assignNsid(sides.host, sides.sandbox.fd) // for GC; it goes with the namespace
+  const ifb = shapeReceived(place, place.receives, undo)
+  const added: Interface = { ...describeInterface(ifb), ...(place.isInside ? { sandbox: call.netns } : {}) }
+  return call.answer({ ...result, interfaces: [...result.interfaces, added] }, undo)
+}
+
+/** A link cannot keep waiting what it receives: it goes to a device that sends it on, at the rate. */
+function shapeReceived(place: LimitedPlace, shape: Shape, undo: Undo): Link {
+  const { route, link } = place
+  const ifb = addIfb(route, place, link, undo)
+  addShaper(route, ifb, shape, undo)
+  const started = startIfb(route, place, ifb)
+  addRedirect(route, link, started, undo)
+  return started
+}
+
+function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
+  if (prevResult) return prevResult
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot limit "${ifName}": prevResult is missing`, {
+    details: "bandwidth must be called as chained plugin: it limits what an earlier plugin of the chain has made",
+  })
+}
+
+function checkLimits(call: Call, config: BandwidthConfig): void {
+  requirePrevResult(call)
+  if (!config.ingress && !config.egress) return
+  using sides = Sides.open(call)
+  const place = sides.getPlace(config)
+  const { route, link, sends, receives } = place
+  if (sends) checkShaper(route, link, sends)
+  if (!receives) return
+  const redirects = listReceiveFilters(route, link).flatMap(redirectsOf)
+  const ifbs = findIfbs(route, { ...place, redirects })
+  const ifb = ifbs.find(({ index }) => redirects.includes(index)) ?? ifbs[0]
+  if (!ifb) throw mismatch(`the ifb of "${link.name}"`, `"${place.upstreamName}"`, "none")
+  checkUp(ifb, "ifb")
+  checkRedirect(route, link, ifb)
+  checkShaper(route, ifb, receives)
+}
+
+/** The kernel is the record: what there is goes, whatever the configuration says. */
+function deleteLimits(call: Call, config: BandwidthConfig): void {
+  const failures = new Failures()
+  using sides = Sides.find(call)
+  const places = failures.attempt(`find "${call.ifName}"`, () => sides.listPlaces(config)) ?? []
+  for (const place of places) removeShaping(place, failures)
+  failures.throwIfAny()
+}
+
+/** Throws code 50 when the limits of the configuration itself cannot be set by this kernel. */
+function requireUsable(_call: Call, { ingress, egress, subnets, shapeIn }: BandwidthConfig): void {
+  if (!ingress && !egress) return
+  using host = RouteSocket.open()
+  requireForAdd(() => {
+    requireQdisc(host, subnets ? "htb" : "tbf")
+    if (shapeIn === "container" ? ingress : egress) requireKind(host, "ifb")
+  })
+}
+
+/** Throws `CniError` when the kernel has no such qdisc. Asked by a request that cannot make one: it has no parameters. */
+function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
+  const loopback = findLink(host, "lo")
+  if (!loopback) return
+  try {
+    addQdisc(host, loopback, { kind, options: {} })
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) return
+    const details = `the kernel has no ${kind}: load the module "sch_${kind}"`
+    throw new CniError(Code.Internal, `Cannot limit any interface by ${kind}`, { details })
+  }
+}
+
+/**
+ * Takes away the limits of this network's other attachments than the valid ones: from host ends that live with their owner's
+ * name, and every device, in containers too.
+ */
+function collectGarbage(
+  { network: { name } }: Call,
+  _config: BandwidthConfig,
+  attachments: readonly Attachment[],
+): void {
+  const isStale = staleOf(name, ownersOf(name, attachments))
+  using host = RouteSocket.open()
+  const failures = new Failures()
+  const isWanted = ({ kind, attributes: { alias } }: Link) =>
+    (kind === "ifb" || kind === "veth") && alias !== undefined && isStale(alias)
+  const stale = Map.groupBy(listLinks(host, isWanted), ({ attributes: { alias } }) => alias)
+  for (const links of stale.values()) {
+    const link = links.find(({ kind }) => kind === "veth")
+    const ifbs = links.filter(({ kind }) => kind === "ifb")
+    const filters = (link && failures.attempt("list filters", () => listReceiveFilters(host, link))) ?? []
+    removeParts({ route: host, link, filters, ifbs }, failures)
+  }
+  for (const nsid of listNsids(host))
+    failures.attempt("delete ifbs in a container", () => deleteInside(host, nsid, isWanted))
+  failures.throwIfAny()
+}
+
+function deleteInside(host: NetlinkSocket, nsid: number, isWanted: (link: Link) => boolean): void {
+  for (const link of listLinksInside(host, nsid, (each) => each.kind === "ifb" && isWanted(each))) {
+    try {
+      deleteLink(host, link, nsid)
+    } catch (error) {
+      if (!isErrno(error, "ENODEV")) throw error
+    }
+  }
+}
+
+if (import.meta.main) runPlugin(bandwidth)

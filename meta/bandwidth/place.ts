@@ -1,0 +1,103 @@
+import { findHostEnd } from "../../pkg/attachment/mod.ts"
+import { findLink, type Link, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import type { Call } from "../../pkg/skel/mod.ts"
+import { CniError, Code, ownerComment, ownerOf } from "../../pkg/types/mod.ts"
+import type { BandwidthConfig } from "./config.ts"
+import { ifbOwner } from "./ifb.ts"
+import type { Place } from "./redirect.ts"
+import type { Shape } from "./shaper.ts"
+
+/** A link that is to be limited. */
+export interface LimitedPlace extends Place {
+  link: Link
+  /** Limits of what the link sends and receives. */
+  sends: Shape | undefined
+  receives: Shape | undefined
+  /** Whether it is the container's interface, and not the host's end of it. */
+  isInside: boolean
+}
+
+/** Both sides of an attachment. */
+export class Sides implements Disposable {
+  readonly host: RouteSocket
+  readonly sandbox: Netns | undefined
+  readonly inside: RouteSocket | undefined
+  /** The container's interface. */
+  readonly link: Link | undefined
+  readonly #call: Call
+
+  private constructor(call: Call, sandbox: Netns | undefined) {
+    this.#call = call
+    this.host = RouteSocket.open()
+    this.sandbox = sandbox
+    this.inside = sandbox?.run(() => RouteSocket.open())
+    this.link = this.inside && findLink(this.inside, call.ifName)
+  }
+
+  /** Throws code 4 when there is no namespace. */
+  static open(call: Call): Sides {
+    return new Sides(call, Netns.open(call.namespace))
+  }
+
+  /** Likewise for DEL, which needs none. */
+  static find(call: Call): Sides {
+    return new Sides(call, Netns.find(call.namespace))
+  }
+
+  /**
+   * Where the limits of an attachment are: the host's end of a veth pair that an earlier plugin has made, unless the
+   * configuration says otherwise; else the interface in the container. Throws `CniError` when there is no interface, or no such end.
+   */
+  getPlace({ ingress, egress, subnets, shapeIn }: BandwidthConfig): LimitedPlace {
+    const { host, sandbox, inside, link } = this
+    const { ifName, netns, network } = this.#call
+    if (!sandbox || !inside || !link) {
+      throw new CniError(Code.Internal, `Cannot limit "${ifName}" in "${netns}": there is no such interface`)
+    }
+    const toContainer = ingress && ({ limit: ingress, subnets, peer: "src" } as const)
+    const fromContainer = egress && ({ limit: egress, subnets, peer: "dst" } as const)
+    const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: network.prevResult }
+    const end = shapeIn === "container" ? undefined : findHostEnd(host, sandbox, link)
+    if (end && (shapeIn === "host" || isOfAttachment(end, common))) {
+      return { ...common, route: host, link: end, sends: toContainer, receives: fromContainer, isInside: false }
+    }
+    if (shapeIn !== "host") {
+      return { ...common, route: inside, link, sends: fromContainer, receives: toContainer, isInside: true }
+    }
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot limit "${ifName}" on the host: it has no end there`, {
+      details: `it is of kind "${link.kind}": leave "shapeIn" out, or set it to "container"`,
+    })
+  }
+
+  /** Wherever there may be limits, whatever the configuration says by now of what and how much. */
+  listPlaces({ shapeIn }: BandwidthConfig): Place[] {
+    const { host, sandbox, inside, link } = this
+    const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: this.#call.network.prevResult }
+    const found = sandbox && link ? findHostEnd(host, sandbox, link) : this.#findEndByOwner()
+    const end = found && (shapeIn === "host" || isOfAttachment(found, common)) ? found : undefined
+    const places: Place[] = [{ ...common, route: host, link: end }]
+    return inside ? [{ ...common, route: inside, link }, ...places] : places
+  }
+
+  /** The end that one of our interface plugins has made, where the container's cannot be looked at. */
+  #findEndByOwner(): Link | undefined {
+    const comment = ownerComment(ownerOf(this.#call))
+    return listLinks(this.host, ({ kind, attributes: { alias } }) => kind === "veth" && alias === comment)[0]
+  }
+
+  [Symbol.dispose](): void {
+    this.inside?.[Symbol.dispose]()
+    this.sandbox?.[Symbol.dispose]()
+    this.host[Symbol.dispose]()
+  }
+}
+
+/** Whether a host's end belongs to the attachment: a device that was moved into the container may be a veth, too. */
+function isOfAttachment(
+  { name, attributes: { alias } }: Link,
+  { owner, prevResult }: Pick<Place, "owner" | "prevResult">,
+) {
+  if (!prevResult || alias === ownerComment(owner)) return true
+  return prevResult.interfaces.some((each) => each.name === name && !each.sandbox)
+}

@@ -1,0 +1,161 @@
+import { mismatch } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  addFilter,
+  addIngress,
+  CLSACT_INGRESS,
+  deleteFilter,
+  deleteLink,
+  deleteQdisc,
+  type Filter,
+  filterProtocols,
+  findQdisc,
+  INGRESS_HANDLE,
+  type Link,
+  listFilters,
+  type NetlinkSocket,
+  redirectsOf,
+  redirectTo,
+  TC_H_INGRESS,
+  TC_H_ROOT,
+} from "../../pkg/netlink/mod.ts"
+import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
+import type { Failures, Undo } from "../../pkg/undo/mod.ts"
+import { findIfbs, type IfbOwner } from "./ifb.ts"
+import { describeQdisc } from "./limit.ts"
+import { HANDLE } from "./shaper.ts"
+
+/** The class that upstream's filter names, `1:1`; there is none. */
+const CLASS = 0x10001
+const MAX_PRIORITY = 0xffff
+
+/**
+ * Sends all that a link receives to another one, like `tc qdisc add dev LINK ingress` and `tc filter add dev LINK ingress u32
+ * match u32 0 0 action mirred egress redirect dev OTHER`. A hook that another program has made is used, after its filters:
+ * what comes out of the other link is not shown to them any more. Throws `CniError`.
+ */
+export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Undo): void {
+  try {
+    const hook = openHook(route, link, undo)
+    const selector = [{ mask: 0, value: 0, offset: 0 }]
+    const options = { selector, classId: CLASS, actions: [redirectTo(to.index)] }
+    addFilter(route, link, { ...hook, protocol: filterProtocols.all, options })
+    undo.defer(`redirect "${link.name}"`, () => {
+      const filters = listReceiveFilters(route, link)
+      for (const filter of filters) {
+        if (redirectsOf(filter).includes(to.index)) deleteWholly(route, link, filter, filters)
+      }
+    })
+  } catch (cause) {
+    throw new CniError(Code.Internal, `Cannot redirect what "${link.name}" receives to "${to.name}"`, { cause })
+  }
+}
+
+function openHook(route: NetlinkSocket, link: Link, undo: Undo): { parent: number; priority: number } {
+  try {
+    addIngress(route, link)
+    undo.defer(`watch what "${link.name}" receives`, () => deleteQdisc(route, link, TC_H_INGRESS))
+    return { parent: INGRESS_HANDLE, priority: 1 }
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) throw error
+  }
+  const isClsact = findQdisc(route, link, TC_H_INGRESS)?.kind === "clsact"
+  const taken = listReceiveFilters(route, link).map(({ priority }) => priority)
+  const priority = Math.min(Math.max(0, ...taken) + 1, MAX_PRIORITY)
+  return { parent: isClsact ? CLSACT_INGRESS : INGRESS_HANDLE, priority }
+}
+
+/** Looks whether all that a link receives goes to another one. Throws `CniError`. */
+export function checkRedirect(route: NetlinkSocket, link: Link, to: Link): void {
+  const found = listReceiveFilters(route, link)
+  if (found.some((filter) => matchesAll(filter) && redirectsOf(filter)[0] === to.index)) return
+  const hook = findQdisc(route, link, TC_H_INGRESS)
+  const present = hook ? `${describeQdisc(hook)} with ${found.length} other filters` : "neither ingress nor clsact"
+  throw mismatch(`the filters of "${link.name}"`, `a redirect of everything to "${to.name}"`, present)
+}
+
+function matchesAll({ protocol, options }: Filter): boolean {
+  return protocol === filterProtocols.all && (options?.selector ?? []).every(({ mask }) => mask === 0)
+}
+
+/** Where an attachment may be limited. */
+export interface Place extends IfbOwner {
+  route: NetlinkSocket
+  /** The container's interface, or the host's end of it; undefined when it is not there. */
+  link: Link | undefined
+  prevResult: Result | undefined
+}
+
+/**
+ * Takes away what limits an attachment at one place: its own, upstream's, and what upstream's DEL leaves, among it a filter
+ * that leads nowhere, which drops every packet. What other programs have put there stays. Nothing there is success.
+ */
+export function removeShaping({ route, link, prevResult, ...whose }: Place, failures: Failures): void {
+  const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(route, link))
+  const traces = { ...whose, redirects: filters?.flatMap(redirectsOf), prevResult }
+  const ifbs = failures.attempt("find the ifb", () => findIfbs(route, traces)) ?? []
+  removeParts({ route, link, filters: filters ?? [], ifbs }, failures)
+}
+
+/** What limits a link, or may. */
+interface Parts {
+  route: NetlinkSocket
+  link: Link | undefined
+  /** Of what the link receives. */
+  filters: readonly Filter[]
+  /** The devices that go. */
+  ifbs: readonly Link[]
+}
+
+/**
+ * Takes away the filters that lead to devices which go or have gone, the hook if it is left without a filter, the limit of
+ * the link, and the devices. These come last: as long as one is there, the next try knows that there is something to do.
+ */
+export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): void {
+  const gone = new Set([0, ...ifbs.map(({ index }) => index)])
+  const isOwn = (filter: Filter) => redirectsOf(filter).some((index) => gone.has(index))
+  const own = filters.filter(isOwn)
+  if (link) {
+    const step = (verb: string, change: () => void) => failures.attempt(`${verb} "${link.name}"`, () => ifThere(change))
+    for (const filter of own) step("stop the redirection of", () => deleteWholly(route, link, filter, filters))
+    const isHookOver = own.length + ifbs.length > 0 && own.length === filters.length
+    if (isHookOver) step("delete the ingress qdisc of", () => deleteIngress(route, link))
+    step("delete the limit of", () => deleteShaper(route, link))
+  }
+  for (const ifb of ifbs) failures.attempt(`delete ifb "${ifb.name}"`, () => ifThere(() => deleteLink(route, ifb)))
+}
+
+/** Deletes a filter, and what the filters of its priority share, if there are no others: by itself the kernel keeps that. */
+function deleteWholly(route: NetlinkSocket, link: Link, filter: Filter, all: readonly Filter[]): void {
+  const { priority } = filter
+  const isAlone = all.filter((each) => each.priority === priority).length === 1
+  deleteFilter(route, link, isAlone ? { ...filter, handle: 0 } : filter)
+}
+
+/** The filters of what a link receives. */
+export function listReceiveFilters(route: NetlinkSocket, link: Link): Filter[] {
+  return listFilters(route, link, CLSACT_INGRESS)
+}
+
+/** A clsact is another program's. */
+function deleteIngress(route: NetlinkSocket, link: Link): void {
+  if (findQdisc(route, link, TC_H_INGRESS)?.kind !== "ingress") return
+  deleteQdisc(route, link, TC_H_INGRESS)
+}
+
+/** A qdisc with another handle is another program's. The link says which kind it has, or had when it was looked up. */
+function deleteShaper(route: NetlinkSocket, link: Link): void {
+  if (link.attributes.qdisc !== "tbf" && link.attributes.qdisc !== "htb") return
+  const root = findQdisc(route, link, TC_H_ROOT)
+  if (root?.handle === HANDLE && (root.kind === "tbf" || root.kind === "htb")) {
+    deleteQdisc(route, link, TC_H_ROOT)
+  }
+}
+
+function ifThere(change: () => void): void {
+  try {
+    change()
+  } catch (error) {
+    if (!isErrno(error, "ENOENT", "ENODEV", "EINVAL")) throw error
+  }
+}

@@ -1,0 +1,36 @@
+/** What a prefix multiplies with; "Ki" and its like are powers of 1024. */
+const powers = { "": 0, k: 1, m: 2, g: 3, t: 4 } as const
+
+const pattern = /^(\d{1,20}(?:\.\d{1,9})?)(?: (?=\S))?(?:([kKmMgGtT])(i)?)?(bits?|B)?(\/s)?$/
+
+/** What errors expect of a rate. */
+export const expectedRate =
+  'bits per second, as a whole number or with a unit such as "10M", "1Gbit", "2.5MB/s", "512Kibit"'
+/** What errors expect of a burst. */
+export const expectedBurst = 'bits, as a whole number or with a unit such as "2M", "2Mbit", "256KiB"'
+
+/**
+ * Bits a second: "10M", "10Mbit" and "10Mbit/s" are 10,000,000, "1.25MB/s" as many. Undefined for anything else, for a
+ * fraction of a bit, and from 2^53 on. Not "10m", which is a hundredth for Kubernetes, and not "10Mbps", which is bytes for tc.
+ */
+export function parseRate(text: string): number | undefined {
+  return parseBits(text, true)
+}
+
+/** Bits: "256KiB" is 2,097,152. Undefined for anything else. */
+export function parseBurst(text: string): number | undefined {
+  return parseBits(text, false)
+}
+
+function parseBits(text: string, isRate: boolean): number | undefined {
+  const match = pattern.exec(text)
+  if (!match) return undefined
+  const [, digits = "", prefix = "", binary, unit = "", perSecond] = match
+  if (perSecond && !isRate) return undefined
+  // A small letter is a prefix of bits alone, but for k, which has no other meaning.
+  if (/[mgt]/.test(prefix) && !unit.startsWith("bit")) return undefined
+  const power = powers[prefix.toLowerCase() as keyof typeof powers]
+  const bits = Number(digits) * (binary ? 1024 : 1000) ** power * (unit === "B" ? 8 : 1)
+  const rounded = Math.round(bits)
+  return Math.abs(bits - rounded) < 1e-6 && Number.isSafeInteger(rounded) ? rounded : undefined
+}
