@@ -7,7 +7,7 @@ const needs = ["ifb", "tbf"] as const
 const filterOf = ["parent", "ffff:", "protocol", "all", "prio", "1"]
 const withSubnets = { shapedSubnets: ["10.9.0.0/16", "fd00:1::/56"] }
 
-describe("CHECK names it when", () => {
+describe("#28 CHECK of bandwidth names it when", () => {
   const tc =
     (...args: string[]) =>
     ({ host, hostEnd, ifbName }: Limited) =>
