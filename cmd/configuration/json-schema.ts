@@ -146,6 +146,8 @@ function valueSchema(schema: Schema, path: string, docs: readonly KeyDoc[], opti
       return { type: "boolean" }
     case "integer":
       return { type: "integer", ...bounds(schema) }
+    case "quantity":
+      return { type: ["integer", "string"] }
     case "text":
       return { type: "string", ...(schema.pattern === undefined ? {} : { pattern: schema.pattern }) }
     case "choice":

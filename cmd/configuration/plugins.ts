@@ -2,6 +2,8 @@ import { hostLocal } from "../../ipam/host-local/main.ts"
 import hostLocalPage from "../../ipam/host-local/README.md" with { type: "text" }
 import { staticIpam } from "../../ipam/static/main.ts"
 import staticPage from "../../ipam/static/README.md" with { type: "text" }
+import { bandwidth } from "../../meta/bandwidth/main.ts"
+import bandwidthPage from "../../meta/bandwidth/README.md" with { type: "text" }
 import { firewall } from "../../meta/firewall/main.ts"
 import firewallPage from "../../meta/firewall/README.md" with { type: "text" }
 import { flannel } from "../../meta/flannel/main.ts"
@@ -65,6 +67,7 @@ interface Row {
 }
 
 const rows: readonly Row[] = [
+  { plugin: bandwidth, page: bandwidthPage, kind: "chained" },
   { plugin: bridge, page: bridgePage, kind: "interface", joins: true },
   { plugin: dummy, page: dummyPage, kind: "interface" },
   { plugin: firewall, page: firewallPage, kind: "chained" },

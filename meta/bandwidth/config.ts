@@ -29,7 +29,8 @@ const entry = {
   unshapedSubnets: subnets,
 } as const satisfies Fields
 
-const schema = {
+/** The keys. */
+export const bandwidthFields = {
   ...entry,
   shapeIn: { kind: "choice", of: ["host", "container"], expected: '"host" or "container"' },
   runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
@@ -67,7 +68,7 @@ export function parseBandwidthConfig(
   { verb, raw }: { verb: Verb; raw: JsonObject },
 ): BandwidthConfig {
   const lenient = isCleanup(verb)
-  const { shapeIn, runtimeConfig, ...top } = parseConfig(schema, raw, lenient)
+  const { shapeIn, runtimeConfig, ...top } = parseConfig(bandwidthFields, raw, lenient)
   if (lenient) return { ingress: undefined, egress: undefined, subnets: undefined, shapeIn }
   const asked = runtimeConfig?.bandwidth ?? {}
   const chosen = hasLimit(top) ? top : withoutUnlimited(asked)

@@ -17,7 +17,7 @@ import {
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, type Interface, ownersOf, type Result, staleOf } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
-import { type BandwidthConfig, parseBandwidthConfig } from "./config.ts"
+import { type BandwidthConfig, bandwidthFields, parseBandwidthConfig } from "./config.ts"
 import { addIfb, findIfbs, startIfb } from "./ifb.ts"
 import { type LimitedPlace, Sides } from "./place.ts"
 import { addRedirect, checkRedirect, listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
@@ -26,6 +26,7 @@ import { addShaper, checkShaper, type Shape } from "./shaper.ts"
 /** Limits how fast a container, which an earlier plugin of the chain has connected, sends and receives. */
 export const bandwidth = definePlugin<BandwidthConfig>({
   name: "bandwidth",
+  fields: bandwidthFields,
   config: parseBandwidthConfig,
   add: addLimits,
   check: checkLimits,
