@@ -50,7 +50,7 @@ export const pluginNames: readonly string[] = [
 export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
 
 /** What flannel has attach containers in its process. */
-const delegates: readonly Plugin<unknown>[] = [bridge, hostDevice, ipvlan, macvlan, ptp, ...ipamPlugins]
+export const delegates: readonly Plugin<unknown>[] = [bridge, hostDevice, ipvlan, macvlan, ptp, ...ipamPlugins]
 
 const runBandwidth = () => runPlugin(bandwidth)
 const runBridge = () => runPlugin(bridge, ipamPlugins)

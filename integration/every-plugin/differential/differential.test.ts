@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { pluginNames } from "../../../cmd/plugins.ts"
+import { delegates, pluginNames } from "../../../cmd/plugins.ts"
 import { builtPlugins, hostFor, TemporaryDirectory } from "../../lab/mod.ts"
 import { generateCalls } from "./calls.ts"
 import type { DriverAnswer, DriverCall, Side } from "./driver.ts"
@@ -20,7 +20,7 @@ async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAn
   await host.exec("mkdir", [place.bin])
   for (const name of pluginNames) {
     // Delegates are served by the process that "is" their executable.
-    const isServed = side === "served" && /^(host-local|static)$/.test(name)
+    const isServed = side === "served" && delegates.some((delegate) => delegate.name === name)
     await host.exec("ln", ["-s", isServed ? process.execPath : join(builtPlugins, name), `${place.bin}/${name}`])
   }
   await Bun.write(directory.join("calls"), JSON.stringify(calls))

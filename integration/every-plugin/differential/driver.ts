@@ -4,10 +4,10 @@
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { ipamPlugins } from "../../../cmd/plugins.ts"
+import { delegates, ipamPlugins } from "../../../cmd/plugins.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
-import { prepare } from "../../../pkg/skel/mod.ts"
+import { type Plugin, prepare } from "../../../pkg/skel/mod.ts"
 import { definitionOf } from "../definitions.ts"
 
 /** One call of a plugin. */
@@ -46,6 +46,12 @@ function makesInterfaces(name: string): boolean {
   return !(name in rooms) && name !== "loopback"
 }
 
+/** The plugins that run in the process of this one, as in the executable. */
+function delegatesOf(name: string): readonly Plugin<unknown>[] {
+  if (name === "flannel") return delegates
+  return makesInterfaces(name) ? ipamPlugins : []
+}
+
 function start(command: string[], env: DriverCall["env"], stdin: Uint8Array): DriverAnswer {
   const { exitCode, stdout, stderr } = Bun.spawnSync(command, { env, stdin, stdout: "pipe", stderr: "pipe" })
   return { exitCode, stdout: stdout.toString(), stderr: stderr.toString() }
@@ -58,7 +64,7 @@ function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): Dri
   }
   const builtinsOn = (namespace: NamespaceFile) => {
     const builtins: Record<string, Builtin> = {}
-    for (const delegate of makesInterfaces(name) ? ipamPlugins : []) {
+    for (const delegate of delegatesOf(name)) {
       builtins[delegate.name] = ({ env, stdin }) =>
         prepare(delegate, { env, stdin: () => stdin, log, namespace }).run(() => builtins)
     }
