@@ -54,9 +54,10 @@ static const struct call calls[] = {
 #endif
     /* sockets and namespaces */
     CALL(socket, "iii"), CALL(bind, "ib"), CALL(setsockopt, "iiib"), CALL(sendto, "ibi00"), CALL(recvfrom, "ibi[12]n"),
-    CALL(socketpair, "iii[8]"), CALL(setns, "ii"), CALL(connect, "ib"),
+    CALL(socketpair, "iii[8]"), CALL(setns, "ii"), CALL(listen, "ii"), CALL(accept4, "i00i"), CALL(connect, "ib"),
     /* processes, and chance */
     CALL(pipe2, "[8]i"), CALL(pidfd_open, "ii"), CALL(wait4, "i[4]i0"), CALL(kill, "ii"), CALL(getrandom, "bi"),
+    CALL(rt_sigprocmask, "i[8]0i"), CALL(signalfd4, "i[8]ii"), CALL(prlimit64, "ii[16]0"),
 };
 #define CALLS (int)(sizeof calls / sizeof *calls)
 
@@ -213,6 +214,26 @@ FUNCTION(send_descriptors) {
     if (length > 0) memcpy(CMSG_DATA(header), bytes, length);
     ssize_t sent = sendmsg((int)socket, &message, 0);
     return JS_NewInt64(context, sent == -1 ? -errno : sent);
+}
+
+#define FILTER_MAX (4096 * 8) /* BPF_MAXINSNS of struct sock_filter, <linux/filter.h> */
+/* attachFilter(socket, instructions: struct sock_filter[]): SO_ATTACH_FILTER, socket(7) */
+FUNCTION(attach_filter) {
+    uint8_t *bytes;
+    size_t length;
+    int64_t socket;
+    if (!get_integer(context, values[0], INT32_MIN, UINT32_MAX, &socket)) return JS_EXCEPTION;
+    if (!get_bytes(context, values[1], &bytes, &length)) return JS_EXCEPTION;
+    if (length > FILTER_MAX) return JS_ThrowRangeError(context, "expected 4096 instructions at most");
+    struct { unsigned short count; void *instructions; } program = {(unsigned short)(length / 8), bytes}; /* struct sock_fprog */
+    int failed = setsockopt((int)socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+    return JS_NewInt32(context, failed ? -errno : 0);
+}
+
+/* collectGarbage(): frees what only refers to itself, which a process of milliseconds leaves alone */
+FUNCTION(collect_garbage) {
+    JS_RunGC(JS_GetRuntime(context));
+    return JS_UNDEFINED;
 }
 
 static void free_texts(JSContext *context, char **texts) {
@@ -414,6 +435,8 @@ FUNCTION(host_exit) {
 static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("poll", 2, host_poll),
     JS_CFUNC_DEF("sendDescriptors", 2, send_descriptors),
+    JS_CFUNC_DEF("attachFilter", 2, attach_filter),
+    JS_CFUNC_DEF("collectGarbage", 0, collect_garbage),
     JS_CFUNC_DEF("startProcess", 5, start_process),
     JS_CFUNC_DEF("encodeUtf8", 1, encode_utf8),
     JS_CFUNC_DEF("decodeUtf8", 1, decode_utf8),

@@ -35,6 +35,8 @@ const calls = {
   recvfrom: "ibi[12]n",
   socketpair: "iii[8]",
   setns: "ii",
+  listen: "ii",
+  accept4: "i00i",
   connect: "ib",
   inotify_init1: "i",
   inotify_add_watch: "isi",
@@ -42,6 +44,7 @@ const calls = {
   pipe2: "[8]i",
   wait4: "i[4]i0",
   kill: "ii",
+  prlimit64: "ii[16]0",
 } as const
 
 export type CallName = keyof typeof calls
@@ -55,10 +58,12 @@ const namesInC: { readonly [name in CallName]?: string } = {
   readlinkat: "readlink",
   mkdirat: "mkdir",
   sendto: "send",
+  prlimit64: "prlimit",
 }
 
 const AT_FDCWD = -100
-const SYS_pidfd_open = 434 // on all architectures; the C library has a function of that name since glibc 2.36
+/** Of calls that the C library has no function for, or another one than the kernel's; those of signals are of x86-64. */
+const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
 /** Letters of a call, one for each argument: "i", "[256]". */
 const lettersOf = (signature: string) => signature.match(/\[\d+\]|./g) ?? []
@@ -102,7 +107,7 @@ export const libc = once(() => {
     signal: { args: ["i32", "ptr"], returns: "ptr" },
     poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
     sendmsg: { args: ["i32", "ptr", "i32"], returns: FFIType.i64_fast },
-    syscall: { args: ["i64", "i64", "i64"], returns: FFIType.i64_fast },
+    syscall: { args: ["i64", "i64", "i64", "i64", "i64"], returns: FFIType.i64_fast },
     posix_spawn: { args: ["ptr", "ptr", "ptr", "ptr", "ptr", "ptr"], returns: "i32" },
     posix_spawn_file_actions_init: { args: ["ptr"], returns: "i32" },
     posix_spawn_file_actions_destroy: { args: ["ptr"], returns: "i32" },
@@ -213,7 +218,35 @@ export function poll(requests: TypedArray, timeoutMs: number): number {
 
 export function pidfdOpen(pid: number, flags: number): number {
   const numbers = [pid, flags].map((value) => integer(value, -(2 ** 31), 2 ** 32 - 1) | 0)
-  return callC("syscall", SYS_pidfd_open, ...numbers)
+  return callC("syscall", SYS.pidfd_open, ...numbers, 0, 0)
+}
+
+/** A set of 64 signals, as the kernel has it; the C library's is longer. */
+function signalSet(set: unknown): TypedArray {
+  const bytes = bytesOf(set)
+  if (bytes.byteLength < 8) throw new RangeError("expected an array of 8 bytes")
+  return bytes
+}
+
+export function changeSignalMask(how: number, set: TypedArray, size: number): number {
+  const [way, bytes] = [integer(how, -(2 ** 31), 2 ** 32 - 1), signalSet(set)]
+  return callC("syscall", SYS.rt_sigprocmask, way, ptr(bytes), 0, integer(size, -(2 ** 31), 2 ** 32 - 1))
+}
+
+export function signalFd(fd: number, set: TypedArray, size: number, flags: number): number {
+  const [file, bytes] = [integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0, signalSet(set)]
+  const numbers = [size, flags].map((value) => integer(value, -(2 ** 31), 2 ** 32 - 1))
+  return callC("syscall", SYS.signalfd4, file, ptr(bytes), ...numbers)
+}
+
+/** struct sock_fprog of 64-bit Linux, <linux/filter.h>, in which the address of the instructions stands */
+export function attachFilter(fd: number, instructions: TypedArray): number {
+  const socket = integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0
+  const bytes = bytesOf(instructions)
+  if (bytes.byteLength > 4096 * 8) throw new RangeError("expected 4096 instructions at most")
+  const address = bytes.byteLength === 0 ? 0 : ptr(bytes)
+  const program = new BigUint64Array([BigInt(bytes.byteLength >> 3), BigInt(address)])
+  return callC("setsockopt", socket, 1, 26, ptr(program), program.byteLength) // SOL_SOCKET, SO_ATTACH_FILTER
 }
 
 /** struct msghdr and struct cmsghdr of 64-bit Linux, <bits/socket.h> */

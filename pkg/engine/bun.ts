@@ -1,10 +1,12 @@
 import { ptr } from "bun:ffi"
 import { readFileSync } from "node:fs"
 import {
+  attachFilter,
   bytesOf,
   type CallName,
   call,
   callNames,
+  changeSignalMask,
   integer,
   ioctlIfreq,
   libc,
@@ -12,6 +14,7 @@ import {
   poll,
   rawBytes,
   sendDescriptors,
+  signalFd,
   text,
 } from "./bun-calls.ts"
 import type { Engine, Exhaustion, TypedArray } from "./engine.ts"
@@ -42,6 +45,10 @@ export const engine: Engine = {
   poll,
   startProcess,
   pidfd_open: pidfdOpen,
+  attachFilter,
+  rt_sigprocmask: changeSignalMask,
+  signalfd4: signalFd,
+  collectGarbage: () => void Bun.gc(true),
   encodeUtf8(value) {
     if (typeof value !== "string") throw new TypeError("expected a text")
     return new TextEncoder().encode(value)

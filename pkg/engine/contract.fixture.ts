@@ -2,6 +2,7 @@ import { argumentAnswers } from "./contract-arguments.fixture.ts"
 import { fileCases } from "./contract-files.fixture.ts"
 import { nameCases } from "./contract-names.fixture.ts"
 import { processCases } from "./contract-processes.fixture.ts"
+import { serviceCases } from "./contract-services.fixture.ts"
 import { privilegedCases, socketCases } from "./contract-sockets.fixture.ts"
 import { decodedNoise, textCases } from "./contract-text.fixture.ts"
 import type { Engine } from "./engine.ts"
@@ -28,6 +29,7 @@ export const cases: readonly Case[] = asCases([
   ...fileCases,
   ...nameCases,
   ...socketCases,
+  ...serviceCases,
   ...processCases,
   ...textCases,
 ])

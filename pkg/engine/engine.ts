@@ -49,7 +49,12 @@ export interface Engine {
   /** sendmsg(2) of SCM_RIGHTS with eight descriptors at most, and of nothing else. */
   sendDescriptors(fd: number, descriptors: Int32Array): number
   setns(fd: number, type: number): number
+  listen(fd: number, backlog: number): number
+  /** accept4(2); who connects is not told. */
+  accept4(fd: number, flags: number): number
   connect(fd: number, address: TypedArray): number
+  /** SO_ATTACH_FILTER with instructions of 8 bytes, struct sock_filter; 4096 at most. */
+  attachFilter(fd: number, instructions: TypedArray): number
   /** poll(2) of an array of struct pollfd; without any it sleeps. -1 is no time limit. */
   poll(requests: TypedArray, timeoutMs: number): number
   inotify_init1(flags: number): number
@@ -72,6 +77,11 @@ export interface Engine {
   pidfd_open(pid: number, flags: number): number
   wait4(pid: number, status: TypedArray, options: number): number
   kill(pid: number, signal: number): number
+  /** rt_sigprocmask(2) with a set of 64 signals; `size` is 8. */
+  rt_sigprocmask(how: number, set: TypedArray, size: number): number
+  signalfd4(fd: number, set: TypedArray, size: number, flags: number): number
+  /** prlimit(2), which sets a struct rlimit64. */
+  prlimit64(pid: number, resource: number, limit: TypedArray): number
 
   /** UTF-8 of a text; a lone surrogate becomes U+FFFD. */
   encodeUtf8(text: string): Uint8Array<ArrayBuffer>
@@ -82,6 +92,8 @@ export interface Engine {
 
   /** Milliseconds of a clock that only goes forward; where it starts from is the back end's affair. */
   monotonicMs(): number
+  /** Frees what refers to itself only: a process that goes on for days has to ask for it. */
+  collectGarbage(): void
   /** Texts "NAME=value", environ(7). */
   environment(): string[]
   /** The command line, the name that the program was called by first. */

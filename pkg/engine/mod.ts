@@ -15,4 +15,4 @@ export type { Engine, Exhaustion, TypedArray } from "./engine.ts"
 export { findPosition } from "./positions.ts"
 export { engine, exhaustion, locate }
 
-export const { decodeLatin1, decodeUtf8, encodeUtf8, monotonicMs } = engine
+export const { collectGarbage, decodeLatin1, decodeUtf8, encodeUtf8, monotonicMs } = engine

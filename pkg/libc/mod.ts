@@ -47,6 +47,7 @@ export {
   writeExisting,
 } from "./files.ts"
 export { lockShared, tryLock, watchClosing } from "./lock.ts"
+export { encodeFilter, type FilterInstruction, PacketSocket } from "./packet-socket.ts"
 export {
   CLONE_NEWNET,
   exit,
@@ -59,6 +60,7 @@ export {
   setNetworkNamespace,
   sleep,
 } from "./process.ts"
+export { type PollRequest, pollAll, Signal, setDescriptorLimit, watchSignals } from "./service.ts"
 export {
   leaveToKernel,
   MSG_DONTWAIT,
@@ -73,4 +75,4 @@ export {
 } from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
 export { findStat, isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"
-export { connectTo } from "./unix-socket.ts"
+export { acceptConnection, connectTo, listenAt } from "./unix-socket.ts"

@@ -10,6 +10,23 @@ const SOCK_CLOEXEC = Open.CloseOnExec
 const PATH_MAX = 107
 
 /**
+ * Listens on a stream socket at a path, like `socat UNIX-LISTEN:PATH`; accepting never waits. Throws `EADDRINUSE` when there is
+ * something at the path, `ENAMETOOLONG` for a path of more than 107 bytes.
+ */
+export function listenAt(path: string, backlog = 1024): FileDescriptor {
+  const server = openSocket(SOCK_NONBLOCK)
+  try {
+    const address = addressOf(path)
+    check("bind", JSON.stringify(path), () => engine.bind(server.fd, address))
+    check("listen", JSON.stringify(path), () => engine.listen(server.fd, backlog))
+    return server
+  } catch (error) {
+    server[Symbol.dispose]()
+    throw error
+  }
+}
+
+/**
  * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` when there is none, `ECONNREFUSED`
  * when nothing listens on it, `EAGAIN` when its queue is full.
  */
@@ -23,6 +40,12 @@ export function connectTo(path: string): FileDescriptor {
     client[Symbol.dispose]()
     throw error
   }
+}
+
+/** The next connection of a listening socket, whose reads and writes never wait. Throws `EAGAIN` when there is none. */
+export function acceptConnection(server: Fd): FileDescriptor {
+  const flags = SOCK_NONBLOCK | SOCK_CLOEXEC
+  return new FileDescriptor(check("accept4", `descriptor ${server}`, () => engine.accept4(server, flags)) as Fd)
 }
 
 function openSocket(flags: number): FileDescriptor {

@@ -1,0 +1,85 @@
+import { engine } from "../engine/mod.ts"
+import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
+import { check, isErrno } from "./errno.ts"
+import { MSG_DONTWAIT } from "./socket.ts"
+
+const AF_PACKET = 17
+const SOCK_RAW = 3
+/** <linux/if_ether.h>, in network order */
+const ETH_P_ALL = 0x0300
+
+/** An instruction of a socket's filter: code, where to go on when it holds and when not, operand; <linux/filter.h>. */
+export type FilterInstruction = readonly [code: number, jumpIfTrue: number, jumpIfFalse: number, operand: number]
+
+/** The bytes of a filter, struct sock_filter. */
+export function encodeFilter(instructions: readonly FilterInstruction[]): Uint8Array {
+  const bytes = new Uint8Array(8 * instructions.length)
+  const view = new DataView(bytes.buffer)
+  for (const [at, [code, jumpIfTrue, jumpIfFalse, operand]] of instructions.entries()) {
+    view.setUint16(8 * at, code, true)
+    view.setUint8(8 * at + 2, jumpIfTrue)
+    view.setUint8(8 * at + 3, jumpIfFalse)
+    view.setUint32(8 * at + 4, operand, true)
+  }
+  return bytes
+}
+
+/** The Ethernet frames of one link of the namespace in which it was opened, packet(7). */
+export class PacketSocket implements Disposable {
+  readonly #socket: FileDescriptor
+  /** Where recvfrom(2) puts the sender, which the frame says, too. */
+  readonly #sender = new Uint8Array(12)
+
+  private constructor(socket: FileDescriptor) {
+    this.#socket = socket
+  }
+
+  /**
+   * Opens one on the link with this index, which hears the frames that the filter lets through, and no others from the first
+   * on. Throws `ENODEV` when there is no such link, `EPERM` without CAP_NET_RAW.
+   */
+  static open(index: number, filter: Uint8Array): PacketSocket {
+    const type = SOCK_RAW | Open.NonBlocking | Open.CloseOnExec
+    // Of no protocol it hears nothing: the filter is there before the first frame.
+    const socket = new FileDescriptor(check("socket", "AF_PACKET", () => engine.socket(AF_PACKET, type, 0)) as Fd)
+    try {
+      check("setsockopt", "SO_ATTACH_FILTER", () => engine.attachFilter(socket.fd, filter))
+      const address = new Uint8Array(20) // struct sockaddr_ll: family, protocol, index, and an address that bind(2) ignores
+      const view = new DataView(address.buffer)
+      view.setUint16(0, AF_PACKET, true)
+      view.setUint16(2, ETH_P_ALL, true)
+      view.setInt32(4, index, true)
+      check("bind", `link number ${index}`, () => engine.bind(socket.fd, address))
+      return new PacketSocket(socket)
+    } catch (error) {
+      socket[Symbol.dispose]()
+      throw error
+    }
+  }
+
+  get fd(): Fd {
+    return this.#socket.fd
+  }
+
+  /** Sends one whole frame. Throws `SyscallError`: `ENETDOWN` while the link is down. */
+  send(frame: Uint8Array): void {
+    check("sendto", "a packet socket", () => engine.sendto(this.fd, frame, MSG_DONTWAIT))
+  }
+
+  /** Receives the next frame into a buffer, which cuts it off; undefined when there is none. Throws `ENETDOWN` once the link goes down. */
+  receive(into: Uint8Array): Uint8Array | undefined {
+    try {
+      const length = check("recvfrom", "a packet socket", () =>
+        engine.recvfrom(this.fd, into, MSG_DONTWAIT, this.#sender),
+      )
+      return into.subarray(0, length)
+    } catch (error) {
+      if (isErrno(error, "EAGAIN")) return undefined
+      throw error
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]()
+  }
+}

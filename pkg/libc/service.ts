@@ -1,0 +1,46 @@
+import { engine } from "../engine/mod.ts"
+import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
+import { check } from "./errno.ts"
+
+/** <bits/signum-generic.h> */
+export const Signal = { Interrupt: 2, Terminate: 15 } as const
+const SIG_BLOCK = 0
+/** Bytes of a set of signals, as the kernel has it. */
+const SET_SIZE = 8
+/** <asm-generic/resource.h> */
+const RLIMIT_NOFILE = 7
+
+/** Has these signals wait to be read from a descriptor instead of ending the process, signalfd(2). Throws `SyscallError`. */
+export function watchSignals(...signals: number[]): FileDescriptor {
+  const set = new BigUint64Array([signals.reduce((bits, signal) => bits | (1n << BigInt(signal - 1)), 0n)])
+  check("rt_sigprocmask", "", () => engine.rt_sigprocmask(SIG_BLOCK, set, SET_SIZE))
+  const flags = Open.NonBlocking | Open.CloseOnExec
+  return new FileDescriptor(check("signalfd4", "", () => engine.signalfd4(-1, set, SET_SIZE, flags)) as Fd)
+}
+
+/** Sets how many descriptors this process may have open, and could at most, like `ulimit -n`. Throws `EPERM` beyond the latter. */
+export function setDescriptorLimit(limit: number, bound: number): void {
+  const value = new BigUint64Array([BigInt(limit), BigInt(bound)]) // struct rlimit64
+  check("prlimit64", "RLIMIT_NOFILE", () => engine.prlimit64(0, RLIMIT_NOFILE, value))
+}
+
+/** A descriptor to wait for, and for what, `Poll`. */
+export interface PollRequest {
+  readonly fd: Fd
+  readonly events: number
+}
+
+/**
+ * Waits until one of several descriptors is ready or broken, poll(2), `timeoutMs` at most; for ever when that is undefined.
+ * Returns what is so of each, 0 for nothing.
+ */
+export function pollAll(requests: readonly PollRequest[], timeoutMs: number | undefined): Uint16Array {
+  const array = new Int32Array(2 * requests.length) // struct pollfd { int fd; short events, revents; }
+  for (const [at, { fd, events }] of requests.entries()) {
+    array[2 * at] = fd
+    array[2 * at + 1] = events
+  }
+  const wait = timeoutMs === undefined ? -1 : Math.min(2 ** 31 - 1, Math.max(0, Math.ceil(timeoutMs)))
+  check("poll", `${requests.length} descriptors`, () => engine.poll(array, wait))
+  return new Uint16Array(requests.length).map((_, at) => (array[2 * at + 1] ?? 0) >>> 16)
+}
