@@ -1,0 +1,79 @@
+import { decodeLatin1 } from "../../../pkg/engine/mod.ts"
+
+/** Writes bytes as hexadecimal digits, as the journal and `ClientConfig` have them. */
+export function toHex(bytes: Uint8Array): string {
+  let digits = ""
+  for (const byte of bytes) digits += (byte < 16 ? "0" : "") + byte.toString(16)
+  return digits
+}
+
+/** Reads hexadecimal digits, two for each byte. Throws `RangeError` for anything else. */
+export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
+  if (digits.length % 2 !== 0 || /[^0-9a-f]/i.test(digits)) throw new RangeError(`"${digits}" is not hexadecimal`)
+  const bytes = new Uint8Array(digits.length / 2)
+  for (let at = 0; at < bytes.length; at++) bytes[at] = Number.parseInt(digits.slice(2 * at, 2 * at + 2), 16)
+  return bytes
+}
+
+/** The text of an option, without the NUL that some servers end it with. Bytes that are no printable ASCII become "?". */
+export function printable(bytes: Uint8Array): string {
+  return decodeLatin1(bytes)
+    .replace(/\0+$/, "")
+    .replace(/[^ -~]/g, "?")
+}
+
+/** A host or domain name. What could be anything else in a file, such as a new line, is no name. */
+const nameSyntax = /^(?=.{1,253}$)[0-9a-z_](?:[0-9a-z_-]{0,62})(?:\.[0-9a-z_][0-9a-z_-]{0,62})*$/i
+
+/** A domain name as text, without the dot at its end; undefined for what is none. */
+export function checkName(text: string): string | undefined {
+  const name = text.replace(/\.$/, "")
+  return nameSyntax.test(name) ? name : undefined
+}
+
+/**
+ * Reads names in the DNS's format one after the other (RFC 1035, 4.1.4). `compressed`, as DHCPv4 has them (RFC 3397): a pointer may
+ * only point to what lies before the labels that it ends, so there is no loop. Undefined where the bytes are no names.
+ */
+export function decodeNames(bytes: Uint8Array, compressed: boolean): string[] | undefined {
+  const names: string[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const found = decodeNameAt(bytes, at, compressed)
+    if (!found) return undefined
+    const name = checkName(found.labels.join("."))
+    if (name !== undefined) names.push(name)
+    at = found.end
+  }
+  return names
+}
+
+function decodeNameAt(bytes: Uint8Array, start: number, compressed: boolean) {
+  const labels: string[] = []
+  let end: number | undefined
+  let segment = start
+  for (let at = start, length = 0; length <= 255; ) {
+    const size = bytes[at]
+    if (size === undefined) return undefined
+    if (size === 0) return { labels, end: end ?? at + 1 }
+    if (size >= 0xc0) {
+      const target = ((size & 0x3f) << 8) | (bytes[at + 1] ?? 0xff)
+      if (!compressed || at + 1 >= bytes.length || target >= segment) return undefined
+      end ??= at + 2
+      at = segment = target
+    } else {
+      if (size > 63 || at + size >= bytes.length) return undefined
+      labels.push(printable(bytes.subarray(at + 1, at + 1 + size)))
+      length += size + 1
+      at += size + 1
+    }
+  }
+  return undefined
+}
+
+/** Cuts bytes into pieces of one size; undefined where they are not a whole number of pieces, or none. */
+export function pieces(bytes: Uint8Array, size: number): Uint8Array[] | undefined {
+  if (bytes.length === 0 || bytes.length % size !== 0) return undefined
+  const found: Uint8Array[] = []
+  for (let at = 0; at < bytes.length; at += size) found.push(bytes.subarray(at, at + size))
+  return found
+}

@@ -1,0 +1,64 @@
+import { encodeFilter, type FilterInstruction } from "../../../pkg/libc/mod.ts"
+import { AF_INET, type Family } from "../../../pkg/types/mod.ts"
+
+/** <linux/bpf_common.h>: loads of a half word and a byte of the frame, of the IPv4 header's length into X, jumps, and the end. */
+const Bpf = {
+  Half: 0x28,
+  Byte: 0x30,
+  HalfAtX: 0x48,
+  HeaderLength: 0xb1,
+  JumpEqual: 0x15,
+  JumpSet: 0x45,
+  Return: 0x06,
+} as const
+
+/** Takes the whole frame, or nothing of it. */
+const take: FilterInstruction = [Bpf.Return, 0, 0, 0x40000]
+const drop: FilterInstruction = [Bpf.Return, 0, 0, 0]
+
+/** Like `tcpdump -dd "udp dst port 68"`. */
+const filter4: readonly FilterInstruction[] = [
+  [Bpf.Half, 0, 0, 12], // type
+  [Bpf.JumpEqual, 0, 8, 0x0800],
+  [Bpf.Byte, 0, 0, 14 + 9], // protocol
+  [Bpf.JumpEqual, 0, 6, 17],
+  [Bpf.Half, 0, 0, 14 + 6], // fragment
+  [Bpf.JumpSet, 4, 0, 0x1fff],
+  [Bpf.HeaderLength, 0, 0, 14],
+  [Bpf.HalfAtX, 0, 0, 14 + 2], // destination port
+  [Bpf.JumpEqual, 0, 1, 68],
+  take,
+  drop,
+]
+
+/** Like `tcpdump -dd "arp or (udp dst port 68)"`. Of a network with many hosts ARP is heard by all: only for whom it means something. */
+const filter4WithArp: readonly FilterInstruction[] = [
+  [Bpf.Half, 0, 0, 12], // type
+  [Bpf.JumpEqual, 0, 1, 0x0806],
+  take,
+  ...filter4,
+]
+
+/** Like `tcpdump -dd "ip6 and (udp dst port 546 or icmp6[icmp6type] == 134)"`. */
+const filter6: readonly FilterInstruction[] = [
+  [Bpf.Half, 0, 0, 12], // type
+  [Bpf.JumpEqual, 0, 8, 0x86dd],
+  [Bpf.Byte, 0, 0, 14 + 6], // next header
+  [Bpf.JumpEqual, 0, 2, 17],
+  [Bpf.Half, 0, 0, 14 + 40 + 2], // destination port
+  [Bpf.JumpEqual, 3, 4, 546],
+  [Bpf.JumpEqual, 0, 3, 58],
+  [Bpf.Byte, 0, 0, 14 + 40], // type of message
+  [Bpf.JumpEqual, 0, 1, 134],
+  take,
+  drop,
+]
+
+/**
+ * The filter for a client's packet socket, struct sock_filter: lets through what a client may want to see, and nothing else. ARP is
+ * for a client that probes.
+ */
+export function socketFilter(family: Family, probes: boolean): Uint8Array {
+  if (family !== AF_INET) return encodeFilter(filter6)
+  return encodeFilter(probes ? filter4WithArp : filter4)
+}

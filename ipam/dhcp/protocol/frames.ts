@@ -1,0 +1,153 @@
+import { concat, struct, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
+import { formatMac, parseMac } from "../../../pkg/types/mod.ts"
+
+/** <linux/if_ether.h>, <linux/in.h> */
+const ETH_P_IP = 0x0800
+const ETH_P_IPV6 = 0x86dd
+const IPPROTO_UDP = 17
+const IPPROTO_ICMPV6 = 58
+
+export const broadcastMac = "ff:ff:ff:ff:ff:ff"
+
+/** RFC 791, 3.1, without options; addresses follow. */
+const ipv4Header = struct({
+  versionAndLength: u8,
+  service: u8,
+  length: u16be,
+  id: u16be,
+  fragment: u16be,
+  ttl: u8,
+  protocol: u8,
+  checksum: u16be,
+})
+/** RFC 8200, 3; addresses follow. */
+const ipv6Header = struct({ versionAndFlow: u32be, length: u16be, nextHeader: u8, hopLimit: u8 })
+/** RFC 768 */
+const udpHeader = struct({ source: u16be, destination: u16be, length: u16be, checksum: u16be })
+
+/** Where a packet comes from or goes to: hardware address, IP address, and UDP port. */
+export interface Endpoint {
+  readonly mac: string
+  readonly ip: Uint8Array
+  readonly port: number
+}
+
+/** A frame for a client: UDP over either IP, or an ICMPv6 message. */
+export type Packet =
+  | { readonly kind: "udp"; readonly from: Endpoint; readonly to: Endpoint; readonly payload: Uint8Array }
+  | { readonly kind: "icmpv6"; readonly mac: string; readonly ip: Uint8Array; readonly message: Uint8Array }
+
+/** An Ethernet frame with any payload. Throws `RangeError` for a hardware address that is none of Ethernet. */
+export function encodeFrame(to: string, from: string, type: number, payload: Uint8Array): Uint8Array {
+  return concat([ethernetAddress(to), ethernetAddress(from), u16be.encode(type), payload])
+}
+
+/** A hardware address of Ethernet as bytes. Throws `RangeError` for any other. */
+export function ethernetAddress(text: string): Uint8Array {
+  const mac = parseMac(text)
+  if (mac?.length !== 6) throw new RangeError(`"${text}" is no hardware address of Ethernet`)
+  return mac
+}
+
+/** A frame with a UDP datagram, IPv4 or IPv6 by the addresses' length. */
+export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Uint8Array {
+  const length = udpHeader.size + payload.length
+  const pseudo = pseudoHeader(from.ip, to.ip, IPPROTO_UDP, length)
+  const header = { source: from.port, destination: to.port, length, checksum: 0 }
+  const sum = checksum([pseudo, udpHeader.encode(header), payload])
+  const datagram = concat([udpHeader.encode({ ...header, checksum: sum || 0xffff }), payload])
+  return from.ip.length === 4 ? ipv4Frame(from, to, datagram) : ipv6Frame(from, to, IPPROTO_UDP, 64, datagram)
+}
+
+/** A frame with an ICMPv6 message, whose checksum is put in. Hop limit 255, as neighbour discovery wants it (RFC 4861). */
+export function encodeIcmpv6(
+  from: Omit<Endpoint, "port">,
+  to: Omit<Endpoint, "port">,
+  message: Uint8Array,
+): Uint8Array {
+  const whole = message.slice()
+  u16be.put(0, whole, 2)
+  u16be.put(checksum([pseudoHeader(from.ip, to.ip, IPPROTO_ICMPV6, whole.length), whole]), whole, 2)
+  return ipv6Frame(from, to, IPPROTO_ICMPV6, 255, whole)
+}
+
+function ipv4Frame(from: Endpoint, to: Endpoint, datagram: Uint8Array): Uint8Array {
+  const length = ipv4Header.size + 8 + datagram.length
+  const header = ipv4Header.encode({ versionAndLength: 0x45, length, ttl: 64, protocol: IPPROTO_UDP })
+  u16be.put(checksum([header, from.ip, to.ip]), header, 10)
+  return encodeFrame(to.mac, from.mac, ETH_P_IP, concat([header, from.ip, to.ip, datagram]))
+}
+
+type Host = Omit<Endpoint, "port">
+
+function ipv6Frame(from: Host, to: Host, nextHeader: number, hopLimit: number, payload: Uint8Array): Uint8Array {
+  const header = ipv6Header.encode({ versionAndFlow: 0x60000000, length: payload.length, nextHeader, hopLimit })
+  return encodeFrame(to.mac, from.mac, ETH_P_IPV6, concat([header, from.ip, to.ip, payload]))
+}
+
+/** The hardware address that a multicast IPv6 address goes to (RFC 2464, 7). */
+export function multicastMac(ip: Uint8Array): string {
+  return `33:33:${formatMac(ip.subarray(12))}`
+}
+
+function pseudoHeader(from: Uint8Array, to: Uint8Array, protocol: number, length: number): Uint8Array {
+  const size = from.length === 4 ? u16be : u32be
+  const end = from.length === 4 ? [0, protocol] : [0, 0, 0, protocol]
+  return from.length === 4
+    ? concat([from, to, Uint8Array.from(end), size.encode(length)])
+    : concat([from, to, size.encode(length), Uint8Array.from(end)])
+}
+
+/** The internet checksum (RFC 1071) of parts of which all but the last are of even length. */
+export function checksum(parts: readonly Uint8Array[]): number {
+  let sum = 0
+  for (const part of parts) for (let at = 0; at < part.length; at += 2) sum += u16be.get(part, at)
+  while (sum > 0xffff) sum = (sum & 0xffff) + Math.floor(sum / 0x10000)
+  return ~sum & 0xffff
+}
+
+/**
+ * Reads a frame. Undefined for all that is no whole UDP datagram and no ICMPv6 message. The checksum of UDP is not looked at: that of a
+ * packet from this machine is only computed when it leaves by a network card.
+ */
+export function readPacket(frame: Uint8Array): Packet | undefined {
+  const type = u16be.get(frame, 12)
+  if (type === ETH_P_IP) return readIpv4(frame)
+  return type === ETH_P_IPV6 ? readIpv6(frame) : undefined
+}
+
+function readIpv4(frame: Uint8Array): Packet | undefined {
+  const packet = frame.subarray(14)
+  if (packet.length < 20) return undefined
+  const { versionAndLength, length, fragment, protocol } = ipv4Header.decode(packet.subarray(0, ipv4Header.size))
+  const headerLength = (versionAndLength & 0x0f) * 4
+  if (versionAndLength >> 4 !== 4 || headerLength < 20 || length > packet.length || headerLength > length)
+    return undefined
+  if (protocol !== IPPROTO_UDP || (fragment & 0x3fff) !== 0) return undefined // 0x2000: more fragments follow
+  if (checksum([packet.subarray(0, headerLength)]) !== 0) return undefined
+  return readUdp(frame, packet.subarray(12, 16), packet.subarray(16, 20), packet.subarray(headerLength, length))
+}
+
+function readIpv6(frame: Uint8Array): Packet | undefined {
+  const packet = frame.subarray(14)
+  if (packet.length < 40) return undefined
+  const { versionAndFlow, length, nextHeader, hopLimit } = ipv6Header.decode(packet.subarray(0, ipv6Header.size))
+  if (versionAndFlow >>> 28 !== 6 || 40 + length > packet.length) return undefined
+  const [from, to, payload] = [packet.subarray(8, 24), packet.subarray(24, 40), packet.subarray(40, 40 + length)]
+  if (nextHeader === IPPROTO_UDP) return readUdp(frame, from, to, payload)
+  if (nextHeader !== IPPROTO_ICMPV6 || hopLimit !== 255 || payload.length < 8) return undefined
+  if (checksum([pseudoHeader(from, to, IPPROTO_ICMPV6, length), payload]) !== 0) return undefined
+  return { kind: "icmpv6", mac: formatMac(frame.subarray(6, 12)), ip: from, message: payload }
+}
+
+function readUdp(frame: Uint8Array, from: Uint8Array, to: Uint8Array, datagram: Uint8Array): Packet | undefined {
+  if (datagram.length < udpHeader.size) return undefined
+  const { source, destination, length } = udpHeader.decode(datagram.subarray(0, udpHeader.size))
+  if (length < udpHeader.size || length > datagram.length) return undefined
+  return {
+    kind: "udp",
+    from: { mac: formatMac(frame.subarray(6, 12)), ip: from, port: source },
+    to: { mac: formatMac(frame.subarray(0, 6)), ip: to, port: destination },
+    payload: datagram.subarray(udpHeader.size, length),
+  }
+}

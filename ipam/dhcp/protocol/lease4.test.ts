@@ -1,0 +1,82 @@
+import { describe, expect, test } from "bun:test"
+import { fromHex } from "./bytes.ts"
+import { leaseOf } from "./lease4.ts"
+import * as captured from "./testing/captured.ts"
+import { messageOf, serverMac } from "./testing/link.ts"
+
+const moment = { now: 5000, random: () => 0 }
+
+describe("a lease", () => {
+  const leaseWith = (options: Record<number, string>, before?: Parameters<typeof leaseOf>[3]) => {
+    const message = messageOf(captured.ack)
+    const changed = new Map(message.options)
+    for (const [code, value] of Object.entries(options)) {
+      if (value === "") changed.delete(Number(code))
+      else changed.set(Number(code), fromHex(value))
+    }
+    return leaseOf({ ...message, options: changed }, serverMac, moment, before)
+  }
+
+  test("is for an hour, half and seven eighths of it, when the server does not say", () => {
+    expect(leaseWith({ 51: "", 58: "", 59: "" })).toMatchObject({
+      renewAt: 1_805_000,
+      rebindAt: 3_155_000,
+      expiresAt: 3_605_000,
+    })
+  })
+
+  test("never ends when the server says so", () => {
+    const lease = leaseWith({ 51: "ffffffff" })
+    expect(lease).not.toHaveProperty("expiresAt")
+    expect(lease).not.toHaveProperty("renewAt")
+  })
+
+  test("does not heed times that are out of order", () => {
+    for (const times of [
+      { 58: "00000069", 59: "0000003c" },
+      { 58: "0000003c", 59: "00000079" },
+    ]) {
+      expect(leaseWith(times)).toMatchObject({ renewAt: 65_000, rebindAt: 110_000, expiresAt: 125_000 })
+    }
+  })
+
+  test("is renewed a little sooner by chance", () => {
+    const late = leaseOf(messageOf(captured.ack), serverMac, { now: 5000, random: () => 0.999 })
+    expect(late).toMatchObject({ renewAt: 63_127, rebindAt: 106_722, expiresAt: 125_000 })
+  })
+
+  test("without mask or server is none, unless it goes on", () => {
+    expect(leaseWith({ 1: "" })).toBe("there is no subnet mask (option 1)")
+    expect(leaseWith({ 1: "ff00ff00" })).toBe("the subnet mask 255.0.255.0 is none (option 1)")
+    expect(leaseWith({ 54: "" })).toBe("there is no server identifier (option 54)")
+    const before = leaseWith({})
+    if (typeof before === "string") throw new Error(before)
+    expect(leaseWith({ 1: "", 54: "" }, before)).toMatchObject({ address: "10.1.2.50/24", server: "10.1.2.1" })
+  })
+
+  test.each(["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"])("is not of %s", (yourAddress) => {
+    expect(leaseOf({ ...messageOf(captured.ack), yourAddress }, serverMac, moment)).toBe(
+      `${yourAddress} is no address for a host`,
+    )
+  })
+
+  test("has a default route by its first router, and none besides classless routes (RFC 3442)", () => {
+    expect(leaseWith({ 121: "" })).toMatchObject({
+      gateway: "10.1.2.1",
+      routes: [{ dst: "0.0.0.0/0", gw: "10.1.2.1" }],
+    })
+    expect(leaseWith({ 121: "", 33: "0a0909090a010202" })).toMatchObject({
+      routes: [
+        { dst: "10.0.0.0/8", gw: "10.1.2.2" },
+        { dst: "0.0.0.0/0", gw: "10.1.2.1" },
+      ],
+    })
+    const without = leaseWith({ 121: "", 3: "" })
+    expect(without).toMatchObject({ routes: [] })
+    expect(without).not.toHaveProperty("gateway")
+  })
+
+  test("has no MTU that is none", () => {
+    expect(leaseWith({ 26: "0043" })).not.toHaveProperty("mtu")
+  })
+})

@@ -1,0 +1,88 @@
+import { formatCidr, formatIp, parseIp, prefixMask, sameBytes } from "../../../pkg/types/mod.ts"
+import { toHex } from "./bytes.ts"
+import type { ServerMessage } from "./message4.ts"
+import { optionOf } from "./options4.ts"
+import { leaseTimes } from "./timing.ts"
+import type { Lease, Moment } from "./types.ts"
+
+/** Upstream's, for a server that gives no lease time. */
+const defaultSeconds = 3600
+
+/** RFC 791, 3.2: less is no MTU. */
+const minimalMtu = 68
+
+/**
+ * The lease that an OFFER or ACK gives, or a sentence that says what is wrong with it. `before` is the lease that goes on, whose
+ * mask and server hold where the answer does not name them.
+ */
+export function leaseOf(message: ServerMessage, serverMac: string, moment: Moment, before?: Lease): Lease | string {
+  const { options, yourAddress } = message
+  const ip = parseIp(yourAddress) ?? new Uint8Array(4)
+  if (!isUsable(ip)) return `${yourAddress} is no address for a host`
+  const server = optionOf(options, "server") ?? before?.server
+  if (server === undefined || !isUsable(parseIp(server) ?? new Uint8Array(4)))
+    return "there is no server identifier (option 54)"
+  const mask = optionOf(options, "subnetMask")
+  const prefix = mask === undefined ? before?.address.split("/")[1] : prefixOf(mask)
+  if (prefix === undefined) {
+    return mask === undefined ? "there is no subnet mask (option 1)" : `the subnet mask ${mask} is none (option 1)`
+  }
+  const lease: Lease = {
+    address: formatCidr({ ip, prefix: Number(prefix) }),
+    server,
+    serverMac,
+    since: moment.now,
+    ...leaseTimes(
+      {
+        valid: optionOf(options, "leaseSeconds") ?? defaultSeconds,
+        renew: optionOf(options, "renewSeconds"),
+        rebind: optionOf(options, "rebindSeconds"),
+      },
+      moment,
+    ),
+    ...wayOut(message),
+    nameservers: optionOf(options, "nameservers") ?? [],
+    search: optionOf(options, "search") ?? [],
+    ntp: optionOf(options, "ntp") ?? [],
+    options: Array.from(options, ([code, value]): [number, string] => [code, toHex(value)]),
+  }
+  const mtu = optionOf(options, "mtu")
+  if (mtu !== undefined && mtu >= minimalMtu) lease.mtu = mtu
+  const domain = optionOf(options, "domain")
+  if (domain !== undefined) lease.domain = domain
+  const hostname = optionOf(options, "hostname")
+  if (hostname !== undefined) lease.hostname = hostname
+  return lease
+}
+
+/** The gateway is the first router. Classless routes, where there are any, are all routes; the routers count for none then (RFC 3442). */
+function wayOut({ options }: ServerMessage): Pick<Lease, "gateway" | "routes"> {
+  const gateway = optionOf(options, "routers")?.find((router) => isUsable(parseIp(router) ?? new Uint8Array(4)))
+  const classless = optionOf(options, "classlessRoutes")
+  const fixed = optionOf(options, "staticRoutes") ?? []
+  if (gateway === undefined) return { routes: classless ?? fixed }
+  return { gateway, routes: classless ?? [...fixed, { dst: "0.0.0.0/0", gw: gateway }] }
+}
+
+/** Whether a host can have this address: not of network 0 or 127, no multicast, no class E. */
+function isUsable(ip: Uint8Array): boolean {
+  const first = ip[0] ?? 0
+  return first !== 0 && first !== 127 && first < 224
+}
+
+/** The length of the prefix that a mask stands for; undefined where it is no mask. */
+function prefixOf(mask: string): number | undefined {
+  const bytes = parseIp(mask) ?? new Uint8Array(4)
+  for (let prefix = 1; prefix <= 32; prefix++) if (sameBytes(prefixMask(4, prefix), bytes)) return prefix
+  return undefined
+}
+
+/** A lease's address without its prefix length. */
+export function addressOf(lease: Lease): Uint8Array {
+  return parseIp(lease.address.split("/")[0] ?? "") ?? new Uint8Array(4)
+}
+
+/** Likewise, as text. */
+export function addressText(lease: Lease): string {
+  return formatIp(addressOf(lease))
+}

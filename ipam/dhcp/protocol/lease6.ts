@@ -1,0 +1,100 @@
+import { contains, formatCidr, formatIp, networkOf, type Route } from "../../../pkg/types/mod.ts"
+import { toHex } from "./bytes.ts"
+import { addressOf } from "./lease4.ts"
+import { iaid, type Message6, Status6 } from "./message6.ts"
+import { type Address6, type Association, option6Of, options6Of } from "./options6.ts"
+import { advertisementOf } from "./router.ts"
+import { leaseTimes } from "./timing.ts"
+import type { Lease, Moment, RouterSeen } from "./types.ts"
+
+/** Why there is no lease in a message: the server's status, or in words what is wrong. */
+export interface Refusal {
+  readonly status?: number
+  readonly why: string
+}
+
+/**
+ * The lease that an ADVERTISE or REPLY gives; what routers say is not in it yet (`withRouter`). Of several addresses it is that of `before`, or
+ * else the first.
+ */
+export function leaseOf6(
+  message: Message6,
+  server: { ip: Uint8Array; mac: string },
+  moment: Moment,
+  before?: Lease,
+): Lease | Refusal {
+  const association = options6Of(message.options, "association").find((found) => found.iaid === iaid)
+  const status = statusOf(message.options) ?? statusOf(association?.options ?? [])
+  if (status) return status
+  const duid = option6Of(message.options, "serverId")
+  if (!association || !duid) return { why: `there is no ${association ? "server identifier" : "address"} in it` }
+  const { renewSeconds, rebindSeconds } = association
+  if (rebindSeconds > 0 && renewSeconds > rebindSeconds) return { why: "T1 is after T2" } // RFC 8415, 21.4
+  const address = chooseAddress(association, before)
+  if (!address) return { status: Status6.NoAddrsAvail, why: "there is no valid address in it" }
+  const { validSeconds: valid, preferredSeconds: preferred } = address
+  return {
+    address: formatCidr({ ip: address.ip, prefix: 128 }),
+    server: formatIp(server.ip),
+    serverMac: server.mac,
+    serverDuid: toHex(duid),
+    since: moment.now,
+    ...leaseTimes({ valid, renew: renewSeconds || preferred / 2, rebind: rebindSeconds || preferred * 0.8 }, moment),
+    routes: [],
+    nameservers: option6Of(message.options, "nameservers") ?? [],
+    search: option6Of(message.options, "search") ?? [],
+    ntp: option6Of(message.options, "ntp") ?? option6Of(message.options, "sntp") ?? [],
+    options: message.options.map(([code, value]): [number, string] => [code, toHex(value)]),
+  }
+}
+
+/** A status that is not success; undefined for success, which need not be said. */
+export function statusOf(options: Message6["options"]): Refusal | undefined {
+  const status = option6Of(options, "status")
+  if (!status || status.code === Status6.Success) return undefined
+  return { status: status.code, why: `status ${status.code}${status.message === "" ? "" : `: "${status.message}"`}` }
+}
+
+function chooseAddress({ options }: Association, before: Lease | undefined): Address6 | undefined {
+  const valid = options6Of(options, "address").filter(
+    ({ ip, preferredSeconds, validSeconds, options: inside }) =>
+      validSeconds > 0 && preferredSeconds <= validSeconds && isUnicast(ip) && !statusOf(inside),
+  )
+  const known = before && addressOf(before).join()
+  return valid.find(({ ip }) => ip.join() === known) ?? valid[0]
+}
+
+/** No multicast, not "::" or "::1", no address of the link. */
+function isUnicast(ip: Uint8Array): boolean {
+  const first = ip[0] ?? 0
+  const isSmall = ip.subarray(0, 15).every((byte) => byte === 0)
+  return first !== 0xff && !isSmall && !(first === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80)
+}
+
+/**
+ * A lease with what a router has said: how long the prefix is, the gateway, routes, MTU, and names where the server gave none. A router that has not been
+ * heard for its lifetime is none.
+ */
+export function withRouter(lease: Lease, router: RouterSeen | undefined, now: number): Lease {
+  const said = router && advertisementOf(router)
+  if (!router || !said) return lease
+  const ip = addressOf(lease)
+  const isAlive = now < router.at + said.lifetimeSeconds * 1000
+  const around = said.onLink.find((prefix) => contains(prefix, ip))
+  const routes: Route[] = []
+  for (const { ip: network, prefix } of said.onLink) {
+    const dst = formatCidr({ ip: networkOf({ ip: network, prefix }), prefix })
+    if (!contains({ ip: network, prefix }, ip)) routes.push({ dst, gw: "::", scope: 253 })
+  }
+  for (const { dst } of said.routes) routes.push({ dst, gw: router.address })
+  if (isAlive) routes.push({ dst: "::/0", gw: router.address })
+  return {
+    ...lease,
+    address: formatCidr({ ip, prefix: around?.prefix ?? 128 }),
+    ...(isAlive && { gateway: router.address }),
+    routes,
+    ...(said.mtu !== undefined && { mtu: said.mtu }),
+    nameservers: lease.nameservers.length > 0 ? lease.nameservers : said.nameservers,
+    search: lease.search.length > 0 ? lease.search : said.search,
+  }
+}

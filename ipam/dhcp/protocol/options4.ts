@@ -1,0 +1,162 @@
+import { decodeLatin1, encodeUtf8 } from "../../../pkg/engine/mod.ts"
+import { bytes, type Codec, concat, DecodeError, type Infer, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
+import { type Cidr, formatCidr, formatIp, networkOf, parseIp, type Route } from "../../../pkg/types/mod.ts"
+import { checkName, decodeNames, pieces, printable } from "./bytes.ts"
+
+/** The options of a message: code to bytes. Parts of a long option are one (RFC 3396). */
+export type Options = ReadonlyMap<number, Uint8Array>
+
+const PAD = 0
+const END = 255
+
+/** A value that clients only read. */
+function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): Codec<T> {
+  return {
+    encode() {
+      throw new RangeError(`Cannot send ${what}: servers do`)
+    },
+    decode(found) {
+      const value = decode(found)
+      if (value === undefined) throw new DecodeError(`${found.length} bytes are no ${what}`)
+      return value
+    },
+  }
+}
+
+const ip: Codec<string> = {
+  encode: (value) => parseIp(value) ?? new Uint8Array(4),
+  decode(found) {
+    if (found.length !== 4) throw new DecodeError(`${found.length} bytes are no address`)
+    return formatIp(found)
+  },
+}
+const ips = readable("addresses", (found) => pieces(found, 4)?.map(formatIp))
+const words = readable("text", (found) => printable(found))
+const name = readable("name", (found) => checkName(decodeLatin1(found).replace(/\0+$/, "")))
+const names = readable("names", (found) => decodeNames(found, true))
+
+/** What the codes stand for: RFC 2132, 3397 (119), 3442 (121), 3004 (77). */
+export const optionTable = {
+  subnetMask: [1, ip],
+  routers: [3, ips],
+  nameservers: [6, ips],
+  hostname: [12, name],
+  domain: [15, name],
+  mtu: [26, u16be],
+  staticRoutes: [33, readable("static routes", decodeStaticRoutes)],
+  ntp: [42, ips],
+  requestedAddress: [50, ip],
+  leaseSeconds: [51, u32be],
+  overload: [52, u8],
+  messageType: [53, u8],
+  server: [54, ip],
+  parameters: [55, bytes],
+  message: [56, words],
+  maxSize: [57, u16be],
+  renewSeconds: [58, u32be],
+  rebindSeconds: [59, u32be],
+  vendorClass: [60, bytes],
+  clientId: [61, bytes],
+  userClass: [77, bytes],
+  search: [119, names],
+  classlessRoutes: [121, readable("classless routes", decodeClasslessRoutes)],
+} as const satisfies Record<string, readonly [number, Codec<never> | Codec<string> | Codec<number> | Codec<unknown>]>
+
+type OptionName = keyof typeof optionTable
+type OptionValue<N extends OptionName> = Infer<(typeof optionTable)[N][1]>
+
+/** An option's value. Undefined where it is missing, and where its bytes make no sense. */
+export function optionOf<N extends OptionName>(options: Options, key: N): OptionValue<N> | undefined {
+  const [code, codec] = optionTable[key]
+  const found = options.get(code)
+  try {
+    return found && (codec.decode(found) as OptionValue<N>)
+  } catch (error) {
+    if (error instanceof DecodeError) return undefined
+    throw error
+  }
+}
+
+/** An option as code and bytes, to be sent. */
+export function option<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
+  const [code, codec] = optionTable[key]
+  return [code, (codec as Codec<OptionValue<N>>).encode(value)]
+}
+
+/** Options in the order of their codes, as upstream sends them, and the end. One of more than 255 bytes goes in several parts (RFC 3396). */
+export function encodeOptions(options: Options): Uint8Array {
+  const parts: Uint8Array[] = []
+  for (const code of Array.from(options.keys()).sort((a, b) => a - b)) {
+    const value = options.get(code) ?? new Uint8Array()
+    for (let at = 0; at === 0 || at < value.length; at += 255) {
+      const part = value.subarray(at, at + 255)
+      parts.push(Uint8Array.of(code, part.length), part)
+    }
+  }
+  return concat([...parts, Uint8Array.of(END)])
+}
+
+/**
+ * Reads a field of options into `found`, parts of one option joined in the order in which they come (RFC 3396, 7). Returns false
+ * when an option goes beyond the field's end.
+ */
+export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): boolean {
+  for (let at = 0; at < field.length; ) {
+    const code = field[at++]
+    if (code === END) return true
+    if (code === undefined || code === PAD) continue
+    const length = field[at++]
+    if (length === undefined || at + length > field.length) return false
+    const value = field.subarray(at, at + length)
+    const before = found.get(code)
+    found.set(code, before ? concat([before, value]) : value)
+    at += length
+  }
+  return true
+}
+
+/** RFC 3442: how long the prefix is, as many bytes of it as are needed, the router. */
+function decodeClasslessRoutes(found: Uint8Array): Route[] | undefined {
+  const routes: Route[] = []
+  for (let at = 0; at < found.length; ) {
+    const prefix = found[at++] ?? 0
+    const size = Math.ceil(prefix / 8)
+    if (prefix > 32 || at + size + 4 > found.length) return undefined
+    const destination = new Uint8Array(4)
+    destination.set(found.subarray(at, at + size))
+    at += size
+    routes.push(routeVia({ ip: destination, prefix }, found.subarray(at, at + 4)))
+    at += 4
+  }
+  return routes.length > 0 ? routes : undefined
+}
+
+/** A route of a lease; `scope` 253, RT_SCOPE_LINK, where the router is 0.0.0.0, as upstream writes it. */
+function routeVia(destination: Cidr, router: Uint8Array): Route {
+  const route: Route = { dst: formatCidr({ ...destination, ip: networkOf(destination) }), gw: formatIp(router) }
+  if (router.every((byte) => byte === 0)) route.scope = 253
+  return route
+}
+
+/** RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Those without a class, and 0.0.0.0, are left out. */
+function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
+  const routes: Route[] = []
+  for (const pair of pieces(found, 8) ?? []) {
+    const first = pair[0] ?? 0
+    if (first === 0 || first >= 224) continue
+    routes.push(routeVia({ ip: pair.slice(0, 4), prefix: first < 128 ? 8 : first < 192 ? 16 : 24 }, pair.subarray(4)))
+  }
+  return routes.length > 0 ? routes : undefined
+}
+
+/** The bytes of a user class option (77) with its classes each behind its length, as RFC 3004 has it. Throws `RangeError` for a class of no, or of more than 255 bytes. */
+export function encodeUserClass(classes: readonly string[]): Uint8Array {
+  return concat(
+    classes.flatMap((text) => {
+      const value = encodeUtf8(text)
+      if (value.length === 0 || value.length > 255)
+        throw new RangeError(`A user class has 1 to 255 bytes, not ${value.length}`)
+      return [Uint8Array.of(value.length), value]
+    }),
+  )
+}

@@ -1,0 +1,135 @@
+import { bytes, type Codec, concat, DecodeError, type Infer, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
+import { formatIp } from "../../../pkg/types/mod.ts"
+import { decodeNames, pieces, printable } from "./bytes.ts"
+
+/** Options of DHCPv6, in order; a code may come more than once. */
+export type Options6 = readonly (readonly [number, Uint8Array])[]
+
+const ips: Codec<string[]> = {
+  encode: (value) => concat(value.map(() => new Uint8Array(16))),
+  decode(found) {
+    const list = pieces(found, 16)
+    if (!list) throw new DecodeError(`${found.length} bytes are no addresses`)
+    return list.map(formatIp)
+  },
+}
+const names: Codec<string[]> = {
+  encode: () => new Uint8Array(),
+  decode(found) {
+    const list = decodeNames(found, false)
+    if (!list) throw new DecodeError(`${found.length} bytes are no names`)
+    return list
+  },
+}
+
+/** IA_NA: RFC 8415, 21.4 */
+export interface Association {
+  iaid: number
+  renewSeconds: number
+  rebindSeconds: number
+  options: Options6
+}
+const association: Codec<Association> = {
+  encode: ({ iaid, renewSeconds, rebindSeconds, options }) =>
+    concat([u32be.encode(iaid), u32be.encode(renewSeconds), u32be.encode(rebindSeconds), encodeOptions6(options)]),
+  decode: (found) => ({
+    iaid: u32be.decode(found.subarray(0, 4)),
+    renewSeconds: u32be.decode(found.subarray(4, 8)),
+    rebindSeconds: u32be.decode(found.subarray(8, 12)),
+    options: decodeOptions6(found.subarray(12)),
+  }),
+}
+
+/** IA Address: RFC 8415, 21.6 */
+export interface Address6 {
+  ip: Uint8Array
+  preferredSeconds: number
+  validSeconds: number
+  options: Options6
+}
+const address: Codec<Address6> = {
+  encode: ({ ip, preferredSeconds, validSeconds, options }) =>
+    concat([ip, u32be.encode(preferredSeconds), u32be.encode(validSeconds), encodeOptions6(options)]),
+  decode: (found) => ({
+    ip: found.slice(0, 16),
+    preferredSeconds: u32be.decode(found.subarray(16, 20)),
+    validSeconds: u32be.decode(found.subarray(20, 24)),
+    options: decodeOptions6(found.subarray(24)),
+  }),
+}
+
+/** RFC 8415, 21.13 */
+const status: Codec<{ code: number; message: string }> = {
+  encode: ({ code }) => u16be.encode(code),
+  decode: (found) => ({ code: u16be.decode(found.subarray(0, 2)), message: printable(found.subarray(2)) }),
+}
+
+/** Addresses of servers in an NTP option: its suboption 1 (RFC 5908). */
+const ntpServers: Codec<string[]> = {
+  encode: () => new Uint8Array(),
+  decode: (found) =>
+    decodeOptions6(found).flatMap(([code, value]) => (code === 1 && value.length === 16 ? formatIp(value) : [])),
+}
+
+/** What the codes stand for: RFC 8415, 3646 (23, 24), 4075 (31), 5908 (56). */
+export const optionTable6 = {
+  clientId: [1, bytes],
+  serverId: [2, bytes],
+  association: [3, association],
+  address: [5, address],
+  request: [6, bytes],
+  preference: [7, u8],
+  elapsed: [8, u16be],
+  status: [13, status],
+  nameservers: [23, ips],
+  search: [24, names],
+  sntp: [31, ips],
+  ntp: [56, ntpServers],
+} as const
+
+type OptionName = keyof typeof optionTable6
+type OptionValue<N extends OptionName> = Infer<(typeof optionTable6)[N][1]>
+
+/** Every value of an option; what makes no sense is left out. */
+export function options6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N>[] {
+  const [code, codec] = optionTable6[key]
+  const values: OptionValue<N>[] = []
+  for (const [found, value] of options) {
+    if (found !== code) continue
+    try {
+      values.push(codec.decode(value) as OptionValue<N>)
+    } catch (error) {
+      if (!(error instanceof DecodeError)) throw error
+    }
+  }
+  return values
+}
+
+/** The first value of an option; undefined where there is none that makes sense. */
+export function option6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N> | undefined {
+  return options6Of(options, key)[0]
+}
+
+/** An option as code and bytes. */
+export function option6<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
+  const [code, codec] = optionTable6[key]
+  return [code, (codec as Codec<OptionValue<N>>).encode(value)]
+}
+
+/** RFC 8415, 21.1: code, length, value. */
+export function encodeOptions6(options: Options6): Uint8Array {
+  return concat(options.flatMap(([code, value]) => [u16be.encode(code), u16be.encode(value.length), value]))
+}
+
+/** Throws `DecodeError` when an option goes beyond the end. */
+export function decodeOptions6(field: Uint8Array): (readonly [number, Uint8Array])[] {
+  const options: (readonly [number, Uint8Array])[] = []
+  for (let at = 0; at < field.length; ) {
+    const length = u16be.get(field, at + 2)
+    const end = at + 4 + length
+    if (at + 4 > field.length || end > field.length) throw new DecodeError(`an option goes beyond the end`)
+    options.push([u16be.get(field, at), field.subarray(at + 4, end)])
+    at = end
+  }
+  return options
+}

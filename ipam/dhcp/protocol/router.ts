@@ -1,0 +1,102 @@
+import { struct, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
+import { formatCidr, formatIp, networkOf, type Route } from "../../../pkg/types/mod.ts"
+import { decodeNames, fromHex, pieces, toHex } from "./bytes.ts"
+import { readPacket } from "./frames.ts"
+import type { RouterSeen } from "./types.ts"
+
+/** What a router says of itself and of its link (RFC 4861, 4.2). */
+export interface Advertisement {
+  /** How long it is a default router; 0: it is none. */
+  lifetimeSeconds: number
+  /** High 1, medium 0, low -1 (RFC 4191, 2.1). */
+  preference: number
+  /** Prefixes whose addresses are on the link, like "2001:db8::/64". */
+  onLink: { ip: Uint8Array; prefix: number }[]
+  /** More routes through this router (RFC 4191, 2.3). */
+  routes: Route[]
+  mtu?: number
+  nameservers: string[]
+  search: string[]
+}
+
+const ROUTER_ADVERTISEMENT = 134
+
+/** RFC 4861, 4.2; options follow. */
+const header = struct({
+  type: u8,
+  code: u8,
+  checksum: u16be,
+  hopLimit: u8,
+  flags: u8,
+  lifetime: u16be,
+  reachable: u32be,
+  retransmit: u32be,
+})
+
+/** Options: RFC 4861, 4.6 (3, 5), RFC 4191 (24), RFC 8106 (25, 31). */
+const Option = { Prefix: 3, Mtu: 5, Route: 24, Nameservers: 25, Search: 31 } as const
+
+/** IPv6 needs this much (RFC 8200, 5). */
+const minimalMtu = 1280
+
+/** A router advertisement as the state keeps it. Undefined for a frame that is none, or does not come from the link itself. */
+export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | undefined {
+  const packet = readPacket(frame)
+  if (packet?.kind !== "icmpv6" || packet.message[0] !== ROUTER_ADVERTISEMENT) return undefined
+  const isOfLink = packet.ip[0] === 0xfe && ((packet.ip[1] ?? 0) & 0xc0) === 0x80
+  if (!isOfLink || packet.message[1] !== 0 || !parseAdvertisement(packet.message)) return undefined
+  return { address: formatIp(packet.ip), at, message: toHex(packet.message) }
+}
+
+/** What a kept advertisement says. */
+export function advertisementOf(router: RouterSeen): Advertisement | undefined {
+  return parseAdvertisement(fromHex(router.message))
+}
+
+/** Undefined where an option has no length, or goes beyond the end (RFC 4861, 6.1.2). */
+function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
+  if (message.length < header.size) return undefined
+  const { flags, lifetime } = header.decode(message.subarray(0, header.size))
+  const preference = [0, 1, 0, -1][(flags >> 3) & 3] ?? 0
+  const found: Advertisement = {
+    lifetimeSeconds: lifetime,
+    preference,
+    onLink: [],
+    routes: [],
+    nameservers: [],
+    search: [],
+  }
+  for (let at = header.size; at < message.length; ) {
+    const length = (message[at + 1] ?? 0) * 8
+    if (length === 0 || at + length > message.length) return undefined
+    readOption(message.subarray(at, at + length), found)
+    at += length
+  }
+  return found
+}
+
+function readOption(option: Uint8Array, found: Advertisement): void {
+  const [type, , prefix = 0, flags = 0] = option
+  if (type === Option.Prefix && option.length === 32) {
+    const isOnLink = (flags & 0x80) !== 0 && u32be.get(option, 4) > 0
+    if (isOnLink && prefix <= 128) found.onLink.push({ ip: option.slice(16, 32), prefix })
+  } else if (type === Option.Mtu && option.length === 8) {
+    const mtu = u32be.get(option, 4)
+    if (mtu >= minimalMtu && mtu <= 0xffff) found.mtu = mtu
+  } else if (type === Option.Route && prefix <= 128 && option.length >= 8 + Math.ceil(prefix / 64) * 8) {
+    const ip = new Uint8Array(16)
+    ip.set(option.subarray(8, 24))
+    if (u32be.get(option, 4) > 0) found.routes.push({ dst: formatCidr({ ip: networkOf({ ip, prefix }), prefix }) })
+  } else if (type === Option.Nameservers && option.length >= 24) {
+    if (u32be.get(option, 4) > 0) found.nameservers.push(...(pieces(option.subarray(8), 16) ?? []).map(formatIp))
+  } else if (type === Option.Search && option.length >= 16 && u32be.get(option, 4) > 0) {
+    found.search.push(...(decodeNames(withoutPadding(option.subarray(8)), false) ?? []))
+  }
+}
+
+/** The names without the zeros that fill up the last eight bytes, but for the one that ends the last name (RFC 8106, 5.2). */
+function withoutPadding(names: Uint8Array): Uint8Array {
+  let end = names.length
+  while (end > 1 && names[end - 1] === 0 && names[end - 2] === 0) end--
+  return names.subarray(0, end)
+}
