@@ -1,0 +1,167 @@
+import { decodeLatin1, encodeUtf8, monotonicMs } from "../../../pkg/engine/mod.ts"
+import { connectTo, type Fd, isErrno, Poll, poll, read, write } from "../../../pkg/libc/mod.ts"
+import { GobDecoder } from "./gob-decode.ts"
+import { GobEncoder } from "./gob-encode.ts"
+import { GobError, type GobObject } from "./gob-types.ts"
+import { argumentType, type CallArguments, encodeArguments, type Method, requestType, textOf } from "./messages.ts"
+
+/** What Go's net/rpc begins a connection with. */
+const GREETING = "CONNECT /_goRPC_ HTTP/1.0\n\n"
+const WELCOME = "200 Connected to Go RPC"
+const HEADER_MAX = 8192
+
+/** No daemon answers: nothing listens there, or it ended before its answer. */
+export class NoDaemonError extends Error {
+  override readonly name = "NoDaemonError"
+  /** Whether a daemon has taken the call, and may have acted on it. */
+  readonly begun: boolean
+
+  constructor(message: string, begun: boolean, options?: { cause: unknown }) {
+    super(message, options)
+    this.begun = begun
+  }
+}
+
+/** What the daemon says of a call that it refuses, or that failed. */
+export class DaemonError extends Error {
+  override readonly name = "DaemonError"
+}
+
+/** Where a daemon is called, and for how long its answer is waited for. */
+export interface Place {
+  readonly socketPath: string
+  readonly patienceMs: number
+}
+
+/**
+ * Calls a method of a daemon, ours or upstream's, and returns its reply. Throws `DaemonError` with the daemon's words,
+ * `NoDaemonError` when none answers in time.
+ */
+export function callDaemon(place: Place, method: Method, call: CallArguments): GobObject {
+  using connection = Connection.open(place)
+  const encoder = new GobEncoder()
+  connection.write(encoder.encode(requestType, { ServiceMethod: `DHCP.${method}`, Seq: 0 }))
+  connection.write(encoder.encode(argumentType, encodeArguments(call)))
+  const response = connection.next()
+  const reply = connection.next()
+  const error = textOf(response, "Error")
+  if (error !== "") throw new DaemonError(error)
+  return reply
+}
+
+/** Looks whether a daemon answers there. Throws `NoDaemonError`. */
+export function requireDaemon(place: Place): void {
+  Connection.open(place)[Symbol.dispose]()
+}
+
+/** One connection, from which values are read. */
+class Connection implements Disposable {
+  readonly #socket: { readonly fd: Fd } & Disposable
+  readonly #place: Place
+  readonly #deadline: number
+  readonly #decoder = new GobDecoder()
+
+  private constructor(socket: { readonly fd: Fd } & Disposable, place: Place) {
+    this.#socket = socket
+    this.#place = place
+    this.#deadline = monotonicMs() + place.patienceMs
+  }
+
+  /** Connects, and has the daemon say that it speaks net/rpc. Throws `NoDaemonError`. */
+  static open(place: Place): Connection {
+    const connection = new Connection(connect(place.socketPath), place)
+    try {
+      connection.write(encodeUtf8(GREETING))
+      connection.#readWelcome()
+      return connection
+    } catch (error) {
+      connection[Symbol.dispose]()
+      throw error
+    }
+  }
+
+  write(bytes: Uint8Array): void {
+    for (let done = 0; done < bytes.length; ) {
+      try {
+        done += write(this.#socket.fd, bytes.subarray(done))
+      } catch (error) {
+        if (!isErrno(error, "EAGAIN")) throw this.#broken(error)
+        this.#wait(Poll.Out)
+      }
+    }
+  }
+
+  /** The next value. Throws `NoDaemonError`. */
+  next(): GobObject {
+    for (;;) {
+      const value = this.#decode()
+      if (value) return value
+      this.#decoder.push(this.#read())
+    }
+  }
+
+  #decode(): GobObject | undefined {
+    try {
+      return this.#decoder.next()
+    } catch (error) {
+      if (error instanceof GobError) throw new DaemonError(`its answer cannot be read: ${error.message}`)
+      throw error
+    }
+  }
+
+  #readWelcome(): void {
+    let header = ""
+    for (;;) {
+      const bytes = this.#read()
+      header += decodeLatin1(bytes)
+      const end = /\r?\n\r?\n/.exec(header)
+      if (end) {
+        if (!header.includes(WELCOME)) break
+        this.#decoder.push(bytes.subarray(bytes.length - (header.length - end.index - end[0].length)))
+        return
+      }
+      if (header.length > HEADER_MAX) break
+    }
+    throw new DaemonError(`"${this.#place.socketPath}" is no DHCP daemon's socket`)
+  }
+
+  #read(): Uint8Array {
+    const buffer = new Uint8Array(65536)
+    for (;;) {
+      this.#wait(Poll.In)
+      try {
+        const length = read(this.#socket.fd, buffer)
+        if (length > 0) return buffer.subarray(0, length)
+      } catch (error) {
+        if (isErrno(error, "EAGAIN")) continue
+        throw this.#broken(error)
+      }
+      throw new NoDaemonError(`the daemon at "${this.#place.socketPath}" ended before it answered`, true)
+    }
+  }
+
+  #wait(events: number): void {
+    if (poll(this.#socket.fd, events, Math.max(0, this.#deadline - monotonicMs()))) return
+    const { socketPath, patienceMs } = this.#place
+    throw new NoDaemonError(`the daemon at "${socketPath}" did not answer within ${patienceMs / 1000} s`, true)
+  }
+
+  #broken(cause: unknown): NoDaemonError {
+    return new NoDaemonError(`the daemon at "${this.#place.socketPath}" ended before it answered`, true, { cause })
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]()
+  }
+}
+
+function connect(path: string) {
+  try {
+    return connectTo(path)
+  } catch (cause) {
+    if (!isErrno(cause)) throw cause
+    const { message } = cause
+    const reason = { ENOENT: "nothing is there", ECONNREFUSED: "nothing listens there" }[cause.errno] ?? message
+    throw new NoDaemonError(`no DHCP daemon at "${path}": ${reason}`, false, { cause })
+  }
+}

@@ -1,0 +1,215 @@
+import { RouteScope } from "../../../pkg/netlink/mod.ts"
+import {
+  formatCidr,
+  formatIp,
+  type IpConfig,
+  parseCidr,
+  parseIp,
+  prefixMask,
+  type Result,
+  type Route,
+  unmapped,
+} from "../../../pkg/types/mod.ts"
+import {
+  GobError,
+  type GobObject,
+  type GobValue,
+  isGobObject,
+  octets,
+  signed,
+  slice,
+  struct,
+  text,
+  unsigned,
+} from "./gob-types.ts"
+
+/** What goes before every argument and every reply, net/rpc. */
+export const requestType = struct("Request", { ServiceMethod: text, Seq: unsigned })
+export const responseType = struct("Response", { ServiceMethod: text, Seq: unsigned, Error: text })
+
+/** The argument of every method: how a runtime has called the plugin. */
+export const argumentType = struct("CmdArgs", {
+  ContainerID: text,
+  Netns: text,
+  IfName: text,
+  Args: text,
+  Path: text,
+  NetnsOverride: text,
+  StdinData: octets,
+})
+
+/** The reply that says no more than that it was done, and the one beside an error. */
+export const nothingType = struct("", {})
+
+const texts = slice("[]string", text)
+const network = struct("IPNet", { IP: octets, Mask: octets })
+/** What Go has behind a pointer has no name. */
+const interfaceType = struct("", {
+  Name: text,
+  Mac: text,
+  Mtu: signed,
+  Sandbox: text,
+  SocketPath: text,
+  PciID: text,
+})
+const ipType = struct("", { Interface: signed, Address: network, Gateway: octets })
+const routeType = struct("", {
+  Dst: network,
+  GW: octets,
+  MTU: signed,
+  AdvMSS: signed,
+  Priority: signed,
+  Table: signed,
+  Scope: signed,
+})
+
+/** The reply of Allocate, a result in the layout of CNI 1.0. */
+export const resultType = struct("Result", {
+  CNIVersion: text,
+  Interfaces: slice("[]*types100.Interface", interfaceType),
+  IPs: slice("[]*types100.IPConfig", ipType),
+  Routes: slice("[]*types.Route", routeType),
+  DNS: struct("DNS", { Nameservers: texts, Domain: text, Search: texts, Options: texts }),
+})
+
+/** The methods; "Check" and "Collect" are this suite's own. */
+export type Method = "Allocate" | "Release" | "Check" | "Collect"
+
+/** A call of the plugin, as the daemon gets it. */
+export interface CallArguments {
+  readonly containerId: string
+  readonly netns: string
+  readonly ifName: string
+  readonly args: string
+  readonly path: string
+  /** The whole configuration. */
+  readonly stdin: Uint8Array
+}
+
+export function encodeArguments({ containerId, netns, ifName, args, path, stdin }: CallArguments): GobObject {
+  return { ContainerID: containerId, Netns: netns, IfName: ifName, Args: args, Path: path, StdinData: stdin }
+}
+
+/** Throws `GobError` for what is no call. */
+export function decodeArguments(value: GobObject): CallArguments {
+  const stdin = value.StdinData ?? new Uint8Array()
+  if (!(stdin instanceof Uint8Array)) throw new GobError("a call whose StdinData is no bytes")
+  return {
+    containerId: textOf(value, "ContainerID"),
+    netns: textOf(value, "Netns"),
+    ifName: textOf(value, "IfName"),
+    args: textOf(value, "Args"),
+    path: textOf(value, "Path"),
+    stdin,
+  }
+}
+
+/** A result as the reply of Allocate. */
+export function encodeReply({ ips, routes, dns }: Result): GobObject {
+  return {
+    IPs: ips.map(({ address, gateway }) => ({ Address: encodeNetwork(address), Gateway: encodeIp(gateway) })),
+    Routes: routes.map(({ dst, gw, mtu, advmss, priority, table, scope }) => ({
+      Dst: encodeNetwork(dst),
+      GW: encodeIp(gw ?? unsetRouter(dst, scope)),
+      MTU: mtu,
+      AdvMSS: advmss,
+      Priority: priority,
+      Table: table,
+      Scope: scope,
+    })),
+    DNS: {
+      Nameservers: dns.nameservers ?? [],
+      Domain: dns.domain ?? "",
+      Search: dns.search ?? [],
+      Options: dns.options ?? [],
+    },
+  }
+}
+
+/** Upstream's daemon says "0.0.0.0" for the router of a route that has none. */
+function unsetRouter(dst: string, scope: number | undefined): string | undefined {
+  return scope === RouteScope.Link ? (dst.includes(":") ? "::" : "0.0.0.0") : undefined
+}
+
+/** The result in the reply of Allocate. Throws `GobError` for addresses that are none. */
+export function decodeReply(value: GobObject): Result {
+  const dns = isGobObject(value.DNS) ? value.DNS : {}
+  const domain = textOf(dns, "Domain")
+  return {
+    interfaces: [],
+    ips: listOf(value, "IPs").map((ip): IpConfig => {
+      const gateway = decodeIp(ip.Gateway)
+      return { address: decodeNetwork(ip.Address), ...(gateway === undefined ? {} : { gateway }) }
+    }),
+    routes: listOf(value, "Routes").map(decodeRoute),
+    dns: {
+      ...textsOf(dns, "Nameservers", "nameservers"),
+      ...(domain === "" ? {} : { domain }),
+      ...textsOf(dns, "Search", "search"),
+      ...textsOf(dns, "Options", "options"),
+    },
+  }
+}
+
+function decodeRoute(route: GobObject): Route {
+  const gw = decodeIp(route.GW)
+  const numbers: Partial<Route> = {}
+  for (const [name, key] of [
+    ["MTU", "mtu"],
+    ["AdvMSS", "advmss"],
+    ["Priority", "priority"],
+    ["Table", "table"],
+    ["Scope", "scope"],
+  ] as const) {
+    const number = route[name]
+    if (typeof number === "number") numbers[key] = number
+  }
+  return { dst: decodeNetwork(route.Dst), ...(gw === undefined ? {} : { gw }), ...numbers }
+}
+
+function encodeIp(ip: string | undefined): Uint8Array {
+  return (ip === undefined ? undefined : parseIp(ip)) ?? new Uint8Array()
+}
+
+function encodeNetwork(cidr: string): GobObject {
+  const parsed = parseCidr(cidr)
+  return parsed ? { IP: parsed.ip, Mask: prefixMask(parsed.ip.length, parsed.prefix) } : {}
+}
+
+function decodeIp(bytes: GobValue | undefined): string | undefined {
+  if (bytes === undefined) return undefined
+  if (bytes instanceof Uint8Array && (bytes.length === 4 || bytes.length === 16)) return formatIp(unmapped(bytes))
+  throw new GobError("an address that has neither 4 nor 16 bytes")
+}
+
+function decodeNetwork(value: GobValue | undefined): string {
+  const { IP, Mask } = isGobObject(value) ? value : {}
+  if (!(IP instanceof Uint8Array && (IP.length === 4 || IP.length === 16)))
+    throw new GobError("a network without an address")
+  const ip = unmapped(IP)
+  const mask = Mask instanceof Uint8Array ? Mask : new Uint8Array() // Go leaves out nothing but an empty one
+  const bits = [...mask.subarray(mask.length - ip.length)].map((byte) => byte.toString(2).padStart(8, "0")).join("")
+  const prefix = bits.indexOf("0") === -1 ? bits.length : bits.indexOf("0")
+  if (bits.includes("1", prefix)) throw new GobError("a network whose mask has holes")
+  return formatCidr({ ip, prefix })
+}
+
+/** The text of a field; "" when it is absent, as all that is zero. */
+export function textOf(value: GobObject, name: string): string {
+  const field = value[name] ?? ""
+  if (typeof field === "string") return field
+  throw new GobError(`${name} is no text`)
+}
+
+function listOf(value: GobObject, name: string): GobObject[] {
+  const list = value[name] ?? []
+  if (!Array.isArray(list)) throw new GobError(`${name} is no list`)
+  return list.filter(isGobObject)
+}
+
+function textsOf<K extends string>(value: GobObject, name: string, key: K): { [key in K]?: string[] } {
+  const list = value[name] ?? []
+  if (!Array.isArray(list)) throw new GobError(`${name} is no list`)
+  const found = list.filter((each) => typeof each === "string")
+  return found.length === 0 ? {} : ({ [key]: found } as { [key in K]?: string[] })
+}
