@@ -29,5 +29,5 @@ export {
   requireMtuOfParent,
   requireParent,
 } from "./interface.ts"
-export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, OwnedRules, Sides } from "./plugin.ts"
+export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, Lease, OwnedRules, Sides } from "./plugin.ts"
 export { defineInterfacePlugin, refuseExistingInterface } from "./verbs.ts"

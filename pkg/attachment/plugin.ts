@@ -41,6 +41,12 @@ export interface Attaching extends Sides {
   undo: Undo
 }
 
+/**
+ * The result that the interface is to have: addresses, routes, DNS. To be called once the interface is there and frames can pass it:
+ * leases of DHCP come by it. All others have been made before. Throws the IPAM plugin's error.
+ */
+export type Lease = () => Result
+
 /** An attachment that is compared with what ADD answered. */
 export interface Checking extends Sides {
   recorded: Recorded
@@ -79,7 +85,7 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
    */
   chained?(attaching: Attaching, config: C): Result | undefined
   /** Makes the interface, with the addresses and routes of the result; returns the result's interfaces. Throws `CniError`. */
-  attach(attaching: Attaching, result: Result, config: C): Interface[]
+  attach(attaching: Attaching, lease: Lease, config: C): Interface[]
   /** Compares what the scaffold does not know of. Throws a `CniError` that names the first difference. */
   check?(checking: Checking, config: C): void
   /** Compares the routes, where they are not just those of the result. Throws `CniError`. */

@@ -1,11 +1,20 @@
 import { addressesOf, checkAddresses, checkRoutes, type ResultAddress, requireMtu } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
 import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
-import { assignNsid, findLink, RouteSocket } from "../netlink/mod.ts"
+import { assignNsid, findLink, RouteSocket, setLink } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
 import { type Answered, type Call, definePlugin, type Plugin, requireForAdd, requireOneForAdd } from "../skel/mod.ts"
-import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../types/mod.ts"
+import {
+  type Attachment,
+  CniError,
+  Code,
+  type Interface,
+  ownerComment,
+  ownerOf,
+  ownersOf,
+  type Result,
+} from "../types/mod.ts"
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.ts"
 import { deleteInterface, deleteOrphans, interfaceKinds, requireKind } from "./find.ts"
@@ -53,12 +62,34 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   const joined = plugin.chained?.(attaching, config)
   if (joined) return call.answer(joined, undo)
   if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)
+  const isFoundInside = plugin.kind !== undefined && interfaceKinds[plugin.kind].owner === "container"
+  const usesInterface = ipam.usesInterface(config.ipam)
+  let leased: Result | undefined
+  const leaseOnce = () => {
+    if (usesInterface && isFoundInside && !leased) setLink(inside, call.ifName, { alias: ownerComment(owner) }) // it may take long
+    leased ??= leaseAll(plugin, attaching, config)
+    return leased
+  }
+  if (!usesInterface) leaseOnce()
+  if (isFoundInside) assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
+  const interfaces = plugin.attach(attaching, leaseOnce, config)
+  const result = leaseOnce()
+  return call.answer({ ...result, interfaces: usesInterface ? interfaces.map(asItIs(inside, call)) : interfaces }, undo)
+}
+
+/** The addresses of an attachment, with the masquerade of what has them. */
+function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attaching: Attaching, config: C): Result {
+  const { call, undo } = attaching
   const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
   requireMtu(config.mtu, result)
   if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
-  if (plugin.kind && interfaceKinds[plugin.kind].owner === "container") assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
-  const interfaces = plugin.attach(attaching, result, config)
-  return call.answer({ ...result, interfaces }, undo)
+  return result
+}
+
+/** The container's interface with the MTU that it has by now: a DHCP server may want another than it was made with. */
+function asItIs(inside: RouteSocket, { ifName }: Call): (one: Interface) => Interface {
+  const mtu = findLink(inside, ifName)?.mtu
+  return (one) => (one.sandbox && one.name === ifName && one.mtu && mtu ? { ...one, mtu } : one)
 }
 
 /**
@@ -116,6 +147,8 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
 function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   const owner = ownerOf(call)
   const failures = new Failures()
+  const usesInterface = ipam.usesInterface(call.network.ipam?.type)
+  if (usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
   // Rules first: the kernel frees them while it waits for the link, and not after.
   for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
@@ -124,7 +157,7 @@ function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>
   const { kind } = plugin
   if (kind) failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, kind))
   if (plugin.detach) failures.attempt(`detach "${call.ifName}"`, () => plugin.detach?.(call, config, owner))
-  failures.attempt("release the addresses", () => ipam.del(call))
+  if (!usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
   failures.throwIfAny()
 }
 
@@ -136,6 +169,8 @@ function collectGarbage<C extends AttachmentConfig>(
   const { name: network } = call.network
   const valid = ownersOf(network, attachments)
   const failures = new Failures()
+  const usesInterface = ipam.usesInterface(call.network.ipam?.type)
+  if (usesInterface) failures.attempt("release stale addresses", () => ipam.gc(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
   for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
     failures.attempt(`remove the stale ${what}`, () => rules.gc(network, valid))
@@ -143,7 +178,7 @@ function collectGarbage<C extends AttachmentConfig>(
   const { kind } = plugin
   if (kind) failures.attempt("delete orphaned interfaces", () => deleteOrphans(network, valid, kind))
   failures.attempt("detach what is left of other attachments", () => plugin.detachOrphans?.(call, valid))
-  failures.attempt("release stale addresses", () => ipam.gc(call))
+  if (!usesInterface) failures.attempt("release stale addresses", () => ipam.gc(call))
   failures.throwIfAny()
 }
 

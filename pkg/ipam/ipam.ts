@@ -64,6 +64,14 @@ function collectIpamGarbage({ network: { ipam }, delegate }: IpamCaller): void {
   if (ipam?.type) delegate.gc(ipam.type)
 }
 
+/**
+ * Whether the IPAM plugin has to do with the container's interface, which then has to be there before ADD and until after DEL:
+ * DHCP's packets go over it.
+ */
+function usesInterface(type: string | undefined): boolean {
+  return type === "dhcp"
+}
+
 /** The verbs of the IPAM plugin: `ipam.add(call)`. */
 export const ipam = {
   add: addIpam,
@@ -71,6 +79,7 @@ export const ipam = {
   del: deleteIpam,
   status: requireIpam,
   gc: collectIpamGarbage,
+  usesInterface,
 } as const
 
 /**

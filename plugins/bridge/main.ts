@@ -1,4 +1,10 @@
-import { type Attaching, defineInterfacePlugin, describeInterface, type Sides } from "../../pkg/attachment/mod.ts"
+import {
+  type Attaching,
+  defineInterfacePlugin,
+  describeInterface,
+  type Lease,
+  type Sides,
+} from "../../pkg/attachment/mod.ts"
 import { configureLink, enableForwarding, ignoreRouters, requireForwarding, waitOperational } from "../../pkg/ip/mod.ts"
 import { Masquerade } from "../../pkg/masquerade/mod.ts"
 import { findLink, getLink, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
@@ -29,7 +35,7 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
   detach: leaveBridge,
 })
 
-function attachToBridge(attaching: Attaching, result: Result, config: BridgeConfig): Interface[] {
+function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {
   const { call, owner, host, sandbox, inside, undo } = attaching
   const { ifName, netns } = call
   const { bridge, port } = joinBridge(host, config, { sandbox, ifName }, undo)
@@ -39,6 +45,7 @@ function attachToBridge(attaching: Attaching, result: Result, config: BridgeConf
   ignoreRouters(port)
   setLink(host, port, { up: true, alias: ownerComment(owner) }) // from here on frames can pass
   const { keepDown, detectDuplicates } = config
+  const result = lease()
   if (!keepDown) configureLink({ sandbox, inside, link }, result, { detectDuplicates })
   const end = getLink(host, port)
   const portLink = keepDown ? end : waitOperational(host, end)

@@ -1,8 +1,14 @@
-import { type Attaching, addInterface, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
+import {
+  type Attaching,
+  addInterface,
+  defineInterfacePlugin,
+  describeInterface,
+  type Lease,
+} from "../../pkg/attachment/mod.ts"
 import type { InterfaceConfig } from "../../pkg/config/mod.ts"
 import { configureLink } from "../../pkg/ip/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { type Interface, ownerComment } from "../../pkg/types/mod.ts"
 import { dummyFields, parseDummyConfig } from "./config.ts"
 
 /** Gives a container an interface that leads nowhere: a place for addresses. */
@@ -14,10 +20,10 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
   attach: attachDummy,
 })
 
-function attachDummy(attaching: Attaching, result: Result, { mtu, mac }: InterfaceConfig): Interface[] {
+function attachDummy(attaching: Attaching, lease: Lease, { mtu, mac }: InterfaceConfig): Interface[] {
   const { call, sandbox, inside, owner } = attaching
   const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
-  configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

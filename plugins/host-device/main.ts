@@ -1,4 +1,10 @@
-import { type Attaching, type Checking, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
+import {
+  type Attaching,
+  type Checking,
+  defineInterfacePlugin,
+  describeInterface,
+  type Lease,
+} from "../../pkg/attachment/mod.ts"
 import {
   aliasedFormer,
   formerName,
@@ -11,7 +17,7 @@ import {
 import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
 import { getLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
-import { Code, type Interface, isCniError, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { Code, type Interface, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { type HostDeviceConfig, hostDeviceFields, parseHostDeviceConfig, type Selector } from "./config.ts"
 import { findDevice, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
 
@@ -29,12 +35,12 @@ export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
   detachOrphans: ({ network }, valid) => returnOrphans(network.name, valid),
 })
 
-function attachDevice(attaching: Attaching, result: Result, config: HostDeviceConfig): Interface[] {
+function attachDevice(attaching: Attaching, lease: Lease, config: HostDeviceConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const { selector } = config
   if (!selector || isUserspace(config)) return [{ name: call.ifName, sandbox: call.netns }]
   const link = takeSelected(attaching, selector)
-  configureLink({ sandbox, inside, link }, result)
+  configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

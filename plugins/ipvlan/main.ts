@@ -7,12 +7,13 @@ import {
   defineInterfacePlugin,
   describeInterface,
   findMasterForStatus,
+  type Lease,
   requireMaster,
 } from "../../pkg/attachment/mod.ts"
 import { configureLink } from "../../pkg/ip/mod.ts"
 import { ipvlanFlags, ipvlanModes, linkData } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { type Interface, ownerComment } from "../../pkg/types/mod.ts"
 import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
 /** Gives a container an interface on one of the host's, with the same MAC: for networks that take no other. */
@@ -27,14 +28,14 @@ export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
   requireUsable: ({ host }, config) => void findMasterForStatus(host, config),
 })
 
-function attachIpvlan(attaching: Attaching, result: Result, config: IpvlanConfig): Interface[] {
+function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig): Interface[] {
   const { call, sandbox, inside, owner } = attaching
   const { mode, flag, mtu, linkInContainer } = config
   const parent = requireMaster(attaching, config)
   const data = { mode: ipvlanModes[mode], flags: ipvlanFlags[flag] }
   const spec = { kind: "ipvlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data } as const
   const link = addInterface(attaching, spec)
-  configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

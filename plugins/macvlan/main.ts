@@ -7,13 +7,14 @@ import {
   defineInterfacePlugin,
   describeInterface,
   findMasterForStatus,
+  type Lease,
   requireMaster,
   requireMtuOfParent,
 } from "../../pkg/attachment/mod.ts"
 import { configureLink } from "../../pkg/ip/mod.ts"
 import { linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { type Interface, ownerComment } from "../../pkg/types/mod.ts"
 import { type MacvlanConfig, macvlanFields, parseMacvlanConfig } from "./config.ts"
 
 /** Gives a container an interface with a MAC of its own on one of the host's. */
@@ -28,14 +29,14 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig>({
   requireUsable: requireUsableMaster,
 })
 
-function attachMacvlan(attaching: Attaching, result: Result, config: MacvlanConfig): Interface[] {
+function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
   const { call, sandbox, inside, owner } = attaching
   const { linkInContainer, mode, mtu, mac, broadcastQueueLength } = config
   const parent = requireMaster(attaching, config)
   requireMtuOfParent(mtu, parent)
   const data = { mode: macvlanModes[mode], broadcastQueueLength }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
-  configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

@@ -7,6 +7,7 @@ import {
   describeInterface,
   findHostEnd,
   findRecordedOnHost,
+  type Lease,
   noHostEnd,
 } from "../../pkg/attachment/mod.ts"
 import {
@@ -46,10 +47,11 @@ export const ptp = defineInterfacePlugin<PtpConfig>({
 
 function attachPtp(
   { call, owner, host, sandbox, inside, undo }: Attaching,
-  result: Result,
+  lease: Lease,
   config: PtpConfig,
 ): Interface[] {
   const { ifName, netns } = call
+  const result = lease() // of another address management than dhcp: nothing but the host is on the link
   const name = createVethPair(host, { sandbox, ifName, mtu: config.mtu, mac: config.mac })
   undo.defer("create the veth pair", () => deleteLink(host, getLink(host, name)))
   const families = familiesOf(result)

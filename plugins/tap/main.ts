@@ -1,9 +1,15 @@
-import { type Attaching, type Checking, defineInterfacePlugin, describeInterface } from "../../pkg/attachment/mod.ts"
+import {
+  type Attaching,
+  type Checking,
+  defineInterfacePlugin,
+  describeInterface,
+  type Lease,
+} from "../../pkg/attachment/mod.ts"
 import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { deleteLink, findLink, getLink, type Ifindex, type Link, linkData, setLink } from "../../pkg/netlink/mod.ts"
 import { type Plugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { CniError, Code, type Interface, ownerComment } from "../../pkg/types/mod.ts"
 import { parseTapConfig, type TapConfig, tapFields } from "./config.ts"
 import { createTap, IFF_TAP, openTun } from "./device.ts"
 import { createTapIfAsked, createTapIn, withContext } from "./selinux.ts"
@@ -19,11 +25,11 @@ export const tap = defineInterfacePlugin<TapConfig>({
   requireUsable: requireTun,
 })
 
-function attachTap(attaching: Attaching, result: Result, config: TapConfig): Interface[] {
+function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const bridge = config.bridge === undefined ? undefined : requireBridge(attaching, config.bridge)
   const link = addTap(attaching, config, bridge)
-  configureLink({ sandbox, inside, link }, result)
+  configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

@@ -7,6 +7,7 @@ import {
   defineInterfacePlugin,
   describeInterface,
   findMasterForStatus,
+  type Lease,
   requireMaster,
   requireMtuOfParent,
 } from "../../pkg/attachment/mod.ts"
@@ -14,7 +15,7 @@ import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { IFF_UP, type Link, linkData, type RouteSocket, vlanProtocols } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Interface, isCniError, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { CniError, Code, type Interface, isCniError, ownerComment } from "../../pkg/types/mod.ts"
 import { parseVlanConfig, type VlanConfig, vlanFields } from "./config.ts"
 import { findVlanTaken, requireFreeVlan } from "./holder.ts"
 
@@ -29,12 +30,12 @@ export const vlan = defineInterfacePlugin<VlanConfig>({
   requireUsable: requireVlan,
 })
 
-function attachVlan(attaching: Attaching, result: Result, config: VlanConfig): Interface[] {
+function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig): Interface[] {
   const { call, sandbox, inside, owner } = attaching
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
   const link = addVlan(attaching, parent, config)
-  configureLink({ sandbox, inside, link }, result, { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
