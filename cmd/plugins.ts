@@ -2,6 +2,7 @@
  * What the executable is under each of its names: this module's exports, by the name that runtimes call. The build takes them
  * from here.
  */
+import { dhcp, runDhcp } from "../ipam/dhcp/main.ts"
 import { hostLocal } from "../ipam/host-local/main.ts"
 import { staticIpam } from "../ipam/static/main.ts"
 import { bandwidth } from "../meta/bandwidth/main.ts"
@@ -28,6 +29,7 @@ import { vlan } from "../plugins/vlan/main.ts"
 export const pluginNames: readonly string[] = [
   "bandwidth",
   "bridge",
+  "dhcp",
   "dummy",
   "firewall",
   "flannel",
@@ -47,7 +49,7 @@ export const pluginNames: readonly string[] = [
 ]
 
 /** The IPAM plugins that run in the process of the plugin that asks them for addresses. */
-export const ipamPlugins: readonly Plugin<unknown>[] = [hostLocal, staticIpam]
+export const ipamPlugins: readonly Plugin<unknown>[] = [dhcp, hostLocal, staticIpam]
 
 /** What flannel has attach containers in its process. */
 export const delegates: readonly Plugin<unknown>[] = [bridge, hostDevice, ipvlan, macvlan, ptp, ...ipamPlugins]
@@ -86,6 +88,7 @@ function runUnknown(): never {
 export {
   runBandwidth as bandwidth,
   runBridge as bridge,
+  runDhcp as dhcp,
   runDummy as dummy,
   runFirewall as firewall,
   runFlannel as flannel,

@@ -7,6 +7,7 @@ import { INSIDE } from "../dry-run/run.ts"
 import { defaults, type Terminal } from "../environment.ts"
 import { add, check, del, status } from "./attach.ts"
 import { type Command, Found, UsageError, word } from "./command.ts"
+import { dhcpList } from "./dhcp.ts"
 import { diffCommand } from "./diff.ts"
 import { doctor } from "./doctor/command.ts"
 import { dryRunCommand } from "./dry-run.ts"
@@ -64,6 +65,7 @@ export const commands: Readonly<Record<string, Command>> = {
   metrics,
   "recorder on": recorderOn,
   "recorder off": recorderOff,
+  "dhcp ls": dhcpList,
   "ipam ls": ipamList,
   "ipam release": ipamRelease,
   "dry-run": dryRunCommand,
@@ -78,6 +80,7 @@ export const commands: Readonly<Record<string, Command>> = {
 
 /** Commands of two words are in a group, the first of the words. */
 export const groups: Readonly<Record<string, string>> = {
+  dhcp: "Show the leases that dhcp's daemon keeps",
   recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
   ipam: "Show the addresses that host-local has handed out, and take them back",
 }

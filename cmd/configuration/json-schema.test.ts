@@ -57,6 +57,7 @@ const values: readonly JsonValue[] = [
 
 /** A configuration that the plugin takes, to be spoilt. */
 const good: Readonly<Record<string, JsonObject>> = {
+  dhcp: { ipam: { type: "dhcp" } },
   dummy: { ipam: { type: "static" } },
   "host-device": { device: "eth0" },
   "host-local": { ipam: { type: "host-local", subnet: "10.0.0.0/24" } },

@@ -95,9 +95,10 @@ function ipamDefinitions(options: SchemaOptions): JsonObject {
       ...options,
       open: ["", "runtimeConfig"],
     })
-    const { ipam, args, runtimeConfig } = properties as Record<string, JsonObject>
+    const has = (key: string) => Object.hasOwn(properties as JsonObject, key)
+    const shared = ["ipam", "args", "runtimeConfig"].filter(has)
     return {
-      properties: { ipam, args, runtimeConfig },
+      properties: Object.fromEntries(shared.map((key) => [key, (properties as Record<string, JsonObject>)[key] ?? {}])),
       required: ((required ?? []) as string[]).filter((key) => key !== "type"),
     }
   }

@@ -1,3 +1,5 @@
+import { dhcp } from "../../ipam/dhcp/main.ts"
+import dhcpPage from "../../ipam/dhcp/README.md" with { type: "text" }
 import { hostLocal } from "../../ipam/host-local/main.ts"
 import hostLocalPage from "../../ipam/host-local/README.md" with { type: "text" }
 import { staticIpam } from "../../ipam/static/main.ts"
@@ -69,6 +71,7 @@ interface Row {
 const rows: readonly Row[] = [
   { plugin: bandwidth, page: bandwidthPage, kind: "chained" },
   { plugin: bridge, page: bridgePage, kind: "interface", joins: true },
+  { plugin: dhcp, page: dhcpPage, kind: "ipam" },
   { plugin: dummy, page: dummyPage, kind: "interface" },
   { plugin: firewall, page: firewallPage, kind: "chained" },
   { plugin: flannel, page: flannelPage, kind: "interface", delegates: "bridge", handsOn: flannelKeys },

@@ -1,0 +1,107 @@
+import { DEFAULT_STATE, Journal, type LeaseRecord, namespaceLives, readBootId } from "../../ipam/dhcp/main.ts"
+import { printJson } from "../../pkg/types/mod.ts"
+import { type Command, text } from "./command.ts"
+import { age, table } from "./tables.ts"
+
+/** A lease as it is shown; times are milliseconds since 1970, and absent where the lease never ends. */
+export interface ShownLease {
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+  readonly address: string | undefined
+  readonly server: string | undefined
+  /** "bound", "renewing", "rebinding"; "acquiring" before ADD was answered. */
+  readonly state: string
+  readonly renewAt: number | undefined
+  readonly rebindAt: number | undefined
+  readonly expiresAt: number | undefined
+  readonly ntp: readonly string[]
+  readonly netns: string
+  /** Whether the container's namespace is still there. */
+  readonly alive: boolean
+}
+
+/** `cni dhcp ls` */
+export const dhcpList: Command = {
+  summary: "Show the leases that dhcp's daemon keeps",
+  words: ["[NETWORK]"],
+  flags: {
+    "state-dir": { type: "string", value: "DIR", help: `the daemon's -statedir (default ${DEFAULT_STATE})` },
+    json: { type: "boolean", help: "print JSON, also on a terminal and for errors" },
+  },
+  help: `For each lease: its address and server, when it is to be renewed (T1), when any server may renew it (T2), when it ends, and
+whether the container's network namespace is still there. It reads what the daemon has on disk, and only looks.
+
+Examples:
+  cni dhcp ls
+  cni dhcp ls mynet --json`,
+  async run(args, terminal) {
+    const journal = new Journal(text(args, "state-dir") ?? DEFAULT_STATE)
+    const records = journal.exists ? journal.list((line) => terminal.stderr(`${line}\n`)) : []
+    const [network] = args.words
+    const bootId = readBootId()
+    const leases = records
+      .filter((record) => network === undefined || record.network === network)
+      .flatMap((record) => shownLeases(record, record.bootId === bootId))
+      .sort((a, b) => order(a).localeCompare(order(b)))
+    const plain = terminal.interactive && args.flags.json !== true
+    terminal.stdout(plain ? leaseTable(leases, Date.now()) : `${printJson(leases.map(asJson))}\n`)
+  },
+}
+
+const order = ({ network, containerId, ifName, address }: ShownLease) =>
+  [network, containerId, ifName, address].join("\0")
+
+/** What a record says, a line for each of its clients. */
+export function shownLeases(record: LeaseRecord, isOfThisBoot: boolean): ShownLease[] {
+  const { network, containerId, ifName, namespace, progress, clients, writtenAt, clock } = record
+  const wall = (time: number | undefined) => (time === undefined ? undefined : Math.round(writtenAt + time - clock))
+  return clients.map(({ lease, offer, phase }) => ({
+    network,
+    containerId,
+    ifName,
+    address: lease?.address ?? offer?.address,
+    server: lease?.server ?? offer?.server,
+    state: progress === "held" ? phase : progress,
+    renewAt: wall(lease?.renewAt),
+    rebindAt: wall(lease?.rebindAt),
+    expiresAt: wall(lease?.expiresAt),
+    ntp: lease?.ntp ?? [],
+    netns: namespace.path,
+    alive: isOfThisBoot && namespaceLives(namespace),
+  }))
+}
+
+function asJson({ address, server, renewAt, rebindAt, expiresAt, ...others }: ShownLease) {
+  const time = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString())
+  return {
+    ...others,
+    ntp: [...others.ntp],
+    address: address ?? null,
+    server: server ?? null,
+    renewAt: time(renewAt),
+    rebindAt: time(rebindAt),
+    expiresAt: time(expiresAt),
+  }
+}
+
+/** For human eyes. `nowMs` since 1970. */
+export function leaseTable(leases: readonly ShownLease[], nowMs: number): string {
+  if (leases.length === 0) return "No leases are kept\n"
+  const left = (time: number | undefined) =>
+    time === undefined ? "never" : time <= nowMs ? `${age(nowMs - time)} ago` : `in ${age(time - nowMs)}`
+  const heads = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESS", "SERVER", "STATE", "T1", "T2", "EXPIRES", "NAMESPACE"]
+  const rows = leases.map((lease) => [
+    lease.network,
+    lease.containerId,
+    lease.ifName,
+    lease.address ?? "-",
+    lease.server ?? "-",
+    lease.state,
+    left(lease.renewAt),
+    left(lease.rebindAt),
+    left(lease.expiresAt),
+    lease.alive ? "alive" : "gone",
+  ])
+  return table(heads, rows)
+}

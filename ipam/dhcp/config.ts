@@ -1,0 +1,184 @@
+import { type Fields, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { CniError, Code, isJsonObject, type JsonObject, member } from "../../pkg/types/mod.ts"
+import { encodeUserClass } from "./protocol/mod.ts"
+
+const text = { kind: "text", expected: "a text" } as const
+const word = { ...text, default: "" } as const
+const option = { kind: "object", fields: { option: word, value: word, fromArg: word } } as const
+const request = { kind: "object", fields: { option: word, skipDefault: off } } as const
+const on = { kind: "boolean", default: true } as const
+
+/** The keys of its configuration. */
+export const dhcpFields = {
+  ipam: {
+    kind: "object",
+    fields: {
+      daemonSocketPath: word,
+      provide: { kind: "list", of: option, default: [] },
+      request: { kind: "list", of: request, default: [] },
+      priority: { kind: "integer", min: 0, max: 2 ** 31 - 1, default: 0 },
+      userClass: { kind: "list", of: text, default: [], expected: "a list of texts" },
+      useOptions: on,
+      broadcast: off,
+      probe: off,
+      dhcpv6: off,
+      timeout: { kind: "integer", min: 1, max: 3600, expected: "seconds, from 1 to 3600" },
+    },
+    required: true,
+    expected: 'the keys of the IPAM plugin, {"type": "dhcp"} at least',
+  },
+} as const satisfies Fields
+
+export const DEFAULT_SOCKET = "/run/cni/dhcp.sock"
+
+/** Codes of options that have names in configurations, <https://www.iana.org/assignments/bootp-dhcp-parameters>. */
+const optionNames: Readonly<Record<string, number>> = {
+  "dhcp-client-identifier": 61,
+  "subnet-mask": 1,
+  routers: 3,
+  "host-name": 12,
+  "user-class": 77,
+  "vendor-class-identifier": 60,
+}
+const USER_CLASS = 77
+const CLIENT_IDENTIFIER = 61
+
+/** What upstream's plugin asks for unless it is told not to. */
+const upstreamRequests = [3, 1]
+/** Besides: classless routes, name servers, domain, MTU, time servers, search list; RFC 3442, 2132, 3397. */
+const ourRequests = [6, 15, 26, 42, 119]
+const CLASSLESS_ROUTES = 121
+/** What upstream's client library asks for where nothing is left: subnet mask, routers, domain, name servers. */
+const fallbackRequests = [1, 3, 15, 6]
+
+/** The configuration of one attachment, checked. */
+export interface DhcpConfig {
+  readonly socketPath: string
+  /** Options of DHCPv4 to send: code, and bytes as hexadecimal digits. */
+  readonly provide: readonly (readonly [number, string])[]
+  /** Codes of the options to ask for. */
+  readonly request: readonly number[]
+  /** Of every route of the result; 0 leaves it as it is. */
+  readonly priority: number
+  /** Whether the answer's name servers, domains and MTU are used, or only what upstream's plugin uses. */
+  readonly useOptions: boolean
+  readonly broadcast: boolean
+  /** Whether an address is probed for by ARP before it is used. */
+  readonly probe: boolean
+  readonly dhcpv6: boolean
+  /** How long ADD waits for a lease; undefined leaves that to the daemon. */
+  readonly timeoutMs: number | undefined
+}
+
+/**
+ * Reads the configuration and `CNI_ARGS`; for DEL and GC what is wrong counts as absent. Throws code 7 that names the key. A pair of
+ * `CNI_ARGS` that is none is passed over, as upstream does.
+ */
+export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false): DhcpConfig {
+  const ipam = attempt(
+    lenient,
+    parseConfig(dhcpFields, { ipam: socketOf(raw) }).ipam,
+    () => parseConfig(dhcpFields, raw).ipam,
+  )
+  const values = readArgs(args)
+  const provide = attempt(lenient, [], () => [
+    ...ipam.provide.flatMap((each, at) => provideOption(each, `ipam.provide[${at}]`, values)),
+    ...userClassOption(ipam.userClass),
+  ])
+  return {
+    socketPath: ipam.daemonSocketPath || DEFAULT_SOCKET,
+    provide,
+    request: attempt(lenient, [], () => requestList(ipam.request, ipam.useOptions)),
+    priority: ipam.priority,
+    useOptions: ipam.useOptions,
+    broadcast: ipam.broadcast,
+    probe: ipam.probe,
+    dhcpv6: ipam.dhcpv6,
+    timeoutMs: ipam.timeout === undefined ? undefined : ipam.timeout * 1000,
+  }
+}
+
+/** What a cleanup needs of a configuration that is wrong otherwise: where the daemon is. */
+function socketOf(raw: JsonObject): JsonObject {
+  const ipam = member(raw, "ipam")
+  const path = isJsonObject(ipam) ? member(ipam, "daemonSocketPath") : undefined
+  return typeof path === "string" ? { daemonSocketPath: path } : {}
+}
+
+function attempt<T>(lenient: boolean, otherwise: T, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (lenient && error instanceof CniError) return otherwise
+    throw error
+  }
+}
+
+/** The client identifier of an attachment as hexadecimal digits, with its type byte: upstream's, so that a switch keeps addresses. */
+export function clientIdOf(key: string): string {
+  return `00${hexOf(encodeUtf8(key).subarray(0, 254))}`
+}
+
+/** The client identifier that a configuration sets in place of the attachment's own. */
+export function ownClientId({ provide }: DhcpConfig): string | undefined {
+  return provide.find(([code]) => code === CLIENT_IDENTIFIER)?.[1]
+}
+
+function provideOption(
+  { option, value, fromArg }: { option: string; value: string; fromArg: string },
+  key: string,
+  args: ReadonlyMap<string, string>,
+): [number, string][] {
+  const code = optionCode(option, key)
+  const bytes = encodeUtf8(args.get(fromArg) ?? value)
+  if (bytes.length > 255) throw tooLong(option)
+  return bytes.length === 0 ? [] : [[code, hexOf(bytes)]]
+}
+
+function userClassOption(classes: readonly string[]): [number, string][] {
+  if (classes.length === 0) return []
+  const tooShort = classes.find((each) => each === "")
+  if (tooShort !== undefined) throw invalidConfig("ipam.userClass", "texts that are not empty", tooShort)
+  if (classes.reduce((sum, each) => sum + 1 + encodeUtf8(each).length, 0) > 255) throw tooLong("user-class")
+  return [[USER_CLASS, hexOf(encodeUserClass(classes))]]
+}
+
+function requestList(list: readonly { option: string; skipDefault: boolean }[], useOptions: boolean): number[] {
+  const asked = list.flatMap(({ option }, at) => (option === "" ? [] : [optionCode(option, `ipam.request[${at}]`)]))
+  const skipsDefault = list.some(({ skipDefault }) => skipDefault)
+  // RFC 3442: classless routes before routers
+  const more = useOptions ? [CLASSLESS_ROUTES, ...upstreamRequests, ...ourRequests] : upstreamRequests
+  const codes = [...new Set(skipsDefault ? asked : [...asked, ...more])]
+  return codes.length > 0 ? codes : fallbackRequests
+}
+
+/** The code of an option by its name, or its number as text. */
+function optionCode(name: string, key: string): number {
+  const named = Object.hasOwn(optionNames, name) ? optionNames[name] : undefined
+  if (named !== undefined) return named
+  if (/^\d{1,3}$/.test(name) && Number(name) <= 255) return Number(name)
+  const names = Object.keys(optionNames).join(", ")
+  throw invalidConfig(`${key}.option`, `a number from 0 to 255, or one of ${names}`, name)
+}
+
+function tooLong(option: string): CniError {
+  return new CniError(Code.InvalidNetworkConfig, `value too long for option ${option}`, {
+    details: "an option of DHCPv4 has 255 bytes at most",
+  })
+}
+
+function readArgs(args: string): Map<string, string> {
+  const values = new Map<string, string>()
+  for (const pair of args.split(";")) {
+    const sign = pair.indexOf("=")
+    if (sign > 0) values.set(pair.slice(0, sign), pair.slice(sign + 1))
+  }
+  return values
+}
+
+function hexOf(bytes: Uint8Array): string {
+  let digits = ""
+  for (const byte of bytes) digits += byte.toString(16).padStart(2, "0")
+  return digits
+}

@@ -1,0 +1,104 @@
+import { addressesOf, planRoutes } from "../../../pkg/ip/mod.ts"
+import { type ErrnoName, isErrno } from "../../../pkg/libc/mod.ts"
+import {
+  addAddress,
+  addRoute,
+  deleteAddress,
+  deleteRoute,
+  IFF_UP,
+  type Link,
+  type RouteSocket,
+  type RouteSpec,
+  setLink,
+} from "../../../pkg/netlink/mod.ts"
+import { AF_INET6, familyOf } from "../../../pkg/types/mod.ts"
+import type { DhcpConfig } from "../config.ts"
+import type { Change, Lease } from "../protocol/mod.ts"
+import { mtuOf, resultOf } from "./result.ts"
+
+/** A container's interface, and a socket in its namespace. */
+export interface Site {
+  readonly inside: RouteSocket
+  readonly link: Link
+  readonly config: DhcpConfig
+}
+
+/** Gives the interface the MTU that the server wants, if it wants one and it is another; like `ip link set mtu`. */
+export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
+  const mtu = mtuOf([lease], config)
+  if (mtu !== undefined && mtu !== link.mtu) setLink(inside, link, { mtu })
+}
+
+/** Makes of the interface what has become of its lease. Throws `NetlinkError`. */
+export function applyChange(site: Site, change: Change): void {
+  if (change.kind === "bound") applyLease(site, change.lease)
+  else if (change.kind === "renewed") applyRenewal(site, change.before, change.lease)
+  else applyLoss(site, change.lease)
+}
+
+/** Brings the interface up with the address and routes of a lease that comes after the loss of another. */
+function applyLease(site: Site, lease: Lease): void {
+  const { inside, link } = site
+  if ((link.flags & IFF_UP) === 0) setLink(inside, link, { up: true })
+  applyMtu(site, lease)
+  addAddresses(site, lease)
+  for (const route of routesOf(site, lease)) unlessErrno(() => addRoute(inside, route, "append"), "EEXIST")
+}
+
+/** Changes of the interface what a renewed lease has otherwise than before: address, routes, MTU. */
+function applyRenewal(site: Site, before: Lease, after: Lease): void {
+  const { inside, link } = site
+  applyMtu(site, after)
+  const [had, has] = [routesOf(site, before), routesOf(site, after)].map(
+    (specs) => new Map(specs.map((spec) => [show(spec), spec])),
+  )
+  const isMoved = before.address !== after.address
+  if (isMoved) {
+    // In this order: the kernel takes the later address of a subnet away together with the earlier one.
+    removeAddresses(inside, link, before)
+    addAddresses(site, after)
+  }
+  // One to the same destination takes the place of the old one, so that the container is never without.
+  for (const [text, route] of has ?? []) if (isMoved || !had?.has(text)) addRoute(inside, route, "replace")
+  for (const [text, route] of had ?? []) if (!has?.has(text)) unlessErrno(() => deleteRoute(inside, route), "ESRCH")
+}
+
+/** Takes the address of a lost lease off the interface, and with one of IPv4 the interface down: its address may be given to another. */
+function applyLoss({ inside, link }: Site, lease: Lease): void {
+  removeAddresses(inside, link, lease)
+  if (addressesOf({ ips: [{ address: lease.address }] }).every(({ ip }) => familyOf(ip) !== AF_INET6))
+    lower({ inside, link })
+}
+
+/** Takes the interface down, like `ip link set down`. */
+export function lower({ inside, link }: Pick<Site, "inside" | "link">): void {
+  if ((link.flags & IFF_UP) !== 0) setLink(inside, link, { up: false })
+}
+
+function addAddresses({ inside, link }: Site, lease: Lease): void {
+  for (const address of addressesOf({ ips: [{ address: lease.address }] })) {
+    unlessErrno(() => addAddress(inside, link, { ...address, noDad: true }), "EEXIST")
+  }
+}
+
+function removeAddresses(inside: RouteSocket, link: Link, lease: Lease): void {
+  for (const address of addressesOf({ ips: [{ address: lease.address }] })) {
+    unlessErrno(() => deleteAddress(inside, link, address), "EADDRNOTAVAIL")
+  }
+}
+
+function routesOf({ link, config }: Site, lease: Lease): RouteSpec[] {
+  return planRoutes(resultOf([lease], config), link)
+}
+
+function show(route: RouteSpec): string {
+  return JSON.stringify(route, (_, value) => (value instanceof Uint8Array ? [...value] : value))
+}
+
+function unlessErrno(act: () => void, ...names: ErrnoName[]): void {
+  try {
+    act()
+  } catch (error) {
+    if (!isErrno(error, ...names)) throw error
+  }
+}

@@ -1,0 +1,177 @@
+import { encodeUtf8, sha256 } from "../../../pkg/engine/mod.ts"
+import {
+  FileDescriptor,
+  findFile,
+  isErrno,
+  makeDirectories,
+  Open,
+  readDirectory,
+  readTextFile,
+  rename,
+  sync,
+  syncDirectory,
+  tryLock,
+  tryUnlink,
+  writeAll,
+} from "../../../pkg/libc/mod.ts"
+import { isJsonObject, parseJsonObject } from "../../../pkg/types/mod.ts"
+import type { DhcpConfig } from "../config.ts"
+import type { ClientState } from "../protocol/mod.ts"
+
+/** A network namespace, by the path to it and by what no other that lives has. */
+export interface NamespaceRecord {
+  readonly path: string
+  /** "device:inode" */
+  readonly identity: string
+}
+
+/** A link of a namespace, told from another that was given its name. */
+export interface LinkRecord {
+  readonly name: string
+  readonly index: number
+  readonly mac: string
+}
+
+/** How far an attachment is: until ADD has been answered, DEL gives back what may have been leased. */
+export type Progress = "acquiring" | "held" | "releasing"
+
+/** What is kept on disk of one attachment's lease. */
+export interface LeaseRecord {
+  readonly version: 1
+  /** Times of the clients are milliseconds since this boot. */
+  readonly bootId: string
+  /** When it was written, in milliseconds since 1970, and by the clients' clock. */
+  readonly writtenAt: number
+  readonly clock: number
+  readonly containerId: string
+  readonly network: string
+  readonly ifName: string
+  readonly namespace: NamespaceRecord
+  readonly link: LinkRecord
+  readonly config: DhcpConfig
+  readonly progress: Progress
+  readonly clients: readonly ClientState[]
+}
+
+/** Whose a lease is: upstream's key, "CONTAINER/NETWORK/INTERFACE". */
+export function keyOf({
+  containerId,
+  network,
+  ifName,
+}: Pick<LeaseRecord, "containerId" | "network" | "ifName">): string {
+  return `${containerId}/${network}/${ifName}`
+}
+
+/** The id of this boot, which nothing that runs survives. */
+export function readBootId(): string {
+  return readTextFile("/proc/sys/kernel/random/boot_id").trim()
+}
+
+const RECORD = /^[0-9a-f]{40}\.json$/
+const TEMPORARY = /^\.[0-9a-f]{40}\.json$/
+
+/**
+ * The leases on disk, a file for each: written beside and renamed, so that a file is whole or is not there, whenever the writer
+ * is killed.
+ */
+export class Journal {
+  readonly directory: string
+
+  constructor(directory: string) {
+    this.directory = directory
+  }
+
+  /**
+   * Makes the directory, and takes the lock by which there is one writer. Undefined when another process has it. Throws
+   * `SyscallError`.
+   */
+  tryLock(): FileDescriptor | undefined {
+    makeDirectories(this.directory, 0o700)
+    const lock = FileDescriptor.open(`${this.directory}/lock`, Open.ReadWrite | Open.Create, 0o600)
+    if (tryLock(lock.fd)) return lock
+    lock[Symbol.dispose]()
+    return undefined
+  }
+
+  /** Whether anything has been written here. */
+  get exists(): boolean {
+    try {
+      readDirectory(this.directory)
+      return true
+    } catch (error) {
+      if (isErrno(error, "ENOENT", "ENOTDIR")) return false
+      throw error
+    }
+  }
+
+  /**
+   * Writes a record in place of the one before. `durable`: it is on the disk when this returns; else only a crash of the
+   * machine can lose it, which no container outlives. Throws `SyscallError`.
+   */
+  write(record: LeaseRecord, durable: boolean): void {
+    const name = fileOf(keyOf(record))
+    const temporary = `${this.directory}/.${name}`
+    {
+      using file = FileDescriptor.open(temporary, Open.WriteOnly | Open.Create | Open.Truncate, 0o600)
+      writeAll(file.fd, encodeUtf8(`${JSON.stringify(record)}\n`))
+      if (durable) sync(file.fd)
+    }
+    rename(temporary, `${this.directory}/${name}`)
+    if (durable) syncDirectory(this.directory)
+  }
+
+  /** Removes the record of a key; nothing when there is none. Throws `SyscallError`. */
+  remove(key: string): void {
+    tryUnlink(`${this.directory}/${fileOf(key)}`)
+  }
+
+  /** The record of a key; undefined when there is none that can be read. */
+  find(key: string): LeaseRecord | undefined {
+    const bytes = findFile(`${this.directory}/${fileOf(key)}`)
+    return bytes && readRecord(bytes)
+  }
+
+  /** All records. What is none is told by `log`, and left alone; what a killed writer left is removed by `sweep`. */
+  list(log: (line: string) => void): LeaseRecord[] {
+    const records: LeaseRecord[] = []
+    for (const name of readDirectory(this.directory)) {
+      if (!RECORD.test(name)) continue
+      const path = `${this.directory}/${name}`
+      const bytes = findFile(path)
+      const record = bytes && readRecord(bytes)
+      if (record && fileOf(keyOf(record)) === name) records.push(record)
+      else if (bytes) log(`Cannot read the lease in "${path}": it is left as it is, and its address to the server`)
+    }
+    return records
+  }
+
+  /** Removes what writers have left that were killed. Only for the holder of the lock. */
+  sweep(): void {
+    for (const name of readDirectory(this.directory)) if (TEMPORARY.test(name)) tryUnlink(`${this.directory}/${name}`)
+  }
+}
+
+function fileOf(key: string): string {
+  return `${sha256(key).slice(0, 40)}.json`
+}
+
+function readRecord(bytes: Uint8Array): LeaseRecord | undefined {
+  try {
+    const value = parseJsonObject(bytes, "lease")
+    const isWhole =
+      value.version === 1 &&
+      ["bootId", "containerId", "network", "ifName", "progress"].every((key) => typeof value[key] === "string") &&
+      ["writtenAt", "clock"].every((key) => typeof value[key] === "number") &&
+      ["namespace", "link", "config"].every((key) => isJsonObject(value[key] ?? null)) &&
+      Array.isArray(value.clients) &&
+      value.clients.every((client) => isJsonObject(client) && isJsonObject(client.config ?? null))
+    return isWhole ? (value as unknown as LeaseRecord) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A record's text, for errors. */
+export function describeRecord(record: LeaseRecord): string {
+  return `${keyOf(record)} (${record.clients.flatMap(({ lease }) => lease?.address ?? []).join(", ") || "no address"})`
+}

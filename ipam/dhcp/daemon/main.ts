@@ -1,0 +1,131 @@
+import { encodeUtf8, monotonicMs } from "../../../pkg/engine/mod.ts"
+import {
+  connectTo,
+  exit,
+  type Fd,
+  FileDescriptor,
+  isErrno,
+  listenAt,
+  makeDirectories,
+  Open,
+  programArguments,
+  readEnvironment,
+  readlink,
+  readTextFile,
+  setDescriptorLimit,
+  sleep,
+  tryUnlink,
+  writeAll,
+} from "../../../pkg/libc/mod.ts"
+import { logLine } from "../../../pkg/skel/mod.ts"
+import type { Journal } from "./journal.ts"
+import { runLoop } from "./loop.ts"
+import { type DaemonOptions, parseOptions, UsageError, usage } from "./options.ts"
+import { Service } from "./service.ts"
+import { surroundingsOf } from "./surroundings.ts"
+
+/** The first descriptor that systemd hands over, sd_listen_fds(3). */
+const LISTEN_FDS_START = 3
+const LOCK_PATIENCE_MS = 5_000
+
+/** What keeps the daemon from starting. */
+class StartError extends Error {
+  override readonly name = "StartError"
+}
+
+/** Runs `dhcp daemon` as this process, until SIGTERM or SIGINT: then its leases stay, in the journal, for the next one. */
+export function runDaemon(): never {
+  try {
+    const options = parseOptions(programArguments().slice(1))
+    serve(options)
+    return exit(0)
+  } catch (error) {
+    if (error instanceof UsageError) {
+      logLine(`${error.message}\n${usage()}`)
+      return exit(2)
+    }
+    const isExpected = error instanceof StartError || isErrno(error)
+    logLine(`Cannot run the DHCP daemon: ${isExpected || !(error instanceof Error) ? messageOf(error) : error.stack}`)
+    return exit(1)
+  }
+}
+
+function serve(options: DaemonOptions): void {
+  const around = surroundingsOf(options, (line) => logLine(`dhcp daemon: ${line}`))
+  const { journal } = around
+  using lock = lockJournal(journal)
+  if (!lock) throw new StartError(`another daemon keeps its leases in "${journal.directory}"`)
+  raiseDescriptorLimit()
+  if (options.pidFile !== "") writePidFile(options.pidFile)
+  const activated = activatedSocket()
+  const path = `${options.hostPrefix}${options.socketPath}`
+  using server = activated ?? listenInPlaceOfDead(path)
+  const service = new Service(around)
+  service.resume()
+  logLine(
+    `dhcp daemon: serving ${activated ? "the socket handed over" : `"${path}"`}, ${service.tenants.size} leases resumed`,
+  )
+  runLoop(service, server.fd, logLine)
+  if (!activated) tryUnlink(path)
+  if (options.pidFile !== "") tryUnlink(options.pidFile)
+}
+
+/** The journal's lock; a daemon that was killed may hold it until the kernel is through with it, which no descriptor tells. */
+function lockJournal(journal: Journal): FileDescriptor | undefined {
+  const end = monotonicMs() + LOCK_PATIENCE_MS
+  for (;;) {
+    const lock = journal.tryLock()
+    if (lock || monotonicMs() >= end) return lock
+    sleep(20)
+  }
+}
+
+/** The socket that systemd listens on for us; undefined when we are to listen by ourselves. */
+function activatedSocket(): FileDescriptor | undefined {
+  const { LISTEN_PID, LISTEN_FDS } = readEnvironment()
+  if (LISTEN_PID !== readlink("/proc/self") || !LISTEN_FDS || LISTEN_FDS === "0") return undefined
+  if (LISTEN_FDS !== "1") throw new StartError(`Too many (${LISTEN_FDS}) FDs passed through socket activation`)
+  return new FileDescriptor(LISTEN_FDS_START as Fd)
+}
+
+/** Listens at a path; a socket that a killed daemon has left there is replaced. */
+function listenInPlaceOfDead(path: string): FileDescriptor {
+  const directory = path.slice(0, path.lastIndexOf("/"))
+  if (directory !== "") makeDirectories(directory, 0o700)
+  try {
+    return listenAt(path)
+  } catch (error) {
+    if (!isErrno(error, "EADDRINUSE")) throw error
+  }
+  if (isServed(path)) throw new StartError(`another daemon listens on "${path}"`)
+  tryUnlink(path)
+  return listenAt(path)
+}
+
+function isServed(path: string): boolean {
+  try {
+    connectTo(path)[Symbol.dispose]()
+    return true
+  } catch (error) {
+    if (isErrno(error, "ECONNREFUSED", "ENOENT")) return false
+    if (isErrno(error, "EAGAIN")) return true
+    throw error
+  }
+}
+
+function writePidFile(path: string): void {
+  if (!path.startsWith("/")) throw new StartError(`cannot write the pidfile "${path}": path not absolute`)
+  using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Truncate, 0o644)
+  writeAll(file.fd, encodeUtf8(readlink("/proc/self")))
+}
+
+/** Leases that are acquired at once need two descriptors each, and many systems give a service 1024. */
+function raiseDescriptorLimit(): void {
+  const [, soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readTextFile("/proc/self/limits")) ?? []
+  const bound = Math.min(Number(hard), 65_536)
+  if (Number(soft) < bound) setDescriptorLimit(bound, Number(hard))
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

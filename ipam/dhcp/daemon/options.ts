@@ -1,0 +1,139 @@
+import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
+import { clientIdOf, DEFAULT_SOCKET, type DhcpConfig, ownClientId } from "../config.ts"
+import { type ClientConfig, makeDuid, usualRequests6 } from "../protocol/mod.ts"
+
+/** Where leases are kept, unless the command line says otherwise. */
+export const DEFAULT_STATE = "/var/lib/cni/dhcp"
+
+/** How the daemon is run. */
+export interface DaemonOptions {
+  readonly socketPath: string
+  readonly pidFile: string
+  /** What goes before the path of the socket, of every namespace and of the directory of leases. */
+  readonly hostPrefix: string
+  readonly stateDirectory: string
+  readonly broadcast: boolean
+  readonly timeoutMs: number
+  readonly resendMaxMs: number
+  readonly resendTimeoutMs: number
+}
+
+/** The option by which a configuration gives another client identifier, which the client has anyway. */
+const CLIENT_IDENTIFIER = 61
+
+/** A command line that is not understood. */
+export class UsageError extends Error {
+  override readonly name = "UsageError"
+}
+
+const flags = {
+  socketpath: { kind: "text", help: "listen on this Unix socket" },
+  pidfile: { kind: "text", help: "write the process' number into this file; an absolute path" },
+  hostprefix: { kind: "text", help: "put this before the paths of the socket, of namespaces and of leases" },
+  statedir: { kind: "text", help: "keep leases in this directory" },
+  broadcast: { kind: "switch", help: "have servers broadcast their answers" },
+  timeout: { kind: "duration", help: "wait this long for the first answer" },
+  resendmax: { kind: "duration", help: "wait this long between two attempts, at most" },
+  resendtimeout: { kind: "duration", help: "give up ADD after this time" },
+} as const
+
+const defaults = {
+  socketpath: DEFAULT_SOCKET,
+  statedir: DEFAULT_STATE,
+  timeout: 10_000,
+  resendmax: 62_000,
+  resendtimeout: 208_000,
+} as const
+
+/** Reads `dhcp daemon`'s arguments, in the form of Go's package flag: "-x value", "-x=value", "--x". Throws `UsageError`. */
+export function parseOptions(args: readonly string[]): DaemonOptions {
+  const texts: Record<string, string> = {}
+  const times: Record<string, number> = {}
+  let broadcast = false
+  for (let at = 0; at < args.length; at++) {
+    const [, name = "", value] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(args[at] ?? "") ?? []
+    const flag = Object.hasOwn(flags, name) ? flags[name as keyof typeof flags] : undefined
+    if (!flag) throw new UsageError(name === "" ? `unexpected argument "${args[at]}"` : `unknown flag -${name}`)
+    if (flag.kind === "switch") {
+      if (value !== undefined && !/^(true|false|1|0|t|f)$/i.test(value))
+        throw new UsageError(`invalid value "${value}" for -${name}: expected true or false`)
+      broadcast = value === undefined || /^[1t]/i.test(value)
+      continue
+    }
+    const given = value ?? args[++at]
+    if (given === undefined) throw new UsageError(`flag -${name} needs a value`)
+    if (flag.kind === "text") texts[name] = given
+    else times[name] = parseDuration(given) ?? refuseDuration(name, given)
+  }
+  return {
+    socketPath: texts.socketpath ?? defaults.socketpath,
+    pidFile: texts.pidfile ?? "",
+    hostPrefix: texts.hostprefix ?? "",
+    stateDirectory: texts.statedir ?? defaults.statedir,
+    broadcast,
+    timeoutMs: times.timeout ?? defaults.timeout,
+    resendMaxMs: times.resendmax ?? defaults.resendmax,
+    resendTimeoutMs: times.resendtimeout ?? defaults.resendtimeout,
+  }
+}
+
+/** What is printed for a command line that is not understood. */
+export function usage(): string {
+  const lines = Object.entries(flags).map(([name, { help }]) => {
+    const value = Object.hasOwn(defaults, name) ? defaults[name as keyof typeof defaults] : undefined
+    const shown = typeof value === "number" ? `${value / 1000}s` : value
+    return `  -${name}: ${help}${shown === undefined ? "" : ` (default ${shown})`}`
+  })
+  return ["Usage: dhcp daemon [flags]", ...lines].join("\n")
+}
+
+const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
+
+/** Milliseconds of a duration as Go writes it, "1m30s"; undefined for what is none, and for less than one. */
+export function parseDuration(text: string): number | undefined {
+  const parts = /^(?:\d+(?:\.\d*)?(?:ms|s|m|h))+$/.test(text) ? text.matchAll(/([\d.]+)(ms|s|m|h)/g) : []
+  let total = 0
+  for (const [, number = "", unit = ""] of parts) total += Number(number) * (units[unit] ?? 0)
+  return total >= 1 ? Math.round(total) : undefined
+}
+
+function refuseDuration(name: string, value: string): never {
+  throw new UsageError(`invalid value "${value}" for -${name}: expected a duration such as 10s or 1m30s`)
+}
+
+/** What a client is for: an attachment with this key, configuration and link. */
+interface Subject {
+  readonly key: string
+  readonly config: DhcpConfig
+  readonly link: { readonly mac: string }
+}
+
+/** How a client of DHCPv6 is to behave, on a link with this address of its own. */
+export function client6ConfigOf(subject: Subject, options: DaemonOptions, linkLocal: string): ClientConfig {
+  const own = {
+    family: AF_INET6 as Family,
+    clientId: makeDuid(subject.key),
+    provide: [],
+    request: usualRequests6,
+    linkLocal,
+  }
+  return { ...clientConfigOf(subject, options), ...own }
+}
+
+/** How a client of DHCPv4 is to behave. */
+export function clientConfigOf(
+  { key, config, link }: Subject,
+  { broadcast, timeoutMs, resendMaxMs }: DaemonOptions,
+): ClientConfig {
+  return {
+    family: AF_INET,
+    mac: link.mac,
+    clientId: ownClientId(config) ?? clientIdOf(key),
+    provide: config.provide.filter(([code]) => code !== CLIENT_IDENTIFIER),
+    request: config.request,
+    broadcast: config.broadcast || broadcast,
+    probeMs: config.probe ? 1_000 : 0,
+    timeoutMs,
+    resendMaxMs,
+  }
+}

@@ -1,0 +1,51 @@
+import { AF_INET, type Dns, type Result, type Route } from "../../../pkg/types/mod.ts"
+import type { DhcpConfig } from "../config.ts"
+import type { ClientState, Lease } from "../protocol/mod.ts"
+
+type Wishes = Pick<DhcpConfig, "priority" | "useOptions">
+
+/** The result of ADD for the leases of an attachment, of DHCPv4 and of DHCPv6. */
+export function resultOf(leases: readonly Lease[], config: Wishes): Result {
+  return {
+    interfaces: [],
+    ips: leases.map(({ address, gateway }) => ({ address, ...(gateway === undefined ? {} : { gateway }) })),
+    routes: leases.flatMap(({ routes }) => routes.map((route) => withPriority(route, config))),
+    dns: config.useOptions ? dnsOf(leases) : {},
+  }
+}
+
+function withPriority(route: Route, { priority }: Wishes): Route {
+  return priority === 0 ? route : { ...route, priority }
+}
+
+function dnsOf(leases: readonly Lease[]): Dns {
+  const nameservers = [...new Set(leases.flatMap((lease) => lease.nameservers))]
+  const search = [...new Set(leases.flatMap((lease) => lease.search))]
+  const domain = leases.find((lease) => lease.domain !== undefined)?.domain
+  return {
+    ...(nameservers.length > 0 ? { nameservers } : {}),
+    ...(domain === undefined ? {} : { domain }),
+    ...(search.length > 0 ? { search } : {}),
+  }
+}
+
+/** The MTU that the server wants; undefined where it says none, or is not asked. */
+export function mtuOf(leases: readonly Lease[], { useOptions }: Wishes): number | undefined {
+  return useOptions ? leases.find(({ mtu }) => mtu !== undefined)?.mtu : undefined
+}
+
+/** What is missing until there is a lease, for the error of ADD: "OFFER", "ACK from server 10.1.2.1". */
+export function missingOf(clients: readonly ClientState[]): string {
+  const waiting = clients.find(({ phase }) => phase !== "bound")
+  if (!waiting) return clients.length === 0 ? "carrier" : "IPv6 address of the link's own"
+  return waiting.offer ? `${awaited(waiting)} from server ${waiting.offer.server}` : awaited(waiting)
+}
+
+/** What a client waits for. */
+function awaited({ phase, config }: ClientState): string {
+  const isIpv4 = config.family === AF_INET
+  if (phase === "requesting" || phase === "rebooting") return isIpv4 ? "ACK" : "REPLY"
+  if (phase === "routing") return "router advertisement"
+  if (phase === "probing") return "end of the ARP probe"
+  return isIpv4 ? "OFFER" : "ADVERTISE"
+}

@@ -1,0 +1,171 @@
+import {
+  acceptConnection,
+  type Fd,
+  type FileDescriptor,
+  isErrno,
+  Poll,
+  type PollRequest,
+  read,
+  write,
+} from "../../../pkg/libc/mod.ts"
+import { GobError } from "../rpc/gob-types.ts"
+import { encodeReply, nothingType, resultType } from "../rpc/messages.ts"
+import { type IncomingCall, RpcError, RpcSession, rejection } from "../rpc/serve.ts"
+import { Refusal, type Service } from "./service.ts"
+import type { Tenant, Waiter } from "./tenant.ts"
+
+/** Who connects and says nothing keeps a descriptor, no more than so many. */
+const SESSIONS_MAX = 4096
+
+/** One connection, and the calls on it that wait for an answer. */
+interface Session {
+  readonly socket: FileDescriptor
+  readonly rpc: RpcSession
+  /** What has not been taken yet. */
+  out: Uint8Array
+  /** It is closed once everything is written. */
+  isEnding: boolean
+  readonly waiting: Map<Waiter, Tenant>
+}
+
+/** The connections of plugins: their calls go to the service, its answers to them. */
+export class Sessions {
+  readonly #sessions = new Map<Fd, Session>()
+  readonly #service: Service
+  readonly #log: (line: string) => void
+  /** Tells which lease has just changed, so that its times are looked at. */
+  readonly #touch: (tenant: Tenant) => void
+
+  constructor(service: Service, log: (line: string) => void, touch: (tenant: Tenant) => void) {
+    this.#service = service
+    this.#log = log
+    this.#touch = touch
+  }
+
+  get requests(): PollRequest[] {
+    return [...this.#sessions].map(([fd, { out }]) => ({ fd, events: out.length > 0 ? Poll.In | Poll.Out : Poll.In }))
+  }
+
+  /** Takes the next connection of the listening socket, if there is one. */
+  accept(server: Fd): void {
+    try {
+      const socket = acceptConnection(server)
+      if (this.#sessions.size >= SESSIONS_MAX) socket[Symbol.dispose]()
+      else
+        this.#sessions.set(socket.fd, {
+          socket,
+          rpc: new RpcSession(),
+          out: new Uint8Array(),
+          isEnding: false,
+          waiting: new Map(),
+        })
+    } catch (error) {
+      if (!isErrno(error, "EAGAIN", "ECONNABORTED", "EMFILE", "ENFILE")) throw error
+    }
+  }
+
+  /** Reads and writes what can be, where a descriptor is ready; false when it is none of a session. */
+  serve(fd: Fd, buffer: Uint8Array): boolean {
+    const session = this.#sessions.get(fd)
+    if (!session) return false
+    this.#flush(session)
+    if (!this.#sessions.has(fd)) return true
+    const bytes = this.#read(session, buffer)
+    if (bytes === undefined) return true
+    if (bytes.length === 0) this.#end(session)
+    else this.#take(session, bytes)
+    return true
+  }
+
+  /** Undefined when there is nothing yet, nothing when the other side has ended. */
+  #read({ socket }: Session, buffer: Uint8Array): Uint8Array | undefined {
+    try {
+      return buffer.subarray(0, read(socket.fd, buffer))
+    } catch (error) {
+      return isErrno(error, "EAGAIN") ? undefined : new Uint8Array()
+    }
+  }
+
+  #take(session: Session, bytes: Uint8Array): void {
+    try {
+      const { calls, send } = session.rpc.receive(bytes)
+      this.#send(session, send)
+      for (const call of calls) this.#dispatch(session, call)
+    } catch (error) {
+      if (!(error instanceof RpcError || error instanceof GobError)) throw error
+      session.isEnding = true
+      this.#send(session, rejection())
+    }
+  }
+
+  #dispatch(session: Session, incoming: IncomingCall): void {
+    const done = () => this.#send(session, session.rpc.reply(incoming, nothingType, {}))
+    try {
+      switch (incoming.method) {
+        case "DHCP.Allocate":
+          this.#allocate(session, incoming)
+          break
+        case "DHCP.Release":
+          this.#service.release(incoming.call)
+          done()
+          break
+        case "DHCP.Check":
+          this.#service.check(incoming.call)
+          done()
+          break
+        case "DHCP.Collect":
+          this.#service.collect(incoming.call)
+          done()
+          break
+        default:
+          throw new Refusal(`rpc: can't find method ${incoming.method}`)
+      }
+    } catch (error) {
+      if (!(error instanceof Refusal)) this.#log(`${incoming.method} of ${incoming.call.containerId}: ${String(error)}`)
+      this.#send(session, session.rpc.refuse(incoming, error instanceof Error ? error.message : String(error)))
+    }
+  }
+
+  #allocate(session: Session, incoming: IncomingCall): void {
+    const waiter: Waiter = {
+      answer: (result) => {
+        session.waiting.delete(waiter)
+        this.#send(session, session.rpc.reply(incoming, resultType, encodeReply(result)))
+      },
+      refuse: (reason) => {
+        session.waiting.delete(waiter)
+        this.#send(session, session.rpc.refuse(incoming, reason))
+      },
+    }
+    const tenant = this.#service.allocate(incoming.call, waiter)
+    if (!tenant) return
+    session.waiting.set(waiter, tenant)
+    this.#touch(tenant)
+  }
+
+  #send(session: Session, bytes: Uint8Array): void {
+    if (!this.#sessions.has(session.socket.fd)) return
+    const out = new Uint8Array(session.out.length + bytes.length)
+    out.set(session.out)
+    out.set(bytes, session.out.length)
+    session.out = out
+    this.#flush(session)
+  }
+
+  #flush(session: Session): void {
+    try {
+      while (session.out.length > 0) session.out = session.out.slice(write(session.socket.fd, session.out))
+      if (session.isEnding) this.#end(session)
+    } catch (error) {
+      if (!isErrno(error, "EAGAIN")) this.#end(session)
+    }
+  }
+
+  /** Its caller has gone: what it waited for is given back, unless another waits for it too. */
+  #end(session: Session): void {
+    if (!this.#sessions.delete(session.socket.fd)) return
+    session.socket[Symbol.dispose]()
+    for (const [waiter, tenant] of session.waiting) this.#service.abandon(tenant, waiter)
+    session.waiting.clear()
+  }
+}

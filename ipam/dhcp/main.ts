@@ -1,0 +1,134 @@
+import { programArguments, readlink } from "../../pkg/libc/mod.ts"
+import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { CniError, Code } from "../../pkg/types/mod.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
+import { type DhcpConfig, dhcpFields, parseDhcpConfig } from "./config.ts"
+import { runDaemon } from "./daemon/main.ts"
+import type { Service } from "./daemon/service.ts"
+import { callDaemon, DaemonError, NoDaemonError, requireDaemon } from "./rpc/client.ts"
+import type { GobObject } from "./rpc/gob-types.ts"
+import { type CallArguments, decodeReply, type Method } from "./rpc/messages.ts"
+import { actOnJournal } from "./without-daemon.ts"
+
+export { Journal, keyOf, type LeaseRecord, readBootId } from "./daemon/journal.ts"
+export { DEFAULT_STATE } from "./daemon/options.ts"
+export { namespaceLives } from "./daemon/place.ts"
+
+/** How long a daemon is waited for that has no reason to take its time. */
+const PATIENCE_MS = 30_000
+/** How long for a lease where the configuration does not say: longer than a daemon tries, upstream's too. */
+const LEASE_PATIENCE_MS = 300_000
+
+/** Address management by the DHCP servers of the container's network: a daemon on the host keeps the leases, and is asked here. */
+export const dhcp = definePlugin<DhcpConfig>({
+  name: "dhcp",
+  fields: dhcpFields,
+  config: (_network, { verb, args, raw }) => parseDhcpConfig(raw, args, verb === "DEL" || verb === "GC"),
+  add: addDhcp,
+  check: checkDhcp,
+  del: deleteDhcp,
+  status: requireServing,
+  gc: collectGarbage,
+})
+
+/** Runs it as this process: the plugin, or with the argument "daemon" what keeps the leases. */
+export function runDhcp(): never {
+  return programArguments()[0] === "daemon" ? runDaemon() : runPlugin(dhcp)
+}
+
+function addDhcp(call: Call, config: DhcpConfig): Answered {
+  // The daemon itself gives up after the configured time, and says more about why.
+  const patienceMs = config.timeoutMs === undefined ? LEASE_PATIENCE_MS : config.timeoutMs + PATIENCE_MS
+  const reply = ask(call, config, "Allocate", patienceMs)
+  using undo = new Undo(call.log)
+  undo.defer("lease addresses", () => void ask(call, config, "Release"))
+  return call.answer(decodeReply(reply), undo)
+}
+
+function checkDhcp(call: Call, config: DhcpConfig): void {
+  try {
+    ask(call, config, "Check")
+  } catch (error) {
+    if (!isUnknownMethod(error)) throw error
+    call.log(`CHECK cannot tell: the daemon at "${config.socketPath}" is upstream's, which would lease anew to answer`)
+  }
+}
+
+function deleteDhcp(call: Call, config: DhcpConfig): void {
+  withOrWithoutDaemon(call, config, "Release", (service) => service.release(argumentsOf(call)))
+}
+
+function collectGarbage(call: Call, config: DhcpConfig): void {
+  try {
+    withOrWithoutDaemon(call, config, "Collect", (service) => service.collect(argumentsOf(call)))
+  } catch (error) {
+    if (!isUnknownMethod(error)) throw error
+    call.log(`GC has released nothing: the daemon at "${config.socketPath}" is upstream's, which cannot`)
+  }
+}
+
+/** For as long as no daemon answers, what it would do is done here, with its journal: a container's end must not wait for it. */
+function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act: (service: Service) => void): void {
+  try {
+    callDaemon({ socketPath: config.socketPath, patienceMs: PATIENCE_MS }, method, argumentsOf(call))
+  } catch (error) {
+    if (!(error instanceof NoDaemonError)) throw failure(method, error)
+    if (!actOnJournal(call.log, act)) call.log(`there are no leases to release, and ${error.message}`)
+  }
+}
+
+function requireServing(_call: Call, { socketPath }: DhcpConfig): void {
+  try {
+    requireDaemon({ socketPath, patienceMs: PATIENCE_MS })
+  } catch (error) {
+    if (error instanceof NoDaemonError) throw noDaemon(Code.PluginNotAvailable, "lease addresses", error)
+    throw failure("STATUS", error)
+  }
+}
+
+function ask(call: Call, { socketPath }: DhcpConfig, method: Method, patienceMs = PATIENCE_MS): GobObject {
+  try {
+    return callDaemon({ socketPath, patienceMs }, method, argumentsOf(call))
+  } catch (error) {
+    if (error instanceof NoDaemonError) throw noDaemon(Code.TryAgainLater, whats[method], error)
+    throw failure(method, error)
+  }
+}
+
+function argumentsOf({ containerId, netns, ifName, args, path, stdin }: Call): CallArguments {
+  const isRelative = netns !== "" && !netns.startsWith("/")
+  return {
+    containerId,
+    netns: isRelative ? `${readlink("/proc/self/cwd")}/${netns}` : netns,
+    ifName,
+    args,
+    path,
+    stdin,
+  }
+}
+
+const whats: Readonly<Record<Method, string>> = {
+  Allocate: "lease addresses",
+  Release: "release the addresses",
+  Check: "check the lease",
+  Collect: "release stale addresses",
+}
+
+function noDaemon(code: number, what: string, error: NoDaemonError): CniError {
+  return new CniError(code, `Cannot ${what}: ${error.message}`, {
+    details: 'it is started by "systemctl enable --now cni-dhcp.socket", or by hand as "/opt/cni/bin/dhcp daemon"',
+  })
+}
+
+/** What the daemon refuses is told as upstream's plugin tells it: programs look for these words. */
+function failure(method: string, error: unknown): unknown {
+  if (!(error instanceof DaemonError)) return error
+  return new CniError(Code.Internal, `error calling DHCP.${method}: ${error.message}`, { cause: error, details: "" })
+}
+
+function isUnknownMethod(error: unknown): boolean {
+  const { cause } = error instanceof CniError ? error : { cause: undefined }
+  return cause instanceof DaemonError && cause.message.startsWith("rpc: can't find")
+}
+
+if (import.meta.main) runDhcp()
