@@ -1,3 +1,4 @@
+import { dhcp } from "../../ipam/dhcp/main.ts"
 import { hostLocal } from "../../ipam/host-local/main.ts"
 import { staticIpam } from "../../ipam/static/main.ts"
 import { bandwidth } from "../../meta/bandwidth/main.ts"
@@ -22,6 +23,7 @@ import { vlan } from "../../plugins/vlan/main.ts"
 const all = [
   bandwidth,
   bridge,
+  dhcp,
   dummy,
   firewall,
   flannel,

@@ -39,7 +39,9 @@ const telling = [
 
 /** Whether a plugin has a shared case: not one that another plugin shows for both. */
 function hasCase(plugin: string, title: string): boolean {
-  return pluginRow(plugin).like === undefined || telling.some((pattern) => pattern.test(title))
+  const { like, staged } = pluginRow(plugin)
+  if (staged === false) return false
+  return like === undefined || telling.some((pattern) => pattern.test(title))
 }
 
 /** A shared case of a plugin: left out where the kernel lacks what the plugin needs, and where another plugin shows it for both. */

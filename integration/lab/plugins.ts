@@ -28,6 +28,8 @@ interface AnyPlugin {
    * that tell what becomes of its kind of link, see `testPlugin`; what is particular to it has tests of its own.
    */
   readonly like?: string
+  /** False where ADD needs more than a stage has, such as a server: of the shared cases it has those that need no ADD. */
+  readonly staged?: false
   /** Directories of devices that it works with. */
   readonly devices?: readonly string[]
   /** What a host has to have before the first ADD, such as the link that the containers' interfaces sit on. */
@@ -240,6 +242,12 @@ const plugins: Readonly<Record<string, Plugin>> = {
   },
   loopback: { role: "loopback", keys: () => ({}) },
   "host-local": { role: "ipam", keys: ({ network }) => ({ ipam: pool(network) }) },
+  dhcp: {
+    role: "ipam",
+    like: "static",
+    staged: false, // integration/dhcp has servers, daemons, and verbs that are killed
+    keys: () => ({ ipam: { type: "dhcp" } }),
+  },
   static: {
     role: "ipam",
     keys: () => ({ ipam: { type: "static", addresses: [{ address: "10.44.0.7/24", gateway: "10.44.0.1" }] } }),

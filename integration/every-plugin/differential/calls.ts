@@ -1,5 +1,5 @@
 import fc from "fast-check"
-import { pluginNames } from "../../../cmd/plugins.ts"
+import { pluginRow, pluginsAs } from "../../lab/mod.ts"
 import { mutate, mutation, spoil } from "./changes.ts"
 import type { DriverCall } from "./driver.ts"
 import { addresses, type Json, place, valid, versions, words } from "./values.ts"
@@ -52,7 +52,7 @@ const cloned = fc.option(
 /** One call by chance. */
 const call: fc.Arbitrary<DriverCall> = fc
   .record({
-    plugin: fc.constantFrom(...pluginNames),
+    plugin: fc.constantFrom(...pluginsAs().filter((name) => pluginRow(name).staged !== false)),
     which: fc.nat(5),
     version: often([...versions, "1.0.0", "1.1.0", "1.1.0", "1.1.0"], fc.constantFrom("", "2.0.0", "1.1", "x"), 20),
     name: often(["lab", "other"], fc.constantFrom(...words)),

@@ -31,6 +31,7 @@ export type Side = "executable" | "served" | "main.ts"
 
 const project = join(import.meta.dir, "../../..")
 const rooms: Readonly<Record<string, string>> = {
+  dhcp: "ipam",
   flannel: "meta",
   "host-local": "ipam",
   static: "ipam",

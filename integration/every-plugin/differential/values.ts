@@ -218,6 +218,10 @@ export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>>
       runtimeConfig: { ips: ["10.25.0.6/24"] },
     },
   ],
+  dhcp: [
+    { ipam: { type: "dhcp", priority: 5, request: [{ option: "routers" }], provide: [{ option: "12", value: "a" }] } },
+    { ipam: { type: "dhcp", daemonSocketPath: "/run/cni/absent.sock", dhcpv6: true, userClass: ["a"], timeout: 1 } },
+  ],
   static: [
     { ipam: fixed },
     { ipam: { type: "static" }, runtimeConfig: { ips: ["10.5.0.9/24"] } },

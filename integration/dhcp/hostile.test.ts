@@ -1,0 +1,40 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { addressesOf, ping, waitFor } from "../lab/mod.ts"
+import { Running } from "./running.ts"
+import { Site } from "./site.ts"
+
+const frames = Number(process.env.CNI_DHCP_HOSTILE_FRAMES ?? 3000)
+
+/** Runs `server.fixture.ts` on the server's machine. */
+function startServer(site: Site, ...args: string[]): Promise<Running> {
+  const program = join(import.meta.dir, "server.fixture.ts")
+  return Running.start(site.server, [process.execPath, program, ...args], /listening/)
+}
+
+test("a server that sends thousands of frames that are wrong, or nearly right, keeps no client from its lease", async () => {
+  await using site = await Site.create("bridge", ["-timeout", "20s"])
+  await using server = await startServer(site, "hostile", String(frames))
+  const { pod, attachment } = await site.attach()
+  const result = await attachment.add()
+  expect(result.ips).toMatchObject([{ gateway: "10.1.2.1" }])
+  expect(await addressesOf(pod, "eth0")).toEqual(["10.1.2.77/24"])
+  expect(JSON.stringify(result)).not.toContain("6.6.6.6")
+  await server.waitFor(/answered 2\nanswered 5/)
+  expect(server.count(/answered/)).toBe(2)
+  await attachment.del()
+  expect(site.daemon.text).not.toMatch(/Error|undefined|at .*\.ts/)
+})
+
+test("a renewal that brings another address takes the old one off the interface, and keeps the routes", async () => {
+  await using site = await Site.create("bridge")
+  await using _server = await startServer(site, "moving")
+  const { pod, attachment } = await site.attach()
+  await attachment.add()
+  const routes = () => pod.exec("ip", ["-4", "route", "show"])
+  const before = (await routes()).stdout
+  expect(await addressesOf(pod, "eth0")).toEqual(["10.1.2.77/24"])
+  await waitFor(async () => (await addressesOf(pod, "eth0")).join() === "10.1.2.78/24", "the other address", 15_000)
+  await waitFor(async () => (await routes()).stdout === before.replace("10.1.2.77", "10.1.2.78"), "the same routes")
+  await waitFor(() => ping(pod, "10.1.2.1"), "the server's machine to answer")
+})

@@ -1,0 +1,66 @@
+import { expect, test } from "bun:test"
+import { Attachment, newest, patient, waitFor } from "../lab/mod.ts"
+import { startDnsmasq } from "./servers.ts"
+import { Site, startDaemon } from "./site.ts"
+
+/** How often the daemon is killed; `npm run test:faults` has it killed 200 times. */
+const kills = Number(process.env.CNI_TEST_KILLS ?? 12)
+/** Longer than an ADD takes, so that some moments lie after it. */
+const longestMs = 60
+
+const options = ["--dhcp-range=10.1.2.50,10.1.2.90,255.255.255.0,10m", "--dhcp-option=option:router,10.1.2.1"]
+const addressOf = (result: { ips: { address: string }[] }) => result.ips[0]?.address.split("/")[0] ?? ""
+
+/** Containers with an interface each, for the plugin by itself. */
+async function containers(site: Site, count: number): Promise<Attachment[]> {
+  const attachments: Attachment[] = []
+  for (let at = 0; at < count; at++) {
+    const pod = await site.host.addContainer()
+    const peer = ["type", "veth", "peer", "name", "eth0", "netns", pod.name]
+    await site.host.exec("ip", ["link", "add", `p${at}`, "up", "master", "br-lab", ...peer])
+    const config = { cniVersion: newest, name: "net", type: "dhcp", ipam: { type: "dhcp" } }
+    attachments.push(new Attachment(site.host, pod, config))
+  }
+  return attachments
+}
+
+test(
+  `a daemon that is killed at ${kills} random moments of ADD and DEL leaves the server with the leases of those that are attached`,
+  async () => {
+    await using site = await Site.create("bridge", ["-timeout", "1s"])
+    await using server = await startDnsmasq(site.server, site.directory.path, options)
+    const attachments = await containers(site, 4)
+    const attached = new Map<Attachment, string>()
+    const outcomes = { ADD: 0, DEL: 0 }
+    for (let round = 0; round < kills; round++) {
+      const attachment = attachments[round % attachments.length]
+      if (!attachment) throw new Error("no container")
+      const verb = attached.has(attachment) ? "DEL" : "ADD"
+      const call = attachment.run(verb)
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * longestMs))
+      await site.daemon.end("SIGKILL")
+      const isWithout = Math.random() < 0.5 // what the plugin finds next: another daemon, or none
+      if (!isWithout) site.daemon = await startDaemon(site.host, ["-timeout", "1s"])
+      const { exitCode, json } = await call
+      outcomes[verb] += exitCode === 0 ? 1 : 0
+      if (verb === "ADD" && exitCode === 0) attached.set(attachment, addressOf(json as never))
+      else {
+        // A runtime deletes what it could not add, and deletes again what it could not delete.
+        await waitFor(async () => (await attachment.run("DEL")).exitCode === 0, "DEL to succeed", 20_000)
+        attached.delete(attachment)
+      }
+      if (isWithout) site.daemon = await startDaemon(site.host, ["-timeout", "1s"])
+    }
+    const leased = async () => (await server.leases()).split("\n").flatMap((line) => line.split(" ")[2] ?? [])
+    await waitFor(
+      async () => expect((await leased()).sort()).toEqual([...attached.values()].sort()) === undefined,
+      "the server's leases to be those of the attached",
+      5_000,
+    )
+    const { stdout } = await site.host.exec("ls", ["-A", "/var/lib/cni/dhcp"])
+    expect(stdout.split("\n").filter((name) => name.endsWith(".json"))).toHaveLength(attached.size)
+    for (const [attachment, address] of attached) expect(addressOf(await attachment.add())).toBe(address)
+    expect(outcomes.ADD).toBeGreaterThan(0)
+  },
+  patient(60_000 + kills * 4_000),
+)

@@ -1,0 +1,97 @@
+import { expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import {
+  Attachment,
+  builtPlugins,
+  type ContainerNamespace,
+  newest,
+  type PluginResult,
+  succeed,
+  waitFor,
+} from "../lab/mod.ts"
+import { startDnsmasq } from "./servers.ts"
+import { Site } from "./site.ts"
+
+/** Resident memory of a process, in MB. */
+function residentMb(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024
+}
+
+const options = (seconds: number) => [
+  "--dhcp-range=10.1.0.50,10.1.200.250,255.255.0.0,2m",
+  "--dhcp-lease-max=5000",
+  "--dhcp-option=option:router,10.1.2.1",
+  `--dhcp-option=option:T2,${seconds + 1}`, // by which dnsmasq makes T1 a second less,
+]
+
+/** One of many interfaces of a container. */
+interface Many {
+  readonly pod: ContainerNamespace
+  readonly attachment: Attachment
+}
+
+/** One container with many interfaces in the server's network, and for each the attachment of dhcp by itself. */
+async function manyInterfaces(site: Site, count: number): Promise<Many[]> {
+  await site.server.exec("ip", ["address", "add", "10.1.0.1/16", "dev", "eth0"])
+  await site.server.exec("ip", ["address", "del", "10.1.2.1/24", "dev", "eth0"])
+  const pod = await site.host.addContainer()
+  const lines = Array.from({ length: count }, (_, at) => [
+    `link add p${at} type veth peer name e${at} netns ${pod.name}`,
+    `link set p${at} master br-lab up`,
+  ])
+  await site.host.exec("ip", ["-batch", "-"], { input: `${lines.flat().join("\n")}\n`, timeoutMs: 120_000 })
+  const config = { cniVersion: newest, name: "net", type: "dhcp", ipam: { type: "dhcp" } }
+  const bin = join(builtPlugins, "dhcp")
+  return lines.map((_, at) => ({
+    pod,
+    attachment: new Attachment(site.host, pod, config, { ifName: `e${at}`, bin, timeoutMs: 100_000 }),
+  }))
+}
+
+/** Does something for all of a list, `width` at a time. */
+async function inGroups<T, R>(list: readonly T[], width: number, act: (one: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  const left = list.entries()
+  await Promise.all(
+    Array.from({ length: width }, async () => {
+      for (const [at, one] of left) results[at] = await act(one)
+    }),
+  )
+  return results
+}
+
+/** Gives the interfaces their addresses, as the plugins that make interfaces do; each answers for its own alone. */
+async function configure(attachments: readonly Many[], results: readonly PluginResult[]): Promise<void> {
+  const pod = attachments[0]?.pod
+  if (!pod) return
+  await pod.exec("sysctl", ["-qw", "net.ipv4.conf.all.arp_ignore=1"])
+  const lines = results.map(({ ips }, at) => `address add ${ips[0]?.address} dev e${at}`)
+  await pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 60_000 })
+}
+
+test("500 leases at once: all different, in one process that stays small, and given back", async () => {
+  await using site = await Site.create("bridge", ["-timeout", "5s"])
+  const attachments = await manyInterfaces(site, 500)
+  await using server = await startDnsmasq(site.server, site.directory.path, options(60))
+  const results = await inGroups(attachments, 100, ({ attachment }) => attachment.add())
+  expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(500)
+  expect(residentMb(site.daemon.pid)).toBeLessThan(24)
+  await configure(attachments, results)
+  await inGroups(attachments, 8, ({ attachment }) => succeed(attachment.run("DEL")))
+  await waitFor(async () => (await server.leases()) === "", "all leases to be given back", 20_000)
+}, 240_000)
+
+// A container a day with leases of an hour renews 48 times; here as much is renewed in seconds.
+test("renewals, again and again, cost no memory", async () => {
+  await using site = await Site.create("bridge", ["-timeout", "5s"])
+  const attachments = await manyInterfaces(site, 40)
+  await using server = await startDnsmasq(site.server, site.directory.path, options(2))
+  await configure(attachments, await inGroups(attachments, 8, ({ attachment }) => attachment.add()))
+  const renewed = (count: number) =>
+    waitFor(() => server.running.count(/DHCPACK/) >= count, `${count} renewals`, 60_000)
+  await renewed(160)
+  const before = residentMb(site.daemon.pid)
+  await renewed(480)
+  expect(residentMb(site.daemon.pid)).toBeLessThan(before + 0.5)
+}, 180_000)

@@ -1,0 +1,75 @@
+import type { Namespace } from "../lab/mod.ts"
+import { waitFor } from "../lab/mod.ts"
+import { Running } from "./running.ts"
+
+/** A packet in the words of tcpdump, which is a second implementation of these formats. */
+export interface Packet {
+  /** Hardware addresses. */
+  readonly from: string
+  readonly to: string
+  /** IP addresses. */
+  readonly source: string
+  readonly destination: string
+  /** "Discover", "Request", "Release", … of DHCPv4; "solicit", "renew", … of DHCPv6; "ARP". */
+  readonly type: string
+  readonly clientIp?: string
+  readonly requestedIp?: string
+  readonly server?: string
+  /** All that tcpdump says of it. */
+  readonly text: string
+}
+
+/** The packets of DHCP and ARP on an interface, as tcpdump decodes them. */
+export class Sniffer implements AsyncDisposable {
+  readonly #tcpdump: Running
+
+  private constructor(tcpdump: Running) {
+    this.#tcpdump = tcpdump
+  }
+
+  static async start(where: Namespace, link: string): Promise<Sniffer> {
+    const filter = "arp or udp port 67 or udp port 68 or udp port 546 or udp port 547 or (icmp6 and ip6[40] > 132)"
+    const options = ["-i", link, "--immediate-mode", "-l", "-nn", "-e", "-v", "-s", "0"]
+    return new Sniffer(await Running.start(where, ["tcpdump", ...options, filter], /listening on/))
+  }
+
+  /** The packets so far, in order; those of one type, if it is given. */
+  packets(type?: string): Packet[] {
+    const texts = this.#tcpdump.text.split(/^(?=\d\d:\d\d:\d\d\.\d+ )/m).filter((text) => /^\d\d:/.test(text))
+    const packets = texts.map(readPacket)
+    return type === undefined ? packets : packets.filter((packet) => packet.type === type)
+  }
+
+  /** Waits for a packet that `matches`, and returns it. */
+  async waitFor(type: string, matches: (packet: Packet) => boolean = () => true, deadlineMs = 20_000): Promise<Packet> {
+    try {
+      return await waitFor(() => this.packets(type).find(matches), `a packet "${type}"`, deadlineMs)
+    } catch (error) {
+      throw new Error(`packets:\n${this.#tcpdump.text.slice(-6000)}`, { cause: error })
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#tcpdump[Symbol.asyncDispose]()
+  }
+}
+
+function readPacket(text: string): Packet {
+  const find = (pattern: RegExp) => pattern.exec(text)?.[1]
+  const [, from = "", to = ""] = /([0-9a-f:]{17}) > ([0-9a-f:]{17})/.exec(text) ?? []
+  const [, source = "", destination = ""] =
+    /([0-9.]+)\.\d+ > ([0-9.]+)\.\d+: BOOTP/.exec(text) ?? /([0-9a-f:]+)\.\d+ > ([0-9a-f:]+)\.\d+: /.exec(text) ?? []
+  const [clientIp, requestedIp] = [find(/Client-IP (\S+)/), find(/Requested-IP \(50\).*: (\S+)/)]
+  const server = find(/Server-ID \(54\).*: (\S+)/)
+  return {
+    from,
+    to,
+    source,
+    destination,
+    type: find(/DHCP-Message \(53\).*: (\S+)/) ?? find(/dhcp6 (\S+)/) ?? find(/ethertype (ARP)/) ?? "",
+    ...(clientIp !== undefined && { clientIp }),
+    ...(requestedIp !== undefined && { requestedIp }),
+    ...(server !== undefined && { server }),
+    text,
+  }
+}

@@ -1,0 +1,78 @@
+import { join } from "node:path"
+import {
+  Attachment,
+  builtPlugins,
+  type ContainerNamespace,
+  connect,
+  HostNamespace,
+  newest,
+  TemporaryDirectory,
+} from "../lab/mod.ts"
+import { Running } from "./running.ts"
+
+/** How containers come to the server's network: by a bridge of the host, or by macvlan on the host's link to it. */
+export type Way = "bridge" | "macvlan"
+
+/** A host with the daemon, and a machine in the same network that a DHCP server can run on: `eth0`, 10.1.2.1. */
+export class Site implements AsyncDisposable {
+  readonly host: HostNamespace
+  /** The server's machine. */
+  readonly server: ContainerNamespace
+  readonly directory: TemporaryDirectory
+  daemon: Running
+  readonly #way: Way
+
+  private constructor(parts: Pick<Site, "host" | "server" | "directory" | "daemon">, way: Way) {
+    this.host = parts.host
+    this.server = parts.server
+    this.directory = parts.directory
+    this.daemon = parts.daemon
+    this.#way = way
+  }
+
+  static async create(way: Way, flags: readonly string[] = ["-timeout", "1s"]): Promise<Site> {
+    const host = await HostNamespace.create()
+    const directory = await TemporaryDirectory.create()
+    try {
+      const server = await host.addContainer("server")
+      await server.exec("ip", ["link", "set", "lo", "up"])
+      await connect({ namespace: host, link: "up0" }, { namespace: server, link: "eth0", addresses: ["10.1.2.1/24"] })
+      await server.exec("ip", ["address", "add", "2001:db8:2::1/64", "dev", "eth0", "nodad"])
+      if (way === "bridge") {
+        await host.exec("ip", ["link", "add", "br-lab", "type", "bridge"])
+        await host.exec("ip", ["link", "set", "up0", "master", "br-lab"])
+        await host.exec("ip", ["link", "set", "br-lab", "up"])
+      }
+      const daemon = await startDaemon(host, flags)
+      return new Site({ host, server, directory, daemon }, way)
+    } catch (error) {
+      await directory[Symbol.asyncDispose]()
+      await host[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  /** A container and its attachment, whose address comes by DHCP; `ipam` adds keys. */
+  async attach(ipam: object = {}): Promise<{ pod: ContainerNamespace; attachment: Attachment }> {
+    const pod = await this.host.addContainer()
+    const kind = this.#way === "bridge" ? { type: "bridge", bridge: "br-lab" } : { type: "macvlan", master: "up0" }
+    const config = { cniVersion: newest, name: "net", ...kind, ipam: { type: "dhcp", ...ipam } }
+    return { pod, attachment: new Attachment(this.host, pod, config) }
+  }
+
+  /** The configuration of DHCP servers is below this directory, one for each name. */
+  path(name: string): string {
+    return this.directory.join(name)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.daemon[Symbol.asyncDispose]()
+    await this.host[Symbol.asyncDispose]()
+    await this.directory[Symbol.asyncDispose]()
+  }
+}
+
+/** Runs `dhcp daemon` on a host, and waits until it serves. */
+export function startDaemon(host: HostNamespace, flags: readonly string[] = []): Promise<Running> {
+  return Running.start(host, [join(builtPlugins, "dhcp"), "daemon", ...flags], /serving/)
+}
