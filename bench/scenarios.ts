@@ -4,6 +4,7 @@ import { bridges } from "./rows/bridge.ts"
 import { bursts } from "./rows/burst.ts"
 import { chains } from "./rows/chain.ts"
 import { delegates } from "./rows/delegates.ts"
+import { dhcps } from "./rows/dhcp.ts"
 import { firewalls } from "./rows/firewall.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { interfaces } from "./rows/interfaces.ts"
@@ -29,6 +30,7 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
     chains,
     interfaces,
     delegates,
+    dhcps,
     hostLocals,
     firewalls,
     portmaps,

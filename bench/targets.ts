@@ -114,6 +114,7 @@ const ofFloor = (verb: string, must: number): Target => {
 export const targets: readonly Target[] = [
   ...ratiosToGo,
   ...ratiosToGo.flatMap(loadTargets),
+  toGo("dhcp ADD, a lease of dnsmasq", "dhcp ADD", 1.2, 0.8),
   ofLeases("ADD"),
   ofLeases("DEL"),
   ofMappings("ADD"),
