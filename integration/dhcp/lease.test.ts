@@ -136,7 +136,7 @@ test("a renewal that the server refuses takes the address away, and brings anoth
 
 test("another server takes over at T2: the request is broadcast then, from the address that is kept", async () => {
   await using site = await Site.create("bridge")
-  const first = await startDhcpd(site.server, site.path("dhcpd"))
+  const first = await startDhcpd(site.server, site.path("dhcpd"), { leaseSeconds: 6 })
   await using sniffer = await Sniffer.start(site.server, "eth0")
   const { pod, attachment } = await site.attach()
   const { ips } = await attachment.add()
@@ -152,7 +152,8 @@ test("another server takes over at T2: the request is broadcast then, from the a
   const rebinding = requests.slice(renewals.length)
   expect([renewals.length > 0, rebinding.length > 0]).toEqual([true, true])
   for (const packet of rebinding) expect(packet).toMatchObject({ ...everyone, source: ip, clientIp: ip })
-  expect(sniffer.packets("Discover")).toHaveLength(1)
+  const types = sniffer.packets().map(({ type }) => type)
+  expect(types.slice(types.indexOf("Request"))).not.toContain("Discover")
   expect(await addressesOf(pod, "eth0")).toEqual([address])
   expect((await linkOf(pod, "eth0")).flags).toContain("UP")
 })
