@@ -103,12 +103,14 @@ describe("subnets", () => {
     const plan = (areShaped: boolean, peer: "src" | "dst") =>
       planFilters({ limit, subnets: { areShaped, list: [subnet, v6] }, peer })
     expect(plan(true, "src")[0]).toEqual({
+      kind: "u32",
       parent: 0x10000,
       protocol: 0x800,
       priority: 16,
       options: { classId: 0x10030, selector: [{ mask: 0xffff0000, value: 0x0a010000, offset: 12 }] },
     })
     expect(plan(false, "dst")[1]).toEqual({
+      kind: "u32",
       parent: 0x10000,
       protocol: 0x86dd,
       priority: 15,

@@ -39,7 +39,7 @@ export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Un
     const hook = openHook(route, link, undo)
     const selector = [{ mask: 0, value: 0, offset: 0 }]
     const options = { selector, classId: CLASS, actions: [redirectTo(to.index)] }
-    addFilter(route, link, { ...hook, protocol: filterProtocols.all, options })
+    addFilter(route, link, { kind: "u32", ...hook, protocol: filterProtocols.all, options })
     undo.defer(`redirect "${link.name}"`, () => {
       const filters = listReceiveFilters(route, link)
       for (const filter of filters) {

@@ -87,6 +87,7 @@ export function planFilters({ subnets: { list, areShaped }, peer }: Shape & { su
   return list.map((subnet) => {
     const isIpv4 = familyOf(subnet.ip) === AF_INET
     return {
+      kind: "u32",
       parent: HANDLE,
       protocol: isIpv4 ? filterProtocols.ip : filterProtocols.ipv6,
       priority: isIpv4 ? 16 : 15,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { addFilter, deleteFilter, filterProtocols, listFilters, redirectsOf } from "./filters.ts"
 import { expectOnlyDecodeErrors, hex, linkNumber, listing, requestOf, tree } from "./testing.ts"
-import { CLSACT_INGRESS, findRedirect, INGRESS_HANDLE, redirectTo, u32Filter } from "./traffic-table.ts"
+import { CLSACT_INGRESS, filterKinds, findRedirect, INGRESS_HANDLE, redirectTo } from "./traffic-table.ts"
 
 // The bytes below a command are what Debian's tc (iproute2 6.1.0) sent for it, from the byte after struct nlmsghdr on:
 //   strace -e trace=sendmsg -e write=all COMMAND
@@ -17,7 +17,7 @@ describe("adding", () => {
   //   action mirred egress redirect dev bwptest
   test("a redirection of everything", () => {
     const options = { classId: 0x10001, actions: [redirectTo(4)], selector: everything }
-    const spec = { parent: INGRESS_HANDLE, protocol: filterProtocols.all, priority: 1, options }
+    const spec = { kind: "u32", parent: INGRESS_HANDLE, protocol: filterProtocols.all, priority: 1, options } as const
     const { type, flags, payload } = requestOf((route) => addFilter(route, v0, spec))
     expect({ type, flags }).toEqual({ type: 44, flags: 0x605 })
     const captured = hex`
@@ -37,11 +37,12 @@ describe("adding", () => {
   test("a subnet of IPv4", () => {
     const selector = [{ mask: 0xffff0000, value: 0x0a010000, offset: 12 }]
     const spec = {
+      kind: "u32",
       parent: 0x10000,
       protocol: filterProtocols.ip,
       priority: 16,
       options: { classId: 0x10001, selector },
-    }
+    } as const
     expect(requestOf((route) => addFilter(route, v0, spec)).payload).toEqual(hex`
       00000000 03000000 00000000 00000100 08001000
       0800 0100 75333200
@@ -57,11 +58,12 @@ describe("adding", () => {
       { mask: 0xffffff00, value: 0, offset: 28 },
     ]
     const spec = {
+      kind: "u32",
       parent: 0x10000,
       protocol: filterProtocols.ipv6,
       priority: 15,
       options: { classId: 0x10001, selector },
-    }
+    } as const
     expect(requestOf((route) => addFilter(route, v0, spec)).payload).toEqual(hex`
       00000000 03000000 00000000 00000100 86dd0f00
       0800 0100 75333200
@@ -70,6 +72,39 @@ describe("adding", () => {
         3400 0500 01000200 00000000 00000000 00000000
           ffffffff fd000001 18000000 00000000
           ffffff00 00000000 1c000000 00000000`)
+  })
+})
+
+// tc filter add dev v0 parent ffff: protocol all prio 1 matchall classid 1:1 action mirred egress redirect dev v9
+describe("matchall", () => {
+  const captured = hex`
+    00000000 03000000 00000000 0000ffff 00030100
+    0d00 0100 6d61746368616c6c00 000000
+    4400 0200
+      0800 0100 01000100                                # TCA_MATCHALL_CLASSID 1:1
+      3800 0200 3400 0100                               # TCA_MATCHALL_ACT
+        0b00 0100 6d697272656400 00
+        2400 0280 2000 0200 00000000 00000000 04000000 00000000 00000000 01000000 05000000`
+
+  test("is asked for as tc does it", () => {
+    const options = { classId: 0x10001, actions: [redirectTo(5)] }
+    const spec = {
+      kind: "matchall",
+      parent: INGRESS_HANDLE,
+      protocol: filterProtocols.all,
+      priority: 1,
+      options,
+    } as const
+    const layout = { header: 20, nested: { 2: { nested: { 2: actions } } } }
+    expect(tree(requestOf((route) => addFilter(route, v0, spec)).payload, layout)).toEqual(tree(captured, layout))
+  })
+
+  test("is read, with where it leads", () => {
+    const listed = captured.slice()
+    listed[8] = 1 // a handle, as the kernel gives one
+    const [found] = listFilters(listing(listed), v0, INGRESS_HANDLE)
+    expect(found).toMatchObject({ kind: "matchall", handle: 1, priority: 1, options: { classId: 0x10001 } })
+    expect(found && redirectsOf(found)).toEqual([5])
   })
 })
 
@@ -107,7 +142,7 @@ describe("listing", () => {
   // upstream's plugin, after the device that its filter led to was deleted: two actions, which lead nowhere
   test("shows a redirection to a link that has gone as one to 0", () => {
     const gone = redirectTo(0)
-    const options = u32Filter.encode({ selector: everything, actions: [gone, gone] })
+    const options = filterKinds.u32.encode({ selector: everything, actions: [gone, gone] })
     const size = options.length + 4
     const header = hex`00000000 03000000 00080080 0000ffff 00030100 0800 0100 75333200`
     const message = new Uint8Array([...header, size & 0xff, size >> 8, 2, 0, ...options])
@@ -144,5 +179,5 @@ test("an action that mirrors, or of another kind, is no redirection", () => {
 test("nothing that arrives breaks a decoder in another way than by its error", () => {
   const decode = (found: Uint8Array) => listFilters(listing(found), v0, CLSACT_INGRESS).map(redirectsOf)
   expectOnlyDecodeErrors(decode, shared, table, shown)
-  expectOnlyDecodeErrors((found) => u32Filter.decode(found))
+  for (const codec of Object.values(filterKinds)) expectOnlyDecodeErrors((found) => codec.decode(found))
 })

@@ -1,8 +1,15 @@
-import { concat, type Infer } from "./codec.ts"
+import { concat } from "./codec.ts"
 import type { Link } from "./links.ts"
 import { NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
-import { findRedirect, trafficAttributes, trafficHeader, u32Filter } from "./traffic-table.ts"
+import {
+  type FilterKind,
+  type FilterOptions,
+  filterKinds,
+  findRedirect,
+  trafficAttributes,
+  trafficHeader,
+} from "./traffic-table.ts"
 
 /** <linux/rtnetlink.h> */
 const RTM_NEWTFILTER = 44
@@ -12,14 +19,15 @@ const RTM_GETTFILTER = 46
 /** Which packets a filter sees, <linux/if_ether.h>. */
 export const filterProtocols = { all: 0x0003, ip: 0x0800, ipv6: 0x86dd } as const
 
-/** A filter of u32 to be made: the kernel chooses its handle. */
-export interface FilterSpec {
+/** A filter to be made: the kernel chooses its handle. */
+export interface FilterSpec<K extends FilterKind = "u32"> {
+  kind: K
   /** The qdisc that asks it, by its handle, or one of its hooks. */
   parent: number
   protocol: number
   /** Filters with a lower one are asked first. */
   priority: number
-  options: Infer<typeof u32Filter>
+  options: FilterOptions<K>
 }
 
 /** A filter as the kernel describes it. */
@@ -29,19 +37,19 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
-  /** Of u32: what it compares and does. */
-  options?: Infer<typeof u32Filter>
+  /** Of the kinds that are known: what it compares and does. */
+  options?: FilterOptions<"u32">
 }
 
 /** What traffic control does with a link. */
 type Device = Pick<Link, "index" | "name">
 
 /** Adds a filter, like `tc filter add dev LINK parent PARENT protocol all prio 1 u32 …`. Throws `NetlinkError`. */
-export function addFilter(route: NetlinkSocket, device: Device, spec: FilterSpec): void {
-  const { parent, options } = spec
+export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: Device, spec: FilterSpec<K>): void {
+  const { kind, parent, options } = spec
   const payload = concat([
     trafficHeader.encode({ index: device.index, parent, info: infoOf(spec) }),
-    trafficAttributes.encode({ kind: "u32", options: u32Filter.encode(options) }),
+    trafficAttributes.encode({ kind, options: filterKinds[kind].encode(options as never) }),
   ])
   const flags = NLM_F_CREATE | NLM_F_EXCL
   route.execute({ type: RTM_NEWTFILTER, flags, what: `add a filter to "${device.name}"`, payload })
@@ -61,7 +69,7 @@ export function listFilters(route: NetlinkSocket, device: Device, parent: number
       parent,
       protocol: ((header.info & 0xff) << 8) | ((header.info >> 8) & 0xff),
       priority: header.info >>> 16,
-      ...(kind === "u32" && options ? { options: u32Filter.decode(options) } : {}),
+      ...(isKnown(kind) && options ? { options: filterKinds[kind].decode(options) } : {}),
     }
   })
 }
@@ -84,7 +92,11 @@ export function redirectsOf({ options }: Filter): number[] {
   return (options?.actions ?? []).flatMap((action) => findRedirect(action) ?? [])
 }
 
+function isKnown(kind: string): kind is FilterKind {
+  return Object.hasOwn(filterKinds, kind)
+}
+
 /** `tcm_info`: the priority, and the protocol in network order. */
-function infoOf({ priority, protocol }: Pick<FilterSpec, "priority" | "protocol">): number {
+function infoOf({ priority, protocol }: Pick<Filter, "priority" | "protocol">): number {
   return ((priority << 16) | ((protocol & 0xff) << 8) | (protocol >> 8)) >>> 0
 }

@@ -190,6 +190,30 @@ describe("htb", () => {
   })
 })
 
+// tc qdisc add dev v0 root handle 10: fq_codel limit 10240 target 5ms interval 100ms quantum 1514 flows 1024 \
+//   memory_limit 32Mb ecn
+test("fq_codel has its times in microseconds", () => {
+  const options = {
+    ...{ limit: 10_240, flows: 1024, quantum: 1514, interval: 100_000, target: 5000, ecn: 1 },
+    memoryLimit: 32 * 2 ** 20,
+  }
+  const { payload } = requestOf((route) => addQdisc(route, v0, { kind: "fq_codel", handle: 0x100000, options }))
+  const captured = hex`
+    00000000 03000000 00001000 ffffffff 00000000
+    0d00 0100 66715f636f64656c00 000000
+    3c00 0200
+      0800 0200 00280000
+      0800 0500 00040000
+      0800 0600 ea050000
+      0800 0300 a0860100
+      0800 0100 88130000
+      0800 0400 01000000
+      0800 0900 00000002`
+  expect(payload).toEqual(captured)
+  const found = findQdisc(answering(captured), v0, TC_H_ROOT) as Qdisc
+  expect(qdiscOptions(found, "fq_codel")).toEqual(options)
+})
+
 // tc qdisc del dev v0 root
 test("deleting names the place", () => {
   expect(requestOf((route) => deleteQdisc(route, v0, TC_H_ROOT))).toEqual({

@@ -72,6 +72,16 @@ export const qdiscKinds = {
     directQueueLength: [5, u32],
   }),
   bfifo: struct({ limit: u32 }), // bytes
+  // TCA_FQ_CODEL_*: microseconds, packets, bytes
+  fq_codel: attrs({
+    limit: [2, u32],
+    flows: [5, u32],
+    quantum: [6, u32],
+    interval: [3, u32],
+    target: [1, u32],
+    ecn: [4, u32],
+    memoryLimit: [9, u32],
+  }),
   ingress: attrs({}),
   clsact: attrs({}),
 } as const
@@ -152,10 +162,16 @@ const selector: Codec<U32Key[]> = {
   },
 }
 
-/** `TCA_OPTIONS` of the filter u32, `TCA_U32_*`, <linux/pkt_cls.h>. One action is what can be sent. */
-export const u32Filter = attrs({
-  classId: [1, u32],
-  divisor: [4, u32],
-  selector: [5, selector],
-  actions: [7, listOf(1, action)],
-})
+/** Actions of a filter. One is what can be sent. */
+const actions = listOf(1, action)
+
+/** The kinds of filters, each with its `TCA_OPTIONS`, <linux/pkt_cls.h>. */
+export const filterKinds = {
+  u32: attrs({ classId: [1, u32], divisor: [4, u32], selector: [5, selector], actions: [7, actions] }), // TCA_U32_*
+  matchall: attrs({ classId: [1, u32], actions: [2, actions] }), // TCA_MATCHALL_*
+} as const
+
+export type FilterKind = keyof typeof filterKinds
+
+/** `TCA_OPTIONS` of a kind of filter. */
+export type FilterOptions<K extends FilterKind> = Infer<(typeof filterKinds)[K]>
