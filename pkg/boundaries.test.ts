@@ -61,7 +61,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
 const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && room !== "pkg/libcni"
 
 /** The door's back ends, which alone know an engine. */
-const backEnds = ["bun.ts", "bun-calls.ts", "native.ts"].map((file) => `pkg/engine/${file}`)
+const backEnds = ["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"].map((file) => `pkg/engine/${file}`)
 
 /** Packages that a plugin's process may have in it. */
 const pluginPackages: Readonly<Record<string, readonly string[]>> = {

@@ -1,8 +1,9 @@
 import { statfsSync } from "node:fs"
 import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
-import { decodeResult, isJsonObject, member, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
+import { decodeResult, isJsonObject, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { OwnedRule } from "./filter-rules.ts"
 import type { NodeLink } from "./links.ts"
+import { askedPorts } from "./ports.ts"
 import type { Node } from "./read.ts"
 
 /** Where an attachment was seen. */
@@ -209,42 +210,6 @@ function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
   const values = new Map(args)
   const name = values.get("K8S_POD_NAME")
   return name ? { namespace: values.get("K8S_POD_NAMESPACE") ?? "", name } : undefined
-}
-
-/** What the runtime has asked to be mapped, where the rules are not to be seen. */
-function askedPorts(cached: CachedAttachment | undefined): string[] {
-  return (cached ? askedMappings(cached) : []).map(
-    ({ hostIp, hostPort, containerPort, protocol }) =>
-      `${hostIp ? `${hostIp}:` : ""}${hostPort}→${containerPort}/${protocol}`,
-  )
-}
-
-/** A port that the runtime has asked to be mapped. */
-export interface AskedMapping {
-  readonly hostIp: string
-  readonly hostPort: number
-  readonly containerPort: number
-  readonly protocol: string
-}
-
-/** The ports that ADD was to map; none for a network without portmap, which runtimes give the same values. */
-export function askedMappings({ config, capabilityArgs }: CachedAttachment): AskedMapping[] {
-  const { portMappings } = capabilityArgs
-  if (!Array.isArray(portMappings) || !Buffer.from(config).includes('"portmap"')) return []
-  return portMappings.filter(isJsonObject).flatMap((mapping) => {
-    // containerd writes the names of Go's fields: "HostPort".
-    const hostPort = Number(member(mapping, "hostPort"))
-    const [protocol, hostIp] = [member(mapping, "protocol"), member(mapping, "hostIP")]
-    if (!(hostPort > 0)) return []
-    return [
-      {
-        hostIp: typeof hostIp === "string" ? hostIp : "",
-        hostPort,
-        containerPort: Number(member(mapping, "containerPort")),
-        protocol: typeof protocol === "string" && protocol !== "" ? protocol.toLowerCase() : "tcp",
-      },
-    ]
-  })
 }
 
 /** The container that upstream's `name: "NETWORK" id: "CONTAINER"` is about. */

@@ -6,7 +6,8 @@
  * const node = readNode({ confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"], cacheDir: "/var/lib/cni", dataDir })
  * for (const { network, containerId, faults } of attachmentsOf(node)) …
  */
-export { type AskedMapping, askedMappings, attachmentsOf, type NodeAttachment, type Source } from "./attachments.ts"
+
+export { attachmentsOf, type NodeAttachment, type Source } from "./attachments.ts"
 export { type FilterRules, type OwnedRule, readOwnedRules } from "./filter-rules.ts"
 export { type LeaseStore, readStores } from "./leases.ts"
 export { type Counters, type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
@@ -19,4 +20,5 @@ export {
   readPacketFilter,
   verdictOf,
 } from "./packet-filter.ts"
+export { type AskedMapping, askedMappings } from "./ports.ts"
 export { DEFAULT_DATA_DIR, type Node, type NodePlaces, readNode, type Unread } from "./read.ts"

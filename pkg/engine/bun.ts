@@ -1,22 +1,15 @@
 import { ptr } from "bun:ffi"
 import { readFileSync } from "node:fs"
+import { bytesOf, type CallName, call, callNames, integer, libc, rawBytes, text } from "./bun-calls.ts"
 import {
   attachFilter,
-  bytesOf,
-  type CallName,
-  call,
-  callNames,
   changeSignalMask,
-  integer,
   ioctlIfreq,
-  libc,
   pidfdOpen,
   poll,
-  rawBytes,
   sendDescriptors,
   signalFd,
-  text,
-} from "./bun-calls.ts"
+} from "./bun-structs.ts"
 import type { Engine, Exhaustion, TypedArray } from "./engine.ts"
 
 /** A text of UTF-8, as `Engine.decodeUtf8`. */

@@ -1,0 +1,38 @@
+import type { CachedAttachment } from "../../pkg/libcni/mod.ts"
+import { isJsonObject, member } from "../../pkg/types/mod.ts"
+
+/** A port that the runtime has asked to be mapped. */
+export interface AskedMapping {
+  readonly hostIp: string
+  readonly hostPort: number
+  readonly containerPort: number
+  readonly protocol: string
+}
+
+/** The ports that ADD was to map; none for a network without portmap, which runtimes give the same values. */
+export function askedMappings({ config, capabilityArgs }: CachedAttachment): AskedMapping[] {
+  const { portMappings } = capabilityArgs
+  if (!Array.isArray(portMappings) || !Buffer.from(config).includes('"portmap"')) return []
+  return portMappings.filter(isJsonObject).flatMap((mapping) => {
+    // containerd writes the names of Go's fields: "HostPort".
+    const hostPort = Number(member(mapping, "hostPort"))
+    const [protocol, hostIp] = [member(mapping, "protocol"), member(mapping, "hostIP")]
+    if (!(hostPort > 0)) return []
+    return [
+      {
+        hostIp: typeof hostIp === "string" ? hostIp : "",
+        hostPort,
+        containerPort: Number(member(mapping, "containerPort")),
+        protocol: typeof protocol === "string" && protocol !== "" ? protocol.toLowerCase() : "tcp",
+      },
+    ]
+  })
+}
+
+/** What the runtime has asked to be mapped, where the rules are not to be seen. */
+export function askedPorts(cached: CachedAttachment | undefined): string[] {
+  return (cached ? askedMappings(cached) : []).map(
+    ({ hostIp, hostPort, containerPort, protocol }) =>
+      `${hostIp ? `${hostIp}:` : ""}${hostPort}→${containerPort}/${protocol}`,
+  )
+}

@@ -1,0 +1,64 @@
+import { ptr } from "bun:ffi"
+import { addressOf, bytesOf, call, callC, integer, rawBytes, SYS } from "./bun-calls.ts"
+import type { TypedArray } from "./engine.ts"
+
+/** The calls whose arguments are structs with addresses, or that the table of `call` has no letters for; see `Engine`. */
+
+/** ioctl(2) with a struct ifreq, whose address is the call's third number. */
+export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number {
+  const bytes = bytesOf(ifreq)
+  if (bytes.byteLength < 40) throw new RangeError("expected an array of 40 bytes")
+  return call("ioctl", fd, request, addressOf(bytes))
+}
+
+export function poll(requests: TypedArray, timeoutMs: number): number {
+  const bytes = bytesOf(requests)
+  integer(timeoutMs, -1, 2 ** 31 - 1)
+  return callC("poll", addressOf(bytes), Math.floor(bytes.byteLength / 8), timeoutMs)
+}
+
+export function pidfdOpen(pid: number, flags: number): number {
+  const numbers = [pid, flags].map((value) => integer(value, -(2 ** 31), 2 ** 32 - 1) | 0)
+  return callC("syscall", SYS.pidfd_open, ...numbers, 0, 0)
+}
+
+/** A set of 64 signals, as the kernel has it; the C library's is longer. */
+function signalSet(set: unknown): TypedArray {
+  const bytes = bytesOf(set)
+  if (bytes.byteLength < 8) throw new RangeError("expected an array of 8 bytes")
+  return bytes
+}
+
+export function changeSignalMask(how: number, set: TypedArray, size: number): number {
+  const [way, bytes] = [integer(how, -(2 ** 31), 2 ** 32 - 1), signalSet(set)]
+  return callC("syscall", SYS.rt_sigprocmask, way, ptr(bytes), 0, integer(size, -(2 ** 31), 2 ** 32 - 1))
+}
+
+export function signalFd(fd: number, set: TypedArray, size: number, flags: number): number {
+  const [file, bytes] = [integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0, signalSet(set)]
+  const numbers = [size, flags].map((value) => integer(value, -(2 ** 31), 2 ** 32 - 1))
+  return callC("syscall", SYS.signalfd4, file, ptr(bytes), ...numbers)
+}
+
+/** struct sock_fprog of 64-bit Linux, <linux/filter.h>, in which the address of the instructions stands */
+export function attachFilter(fd: number, instructions: TypedArray): number {
+  const socket = integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0
+  const bytes = bytesOf(instructions)
+  if (bytes.byteLength > 4096 * 8) throw new RangeError("expected 4096 instructions at most")
+  const address = bytes.byteLength === 0 ? 0 : ptr(bytes)
+  const program = new BigUint64Array([BigInt(bytes.byteLength >> 3), BigInt(address)])
+  return callC("setsockopt", socket, 1, 26, ptr(program), program.byteLength) // SOL_SOCKET, SO_ATTACH_FILTER
+}
+
+/** struct msghdr and struct cmsghdr of 64-bit Linux, <bits/socket.h> */
+export function sendDescriptors(fd: number, descriptors: TypedArray): number {
+  const socket = integer(fd, -(2 ** 31), 2 ** 32 - 1) | 0
+  const bytes = bytesOf(descriptors)
+  if (bytes.byteLength > 32) throw new RangeError("expected 8 descriptors at most")
+  const space = 16 + ((bytes.byteLength + 7) & ~7)
+  const control = new Int32Array(space / 4)
+  control.set([16 + bytes.byteLength, 0, 1, 1]) // length of 64 bits, SOL_SOCKET, SCM_RIGHTS
+  new Uint8Array(control.buffer).set(rawBytes(bytes), 16)
+  const message = new BigUint64Array([0n, 0n, 0n, 0n, BigInt(ptr(control)), BigInt(space), 0n])
+  return callC("sendmsg", socket, ptr(message), 0)
+}
