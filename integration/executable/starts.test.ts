@@ -23,6 +23,7 @@ async function saidBy(plugin: string, bin: string): Promise<string[]> {
       .join("\n")
       .replaceAll(pod.name, "POD")
       .replaceAll(/veth[0-9a-f]{8}/g, "VETH")
+      .replaceAll(/bwp[0-9a-f]{12}/g, "IFB")
       .replaceAll(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC"),
   )
 }
