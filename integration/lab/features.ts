@@ -23,6 +23,7 @@ const probes = {
   vrf: ip("link add x0 type vrf table 5"),
   no_vrf: { ...ip("link add x0 type vrf table 5"), absent: true },
   dummy: ip("link add x0 type dummy"),
+  no_dummy: { ...ip("link add x0 type dummy"), absent: true },
   tap: ip("tuntap add name x0 mode tap"),
   selinux: { command: ["grep", "-q", "selinuxfs", "/proc/filesystems"] },
   ifb: ip("link add x0 type ifb"),
@@ -37,8 +38,8 @@ const probes = {
   ip6tables: { command: ["ip6tables-legacy", "-t", "nat", "-S"] },
 } as const satisfies Record<string, Probe>
 
-/** A feature of the kernel that a test may need; `no_nf_tables` is a node where masquerading takes iptables, `no_vrf`
- * one on which vrf says what is missing. */
+/** A feature of the kernel that a test may need; `no_nf_tables` is a node where masquerading takes iptables, `no_vrf` and
+ * `no_dummy` are some on which plugins and tools say what is missing. */
 export type Feature = keyof typeof probes
 
 /** All features. */
