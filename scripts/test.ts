@@ -60,7 +60,7 @@ function isRoot(runner: Runner): boolean {
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  await runner.eachFile(files, { testMs: 120_000, fileMs: 600_000 }, lanes)
+  await runner.eachFile(files, { testMs: 120_000, fileMs: 900_000 }, lanes)
 }
 
 /** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone. */
