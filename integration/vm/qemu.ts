@@ -4,7 +4,7 @@ import type { Kernel } from "./kernel.ts"
 /** Debian's stock kernel, emulated: it has everything that a node has, and takes 20 times as long. */
 export const qemu: Kernel = {
   title: "Debian's stock kernel under QEMU",
-  lacks: ["no_dummy", "no_nf_tables", "no_vrf"],
+  lacks: ["br_netfilter", "no_dummy", "no_nf_tables", "no_vrf"],
   shows: ["vlan_filtering", "spare_nic", "selinux"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 20,
