@@ -8,7 +8,7 @@ export const qemu: Kernel = {
   shows: ["vlan_filtering", "spare_nic", "selinux"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 20,
-  limitMs: 600_000,
+  limitMs: 1_200_000,
   share: "9p",
   initModules: ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_net"],
   find: debianKernel,
