@@ -2,7 +2,7 @@ import { readAnswer } from "./answer4.ts"
 import { encodeProbe, findUser } from "./arp.ts"
 import { addressOf, addressText } from "./lease4.ts"
 import { frames4 } from "./packets4.ts"
-import { andThen, changed, randomXid, stepTo } from "./step.ts"
+import { advanceBy, andThen, changed, forget, lose, randomXid, settle, stepTo } from "./step.ts"
 import { holds, jitter, pauseMs, renewalWait } from "./timing.ts"
 import type { ClientEvent, ClientState, Lease, Moment, Phase, Step } from "./types.ts"
 
@@ -14,21 +14,7 @@ const probes = 3
 
 /** A step of a client of DHCPv4 (RFC 2131, 4.4). */
 export function advance4(state: ClientState, event: ClientEvent, moment: Moment): Step {
-  if (state.phase === "ended") return stepTo(state)
-  switch (event.kind) {
-    case "start":
-      return holds(state.lease, moment) ? begin(state, "rebooting", moment) : lose(state, moment)
-    case "time":
-      return state.deadline !== undefined && moment.now >= state.deadline ? onTime(state, moment) : stepTo(state)
-    case "frame":
-      return onFrame(state, event.frame, moment)
-    case "release":
-      return release(state, moment)
-  }
-}
-
-function forget(state: ClientState): ClientState {
-  return changed(state, { lease: undefined, offer: undefined })
+  return advanceBy({ begin, onTime, onFrame, release }, state, event, moment)
 }
 
 /** Begins a transaction of its own, and sends its first packet. */
@@ -66,13 +52,13 @@ function secondsSince(then: number, now: number): number {
 
 function onTime(state: ClientState, moment: Moment): Step {
   const { phase, sent, lease, offer } = state
-  if (lease && !holds(lease, moment)) return lose(state, moment)
+  if (lease && !holds(lease, moment)) return lose(begin, state, moment)
   switch (phase) {
     case "selecting":
     case "requesting":
       return sent < tries ? send(state, moment) : pause(state, moment)
     case "rebooting": // no answer: the lease is good until it ends (RFC 2131, 3.2)
-      return sent < rebootTries || !lease ? send(state, moment) : settle(state, lease, moment)
+      return sent < rebootTries || !lease ? send(state, moment) : settle(begin, state, lease, moment)
     case "probing":
       return offer ? probe(state, offer, moment) : begin(state, "selecting", moment)
     case "renewing":
@@ -92,21 +78,6 @@ function pause(state: ClientState, moment: Moment, ms?: number): Step {
   const failures = state.failures + 1
   const deadline = moment.now + (ms ?? pauseMs(failures, state.config, moment))
   return stepTo(changed(state, { phase: "waiting", failures, deadline, offer: undefined }))
-}
-
-/** Without a lease from now on, if there was one; asks for another at once. */
-function lose(state: ClientState, moment: Moment, why?: string): Step {
-  const { lease } = state
-  const reason = why ?? `the lease of ${lease && addressText(lease)} has expired`
-  const lost = stepTo(forget(state), [], lease ? [{ kind: "lost", lease, why: reason }] : [])
-  return andThen(lost, (free) => begin(free, "selecting", moment))
-}
-
-/** Bound to a lease: nothing to do before T1. */
-function settle(state: ClientState, lease: Lease, moment: Moment): Step {
-  const bound = changed(state, { phase: "bound", lease, offer: undefined, failures: 0, deadline: lease.renewAt })
-  if (lease.renewAt !== undefined && moment.now >= lease.renewAt) return begin(bound, "renewing", moment)
-  return stepTo(bound)
 }
 
 function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
@@ -130,7 +101,7 @@ function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
   if (phase !== "requesting") {
     const before = lease ?? answer.lease
     return andThen(stepTo(seen, [], [{ kind: "renewed", lease: answer.lease, before }]), (renewed) =>
-      settle(renewed, answer.lease, moment),
+      settle(begin, renewed, answer.lease, moment),
     )
   }
   if (config.probeMs <= 0) return bind(seen, answer.lease, moment)
@@ -139,11 +110,11 @@ function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
 
 /** A server says no: to a lease, which is lost, or to taking what it has offered. */
 function refuse(state: ClientState, why: string, moment: Moment): Step {
-  return state.lease ? lose(state, moment, why) : pause(state, moment)
+  return state.lease ? lose(begin, state, moment, why) : pause(state, moment)
 }
 
 function bind(state: ClientState, lease: Lease, moment: Moment): Step {
-  return andThen(stepTo(state, [], [{ kind: "bound", lease }]), (bound) => settle(bound, lease, moment))
+  return andThen(stepTo(state, [], [{ kind: "bound", lease }]), (bound) => settle(begin, bound, lease, moment))
 }
 
 /** Asks once more whether the address is in use; it is not when none of the probes was answered. */

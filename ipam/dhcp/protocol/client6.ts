@@ -1,9 +1,8 @@
 import { readAnswer6 } from "./answer6.ts"
-import { addressText } from "./lease4.ts"
 import { withRouter } from "./lease6.ts"
 import { encodeMessage6, encodeRouterSolicitation, MessageType6, Status6 } from "./message6.ts"
 import { advertisementOf, readAdvertisement } from "./router.ts"
-import { andThen, changed, randomXid, stepTo } from "./step.ts"
+import { advanceBy, andThen, changed, forget, lose, randomXid, settle, stepTo } from "./step.ts"
 import { holds, pauseMs, retransmission } from "./timing.ts"
 import type { ClientEvent, ClientState, Lease, Moment, Phase, RouterSeen, Step } from "./types.ts"
 
@@ -23,21 +22,7 @@ const freshMs = 10_000
 
 /** A step of a client of DHCPv6 (RFC 8415, 18.2). */
 export function advance6(state: ClientState, event: ClientEvent, moment: Moment): Step {
-  if (state.phase === "ended") return stepTo(state)
-  switch (event.kind) {
-    case "start":
-      return holds(state.lease, moment) ? begin(state, "rebooting", moment) : lose(state, moment)
-    case "time":
-      return state.deadline !== undefined && moment.now >= state.deadline ? onTime(state, moment) : stepTo(state)
-    case "frame":
-      return onFrame(state, event.frame, moment)
-    case "release":
-      return release(state, moment)
-  }
-}
-
-function forget(state: ClientState): ClientState {
-  return changed(state, { lease: undefined, offer: undefined })
+  return advanceBy({ begin, onTime, onFrame, release }, state, event, moment)
 }
 
 function begin(state: ClientState, phase: Phase, moment: Moment): Step {
@@ -68,7 +53,7 @@ function hasRouter({ router }: ClientState, { now }: Moment): boolean {
 
 function onTime(state: ClientState, moment: Moment): Step {
   const { phase, sent, lease, offer } = state
-  if (phase !== "routing" && lease && !holds(lease, moment)) return lose(state, moment)
+  if (phase !== "routing" && lease && !holds(lease, moment)) return lose(begin, state, moment)
   const hasFailed = sent >= (requests[phase]?.tries ?? 0)
   switch (phase) {
     case "requesting":
@@ -77,7 +62,7 @@ function onTime(state: ClientState, moment: Moment): Step {
     case "selecting":
       return hasFailed ? pause(state, moment) : send(state, moment)
     case "rebooting": // no answer: the lease is good until it ends (RFC 8415, 18.2.3)
-      return hasFailed && lease ? settle(state, lease, moment) : send(state, moment)
+      return hasFailed && lease ? settle(begin, state, lease, moment) : send(state, moment)
     case "routing":
       return offer ? awaitRouter(state, offer, moment) : begin(state, "selecting", moment)
     case "renewing":
@@ -98,19 +83,6 @@ function pause(state: ClientState, moment: Moment): Step {
   return stepTo(changed(state, { phase: "waiting", failures, deadline, offer: undefined }))
 }
 
-function lose(state: ClientState, moment: Moment, why?: string): Step {
-  const { lease } = state
-  const reason = why ?? `the lease of ${lease && addressText(lease)} has expired`
-  const lost = stepTo(forget(state), [], lease ? [{ kind: "lost", lease, why: reason }] : [])
-  return andThen(lost, (free) => begin(free, "selecting", moment))
-}
-
-function settle(state: ClientState, lease: Lease, moment: Moment): Step {
-  const bound = changed(state, { phase: "bound", lease, offer: undefined, failures: 0, deadline: lease.renewAt })
-  if (lease.renewAt !== undefined && moment.now >= lease.renewAt) return begin(bound, "renewing", moment)
-  return stepTo(bound)
-}
-
 function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
   const { phase, offer, lease } = state
   if (requests[phase] === undefined && phase !== "routing") return stepTo(state)
@@ -123,7 +95,7 @@ function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
   if (!answer) return stepTo(state)
   const seen = changed(state, { seen: answer.seen })
   if (answer.kind === "refused") return refuse(seen, answer.status, answer.seen, moment)
-  if (answer.kind === "confirmed") return lease ? settle(seen, lease, moment) : stepTo(seen)
+  if (answer.kind === "confirmed") return lease ? settle(begin, seen, lease, moment) : stepTo(seen)
   if (phase !== "selecting") return awaitRouter(changed(seen, { sent: 0 }), answer.lease, moment)
   return begin(changed(seen, { phase: "requesting", offer: answer.lease }), "requesting", moment)
 }
@@ -142,7 +114,7 @@ function refuse(state: ClientState, status: number | undefined, why: string, mom
   if (lease && status === Status6.NoBinding && (phase === "renewing" || phase === "rebinding")) {
     return begin(changed(state, { offer: lease }), "requesting", moment)
   }
-  if (lease && (status === Status6.NotOnLink || status === Status6.NoAddrsAvail)) return lose(state, moment, why)
+  if (lease && (status === Status6.NotOnLink || status === Status6.NoAddrsAvail)) return lose(begin, state, moment, why)
   return phase === "requesting" && !lease ? pause(state, moment) : stepTo(state)
 }
 
@@ -158,7 +130,7 @@ function bind(state: ClientState, given: Lease, moment: Moment): Step {
   const { lease: before } = state
   const lease = withRouter(given, state.router, moment.now)
   const change = before ? ({ kind: "renewed", lease, before } as const) : ({ kind: "bound", lease } as const)
-  return andThen(stepTo(state, [], [change]), (bound) => settle(bound, lease, moment))
+  return andThen(stepTo(state, [], [change]), (bound) => settle(begin, bound, lease, moment))
 }
 
 /** Gives back what the server has given, or may have given by a REPLY that was lost. */
