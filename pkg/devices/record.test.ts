@@ -3,9 +3,9 @@ import { decodeUtf8 } from "../engine/mod.ts"
 import { type Ifindex, type Link, NETLINK_ROUTE, NetlinkSocket } from "../netlink/mod.ts"
 import { acknowledge, ScriptedKernel } from "../netlink/testing.ts"
 import { refusalOf } from "../types/testing.ts"
-import { aliasedFormer, readRecord, writeRecord } from "./record.ts"
+import { aliasedFormer, deleteRecord, readRecord, writeRecord } from "./record.ts"
 
-const EEXIST = 17
+const [EPERM, ENOENT, EEXIST, ENODEV, EINVAL] = [1, 2, 17, 19, 22]
 const owner = { network: "lab", containerId: "ctr-1", ifName: "eth0" }
 
 function device(attributes: Link["attributes"] = {}, flags = 1): Link {
@@ -91,4 +91,23 @@ test("the alias of the Go suite is the name, unless it cannot be one", () => {
   for (const alias of ["lab/ctr-1/eth0", "to the lab", "x".repeat(16), ""]) {
     expect(aliasedFormer(device({ alias }))).toBeUndefined()
   }
+})
+
+test.each([
+  ["another ADD has taken the name off", ENOENT],
+  ["another device has the name", EINVAL],
+  ["the device has gone", ENODEV],
+])("a record is off also when %s; each of its names is tried, the owner's last", (_, errno) => {
+  const kernel = new ScriptedKernel((request) => [acknowledge(request, errno)])
+  const state = "ens5:up:1400::5:"
+  const link = device({ altNames: ["lab:a:eth0", state] })
+  deleteRecord(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), link)
+  const names = kernel.requests.map(({ payload }) => decodeUtf8(payload.subarray(24)).replace(/\0+$/, ""))
+  expect(names).toEqual([state, "lab:a:eth0"])
+})
+
+test("a record that may not be taken off is an error", () => {
+  const kernel = new ScriptedKernel((request) => [acknowledge(request, EPERM)])
+  const link = device({ altNames: ["lab:a:eth0"] })
+  expect(() => deleteRecord(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), link)).toThrow("EPERM")
 })

@@ -86,7 +86,7 @@ function deleteNames(route: NetlinkSocket, link: Link, names: readonly string[])
     try {
       deleteAltNames(route, link, [name])
     } catch (error) {
-      if (!isErrno(error, "EINVAL", "ENODEV")) throw error
+      if (!isErrno(error, "EINVAL", "ENODEV", "ENOENT")) throw error
     }
   }
 }
