@@ -8,7 +8,8 @@
  *   npm run test:arm64     the plugins for arm64, under QEMU; needs root
  *   npm run test:sanitized a third of the integration tests with plugins that AddressSanitizer and UndefinedBehaviorSanitizer
  *                          watch, and 20,000 calls that are nearly right; needs root
- *   npm run test:memory    an ADD without memory at each of its allocations, of which `npm test` takes some; needs root
+ *   npm run test:faults    the long form of what `npm test` has of kills, errors, storms and garbage: an hour or more; needs root.
+ *                          `npm run test:faults -- storm` runs the files that have `storm` in their path
  *   npm run conformance    the tests that hold the statements of docs/conformance.md, and for each what holds it;
  *                          needs root; `npm run --silent conformance -- --json` prints JSON
  *
@@ -18,7 +19,7 @@
  */
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
-import { TemporaryDirectory } from "../integration/lab/mod.ts"
+import { type Figure, TemporaryDirectory } from "../integration/lab/mod.ts"
 import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
@@ -118,6 +119,29 @@ function integrationFiles(kind: "namespaces" | "interop" | "arm64" | "browser"):
   return testFiles(["integration"]).filter((file) => kindOf(file) === kind)
 }
 
+/** The tests that have a long form, which tell figures of it. */
+const withLongForm = [
+  "integration/{faults/*,every-plugin/killed-*,executable/memory,dhcp/{hostile,killed-daemon,many}}.test.ts",
+  "ipam/dhcp/protocol/fuzz.test.ts",
+]
+
+/** Runs the long form of the tests of faults that have one of these words in their path, and prints what was tried and held. */
+async function faults(runner: Runner, words: readonly string[]): Promise<void> {
+  const figures = join(root, "dist/faults.jsonl")
+  await Bun.write(figures, "")
+  process.env.CNI_FAULTS = "long"
+  process.env.CNI_FAULTS_FIGURES = figures
+  const all = withLongForm.flatMap((pattern) => [...new Bun.Glob(pattern).scanSync(root)].sort())
+  const files = all.filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
+  if (!isRoot(runner) || !(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
+  const paths = files.map((file) => `./${file}`)
+  await runner.eachFile(paths, { testMs: 7_200_000, fileMs: 14_400_000 }, lanes)
+  for (const line of (await Bun.file(figures).text()).split("\n").filter(Boolean)) {
+    const { what, tried, held, note = "" } = JSON.parse(line) as Figure
+    console.log(`| ${what} | ${tried} | ${held} | ${note} |`)
+  }
+}
+
 if (import.meta.main) {
   const asked = new Set(process.argv.slice(2))
   await using reports = await TemporaryDirectory.create("cni-reports")
@@ -127,7 +151,10 @@ if (import.meta.main) {
   else if (asked.has("--browser")) await integration(runner, integrationFiles("browser"))
   else if (asked.has("--arm64")) await integration(runner, integrationFiles("arm64"))
   else if (asked.has("--gate")) await gate(runner)
-  else if (asked.has("--sanitized")) await sanitized(runner)
+  else if (asked.has("--faults")) {
+    const words = process.argv.slice(2).filter((word) => !word.startsWith("--"))
+    await faults(runner, words)
+  } else if (asked.has("--sanitized")) await sanitized(runner)
   else if (asked.has("--conformance")) {
     await unit(runner, await withNumbers(testFiles(unitRooms)))
     await integration(runner, await withNumbers(integrationFiles("namespaces")))

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { addressesOf, ping, waitFor } from "../lab/mod.ts"
+import { addressesOf, extent, ping, waitFor } from "../lab/mod.ts"
 import { Running } from "./running.ts"
 import { Site } from "./site.ts"
 
-const frames = Number(process.env.CNI_DHCP_HOSTILE_FRAMES ?? 3000)
+const frames = extent(3000, 100_000)
 
 /** Runs `server.fixture.ts` on the server's machine. */
 function startServer(site: Site, ...args: string[]): Promise<Running> {

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
-import { Attachment, newest, patient, waitFor } from "../lab/mod.ts"
+import { Attachment, extent, newest, patient, waitFor } from "../lab/mod.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
-/** How often the daemon is killed; `npm run test:faults` has it killed 200 times. */
-const kills = Number(process.env.CNI_TEST_KILLS ?? 12)
+/** How often the daemon is killed. */
+const kills = extent(12, 200)
 /** Longer than an ADD takes, so that some moments lie after it. */
 const longestMs = 60
 

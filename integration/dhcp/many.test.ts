@@ -5,6 +5,7 @@ import {
   Attachment,
   builtPlugins,
   type ContainerNamespace,
+  extent,
   newest,
   type PluginResult,
   succeed,
@@ -33,7 +34,7 @@ interface Many {
 }
 
 /** How many leases at once; a service must bear several thousand in 64 MB. */
-const leases = Number(process.env.CNI_DHCP_LEASES ?? 500)
+const leases = extent(500, 3000)
 
 /** A bridge takes 1023 ports: what is more sits on bridges beside the lab's. */
 const PORTS = 900

@@ -5,6 +5,7 @@ import {
   Attachment,
   bridgeNetwork,
   expectUnchanged,
+  extent,
   HostNamespace,
   isAllocationTrace,
   type PluginOutput,
@@ -12,8 +13,8 @@ import {
 } from "../lab/mod.ts"
 import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
 
-/** At how many allocations, evenly apart, a test lets memory run out; `npm run test:memory` takes each. */
-const points = Number(process.env.CNI_TEST_ALLOCATIONS ?? 100)
+/** At how many allocations, evenly apart, a test lets memory run out; `npm run test:faults` takes each. */
+const points = extent(100, 100_000)
 /** Those in which the answer is written and everything is closed: each of them is taken. */
 const lastOnes = 150
 /** How many calls there are between two looks at the whole host. */

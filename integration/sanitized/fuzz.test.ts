@@ -8,15 +8,13 @@ import {
   sanitizedPlugins,
 } from "../../scripts/sanitized.ts"
 import { buildLauncher } from "../executable/launcher.ts"
-import { type CProgram, pluginEnv, pluginsAs, Stage, testPlugins } from "../lab/mod.ts"
-import { Chance, type FuzzedCall, mutate } from "./fuzzing.ts"
+import { Chance, type CProgram, pluginEnv, pluginsAs, Stage, seed, testPlugins } from "../lab/mod.ts"
+import { type FuzzedCall, mutate } from "./fuzzing.ts"
 
 /** 7 plugins: 20,020 in all. */
 const callsInOneProcess = 2500
 const processes = 360
 const chunk = 500
-
-const seed = Number(process.env.CNI_TEST_SEED ?? 20261122)
 
 let launcher: CProgram
 beforeAll(async () => {

@@ -1,3 +1,5 @@
+import type { Chance } from "../lab/mod.ts"
+
 /** Calls that are nearly right: what a caller gets wrong, and what one does who wants to do harm. */
 
 /** A call of a plugin; of the configuration each byte is a character. */
@@ -5,27 +7,6 @@ export interface FuzzedCall {
   readonly plugin: string
   readonly env: Record<string, string>
   readonly stdin: string
-}
-
-/** Numbers that look like chance and are the same in each run: xorshift32. */
-export class Chance {
-  #state: number
-
-  constructor(seed: number) {
-    this.#state = seed | 1
-  }
-
-  /** An integer below `limit`. */
-  below(limit: number): number {
-    this.#state ^= this.#state << 13
-    this.#state ^= this.#state >>> 17
-    this.#state ^= this.#state << 5
-    return (this.#state >>> 0) % limit
-  }
-
-  of<T>(values: readonly T[]): T {
-    return values[this.below(values.length)] as T
-  }
 }
 
 const odd: readonly unknown[] = [

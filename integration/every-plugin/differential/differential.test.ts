@@ -6,7 +6,7 @@ import { generateCalls } from "./calls.ts"
 import type { DriverAnswer, DriverCall, Side } from "./driver.ts"
 import { place } from "./values.ts"
 
-const seed = Number(process.env.DIFFERENTIAL_SEED ?? 20251122)
+const seed = Number(process.env.CNI_TEST_SEED ?? 20251122)
 
 /** Makes the calls on one side, on a host of its own; answers what came of each. */
 async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAnswer[]> {
@@ -53,7 +53,7 @@ function differences(calls: readonly DriverCall[], one: readonly DriverAnswer[],
 }
 
 test("thousands of calls have the same answers from the executables and from the same code on Bun", async () => {
-  console.log(`seed ${seed}; DIFFERENTIAL_SEED=NUMBER for another`)
+  console.log(`seed ${seed}; CNI_TEST_SEED=NUMBER for another`)
   const calls = generateCalls(seed, 3000, 60)
   const sample = calls.slice(0, 60)
   const [executable, served, main] = await Promise.all([

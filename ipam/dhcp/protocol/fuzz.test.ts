@@ -9,10 +9,10 @@ import { decodeOptions6, encodeOptions6 } from "./options6.ts"
 import * as captured from "./testing/captured.ts"
 import { answer4, answer6, association6, config4, config6, ip, serverMac, TestClient } from "./testing/link.ts"
 
-/** The long form, `CNI_DHCP_FUZZ_CASES=100000 bun test ipam/dhcp/protocol/fuzz.test.ts`, takes minutes. */
-const cases = process.env.CNI_DHCP_FUZZ_CASES
-const numRuns = Number(cases ?? 2000)
-const clientRuns = Number(cases ?? 300)
+/** `npm run test:faults` runs the long form, which takes minutes. */
+const isLong = process.env.CNI_FAULTS === "long"
+const numRuns = isLong ? 100_000 : 2000
+const clientRuns = isLong ? 100_000 : 300
 const timeoutMs = 30_000 + 20 * numRuns
 
 const noise = fc.uint8Array({ maxLength: 600 })

@@ -1,0 +1,23 @@
+/** Where chance begins: `CNI_TEST_SEED=7 npm run test:faults` makes other choices, and the same ones each time. */
+export const seed = Number(process.env.CNI_TEST_SEED ?? 20261122)
+
+/** Numbers that look like chance and are the same in each run: xorshift32. */
+export class Chance {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed | 1
+  }
+
+  /** An integer below `limit`. */
+  below(limit: number): number {
+    this.#state ^= this.#state << 13
+    this.#state ^= this.#state >>> 17
+    this.#state ^= this.#state << 5
+    return (this.#state >>> 0) % limit
+  }
+
+  of<T>(values: readonly T[]): T {
+    return values[this.below(values.length)] as T
+  }
+}

@@ -1,0 +1,26 @@
+import { appendFile } from "node:fs/promises"
+
+/** Whether the long form of the tests of faults runs, which `npm run test:faults` asks for. */
+export const isLong = process.env.CNI_FAULTS === "long"
+
+/** How much of a test runs: a part that changes with nothing in `npm test`, all of it in `npm run test:faults`. */
+export function extent(quick: number, long: number): number {
+  return isLong ? long : quick
+}
+
+/** What a test of faults has seen, as `npm run test:faults` prints it at its end and docs/reliability.md has it. */
+export interface Figure {
+  /** What was tried: "ADD of bridge, killed before each system call". */
+  what: string
+  /** How often, and how often what was promised held. */
+  tried: number
+  held: number
+  /** More in words: sizes, times with units. */
+  note?: string
+}
+
+/** Tells a figure to whoever runs the tests; a test that stands alone keeps it to itself. */
+export async function tellFigure(figure: Figure): Promise<void> {
+  const file = process.env.CNI_FAULTS_FIGURES
+  if (file !== undefined) await appendFile(file, `${JSON.stringify(figure)}\n`)
+}
