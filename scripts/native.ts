@@ -210,8 +210,12 @@ export async function buildFromSnapshot(out: string, flavour: Flavour = {}, prog
 
 const isSanitized = ({ flags }: Required<Flavour>) => flags.some((flag) => flag.startsWith("-fsanitize"))
 
-/** Strips it and gives it its name in one step; a sanitizer's reports need the symbols. */
+/**
+ * Strips it and gives it its name in one step; a sanitizer's reports need the symbols. It is written again, whole: what a linker
+ * writes in pieces lies in the page cache in small folios, and each start of it takes more page faults.
+ */
 async function finish(shop: Workshop, out: string): Promise<void> {
   if (!isSanitized(shop.flavour)) await run([shop.flavour.target.strip, "--strip-all", shop.at("linked")])
-  renameSync(shop.at("linked"), out)
+  writeFileSync(shop.at("whole"), readFileSync(shop.at("linked")), { mode: 0o755 })
+  renameSync(shop.at("whole"), out)
 }
