@@ -19,20 +19,32 @@ export async function takeSnapshot(
   directories: readonly string[] = namespace instanceof HostNamespace ? privateDirectories : [],
 ): Promise<Snapshot> {
   const root = namespace instanceof HostNamespace ? namespace.file("") : ""
-  const sections = await Promise.all([
-    ...Object.entries(sources).map(async ([name, source]) => [name, await sourceLines(namespace, source)] as const),
+  const [ofSources, ...ofDirectories] = await Promise.all([
+    sourceSections(namespace),
     ...directories.map(async (directory) => [directory, await directoryLines(root, directory)] as const),
   ])
-  return Object.fromEntries(sections)
+  return Object.fromEntries([...ofSources, ...ofDirectories])
 }
 
-async function sourceLines(namespace: Namespace, { command, optional, lines }: Source): Promise<string[]> {
-  const [file = "", ...args] = command
-  if (optional && Bun.which(file) === null) return []
-  const output = await namespace.tryExec(file, args)
-  // A kernel without the subject is a fact about the namespace like any other.
-  return output.exitCode === 0 ? lines(output.stdout) : [new ProgramError(command, output).message]
+/** What parts the outputs of two programs. */
+const mark = "\u0001\n"
+
+/** The sections of all sources. One shell runs their programs: to enter a namespace for each takes as long as they do. */
+async function sourceSections(namespace: Namespace): Promise<(readonly [string, string[]])[]> {
+  const present = Object.entries(sources).filter(
+    ([, { command, optional }]) => !optional || Bun.which(command[0] ?? ""),
+  )
+  const script = present.map(([, { command }]) => `${command.map(quote).join(" ")}; printf '\\001\\n%d\\001\\n' $?`)
+  const { stdout } = await namespace.exec("sh", ["-c", script.join("\n")])
+  const parts = stdout.split(mark)
+  return present.map(([name, { command, lines }], at) => {
+    const output = { stdout: parts[2 * at] ?? "", stderr: "", exitCode: Number(parts[2 * at + 1]), durationMs: 0 }
+    // A kernel without the subject is a fact about the namespace like any other.
+    return [name, output.exitCode === 0 ? lines(output.stdout) : [new ProgramError(command, output).message]]
+  })
 }
+
+const quote = (word: string) => `'${word.replaceAll("'", "'\\''")}'`
 
 /**
  * Throws, with a diff in the message, when anything changed between two snapshots except what `allowed` accepts.
