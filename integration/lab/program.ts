@@ -1,5 +1,4 @@
 import { constants } from "node:os"
-import { execa } from "execa"
 import { patient } from "./wait-for.ts"
 
 /** What a program did. `exitCode` is 128 + the signal's number when a signal ended it, as shells have it. */
@@ -44,23 +43,26 @@ export class ProgramError extends Error {
  * Throws when it cannot be started (`ENOENT`) or does not end in time.
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
-  const [file = "", ...args] = command
   const timeout = patient(options.timeoutMs ?? 30_000)
-  const result = await execa(file, args, {
+  const began = performance.now()
+  const { input } = options
+  const program = Bun.spawn([...command], {
     env: { ...(options.env ?? programEnv) },
-    extendEnv: false,
-    ...(options.input === undefined ? { stdin: "ignore" as const } : { input: options.input }),
-    stripFinalNewline: false,
-    reject: false,
+    stdin: input === undefined ? "ignore" : typeof input === "string" ? Buffer.from(input) : input,
+    stdout: "pipe",
+    stderr: "pipe",
     timeout,
     killSignal: "SIGKILL",
-    // What ends with the test process is the business of the keeper, see keeper.ts.
-    cleanup: false,
   })
-  if (result.timedOut) throw new Error(`"${command.join(" ")}" did not end within ${timeout} ms`)
-  const exitCode = result.exitCode ?? (result.signal === undefined ? undefined : 128 + constants.signals[result.signal])
-  if (exitCode === undefined) throw new Error(`Cannot run "${command.join(" ")}"`, { cause: result.cause })
-  return { stdout: result.stdout, stderr: result.stderr, exitCode, durationMs: result.durationMs }
+  const outputs = Promise.all([program.stdout.text(), program.stderr.text()])
+  await program.exited
+  const durationMs = performance.now() - began
+  if (program.signalCode === "SIGKILL" && durationMs >= timeout) {
+    throw new Error(`"${command.join(" ")}" did not end within ${timeout} ms`)
+  }
+  const [stdout, stderr] = await outputs
+  const exitCode = program.exitCode ?? 128 + constants.signals[program.signalCode as NodeJS.Signals]
+  return { stdout, stderr, exitCode, durationMs }
 }
 
 /** Runs a program that has to succeed. Throws `ProgramError` when its exit code is not 0. */
@@ -75,5 +77,10 @@ export async function mustRun(command: readonly string[], options: ProgramOption
  * runner kills the children of a test that ran into its time limit; it cannot find this one.
  */
 export async function startDaemon(command: readonly string[]): Promise<void> {
-  await execa("setsid", ["--fork", ...command], { env: { ...programEnv }, extendEnv: false, stdio: "ignore" })
+  const program = Bun.spawn(["setsid", "--fork", ...command], {
+    env: { ...programEnv },
+    stdio: ["ignore", "ignore", "ignore"],
+  })
+  const exitCode = await program.exited
+  if (exitCode !== 0) throw new Error(`Cannot start "${command.join(" ")}": setsid ended with ${exitCode}`)
 }
