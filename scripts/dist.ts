@@ -21,6 +21,7 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { gzipSync } from "node:zlib"
 import { namePlugins } from "./build.ts"
 import { engineSource, root, run, type Target, targets } from "./engine.ts"
 import { buildFromSnapshot } from "./native.ts"
@@ -46,19 +47,39 @@ export async function makeArchive(target: Target, directory: string, age: number
     const plain = ["--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]
     const entries = readdirSync(stage).sort()
     await run(["tar", "--create", ...plain, `--mtime=@${age}`, "--file", tar, "--directory", stage, ...entries])
-    await run(["gzip", "--no-name", "--best", "--suffix=.gz", tar])
-    const digest = createHash("sha256")
-      .update(readFileSync(`${tar}.gz`))
-      .digest("hex")
+    const compressed = compressTar(readFileSync(tar))
+    writeFileSync(join(scratch, name), compressed)
+    const digest = createHash("sha256").update(compressed).digest("hex")
     writeFileSync(join(scratch, "bill"), await makeBill(target, { name, version, sha256: digest, age }))
     writeFileSync(join(scratch, "digest"), `${digest}  ${name}\n`)
-    renameSync(`${tar}.gz`, join(directory, name))
+    renameSync(join(scratch, name), join(directory, name))
     renameSync(join(scratch, "bill"), join(directory, name.replace(/tgz$/, "cdx.json")))
     renameSync(join(scratch, "digest"), join(directory, `${name}.sha256`))
     return join(directory, name)
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }
+}
+
+/** Bytes of a header and of a block, and where the header of a file has its size, in octal digits; ustar(5). */
+const block = 512
+const sizeAt = [124, 136] as const
+
+/** A tar file as gzip members, one for each header and each content: the plugins are the same bytes, compressed once. RFC 1952, 2.2 */
+function compressTar(tar: Buffer): Buffer {
+  const members: Buffer[] = []
+  const known = new Map<string, Buffer>()
+  let at = 0
+  while (tar[at]) {
+    const size = Number.parseInt(tar.subarray(at + sizeAt[0], at + sizeAt[1]).toString(), 8)
+    const content = tar.subarray(at + block, at + block + Math.ceil(size / block) * block)
+    const key = createHash("sha256").update(content).digest("hex")
+    const member = known.get(key) ?? gzipSync(content, { level: 9 })
+    known.set(key, member)
+    members.push(gzipSync(tar.subarray(at, at + block)), member)
+    at += block + content.length
+  }
+  return Buffer.concat([...members, gzipSync(tar.subarray(at))])
 }
 
 /** How old the files are to be, in seconds since 1970. */
