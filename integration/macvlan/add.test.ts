@@ -1,5 +1,14 @@
 import { expect, test } from "bun:test"
-import { type Change, connect, expectUnchanged, fail, isAllocationTrace, succeed, takeSnapshot } from "../lab/mod.ts"
+import {
+  type Change,
+  connect,
+  expectUnchanged,
+  fail,
+  isAllocationTrace,
+  succeed,
+  takeSnapshot,
+  waitForLocalRoutes,
+} from "../lab/mod.ts"
 import { LanHost } from "./lan.ts"
 
 type Shown = {
@@ -174,7 +183,11 @@ test.each([
 test("two networks of one container have an interface each, and DEL of one leaves the other", async () => {
   await using net = await LanHost.create()
   const { pod, attachment } = await net.attach()
-  await attachment.add()
+  const { ips } = await attachment.add()
+  await waitForLocalRoutes(
+    pod,
+    ips.map(({ address }) => address),
+  )
   const before = await takeSnapshot(pod)
   const second = await net.attach({ name: "second" }, { netns: pod.path, containerId: pod.name, ifName: "net1" })
   await second.attachment.add()

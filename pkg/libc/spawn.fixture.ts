@@ -149,7 +149,7 @@ export const spawnCases: readonly (readonly [
   ],
   [
     "a descendant that keeps the pipes open until the time is up",
-    () => withoutDescendant(sh("sleep infinity & echo $!; exit 6", { timeoutMs })),
+    () => withoutDescendant(sh("sleep infinity & echo $!; exit 6", { timeoutMs: 10 * timeoutMs })),
     { ...fine, exitCode: 6, timedOut: true, stdout: "killed" },
   ],
   [
