@@ -1,4 +1,4 @@
-import { findHostEnd } from "../../pkg/attachment/mod.ts"
+import { findHostEnd, findSandbox } from "../../pkg/attachment/mod.ts"
 import { findLink, type Link, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
@@ -42,7 +42,7 @@ export class Sides implements Disposable {
 
   /** Likewise for DEL, which needs none. */
   static find(call: Call): Sides {
-    return new Sides(call, Netns.find(call.namespace))
+    return new Sides(call, findSandbox(call))
   }
 
   /**

@@ -1,3 +1,4 @@
+import { findSandbox } from "../../pkg/attachment/mod.ts"
 import { addressesOf, listRoutesOf, mismatch, type ResultAddress, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
@@ -101,7 +102,7 @@ function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
 
 /** The routes that were moved go back to table main, since the interface may live on. */
 function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
-  using sandbox = Netns.find(call.namespace)
+  using sandbox = findSandbox(call)
   if (!sandbox) return
   using inside = sandbox.run(() => RouteSocket.open())
   const link = findLink(inside, call.ifName)

@@ -1,4 +1,4 @@
-import { findHostEnd } from "../../pkg/attachment/mod.ts"
+import { findHostEnd, findSandbox } from "../../pkg/attachment/mod.ts"
 import {
   findLink,
   IFF_ALLMULTI,
@@ -96,9 +96,9 @@ export class Target implements Disposable {
   }
 
   /** For DEL: undefined when there is no namespace any more. */
-  static find({ namespace, ifName }: Call): Target | undefined {
-    const sandbox = Netns.find(namespace)
-    return sandbox && new Target(sandbox, ifName)
+  static find(call: Call): Target | undefined {
+    const sandbox = findSandbox(call)
+    return sandbox && new Target(sandbox, call.ifName)
   }
 
   /** The container's interface as it is now, if there is one. */

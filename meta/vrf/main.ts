@@ -1,4 +1,4 @@
-import { requireKind } from "../../pkg/attachment/mod.ts"
+import { findSandbox, requireKind } from "../../pkg/attachment/mod.ts"
 import { addRouteIfMissing, checkRouteSpecs, mismatch, planRoutes, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import {
   assignNsid,
@@ -151,7 +151,7 @@ function checkVrf(call: Call, { name = "", table }: VrfConfig): void {
 
 /** The routes go back to table main, since the interface may live on. The VRF goes with its last interface. */
 function removeFromVrf(call: Call, { name }: VrfConfig): void {
-  using sandbox = Netns.find(call.namespace)
+  using sandbox = findSandbox(call)
   if (!sandbox) return
   using inside = sandbox.run(() => RouteSocket.open())
   const link = findLink(inside, call.ifName)

@@ -1,4 +1,4 @@
-import { describeInterface } from "../../pkg/attachment/mod.ts"
+import { describeInterface, findSandbox } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { getLink, IFF_UP, type Link, listAddresses, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
@@ -38,7 +38,7 @@ function checkLoopback(call: Call): void {
 
 /** Down again, as it was in a new namespace. */
 function deleteLoopback(call: Call): void {
-  using sandbox = Netns.find(call.namespace)
+  using sandbox = findSandbox(call)
   using inside = sandbox?.run(() => RouteSocket.open())
   if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
 }
