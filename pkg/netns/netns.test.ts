@@ -31,8 +31,13 @@ test("#44 nothing at the path is code 4 like anything else that is no network na
 })
 
 test("for a cleanup all of these mean that the namespace has gone, and so does an empty path", () => {
-  for (const path of ["", join(directory, "none"), file, "/dev/null", "/proc/self/ns/uts"]) {
+  const loop = join(directory, "loop")
+  symlinkSync("loop", loop)
+  const long = join(directory, "n".repeat(256))
+  for (const path of ["", join(directory, "none"), file, "/dev/null", "/proc/self/ns/uts", loop, long]) {
     expect(Netns.find(path)).toBeUndefined()
+    using opened = NamespaceFile.open(path)
+    expect(Netns.find(opened)).toBeUndefined()
   }
 })
 

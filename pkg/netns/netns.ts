@@ -110,11 +110,11 @@ export class Netns implements Disposable {
 
   /**
    * Like `open`, and undefined when the namespace has gone: the path is empty, nothing is there, or what is there is the
-   * file that it was mounted on.
+   * file that it was mounted on, or something else that is none.
    */
   static find(place: string | NamespaceFile): Netns | undefined {
     const path = pathOf(place)
-    const file = path === "" ? undefined : fileAt(place)
+    const file = path === "" ? undefined : findFileAt(place)
     if (!file) return undefined
     if (isNetworkNamespace(file.fd)) return new Netns(path, file)
     file[Symbol.dispose]()
@@ -183,6 +183,16 @@ function pathOf(place: string | NamespaceFile): string {
 
 function fileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   return typeof place === "string" ? openNonBlocking(place) : place.duplicate()
+}
+
+/** Undefined also for what cannot be opened since it is no file: a socket, a loop of links. */
+function findFileAt(place: string | NamespaceFile): FileDescriptor | undefined {
+  try {
+    return fileAt(place)
+  } catch (error) {
+    if (isCniError(error) && isErrno(error.cause, "ENXIO", "ENODEV", "ELOOP", "ENAMETOOLONG")) return undefined
+    throw error
+  }
 }
 
 /** Undefined when nothing is there. A FIFO does not hold us up. */
