@@ -1,6 +1,6 @@
-import { findHostEnd, findSandbox } from "../../pkg/attachment/mod.ts"
+import { findHostEnd, findSandbox, openSandbox } from "../../pkg/attachment/mod.ts"
 import { findLink, type Link, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
-import { Netns } from "../../pkg/netns/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, ownerComment, ownerOf } from "../../pkg/types/mod.ts"
 import type { BandwidthConfig } from "./config.ts"
@@ -35,9 +35,9 @@ export class Sides implements Disposable {
     this.link = this.inside && findLink(this.inside, call.ifName)
   }
 
-  /** Throws code 4 when there is no namespace. */
+  /** Throws code 4 when there is no namespace, or another container's. */
   static open(call: Call): Sides {
-    return new Sides(call, Netns.open(call.namespace))
+    return new Sides(call, openSandbox(call))
   }
 
   /** Likewise for DEL, which needs none. */

@@ -1,4 +1,4 @@
-import { findSandbox } from "../../pkg/attachment/mod.ts"
+import { findSandbox, openSandbox } from "../../pkg/attachment/mod.ts"
 import { addressesOf, listRoutesOf, mismatch, type ResultAddress, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
@@ -11,7 +11,6 @@ import {
   RouteSocket,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
-import { Netns } from "../../pkg/netns/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code, formatIp, type Result, sameBytes } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
@@ -33,7 +32,7 @@ export const sbr = definePlugin<SbrConfig>({
 function addSourceRouting(call: Call, config: SbrConfig): Answered {
   const prevResult = requirePrevResult(call)
   const addresses = requireAddresses(prevResult, call)
-  using sandbox = Netns.open(call.namespace)
+  using sandbox = openSandbox(call)
   using inside = sandbox.run(() => RouteSocket.open())
   const link = requireLink(inside, call)
   using undo = new Undo(call.log)
@@ -80,7 +79,7 @@ function requireLink(inside: NetlinkSocket, { ifName, netns }: Call): Link {
 /** Each address has its rule, to a table with routes of the interface; with a gateway, a default route among them. */
 function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
   const addresses = requireAddresses(requirePrevResult(call), call)
-  using sandbox = Netns.open(call.namespace)
+  using sandbox = openSandbox(call)
   using inside = sandbox.run(() => RouteSocket.open())
   const link = requireLink(inside, call)
   const ips = addresses.map(({ ip }) => ip)

@@ -1,4 +1,4 @@
-import { findHostEnd, findSandbox } from "../../pkg/attachment/mod.ts"
+import { findHostEnd, findSandbox, openSandbox } from "../../pkg/attachment/mod.ts"
 import {
   findLink,
   IFF_ALLMULTI,
@@ -8,7 +8,7 @@ import {
   RouteSocket,
   setLink,
 } from "../../pkg/netlink/mod.ts"
-import { Netns } from "../../pkg/netns/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
@@ -90,9 +90,9 @@ export class Target implements Disposable {
     this.#ifName = ifName
   }
 
-  /** Throws code 4 when the namespace does not exist or is none. */
-  static open({ namespace, ifName }: Call): Target {
-    return new Target(Netns.open(namespace), ifName)
+  /** Throws code 4 when the namespace does not exist, is none, or is another container's. */
+  static open(call: Call): Target {
+    return new Target(openSandbox(call), call.ifName)
   }
 
   /** For DEL: undefined when there is no namespace any more. */

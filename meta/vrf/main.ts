@@ -1,4 +1,4 @@
-import { findSandbox, requireKind } from "../../pkg/attachment/mod.ts"
+import { findSandbox, openSandbox, requireKind } from "../../pkg/attachment/mod.ts"
 import { addRouteIfMissing, checkRouteSpecs, mismatch, planRoutes, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import {
   assignNsid,
@@ -12,7 +12,6 @@ import {
   RouteSocket,
   RT_TABLE_MAIN,
 } from "../../pkg/netlink/mod.ts"
-import { Netns } from "../../pkg/netns/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
@@ -46,7 +45,7 @@ export const vrf = definePlugin<VrfConfig>({
 function addToVrf(call: Call, { name = "", table }: VrfConfig): Answered {
   const prevResult = requirePrevResult(call)
   using host = RouteSocket.open()
-  using sandbox = Netns.open(call.namespace)
+  using sandbox = openSandbox(call)
   using inside = sandbox.run(() => RouteSocket.open())
   const link = requireLink(inside, call, name)
   refuseOtherMaster(inside, link, name)
@@ -131,7 +130,7 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
 /** VRF, table, master, and the routes of the result in the VRF's table. */
 function checkVrf(call: Call, { name = "", table }: VrfConfig): void {
   const prevResult = requirePrevResult(call)
-  using sandbox = Netns.open(call.namespace)
+  using sandbox = openSandbox(call)
   using inside = sandbox.run(() => RouteSocket.open())
   const link = requireLink(inside, call, name)
   const found = findVrf(inside, name)

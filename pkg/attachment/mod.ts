@@ -30,5 +30,5 @@ export {
   requireParent,
 } from "./interface.ts"
 export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, Lease, OwnedRules, Sides } from "./plugin.ts"
-export { findSandbox } from "./sandbox.ts"
+export { findSandbox, openSandbox } from "./sandbox.ts"
 export { defineInterfacePlugin, refuseExistingInterface } from "./verbs.ts"

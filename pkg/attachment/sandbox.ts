@@ -1,15 +1,36 @@
 import { readRecord } from "../devices/mod.ts"
 import { findLink, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
-import { isOfContainer } from "../types/mod.ts"
+import { CniError, Code, isOfContainer } from "../types/mod.ts"
 import { findHostEnd, type InterfaceKind, interfaceKinds } from "./find.ts"
 
-/** What a DEL says of the container. */
+/** What a call says of the container. */
 interface Place {
   namespace: NamespaceFile
   containerId: string
   ifName: string
-  log: (line: string) => void
+}
+
+/**
+ * Opens a container's namespace for a chained plugin. Throws `CniError` with code 4 when there is none, and when its interface is
+ * that of another container: the path led elsewhere when the interface was made.
+ */
+export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
+  const sandbox = Netns.open(namespace)
+  try {
+    using host = RouteSocket.open()
+    using inside = sandbox.run(() => RouteSocket.open())
+    const link = findLink(inside, ifName)
+    const owner = link && ownerOfLink(host, sandbox, link)
+    if (owner === undefined || isOfContainer(owner, containerId)) return sandbox
+    const reason = `its "${ifName}" is that of another container`
+    throw new CniError(Code.InvalidEnvironment, `Cannot use "${namespace.path}" as CNI_NETNS: ${reason}`, {
+      details: `the interface belongs to "${owner}", and CNI_CONTAINERID is "${containerId}"`,
+    })
+  } catch (error) {
+    sandbox[Symbol.dispose]()
+    throw error
+  }
 }
 
 /**
@@ -17,7 +38,12 @@ interface Place {
  * has gone, too, when the path is another container's by now, as /proc/PID/ns/net can be: interfaces there have that one as their
  * owner, and none has this one. Throws `CniError` and `NetlinkError`.
  */
-export function findSandbox({ namespace, containerId, ifName, log }: Place): Netns | undefined {
+export function findSandbox({
+  namespace,
+  containerId,
+  ifName,
+  log,
+}: Place & { log: (line: string) => void }): Netns | undefined {
   const sandbox = Netns.find(namespace)
   if (!sandbox) return undefined
   try {

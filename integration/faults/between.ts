@@ -1,0 +1,21 @@
+import { afterAll, beforeAll } from "bun:test"
+import { join } from "node:path"
+import { CProgram } from "../lab/mod.ts"
+
+let program: CProgram | undefined
+
+/** Builds the program `between`, `between.c`, for the tests of a file; to be called by each file that uses `between`. */
+export function useBetween(): void {
+  beforeAll(async () => {
+    program = await CProgram.build(join(import.meta.dir, "between.c"))
+  })
+  afterAll(() => program?.[Symbol.asyncDispose]())
+}
+
+/** What `between` adds to the exit code of a program that ended before its n-th system call. */
+export const endedBefore = 64
+
+/** A command line, for `PluginCall.under`, that does something between the system calls of the program that follows it. */
+export function between(at: number, how: string, ...words: readonly string[]): string[] {
+  return [program?.path ?? "", String(at), how, ...words, "--"]
+}

@@ -1,0 +1,148 @@
+import { expect } from "bun:test"
+import {
+  type Attached,
+  Attachment,
+  bridgeNetwork,
+  Chance,
+  type ContainerNamespace,
+  casesOf,
+  expectUnchanged,
+  extent,
+  fail,
+  isAllocationTrace,
+  mustRun,
+  type PluginOutput,
+  type PluginResult,
+  pluginsAs,
+  runProgram,
+  Stage,
+  seed,
+  succeed,
+  TemporaryDirectory,
+  takeSnapshot,
+  tellFigure,
+  testPlugins,
+} from "../lab/mod.ts"
+import { between, useBetween } from "./between.ts"
+
+useBetween()
+
+/** How the path of the container's namespace is changed, by chance, between any two system calls of the plugin. */
+const ways = ["links", "mounts", "process"] as const
+
+/** Two containers, and one path that leads to the one or to the other. */
+class Crossing {
+  readonly #stage: Stage
+  readonly #directory: TemporaryDirectory
+  readonly pods: readonly [ContainerNamespace, ContainerNamespace]
+  readonly #way: (typeof ways)[number]
+
+  constructor(stage: Stage, directory: TemporaryDirectory, pods: Crossing["pods"], way: (typeof ways)[number]) {
+    this.#stage = stage
+    this.#directory = directory
+    this.pods = pods
+    this.#way = way
+  }
+
+  /** Begins with the path leading to the first container. */
+  async prepare(): Promise<void> {
+    const [path, other] = [this.#directory.join("path"), this.#directory.join("other")]
+    const [first, second] = this.pods
+    const commands = {
+      links: `ln -s ${first.path} ${path} && ln -s ${second.path} ${other}`,
+      mounts: `touch ${path} && mount --bind ${first.path} ${path}`,
+      process: "true",
+    }
+    await this.#stage.host.exec("sh", ["-c", commands[this.#way]])
+  }
+
+  /** A call while the path changes. */
+  run({ attachment }: Attached, verb: "ADD" | "CHECK" | "DEL", keys: object, chance: number): Promise<PluginOutput> {
+    const [path, other] = [this.#directory.join("path"), this.#directory.join("other")]
+    const [first, second] = this.pods
+    const words = {
+      links: [path, other],
+      mounts: [path, first.path, second.path],
+      process: [first.path, second.path],
+    }
+    return attachment.run(verb, keys, { netns: path, under: between(chance, this.#way, ...words[this.#way]) })
+  }
+
+  /** What both containers have, as `ip` shows it: links, addresses, routes, rules, queueing. */
+  async look(): Promise<readonly [string, string]> {
+    const look = async ({ name }: ContainerNamespace) => {
+      const input = "addr show\nroute show table all\nrule show\n"
+      const { stdout } = await runProgram(["ip", "-n", name, "-batch", "-"], { input })
+      return stdout.replace(/ tentative\b| (linkdown|NO-CARRIER,?)|valid_lft \S+|state \w+|LOWER_UP/g, "")
+    }
+    return [await look(this.pods[0]), await look(this.pods[1])]
+  }
+}
+
+/** An error is one of ours, with a sentence: nothing that broke in our own code. */
+async function expectClean(output: PluginOutput): Promise<void> {
+  if (output.exitCode === 0) return
+  const { msg } = await fail(Promise.resolve(output))
+  expect(msg).toMatch(/^(Cannot|Check|required|[A-Z]\w+)/)
+  expect(output.stderr).not.toMatch(/TypeError|RangeError|ReferenceError/)
+}
+
+const swapped = [
+  ...pluginsAs("interface", "delegating", "device", "loopback"),
+  ...pluginsAs("chained").filter((plugin) => plugin !== "portmap"),
+]
+
+/** How many rounds of ADD, CHECK, DEL and GC in all. */
+const rounds = extent(150, 10_000)
+
+testPlugins(
+  casesOf(
+    swapped,
+    ways.map((way) => ({ way })),
+  ),
+  "$plugin: a path that changes by $way while it works leads ADD, CHECK and DEL into one namespace or the other, wholly",
+  async ({ plugin, way }) => {
+    await using stage = await Stage.create(plugin)
+    await using directory = await TemporaryDirectory.create()
+    const { host } = stage
+    await stage.settle()
+    const attached = await stage.attach()
+    const second = await host.addContainer()
+    // Where an interface is worked on, the other container has one of that name, too.
+    if (attached.maker) await new Attachment(host, second, bridgeNetwork({ bridge: "br-lab", name: "other" })).add()
+    const crossing = new Crossing(stage, directory, [attached.pod, second], way)
+    await crossing.prepare()
+    for (const { name } of stage.role === "loopback" ? crossing.pods : []) {
+      for (const state of ["up", "down"]) await mustRun(["ip", "-n", name, "link", "set", "lo", state]) // it keeps 127.0.0.1
+    }
+    const before = [await takeSnapshot(host), await takeSnapshot(attached.pod), await takeSnapshot(second)] as const
+    const idle = await crossing.look()
+    const chance = new Chance(seed + swapped.indexOf(plugin) * 3 + ways.indexOf(way))
+    const tries = Math.ceil(rounds / swapped.length / ways.length)
+    for (let round = 0; round < tries; round++) {
+      const added = await crossing.run(attached, "ADD", {}, chance.below(1 << 30))
+      await expectClean(added)
+      const changed = (await crossing.look()).map((text, at) => text !== idle[at])
+      const isInterface = stage.role !== "chained"
+      if (added.exitCode !== 0) expect(changed).toEqual([false, false])
+      else if (isInterface) expect(changed.filter(Boolean)).toHaveLength(1)
+      else expect(changed).not.toEqual([true, true])
+      if (added.exitCode === 0) {
+        const prevResult = added.json as PluginResult
+        await expectClean(await crossing.run(attached, "CHECK", { prevResult }, chance.below(1 << 30)))
+      }
+      await expectClean(await crossing.run(attached, "DEL", {}, chance.below(1 << 30)))
+      // By now the runtime knows where its container is. What is in neither is what GC finds.
+      for (const { path } of crossing.pods) await succeed(attached.attachment.run("DEL", {}, { netns: path }))
+      expect(await crossing.look()).toEqual(idle)
+    }
+    expectUnchanged(before[0], await takeSnapshot(host), isAllocationTrace)
+    expectUnchanged(before[1], await takeSnapshot(attached.pod))
+    expectUnchanged(before[2], await takeSnapshot(second))
+    await tellFigure({
+      what: `${plugin}: a path that changes by ${way} between system calls`,
+      tried: tries,
+      held: tries,
+    })
+  },
+)
