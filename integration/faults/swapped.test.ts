@@ -8,8 +8,8 @@ import {
   casesOf,
   expectUnchanged,
   extent,
-  fail,
   isAllocationTrace,
+  isLong,
   mustRun,
   type PluginOutput,
   type PluginResult,
@@ -23,7 +23,7 @@ import {
   tellFigure,
   testPlugins,
 } from "../lab/mod.ts"
-import { between, useBetween } from "./between.ts"
+import { between, expectClean, useBetween } from "./between.ts"
 
 useBetween()
 
@@ -79,27 +79,19 @@ class Crossing {
   }
 }
 
-/** An error is one of ours, with a sentence: nothing that broke in our own code. */
-async function expectClean(output: PluginOutput): Promise<void> {
-  if (output.exitCode === 0) return
-  const { msg } = await fail(Promise.resolve(output))
-  expect(msg).toMatch(/^(Cannot|Check|required|[A-Z]\w+)/)
-  expect(output.stderr).not.toMatch(/TypeError|RangeError|ReferenceError/)
-}
-
 const swapped = [
   ...pluginsAs("interface", "delegating", "device", "loopback"),
   ...pluginsAs("chained").filter((plugin) => plugin !== "portmap"),
 ]
 
-/** How many rounds of ADD, CHECK, DEL and GC in all. */
-const rounds = extent(150, 10_000)
+/** How many rounds of ADD, CHECK and DEL in all. */
+const rounds = extent(50, 3400)
 
 testPlugins(
   casesOf(
     swapped,
     ways.map((way) => ({ way })),
-  ),
+  ).filter(({ plugin, way }) => isLong || swapped.indexOf(plugin) % 3 === ways.indexOf(way)),
   "$plugin: a path that changes by $way while it works leads ADD, CHECK and DEL into one namespace or the other, wholly",
   async ({ plugin, way }) => {
     await using stage = await Stage.create(plugin)
@@ -118,10 +110,12 @@ testPlugins(
     const before = [await takeSnapshot(host), await takeSnapshot(attached.pod), await takeSnapshot(second)] as const
     const idle = await crossing.look()
     const chance = new Chance(seed + swapped.indexOf(plugin) * 3 + ways.indexOf(way))
-    const tries = Math.ceil(rounds / swapped.length / ways.length)
+    let tried = 0
+    const tries = Math.ceil(rounds / swapped.length / (isLong ? ways.length : 1))
     for (let round = 0; round < tries; round++) {
       const added = await crossing.run(attached, "ADD", {}, chance.below(1 << 30))
       await expectClean(added)
+      tried += added.exitCode === 0 ? 3 : 2
       const changed = (await crossing.look()).map((text, at) => text !== idle[at])
       const isInterface = stage.role !== "chained"
       if (added.exitCode !== 0) expect(changed).toEqual([false, false])
@@ -141,8 +135,8 @@ testPlugins(
     expectUnchanged(before[2], await takeSnapshot(second))
     await tellFigure({
       what: `${plugin}: a path that changes by ${way} between system calls`,
-      tried: tries,
-      held: tries,
+      tried,
+      held: tried,
     })
   },
 )

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { SyscallError } from "../libc/mod.ts"
 import { errorReply } from "./answer.ts"
 import { ask, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { definePlugin } from "./plugin.ts"
@@ -33,6 +34,11 @@ test("so is memory that there is not", () => {
 test("other errors of the same kind keep their words", () => {
   expect(replyTo(new RangeError("expected 1 to 2")).msg).toBe("expected 1 to 2")
   expect(replyTo(new Error("Out of memory")).msg).toBe("Out of memory")
+})
+
+test("what the kernel refuses is told as what could not be done", () => {
+  const { msg } = replyTo(new SyscallError("open", 13, '"/run/x"'))
+  expect(msg).toBe('Cannot open "/run/x": Permission denied (EACCES)')
 })
 
 test("what fails after the answer is logged: there is no second answer", () => {

@@ -1,5 +1,6 @@
 import { type Exhaustion, exhaustion, locate } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
+import { isErrno } from "../libc/mod.ts"
 import { CniError, Code, type ErrorObject, encodeResult, printJson, toErrorObject } from "../types/mod.ts"
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
@@ -87,6 +88,7 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
     if (!(error instanceof CniError)) {
       const frames = sourceFrames(error).join(", ")
       object.details = [object.details, frames && `at ${frames}`].filter((part) => part).join("; ")
+      if (!exhausted && isErrno(error)) object.msg = `Cannot ${object.msg}` // what the kernel was asked for, and its answer
     }
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
     return object.msg === "" ? { ...object, msg: "failed without saying why" } : object
