@@ -1,0 +1,58 @@
+import { existsSync, readFileSync } from "node:fs"
+import { dirname, join, normalize } from "node:path"
+
+/** Rooms whose unit tests are asked when the room's own tell nothing. */
+const rooms = "{pkg,plugins,ipam,meta}"
+
+/** Tests, and what only tests import. */
+const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
+
+/** The sources of a room (`pkg/nftables`) that are part of the executable, or one source that is named by itself. */
+export function sourcesOf(root: string, room: string): string[] {
+  if (room.endsWith(".ts")) return [room]
+  return [...new Bun.Glob(`${room}/**/*.ts`).scanSync(root)].filter((file) => !forTests.test(file)).sort()
+}
+
+/** Which unit tests may notice what a source does: those that import it, by however many steps. */
+export class TestsBySource {
+  readonly #imports = new Map<string, string[]>()
+  readonly #tests: string[]
+  readonly #root: string
+
+  constructor(root: string) {
+    this.#root = root
+    this.#tests = [...new Bun.Glob(`${rooms}/**/*.test.ts`).scanSync(root)].sort()
+  }
+
+  /** The test beside the source; the others of its room; those of other rooms. */
+  of(source: string): [beside: string[], room: string[], elsewhere: string[]] {
+    const beside = source.replace(/\.ts$/, ".test.ts")
+    const room = `${source.split("/").slice(0, 2).join("/")}/`
+    const all = this.#tests.filter((test) => this.#reached(test).has(source))
+    return [
+      all.filter((test) => test === beside),
+      all.filter((test) => test !== beside && test.startsWith(room)),
+      all.filter((test) => !test.startsWith(room)),
+    ]
+  }
+
+  #reached(test: string): Set<string> {
+    const reached = new Set([test])
+    for (const file of reached) for (const imported of this.#importsOf(file)) reached.add(imported)
+    return reached
+  }
+
+  #importsOf(file: string): string[] {
+    const known = this.#imports.get(file)
+    if (known !== undefined) return known
+    const source = readFileSync(join(this.#root, file), "utf8")
+    const quoted = [...source.matchAll(/(?:\bfrom|\bimport\(?|\bjoin\(import\.meta\.dir,)\s*"(\.[^"]+\.ts|#engine)"/g)]
+    const paths = quoted.map(([, path = ""]) =>
+      path === "#engine" ? "pkg/engine/bun.ts" : normalize(join(dirname(file), path)),
+    )
+    // A test's texts may show an import of what is not there.
+    const sources = paths.filter((path) => existsSync(join(this.#root, path)))
+    this.#imports.set(file, sources)
+    return sources
+  }
+}

@@ -1,0 +1,61 @@
+import { readlinkSync } from "node:fs"
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { execa } from "execa"
+
+/** How a program in a sandbox ended: its exit code, `undefined` when it was killed for its time, and what it printed. */
+export interface Ended {
+  readonly exitCode: number | undefined
+  readonly output: string
+}
+
+/** What a program may take of memory, in KiB: a loop that a mistake has made endless ends here or by its time. */
+const memoryKib = 4_000_000
+
+/**
+ * The machine's own root with a layer above it that takes all writes: a mistake in "remove the file" or "kill the process" meets
+ * nothing but this. Programs run in PID and network namespaces of their own, and nothing of them outlives the call.
+ */
+export class Sandbox {
+  readonly #root: string
+  readonly #tree: string
+
+  private constructor(root: string, tree: string) {
+    this.#root = root
+    this.#tree = tree
+  }
+
+  /** Makes one, which lasts as long as this process' mount namespace; `tree` is the repository. */
+  static async create(tree: string): Promise<Sandbox> {
+    if (readlinkSync("/proc/self/ns/mnt") === readlinkSync(`/proc/${process.ppid}/ns/mnt`))
+      throw new Error("Cannot mount here: call this by `npm run test:mutants`, which has a mount namespace")
+    const base = await mkdtemp(join(tmpdir(), "cni-mutants-"))
+    await execa("mount", ["-t", "tmpfs", "tmpfs", base])
+    const [root, upper, work] = ["root", "upper", "work"].map((name) => join(base, name)) as [string, string, string]
+    for (const directory of [root, upper, work]) await mkdir(directory)
+    const layers = `lowerdir=/,upperdir=${upper},workdir=${work}`
+    await execa("mount", ["-t", "overlay", "overlay", "-o", layers, root])
+    for (const name of ["dev", "sys"]) await execa("mount", ["--rbind", `/${name}`, join(root, name)])
+    return new Sandbox(root, tree)
+  }
+
+  /** Writes a file of the repository, in the sandbox only. */
+  async write(file: string, source: string): Promise<void> {
+    await writeFile(join(this.#root, this.#tree, file), source)
+  }
+
+  /** Runs a program in the repository. */
+  async run(command: readonly string[], timeoutMs: number): Promise<Ended> {
+    const namespaces = ["--pid", "--net", "--mount", "--fork", "--kill-child=KILL"]
+    // The shell stays as the first process of the namespace: with it everything else ends.
+    const script = `mount -t proc proc "$1/proc" && ulimit -d ${memoryKib} && root=$1 tree=$2 && shift 2
+      chroot "$root" env -C "$tree" "$@"; exit $?`
+    const { exitCode, all } = await execa(
+      "unshare",
+      [...namespaces, "sh", "-c", script, "sh", this.#root, this.#tree, ...command],
+      { all: true, reject: false, stdin: "ignore", timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: 4_000_000 },
+    )
+    return { exitCode, output: all ?? "" }
+  }
+}
