@@ -47,13 +47,11 @@ test("all nsids are asked for, and 0 is one of them", () => {
 
 // ip netns set q auto
 test("an nsid is assigned by a descriptor; one that is there already is as good", () => {
-  const requests = [0, 17].map((errno) => {
+  const payload = hex`00000000 08000300 06000000 08000100 ffffffff`
+  for (const errno of [0, 17]) {
     const kernel = new ScriptedKernel((request) => [acknowledge(request, errno)])
     assignNsid(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 6)
-    return kernel.requests[0]
-  })
-  for (const request of requests) {
-    expect(request).toMatchObject({ type: 88, flags: 5, payload: hex`00000000 08000300 06000000 08000100 ffffffff` })
+    expect(kernel.requests).toEqual([{ type: 88, flags: 5, sequence: 1, port: 0, payload }])
   }
   const refusing = new ScriptedKernel((request) => [acknowledge(request, 22)])
   expect(() => assignNsid(new NetlinkSocket(NETLINK_ROUTE, 0, refusing), 6)).toThrow("EINVAL")

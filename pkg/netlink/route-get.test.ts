@@ -24,7 +24,7 @@ test.each([
 ])("the way to %s is asked for by the address alone", (address, payload) => {
   const transport = kernel(routed)
   expect(findRoute(new NetlinkSocket(NETLINK_ROUTE, 0, transport), ip(address))?.index).toBe(7 as Ifindex)
-  expect(transport.requests[0]).toMatchObject({ type: 26, flags: 1, payload })
+  expect(transport.requests).toEqual([{ type: 26, flags: 1, sequence: 1, port: 0, payload }])
 })
 
 // struct nlmsgerr with -ENETUNREACH, -EHOSTUNREACH, -EPERM

@@ -216,6 +216,9 @@ const multipath6 = hex`
   2400 0c00 0000000000000000000000000000000000000000000000000000000000000000
   0500 1400 00 000000`
 
+/** What a route has that `ip route add … dev br0` has made. */
+const made = { index: br0, scope: RouteScope.Universe, protocol: 3, type: 1, flags: 0 }
+
 describe("listing", () => {
   test("gives gateway, link, priority, source and metrics", () => {
     expect(listRoutes(listing(plain), AF_INET)).toEqual([
@@ -237,10 +240,19 @@ describe("listing", () => {
   })
 
   test("gives tables beyond eight bits, on-link gateways, default routes and the kernel's own", () => {
-    const [first, second, third] = listRoutes(listing(inTable5000, defaultRoute, ofKernel), AF_INET)
-    expect(first).toMatchObject({ ...net("10.4.0.0"), table: 5000, onLink: true, gateway: ip("192.0.2.1") })
-    expect(second).toMatchObject({ ...net("0.0.0.0", 0), gateway: ip("10.1.2.1"), table: 254 })
-    expect(third).toMatchObject({ ...net("10.1.2.3", 32), table: 255, scope: RouteScope.Host, protocol: 2, type: 2 })
+    expect(listRoutes(listing(inTable5000, defaultRoute, ofKernel), AF_INET)).toEqual([
+      { ...net("10.4.0.0"), ...made, gateway: ip("192.0.2.1"), table: 5000, onLink: true, flags: 4 },
+      { ...net("0.0.0.0", 0), ...made, gateway: ip("10.1.2.1"), table: 254 },
+      {
+        ...net("10.1.2.3", 32),
+        ...made,
+        preferredSource: ip("10.1.2.3"),
+        table: 255,
+        scope: RouteScope.Host,
+        protocol: 2,
+        type: 2,
+      },
+    ])
   })
 
   test("gives the ways of a multipath route", () => {

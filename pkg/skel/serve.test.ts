@@ -27,8 +27,8 @@ describe("what a verb gets", () => {
       args: attachment.CNI_ARGS,
       path: attachment.CNI_PATH,
       network: { name: "lab", cniVersion: "1.0.0" },
-      stdin: bytes(stdin)(),
     })
+    expect(recorder.calls[0]?.stdin).toEqual(bytes(stdin)())
   })
 
   test("the plugin's own reading of the configuration comes first, and its error is the answer", () => {

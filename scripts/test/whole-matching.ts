@@ -1,0 +1,76 @@
+/**
+ * Loaded before every test, by bunfig.toml: `toMatchObject` refuses what it does not compare whole.
+ *
+ * It leaves out keys of objects, which is what it is for. But to Bun a Uint8Array, a Map or a Set is an object like
+ * others, so that an empty one matches any; a Date, a RegExp or an Error matches any other. What has such a value in it
+ * is compared with `toEqual`, or the value by an `expect` of its own.
+ */
+import { expect } from "bun:test"
+
+interface Matchers {
+  toMatchObject(this: Matchers, expected: object): unknown
+  toSatisfy(predicate: (received: unknown) => boolean): unknown
+}
+
+const matchers: Matchers = Object.getPrototypeOf(expect(undefined))
+const matchObject = matchers.toMatchObject
+
+matchers.toMatchObject = function toMatchObject(expected) {
+  const compare = (received: unknown) => {
+    const refusal = partlyCompared(expected, received, "")
+    if (refusal !== undefined) throw new TypeError(refusal)
+    return matchObject.call(this, expected)
+  }
+  const received = receivedBy(this)
+  // With `resolves` and `rejects` it is the promise that has been received.
+  return received instanceof Promise ? received.then(compare, compare) : compare(received)
+}
+
+function receivedBy(matchers: Matchers): unknown {
+  let value: unknown
+  try {
+    matchers.toSatisfy((received) => {
+      value = received
+      return true
+    })
+  } catch {
+    // `expect(…).not` has told the value all the same.
+  }
+  return value
+}
+
+/** What `toMatchObject` would compare in part only: which value, and what to write instead; `undefined` when nothing. */
+export function partlyCompared(expected: unknown, received: unknown, path: string): string | undefined {
+  if (typeof expected !== "object" || expected === null || isMatcher(expected)) return undefined
+  for (const value of [expected, received]) {
+    const kind = partialKind(value, value === expected)
+    if (kind) {
+      const place = path === "" ? "" : ` at "${path}"`
+      return `Cannot match the ${kind}${place} with toMatchObject: it would be compared in part; use toEqual`
+    }
+  }
+  for (const [key, inner] of Object.entries(expected)) {
+    const refusal = partlyCompared(inner, property(received, key), path === "" ? key : `${path}.${key}`)
+    if (refusal !== undefined) return refusal
+  }
+  return undefined
+}
+
+/** `expect.any(Number)` and its like compare by a rule of their own. */
+function isMatcher(value: object): boolean {
+  return /^\[object Expect/.test(Object.prototype.toString.call(value))
+}
+
+/** The kind of a value whose content is not among its keys. An expected value has to be plain, a received one need not. */
+function partialKind(value: unknown, isExpected: boolean): string | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined
+  const prototype = Object.getPrototypeOf(value)
+  if (prototype === Object.prototype || prototype === null) return undefined
+  const isContainer =
+    ArrayBuffer.isView(value) || [ArrayBuffer, Map, Set, Date, RegExp].some((kind) => value instanceof kind)
+  return isExpected || isContainer ? prototype.constructor.name : undefined
+}
+
+function property(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined
+}
