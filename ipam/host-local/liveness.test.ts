@@ -4,6 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { AF_INET } from "../../pkg/types/mod.ts"
 import { kernelFiles } from "./files.ts"
+import { isSharedMount } from "./liveness.ts"
 import type { NamespaceRecord } from "./records.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
@@ -113,4 +114,16 @@ describe("an ADD of a container that has addresses already", () => {
     expect(store.add("a", { bootId: "boot-2", requested })).toEqual(["10.0.0.5"])
     expect(store.addresses()).toEqual(["10.0.0.5"])
   })
+})
+
+// Lines of /proc/self/mountinfo, of a disk, of NFS and of 9p; proc_pid_mountinfo(5): optional fields end with "-".
+const mountinfo = `25 1 254:0 / / rw,relatime - ext4 /dev/root rw
+36 25 0:31 / /mnt/nfs4 rw,noatime shared:7 - nfs4 server:/export rw,vers=4.2
+37 25 0:32 / /srv rw master:1 propagate_from:2 - 9p host9p rw
+38 25 0:33 / /mnt/ntfs rw - fuseblk /dev/sdb1 rw
+`
+
+test("a store is other hosts' too where its file system comes from elsewhere: no boot of ours tells who is dead", () => {
+  expect(["0:31", "0:32"].map((device) => isSharedMount(mountinfo, device))).toEqual([true, true])
+  expect(["254:0", "0:33", "0:3", "9:9"].map((device) => isSharedMount(mountinfo, device))).not.toContain(true)
 })

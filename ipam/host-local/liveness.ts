@@ -48,11 +48,13 @@ function isUnchanged(files: Files, directory: string, { addresses, written }: Le
 
 /** Whether other hosts, with boots and namespaces of their own, can write to the directory. */
 function isShared(files: Files, directory: string): boolean {
-  const { device } = files.stat(directory)
+  return isSharedMount(readTextFile("/proc/self/mountinfo"), files.stat(directory).device)
+}
+
+/** Whether a device, as `stat` has it, is mounted from elsewhere, by the lines of proc_pid_mountinfo(5). */
+export function isSharedMount(mountinfo: string, device: string): boolean {
   // "36 35 0:31 / /mnt rw,noatime - nfs4 server:/export rw"
-  const mount = readTextFile("/proc/self/mountinfo")
-    .split("\n")
-    .find((line) => line.split(" ")[2] === device)
+  const mount = mountinfo.split("\n").find((line) => line.split(" ")[2] === device)
   return /^(?:9p|afs|beegfs|ceph|cifs|coda|fuse|gfs2|glusterfs|lustre|ncpfs|nfs4?|ocfs2|smb3?|smbfs|virtiofs)\b/.test(
     mount?.split(" - ")[1] ?? "",
   )

@@ -41,13 +41,23 @@ export function readOnly(): FaultyFiles {
   return faulty((_, name) => (change.includes(name) ? new SyscallError(name, errnoNumber("EROFS"), "test") : undefined))
 }
 
-function faulty(fault: (call: number, name: string) => Error | undefined): FaultyFiles {
+/** The kernel's system calls, each noted by its name and what it was made with. */
+export function recorded(): { readonly files: Files; readonly calls: unknown[][] } {
+  const calls: unknown[][] = []
+  const { files } = faulty((_, name, args) => {
+    calls.push([name, ...args])
+    return undefined
+  })
+  return { files, calls }
+}
+
+function faulty(fault: (call: number, name: string, args: unknown[]) => Error | undefined): FaultyFiles {
   let calls = 0
   let isHit = false
   const files = Object.entries(kernelFiles).map(([name, call]: [string, unknown]) => [
     name,
     (...args: unknown[]) => {
-      const error = fault(++calls, name)
+      const error = fault(++calls, name, args)
       if (!error) return (call as (...args: unknown[]) => unknown)(...args)
       isHit = true
       throw error

@@ -1,0 +1,124 @@
+import { describe, expect, test } from "bun:test"
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { errnoNumber, SyscallError } from "../../pkg/libc/mod.ts"
+import { type Files, kernelFiles } from "./files.ts"
+import { Index } from "./index.ts"
+import { parseAddress } from "./ranges.ts"
+import { recorded } from "./testing/faulty-files.ts"
+import { TemporaryStore } from "./testing/temporary-store.ts"
+
+const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
+const v6 = [{ subnet: "fd00::/64" }]
+
+const at = (text: string) => parseAddress(text) ?? expect.unreachable()
+
+test("a page of the bitmap that is full leads to the next one, and a range ends where it ends", () => {
+  const index = new Index(kernelFiles, "/not/there")
+  index.clear()
+  const first = at("10.0.0.0")
+  for (let value = first.value; value < first.value + 32768n; value++) index.note({ ...first, value }, true)
+  expect(index.nextFree(at("10.0.0.7"), at("10.1.255.255"))).toEqual(at("10.0.128.0"))
+  expect(index.nextFree(at("10.0.0.7"), at("10.0.128.0"))).toEqual(at("10.0.128.0"))
+  expect(index.nextFree(at("10.0.0.7"), at("10.0.127.255"))).toBeUndefined()
+  index.note(at("10.0.128.0"), true)
+  expect(index.nextFree(at("10.0.127.255"), at("10.0.128.0"))).toBeUndefined()
+  expect(index.nextFree(at("10.0.127.255"), at("10.0.128.1"))).toEqual(at("10.0.128.1"))
+})
+
+/** The system calls of an ADD and of a DEL in a store that has had so many containers added. */
+function callsAmong(count: number): unknown[][] {
+  using store = new TemporaryStore([{ subnet: "10.0.0.0/16" }], v6)
+  for (let index = 0; index < count; index++) store.add(`c${index}`)
+  return [() => store.add("last", recording), () => store.del("last", recording)].map((action) => {
+    recording.calls.length = 0
+    action()
+    return recording.calls.map(([name]) => name)
+  })
+}
+const recording = recorded()
+
+describe("the index", () => {
+  test("is used: ADD and DEL make the same calls among one reservation and among a hundred, and list no directory", () => {
+    const few = callsAmong(1)
+    expect(callsAmong(100)).toEqual(few)
+    expect(few.flat()).not.toContain("readDirectory")
+  })
+
+  test("is left alone by calls that change nothing", () => {
+    using store = new TemporaryStore(small)
+    store.add("a")
+    recording.calls.length = 0
+    store.del("b", recording)
+    const changing = ["createFile", "link", "setModified", "truncate", "unlink", "writeAt"]
+    expect(recording.calls.map(([name]) => name)).not.toContainAnyValues(changing)
+  })
+
+  test("is for root alone, its files too", () => {
+    using store = new TemporaryStore(small, v6)
+    store.add("a")
+    const modeOf = (name: string) => statSync(store.path(name)).mode & 0o7777
+    expect([".index", ".index/new"].map(modeOf)).toEqual([0o700, 0o700])
+    const files = readdirSync(store.path(".index")).filter((name) => name !== "new")
+    expect(files).toHaveLength(4) // the seal, a page of each family, a file of records
+    for (const name of files) expect([name, modeOf(`.index/${name}`)]).toEqual([name, 0o600])
+    rmSync(store.path(".index"), { recursive: true })
+    store.del("a") // by which it is made anew
+    expect(modeOf(".index")).toBe(0o700)
+  })
+
+  test("is made anew in another boot, once", () => {
+    using store = new TemporaryStore(small)
+    store.add("a")
+    const listings = () => recording.calls.filter(([name]) => name === "readDirectory").length
+    for (const expected of [3, 0]) {
+      // the store, its index, what was abandoned
+      recording.calls.length = 0
+      store.del("b", { ...recording, bootId: "boot-2" })
+      expect(listings()).toBe(expected)
+    }
+  })
+
+  test("is not trusted after a repair that failed: the next call tries it again", () => {
+    using store = new TemporaryStore(small)
+    mkdirSync(store.directory, { recursive: true })
+    writeFileSync(store.path("10.0.0.2"), "")
+    const unlink: Files["unlink"] = (path) => {
+      if (path === store.path("10.0.0.2")) throw new SyscallError("unlink", errnoNumber("EPERM"), path)
+      kernelFiles.unlink(path)
+    }
+    expect(store.add("a", { files: { ...kernelFiles, unlink } })).toEqual(["10.0.0.3"])
+    expect(store.log).toEqual([
+      expect.stringContaining(`Cannot repair the empty reservation "${store.path("10.0.0.2")}": unlink`),
+    ])
+    expect(store.add("b")).toEqual(["10.0.0.4"])
+    expect(store.log.at(-1)).toBe(`repaired the empty reservation "${store.path("10.0.0.2")}": removed`)
+    expect(store.addresses()).toEqual(["10.0.0.3", "10.0.0.4"])
+  })
+})
+
+test("a rebuild removes files that never became a reservation once no process can be at work on them", () => {
+  using store = new TemporaryStore(small)
+  store.add("a")
+  for (const name of ["young", "old"]) writeFileSync(store.path(`.index/new/${name}`), "x\r\neth0")
+  // Of the time of change nobody but the kernel disposes.
+  const stat: Files["stat"] = (path, ...rest) => {
+    const found = kernelFiles.stat(path, ...rest)
+    const ageMs = path.endsWith("/old") ? 601_000n : path.endsWith("/young") ? 590_000n : 0n
+    return Object.defineProperty(found, "changed", { value: found.changed - ageMs * 1_000_000n })
+  }
+  store.del("b", { files: { ...kernelFiles, stat } }) // the index is good
+  expect(readdirSync(store.path(".index/new")).sort()).toEqual(["old", "young"])
+  store.keep(["a"], { files: { ...kernelFiles, stat } })
+  expect(readdirSync(store.path(".index/new"))).toEqual(["young"])
+  expect(store.addresses()).toEqual(["10.0.0.2"])
+})
+
+test("ADD puts the name of a reservation on the disk before it answers, after the file has it", () => {
+  using store = new TemporaryStore(small, v6)
+  recording.calls.length = 0
+  store.add("a", recording)
+  const links = recording.calls.findLastIndex(([name]) => name === "link")
+  const synced = recording.calls.findIndex(([name, path]) => name === "syncDirectory" && path === store.directory)
+  expect(links).toBeGreaterThan(0)
+  expect(synced).toBeGreaterThan(links)
+})
