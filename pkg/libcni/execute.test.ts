@@ -32,6 +32,30 @@ test("#136 both streams, the exit status and a signal are told apart", async () 
   expect(await execute(script(lab, "kill -9 $$"))).toMatchObject({ cause: "signal: SIGKILL" })
 })
 
+const mebibytes16 = 16 << 20
+
+test("16 MiB on stdout are read, and with more the plugin is killed: code 11", async () => {
+  using lab = new Lab()
+  const zeros = (count: number) =>
+    script(lab, `head -c ${count} /dev/zero; [ ${count} = ${mebibytes16} ] || exec sleep 60`)
+  expect((await execute(zeros(mebibytes16))).stdout.length).toBe(mebibytes16)
+  const execution = zeros(mebibytes16 + 1)
+  expect(await failure(execute(execution))).toMatchObject({
+    code: 11,
+    message: `netplugin failed with no error message: stopped "${execution.file}": more than 16777216 bytes on stdout`,
+  })
+})
+
+test("of stderr 64 KiB are kept for the error, and all of it is passed on: a plugin may say a lot", async () => {
+  using lab = new Lab()
+  const plugin = script(lab, "{ head -c 65535 /dev/zero; printf yz; head -c 1000000 /dev/zero; } >&2; echo ok")
+  const passed: number[] = []
+  const { stderr, stdout, cause } = await execute({ ...plugin, stderr: (chunk) => passed.push(chunk.length) })
+  expect({ stdout, cause }).toEqual({ stdout: "ok\n", cause: undefined })
+  expect(passed.reduce((sum, length) => sum + length)).toBe(1_065_537)
+  expect([stderr.length, stderr.replaceAll("\0", "")]).toEqual([65_536, "y"])
+})
+
 test("a plugin that does not read its stdin is no error", async () => {
   using lab = new Lab()
   expect(await execute({ ...script(lab, "echo ok"), stdin: "x".repeat(1 << 20) })).toMatchObject({ stdout: "ok\n" })

@@ -112,8 +112,10 @@ function collect(stream: ReadableStream<Uint8Array>, keep: number, exceeded: () 
   const read = async () => {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       pass?.(next.value)
-      if (size < keep) chunks.push(next.value)
-      else exceeded()
+      const room = keep - size
+      if (next.value.length > room) exceeded()
+      if (room <= 0) continue
+      chunks.push(next.value.subarray(0, room))
       size += next.value.length
     }
   }
