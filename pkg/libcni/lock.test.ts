@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { existsSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { addNetwork } from "./add.ts"
 import { cachedAttachments } from "./cache.ts"
@@ -150,4 +150,80 @@ test("#230 a DEL that loses its lock leaves the cache file, and a collection ask
     expect(lab.sequence).toEqual([...before, verb])
   }
   expect(cachedAttachments(lab.cacheDir)).toHaveLength(1)
+})
+
+test("#230 a lock that cannot be made is code 5, and nothing runs", async () => {
+  using lab = new Lab()
+  lab.plugin("one")
+  mkdirSync(lab.cacheDir)
+  writeFileSync(join(lab.cacheDir, "locks"), "a file where the directory should be")
+  const network = networkOf([{ type: "one" }])
+  const refusal = (name: string) => ({ code: 5, message: `Cannot lock "${join(lab.cacheDir, "locks", name)}"` })
+  expect(await failure(addNetwork(lab.runtime, network, attachmentOf()))).toMatchObject(refusal("c1"))
+  expect(await failure(checkNetwork(lab.runtime, network, attachmentOf()))).toMatchObject(refusal("c1"))
+  expect(await failure(gcNetwork(lab.runtime, network, []))).toMatchObject(refusal(".gc"))
+  expect(lab.calls).toEqual([])
+})
+
+test("locks are for root only", async () => {
+  using lab = new Lab()
+  await withContainer(lab.runtime, "c1", async () => {
+    expect(statSync(join(lab.cacheDir, "locks")).mode & 0o777).toBe(0o700)
+  })
+  expect(existsSync(join(lab.cacheDir, "locks/c1"))).toBe(false)
+})
+
+test("#230 the wait for another operation ends when the caller is told to stop, with the reason of that", async () => {
+  using lab = new Lab()
+  const stop = new AbortController()
+  const stopped = { ...lab.runtime, signal: stop.signal }
+  const never = () => Promise.reject(new Error("it ran"))
+  await withContainer(lab.runtime, "c1", async () => {
+    const waiting = [withContainer(stopped, "c1", never), withEverything(stopped, never)]
+    // Others come and go, so that these are waiting by now.
+    await elsewhere()
+    stop.abort(new Error("told to stop"))
+    for (const each of waiting) expect((await failure(each)).message).toBe("told to stop")
+    // With `ifPossible` too: this is no lock that cannot be made.
+    const cleanup = withContainer(stopped, "c1", never, { ifPossible: true })
+    expect((await failure(cleanup)).message).toBe("told to stop")
+  })
+  expect(await withContainer(lab.runtime, "c1", async () => "ran")).toBe("ran")
+})
+
+test("an operation is told to stop when its caller is, and when its lock is lost", async () => {
+  using lab = new Lab()
+  const stop = new AbortController()
+  const told = await withContainer({ ...lab.runtime, signal: stop.signal }, "c1", async ({ signal }, lost) => {
+    stop.abort()
+    return [signal?.aborted, lost.aborted]
+  })
+  expect(told).toEqual([true, false])
+  const lost = withContainer(lab.runtime, "c1", async ({ signal }, lost) => {
+    rmSync(join(lab.cacheDir, "locks/c1"), { recursive: true })
+    while (!lost.aborted) await Bun.sleep(1)
+    throw new Error(`both are told: ${signal?.aborted}`)
+  })
+  expect(await failure(lost)).toMatchObject({
+    code: 11,
+    message: `Cannot go on: lost the lock "${join(lab.cacheDir, "locks/c1")}"`,
+  })
+})
+
+test("a lock that another has taken since it was lost is not taken off that one", async () => {
+  using lab = new Lab()
+  const file = join(lab.cacheDir, "locks/c1")
+  const done = Promise.withResolvers<void>()
+  const { events, operation } = recorder()
+  let second: Promise<void> | undefined
+  const first = withContainer(lab.runtime, "c1", async (_, lost) => {
+    rmSync(file, { recursive: true })
+    second = withContainer(lab.runtime, "c1", operation("second", done.promise))
+    while (!lost.aborted) await Bun.sleep(1)
+  })
+  await first
+  expect(events).toEqual(["second starts"])
+  expect(existsSync(file)).toBe(true)
+  done.resolve()
+  await second
 })
