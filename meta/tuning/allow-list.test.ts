@@ -71,6 +71,40 @@ test.each([
   expect(others.filter((key) => compiled.test(key))).toEqual([])
 })
 
+const [letters, capitals, digits] = ["abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"]
+const signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+const control = String.fromCharCode(...Array.from({ length: 32 }, (_, code) => code), 127)
+
+// https://golang.org/s/re2syntax, "ASCII character classes"
+test.each([
+  ["alnum", digits + capitals + letters],
+  ["alpha", capitals + letters],
+  ["ascii", `${control} ${signs}${digits}${capitals}${letters}`],
+  ["blank", "\t "],
+  ["cntrl", control],
+  ["digit", digits],
+  ["graph", signs + digits + capitals + letters],
+  ["lower", letters],
+  ["print", ` ${signs}${digits}${capitals}${letters}`],
+  ["punct", signs],
+  ["space", "\t\n\v\f\r "],
+  ["upper", capitals],
+  ["word", `${digits}${capitals}${letters}_`],
+  ["xdigit", `${digits}ABCDEFabcdef`],
+])("[:%s:] has the characters that it has in RE2", (name, expected) => {
+  const characters = [...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)), "é", "ſ", "\u00a0", "😀"]
+  for (const [pattern, more] of [
+    [`^[[:${name}:]]$`, ""],
+    [`^[[:${name}:]é]$`, "é"],
+  ] as const) {
+    const compiled = compilePattern(pattern)
+    const matched = characters.filter((character) => compiled.test(character)).sort()
+    expect(matched).toEqual([...(expected + more)].sort())
+  }
+  const others = compilePattern(`^[^[:${name}:]]$`)
+  expect(characters.filter((character) => !others.test(character)).sort()).toEqual([...expected].sort())
+})
+
 test.each([
   "(",
   "[a",
@@ -83,6 +117,8 @@ test.each([
   String.raw`\h`,
   "a**",
   "[[:no:]]",
+  "[[:^alpha:]]", // means something in RE2: refused, not misread
+  "[:alpha:]",
 ])("%s is refused, as in RE2", (pattern) => {
   expect(() => compilePattern(pattern)).toThrow(SyntaxError)
 })

@@ -47,12 +47,17 @@ function compile(line: string, path: string): RegExp {
   }
 }
 
-/** The POSIX classes of RE2 as ranges of a JavaScript class. */
+/** The POSIX classes of RE2, all of them in ASCII, as ranges of a JavaScript class. */
 const posix: Readonly<Record<string, string>> = {
   alnum: "0-9A-Za-z",
   alpha: "A-Za-z",
+  ascii: "\\x00-\\x7f",
+  blank: "\\t ",
+  cntrl: "\\x00-\\x1f\\x7f",
   digit: "0-9",
+  graph: "!-~",
   lower: "a-z",
+  print: " -~",
   punct: "!-\\/:-@\\[-`\\{-~",
   space: "\\t\\n\\v\\f\\r ",
   upper: "A-Z",
@@ -62,7 +67,7 @@ const posix: Readonly<Record<string, string>> = {
 
 /** One piece of a pattern: a quotation, an escape, the beginning of a class or group, a count, or one character. */
 const piece =
-  /\\Q(?<quoted>.*?)(?:\\E|$)|\\(?<escaped>x\{[0-9A-Fa-f]+\}|x[0-9A-Fa-f]{2}|[pP]\{\w+\}|[pP][A-Z]|.)|\[:(?<posix>\w+):\]|(?<classStart>\[\^?)(?<bracket>\]?)|(?<group>\(\?(?:P?<(?=[A-Za-z_])|[ims-]*:))|(?<special>\(\?)|(?<count>\{\d+(?:,\d*)?\})|(?<plain>.)/gsu
+  /\\Q(?<quoted>.*?)(?:\\E|$)|\\(?<escaped>x\{[0-9A-Fa-f]+\}|x[0-9A-Fa-f]{2}|[pP]\{\w+\}|[pP][A-Z]|.)|\[:(?<posix>\^?\w+):\]|(?<classStart>\[\^?)(?<bracket>\]?)|(?<group>\(\?(?:P?<(?=[A-Za-z_])|[ims-]*:))|(?<special>\(\?)|(?<count>\{\d+(?:,\d*)?\})|(?<plain>.)/gsu
 
 /**
  * A regular expression in the syntax of RE2, which Go's programs use, as one of JavaScript. What the two spell
