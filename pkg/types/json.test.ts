@@ -65,6 +65,22 @@ describe("reading", () => {
     )
   })
 
+  test("a thousand levels are read, of lists and objects, and one more is refused, wherever it is", () => {
+    const lists = (count: number) => `${"[".repeat(count)}1${"]".repeat(count)}`
+    const objects = (count: number) => `${'{"a":'.repeat(count)}1${"}".repeat(count)}`
+    for (const nested of [lists, objects]) {
+      expect(() => parseJson(nested(1000))).not.toThrow()
+      expect(() => parseJson(nested(1001))).toThrow(
+        "Cannot decode the JSON document: nested more than 1000 levels deep",
+      )
+      for (const beside of ["12345678901234567890", "1", '"x"', "{}"]) {
+        expect(() => parseJson(`[${beside},${nested(999)}]`)).not.toThrow()
+        expect(() => parseJson(`[${beside},${nested(1000)}]`)).toThrow("nested more than 1000 levels deep")
+        expect(() => parseJson(`[${nested(1000)},${beside}]`)).toThrow("nested more than 1000 levels deep")
+      }
+    }
+  })
+
   test("deep nesting is refused, not a crash", () => {
     const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`
     expect(fault(`{"a":${deep}}`)).toContain("nested more than 1000 levels deep")

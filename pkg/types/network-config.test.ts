@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { encodeNetworkConfig, isCniError, type JsonObject, parseNetworkConfig } from "./mod.ts"
+import { encodeNetworkConfig, isCniError, type JsonObject, type JsonValue, parseNetworkConfig } from "./mod.ts"
 
 const lab = (more: JsonObject = {}): JsonObject => ({ cniVersion: "1.0.0", name: "lab", type: "bridge", ...more })
 
@@ -31,6 +31,35 @@ test("keys are matched ignoring case", () => {
     type: "",
     ipam: { type: "static", Addresses: [] },
   })
+})
+
+test.each([
+  ["cniVersion", "0.4.0"],
+  ["name", "other"],
+  ["type", "ptp"],
+  ["ipam", { type: "static" }],
+  ["dns", { domain: "a" }],
+  ["args", { cni: {} }],
+  ["runtimeConfig", { mac: "0a:00:00:00:00:01" }],
+  ["prevResult", { ips: [{ address: "10.0.0.2/8" }] }],
+  ["cni.dev/valid-attachments", [{ containerID: "c1", ifname: "eth0" }]],
+  ["cni.dev/attachments", [{ containerID: "c1", ifname: "eth0" }]],
+] as [string, JsonValue][])("%s is read in any case, an exact match first, else the last one", (key, value) => {
+  const { [key]: _, ...others } = lab()
+  const base = key === "name" ? { ...others, type: "x" } : others
+  const expected = parseNetworkConfig({ ...base, name: "lab", [key]: value })
+  expect(expected).not.toEqual(parseNetworkConfig(lab()))
+  const [upper, first] = [key.toUpperCase(), `${key[0]?.toUpperCase()}${key.slice(1)}`]
+  const name = key === "name" ? {} : { name: "lab" }
+  for (const spelled of [
+    { [upper]: value },
+    { [first]: value },
+    { [first]: null, [upper]: value },
+    { [key]: value, [upper]: null },
+    { [upper]: null, [key]: value },
+  ]) {
+    expect(parseNetworkConfig({ ...base, ...name, ...spelled })).toEqual(expected)
+  }
 })
 
 test("without a version it is 0.1.0", () => {

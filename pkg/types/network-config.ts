@@ -35,18 +35,6 @@ export interface Attachment {
 
 const validAttachments = "cni.dev/valid-attachments" // CNI 1.1.0 as amended
 const taggedAttachments = "cni.dev/attachments" // the key of the tagged 1.1.0 text; runtimes send both
-const knownKeys = [
-  "cniVersion",
-  "name",
-  "type",
-  "ipam",
-  "dns",
-  "args",
-  "runtimeConfig",
-  "prevResult",
-  validAttachments,
-  taggedAttachments,
-]
 
 /**
  * Reads the configuration that a plugin gets on stdin. Throws code 6 for a key of the wrong type or a `prevResult` that
@@ -54,7 +42,7 @@ const knownKeys = [
  * `runtimeConfig` and `prevResult` count as absent: they must not stop a cleanup.
  */
 export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean } = {}): NetworkConfig {
-  const from = new Decoder(foldKeys(raw, knownKeys), "")
+  const from = new Decoder(raw, "")
   const read = <T>(decode: () => T): T | undefined => {
     try {
       return decode()
