@@ -27,13 +27,44 @@ describe("the environment of a plugin", () => {
     expect(pluginEnvironment(inherited, variables, { traceparent })).not.toHaveProperty("TRACESTATE")
   })
 
-  test.each(["", "00-0-0-0", traceparent.replace(/-[^-]+-/, `-${"0".repeat(32)}-`)])(
-    "#161 is given none without a valid span, as in %j, baggage or not",
-    (invalid) => {
-      const env = pluginEnvironment({}, variables, { traceparent: invalid, baggage: "a=1" })
-      expect(Object.keys(env).filter((name) => !name.startsWith("CNI_"))).toBeEmpty()
-    },
-  )
+  test.each([
+    traceparent,
+    traceparent.replace(/^00/, "01"),
+    traceparent.replace(/^00/, "fe"),
+    traceparent.replace(/01$/, "ff"),
+    traceparent.replace(/-[^-]+-/, `-${"0".repeat(31)}1-`),
+    traceparent.replace("b7ad6b7169203331", `1${"0".repeat(15)}`),
+  ])("#161 is given a valid span: %s", (valid) => {
+    expect(pluginEnvironment({}, variables, { traceparent: valid, baggage: "a=1" })).toMatchObject({
+      TRACEPARENT: valid,
+      BAGGAGE: "a=1",
+    })
+  })
+
+  // https://www.w3.org/TR/trace-context/#traceparent-header-field-values: version ff and IDs of zeros are forbidden
+  test.each([
+    "",
+    "00-0-0-0",
+    traceparent.replace(/-[^-]+-/, `-${"0".repeat(32)}-`),
+    traceparent.replace("b7ad6b7169203331", "0".repeat(16)),
+    traceparent.replace(/^00/, "ff"),
+    traceparent.replace("0af765", "0AF765"),
+    ` ${traceparent}`,
+    `0${traceparent}`,
+    `${traceparent}0`,
+    `${traceparent}-more`,
+    `${traceparent}\n`,
+    traceparent.slice(1),
+    traceparent.slice(0, -1),
+    traceparent.replace("8448", "844"),
+    traceparent.replace("8448", "84480"),
+    traceparent.replace("7169", "716"),
+    traceparent.replace("7169", "71690"),
+    traceparent.replace("7169", "716g"),
+  ])("#161 is given none without a valid span, as in %j, baggage or not", (invalid) => {
+    const env = pluginEnvironment({}, variables, { traceparent: invalid, baggage: "a=1" })
+    expect(Object.keys(env).filter((name) => !name.startsWith("CNI_"))).toBeEmpty()
+  })
 })
 
 describe("CNI_ARGS", () => {

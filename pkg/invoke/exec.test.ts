@@ -79,6 +79,12 @@ describe("a plugin that fails", () => {
     )
   })
 
+  test("with an error object without a code has code 0", () => {
+    for (const code of ["", '"code":null,', '"code":0,']) {
+      expect(run(`echo '{${code}"msg":"no"}'; exit 1`).error).toMatchObject({ code: 0, message: "no" })
+    }
+  })
+
   test.each(["{}", "null", '{"code":7}'])(
     "with an error object that says nothing, like %s, still has a text",
     (text) => {

@@ -44,6 +44,16 @@ describe("requirePlugin", () => {
     expect(requirePlugin("bridge", directory.path)).toBe(join(directory.path, "bridge"))
   })
 
+  test.each([0o744, 0o654, 0o645, 0o100, 0o010, 0o001])(
+    "takes a file that anybody may execute before others: mode %o",
+    (mode) => {
+      using directory = new PluginDirectory()
+      directory.script("one/bridge", "", 0o666)
+      const executable = directory.script("two/bridge", "", mode)
+      expect(requirePlugin("bridge", `${directory.path}/one:${directory.path}/two`)).toBe(executable)
+    },
+  )
+
   test("does not let a file that cannot be executed shadow one that can", () => {
     using directory = new PluginDirectory()
     const plain = directory.script("one/bridge", "", 0o644)

@@ -256,6 +256,8 @@ describe("the rules are all there", () => {
     ["without the prefix length", [to24.comment, masquerade.comment]],
     ["in another order", [masquerade.comment, to16.comment]],
     ["with a foreign one", ["mine", to16.comment, masquerade.comment]],
+    ["with a foreign one at the end", [to16.comment, "mine"]],
+    ["with one of ours in the place of the masquerade", [to24.comment, to16.comment]],
     ["with one that has no comment", [undefined, to16.comment, masquerade.comment]],
     ["of the layout before", ["from containers to beyond their network"]],
   ])("not: %s", (_, comments) => {

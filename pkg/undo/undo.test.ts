@@ -75,7 +75,9 @@ describe("Failures", () => {
   test("goes through all steps and hands on their values", () => {
     const failures = new Failures()
     const done: string[] = []
+    expect(failures.any).toBeFalse()
     expect(failures.attempt("do the first", () => 1)).toBe(1)
+    expect(failures.any).toBeFalse()
     expect(failures.attempt("do the second", fail(new Error("no")))).toBeUndefined()
     failures.attempt("do the third", () => done.push("third"))
     expect(done).toEqual(["third"])

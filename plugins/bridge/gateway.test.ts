@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { CniError, formatCidr, type Result } from "../../pkg/types/mod.ts"
+import { formatCidr, type Result } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
 
@@ -24,10 +25,38 @@ test("a gateway bridge takes the first address of the network when the IPAM plug
   expect(gatewaysOf(result).map(formatCidr)).toEqual(["10.1.0.1/24", "fd00::99/64"])
 })
 
-test("a network without room for a gateway is refused with a way out", () => {
-  const refuse = () => completeResult(leased({ address: "10.9.0.5/32" }), config({ isGateway: true }))
-  expect(refuse).toThrow(CniError)
-  expect(refuse).toThrow("10.9.0.5/32")
+test.each(["10.9.0.5/32", "10.9.0.5/31", "fd00::5/128", "fd00::5/127"])(
+  "a network without room for a gateway, such as %s, is refused with a way out",
+  (address) => {
+    const refusal = refusalOf(() => completeResult(leased({ address }), config({ isGateway: true })))
+    expect(refusal).toMatchObject({
+      code: 7,
+      message: `Cannot choose a gateway for ${address}: the network has no room`,
+      details: expect.stringContaining('give a "gateway"'),
+    })
+    const given = { address, gateway: "10.9.0.4" }
+    expect(completeResult(leased(given), config({ isGateway: true })).ips).toEqual([{ ...given, interface: 2 }])
+  },
+)
+
+test.each([
+  ["10.9.0.6/30", "10.9.0.5"],
+  ["10.9.0.7/29", "10.9.0.1"],
+  ["fd00::7/126", "fd00::5"],
+])("the smallest network with room is a /30, or a /126: %s has %s", (address, gateway) => {
+  expect(completeResult(leased({ address }), config({ isGateway: true })).ips[0]?.gateway).toBe(gateway)
+})
+
+test("a gateway of several addresses is the bridge's once for each prefix length", () => {
+  const ips = [
+    { address: "10.1.0.5/24", gateway: "10.1.0.1" },
+    { address: "10.1.0.6/24", gateway: "10.1.0.1" },
+    { address: "10.1.0.7/16", gateway: "10.1.0.1" },
+    { address: "10.1.0.8/24" },
+    { address: "fd00::5/64", gateway: "fd00::1" },
+    { address: "fd00::6/64", gateway: "fd00:0::1" },
+  ]
+  expect(gatewaysOf({ ips }).map(formatCidr)).toEqual(["10.1.0.1/24", "10.1.0.1/16", "fd00::1/64"])
 })
 
 test("a default gateway bridge adds one default route a family, unless there is one", () => {
