@@ -35,7 +35,11 @@ describe("more elements than fit into one list of 65,535 bytes are sent in sever
   const last = Uint8Array.of(10, 2, 0, 0)
   const long = (element: Element) => ({ ...element, comment: "x".repeat(127), note: "n".repeat(121) })
   test.each([
+    ["none at all", [], []],
     ["bare: 16 bytes each", many, [4095, 905]],
+    ["as many as just fit", many.slice(0, 4095), [4095]],
+    ["and one more", many.slice(0, 4096), [4095, 1]],
+    ["twice as many", [...many, ...many].slice(0, 8190), [4095, 4095]],
     // 4,094 times 16 and once 28 are 65,532, which with a header is one more than a length can say
     ["one of them with a short comment", [...many.slice(0, 4094), { key: [last], comment: "abc" }], [4094, 1]],
     // 16, the user data's header, and in it two entries of 2 bytes and text with a NUL: 16 + 4 + 2 + 128 + 2 + 122, padded
@@ -53,6 +57,12 @@ test("a refused request is named as nft would be told it, with a few of its elem
   expect(first?.what).toBe(
     "delete element ip cni_masquerade containers { 10.1.0.0, 10.1.0.1, 10.1.0.2, 10.1.0.3 } and 4091 more",
   )
+})
+
+test("four elements are named all, and of five there is one more", () => {
+  const what = (count: number) => encodeOperations([remove.elements(containers, many.slice(0, count))])[0]?.what
+  const four = "delete element ip cni_masquerade containers { 10.1.0.0, 10.1.0.1, 10.1.0.2, 10.1.0.3 }"
+  expect([what(4), what(5)]).toEqual([four, `${four} and 1 more`])
 })
 
 test("two sets of one transaction have two numbers, wherever they are mentioned", () => {

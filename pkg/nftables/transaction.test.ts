@@ -47,9 +47,44 @@ test("a transaction for one generation only says so", () => {
   expect(new Uint8Array(begin?.payload ?? []).toHex()).toBe("0000000a 08000100 01020304".replaceAll(" ", ""))
 })
 
+/** The bytes of a transaction's messages with their headers of 16 bytes, which are one datagram. */
+function sizeOf(operations: readonly Operation[]): number {
+  const { sent, ...socket } = kernel()
+  commit(socket, operations)
+  return (sent[0] ?? []).reduce((sum, { payload }) => sum + 16 + payload.length, 0)
+}
+
+/** Rules that make a datagram of so many bytes, a multiple of four. */
+function rulesOf(bytes: number): Operation[] {
+  const ruleOf = (length: number) =>
+    add.rule({ chain: { table: { family: "ip", name: "t" }, name: "c" }, statements: [], comment: "x".repeat(length) })
+  const frame = 2 * sizeOf([ruleOf(1)]) - sizeOf([ruleOf(1), ruleOf(1)]) // what encloses the changes
+  const sizes = new Map(Array.from({ length: 127 }, (_, at) => [sizeOf([ruleOf(at + 1)]) - frame, ruleOf(at + 1)]))
+  const [[size, rule] = expect.unreachable()] = sizes
+  for (let count = Math.floor((bytes - frame) / size); ; count--) {
+    const last = sizes.get(bytes - frame - count * size)
+    if (last) return [...Array.from({ length: count }, () => rule), last]
+  }
+}
+
+describe("a transaction that is longer than what a socket takes", () => {
+  test("of 128 KiB is sent as it is", () => {
+    const operations = rulesOf(128 << 10)
+    expect(sizeOf(operations)).toBe(128 << 10)
+  })
+
+  // <asm-generic/socket.h>: SOL_SOCKET 1, SO_SNDBUFFORCE 32. The descriptor is none, so the kernel refuses.
+  test("has the socket take more, before anything is sent", () => {
+    const socket = kernel()
+    expect(() => commit(socket, rulesOf((128 << 10) + 4))).toThrow(/^setsockopt 1\/32: .*EBADF/)
+    expect(socket.sent).toEqual([])
+  })
+})
+
 test("no changes are no transaction", () => {
   const socket = kernel()
   commit(socket, [])
+  commit(socket, [add.elements({ table: { family: "ip", name: "t" }, name: "s", key: [] }, [])])
   atomically(socket, () => [])
   expect(socket.sent).toEqual([])
 })
