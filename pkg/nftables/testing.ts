@@ -5,7 +5,7 @@ import type { Netfilter } from "./netfilter.ts"
 
 export { elementListAttributes, ruleAttributes, setAttributes } from "./attributes.ts"
 export { joinParts } from "./data-types.ts"
-export { commentUserdata } from "./userdata.ts"
+export { commentUserdata, elementUserdata } from "./userdata.ts"
 
 /** A kernel that refuses everything, or all but what is given. */
 export function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilter {

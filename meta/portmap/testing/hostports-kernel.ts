@@ -1,0 +1,132 @@
+import type { Fd } from "../../../pkg/libc/mod.ts"
+import {
+  concat,
+  type Message,
+  NetlinkError,
+  type NetlinkSocket,
+  netfilterHeader,
+  type Request,
+} from "../../../pkg/netlink/mod.ts"
+import { dumping } from "../../../pkg/netlink/testing.ts"
+import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
+import {
+  answerGeneration,
+  elementListAttributes,
+  elementUserdata,
+  joinParts,
+  ruleAttributes,
+  setAttributes,
+} from "../../../pkg/nftables/testing.ts"
+
+/** A rule as the kernel is to have it; the family is that of the table. */
+export interface KernelRule {
+  readonly family: number
+  readonly table: string
+  readonly chain: string
+  readonly handle: bigint
+  readonly comment: string
+  readonly expressions: NonNullable<ReturnType<typeof ruleAttributes.decode>["expressions"]>
+}
+
+/** What a kernel has: elements by their sets (a set without any is there too), rules, and the names of chains. */
+export interface RuleSet {
+  readonly sets: readonly { readonly set: NamedSet; readonly elements: readonly Element[] }[]
+  readonly rules?: readonly KernelRule[]
+  readonly chains?: readonly string[]
+}
+
+/** `NFT_MSG_GET*`, <linux/netfilter/nf_tables.h> */
+const [GETCHAIN, GETRULE, GETSET, GETSETELEM, GETGEN] = [0xa04, 0xa07, 0xa0a, 0xa0d, 0xa10]
+const NLM_F_DUMP = 0x300
+const familyNumbers: Readonly<Record<string, number>> = { ip: 2, ip6: 10 }
+
+/**
+ * Plays nf_tables: answers from a rule set, notes what it was asked, and keeps what it was sent without doing it. Refuses
+ * transactions as told, the first ones first.
+ */
+export class HostportsKernel {
+  /** "get ip ports", "list ip ports", "look at ip ports", "sets ip" */
+  readonly asked: string[] = []
+  /** Each transaction that it has agreed to, as `nft` would be told it. */
+  readonly sent: string[][] = []
+  readonly #rules: () => RuleSet
+  readonly #refusals: string[]
+
+  constructor(rules: RuleSet | (() => RuleSet), ...refusals: string[]) {
+    this.#rules = typeof rules === "function" ? rules : () => rules
+    this.#refusals = refusals
+  }
+
+  get socket(): NetlinkSocket {
+    const socket: Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact"> = {
+      fd: -1 as Fd,
+      get: (request) => this.#get(request),
+      dump: dumping((request) => this.#list(request)),
+      transact: (requests) => this.#transact(requests),
+    }
+    return socket as NetlinkSocket
+  }
+
+  #get(request: Request): Message {
+    if (request.type === GETGEN) return answerGeneration(request)
+    if (request.type === GETSETELEM) {
+      const [first] = this.#elements(request, ((request.flags ?? 0) & NLM_F_DUMP) !== 0)
+      if (first) return first
+    }
+    if (request.type === GETCHAIN && this.#rules().chains?.some((name) => request.what.endsWith(` ${name}`)))
+      return message(new Uint8Array())
+    throw new NetlinkError(request.what, "ENOENT")
+  }
+
+  #list(request: Request): Message[] {
+    const { sets, rules = [] } = this.#rules()
+    const family = request.payload[0]
+    if (request.type === GETSET) {
+      this.asked.push(`sets ${family === 2 ? "ip" : "ip6"}`)
+      return sets
+        .filter(({ set }) => familyNumbers[set.table.family] === family)
+        .map(({ set }) => message(setAttributes.encode({ table: set.table.name, name: set.name })))
+    }
+    if (request.type === GETRULE)
+      return rules
+        .filter((rule) => rule.family === family)
+        .map(({ family: _, comment, ...rule }) => {
+          return message(ruleAttributes.encode({ ...rule, userdata: elementUserdata({ comment, note: undefined }) }))
+        })
+    return this.#elements(request, false)
+  }
+
+  #elements(request: Request, isGlance: boolean): Message[] {
+    const { table, set: name, elements } = elementListAttributes.decode(request.payload.subarray(4))
+    const found = this.#rules().sets.find(({ set }) => {
+      return set.name === name && set.table.name === table && familyNumbers[set.table.family] === request.payload[0]
+    })
+    const wanted = elements?.map(({ key }) => key?.value?.toHex())
+    this.asked.push(
+      `${wanted ? "get" : isGlance ? "look at" : "list"} ${request.payload[0] === 2 ? "ip" : "ip6"} ${name}`,
+    )
+    if (!found) throw new NetlinkError(request.what, "ENOENT")
+    const { set } = found
+    const keyed = found.elements.map((element) => ({ element, key: joinParts(set.key, element.key) }))
+    const listed = keyed
+      .filter(({ key }) => !wanted || wanted.includes(key.toHex()))
+      .slice(0, isGlance ? 10 : undefined)
+    if (wanted && listed.length === 0) throw new NetlinkError(request.what, "ENOENT")
+    const encoded = listed.map(({ element, key }) => ({
+      key: { value: key },
+      data: element.value && { value: joinParts(set.value ?? [], element.value) },
+      userdata: elementUserdata({ comment: element.comment, note: element.note }),
+    }))
+    return [message(elementListAttributes.encode({ table: set.table.name, set: set.name, elements: encoded }))]
+  }
+
+  #transact(requests: readonly Request[]): void {
+    const refusal = this.#refusals.shift()
+    if (refusal) throw new NetlinkError("transact", refusal)
+    this.sent.push(requests.slice(1, -1).map(({ what }) => what))
+  }
+}
+
+function message(attributes: Uint8Array): Message {
+  return { type: 0, flags: 0, sequence: 0, port: 0, payload: concat([netfilterHeader(2), attributes]) }
+}

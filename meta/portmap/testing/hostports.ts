@@ -1,0 +1,78 @@
+import { expect } from "bun:test"
+import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
+import { AF_INET, AF_INET6, formatIp, type Owner, parseCidr } from "../../../pkg/types/mod.ts"
+import { type DnatMapping, type Mapping, type PortmapSpec, printHostPort } from "../mapping.ts"
+import type { DeleteContext } from "../nftables/delete.ts"
+import { tableSpecs } from "../nftables/elements.ts"
+import { tableLayout } from "../nftables/table.ts"
+import type { HostportsKernel, RuleSet } from "./hostports-kernel.ts"
+
+export const owner: Owner = { network: "lab", containerId: "c1", ifName: "eth0" }
+export const web: Mapping = {
+  protocol: "tcp",
+  hostPort: 8080,
+  containerPort: 80,
+  family: undefined,
+  hostIp: undefined,
+}
+export const oneAddress: Mapping = { ...web, hostPort: 8443, containerPort: 443, hostIp: Uint8Array.of(192, 0, 2, 1) }
+
+/** Elements of one set. */
+export interface Group {
+  readonly set: NamedSet
+  readonly elements: readonly Element[]
+}
+
+/** What an ADD of this owner has made for addresses such as "10.1.0.2/16", by set. */
+export function made(owner: Owner, addresses: readonly string[], mappings: readonly Mapping[]): Group[] {
+  const spec: PortmapSpec = {
+    owner,
+    netns: "/run/netns/c1",
+    addresses: addresses.map((text) => {
+      const address = parseCidr(text) ?? expect.unreachable()
+      return { family: address.ip.length === 4 ? AF_INET : AF_INET6, address, mappings }
+    }),
+    mappings,
+    snat: true,
+    masqAll: false,
+    conditions: { [AF_INET]: [], [AF_INET6]: [] },
+    localnetLink: undefined,
+  }
+  return tableSpecs(spec).flatMap(({ groups }) => groups)
+}
+
+/** What ADDs of so many other containers have made, one port each. */
+export function others(count: number): Group[] {
+  return Array.from({ length: count }, (_, n) => {
+    const address = `10.1.${1 + (n >> 8)}.${n & 255}/16`
+    return made({ ...owner, containerId: `x${n}` }, [address], [{ ...web, hostPort: 9000 + n }])
+  }).flat()
+}
+
+/** A rule set of all this, in tables that have every set. */
+export function ruleSet(...groups: readonly Group[]): RuleSet {
+  const families = new Set(groups.map(({ set }) => set.table.family))
+  const layouts = [tableLayout(AF_INET), tableLayout(AF_INET6)].filter(({ table }) => families.has(table.family))
+  const sets: NamedSet[] = layouts.flatMap((layout) => [
+    ...layout.ownedSets,
+    ...(layout.localnetLinks ? [layout.localnetLinks] : []),
+  ])
+  const isSame = (a: NamedSet, b: NamedSet) => a.name === b.name && a.table.family === b.table.family
+  for (const { set } of groups) if (!sets.some((one) => isSame(one, set))) sets.push(set)
+  return {
+    sets: sets.map((set) => ({
+      set,
+      elements: groups.filter((group) => isSame(group.set, set)).flatMap(({ elements }) => elements),
+    })),
+  }
+}
+
+/** What deleting works with; `isNeeded`: whether iptables needs route_localnet. */
+export function contextOf(kernel: HostportsKernel, isNeeded = false): DeleteContext {
+  return { socket: kernel.socket, open: () => kernel.socket, isLocalnetNeeded: () => isNeeded }
+}
+
+/** "8080/tcp to 10.1.0.2:80" for each. */
+export function printed(found: readonly DnatMapping[]): string[] {
+  return found.map((one) => `${printHostPort(one)} to ${formatIp(one.containerIp)}:${one.containerPort}`)
+}
