@@ -97,10 +97,7 @@ function ipConfig(address: string, gateway = "", expectation: string): IpConfig 
 /** The rest of `ipam`, which goes into the result as it is. */
 function parseRest(ipam: JsonObject): { routes: Route[]; dns: Dns } {
   try {
-    const { routes, dns } = decodeResultOf("1.1.0", {
-      routes: member(ipam, "routes") ?? [],
-      dns: member(ipam, "dns") ?? {},
-    })
+    const { routes, dns } = decodeResultOf("1.1.0", { routes: member(ipam, "routes"), dns: member(ipam, "dns") })
     return { routes, dns }
   } catch (error) {
     throw error instanceof CniError ? invalid(`Cannot use "ipam": ${error.message}`) : error

@@ -97,6 +97,8 @@ describe("a configuration is refused with code 7, in upstream's words, for", () 
       { ipam: { addresses: [{ address: "fd00::1/64" }, { address: "fd00:0::1/64" }] } },
       "fd00::1/64 twice",
     ],
+    ["wishes that are no list", { ipam: {}, runtimeConfig: { ips: 5 } }, "a list of addresses with a prefix length"],
+    ["hints that are no list", { ipam: {}, args: { cni: { ips: "x" } } }, "a list of addresses with a prefix length"],
     ["a bad route", { ipam: { routes: [{ dst: "10.0.0.0" }] } }, "routes[0].dst"],
     ["bad dns", { ipam: { dns: { nameservers: "10.0.0.1" } } }, "dns.nameservers"],
   ])("%s", (_, config, message) => {
@@ -151,6 +153,11 @@ describe("CHECK", () => {
       [{ address: "10.1.2.3/24", gateway: "10.1.2.9" }, { address: "fd00::3/64" }],
       "10.1.2.3/24 via 10.1.2.1",
     ],
+    [
+      "has lost its gateway",
+      [{ address: "10.1.2.3/24" }, { address: "fd00::3/64" }],
+      "addr 10.1.2.3/24 via 10.1.2.1 on interface eth0",
+    ],
     ["has another prefix", [{ address: "10.1.2.3/16", gateway: "10.1.2.1" }, { address: "fd00::3/64" }], "10.1.2.3/24"],
   ])("names a configured address that %s, and what was found", (_, ips, message) => {
     const { answer } = check(ips)
@@ -160,7 +167,11 @@ describe("CHECK", () => {
   })
 
   test("needs the previous result", () => {
-    expect(check(undefined).answer).toMatchObject({ code: 7, msg: "Required prevResult missing" })
+    expect(check(undefined).answer).toMatchObject({
+      code: 7,
+      msg: "Required prevResult missing",
+      details: "CHECK compares the configured addresses with the result of ADD",
+    })
   })
 })
 
