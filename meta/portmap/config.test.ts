@@ -27,6 +27,11 @@ test("without keys there is nothing to map, with snat and bit 13", () => {
   expect(parse({ runtimeConfig: { portMappings: null } }).mappings).toEqual([])
 })
 
+test("an address of the host that is none is told with what was expected", () => {
+  expect(() => mappings({ ...web, hostIP: "x" })).toThrow("expected an IP address")
+  expect(() => mappings({ ...web, hostIP: 5 })).toThrow("an IP address")
+})
+
 test("#48 keys and protocols count in any case", () => {
   const raw = { RuntimeConfig: { PortMappings: [{ HostPort: 8080, ContainerPort: 80, Protocol: "TCP", HostIP: "" }] } }
   expect(parse(raw).mappings).toEqual([

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import type { SharedSet } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 import type { Mapping } from "../mapping.ts"
-import { contextOf, type Group, made, oneAddress, others, owner, printed, ruleSet, web } from "../testing/hostports.ts"
+import { contextOf, made, oneAddress, others, owner, printed, ruleSet, standingBy, web } from "../testing/hostports.ts"
 import { HostportsKernel } from "../testing/hostports-kernel.ts"
 import { deleteEmptyTables, deleteHostports, gcHostports } from "./delete.ts"
 import { tableLayout } from "./table.ts"
@@ -94,14 +93,6 @@ describe("deleting an attachment's mappings", () => {
     expect(() => deleteHostports(contextOf(kernel), owner, [web, oneAddress])).toThrow("EPERM")
   })
 })
-
-/** The same elements, standing by in the place given. */
-function standingBy(groups: readonly Group[], place: number): Group[] {
-  return groups.map(({ set, elements }) => ({
-    set: (set as SharedSet).standby,
-    elements: elements.map((element) => ({ ...element, key: [...element.key, Uint8Array.of(0, place)] })),
-  }))
-}
 
 describe("a port that other attachments of the container want, too,", () => {
   const second = made({ ...owner, network: "net2", ifName: "eth1" }, ["10.2.0.9/16"], [web]).slice(0, 1)

@@ -1,11 +1,11 @@
 import { expect } from "bun:test"
-import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
+import type { Element, NamedSet, SharedSet } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, formatIp, type Owner, parseCidr } from "../../../pkg/types/mod.ts"
 import { type DnatMapping, type Mapping, type PortmapSpec, printHostPort } from "../mapping.ts"
 import type { DeleteContext } from "../nftables/delete.ts"
 import { tableSpecs } from "../nftables/elements.ts"
 import { tableLayout } from "../nftables/table.ts"
-import type { HostportsKernel, RuleSet } from "./hostports-kernel.ts"
+import type { HostportsKernel, KernelRule, RuleSet } from "./hostports-kernel.ts"
 
 export const owner: Owner = { network: "lab", containerId: "c1", ifName: "eth0" }
 export const web: Mapping = {
@@ -23,11 +23,16 @@ export interface Group {
   readonly elements: readonly Element[]
 }
 
-/** What an ADD of this owner has made for addresses such as "10.1.0.2/16", by set. */
-export function made(owner: Owner, addresses: readonly string[], mappings: readonly Mapping[]): Group[] {
-  const spec: PortmapSpec = {
+/** What is to be mapped for this owner at addresses such as "10.1.0.2/16". */
+export function specOf(
+  owner: Owner,
+  addresses: readonly string[],
+  mappings: readonly Mapping[],
+  netns = "/run/netns/c1",
+): PortmapSpec {
+  return {
     owner,
-    netns: "/run/netns/c1",
+    netns,
     addresses: addresses.map((text) => {
       const address = parseCidr(text) ?? expect.unreachable()
       return { family: address.ip.length === 4 ? AF_INET : AF_INET6, address, mappings }
@@ -38,7 +43,35 @@ export function made(owner: Owner, addresses: readonly string[], mappings: reado
     conditions: { [AF_INET]: [], [AF_INET6]: [] },
     localnetLink: undefined,
   }
-  return tableSpecs(spec).flatMap(({ groups }) => groups)
+}
+
+/** What an ADD of it has made, by set. */
+export function made(...of: Parameters<typeof specOf>): Group[] {
+  return tableSpecs(specOf(...of)).flatMap(({ groups }) => groups)
+}
+
+/** The same elements, standing by in the place given. */
+export function standingBy(groups: readonly Group[], place: number): Group[] {
+  return groups.map(({ set, elements }) => ({
+    set: (set as SharedSet).standby,
+    elements: elements.map((element) => ({ ...element, key: [...element.key, Uint8Array.of(0, place)] })),
+  }))
+}
+
+/** All rules of the tables by their comments, with those for hairpins of these prefix lengths; that of the first is last. */
+export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
+  return [tableLayout(AF_INET), tableLayout(AF_INET6)].flatMap((layout, at) =>
+    [...layout.rules, ...prefixes.slice(at, at + 1).map(layout.hairpinRule)].map(
+      ({ chain, comment = "" }, handle): KernelRule => ({
+        family: layout.family === AF_INET ? 2 : 10,
+        table: layout.table.name,
+        chain: chain.name,
+        handle: BigInt(handle + 1),
+        comment,
+        expressions: [],
+      }),
+    ),
+  )
 }
 
 /** What ADDs of so many other containers have made, one port each. */
