@@ -119,9 +119,12 @@ function integrationFiles(kind: "namespaces" | "interop" | "arm64" | "browser"):
   return testFiles(["integration"]).filter((file) => kindOf(file) === kind)
 }
 
-/** The tests that have a long form, which tell figures of it. */
+/** The tests that have a long form, which tell figures of it. Bun's globs know no slash inside braces. */
 const withLongForm = [
-  "integration/{faults/*,every-plugin/killed-*,executable/memory,dhcp/{hostile,killed-daemon,many}}.test.ts",
+  "integration/faults/*.test.ts",
+  "integration/every-plugin/killed-*.test.ts",
+  "integration/executable/memory.test.ts",
+  "integration/dhcp/{hostile,killed-daemon,many}.test.ts",
   "ipam/dhcp/protocol/fuzz.test.ts",
 ]
 
