@@ -102,10 +102,7 @@ test(
     await using host = await HostNamespace.create()
     await using station = Station.open(host)
     const pods = await Promise.all(Array.from({ length: others }, () => host.addContainer()))
-    await station.run(
-      pods.map((pod, at) => jobsOf("ADD", pod, 20_000 + at)),
-      2,
-    )
+    for (const [at, pod] of pods.entries()) await station.run([jobsOf("ADD", pod, 20_000 + at)])
     const pod = await host.addContainer()
     /** One ADD and DEL; how long the calls of each took. */
     const pass = async () => {

@@ -89,7 +89,8 @@ export class Station implements AsyncDisposable {
 
   async #more(): Promise<void> {
     const chunk = await this.#output.next()
-    if (chunk.done) throw new Error(`The station inside the namespace has died: ${(await this.#process).stderr}`)
+    if (chunk.done)
+      throw new Error(`The station inside the namespace has died: ${Buffer.from((await this.#process).stderr)}`)
     this.#unread = Buffer.concat([this.#unread, chunk.value])
   }
 
