@@ -37,12 +37,14 @@ test.each([
 const sandbox = "/run/netns/c1"
 
 test.each([
-  ["bridge", ["br0", "veth1"], { bridge: "br0", port: "veth1" }],
-  ["bridge with a VLAN's gateway", ["br0", "veth1", "br0.100"], { bridge: "br0.100", port: "veth1" }],
-  ["ptp", ["veth1"], { bridge: "veth1", port: undefined }],
-  ["macvlan", [], undefined],
+  ["bridge", ["br0", "veth1", "eth0"], { bridge: "br0", port: "veth1" }],
+  ["bridge with a VLAN's gateway", ["br0", "veth1", "eth0", "br0.100"], { bridge: "br0.100", port: "veth1" }],
+  ["bridge and bandwidth", ["br0", "veth1", "eth0", "bwp1"], { bridge: "br0", port: "veth1" }],
+  ["ptp", ["veth1", "eth0"], { bridge: "veth1", port: undefined }],
+  ["ptp and bandwidth", ["veth1", "eth0", "bwp1"], { bridge: "veth1", port: undefined }],
+  ["macvlan", ["eth0"], undefined],
 ] as const)("the host's side of %s is known by its result", (_, names, expected) => {
-  const interfaces = [...names.map((name) => ({ name })), { name: "eth0", sandbox }]
+  const interfaces = names.map((name) => (name === "eth0" ? { name, sandbox } : { name }))
   expect(hostLinkOf({ interfaces, ips: [], routes: [], dns: {} })).toEqual(expected as never)
 })
 

@@ -61,8 +61,9 @@ export function specOf(owner: Owner, result: Result, { policy, adminChain }: Fir
 }
 
 /**
- * The interfaces of the host in a result: bridge names the bridge first, then its port, and last the interface of the VLAN that
- * the host routes by; ptp names the host's end of the pair alone.
+ * The interfaces of the host in a result: bridge names the bridge first, then its port, and after the container's interface that of
+ * the VLAN that the host routes by; ptp names the host's end of the pair alone. Later plugins, such as bandwidth, put theirs
+ * at the end: what comes after the container's interface is no port.
  */
 export function hostLinkOf({ interfaces }: Result): HostLink | undefined {
   const names = interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
@@ -70,7 +71,10 @@ export function hostLinkOf({ interfaces }: Result): HostLink | undefined {
   if (first === undefined) return undefined
   for (const name of names) requireInterfaceName(name)
   const vlan = others.find((name) => name.startsWith(`${first}.`))
-  return { bridge: vlan ?? first, port: others.find((name) => name !== vlan) }
+  const inside = interfaces.findIndex(({ sandbox }) => sandbox)
+  const earlier = inside < 0 ? interfaces : interfaces.slice(0, inside)
+  const port = others.find((name) => name !== vlan && earlier.some((one) => one.name === name))
+  return { bridge: vlan ?? first, port }
 }
 
 function requireInterfaceName(name: string): void {
