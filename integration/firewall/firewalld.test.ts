@@ -23,6 +23,21 @@ test("firewalld, where it runs: addresses become sources of zone trusted, and so
   expect(await lab.nftables()).not.toContain("cni_firewall")
 })
 
+test("when firewalld's own rules were flushed, DEL says in one line what firewalld says; after its restart the next DEL converges", async () => {
+  await using lab = await labWithFirewalld()
+  const pod = await lab.addPod()
+  await lab.host.exec("nft", ["flush", "ruleset"])
+  const { msg, details } = await fail(pod.firewall.run("DEL", { prevResult: pod.result }))
+  expect(msg).toMatch(/^Cannot remove the address .* from zone "trusted" of firewalld/)
+  expect(`${msg}; ${details}`).toContain("COMMAND_FAILED: ")
+  expect(`${msg}; ${details}`).not.toContain("\n")
+  await stopFirewalld(lab.host) // it cannot reload then: it misses the table that it would delete
+  await runFirewalld(lab.host)
+  await pod.remove()
+  expect(await sourcesIn(lab.host)).toEqual([])
+  expect(await lab.nftables()).not.toContain("cni_firewall")
+})
+
 test("a reload makes firewalld forget: CHECK says so, and the next ADD adds the sources of all containers again", async () => {
   await using lab = await labWithFirewalld()
   const [pod, other] = [await lab.addPod(), await lab.addPod({ firewall: { firewalldZone: "home" } })]

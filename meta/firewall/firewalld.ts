@@ -59,8 +59,14 @@ export class Firewalld implements Disposable {
     }
   }
 
+  /** Throws `DbusError` with the first line of what firewalld says: after it comes all that it told the kernel. */
   #call(member: string, ...args: string[]) {
-    return this.#bus.call({ ...ZONES, member, args })
+    try {
+      return this.#bus.call({ ...ZONES, member, args })
+    } catch (error) {
+      if (!(error instanceof DbusError)) throw error
+      throw new DbusError(error.message.split("\n", 1).join(), error.errorName)
+    }
   }
 
   [Symbol.dispose](): void {
