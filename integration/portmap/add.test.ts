@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { open } from "node:fs/promises"
-import { askEcho, EchoPeer, expectUnchanged, fail, succeed, takeSnapshot, waitFor } from "../lab/mod.ts"
-import { hostAddresses, outsideAddresses, testEach } from "./portmap-lab.ts"
+import { askEcho, EchoPeer, expectUnchanged, fail, succeed, takeSnapshot, testWith, waitFor } from "../lab/mod.ts"
+import { hostAddresses, outsideAddresses, PortmapLab, portmapBackends, testEach } from "./portmap-lab.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
@@ -62,6 +62,21 @@ testEach("a port of a container whose namespace is gone is taken over", async (l
   await succeed(other.map([{ ...web, containerPort: peer.port }]))
   await askEcho(lab.outside, { transport: "tcp", address: hostAddresses.ip, port: web.hostPort })
 })
+
+testWith(
+  ["ifb"],
+  "a port of a container that is gone is taken over, though it has left the device of bandwidth",
+  async () => {
+    await using lab = await PortmapLab.create(portmapBackends[0])
+    const [holder, other] = [await lab.addPod(), await lab.addPod()]
+    await succeed(holder.map([web]))
+    await lab.host.exec("ip", ["link", "add", "bwp1", "type", "ifb"])
+    await lab.host.exec("ip", ["link", "set", "bwp1", "alias", `lab/${holder.namespace.name}/eth0`])
+    await lab.host.removeContainer(holder.namespace)
+    await succeed(other.map([web]))
+    expect(await lab.rules()).toContain(`lab/${other.namespace.name}/eth0`)
+  },
+)
 
 testEach("a port is taken over from a container that the kernel is just deleting", async (lab) => {
   const [holder, other] = [await lab.addPod(), await lab.addPod()]

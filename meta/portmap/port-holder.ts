@@ -8,13 +8,14 @@ const CLEANUP_DEADLINE_MS = 2000
 
 /**
  * Whether the container that holds a port is provably gone: nothing is left at the path of its namespace, and no interface
- * of the host has its name as alias, as those of our plugins have; one that has it may take two seconds to go. A doubt counts
- * as no.
+ * of the host has its name as alias, as those of our plugins have; one that has it may take two seconds to go. The device of
+ * bandwidth tells nothing, since it stays until DEL or GC. A doubt counts as no.
  */
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
   using host = RouteSocket.open()
-  const isUnlinked = () => !listLinks(host).some(({ attributes }) => attributes.alias === comment)
+  const isUnlinked = () =>
+    !listLinks(host).some(({ kind, attributes }) => kind !== "ifb" && attributes.alias === comment)
   if (isUnlinked()) return true
   using events = RouteSocket.subscribe(RouteGroup.Link)
   return waitUntil(events, CLEANUP_DEADLINE_MS, isUnlinked)
