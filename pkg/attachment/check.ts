@@ -36,7 +36,7 @@ export function expectInterface(
   if (link && (kind === undefined || link.kind === kind)) return link
   throw mismatch(
     `interface "${ifName}" in "${netns}"`,
-    kind ? `a ${kind}` : "any",
+    kind ? `a ${kind}` : "an interface of any kind",
     link ? `kind "${link.kind}"` : "none",
   )
 }
