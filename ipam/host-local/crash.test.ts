@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { existsSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs"
 import fc from "fast-check"
 import { CniError } from "../../pkg/types/mod.ts"
 import {
@@ -36,6 +36,28 @@ describe.each(fileSystems)("killed at any system call$where of", (fileSystem) =>
     },
     60_000,
   )
+})
+
+test.each([
+  { how: "its DEL", clean: (store: TemporaryStore) => store.del("x") },
+  { how: "a GC without it", clean: (store: TemporaryStore) => store.keep(["y"]) },
+])("of an ADD killed at any system call $how leaves no file on its way, of another's ADD all", ({ clean }) => {
+  using store = new TemporaryStore([{ subnet: "10.0.0.0/28" }])
+  store.add("y")
+  const drafts = () => readdirSync(store.path(".index/new"))
+  let left = 0
+  for (let at = 1, isDone = false; !isDone; at++) {
+    using others = store.open().prepareLease({ containerId: "y", ifName: "eth0" })
+    const fault = killedAt(at)
+    isDone = survives(fault, () => store.add("x", { files: fault.files }))
+    left += drafts().length - 1
+    clean(store)
+    expect(drafts()).toHaveLength(1)
+    expect(store.addresses()).toHaveLength(1)
+    expect(others.take(store.path("10.0.0.9"))).toBe(true)
+    unlinkSync(store.path("10.0.0.9"))
+  }
+  expect(left).toBeGreaterThan(2)
 })
 
 describe.each(fileSystems)("no space left at any system call$where of", (fileSystem) => {

@@ -42,6 +42,7 @@ function takeBack(store: Store, owner: Owner): void {
  */
 export function release(store: Store, owner: Owner): boolean {
   return saying(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
+    store.removeDraftsOf(owner)
     const done = store.locked((session) => {
       const holding = session.holding(owner)
       if (holding) session.release(holding)
@@ -68,6 +69,7 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
 export function releaseOthers(store: Store, isKept: (owner: Owner) => boolean): void {
   saying(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()
+    store.removeDraftsOfOthers(isKept)
     store.locked((session) => {
       for (const owner of session.owners()) {
         if (isKept(owner)) continue

@@ -1,8 +1,8 @@
-import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { isErrno, randomHex } from "../../pkg/libc/mod.ts"
+import { crc32, encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { isErrno, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, kernelFiles, readSmall, type StorePlace, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
-import { formatOwner, isHeldBy, type Owner, PreparedLease, readHolder, withdraw } from "./lease-file.ts"
+import { formatOwner, isHeldBy, type Owner, PreparedLease, parseOwner, readHolder, withdraw } from "./lease-file.ts"
 import { type Liveness, livenessOf, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
@@ -35,10 +35,14 @@ export class Store {
     this.#lockDeadlineMs = lockDeadlineMs
   }
 
+  get #drafts(): string {
+    return `${this.directory}/.index/new`
+  }
+
   /** Makes the directories of the store, like `mkdir -p`. */
   create(): void {
     this.files.makeDirectories(this.directory)
-    this.files.makeDirectories(`${this.directory}/.index/new`, 0o700)
+    this.files.makeDirectories(this.#drafts, 0o700)
   }
 
   /**
@@ -62,7 +66,7 @@ export class Store {
   /** Writes the file of a reservation, on the disk before it has the name of an address. */
   prepareLease(owner: Owner): PreparedLease {
     for (;;) {
-      const path = `${this.directory}/.index/new/${randomHex(8)}`
+      const path = `${this.#drafts}/${draftPrefix(owner)}${randomHex(4)}`
       try {
         this.files.createFile(path, encodeUtf8(formatOwner(owner)))
         return new PreparedLease(this.files, path, owner)
@@ -75,6 +79,38 @@ export class Store {
       }
     }
   }
+
+  /** Removes the reservations on their way that an owner's ADD has left, which was killed. */
+  removeDraftsOf(owner: Owner): void {
+    this.#removeDrafts(draftPrefix(owner), (found) => formatOwner(found) === formatOwner(owner))
+  }
+
+  /** Removes all reservations on their way but those of owners that are kept. */
+  removeDraftsOfOthers(isKept: (owner: Owner) => boolean): void {
+    this.#removeDrafts("", (found) => !isKept(found))
+  }
+
+  /** What does not say whose it is was never finished. What cannot be removed is in nobody's way. */
+  #removeDrafts(prefix: string, isStale: (owner: Owner) => boolean): void {
+    try {
+      for (const name of ifPresent(() => this.files.readDirectory(this.#drafts)) ?? []) {
+        if (!name.startsWith(prefix)) continue
+        const path = `${this.#drafts}/${name}`
+        const holder = ifPresent(() => parseOwner(readSmall(this.files, path)))
+        if (holder === "torn" || (typeof holder === "object" && isStale(holder))) {
+          ifPresent(() => this.files.unlink(path))
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error
+      this.log(`Cannot remove what a killed ADD has left in "${this.#drafts}": ${error.message}`)
+    }
+  }
+}
+
+/** What the names of an owner's reservations begin with while they are on their way: all that is known of an empty one. */
+function draftPrefix({ containerId, ifName }: Owner): string {
+  return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }
 
 /**
