@@ -1,9 +1,11 @@
 import { mismatch } from "../ip/mod.ts"
 import { type ErrnoName, isErrno } from "../libc/mod.ts"
 import {
-  addLink,
+  addAliasedLink,
+  assignNsid,
   deleteLink,
   findLink,
+  findNsid,
   getLink,
   type Ifindex,
   type Link,
@@ -13,7 +15,8 @@ import {
   type NetlinkSocket,
   RT_TABLE_MAIN,
 } from "../netlink/mod.ts"
-import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
+import { Netns } from "../netns/mod.ts"
+import { AF_INET, AF_INET6, CniError, Code, type Family, ownerComment } from "../types/mod.ts"
 import { type InterfaceKind, noKind } from "./find.ts"
 import type { Attaching, AttachmentConfig, Checking, Sides } from "./plugin.ts"
 
@@ -125,16 +128,17 @@ export interface InterfaceSpec<K extends InterfaceKind> {
 
 /**
  * Makes the container's interface directly in its namespace and under its final name, like
- * `ip link add link PARENT name IFNAME netns NS type KIND`. Down, and without its owner's alias: see `configureLink`. Throws
- * `CniError`, and then nothing was made.
+ * `ip link add link PARENT name IFNAME netns NS type KIND`. Down, with its owner's alias: both come at once, so that GC finds
+ * what a killed ADD has left. Throws `CniError`, and then nothing was made.
  */
 export function addInterface<K extends InterfaceKind>(
-  { call, host, sandbox, inside, undo }: Attaching,
+  { call, owner, inside, undo }: Attaching,
   { kind, parent, parentInside = parent === undefined, mtu, mac, data }: InterfaceSpec<K>,
 ): Link {
   try {
-    const place = parentInside ? {} : { netnsFd: sandbox.fd }
-    addLink(parentInside ? inside : host, { kind, name: call.ifName, parent: parent?.index, mtu, mac, data, ...place })
+    const parentNsid = parentInside ? undefined : hostNsid(inside)
+    const spec = { kind, name: call.ifName, parent: parent?.index, parentNsid, mtu, mac, data }
+    addAliasedLink(inside, spec, ownerComment(owner))
   } catch (cause) {
     // The name was free a moment before.
     const code = isErrno(cause, "EEXIST") ? Code.TryAgainLater : Code.Internal
@@ -145,6 +149,13 @@ export function addInterface<K extends InterfaceKind>(
   const link = getLink(inside, call.ifName)
   undo.defer(`create ${kind} "${call.ifName}"`, () => deleteLink(inside, link))
   return link
+}
+
+/** The nsid that a container's namespace has for the host's: the kernel gives it one anyway with a link that sits on one there. */
+function hostNsid(inside: NetlinkSocket): number | undefined {
+  using host = Netns.current()
+  assignNsid(inside, host.fd)
+  return findNsid(inside, host.fd)
 }
 
 /** Why the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */

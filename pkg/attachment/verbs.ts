@@ -1,20 +1,11 @@
 import { addressesOf, checkAddresses, checkRoutes, type ResultAddress, requireMtu } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
 import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
-import { assignNsid, findLink, RouteSocket, setLink } from "../netlink/mod.ts"
+import { assignNsid, findLink, RouteSocket } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
 import { type Answered, type Call, definePlugin, type Plugin, requireForAdd, requireOneForAdd } from "../skel/mod.ts"
-import {
-  type Attachment,
-  CniError,
-  Code,
-  type Interface,
-  ownerComment,
-  ownerOf,
-  ownersOf,
-  type Result,
-} from "../types/mod.ts"
+import { type Attachment, CniError, Code, type Interface, ownerOf, ownersOf, type Result } from "../types/mod.ts"
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.ts"
 import { deleteInterface, deleteOrphans, interfaceKinds, requireKind } from "./find.ts"
@@ -66,7 +57,6 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   const usesInterface = ipam.usesInterface(config.ipam)
   let leased: Result | undefined
   const leaseOnce = () => {
-    if (usesInterface && isFoundInside && !leased) setLink(inside, call.ifName, { alias: ownerComment(owner) }) // it may take long
     leased ??= leaseAll(plugin, attaching, config)
     return leased
   }

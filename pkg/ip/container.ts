@@ -20,8 +20,6 @@ export interface ContainerLink {
 export interface BringUp {
   /** Waits for the kernel to make sure that no other host has the IPv6 addresses; else they are usable at once. */
   detectDuplicates?: boolean
-  /** The interface's alias. */
-  alias?: string
 }
 
 /**
@@ -31,7 +29,7 @@ export interface BringUp {
 export function configureLink(
   { sandbox, inside, link }: ContainerLink,
   result: Result,
-  { detectDuplicates = false, ...others }: BringUp = {},
+  { detectDuplicates = false }: BringUp = {},
 ): void {
   const addresses = addressesOf(result)
   const hasIpv6 = addresses.some(({ ip }) => familyOf(ip) === AF_INET6)
@@ -46,7 +44,7 @@ export function configureLink(
     }
   }
   try {
-    setLink(inside, link, { up: true, ...others })
+    setLink(inside, link, { up: true })
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot bring up "${link.name}"`, { cause })
   }

@@ -1,5 +1,5 @@
 import { isErrno, randomHex } from "../libc/mod.ts"
-import { addVeth, type Ifindex, type NetlinkSocket } from "../netlink/mod.ts"
+import { addVeth, findLink, type Ifindex, type NetlinkSocket } from "../netlink/mod.ts"
 import type { Netns } from "../netns/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
@@ -22,6 +22,8 @@ export interface VethPair {
   mac?: string | undefined
   /** The bridge that the host's end joins. */
   master?: Ifindex
+  /** What is written on the host's end from its first moment: DEL and GC find it by that, also when ADD was killed. */
+  alias: string
 }
 
 /** A name for the host's end, "veth" and 8 random hex digits, as upstream has it: other programs match on it. */
@@ -34,12 +36,13 @@ export function randomVethName(): string {
  * directly in its namespace and under its final name. Throws `CniError` when the container has an interface of that name, with
  * code 11 since it had none a moment before, and then nothing was made.
  */
-export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac, master }: VethPair): string {
+export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac, master, alias }: VethPair): string {
   for (let attempt = 1; ; attempt++) {
     const name = randomVethName()
     try {
+      if (attempt < NAME_ATTEMPTS && findLink(host, name)) continue // a link of that name would get the alias
       const peer = { name: ifName, queues: VETH_QUEUES, netnsFd: sandbox.fd, mtu, mac }
-      addVeth(host, { name, queues: VETH_QUEUES, mtu, master }, peer)
+      addVeth(host, { name, queues: VETH_QUEUES, mtu, master, alias }, peer)
       return name
     } catch (error) {
       // The caller has seen that the container's name is free: what exists is most likely our random name.

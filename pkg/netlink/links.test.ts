@@ -339,6 +339,18 @@ describe("an ifb", () => {
     expect(tree(requestOf((route) => addLink(route, ifb)).payload, layout)).toEqual(tree(captured, layout))
   })
 
+  // ip link add link uplink link-netnsid 3 name eth0 type macvlan, where uplink is number 5 there
+  test("a parent in another namespace is named by its index there and by that namespace's nsid", () => {
+    const spec = { kind: "macvlan", name: "eth0", parent: 5 as Ifindex, parentNsid: 3 } as const
+    expect(requestOf((route) => addLink(route, spec)).payload).toEqual(hex`
+      00000000000000000000000000000000
+      0900 0300 6574683000 000000   # IFLA_IFNAME "eth0"
+      0800 0500 05000000            # IFLA_LINK 5
+      0800 2500 03000000            # IFLA_LINK_NETNSID 3
+      1000 1280                     # IFLA_LINKINFO | NLA_F_NESTED
+        0c00 0100 6d6163766c616e00  # IFLA_INFO_KIND "macvlan"`)
+  })
+
   test("with an alias is two requests in one datagram, and the first refusal is the error", () => {
     const kernel = new ScriptedKernel((request) => [acknowledge(request)])
     addAliasedLink(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), { kind: "ifb", name: "x" }, "a/b/c")
@@ -349,6 +361,14 @@ describe("an ifb", () => {
     ])
     const aliases = kernel.requests.map(({ payload }) => linkAttributes.decode(payload.subarray(16)))
     expect(aliases).toMatchObject([{ name: "x" }, { name: "x", alias: "a/b/c" }])
+    const pair = new ScriptedKernel((request) => [acknowledge(request)])
+    addVeth(new NetlinkSocket(NETLINK_ROUTE, 0, pair), { name: "v0", alias: "a/b/c" }, { name: "eth0" })
+    expect(pair.datagrams).toHaveLength(1)
+    const ends = pair.requests.map(({ payload }) => linkAttributes.decode(payload.subarray(16)))
+    expect(ends.map(({ name, alias }) => ({ name, alias }))).toEqual([
+      { name: "v0", alias: undefined },
+      { name: "v0", alias: "a/b/c" },
+    ])
     let errno = 95
     const refusing = new ScriptedKernel((request) => [acknowledge(request, errno--)])
     const add = () => addAliasedLink(new NetlinkSocket(NETLINK_ROUTE, 0, refusing), { kind: "ifb", name: "x" }, "a")

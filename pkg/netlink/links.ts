@@ -49,8 +49,10 @@ export interface LinkSpec<K extends LinkKind = LinkKind> extends LinkEnd, Parent
 }
 
 interface Parent {
-  /** The link that this one sits on, in the socket's namespace: of a VLAN, a macvlan, an ipvlan. */
+  /** The link that this one sits on: of a VLAN, a macvlan, an ipvlan. */
   parent?: Ifindex | undefined
+  /** The namespace of that link, where it is not the socket's own: its nsid there. */
+  parentNsid?: number | undefined
 }
 
 /** What any new link may have, and each end of a veth pair. */
@@ -97,16 +99,24 @@ function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
 }
 
 /**
- * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`. Throws `EEXIST` when a name
- * is taken, and then neither end exists. Of the peer the kernel sets neither the master here nor `up`, which would be
+ * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`; with an alias by `addAliasedLink`.
+ * Throws `EEXIST` when a name is taken, and then neither end exists. Of the peer the kernel sets neither the master here nor `up`, which would be
  * refused: it has no other end yet when it is made.
  */
-export function addVeth(route: NetlinkSocket, end: LinkEnd, peer: Omit<LinkEnd, "master" | "up">): void {
-  addLink(route, { ...end, kind: "veth", data: { peer: attributesOf(peer) } })
+export function addVeth(
+  route: NetlinkSocket,
+  { alias, ...end }: LinkEnd & { alias?: string },
+  peer: Omit<LinkEnd, "master" | "up">,
+): void {
+  const pair = { ...end, kind: "veth", data: { peer: attributesOf(peer) } } as const
+  if (alias === undefined) addLink(route, pair)
+  else addAliasedLink(route, pair, alias)
 }
 
-function attributesOf({ name, mac, mtu, parent, master, txQueueLength, queues, netnsFd }: LinkEnd & Parent) {
-  return { name, mac, mtu, link: parent, master, txQueueLength, txQueues: queues, rxQueues: queues, netnsFd }
+function attributesOf(link: LinkEnd & Parent) {
+  const { name, mac, mtu, parent, parentNsid, master, txQueueLength, queues, netnsFd } = link
+  const queueCounts = { txQueues: queues, rxQueues: queues }
+  return { name, mac, mtu, link: parent, linkNetnsId: parentNsid, master, txQueueLength, ...queueCounts, netnsFd }
 }
 
 /** What a link of this kind says of itself beyond what all links say; undefined for a link of another kind. */

@@ -38,12 +38,12 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
 function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {
   const { call, owner, host, sandbox, inside, undo } = attaching
   const { ifName, netns } = call
-  const { bridge, port } = joinBridge(host, config, { sandbox, ifName }, undo)
+  const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner) }, undo)
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)
   if (config.checkSpoofing) guardPort(attaching, { port, mac: link.mac })
   ignoreRouters(port)
-  setLink(host, port, { up: true, alias: ownerComment(owner) }) // from here on frames can pass
+  setLink(host, port, { up: true }) // from here on frames can pass
   const { keepDown, detectDuplicates } = config
   const result = lease()
   if (!keepDown) configureLink({ sandbox, inside, link }, result, { detectDuplicates })

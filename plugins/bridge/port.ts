@@ -25,10 +25,10 @@ export interface BridgePort {
 export function joinBridge(
   host: RouteSocket,
   config: BridgeConfig,
-  { sandbox, ifName }: { sandbox: Netns; ifName: string },
+  { sandbox, ifName, alias }: { sandbox: Netns; ifName: string; alias: string },
   undo: Undo,
 ): BridgePort {
-  const pair = { sandbox, ifName, mtu: config.mtu, mac: config.mac }
+  const pair = { sandbox, ifName, alias, mtu: config.mtu, mac: config.mac }
   for (let attempt = 1; ; attempt++) {
     let bridge: Link | undefined
     try {

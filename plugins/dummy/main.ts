@@ -8,7 +8,7 @@ import {
 import type { InterfaceConfig } from "../../pkg/config/mod.ts"
 import { configureLink } from "../../pkg/ip/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { type Interface, ownerComment } from "../../pkg/types/mod.ts"
+import type { Interface } from "../../pkg/types/mod.ts"
 import { dummyFields, parseDummyConfig } from "./config.ts"
 
 /** Gives a container an interface that leads nowhere: a place for addresses. */
@@ -21,9 +21,9 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
 })
 
 function attachDummy(attaching: Attaching, lease: Lease, { mtu, mac }: InterfaceConfig): Interface[] {
-  const { call, sandbox, inside, owner } = attaching
+  const { call, sandbox, inside } = attaching
   const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
-  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

@@ -13,7 +13,7 @@ import {
 import { configureLink } from "../../pkg/ip/mod.ts"
 import { ipvlanFlags, ipvlanModes, linkData } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { type Interface, ownerComment } from "../../pkg/types/mod.ts"
+import type { Interface } from "../../pkg/types/mod.ts"
 import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
 /** Gives a container an interface on one of the host's, with the same MAC: for networks that take no other. */
@@ -29,13 +29,13 @@ export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
 })
 
 function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig): Interface[] {
-  const { call, sandbox, inside, owner } = attaching
+  const { call, sandbox, inside } = attaching
   const { mode, flag, mtu, linkInContainer } = config
   const parent = requireMaster(attaching, config)
   const data = { mode: ipvlanModes[mode], flags: ipvlanFlags[flag] }
   const spec = { kind: "ipvlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data } as const
   const link = addInterface(attaching, spec)
-  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

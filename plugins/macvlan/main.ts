@@ -14,7 +14,7 @@ import {
 import { configureLink } from "../../pkg/ip/mod.ts"
 import { linkData, macvlanModes, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { type Interface, ownerComment } from "../../pkg/types/mod.ts"
+import type { Interface } from "../../pkg/types/mod.ts"
 import { type MacvlanConfig, macvlanFields, parseMacvlanConfig } from "./config.ts"
 
 /** Gives a container an interface with a MAC of its own on one of the host's. */
@@ -30,13 +30,13 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig>({
 })
 
 function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
-  const { call, sandbox, inside, owner } = attaching
+  const { call, sandbox, inside } = attaching
   const { linkInContainer, mode, mtu, mac, broadcastQueueLength } = config
   const parent = requireMaster(attaching, config)
   requireMtuOfParent(mtu, parent)
   const data = { mode: macvlanModes[mode], broadcastQueueLength }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
-  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 

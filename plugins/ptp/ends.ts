@@ -25,19 +25,15 @@ import {
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 /**
- * Brings the host's end up with its owner's name on it. It takes no configuration from the container, and its IPv6
+ * Brings the host's end up. It takes no configuration from the container, and its IPv6
  * addresses are usable at once, the link-local one too: no other host is on the link.
  */
-export function raiseHostEnd(
-  host: NetlinkSocket,
-  name: string,
-  { owner, families }: { owner: string; families: readonly Family[] },
-) {
+export function raiseHostEnd(host: NetlinkSocket, name: string, families: readonly Family[]): void {
   const ipv6 = `net/ipv6/conf/${name}`
   ignoreRouters(name)
   tryWriteSysctl(`${ipv6}/accept_dad`, "0")
   if (families.includes(AF_INET6)) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may have it off for new links
-  setLink(host, name, { up: true, alias: owner })
+  setLink(host, name, { up: true })
 }
 
 /**

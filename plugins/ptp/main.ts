@@ -52,10 +52,10 @@ function attachPtp(
 ): Interface[] {
   const { ifName, netns } = call
   const result = lease() // of another address management than dhcp: nothing but the host is on the link
-  const name = createVethPair(host, { sandbox, ifName, mtu: config.mtu, mac: config.mac })
+  const name = createVethPair(host, { sandbox, ifName, mtu: config.mtu, mac: config.mac, alias: ownerComment(owner) })
   undo.defer("create the veth pair", () => deleteLink(host, getLink(host, name)))
   const families = familiesOf(result)
-  raiseHostEnd(host, name, { owner: ownerComment(owner), families })
+  raiseHostEnd(host, name, families)
   const link = getLink(inside, ifName)
   configureContainerEnd({ sandbox, inside, link }, result)
   const end = waitOperational(host, getLink(host, name))

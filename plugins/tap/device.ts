@@ -36,11 +36,14 @@ export function openTun(): FileDescriptor {
 }
 
 /**
- * Makes a tap device that stays, in the namespace that the thread is in, like
+ * Makes a tap device that stays when `prepare` has returned, to which it is there already, in the namespace that the thread is in, like
  * `ip tuntap add name NAME mode tap user OWNER group GROUP`. Throws `CniError`, and `EBUSY` when the name is taken; nothing
  * was made then.
  */
-export function createTap({ name, multiQueue, vnetHdr, owner, group }: TapDevice): void {
+export function createTap(
+  { name, multiQueue, vnetHdr, owner, group }: TapDevice,
+  prepare: () => void = () => undefined,
+): void {
   using file = openTun()
   const flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (multiQueue ? IFF_MULTI_QUEUE : 0) | (vnetHdr ? IFF_VNET_HDR : 0)
   const ifreq = new Uint8Array(40) // struct ifreq: a name of 16 bytes, flags of 2, <linux/if.h>
@@ -49,5 +52,6 @@ export function createTap({ name, multiQueue, vnetHdr, owner, group }: TapDevice
   ioctlIfreq(file.fd, "TUNSETIFF", TUNSETIFF, ifreq)
   if (owner !== undefined) ioctl(file.fd, `TUNSETOWNER ${owner}`, TUNSETOWNER, owner)
   if (group !== undefined) ioctl(file.fd, `TUNSETGROUP ${group}`, TUNSETGROUP, group)
+  prepare()
   ioctl(file.fd, "TUNSETPERSIST", TUNSETPERSIST, 1) // the last: until then the device goes with its descriptor
 }

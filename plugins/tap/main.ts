@@ -45,10 +45,12 @@ function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapCo
   const name = call.ifName
   const { selinuxContext, multiQueue, vnetHdr, mac, mtu } = config
   const device = { name, multiQueue, vnetHdr, owner: config.owner, group: config.group }
+  const configure = () => setLink(inside, name, { mac, mtu, alias: ownerComment(owner), master: bridge?.index })
   try {
-    sandbox.run(() => (selinuxContext === undefined ? createTap(device) : createTapIn(selinuxContext, device)))
+    if (selinuxContext === undefined) sandbox.run(() => createTap(device, configure))
+    else sandbox.run(() => createTapIn(selinuxContext, device))
     undo.defer(`create tap "${name}"`, () => deleteLink(inside, getLink(inside, name)))
-    setLink(inside, name, { mac, mtu, alias: ownerComment(owner), master: bridge?.index })
+    if (selinuxContext !== undefined) configure() // that process may make a device, and nothing else
   } catch (cause) {
     if (cause instanceof CniError && cause.code !== Code.Internal) throw cause
     // The name was free a moment before.

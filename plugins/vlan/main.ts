@@ -15,7 +15,7 @@ import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import { IFF_UP, type Link, linkData, type RouteSocket, vlanProtocols } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type Interface, isCniError, ownerComment } from "../../pkg/types/mod.ts"
+import { CniError, Code, type Interface, isCniError } from "../../pkg/types/mod.ts"
 import { parseVlanConfig, type VlanConfig, vlanFields } from "./config.ts"
 import { findVlanTaken, requireFreeVlan } from "./holder.ts"
 
@@ -31,11 +31,11 @@ export const vlan = defineInterfacePlugin<VlanConfig>({
 })
 
 function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig): Interface[] {
-  const { call, sandbox, inside, owner } = attaching
+  const { call, sandbox, inside } = attaching
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
   const link = addVlan(attaching, parent, config)
-  configureLink({ sandbox, inside, link }, lease(), { alias: ownerComment(owner) })
+  configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
