@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -266,12 +267,16 @@ struct program {
     const char *path, *directory;
     char **arguments, **environment;
     int descriptors[3];
+    pid_t caller;
 };
 
 /* In the child, which shares our memory until it runs the program: only system calls. Returns the number of an error. */
 static int become(const struct program *program) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigset_t none;
+    /* What works for us ends with us: no orphan may change what a DEL has cleaned up since. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL)) return errno;
+    if (getppid() != program->caller) return ESRCH; /* we were killed before that */
     for (int signal = 1; signal < NSIG; signal++) sigaction(signal, &standard, NULL); /* our caller may ignore some */
     for (int fd = 0; fd < 3; fd++)
         if (dup2(program->descriptors[fd], fd) == -1) return errno;
@@ -284,9 +289,10 @@ static int become(const struct program *program) {
 }
 
 /* Returns the id of the process, or the negative number of an error, the child's included. */
-static pid_t start_program(const struct program *program) {
+static pid_t start_program(struct program *program) {
     volatile int failure = 0;
     sigset_t all, mask;
+    program->caller = getpid();
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &mask); /* no handler may run in the child on our stack */
     pid_t child = vfork();
