@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import {
   bridgePortData,
+  IFF_UP,
   ipvlanFlags,
   ipvlanModes,
   linkAttributes,
@@ -21,7 +22,7 @@ import {
   readLink,
   setLink,
 } from "./links.ts"
-import { encodeMessage, type Message } from "./message.ts"
+import { encodeMessage, type Message, NLM_F_DUMP_INTR } from "./message.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import {
   acknowledge,
@@ -562,6 +563,26 @@ describe("looking up", () => {
 
   test("all of them", () => {
     expect(listLinks(listing(linkAnswer, linkAnswer)).map(({ name }) => name)).toEqual(["v0", "v0"])
+  })
+
+  test("while they change during each attempt: what any attempt has seen, each once, but for what is not wanted any more", () => {
+    const withIndex = (index: number, flags = 0) => {
+      const payload = linkAnswer.slice()
+      new DataView(payload.buffer).setUint32(4, index, true) // struct ifinfomsg
+      new DataView(payload.buffer).setUint32(8, flags, true)
+      return payload
+    }
+    let attempts = 0
+    const kernel = new ScriptedKernel(({ sequence }) => {
+      attempts++
+      const links = [withIndex(2), ...(attempts === 1 ? [withIndex(3), withIndex(5)] : [withIndex(5, IFF_UP)])]
+      if (attempts === 9) links.push(withIndex(4))
+      const entries = links.map((payload) => encodeMessage(16, 2 | NLM_F_DUMP_INTR, sequence, payload))
+      return [...entries, done({ sequence })]
+    })
+    const found = listLinks(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), ({ flags }) => !(flags & IFF_UP))
+    expect(found.map(({ index }) => Number(index)).sort()).toEqual([2, 3, 4])
+    expect(attempts).toBe(10)
   })
 
   // IFLA_TARGET_NETNSID, <linux/if_link.h>: iproute2 6.1.0 has no option for it.

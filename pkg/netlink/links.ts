@@ -12,7 +12,7 @@ import {
   linkKinds,
   type OperState,
 } from "./link-table.ts"
-import { type Message, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
+import { type Message, NetlinkError, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
@@ -149,7 +149,11 @@ function lookUp(which: string | Ifindex): Request {
   return { type: RTM_GETLINK, what, payload }
 }
 
-/** The links of the namespace, like `ip link show`: all, or those that are wanted. */
+/**
+ * The links of the namespace, like `ip link show`: all, or those that are wanted. A host with hundreds of links, on which containers
+ * come and go all the time, changes during each attempt to list them; then what any attempt has seen: each link that was there
+ * all the while, and some that have gone.
+ */
 export function listLinks(route: NetlinkSocket, isWanted: (link: Link) => boolean = () => true): Link[] {
   return listLinksOf(route, undefined, isWanted)
 }
@@ -169,10 +173,20 @@ function listLinksOf(route: NetlinkSocket, nsid: number | undefined, isWanted: (
     linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags: 0, change: 0 }),
     linkAttributes.encode({ targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
-  return route.dump({ type: RTM_GETLINK, what: "list links", payload }, (message) => {
+  const seen = new Map<number, Link>()
+  const pick = (message: Message) => {
     const link = readLink(message)
-    return isWanted(link) ? link : undefined
-  })
+    seen.delete(link.index)
+    if (!isWanted(link)) return undefined
+    seen.set(link.index, link)
+    return link
+  }
+  try {
+    return route.dump({ type: RTM_GETLINK, what: "list links", payload }, pick)
+  } catch (error) {
+    if (!(error instanceof NetlinkError && error.willPass)) throw error
+    return [...seen.values()]
+  }
 }
 
 /** A message of type `RTM_NEWLINK` or `RTM_DELLINK`, as it comes in answers and events. */

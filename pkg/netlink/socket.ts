@@ -102,7 +102,7 @@ export class NetlinkSocket implements Disposable {
    * Asks for a list, and keeps what `pick` makes of its messages; undefined is passed over. One datagram is held at a time: a
    * list may be longer than memory, so `pick` takes what is wanted and no more. When the list changed while the kernel was
    * listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing: it is asked for again, and what was
-   * picked so far is thrown away, so `pick` must change nothing. Throws `NetlinkError`.
+   * picked so far is thrown away, so `pick` is called for the entries of each attempt. Throws `NetlinkError`.
    */
   dump<T>(request: Request, pick: (message: Message) => T | undefined): T[] {
     for (let attempt = 1; ; attempt++) {
@@ -123,7 +123,7 @@ export class NetlinkSocket implements Disposable {
         if (message.flags & NLM_F_DUMP_INTR) consistent = false
         if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
           // A copy: what is picked may hold on to a part of it, and the next datagram overwrites the bytes.
-          const picked = consistent ? pick({ ...message, payload: message.payload.slice() }) : undefined
+          const picked = pick({ ...message, payload: message.payload.slice() })
           if (picked !== undefined) found.push(picked)
           continue
         }
