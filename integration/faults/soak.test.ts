@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test"
+import { expect } from "bun:test"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import {
@@ -17,6 +17,7 @@ import {
   Station,
   takeSnapshot,
   tellFigure,
+  testWith,
 } from "../lab/mod.ts"
 
 const passes = extent(60, 20_000)
@@ -95,7 +96,8 @@ async function unreclaimableKb(): Promise<number> {
 const median = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN
 const inMs = (numbers: readonly number[]) => `${median(numbers).toFixed(1)} ms`
 
-test(
+testWith(
+  ["ifb", "tbf", "nf_tables"],
   `${passes} ADDs and DELs of a pod beside ${others} others leave the host as large as it was`,
   async () => {
     await buildStation()

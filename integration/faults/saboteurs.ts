@@ -1,0 +1,187 @@
+import { readdir, rm, stat, truncate, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { runFirewalld, stopFirewalld } from "../firewall/firewalld-lab.ts"
+import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
+import type { Gate } from "./gate.ts"
+import type { Ledger } from "./ledger.ts"
+import { bridges, uplink } from "./storm-networks.ts"
+
+/** What saboteurs work on. */
+export interface Scene {
+  readonly host: HostNamespace
+  readonly ledger: Ledger
+  /** For what is done to firewalld: one after the other. */
+  readonly firewalld: Gate
+  /** The containers that are there. */
+  readonly pods: () => readonly ContainerNamespace[]
+}
+
+/** Ends what a saboteur does for a while. */
+export type Ending = () => Promise<unknown>
+
+/** One way to be in the plugins' way. `number` chooses of what is there; what ends later is returned. */
+interface Saboteur {
+  readonly what: string
+  readonly act: (scene: Scene, number: number) => Promise<Ending | unknown>
+}
+
+const stores = "/var/lib/cni/networks"
+const filler = "/var/lib/cni/filler"
+/** What a renamed bridge is called from then on. */
+export const renamedBridge = "old-"
+/** Several words: no reservation, so an operator's, who keeps the address, and whose file it is from then on. */
+export const nonsense = "this is no lease\n"
+
+const any = <T>(values: readonly T[], number: number) => values[number % values.length]
+
+/** The names of the host's links that begin so. */
+async function linksLike(host: HostNamespace, pattern: RegExp): Promise<string[]> {
+  const links = await host.json<{ ifname: string }[]>("ip", ["-j", "link"])
+  return links.map(({ ifname }) => ifname).filter((name) => pattern.test(name))
+}
+
+/** The paths of the files of all stores, or of one directory, as the host sees them. */
+async function filesIn(host: HostNamespace, directory: string, pattern: RegExp): Promise<string[]> {
+  const names = await readdir(host.file(directory), { recursive: true }).catch(() => [] as string[])
+  return names.filter((name) => pattern.test(name)).map((name) => join(directory, name))
+}
+
+/** Does something to one file that is there, unless it has just gone, or the disk is full or read-only. */
+async function toFile(
+  { host }: Scene,
+  number: number,
+  [directory, pattern]: readonly [string, RegExp],
+  act: (path: string) => Promise<unknown>,
+): Promise<void> {
+  const path = any(await filesIn(host, directory, pattern), number)
+  if (path !== undefined) await act(host.file(path)).catch(() => undefined)
+}
+
+const leases = [stores, /^\w+\/[0-9a-f.:]+$/] as const
+const cursors = [stores, /\/last_reserved_ip/] as const
+const index = [stores, /\/\.index\/\w+/] as const
+const backups = ["/run/cni", /\.json$/] as const
+
+const rename = async (run: (words: string[]) => Promise<unknown>, from: string, to: string) => {
+  await run(["link", "set", from, "down"])
+  await run(["link", "set", from, "name", to])
+  await run(["link", "set", to, "up"])
+}
+const ipOf = (host: HostNamespace) => (words: string[]) => host.tryExec("ip", words)
+
+/** Reloads firewalld; restarts it where its own rules were flushed, since it cannot delete its table then. */
+export async function reload(host: HostNamespace): Promise<void> {
+  if ((await host.tryExec("firewall-cmd", ["--reload"], { timeoutMs: 60_000 })).exitCode === 0) return
+  await stopFirewalld(host)
+  await runFirewalld(host)
+}
+
+/** The saboteurs. */
+export const saboteurs: readonly Saboteur[] = [
+  { what: "flush all of nf_tables", act: ({ host }) => host.tryExec("nft", ["flush", "ruleset"]) },
+  {
+    what: "flush iptables",
+    act: ({ host }) =>
+      host.tryExec("sh", ["-c", "for f in iptables ip6tables; do for t in filter nat; do $f -w -t $t -F; done; done"]),
+  },
+  {
+    what: "delete a bridge",
+    act: ({ host }, number) => host.tryExec("ip", ["link", "delete", any(bridges, number) ?? ""]),
+  },
+  {
+    what: "rename a bridge",
+    act: ({ host }, number) => rename(ipOf(host), any(bridges, number) ?? "", `${renamedBridge}${number % 1_000_000}`),
+  },
+  {
+    what: "delete a link of the host",
+    act: async ({ host }, number) => {
+      const link = any(await linksLike(host, /^(veth|bwp|lost)/), number)
+      if (link) await host.tryExec("ip", ["link", "delete", link])
+    },
+  },
+  {
+    what: "rename a link of the host",
+    act: async ({ host }, number) => {
+      const link = any(await linksLike(host, /^veth/), number)
+      if (link) await rename(ipOf(host), link, `lost${number % 1_000_000}`)
+    },
+  },
+  {
+    what: "rename a container's interface",
+    act: async ({ pods }, number) => {
+      const pod = any(pods(), number)
+      if (pod) await rename((words) => pod.tryExec("ip", words), "eth0", "moved0")
+    },
+  },
+  {
+    what: "delete a queueing discipline",
+    act: async ({ host }, number) => {
+      const link = any(await linksLike(host, /^(veth|bwp)/), number)
+      if (link) await host.tryExec("tc", ["qdisc", "delete", "dev", link, any(["root", "ingress"], number >> 4) ?? ""])
+    },
+  },
+  {
+    what: "delete a lease",
+    act: (scene, number) =>
+      toFile(scene, number, leases, (path) => {
+        scene.ledger.rob(path.replace(/.*\//, ""))
+        return rm(path)
+      }),
+  },
+  { what: "empty a lease", act: (scene, number) => toFile(scene, number, leases, (path) => truncate(path, 0)) },
+  {
+    what: "cut a lease",
+    act: (scene, number) =>
+      toFile(scene, number, leases, async (path) => {
+        scene.ledger.rob(path.replace(/.*\//, ""))
+        await truncate(path, (await stat(path)).size >> 1)
+      }),
+  },
+  {
+    what: "write nonsense into a lease",
+    act: (scene, number) => toFile(scene, number, leases, (path) => writeFile(path, nonsense)),
+  },
+  {
+    what: "delete a store",
+    act: async ({ host, ledger }, number) => {
+      const store = any(await readdir(host.file(stores)).catch(() => []), number)
+      if (store === undefined) return
+      for (const name of await readdir(host.file(`${stores}/${store}`)).catch(() => [])) ledger.rob(name)
+      await rm(host.file(`${stores}/${store}`), { recursive: true, force: true }).catch(() => undefined)
+    },
+  },
+  { what: "delete a cursor", act: (scene, number) => toFile(scene, number, cursors, (path) => rm(path)) },
+  {
+    what: "write nonsense into a cursor",
+    act: (scene, number) => toFile(scene, number, cursors, (path) => writeFile(path, nonsense)),
+  },
+  { what: "delete a file of an index", act: (scene, number) => toFile(scene, number, index, (path) => rm(path)) },
+  {
+    what: "write nonsense into an index",
+    act: (scene, number) => toFile(scene, number, index, (path) => writeFile(path, nonsense)),
+  },
+  { what: "delete a backup", act: (scene, number) => toFile(scene, number, backups, (path) => rm(path)) },
+  { what: "cut a backup", act: (scene, number) => toFile(scene, number, backups, (path) => truncate(path, 20)) },
+  {
+    what: "fill the disk",
+    act: async ({ host }) => {
+      await host.tryExec("dd", ["if=/dev/zero", `of=${filler}`, "bs=64k"])
+      return () => rm(host.file(filler), { force: true })
+    },
+  },
+  ...["/var/lib/cni", "/run/cni"].map((directory) => ({
+    what: `make ${directory} read-only`,
+    act: async ({ host }: Scene) => {
+      await host.tryExec("mount", ["-o", "remount,ro", directory])
+      return () => host.exec("mount", ["-o", "remount,rw", directory])
+    },
+  })),
+  {
+    what: "rename the uplink",
+    act: async ({ host }) => {
+      await rename(ipOf(host), uplink, "downlink")
+      return () => rename(ipOf(host), "downlink", uplink)
+    },
+  },
+  { what: "reload firewalld", act: ({ host, firewalld }) => firewalld.alone(() => reload(host)) },
+]
