@@ -66,12 +66,16 @@ int report(JSContext *context) {
     return fail("it ended in an error that it could not report");
 }
 
-/* A closed one among the first three descriptors is opened on /dev/null: else a file of ours would take its place. */
+/*
+ * A closed one among the first three descriptors is opened on /dev/null: else a file of ours would take its place. Not so that
+ * it could be used: an answer that nobody gets is a failed ADD.
+ */
 static bool hold_standard_descriptors(void) {
+    static const int useless[3] = {O_WRONLY, O_RDONLY, O_RDWR};
     struct pollfd standard[3] = {{.fd = 0}, {.fd = 1}, {.fd = 2}};
     if (poll(standard, 3, 0) == -1) return false;
     for (int fd = 0; fd < 3; fd++)
-        if (standard[fd].revents & POLLNVAL && open("/dev/null", O_RDWR) != fd) return false;
+        if (standard[fd].revents & POLLNVAL && open("/dev/null", useless[fd]) != fd) return false;
     return true;
 }
 

@@ -1,12 +1,19 @@
 /*
- * launcher [-m] [-s] [-b SOURCE=TARGET]... PROGRAM [ARGUMENT...]: runs a program under limits that Debian's tools do not set.
+ * launcher [OPTION...] PROGRAM [ARGUMENT...]: runs a program under limits that Debian's tools do not set.
  *
  *   -m   PR_SET_MDWE: memory that can be written never becomes executable, prctl(2)
  *   -s   a seccomp filter: any system call that is not in CALLS, which the build defines, kills the program
- *   -b   an empty root file system but for these bind mounts; once for each
+ *   -e   NAME=ERRNO: this system call fails with this error, seccomp; once for each
+ *   -n   PROTOCOL: a netlink socket of this protocol is refused with EACCES, as a security module would
+ *   -b   SOURCE=TARGET: an empty root file system but for these bind mounts; once for each
+ *   -r   PATH: what is below is read-only; once for each
+ *   -t   PATH: an empty directory that holds no programs, in the place of this one; once for each
+ *   -c   FD: this descriptor is closed; -f FD: it leads to a full disk
+ *   -g   FILE: the program's number is written there: cgroup.procs
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -17,6 +24,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,12 +36,19 @@
 #define ROOT "/mnt" /* covered, in a mount namespace of its own: nothing that is bound may lie there */
 
 static const unsigned calls[] = {CALLS};
+static const char *const names[] = {NAMES};
 #define COUNT (sizeof calls / sizeof *calls)
 
 static void must(int result, const char *what) {
     if (result != -1) return;
     perror(what);
     exit(125);
+}
+
+static void install(struct sock_filter *code, unsigned short length) {
+    struct sock_fprog program = {length, code};
+    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+    must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "PR_SET_SECCOMP");
 }
 
 static void filter_calls(void) {
@@ -46,9 +61,48 @@ static void filter_calls(void) {
         code[i + 3] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], (unsigned char)(COUNT - i), 0);
     code[COUNT + 3] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     code[COUNT + 4] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {COUNT + 5, code};
-    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
-    must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "PR_SET_SECCOMP");
+    install(code, COUNT + 5);
+}
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define UNLESS(value, skipped) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped)
+#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
+
+/* "NAME=ERRNO" */
+static void refuse_call(char *pair) {
+    char *error = strchr(pair, '=');
+    if (!error) exit(2);
+    *error++ = 0;
+    unsigned at = 0;
+    while (at < COUNT && strcmp(names[at], pair) != 0) at++;
+    if (at == COUNT) exit(2);
+    struct sock_filter code[] = {LOAD(nr), UNLESS(calls[at], 1), RETURN(SECCOMP_RET_ERRNO | (unsigned)atoi(error)), RETURN(SECCOMP_RET_ALLOW)};
+    install(code, sizeof code / sizeof *code);
+}
+
+static void refuse_netlink(unsigned protocol) {
+    struct sock_filter code[] = {
+        LOAD(nr), UNLESS(SYS_socket, 5), LOAD(args[0]), UNLESS(AF_NETLINK, 3), LOAD(args[2]), UNLESS(protocol, 1),
+        RETURN(SECCOMP_RET_ERRNO | EACCES), RETURN(SECCOMP_RET_ALLOW),
+    };
+    install(code, sizeof code / sizeof *code);
+}
+
+static void replace_descriptor(int fd, const char *path) {
+    close(fd);
+    if (!path) return;
+    int found = open(path, O_RDWR);
+    must(found == fd || dup2(found, fd) == fd ? 0 : -1, path);
+}
+
+static void write_number(const char *path) {
+    FILE *file = fopen(path, "w");
+    if (!file || fprintf(file, "%d", (int)getpid()) < 0 || fclose(file)) must(-1, path);
+}
+
+static void make_read_only(const char *path) {
+    if (strcmp(path, "/") != 0) must(mount(path, path, NULL, MS_BIND | MS_REC, NULL), path);
+    must(mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), path);
 }
 
 /* "SOURCE=TARGET": a directory of the new root that is one of the old. */
@@ -65,18 +119,41 @@ static void bind_directory(char *pair) {
     must(mount(pair, path, NULL, MS_BIND | MS_REC, NULL), pair);
 }
 
-int main(int count, char **arguments) {
-    char *binds[16];
-    int option, bind_count = 0, no_gain = 0, filter = 0;
-    while ((option = getopt(count, arguments, "+msb:")) != -1) {
-        if (option == 'm') no_gain = 1;
-        else if (option == 's') filter = 1;
-        else if (option == 'b' && bind_count < 16) binds[bind_count++] = optarg;
-        else return 2;
+static const char letters[] = "+mse:n:b:r:t:c:f:g:";
+
+/* Each option's part of a step: what needs the old root, the file systems, what the program must not notice, the filters. */
+static void take(int step, int option, char *value) {
+    if (step == 0) {
+        if (option == 'g') write_number(value);
+        if (option == 'f') replace_descriptor(atoi(value), "/dev/full");
+    } else if (step == 1) {
+        if (option == 'r') make_read_only(value);
+        if (option == 't') must(mount("empty", value, "tmpfs", MS_NOEXEC, NULL), value);
+    } else {
+        if (option == 'm') must(prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0), "PR_SET_MDWE");
+        if (option == 'c') close(atoi(value));
+        if (option == 'e') refuse_call(value);
+        if (option == 'n') refuse_netlink((unsigned)atoi(value));
     }
-    if (bind_count > 0) {
+}
+
+int main(int count, char **arguments) {
+    char *binds[16], *values[32];
+    int option, options[32], option_count = 0, bind_count = 0, mounts = 0, filter = 0;
+    while ((option = getopt(count, arguments, letters)) != -1) {
+        if (option == '?' || option_count == 32 || bind_count == 16) return 2;
+        if (option == 's') filter = 1;
+        if (option == 'b') binds[bind_count++] = optarg;
+        if (strchr("brt", option)) mounts = 1;
+        options[option_count] = option;
+        values[option_count++] = optarg;
+    }
+    for (int i = 0; i < option_count; i++) take(0, options[i], values[i]);
+    if (mounts) {
         must(unshare(CLONE_NEWNS), "unshare");
         must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private mounts");
+    }
+    if (bind_count > 0) {
         must(mount("root", ROOT, "tmpfs", 0, "mode=755"), "root");
         for (int i = 0; i < bind_count; i++) bind_directory(binds[i]);
         must(chdir(ROOT), ROOT);
@@ -84,7 +161,8 @@ int main(int count, char **arguments) {
         must(umount2(".", MNT_DETACH), "umount");
         must(chdir("/"), "/");
     }
-    if (no_gain) must(prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0), "PR_SET_MDWE");
+    for (int step = 1; step <= 2; step++)
+        for (int i = 0; i < option_count; i++) take(step, options[i], values[i]);
     if (filter) filter_calls();
     execv(arguments[optind], arguments + optind);
     perror(arguments[optind]);

@@ -6,5 +6,6 @@ import { CProgram } from "../lab/mod.ts"
 export function buildLauncher(): Promise<CProgram> {
   return CProgram.build(join(import.meta.dir, "launcher.c"), [
     `-DCALLS=${calls.map((name) => `SYS_${name}`).join(",")}`,
+    `-DNAMES=${calls.map((name) => `"${name}"`).join(",")}`,
   ])
 }

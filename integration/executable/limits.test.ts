@@ -1,27 +1,21 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdir, readFile } from "node:fs/promises"
 import { calls } from "../../host/seccomp.json"
+import { liveWhole } from "../faults/means.ts"
 import {
   Attachment,
   bridgeNetwork,
   builtPlugins,
   type CProgram,
-  expectUnchanged,
   fail,
   HostNamespace,
-  isAllocationTrace,
   mustRun,
   newest,
-  type PluginCall,
   pluginRow,
   pluginsAs,
   programEnv,
   runProgram,
-  Stage,
-  succeed,
   TemporaryDirectory,
-  takeSnapshot,
-  testPlugin,
 } from "../lab/mod.ts"
 import { buildLauncher } from "./launcher.ts"
 
@@ -32,35 +26,6 @@ beforeAll(async () => {
 afterAll(() => launcher[Symbol.asyncDispose]())
 
 const KiB = 1024
-const limits: Readonly<Record<string, () => string[]>> = {
-  "PR_SET_MDWE, which refuses new code": () => [launcher.path, "-m"],
-  "32 MB of address space": () => ["prlimit", `--as=${32 * KiB * KiB}`],
-  "16 descriptors": () => ["prlimit", "--nofile=16"],
-  "a stack of 256 KiB": () => ["prlimit", `--stack=${256 * KiB}`],
-  "an unlimited stack": () => ["prlimit", "--stack=unlimited"],
-  "the system calls of host/seccomp.json": () => [launcher.path, "-s"],
-}
-
-/**
- * Calls a plugin with every verb, for two attachments, of which one is deleted and the other collected; `call` says how it is
- * run. Throws when a call fails, and when something is left.
- */
-async function liveWhole(plugin: string, call: Partial<PluginCall>): Promise<void> {
-  await using stage = await Stage.create(plugin)
-  const first = await stage.attach({ call }) // on a host that has never seen a plugin; a bridge stays
-  await first.attachment.add()
-  await first.attachment.del()
-  const [one, other] = [await stage.attach({ call }), await stage.attach({ call })]
-  const before = await takeSnapshot(stage.host)
-  await succeed(one.attachment.run("VERSION"))
-  await succeed(one.attachment.run("STATUS"))
-  for (const { attachment } of [one, other]) await attachment.check(await attachment.add())
-  await one.attachment.del()
-  await succeed(other.attachment.run("GC", { "cni.dev/valid-attachments": [] }))
-  await other.attachment.del()
-  expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
-}
-
 const killedBySeccomp = 128 + 31
 const notFound = 126 // as launcher.c has it
 
@@ -73,21 +38,6 @@ test("the limits hold: a program that does what they forbid fails", async () => 
   expect(await runProgram([launcher.path, "-s", "/bin/true"])).toMatchObject({ exitCode: killedBySeccomp })
   expect(await runProgram([launcher.path, "-b", "/proc=/proc", "/bin/true"])).toMatchObject({ exitCode: notFound })
 })
-
-for (const plugin of pluginsAs()) {
-  for (const [name, under] of Object.entries(limits)) {
-    testPlugin(plugin, `${plugin} does all its work under ${name}`, () => liveWhole(plugin, { under: under() }))
-  }
-
-  testPlugin(plugin, `${plugin} does all its work in a root with /proc, /sys, its data and the plugins`, async () => {
-    const directories = ["/proc", "/sys", "/var/lib/cni", "/run/cni", "/run/netns", `${builtPlugins}=/opt/cni/bin`]
-    const binds = [...directories, ...(pluginRow(plugin).devices ?? [])].flatMap((name) => [
-      "-b",
-      name.includes("=") ? name : `${name}=${name}`,
-    ])
-    await liveWhole(plugin, { bin: `/opt/cni/bin/${plugin}`, under: [launcher.path, ...binds] })
-  })
-}
 
 test("the list of system calls has none that no plugin makes", async () => {
   await using directory = await TemporaryDirectory.create()

@@ -57,12 +57,12 @@ function refuseRepetition(call: Call): void {
   refuseExistingInterface(inside, call)
 }
 
-/** What is not there has made nothing. */
+/** What is not there has made nothing; what cannot be looked at may have. */
 function unlessNotFound(run: () => void): void {
   try {
     run()
   } catch (error) {
-    if (!(error instanceof PluginNotFound)) throw error
+    if (!(error instanceof PluginNotFound) || error.cause !== undefined) throw error
   }
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { mkdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
+import { refusalOf } from "../types/testing.ts"
 import { PluginDirectory } from "./directory.fixture.ts"
 import { requirePlugin } from "./find.ts"
 
@@ -36,6 +37,16 @@ describe("requirePlugin", () => {
 
   test("#129 skips a device of that name", () => {
     expect(() => requirePlugin("null", "/dev")).toThrow("failed to find plugin")
+  })
+
+  test("what cannot be looked at is told from what is not there", () => {
+    const findIn = (path: string) => refusalOf(() => requirePlugin("bridge", path))
+    const long = `/${"n".repeat(256)}`
+    expect(findIn("/not/there").cause).toBeUndefined()
+    expect(findIn(`/not/there:${long}`)).toMatchObject({
+      message: expect.stringContaining("failed to find plugin"),
+      details: expect.stringContaining("ENAMETOOLONG"),
+    })
   })
 
   test("follows links", () => {

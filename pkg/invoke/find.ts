@@ -1,5 +1,5 @@
 import { decodeLatin1 } from "../engine/mod.ts"
-import { FileDescriptor, isRegularFile, Open, readAt, stat, statOpen } from "../libc/mod.ts"
+import { FileDescriptor, isErrno, isRegularFile, Open, readAt, SyscallError, stat, statOpen } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import type { Environment } from "./exec.ts"
 
@@ -24,25 +24,37 @@ export function requirePlugin(type: string, cniPath: string): string {
       details: `CNI_PATH holds no absolute directory to search for plugin "${type}"${skipped}`,
     })
   }
-  const found = firstFile(directories, type, true) ?? firstFile(directories, type, false)
+  const hidden: SyscallError[] = []
+  const found = firstFile(directories, type, true, hidden) ?? firstFile(directories, type, false, [])
   if (found !== undefined) return found
-  throw new PluginNotFound(`failed to find plugin ${JSON.stringify(type)} in path [${directories.join(" ")}]`)
+  const message = `failed to find plugin ${JSON.stringify(type)} in path [${directories.join(" ")}]`
+  throw new PluginNotFound(message, hidden[0])
 }
 
-/** No directory of `CNI_PATH` has the plugin. */
+/** No directory of `CNI_PATH` has the plugin, or, where `cause` is defined, one may have it that cannot be looked into. */
 export class PluginNotFound extends CniError {
-  constructor(message: string) {
-    super(Code.Internal, message, { details: "install the plugin there, or add its directory to CNI_PATH" })
+  constructor(message: string, cause?: SyscallError) {
+    const advice = "install the plugin there, or add its directory to CNI_PATH"
+    super(Code.Internal, message, cause ? { cause } : { details: advice })
   }
 }
 
-function firstFile(directories: readonly string[], name: string, executable: boolean): string | undefined {
+/** `hidden` gets why a directory could not be looked into. */
+function firstFile(
+  directories: readonly string[],
+  name: string,
+  executable: boolean,
+  hidden: SyscallError[],
+): string | undefined {
   for (const directory of directories) {
     const path = `${directory}${directory.endsWith("/") ? "" : "/"}${name}`
     try {
       const found = stat(path)
       if (isRegularFile(found) && (!executable || (found.mode & 0o111) !== 0)) return path
-    } catch {} // not there, or not for us to see: the next directory may have it
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error
+      if (!isErrno(error, "ENOENT", "ENOTDIR")) hidden.push(error) // the next directory may have it
+    }
   }
   return undefined
 }

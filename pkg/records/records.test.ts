@@ -52,5 +52,7 @@ test("errors name the file, and what it is", () => {
   }
   expect(new Records("/dev/null/x", "backup").read(name)).toBeUndefined()
   expect(() => new Records(join(directory, "not/yet/there"), "backup").requireWritable()).not.toThrow()
+  mkdirSync(join(directory, ".status")) // of a call that was killed
+  records.requireWritable()
   expect(readdirSync(directory)).toEqual([name])
 })

@@ -3,7 +3,6 @@ import {
   findFile,
   isErrno,
   makeDirectories,
-  randomHex,
   readDirectory,
   removeDirectory,
   rename,
@@ -92,13 +91,17 @@ export class Records {
 
   /**
    * Throws `CniError` when none could be written: the directory, or what leads to it, is a file, or is read-only. Tries by a
-   * directory that it makes and removes, in what there is of the path.
+   * directory that it makes and removes, in what there is of the path: of one name, so that a killed call leaves no more than one.
    */
   requireWritable(): void {
     try {
-      const probe = `${existingPart(this.directory)}/.status-${randomHex(8)}`
+      const probe = `${existingPart(this.directory)}/.status`
       makeDirectories(probe, 0o700)
-      removeDirectory(probe)
+      try {
+        removeDirectory(probe)
+      } catch (error) {
+        if (!isErrno(error, "ENOENT")) throw error // that another call has removed it shows the same
+      }
     } catch (cause) {
       throw new CniError(Code.Io, `Cannot keep ${this.#what}s in "${this.directory}"`, { cause })
     }

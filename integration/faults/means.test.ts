@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { buildLauncher } from "../executable/launcher.ts"
+import {
+  type CProgram,
+  expectUnchanged,
+  fail,
+  isAllocationTrace,
+  isLong,
+  type PluginCall,
+  type PluginOutput,
+  pluginsAs,
+  Stage,
+  succeed,
+  takeSnapshot,
+  tellFigure,
+  testPlugin,
+} from "../lab/mod.ts"
+import {
+  bareRoot,
+  commandWithout,
+  liveWhole,
+  type Mean,
+  mute,
+  needed,
+  needless,
+  refused,
+  SmallCgroup,
+} from "./means.ts"
+
+let launcher: CProgram
+let cgroup: SmallCgroup | undefined
+beforeAll(async () => {
+  launcher = await buildLauncher()
+  cgroup = await SmallCgroup.create()
+  if (!cgroup) console.log("not on this machine: a memory cgroup of 16 MB, which this process cannot make")
+})
+afterAll(async () => {
+  await launcher[Symbol.asyncDispose]()
+  await cgroup?.[Symbol.asyncDispose]()
+})
+
+/** All of a list at once: what a plugin does with one of these it does with all. */
+const together = [
+  ["PR_SET_MDWE, which refuses new code", "32 MB of address space", "16 descriptors", "a stack of 256 KiB"].concat([
+    "clocks that stand elsewhere",
+    "no PATH",
+    "the system calls of host/seccomp.json",
+    bareRoot,
+  ]),
+  ["an unlimited stack", "an empty PATH", "a read-only root", "a closed stderr"],
+]
+
+for (const plugin of pluginsAs()) {
+  for (const names of isLong ? Object.keys(needless).map((name) => [name]) : together) {
+    testPlugin(plugin, `${plugin} does all its work with ${names.join(", ")}`, async () => {
+      const means = names.flatMap((name) => needless[name] ?? [])
+      if (cgroup) means.push({ options: () => ["-g", cgroup?.door ?? ""] })
+      const bin = names.includes(bareRoot) ? { bin: `/opt/cni/bin/${plugin}` } : {}
+      await liveWhole(plugin, { ...bin, under: commandWithout(means, launcher.path, plugin) })
+      await tellFigure({ what: `${plugin} with ${names.join(", ")}`, tried: 1, held: 1 })
+    })
+  }
+}
+
+test("the memory cgroup has been used, and was large enough", async () => {
+  if (cgroup) expect(await cgroup.peak()).toBeGreaterThan(1 << 20)
+})
+
+/** Whether a call has said nothing since it could not, or has succeeded, or says in one sentence what could not be done. */
+async function expectClear(output: PluginOutput, isMute: boolean): Promise<void> {
+  if (output.exitCode === 0) return
+  if (isMute) {
+    expect({ exitCode: output.exitCode, stdout: output.stdout }).toEqual({ exitCode: 1, stdout: "" })
+    return
+  }
+  const { msg, details = "" } = await fail(Promise.resolve(output))
+  expect(msg).toMatch(
+    /^(Cannot |error reading from stdin: |Check of |CHECK |error calling |failed to find plugin |\d+ steps failed: )/,
+  )
+  expect(`${msg} ${details}`).not.toMatch(/TypeError|RangeError|ReferenceError|undefined/)
+}
+
+/** Every verb without something: each does its work or says what it could not, and an ADD that fails has changed nothing. */
+async function liveOrSay(plugin: string, name: string, mean: Mean): Promise<void> {
+  const under = commandWithout([mean], launcher.path, plugin)
+  await using stage = await Stage.create(plugin)
+  await stage.settle()
+  const { attachment, pod } = await stage.attach()
+  const before = await takeSnapshot(stage.host)
+  const inside = await takeSnapshot(pod)
+  const isMute = mute.has(name) || name.startsWith("write ")
+  const run = async (verb: PluginCall["verb"], keys: object = {}) => {
+    const output = await attachment.run(verb, keys, { under })
+    await expectClear(output, isMute)
+    return output
+  }
+  await run("STATUS")
+  const added = await run("ADD")
+  if (isMute) expect(added.exitCode).toBe(1)
+  if (added.exitCode !== 0) {
+    expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+    if (stage.role !== "loopback") expectUnchanged(inside, await takeSnapshot(pod))
+  }
+  const prevResult = added.exitCode === 0 ? (added.json as object) : await attachment.add()
+  await run("CHECK", { prevResult })
+  await run("GC", {
+    "cni.dev/valid-attachments": [
+      { containerID: pod.name, ifname: "eth0" },
+      { containerID: pod.name, ifname: "lo" },
+    ],
+  })
+  await run("DEL")
+  await attachment.del()
+  await succeed(attachment.run("STATUS")) // it takes away what one has left that could not remove it
+  expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+}
+
+const lacks = Object.entries({ ...needed, ...refused })
+
+for (const [turn, plugin] of pluginsAs().entries()) {
+  // A sample for each plugin; together they have all.
+  const sample = lacks.filter((_, at) => isLong || at % pluginsAs().length === turn)
+  for (const [name, mean] of sample) {
+    testPlugin(
+      plugin,
+      `${plugin} with ${name}: each verb does its work or says what it cannot, and changes nothing`,
+      async () => {
+        await liveOrSay(plugin, name, mean)
+        await tellFigure({ what: `${plugin} with ${name}`, tried: 1, held: 1 })
+      },
+    )
+  }
+}

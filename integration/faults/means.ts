@@ -1,0 +1,156 @@
+import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { calls } from "../../host/seccomp.json"
+import {
+  builtPlugins,
+  expectUnchanged,
+  isAllocationTrace,
+  type PluginCall,
+  pluginRow,
+  Stage,
+  succeed,
+  takeSnapshot,
+} from "../lab/mod.ts"
+
+const KiB = 1024
+
+/** How a plugin is run without something: by programs of the system, and with options of the program `launcher`. */
+export interface Mean {
+  readonly tool?: readonly string[]
+  readonly options?: (plugin: string) => readonly string[]
+}
+
+/** What a node may be without, by name. */
+export type Means = Readonly<Record<string, Mean>>
+
+const launch = (...options: readonly string[]): Mean => ({ options: () => options })
+
+/** Where the plugins are in /opt/cni/bin. */
+export const bareRoot = "a root with /proc, /sys, its data, the plugins, and a /tmp that holds no programs"
+
+/** What no plugin needs: under these everything is done. */
+export const needless: Means = {
+  "PR_SET_MDWE, which refuses new code": launch("-m"),
+  "32 MB of address space": { tool: ["prlimit", `--as=${32 * KiB * KiB}`] },
+  "16 descriptors": { tool: ["prlimit", "--nofile=16"] },
+  "a stack of 256 KiB": { tool: ["prlimit", `--stack=${256 * KiB}`] },
+  "an unlimited stack": { tool: ["prlimit", "--stack=unlimited"] },
+  "the system calls of host/seccomp.json": launch("-s"),
+  [bareRoot]: {
+    options: (plugin) => {
+      const data = ["/var/lib/cni", "/run/cni", "/run/netns", `${builtPlugins}=/opt/cni/bin`]
+      const binds = ["/proc", "/sys", "/tmp", ...data, ...(pluginRow(plugin).devices ?? [])]
+      return [...binds.flatMap((name) => ["-b", name.includes("=") ? name : `${name}=${name}`]), "-t", "/tmp"]
+    },
+  },
+  "a read-only root": launch("-r", "/"),
+  "an empty PATH": { tool: ["env", "PATH="] },
+  "no PATH": { tool: ["env", "-u", "PATH"] },
+  "a closed stderr": launch("-c", "2"),
+  "a full stderr": launch("-f", "2"),
+  "clocks that stand elsewhere": {
+    tool: ["unshare", "--time", "--fork", "--monotonic", "86400000", "--boottime", "7"],
+  },
+}
+
+/** What some plugin needs for some of its work: without it that is said. */
+export const needed: Means = {
+  "a closed stdin": launch("-c", "0"),
+  "a closed stdout": launch("-c", "1"),
+  "a full stdout": launch("-f", "1"),
+  "no /sys": launch("-t", "/sys"),
+  "no /proc": launch("-t", "/proc"),
+  "no /proc/sys": launch("-t", "/proc/sys"),
+  "a read-only /proc/sys": launch("-r", "/proc/sys"),
+  "a read-only /var/lib/cni": launch("-r", "/var/lib/cni"),
+  "a read-only /run/cni": launch("-r", "/run/cni"),
+  "no /run/netns": launch("-t", "/run/netns"),
+  "no rtnetlink": launch("-n", "0"),
+  "no netfilter": launch("-n", "12"),
+}
+
+/** The C library's own calls at the start and the end, before and after which there is no program that could say anything. */
+const libraryCalls = ["execve", "arch_prctl", "exit_group"]
+
+/** Every system call, refused as a security module would. */
+export const refused: Means = Object.fromEntries(
+  calls
+    .filter((name) => !libraryCalls.includes(name))
+    .flatMap((name) => [
+      [`${name} refused with EPERM`, launch("-e", `${name}=1`)],
+      [`${name} refused with EACCES`, launch("-e", `${name}=13`)],
+    ]),
+)
+
+/** The command line that runs a plugin without all of these. */
+export function commandWithout(means: readonly Mean[], launcher: string, plugin: string): string[] {
+  const tools = means.flatMap(({ tool }) => tool ?? [])
+  return [...tools, launcher, ...means.flatMap(({ options }) => options?.(plugin) ?? [])]
+}
+
+/** Ways in which the answer cannot be written. */
+export const mute: ReadonlySet<string> = new Set(["a closed stdout", "a full stdout"])
+
+/**
+ * Calls a plugin with every verb, for two attachments, of which one is deleted and the other collected; `call` says how it is
+ * run. Throws when a call fails, and when something is left.
+ */
+export async function liveWhole(plugin: string, call: Partial<PluginCall>): Promise<void> {
+  await using stage = await Stage.create(plugin)
+  const first = await stage.attach({ call }) // on a host that has never seen a plugin; a bridge stays
+  await first.attachment.add()
+  await first.attachment.del()
+  const [one, other] = [await stage.attach({ call }), await stage.attach({ call })]
+  const before = await takeSnapshot(stage.host)
+  await succeed(one.attachment.run("VERSION"))
+  await succeed(one.attachment.run("STATUS"))
+  for (const { attachment } of [one, other]) await attachment.check(await attachment.add())
+  await one.attachment.del()
+  await succeed(other.attachment.run("GC", { "cni.dev/valid-attachments": [] }))
+  await other.attachment.del()
+  expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
+}
+
+/** Where memory cgroups are made, and the names of their files: in version 1, and in version 2. */
+const hierarchies = [
+  { parent: "/sys/fs/cgroup/memory", limit: "memory.limit_in_bytes", peak: "memory.max_usage_in_bytes" },
+  { parent: "/sys/fs/cgroup", limit: "memory.max", peak: "memory.peak" },
+]
+
+/** A memory cgroup of 16 MB for children of a test, which goes with the scope. */
+export class SmallCgroup implements AsyncDisposable {
+  readonly #directory: string
+  readonly #peak: string
+
+  private constructor(directory: string, peak: string) {
+    this.#directory = directory
+    this.#peak = peak
+  }
+
+  /** Undefined where the machine lets this process make none. */
+  static async create(): Promise<SmallCgroup | undefined> {
+    for (const { parent, limit, peak } of hierarchies) {
+      const directory = join(parent, `cni-test-${process.pid}`)
+      if (!(await mkdir(directory).catch(() => "none"))) {
+        const limited = await writeFile(join(directory, limit), String(16 * KiB * KiB)).catch(() => "none")
+        if (limited === undefined) return new SmallCgroup(directory, join(directory, peak))
+        await rmdir(directory)
+      }
+    }
+    return undefined
+  }
+
+  /** The file that moves a process there, also from another mount namespace. */
+  get door(): string {
+    return `/proc/${process.pid}/root${this.#directory}/cgroup.procs`
+  }
+
+  /** The most that its processes have used, in bytes. */
+  async peak(): Promise<number> {
+    return Number(await readFile(this.#peak, "utf8"))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rmdir(this.#directory)
+  }
+}
