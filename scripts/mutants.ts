@@ -5,6 +5,7 @@
  *   npm run test:mutants -- pkg/nftables --sample 60      60 mistakes in one room; a file can be named, too
  *   npm run test:mutants -- pkg/nftables --integration    what the unit tests let pass is built and run in namespaces
  *   npm run test:mutants -- pkg/nftables --lanes 1        one at a time
+ *   npm run test:mutants -- pkg/nftables --verbose        tells by what the others were noticed
  *
  * Which mistakes are made is chosen by CNI_TEST_SEED. What survives is printed as scripts/mutants/equivalent/*.txt has it, where a
  * mistake that makes no difference is written down with its reason. Ends with one row for each room.
@@ -50,13 +51,14 @@ async function tryRoom(room: string, options: Options): Promise<string> {
   const waiting = sample.filter((mutant) => !options.equivalent.has(formatMutant(mutant)))
   const equivalent = sample.length - waiting.length
   const integration = options.integration ? integrationOf(room) : []
-  const count: Record<Verdict, number> = { unit: 0, types: 0, integration: 0, nobody: 0 }
+  const count: Record<Verdict["by"], number> = { unit: 0, types: 0, integration: 0, nobody: 0 }
   await Promise.all(
     options.sandboxes.map(async (sandbox) => {
       for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-        const verdict = await judge(root, sandbox, options.tests, mutant, integration)
-        count[verdict]++
-        if (verdict === "nobody") console.log(`${formatMutant(mutant)}\n`)
+        const { by, sign } = await judge(root, sandbox, options.tests, mutant, integration)
+        count[by]++
+        if (by === "nobody") console.log(`${formatMutant(mutant)}\n`)
+        else if (options.verbose) console.log(`${formatMutant(mutant)}\n= noticed, ${by}: ${sign}\n`)
       }
     }),
   )
@@ -68,6 +70,7 @@ async function tryRoom(room: string, options: Options): Promise<string> {
 interface Options {
   readonly sample: number | undefined
   readonly integration: boolean
+  readonly verbose: boolean
   readonly sandboxes: readonly Sandbox[]
   readonly tests: TestsBySource
   readonly equivalent: ReadonlySet<string>
@@ -88,6 +91,7 @@ if (import.meta.main) {
       sample: { type: "string" },
       lanes: { type: "string", default: String(availableParallelism()) },
       integration: { type: "boolean", default: false },
+      verbose: { type: "boolean", default: false },
     },
   })
   const everywhere = [...new Bun.Glob("{pkg,plugins,ipam,meta}/*").scanSync({ cwd: root, onlyFiles: false })]
@@ -100,6 +104,7 @@ if (import.meta.main) {
   const options: Options = {
     sample: values.sample === undefined ? undefined : Number(values.sample),
     integration: values.integration,
+    verbose: values.verbose,
     sandboxes,
     tests,
     equivalent: new Set(written.map(format)),

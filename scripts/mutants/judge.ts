@@ -10,11 +10,14 @@ export interface Mutant {
   readonly change: Change
 }
 
-/** Who noticed a mistake; nobody when it survived. */
-export type Verdict = "unit" | "types" | "integration" | "nobody"
+/** Who noticed a mistake, nobody when it survived; and by what. */
+export interface Verdict {
+  readonly by: "unit" | "types" | "integration" | "nobody"
+  readonly sign: string
+}
 
 /** How long the unit tests of one step may take; an endless loop ends here. */
-const unitMs = 60_000
+const unitMs = 120_000
 
 /** Lets the tests look at a mistake, those that are likely to notice it first. */
 export async function judge(
@@ -26,31 +29,41 @@ export async function judge(
 ): Promise<Verdict> {
   const source = readFileSync(join(root, file), "utf8")
   const [beside, room, elsewhere] = tests.of(file)
-  const notice = async (files: readonly string[], testMs = 10_000, allMs = unitMs) =>
-    files.length > 0 &&
-    (
-      await sandbox.run(
-        [process.execPath, "test", "--bail", `--timeout=${testMs}`, ...files.map((f) => `./${f}`)],
-        allMs,
-      )
-    ).exitCode !== 0
+  const notice = async (by: Verdict["by"], files: readonly string[], testMs: number, allMs: number) => {
+    if (files.length === 0) return undefined
+    const command = [process.execPath, "test", "--bail", `--timeout=${testMs}`, ...files.map((name) => `./${name}`)]
+    const { exitCode, output } = await sandbox.run(command, allMs)
+    return exitCode === 0 ? undefined : { by, sign: exitCode === undefined ? "its time was over" : signIn(output) }
+  }
   await sandbox.write(file, applyChange(source, change))
   try {
-    if ((await notice(beside)) || (await notice(room))) return "unit"
-    if (await refusedByTypes(sandbox, file)) return "types"
-    if (await notice(elsewhere, 20_000, 4 * unitMs)) return "unit"
-    if (integration.length === 0) return "nobody"
-    const built = await sandbox.run([process.execPath, "scripts/build.ts", "--bytecode"], 5 * unitMs)
-    if (built.exitCode !== 0 || (await notice(integration, 120_000, 10 * unitMs))) return "integration"
-    return "nobody"
+    return (
+      (await notice("unit", beside, 20_000, unitMs)) ??
+      (await notice("unit", room, 20_000, unitMs)) ??
+      (await refusedByTypes(sandbox, file)) ??
+      (await notice("unit", elsewhere, 20_000, unitMs)) ??
+      (integration.length > 0 && !(await builds(sandbox)) ? { by: "integration", sign: "the build" } : undefined) ??
+      (await notice("integration", integration, 120_000, 10 * unitMs)) ?? { by: "nobody", sign: "" }
+    )
   } finally {
     await sandbox.write(file, source)
   }
 }
 
+/** The first test that failed, or the last that was printed. */
+function signIn(output: string): string {
+  const lines = output.split("\n").filter((line) => line.trim() !== "")
+  return lines.find((line) => line.startsWith("(fail)")) ?? lines.at(-1) ?? ""
+}
+
+async function builds(sandbox: Sandbox): Promise<boolean> {
+  return (await sandbox.run([process.execPath, "scripts/build.ts", "--bytecode"], unitMs)).exitCode === 0
+}
+
 /** Asks the compiler about the file and what it imports, which is part of the gate. */
-async function refusedByTypes(sandbox: Sandbox, file: string): Promise<boolean> {
+async function refusedByTypes(sandbox: Sandbox, file: string): Promise<Verdict | undefined> {
   const config = "tsconfig.mutant.json"
   await sandbox.write(config, JSON.stringify({ extends: "./tsconfig.json", include: [], files: [file] }))
-  return (await sandbox.run(["node_modules/.bin/tsc", "-p", config, "--noEmit"], unitMs)).exitCode !== 0
+  const { exitCode, output } = await sandbox.run(["node_modules/.bin/tsc", "-p", config, "--noEmit"], unitMs)
+  return exitCode === 0 ? undefined : { by: "types", sign: output.split("\n", 1)[0] ?? "" }
 }

@@ -13,9 +13,14 @@ export function sourcesOf(root: string, room: string): string[] {
   return [...new Bun.Glob(`${room}/**/*.ts`).scanSync(root)].filter((file) => !forTests.test(file)).sort()
 }
 
+/** By how many tests of other rooms a mistake is looked at, and which of them take too long for that. */
+const fromElsewhere = 12
+const isSlow = (test: string) => /\/(crash|fuzz|lock|process|processes|contract)\.test\.ts$/.test(test)
+
 /** Which unit tests may notice what a source does: those that import it, by however many steps. */
 export class TestsBySource {
   readonly #imports = new Map<string, string[]>()
+  readonly #steps = new Map<string, ReadonlyMap<string, number>>()
   readonly #tests: string[]
   readonly #root: string
 
@@ -24,22 +29,29 @@ export class TestsBySource {
     this.#tests = [...new Bun.Glob(`${rooms}/**/*.test.ts`).scanSync(root)].sort()
   }
 
-  /** The test beside the source; the others of its room; those of other rooms. */
+  /** The test beside the source; the others of its room; of those of other rooms the dozen that is nearest by imports. */
   of(source: string): [beside: string[], room: string[], elsewhere: string[]] {
     const beside = source.replace(/\.ts$/, ".test.ts")
     const room = `${source.split("/").slice(0, 2).join("/")}/`
-    const all = this.#tests.filter((test) => this.#reached(test).has(source))
+    const steps = (test: string) => this.#stepsFrom(test).get(source) ?? Number.POSITIVE_INFINITY
+    const all = this.#tests.filter((test) => Number.isFinite(steps(test)))
+    const elsewhere = all.filter((test) => !test.startsWith(room) && !isSlow(test)).sort((a, b) => steps(a) - steps(b))
     return [
       all.filter((test) => test === beside),
       all.filter((test) => test !== beside && test.startsWith(room)),
-      all.filter((test) => !test.startsWith(room)),
+      elsewhere.slice(0, fromElsewhere),
     ]
   }
 
-  #reached(test: string): Set<string> {
-    const reached = new Set([test])
-    for (const file of reached) for (const imported of this.#importsOf(file)) reached.add(imported)
-    return reached
+  /** What a test imports, and by how many steps. */
+  #stepsFrom(test: string): ReadonlyMap<string, number> {
+    const known = this.#steps.get(test)
+    if (known !== undefined) return known
+    const steps = new Map([[test, 0]])
+    for (const [file, step] of steps)
+      for (const imported of this.#importsOf(file)) if (!steps.has(imported)) steps.set(imported, step + 1)
+    this.#steps.set(test, steps)
+    return steps
   }
 
   #importsOf(file: string): string[] {

@@ -15,7 +15,7 @@ const memoryKib = 4_000_000
 
 /**
  * The machine's own root with a layer above it that takes all writes: a mistake in "remove the file" or "kill the process" meets
- * nothing but this. Programs run in PID and network namespaces of their own, and nothing of them outlives the call.
+ * nothing but this. Programs run in a PID namespace of their own, and nothing of them outlives the call.
  */
 export class Sandbox {
   readonly #root: string
@@ -26,10 +26,10 @@ export class Sandbox {
     this.#tree = tree
   }
 
-  /** Makes one, which lasts as long as this process' mount namespace; `tree` is the repository. */
+  /** Makes one, which lasts as long as this process' mount namespace does, which with its network namespace is not the machine's; `tree` is the repository. */
   static async create(tree: string): Promise<Sandbox> {
     if (readlinkSync("/proc/self/ns/mnt") === readlinkSync(`/proc/${process.ppid}/ns/mnt`))
-      throw new Error("Cannot mount here: call this by `npm run test:mutants`, which has a mount namespace")
+      throw new Error("Cannot mount here: call this by `npm run test:mutants`, which has namespaces of its own")
     const base = await mkdtemp(join(tmpdir(), "cni-mutants-"))
     await execa("mount", ["-t", "tmpfs", "tmpfs", base])
     const [root, upper, work] = ["root", "upper", "work"].map((name) => join(base, name)) as [string, string, string]
@@ -47,7 +47,7 @@ export class Sandbox {
 
   /** Runs a program in the repository. */
   async run(command: readonly string[], timeoutMs: number): Promise<Ended> {
-    const namespaces = ["--pid", "--net", "--mount", "--fork", "--kill-child=KILL"]
+    const namespaces = ["--pid", "--mount", "--fork", "--kill-child=KILL"]
     // The shell stays as the first process of the namespace: with it everything else ends.
     const script = `mount -t proc proc "$1/proc" && ulimit -d ${memoryKib} && root=$1 tree=$2 && shift 2
       chroot "$root" env -C "$tree" "$@"; exit $?`
