@@ -3,8 +3,9 @@ import type { Fd } from "../libc/mod.ts"
 import { type Message, NetlinkError } from "../netlink/mod.ts"
 import type { Netfilter } from "./netfilter.ts"
 
-export { elementListAttributes, ruleAttributes, setAttributes } from "./attributes.ts"
+export * from "./attributes.ts"
 export { joinParts } from "./data-types.ts"
+export { dataAttributes, expressionTables } from "./expressions.ts"
 export { commentUserdata, elementUserdata } from "./userdata.ts"
 
 /** A kernel that refuses everything, or all but what is given. */

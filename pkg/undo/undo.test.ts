@@ -84,7 +84,10 @@ describe("Failures", () => {
     expect(failures.any).toBeTrue()
   })
 
-  test("throws nothing when nothing failed", () => {
+  test("throws nothing, and has none, when nothing failed", () => {
+    const failures = new Failures()
+    failures.attempt("do the first", () => 1)
+    expect(failures.any).toBeFalse()
     expect(thrownAfter()).toBeUndefined()
   })
 
@@ -110,5 +113,7 @@ describe("Failures", () => {
       message: "2 steps failed: Cannot lock the store; Cannot do step 1",
       details: "held by 42; EBUSY",
     })
+    const bare = thrownAfter(new CniError(7, "Cannot parse"), new CniError(7, "Cannot use", { details: "no key" }))
+    expect(bare?.details).toBe("no key")
   })
 })
