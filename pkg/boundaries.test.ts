@@ -46,7 +46,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/invoke": ["pkg/engine", "pkg/types", "pkg/libc"],
   "pkg/ipam": ["pkg/types", "pkg/invoke"],
   "pkg/skel": ["pkg/engine", "pkg/types", "pkg/libc", "pkg/config", "pkg/netns", "pkg/invoke", "pkg/flight"],
-  "pkg/libcni": ["pkg/types", "pkg/invoke"],
+  "pkg/libcni": ["pkg/types", "pkg/invoke", "pkg/records"],
   plugins: everyPackage,
   ipam: everyPackage,
   meta: everyPackage,

@@ -1,5 +1,5 @@
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
 import { listAddresses, type Owner, readHolder, toolHint } from "./lease-file.ts"
 import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
@@ -64,7 +64,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   try {
     store.prepareLease({ containerId: "status", ifName: "status" })[Symbol.dispose]()
   } catch (error) {
-    if (!(error instanceof SyscallError)) throw error
+    if (!(error instanceof SyscallError || isCniError(error, Code.Io))) throw error
     throw new CniError(Code.PluginNotAvailable, refusal, { cause: error })
   }
   const taken = Array.from(listAddresses(store.files, store.directory), ([, address]) => address)

@@ -1,5 +1,6 @@
 import { crc32, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
+import { requireOwn } from "../../pkg/records/mod.ts"
 import { type Files, ifPresent, kernelFiles, readSmall, type StorePlace, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
 import { formatOwner, isHeldBy, type Owner, PreparedLease, parseOwner, readHolder, withdraw } from "./lease-file.ts"
@@ -26,6 +27,7 @@ export class Store {
   readonly bootId: string
   readonly log: (line: string) => void
   readonly #lockDeadlineMs: number | undefined
+  #isOwn = false
 
   constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StoreOptions) {
     this.directory = directory
@@ -39,17 +41,28 @@ export class Store {
     return `${this.directory}/.index/new`
   }
 
-  /** Makes the directories of the store, like `mkdir -p`. */
+  /** Makes the directories of the store, like `mkdir -p`. Throws `CniError` when others can change what is in them. */
   create(): void {
+    this.#requireOwn()
     this.files.makeDirectories(this.directory)
     this.files.makeDirectories(this.#drafts, 0o700)
+    this.#isOwn = false // what leads there may have been made by somebody else meanwhile
+    this.#requireOwn()
+  }
+
+  /** Asked once: what nobody else can change stays like that. */
+  #requireOwn(): void {
+    if (!this.#isOwn) requireOwn(this.directory, ".index")
+    this.#isOwn = true
   }
 
   /**
    * Runs `work` while no other process works on the store; `undefined` when there is no store. What `work` throws leaves
-   * the seal broken, so that the next session looks at every file. Throws code 11 when the lock is held for too long.
+   * the seal broken, so that the next session looks at every file. Throws code 11 when the lock is held for too long, code 5
+   * when others can change what is in the store.
    */
   locked<T>(work: (session: Session) => T): T | undefined {
+    this.#requireOwn()
     using lock = lockStore(this.directory, this.#lockDeadlineMs)
     if (!lock) return undefined
     const session = new Session(this)
@@ -65,6 +78,7 @@ export class Store {
 
   /** Writes the file of a reservation, on the disk before it has the name of an address. */
   prepareLease(owner: Owner): PreparedLease {
+    this.#requireOwn()
     for (;;) {
       const path = `${this.#drafts}/${draftPrefix(owner)}${randomHex(4)}`
       try {

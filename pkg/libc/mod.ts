@@ -74,5 +74,5 @@ export {
   setSocketOption,
 } from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
-export { findStat, isDirectory, isRegularFile, type Stat, stat, statOpen } from "./stat.ts"
+export { findStat, isDirectory, isRegularFile, isSymlink, type Stat, stat, statOpen } from "./stat.ts"
 export { acceptConnection, connectTo, listenAt } from "./unix-socket.ts"

@@ -33,6 +33,15 @@ export class Stat {
     return this.#word(7) & 0xffff
   }
 
+  /** The user that owns it. */
+  get user(): number {
+    return this.#word(5)
+  }
+
+  get group(): number {
+    return this.#word(6)
+  }
+
   /** Bytes. */
   get size(): number {
     return this.#word(11) * 2 ** 32 + this.#word(10)
@@ -77,9 +86,10 @@ export function statOpen(fd: Fd): Stat {
 }
 
 /** Like `stat`, and undefined when there is nothing of this name. Throws `SyscallError`. */
-export function findStat(path: string): Stat | undefined {
+export function findStat(path: string, noFollow = false): Stat | undefined {
   const words = new Uint32Array(64)
-  const statx = () => engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, words)
+  const flags = noFollow ? AT_SYMLINK_NOFOLLOW : 0
+  const statx = () => engine.statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, words)
   return find("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
 }
 
@@ -91,4 +101,8 @@ export function isRegularFile(found: Stat): boolean {
 
 export function isDirectory(found: Stat): boolean {
   return (found.mode & FileType.Mask) === FileType.Directory
+}
+
+export function isSymlink(found: Stat): boolean {
+  return (found.mode & FileType.Mask) === FileType.Symlink
 }

@@ -10,9 +10,11 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { requireOwn } from "../records/mod.ts"
 import {
   CniError,
   Code,
+  isCniError,
   type JsonObject,
   parseJsonObject,
   stringifyJson,
@@ -64,9 +66,11 @@ export function readCache(cacheDir: string, key: CacheKey): CacheState {
   const file = cacheFile(cacheDir, key)
   let text: string
   try {
+    requireOwn(cacheDir, "results")
     text = readFileSync(file, "utf8")
   } catch (cause) {
     if (hasCode(cause, "ENOENT", "ENOTDIR")) return { state: "absent" }
+    if (isCniError(cause)) return { state: "unreadable", error: cause }
     return { state: "unreadable", error: new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause }) }
   }
   const value = tryParse(text)
@@ -89,15 +93,17 @@ export interface PendingCache extends Disposable {
 
 /**
  * Opens the cache file of an attachment for writing, so that a read-only or full file system is noticed before any plugin
- * has run. Throws code 5.
+ * has run. Throws code 5, also when others can change what is in the cache.
  */
 export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   const file = cacheFile(cacheDir, key)
   const temporary = join(cacheDir, `.${key.network}-${key.containerId}-${key.ifName}.tmp`)
   const failed = (cause: unknown) => new CniError(Code.Io, `Cannot write cache file "${file}"`, { cause })
   let fd: number
+  requireOwn(cacheDir, "results")
   try {
     mkdirSync(join(cacheDir, "results"), { recursive: true, mode: 0o700 })
+    requireOwn(cacheDir, "results") // it may have been made by somebody else meanwhile
     fd = openSync(temporary, "w", 0o600)
   } catch (cause) {
     throw failed(cause)
@@ -123,6 +129,7 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
 /** Removes the cache file of an attachment; a file that is not there is fine. Throws code 5. */
 export function removeCache(cacheDir: string, key: CacheKey): void {
   const file = cacheFile(cacheDir, key)
+  requireOwn(cacheDir, "results")
   try {
     rmSync(file, { force: true })
   } catch (cause) {
@@ -136,6 +143,7 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
  * answer.
  */
 export function cachedAttachments(cacheDir: string, containerId?: string): CachedAttachment[] {
+  requireOwn(cacheDir, "results")
   const directory = join(cacheDir, "results")
   return listDirectory(directory)
     .sort((a, b) => (a < b ? -1 : 1))

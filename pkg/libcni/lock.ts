@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { check, lock } from "proper-lockfile"
+import { requireOwn } from "../records/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 import type { Runtime } from "./network.ts"
 
@@ -85,8 +86,10 @@ interface Held extends AsyncDisposable {
 
 async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Held> {
   const directory = join(runtime.cacheDir, "locks")
+  requireOwn(runtime.cacheDir, "locks")
   try {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
+    requireOwn(runtime.cacheDir, "locks") // it may have been made by somebody else meanwhile
     for (;;) {
       const held = await tryLock(directory, name)
       if (held) return held

@@ -5,4 +5,5 @@
  * const records = new Records("/run/cni/tuning", "backup")
  * records.write(recordName(ownerOf(call)), bytes)
  */
+export { findExposure, requireOwn } from "./exposure.ts"
 export { draftOf, isRecordOf, Records, recordName, removeIfThere } from "./records.ts"

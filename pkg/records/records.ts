@@ -10,6 +10,7 @@ import {
   tryUnlink,
 } from "../libc/mod.ts"
 import { CniError, Code, type Owner } from "../types/mod.ts"
+import { requireOwn } from "./exposure.ts"
 
 /** Errors that say that there is no file, besides ENOENT: one with a name that is too long cannot exist either. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
@@ -31,11 +32,18 @@ export function isRecordOf(name: string, network: string): boolean {
 export class Records {
   readonly directory: string
   readonly #what: string
+  #isOwn = false
 
   /** `what` is the word that errors have for one of them. */
   constructor(directory: string, what: string) {
     this.directory = directory
     this.#what = what
+  }
+
+  /** Throws `CniError` when others can change what is in the directory. Asked once: what they cannot change stays like that. */
+  #requireOwn(): void {
+    if (!this.#isOwn) requireOwn(this.directory)
+    this.#isOwn = true
   }
 
   pathOf(name: string): string {
@@ -45,6 +53,7 @@ export class Records {
   /** What is in the file of this name; undefined when there is none. Throws `CniError`. */
   read(name: string): Uint8Array | undefined {
     const path = this.pathOf(name)
+    this.#requireOwn()
     try {
       return findFile(path)
     } catch (cause) {
@@ -57,8 +66,10 @@ export class Records {
   write(name: string, bytes: Uint8Array): void {
     const path = this.pathOf(name)
     const draft = this.pathOf(draftOf(name))
+    this.#requireOwn()
     try {
       makeDirectories(this.directory, 0o700)
+      requireOwn(this.directory) // it may have been made by somebody else meanwhile
       removeIfThere(draft) // of a call that was killed here
       createFile(draft, bytes, 0o600)
       rename(draft, path)
@@ -72,6 +83,7 @@ export class Records {
 
   /** Removes the file of this name, and a draft that a killed call has left. None there is success. Throws `CniError`. */
   remove(name: string): void {
+    this.#requireOwn()
     try {
       for (const file of [draftOf(name), name]) removeIfThere(this.pathOf(file))
     } catch (cause) {
@@ -79,8 +91,9 @@ export class Records {
     }
   }
 
-  /** The names in the directory, drafts among them; none when there is no such directory. Throws `SyscallError`. */
+  /** The names in the directory, drafts among them; none when there is no such directory. Throws `SyscallError` or `CniError`. */
   list(): string[] {
+    this.#requireOwn()
     try {
       return readDirectory(this.directory)
     } catch (error) {
@@ -90,11 +103,13 @@ export class Records {
   }
 
   /**
-   * Throws `CniError` when none could be written: the directory, or what leads to it, is a file, or is read-only. Tries by a
-   * directory that it makes and removes, in what there is of the path: of one name, so that a killed call leaves no more than one.
+   * Throws `CniError` when none could be written: the directory, or what leads to it, is a file, is read-only, or can be changed
+   * by others. Tries by a directory that it makes and removes, in what there is of the path: of one name, so that a killed call
+   * leaves no more than one.
    */
   requireWritable(): void {
     try {
+      this.#requireOwn()
       const probe = `${existingPart(this.directory)}/.status`
       makeDirectories(probe, 0o700)
       try {

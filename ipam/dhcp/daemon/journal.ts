@@ -14,6 +14,7 @@ import {
   tryUnlink,
   writeAll,
 } from "../../../pkg/libc/mod.ts"
+import { requireOwn } from "../../../pkg/records/mod.ts"
 import { isJsonObject, parseJsonObject } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { ClientState } from "../protocol/mod.ts"
@@ -83,10 +84,12 @@ export class Journal {
 
   /**
    * Makes the directory, and takes the lock by which there is one writer. Undefined when another process has it. Throws
-   * `SyscallError`.
+   * `CniError` when others can change what is in it, and `SyscallError`.
    */
   tryLock(): FileDescriptor | undefined {
+    requireOwn(this.directory)
     makeDirectories(this.directory, 0o700)
+    requireOwn(this.directory) // it may have been made by somebody else meanwhile
     const lock = FileDescriptor.open(`${this.directory}/lock`, Open.ReadWrite | Open.Create, 0o600)
     if (tryLock(lock.fd)) return lock
     lock[Symbol.dispose]()

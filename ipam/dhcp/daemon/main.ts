@@ -1,13 +1,13 @@
 import { encodeUtf8, monotonicMs } from "../../../pkg/engine/mod.ts"
 import {
   connectTo,
+  createFile,
   exit,
   type Fd,
   FileDescriptor,
   isErrno,
   listenAt,
   makeDirectories,
-  Open,
   programArguments,
   readEnvironment,
   readlink,
@@ -15,9 +15,10 @@ import {
   setDescriptorLimit,
   sleep,
   tryUnlink,
-  writeAll,
 } from "../../../pkg/libc/mod.ts"
+import { requireOwn } from "../../../pkg/records/mod.ts"
 import { logLine } from "../../../pkg/skel/mod.ts"
+import { CniError } from "../../../pkg/types/mod.ts"
 import type { Journal } from "./journal.ts"
 import { runLoop } from "./loop.ts"
 import { type DaemonOptions, parseOptions, UsageError, usage } from "./options.ts"
@@ -44,7 +45,7 @@ export function runDaemon(): never {
       logLine(`${error.message}\n${usage()}`)
       return exit(2)
     }
-    const isExpected = error instanceof StartError || isErrno(error)
+    const isExpected = error instanceof StartError || error instanceof CniError || isErrno(error)
     logLine(`Cannot run the DHCP daemon: ${isExpected || !(error instanceof Error) ? messageOf(error) : error.stack}`)
     return exit(1)
   }
@@ -92,6 +93,7 @@ function activatedSocket(): FileDescriptor | undefined {
 function listenInPlaceOfDead(path: string): FileDescriptor {
   const directory = path.slice(0, path.lastIndexOf("/"))
   if (directory !== "") makeDirectories(directory, 0o700)
+  requireOwn(`${directory}/`)
   try {
     return listenAt(path)
   } catch (error) {
@@ -115,8 +117,8 @@ function isServed(path: string): boolean {
 
 function writePidFile(path: string): void {
   if (!path.startsWith("/")) throw new StartError(`cannot write the pidfile "${path}": path not absolute`)
-  using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Truncate, 0o644)
-  writeAll(file.fd, encodeUtf8(readlink("/proc/self")))
+  tryUnlink(path) // a link there, in /tmp for instance, may lead to any file
+  createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
 
 /** Leases that are acquired at once need two descriptors each, and many systems give a service 1024. */

@@ -1,5 +1,6 @@
 import { decodeLatin1, encodeUtf8, monotonicMs } from "../../../pkg/engine/mod.ts"
 import { connectTo, type Fd, isErrno, Poll, poll, read, write } from "../../../pkg/libc/mod.ts"
+import { findExposure } from "../../../pkg/records/mod.ts"
 import { GobDecoder } from "./gob-decode.ts"
 import { GobEncoder } from "./gob-encode.ts"
 import { GobError, type GobObject } from "./gob-types.ts"
@@ -155,7 +156,10 @@ class Connection implements Disposable {
   }
 }
 
+/** Not where others could have put a socket: who listens there tells a container's addresses and routes. */
 function connect(path: string) {
+  const exposure = findExposure(path.slice(0, path.lastIndexOf("/") + 1))
+  if (exposure !== undefined) throw new NoDaemonError(`no DHCP daemon at "${path}" can be trusted: ${exposure}`, false)
   try {
     return connectTo(path)
   } catch (cause) {

@@ -1,0 +1,76 @@
+import { afterAll, expect, test } from "bun:test"
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { findExposure, requireOwn } from "./mod.ts"
+
+const top = mkdtempSync(join(tmpdir(), "cni-exposure-"))
+afterAll(() => rmSync(top, { recursive: true, force: true }))
+
+/** A directory with this mode, whatever the umask. */
+function make(name: string, mode = 0o755): string {
+  const path = join(top, name)
+  mkdirSync(path)
+  chmodSync(path, mode)
+  return path
+}
+
+test("a directory of ours that only we may write to is trusted, and so is one that is not there yet", () => {
+  const own = make("own")
+  expect(findExposure(own)).toBeUndefined()
+  expect(findExposure(`${own}/not/yet`)).toBeUndefined()
+  expect(findExposure(`${own}/./..///own/`)).toBeUndefined()
+  expect(findExposure("/var/lib")).toBeUndefined()
+  expect(findExposure("/")).toBeUndefined()
+})
+
+test("one that others may write to is not, be it sticky, nor is one on the way that is not sticky", () => {
+  const open = make("open", 0o777)
+  expect(findExposure(open)).toBe(`everybody may write to "${open}"`)
+  const sticky = make("sticky", 0o1777)
+  expect(findExposure(sticky)).toBe(`everybody may write to "${sticky}"`)
+  expect(findExposure(`${sticky}/not-yet`)).toBeUndefined()
+  mkdirSync(`${sticky}/own`)
+  mkdirSync(`${open}/own`)
+  expect(findExposure(`${sticky}/own`)).toBeUndefined()
+  expect(findExposure(`${open}/own`)).toBe(`everybody may write to "${open}"`)
+  expect(findExposure(`${open}/not-yet`)).toBe(`everybody may write to "${open}"`)
+})
+
+test("a link is followed, and all that it leads through is looked at", () => {
+  const hidden = make("hidden", 0o777)
+  mkdirSync(`${hidden}/store`)
+  symlinkSync(`${hidden}/store`, join(top, "absolute"))
+  symlinkSync("hidden/../hidden/store", join(top, "relative"))
+  symlinkSync("round", join(top, "round"))
+  for (const link of ["absolute", "relative"])
+    expect(findExposure(join(top, link))).toBe(`everybody may write to "${hidden}"`)
+  expect(findExposure(join(top, "round"))).toBeUndefined() // whoever uses it is told ELOOP
+  const good = make("good")
+  symlinkSync(good, join(top, "to-good"))
+  expect(findExposure(join(top, "to-good"))).toBeUndefined()
+})
+
+test("what is no directory is left to whoever uses it", () => {
+  writeFileSync(join(top, "file"), "")
+  chmodSync(join(top, "file"), 0o666)
+  expect(findExposure(join(top, "file"))).toBeUndefined()
+  expect(findExposure(join(top, "file/below"))).toBeUndefined()
+})
+
+test("a subdirectory that is a link, or open to others, is named", () => {
+  const store = make("store")
+  expect(findExposure(store, "index")).toBeUndefined()
+  symlinkSync("/etc", `${store}/planted`)
+  mkdirSync(`${store}/index`)
+  expect(findExposure(store, "index")).toBeUndefined()
+  expect(findExposure(store, "planted")).toBe(`"${store}/planted" is a link`)
+  chmodSync(`${store}/index`, 0o777)
+  expect(findExposure(store, "index")).toBe(`everybody may write to "${store}/index"`)
+})
+
+test("the error says what is wrong and what to do", () => {
+  const open = make("another", 0o777)
+  expect(() => requireOwn(open)).toThrow(`Cannot trust "${open}": everybody may write to "${open}"`)
+  expect(() => requireOwn(top)).not.toThrow()
+})
