@@ -20,12 +20,14 @@ import { checkHostports } from "./nftables/check.ts"
 import { findNft } from "./nftables/conditions.ts"
 import {
   type DeleteContext,
+  deleteEmptyTables,
   deleteHostports,
   deleteUpstreamHostports,
   gcHostports,
   UPSTREAM_TABLE,
 } from "./nftables/delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./nftables/table.ts"
+import { guardLocalnet, undoLocalnetEntry } from "./route-localnet.ts"
 
 /** Which backend, and what it depends on. */
 export interface BackendOptions extends IptablesOptions {
@@ -89,9 +91,21 @@ export class Hostports implements Disposable {
   }
 
   #addByIptables(spec: PortmapSpec, options: IptablesOptions, undo: Undo): readonly Uint8Array[] {
+    const { openedLink } = spec
+    if (this.#nftables && openedLink !== undefined) this.#guard(this.#nftables, openedLink, undo)
     const ahead = addIptablesHostports(this.#nftables, spec, options)
     undo.defer("map ports", () => deleteIptablesHostports(this.#nftables, spec.owner))
     return ahead
+  }
+
+  /** The rules of iptables, which are upstream's, would leave 127.0.0.0/8 open to containers. */
+  #guard(socket: NetlinkSocket, link: string, undo: Undo): void {
+    if (!this.#canMap(AF_INET)) return // a kernel with a part of nf_tables
+    const made = guardLocalnet(socket, link)
+    undo.defer("guard 127.0.0.0/8", () => {
+      for (const entry of made) undoLocalnetEntry(socket, entry)
+      deleteEmptyTables(this.#contextOf(socket))
+    })
   }
 
   #requireNftables(): NetlinkSocket {

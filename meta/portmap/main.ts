@@ -83,8 +83,8 @@ function prepare(
   addresses: readonly MappedAddress[],
 ): { spec: PortmapSpec; localnet: string | undefined } {
   const link = snat ? findLocalnetLink(addresses) : undefined
-  const localnetLink = link?.isShared ? link.name : undefined
-  const spec = { owner: ownerOf(call), netns: call.netns, addresses, mappings, snat, masqAll, conditions, localnetLink }
+  const links = { localnetLink: link?.isShared ? link.name : undefined, openedLink: link?.name }
+  const spec = { owner: ownerOf(call), netns: call.netns, addresses, mappings, snat, masqAll, conditions, ...links }
   return { spec, localnet: link?.name }
 }
 

@@ -64,6 +64,8 @@ export interface PortmapSpec {
   conditions: Readonly<Record<Family, readonly string[]>>
   /** The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings. */
   localnetLink: string | undefined
+  /** The interface that needs `route_localnet`, be it the container's alone. */
+  openedLink: string | undefined
 }
 
 /**

@@ -3,9 +3,12 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import { findLink, findRoute, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
 import {
   add,
+  atomically,
   commit,
   findElements,
+  flush,
   getElement,
+  hasRules,
   ifnameValue,
   type NamedSet,
   type Operation,
@@ -14,7 +17,7 @@ import {
 import { findSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { AF_INET, CniError, Code } from "../../pkg/types/mod.ts"
 import { isLoopback, type MappedAddress } from "./mapping.ts"
-import { LOCALNET_LINKS, type TableLayout } from "./nftables/table.ts"
+import { LOCALNET_LINKS, type TableLayout, tableLayout } from "./nftables/table.ts"
 
 /** The host's interface towards a container. */
 export interface HostLink {
@@ -102,7 +105,7 @@ export function missingLocalnetEntry(
 
 /** Adds an entry, with the set that it needs. */
 export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
-  return [add.set(set), add.elements(set, [{ key: [ifnameValue(link)] }])]
+  return [add.set(set), add.elements(set, [elementOf(link)])]
 }
 
 /**
@@ -112,10 +115,47 @@ export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
 export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
   if (set.name === LOCALNET_LINKS && isLocalnetOn(link)) return
   try {
-    commit(socket, [remove.elements(set, [{ key: [ifnameValue(link)] }])])
+    commit(socket, [remove.elements(set, [elementOf(link)])])
   } catch (error) {
     if (!isErrno(error, "ENOENT")) throw error
   }
+}
+
+function addGuards({ table, guards }: TableLayout): Operation[] {
+  const chains = new Set(guards.map(({ chain }) => chain))
+  return [
+    add.table(table),
+    ...Array.from(chains, add.chain),
+    ...Array.from(chains, flush.chain),
+    ...guards.map(add.rule),
+  ]
+}
+
+/**
+ * Adds the guards by themselves, for mappings of iptables that switch the setting on for an interface, and records it; doing it
+ * again changes nothing. What is recorded of interfaces that have gone goes. Returns what was recorded. Throws `NetlinkError`.
+ */
+export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntry[] {
+  const layout = tableLayout(AF_INET)
+  const { table, guards, localnetLinks } = layout
+  let made: LocalnetEntry[] = []
+  atomically(socket, () => {
+    const isGuarded = hasRules(
+      socket,
+      table,
+      guards.flatMap(({ comment }) => comment ?? []),
+    )
+    const entry = missingLocalnetEntry(socket, layout, link)
+    made = entry ? [entry] : []
+    const gone = readLocalnetRecord(socket, layout).links.filter((name) => findSysctl(settingOf(name)) === undefined)
+    const stale = localnetLinks && gone.length > 0 ? [remove.elements(localnetLinks, gone.map(elementOf))] : []
+    return [...(isGuarded ? [] : addGuards(layout)), ...stale, ...made.flatMap(addLocalnetEntry)]
+  })
+  return made
+}
+
+function elementOf(link: string) {
+  return { key: [ifnameValue(link)] }
 }
 
 /** Which interfaces are recorded. */
@@ -136,14 +176,12 @@ export function readLocalnetRecord(
   return { links: namesIn(localnetLinks), guarded: namesIn(localnetGuarded).filter(isLocalnetOnLink) }
 }
 
-/** The table with nothing but the guard, and the record of what it is there for. */
+/** The table with nothing but the guards, and the record of what they are there for. */
 export function guardOnly(layout: TableLayout, { links, guarded }: LocalnetRecord): Operation[] {
-  const { table, guard, localnetLinks, localnetGuarded } = layout
-  if (!guard || !localnetLinks || !localnetGuarded) return []
+  const { localnetLinks, localnetGuarded } = layout
+  if (!localnetLinks || !localnetGuarded) return []
   return [
-    add.table(table),
-    add.chain(guard.chain),
-    add.rule(guard),
+    ...addGuards(layout),
     ...links.flatMap((link) => addLocalnetEntry({ set: localnetLinks, link })),
     ...guarded.flatMap((link) => addLocalnetEntry({ set: localnetGuarded, link })),
   ]

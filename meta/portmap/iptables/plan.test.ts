@@ -24,6 +24,7 @@ function rulesOf(changes: Partial<Owner> = {}, mapping = web, lastByte = 2): Ipt
     masqAll: false,
     conditions: { [AF_INET]: [], [AF_INET6]: [] },
     localnetLink: undefined,
+    openedLink: undefined,
   }
   return iptablesRules(spec, mapped, { markBit: 13, externalSetMarkChain: undefined })
 }

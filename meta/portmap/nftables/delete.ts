@@ -57,7 +57,7 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMa
   }
   atomically(context.socket, () => {
     removals = find()
-    if (!removals.some(({ layout, isLast }) => layout.guard && isLast)) keepOff([])
+    if (!removals.some(({ layout, isLast }) => layout.guards.length > 0 && isLast)) keepOff([])
     return removals.flatMap((each) =>
       each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each),
     )
@@ -65,13 +65,13 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMa
   return removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
 }
 
-/** Deletes the table, but for the guard if it is needed still. */
+/** Deletes the table, but for the guards if they are needed still. */
 function deleteTable(
   { socket, isLocalnetNeeded }: DeleteContext,
   { layout, isGuardOnly }: TableRemoval,
   keepOff: (links: readonly string[]) => void,
 ): Operation[] {
-  if (!layout.guard) return [remove.table(layout.table)]
+  if (layout.guards.length === 0) return [remove.table(layout.table)]
   const { links, guarded } = readLocalnetRecord(socket, layout)
   const isNeeded = links.length > 0 && isLocalnetNeeded()
   keepOff(isNeeded ? [] : links)

@@ -55,7 +55,7 @@ export interface TableRemoval {
   conditions: readonly FoundRule[]
   /** Whether no other mapping is left. */
   isLast: boolean
-  /** Whether nothing is there but the guard for `route_localnet`. */
+  /** Whether nothing is there but the guards for `route_localnet`. */
   isGuardOnly: boolean
 }
 

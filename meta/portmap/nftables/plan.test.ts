@@ -15,6 +15,7 @@ const portmap: PortmapSpec = {
   masqAll: false,
   conditions: { [AF_INET]: [], [AF_INET6]: [] },
   localnetLink: undefined,
+  openedLink: undefined,
 }
 
 function specOf(changes: Partial<PortmapSpec> = {}): TableSpec {

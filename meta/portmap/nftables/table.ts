@@ -19,6 +19,7 @@ import {
   prefixOf,
   type Rule,
   type SharedSet,
+  type Statement,
   sharedSet,
   type Table,
   verdict,
@@ -55,11 +56,11 @@ export interface TableLayout {
   localnetLinks: NamedSet | undefined
   /**
    * IPv4 only. Interfaces whose `route_localnet` was on before, and it cannot be known who has switched it on: perhaps a
-   * former ADD, before all rules were flushed. While it is on, `guard` stays. Made for the first of them.
+   * former ADD, before all rules were flushed. While it is on, `guards` stay. Made for the first of them.
    */
   localnetGuarded: NamedSet | undefined
-  /** IPv4 only. Keeps out what `route_localnet` would let in. */
-  guard: Rule | undefined
+  /** IPv4 only. Keep out what `route_localnet` would let in: packets to 127.0.0.0/8, and such as claim to come from there. */
+  guards: readonly Rule[]
   /** Of attachments with conditions: each has a rule here that leads packets to its ports to a chain of its own. */
   conditions: Chain
   chains: readonly Chain[]
@@ -116,15 +117,17 @@ export function tableLayout(family: Family): TableLayout {
     { chain: hostports, statements: [dnatMap(hostPort, ports)], comment: "then all" },
     { chain: postrouting, statements: toEverybody, comment: "from everywhere" },
   ]
-  let guard: Rule | undefined
+  const guards: Rule[] = []
   if (isIpv4) {
     const notLoopback = match(fields.inputInterface, "!=", ifnameValue("lo"))
     const toLoopback = matchPrefix(destination, "==", LOOPBACK, 8)
-    const statements = [notLoopback, toLoopback, verdict("drop")]
     const fromLoopback = matchPrefix(source, "==", LOOPBACK, 8)
+    const guard = (statement: Statement, comment: string) =>
+      guards.push({ chain: raw, statements: [notLoopback, statement, verdict("drop")], comment })
+    guard(toLoopback, "route_localnet would let them in")
+    guard(fromLoopback, "nor as if from the host itself")
     const toLocalhost = [isMapped, fromLoopback, matchSet([destination], "==", localhost), masquerade]
-    guard = { chain: raw, statements, comment: "route_localnet would let them in" }
-    rules.push(guard, { chain: postrouting, statements: toLocalhost, comment: "from the host as 127.0.0.1" })
+    rules.push(...guards, { chain: postrouting, statements: toLocalhost, comment: "from the host as 127.0.0.1" })
   } else {
     const toLoopback = match(destination, "==", new Uint8Array(16).with(15, 1))
     rules.unshift({ chain: hostports, statements: [toLoopback, verdict("return")], comment: "answers would get lost" })
@@ -140,7 +143,7 @@ export function tableLayout(family: Family): TableLayout {
     ownedSets: [ports, addressPorts, hairpin, ...(isIpv4 ? [localhost] : []), everybody],
     localnetLinks: isIpv4 ? localnetLinks : undefined,
     localnetGuarded: isIpv4 ? localnetGuarded : undefined,
-    guard,
+    guards,
     conditions,
     chains: [conditions, hostports, prerouting, output, postrouting, ...(isIpv4 ? [raw] : [])],
     rules,
