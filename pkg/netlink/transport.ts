@@ -67,14 +67,15 @@ export class KernelTransport implements Transport {
 
   /**
    * The buffer grows to what the kernel has, so that nothing is ever cut off. What another process has sent to this
-   * socket, and with CAP_NET_ADMIN in the socket's namespace any may, is thrown away.
+   * socket, and with CAP_NET_ADMIN in the socket's namespace any may, is thrown away; it may be longer than memory.
    */
   receive(): Uint8Array {
     for (;;) {
       const waiting = receive(this.fd, this.#buffer, MSG_PEEK | MSG_TRUNC, this.#sender)
-      if (waiting > this.#buffer.length) this.#buffer = new Uint8Array(waiting)
+      const { isKernel } = this.#sender
+      if (isKernel && waiting > this.#buffer.length) this.#buffer = new Uint8Array(waiting)
       const datagram = this.#buffer.subarray(0, receive(this.fd, this.#buffer, 0, this.#sender))
-      if (this.#sender.isKernel) return datagram
+      if (isKernel) return datagram
     }
   }
 
