@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { FileDescriptor, lockShared, Open, Poll, poll, tryLock, watchClosing } from "./mod.ts"
+import { FileDescriptor, Open, Poll, poll, tryLock, tryLockShared, watchClosing } from "./mod.ts"
 
 let directory = ""
 beforeAll(() => {
@@ -45,16 +45,19 @@ describe("a lock", () => {
     const path = emptyFile()
     const theirs = (kind: string) => Bun.spawnSync(["flock", "--nonblock", kind, path, "true"]).exitCode
     using opened = FileDescriptor.open(path, Open.ReadOnly)
-    lockShared(opened.fd)
+    expect(tryLockShared(opened.fd)).toBe(true)
     expect([theirs("--shared"), theirs("--exclusive")]).toEqual([0, 1])
   })
 
-  test("that is shared is waited for while another process has it alone", async () => {
+  test("that is shared is not to be had while another process has it alone", async () => {
     const path = emptyFile()
-    const other = Bun.spawn(["flock", path, "sh", "-c", "echo locked; sleep 0.05"], { stdout: "pipe" })
+    const other = Bun.spawn(["flock", path, "sh", "-c", "echo locked; cat"], { stdin: "pipe", stdout: "pipe" })
     await other.stdout.getReader().read()
     using opened = FileDescriptor.open(path, Open.ReadOnly)
-    lockShared(opened.fd)
+    expect(tryLockShared(opened.fd)).toBe(false)
+    other.stdin.end()
+    await other.exited
+    expect(tryLockShared(opened.fd)).toBe(true)
     expect(Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode).toBe(1)
   })
 

@@ -14,18 +14,22 @@ const IN_CLOEXEC = 0o2000000
 
 /** Takes the exclusive lock of flock(2) on this open file, until it is closed; returns whether it was free. */
 export function tryLock(fd: Fd): boolean {
+  return tryFlock(fd, LOCK_EX)
+}
+
+/** Takes a shared lock of flock(2) on this open file, until it is closed; returns whether no process has the exclusive one. */
+export function tryLockShared(fd: Fd): boolean {
+  return tryFlock(fd, LOCK_SH)
+}
+
+function tryFlock(fd: Fd, kind: number): boolean {
   try {
-    check("flock", `descriptor ${fd}`, () => engine.flock(fd, LOCK_EX | LOCK_NB))
+    check("flock", `descriptor ${fd}`, () => engine.flock(fd, kind | LOCK_NB))
     return true
   } catch (error) {
     if (isErrno(error, "EAGAIN")) return false
     throw error
   }
-}
-
-/** Takes a shared lock of flock(2) on this open file, until it is closed; waits while another process has the exclusive one. */
-export function lockShared(fd: Fd): void {
-  check("flock", `descriptor ${fd}`, () => engine.flock(fd, LOCK_SH))
 }
 
 /**

@@ -46,7 +46,7 @@ export {
   writeAt,
   writeExisting,
 } from "./files.ts"
-export { lockShared, tryLock, watchClosing } from "./lock.ts"
+export { tryLock, tryLockShared, watchClosing } from "./lock.ts"
 export { encodeFilter, type FilterInstruction, PacketSocket } from "./packet-socket.ts"
 export {
   CLONE_NEWNET,

@@ -1,6 +1,15 @@
-import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { decodeUtf8, monotonicMs } from "../../pkg/engine/mod.ts"
 import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
-import { FileDescriptor, findFile, isErrno, lockShared, Open, randomBytes, tryLock } from "../../pkg/libc/mod.ts"
+import {
+  FileDescriptor,
+  findFile,
+  isErrno,
+  Open,
+  randomBytes,
+  sleep,
+  tryLock,
+  tryLockShared,
+} from "../../pkg/libc/mod.ts"
 import {
   type Address,
   addAddress,
@@ -110,6 +119,9 @@ function tellOfLink(name: string, file: string): string {
   }
 }
 
+/** Another ADD that fails takes some 20 ms to take a bridge back. */
+const TAKING_BACK_MS = 1000
+
 /** A locally administered unicast address. */
 export function randomMac(): string {
   const bytes = randomBytes(6)
@@ -123,7 +135,9 @@ export function randomMac(): string {
  */
 export function holdBridge({ name }: Link): Disposable | undefined {
   const file = openSettings(name)
-  if (file) lockShared(file.fd)
+  const end = monotonicMs() + TAKING_BACK_MS
+  // Every user of the host may lock what can be read: whoever holds it for longer is no ADD, and holds up none.
+  while (file && !tryLockShared(file.fd) && monotonicMs() < end) sleep(1)
   return file
 }
 
