@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import fc from "fast-check"
 import { isOwnerOf, ownerComment, staleOf } from "./owner.ts"
 
 test("an owner reads as network, container and interface", () => {
@@ -42,4 +43,26 @@ test("stale is what names an owner in the network who is not valid, and no other
   expect(isStale(ownerComment({ ...valid, ifName: "net1" }))).toBe(true)
   expect(isStale(ownerComment({ ...valid, network: "lab-2" }))).toBe(false)
   expect(isStale("lab/c2")).toBe(false)
+})
+
+test("no two owners have one comment: names may hold what joins them, or what a hash looks like, and be of any length", () => {
+  const letters = (...all: string[]) => fc.string({ unit: fc.constantFrom(...all), minLength: 1, maxLength: 4 })
+  const name = fc.oneof(
+    letters("a", ".", "-", "_").map((text) => `a${text}`),
+    letters("a", "b").map((text) => `${"n".repeat(70)}${text}`),
+  )
+  const ifName = letters("a", "~", '"', "\\", "'", "é", "-", "0")
+  const owner = fc.record({ network: name, containerId: name, ifName })
+  const seen = new Map<string, string>()
+  fc.assert(
+    fc.property(owner, (one) => {
+      const comment = ownerComment(one)
+      const names = JSON.stringify(one)
+      expect(seen.get(comment) ?? names).toBe(names)
+      seen.set(comment, names)
+      expect(comment).toMatch(/^[\w.@~-]+\/[\w.@~-]+\/[\w.@~-]+$/)
+      expect(comment.length).toBeLessThanOrEqual(127)
+    }),
+    { numRuns: 3_000 },
+  )
 })

@@ -1,0 +1,329 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import {
+  Attachment,
+  bridgeNetwork,
+  builtPlugins,
+  type ContainerNamespace,
+  expectUnchanged,
+  extent,
+  HostNamespace,
+  isAllocationTrace,
+  linkNames,
+  runPlugin,
+  succeed,
+  takeSnapshot,
+  tellFigure,
+  waitFor,
+} from "../lab/mod.ts"
+
+/** A bridge with two containers: what the first does is not to be felt by the second, nor by the host. */
+class Neighbours implements AsyncDisposable {
+  readonly host: HostNamespace
+  readonly attacker: ContainerNamespace
+  readonly other: ContainerNamespace
+  readonly links: readonly [Attachment, Attachment]
+  readonly results: readonly [object, object]
+
+  private constructor(made: Pick<Neighbours, "host" | "attacker" | "other" | "links" | "results">) {
+    this.host = made.host
+    this.attacker = made.attacker
+    this.other = made.other
+    this.links = made.links
+    this.results = made.results
+  }
+
+  static async create(keys: object = {}): Promise<Neighbours> {
+    const host = await HostNamespace.create()
+    const [attacker, other] = [await host.addContainer("attacker"), await host.addContainer("other")]
+    const config = bridgeNetwork({ isGateway: true, ...keys })
+    const links = [new Attachment(host, attacker, config), new Attachment(host, other, config)] as const
+    const results = [await links[0].add(), await links[1].add()] as const
+    return new Neighbours({ host, attacker, other, links, results })
+  }
+
+  /** Runs a script of root's in the attacker's namespace; what it cannot do it does not. */
+  async attack(script: string): Promise<void> {
+    await this.attacker.exec("sh", ["-c", `${script}; true`], { timeoutMs: 100_000 })
+  }
+
+  /** GC that both attachments are valid for. */
+  collect() {
+    const valid = [this.attacker, this.other].map(({ name }) => ({ containerID: name, ifname: "eth0" }))
+    return this.links[0].run("GC", { "cni.dev/valid-attachments": valid })
+  }
+
+  /** The host as it is after the attacker's DEL must be as one where the attacker has never been. */
+  async expectOtherUnharmed(): Promise<void> {
+    expect(await this.links[1].check(this.results[1])).toMatchObject({ exitCode: 0 })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.host[Symbol.asyncDispose]()
+  }
+}
+
+test("a container that writes others' names on its links, or gives them those of the host's, has nobody's deleted or moved", async () => {
+  await using net = await Neighbours.create()
+  const { host, attacker, other } = net
+  const hostNames = (await linkNames(host)).filter((name) => name !== "lo")
+  await net.attack(
+    [
+      "ip link set eth0 down; ip link set eth0 name hidden",
+      `ip link set hidden alias lab/${other.name}/eth0`,
+      ...hostNames.map((name) => `ip link add ${name} type veth peer name p-${name.slice(0, 12)}`),
+      ...hostNames.map(
+        (name) =>
+          `ip link set ${name} alias lab/${other.name}/eth0; ip link property add dev ${name} altname lab:${other.name}:eth0`,
+      ),
+      `ip link add eth0 type bridge; ip link set eth0 alias lab/${other.name}/eth0`,
+    ].join("; "),
+  )
+  const before = await takeSnapshot(host)
+  await succeed(net.collect())
+  expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+  await net.links[0].del()
+  await net.expectOtherUnharmed()
+  expect((await linkNames(host)).length).toBe(hostNames.length) // lo is there, the attacker's end is not
+  expect(await linkNames(attacker)).not.toContain("hidden") // nor does it keep its way to the network
+  await net.links[1].del()
+})
+
+test("of macvlan, whose mark is in the container, one that is forged takes no other container's interface along", async () => {
+  await using host = await HostNamespace.create()
+  await host.exec("ip", ["link", "add", "uplink", "up", "type", "veth", "peer", "name", "card"])
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]] }
+  const config = { cniVersion: "1.1.0", name: "lab", type: "macvlan", master: "uplink", ipam }
+  const [attacker, other] = [await host.addContainer(), await host.addContainer()]
+  const [own, theirs] = [new Attachment(host, attacker, config), new Attachment(host, other, config)]
+  await own.add()
+  const result = await theirs.add()
+  await attacker.exec("sh", [
+    "-ec",
+    `ip link set eth0 alias lab/${other.name}/eth0; ip link add forged type bridge; ip link set forged alias lab/gone/eth0`,
+  ])
+  await succeed(own.run("GC", { "cni.dev/valid-attachments": [{ containerID: other.name, ifname: "eth0" }] }))
+  await theirs.del({}, { netns: "" })
+  await own.del()
+  expect(await theirs.check(result)).not.toMatchObject({ exitCode: 0 }) // its address is released: it was DELed
+  expect(await linkNames(other)).toContain("eth0") // and goes with its namespace, which DEL was not told
+})
+
+test("namespaces and links that a container makes take no number of the host's, and DEL and GC look at none of them", async () => {
+  await using net = await Neighbours.create()
+  const count = extent(20, 500)
+  const numbers = async () => (await net.host.exec("ip", ["netns", "list-id"])).stdout
+  const before = await numbers()
+  const nest = `exec 3<&0; for i in $(seq ${count}); do unshare -n sh -c "ip link add eth0 type veth peer name n$i netns $$; exec cat <&3" & done; wait`
+  const maker = Bun.spawn(net.attacker.commandLine(["sh", "-c", nest]), { stdin: "pipe" })
+  const areMade = async () => (await linkNames(net.attacker)).filter((name) => /^n\d/.test(name)).length === count
+  await waitFor(areMade, `${count} namespaces`, 100_000)
+  expect(await numbers()).toBe(before)
+  await succeed(net.collect())
+  await net.links[0].del()
+  await net.expectOtherUnharmed()
+  expect(await numbers()).toBe(before)
+  maker.stdin.end()
+  await maker.exited
+  await tellFigure({ what: "namespaces made by a container: numbers that the host gives", tried: count, held: count })
+})
+
+test("thousands of links, addresses and routes in a container hold up neither CHECK nor DEL nor GC, nor another's", async () => {
+  await using net = await Neighbours.create()
+  const count = extent(1_000, 20_000)
+  const lines = Array.from({ length: count }, (_, at) => [
+    `address add 172.16.${at >> 8}.${at & 255}/32 dev eth0`,
+    `route add 100.${64 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}/32 dev eth0`,
+    ...(at % 10 === 0 ? [`link add many${at} type bridge`] : []),
+  ]).flat()
+  await net.attacker.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 100_000 })
+  // Deadlines of a runtime, a tenth of the usual ones.
+  const run = (verb: "CHECK" | "DEL" | "GC", keys: object) => net.links[0].run(verb, keys, { timeoutMs: 12_000 })
+  await succeed(run("CHECK", { prevResult: net.results[0] }))
+  await succeed(
+    run("GC", {
+      "cni.dev/valid-attachments": [
+        { containerID: net.other.name, ifname: "eth0" },
+        { containerID: net.attacker.name, ifname: "eth0" },
+      ],
+    }),
+  )
+  await succeed(run("DEL", { prevResult: net.results[0] }))
+  await net.expectOtherUnharmed()
+  expect(await linkNames(net.attacker)).not.toContain("eth0")
+  await tellFigure({
+    what: "addresses and routes in a container: CHECK, GC, DEL within 12 s",
+    tried: 3,
+    held: 3,
+    note: `${count} of each`,
+  })
+})
+
+test("with thousands of connections of a container in the host's table DEL of another forgets that one's flows alone", async () => {
+  await using net = await Neighbours.create({ ipMasq: true })
+  const { host, other } = net
+  const count = extent(1_000, 30_000)
+  const mappings = { runtimeConfig: { portMappings: [{ hostPort: 5353, containerPort: 53, protocol: "udp" }] } }
+  const portmap = new Attachment(host, other, {
+    cniVersion: "1.1.0",
+    name: "lab",
+    type: "portmap",
+    prevResult: net.results[1],
+  })
+  await portmap.add(mappings)
+  const flows = async (what: string) => {
+    const { stdout } = await host.exec("conntrack", ["-L", "-p", "udp"])
+    return stdout.split("\n").filter((line) => line.includes(what)).length
+  }
+  await net.attack(
+    `bash -c 'for p in $(seq 10001 ${10_000 + count}); do echo >/dev/udp/10.22.0.1/$p; done' 2>/dev/null`,
+  )
+  await net.attack("bash -c 'echo >/dev/udp/10.22.0.1/5353'")
+  expect(await flows("dport=5353 ")).toBe(1)
+  const before = await flows("dport=1")
+  expect(before).toBeGreaterThanOrEqual(count * 0.9)
+  await portmap
+    .run("DEL", mappings, { timeoutMs: 12_000 })
+    .then((output) => expect(output).toMatchObject({ exitCode: 0 }))
+  expect(await flows("dport=5353 ")).toBe(0)
+  expect(await flows("dport=1")).toBeGreaterThanOrEqual(count * 0.9)
+  await tellFigure({
+    what: "connections of a neighbour that stay when a mapping's are forgotten",
+    tried: count,
+    held: count,
+  })
+})
+
+/** Values for names, in which a part that leads out of a directory, ends a text or begins another command would be an opening. */
+const hostile = [
+  "../../../run/cni/out",
+  "..",
+  ".",
+  "/",
+  "a/b",
+  "a\nb",
+  'a"b',
+  "a'; touch /run/cni/out; '",
+  "a b",
+  "a\\b",
+  "$(id)",
+  "-a",
+  "a\u2028b",
+  "",
+  "x".repeat(5_000),
+]
+
+test("names that lead out of a directory, end a text or begin a command are refused, and nothing is made of them", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const before = await takeSnapshot(host)
+  const config = bridgeNetwork({ ipMasq: true })
+  const bin = join(builtPlugins, "bridge")
+  let tried = 0
+  for (const text of hostile) {
+    const call = { bin, containerId: "c1", netns: pod.path, ifName: "eth0", config }
+    const isInterfaceName = /^[^/\s]{1,15}$/.test(text) && !/^\.\.?$/.test(text)
+    const calls: (Omit<typeof call, "config"> & { config: object; args?: string })[] = [
+      { ...call, config: { ...config, name: text } },
+      ...(text.length > 1_000 ? [] : [{ ...call, containerId: text }]), // long ones are good
+      ...(isInterfaceName ? [] : [{ ...call, ifName: text }]),
+      ...(text === "" ? [] : [{ ...call, config: { ...config, ipam: { ...config.ipam, type: text } } }]),
+      ...(text === "" ? [] : [{ ...call, args: `MAC=${text}` }]),
+    ]
+    for (const each of calls) {
+      const output = await runPlugin(host, { ...each, verb: "ADD" })
+      expect({ text, output }).toMatchObject({ output: { exitCode: 1, json: { code: expect.any(Number) } } })
+      tried++
+    }
+  }
+  expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
+  await tellFigure({ what: "hostile names: refused, nothing changed", tried, held: tried })
+})
+
+/** What a kernel takes as the name of an interface, and what a comment or a rule would be torn by. */
+const oddNames = ['e"0', "e';x", "e}{", "e\\", "e$(x)", "-e0", "e#0", "e\u0001", "é", "a,b|c"] as const
+const backends = [{ ipMasqBackend: "nftables" }, { ipMasqBackend: "iptables" }] as const
+
+test.each(backends)(
+  "interface names that would tear a rule are in none, by %j, and all of an attachment goes",
+  async (keys) => {
+    await using host = await HostNamespace.create()
+    const [pod, other] = [await host.addContainer(), await host.addContainer()]
+    const config = bridgeNetwork({ ipMasq: true, ...keys })
+    const kept = new Attachment(host, other, config)
+    const result = await kept.add()
+    const before = await takeSnapshot(host)
+    const conditions =
+      keys.ipMasqBackend === "nftables" ? { conditionsV4: ["ip", "saddr", "192.0.2.0/24"] } : { backend: "iptables" }
+    for (const [at, ifName] of oddNames.slice(0, extent(6, oddNames.length)).entries()) {
+      const link = new Attachment(host, pod, config, { ifName })
+      const prevResult = await link.add()
+      const ports = { runtimeConfig: { portMappings: [{ hostPort: 8080 + at, containerPort: 80, protocol: "tcp" }] } }
+      const portmap = new Attachment(
+        host,
+        pod,
+        { cniVersion: "1.1.0", name: "lab", type: "portmap", ...conditions, prevResult },
+        { ifName },
+      )
+      await portmap.add(ports)
+      await portmap.del(ports)
+      await link.del()
+    }
+    expectUnchanged(
+      before,
+      await takeSnapshot(host),
+      (change) => isAllocationTrace(change) || /CNI-HOSTPORT|:\w+ ACCEPT|chain ip6? nat/.test(change.line),
+    )
+    expect(await kept.check(result)).toMatchObject({ exitCode: 0 })
+  },
+)
+
+test("attachments whose names are alike when joined by a separator are kept apart, in files, rules and interfaces", async () => {
+  await using host = await HostNamespace.create()
+  const pairs = [
+    [
+      { name: "a", containerId: "b-c" },
+      { name: "a-b", containerId: "c" },
+    ],
+    [
+      { name: "a", containerId: "b_c" },
+      { name: "a_b", containerId: "c" },
+    ],
+    [
+      { name: "a", containerId: "b.c" },
+      { name: "a.b", containerId: "c" },
+    ],
+    [
+      { name: "n".repeat(60), containerId: "c".repeat(80) },
+      { name: `${"n".repeat(60)}m`, containerId: "c".repeat(80) },
+    ],
+  ] as const
+  for (const [at, pair] of pairs.slice(-extent(2, pairs.length)).entries()) {
+    const made = []
+    for (const [which, { name, containerId }] of pair.entries()) {
+      const pod = await host.addContainer()
+      const ipam = { type: "host-local", ranges: [[{ subnet: `10.${40 + at * 2 + which}.0.0/16` }]] }
+      const config = bridgeNetwork({ name, bridge: `br${at}${which}`, ipMasq: true, ipam })
+      const link = new Attachment(host, pod, config, { containerId })
+      const result = await link.add()
+      const tuning = {
+        cniVersion: "1.1.0",
+        name,
+        type: "tuning",
+        sysctl: { "net.ipv4.conf.eth0.arp_notify": "1" },
+        prevResult: result,
+      }
+      const tuned = new Attachment(host, pod, tuning, { containerId })
+      await tuned.add()
+      made.push({ link, tuned, result })
+    }
+    const [first, second] = made
+    await first?.tuned.del()
+    await first?.link.del()
+    await succeed(first?.link.run("GC", { "cni.dev/valid-attachments": [] }) ?? Promise.reject())
+    expect(await second?.link.check(second.result)).toMatchObject({ exitCode: 0 })
+    expect(await second?.tuned.check(second.result)).toMatchObject({ exitCode: 0 })
+    await second?.tuned.del()
+    await second?.link.del()
+  }
+})
