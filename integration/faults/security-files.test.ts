@@ -261,7 +261,7 @@ const fakes = [
   "conntrack",
 ]
 
-test("no file of the working directory runs, and no variable but CNI_* has a meaning", async () => {
+test("no file of the working directory runs, whatever variables of loaders, shells and runtimes say", async () => {
   await using host = await HostNamespace.create()
   const trap = "/run/cni/cwd"
   await asRoot(host, `mkdir ${trap}`)

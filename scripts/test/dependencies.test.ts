@@ -1,0 +1,30 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+
+const root = join(import.meta.dir, "../..")
+const read = (file: string) => Bun.file(join(root, file)).text()
+const { dependencies, devDependencies } = JSON.parse(await read("package.json"))
+const { packages } = JSON.parse(await read("package-lock.json"))
+const engine = await read("host/engine.txt")
+
+test("every package of npm is pinned by its hash, and the direct ones by an exact version", () => {
+  const locked = Object.entries<{ version?: string; integrity?: string }>(packages).filter(([path]) => path !== "")
+  expect(locked.length).toBeGreaterThan(100)
+  expect(locked.filter(([, { version, integrity }]) => !version || !integrity?.startsWith("sha512-"))).toEqual([])
+  const direct = Object.values<string>({ ...dependencies, ...devDependencies })
+  expect(direct.filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([])
+})
+
+test("the engine is pinned by its hash", () => {
+  expect(engine).toMatch(/^quickjs-ng==\d+(\.\d+)+ --hash=sha256:[0-9a-f]{64}\n$/)
+})
+
+test("the page on security names the versions that are pinned", async () => {
+  const page = await read("docs/security.md")
+  const [, release] = /==(\d+\.\d+\.\d+)/.exec(engine) ?? []
+  const named = ["@noble/hashes", "bun", "execa", "proper-lockfile"].map(
+    (name) => ({ ...dependencies, ...devDependencies })[name],
+  )
+  for (const version of [release, ...named, `all ${Object.keys(packages).length - 1} packages`])
+    expect(page).toContain(version)
+})
