@@ -106,6 +106,7 @@ export class Store {
 
   /** What does not say whose it is was never finished. What cannot be removed is in nobody's way. */
   #removeDrafts(prefix: string, isStale: (owner: Owner) => boolean): void {
+    this.#requireOwn()
     try {
       for (const name of ifPresent(() => this.files.readDirectory(this.#drafts)) ?? []) {
         if (!name.startsWith(prefix)) continue

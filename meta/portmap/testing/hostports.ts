@@ -42,6 +42,7 @@ export function specOf(
     masqAll: false,
     conditions: { [AF_INET]: [], [AF_INET6]: [] },
     localnetLink: undefined,
+    openedLink: undefined,
   }
 }
 
