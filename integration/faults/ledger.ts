@@ -21,7 +21,6 @@ export class Ledger {
       const holder = this.#holders.get(address)
       if (holder !== undefined) this.#conflict(address, holder, container)
       this.#holders.set(address, container)
-      this.#robbed.delete(address)
     }
   }
 
@@ -30,7 +29,7 @@ export class Ledger {
     for (const [address, holder] of this.#holders) if (holder === container) this.#holders.delete(address)
   }
 
-  /** A saboteur is about to take the reservation of this address away. */
+  /** A saboteur is about to take the reservation of this address away: it is judged no more. */
   rob(address: string): void {
     this.#robbed.add(address)
   }

@@ -128,7 +128,14 @@ export const saboteurs: readonly Saboteur[] = [
         return rm(path)
       }),
   },
-  { what: "empty a lease", act: (scene, number) => toFile(scene, number, leases, (path) => truncate(path, 0)) },
+  {
+    what: "empty a lease", // which is restored, unless the index was destroyed, too
+    act: (scene, number) =>
+      toFile(scene, number, leases, (path) => {
+        scene.ledger.rob(path.replace(/.*\//, ""))
+        return truncate(path, 0)
+      }),
+  },
   {
     what: "cut a lease",
     act: (scene, number) =>
