@@ -168,6 +168,9 @@ export function listLinksInside(route: NetlinkSocket, nsid: number, isWanted: (l
   }
 }
 
+/** How often links are listed that change meanwhile: a list of hundreds takes a while, and what three have not seen is not there. */
+const LIST_ATTEMPTS = 3
+
 function listLinksOf(route: NetlinkSocket, nsid: number | undefined, isWanted: (link: Link) => boolean): Link[] {
   const payload = concat([
     linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags: 0, change: 0 }),
@@ -182,7 +185,7 @@ function listLinksOf(route: NetlinkSocket, nsid: number | undefined, isWanted: (
     return link
   }
   try {
-    return route.dump({ type: RTM_GETLINK, what: "list links", payload }, pick)
+    return route.dump({ type: RTM_GETLINK, what: "list links", payload }, pick, LIST_ATTEMPTS)
   } catch (error) {
     if (!(error instanceof NetlinkError && error.willPass)) throw error
     return [...seen.values()]

@@ -104,11 +104,11 @@ export class NetlinkSocket implements Disposable {
    * listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing: it is asked for again, and what was
    * picked so far is thrown away, so `pick` is called for the entries of each attempt. Throws `NetlinkError`.
    */
-  dump<T>(request: Request, pick: (message: Message) => T | undefined): T[] {
+  dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts = DUMP_ATTEMPTS): T[] {
     for (let attempt = 1; ; attempt++) {
       const found = this.#dumpOnce(request, pick)
       if (found) return found
-      if (attempt === DUMP_ATTEMPTS)
+      if (attempt === attempts)
         throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read", true)
     }
   }
