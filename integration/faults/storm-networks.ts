@@ -24,7 +24,7 @@ export const bridges = ["br-a", "br-b"] as const
 /** The link that macvlan sits on. */
 export const uplink = "uplink"
 /** How many devices there are for host-device. */
-export const deviceCount = 300
+export const deviceCount = 40
 
 const pool = (subnet: string, keys: object = {}) => ({ type: "host-local", ranges: [[{ subnet }]], ...keys })
 const defaultRoute = { routes: [{ dst: "0.0.0.0/0" }] }
@@ -136,9 +136,14 @@ function macOf(container: number): string {
   return `0a:00:00:00:${[container >> 8, container & 255].map((byte) => byte.toString(16).padStart(2, "0")).join(":")}`
 }
 
-/** The device of a container. */
+/** The device of a container; there is one for the first ones only, see `mayJoin`. */
 export function deviceOf(container: number): string {
-  return `dev${container % deviceCount}`
+  return `dev${container}`
+}
+
+/** Whether a network has what a container would get. */
+export function mayJoin({ name }: StormNetwork, container: number): boolean {
+  return name !== "zeta" || container < deviceCount
 }
 
 /** Gives the host the link for macvlan. */

@@ -8,7 +8,14 @@ import {
 } from "../lab/mod.ts"
 import { Gate } from "./gate.ts"
 import { Ledger } from "./ledger.ts"
-import { addDevice, executableOf, type PluginKeys, type StormNetwork, stormNetworks } from "./storm-networks.ts"
+import {
+  addDevice,
+  executableOf,
+  mayJoin,
+  type PluginKeys,
+  type StormNetwork,
+  stormNetworks,
+} from "./storm-networks.ts"
 import { Tally } from "./tally.ts"
 
 /** How long one call of a plugin may take. */
@@ -69,7 +76,8 @@ export class Storm {
     await slot.gate.alone(async () => {
       const current = slot.network
       if (slot.state === "none" || current === undefined) {
-        await this.#add(slot, stormNetworks[network % stormNetworks.length] as StormNetwork, kill)
+        const joinable = stormNetworks.filter((one) => mayJoin(one, number))
+        await this.#add(slot, joinable[network % joinable.length] as StormNetwork, kill)
       } else if (slot.state === "attached" && verb < 35) await this.#check(slot, current)
       else if (slot.state === "attached" && verb < 42) await this.#status(current)
       else if (verb >= 42 && verb < 47) await this.collect(current)
@@ -83,10 +91,9 @@ export class Storm {
 
   /** Attaches a container to each network, as far as there are free places. */
   async addEach(): Promise<void> {
-    const free = this.#slots.filter(({ state }) => state === "none")
-    for (const [at, network] of stormNetworks.entries()) {
-      const slot = free[at]
-      if (slot) await this.#add(slot, network, undefined)
+    for (const network of stormNetworks) {
+      const free = this.#slots.find(({ state, number }) => state === "none" && mayJoin(network, number))
+      if (free) await this.#add(free, network, undefined)
     }
   }
 
