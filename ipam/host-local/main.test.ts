@@ -248,6 +248,16 @@ describe("CHECK", () => {
     expect(check().details).toContain("10.1.0.2 is reserved for container other, interface eth7")
   })
 
+  test("of a store whose lock cannot be opened says so, and nothing of where in the sources that was", () => {
+    using data = new DataDir()
+    mkdirSync(data.file("lock"), { recursive: true }) // like a read-only file system without one
+    const { answer } = data.call(dual, { verb: "CHECK", prevResult: result("10.1.0.2/24") })
+    expect(answer.msg).toBe(
+      `Cannot look up the addresses of container abc, interface eth0 in "${data.file("").replace(/\/$/, "")}"`,
+    )
+    expect(answer.details).toMatch(/^open ".*\/lock": .* \(EISDIR\)$/)
+  })
+
   test("of a container that was never added fails", () => {
     using data = new DataDir()
     const prevResult = result("10.1.0.2/24")

@@ -103,15 +103,17 @@ export function checkReservation(
 ): void {
   const expected = previous.flatMap(({ address }) => parseAddress(address.replace(/\/.*/, "")) ?? [])
   const ours = expected.filter((address) => rangeSets.some((set) => rangeOf(set, address))).map(formatAddress)
-  const found = store.locked((session) => ({
-    holding: session.holding(owner),
-    wrong: ours.flatMap((address) => {
-      const holder = session.holder(address)
-      if (holder === undefined) return [`${address} is not reserved: no file "${store.directory}/${address}"`]
-      if (typeof holder === "string") return [`the file "${store.directory}/${address}" is ${holder}`]
-      return isHeldBy(holder, owner) ? [] : [`${address} is reserved for ${describeOwner(holder)}`]
-    }),
-  }))
+  const found = saying(`Cannot look up the addresses of ${describeOwner(owner)} in "${store.directory}"`, () =>
+    store.locked((session) => ({
+      holding: session.holding(owner),
+      wrong: ours.flatMap((address) => {
+        const holder = session.holder(address)
+        if (holder === undefined) return [`${address} is not reserved: no file "${store.directory}/${address}"`]
+        if (typeof holder === "string") return [`the file "${store.directory}/${address}" is ${holder}`]
+        return isHeldBy(holder, owner) ? [] : [`${address} is reserved for ${describeOwner(holder)}`]
+      }),
+    })),
+  )
   const wrong = found?.wrong ?? ours.map((address) => `${address} is not reserved: no directory "${store.directory}"`)
   if (wrong.length === 0 && found?.holding) return
   throw new CniError(Code.Internal, `host-local: Failed to find address added by container ${owner.containerId}`, {
