@@ -12,7 +12,7 @@ export interface Scene {
   readonly ledger: Ledger
   /** For what is done to firewalld: one after the other. */
   readonly firewalld: Gate
-  /** The containers that are there. */
+  /** The containers whose interfaces may be renamed: what the Go plugins have made is known by its name alone. */
   readonly pods: () => readonly ContainerNamespace[]
 }
 

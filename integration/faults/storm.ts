@@ -70,6 +70,11 @@ export class Storm {
     return this.#slots.flatMap(({ pod }) => pod ?? [])
   }
 
+  /** Those whose interface our plugins have made: it can be told by its owner, whatever its name. */
+  get ownPods(): ContainerNamespace[] {
+    return this.#slots.flatMap(({ pod, network }) => (pod && network?.cniVersion !== "1.0.0" ? [pod] : []))
+  }
+
   /** One operation on one container, chosen by what may come next for it. */
   async step({ slot: number, network, verb, fate, kill }: Choices): Promise<void> {
     const slot = this.#slots[number] as Slot
