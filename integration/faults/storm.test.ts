@@ -124,6 +124,9 @@ testWith(
     } while (performance.now() < end)
     if (isLong) console.log([...storm.tally.lines(), ...storm.tally.violations].join("\n"))
 
+    expect(storm.ledger.violations).toEqual([])
+    expect(storm.tally.violations).toEqual([])
+
     // The saboteurs have gone, and firewalld is as it was.
     await reload(host)
     await storm.addEach() // which gives firewalld the sources back that it has forgotten
@@ -132,7 +135,6 @@ testWith(
     for (let number = 0; number < Math.min(containers, deviceCount); number++) await addDevice(host, number)
     expectUnchanged(before, await takeSnapshot(host), (change) => isExpected(change, before))
     expect(storm.tally.violations).toEqual([])
-    expect(storm.ledger.violations).toEqual([])
     const { calls, failures, killed, longestMs } = storm.tally
     await tellFigure({
       what: `calls of plugins in a storm: ${containers} containers, ${workers} at a time`,
