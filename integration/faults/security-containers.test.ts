@@ -45,7 +45,7 @@ class Neighbours implements AsyncDisposable {
 
   /** Runs a script of root's in the attacker's namespace; what it cannot do it does not. */
   async attack(script: string): Promise<void> {
-    await this.attacker.exec("sh", ["-c", `${script}; true`], { timeoutMs: 100_000 })
+    await this.attacker.exec("sh", ["-c", `${script}; true`], { timeoutMs: 600_000 })
   }
 
   /** GC that both attachments are valid for. */
@@ -118,7 +118,7 @@ test("namespaces and links that a container makes take no number of the host's, 
   const nest = `exec 3<&0; for i in $(seq ${count}); do unshare -n sh -c "ip link add eth0 type veth peer name n$i netns $$; exec cat <&3" & done; wait`
   const maker = Bun.spawn(net.attacker.commandLine(["sh", "-c", nest]), { stdin: "pipe" })
   const areMade = async () => (await linkNames(net.attacker)).filter((name) => /^n\d/.test(name)).length === count
-  await waitFor(areMade, `${count} namespaces`, 100_000)
+  await waitFor(areMade, `${count} namespaces`, 600_000)
   expect(await numbers()).toBe(before)
   await succeed(net.collect())
   await net.links[0].del()
@@ -131,13 +131,13 @@ test("namespaces and links that a container makes take no number of the host's, 
 
 test("thousands of links, addresses and routes in a container hold up neither CHECK nor DEL nor GC, nor another's", async () => {
   await using net = await Neighbours.create()
-  const count = extent(1_000, 20_000)
+  const count = extent(1_000, 5_000)
   const lines = Array.from({ length: count }, (_, at) => [
     `address add 172.16.${at >> 8}.${at & 255}/32 dev eth0`,
     `route add 100.${64 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}/32 dev eth0`,
     ...(at % 10 === 0 ? [`link add many${at} type bridge`] : []),
   ]).flat()
-  await net.attacker.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 100_000 })
+  await net.attacker.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 600_000 })
   // Half of what runtimes wait.
   const run = (verb: "CHECK" | "DEL" | "GC", keys: object) => net.links[0].run(verb, keys, { timeoutMs: 60_000 })
   await succeed(run("CHECK", { prevResult: net.results[0] }))
@@ -163,7 +163,7 @@ test("thousands of links, addresses and routes in a container hold up neither CH
 test("with thousands of connections of a container in the host's table DEL of another forgets that one's flows alone", async () => {
   await using net = await Neighbours.create({ ipMasq: true })
   const { host, other } = net
-  const count = extent(1_000, 30_000)
+  const count = extent(1_000, 20_000)
   const mappings = { runtimeConfig: { portMappings: [{ hostPort: 5353, containerPort: 53, protocol: "udp" }] } }
   const portmap = new Attachment(host, other, {
     cniVersion: "1.1.0",
@@ -181,13 +181,13 @@ test("with thousands of connections of a container in the host's table DEL of an
   )
   await net.attack("bash -c 'echo >/dev/udp/10.22.0.1/5353'")
   expect(await flows("dport=5353 ")).toBe(1)
-  const before = await flows("dport=1")
+  const before = await flows("dst=10.22.0.1 ")
   expect(before).toBeGreaterThanOrEqual(count * 0.9)
   await portmap
     .run("DEL", mappings, { timeoutMs: 60_000 })
     .then((output) => expect(output).toMatchObject({ exitCode: 0 }))
   expect(await flows("dport=5353 ")).toBe(0)
-  expect(await flows("dport=1")).toBeGreaterThanOrEqual(count * 0.9)
+  expect(await flows("dst=10.22.0.1 ")).toBeGreaterThanOrEqual(count * 0.9)
   await tellFigure({
     what: "connections of a neighbour that stay when a mapping's are forgotten",
     tried: count,
