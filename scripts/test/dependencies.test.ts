@@ -25,6 +25,6 @@ test("the page on security names the versions that are pinned", async () => {
   const named = ["@noble/hashes", "bun", "execa", "proper-lockfile"].map(
     (name) => ({ ...dependencies, ...devDependencies })[name],
   )
-  for (const version of [release, ...named, `all ${Object.keys(packages).length - 1} packages`])
+  for (const version of [release, ...named])
     expect(page).toContain(version)
 })
