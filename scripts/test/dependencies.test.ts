@@ -25,6 +25,5 @@ test("the page on security names the versions that are pinned", async () => {
   const named = ["@noble/hashes", "bun", "execa", "proper-lockfile"].map(
     (name) => ({ ...dependencies, ...devDependencies })[name],
   )
-  for (const version of [release, ...named])
-    expect(page).toContain(version)
+  for (const version of [release, ...named]) expect(page).toContain(version)
 })
