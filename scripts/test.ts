@@ -19,7 +19,7 @@
  */
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
-import { type Figure, TemporaryDirectory } from "../integration/lab/mod.ts"
+import { type Figure, TemporaryDirectory, unmatchedTelling } from "../integration/lab/mod.ts"
 import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
@@ -122,7 +122,6 @@ function integrationFiles(kind: "namespaces" | "interop" | "arm64" | "browser"):
 /** The tests that have a long form, which tell figures of it. Bun's globs know no slash inside braces. */
 const withLongForm = [
   "integration/faults/*.test.ts",
-  "integration/every-plugin/killed-*.test.ts",
   "integration/executable/memory.test.ts",
   "integration/dhcp/{hostile,killed-daemon,many}.test.ts",
   "ipam/dhcp/protocol/fuzz.test.ts",
@@ -167,6 +166,11 @@ if (import.meta.main) {
   } else {
     await gate(runner)
     await integration(runner, integrationFiles("namespaces"))
+    for (const pattern of unmatchedTelling(runner.testCases.map(({ titles }) => titles.at(-1) ?? ""))) {
+      runner.fail(
+        `No test is called like ${pattern}, which integration/lab/cases.ts has among those of similar plugins`,
+      )
+    }
     summary = summaryOf(await conformance(runner))
   }
   process.exitCode = runner.finish(summary)

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Attachment, extent, newest, patient, waitFor } from "../lab/mod.ts"
+import { Attachment, Chance, extent, newest, patient, seed, tellFigure, waitFor } from "../lab/mod.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
@@ -30,6 +30,7 @@ test(
     await using site = await Site.create("bridge", ["-timeout", "1s"])
     await using server = await startDnsmasq(site.server, site.directory.path, options)
     const attachments = await containers(site, 4)
+    const chance = new Chance(seed)
     const attached = new Map<Attachment, string>()
     const outcomes = { ADD: 0, DEL: 0 }
     for (let round = 0; round < kills; round++) {
@@ -37,9 +38,9 @@ test(
       if (!attachment) throw new Error("no container")
       const verb = attached.has(attachment) ? "DEL" : "ADD"
       const call = attachment.run(verb)
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * longestMs))
+      await new Promise((resolve) => setTimeout(resolve, chance.below(longestMs)))
       await site.daemon.end("SIGKILL")
-      const isWithout = Math.random() < 0.5 // what the plugin finds next: another daemon, or none
+      const isWithout = chance.below(2) === 0 // what the plugin finds next: another daemon, or none
       if (!isWithout) site.daemon = await startDaemon(site.host, ["-timeout", "1s"])
       const { exitCode, json } = await call
       outcomes[verb] += exitCode === 0 ? 1 : 0
@@ -61,6 +62,7 @@ test(
     expect(stdout.split("\n").filter((name) => name.endsWith(".json"))).toHaveLength(attached.size)
     for (const [attachment, address] of attached) expect(addressOf(await attachment.add())).toBe(address)
     expect(outcomes.ADD).toBeGreaterThan(0)
+    await tellFigure({ what: "dhcp's daemon killed during ADD and DEL", tried: kills, held: kills })
   },
   patient(60_000 + kills * 4_000),
 )

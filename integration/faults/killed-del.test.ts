@@ -11,10 +11,10 @@ for (const plugin of pluginsAs()) {
     `${plugin}: a DEL or GC killed at any system call is finished by the next, a CHECK or STATUS changes nothing`,
     () =>
       killChain(`DEL, GC, CHECK and STATUS of ${plugin} killed`, chainOf(plugin), [
-        { verb: "DEL", quick: like ? 3 : 6 },
-        { verb: "GC", quick: like ? 2 : 4 },
-        { verb: "CHECK", quick: like ? 1 : 2 },
-        { verb: "STATUS", quick: 1 },
+        { verb: "DEL", quick: like ? 2 : 5, rounds: 2 },
+        { verb: "GC", quick: like ? 1 : 3, rounds: 2 },
+        { verb: "CHECK", quick: 1, rounds: 2 },
+        { verb: "STATUS", quick: 1, rounds: 2 },
       ]),
     extent(120_000, 7_200_000),
   )

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect } from "bun:test"
 import { join } from "node:path"
-import { CProgram, isLeftToKernel, isLong, type PluginOutput, seed, tellFigure, waitFor } from "../lab/mod.ts"
+import { CProgram, isLong, type PluginOutput, seed, tellFigure } from "../lab/mod.ts"
 import { type Chain, ChainHost, nothingValid } from "./chain.ts"
+import { asBefore, type Way, ways } from "./ways.ts"
 
 /** As shells and `kill-at` tell that SIGKILL has ended a program. */
 const killedBySignal = 128 + 9
@@ -21,95 +22,17 @@ export function killAtCall(when: "before" | "after", nth: number): string[] {
   return [killAt.path, when, String(nth)]
 }
 
-/** How what a killed call has left is taken back. */
-interface Way {
-  readonly what: string
-  /** Answers what still differs. */
-  recover(scene: ChainHost): Promise<string>
-}
-
-const asBefore = async (scene: ChainHost) => (await scene.hostChanges()) + (await scene.containerChanges())
-
-/** The kernel removes in its own time what a namespace that has gone had; a virtual device of the host it does not give back. */
-async function afterContainer(scene: ChainHost): Promise<string> {
-  const isDevice = (change: Parameters<typeof isLeftToKernel>[1]) =>
-    scene.movesDevice && isLeftToKernel("host-device", change)
-  const last = { changes: "" }
-  await waitFor(async () => {
-    last.changes = await scene.hostChanges(isDevice)
-    return last.changes === ""
-  }, "the kernel").catch(() => undefined)
-  if (last.changes === "") await scene.replaceContainer()
-  return last.changes
-}
-
-/** A configuration with which nothing could be added as before: all that a plugin may be without is left out, and the addresses are others. */
-function changed({ cniVersion, name, type, ipam }: { [key: string]: unknown }): object {
-  const other = ipam as { type: string } | undefined
-  const pool = other?.type === "host-local" ? { ranges: [[{ subnet: "10.99.0.0/24" }]] } : {}
-  return { cniVersion, name, type, ...(other ? { ipam: { type: other.type, ...pool } } : {}) }
-}
-
-/** What comes after a call that was killed: the first is what a runtime does. */
-const ways: readonly Way[] = [
-  {
-    what: "DEL",
-    async recover(scene) {
-      await scene.del()
-      return asBefore(scene)
-    },
-  },
-  {
-    what: "DEL with the result of an earlier ADD",
-    async recover(scene) {
-      await scene.del({ prevResult: scene.answer })
-      return asBefore(scene)
-    },
-  },
-  {
-    what: "DEL that is not told the namespace, which goes then",
-    async recover(scene) {
-      await scene.del({}, { netns: "" })
-      await scene.removeContainer()
-      return afterContainer(scene)
-    },
-  },
-  {
-    what: "DEL after the namespace has gone",
-    async recover(scene) {
-      await scene.removeContainer()
-      await scene.del({ prevResult: scene.answer })
-      return afterContainer(scene)
-    },
-  },
-  {
-    what: "DEL by a changed configuration",
-    async recover(scene) {
-      await scene.del({}, {}, changed as (own: object) => object)
-      return asBefore(scene)
-    },
-  },
-  {
-    what: "GC with no valid attachment",
-    async recover(scene) {
-      await scene.collect()
-      const isInUse = (change: Parameters<typeof isLeftToKernel>[1]) =>
-        scene.movesDevice && isLeftToKernel("host-device", change)
-      const changes = await scene.hostChanges(isInUse)
-      await scene.del()
-      return changes + (scene.movesDevice ? await asBefore(scene) : await scene.containerChanges())
-    },
-  },
-]
-
-/** A verb, what was done before it, and what has to hold after a kill. */
+/** A verb that is killed. */
 export interface Killed {
   readonly verb: "ADD" | "DEL" | "GC" | "CHECK" | "STATUS"
   /** How many points of a plugin the quick form tries. */
   readonly quick: number
-  /** Whether the long form tries each system call with each way, not only with the next in turn. */
-  readonly eachWay?: boolean
+  /** How often the long form goes through all system calls: twice for before and after, six times for each call with each way. */
+  readonly rounds: number
 }
+
+/** How many rounds at most, for a long form that is not as long. */
+const roundsAtMost = Number(process.env.CNI_FAULTS_ROUNDS ?? ways.length)
 
 /** One system call of one plugin of a chain. */
 interface Point {
@@ -119,23 +42,21 @@ interface Point {
 }
 
 /** The points to try of a call that makes `total` system calls: all, or some that are spread over it and shifted by the seed. */
-export function pointsOf(total: number, { quick, eachWay }: Omit<Killed, "verb">): Point[] {
-  const point = (at: number, way: number): Point => ({
-    nth: (at >> 1) + 1,
-    when: at % 2 === 0 ? "before" : "after",
-    way: ways[way % ways.length] as Way,
+function pointsOf(total: number, { quick, rounds }: Killed): Point[] {
+  const point = (at: number, round: number): Point => ({
+    nth: at + 1,
+    // Each call with each way in six rounds, before and after in two; and no way has always the same side.
+    when: (round + Math.floor(at / ways.length)) % 2 === 0 ? "before" : "after",
+    way: ways[(at + round) % ways.length] as Way,
   })
-  if (!isLong) {
-    const count = Math.min(quick, 2 * total)
-    const step = (2 * total) / count
-    return Array.from({ length: count }, (_, n) => point(Math.floor(n * step + (seed % step)), n + seed))
+  const calls = Array.from({ length: total }, (_, at) => at)
+  if (isLong) {
+    const all = Array.from({ length: Math.min(rounds, roundsAtMost) }, (_, round) => round)
+    return all.flatMap((round) => calls.map((at) => point(at, round + seed)))
   }
-  const all = Array.from({ length: 2 * total }, (_, at) => at)
-  if (!eachWay) return all.map((at) => point(at, (at >> 1) + (at % 2) * 3))
-  // Before and after take turns: what lies between two calls is seen from both sides.
-  return all
-    .filter((at) => at % 2 === 0)
-    .flatMap((at) => ways.map((_, way) => point(at + ((way + (at >> 1)) % 2), way)))
+  const step = total / quick
+  const some = Array.from({ length: Math.min(quick, total) }, (_, n) => Math.floor(n * step + (seed % step)) % total)
+  return some.map((at, n) => point(at, n + seed + 5 * at)) // as many ways as points, in turn
 }
 
 /** Runs a verb of the plugin at a place of the chain, after all that a runtime has run before. */
@@ -160,62 +81,87 @@ async function run(
   throw new Error("no such plugin")
 }
 
-/** What still differs after a plugin was killed at a point; undefined when it ended before that. */
-async function tryPoint(scene: ChainHost, verb: Killed["verb"], at: number, point: Point): Promise<string | undefined> {
-  const { exitCode, stdout } = await run(scene, verb, at, killAtCall(point.when, point.nth))
-  if (exitCode !== killedBySignal && exitCode !== 0) return `ended with ${exitCode}: ${stdout}`
-  const isReading = verb === "CHECK" || verb === "STATUS"
-  const changes = isReading
-    ? (await scene.hostChanges()) + (await scene.containerChanges())
-    : await point.way.recover(scene)
-  return exitCode === 0 && changes === "" ? undefined : changes
+/** Whether a verb changes nothing, also when it is not killed. */
+function isReading(verb: Killed["verb"]): boolean {
+  return verb === "CHECK" || verb === "STATUS"
+}
+
+/** A chain whose plugins are killed, and what came of it. */
+class Killing implements AsyncDisposable {
+  readonly #chain: Chain
+  #scene: ChainHost
+  tried = 0
+  readonly failures: string[] = []
+
+  private constructor(chain: Chain, scene: ChainHost) {
+    this.#chain = chain
+    this.#scene = scene
+  }
+
+  static async create(chain: Chain): Promise<Killing> {
+    return new Killing(chain, await ChainHost.create(chain))
+  }
+
+  /** Kills the plugin at a place of the chain. */
+  async kill(at: number, killed: Killed): Promise<void> {
+    const { verb } = killed
+    const total = await this.#countCalls(at, verb)
+    for (const point of pointsOf(total, killed)) {
+      const changes = await this.#try(at, verb, point).catch((error: unknown) => `${error}`)
+      if (changes === undefined) continue
+      this.tried++
+      const what = `${verb} of ${this.#chain.plugins[at]?.type} killed ${point.when} call ${point.nth}; ${point.way.what}`
+      if (changes !== "") this.failures.push(`${what}:\n${changes}`)
+      if (changes === "" && (isReading(verb) || !(this.#scene.movesDevice && point.way.removesContainer))) continue
+      await this.#scene[Symbol.asyncDispose]()
+      this.#scene = await ChainHost.create(this.#chain)
+      if (isReading(verb)) await this.#addAll()
+    }
+    if (isReading(verb)) {
+      await this.#scene.del()
+      await this.#scene.remember()
+    }
+  }
+
+  /** How many system calls it makes when it is not killed. What a verb is to read is there then. */
+  async #countCalls(at: number, verb: Killed["verb"]): Promise<number> {
+    if (isReading(verb)) await this.#addAll()
+    const { exitCode, stderr, stdout } = await run(this.#scene, verb, at, killAtCall("before", 0))
+    expect({ exitCode, stdout }).toMatchObject({ exitCode: 0 })
+    if (!isReading(verb)) await this.#scene.del()
+    const total = Number(/(\d+) calls\n$/.exec(stderr)?.[1])
+    expect(total).toBeGreaterThan(10)
+    return total
+  }
+
+  async #addAll(): Promise<void> {
+    await this.#scene.add()
+    await this.#scene.remember()
+  }
+
+  /** What differs at the end; undefined when the plugin ended before that system call. */
+  async #try(at: number, verb: Killed["verb"], { nth, when, way }: Point): Promise<string | undefined> {
+    const { exitCode, stdout } = await run(this.#scene, verb, at, killAtCall(when, nth))
+    if (exitCode !== killedBySignal && exitCode !== 0) return `ended with ${exitCode}: ${stdout}`
+    const changes = isReading(verb) ? await asBefore(this.#scene) : await way.recover(this.#scene)
+    return exitCode === 0 && changes === "" ? undefined : changes
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#scene[Symbol.asyncDispose]()
+  }
 }
 
 /** Kills each plugin of a chain at system calls of some verbs; tells how many points were tried and held, and throws unless all did. */
-export async function killChain(title: string, chain: Chain, verbs: readonly Killed[]): Promise<void> {
-  const failures: string[] = []
-  const [tried, counts] = [{ points: 0 }, [] as string[]]
-  let scene = await ChainHost.create(chain)
-  try {
-    for (const killed of verbs) {
-      const { verb } = killed
-      const isReading = verb === "CHECK" || verb === "STATUS"
-      const before = tried.points
-      for (const at of chain.killed ?? chain.plugins.keys()) {
-        const type = chain.plugins[at]?.type
-        if (isReading) {
-          await scene.add()
-          await scene.remember()
-        }
-        const { exitCode, stderr, stdout } = await run(scene, verb, at, killAtCall("before", 0))
-        expect({ exitCode, stdout, type }).toMatchObject({ exitCode: 0 })
-        const total = Number(/(\d+) calls\n$/.exec(stderr)?.[1])
-        expect(total).toBeGreaterThan(10)
-        if (!isReading) await scene.del()
-        for (const point of pointsOf(total, killed)) {
-          const changes = await tryPoint(scene, verb, at, point).catch((error: unknown) => `${error}`)
-          if (changes === undefined) continue
-          tried.points++
-          if (changes !== "") {
-            failures.push(`${verb} of ${type} killed ${point.when} call ${point.nth}; ${point.way.what}:\n${changes}`)
-          }
-          if (changes === "" && !(scene.movesDevice && /namespace/.test(point.way.what))) continue
-          await scene[Symbol.asyncDispose]()
-          scene = await ChainHost.create(chain)
-          if (isReading) {
-            await scene.add()
-            await scene.remember()
-          }
-        }
-        if (isReading) await scene.del()
-        if (isReading) await scene.remember()
-      }
-      counts.push(`${verb} ${tried.points - before}`)
-    }
-  } finally {
-    await scene[Symbol.asyncDispose]()
+export async function killChain(what: string, chain: Chain, verbs: readonly Killed[]): Promise<void> {
+  await using killing = await Killing.create(chain)
+  const counts: string[] = []
+  for (const killed of verbs) {
+    const before = killing.tried
+    for (const at of chain.killed ?? chain.plugins.keys()) await killing.kill(at, killed)
+    counts.push(`${killed.verb} ${killing.tried - before}`)
   }
-  await tellFigure({ what: title, tried: tried.points, held: tried.points - failures.length, note: counts.join(", ") })
-  if (failures.length > 0)
-    throw new Error(`${failures.length} of ${tried.points} points:\n${failures.slice(0, 5).join("\n")}`)
+  const { tried, failures } = killing
+  await tellFigure({ what, tried, held: tried - failures.length, note: counts.join(", ") })
+  if (failures.length > 0) throw new Error(`${failures.length} of ${tried} points:\n${failures.slice(0, 5).join("\n")}`)
 }

@@ -2,6 +2,7 @@ import { expect } from "bun:test"
 import { pluginsAs, TemporaryDirectory, testPlugin } from "../lab/mod.ts"
 import { ChainHost, chainOf, nothingValid } from "./chain.ts"
 import { killAtCall, useKillAt } from "./killed.ts"
+import { asBefore } from "./ways.ts"
 
 useKillAt()
 
@@ -24,9 +25,9 @@ for (const plugin of pluginsAs("interface")) {
       expect(nth).toBeGreaterThan(0)
       const { exitCode } = (await add?.attachment.run("ADD", {}, { under: killAtCall("after", nth) })) ?? {}
       expect(exitCode).toBe(128 + 9)
-      expect((await scene.hostChanges()) + (await scene.containerChanges())).not.toBe("")
+      expect(await asBefore(scene)).not.toBe("")
       await add?.attachment.run("GC", nothingValid)
-      expect((await scene.hostChanges()) + (await scene.containerChanges())).toBe("")
+      expect(await asBefore(scene)).toBe("")
     },
   )
 }

@@ -37,6 +37,12 @@ const telling = [
   / to a full disk is undone$/,
 ] as const
 
+/** Which of `telling` matches none of these titles of tests: what it was for, plugins that are like others do not show any more. */
+export function unmatchedTelling(titles: readonly string[]): string[] {
+  const cases = titles.map((title) => title.replace(/ \(needs [\w, ]+\)$/, ""))
+  return telling.filter((pattern) => !cases.some((title) => pattern.test(title))).map(String)
+}
+
 /** Whether a plugin has a shared case: not one that another plugin shows for both. */
 function hasCase(plugin: string, title: string): boolean {
   const { like, staged } = pluginRow(plugin)

@@ -25,7 +25,7 @@ export {
 export { type Breakage, testBreakages } from "./breakages.ts"
 export { CProgram, compileProgram } from "./c-program.ts"
 export { type CableEnd, connect, ping } from "./cable.ts"
-export { casesOf, isLeftToKernel, testPlugin, testPlugins } from "./cases.ts"
+export { casesOf, isLeftToKernel, testPlugin, testPlugins, unmatchedTelling } from "./cases.ts"
 export { Chance, seed } from "./chance.ts"
 export { askEcho, EchoPeer, type EchoQuestion, type EchoReply, type Transport } from "./echo/peer.ts"
 export { UdpFlow } from "./echo/udp-flow.ts"

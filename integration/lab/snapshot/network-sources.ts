@@ -92,7 +92,7 @@ function rules(family: "-4" | "-6"): Source {
 
 /** The sysctls that plugins write, and some that they must not. */
 const sysctls = [
-  ...["ip_forward", "forwarding", "route_localnet", "rp_filter", "proxy_arp", "arp_notify"],
+  ...["ip_forward", "forwarding", "route_localnet", "rp_filter", "proxy_arp", "arp_notify", "arp_filter"],
   ...["accept_ra", "accept_dad", "enhanced_dad", "disable_ipv6", "proxy_ndp"],
 ]
 
