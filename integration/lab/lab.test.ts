@@ -20,6 +20,7 @@ import {
   startDaemon,
   TemporaryDirectory,
   takeSnapshot,
+  unmatchedTelling,
   waitFor,
   writeSysctl,
 } from "./mod.ts"
@@ -242,4 +243,12 @@ test("namespaces have the kernel's own IPv4 settings, whatever those of the mach
     await setIpv4Defaults(namespace)
     expect(await all()).toEqual(fresh)
   }
+})
+
+test("a pattern of the cases that similar plugins have, too, is told when no test has such a title", () => {
+  const killed = String(/ killed at /)
+  expect(unmatchedTelling(["vlan: a test (needs vlan)"])).toContain(killed)
+  expect(unmatchedTelling(["vlan: an ADD killed at any system call (needs vlan)"])).not.toContain(killed)
+  const disk = String(/ to a full disk is undone$/)
+  expect(unmatchedTelling(["vlan: an answer to a full disk is undone (needs vlan, tap)"])).not.toContain(disk)
 })
