@@ -60,6 +60,18 @@ test.each([
   expect(left).toBeGreaterThan(2)
 })
 
+test("STATUS that is killed at any system call leaves nothing", () => {
+  using store = new TemporaryStore([{ subnet: "10.0.0.0/28" }])
+  store.add("y")
+  let at = 1
+  for (let isDone = false; !isDone; at++) {
+    const fault = killedAt(at)
+    isDone = survives(fault, () => store.open({ files: fault.files }).tryLease())
+    expect(readdirSync(store.path(".index/new"))).toEqual([])
+  }
+  expect(at).toBeGreaterThan(3)
+})
+
 describe.each(fileSystems)("no space left at any system call$where of", (fileSystem) => {
   test.each(Object.entries(scenes))(
     "%s: done, or refused with nothing left behind",

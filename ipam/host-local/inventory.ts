@@ -62,7 +62,7 @@ export function listLeases(store: Store): Lease[] {
 export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void {
   const refusal = `Cannot reserve addresses in "${store.directory}"`
   try {
-    store.prepareLease({ containerId: "status", ifName: "status" })[Symbol.dispose]()
+    store.tryLease()
   } catch (error) {
     if (!(error instanceof SyscallError || isCniError(error, Code.Io))) throw error
     throw new CniError(Code.PluginNotAvailable, refusal, { cause: error })

@@ -1,4 +1,4 @@
-import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { crc32, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Fd, FileDescriptor, isErrno, Open, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, ifPresent, readSmall } from "./files.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
@@ -62,6 +62,14 @@ export function readHolder(
     if (isErrno(error, "EISDIR", "ELOOP", "EACCES", "ENXIO")) return "foreign"
     throw error
   }
+}
+
+/** `O_TMPFILE`, a file without a name, on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
+export const unnamed = [0o20200000, 0o20040000]
+
+/** What the names of an owner's reservations begin with while they are on their way: all that is known of an empty one. */
+export function draftPrefix({ containerId, ifName }: Owner): string {
+  return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }
 
 /** The file of a reservation before it is one. It goes with its scope; the names that it was given stay. */

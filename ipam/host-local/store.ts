@@ -1,9 +1,19 @@
-import { crc32, encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { isErrno, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
+import { FileDescriptor, isErrno, Open, randomHex, SyscallError } from "../../pkg/libc/mod.ts"
 import { requireOwn } from "../../pkg/records/mod.ts"
 import { type Files, ifPresent, kernelFiles, readSmall, type StorePlace, writeSmall } from "./files.ts"
 import { Index } from "./index.ts"
-import { formatOwner, isHeldBy, type Owner, PreparedLease, parseOwner, readHolder, withdraw } from "./lease-file.ts"
+import {
+  draftPrefix,
+  formatOwner,
+  isHeldBy,
+  type Owner,
+  PreparedLease,
+  parseOwner,
+  readHolder,
+  unnamed,
+  withdraw,
+} from "./lease-file.ts"
 import { type Liveness, livenessOf, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
@@ -94,6 +104,23 @@ export class Store {
     }
   }
 
+  /** Throws `SyscallError` if no reservation could be written now. Leaves nothing, not even killed, but where files need names. */
+  tryLease(): void {
+    this.#requireOwn()
+    const owner = { containerId: "status", ifName: "status" }
+    for (const flags of unnamed) {
+      try {
+        using file = new FileDescriptor(this.files.open(this.#drafts, Open.WriteOnly | flags, 0o600))
+        this.files.writeAt(file.fd, encodeUtf8(formatOwner(owner)), 0)
+        this.files.sync(file.fd)
+        return
+      } catch (error) {
+        if (!isErrno(error, "EINVAL", "EISDIR", "EOPNOTSUPP", "ENOENT")) throw error
+      }
+    }
+    this.prepareLease(owner)[Symbol.dispose]()
+  }
+
   /** Removes the reservations on their way that an owner's ADD has left, which was killed. */
   removeDraftsOf(owner: Owner): void {
     this.#removeDrafts(draftPrefix(owner), (found) => formatOwner(found) === formatOwner(owner))
@@ -121,11 +148,6 @@ export class Store {
       this.log(`Cannot remove what a killed ADD has left in "${this.#drafts}": ${error.message}`)
     }
   }
-}
-
-/** What the names of an owner's reservations begin with while they are on their way: all that is known of an empty one. */
-function draftPrefix({ containerId, ifName }: Owner): string {
-  return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }
 
 /**
