@@ -16,6 +16,6 @@ for (const plugin of pluginsAs()) {
         { verb: "CHECK", quick: 1, rounds: 2 },
         { verb: "STATUS", quick: 1, rounds: 2 },
       ]),
-    extent(120_000, 7_200_000),
+    extent(300_000, 7_200_000),
   )
 }
