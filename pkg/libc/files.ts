@@ -56,6 +56,25 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
   sync(file.fd)
 }
 
+/** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
+const unnamed = [0o20200000, 0o20040000]
+
+/**
+ * Makes a file without a name in a directory, which is gone when this returns, or when the process is killed. False where the file
+ * system has none. Throws `SyscallError` as `createFile` would.
+ */
+export function tryUnnamedFile(directory: string): boolean {
+  for (const flags of unnamed) {
+    try {
+      FileDescriptor.open(directory, Open.WriteOnly | flags, 0o600)[Symbol.dispose]()
+      return true
+    } catch (error) {
+      if (!isErrno(error, "EINVAL", "EISDIR", "EOPNOTSUPP")) throw error
+    }
+  }
+  return false
+}
+
 /** Puts what was written on the disk, like fsync(2). Throws `SyscallError`. */
 export function sync(fd: Fd): void {
   check("fsync", `descriptor ${fd}`, () => engine.fsync(fd))

@@ -42,6 +42,7 @@ export {
   syncDirectory,
   truncate,
   tryUnlink,
+  tryUnnamedFile,
   unlink,
   writeAt,
   writeExisting,

@@ -55,4 +55,8 @@ test("errors name the file, and what it is", () => {
   mkdirSync(join(directory, ".status")) // of a call that was killed
   records.requireWritable()
   expect(readdirSync(directory)).toEqual([name])
+  // What had a name for a moment would have changed the directory's time, and a kill would have left it.
+  const before = statSync(directory, { bigint: true }).mtimeNs
+  new Records(directory, "backup").requireWritable()
+  expect(statSync(directory, { bigint: true }).mtimeNs).toBe(before)
 })

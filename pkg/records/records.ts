@@ -8,6 +8,7 @@ import {
   rename,
   stat,
   tryUnlink,
+  tryUnnamedFile,
 } from "../libc/mod.ts"
 import { CniError, Code, type Owner } from "../types/mod.ts"
 import { requireOwn } from "./exposure.ts"
@@ -104,13 +105,15 @@ export class Records {
 
   /**
    * Throws `CniError` when none could be written: the directory, or what leads to it, is a file, is read-only, or can be changed
-   * by others. Tries by a directory that it makes and removes, in what there is of the path: of one name, so that a killed call
-   * leaves no more than one.
+   * by others. Tries in what there is of the path by a file without a name; where there are none, by a directory that it makes
+   * and removes: of one name, so that a killed call leaves no more than one.
    */
   requireWritable(): void {
     try {
       this.#requireOwn()
-      const probe = `${existingPart(this.directory)}/.status`
+      const place = existingPart(this.directory)
+      if (tryUnnamedFile(place)) return
+      const probe = `${place}/.status`
       makeDirectories(probe, 0o700)
       try {
         removeDirectory(probe)
