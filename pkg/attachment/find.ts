@@ -168,7 +168,13 @@ export function deleteOrphans(network: string, valid: readonly Owner[], kind: In
   using host = RouteSocket.open()
   const isStale = staleOf(network, valid)
   if (interfaceKinds[kind].owner === "host") deleteHostEnds(host, isStale)
-  else for (const nsid of listNsids(host)) deleteAllInside(host, nsid, isOfKind(kind, isStale))
+  else {
+    const failures = new Failures() // one container that changes its links all the time is not to keep those of others
+    for (const nsid of listNsids(host)) {
+      failures.attempt(`delete interfaces in nsid ${nsid}`, () => deleteAllInside(host, nsid, isOfKind(kind, isStale)))
+    }
+    failures.throwIfAny()
+  }
 }
 
 function deleteHostEnds(host: NetlinkSocket, isStale: (alias: string) => boolean): void {

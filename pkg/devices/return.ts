@@ -76,13 +76,21 @@ export function returnOrphans(network: string, valid: readonly Owner[]): void {
  */
 function giveBackFromAll(host: RouteSocket, isWanted: (owner: string) => boolean): boolean {
   const isOrphan = (inode?: bigint) => (link: Link) => isHardware(link) && isOf(isWanted, inode)(link)
-  const holding = listNsids(host).filter((nsid) => listLinksInside(host, nsid, isOrphan()).length > 0)
-  return forEach(holding, (nsid) => {
+  const holding: number[] = []
+  const failures = new Failures()
+  for (const nsid of listNsids(host)) {
+    failures.attempt(`list the devices in nsid ${nsid}`, () => {
+      if (listLinksInside(host, nsid, isOrphan()).length > 0) holding.push(nsid)
+    })
+  }
+  const hasGiven = forEach(holding, (nsid) => {
     using netns = Netns.search(({ fd }) => findNsid(host, fd) === nsid)
     using inside = netns?.run(() => RouteSocket.open())
     if (!netns || !inside) return
     forEach(listLinks(inside, isOrphan(netns.inode)), (link) => giveBack(host, inside, link))
   })
+  if (!hasGiven) failures.throwIfAny() // it may be there
+  return hasGiven
 }
 
 /** Another namespace that the host knows, with a device in it. */
