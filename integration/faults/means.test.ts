@@ -12,7 +12,6 @@ import {
   Stage,
   succeed,
   takeSnapshot,
-  tellFigure,
   testPlugin,
 } from "../lab/mod.ts"
 import {
@@ -26,6 +25,9 @@ import {
   refused,
   SmallCgroup,
 } from "./means.ts"
+import { useTally } from "./figures.ts"
+
+const count = useTally()
 
 let launcher: CProgram
 let cgroup: SmallCgroup | undefined
@@ -56,8 +58,8 @@ for (const plugin of pluginsAs()) {
       const means = names.flatMap((name) => needless[name] ?? [])
       if (cgroup) means.push({ options: () => ["-g", cgroup?.door ?? ""] })
       const bin = names.includes(bareRoot) ? { bin: `/opt/cni/bin/${plugin}` } : {}
-      await liveWhole(plugin, { ...bin, under: commandWithout(means, launcher.path, plugin) })
-      await tellFigure({ what: `${plugin} with ${names.join(", ")}`, tried: 1, held: 1 })
+      const under = commandWithout(means, launcher.path, plugin)
+      await count(`${plugin}, all verbs, with what no plugin needs`, () => liveWhole(plugin, { ...bin, under }))
     })
   }
 }
@@ -125,8 +127,7 @@ for (const [turn, plugin] of pluginsAs().entries()) {
       plugin,
       `${plugin} with ${name}: each verb does its work or says what it cannot, and changes nothing`,
       async () => {
-        await liveOrSay(plugin, name, mean)
-        await tellFigure({ what: `${plugin} with ${name}`, tried: 1, held: 1 })
+        await count(`${plugin}, all verbs, without what may be needed`, () => liveOrSay(plugin, name, mean))
       },
     )
   }

@@ -1,4 +1,4 @@
-import { afterAll, expect } from "bun:test"
+import { expect } from "bun:test"
 import { readFile, symlink, writeFile } from "node:fs/promises"
 import { createServer } from "node:net"
 import { join } from "node:path"
@@ -21,25 +21,12 @@ import {
   succeed,
   TemporaryDirectory,
   takeSnapshot,
-  tellFigure,
   testPlugins,
   waitFor,
 } from "../lab/mod.ts"
+import { useTally } from "./figures.ts"
 
-const held = new Map<string, { tried: number; held: number }>()
-
-/** Counts what was tried of a kind; what does not hold fails its test. */
-async function count(what: string, act: () => Promise<void>): Promise<void> {
-  const figure = held.get(what) ?? { tried: 0, held: 0 }
-  held.set(what, figure)
-  figure.tried++
-  await act()
-  figure.held++
-}
-
-afterAll(async () => {
-  for (const [what, figure] of held) await tellFigure({ what, ...figure })
-})
+const count = useTally()
 
 /** The plugins whose ADD needs the namespace. */
 const entering = [
