@@ -1,5 +1,5 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import { FileDescriptor, ioctl, ioctlIfreq, isErrno, Open } from "../../pkg/libc/mod.ts"
+import { type Fd, FileDescriptor, ioctl, ioctlIfreq, isErrno, Open } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
 /** <linux/if_tun.h> */
@@ -35,6 +35,18 @@ export function openTun(): FileDescriptor {
   }
 }
 
+/** Says whose the device is. In a user namespace not every number is that of a user. */
+function setUser(fd: Fd, key: "owner" | "group", id: number): void {
+  try {
+    if (key === "owner") ioctl(fd, `TUNSETOWNER ${id}`, TUNSETOWNER, id)
+    else ioctl(fd, `TUNSETGROUP ${id}`, TUNSETGROUP, id)
+  } catch (cause) {
+    if (!isErrno(cause, "EINVAL")) throw cause
+    const what = `Cannot use "${key}" ${id}: the user namespace that this plugin runs in has no such number`
+    throw new CniError(Code.InvalidNetworkConfig, what, { cause })
+  }
+}
+
 /**
  * Makes a tap device that stays when `prepare` has returned, to which it is there already, in the namespace that the thread is in, like
  * `ip tuntap add name NAME mode tap user OWNER group GROUP`. Throws `CniError`, and `EBUSY` when the name is taken; nothing
@@ -50,8 +62,8 @@ export function createTap(
   ifreq.set(encodeUtf8(name))
   ifreq.set([flags & 0xff, flags >> 8], 16)
   ioctlIfreq(file.fd, "TUNSETIFF", TUNSETIFF, ifreq)
-  if (owner !== undefined) ioctl(file.fd, `TUNSETOWNER ${owner}`, TUNSETOWNER, owner)
-  if (group !== undefined) ioctl(file.fd, `TUNSETGROUP ${group}`, TUNSETGROUP, group)
+  if (owner !== undefined) setUser(file.fd, "owner", owner)
+  if (group !== undefined) setUser(file.fd, "group", group)
   prepare()
   ioctl(file.fd, "TUNSETPERSIST", TUNSETPERSIST, 1) // the last: until then the device goes with its descriptor
 }
