@@ -27,7 +27,7 @@ import {
   UPSTREAM_TABLE,
 } from "./nftables/delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./nftables/table.ts"
-import { guardLocalnet, undoLocalnetEntry } from "./route-localnet.ts"
+import { guardLocalnet, localnetStays, undoLocalnetEntry } from "./route-localnet.ts"
 
 /** Which backend, and what it depends on. */
 export interface BackendOptions extends IptablesOptions {
@@ -152,7 +152,7 @@ export class Hostports implements Disposable {
     // After those of iptables, which may be all that still needs `route_localnet`.
     failures.attempt("remove the port mappings", () => {
       if (filter?.hasTable(HOSTPORTS_TABLE))
-        deleted.push(...deleteHostports(this.#contextOf(filter.socket), owner, mappings))
+        deleted.push(...deleteHostports(this.#contextOf(filter.socket, failures), owner, mappings))
     })
     failures.attempt("remove the other suite's port mappings", () => {
       if (filter?.hasTable(UPSTREAM_TABLE)) deleteUpstreamHostports(filter.socket, owner.containerId, addresses)
@@ -171,18 +171,23 @@ export class Hostports implements Disposable {
     failures.attempt("remove stale port mappings of iptables", () => gcIptablesHostports(nftables, network, valid))
     if (nftables) {
       failures.attempt("remove stale port mappings", () => {
-        const deleted = gcHostports(this.#contextOf(nftables), network, valid)
+        const deleted = gcHostports(this.#contextOf(nftables, failures), network, valid)
         this.#flush((socket) => flushEntriesOf(socket, deleted))
       })
     }
     failures.throwIfAny()
   }
 
-  #contextOf(socket: NetlinkSocket): DeleteContext {
+  #contextOf(socket: NetlinkSocket, failures?: Failures): DeleteContext {
     return {
       socket,
       open: () => this.#openSocket(),
       isLocalnetNeeded: () => isTableInUse(this.#filter, "nat") && hasIptablesHostports(socket),
+      localnetStays(links) {
+        failures?.attempt("switch off route_localnet", () => {
+          throw localnetStays(links)
+        })
+      },
     }
   }
 

@@ -74,10 +74,24 @@ export function checkLocalnet(link: string): void {
   if (!isLocalnetOn(link)) throw mismatch(`sysctl "${settingOf(link)}"`, "1", "0")
 }
 
-/** Switches interfaces off, for a table that is to go; and on again those of `before` that stay after all. */
-export function switchLocalnetOff(links: readonly string[], before: readonly string[]): void {
+/**
+ * Switches interfaces off, for a table that is to go; and on again those of `before` that stay after all. Returns those that are
+ * there and could not be switched off.
+ */
+export function switchLocalnetOff(links: readonly string[], before: readonly string[]): string[] {
   for (const link of before) if (!links.includes(link)) tryWriteSysctl(settingOf(link), "1")
-  for (const link of links) tryWriteSysctl(settingOf(link), "0")
+  const refused = links.filter((link) => !tryWriteSysctl(settingOf(link), "0"))
+  if (refused.length === 0) return []
+  using host = RouteSocket.open()
+  return refused.filter((link) => findLink(host, link))
+}
+
+/** The error for interfaces that are left on. */
+export function localnetStays(links: readonly string[]): CniError {
+  const what = links.map((link) => `"${settingOf(link)}"`).join(", ")
+  return new CniError(Code.Internal, `Cannot switch off ${what}: /proc/sys cannot be written`, {
+    details: "what it would let in is kept out as before; the next DEL or GC tries again",
+  })
 }
 
 /** An element of one of the two sets of the table that record the setting. */

@@ -20,6 +20,8 @@ import { familyName } from "./table.ts"
 export interface DeleteContext extends Sockets {
   /** Whether iptables needs the interfaces of `localnet_links`; asked when the last mapping goes. */
   isLocalnetNeeded(): boolean
+  /** Gets the interfaces whose `route_localnet` could not be switched off with the attachment's mappings; the guard stays. */
+  localnetStays(links: readonly string[]): void
 }
 
 /**
@@ -49,11 +51,13 @@ export function deleteEmptyTables(context: DeleteContext): void {
 function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMapping[] {
   let removals: TableRemoval[] = []
   let off: readonly string[] = []
+  let staying: readonly string[] = []
   const keepOff = (links: readonly string[]) => {
     // Before the table goes, and with it the record; when the deletion is refused because a new mapping came in between,
     // it is needed again.
-    switchLocalnetOff(links, off)
+    staying = switchLocalnetOff(links, off)
     off = links
+    return staying
   }
   atomically(context.socket, () => {
     removals = find()
@@ -62,22 +66,25 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMa
       each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each),
     )
   })
-  return removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
+  const deleted = removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
+  if (staying.length > 0 && deleted.length > 0) context.localnetStays(staying)
+  return deleted
 }
 
 /** Deletes the table, but for the guards if they are needed still. */
 function deleteTable(
   { socket, isLocalnetNeeded }: DeleteContext,
   { layout, isGuardOnly }: TableRemoval,
-  keepOff: (links: readonly string[]) => void,
+  keepOff: (links: readonly string[]) => readonly string[],
 ): Operation[] {
   if (layout.guards.length === 0) return [remove.table(layout.table)]
   const { links, guarded } = readLocalnetRecord(socket, layout)
   const isNeeded = links.length > 0 && isLocalnetNeeded()
-  keepOff(isNeeded ? [] : links)
-  if (!isNeeded && guarded.length === 0) return [remove.table(layout.table)]
-  if (isGuardOnly && (isNeeded || links.length === 0)) return []
-  return [remove.table(layout.table), ...guardOnly(layout, { links: isNeeded ? links : [], guarded })]
+  const staying = keepOff(isNeeded ? [] : links)
+  const recorded = isNeeded ? links : staying
+  if (recorded.length === 0 && guarded.length === 0) return [remove.table(layout.table)]
+  if (isGuardOnly && recorded.length === links.length) return []
+  return [remove.table(layout.table), ...guardOnly(layout, { links: recorded, guarded })]
 }
 
 function deleteElements(context: DeleteContext, removal: TableRemoval): Operation[] {
