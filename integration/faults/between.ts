@@ -24,6 +24,6 @@ export function between(at: number, how: string, ...words: readonly string[]): s
 export async function expectClean(output: PluginOutput): Promise<void> {
   if (output.exitCode === 0) return
   const { msg } = await fail(Promise.resolve(output))
-  expect(msg).toMatch(/^(Cannot|Check|required|[A-Z]\w+)/)
+  expect(msg).toMatch(/^(Cannot|Check|required|[a-z-]+: [A-Z]|[A-Z]\w+)/)
   expect(output.stderr).not.toMatch(/TypeError|RangeError|ReferenceError/)
 }

@@ -70,7 +70,7 @@ for (const plugin of isLong ? flooded : ["bridge", "macvlan", "sbr"]) {
         tried++
         return output
       }
-      for (let round = 0; round < extent(1, 10); round++) {
+      for (let round = 0; round < extent(1, 8); round++) {
         const result = (await succeed(call(neighbour.attachment.run("ADD")))).json as PluginResult
         await succeed(call(neighbour.attachment.check(result)))
         await succeed(call(neighbour.attachment.run("DEL")))
