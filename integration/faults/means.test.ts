@@ -14,6 +14,7 @@ import {
   takeSnapshot,
   testPlugin,
 } from "../lab/mod.ts"
+import { useTally } from "./figures.ts"
 import {
   bareRoot,
   commandWithout,
@@ -25,7 +26,6 @@ import {
   refused,
   SmallCgroup,
 } from "./means.ts"
-import { useTally } from "./figures.ts"
 
 const count = useTally()
 
