@@ -20,7 +20,8 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
   attach: attachDummy,
 })
 
-function attachDummy(attaching: Attaching, lease: Lease, { mtu, mac }: InterfaceConfig): Interface[] {
+/** Makes the interface. Throws `CniError`. */
+export function attachDummy(attaching: Attaching, lease: Lease, { mtu, mac }: InterfaceConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
   configureLink({ sandbox, inside, link }, lease())

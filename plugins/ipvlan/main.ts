@@ -28,7 +28,8 @@ export const ipvlan = defineInterfacePlugin<IpvlanConfig>({
   requireUsable: ({ host }, config) => void findMasterForStatus(host, config),
 })
 
-function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig): Interface[] {
+/** Makes the interface on its master. Throws `CniError`. */
+export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const { mode, flag, mtu, linkInContainer } = config
   const parent = requireMaster(attaching, config)
@@ -39,8 +40,8 @@ function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanConfig):
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
-/** Mode and flag are the master's: whoever makes the last interface on it sets them for all. */
-function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
+/** Compares mode, flag and master. Mode and flag are the master's: whoever makes the last interface on it sets them for all. */
+export function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
   const { link } = checking
   const data = linkData(link, "ipvlan")
   checkSetting(`mode of "${link.name}"`, ipvlanModes, config.mode, data?.mode)

@@ -29,7 +29,8 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig>({
   requireUsable: requireUsableMaster,
 })
 
-function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
+/** Makes the interface on its master. Throws `CniError`. */
+export function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const { linkInContainer, mode, mtu, mac, broadcastQueueLength } = config
   const parent = requireMaster(attaching, config)
@@ -40,13 +41,15 @@ function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
-function checkMacvlan(checking: Checking, config: MacvlanConfig): void {
+/** Compares mode and master with the configuration. Throws `CniError`. */
+export function checkMacvlan(checking: Checking, config: MacvlanConfig): void {
   const { link } = checking
   checkSetting(`mode of "${link.name}"`, macvlanModes, config.mode, linkData(link, "macvlan")?.mode)
   checkMaster(checking, config)
 }
 
-function requireUsableMaster({ host }: { host: RouteSocket }, config: MacvlanConfig): void {
+/** Looks whether ADD could use the master. Throws `CniError`. */
+export function requireUsableMaster({ host }: { host: RouteSocket }, config: MacvlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (parent) requireMtuOfParent(config.mtu, parent)
 }

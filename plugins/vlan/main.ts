@@ -30,7 +30,8 @@ export const vlan = defineInterfacePlugin<VlanConfig>({
   requireUsable: requireVlan,
 })
 
-function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig): Interface[] {
+/** Makes the interface on its master. Throws `CniError`. */
+export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
@@ -57,7 +58,8 @@ function requireFit(parent: Link, { mtu }: VlanConfig): void {
   throw new CniError(Code.Internal, `Cannot use the master interface "${parent.name}": it is down`)
 }
 
-function checkVlan(checking: Checking, config: VlanConfig): void {
+/** Compares VLAN, protocol, MTU and master with the configuration. Throws `CniError`. */
+export function checkVlan(checking: Checking, config: VlanConfig): void {
   const { link } = checking
   const data = linkData(link, "vlan")
   if (data?.id !== config.vlanId) throw mismatch(`VLAN of "${link.name}"`, String(config.vlanId), String(data?.id))
@@ -68,8 +70,8 @@ function checkVlan(checking: Checking, config: VlanConfig): void {
   checkMaster(checking, config)
 }
 
-/** What another container has taken comes free when that goes: it is no reason to call the network unusable. */
-function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
+/** Looks whether ADD could use the master. What another container has taken comes free when that goes: it is no reason to call the network unusable. */
+export function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (!parent) return
   requireFit(parent, config)

@@ -1,0 +1,45 @@
+import type { RouteSocket } from "../../netlink/mod.ts"
+import { type KernelLink, LinksKernel, linkOf } from "../../netlink/testing/links.ts"
+import type { Result } from "../../types/mod.ts"
+import { Undo } from "../../undo/mod.ts"
+import type { Attaching, Checking } from "../plugin.ts"
+
+/** What an IPAM plugin has leased: nothing, so that no setting of an interface is touched. */
+export const nothingLeased: Result = { interfaces: [], ips: [], routes: [], dns: {} }
+
+/** The descriptor of the container's namespace. */
+export const sandboxFd = 77
+
+/** An attachment of interface `eth0` on the way to being made, in a kernel that plays host and container. */
+export class TestAttaching {
+  readonly kernel: LinksKernel
+  readonly undo = new Undo(() => {})
+
+  constructor(present: readonly KernelLink[], options?: ConstructorParameters<typeof LinksKernel>[1]) {
+    this.kernel = new LinksKernel(present, options)
+  }
+
+  get attaching(): Attaching {
+    const route = this.kernel.socket as RouteSocket
+    const parts = {
+      call: { ifName: "eth0", netns: "/run/netns/c1", network: { cniVersion: "1.1.0", name: "lab", type: "x" } },
+      owner: { network: "lab", containerId: "c1", ifName: "eth0" },
+      host: route,
+      inside: route,
+      sandbox: { fd: sandboxFd, run: <T>(action: () => T) => action() },
+      filter: undefined,
+      undo: this.undo,
+    }
+    return parts as unknown as Attaching
+  }
+
+  /** Its CHECK, of this link in the container. */
+  checking(link: KernelLink): Checking {
+    return { ...this.attaching, link: linkOf(link) } as unknown as Checking
+  }
+
+  /** The requests for links, each as "add", "set" and so on. */
+  get verbs(): string[] {
+    return this.kernel.links.map(({ verb }) => verb)
+  }
+}

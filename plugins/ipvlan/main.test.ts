@@ -1,0 +1,59 @@
+import { expect, test } from "bun:test"
+import { nothingLeased, sandboxFd, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
+import { IFF_UP, linkKinds } from "../../pkg/netlink/mod.ts"
+import type { KernelLink } from "../../pkg/netlink/testing/links.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
+import type { IpvlanConfig } from "./config.ts"
+import { attachIpvlan, checkIpvlan } from "./main.ts"
+
+const master: KernelLink = { index: 3, name: "eth1", flags: IFF_UP }
+const config: IpvlanConfig = {
+  master: "eth1",
+  linkInContainer: false,
+  mode: "l3",
+  flag: "private",
+  mtu: 1400,
+  dns: undefined,
+  ipam: "static",
+}
+
+// IPVLAN_MODE_L3 is 1, IPVLAN_F_PRIVATE 1, <linux/if_link.h>.
+const data = { mode: 1, flags: 1 }
+const made: KernelLink = { index: 9, name: "eth0", kind: "ipvlan", link: 3, data: linkKinds.ipvlan.encode(data) }
+
+test("ADD makes the interface in the container on its master, brings it up under its owner's name, and answers it", () => {
+  const { attaching, kernel, undo } = new TestAttaching([master])
+  const answered = attachIpvlan(attaching, () => nothingLeased, config)
+  const header = { index: 0, flags: 0, change: 0 }
+  expect(kernel.links).toEqual([
+    { verb: "add", ...header, name: "eth0", link: 3, mtu: 1400, netnsFd: sandboxFd, kind: "ipvlan", data },
+    { verb: "set", index: 101, flags: IFF_UP, change: IFF_UP, alias: "lab/c1/eth0" },
+  ])
+  expect(answered).toMatchObject([{ name: "eth0", mtu: 1400, sandbox: "/run/netns/c1" }])
+  undo[Symbol.dispose]()
+  expect(kernel.links.at(-1)).toMatchObject({ verb: "delete", index: 101 })
+})
+
+test("with its master in the container it is made there", () => {
+  const { attaching, kernel } = new TestAttaching([master])
+  attachIpvlan(attaching, () => nothingLeased, { ...config, linkInContainer: true })
+  expect(kernel.links[0]).not.toHaveProperty("netnsFd")
+})
+
+test("a master that is not there is refused", () => {
+  const { attaching, verbs } = new TestAttaching([])
+  expect(refusalOf(() => attachIpvlan(attaching, () => nothingLeased, config)).message).toBe(
+    'Cannot find the master interface "eth1"',
+  )
+  expect(verbs).toEqual([])
+})
+
+test("CHECK compares mode, flag and master", () => {
+  const check = (link: Partial<KernelLink>, keys: Partial<IpvlanConfig> = {}) =>
+    checkIpvlan(new TestAttaching([master]).checking({ ...made, ...link }), { ...config, ...keys })
+  check({})
+  check({ link: 8 }, { master: undefined })
+  expect(() => check({}, { mode: "l2" })).toThrow('mode of "eth0"')
+  expect(() => check({}, { flag: "vepa" })).toThrow('flag of "eth0"')
+  expect(() => check({ link: 4 })).toThrow('master of "eth0"')
+})
