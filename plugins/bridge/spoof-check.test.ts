@@ -85,6 +85,16 @@ describe("ending it", () => {
     expect(text(planUnguard(holding({ "net/c1/eth0": port }), isC1))).toEqual(["delete table bridge cni_spoofcheck"])
   })
 
+  test("elements of one set alone are all there is, or not", () => {
+    const { guarded, allowed } = holding({ "net/c1/eth0": port })
+    const gone = ["delete table bridge cni_spoofcheck"]
+    expect(text(planUnguard({ guarded: undefined, allowed }, isC1))).toEqual(gone)
+    expect(text(planUnguard({ guarded, allowed: undefined }, isC1))).toEqual(gone)
+    expect(text(planUnguard({ guarded: { ...guarded, count: 2 }, allowed: undefined }, isC1))).toEqual([
+      'delete element bridge cni_spoofcheck guarded { "veth0" }',
+    ])
+  })
+
   test("nothing there is nothing to do, and neither are the elements of others", () => {
     expect(planUnguard(nothing, isC1)).toEqual([])
     expect(planUnguard(holding({ "net/c2/eth0": port }), isC1)).toEqual([])

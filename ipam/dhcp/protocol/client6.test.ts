@@ -213,7 +213,9 @@ describe("a client of DHCPv6 with a lease", () => {
     expect(client.step.changes).toMatchObject([{ kind: "lost" }])
     const silent = bound()
     silent.start()
-    while (silent.state.phase === "rebooting") silent.wait()
+    let asked = 1
+    for (silent.wait(); silent.state.phase === "rebooting"; silent.wait()) asked++
+    expect(asked).toBe(4)
     expect(silent.state).toMatchObject({ phase: "bound", lease: { address: "2001:db8::5b/64" } })
   })
 

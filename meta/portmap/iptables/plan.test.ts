@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { type Content, printRestore, type Rule } from "../../../pkg/iptables/mod.ts"
 import { AF_INET, AF_INET6, type Owner } from "../../../pkg/types/mod.ts"
 import type { MappedAddress, Mapping, PortmapSpec } from "../mapping.ts"
-import { planAdd, planDelete, planGc } from "./plan.ts"
+import { findMissing, planAdd, planDelete, planGc } from "./plan.ts"
 import { dnatChain, type IptablesRules, iptablesRules } from "./rules.ts"
 
 const owner: Owner = { network: "tnet", containerId: "cid1", ifName: "eth0" }
@@ -80,6 +80,46 @@ test("an ADD again makes the container's chain anew, and nothing else", () => {
   )
   expect(text).not.toMatch(/^-(N|I)/m)
   expect(text).not.toMatch(/-j CNI-DN-/) // what leads there keeps its place
+})
+
+test("what is there of the shared rules is not added again, and what is missing of them is", () => {
+  const table = tableWith(rulesOf())
+  const shared = rulesOf().shared.flatMap(({ rules }) => rules)
+  const added = (rules: readonly Rule[]) =>
+    printRestore(
+      "nat",
+      planAdd(rulesOf(), { ...table, rules }, () => false),
+    )
+      .split("\n")
+      .filter((line) => /^-A CNI-HOSTPORT-(SETMARK|MASQ) /.test(line))
+  expect(shared).toHaveLength(2)
+  expect(added(table.rules)).toEqual([])
+  const [first] = shared
+  expect(added(table.rules.filter((rule) => rule.chain !== first?.chain))).toEqual([
+    '-A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j MARK --set-xmark 0x2000/0x2000',
+  ])
+})
+
+test("CHECK names the rule that is missing, and what is like it in its chain", () => {
+  const rules = rulesOf()
+  const table = tableWith(rules)
+  expect(findMissing(rules, table, false)).toBeUndefined()
+  const without = (word: string) => ({ ...table, rules: table.rules.filter((rule) => !rule.words.includes(word)) })
+  const other = rulesOf({ containerId: "cid9" }, { ...web, hostPort: 81 }, 9)
+  const dnat = findMissing(rules, without("10.1.0.2:80"), false)?.message
+  expect(dnat).toStartWith(
+    'Cannot find a port mapping of tnet/cid1/eth0 by iptables: expected rule "-A CNI-DN-f67e00a966f2d1b8b0671 -p tcp',
+  )
+  expect(dnat).toEndWith("; found none of the kind")
+  const jumps = { ...table, rules: [...table.rules.filter((rule) => !rules.jumps.includes(rule)), ...other.jumps] }
+  for (const hasConditions of [false, true]) {
+    const jump = findMissing(rules, jumps, hasConditions)?.message ?? ""
+    expect(jump).toContain('expected rule "CNI-HOSTPORT-DNAT')
+    expect(jump).toEndWith("; found none of the kind")
+  }
+  const marked =
+    findMissing(rules, { ...table, rules: [...without("8080").rules, ...rules.jumps] }, false)?.message ?? ""
+  expect(marked).toContain("-s 10.1.0.0/16 -p tcp")
 })
 
 test("the rules of the container's other interface stay", () => {

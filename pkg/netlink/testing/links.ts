@@ -31,9 +31,11 @@ const [RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK] = [16, 17, 18]
 const [NLM_F_DUMP, NLM_F_CREATE] = [0x300, 0x400]
 const ENODEV = 19
 
+type Answers = Readonly<Record<number, readonly Uint8Array[] | (() => readonly Uint8Array[])>>
+
 /**
  * Plays rtnetlink: answers from a list of links, to which what is created is added, and notes every other request. `answers`
- * are the payloads of other lists by the type of their request; `refusals` the errno for a request, 0 to agree.
+ * are the payloads of other lists by the type of their request, or say them when they are asked for; `refusals` the errno for a request, 0 to agree.
  */
 export class LinksKernel {
   /** The changes of links. */
@@ -42,15 +44,12 @@ export class LinksKernel {
   readonly others: Message[] = []
   readonly socket: NetlinkSocket
   readonly #present: KernelLink[]
-  readonly #answers: Readonly<Record<number, readonly Uint8Array[]>>
+  readonly #answers: Answers
   readonly #refusal: (request: Message) => number
 
   constructor(
     present: readonly KernelLink[],
-    {
-      answers = {},
-      refusal = () => 0,
-    }: { answers?: Readonly<Record<number, readonly Uint8Array[]>>; refusal?: (request: Message) => number } = {},
+    { answers = {}, refusal = () => 0 }: { answers?: Answers; refusal?: (request: Message) => number } = {},
   ) {
     this.#present = [...present]
     this.#answers = answers
@@ -63,9 +62,7 @@ export class LinksKernel {
     const isDump = (request.flags & NLM_F_DUMP) === NLM_F_DUMP
     if (isDump) {
       const payloads =
-        request.type === RTM_GETLINK && family === 0
-          ? this.#present.map(encodeLink)
-          : (this.#answers[request.type] ?? [])
+        request.type === RTM_GETLINK && family === 0 ? this.#present.map(encodeLink) : this.#listed(request.type)
       return [...payloads.map((each) => encodeMessage(request.type - 2, 2, request.sequence, each)), done(request)]
     }
     const errno = this.#refusal(request)
@@ -83,6 +80,11 @@ export class LinksKernel {
     return [acknowledge(request)]
   }
 
+  #listed(type: number): readonly Uint8Array[] {
+    const answer = this.#answers[type] ?? []
+    return typeof answer === "function" ? answer() : answer
+  }
+
   #change(request: Message): void {
     const { index, flags, change } = linkHeader.decode(request.payload.subarray(0, linkHeader.size))
     const { linkInfo, ...attributes } = linkAttributes.decode(request.payload.subarray(linkHeader.size))
@@ -92,14 +94,17 @@ export class LinksKernel {
     const data = kind && linkInfo?.data && linkKinds[kind].decode(linkInfo.data)
     this.links.push({ verb, index, flags, change, ...attributes, ...(kind && { kind }), ...(data && { data }) })
     if (!isNew) return
-    const made = {
-      ...attributes,
-      index: 100 + this.#present.length,
-      name: attributes.name ?? "",
-      flags,
-      kind: kind as LinkKind,
-    }
+    const number = 100 + this.#present.length
+    const made = { ...attributes, index: number, name: attributes.name ?? "", flags, kind: kind as LinkKind }
     this.#present.push({ ...made, ...(linkInfo?.data && { data: linkInfo.data }) })
+    if (kind !== "veth" || !linkInfo?.data) return
+    // Each end leads to the other. Neither says of what it was made.
+    const { name = "", ...peer } = linkKinds.veth.decode(linkInfo.data).peer ?? {}
+    this.#present.pop()
+    this.#present.push(
+      { ...made, link: number + 1 },
+      { ...(peer as object), index: number + 1, name, kind, link: number },
+    )
   }
 }
 
