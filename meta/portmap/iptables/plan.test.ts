@@ -108,7 +108,7 @@ test("CHECK names the rule that is missing, and what is like it in its chain", (
   const other = rulesOf({ containerId: "cid9" }, { ...web, hostPort: 81 }, 9)
   const dnat = findMissing(rules, without("10.1.0.2:80"), false)?.message
   expect(dnat).toStartWith(
-    'Cannot find a port mapping of tnet/cid1/eth0 by iptables: expected rule "-A CNI-DN-f67e00a966f2d1b8b0671 -p tcp',
+    'Cannot find a port mapping of tnet/cid1/eth0 by iptables: expected rule "CNI-DN-f67e00a966f2d1b8b0671 -p tcp',
   )
   expect(dnat).toEndWith("; found none of the kind")
   const jumps = { ...table, rules: [...table.rules.filter((rule) => !rules.jumps.includes(rule)), ...other.jumps] }
