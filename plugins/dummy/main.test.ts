@@ -2,9 +2,13 @@ import { expect, test } from "bun:test"
 import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP } from "../../pkg/netlink/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
-import { attachDummy } from "./main.ts"
+import { attachDummy, dummy } from "./main.ts"
 
 const config = { mtu: 1400, mac: "0a:00:00:00:00:07", ipam: "static", dns: undefined }
+
+test("the plugin has its name", () => {
+  expect(dummy.name).toBe("dummy")
+})
 
 test("ADD makes the interface in the container, brings it up under its owner's name, and answers it", () => {
   const { attaching, kernel, undo } = new TestAttaching([])

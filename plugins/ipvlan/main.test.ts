@@ -4,7 +4,7 @@ import { IFF_UP, linkKinds } from "../../pkg/netlink/mod.ts"
 import type { KernelLink } from "../../pkg/netlink/testing/links.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import type { IpvlanConfig } from "./config.ts"
-import { attachIpvlan, checkIpvlan } from "./main.ts"
+import { attachIpvlan, checkIpvlan, ipvlan } from "./main.ts"
 
 const master: KernelLink = { index: 3, name: "eth1", flags: IFF_UP }
 const config: IpvlanConfig = {
@@ -20,6 +20,10 @@ const config: IpvlanConfig = {
 // IPVLAN_MODE_L3 is 1, IPVLAN_F_PRIVATE 1, <linux/if_link.h>.
 const data = { mode: 1, flags: 1 }
 const made: KernelLink = { index: 9, name: "eth0", kind: "ipvlan", link: 3, data: linkKinds.ipvlan.encode(data) }
+
+test("the plugin has its name", () => {
+  expect(ipvlan.name).toBe("ipvlan")
+})
 
 test("ADD makes the interface in the container on its master, brings it up under its owner's name, and answers it", () => {
   const { attaching, kernel, undo } = new TestAttaching([master])

@@ -6,7 +6,7 @@ import type { Verb } from "../../pkg/skel/mod.ts"
 import { type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { type MacvlanConfig, parseMacvlanConfig } from "./config.ts"
-import { attachMacvlan, checkMacvlan, requireUsableMaster } from "./main.ts"
+import { attachMacvlan, checkMacvlan, macvlan, requireUsableMaster } from "./main.ts"
 
 const master: KernelLink = { index: 3, name: "eth1", flags: IFF_UP, mtu: 1500 }
 
@@ -14,6 +14,10 @@ function parse(keys: JsonObject = {}, verb: Verb = "ADD", args = ""): MacvlanCon
   const raw = { cniVersion: "1.1.0", name: "lan", type: "macvlan", master: "eth1", ...keys }
   return parseMacvlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, args, raw })
 }
+
+test("the plugin has its name", () => {
+  expect(macvlan.name).toBe("macvlan")
+})
 
 // MACVLAN_MODE_PRIVATE 1, VEPA 2, BRIDGE 4, PASSTHRU 8, <linux/if_link.h>.
 test.each([
@@ -111,5 +115,6 @@ test("every key, and the largest queue", () => {
   })
   expect(parse({ mac: "0A:00:00:00:00:01", runtimeConfig: { mac: "0A:00:00:00:00:02" } }).mac).toBe("0a:00:00:00:00:02")
   expect(parse({ mac: "0a:00:00:00:00:01" }, "ADD", "MAC=0a:00:00:00:00:03").mac).toBe("0a:00:00:00:00:03")
+  expect(parse({ mtu: 0 }).mtu).toBeUndefined()
   expect(parse({ ipam: {}, master: "" })).toMatchObject({ ipam: undefined, master: undefined })
 })

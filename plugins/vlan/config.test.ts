@@ -27,6 +27,7 @@ test("master and IPAM plugin have to be there", () => {
 test("every key, whatever its case", () => {
   const keys = { VLANID: 4094, Protocol: "802.1AD", mtu: 1400, linkincontainer: true }
   expect(parse(keys)).toMatchObject({ vlanId: 4094, protocol: "802.1ad", mtu: 1400, linkInContainer: true })
+  expect(parse({ mtu: 0 }).mtu).toBeUndefined()
   expect(parse({ protocol: "802.1Q" }).protocol).toBe("802.1q")
 })
 

@@ -4,7 +4,7 @@ import { IFF_UP, linkKinds, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type KernelLink, LinksKernel } from "../../pkg/netlink/testing/links.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import type { VlanConfig } from "./config.ts"
-import { attachVlan, checkVlan, requireVlan } from "./main.ts"
+import { attachVlan, checkVlan, requireVlan, vlan } from "./main.ts"
 
 const master: KernelLink = { index: 3, name: "eth1", flags: IFF_UP, mtu: 1500 }
 const config: VlanConfig = {
@@ -20,6 +20,10 @@ const config: VlanConfig = {
 /** `IFLA_VLAN_ID` and `IFLA_VLAN_PROTOCOL`; ETH_P_8021AD is 0x88a8, <linux/if_ether.h>. */
 const data = { id: 7, protocol: 0x88a8 }
 const made: KernelLink = { index: 9, name: "eth0", kind: "vlan", mtu: 1400, link: 3, data: linkKinds.vlan.encode(data) }
+
+test("the plugin has its name", () => {
+  expect(vlan.name).toBe("vlan")
+})
 
 test("ADD makes the interface in the container on its master, brings it up under its owner's name, and answers it", () => {
   const { attaching, kernel, undo } = new TestAttaching([master])
@@ -72,6 +76,9 @@ test("a VLAN of which the master has an interface is taken, and the holder named
   expect(refusalOf(() => attachVlan(taken.attaching, () => nothingLeased, config))).toMatchObject(refusal)
   const status = (...links: KernelLink[]) => requireVlan({ host: new LinksKernel(links).socket as RouteSocket }, config)
   expect(refusalOf(() => status(master, holder))).toMatchObject(refusal)
+  expect(refusalOf(() => status(master, { ...made, name: "eth1.7" })).message).toBe(
+    'Cannot use VLAN 7 of "eth1": it is taken by "eth1.7" in the namespace of the master',
+  )
   for (const other of [
     { ...holder, link: 4 },
     { ...holder, linkNetnsId: 0 },
