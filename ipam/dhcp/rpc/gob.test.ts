@@ -64,6 +64,35 @@ const lease = {
   dns: {},
 }
 
+/** What a decoder says of bytes: the values in them, or the error. */
+function outcomeOf(bytes: readonly number[]): unknown {
+  try {
+    return decodeAll(Uint8Array.from(bytes))
+  } catch (error) {
+    return error instanceof GobError ? error.message : error
+  }
+}
+
+// https://pkg.go.dev/encoding/gob, "Encoding Details": below 128 a number is its byte; else the byte is minus the count of bytes.
+describe("the edges of numbers and lists", () => {
+  test("a length that has not come whole is waited for, of one byte and of several", () => {
+    expect(outcomeOf([])).toEqual([])
+    expect(outcomeOf([0x7f])).toEqual([])
+    expect(outcomeOf([0xff])).toEqual([])
+    expect(outcomeOf([0xfe, 1])).toEqual([])
+    expect(outcomeOf([0xff, 0x80])).toEqual([])
+    expect(outcomeOf([0xfc, 1, 16, 0, 1])).toBe("a message of 17825793 bytes: expected 17825792 at most")
+    expect(outcomeOf([0xfc, 1, 16, 0, 0])).toEqual([])
+  })
+
+  test("a list of fields cannot have more than there are bytes left", () => {
+    // Type -64 is a struct: nothing of its name, then its fields.
+    const define = (...fields: number[]) => [6 + fields.length, 0x7f, 3, 1, 0, 1, ...fields, 0]
+    expect(outcomeOf(define(2, 0, 0))).toEqual([])
+    expect(outcomeOf(define(4, 0, 0))).toBe("4 fields in 3 bytes")
+  })
+})
+
 describe("what Go's plugin and daemon send", () => {
   test("is read: the calls", () => {
     const [request, argument] = decodeAll(goAllocateRequest)
