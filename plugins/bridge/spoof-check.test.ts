@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test"
+import { NetlinkError } from "../../pkg/netlink/mod.ts"
+import { dumping } from "../../pkg/netlink/testing.ts"
 import { type Netfilter, type Operation, printTransaction } from "../../pkg/nftables/mod.ts"
-import { answerGeneration, refusing } from "../../pkg/nftables/testing.ts"
+import { answer, answerGeneration, commentUserdata, refusing, ruleAttributes } from "../../pkg/nftables/testing.ts"
 import { CniError } from "../../pkg/types/mod.ts"
 import { SpoofCheck } from "./spoof-check.ts"
 import {
@@ -107,6 +109,36 @@ test("nothing there is success for DEL and GC, and nothing is sent", () => {
   const check = spoofCheckOn(refusing("ENOENT"))
   check.remove(owner)
   check.gc("net", [])
+})
+
+test("what the Go suite has left of an attachment goes: the rule with its comment, and its two chains", () => {
+  const sent: string[][] = []
+  const upstream = { table: "nat", chain: "PREROUTING" }
+  const rules = ["macspoofchk-c1-eth0", "macspoofchk-c1-eth01", "other"].map((comment, at) =>
+    answer(
+      `07000000${ruleAttributes.encode({ ...upstream, handle: BigInt(at + 1), userdata: commentUserdata(comment) }).toHex()}`,
+    ),
+  )
+  const kernel: Netfilter = {
+    ...refusing("ENOENT"),
+    get: (request) => {
+      if (request.type === 0xa10) return answerGeneration(request)
+      if (request.what.includes("cni_spoofcheck")) throw new NetlinkError(request.what, "ENOENT")
+      return answer("07000000")
+    },
+    dump: dumping(() => rules),
+    transact: (requests) => void sent.push(requests.slice(1, -1).map(({ what }) => what)),
+  }
+  spoofCheckOn(kernel).remove(owner)
+  expect(sent).toEqual([
+    [
+      "delete rule bridge nat PREROUTING handle 1",
+      "flush chain bridge nat cni-br-iface-c1-eth0",
+      "flush chain bridge nat cni-br-iface-c1-eth0-mac",
+      "delete chain bridge nat cni-br-iface-c1-eth0",
+      "delete chain bridge nat cni-br-iface-c1-eth0-mac",
+    ],
+  ])
 })
 
 test("a refusal of the kernel's is kept as the cause", () => {

@@ -10,12 +10,13 @@ test("the plugin has its name", () => {
   expect(dummy.name).toBe("dummy")
 })
 
-test("ADD makes the interface in the container, brings it up under its owner's name, and answers it", () => {
+test("ADD makes the interface in the container, names it for its owner, brings it up, and answers it", () => {
   const { attaching, kernel, undo } = new TestAttaching([])
   const answered = attachDummy(attaching, () => nothingLeased, config)
   expect(kernel.links).toEqual([
     { verb: "add", index: 0, flags: 0, change: 0, name: "eth0", mtu: 1400, mac: config.mac, kind: "dummy", data: {} },
-    { verb: "set", index: 100, flags: IFF_UP, change: IFF_UP, alias: "lab/c1/eth0" },
+    { verb: "set", index: 0, flags: 0, change: 0, name: "eth0", alias: "lab/c1/eth0" },
+    { verb: "set", index: 100, flags: IFF_UP, change: IFF_UP },
   ])
   expect(answered).toEqual([{ name: "eth0", mac: config.mac, mtu: 1400, sandbox: "/run/netns/c1" }])
   undo[Symbol.dispose]()

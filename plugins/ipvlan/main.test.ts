@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
-import { nothingLeased, sandboxFd, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
+import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP, linkKinds } from "../../pkg/netlink/mod.ts"
-import type { KernelLink } from "../../pkg/netlink/testing/links.ts"
+import { type KernelLink, nsid } from "../../pkg/netlink/testing/links.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import type { IpvlanConfig } from "./config.ts"
 import { attachIpvlan, checkIpvlan, ipvlan } from "./main.ts"
@@ -25,13 +25,14 @@ test("the plugin has its name", () => {
   expect(ipvlan.name).toBe("ipvlan")
 })
 
-test("ADD makes the interface in the container on its master, brings it up under its owner's name, and answers it", () => {
+test("ADD makes the interface in the container on its master, names it for its owner, brings it up, and answers it", () => {
   const { attaching, kernel, undo } = new TestAttaching([master])
   const answered = attachIpvlan(attaching, () => nothingLeased, config)
   const header = { index: 0, flags: 0, change: 0 }
   expect(kernel.links).toEqual([
-    { verb: "add", ...header, name: "eth0", link: 3, mtu: 1400, netnsFd: sandboxFd, kind: "ipvlan", data },
-    { verb: "set", index: 101, flags: IFF_UP, change: IFF_UP, alias: "lab/c1/eth0" },
+    { verb: "add", ...header, name: "eth0", link: 3, linkNetnsId: nsid, mtu: 1400, kind: "ipvlan", data },
+    { verb: "set", ...header, name: "eth0", alias: "lab/c1/eth0" },
+    { verb: "set", index: 101, flags: IFF_UP, change: IFF_UP },
   ])
   expect(answered).toMatchObject([{ name: "eth0", mtu: 1400, sandbox: "/run/netns/c1" }])
   undo[Symbol.dispose]()
@@ -41,7 +42,7 @@ test("ADD makes the interface in the container on its master, brings it up under
 test("with its master in the container it is made there", () => {
   const { attaching, kernel } = new TestAttaching([master])
   attachIpvlan(attaching, () => nothingLeased, { ...config, linkInContainer: true })
-  expect(kernel.links[0]).not.toHaveProperty("netnsFd")
+  expect(kernel.links[0]).not.toHaveProperty("linkNetnsId")
 })
 
 test("a master that is not there is refused", () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
-import { nothingLeased, sandboxFd, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
+import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP, linkKinds } from "../../pkg/netlink/mod.ts"
-import type { KernelLink } from "../../pkg/netlink/testing/links.ts"
+import { type KernelLink, nsid } from "../../pkg/netlink/testing/links.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { type JsonObject, parseNetworkConfig } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
@@ -31,7 +31,7 @@ test.each([
   const { attaching, kernel, undo } = new TestAttaching([master])
   const keys = { mtu: 1400, mac: "0A:00:00:00:00:07", bcqueuelen: 55, ...(mode === undefined ? {} : { mode }) }
   const answered = attachMacvlan(attaching, () => nothingLeased, parse(keys))
-  const [made, changed] = kernel.links
+  const [made, named, up] = kernel.links
   expect(made).toEqual({
     verb: "add",
     index: 0,
@@ -41,11 +41,12 @@ test.each([
     link: 3,
     mtu: 1400,
     mac: "0a:00:00:00:00:07",
-    netnsFd: sandboxFd,
+    linkNetnsId: nsid,
     kind: "macvlan",
     data: { mode: number, broadcastQueueLength: 55 },
   })
-  expect(changed).toEqual({ verb: "set", index: 101, flags: IFF_UP, change: IFF_UP, alias: "lab/c1/eth0" })
+  expect(named).toEqual({ verb: "set", index: 0, flags: 0, change: 0, name: "eth0", alias: "lab/c1/eth0" })
+  expect(up).toEqual({ verb: "set", index: 101, flags: IFF_UP, change: IFF_UP })
   expect(answered).toMatchObject([{ name: "eth0", mtu: 1400, mac: "0a:00:00:00:00:07", sandbox: "/run/netns/c1" }])
   undo[Symbol.dispose]()
   expect(kernel.links.at(-1)).toMatchObject({ verb: "delete", index: 101 })
@@ -115,6 +116,6 @@ test("every key, and the largest queue", () => {
   })
   expect(parse({ mac: "0A:00:00:00:00:01", runtimeConfig: { mac: "0A:00:00:00:00:02" } }).mac).toBe("0a:00:00:00:00:02")
   expect(parse({ mac: "0a:00:00:00:00:01" }, "ADD", "MAC=0a:00:00:00:00:03").mac).toBe("0a:00:00:00:00:03")
-  expect(parse({ mtu: 0 }).mtu).toBeUndefined()
+  expect(parse({ mtu: 0, bcqueuelen: 0 })).toMatchObject({ mtu: undefined, broadcastQueueLength: undefined })
   expect(parse({ ipam: {}, master: "" })).toMatchObject({ ipam: undefined, master: undefined })
 })

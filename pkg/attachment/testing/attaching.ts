@@ -7,9 +7,6 @@ import type { Attaching, Checking } from "../plugin.ts"
 /** What an IPAM plugin has leased: nothing, so that no setting of an interface is touched. */
 export const nothingLeased: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
-/** The descriptor of the container's namespace. */
-export const sandboxFd = 77
-
 /** An attachment of interface `eth0` on the way to being made, in a kernel that plays host and container. */
 export class TestAttaching {
   readonly kernel: LinksKernel
@@ -26,7 +23,7 @@ export class TestAttaching {
       owner: { network: "lab", containerId: "c1", ifName: "eth0" },
       host: route,
       inside: route,
-      sandbox: { fd: sandboxFd, run: <T>(action: () => T) => action() },
+      sandbox: { fd: 77, run: <T>(action: () => T) => action() },
       filter: undefined,
       undo: this.undo,
     }

@@ -27,9 +27,12 @@ export interface LinkRequest extends Omit<Infer<typeof linkAttributes>, "linkInf
   readonly data?: unknown
 }
 
-const [RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK] = [16, 17, 18]
+const [RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_NEWNSID, RTM_GETNSID] = [16, 17, 18, 88, 90]
 const [NLM_F_DUMP, NLM_F_CREATE] = [0x300, 0x400]
 const ENODEV = 19
+
+/** The nsid that every other namespace has here. */
+export const nsid = 3
 
 type Answers = Readonly<Record<number, readonly Uint8Array[] | (() => readonly Uint8Array[])>>
 
@@ -74,6 +77,9 @@ export class LinksKernel {
       if (!found) return [acknowledge(request, ENODEV)]
       return [encodeMessage(RTM_NEWLINK, 0, request.sequence, encodeLink(found))]
     }
+    // struct rtgenmsg, padded, and NETNSA_NSID
+    const known = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, nsid, 0, 0, 0)
+    if (request.type === RTM_GETNSID) return [encodeMessage(RTM_NEWNSID, 0, request.sequence, known)]
     // Of family AF_BRIDGE it is about a port's VLANs.
     if ((request.type === RTM_NEWLINK || request.type === RTM_DELLINK) && family === 0) this.#change(request)
     else this.others.push(request)
