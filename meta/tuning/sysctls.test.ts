@@ -38,6 +38,15 @@ test("one that the kernel does not have is an error with key, value and errno", 
   )
 })
 
+test("of two readings that are not there the error is that of the likelier, and another refusal ends the search", () => {
+  // "net/ipv4.conf" is no file, "net/ipv4/conf" is a directory.
+  expect(() => findSysctls([entry("net/ipv4.conf", "5")], "lo")).toThrow(/in the container: ENOENT$/)
+  // As it stands it is too long for a path; with dots for separators, of which several in a row are one, it would be there.
+  const long = `net/ipv4.conf.lo${".".repeat(5000)}rp_filter`
+  expect(sysctlPaths(long, "lo")[1]).toBe("net/ipv4/conf/lo/rp_filter")
+  expect(() => findSysctls([entry(long, "5")], "lo")).toThrow(/in the container: ENAMETOOLONG$/)
+})
+
 test("values are compared as the kernel takes them: by their words", () => {
   expect(sameValue("4096\t131072\t6291456", "4096  131072 6291456 ")).toBe(true)
   expect(sameValue("", " ")).toBe(true)
