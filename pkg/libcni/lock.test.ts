@@ -209,21 +209,3 @@ test("an operation is told to stop when its caller is, and when its lock is lost
     message: `Cannot go on: lost the lock "${join(lab.cacheDir, "locks/c1")}"`,
   })
 })
-
-test("a lock that another has taken since it was lost is not taken off that one", async () => {
-  using lab = new Lab()
-  const file = join(lab.cacheDir, "locks/c1")
-  const done = Promise.withResolvers<void>()
-  const { events, operation } = recorder()
-  let second: Promise<void> | undefined
-  const first = withContainer(lab.runtime, "c1", async (_, lost) => {
-    rmSync(file, { recursive: true })
-    second = withContainer(lab.runtime, "c1", operation("second", done.promise))
-    while (!lost.aborted) await Bun.sleep(1)
-  })
-  await first
-  expect(events).toEqual(["second starts"])
-  expect(existsSync(file)).toBe(true)
-  done.resolve()
-  await second
-})
