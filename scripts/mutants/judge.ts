@@ -28,7 +28,7 @@ export async function judge(
   integration: readonly string[],
 ): Promise<Verdict> {
   const source = readFileSync(join(root, file), "utf8")
-  const [beside, room, elsewhere] = tests.of(file)
+  const [beside, room, elsewhere, kernel] = tests.of(file)
   const notice = async (by: Verdict["by"], files: readonly string[], testMs: number, allMs: number) => {
     if (files.length === 0) return undefined
     const command = [process.execPath, "test", "--bail", `--timeout=${testMs}`, ...files.map((name) => `./${name}`)]
@@ -42,6 +42,7 @@ export async function judge(
       (await notice("unit", room, 20_000, unitMs)) ??
       (await refusedByTypes(sandbox, file)) ??
       (await notice("unit", elsewhere, 20_000, unitMs)) ??
+      (await notice("integration", kernel, 60_000, 2 * unitMs)) ??
       (integration.length > 0 && !(await builds(sandbox)) ? { by: "integration", sign: "the build" } : undefined) ??
       (await notice("integration", integration, 120_000, 10 * unitMs)) ?? { by: "nobody", sign: "" }
     )
@@ -57,7 +58,11 @@ function signIn(output: string): string {
 }
 
 async function builds(sandbox: Sandbox): Promise<boolean> {
-  return (await sandbox.run([process.execPath, "scripts/build.ts", "--bytecode"], unitMs)).exitCode === 0
+  const build = `import { buildFromBytecode } from "./scripts/native.ts"
+    import { namePlugins } from "./scripts/build.ts"
+    await buildFromBytecode("dist/.plugins")
+    namePlugins("dist/.plugins", "dist/bin")`
+  return (await sandbox.run([process.execPath, "-e", build], unitMs)).exitCode === 0
 }
 
 /** Asks the compiler about the file and what it imports, which is part of the gate. */

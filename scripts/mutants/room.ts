@@ -15,8 +15,10 @@ export function sourcesOf(root: string, room: string): string[] {
 
 /** By how many tests of other rooms a mistake is looked at, and which of them take too long for that. */
 const fromElsewhere = 12
-/** Compares numbers in all sources with the kernel's headers; it needs no build, and no root. */
-const headers = "integration/kernel/headers.test.ts"
+
+/** Tests of rooms on a real kernel, which need no build; this one compares the numbers in all sources with the kernel's headers. */
+const onKernel = "integration/kernel"
+const headers = `${onKernel}/headers.test.ts`
 const isSlow = (test: string) => /\/(crash|fuzz|lock|process|processes|contract)\.test\.ts$/.test(test)
 
 /** Which unit tests may notice what a source does: those that import it, by however many steps. */
@@ -28,20 +30,27 @@ export class TestsBySource {
 
   constructor(root: string) {
     this.#root = root
-    this.#tests = [...new Bun.Glob(`${rooms}/**/*.test.ts`).scanSync(root)].sort()
+    this.#tests = [
+      ...new Bun.Glob(`${rooms}/**/*.test.ts`).scanSync(root),
+      ...new Bun.Glob(`${onKernel}/*.test.ts`).scanSync(root),
+    ].sort()
   }
 
-  /** The test beside the source; the others of its room; of those of other rooms the dozen that is nearest by imports. */
-  of(source: string): [beside: string[], room: string[], elsewhere: string[]] {
+  /** The test beside the source; the others of its room; of those of other rooms the dozen that is nearest by imports; on a kernel. */
+  of(source: string): [beside: string[], room: string[], elsewhere: string[], kernel: string[]] {
     const beside = source.replace(/\.ts$/, ".test.ts")
     const room = `${source.split("/").slice(0, 2).join("/")}/`
+    const isKernel = (test: string) => test.startsWith(onKernel)
     const steps = (test: string) => this.#stepsFrom(test).get(source) ?? Number.POSITIVE_INFINITY
     const all = this.#tests.filter((test) => Number.isFinite(steps(test)))
-    const elsewhere = all.filter((test) => !test.startsWith(room) && !isSlow(test)).sort((a, b) => steps(a) - steps(b))
+    const elsewhere = all
+      .filter((test) => !test.startsWith(room) && !isSlow(test) && !isKernel(test))
+      .sort((a, b) => steps(a) - steps(b))
     return [
       all.filter((test) => test === beside),
       all.filter((test) => test !== beside && test.startsWith(room)),
-      [...elsewhere.slice(0, fromElsewhere), headers],
+      elsewhere.slice(0, fromElsewhere),
+      [headers, ...all.filter(isKernel)],
     ]
   }
 

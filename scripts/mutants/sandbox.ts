@@ -49,8 +49,9 @@ export class Sandbox {
   async run(command: readonly string[], timeoutMs: number): Promise<Ended> {
     const namespaces = ["--pid", "--mount", "--fork", "--kill-child=KILL"]
     // The shell stays as the first process of the namespace: with it everything else ends.
-    const script = `mount -t proc proc "$1/proc" && ulimit -d ${memoryKib} && root=$1 tree=$2 && shift 2
-      chroot "$root" env -C "$tree" "$@"; exit $?`
+    // Its root is the namespace's, which is where nsenter(1) leads to; mounts spread from here to the hosts of tests.
+    const script = `mount -t proc proc "$1/proc" && cd "$1" && pivot_root . mnt && umount -l /mnt && mount --make-rshared / &&
+      ulimit -d ${memoryKib} && cd "$2" && shift 2 && "$@"; exit $?`
     const { exitCode, all } = await execa(
       "unshare",
       [...namespaces, "sh", "-c", script, "sh", this.#root, this.#tree, ...command],
