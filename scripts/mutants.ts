@@ -17,7 +17,7 @@ import { parseArgs } from "node:util"
 import { Chance, seed } from "../integration/lab/mod.ts"
 import { differenceOf, type Equivalent, format, readEquivalents } from "./mutants/equivalent.ts"
 import { integrationOf } from "./mutants/integration.ts"
-import { judge, type Mutant, type Verdict } from "./mutants/judge.ts"
+import { builds, judge, type Mutant, type Verdict } from "./mutants/judge.ts"
 import { applyChange, changesOf } from "./mutants/operators.ts"
 import { sourcesOf, TestsBySource } from "./mutants/room.ts"
 import { Sandbox } from "./mutants/sandbox.ts"
@@ -76,12 +76,16 @@ interface Options {
   readonly equivalent: ReadonlySet<string>
 }
 
-/** Runs all unit tests that will be asked, without a mistake: what fails then would notice everything. */
-async function requireGreen(sandbox: Sandbox, files: ReadonlySet<string>): Promise<void> {
-  if (files.size === 0) return
-  const command = [process.execPath, "test", "--timeout=30000", ...[...files].map((file) => `./${file}`)]
-  const { exitCode, output } = await sandbox.run(command, 900_000)
-  if (exitCode !== 0) throw new Error(`Cannot try the tests: they fail without a mistake\n${output.slice(-4000)}`)
+/** Runs all tests that will be asked, without a mistake: what fails then would notice everything. */
+async function requireGreen(sandbox: Sandbox, unit: ReadonlySet<string>, built: ReadonlySet<string>): Promise<void> {
+  if (built.size > 0 && !(await builds(sandbox)))
+    throw new Error("Cannot try the tests: the build fails without a mistake")
+  for (const files of [unit, built]) {
+    if (files.size === 0) continue
+    const command = [process.execPath, "test", "--timeout=120000", ...[...files].map((file) => `./${file}`)]
+    const { exitCode, output } = await sandbox.run(command, 900_000)
+    if (exitCode !== 0) throw new Error(`Cannot try the tests: they fail without a mistake\n${output.slice(-4000)}`)
+  }
 }
 
 if (import.meta.main) {
@@ -98,8 +102,9 @@ if (import.meta.main) {
   const rooms = positionals.length > 0 ? positionals : everywhere.filter((room) => !room.endsWith(".ts")).sort()
   const sandboxes = await Promise.all(Array.from({ length: Number(values.lanes) }, () => Sandbox.create(root)))
   const tests = new TestsBySource(root)
-  const asked = rooms.flatMap((room) => sourcesOf(root, room)).flatMap((source) => tests.of(source).flat())
-  await requireGreen(sandboxes[0] as Sandbox, new Set(asked))
+  const unit = rooms.flatMap((room) => sourcesOf(root, room)).flatMap((source) => tests.of(source).flat())
+  const built = values.integration ? rooms.flatMap(integrationOf) : []
+  await requireGreen(sandboxes[0] as Sandbox, new Set(unit), new Set(built))
   const written: Equivalent[] = readEquivalents(join(import.meta.dir, "mutants/equivalent"))
   const options: Options = {
     sample: values.sample === undefined ? undefined : Number(values.sample),

@@ -125,6 +125,7 @@ test("a wrong value of a shared key is told what was expected", () => {
   const refused = (raw: JsonObject) => {
     try {
       parseConfig(all, raw)
+      return "nothing"
     } catch (error) {
       return (error as Error).message
     }

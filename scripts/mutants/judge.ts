@@ -57,7 +57,8 @@ function signIn(output: string): string {
   return lines.find((line) => line.startsWith("(fail)")) ?? lines.at(-1) ?? ""
 }
 
-async function builds(sandbox: Sandbox): Promise<boolean> {
+/** Builds the plugins of the sandbox's sources. */
+export async function builds(sandbox: Sandbox): Promise<boolean> {
   const build = `import { buildFromBytecode } from "./scripts/native.ts"
     import { namePlugins } from "./scripts/build.ts"
     await buildFromBytecode("dist/.plugins")
