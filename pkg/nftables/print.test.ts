@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
+import { dataTypes } from "./data-types.ts"
 import { examples } from "./examples.fixture.ts"
 import { printTransaction } from "./print.ts"
-import { remove } from "./rule-set.ts"
+import { add, remove } from "./rule-set.ts"
 
 test("the masquerade reads as a file for nft", () => {
   expect(printTransaction(examples["masquerade, IPv6"])).toBe(
@@ -77,4 +78,11 @@ test("what is deleted is named without its properties", () => {
   )
   const chain = { table: { family: "inet", name: "x" }, name: "y" } as const
   expect(printTransaction([remove.rule({ chain, handle: 12n })])).toBe("delete rule inet x y handle 12\n")
+})
+
+// The names that `nft describe inet_proto` lists, of the numbers in <linux/in.h> that nft prints by name.
+test("protocols that carry ports read by their names", () => {
+  const set = { table: { family: "ip", name: "t" }, name: "s", key: [dataTypes.protocol] } as const
+  const elements = [6, 17, 132].map((number) => ({ key: [Uint8Array.of(number)] }))
+  expect(printTransaction([add.elements(set as never, elements)])).toBe("add element ip t s { tcp, udp, sctp }\n")
 })
