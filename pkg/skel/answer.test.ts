@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { SyscallError } from "../libc/mod.ts"
-import { errorReply } from "./answer.ts"
+import { errorReply, sourceFrames } from "./answer.ts"
 import { ask, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { definePlugin } from "./plugin.ts"
 
@@ -53,4 +53,16 @@ test("what fails after the answer is logged: there is no second answer", () => {
   const { stdout, exitCode, log } = ask(late, { CNI_COMMAND: "ADD" }, { cniVersion: "1.0.0", name: "lab" })
   expect({ exitCode, ips: JSON.parse(stdout).ips.length }).toEqual({ exitCode: 0, ips: oneAddress.ips?.length ?? 0 })
   expect(log).toEqual(["recorder: Cannot clean up after the answer: too late"])
+})
+
+test("frames are those of our sources, the innermost first, and four at most unless another limit is given", () => {
+  const deep = (depth: number): number => {
+    if (depth === 0) throw new Error("here")
+    return deep(depth - 1) + 1
+  }
+  const error = thrownBy(() => deep(9))
+  expect(sourceFrames(error)).toHaveLength(4)
+  expect(sourceFrames(error, 2)).toHaveLength(2)
+  for (const frame of sourceFrames(error)) expect(frame).toMatch(/^deep pkg\/skel\/answer\.test\.ts:\d+$/)
+  expect(sourceFrames("no error")).toEqual([])
 })

@@ -65,6 +65,23 @@ describe("stdin", () => {
     expect(msg).toContain(`more than ${inputLimit} bytes`)
   })
 
+  const readingScript = `import { readStdin } from ${JSON.stringify(join(import.meta.dir, "process.ts"))}
+    const bytes = readStdin()
+    console.log(bytes.length, new Bun.CryptoHasher("sha256").update(bytes).digest("hex"))`
+
+  // The buffer begins with 8 KiB and grows to the limit, which stands in the specification's place: it has none.
+  test.each([1, 8191, 8192, 8193, 100_000, 16 * 1024 * 1024])("of %d bytes is read whole", async (size) => {
+    const stdin = new Uint8Array(size).map((_, at) => (at * 31) >> 3)
+    const child = Bun.spawn([process.execPath, "-e", readingScript], { stdin, stdout: "pipe" })
+    expect(await child.stdout.text()).toBe(`${size} ${new Bun.CryptoHasher("sha256").update(stdin).digest("hex")}\n`)
+  })
+
+  test("of one byte more than 16 MiB is refused", async () => {
+    const stdin = new Uint8Array(16 * 1024 * 1024 + 1)
+    const child = Bun.spawn([process.execPath, "-e", readingScript], { stdin, stdout: "ignore", stderr: "pipe" })
+    expect(await child.stderr.text()).toContain("more than 16777216 bytes: this is no network configuration")
+  })
+
   test("#69 that cannot be read, a directory, is refused", async () => {
     const { code, msg } = errorOf(await run("fine", { shell: '"$0" "$@" < /' }))
     expect(code).toBe(5)
