@@ -1,0 +1,38 @@
+import { join } from "node:path"
+import type * as ipRoom from "../../pkg/ip/mod.ts"
+import type * as netlink from "../../pkg/netlink/mod.ts"
+import type * as netns from "../../pkg/netns/mod.ts"
+import type * as sysctl from "../../pkg/sysctl/mod.ts"
+import type * as types from "../../pkg/types/mod.ts"
+import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
+
+/** What a function that runs inside the host's namespace is given: the rooms, and a socket on either side. */
+type Kit = typeof netlink &
+  typeof netns &
+  typeof sysctl &
+  typeof types &
+  typeof ipRoom & { host: netlink.RouteSocket; inside: netlink.RouteSocket; sandbox: netns.Netns }
+
+/**
+ * Runs `body` in a process of its own in the host's namespace. It is sent there as text: it sees its argument and nothing else, and
+ * what it returns comes back as JSON, an error as its code and its message.
+ */
+export async function runOnHost<T>(host: HostNamespace, pod: ContainerNamespace, body: (kit: Kit) => T): Promise<T> {
+  const rooms = ["ip", "netlink", "netns", "sysctl", "types"]
+  const imports = rooms.map(
+    (room) => `import * as ${room} from ${JSON.stringify(join(import.meta.dir, `../../pkg/${room}/mod.ts`))}`,
+  )
+  const script = `${imports.join("\n")}
+    const sandbox = netns.Netns.open(${JSON.stringify(pod.path)})
+    const host = netlink.RouteSocket.open()
+    const inside = sandbox.run(() => netlink.RouteSocket.open())
+    let result
+    try {
+      result = (${body})({ ...netlink, ...netns, ...sysctl, ...types, ...ip, host, inside, sandbox })
+    } catch (error) {
+      result = { code: error.code, message: error.message }
+    }
+    console.log(JSON.stringify({ result }))`
+  const { stdout } = await host.exec(process.execPath, ["-e", script])
+  return JSON.parse(stdout).result as T
+}
