@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { Message, NetlinkSocket } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
-import { listRules, tableFamily } from "../nftables/mod.ts"
+import { listRules, printTransaction, tableFamily } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
-import { wordsOf } from "./kernel-rules.ts"
+import { kernelOperations, wordsOf } from "./kernel-rules.ts"
 
 /** The words of a rule, given as the kernel's answer from its struct nfgenmsg on. */
 function wordsIn(family: Family, chain: string, answer: string): string {
@@ -83,4 +83,29 @@ test("a rule has words with any bytes in an extension", () => {
       expect(wordsOf(AF_INET, { expressions: [{ name, data }], comment: undefined }).length).toBeGreaterThan(0)
     }),
   )
+})
+
+// `enum nft_verdicts`, <linux/netfilter/nf_tables.h>: NFT_JUMP -3, NFT_GOTO -4, NFT_RETURN -5, as a u32; NF_DROP 0, NF_ACCEPT 1.
+test.each([
+  [0xfffffffd, "C", "-j C"],
+  [0xfffffffc, "C", "-g C"],
+  [0xfffffffb, undefined, "-j RETURN"],
+  [0, undefined, "-j DROP"],
+  [1, undefined, "-j ACCEPT"],
+  [3, undefined, "-j 3"],
+])("the verdict %d to %p reads as %s", (code, chain, words) => {
+  const expression = { name: "immediate", data: { dreg: 0, data: { verdict: { code, chain } } } } as const
+  expect(wordsOf(AF_INET, { expressions: [expression], comment: undefined }).join(" ")).toBe(words)
+})
+
+test("a removal takes the rules that lead to chains first, then what is in a chain, then the chain", () => {
+  const rules = [{ chain: "POSTROUTING", words: [], handle: 7n }]
+  const operations = kernelOperations(AF_INET6, "nat", { rules, chains: ["CNI-a", "CNI-b"] })
+  expect(printTransaction(operations).trim().split("\n")).toEqual([
+    "delete rule ip6 nat POSTROUTING handle 7",
+    "flush chain ip6 nat CNI-a",
+    "delete chain ip6 nat CNI-a",
+    "flush chain ip6 nat CNI-b",
+    "delete chain ip6 nat CNI-b",
+  ])
 })

@@ -48,9 +48,17 @@ test("errors name the file, and what it is", () => {
     [() => records.remove(name), `Cannot remove the backup "${directory}/${name}"`],
     [() => new Records("/dev/null/x", "backup").requireWritable(), 'Cannot keep backups in "/dev/null/x"'],
   ] as const) {
-    expect(act).toThrow(expect.objectContaining({ code: 5, message: words }))
+    expect(act).toThrow(expect.objectContaining({ code: 5, message: words, cause: expect.any(Error) }))
   }
-  expect(new Records("/dev/null/x", "backup").read(name)).toBeUndefined()
+  const long = "n".repeat(256) // longer than NAME_MAX
+  for (const [where, which] of [
+    ["/dev/null/x", name],
+    [directory, long],
+  ] as const) {
+    const nowhere = new Records(where, "backup")
+    expect(nowhere.read(which)).toBeUndefined()
+    expect(() => nowhere.remove(which)).not.toThrow()
+  }
   expect(() => new Records(join(directory, "not/yet/there"), "backup").requireWritable()).not.toThrow()
   expect(readdirSync(directory)).toEqual([name])
   // What had a name for a moment would have changed the directory's time, and a kill would have left it.
