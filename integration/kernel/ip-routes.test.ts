@@ -45,11 +45,7 @@ test("the routes of a link are its unicast ones, of both families; of a table, i
     }
   })
   expect(found.all).toEqual(
-    ["10.1.0.0/24", "10.5.0.0/16 2 hops", "10.7.0.0/16 via"].concat(
-      "fd00::/64",
-      "fd05::/64 via",
-      "fe80::/64",
-    ),
+    ["10.1.0.0/24", "10.5.0.0/16 2 hops", "10.7.0.0/16 via"].concat("fd00::/64", "fd05::/64 via", "fe80::/64"),
   )
   expect(found).toMatchObject({ of77: ["10.7.0.0/16 via"], used: [0, 77, 253, 254, 255], next: [76, 78] })
 })
