@@ -84,6 +84,7 @@ describe("CNI_ARGS", () => {
     ["A", "b;c"],
     ["", "b"],
   ])("cannot hold %j=%j", (key, value) => {
-    expect(() => formatCniArgs([[key, value]])).toThrow("in CNI_ARGS")
+    const refused = `Cannot pass ${JSON.stringify(`${key}=${value}`)} in CNI_ARGS: neither key nor value can hold ";" or "="`
+    expect(() => formatCniArgs([[key, value]])).toThrow(expect.objectContaining({ code: 4, message: refused }))
   })
 })

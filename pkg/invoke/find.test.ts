@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
 import { PluginDirectory } from "./directory.fixture.ts"
-import { requirePlugin } from "./find.ts"
+import { builtinAt, requirePlugin } from "./find.ts"
 
 describe("requirePlugin", () => {
   test("#126 takes the first directory that holds the plugin", () => {
@@ -80,4 +80,14 @@ describe("requirePlugin", () => {
   test("skips empty and relative directories beside absolute ones", () => {
     expect(requirePlugin("sh", ":bin:/bin")).toBe("/bin/sh")
   })
+})
+
+test("a plugin in this process runs in the place of a file of the same build only", () => {
+  using directory = new PluginDirectory()
+  const builtin = () => ({ stdout: "", exitCode: 0 })
+  symlinkSync("/proc/self/exe", join(directory.path, "bridge"))
+  expect(builtinAt(join(directory.path, "bridge"), { bridge: builtin })).toBe(builtin)
+  expect(builtinAt(join(directory.path, "bridge"), { ptp: builtin })).toBeUndefined()
+  for (const other of [join(directory.path, "not/there/bridge"), directory.script("one/bridge", ""), "/bin/cat"])
+    expect(builtinAt(other, { bridge: builtin, cat: builtin })).toBeUndefined()
 })
