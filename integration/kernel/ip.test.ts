@@ -105,12 +105,29 @@ test("an interface without IPv6 keeps the settings of IPv6 but for the detection
 })
 
 test("detection of duplicates is waited for, and another's address is refused by name", async () => {
-  await pod.exec("sysctl", ["-qw", "net.ipv6.conf.default.disable_ipv6=0"])
+  await pod.exec("sysctl", [
+    "-qw",
+    "net.ipv6.conf.default.disable_ipv6=0",
+    "net.ipv6.conf.default.router_solicitation_delay=0",
+  ])
   const refused = await runOnHost(
     host,
     pod,
-    ({ host, inside, sandbox, createVethPair, configureLink, getLink, setLink, addAddress, parseCidr }) => {
+    ({
+      host,
+      inside,
+      sandbox,
+      createVethPair,
+      configureLink,
+      getLink,
+      setLink,
+      addAddress,
+      parseCidr,
+      writeSysctl,
+    }) => {
       const name = createVethPair(host, { sandbox, ifName: "dad", alias: "lab/c/x" })
+      // The kernel decides in half a second, of the five that are waited for, so that a busy machine is in time.
+      sandbox.run(() => writeSysctl("net/ipv6/neigh/dad/retrans_time_ms", "500"))
       const end = getLink(host, name)
       addAddress(host, end, { ...(parseCidr("fd01::6/64") as types.Cidr), noDad: true })
       setLink(host, end, { up: true })
