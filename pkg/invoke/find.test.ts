@@ -77,6 +77,15 @@ describe("requirePlugin", () => {
     expect(() => requirePlugin("sh", path)).toThrow("no paths provided")
   })
 
+  test("names what is not absolute in a CNI_PATH with nothing else", () => {
+    const without = 'CNI_PATH holds no absolute directory to search for plugin "sh"'
+    for (const [path, details] of [
+      ["bin:./lib", `${without}; not absolute: "bin:./lib"`],
+      ["", without],
+    ] as const)
+      expect(() => requirePlugin("sh", path)).toThrow(expect.objectContaining({ code: 4, details }))
+  })
+
   test("skips empty and relative directories beside absolute ones", () => {
     expect(requirePlugin("sh", ":bin:/bin")).toBe("/bin/sh")
   })
