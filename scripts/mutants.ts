@@ -100,7 +100,7 @@ if (import.meta.main) {
   })
   const everywhere = [...new Bun.Glob("{pkg,plugins,ipam,meta}/*").scanSync({ cwd: root, onlyFiles: false })]
   const rooms = positionals.length > 0 ? positionals : everywhere.filter((room) => !room.endsWith(".ts")).sort()
-  const sandboxes = await Promise.all(Array.from({ length: Number(values.lanes) }, () => Sandbox.create(root)))
+  const sandboxes = await Sandbox.create(root, Number(values.lanes))
   const tests = new TestsBySource(root)
   const unit = rooms.flatMap((room) => sourcesOf(root, room)).flatMap((source) => tests.of(source).flat())
   const built = values.integration ? rooms.flatMap(integrationOf) : []

@@ -1,6 +1,5 @@
 import { readlinkSync } from "node:fs"
-import { mkdir, mkdtemp, writeFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
+import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { execa } from "execa"
 
@@ -26,18 +25,23 @@ export class Sandbox {
     this.#tree = tree
   }
 
-  /** Makes one, which lasts as long as this process' mount namespace does, which with its network namespace is not the machine's; `tree` is the repository. */
-  static async create(tree: string): Promise<Sandbox> {
+  /**
+   * Makes as many, which last as long as this process' mount namespace does, which with its network namespace is not the machine's;
+   * `tree` is the repository. They lie in /mnt, so that the machine keeps nothing of them.
+   */
+  static async create(tree: string, count: number): Promise<Sandbox[]> {
     if (readlinkSync("/proc/self/ns/mnt") === readlinkSync(`/proc/${process.ppid}/ns/mnt`))
       throw new Error("Cannot mount here: call this by `npm run test:mutants`, which has namespaces of its own")
-    const base = await mkdtemp(join(tmpdir(), "cni-mutants-"))
-    await execa("mount", ["-t", "tmpfs", "tmpfs", base])
-    const [root, upper, work] = ["root", "upper", "work"].map((name) => join(base, name)) as [string, string, string]
-    for (const directory of [root, upper, work]) await mkdir(directory)
-    const layers = `lowerdir=/,upperdir=${upper},workdir=${work}`
-    await execa("mount", ["-t", "overlay", "overlay", "-o", layers, root])
-    for (const name of ["dev", "sys"]) await execa("mount", ["--rbind", `/${name}`, join(root, name)])
-    return new Sandbox(root, tree)
+    await execa("mount", ["-t", "tmpfs", "tmpfs", "/mnt"])
+    const roots = Array.from({ length: count }, (_, at) => `/mnt/${at}/root`)
+    for (const root of roots) {
+      const [upper, work] = [join(root, "../upper"), join(root, "../work")]
+      for (const directory of [root, upper, work]) await mkdir(directory, { recursive: true })
+      const layers = `lowerdir=/,upperdir=${upper},workdir=${work}`
+      await execa("mount", ["-t", "overlay", "overlay", "-o", layers, root])
+      for (const name of ["dev", "sys"]) await execa("mount", ["--rbind", `/${name}`, join(root, name)])
+    }
+    return roots.map((root) => new Sandbox(root, tree))
   }
 
   /** Writes a file of the repository, in the sandbox only. */
