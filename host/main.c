@@ -2,6 +2,7 @@
  * The executable: the name that it is called by decides which plugin it is. A plugin is a function of TypeScript that reads
  * its input, answers and ends the process; all else here is for the case that it cannot.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -73,7 +74,8 @@ int report(JSContext *context) {
 static bool hold_standard_descriptors(void) {
     static const int useless[3] = {O_WRONLY, O_RDONLY, O_RDWR};
     struct pollfd standard[3] = {{.fd = 0}, {.fd = 1}, {.fd = 2}};
-    if (poll(standard, 3, 0) == -1) return false;
+    while (poll(standard, 3, 0) == -1)
+        if (errno != EINTR) return false;
     for (int fd = 0; fd < 3; fd++)
         if (standard[fd].revents & POLLNVAL && open("/dev/null", useless[fd]) != fd) return false;
     return true;
@@ -93,7 +95,7 @@ static bool limit_stack(JSRuntime *runtime) {
 int main(int count, char **arguments) {
     const char *path = count > 0 ? arguments[0] : "", *slash = strrchr(path, '/');
     JSValue plugin;
-    if (!hold_standard_descriptors()) return fail("no /dev/null in place of a closed descriptor");
+    if (!hold_standard_descriptors()) return fail("stdin, stdout or stderr is closed, and there is no /dev/null in its place");
     signal(SIGPIPE, SIG_IGN); /* a reader who has gone is an error of write(2), and ADD is undone */
     signal(SIGCHLD, SIG_DFL); /* ignored, as a caller may have left it, it would cost us our programs' exit codes */
     program_arguments = arguments;

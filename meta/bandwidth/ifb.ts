@@ -38,15 +38,20 @@ export function ifbOwner(owner: Owner): IfbOwner {
  */
 export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, undo: Undo): Link {
   const { owner, ownName: name } = whose
+  let made: Link | undefined
+  const spec = { kind: "ifb", name, mtu, txQueueLength: QUEUE_LENGTH, data: {} } as const
   try {
-    addAliasedLink(route, { kind: "ifb", name, mtu, txQueueLength: QUEUE_LENGTH, data: {} }, ownerComment(owner))
+    undo.step(
+      `create ifb "${name}"`,
+      () => addAliasedLink(route, spec, ownerComment(owner)),
+      () => deleteLink(route, made ?? getLink(route, name)), // it may have another name by then
+    )
   } catch (cause) {
     const details = isErrno(cause, "EOPNOTSUPP") ? noKind("ifb") : String(cause)
     throw new CniError(Code.Internal, `Cannot create ifb "${name}"`, { details, cause })
   }
-  const link = getLink(route, name)
-  undo.defer(`create ifb "${name}"`, () => deleteLink(route, link))
-  return link
+  made = getLink(route, name)
+  return made
 }
 
 /** Brings the device up, under upstream's name where no other interface has that. Returns it as it is then. */

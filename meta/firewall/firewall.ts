@@ -74,16 +74,22 @@ export class Firewall implements Disposable {
   }
 
   #addByIptables(spec: FirewallSpec, undo: Undo): void {
-    addIptablesFirewall(this.#nftables, spec)
-    undo.defer("let traffic through", () => deleteIptablesFirewall(this.#nftables, spec.owner, [], undefined))
+    undo.step(
+      "let traffic through",
+      () => addIptablesFirewall(this.#nftables, spec),
+      () => deleteIptablesFirewall(this.#nftables, spec.owner, [], undefined),
+    )
   }
 
   #addByNftables(spec: FirewallSpec, backend: FirewallConfig["backend"], zone: string | undefined, undo: Undo): void {
     const filter = this.#filter
     try {
       if (!filter) throw new CniError(Code.Internal, `Cannot filter by nftables: ${NO_NFTABLES}`)
-      const isWhole = addFirewall(filter.socket, spec, zone)
-      undo.defer("let traffic through", () => deleteFirewall(filter.socket, spec.owner))
+      const isWhole = undo.step(
+        "let traffic through",
+        () => addFirewall(filter.socket, spec, zone),
+        () => deleteFirewall(filter.socket, spec.owner),
+      )
       if (!isWhole)
         this.#log("The kernel has no nf_tables for bridges: ports of one bridge are apart with br_netfilter only")
     } catch (cause) {

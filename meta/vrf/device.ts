@@ -69,12 +69,14 @@ function createVrf(inside: NetlinkSocket, { name, table: given, owner }: VrfSpec
   for (let attempt = 1; ; attempt++) {
     const table = given ?? takeTable(usedTables(inside), 1)
     addVrf(inside, name, table)
+    let isOurs = true
+    undo.defer(`create VRF "${name}"`, () => isOurs && deleteLink(inside, getLink(inside, name)))
     const link = getLink(inside, name)
     if (given === undefined && attempt < ATTEMPTS && isTakenBefore(inside, link, table)) {
       deleteLink(inside, link)
+      isOurs = false
       continue
     }
-    undo.defer(`create VRF "${name}"`, () => deleteLink(inside, link))
     setLink(inside, link, { alias: ownerComment(owner) }) // for GC
     return { link, table }
   }

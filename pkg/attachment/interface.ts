@@ -146,9 +146,8 @@ export function addInterface<K extends InterfaceKind>(
     const reason = reasons(kind, parent).find(([errno]) => isErrno(cause, errno))?.[1]
     throw new CniError(code, what, reason === undefined ? { cause } : { cause, details: `${reason}: ${cause}` })
   }
-  const link = getLink(inside, call.ifName)
-  undo.defer(`create ${kind} "${call.ifName}"`, () => deleteLink(inside, link))
-  return link
+  undo.defer(`create ${kind} "${call.ifName}"`, () => deleteLink(inside, getLink(inside, call.ifName)))
+  return getLink(inside, call.ifName)
 }
 
 /** The nsid that a container's namespace has for the host's: the kernel gives it one anyway with a link that sits on one there. */

@@ -110,8 +110,11 @@ function addMasquerade(
   backend: MasqueradeBackend | undefined,
 ): void {
   const masquerade = new Masquerade(filter)
-  masquerade.add(owner, addresses, backend)
-  undo.defer("masquerade", () => masquerade.remove(owner, call.namespace))
+  undo.step(
+    "masquerade",
+    () => masquerade.add(owner, addresses, backend),
+    () => masquerade.remove(owner, call.namespace),
+  )
 }
 
 function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {

@@ -112,12 +112,15 @@ export class NetlinkError extends Error {
 
   /** Whether the reason passes: other processes kept changing the same, and each attempt was in vain. */
   readonly willPass: boolean
+  /** Whether it is the answer that was lost: the kernel may have done the request, or not. */
+  readonly isLost: boolean
 
-  constructor(what: string, errno: number | string, extack?: string, willPass = false) {
+  constructor(what: string, errno: number | string, extack?: string, { willPass = false, isLost = false } = {}) {
     const name = typeof errno === "number" ? errnoName(errno) : errno
     super(`${what}: ${extack ? `${extack} (${name})` : name}`)
     this.errno = name
     this.extack = extack
     this.willPass = willPass
+    this.isLost = isLost
   }
 }

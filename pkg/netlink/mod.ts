@@ -22,6 +22,7 @@ export * from "./codec.ts"
 export * from "./filters.ts"
 export * from "./link-table.ts"
 export * from "./links.ts"
+export { isLost } from "./lost-answers.ts"
 export {
   type Message,
   NetlinkError,

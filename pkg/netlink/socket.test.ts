@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test"
-import { isErrno } from "../libc/mod.ts"
-import { concat, DecodeError } from "./codec.ts"
-import { encodeMessage, type Message, NetlinkError, NLM_F_ACK, NLM_F_DUMP_INTR } from "./message.ts"
+import { isErrno, SyscallError } from "../libc/mod.ts"
+import { concat } from "./codec.ts"
+import { encodeMessage, type Message, NetlinkError, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP_INTR } from "./message.ts"
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { type Answer, acknowledge, done, hex, ScriptedKernel } from "./testing.ts"
 
 const EINTR = 4
 const EAGAIN = 11
+const ENOMEM = 12
 const ENOBUFS = 105
 
 /** A socket on a kernel with a script, and that kernel. */
@@ -87,9 +88,57 @@ describe("execute", () => {
     expect(errorOf(() => route.execute(request))).toMatchObject({ errno: "EAGAIN", message: "find link: EAGAIN" })
   })
 
-  test("throws DecodeError for a datagram that is none", () => {
-    const { route } = connect(() => [hex`01020304`])
-    expect(errorOf(() => route.execute(request))).toBeInstanceOf(DecodeError)
+  test("takes a datagram that is none for an answer that was lost", () => {
+    const { kernel, route } = connect((sent) => (sent.sequence === 1 ? [hex`01020304`] : [acknowledge(sent)]))
+    route.execute(request)
+    expect(kernel.requests).toHaveLength(2)
+    const always = connect(() => [hex`01020304`])
+    expect(errorOf(() => always.route.execute(request))).toMatchObject({ errno: "EBADMSG", isLost: true })
+  })
+
+  test("asks once more when the answer is lost, and what is there or gone by then was done", () => {
+    const [EEXIST, ENODEV, EPERM] = [17, 19, 1]
+    const cases = [
+      { type: 16, flags: NLM_F_CREATE, second: EEXIST }, // RTM_NEWLINK
+      { type: 17, flags: 0, second: ENODEV }, // RTM_DELLINK
+      { type: 20, flags: NLM_F_CREATE, second: 0 }, // RTM_NEWADDR, which was not done
+    ]
+    for (const { type, flags, second } of cases) {
+      for (const lost of [ENOBUFS, EAGAIN, ENOMEM]) {
+        const { kernel, route } = connect((sent) => [sent.sequence === 1 ? lost : acknowledge(sent, second)])
+        route.execute({ ...request, type, flags })
+        expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([1, 2])
+      }
+      const refused = connect((sent) => [sent.sequence === 1 ? ENOBUFS : acknowledge(sent, EPERM)])
+      expect(errorOf(() => refused.route.execute({ ...request, type, flags }))).toMatchObject({ errno: "EPERM" })
+    }
+    for (const { type, flags, second } of cases.slice(0, 2)) {
+      const atOnce = connect((sent) => [acknowledge(sent, second)])
+      expect(
+        isErrno(
+          errorOf(() => atOnce.route.execute({ ...request, type, flags })),
+          "EEXIST",
+          "ENODEV",
+        ),
+      ).toBe(true)
+      const other = connect((sent) => [sent.sequence === 1 ? ENOBUFS : acknowledge(sent, second)])
+      expect(errorOf(() => other.route.execute({ ...request, type: 19, flags: 0 }))).toBeInstanceOf(NetlinkError) // RTM_SETLINK
+    }
+  })
+
+  test("that cannot be sent was not done, and is not sent again", () => {
+    const kernel = new ScriptedKernel()
+    let sent = 0
+    kernel.send = () => {
+      sent++
+      throw new SyscallError("sendto", ENOBUFS)
+    }
+    const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
+    expect(errorOf(() => route.execute(request))).toMatchObject({
+      message: "find link: the request cannot be sent (ENOBUFS)",
+      isLost: false,
+    })
+    expect(sent).toBe(1)
   })
 
   test("fails with ENOBUFS when the kernel has lost messages", () => {
@@ -112,6 +161,20 @@ describe("get", () => {
   test("throws what the kernel says against it", () => {
     const { route } = connect((sent) => [acknowledge(sent, 19)])
     expect(errorOf(() => route.get(request))).toMatchObject({ errno: "ENODEV", message: "find link: ENODEV" })
+  })
+
+  test("asks once more when the answer is lost, as a list does, and a transaction does not", () => {
+    const answer = connect((sent) => [sent.sequence === 1 ? ENOBUFS : entry(sent, 5)])
+    expect(tags([answer.route.get(request)])).toEqual([5])
+    const list = connect((sent) => (sent.sequence === 1 ? [entry(sent, 1), ENOBUFS] : [entry(sent, 2), done(sent)]))
+    expect(tags(list.route.dump(request, whole))).toEqual([2])
+    const batch = connect(() => [ENOBUFS])
+    const error = errorOf(() => batch.route.transact([{ ...request, flags: NLM_F_ACK }]))
+    expect(error).toMatchObject({ errno: "ENOBUFS", isLost: true })
+    expect(batch.kernel.requests).toHaveLength(1)
+    const never = connect(() => [ENOBUFS])
+    expect(errorOf(() => never.route.get(request))).toMatchObject({ errno: "ENOBUFS", isLost: true })
+    expect(never.kernel.requests).toHaveLength(2)
   })
 
   test("passes over an acknowledgement and answers to others", () => {
@@ -158,6 +221,16 @@ describe("dump", () => {
   test("gives bytes that stay: what is picked may hold on to them", () => {
     const { route } = connect((sent) => [entry(sent, 1), entry(sent, 2), done(sent)])
     expect(route.dump(request, ({ payload }) => payload).map((payload) => payload[0])).toEqual([1, 2])
+  })
+
+  test("that was lost is read again once the kernel is at the end of what it was saying, before which it is busy", () => {
+    const { kernel, route } = connect((sent) => {
+      if (sent.sequence === 1) return [entry(sent, 1), ENOBUFS]
+      if (sent.sequence === 2) return [acknowledge(sent, 16), entry({ sequence: 1 }, 2), done({ sequence: 1 })] // EBUSY
+      return [entry(sent, 3), done(sent)]
+    })
+    expect(tags(route.dump(request, whole))).toEqual([3])
+    expect(kernel.requests).toHaveLength(3)
   })
 
   test("that changed while it was read (NLM_F_DUMP_INTR on any message) is read again, whole", () => {

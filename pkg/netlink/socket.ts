@@ -1,5 +1,6 @@
 import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
-import { concat } from "./codec.ts"
+import { concat, DecodeError } from "./codec.ts"
+import { isLost, lost, onceMore, saysDone } from "./lost-answers.ts"
 import {
   type Acknowledgement,
   encodeMessage,
@@ -55,8 +56,24 @@ export class NetlinkSocket implements Disposable {
     return this.#transport.fd
   }
 
-  /** Sends a request and waits until the kernel has done it. Throws `NetlinkError`. */
+  /**
+   * Sends a request and waits until the kernel has done it. When the answer is lost, as for want of memory, it may have done it or
+   * not: it is asked once more, and what is made or gone by then was done. Throws `NetlinkError`.
+   */
   execute(request: Request): void {
+    try {
+      this.#execute(request)
+    } catch (error) {
+      if (!isLost(error)) throw error
+      try {
+        this.#execute(request)
+      } catch (second) {
+        if (!saysDone(request, second)) throw second
+      }
+    }
+  }
+
+  #execute(request: Request): void {
     const sequence = this.#send(request, NLM_F_ACK)
     for (;;) {
       for (const message of this.#receive(request.what)) {
@@ -68,9 +85,9 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** Sends a request that is answered with one message. Throws `NetlinkError`. */
+  /** Sends a request that is answered with one message, and again when the answer is lost. Throws `NetlinkError`. */
   get(request: Request): Message {
-    const answer = this.#ask(request)
+    const answer = onceMore(() => this.#ask(request))
     if ("payload" in answer) return answer
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
@@ -80,7 +97,7 @@ export class NetlinkSocket implements Disposable {
    * acknowledgement alone, where the request asks for one (`NLM_F_ACK`).
    */
   find(request: Request, nothing: number): Message | undefined {
-    const answer = this.#ask(request)
+    const answer = onceMore(() => this.#ask(request))
     if ("payload" in answer) return answer
     if (answer.errno === nothing || answer.errno === 0) return undefined
     throw new NetlinkError(request.what, answer.errno, answer.extack)
@@ -106,11 +123,27 @@ export class NetlinkSocket implements Disposable {
    */
   dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts = DUMP_ATTEMPTS): T[] {
     for (let attempt = 1; ; attempt++) {
-      const found = this.#dumpOnce(request, pick)
+      const found = this.#dumpOrAgain(request, pick)
       if (found) return found
       if (attempt === attempts)
-        throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read", true)
+        throw new NetlinkError(request.what, "EINTR", "it kept changing while it was read", { willPass: true })
     }
+  }
+
+  /** When the answer is lost the kernel may be in the middle of the list, and begins no other before that is at its end. */
+  #dumpOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
+    try {
+      return this.#dumpOnce(request, pick)
+    } catch (error) {
+      if (!isLost(error)) throw error
+    }
+    try {
+      return this.#dumpOnce(request, pick)
+    } catch (error) {
+      if (!isErrno(error, "EBUSY")) throw error
+    }
+    while (!this.#receive(request.what).some(({ type }) => type === NLMSG_DONE)) {}
+    return this.#dumpOnce(request, pick)
   }
 
   #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
@@ -137,7 +170,7 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Sends several messages in one datagram, as nf_tables' transactions need, and waits for the outcome of all.
-   * Throws the first refusal as `NetlinkError`; the kernel has then done none of them.
+   * Throws the first refusal as `NetlinkError`; the kernel has then done none of them, unless the error is one of a lost answer.
    */
   transact(requests: readonly Request[]): void {
     const first = this.#sequence + 1
@@ -148,7 +181,7 @@ export class NetlinkSocket implements Disposable {
       messages.push(encodeMessage(type, flags | NLM_F_REQUEST, sequence, payload))
       if (flags & NLM_F_ACK) pending.add(sequence)
     }
-    this.#transport.send(concat(messages))
+    this.#sendDatagram(requests[0]?.what ?? "nothing", concat(messages))
     let refusal: NetlinkError | undefined
     while (pending.size > 0) {
       for (const message of this.#receive(requests[0]?.what ?? "nothing")) {
@@ -180,20 +213,31 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  #send({ type, flags = 0, payload }: Request, extra: number): number {
+  #send({ type, flags = 0, payload, what }: Request, extra: number): number {
     const sequence = ++this.#sequence
-    this.#transport.send(encodeMessage(type, flags | extra | NLM_F_REQUEST, sequence, payload))
+    this.#sendDatagram(what, encodeMessage(type, flags | extra | NLM_F_REQUEST, sequence, payload))
     return sequence
+  }
+
+  #sendDatagram(what: string, datagram: Uint8Array): void {
+    try {
+      this.#transport.send(datagram)
+    } catch (error) {
+      throw error instanceof SyscallError ? new NetlinkError(what, error.errno, "the request cannot be sent") : error
+    }
   }
 
   /** The messages of one datagram, in bytes that the next one overwrites. */
   #receive(what: string): Message[] {
     try {
       const messages = readMessages(this.#transport.receive())
-      for (const { type } of messages) if (type === NLMSG_OVERRUN) throw new NetlinkError(what, "ENOBUFS")
+      for (const { type } of messages)
+        if (type === NLMSG_OVERRUN) throw new NetlinkError(what, "ENOBUFS", undefined, lost)
       return messages
     } catch (error) {
-      if (error instanceof SyscallError && what !== "an event") throw new NetlinkError(what, error.errno)
+      if (what === "an event") throw error
+      if (error instanceof SyscallError) throw new NetlinkError(what, error.errno, undefined, lost)
+      if (error instanceof DecodeError) throw new NetlinkError(what, "EBADMSG", error.message, lost)
       throw error
     }
   }

@@ -5,6 +5,9 @@ import { toErrorObject } from "../types/mod.ts"
 import { add, type Operation } from "./rule-set.ts"
 import { atomically, commit, dryRun, type Generation, getGeneration, tryCommit } from "./transaction.ts"
 
+/** An answer that was lost, in the list of what `kernel` refuses. */
+const lost = "lost"
+
 /** A kernel at a generation that grows with each read of it, and that refuses transactions as told. */
 function kernel(...refusals: string[]) {
   const sent: (readonly Request[])[] = []
@@ -21,6 +24,7 @@ function kernel(...refusals: string[]) {
     transact(requests: readonly Request[]) {
       sent.push(requests)
       const errno = refusals.shift()
+      if (errno === lost) throw new NetlinkError("transact", "ENOBUFS", undefined, { isLost: true })
       if (errno) throw new NetlinkError("transact", errno)
     },
   }
@@ -93,6 +97,20 @@ test("a change that something is in the way of, or that lacks something, could n
   expect(tryCommit(kernel(), [table])).toBe(true)
   for (const errno of ["EEXIST", "ENOTEMPTY", "ENOENT"]) expect(tryCommit(kernel(errno), [table])).toBe(false)
   expect(() => tryCommit(kernel("EPERM"), [table])).toThrow("EPERM")
+})
+
+test("a transaction whose answer is lost is planned again, once, since it may have been made", () => {
+  expect(tryCommit(kernel(lost), [table])).toBe(false)
+  const made = kernel(lost)
+  const plans: Operation[][] = [[table], []] // it has been made
+  atomically(made, () => plans.shift() ?? [chain])
+  expect([made.sent.length, plans.length]).toEqual([1, 0])
+  const never = kernel(lost, lost, lost)
+  expect(() => atomically(never, () => [table])).toThrow("ENOBUFS")
+  expect(never.sent).toHaveLength(2)
+  for (const errno of ["ENOMEM", "ENOBUFS", "EAGAIN", "EPERM"]) {
+    expect(() => dryRun(kernel(errno), { family: "ip", name: "t" }, () => [table])).toThrow(errno)
+  }
 })
 
 describe("a dry run", () => {

@@ -1,5 +1,5 @@
 import { isErrno, setSocketOption } from "../libc/mod.ts"
-import { concat, NetlinkError, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
+import { concat, isLost, NetlinkError, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
 import {
   batchAttributes,
   generationAttributes,
@@ -75,7 +75,7 @@ const end: Request = {
 /**
  * Makes changes that depend on nothing that was read, such as new elements of sets that are there: other transactions are
  * no reason to begin again. Returns whether it could: false, and nothing has changed, when something is in the
- * way or missing. Then everything is to be read, and planned `atomically`. Throws `NetlinkError` for other refusals.
+ * way or missing; false, too, when the answer is lost, and then all may be there. Then everything is to be read, and planned `atomically`. Throws `NetlinkError` for other refusals.
  *
  * @example
  * if (isComplete(socket) && tryCommit(socket, [create.elements(set, elements)])) return
@@ -86,7 +86,7 @@ export function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations
     commit(socket, operations)
     return true
   } catch (error) {
-    if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT")) return false
+    if (isErrno(error, "EEXIST", "ENOTEMPTY", "ENOENT") || isLost(error)) return false
     throw error
   }
 }
@@ -107,30 +107,34 @@ export function dryRun(
     return true
   } catch (error) {
     if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
-    // No refusal of the kernel's: memory, say, has run out.
-    if (isErrno(error, "EPERM") || !isErrno(error)) throw error
+    // No refusal of these changes: memory, say, has run out.
+    if (isErrno(error, "EPERM", "ENOMEM", "ENOBUFS", "EAGAIN") || !isErrno(error)) throw error
     return false
   }
 }
 
 /**
  * Makes the changes that `plan` decides on after reading the rule set, on the very rule set that it has read: when another
- * transaction came in between, the kernel refuses this one, and `plan` is asked again. An empty plan sends nothing. Throws
- * `NetlinkError`.
+ * transaction came in between, the kernel refuses this one, and `plan` is asked again, as it is when the answer is lost, to what may
+ * be done by then. An empty plan sends nothing. Throws `NetlinkError`.
  *
  * @example
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))
  */
 export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, plan: () => readonly Operation[]): void {
-  for (let attempt = 1; ; attempt++) {
+  for (let attempt = 1, mayLose = true; ; attempt++) {
     const generation = getGeneration(socket)
     try {
       commit(socket, plan(), generation)
       return
     } catch (error) {
+      if (isLost(error) && mayLose) {
+        mayLose = false
+        continue
+      }
       if (!(error instanceof NetlinkError) || error.errno !== "ERESTART") throw error
       if (attempt === ATTEMPTS)
-        throw new NetlinkError("change the rule set", "ERESTART", "others keep changing it", true)
+        throw new NetlinkError("change the rule set", "ERESTART", "others keep changing it", { willPass: true })
     }
   }
 }

@@ -36,9 +36,14 @@ test("other errors of the same kind keep their words", () => {
   expect(replyTo(new Error("Out of memory")).msg).toBe("Out of memory")
 })
 
-test("what the kernel refuses is told as what could not be done", () => {
-  const { msg } = replyTo(new SyscallError("open", 13, '"/run/x"'))
-  expect(msg).toBe('Cannot open "/run/x": Permission denied (EACCES)')
+test("what the kernel refuses is told in a sentence, without places in our sources, and what passes is code 11", () => {
+  expect(replyTo(new SyscallError("open", 24, '"/proc/self/ns/net"'))).toEqual({
+    cniVersion: "1.1.0",
+    code: 999,
+    msg: 'Cannot open "/proc/self/ns/net": Too many open files (EMFILE)',
+  })
+  const busy = Object.assign(new Error("list links: it kept changing (EINTR)"), { errno: "EINTR", willPass: true })
+  expect(replyTo(busy)).toMatchObject({ code: 11, msg: "Cannot list links: it kept changing (EINTR)" })
 })
 
 test("what fails after the answer is logged: there is no second answer", () => {

@@ -84,17 +84,21 @@ export function errorReply(error: unknown, cniVersion: string): Reply {
 function errorObject(error: unknown, cniVersion: string): ErrorObject {
   try {
     const exhausted = exhaustion(error)
-    const object = toErrorObject(exhausted ? shortage(exhausted) : error, cniVersion)
-    if (!(error instanceof CniError)) {
+    const object = toErrorObject(exhausted ? shortage(exhausted) : worded(error), cniVersion)
+    if (!(error instanceof CniError || isErrno(error))) {
       const frames = sourceFrames(error).join(", ")
       object.details = [object.details, frames && `at ${frames}`].filter((part) => part).join("; ")
-      if (!exhausted && isErrno(error)) object.msg = `Cannot ${object.msg}` // what the kernel was asked for, and its answer
     }
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
     return object.msg === "" ? { ...object, msg: "failed without saying why" } : object
   } catch {
     return toErrorObject(new CniError(Code.Internal, "failed with an error that has no text"), cniVersion)
   }
+}
+
+/** What the kernel refused in words of ours, where no plugin has found any; another error as it is. */
+function worded(error: unknown): unknown {
+  return isErrno(error) ? new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details: "" }) : error
 }
 
 /** The error for what an engine has run out of. */

@@ -1,5 +1,6 @@
 import { version } from "../../package.json"
 import { type Builtins, delegateTo, type Environment, type Reply } from "../invoke/mod.ts"
+import { isErrno } from "../libc/mod.ts"
 import { NamespaceFile } from "../netns/mod.ts"
 import { CniError, Code, newestVersion, supportedVersions } from "../types/mod.ts"
 import { errorReply, perform, sourceFrames } from "./answer.ts"
@@ -83,7 +84,7 @@ export function prepare<C>(
         perform(plugin, call, write ?? keep, noteChanges)
         return reply
       } catch (error) {
-        if (!(error instanceof CniError) && error instanceof Error)
+        if (!(error instanceof CniError || isErrno(error)) && error instanceof Error)
           logAsPlugin([error.toString(), ...sourceFrames(error, 20)].join("\n    at ")) // a bug
         return errorReply(error, cniVersion)
       } finally {

@@ -35,6 +35,24 @@ describe("Undo", () => {
     expect(change({ failing: "b" })).toEqual(["make a", "remove a", "Error: no b"])
   })
 
+  test("takes a step back that has failed for an answer that was lost, and no other step that failed", () => {
+    const events: string[] = []
+    const lost = Object.assign(new Error("no answer"), { isLost: true })
+    for (const error of [undefined, new Error("Cannot add", { cause: lost }), new Error("no")]) {
+      using undo = new Undo((line) => events.push(line))
+      const change = () => {
+        if (error) throw error
+        return "made"
+      }
+      try {
+        events.push(undo.step("add", change, () => events.push("removed")))
+      } catch (thrown) {
+        events.push(String(thrown))
+      }
+    }
+    expect(events).toEqual(["made", "removed", "Error: Cannot add", "removed", "Error: no"])
+  })
+
   test("logs a reverse that fails, goes on, and does not bury the first error", () => {
     expect(change({ failing: "c", stuck: "b" })).toEqual([
       "make a",

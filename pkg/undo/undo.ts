@@ -25,6 +25,21 @@ export class Undo implements Disposable {
     this.#steps.push({ what, revert })
   }
 
+  /**
+   * Makes a change and remembers how to take it back; also when it throws for an answer that was lost, since it may have been made
+   * then. The reverse has to bear that there is nothing.
+   */
+  step<T>(what: string, change: () => T, revert: () => void): T {
+    try {
+      const value = change()
+      this.defer(what, revert)
+      return value
+    } catch (error) {
+      if (isLost(error)) this.defer(what, revert)
+      throw error
+    }
+  }
+
   /** What has been changed so far, in its order. */
   get changes(): string[] {
     return this.#steps.map(({ what }) => what)
@@ -45,6 +60,12 @@ export class Undo implements Disposable {
       }
     }
   }
+}
+
+/** Whether an error, or a cause of it, is that the kernel's answer was lost. */
+function isLost(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) if ("isLost" in at && at.isLost === true) return true
+  return false
 }
 
 /**
