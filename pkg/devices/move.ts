@@ -35,6 +35,8 @@ export function takeDevice({ call, host, sandbox, inside, owner, undo }: Taking,
   try {
     setLink(host, device, { netnsFd: sandbox.fd, name: call.ifName, alias: device.name })
   } catch (cause) {
+    const moved = findLink(inside, call.ifName) // if it is the answer that was lost
+    if (moved && readRecord(moved)?.owner === comment) return moved
     throw new CniError(Code.Internal, `Cannot move "${device.name}" to "${call.netns}" as "${call.ifName}"`, { cause })
   }
   const link = getLink(inside, call.ifName)

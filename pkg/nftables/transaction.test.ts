@@ -99,6 +99,17 @@ test("a change that something is in the way of, or that lacks something, could n
   expect(() => tryCommit(kernel("EPERM"), [table])).toThrow("EPERM")
 })
 
+test("what a dry run is refused for another reason than its changes is no answer", () => {
+  const answer = (errno: string) => dryRun(kernel(errno), { family: "ip", name: "t" }, () => [table])
+  for (const errno of ["ENOMEM", "ENOBUFS", "EAGAIN", "EINTR", "EBUSY", "EPERM"])
+    expect(() => answer(errno)).toThrow(errno)
+  for (const errno of ["ENOENT", "EOPNOTSUPP", "EINVAL"]) expect(answer(errno)).toBe(false)
+  const changing = () => {
+    throw new NetlinkError("list sets", "EINTR", "it kept changing", { willPass: true })
+  }
+  expect(() => dryRun(kernel(), { family: "ip", name: "t" }, changing)).toThrow("it kept changing")
+})
+
 test("a transaction whose answer is lost is planned again, once, since it may have been made", () => {
   expect(tryCommit(kernel(lost), [table])).toBe(false)
   const made = kernel(lost)
@@ -108,9 +119,6 @@ test("a transaction whose answer is lost is planned again, once, since it may ha
   const never = kernel(lost, lost, lost)
   expect(() => atomically(never, () => [table])).toThrow("ENOBUFS")
   expect(never.sent).toHaveLength(2)
-  for (const errno of ["ENOMEM", "ENOBUFS", "EAGAIN", "EPERM"]) {
-    expect(() => dryRun(kernel(errno), { family: "ip", name: "t" }, () => [table])).toThrow(errno)
-  }
 })
 
 describe("a dry run", () => {

@@ -91,6 +91,20 @@ export function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations
   }
 }
 
+/** Refusals that do not tell what the kernel can do: it is busy, say, or memory has run out. */
+const notOfChanges = [
+  "EPERM",
+  "EACCES",
+  "ENOMEM",
+  "ENOBUFS",
+  "EAGAIN",
+  "EINTR",
+  "EBUSY",
+  "EIO",
+  "EBADMSG",
+  "EMFILE",
+] as const
+
 /**
  * Returns whether the kernel would make the changes that `plan` decides on, like `nft --check`. They end with what must be
  * refused, so that nothing comes of them: `table`, which they have added, is created once more. An empty plan is agreed to.
@@ -107,8 +121,7 @@ export function dryRun(
     return true
   } catch (error) {
     if (isErrno(error, "EEXIST")) return true // all but the last was agreed to
-    // No refusal of these changes: memory, say, has run out.
-    if (isErrno(error, "EPERM", "ENOMEM", "ENOBUFS", "EAGAIN") || !isErrno(error)) throw error
+    if (!isErrno(error) || isErrno(error, ...notOfChanges)) throw error
     return false
   }
 }

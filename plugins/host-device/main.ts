@@ -15,7 +15,7 @@ import {
   takeDevice,
 } from "../../pkg/devices/mod.ts"
 import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
-import { getLink, type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { getLink, type Link, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
 import { Code, type Interface, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { type HostDeviceConfig, hostDeviceFields, parseHostDeviceConfig, type Selector } from "./config.ts"
@@ -51,9 +51,14 @@ function takeSelected(attaching: Attaching, selector: Selector): Link {
     restoreReturned(host, found, selector)
     return takeDevice(attaching, getLink(host, found.index))
   } catch (error) {
-    requireDevice(host, selector) // another ADD may have it by now
+    if (!hasIt(attaching)) requireDevice(host, selector) // another ADD may have it by now
     throw error
   }
+}
+
+/** Whether it is this attachment that has a device, which is on its way back then. */
+function hasIt({ inside, owner }: Attaching): boolean {
+  return listLinks(inside, (link) => readRecord(link)?.owner === ownerComment(owner)).length > 0
 }
 
 /**

@@ -1,0 +1,330 @@
+/*
+ * fault-at LOG FAULT[,FAULT] PROGRAM ...: runs a program and has some of its system calls fail, or answers of netlink changed.
+ * x86-64. LOG gets a line for each fault that came to pass; for the fault "list" one for each call: its number, the how-manieth
+ * of this number it is, what it is about, and a path or the type of a message. Exits as the program does.
+ *
+ *   fail:NR:K:E     the K-th call of number NR is not done and fails with error E
+ *   always:NR:K:E   and all later ones of this number too, but for those on stdin, stdout and stderr
+ *   disk:NR:K:E     and from then on all calls by which files grow or are made: the disk is full
+ *   then:J:E        after another fault, the J-th call that changes something fails with E
+ *
+ * and of netlink, K being the how-manieth sendto(2) or recvfrom(2) (without MSG_PEEK):
+ *
+ *   refuse:44:K:E   the kernel does not do this request, and answers with error E
+ *   lie:44:K:E      it does, and answers with E
+ *   lose:44:K       it does, and the answer is lost: ENOBUFS, as when the kernel has no memory for it
+ *   never:44:K      it gets none and does not answer: EAGAIN at once if the socket has SO_RCVTIMEO, else the wait is for ever
+ *   changed:45:K    the answer is one of a list that changed meanwhile (NLM_F_DUMP_INTR); changing: this and all later ones
+ *   short:45:K      half of the answer; twice: it comes again; stray: one with another sequence number comes first
+ */
+#define _GNU_SOURCE /* process_vm_readv */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/netlink.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FAULTS_MAX 4
+#define FDS_MAX 1024
+#define CALLS_MAX 512
+#define DATAGRAM_MAX (1 << 20)
+
+typedef struct user_regs_struct registers;
+
+static struct fault { char kind[16]; long number, nth, error; bool fired; } faults[FAULTS_MAX];
+/* A netlink socket, whether it has a deadline, and what becomes of the answer to its last request, whose messages are first to last. */
+static struct socket { bool netlink, deadline, filter; struct fault *fate; uint32_t first, last; } sockets[FDS_MAX];
+static bool in_memory[FDS_MAX]; /* a file of /proc or /sys, which no disk is full for */
+static long counts[CALLS_MAX], changes;
+static int fault_count;
+static bool any_fired;
+static pid_t child;
+static FILE *log_file;
+static uint8_t datagram[DATAGRAM_MAX];
+
+/* As many of the bytes as there are: a page, at least, is there or not as a whole. */
+static size_t copy_in(uint64_t address, void *bytes, size_t length) {
+    size_t first = 4096 - address % 4096;
+    struct iovec here = {bytes, length}, there[2] = {{(void *)address, length < first ? length : first}, {(void *)(address + first), 0}};
+    if (length > first) there[1].iov_len = length - first;
+    ssize_t copied = process_vm_readv(child, &here, 1, there, 2, 0);
+    return copied < 0 ? 0 : (size_t)copied;
+}
+
+static void copy_out(uint64_t address, void *bytes, size_t length) {
+    struct iovec here = {bytes, length}, there = {(void *)address, length};
+    if (process_vm_writev(child, &here, 1, &there, 1, 0) == -1) perror("process_vm_writev");
+}
+
+static bool is(const struct fault *fault, const char *kind) { return fault && strcmp(fault->kind, kind) == 0; }
+
+static void fire(struct fault *fault, const registers *at) {
+    any_fired = true;
+    if (!fault->fired) fprintf(log_file, "fired %s at call %ld of number %lu\n", fault->kind, fault->nth, at->orig_rax);
+    fault->fired = true;
+}
+
+/* Calls f(message, with) for each message of the datagram. */
+static void each_message(size_t length, void (*f)(struct nlmsghdr *, struct socket *), struct socket *with) {
+    for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {
+        struct nlmsghdr *message = (void *)(datagram + at);
+        if (message->nlmsg_len < sizeof *message || message->nlmsg_len > length - at) return;
+        f(message, with);
+        at += NLMSG_ALIGN(message->nlmsg_len);
+    }
+}
+
+static void note_sequence(struct nlmsghdr *message, struct socket *socket) {
+    if (socket->first == 0) socket->first = message->nlmsg_seq;
+    socket->last = message->nlmsg_seq;
+}
+
+/* Gives a request a type that no kernel has; the first and the last message of a batch of nf_tables stay. */
+static void spoil(struct nlmsghdr *message, struct socket *socket) {
+    if (!socket->filter) message->nlmsg_type = 0x3fff;
+    else if (message->nlmsg_type >= 0x100) message->nlmsg_type |= 0xff;
+}
+
+/* Puts the error in the place of what the kernel said. */
+static void refuse(struct nlmsghdr *message, struct socket *socket) {
+    struct nlmsgerr *answer = NLMSG_DATA(message);
+    if (message->nlmsg_type != NLMSG_ERROR || message->nlmsg_seq < socket->first || message->nlmsg_seq > socket->last) return;
+    answer->error = (int)-socket->fate->error;
+}
+
+static void mark_changed(struct nlmsghdr *message, struct socket *socket) {
+    (void)socket;
+    if (message->nlmsg_flags & NLM_F_MULTI) message->nlmsg_flags |= NLM_F_DUMP_INTR;
+}
+
+static void renumber(struct nlmsghdr *message, struct socket *socket) {
+    (void)socket;
+    message->nlmsg_seq += 1000;
+}
+
+/* What an answer becomes at the end of a recvfrom(2), in the buffer of the program and in its length. */
+static void tamper(registers *regs, struct socket *socket, struct fault *fault) {
+    size_t room = regs->rdx < DATAGRAM_MAX ? regs->rdx : DATAGRAM_MAX, length = regs->rax;
+    if (copy_in(regs->rsi, datagram, length < room ? length : room) == 0) return;
+    if (length > room) length = room;
+    if (is(fault, "refuse") || is(fault, "lie")) {
+        struct nlmsghdr *message = (void *)datagram;
+        if (is(fault, "lie") && message->nlmsg_type != NLMSG_ERROR && length >= 36) { /* an answer, or the beginning of a list */
+            struct nlmsghdr asked = *message;
+            *message = (struct nlmsghdr){36, NLMSG_ERROR, 0, message->nlmsg_seq, message->nlmsg_pid};
+            memset(datagram + 16, 0, 20);
+            memcpy(datagram + 20, &asked, sizeof asked);
+            regs->rax = length = 36;
+        }
+        each_message(length, refuse, socket);
+    }
+    if (is(fault, "changed") || is(fault, "changing")) each_message(length, mark_changed, socket);
+    if (is(fault, "stray")) each_message(length, renumber, socket);
+    if (is(fault, "short")) regs->rax = length / 2;
+    copy_out(regs->rsi, datagram, length);
+}
+
+/* Whether the file of an open(2) is there, as the program sees it. */
+static bool is_there(const registers *regs) {
+    char path[PATH_MAX + 32];
+    int length = snprintf(path, sizeof path, "/proc/%d/root", child);
+    path[(size_t)length + copy_in(regs->rsi, path + length, PATH_MAX - 1)] = 0;
+    return access(path, F_OK) == 0;
+}
+
+/* Whether it is one of the calls by which files grow or are made. */
+static bool fills_disk(const registers *regs) {
+    switch (regs->orig_rax) {
+    case SYS_write: case SYS_pwrite64: case SYS_fsync: return regs->rdi > 2 && regs->rdi < FDS_MAX && !in_memory[regs->rdi];
+    case SYS_openat: return regs->rdx & O_CREAT && !is_there(regs);
+    case SYS_mkdirat: case SYS_linkat: case SYS_symlinkat: case SYS_rename: return true;
+    }
+    return false;
+}
+
+static bool changes_something(const registers *regs) {
+    switch (regs->orig_rax) {
+    case SYS_unlink: case SYS_rmdir: case SYS_ftruncate: case SYS_sendto: case SYS_setns: case SYS_vfork: return true;
+    case SYS_openat: return regs->rdx & (O_WRONLY | O_RDWR);
+    }
+    return fills_disk(regs);
+}
+
+/* What a call is about, for the list. */
+static const char *subject(const registers *regs, char *text, size_t size) {
+    uint64_t path = 0, number = regs->orig_rax;
+    if (number == SYS_openat || number == SYS_mkdirat || number == SYS_readlinkat || number == SYS_statx) path = regs->rsi;
+    if (number == SYS_unlink || number == SYS_rmdir || number == SYS_rename || number == SYS_linkat) path = regs->rdi;
+    if (number == SYS_linkat) path = regs->rsi;
+    text[0] = 0;
+    if (path) {
+        text[copy_in(path, text, size - 1)] = 0;
+    }
+    if (number == SYS_sendto && copy_in(regs->rsi, datagram, 16) == 16)
+        snprintf(text, size, "type %d flags %x", ((struct nlmsghdr *)(void *)datagram)->nlmsg_type, ((struct nlmsghdr *)(void *)datagram)->nlmsg_flags);
+    for (char *c = text; *c; c++) if (*c == '\n') *c = '?';
+    return text;
+}
+
+static const char *sort_of(const registers *regs) {
+    uint64_t fd = regs->rdi, number = regs->orig_rax;
+    bool moves = number == SYS_read || number == SYS_write || number == SYS_fcntl || number == SYS_close;
+    if (number == SYS_recvfrom) return regs->r10 & MSG_PEEK ? "peek" : fd < FDS_MAX && sockets[fd].netlink ? "netlink" : "socket";
+    if (number == SYS_sendto) return fd < FDS_MAX && sockets[fd].netlink ? "netlink" : "socket";
+    if (number == SYS_openat) return regs->rdx & (O_WRONLY | O_RDWR) ? "writing" : "reading";
+    return moves && fd < 3 ? "standard" : "-";
+}
+
+/* At the beginning of a call: which fault it meets, if any. `nth` is the how-manieth of its number it is. */
+static struct fault *meets(const registers *regs, long nth) {
+    struct fault *met = NULL;
+    changes += any_fired && changes_something(regs);
+    for (int i = 0; i < fault_count; i++) {
+        struct fault *fault = &faults[i];
+        bool here = fault->number == (long)regs->orig_rax && nth == fault->nth;
+        if (is(fault, "always")) here = fault->number == (long)regs->orig_rax && nth >= fault->nth && (nth == fault->nth || regs->rdi > 2 || (regs->orig_rax != SYS_read && regs->orig_rax != SYS_write));
+        if (is(fault, "disk")) here |= fault->fired && fills_disk(regs);
+        if (is(fault, "then")) here = any_fired && !fault->fired && changes == fault->number && changes_something(regs);
+        if (is(fault, "changing")) here = fault->number == (long)regs->orig_rax && nth >= fault->nth;
+        if (here) met = fault;
+    }
+    return met;
+}
+
+static bool is_refusal(const struct fault *fault) {
+    return is(fault, "fail") || is(fault, "always") || is(fault, "disk") || is(fault, "then");
+}
+
+/* The call that is under way, and what it meets. */
+static struct under_way { registers at; struct fault *fault; struct socket *socket; long answer; bool skipped; } now;
+
+static void set_registers(registers *regs) {
+    if (ptrace(PTRACE_SETREGS, child, NULL, regs)) perror("PTRACE_SETREGS");
+}
+
+static void skip(registers *regs, long answer) {
+    now.skipped = true;
+    now.answer = answer;
+    regs->orig_rax = (uint64_t)-1;
+    set_registers(regs);
+}
+
+/* A request on a netlink socket: what becomes of it, and of its answer. */
+static void enter_request(registers *regs, struct socket *socket, struct fault *fault) {
+    size_t length = copy_in(regs->rsi, datagram, regs->rdx < DATAGRAM_MAX ? regs->rdx : DATAGRAM_MAX);
+    socket->fate = fault;
+    socket->first = 0;
+    each_message(length, note_sequence, socket);
+    if (is(fault, "never")) skip(regs, (long)regs->rdx);
+    if (!is(fault, "refuse")) return;
+    each_message(length, spoil, socket);
+    copy_out(regs->rsi, datagram, length);
+}
+
+static void enter(registers *regs) {
+    uint64_t number = regs->orig_rax, fd = regs->rdi;
+    char text[200];
+    long nth = number < CALLS_MAX ? ++counts[number] : 0;
+    struct socket *socket = fd < FDS_MAX && sockets[fd].netlink ? &sockets[fd] : NULL;
+    now = (struct under_way){.at = *regs, .fault = meets(regs, nth), .socket = socket};
+    if (is(&faults[0], "list")) fprintf(log_file, "%llu %ld %s %s\n", (unsigned long long)number, nth, sort_of(regs), subject(regs, text, sizeof text));
+    if (now.fault) fire(now.fault, regs);
+    if (is_refusal(now.fault)) return skip(regs, -now.fault->error);
+    if (!socket) return;
+    if (number == SYS_setsockopt && regs->rdx == SO_RCVTIMEO) socket->deadline = true;
+    if (number == SYS_sendto) return enter_request(regs, socket, now.fault);
+    if (number != SYS_recvfrom) return;
+    if (is(socket->fate, "never") && socket->deadline) return skip(regs, -EAGAIN);
+    if (is(socket->fate, "lose")) { /* taken away, and reported as the kernel does when it had no memory for it */
+        regs->r10 = (regs->r10 & ~(uint64_t)MSG_PEEK) | MSG_DONTWAIT;
+        set_registers(regs);
+    }
+    if (is(now.fault, "twice") || is(now.fault, "stray")) {
+        regs->r10 |= MSG_PEEK;
+        set_registers(regs);
+    }
+}
+
+static void leave(registers *regs) {
+    uint64_t number = now.at.orig_rax;
+    char path[5];
+    if (number == SYS_openat && regs->rax < FDS_MAX)
+        in_memory[regs->rax] = copy_in(now.at.rsi, path, sizeof path) == sizeof path && (!memcmp(path, "/proc", 5) || !memcmp(path, "/sys/", 5));
+    bool peeks = now.at.r10 & MSG_PEEK;
+    if (now.skipped) {
+        regs->rax = (uint64_t)now.answer;
+        return set_registers(regs);
+    }
+    if (number == SYS_socket && now.at.rdi == AF_NETLINK && (long)regs->rax >= 0 && regs->rax < FDS_MAX)
+        sockets[regs->rax] = (struct socket){.netlink = true, .filter = now.at.rdx == NETLINK_NETFILTER};
+    if (number == SYS_close && now.socket) *now.socket = (struct socket){0};
+    if (!now.socket) return;
+    if (number != SYS_recvfrom) return;
+    if (is(now.socket->fate, "lose")) {
+        now.socket->fate = NULL;
+        regs->rax = (uint64_t)-ENOBUFS;
+        regs->r10 = now.at.r10;
+        return set_registers(regs);
+    }
+    if ((long)regs->rax <= 0 || peeks) return;
+    tamper(regs, now.socket, now.fault ? now.fault : now.socket->fate);
+    if (is(now.socket->fate, "lie")) now.socket->fate = NULL;
+    regs->r10 = now.at.r10;
+    set_registers(regs);
+}
+
+static bool read_faults(char *text) {
+    for (char *one = strtok(text, ","); one; one = strtok(NULL, ",")) {
+        struct fault *fault = &faults[fault_count];
+        if (fault_count++ == FAULTS_MAX) return false;
+        if (sscanf(one, "%15[a-z]:%ld:%ld:%ld", fault->kind, &fault->number, &fault->nth, &fault->error) < 1) return false;
+        if (is(fault, "then")) fault->error = fault->nth;
+    }
+    return fault_count > 0;
+}
+
+int main(int count, char **arguments) {
+    if (count < 4 || !read_faults(arguments[2]) || !(log_file = fopen(arguments[1], "we"))) return 2;
+    child = fork();
+    if (child == 0) {
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        raise(SIGSTOP); /* until the options are set */
+        execv(arguments[3], arguments + 3);
+        _exit(127);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    if (ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)) return perror("ptrace"), 2;
+    bool started = false, entering = true;
+    for (int signal = 0;;) {
+        registers regs;
+        if (ptrace(PTRACE_SYSCALL, child, NULL, (void *)(long)signal)) return perror("ptrace"), 2;
+        if (waitpid(child, &status, 0) == -1) return perror("waitpid"), 2;
+        if (WIFEXITED(status) || WIFSIGNALED(status)) break;
+        signal = 0;
+        if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
+            started = true;
+            entering = false; /* the end of execve(2) itself comes next */
+            now = (struct under_way){0};
+        } else if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
+            if (started && ptrace(PTRACE_GETREGS, child, NULL, &regs) == 0) entering ? enter(&regs) : leave(&regs);
+            entering = !entering;
+        } else {
+            signal = WSTOPSIG(status);
+        }
+    }
+    fclose(log_file);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

@@ -1,0 +1,221 @@
+import { constants } from "node:os"
+import type { Chance } from "../lab/mod.ts"
+
+/** A system call of a plugin, as `fault-at` lists it. */
+export interface Call {
+  readonly number: number
+  /** The how-manieth call of its number it is. */
+  readonly nth: number
+  /** "netlink", "peek", "writing", "reading", "standard" for stdin, stdout and stderr, or "-". */
+  readonly sort: string
+  /** A path, or the type of a message of netlink. */
+  readonly about: string
+}
+
+/** What ADD owes when it fails: everything is as before at once, or after DEL, where also what takes back may fail. */
+export type Owed = "at once" | "after DEL"
+
+/** One way to go wrong at one call. */
+export interface Point {
+  /** As `fault-at` takes it. */
+  readonly fault: string
+  readonly call: Call
+  /** The error that the plugin sees, if it sees one that it must name. */
+  readonly errno?: string
+  readonly owed: Owed
+}
+
+const names: Readonly<Record<number, string>> = {
+  ...{
+    0: "read",
+    1: "write",
+    3: "close",
+    7: "poll",
+    9: "mmap",
+    10: "mprotect",
+    11: "munmap",
+    12: "brk",
+    13: "rt_sigaction",
+  },
+  ...{
+    14: "rt_sigprocmask",
+    16: "ioctl",
+    17: "pread",
+    18: "pwrite",
+    25: "mremap",
+    28: "madvise",
+    41: "socket",
+    44: "sendto",
+  },
+  ...{
+    45: "recvfrom",
+    46: "sendmsg",
+    49: "bind",
+    53: "socketpair",
+    54: "setsockopt",
+    58: "vfork",
+    61: "wait4",
+    62: "kill",
+  },
+  ...{
+    72: "fcntl",
+    73: "flock",
+    74: "fsync",
+    77: "ftruncate",
+    82: "rename",
+    84: "rmdir",
+    87: "unlink",
+    158: "arch_prctl",
+  },
+  ...{
+    217: "getdents64",
+    218: "set_tid_address",
+    231: "exit_group",
+    257: "open",
+    258: "mkdir",
+    265: "link",
+    266: "symlink",
+  },
+  ...{
+    267: "readlink",
+    280: "utimensat",
+    293: "pipe2",
+    302: "prlimit64",
+    308: "setns",
+    318: "getrandom",
+    332: "statx",
+  },
+  ...{ 434: "pidfd_open" },
+}
+
+const disk = ["ENOSPC", "EDQUOT", "EROFS"]
+
+/** The errors that the kernel can give a call. A call that is not here gets those of any call. */
+const errors: Readonly<Record<string, readonly string[]>> = {
+  read: ["EIO", "EINTR"],
+  write: ["EIO", "ENOSPC", "EDQUOT", "EINTR"],
+  close: ["EIO", "EINTR"],
+  poll: ["EINTR", "ENOMEM"],
+  mmap: ["ENOMEM", "EAGAIN"],
+  mremap: ["ENOMEM", "EAGAIN"],
+  mprotect: ["ENOMEM"],
+  munmap: ["ENOMEM"],
+  ioctl: ["EIO", "EBUSY", "ENOMEM", "EINTR"],
+  pread: ["EIO", "EINTR"],
+  pwrite: ["EIO", "ENOSPC", "EDQUOT", "EINTR"],
+  socket: ["EMFILE", "ENOMEM", "ENOBUFS", "EPERM", "EACCES"],
+  sendto: ["ENOBUFS", "ENOMEM", "EINTR", "EPERM"],
+  recvfrom: ["ENOBUFS", "ENOMEM", "EINTR", "EAGAIN"],
+  sendmsg: ["ENOBUFS", "ENOMEM", "EINTR"],
+  bind: ["ENOMEM", "ENOBUFS", "EACCES"],
+  socketpair: ["EMFILE", "ENOMEM"],
+  setsockopt: ["ENOMEM", "ENOBUFS", "EPERM"],
+  vfork: ["EAGAIN", "ENOMEM"],
+  wait4: ["EINTR"],
+  kill: ["EPERM"],
+  fcntl: ["EAGAIN", "EINTR", "ENOMEM"],
+  flock: ["EINTR", "EAGAIN"],
+  fsync: ["EIO", ...disk, "EINTR"],
+  ftruncate: ["EIO", "EINTR", "EPERM"],
+  rename: ["EIO", "ENOMEM", "EPERM", "EACCES", "EBUSY", ...disk],
+  rmdir: ["EIO", "ENOMEM", "EPERM", "EACCES", "EBUSY", "EROFS"],
+  unlink: ["EIO", "ENOMEM", "EPERM", "EACCES", "EBUSY", "EROFS"],
+  getdents64: ["EIO"],
+  mkdir: ["EIO", "ENOMEM", "EPERM", "EACCES", ...disk],
+  link: ["EIO", "ENOMEM", "EPERM", "EACCES", ...disk],
+  symlink: ["EIO", "ENOMEM", "EPERM", "EACCES", ...disk],
+  readlink: ["EIO", "EACCES", "ENOMEM"],
+  utimensat: ["EPERM", "EACCES", "EROFS"],
+  pipe2: ["EMFILE", "ENOMEM"],
+  prlimit64: ["EPERM"],
+  setns: ["EPERM", "ENOMEM", "EMFILE"],
+  getrandom: ["EINTR"],
+  statx: ["EIO", "EACCES", "ENOMEM", "EINTR"],
+  pidfd_open: ["EMFILE", "ENOMEM"],
+  // What cannot fail, or has nobody left to tell.
+  ...{
+    arch_prctl: [],
+    set_tid_address: [],
+    exit_group: [],
+    rt_sigaction: [],
+    rt_sigprocmask: [],
+    brk: [],
+    madvise: [],
+  },
+}
+const ofAnyCall = ["ENOMEM", "EPERM"]
+/** Errors that have better words than their names in messages. */
+const words: ReadonlySet<string> = new Set(["EEXIST", "ENODEV"])
+const ends = ["lose", "never"] as const
+const answers = ["changed", "changing", "short", "twice", "stray"] as const
+
+/** What a call is called, for humans. */
+export function nameOf({ number, about }: Call): string {
+  return `${names[number] ?? `call ${number}`}${about === "" ? "" : ` (${about})`}`
+}
+
+function plausible(call: Call): readonly string[] {
+  const name = names[call.number] ?? ""
+  if (name === "open")
+    return call.sort === "writing"
+      ? ["EMFILE", "EACCES", "ENOMEM", "EINTR", "EIO", ...disk]
+      : ["EMFILE", "EACCES", "ENOMEM", "EIO", "EINTR"]
+  if (name === "write" && call.sort === "standard") return ["EIO", "ENOSPC", "EINTR", "EAGAIN"]
+  return errors[name] ?? ofAnyCall
+}
+
+/** The refusals of a request. That there is nothing, or something already, is the truth to a plugin: only what makes is told so. */
+function refusalsOf({ about }: Call): readonly string[] {
+  const type = Number(/^type (\d+)/.exec(about)?.[1])
+  const makes = type < 256 && (type & 3) === 0 // <linux/rtnetlink.h> has requests in fours
+  return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
+}
+
+/** The calls of a list of `fault-at`. */
+export function parseCalls(list: string): Call[] {
+  return [...list.matchAll(/^(\d+) (\d+) (\S+) (.*)$/gm)].map(([, number, nth, sort = "", about = ""]) => ({
+    ...{ number: Number(number), nth: Number(nth), sort, about },
+  }))
+}
+
+/** Every error of every call, what may become of every request and answer of netlink, and what lasts from a call on. */
+export function pointsOf(calls: readonly Call[], chance: Chance): Point[] {
+  return calls.flatMap((call) => {
+    const number = (name: string) => constants.errno[name as keyof typeof constants.errno] ?? 0
+    const place = `${call.number}:${call.nth}`
+    const possible = plausible(call)
+    const points: Point[] = possible.map((errno) => ({
+      fault: `fail:${place}:${number(errno)}`,
+      call,
+      errno,
+      owed: "at once",
+    }))
+    if (possible.length === 0) return points
+    const some = chance.of(possible.filter((errno) => errno !== "EINTR").concat(possible.length === 1 ? possible : []))
+    points.push({
+      fault: `fail:${place}:${number(some)},then:${1 + chance.below(6)}:${number("ENOMEM")}`,
+      call,
+      owed: "after DEL",
+    })
+    if (some !== "EINTR") points.push({ fault: `always:${place}:${number(some)}`, call, owed: "after DEL" })
+    if (possible.includes("ENOSPC") && call.sort !== "standard") {
+      points.push({ fault: `disk:${place}:${number("ENOSPC")}`, call, errno: "ENOSPC", owed: "at once" })
+    }
+    if (call.sort !== "netlink") return points
+    if (names[call.number] === "sendto") {
+      for (const errno of refusalsOf(call))
+        points.push({
+          fault: `refuse:${place}:${number(errno)}`,
+          call,
+          owed: "at once",
+          ...(words.has(errno) ? {} : { errno }),
+        })
+      for (const errno of ["EBUSY", "ENOMEM"])
+        points.push({ fault: `lie:${place}:${number(errno)}`, call, errno, owed: "at once" })
+      for (const kind of ends) points.push({ fault: `${kind}:${place}`, call, owed: "at once" })
+    } else {
+      for (const kind of answers) points.push({ fault: `${kind}:${place}`, call, owed: "at once" })
+    }
+    return points
+  })
+}
