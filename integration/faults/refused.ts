@@ -161,8 +161,8 @@ function wrongAnswer({ exitCode, stdout, stderr }: Output, { call, errno }: Poin
   const text = `${msg}; ${details}`
   if (!codes.includes(Number(code)) || typeof msg !== "string" || msg === "") return `no error of ours: ${quoted}`
   if (/\.ts:\d+/.test(text)) return `an error that nobody expected: ${quoted}`
-  if (errno !== undefined && !text.includes(errno) && !text.includes("emory"))
-    return `it does not name ${errno}: ${quoted}`
+  const isNamed = errno === undefined || text.includes(errno) || /^Cannot run the plugin:|not enough memory/.test(text)
+  if (!isNamed) return `it does not name ${errno}: ${quoted}`
   return ""
 }
 
@@ -198,8 +198,16 @@ class Scene implements AsyncDisposable {
   }
 
   #snapshots(): Promise<Snapshot[]> {
-    const pods = [this.at, ...(this.#kept ? [this.#kept] : [])].map(({ pod }) => takeSnapshot(pod))
-    return Promise.all([takeSnapshot(this.stage.host), ...pods])
+    const looked = [
+      ...(this.#verb !== "GC" || this.#collectsInside ? [this.at] : []),
+      ...(this.#kept ? [this.#kept] : []),
+    ]
+    return Promise.all([takeSnapshot(this.stage.host), ...looked.map(({ pod }) => takeSnapshot(pod))])
+  }
+
+  /** Whether GC takes back what is in a container that lives, rather than leave it to the kernel. */
+  get #collectsInside(): boolean {
+    return ["interface", "delegating"].includes(this.stage.role)
   }
 
   /** What has to be there before the verb. */
@@ -223,8 +231,7 @@ class Scene implements AsyncDisposable {
       const again = await attachment.run("GC", this.keys)
       if (again.exitCode !== 0) return `the next GC says ${said(again)}`
     }
-    // What they do in containers that live GC leaves to the kernel.
-    if (this.#verb === "GC" && ["device", "loopback"].includes(this.stage.role)) await attachment.del()
+    if (this.#verb === "GC" && !this.#collectsInside) await attachment.del()
     return ""
   }
 

@@ -3,7 +3,7 @@ import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import type { Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { isJsonObject, parseJson } from "../../pkg/types/mod.ts"
-import { Failures } from "../../pkg/undo/mod.ts"
+import type { Failures } from "../../pkg/undo/mod.ts"
 import { hasValues, type LinkValues, linkKeys, setValue, type Target, valuesOf } from "./link.ts"
 import { restoreSysctls, sameValue } from "./sysctls.ts"
 
@@ -131,10 +131,9 @@ function assign<K extends keyof LinkValues>(to: LinkValues, key: K, from: LinkVa
 
 /**
  * Sets everything back to what a backup says: the link first, since a link with a small MTU has no IPv6 sysctls. What
- * does not exist any more needs nothing. Goes through all of it, and throws one `CniError` that names what failed.
+ * does not exist any more needs nothing. Goes through all of it, and adds to `failures` what failed.
  */
-export function restoreBackup(target: Target, backup: Backup): void {
-  const failures = new Failures()
+export function restoreBackup(target: Target, backup: Backup, failures: Failures): void {
   const link = hasValues(backup) ? target.findLink() : undefined
   if (link) {
     const peer = backup.peerMtu === undefined ? undefined : target.findPeer(link)
@@ -143,7 +142,6 @@ export function restoreBackup(target: Target, backup: Backup): void {
   }
   const { sysctl } = backup
   if (sysctl) target.sandbox.run(() => restoreSysctls(sysctl, failures))
-  failures.throwIfAny()
 }
 
 function restoreLink(route: RouteSocket, link: Link, originals: LinkValues, failures: Failures): void {

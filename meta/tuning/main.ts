@@ -48,8 +48,10 @@ function addTuning(call: Call, config: TuningConfig): Answered {
   using undo = new Undo(call.log)
   // One reverse for everything, the one that DEL has, remembered before the first change.
   undo.defer("change the settings", () => {
-    restoreBackup(target, backupOf(found))
-    file.putBack(earlier)
+    const failures = new Failures()
+    failures.attempt("restore the settings", () => restoreBackup(target, backupOf(found), failures))
+    if (!failures.any) file.putBack(earlier) // else DEL goes by the one that is there
+    failures.throwIfAny()
   })
   const backup = target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
   file.write(encodeBackup(backup))
@@ -98,9 +100,10 @@ function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const earlier = file.read()
   if (earlier) {
     using target = Target.find(call)
-    if (target) failures.attempt("restore the settings", () => restoreBackup(target, decodeBackup(earlier)))
+    if (target) failures.attempt("restore the settings", () => restoreBackup(target, decodeBackup(earlier), failures))
   }
-  failures.attempt("remove the backup", () => file.remove())
+  // What a next DEL may do better has to be known by then.
+  if (!failures.mayPass) failures.attempt("remove the backup", () => file.remove())
   failures.throwIfAny()
 }
 

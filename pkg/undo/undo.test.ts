@@ -90,6 +90,23 @@ function thrownAfter(...errors: unknown[]): CniError | undefined {
 }
 
 describe("Failures", () => {
+  test("may pass when one of them, or what caused it, is a shortage of the kernel's", () => {
+    const error = (errno: string) => Object.assign(new Error(errno), { errno })
+    const mayPass = (...errors: Error[]) => {
+      const failures = new Failures()
+      for (const one of errors) {
+        failures.attempt("act", () => {
+          throw one
+        })
+      }
+      return failures.mayPass
+    }
+    expect(mayPass()).toBe(false)
+    expect(mayPass(error("EROFS"), error("EINVAL"), new Error("no"))).toBe(false)
+    for (const errno of ["ENOMEM", "EMFILE", "EBUSY"]) expect(mayPass(error("EROFS"), error(errno))).toBe(true)
+    expect(mayPass(new CniError(999, "Cannot set", { cause: error("ENOBUFS") }))).toBe(true)
+  })
+
   test("goes through all steps and hands on their values", () => {
     const failures = new Failures()
     const done: string[] = []

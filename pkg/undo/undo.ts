@@ -1,3 +1,4 @@
+import { isErrno } from "../libc/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
 interface Step {
@@ -68,6 +69,20 @@ function isLost(error: unknown): boolean {
   return false
 }
 
+/** Errors of the kernel that are not about what was asked. */
+const shortages = [
+  "ENOMEM",
+  "ENOBUFS",
+  "EMFILE",
+  "ENFILE",
+  "EAGAIN",
+  "EBUSY",
+  "EINTR",
+  "EIO",
+  "EPERM",
+  "EBADMSG",
+] as const
+
 /**
  * The errors of an operation that goes through all its steps even when one fails, as DEL and GC do, and reports once, at
  * the end.
@@ -90,6 +105,14 @@ export class Failures {
   /** Whether a step has failed so far. */
   get any(): boolean {
     return this.#errors.length > 0
+  }
+
+  /** Whether the reason of one of them may pass: something was short, or busy. The next call may do what this one could not. */
+  get mayPass(): boolean {
+    return this.#errors.some((error) => {
+      for (let at: unknown = error; at instanceof Error; at = at.cause) if (isErrno(at, ...shortages)) return true
+      return false
+    })
   }
 
   /**
