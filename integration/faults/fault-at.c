@@ -3,7 +3,7 @@
  * x86-64. LOG gets a line for each fault that came to pass; for the fault "list" one for each call: its number, the how-manieth
  * of this number it is, what it is about, and a path or the type of a message. Exits as the program does.
  *
- *   fail:NR:K:E     the K-th call of number NR is not done and fails with error E
+ *   fail:NR:K:E     the K-th call of number NR is not done and fails with error E; close(2) is done, as the kernel has it
  *   always:NR:K:E   and all later ones of this number too, but for those on stdin, stdout and stderr
  *   disk:NR:K:E     and from then on all calls by which files grow or are made: the disk is full
  *   then:J:E        after another fault, the J-th call that changes something fails with E
@@ -172,6 +172,13 @@ static const char *subject(const registers *regs, char *text, size_t size) {
     if (path) {
         text[copy_in(path, text, size - 1)] = 0;
     }
+    if (number == SYS_read || number == SYS_write || number == SYS_pread64 || number == SYS_pwrite64 || number == SYS_fsync ||
+        number == SYS_ftruncate || number == SYS_flock || number == SYS_getdents64) {
+        char link[64];
+        snprintf(link, sizeof link, "/proc/%d/fd/%d", child, (int)regs->rdi);
+        ssize_t length = readlink(link, text, size - 1);
+        text[length < 0 ? 0 : length] = 0;
+    }
     if (number == SYS_sendto && copy_in(regs->rsi, datagram, 16) == 16)
         snprintf(text, size, "type %d flags %x", ((struct nlmsghdr *)(void *)datagram)->nlmsg_type, ((struct nlmsghdr *)(void *)datagram)->nlmsg_flags);
     for (char *c = text; *c; c++) if (*c == '\n') *c = '?';
@@ -241,7 +248,7 @@ static void enter(registers *regs) {
     now = (struct under_way){.at = *regs, .fault = meets(regs, nth), .socket = socket};
     if (is(&faults[0], "list")) fprintf(log_file, "%llu %ld %s %s\n", (unsigned long long)number, nth, sort_of(regs), subject(regs, text, sizeof text));
     if (now.fault) fire(now.fault, regs);
-    if (is_refusal(now.fault)) return skip(regs, -now.fault->error);
+    if (is_refusal(now.fault) && number != SYS_close) return skip(regs, -now.fault->error);
     if (!socket) return;
     if (number == SYS_setsockopt && regs->rdx == SO_RCVTIMEO) socket->deadline = true;
     if (number == SYS_sendto) return enter_request(regs, socket, now.fault);
@@ -270,6 +277,10 @@ static void leave(registers *regs) {
     if (number == SYS_socket && now.at.rdi == AF_NETLINK && (long)regs->rax >= 0 && regs->rax < FDS_MAX)
         sockets[regs->rax] = (struct socket){.netlink = true, .filter = now.at.rdx == NETLINK_NETFILTER};
     if (number == SYS_close && now.socket) *now.socket = (struct socket){0};
+    if (is_refusal(now.fault)) { /* close(2), which closes also when it fails */
+        regs->rax = (uint64_t)-now.fault->error;
+        return set_registers(regs);
+    }
     if (!now.socket) return;
     if (number != SYS_recvfrom) return;
     if (is(now.socket->fate, "lose")) {

@@ -171,6 +171,12 @@ function refusalsOf({ about }: Call): readonly string[] {
   return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
 }
 
+/** Whether an error has a meaning: that a setting has no value to be read, that a reservation is none of ours. */
+function saysNoValue({ about }: Call, errno: string): boolean {
+  if (about.startsWith("/proc/sys")) return errno === "EIO" || errno === "EACCES"
+  return /^\/var\/lib\/cni\/networks\/[^/]+\/[0-9a-f.:]+$/.test(about) && errno === "EACCES"
+}
+
 /** The calls of a list of `fault-at`. */
 export function parseCalls(list: string): Call[] {
   return [...list.matchAll(/^(\d+) (\d+) (\S+) (.*)$/gm)].map(([, number, nth, sort = "", about = ""]) => ({
@@ -184,12 +190,10 @@ export function pointsOf(calls: readonly Call[], chance: Chance): Point[] {
     const number = (name: string) => constants.errno[name as keyof typeof constants.errno] ?? 0
     const place = `${call.number}:${call.nth}`
     const possible = plausible(call)
-    const points: Point[] = possible.map((errno) => ({
-      fault: `fail:${place}:${number(errno)}`,
-      call,
-      errno,
-      owed: "at once",
-    }))
+    const points: Point[] = possible.map((errno) => {
+      const fault = `fail:${place}:${number(errno)}`
+      return { fault, call, owed: "at once", ...(saysNoValue(call, errno) ? {} : { errno }) }
+    })
     if (possible.length === 0) return points
     const some = chance.of(possible.filter((errno) => errno !== "EINTR").concat(possible.length === 1 ? possible : []))
     points.push({

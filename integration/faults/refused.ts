@@ -227,9 +227,9 @@ class Scene implements AsyncDisposable {
     }
     if (this.#verb === "ADD" && owed === "after DEL") await attachment.del()
     if (this.#verb === "DEL" && result === undefined) await attachment.del()
-    if (this.#verb === "GC" && result === undefined) {
-      const again = await attachment.run("GC", this.keys)
-      if (again.exitCode !== 0) return `the next GC says ${said(again)}`
+    if ((this.#verb === "GC" || this.#verb === "STATUS") && result === undefined) {
+      const again = await attachment.run(this.#verb, this.keys)
+      if (again.exitCode !== 0) return `the next ${this.#verb} says ${said(again)}`
     }
     if (this.#verb === "GC" && !this.#collectsInside) await attachment.del()
     return ""

@@ -114,7 +114,9 @@ function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
   const failures = new Failures()
   const withTables = rules.filter((rule) => rule.protocol === RTPROT_SBR && rule.table !== table)
   if (link) failures.attempt("put the routes back", () => putRoutesBack(inside, link, withTables))
-  for (const rule of rules) failures.attempt("delete a rule", () => deleteSourceRule(inside, rule))
+  // By the rules a next DEL finds the tables whose routes it may be able to put back.
+  for (const rule of failures.mayPass ? [] : rules)
+    failures.attempt("delete a rule", () => deleteSourceRule(inside, rule))
   failures.throwIfAny()
 }
 

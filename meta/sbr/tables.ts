@@ -61,8 +61,8 @@ export function routeBySource(
   if (addSourceHints) for (const address of addresses) addUndoably(inside, sourceHint(address, link), undo)
   for (const route of main) {
     if (isLinkLocal(route)) continue
+    undo.defer("take a route out of table main", () => addRouteIfMissing(inside, route))
     deleteRoute(inside, route)
-    undo.defer("take a route out of table main", () => addRoute(inside, route, "append"))
   }
 }
 

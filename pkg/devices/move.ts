@@ -111,7 +111,8 @@ export function restoreDevice(host: RouteSocket, link: Link, former = readRecord
     failures.attempt(`restore ${what} of "${former?.name}"`, () => setLink(host, link, change))
     if (what === "name") failures.throwIfAny() // its record stays, and another DEL may find the name free
   }
-  failures.attempt(`clear the names of "${link.name}"`, () => deleteRecord(host, link))
+  // What a next DEL may do better it knows by the record.
+  if (!failures.mayPass) failures.attempt(`clear the names of "${link.name}"`, () => deleteRecord(host, link))
   failures.throwIfAny()
 }
 

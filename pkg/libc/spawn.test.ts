@@ -18,7 +18,7 @@ describe("spawn:", () => {
 
 /** Has a system call fail the n-th time that it is made, while `work` runs. */
 function failing(
-  name: "pipe2" | "open" | "fcntl" | "pidfd_open" | "poll" | "read",
+  name: "pipe2" | "open" | "fcntl" | "pidfd_open" | "poll" | "read" | "write",
   nth: number,
   work: () => void,
 ): void {
@@ -44,6 +44,7 @@ test.each([
   ["poll", 2, {}],
   ["read", 1, {}],
   ["read", 2, {}],
+  ["write", 1, { stdin: new Uint8Array(9) }], // the program would take a part for the whole
 ] as const)("%s, the %d. time: where it fails nothing is left, no descriptor and no process", (name, nth, options) => {
   const before = descriptors()
   failing(name, nth, () => {

@@ -4,6 +4,7 @@ import { check, SyscallError } from "./errno.ts"
 
 const EINTR = 4
 const EAGAIN = 11
+const EPIPE = 32
 const F_SETFL = 4
 const SIGKILL = 9
 /** <bits/signum-generic.h>, those that end programs. */
@@ -139,10 +140,11 @@ class Input {
     return this.#rest.length === 0 ? -1 : (this.#pipe?.fd ?? -1)
   }
 
-  /** A program that reads no more is no error of ours. */
+  /** A program that reads no more is no error of ours; one that gets a part of its input must not take it for the whole. */
   write(): void {
     const written = engine.write(this.fd, this.#rest)
     if (written === -EAGAIN || written === -EINTR) return
+    if (written < 0 && written !== -EPIPE) throw new SyscallError("write", -written, "the input of a program")
     this.#rest = this.#rest.subarray(written < 0 ? this.#rest.length : written)
     if (this.#rest.length === 0) this.#pipe?.[Symbol.dispose]()
   }
