@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect } from "bun:test"
 import { join } from "node:path"
 import { Chance, CProgram, isLong, pluginRow, pluginsAs, seed, tellFigure, testWhereItRuns } from "../lab/mod.ts"
+import { nameOf } from "./points.ts"
 import { Refused, type Subject, type Verb } from "./refused.ts"
 
 let faultAt: CProgram
@@ -55,5 +56,69 @@ for (const subject of subjects) {
       expect(failures).toEqual([])
     },
     7_200_000,
+  )
+}
+
+const byIptables = { backend: "iptables" }
+
+/** What was wrong once, by the points that showed it; the fault as `fault-at` takes it, and what the call is. */
+const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fault: RegExp; call: RegExp })[] = [
+  { plugin: "bridge", verb: "ADD", what: "a request whose answer is lost", fault: /^lose/, call: /^sendto/ },
+  { plugin: "bridge", verb: "DEL", what: "a list of which a part is lost", fault: /^fail:45:\d+:12$/, call: /^recv/ },
+  {
+    plugin: "macvlan",
+    verb: "ADD",
+    what: "a link that is made and not found",
+    fault: /^refuse:.*:12$/,
+    call: /type 18 /,
+  },
+  { plugin: "ptp", verb: "ADD", what: "lists that keep changing", fault: /^changing/, call: /^recv/ },
+  { plugin: "tuning", verb: "DEL", what: "a value that cannot be set now", fault: /^refuse:.*:16$/, call: /type 16 / },
+  { plugin: "sbr", verb: "DEL", what: "a route that cannot be put back now", fault: /^fail:.*:12$/, call: /type 24 / },
+  {
+    plugin: "sbr",
+    verb: "ADD",
+    what: "a route that was deleted, and said to be busy",
+    fault: /^lie:.*:16$/,
+    call: /type 25 /,
+  },
+  {
+    plugin: "host-device",
+    verb: "DEL",
+    what: "a device that is not restored",
+    fault: /^fail:.*:105$/,
+    call: /type 16 /,
+  },
+  {
+    plugin: "tuning",
+    verb: "STATUS",
+    what: "a trial that cannot be removed now",
+    fault: /^fail:.*:5$/,
+    call: /^rmdir/,
+  },
+  {
+    plugin: "portmap",
+    keys: byIptables,
+    verb: "ADD",
+    what: "a program that gets a part",
+    fault: /^fail:.*:5$/,
+    call: /^write .pipe/,
+  },
+  { plugin: "static", verb: "STATUS", what: "a signal at the start", fault: /^fail:7:1:4$/, call: /^poll/ },
+]
+
+for (const { plugin, keys = {}, verb, what, fault, call } of mended) {
+  testWhereItRuns(
+    plugin,
+    `${plugin}: ${verb} bears ${what}`,
+    async () => {
+      await using refused = await Refused.create({ plugin, title: plugin, keys }, verb, faultAt)
+      const points = (await refused.points()).filter(
+        (point) => fault.test(point.fault) && call.test(nameOf(point.call)),
+      )
+      expect(points.length).toBeGreaterThan(0)
+      expect((await refused.try(points.slice(0, 12))).failures).toEqual([])
+    },
+    300_000,
   )
 }
