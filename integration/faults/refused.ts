@@ -76,7 +76,7 @@ export class Refused implements AsyncDisposable {
     const env = pluginEnv({ bin, verb: this.#verb, containerId: at.pod.name, netns: at.pod.path, ifName: at.ifName })
     const log = this.#directory.join("log")
     const input = JSON.stringify({ ...at.attachment.config, ...this.#scene.keys })
-    const output = await stage.host.tryExec(this.#faultAt.path, [log, fault, bin], { env, input })
+    const output = await stage.host.tryExec(this.#faultAt.path, [log, fault, bin], { env, input, timeoutMs: 60_000 })
     return { ...output, fired: (await readFile(log, "utf8")).startsWith("fired") }
   }
 
@@ -150,6 +150,7 @@ function wrongAnswer({ exitCode, stdout, stderr }: Output, { call, errno }: Poin
   const quoted = `exit code ${exitCode}, ${stdout.trim().slice(0, 600)} ${stderr.trim().slice(0, 600)}`
   if (exitCode === 0) return ""
   if (exitCode !== 1) return `it ended with ${quoted}`
+  if (errno === "EINTR") return `a signal is no reason to fail: ${quoted}`
   if (stdout === "" && call.number === 1) return "" // the answer itself could not be written
   let error: { code?: unknown; msg?: unknown; details?: unknown }
   try {

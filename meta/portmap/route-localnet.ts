@@ -65,7 +65,7 @@ export function switchLocalnetOn(link: string): void {
     writeSysctl(settingOf(link), "1")
   } catch (cause) {
     const what = `Cannot let 127.0.0.1 reach the container: "${settingOf(link)}" cannot be set`
-    throw new CniError(Code.Internal, what, { cause, details: 'with "snat": false it is not needed' })
+    throw new CniError(Code.Internal, what, { cause, details: `${cause}; with "snat": false it is not needed` })
   }
 }
 

@@ -34,8 +34,11 @@ const families = [AF_INET, AF_INET6] as const
 /** A rule for what has this source, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
 export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: number, undo: Undo): void {
   const rule: Rule = { family: familyOf(ip), src: { ip, prefix: ip.length * 8 }, table, protocol: RTPROT_SBR }
-  addRule(inside, rule)
-  undo.defer("add a rule", () => deleteRule(inside, rule))
+  undo.step(
+    "add a rule",
+    () => addRule(inside, rule),
+    () => deleteRule(inside, rule),
+  )
 }
 
 /**
@@ -82,11 +85,14 @@ export function gatewayFor(
 
 function addUndoably(inside: NetlinkSocket, route: RouteSpec, undo: Undo): void {
   try {
-    addRoute(inside, route, "append") // a source hint may stand beside the kernel's own route to the network
+    undo.step(
+      "add a route",
+      () => addRoute(inside, route, "append"), // a source hint may stand beside the kernel's own route to the network
+      () => deleteRoute(inside, route),
+    )
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot add a route to table ${route.table ?? RT_TABLE_MAIN}`, { cause })
   }
-  undo.defer("add a route", () => deleteRoute(inside, route))
 }
 
 /** The routes of an address' table: those on the link first, so that gateways can be reached; the default route last. */

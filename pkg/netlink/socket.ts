@@ -87,7 +87,8 @@ export class NetlinkSocket implements Disposable {
 
   /** Sends a request that is answered with one message, and again when the answer is lost. Throws `NetlinkError`. */
   get(request: Request): Message {
-    const answer = onceMore(() => this.#ask(request))
+    const isList = (request.flags ?? 0) & NLM_F_DUMP // of which the caller wants the first message, on a socket of its own
+    const answer = isList ? this.#ask(request) : onceMore(() => this.#ask(request))
     if ("payload" in answer) return answer
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }

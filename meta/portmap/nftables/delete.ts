@@ -49,24 +49,32 @@ export function deleteEmptyTables(context: DeleteContext): void {
 }
 
 function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMapping[] {
-  let removals: TableRemoval[] = []
+  let deleted: DnatMapping[] = []
   let off: readonly string[] = []
+  let guard: TableRemoval["layout"] | undefined
   let staying: readonly string[] = []
-  const keepOff = (links: readonly string[]) => {
+  const keepOff = (links: readonly string[], layout = guard) => {
     // Before the table goes, and with it the record; when the deletion is refused because a new mapping came in between,
-    // it is needed again.
-    staying = switchLocalnetOff(links, off)
+    // it is needed again. Not so when the answer was lost, and the record has gone.
+    const again = off.filter((link) => !links.includes(link))
+    const recorded = again.length > 0 && guard ? readLocalnetRecord(context.socket, guard).links : []
+    staying = switchLocalnetOff(
+      links,
+      again.filter((link) => recorded.includes(link)),
+    )
     off = links
+    guard = layout
     return staying
   }
   atomically(context.socket, () => {
-    removals = find()
+    const removals = find()
+    const mappings = removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
+    if (mappings.length > 0) deleted = mappings // by an answer that was lost, if there are none the next time
     if (!removals.some(({ layout, isLast }) => layout.guards.length > 0 && isLast)) keepOff([])
     return removals.flatMap((each) =>
       each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each),
     )
   })
-  const deleted = removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
   if (staying.length > 0 && deleted.length > 0) context.localnetStays(staying)
   return deleted
 }
@@ -75,12 +83,12 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMa
 function deleteTable(
   { socket, isLocalnetNeeded }: DeleteContext,
   { layout, isGuardOnly }: TableRemoval,
-  keepOff: (links: readonly string[]) => readonly string[],
+  keepOff: (links: readonly string[], layout: TableRemoval["layout"]) => readonly string[],
 ): Operation[] {
   if (layout.guards.length === 0) return [remove.table(layout.table)]
   const { links, guarded } = readLocalnetRecord(socket, layout)
   const isNeeded = links.length > 0 && isLocalnetNeeded()
-  const staying = keepOff(isNeeded ? [] : links)
+  const staying = keepOff(isNeeded ? [] : links, layout)
   const recorded = isNeeded ? links : staying
   if (recorded.length === 0 && guarded.length === 0) return [remove.table(layout.table)]
   if (isGuardOnly && recorded.length === links.length) return []
