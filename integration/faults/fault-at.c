@@ -76,65 +76,7 @@ static void fire(struct fault *fault, const registers *at) {
     fault->fired = true;
 }
 
-/* Calls f(message, with) for each message of the datagram. */
-static void each_message(size_t length, void (*f)(struct nlmsghdr *, struct socket *), struct socket *with) {
-    for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {
-        struct nlmsghdr *message = (void *)(datagram + at);
-        if (message->nlmsg_len < sizeof *message || message->nlmsg_len > length - at) return;
-        f(message, with);
-        at += NLMSG_ALIGN(message->nlmsg_len);
-    }
-}
-
-static void note_sequence(struct nlmsghdr *message, struct socket *socket) {
-    if (socket->first == 0) socket->first = message->nlmsg_seq;
-    socket->last = message->nlmsg_seq;
-}
-
-/* Gives a request a type that no kernel has; the first and the last message of a batch of nf_tables stay. */
-static void spoil(struct nlmsghdr *message, struct socket *socket) {
-    if (!socket->filter) message->nlmsg_type = 0x3fff;
-    else if (message->nlmsg_type >= 0x100) message->nlmsg_type |= 0xff;
-}
-
-/* Puts the error in the place of what the kernel said. */
-static void refuse(struct nlmsghdr *message, struct socket *socket) {
-    struct nlmsgerr *answer = NLMSG_DATA(message);
-    if (message->nlmsg_type != NLMSG_ERROR || message->nlmsg_seq < socket->first || message->nlmsg_seq > socket->last) return;
-    answer->error = (int)-socket->fate->error;
-}
-
-static void mark_changed(struct nlmsghdr *message, struct socket *socket) {
-    (void)socket;
-    if (message->nlmsg_flags & NLM_F_MULTI) message->nlmsg_flags |= NLM_F_DUMP_INTR;
-}
-
-static void renumber(struct nlmsghdr *message, struct socket *socket) {
-    (void)socket;
-    message->nlmsg_seq += 1000;
-}
-
-/* What an answer becomes at the end of a recvfrom(2), in the buffer of the program and in its length. */
-static void tamper(registers *regs, struct socket *socket, struct fault *fault) {
-    size_t room = regs->rdx < DATAGRAM_MAX ? regs->rdx : DATAGRAM_MAX, length = regs->rax;
-    if (copy_in(regs->rsi, datagram, length < room ? length : room) == 0) return;
-    if (length > room) length = room;
-    if (is(fault, "refuse") || is(fault, "lie")) {
-        struct nlmsghdr *message = (void *)datagram;
-        if (is(fault, "lie") && message->nlmsg_type != NLMSG_ERROR && length >= 36) { /* an answer, or the beginning of a list */
-            struct nlmsghdr asked = *message;
-            *message = (struct nlmsghdr){36, NLMSG_ERROR, 0, message->nlmsg_seq, message->nlmsg_pid};
-            memset(datagram + 16, 0, 20);
-            memcpy(datagram + 20, &asked, sizeof asked);
-            regs->rax = length = 36;
-        }
-        each_message(length, refuse, socket);
-    }
-    if (is(fault, "changed") || is(fault, "changing")) each_message(length, mark_changed, socket);
-    if (is(fault, "stray")) each_message(length, renumber, socket);
-    if (is(fault, "short")) regs->rax = length / 2;
-    copy_out(regs->rsi, datagram, length);
-}
+#include "fault-at-netlink.h"
 
 /* Whether the file of an open(2) is there, as the program sees it. */
 static bool is_there(const registers *regs) {

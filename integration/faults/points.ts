@@ -168,9 +168,9 @@ function plausible(call: Call): readonly string[] {
 
 /** The refusals of a request. That there is nothing, or something already, is the truth to a plugin: only what makes is told so. */
 function refusalsOf({ about }: Call): readonly string[] {
-  const type = Number(/^type (\d+)/.exec(about)?.[1])
-  const makes = type < 256 && (type & 3) === 0 // <linux/rtnetlink.h> has requests in fours
-  return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST"] : []), ...(type === 16 ? ["ENODEV"] : [])]
+  const [, type, flags = ""] = /^type (\d+) flags (\w+)/.exec(about) ?? []
+  const makes = Number(type) < 256 && (Number.parseInt(flags, 16) & 0x600) === 0x600 // NLM_F_CREATE | NLM_F_EXCL
+  return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
 }
 
 /** Whether an error has a meaning: that a setting has no value to be read, that a reservation is none of ours. */

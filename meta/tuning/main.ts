@@ -98,12 +98,15 @@ function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const file = new BackupFile(dataDir, ownerOf(call))
   const failures = new Failures()
   const earlier = file.read()
-  if (earlier) {
-    using target = Target.find(call)
-    if (target) failures.attempt("restore the settings", () => restoreBackup(target, decodeBackup(earlier), failures))
+  const backup = earlier && decodeBackup(earlier)
+  using target = backup && Target.find(call)
+  const restore = () => {
+    if (backup && target) restoreBackup(target, backup, failures)
+    return true
   }
+  const isThrough = failures.attempt("restore the settings", restore)
   // What a next DEL may do better has to be known by then.
-  if (!failures.mayPass) failures.attempt("remove the backup", () => file.remove())
+  if (isThrough && !failures.mayPass) failures.attempt("remove the backup", () => file.remove())
   failures.throwIfAny()
 }
 
