@@ -38,14 +38,11 @@ export function ifbOwner(owner: Owner): IfbOwner {
  */
 export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, undo: Undo): Link {
   const { owner, ownName: name } = whose
-  let made: Link | undefined
   const spec = { kind: "ifb", name, mtu, txQueueLength: QUEUE_LENGTH, data: {} } as const
+  let made: Link | undefined
   try {
-    undo.step(
-      `create ifb "${name}"`,
-      () => addAliasedLink(route, spec, ownerComment(owner)),
-      () => deleteLink(route, made ?? getLink(route, name)), // it may have another name by then
-    )
+    addAliasedLink(route, spec, ownerComment(owner))
+    undo.defer(`create ifb "${name}"`, () => deleteLink(route, made ?? getLink(route, name))) // of another name by then
   } catch (cause) {
     const details = isErrno(cause, "EOPNOTSUPP") ? noKind("ifb") : String(cause)
     throw new CniError(Code.Internal, `Cannot create ifb "${name}"`, { details, cause })

@@ -83,7 +83,20 @@ export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec
  */
 export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>, alias: string): void {
   const requests = [toAdd(spec), toChange(spec.name, { alias })]
-  route.transact(requests.map((request) => ({ ...request, flags: (request.flags ?? 0) | NLM_F_ACK })))
+  try {
+    route.transact(requests.map((request) => ({ ...request, flags: (request.flags ?? 0) | NLM_F_ACK })))
+  } catch (error) {
+    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // it may be the alias that was refused, or the answer that was lost
+    throw error
+  }
+}
+
+/** Part of the way back from another error, which must not be buried. */
+function tryDelete(route: NetlinkSocket, name: string): void {
+  try {
+    const left = findLink(route, name)
+    if (left) deleteLink(route, left)
+  } catch {}
 }
 
 function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
