@@ -216,7 +216,7 @@ testWith(
     }
     const watched: nftables.Netfilter = {
       fd: netfilter.fd,
-      get: (request) => netfilter.get(note(request)),
+      get: (request, read) => netfilter.get(note(request), read),
       dump: (request, pick) => netfilter.dump(note(request), pick),
       transact(requests) {
         questions.push("transaction")

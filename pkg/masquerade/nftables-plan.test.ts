@@ -217,10 +217,10 @@ function kernel(places: readonly Place[], names: readonly string[] = ["container
   }
   return {
     asked,
-    get(request: Request): Message {
+    get<T>(request: Request, read: (message: Message) => T): T {
       const found = placesIn(request)
       if (found.length === 0) throw new NetlinkError(request.what, "ENOENT")
-      return message(encoded(found))
+      return read(message(encoded(found)))
     },
     dump: dumping((request) => {
       if (request.type !== 0xa0a) return [message(encoded(placesIn(request)))]

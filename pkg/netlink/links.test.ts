@@ -554,6 +554,8 @@ describe("looking up", () => {
     expect(() => getLink(route, 7 as Ifindex)).toThrow("find link number 7: ENODEV")
     expect(findLink(route, "v1")).toBeUndefined()
     expect(findLink(route, "v0")?.name).toBe("v0")
+    expect(findLink(route, "v0\0")).toBeUndefined()
+    expect(() => getLink(route, "v0\0")).toThrow("ENODEV")
   })
 
   test("another error is not taken for absence", () => {

@@ -12,7 +12,7 @@ import {
   linkKinds,
   type OperState,
 } from "./link-table.ts"
-import { type Message, NetlinkError, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
+import { type Message, NetlinkError, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, readAnswer } from "./message.ts"
 import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
@@ -135,30 +135,32 @@ function attributesOf(link: LinkEnd & Parent) {
 /** What a link of this kind says of itself beyond what all links say; undefined for a link of another kind. */
 export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, kind: K): LinkData<K> | undefined {
   if (found !== kind) return undefined
-  return linkKinds[kind].decode(attributes.linkInfo?.data ?? new Uint8Array()) as LinkData<K>
+  const data = attributes.linkInfo?.data ?? new Uint8Array()
+  return readAnswer(`read what a link of kind ${kind} is like`, () => linkKinds[kind].decode(data)) as LinkData<K>
 }
 
 /** Looks up a link by its name (or an alternative one) or index, like `ip link show`. Throws `ENODEV`. */
 export function getLink(route: NetlinkSocket, which: string | Ifindex): Link {
-  return readLink(route.get(lookUp(which)))
+  return route.get(lookUp(which), readLink)
 }
 
 /** Like `getLink`, and undefined when there is no such link. */
 export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | undefined {
-  const found = route.find(lookUp(which), ENODEV)
-  return found && readLink(found)
+  if (typeof which === "string" && which.includes("\0")) return undefined // a NUL ends a name: no link has one in it
+  return route.find(lookUp(which), ENODEV, readLink)
 }
 
 function lookUp(which: string | Ifindex): Request {
   const name = typeof which === "string" ? which : undefined
   const index = typeof which === "number" ? which : 0
+  const what = `find link ${name === undefined ? `number ${index}` : JSON.stringify(name)}`
+  if (name?.includes("\0")) throw new NetlinkError(what, ENODEV)
   // A name of more than 15 bytes can only be an alternative one.
   const attributes = name === undefined ? {} : encodeUtf8(name).length > 15 ? { altName: name } : { name }
   const payload = concat([
     linkHeader.encode({ family: 0, pad: 0, type: 0, index, flags: 0, change: 0 }),
     linkAttributes.encode({ ...attributes, extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
-  const what = `find link ${name === undefined ? `number ${index}` : `"${name}"`}`
   return { type: RTM_GETLINK, what, payload }
 }
 

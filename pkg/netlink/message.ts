@@ -124,3 +124,13 @@ export class NetlinkError extends Error {
     this.isLost = isLost
   }
 }
+
+/** What `read` makes of an answer to a request. Throws `NetlinkError`, `EBADMSG`, for one that is not what the format says. */
+export function readAnswer<T>(what: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error
+    throw new NetlinkError(what, "EBADMSG", `the kernel's answer cannot be read: ${error.message}`)
+  }
+}

@@ -1,6 +1,6 @@
 import { concat, type Infer } from "./codec.ts"
 import type { Link } from "./links.ts"
-import { NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL } from "./message.ts"
+import { NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, readAnswer } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 import {
   htbClass,
@@ -78,11 +78,11 @@ export function findQdisc(route: NetlinkSocket, device: Device, parent: number):
     what: `find a qdisc of "${device.name}"`,
     payload,
   }
-  const found = route.find(request, ENOENT)
-  if (!found) return undefined
-  const { handle, parent: at } = trafficHeader.decode(found.payload.subarray(0, trafficHeader.size))
-  const { kind = "", options = new Uint8Array() } = readAttributes(found.payload)
-  return handle === 0 ? undefined : { kind, handle, parent: at, options }
+  return route.find(request, ENOENT, ({ payload: found }) => {
+    const { handle, parent: at } = trafficHeader.decode(found.subarray(0, trafficHeader.size))
+    const { kind = "", options = new Uint8Array() } = readAttributes(found)
+    return handle === 0 ? undefined : { kind, handle, parent: at, options }
+  })
 }
 
 function readAttributes(payload: Uint8Array): Infer<typeof trafficAttributes> {
@@ -94,7 +94,10 @@ export function qdiscOptions<K extends QdiscKind>(
   { kind: found, options }: Qdisc,
   kind: K,
 ): QdiscOptions<K> | undefined {
-  return found === kind ? (qdiscKinds[kind].decode(options) as QdiscOptions<K>) : undefined
+  if (found !== kind) return undefined
+  return readAnswer(`read the options of a qdisc of kind ${kind}`, () =>
+    qdiscKinds[kind].decode(options),
+  ) as QdiscOptions<K>
 }
 
 /** Deletes the qdisc at one place of a link, like `tc qdisc del dev LINK root`, classes and filters with it. Throws `ENOENT`. */

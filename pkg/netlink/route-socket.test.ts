@@ -45,7 +45,7 @@ test("the sequence numbers of a socket cannot be told from those of another", ()
   const payload = hex`00 00 0000 01000000 00000000 00000000` // ip link show lo
   const firsts = Array.from({ length: 16 }, () => {
     using route = RouteSocket.open()
-    const ask = () => route.get({ type: 18, what: "find link", payload }).sequence
+    const ask = () => route.get({ type: 18, what: "find link", payload }, ({ sequence }) => sequence)
     const first = ask()
     expect(ask()).toBe(first + 1)
     return first
@@ -57,7 +57,7 @@ test("the sequence numbers of a socket cannot be told from those of another", ()
 test("a request that the kernel does not like is refused in the kernel's own words", () => {
   using route = RouteSocket.open()
   const payload = hex`00 00 0000 01000000 01000000 00000000` // flags in a question
-  expect(() => route.get({ type: 18, what: "find link", payload })).toThrow(
+  expect(() => route.get({ type: 18, what: "find link", payload }, () => {})).toThrow(
     "find link: Invalid values in header for get link request (EINVAL)",
   )
   expect(() => route.dump({ type: 18, what: "list links", payload }, readLink)).toThrow(
@@ -71,7 +71,9 @@ test("an answer larger than the buffer is received whole", () => {
   setSocketOption(route.fd, 270, 10, 0) // SOL_NETLINK, NETLINK_CAP_ACK off: an error repeats the whole request
   const payload = concat([hex`00 00 0000 01000000 01000000 00000000`, attribute(53, new Uint8Array(60_000))])
   for (let time = 0; time < 2; time++) {
-    expect(() => route.get({ type: 18, what: "find link", payload })).toThrow(/^find link: Invalid values in header/)
+    expect(() => route.get({ type: 18, what: "find link", payload }, () => {})).toThrow(
+      /^find link: Invalid values in header/,
+    )
   }
 })
 

@@ -40,9 +40,10 @@ const nsidPayload = payloadOf(struct({ family: u32 }), attrs({ nsid: [1, i32], f
  */
 export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const request = { type: RTM_GETNSID, what: `find the nsid of namespace descriptor ${fd}` }
-  const answer = route.get({ ...request, payload: nsidPayload.encode({}, { fd }) })
-  const { nsid = NETNSA_NSID_NOT_ASSIGNED } = nsidPayload.decode(answer.payload).attributes
-  return nsid === NETNSA_NSID_NOT_ASSIGNED ? undefined : nsid
+  return route.get({ ...request, payload: nsidPayload.encode({}, { fd }) }, (answer) => {
+    const { nsid = NETNSA_NSID_NOT_ASSIGNED } = nsidPayload.decode(answer.payload).attributes
+    return nsid === NETNSA_NSID_NOT_ASSIGNED ? undefined : nsid
+  })
 }
 
 /**

@@ -182,7 +182,7 @@ export function listRoutes(
 export function findRoute(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): ListedRoute | undefined {
   const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })
   try {
-    return readRoute(route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(ip)}`, payload }))
+    return route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(ip)}`, payload }, readRoute)
   } catch (error) {
     if (isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "ESRCH")) return undefined
     throw error

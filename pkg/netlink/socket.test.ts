@@ -149,18 +149,47 @@ describe("execute", () => {
   })
 })
 
+const asItIs = (message: Message) => message
+
+test("an answer that is not what the format says is an error of the request, whichever way it is asked for", () => {
+  const garbage = Uint8Array.of(9, 0, 0, 0)
+  const { route } = connect(() => [garbage])
+  const says = { errno: "EBADMSG", message: expect.stringMatching(/^find link: the kernel's answer cannot be read: /) }
+  for (const ask of [
+    () => route.get(request, asItIs),
+    () => route.find(request, 2, asItIs),
+    () => route.execute(request),
+    () => route.dump(request, asItIs),
+    () => route.transact([{ ...request, flags: 4 }]),
+  ])
+    expect(errorOf(ask)).toMatchObject(says)
+  const { route: other } = connect((sent) => [entry(sent, 1), done(sent)])
+  const refuse = () => {
+    throw new DecodeError("no link")
+  }
+  for (const ask of [
+    () => other.get(request, refuse),
+    () => other.find(request, 2, refuse),
+    () => other.dump(request, refuse),
+  ])
+    expect(errorOf(ask)).toMatchObject({
+      ...says,
+      message: "find link: the kernel's answer cannot be read: no link (EBADMSG)",
+    })
+})
+
 describe("get", () => {
   test("gives the answer, which outlives the next datagram", () => {
     const { kernel, route } = connect((sent) => [entry(sent, sent.sequence)])
-    const first = route.get(request)
-    const second = route.get(request)
+    const first = route.get(request, asItIs)
+    const second = route.get(request, asItIs)
     expect(tags([first, second])).toEqual([1, 2])
     expect(kernel.requests.map(({ flags }) => flags)).toEqual([1, 1]) // REQUEST and nothing else
   })
 
   test("throws what the kernel says against it", () => {
     const { route } = connect((sent) => [acknowledge(sent, 19)])
-    expect(errorOf(() => route.get(request))).toMatchObject({ errno: "ENODEV", message: "find link: ENODEV" })
+    expect(errorOf(() => route.get(request, asItIs))).toMatchObject({ errno: "ENODEV", message: "find link: ENODEV" })
   })
 
   test("asks once more when the answer is lost, as a list does, and a transaction does not", () => {
@@ -179,7 +208,7 @@ describe("get", () => {
 
   test("passes over an acknowledgement and answers to others", () => {
     const { route } = connect((sent) => [entry({ sequence: 77 }, 9), concat([acknowledge(sent), entry(sent, 5)])])
-    expect(tags([route.get(request)])).toEqual([5])
+    expect(tags([route.get(request, asItIs)])).toEqual([5])
   })
 })
 

@@ -14,6 +14,7 @@ import {
   NLMSG_ERROR,
   NLMSG_OVERRUN,
   readAcknowledgement,
+  readAnswer,
   readDone,
   readMessages,
 } from "./message.ts"
@@ -78,18 +79,21 @@ export class NetlinkSocket implements Disposable {
     for (;;) {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence || message.type !== NLMSG_ERROR) continue
-        const { errno, extack } = readAcknowledgement(message)
+        const { errno, extack } = readAnswer(request.what, () => readAcknowledgement(message))
         if (errno !== 0) throw new NetlinkError(request.what, errno, extack)
         return
       }
     }
   }
 
-  /** Sends a request that is answered with one message, and again when the answer is lost. Throws `NetlinkError`. */
-  get(request: Request): Message {
+  /**
+   * Sends a request that is answered with one message, again when the answer is lost, and returns what `read` makes of it. Throws
+   * `NetlinkError`.
+   */
+  get<T>(request: Request, read: (message: Message) => T): T {
     const isList = (request.flags ?? 0) & NLM_F_DUMP // of which the caller wants the first message, on a socket of its own
     const answer = isList ? this.#ask(request) : onceMore(() => this.#ask(request))
-    if ("payload" in answer) return answer
+    if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
@@ -97,9 +101,9 @@ export class NetlinkSocket implements Disposable {
    * Like `get`, and undefined when the kernel refuses with this errno: that there is nothing is no failure. Nor is an
    * acknowledgement alone, where the request asks for one (`NLM_F_ACK`).
    */
-  find(request: Request, nothing: number): Message | undefined {
+  find<T>(request: Request, nothing: number, read: (message: Message) => T): T | undefined {
     const answer = onceMore(() => this.#ask(request))
-    if ("payload" in answer) return answer
+    if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     if (answer.errno === nothing || answer.errno === 0) return undefined
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
@@ -110,7 +114,7 @@ export class NetlinkSocket implements Disposable {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence) continue
         if (message.type !== NLMSG_ERROR) return { ...message, payload: message.payload.slice() }
-        const outcome = readAcknowledgement(message)
+        const outcome = readAnswer(request.what, () => readAcknowledgement(message))
         if (outcome.errno !== 0 || (request.flags ?? 0) & NLM_F_ACK) return outcome
       }
     }
@@ -157,11 +161,14 @@ export class NetlinkSocket implements Disposable {
         if (message.flags & NLM_F_DUMP_INTR) consistent = false
         if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
           // A copy: what is picked may hold on to a part of it, and the next datagram overwrites the bytes.
-          const picked = pick({ ...message, payload: message.payload.slice() })
+          const whole = { ...message, payload: message.payload.slice() }
+          const picked = readAnswer(request.what, () => pick(whole))
           if (picked !== undefined) found.push(picked)
           continue
         }
-        const outcome = message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message)
+        const outcome = readAnswer(request.what, () =>
+          message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message),
+        )
         const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
         if (error && error.errno !== "EINTR") throw error
         return consistent && !error ? found : undefined
@@ -187,8 +194,8 @@ export class NetlinkSocket implements Disposable {
     while (pending.size > 0) {
       for (const message of this.#receive(requests[0]?.what ?? "nothing")) {
         if (message.type !== NLMSG_ERROR || message.sequence < first) continue
-        const { errno, extack } = readAcknowledgement(message)
         const request = requests[message.sequence - first]
+        const { errno, extack } = readAnswer(request?.what ?? "commit", () => readAcknowledgement(message))
         if (errno !== 0) refusal ??= new NetlinkError(request?.what ?? "commit", errno, extack)
         pending.delete(message.sequence)
         if (refusal) pending.clear()

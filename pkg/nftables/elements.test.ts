@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import type { Request } from "../netlink/mod.ts"
+import type { Message, Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { dataTypes } from "./data-types.ts"
 import { findElements, getElement, sampleElements } from "./elements.ts"
@@ -22,7 +22,11 @@ function kernel(...texts: string[]) {
     asked.push(request)
     return answers
   }
-  return { asked, get: (request: Request) => reply(request)[0] ?? answer(""), dump: dumping(reply) }
+  return {
+    asked,
+    get: <T>(request: Request, read: (message: Message) => T) => read(reply(request)[0] ?? answer("")),
+    dump: dumping(reply),
+  }
 }
 
 const { containers, networks } = masquerading("ip", 16)

@@ -66,8 +66,8 @@ export function sampleElement(
   needle: Uint8Array,
   isSought: (element: Element) => boolean,
 ): Element | undefined {
-  const found = ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }))
-  return found && firstIn(elementsIn(found), set, needle, isSought)
+  const read = (answer: Message) => firstIn(elementsIn(answer), set, needle, isSought)
+  return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, read))
 }
 
 function firstIn(
@@ -106,9 +106,11 @@ export function getElement(
   const elements = [{ key: { value: joinParts(set.key, key) } }]
   const attributes = elementListAttributes.encode({ table: table.name, set: name, elements })
   const what = `find an element of ${table.family} ${table.name} ${name}`
-  const found = ifThere(() => socket.get(tableRequest(table, NFT_MSG_GETSETELEM, what, attributes)))
-  const [element] = found ? (elementListAttributes.decode(attributesOf(found)).elements ?? []) : []
-  return element && readElement(set, element)
+  const read = (answer: Message) => {
+    const [element] = elementListAttributes.decode(attributesOf(answer)).elements ?? []
+    return element && readElement(set, element)
+  }
+  return ifThere(() => socket.get(tableRequest(table, NFT_MSG_GETSETELEM, what, attributes), read))
 }
 
 /** The beginning of a set: how many elements were looked at, and how many of them have the comment. */
@@ -122,8 +124,8 @@ export interface Sample {
  * from then on, so it is good for nothing else. Throws `NetlinkError`.
  */
 export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
-  const found = ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }))
-  const elements = found ? readAttributes(elementsIn(found)) : []
+  const read = (answer: Message) => readAttributes(elementsIn(answer))
+  const elements = ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, read)) ?? []
   const hasNeedle = including([commentUserdata(comment) ?? new Uint8Array(0)])
   return { count: elements.length, commented: elements.filter(({ payload }) => hasNeedle(payload)).length }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import type { Request } from "../netlink/mod.ts"
+import type { Message, Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { findChainPolicy, hasChain, listChains, listSetNames, listTables } from "./tables.ts"
 import { answer, refusing } from "./testing.ts"
@@ -29,9 +29,9 @@ test("tables are asked for in all families at once, and those of unknown familie
 // The request of `nft list chain ip nat POSTROUTING`: struct nfgenmsg, NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME.
 test("a chain is asked for by family, table and name", () => {
   const asked: Request[] = []
-  const get = (request: Request) => {
+  const get = <T>(request: Request, read: (message: Message) => T): T => {
     asked.push(request)
-    return answer("02000000")
+    return read(answer("02000000"))
   }
   expect(hasChain({ get }, { table: nat, name: "POSTROUTING" })).toBe(true)
   expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([
@@ -49,7 +49,7 @@ test("a chain that hangs in the packets' way has a policy, and no other one has"
   const forward = { table: { family: "ip", name: "filter" }, name: "FORWARD" } as const
   const base = `02000000 0b00010066696c7465720000 0c000300464f525741524400 0b00070066696c7465720000 08000500POLICY
     14000480 0800010000000002 0800020000000000`
-  const policyOf = (text: string) => findChainPolicy({ get: () => answer(text) }, forward)
+  const policyOf = (text: string) => findChainPolicy({ get: (_, read) => read(answer(text)) }, forward)
   expect(policyOf(base.replace("POLICY", "00000000"))).toBe("drop")
   expect(policyOf(base.replace("POLICY", "00000001"))).toBe("accept")
   expect(policyOf("02000000 0b00010066696c7465720000 0c000300464f525741524400")).toBeUndefined()

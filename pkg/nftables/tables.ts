@@ -86,21 +86,26 @@ export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
 
 /** Returns whether there is a chain of this name; one question, however many chains there are. Throws `NetlinkError`. */
 export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean {
-  return getChain(socket, chain) !== undefined
+  return getChain(socket, chain, () => true) ?? false
 }
 
 /** Returns the policy of a chain that hangs in the packets' way; undefined when there is no such chain. Throws `NetlinkError`. */
 export function findChainPolicy(socket: Pick<Netfilter, "get">, chain: Chain): "accept" | "drop" | undefined {
-  const found = getChain(socket, chain)
-  const { policy, hook } = found ? chainAttributes.decode(attributesOf(found)) : {}
-  if (!hook) return undefined
-  return policy === policyNumber.drop ? "drop" : "accept"
+  return getChain(socket, chain, (answer) => {
+    const { policy, hook } = chainAttributes.decode(attributesOf(answer))
+    if (!hook) return undefined
+    return policy === policyNumber.drop ? "drop" : "accept"
+  })
 }
 
-function getChain(socket: Pick<Netfilter, "get">, { table, name }: Chain): Message | undefined {
+function getChain<T>(
+  socket: Pick<Netfilter, "get">,
+  { table, name }: Chain,
+  read: (answer: Message) => T,
+): T | undefined {
   const what = `find chain ${table.family} ${table.name} ${name}`
   const request = tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({ table: table.name, name }))
-  return ifThere(() => socket.get(request))
+  return ifThere(() => socket.get(request, read))
 }
 
 /** Returns the chains of a table; none when there is no such table. Throws `NetlinkError`. */
@@ -151,8 +156,9 @@ const NFT_SET_INTERVAL = 0x4
 export function isIntervalSet(socket: Pick<Netfilter, "get">, table: Table, name: string): boolean | undefined {
   const what = `find set ${table.family} ${table.name} ${name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name, name }))
-  const found = ifThere(() => socket.get(request))
-  return found && ((setAttributes.decode(attributesOf(found)).flags ?? 0) & NFT_SET_INTERVAL) !== 0
+  const isInterval = (answer: Message) =>
+    ((setAttributes.decode(attributesOf(answer)).flags ?? 0) & NFT_SET_INTERVAL) !== 0
+  return ifThere(() => socket.get(request, isInterval))
 }
 
 /** Returns the names of a table's sets and maps; none when there is no such table. Throws `NetlinkError`. */

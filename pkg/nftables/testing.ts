@@ -17,9 +17,9 @@ export function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilt
 }
 
 /** What a kernel says that is asked for the generation of its rule set. */
-export const answerGeneration: Netfilter["get"] = () => {
+export const answerGeneration: Netfilter["get"] = (_, read) => {
   const payload = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 1)
-  return { type: 0, flags: 0, sequence: 0, port: 0, payload }
+  return read({ type: 0, flags: 0, sequence: 0, port: 0, payload })
 }
 
 /** One message of an answer, with this payload: hex digits, spaced as one likes. */

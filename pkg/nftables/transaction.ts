@@ -25,9 +25,8 @@ export type Generation = number & { readonly __brand: "Generation" }
 /** Returns the rule set's generation. Throws `EINVAL` or `EOPNOTSUPP` when the kernel has no nf_tables. */
 export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
   const payload = netfilterHeader(0)
-  const answer = socket.get({ type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload })
-  const { id = 0 } = generationAttributes.decode(attributesOf(answer))
-  return id as Generation
+  const request = { type: NFT_MSG_GETGEN, what: "read the generation of the rule set", payload }
+  return socket.get(request, (answer) => (generationAttributes.decode(attributesOf(answer)).id ?? 0) as Generation)
 }
 
 /** Returns whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
