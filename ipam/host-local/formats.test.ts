@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { IPv4, IPv6 } from "ip-num"
+import { crc32 } from "../../pkg/engine/mod.ts"
 import { AF_INET, AF_INET6, type Family } from "../../pkg/types/mod.ts"
 import { firstFree, mark, pageBytes, placeOf } from "./index.ts"
 import { formatOwner, isHeldBy, parseOwner } from "./lease-file.ts"
@@ -97,6 +98,13 @@ describe("the file of a reservation", () => {
 })
 
 describe("a record of the index", () => {
+  test("a line with other things than times where they stand is none, though its checksum is right", () => {
+    for (const written of ["", "x", "17,", "1e3", " "]) {
+      const text = `abc@eth0 10.0.0.2 b-1 ${written}`
+      expect(parseRecord(`${crc32(text).toString(16).padStart(8, "0")} ${text}`)).toBeUndefined()
+    }
+  })
+
   const owner = { containerId: "abc", ifName: "eth0" }
   const record = { owner, addresses: ["10.0.0.2", "fd00::2"], bootId: "b-1", written: [17n, 18n] }
 

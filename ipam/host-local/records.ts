@@ -41,7 +41,8 @@ export function formatRecord({ owner, addresses, bootId, written, netns }: Lease
 /** Reads a line; `undefined` when it is no record, or not whole. */
 export function parseRecord(line: string): LeaseRecord | undefined {
   const [sum = "", key = "", addresses, bootId, written, identity, ...path] = line.split(" ")
-  if (written === undefined || sum !== checksum(line.slice(sum.length + 1))) return undefined
+  if (written === undefined || !/^\d+(,\d+)*$/.test(written)) return undefined
+  if (sum !== checksum(line.slice(sum.length + 1))) return undefined
   const at = key.indexOf("@")
   return {
     owner: { containerId: key.slice(0, at), ifName: key.slice(at + 1) },
