@@ -1,11 +1,11 @@
 import { programArguments, readlink } from "../../pkg/libc/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type DhcpConfig, dhcpFields, parseDhcpConfig } from "./config.ts"
 import { runDaemon } from "./daemon/main.ts"
 import type { Service } from "./daemon/service.ts"
-import { callDaemon, DaemonError, NoDaemonError, requireDaemon } from "./rpc/client.ts"
+import { callDaemon, DaemonError, NoDaemonError, readable, requireDaemon } from "./rpc/client.ts"
 import type { GobObject } from "./rpc/gob-types.ts"
 import { type CallArguments, decodeReply, type Method } from "./rpc/messages.ts"
 import { actOnJournal } from "./without-daemon.ts"
@@ -42,7 +42,15 @@ function addDhcp(call: Call, config: DhcpConfig): Answered {
   const reply = ask(call, config, "Allocate", patienceMs)
   using undo = new Undo(call.log)
   undo.defer("lease addresses", () => void ask(call, config, "Release"))
-  return call.answer(decodeReply(reply), undo)
+  return call.answer(readReply(reply), undo)
+}
+
+function readReply(reply: GobObject): Result {
+  try {
+    return readable(() => decodeReply(reply))
+  } catch (error) {
+    throw failure("Allocate", error)
+  }
 }
 
 function checkDhcp(call: Call, config: DhcpConfig): void {

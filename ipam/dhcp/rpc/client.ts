@@ -45,9 +45,19 @@ export function callDaemon(place: Place, method: Method, call: CallArguments): G
   connection.write(encoder.encode(argumentType, encodeArguments(call)))
   const response = connection.next()
   const reply = connection.next()
-  const error = textOf(response, "Error")
+  const error = readable(() => textOf(response, "Error"))
   if (error !== "") throw new DaemonError(error)
   return reply
+}
+
+/** What `read` makes of an answer. Throws `DaemonError` for one that is not what the protocol says. */
+export function readable<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof GobError) throw new DaemonError(`its answer cannot be read: ${error.message}`)
+    throw error
+  }
 }
 
 /** Looks whether a daemon answers there. Throws `NoDaemonError`. */
@@ -102,12 +112,7 @@ class Connection implements Disposable {
   }
 
   #decode(): GobObject | undefined {
-    try {
-      return this.#decoder.next()
-    } catch (error) {
-      if (error instanceof GobError) throw new DaemonError(`its answer cannot be read: ${error.message}`)
-      throw error
-    }
+    return readable(() => this.#decoder.next())
   }
 
   #readWelcome(): void {

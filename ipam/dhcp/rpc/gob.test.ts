@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
+import { DaemonError, readable } from "./client.ts"
 import { goAllocateReply, goAllocateRequest, goErrorReply, goReleaseReply, goReleaseRequest } from "./go.fixture.ts"
 import { GobDecoder } from "./gob-decode.ts"
 import { GobEncoder } from "./gob-encode.ts"
@@ -205,4 +206,11 @@ test("a list of itself, and lists longer than their message, end in an error", (
   const at = self.lastIndexOf(5 * 2) // the element's type: bytes
   self[at] = 66 * 2 - 256
   expect(() => decodeAll(self)).toThrow(GobError)
+})
+
+test("an answer that the protocol knows nothing of is an error of the daemon's", () => {
+  const reply = { IPs: [{ Address: { Mask: new Uint8Array(4) } }] }
+  expect(() => decodeReply(reply)).toThrow(GobError)
+  expect(() => readable(() => decodeReply(reply))).toThrow(DaemonError)
+  expect(() => readable(() => decodeReply(reply))).toThrow("its answer cannot be read: ")
 })
