@@ -20,8 +20,8 @@ export interface Execution {
 /** Environment variables; `undefined` is absent. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** More than any result or log: a plugin that prints more is killed. */
-const outputLimit = 64 << 20
+/** More than any result or log, and as much as a plugin reads itself: one that prints more is killed. */
+const outputLimit = 16 << 20
 
 /** Waits between six attempts to start a file that is still being written: five seconds in all. */
 export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
