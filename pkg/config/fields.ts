@@ -19,14 +19,14 @@ export const interfaceName = {
   expected: "an interface name",
   check: checkInterfaceName,
   form: "an interface name of 1 to 15 bytes without '/', ':' or white space",
-  pattern: "^(?!\\.\\.?$)[^/:%\\s]{1,15}$",
+  pattern: "^(?!\\.\\.?$)[^/:%\\s\\u0000]{1,15}$",
 } as const
 
 /** The name of a link that is there, or one of its alternative names, which have up to 127 bytes; "" for none. */
 export const linkNameOrNone = {
   ...interfaceName,
   check: (name: string) => (/^$|^[!-.0-~]{16,127}$/.test(name) ? name : checkInterfaceName(name)),
-  pattern: "^$|^[!-.0-~]{16,127}$|^(?!\\.\\.?$)[^/:%\\s]{1,15}$",
+  pattern: "^$|^[!-.0-~]{16,127}$|^(?!\\.\\.?$)[^/:%\\s\\u0000]{1,15}$",
 } as const
 
 /** A hardware address of 6, 8 or 20 bytes, as `parseMac` reads it. */
@@ -35,19 +35,26 @@ const MAC_PATTERN =
   "|(-[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){7}|(-[0-9A-Fa-f]{2}){19})" +
   "|[0-9A-Fa-f]{4}((\\.[0-9A-Fa-f]{4}){2}|(\\.[0-9A-Fa-f]{4}){3}|(\\.[0-9A-Fa-f]{4}){9}))"
 
+/** A hardware address that one interface may have: of 6 bytes the kernel takes none of a group, and no zeros. */
+function parseOwnMac(text: string): Uint8Array | undefined {
+  const mac = parseMac(text)
+  const isOwn = mac?.length !== 6 || (((mac[0] ?? 0) & 1) === 0 && mac.some((byte) => byte !== 0))
+  return isOwn ? mac : undefined
+}
+
 /** A hardware address as text. */
 export const macAddress = {
   kind: "text",
   expected: "a hardware address",
-  check: parseMac,
-  form: "a hardware address such as 0a:58:0a:01:02:03",
+  check: parseOwnMac,
+  form: "a hardware address of one interface such as 0a:58:0a:01:02:03",
   pattern: `^${MAC_PATTERN}$`,
 } as const
 
 /** A hardware address, or "" for none. */
 export const macAddressOrNone = {
   ...macAddress,
-  check: (text: string) => (text === "" ? text : parseMac(text)),
+  check: (text: string) => (text === "" ? text : parseOwnMac(text)),
   pattern: `^(${MAC_PATTERN})?$`,
 } as const
 
@@ -170,7 +177,7 @@ export function requestedMac(request: MacRequest, cniArgs: string, lenient = fal
 
 function macOfArgs(args: string, lenient: boolean): Uint8Array | undefined {
   try {
-    return readCniArgs(args, { MAC: parseMac }).MAC
+    return readCniArgs(args, { MAC: parseOwnMac }).MAC
   } catch (error) {
     if (lenient && error instanceof CniError) return undefined
     throw error

@@ -72,7 +72,7 @@ describe("interface name", () => {
     expect(refused?.message).toContain("interface name is . or ..")
   })
 
-  test.each(["a/b", "a:1", "a b", "a\tb", "a\n", "a\u0085", "a\u00a0", "a\u2003", "a\u3000"])(
+  test.each(["a/b", "a:1", "a b", "a\tb", "a\n", "a\u0085", "a\u00a0", "a\u2003", "a\u3000", "a\0"])(
     "#65 %j is refused with code 4",
     (name) => {
       const refused = refusal(() => validateInterfaceName(name))

@@ -23,7 +23,7 @@ export function validateNetworkName(name: string): void {
 
 /**
  * Checks an interface name by the kernel's rule (`dev_valid_name` in net/core/dev.c): 1 to 15 bytes of UTF-8, not "."
- * or "..", no "/", no ":", no white space; and no "%", for "x%d" makes the kernel choose a number. Throws code 4.
+ * or "..", no "/", no ":", no white space, and no NUL, which ends a name; and no "%", for "x%d" makes the kernel choose a number. Throws code 4.
  */
 export function validateInterfaceName(name: string): void {
   const refuse = (reason: string, details: string) => {
@@ -35,7 +35,7 @@ export function validateInterfaceName(name: string): void {
   }
   if (name === "." || name === "..") refuse("interface name is . or ..", "")
   // Unicode's own list of white space: \s would add U+FEFF and miss U+0085. Plain names do without it, as it is slow.
-  if (!isSafe(name) && /[/:\p{White_Space}]/u.test(name))
+  if (!isSafe(name) && /[/:\0\p{White_Space}]/u.test(name))
     refuse("interface name contains / or : or whitespace characters", name)
   if (name.includes("%")) refuse("interface name contains %", name)
 }
