@@ -79,15 +79,17 @@ export function parseHostLocalConfig(
   const wished = runtimeConfig?.ips ?? []
   const requested = hinted.length + wished.length === 0 ? [] : parseRequested([...hinted, ...wished])
   const sets: (readonly RangeText[])[] = []
-  for (const set of runtimeConfig?.ipRanges ?? []) sets.push(set)
-  if (ipam.subnet !== undefined) sets.push([ipam])
-  for (const set of ipam.ranges) sets.push(set)
+  const keys: string[] = []
+  const note = (key: string, set: readonly RangeText[]) => keys.push(key) && sets.push(set)
+  for (const [at, set] of (runtimeConfig?.ipRanges ?? []).entries()) note(`runtimeConfig.ipRanges[${at}]`, set)
+  if (ipam.subnet !== undefined) note("ipam.subnet", [ipam])
+  for (const [at, set] of ipam.ranges.entries()) note(`ipam.ranges[${at}]`, set)
   if (sets.length === 0) {
     throw new CniError(Code.InvalidNetworkConfig, "no IP ranges specified", {
       details: `set "ipam.ranges" of network "${network.name}"`,
     })
   }
-  const read = parseRangeSets(sets)
+  const read = parseRangeSets(sets, keys)
   checkFamilies(read, network.cniVersion)
   return {
     directory: directoryOf(network, raw),
@@ -122,6 +124,7 @@ function parseRequested(wishes: readonly string[]): Address[] {
       throw new CniError(
         Code.InvalidNetworkConfig,
         `Cannot reserve the requested address "${written}": cannot understand ip: expected one like 10.1.0.5`,
+        { details: '"args.cni.ips", "runtimeConfig.ips" or CNI_ARGS asks for it' },
       )
     }
     requested.set(formatAddress(address), address)

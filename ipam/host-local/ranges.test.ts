@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { CniError } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import {
   capacityOf,
   formatRangeSet,
@@ -107,4 +108,12 @@ describe("refused with code 7, naming set and range:", () => {
     }
     expect.unreachable()
   })
+})
+
+test("a refused set, or two that overlap, are named by their keys", () => {
+  const refusalOfSets = (...sets: RangeText[][]) =>
+    refusalOf(() => void parseRangeSets(sets, ["runtimeConfig.ipRanges[0]", "ipam.ranges[0]"])).details
+  expect(refusalOfSets([{ subnet: "x" }])).toBe('the range set is "runtimeConfig.ipRanges[0]"')
+  const subnet = "10.1.0.0/24"
+  expect(refusalOfSets([{ subnet }], [{ subnet }])).toMatch(/^"runtimeConfig.ipRanges\[0\]" .* and "ipam.ranges\[0\]" /)
 })

@@ -83,19 +83,21 @@ export interface RangeText {
 
 /**
  * Reads the range sets and checks them: subnets without host bits and large enough, starts and ends inside, one family
- * for each set, nothing overlapping. Throws code 7 that names the set and the range.
+ * for each set, nothing overlapping. Throws code 7 that names the set and the range, and of `keys` where the set is written.
  */
-export function parseRangeSets(sets: readonly (readonly RangeText[])[]): RangeSet[] {
+export function parseRangeSets(sets: readonly (readonly RangeText[])[], keys: readonly string[] = []): RangeSet[] {
   const read: RangeSet[] = []
   for (const ranges of sets) {
     try {
       read.push(parseRangeSet(ranges))
     } catch (error) {
-      throw error instanceof CniError ? refuse(`invalid range set ${read.length}: ${error.message}`) : error
+      if (!(error instanceof CniError)) throw error
+      const key = keys[read.length]
+      throw refuse(`invalid range set ${read.length}: ${error.message}`, key && `the range set is "${key}"`)
     }
   }
   for (let index = 0; index < read.length; index++) {
-    for (let other = index + 1; other < read.length; other++) refuseOverlap(read, index, other)
+    for (let other = index + 1; other < read.length; other++) refuseOverlap(read, index, other, keys)
   }
   return read
 }
@@ -188,12 +190,14 @@ function parseOptional(key: string, text = ""): Address | undefined {
   return address
 }
 
-function refuseOverlap(sets: readonly RangeSet[], index: number, other: number): void {
+function refuseOverlap(sets: readonly RangeSet[], index: number, other: number, keys: readonly string[]): void {
   const set = sets[index] ?? []
   const later = sets[other] ?? []
   for (const range of set) {
     if (!overlapOf(range, later, 0)) continue
-    throw refuse(`range set ${index} overlaps with ${other}`, `${formatRangeSet(set)} and ${formatRangeSet(later)}`)
+    const named = (key = "", ranges: RangeSet) => (key === "" ? "" : `"${key}" `) + formatRangeSet(ranges)
+    const details = `${named(keys[index], set)} and ${named(keys[other], later)}`
+    throw refuse(`range set ${index} overlaps with ${other}`, details)
   }
 }
 

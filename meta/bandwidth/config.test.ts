@@ -48,6 +48,11 @@ describe("limits", () => {
     expect(refused({ ingressRate: 8, ingressBurst: "4GiB" })).toContain("burst cannot be more than 4GB")
   })
 
+  test("a burst without a rate is refused by both names", () => {
+    const error = refusalOf(() => void read({ egressRate: 0, egressBurst: 8 }))
+    expect([error.message, error.details].join()).toMatch(/"egressBurst".*"egressRate" is missing, or is 0/)
+  })
+
   test.each([
     [{ ingressBurst: 8 }, 'Cannot use "ingressBurst": if burst is set, rate must also be set'],
     [{ egressRate: 7 }, 'Cannot use "egressRate": expected 8 bits per second or more, found 7'],

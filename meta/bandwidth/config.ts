@@ -100,7 +100,9 @@ function limitOf(direction: "ingress" | "egress", entry: Entry): Limit | undefin
   if (rate === undefined && burst === undefined) return undefined
   const [rateKey, burstKey] = [`${direction}Rate`, `${direction}Burst`]
   if (rate === undefined) {
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${burstKey}": if burst is set, rate must also be set`)
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${burstKey}": if burst is set, rate must also be set`, {
+      details: `"${rateKey}" is missing, or is 0`,
+    })
   }
   if (rate < 8) throw invalidConfig(rateKey, "8 bits per second or more", rate)
   const bytesPerSecond = Math.trunc(rate / 8)

@@ -34,7 +34,7 @@ export interface Told {
 
 const NO_NFTABLES = "the kernel needs nf_tables with connection tracking"
 const NO_IPTABLES = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
-const NO_FIREWALLD = "firewalld is not running, or its bus cannot be reached"
+const NO_FIREWALLD = 'firewalld is not running, or its bus cannot be reached, and "backend" asks for it'
 
 /**
  * The traffic of containers in the thread's namespace: let through, and kept apart by policies. By firewalld where it runs or is asked

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
+import { refusalOf } from "../types/testing.ts"
 import { delegateTo } from "./delegate.ts"
 import { PluginDirectory } from "./directory.fixture.ts"
 
@@ -103,6 +104,15 @@ describe("a delegate", () => {
   test.each(["add", "check", "del", "gc"] as const)("#152 of %s that is not in CNI_PATH is an error", (verb) => {
     using pool = new Pool("")
     expect(() => pool.delegate[verb]("other")).toThrow(`failed to find plugin "other" in path [${pool.path}]`)
+  })
+
+  test("that is not there, or is the caller itself, is named with the key that asks for it", () => {
+    using pool = new Pool("")
+    const details = (ask: () => void) => refusalOf(ask).details
+    expect(details(() => pool.delegate.add("other"))).toContain('"ipam.type" names it')
+    expect(details(() => pool.delegate.add("other", new Uint8Array()))).toContain('"delegate.type" names it')
+    expect(details(() => pool.delegate.add("a/b"))).toContain('"ipam.type"')
+    expect(details(() => pool.delegate.add(""))).toContain('"ipam.type" is empty')
   })
 
   test("#152 that is not in CNI_PATH makes STATUS say that ADD cannot be served", () => {

@@ -37,9 +37,14 @@ export interface DelegateContext {
 export function delegateTo(context: DelegateContext): Delegate {
   const run = (command: string, path: string, stdin = context.stdin) => runPluginAt(path, command, context, stdin)
   const find = (type: string, stdin?: Uint8Array) => {
-    if (stdin === undefined && type === context.self)
-      throw new CniError(Code.InvalidNetworkConfig, `Cannot delegate to "${type}": it is the plugin that delegates`)
-    return requirePlugin(type, context.env.CNI_PATH ?? "")
+    const key = stdin === undefined ? "ipam.type" : "delegate.type"
+    if (stdin === undefined && type === context.self) {
+      const details = `"${key}" names it`
+      throw new CniError(Code.InvalidNetworkConfig, `Cannot delegate to "${type}": it is the plugin that delegates`, {
+        details,
+      })
+    }
+    return requirePlugin(type, context.env.CNI_PATH ?? "", key)
   }
   return {
     add(type, stdin) {

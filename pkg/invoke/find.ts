@@ -8,13 +8,15 @@ import type { Environment } from "./exec.ts"
  * ":"), links followed. A file that may not be executed is taken only when no other is found. Empty and relative
  * directories are skipped: they would be those of the working directory.
  *
- * Throws code 7 for a name that cannot be one, code 4 for an empty path, and code 999 when there is no such plugin.
+ * Throws code 7 for a name that cannot be one, code 4 for an empty path, and code 999 when there is no such plugin. `key` is
+ * where the configuration names it, for errors.
  */
-export function requirePlugin(type: string, cniPath: string): string {
-  if (type === "") throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided")
+export function requirePlugin(type: string, cniPath: string, key = "type"): string {
+  if (type === "")
+    throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided", { details: `"${key}" is empty` })
   if (type.includes("/") || type.includes("\\") || type.includes("\0") || type === "." || type === "..") {
     throw new CniError(Code.InvalidNetworkConfig, `invalid plugin name: ${type}`, {
-      details: "a plugin's type is the name of a file, without a directory",
+      details: `"${key}" is the name of a file, without a directory`,
     })
   }
   const directories = cniPath.split(":").filter((directory) => directory.startsWith("/"))
@@ -28,14 +30,14 @@ export function requirePlugin(type: string, cniPath: string): string {
   const found = firstFile(directories, type, true, hidden) ?? firstFile(directories, type, false, [])
   if (found !== undefined) return found
   const message = `failed to find plugin ${JSON.stringify(type)} in path [${directories.join(" ")}]`
-  throw new PluginNotFound(message, hidden[0])
+  throw new PluginNotFound(message, key, hidden[0])
 }
 
 /** No directory of `CNI_PATH` has the plugin, or, where `cause` is defined, one may have it that cannot be looked into. */
 export class PluginNotFound extends CniError {
-  constructor(message: string, cause?: SyscallError) {
-    const advice = "install the plugin there, or add its directory to CNI_PATH"
-    super(Code.Internal, message, cause ? { cause } : { details: advice })
+  constructor(message: string, key: string, cause?: SyscallError) {
+    const advice = cause?.message ?? "install the plugin there, or add its directory to CNI_PATH"
+    super(Code.Internal, message, { details: `"${key}" names it: ${advice}`, ...(cause && { cause }) })
   }
 }
 

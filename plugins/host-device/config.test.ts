@@ -9,28 +9,46 @@ const parse = (raw: JsonObject, verb: Verb = "ADD") =>
 const pci = "/sys/bus/pci/devices/0000:03:00.0"
 
 test.each<[string, JsonObject, object]>([
-  ["its name", { device: "ens5" }, { by: "name", text: "ens5" }],
-  ["an alternative name", { DEVICE: "enp0s31f6d1-of-the-lab" }, { by: "name", text: "enp0s31f6d1-of-the-lab" }],
-  ["its MAC, in any spelling", { hwaddr: "0A-00-00-00-00-05" }, { by: "mac", text: "0a:00:00:00:00:05" }],
+  ["its name", { device: "ens5" }, { by: "name", key: "device", text: "ens5" }],
+  [
+    "an alternative name",
+    { DEVICE: "enp0s31f6d1-of-the-lab" },
+    { by: "name", key: "device", text: "enp0s31f6d1-of-the-lab" },
+  ],
+  [
+    "its MAC, in any spelling",
+    { hwaddr: "0A-00-00-00-00-05" },
+    { by: "mac", key: "hwaddr", text: "0a:00:00:00:00:05" },
+  ],
   [
     "its path in sysfs",
     { kernelpath: "/sys/devices/pci0000:00/0000:00:19.0" },
     {
       by: "path",
+      key: "kernelpath",
       text: "/sys/devices/pci0000:00/0000:00:19.0",
       directories: ["/sys/devices/pci0000:00/0000:00:19.0"],
     },
   ],
-  ["its place on the PCI bus", { pciBusID: "0000:03:00.0" }, { by: "path", text: "0000:03:00.0", directories: [pci] }],
+  [
+    "its place on the PCI bus",
+    { pciBusID: "0000:03:00.0" },
+    { by: "path", key: "pciBusID", text: "0000:03:00.0", directories: [pci] },
+  ],
   [
     "what the runtime has chosen, before all else",
     { device: "ens5", hwaddr: "0a:00:00:00:00:05", RuntimeConfig: { deviceID: "0000:03:00.0" } },
-    { by: "path", text: "0000:03:00.0", directories: [pci, "/sys/bus/auxiliary/devices/0000:03:00.0"] },
+    {
+      by: "path",
+      key: "runtimeConfig.deviceID",
+      text: "0000:03:00.0",
+      directories: [pci, "/sys/bus/auxiliary/devices/0000:03:00.0"],
+    },
   ],
   [
     "its name, before the other keys; empty texts count as absent",
     { device: "ens5", hwaddr: "", kernelpath: "", pciBusID: "0000:03:00.0", runtimeConfig: { deviceID: "" } },
-    { by: "name", text: "ens5" },
+    { by: "name", key: "device", text: "ens5" },
   ],
 ])("a device is chosen by %s", (_, raw, selector) => {
   expect(parse(raw).selector).toEqual(selector as never)
@@ -62,6 +80,9 @@ test.each<[JsonObject, string]>([
   [{ kernelpath: "/sys/devices/pci0000:00/.." }, "kernelpath"],
   [{ pciBusID: "../../.." }, "pciBusID"],
   [{ pciBusID: ".." }, "pciBusID"],
+  [{ pciBusID: "0".repeat(65) }, "pciBusID"],
+  [{ pciBusID: "a\0" }, "pciBusID"],
+  [{ device: "a\0b" }, "device"],
 ])("%j is refused by name, and counts as absent for DEL", (raw, key) => {
   expect(refusalOf(() => parse(raw))).toMatchObject({ code: 7, message: expect.stringContaining(`"${key}"`) })
   expect(parse(raw, "DEL").selector).toBeUndefined()

@@ -17,14 +17,14 @@ const textLike = (form: string, pattern: RegExp) => {
   return { kind: "text", expected: form, form, check, pattern: `^$|${pattern.source}` } as const
 }
 
-const deviceName = textLike("the name of an interface of the host", /^[^/:\s]{1,127}$/)
-const deviceId = textLike("a device ID such as 0000:03:00.0", /^[^/\s]*[^/\s.][^/\s]*$/)
+const deviceName = textLike("the name of an interface of the host", /^[^/:\s\0]{1,127}$/)
+const deviceId = textLike("a device ID such as 0000:03:00.0", /^(?=.{1,64}$)[^/\s\0]*[^/\s.\0][^/\s\0]*$/)
 
 /** The keys of its configuration. */
 export const hostDeviceFields = {
   device: deviceName,
   hwaddr: macAddressOrNone,
-  kernelpath: textLike("a path below /sys/devices", /^\/sys\/devices\/(?!(.*\/)?\.\.(\/|$)).+$/),
+  kernelpath: textLike("a path below /sys/devices", /^\/sys\/devices\/(?!(.*\/)?\.\.(\/|$))[^\0]{1,4000}$/),
   pciBusID: deviceId,
   capabilities: { kind: "object", fields: { deviceID: { kind: "boolean" } } },
   runtimeConfig: { kind: "object", fields: { deviceID: deviceId } },
@@ -32,10 +32,10 @@ export const hostDeviceFields = {
   ipam: { kind: "object", fields: { type: { kind: "text", expected: "the name of an IPAM plugin" } } },
 } as const satisfies Fields
 
-/** How a device of the host is found. */
+/** How a device of the host is found: by what the key of the configuration says. */
 export type Selector =
-  | { by: "name" | "mac"; text: string }
-  | { by: "path"; text: string; directories: readonly string[] }
+  | { by: "name" | "mac"; text: string; key: string }
+  | { by: "path"; text: string; key: string; directories: readonly string[] }
 
 /** The configuration of a host-device attachment, checked. */
 export interface HostDeviceConfig {
@@ -75,10 +75,12 @@ type Selecting = Partial<Record<"device" | "hwaddr" | "kernelpath" | "pciBusID" 
 
 /** What the runtime has chosen for this container comes before what the network says for all. */
 function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selecting): Selector | undefined {
-  if (deviceID) return { by: "path", text: deviceID, directories: [pciDevice(deviceID), auxiliaryDevice(deviceID)] }
-  if (device) return { by: "name", text: device }
-  if (hwaddr) return { by: "mac", text: formatMac(parseMac(hwaddr) ?? new Uint8Array()) }
-  if (kernelpath) return { by: "path", text: kernelpath, directories: [kernelpath] }
-  if (pciBusID) return { by: "path", text: pciBusID, directories: [pciDevice(pciBusID)] }
+  const path = (key: string, text: string, ...directories: readonly string[]) =>
+    ({ by: "path", key, text, directories }) as const
+  if (deviceID) return path("runtimeConfig.deviceID", deviceID, pciDevice(deviceID), auxiliaryDevice(deviceID))
+  if (device) return { by: "name", key: "device", text: device }
+  if (hwaddr) return { by: "mac", key: "hwaddr", text: formatMac(parseMac(hwaddr) ?? new Uint8Array()) }
+  if (kernelpath) return path("kernelpath", kernelpath, kernelpath)
+  if (pciBusID) return path("pciBusID", pciBusID, pciDevice(pciBusID))
   return undefined
 }

@@ -33,17 +33,19 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
  */
 export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
   const refusal = `Cannot take the device "${selector.text}"`
+  const asked = `"${selector.key}" asks for it`
   const device = findDevice(host, selector)
   const { master } = device?.attributes ?? {}
   if (device && master === undefined) return device
   if (device) {
     const bridge = findLink(host, master as Ifindex)?.name
-    throw new CniError(Code.InvalidNetworkConfig, `${refusal}: it is a port of "${bridge}"`)
+    throw new CniError(Code.InvalidNetworkConfig, `${refusal}: it is a port of "${bridge}"`, { details: asked })
   }
   const found = findElsewhere(host, (link) => isSelected(selector, link))
-  if (!found) throw new CniError(Code.InvalidNetworkConfig, `Cannot find the device "${selector.text}"`)
+  if (!found)
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot find the device "${selector.text}"`, { details: asked })
   const { link, nsid, owner = "another namespace" } = found
-  const details = `nsid ${nsid} of "ip netns list-id"`
+  const details = `${asked}; nsid ${nsid} of "ip netns list-id"`
   throw new CniError(Code.TryAgainLater, `${refusal}: it is "${link.name}" of ${owner}`, { details })
 }
 
