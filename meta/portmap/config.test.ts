@@ -90,6 +90,16 @@ test("options that only one backend has ask for it, and cannot stand beside the 
   )
 })
 
+test("words that no program takes are refused by the name of their key, and stop no cleanup", () => {
+  for (const words of [["a\0b"], ["-d", ""], ["a\rb"]]) {
+    expect(() => parse({ conditionsV4: words })).toThrow('"conditionsV4[')
+    expect(() => parse({ conditionsV6: words })).toThrow('"conditionsV6[')
+  }
+  for (const name of ["a b", "a\0", "é", "x".repeat(29)])
+    expect(() => parse({ externalSetMarkChain: name })).toThrow('Cannot use "externalSetMarkChain"')
+  expect(parse({ externalSetMarkChain: "KUBE-MARK-MASQ" }).externalSetMarkChain).toBe("KUBE-MARK-MASQ")
+})
+
 test("nft's conditions are part of one line", () => {
   for (const words of [["ip saddr 1.2.3.4\nflush ruleset"], ["ip saddr 1.2.3.4;", "flush ruleset"]]) {
     expect(() => parse({ conditionsV4: words })).toThrow('"conditionsV4')

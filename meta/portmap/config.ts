@@ -25,7 +25,7 @@ const conditions = {
     expected: "a part of a rule",
     check: checkConditionWord,
     form: "a part of a rule without line ends and semicolons",
-    pattern: "^[^;\\r\\n]*$",
+    pattern: "^[^;\\r\\n\\u0000]*$",
   },
   default: [],
 } as const
@@ -50,7 +50,13 @@ export const portmapFields = {
   snat: { kind: "boolean", default: true },
   masqAll: off,
   markMasqBit: { kind: "integer", min: 0, max: 31 },
-  externalSetMarkChain: { kind: "text", expected: "the name of a chain" },
+  externalSetMarkChain: {
+    kind: "text",
+    expected: "the name of a chain",
+    check: (text) => (/^[!-~]{0,28}$/.test(text) ? text : undefined),
+    form: "the name of a chain of at most 28 characters, without blanks",
+    pattern: "^[!-~]{0,28}$",
+  },
   conditionsV4: conditions,
   conditionsV6: conditions,
   runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
@@ -92,13 +98,16 @@ export function parsePortmapConfig(
     masqAll: read.masqAll,
     markBit: read.markMasqBit ?? 13,
     externalSetMarkChain: read.externalSetMarkChain || undefined,
-    conditions: { [AF_INET]: withoutEmpty(read.conditionsV4), [AF_INET6]: withoutEmpty(read.conditionsV6) },
+    conditions: {
+      [AF_INET]: wordsOf("conditionsV4", read.conditionsV4, lenient),
+      [AF_INET6]: wordsOf("conditionsV6", read.conditionsV6, lenient),
+    },
   }
 }
 
-/** A line end or a semicolon would begin a new command for `nft`. */
+/** A line end or a semicolon would begin a new command for `nft`; no program can be told a NUL. */
 function checkConditionWord(text: string): string | undefined {
-  return text.includes("\n") || text.includes("\r") || text.includes(";") ? undefined : text
+  return /[\n\r\0;]/.test(text) ? undefined : text
 }
 
 /** No address is "", as for upstream. */
@@ -134,8 +143,12 @@ function refuseContradictions(mappings: readonly Mapping[]): void {
   }
 }
 
-function withoutEmpty(words: readonly string[]): readonly string[] {
-  return words[0] === "" ? [] : words
+/** The words of a rule; none where the first is empty. Throws code 7 for an empty one among them, which no program takes. */
+function wordsOf(key: string, words: readonly string[], lenient: boolean): readonly string[] {
+  if (words[0] === "") return []
+  const empty = words.indexOf("")
+  if (empty !== -1 && !lenient) throw invalidConfig(`${key}[${empty}]`, "a part of a rule", "")
+  return words
 }
 
 /** The backend that is asked for, be it by options that only one of them has. Throws code 7 for options of both. */

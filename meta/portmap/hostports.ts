@@ -93,7 +93,7 @@ export class Hostports implements Disposable {
   #addByIptables(spec: PortmapSpec, options: IptablesOptions, undo: Undo): readonly Uint8Array[] {
     const { openedLink } = spec
     if (this.#nftables && openedLink !== undefined) this.#guard(this.#nftables, openedLink, undo)
-    const ahead = addIptablesHostports(this.#nftables, spec, options)
+    const ahead = naming(spec, options, () => addIptablesHostports(this.#nftables, spec, options))
     undo.defer("map ports", () => deleteIptablesHostports(this.#nftables, spec.owner))
     return ahead
   }
@@ -220,5 +220,19 @@ export class Hostports implements Disposable {
 
   [Symbol.dispose](): void {
     for (const socket of this.#sockets) socket[Symbol.dispose]()
+  }
+}
+
+/** Runs what writes rules of iptables. Its refusal names the keys whose words are in them: they may be what is refused. */
+function naming<T>({ conditions }: PortmapSpec, { externalSetMarkChain }: IptablesOptions, add: () => T): T {
+  try {
+    return add()
+  } catch (error) {
+    const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
+    for (const [family, key] of [[AF_INET, "conditionsV4"] as const, [AF_INET6, "conditionsV6"] as const])
+      if (conditions[family].length > 0) keys.push(key)
+    if (!isCniError(error) || keys.length === 0) throw error
+    const named = `the rules have what ${keys.map((key) => `"${key}"`).join(" and ")} says`
+    throw new CniError(error.code, error.message, { details: [error.details, named].filter(Boolean).join("; ") })
   }
 }

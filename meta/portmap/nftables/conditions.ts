@@ -183,5 +183,7 @@ function runNft(text: string): void {
   })
   if (exitCode === 0) return
   const reason = timedOut ? `it did not end within ${TIME_LIMIT_MS} ms` : decodeUtf8(stderr).trim()
-  throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${reason.replace(/\s*\n\s*/g, "; ")}`)
+  throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${reason.replace(/\s*\n\s*/g, "; ")}`, {
+    details: 'it reads what "conditionsV4" and "conditionsV6" say',
+  })
 }
