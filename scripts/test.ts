@@ -7,7 +7,7 @@
  *   npm run test:browser   the pictures that cni draws, in headless Chromium; needs root
  *   npm run test:arm64     the plugins for arm64, under QEMU; needs root
  *   npm run test:sanitized a third of the integration tests with plugins that AddressSanitizer and UndefinedBehaviorSanitizer
- *                          watch, and 20,000 calls that are nearly right; needs root
+ *                          watch, and the quick form of the tests of garbage; needs root
  *   npm run test:faults    the long form of what `npm test` has of kills, errors, storms and garbage: an hour or more; needs root.
  *                          `npm run test:faults -- storm` runs the files that have `storm` in their path
  *   npm run conformance    the tests that hold the statements of docs/conformance.md, and for each what holds it;
@@ -91,11 +91,8 @@ async function sanitized(runner: Runner): Promise<void> {
     files.push(...names.map((name) => `./integration/${name}`))
   }
   // What takes longest begins first.
-  await runner.eachFile(
-    ["./integration/sanitized/fuzz.test.ts", ...files],
-    { testMs: 900_000, fileMs: 3_600_000 },
-    lanes,
-  )
+  const garbage = "./integration/faults/garbage.test.ts"
+  await runner.eachFile([garbage, ...files], { testMs: 900_000, fileMs: 3_600_000 }, lanes)
   for (const report of readReports()) runner.fail(report)
 }
 

@@ -1,6 +1,3 @@
-/** Where chance begins: `CNI_TEST_SEED=7 npm run test:faults` makes other choices, and the same ones each time. */
-export const seed = Number(process.env.CNI_TEST_SEED ?? 20261122)
-
 /** Numbers that look like chance and are the same in each run: xorshift32. */
 export class Chance {
   #state: number

@@ -1,5 +1,8 @@
 import { appendFile } from "node:fs/promises"
 
+/** Where chance begins: `CNI_TEST_SEED=7 npm run test:faults` makes other choices, and the same ones each time. */
+export const seed = Number(process.env.CNI_TEST_SEED ?? 20261122)
+
 /** Whether the long form of the tests of faults runs, which `npm run test:faults` asks for. */
 export const isLong = process.env.CNI_FAULTS === "long"
 

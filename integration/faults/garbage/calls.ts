@@ -1,0 +1,232 @@
+import { findPlugin } from "../../../cmd/configuration/plugins.ts"
+import type { Fields, Schema } from "../../../pkg/config/mod.ts"
+import { decodeResult, encodeResult, supportedVersions } from "../../../pkg/types/mod.ts"
+import { valid } from "../../every-plugin/differential/values.ts"
+import { type Chance, type ContainerNamespace, pluginEnv, pluginRow, type Stage } from "../../lab/mod.ts"
+import type { CallCase, Source } from "./case.ts"
+import { edgeOf, mutateText, mutateValue } from "./values.ts"
+
+type Config = Record<string, unknown>
+
+/** A plugin on a stage, with what its valid calls are made of. */
+export interface Ground {
+  readonly plugin: string
+  readonly fields: Fields
+  /** With it ADD succeeds. */
+  readonly config: Config
+  /** Others that have been valid somewhere, with more keys. */
+  readonly others: readonly Config[]
+  readonly env: Readonly<Record<string, string>>
+  /** What ADD has answered. */
+  readonly result: Config
+  /** Whether the stage has all that the plugin needs: else its ADD cannot succeed. */
+  readonly works: boolean
+  readonly pod: ContainerNamespace
+}
+
+/** Prepares a plugin's ground: one attachment, which has been added and deleted. `path` is its `CNI_PATH`. */
+export async function prepareGround(stage: Stage, path: string, canAdd: boolean): Promise<Ground> {
+  const { plugin } = stage
+  const works = canAdd && pluginRow(plugin).staged !== false
+  const { attachment, pod, ifName } = await stage.attach()
+  const result = (works ? await attachment.add() : { cniVersion: "1.1.0" }) as unknown as Config
+  if (works) await attachment.del()
+  const env = pluginEnv({ bin: "", verb: "ADD", containerId: pod.name, netns: pod.path, ifName, path, args: "" })
+  const { prevResult = result } = attachment.config
+  const common = { cniVersion: "1.1.0", name: "lab", type: plugin, prevResult }
+  const others = (valid[plugin] ?? []).map((keys) => ({ ...common, ...(keys as Config), prevResult }))
+  return {
+    plugin,
+    fields: findPlugin(plugin)?.fields ?? {},
+    config: attachment.config,
+    others,
+    env,
+    result,
+    works,
+    pod,
+  }
+}
+
+const latin1 = (value: unknown) => Buffer.from(JSON.stringify(value) ?? "").toString("latin1")
+const verbs = ["ADD", "ADD", "ADD", "CHECK", "DEL", "DEL", "GC", "STATUS"]
+
+/** Ways to make a case, by what is garbage in it, each with how often it is taken. */
+const ways: readonly (readonly [number, (chance: Chance, ground: Ground) => CallCase])[] = [
+  [8, replaceOne],
+  [3, mutateConfig],
+  [2, breakText],
+  [2, breakPrevResult],
+  [2, breakEnvironment],
+  [1, breakArgs],
+  [1, breakAttachments],
+]
+const weight = ways.reduce((sum, [times]) => sum + times, 0)
+
+/** A case of garbage in what a plugin is told. */
+export function makeCall(chance: Chance, ground: Ground): CallCase {
+  let at = chance.below(weight)
+  for (const [times, way] of ways) {
+    if (at < times) return way(chance, ground)
+    at -= times
+  }
+  throw new Error("no way was chosen")
+}
+
+/** A valid call in which one thing that it reads is garbled. */
+export function makeReading(chance: Chance, ground: Ground): CallCase {
+  const verb = chance.of(["ADD", "ADD", "CHECK", "DEL", "GC", "STATUS"])
+  const source = chance.of<Source>(["netlink", "netlink", "netlink", "file", "file", "output", "status"])
+  const isRun = source === "output" || source === "status"
+  const config = isRun ? { ...ground.config, ipam: { type: "delegate" } } : ground.config
+  const one = caseOf(ground, "read", verb, { ...config, ...attachmentsOf(ground, verb) })
+  const garbled = { source, nth: chance.below(isRun ? 3 : source === "file" ? 14 : 40), seed: chance.below(2 ** 31) }
+  return { ...one, garbled, ...(verb === "CHECK" || verb === "DEL" ? { added: true } : {}) }
+}
+
+/** A call of a plugin that asks another program for addresses. */
+export function delegating(ground: Ground, verb: string, type: string): CallCase {
+  return caseOf(ground, "answer of a delegate", verb, {
+    ...ground.config,
+    ...attachmentsOf(ground, verb),
+    ipam: { type },
+  })
+}
+
+function caseOf({ plugin, env }: Ground, input: string, verb: string, config: unknown): CallCase {
+  return { kind: "call", input, plugin, env: { ...env, CNI_COMMAND: verb }, stdin: latin1(config) }
+}
+
+/** What GC gets, and no other verb. */
+function attachmentsOf({ env }: Ground, verb: string): Config {
+  if (verb !== "GC") return {}
+  return { "cni.dev/valid-attachments": [{ containerID: env.CNI_CONTAINERID, ifname: env.CNI_IFNAME }] }
+}
+
+/** One value of a configuration that is valid: what refuses it has to name the key. */
+function replaceOne(chance: Chance, ground: Ground): CallCase {
+  const verb = chance.of(["ADD", "ADD", "ADD", "STATUS", "CHECK", "DEL"])
+  const config = structuredClone({ ...ground.config, ...attachmentsOf(ground, verb) })
+  const says = replaceIn(chance, config, ground.fields)
+  const one = caseOf(ground, "configuration, one value", verb, config)
+  return ground.works && (verb === "ADD" || verb === "STATUS") ? { ...one, says } : one
+}
+
+/** What the messages of the specification's library call a key, whose texts programs know. */
+const others: Readonly<Record<string, string>> = { cniVersion: "version", ips: "requested" }
+
+/** The keys in a value, at any depth. */
+function keysIn(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return []
+  const keys = Array.isArray(value) ? [] : Object.keys(value).filter((key) => key.length > 2)
+  return [...keys, ...Object.values(value).flatMap(keysIn)]
+}
+
+/** Replaces one value, of a known key at any depth, whether it is there or not; returns the words of which a refusal has one. */
+function replaceIn(chance: Chance, object: Config, fields: Fields): string[] {
+  const key = chance.of(Object.keys(fields))
+  const schema = fields[key] as Schema
+  const inner = object[key]
+  if (schema.kind === "object" && Object.keys(schema.fields).length > 0 && chance.below(4) > 0) {
+    const isObject = typeof inner === "object" && inner !== null && !Array.isArray(inner)
+    const copy = isObject ? (inner as Config) : {}
+    object[key] = copy
+    return replaceIn(chance, copy, schema.fields)
+  }
+  if (
+    schema.kind === "list" &&
+    schema.of.kind === "object" &&
+    Array.isArray(inner) &&
+    inner.length > 0 &&
+    chance.below(4) > 0
+  )
+    return replaceIn(chance, inner[chance.below(inner.length)] as Config, schema.of.fields)
+  object[key] = edgeOf(chance, schema)
+  const file = typeof object[key] === "string" && /file|dir|path|conf/i.test(key) ? [object[key]] : []
+  return [...new Set([key, ...file, ...(others[key] ? [others[key]] : []), ...keysIn(object[key])])].slice(0, 20)
+}
+
+/** Several changes of anything, anywhere. */
+function mutateConfig(chance: Chance, ground: Ground): CallCase {
+  const verb = chance.of(verbs)
+  let config: unknown = { ...chance.of([ground.config, ...ground.others]), ...attachmentsOf(ground, verb) }
+  for (let times = 1 + chance.below(3); times > 0; times--) config = mutateValue(chance, config)
+  return caseOf(ground, "configuration", verb, config)
+}
+
+function breakText(chance: Chance, ground: Ground): CallCase {
+  const one = caseOf(ground, "configuration, its text", chance.of(verbs), chance.of([ground.config, ...ground.others]))
+  let { stdin } = one
+  for (let times = 1 + chance.below(3); times > 0; times--) stdin = mutateText(chance, stdin)
+  return { ...one, stdin }
+}
+
+/** In the layout of each version. */
+function breakPrevResult(chance: Chance, ground: Ground): CallCase {
+  const cniVersion = chance.of(supportedVersions)
+  const given = (ground.config.prevResult ?? ground.result) as Config
+  let prevResult: unknown
+  try {
+    prevResult = encodeResult(decodeResult(given, "1.1.0"), cniVersion)
+  } catch {
+    prevResult = given
+  }
+  for (let times = 1 + chance.below(2); times > 0; times--) prevResult = mutateValue(chance, prevResult)
+  return caseOf(ground, "prevResult", chance.of(["ADD", "CHECK", "DEL"]), { ...ground.config, cniVersion, prevResult })
+}
+
+const oddVariables = [
+  "",
+  "a".repeat(300),
+  "/proc/self/ns/net",
+  "/proc/1/ns/uts",
+  "/dev/null",
+  "é😀",
+  "lo",
+  "..",
+  "a/b",
+  "%s%n",
+  " ",
+  "1",
+]
+
+/** What the specification calls that which a variable names. */
+const subjects: Readonly<Record<string, readonly string[]>> = {
+  CNI_CONTAINERID: ["container"],
+  CNI_NETNS: ["namespace", "netns"],
+  CNI_IFNAME: ["interface", "ifname"],
+}
+
+function breakEnvironment(chance: Chance, ground: Ground): CallCase {
+  const one = caseOf(ground, "environment", chance.of([...verbs, "VERSION", "add", "X", ""]), ground.config)
+  const name = chance.of([
+    "CNI_CONTAINERID",
+    "CNI_NETNS",
+    "CNI_IFNAME",
+    "CNI_PATH",
+    "CNI_NETNS_OVERRIDE",
+    "TRACEPARENT",
+  ])
+  if (name === "CNI_NETNS_OVERRIDE") return { ...one, env: { ...one.env, [name]: chance.of(["", "0", "x", "é"]) } }
+  const value =
+    chance.below(2) === 0 ? chance.of(oddVariables) : mutateText(chance, one.env[name] ?? "").replaceAll("\0", "")
+  const isNamed = one.env.CNI_COMMAND === "ADD" && /CONTAINERID|NETNS|IFNAME/.test(name) && ground.works
+  return { ...one, env: { ...one.env, [name]: value }, ...(isNamed && { says: [name, ...(subjects[name] ?? [])] }) }
+}
+
+function breakArgs(chance: Chance, ground: Ground): CallCase {
+  const one = caseOf(ground, "CNI_ARGS", chance.of(verbs), ground.config)
+  let args = chance.of([
+    "IgnoreUnknown=1;K8S_POD_NAME=a;MAC=0a:00:00:00:00:03",
+    "IP=10.22.0.9;GATEWAY=10.22.0.1",
+    "MAC=zz",
+    "IgnoreUnknown=maybe",
+  ])
+  for (let times = chance.below(3); times > 0; times--) args = mutateText(chance, args).replaceAll("\0", "")
+  return { ...one, env: { ...one.env, CNI_ARGS: args } }
+}
+
+function breakAttachments(chance: Chance, ground: Ground): CallCase {
+  let config: unknown = attachmentsOf(ground, "GC")
+  for (let times = 1 + chance.below(2); times > 0; times--) config = mutateValue(chance, config)
+  return caseOf(ground, "attachments of GC", "GC", { ...ground.config, ...(config as Config) })
+}

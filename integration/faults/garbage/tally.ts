@@ -1,0 +1,42 @@
+import { extent, tellFigure } from "../../lab/mod.ts"
+import type { Outcome } from "./case.ts"
+
+/** Counts what was tried, by what was garbage in it, and keeps what did not hold. */
+export class Tally {
+  readonly #what: string
+  readonly #tried = new Map<string, number>()
+  readonly #broken: Outcome["broken"][number][] = []
+
+  /** `what` goes before the name of each input in figures: "told". */
+  constructor(what: string) {
+    this.#what = what
+  }
+
+  add({ tried, broken }: Outcome): void {
+    for (const [input, times] of Object.entries(tried)) this.#tried.set(input, (this.#tried.get(input) ?? 0) + times)
+    this.#broken.push(...broken)
+  }
+
+  /** Throws with those of the cases so far, from `since` on, that did not hold, as lines for the corpus. */
+  requireHeld(since = 0): void {
+    const broken = this.#broken.slice(since)
+    if (broken.length === 0) return
+    const shown = broken.slice(0, extent(5, 40)).map(({ case: one, why }) => `${why}\n${JSON.stringify(one)}`)
+    throw new Error(`${broken.length} did not hold\n${shown.join("\n\n")}`)
+  }
+
+  /** How many cases have not held so far. */
+  get broken(): number {
+    return this.#broken.length
+  }
+
+  /** Tells a figure for each input. */
+  async tell(): Promise<void> {
+    for (const [input, tried] of this.#tried) {
+      const isOfInput = ({ case: one }: Outcome["broken"][number]) =>
+        input === (one.kind === "read" ? one.reader : one.input)
+      const held = tried - this.#broken.filter(isOfInput).length
+      await tellFigure({ what: `${this.#what}: ${input}`, tried, held })
+    }
+  }
+}
