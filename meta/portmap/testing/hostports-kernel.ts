@@ -60,7 +60,7 @@ export class HostportsKernel {
   get socket(): NetlinkSocket {
     const socket: Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact"> = {
       fd: -1 as Fd,
-      get: (request) => this.#get(request),
+      get: (request, read) => read(this.#get(request)),
       dump: dumping((request) => this.#list(request)),
       transact: (requests) => this.#transact(requests),
     }
@@ -68,7 +68,7 @@ export class HostportsKernel {
   }
 
   #get(request: Request): Message {
-    if (request.type === GETGEN) return answerGeneration(request)
+    if (request.type === GETGEN) return answerGeneration(request, (answer) => answer)
     if (request.type === GETSETELEM) {
       const [first] = this.#elements(request, ((request.flags ?? 0) & NLM_F_DUMP) !== 0)
       if (first) return first
