@@ -80,7 +80,7 @@ export class FuzzProgram implements AsyncDisposable {
   }
 
   /** Runs cases, one after the other in one process. Throws when it dies or hangs, with the case that it was at. */
-  async run(host: HostNamespace, cases: readonly Case[], timeoutMs = 300_000): Promise<Outcome> {
+  async run(host: HostNamespace, cases: readonly Case[], timeoutMs = 1_200_000): Promise<Outcome> {
     const [file, args] = this.inOwnRoot(join(this.#directory, "fuzz"))
     const input = cases.map((one) => `${JSON.stringify(one)}\n`).join("")
     const { stdout, stderr, exitCode } = await host.tryExec(file, args, { input, timeoutMs })
