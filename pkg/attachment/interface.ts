@@ -33,7 +33,7 @@ export function requireMaster(
   { call, host, inside }: Pick<Sides, "call" | "host" | "inside">,
   { master, linkInContainer }: MasterConfig,
 ): Link {
-  return requireParent(linkInContainer ? inside : host, master ?? earlierInterface(call))
+  return requireParent(linkInContainer ? inside : host, master ?? earlierInterface(call), linkInContainer)
 }
 
 /** As upstream takes it: a result with one interface means that one. */
@@ -52,7 +52,7 @@ function earlierInterface({ network: { prevResult } }: Sides["call"]): string | 
 
 /** Looks whether a link sits on the master that the configuration names, if it names one. Throws `CniError`. */
 export function checkMaster({ host, inside, link }: Checking, { master, linkInContainer }: MasterConfig): void {
-  if (master !== undefined) checkParent(link, requireParent(linkInContainer ? inside : host, master))
+  if (master !== undefined) checkParent(link, requireParent(linkInContainer ? inside : host, master, linkInContainer))
 }
 
 /**
@@ -68,9 +68,10 @@ export function findMasterForStatus(
 
 /**
  * The link that a container's interface sits on: the one of this name, else the one of the default route with the lowest
- * metric, of IPv4 before IPv6, and of several next hops the first. Throws code 7 when there is none.
+ * metric, of IPv4 before IPv6, and of several next hops the first. `isInside` says whose namespace the socket is in. Throws
+ * code 7 when there is none.
  */
-export function requireParent(route: NetlinkSocket, name: string | undefined): Link {
+export function requireParent(route: NetlinkSocket, name: string | undefined, isInside = false): Link {
   const parent = name === undefined ? findDefault(route) : findLink(route, name)
   if (parent) return parent
   if (name === undefined) {
@@ -78,7 +79,9 @@ export function requireParent(route: NetlinkSocket, name: string | undefined): L
       details: 'name the interface by "master"',
     })
   }
-  throw new CniError(Code.InvalidNetworkConfig, `Cannot find the master interface "${name}"`)
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot find the master interface "${name}"`, {
+    details: isInside ? 'it is looked for in the container: "linkInContainer" says so' : "",
+  })
 }
 
 function findDefault(route: NetlinkSocket): Link | undefined {
