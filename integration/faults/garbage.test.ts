@@ -23,7 +23,7 @@ import type { CallCase, Case } from "./garbage/case.ts"
 import { placed, readCorpus, readRecorded } from "./garbage/corpus.ts"
 import { readByLibrary } from "./garbage/library.ts"
 import { badDelegates, FuzzProgram } from "./garbage/program.ts"
-import { furnish, seeds } from "./garbage/seeds.ts"
+import { furnish, seeds } from "./garbage/seeds.fixture.ts"
 import { Tally } from "./garbage/tally.ts"
 
 /** The long form is watched by sanitizers, and so is this file in `npm run test:sanitized`. */
