@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { isErrno, SyscallError } from "../libc/mod.ts"
-import { concat } from "./codec.ts"
+import { concat, DecodeError } from "./codec.ts"
 import { encodeMessage, type Message, NetlinkError, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP_INTR } from "./message.ts"
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { type Answer, acknowledge, done, hex, ScriptedKernel } from "./testing.ts"
@@ -149,17 +149,15 @@ describe("execute", () => {
   })
 })
 
-const asItIs = (message: Message) => message
-
 test("an answer that is not what the format says is an error of the request, whichever way it is asked for", () => {
   const garbage = Uint8Array.of(9, 0, 0, 0)
   const { route } = connect(() => [garbage])
   const says = { errno: "EBADMSG", message: expect.stringMatching(/^find link: the kernel's answer cannot be read: /) }
   for (const ask of [
-    () => route.get(request, asItIs),
-    () => route.find(request, 2, asItIs),
+    () => route.get(request, whole),
+    () => route.find(request, 2, whole),
     () => route.execute(request),
-    () => route.dump(request, asItIs),
+    () => route.dump(request, whole),
     () => route.transact([{ ...request, flags: 4 }]),
   ])
     expect(errorOf(ask)).toMatchObject(says)
@@ -181,20 +179,20 @@ test("an answer that is not what the format says is an error of the request, whi
 describe("get", () => {
   test("gives the answer, which outlives the next datagram", () => {
     const { kernel, route } = connect((sent) => [entry(sent, sent.sequence)])
-    const first = route.get(request, asItIs)
-    const second = route.get(request, asItIs)
+    const first = route.get(request, whole)
+    const second = route.get(request, whole)
     expect(tags([first, second])).toEqual([1, 2])
     expect(kernel.requests.map(({ flags }) => flags)).toEqual([1, 1]) // REQUEST and nothing else
   })
 
   test("throws what the kernel says against it", () => {
     const { route } = connect((sent) => [acknowledge(sent, 19)])
-    expect(errorOf(() => route.get(request, asItIs))).toMatchObject({ errno: "ENODEV", message: "find link: ENODEV" })
+    expect(errorOf(() => route.get(request, whole))).toMatchObject({ errno: "ENODEV", message: "find link: ENODEV" })
   })
 
   test("asks once more when the answer is lost, as a list does, and a transaction does not", () => {
     const answer = connect((sent) => [sent.sequence === 1 ? ENOBUFS : entry(sent, 5)])
-    expect(tags([answer.route.get(request)])).toEqual([5])
+    expect(tags([answer.route.get(request, whole)])).toEqual([5])
     const list = connect((sent) => (sent.sequence === 1 ? [entry(sent, 1), ENOBUFS] : [entry(sent, 2), done(sent)]))
     expect(tags(list.route.dump(request, whole))).toEqual([2])
     const batch = connect(() => [ENOBUFS])
@@ -202,13 +200,13 @@ describe("get", () => {
     expect(error).toMatchObject({ errno: "ENOBUFS", isLost: true })
     expect(batch.kernel.requests).toHaveLength(1)
     const never = connect(() => [ENOBUFS])
-    expect(errorOf(() => never.route.get(request))).toMatchObject({ errno: "ENOBUFS", isLost: true })
+    expect(errorOf(() => never.route.get(request, whole))).toMatchObject({ errno: "ENOBUFS", isLost: true })
     expect(never.kernel.requests).toHaveLength(2)
   })
 
   test("passes over an acknowledgement and answers to others", () => {
     const { route } = connect((sent) => [entry({ sequence: 77 }, 9), concat([acknowledge(sent), entry(sent, 5)])])
-    expect(tags([route.get(request, asItIs)])).toEqual([5])
+    expect(tags([route.get(request, whole)])).toEqual([5])
   })
 })
 

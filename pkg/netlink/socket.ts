@@ -245,7 +245,8 @@ export class NetlinkSocket implements Disposable {
     } catch (error) {
       if (what === "an event") throw error
       if (error instanceof SyscallError) throw new NetlinkError(what, error.errno, undefined, lost)
-      if (error instanceof DecodeError) throw new NetlinkError(what, "EBADMSG", error.message, lost)
+      if (error instanceof DecodeError)
+        throw new NetlinkError(what, "EBADMSG", `the kernel's answer cannot be read: ${error.message}`, lost)
       throw error
     }
   }

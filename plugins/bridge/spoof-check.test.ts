@@ -121,10 +121,10 @@ test("what the Go suite has left of an attachment goes: the rule with its commen
   )
   const kernel: Netfilter = {
     ...refusing("ENOENT"),
-    get: (request) => {
-      if (request.type === 0xa10) return answerGeneration(request)
+    get: (request, read) => {
+      if (request.type === 0xa10) return answerGeneration(request, read)
       if (request.what.includes("cni_spoofcheck")) throw new NetlinkError(request.what, "ENOENT")
-      return answer("07000000")
+      return read(answer("07000000"))
     },
     dump: dumping(() => rules),
     transact: (requests) => void sent.push(requests.slice(1, -1).map(({ what }) => what)),
