@@ -154,7 +154,7 @@ test("a wrong value of a shared key is told what was expected", () => {
   ]).toEqual([
     "Cannot use \"name\": expected an interface name of 1 to 15 bytes without '/', ':' or white space, found \"a/b\"",
     'Cannot use "parent": expected an interface name, found 5',
-    'Cannot use "hardware": expected a hardware address such as 0a:58:0a:01:02:03, found "zz"',
+    'Cannot use "hardware": expected a hardware address of one interface such as 0a:58:0a:01:02:03, found "zz"',
     'Cannot use "hardware": expected a hardware address, found 5',
     'Cannot use "off": expected true or false, found 0',
   ])
