@@ -1,5 +1,5 @@
 /** The build with sanitizers, `npm run test:sanitized`. */
-import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { namePlugins } from "./build.ts"
 import { sanitized } from "./flavours.ts"
@@ -30,6 +30,7 @@ export async function buildSanitized(): Promise<void> {
 
 /** What the sanitizers have found. */
 export function readReports(): string[] {
+  if (!existsSync(reports)) return [] // nothing was built that sanitizers watch
   return readdirSync(reports).map((file) => readFileSync(join(reports, file), "utf8"))
 }
 

@@ -46,7 +46,7 @@ const asUser = ["--user", "--map-root-user", "--net", "--mount", "sh", "-ec"]
 test("the root of a user namespace can attach, check and detach in network namespaces of its own", async () => {
   await using host = await HostNamespace.create()
   const script = `
-    mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib/cni && mkdir -p /run/netns /run/net.d
+    mount -t tmpfs tmpfs /run && mount -t tmpfs -o mode=755 tmpfs /var/lib/cni && mkdir -p /run/netns /run/net.d
     printf %s "$1" > /run/net.d/10-lab.conflist
     ip netns add pod
     run() { "$2/../cni" "$1" lab pod --conf-dir /run/net.d --bin-dir "$2"; }

@@ -39,9 +39,12 @@ test("the limits hold: a program that does what they forbid fails", async () => 
   expect(await runProgram([launcher.path, "-b", "/proc=/proc", "/bin/true"])).toMatchObject({ exitCode: notFound })
 })
 
+/** Made where a file system knows no O_TMPFILE: a trial of STATUS has a name there, and is removed. */
+const onOtherFileSystems = ["rmdir"]
+
 test("the list of system calls has none that no plugin makes", async () => {
   await using directory = await TemporaryDirectory.create()
-  const made = new Set<string>()
+  const made = new Set(onOtherFileSystems)
   for (const plugin of pluginsAs().filter((name) => pluginRow(name).like === undefined)) {
     await mkdir(directory.join(plugin))
     await liveWhole(plugin, { under: ["strace", "-f", "--quiet=all", "-ff", "-o", directory.join(plugin, "trace")] })

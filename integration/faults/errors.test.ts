@@ -90,13 +90,6 @@ const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fa
     call: /type 16 /,
   },
   {
-    plugin: "tuning",
-    verb: "STATUS",
-    what: "a trial that cannot be removed now",
-    fault: /^fail:.*:5$/,
-    call: /^rmdir/,
-  },
-  {
     plugin: "portmap",
     keys: byIptables,
     verb: "ADD",

@@ -7,6 +7,7 @@ import {
   takeTable,
   usedTables,
 } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addRoute,
   addRule,
@@ -84,14 +85,21 @@ export function gatewayFor(
 }
 
 function addUndoably(inside: NetlinkSocket, route: RouteSpec, undo: Undo): void {
+  const takeBack = () => undo.defer("add a route", () => deleteRouteIfThere(inside, route))
   try {
-    undo.step(
-      "add a route",
-      () => addRoute(inside, route, "append"), // a source hint may stand beside the kernel's own route to the network
-      () => deleteRoute(inside, route),
-    )
+    addRoute(inside, route, "append") // a source hint may stand beside the kernel's own route to the network
   } catch (cause) {
+    if (!isErrno(cause, "EEXIST")) takeBack() // it may be there, whatever the kernel has said of it
     throw new CniError(Code.Internal, `Cannot add a route to table ${route.table ?? RT_TABLE_MAIN}`, { cause })
+  }
+  takeBack()
+}
+
+function deleteRouteIfThere(inside: NetlinkSocket, route: RouteSpec): void {
+  try {
+    deleteRoute(inside, route)
+  } catch (error) {
+    if (!isErrno(error, "ESRCH")) throw error
   }
 }
 

@@ -44,6 +44,13 @@ export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   })
 }
 
+/** The VRF that this attachment's ADD has made, if it is there. Throws `NetlinkError`. */
+export function findVrfOf(inside: NetlinkSocket, owner: Owner): Vrf | undefined {
+  const alias = ownerComment(owner)
+  const [link] = listLinks(inside, ({ kind, attributes }) => kind === "vrf" && attributes.alias === alias)
+  return link && { link, table: linkData(link, "vrf")?.table ?? 0 }
+}
+
 /** The VRF that is asked for: the one that is there, or a new one, up, of the owner's name. Throws `CniError`. */
 export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vrf {
   const vrf = findVrf(inside, spec.name) ?? createVrf(inside, spec, undo)

@@ -27,7 +27,7 @@ import {
 } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseVrfConfig, type VrfConfig, vrfFields } from "./config.ts"
-import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, requireVrf, type Vrf } from "./device.ts"
+import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, findVrfOf, requireVrf, type Vrf } from "./device.ts"
 import { type Inside, moveLink, noteLosable } from "./move.ts"
 
 /** Puts a container's interface into a VRF of the container, with its addresses and routes. */
@@ -156,7 +156,8 @@ function removeFromVrf(call: Call, { name }: VrfConfig): void {
   const link = findLink(inside, call.ifName)
   const master = link && masterOf(inside, link)
   const vrfName = name ?? (master?.kind === "vrf" ? master.name : undefined)
-  const found = vrfName === undefined ? undefined : tryFindVrf(inside, vrfName)
+  const named = vrfName === undefined ? undefined : tryFindVrf(inside, vrfName)
+  const found = named ?? findVrfOf(inside, ownerOf(call)) // what a killed GC of the interface's plugin and of this one has left
   const failures = new Failures()
   if (link && found && master?.index === found.link.index) {
     const what = `take "${link.name}" out of VRF "${found.link.name}"`
