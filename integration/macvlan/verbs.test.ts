@@ -166,7 +166,7 @@ describe("a failed ADD leaves nothing", () => {
       },
     ],
     ["the master is the loopback interface", { master: "lo" }, 'Cannot create macvlan "eth0" on "lo"', false, nothing],
-    ["the MAC is a group's", { mac: "01:00:5e:00:00:01" }, 'Cannot create macvlan "eth0"', false, nothing],
+    ["the MAC is a group's", { mac: "01:00:5e:00:00:01" }, 'Cannot use "mac"', true, nothing],
     [
       "the container has such an interface",
       {},

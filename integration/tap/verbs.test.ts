@@ -200,9 +200,9 @@ const breakages: Breakage[] = [
   {
     step: "the MAC is a group's",
     keys: { mac: "01:00:5e:00:00:01" },
-    code: 999,
-    says: 'Cannot create tap "eth0" in',
-    everyAdd: false,
+    code: 7,
+    says: 'Cannot use "mac"',
+    everyAdd: true,
   },
   {
     step: "the MTU is more than taps take",

@@ -94,10 +94,10 @@ const breakages: {
     says: 'Cannot set sysctl "net.core.rmem_max" to "70000" in the container: EACCES',
   },
   {
-    step: "the kernel refuses the MAC",
+    step: "the MAC is a group's",
     keys: { ...everything, mac: "01:00:5e:00:00:01" },
-    code: 999,
-    says: 'Cannot set "mac" of "eth0" to 01:00:5e:00:00:01: EADDRNOTAVAIL',
+    code: 7,
+    says: 'Cannot use "mac"',
   },
   {
     step: "the MAC is that of another kind of link",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { readVersions } from "./printed.ts"
+import { pluginError, readVersions } from "./printed.ts"
 
 describe("the answer to VERSION", () => {
   test("#159 is the list that it has, also beside 0.2.0", () => {
@@ -27,4 +27,14 @@ describe("the answer to VERSION", () => {
   ])("#160 refuses the answer %j", (answer) => {
     expect(() => readVersions(answer)).toThrow(expect.objectContaining({ code: 6 }))
   })
+})
+
+test("of what a plugin has printed without an end, an error quotes the beginning", () => {
+  const text = "x".repeat(65_537)
+  const head = JSON.stringify("x".repeat(65_536))
+  const failed = pluginError({ stdout: "", stderr: text, cause: "exit status 1" })
+  expect(failed.message).toBe(`netplugin failed: ${head} and 1 characters more: exit status 1`)
+  expect(pluginError({ stdout: "", stderr: text.slice(1), cause: "exit status 1" }).message).toBe(
+    `netplugin failed: ${head}: exit status 1`,
+  )
 })

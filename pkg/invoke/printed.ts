@@ -14,8 +14,16 @@ export interface PluginFailure {
  */
 export function pluginError({ stdout, stderr, cause }: PluginFailure): CniError {
   if (stdout !== "") return printedError(stdout, cause)
-  if (stderr !== "") return new CniError(Code.Unknown, `netplugin failed: ${JSON.stringify(stderr)}: ${cause}`)
+  if (stderr !== "") return new CniError(Code.Unknown, `netplugin failed: ${quote(stderr)}: ${cause}`)
   return new CniError(Code.Unknown, `netplugin failed with no error message: ${cause}`)
+}
+
+/** How many characters of what a plugin printed are quoted in an error. */
+const QUOTED = 64 << 10
+
+function quote(text: string): string {
+  if (text.length <= QUOTED) return JSON.stringify(text)
+  return `${JSON.stringify(text.slice(0, QUOTED))} and ${text.length - QUOTED} characters more`
 }
 
 /** Reads an error object; `code`, `msg` and `details` are passed on as they are. */
@@ -23,7 +31,7 @@ function printedError(stdout: string, cause: string): CniError {
   const garbled = (reason: string) =>
     new CniError(
       Code.Unknown,
-      `netplugin failed but error parsing its diagnostic message ${JSON.stringify(stdout)}: ${reason}`,
+      `netplugin failed but error parsing its diagnostic message ${quote(stdout)}: ${reason}`,
       { details: cause },
     )
   let object: ReturnType<typeof parseJsonObject>

@@ -17,6 +17,7 @@ const wanted: Record<Expected, string> = {
  * from 1, columns in characters. `undefined` when the text is JSON. For error messages only: `JSON.parse` judges.
  */
 export function locateJsonFault(text: string): string | undefined {
+  if (text.length > longest) return undefined
   const open: string[] = []
   let expected: Expected = "value"
   const token = tokens()
@@ -28,6 +29,9 @@ export function locateJsonFault(text: string): string | undefined {
     expected = next
   }
 }
+
+/** A longer text is not looked into: the engine remembers each character of a string that it matches. */
+const longest = 256 << 10
 
 /** RFC 8259: white space, then one of a sign, a string, or another scalar with nothing glued to its end. */
 function tokens(): RegExp {

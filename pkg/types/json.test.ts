@@ -166,3 +166,9 @@ function isJson(text: string): boolean {
     return false
   }
 }
+
+test("a text of more than 256 KiB is left to the engine's words", () => {
+  const open = (length: number) => `{"a":"${"x".repeat(length - 6)}`
+  expect(locateJsonFault(open(256 << 10))).toBeString()
+  expect(locateJsonFault(open((256 << 10) + 1))).toBeUndefined()
+})
