@@ -221,7 +221,8 @@ describe("DNS", () => {
 
 test("first ADDs that fail, and take their bridge back, do not make others fail at the same time", async () => {
   const config = bridgeNetwork({ isDefaultGateway: true })
-  const bad = { ...config, runtimeConfig: { mac: "01:00:5e:00:00:01" } } // fails right after the bridge was made
+  const unreachable = { dst: "198.51.100.0/24", gw: "192.0.2.1" }
+  const bad = { ...config, ipam: { ...config.ipam, routes: [unreachable] } } // fails after the bridge was made
   for (let round = 0; round < 8; round++) {
     const { host, pods } = await hostAndPods(6)
     await using _ = host

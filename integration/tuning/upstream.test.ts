@@ -39,7 +39,7 @@ describe("after upstream's ADD", () => {
     await using chain = await TuningChain.create(keys)
     const before = await chain.link()
     await succeed(chain.tuning.run("ADD", {}, upstream))
-    await fail(chain.tuning.run("ADD", { mac: "01:00:5e:00:00:01" }))
+    await fail(chain.tuning.run("ADD", { mtu: 70_000 }))
     expect(await chain.backups()).toEqual([`${chain.pod.name}_eth0.json`])
     await chain.tuning.del()
     expect(await chain.link()).toEqual(before)
