@@ -139,5 +139,8 @@ test("the way back is open while both suites write the same rules: backend iptab
   expect(await node.answers(pod)).toBeTrue()
   await node.cni("del", theirs, pod)
   const isRecord = ({ line }: Change) => line.startsWith("/run/cni/tuning/pods:") // found by this suite alone
-  expectUnchanged(before, await takeSnapshot(node.host), (change) => isAllocationTrace(change) || isRecord(change))
+  // Of the interface whose `route_localnet` upstream leaves on: its DEL does not know what keeps others from 127.0.0.1.
+  const isGuard = ({ line }: Change) => /^(table|set|chain|rule) ip cni_hostports( raw| localnet_guarded|$)/.test(line)
+  const isLeft = (change: Change) => isAllocationTrace(change) || isRecord(change) || isGuard(change)
+  expectUnchanged(before, await takeSnapshot(node.host), isLeft)
 }, 30_000)
