@@ -201,7 +201,7 @@ test("an operation is told to stop when its caller is, and when its lock is lost
   expect(told).toEqual([true, false])
   const lost = withContainer(lab.runtime, "c1", async ({ signal }, lost) => {
     rmSync(join(lab.cacheDir, "locks/c1"), { recursive: true })
-    while (!lost.aborted) await Bun.sleep(1)
+    await new Promise((told) => lost.addEventListener("abort", told))
     throw new Error(`both are told: ${signal?.aborted}`)
   })
   expect(await failure(lost)).toMatchObject({
