@@ -9,29 +9,39 @@ import {
   linkNames,
   linkOf,
   type PluginResult,
+  ping,
   takeSnapshot,
 } from "../lab/mod.ts"
 
 /** A host and a container, with an interface of the container that an earlier plugin of the chain has made. */
 async function chained() {
   const host = await HostNamespace.create()
-  const pod = await host.addContainer()
-  await host.exec("ip", ["link", "add", "given0", "up", "type", "veth", "peer", "name", "eth0", "netns", pod.name])
-  await pod.exec("ip", ["link", "set", "eth0", "up"])
-  await pod.exec("ip", ["address", "add", "10.9.0.2/24", "dev", "eth0"])
-  return { host, pod, prevResult: await resultOf(host, pod) }
+  return { host, ...(await addPod(host)) }
 }
 
-async function resultOf(host: HostNamespace, pod: ContainerNamespace): Promise<PluginResult> {
-  const { address } = await linkOf(pod, "eth0")
+async function addPod(host: HostNamespace, port = "given0", address = "10.9.0.2") {
+  const pod = await host.addContainer()
+  await host.exec("ip", ["link", "add", port, "up", "type", "veth", "peer", "name", "eth0", "netns", pod.name])
+  await pod.exec("ip", ["link", "set", "eth0", "up"])
+  await pod.exec("ip", ["address", "add", `${address}/24`, "dev", "eth0"])
+  const given = await resultOf(host, pod, port)
+  const prevResult: PluginResult = { ...given, ips: [{ address: `${address}/24`, interface: 1 }] }
+  return { pod, prevResult }
+}
+
+async function resultOf(host: HostNamespace, pod: ContainerNamespace, port = "given0"): Promise<PluginResult> {
   return {
     cniVersion: "1.1.0",
     interfaces: [
-      { name: "given0", mac: (await linkOf(host, "given0")).address },
-      { name: "eth0", mac: address, sandbox: pod.path },
+      { name: port, mac: (await linkOf(host, port)).address },
+      { name: "eth0", mac: (await linkOf(pod, "eth0")).address, sandbox: pod.path },
     ],
-    ips: [{ address: "10.9.0.2/24", interface: 1 }],
+    ips: [],
   }
+}
+
+const firewallNetwork = (ingressPolicy: string) => {
+  return { cniVersion: "1.1.0", name: "lab", type: "firewall", backend: "nftables", ingressPolicy }
 }
 
 function chain(host: HostNamespace, pod: ContainerNamespace, keys: object): Attachment {
@@ -57,13 +67,28 @@ test("#11, #15, #16 an interface that an earlier plugin made joins the bridge, a
   expect((await host.exec("nft", ["list", "ruleset"])).stdout).toBe("")
 })
 
+test("firewall behind it keeps containers apart on the bridge, by their ports", async () => {
+  await using host = await HostNamespace.create()
+  const pods: ContainerNamespace[] = []
+  for (const [at, policy] of ["open", "open", "isolated"].entries()) {
+    const { pod, prevResult } = await addPod(host, `given${at}`, `10.9.0.${at + 2}`)
+    const result = await chain(host, pod, { prevResult }).add()
+    const firewall = new Attachment(host, pod, firewallNetwork(policy))
+    await firewall.add({ prevResult: result })
+    pods.push(pod)
+    if (at === 1) expect(await ping(pod, "10.9.0.2")).toBe(true)
+    if (at === 2) expect(await firewall.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
+  }
+  expect(await ping(pods[2] as ContainerNamespace, "10.9.0.2")).toBe(false)
+})
+
 test("a host interface that is no pair's end leaves the bridge with DEL, and stays", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   // What a plugin for virtual machines may make: a device on the host, and something of its own in the container.
   await host.exec("ip", ["link", "add", "given0", "type", "veth", "peer", "name", "machine"])
   await pod.exec("ip", ["link", "add", "eth0", "up", "type", "bridge"])
-  const prevResult = { ...(await resultOf(host, pod)), ips: [] }
+  const prevResult = await resultOf(host, pod)
   const attachment = chain(host, pod, { prevResult })
   const result = await attachment.add()
   expect((await linkOf(host, "given0")).master).toBe("br-lab")

@@ -79,7 +79,7 @@ const breakages: {
     step: "the kernel does not have a sysctl",
     keys: { ...everything, sysctl: { ...everything.sysctl, "net.ipv4.no_such_thing": "5" } },
     code: 999,
-    says: 'Cannot set sysctl "net.ipv4.no_such_thing" to "5" in the container: ENOENT',
+    says: 'Cannot find sysctl "net.ipv4.no_such_thing" in the container: ENOENT',
   },
   {
     step: "the kernel refuses the value of a sysctl",

@@ -42,10 +42,13 @@ test.each([
   ["bridge and bandwidth", ["br0", "veth1", "eth0", "bwp1"], { bridge: "br0", port: "veth1" }],
   ["ptp", ["veth1", "eth0"], { bridge: "veth1", port: undefined }],
   ["ptp and bandwidth", ["veth1", "eth0", "bwp1"], { bridge: "veth1", port: undefined }],
+  ["ptp, bandwidth and a chained bridge", ["given0", "eth0", "bwp1", "br0"], { bridge: "br0", port: "given0" }],
+  ["a chained bridge", ["given0", "eth0", "br0"], { bridge: "br0", port: "given0" }],
   ["macvlan", ["eth0"], undefined],
 ] as const)("the host's side of %s is known by its result", (_, names, expected) => {
   const interfaces = names.map((name) => (name === "eth0" ? { name, sandbox } : { name }))
-  expect(hostLinkOf({ interfaces, ips: [], routes: [], dns: {} })).toEqual(expected as never)
+  const masterOf = (name: string) => (name === "given0" ? "br0" : undefined)
+  expect(hostLinkOf({ interfaces, ips: [], routes: [], dns: {} }, masterOf)).toEqual(expected as never)
 })
 
 test("a policy needs an interface of the host, whose name the kernel would take", () => {

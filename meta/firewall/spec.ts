@@ -1,5 +1,6 @@
 import { invalidConfig } from "../../pkg/config/mod.ts"
 import { addressesOf } from "../../pkg/ip/mod.ts"
+import { findLink, type Ifindex, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { CniError, Code, type Owner, type Result, unmapped, validateInterfaceName } from "../../pkg/types/mod.ts"
 import type { FirewallConfig, Policy } from "./config.ts"
 
@@ -47,10 +48,18 @@ export function readNote(text = ""): Note {
   return { count: Number(count) || 0, link, zone: zone.join(" ") || undefined }
 }
 
-/** What an attachment needs, by the result of the plugins before. Throws code 7 for a policy that has no interface to go by. */
-export function specOf(owner: Owner, result: Result, { policy, adminChain }: FirewallConfig): FirewallSpec {
+/**
+ * What an attachment needs, by the result of the plugins before. `findMaster` tells the bridge that an interface of the host is a
+ * port of now, if it is. Throws code 7 for a policy that has no interface to go by.
+ */
+export function specOf(
+  owner: Owner,
+  result: Result,
+  { policy, adminChain }: FirewallConfig,
+  findMaster: (port: string) => string | undefined = masterOf,
+): FirewallSpec {
   const addresses = new Map(addressesOf(result).map(({ ip }) => [String(unmapped(ip)), unmapped(ip)]))
-  const link = hostLinkOf(result)
+  const link = hostLinkOf(result, findMaster)
   if (policy === "open" || addresses.size === 0 || link) {
     return { owner, addresses: [...addresses.values()], policy, link, adminChain }
   }
@@ -62,10 +71,13 @@ export function specOf(owner: Owner, result: Result, { policy, adminChain }: Fir
 
 /**
  * The interfaces of the host in a result: bridge names the bridge first, then its port, and after the container's interface that of
- * the VLAN that the host routes by; ptp names the host's end of the pair alone. Later plugins, such as bandwidth, put theirs
- * at the end: what comes after the container's interface is no port.
+ * the VLAN that the host routes by; ptp names the host's end of the pair alone, after which a chained bridge puts the
+ * bridge at the end, and so do others, such as bandwidth, with what is no bridge: which it is `findMaster` tells.
  */
-export function hostLinkOf({ interfaces }: Result): HostLink | undefined {
+export function hostLinkOf(
+  { interfaces }: Result,
+  findMaster: (port: string) => string | undefined = () => undefined,
+): HostLink | undefined {
   const names = interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
   const [first, ...others] = names
   if (first === undefined) return undefined
@@ -74,7 +86,18 @@ export function hostLinkOf({ interfaces }: Result): HostLink | undefined {
   const inside = interfaces.findIndex(({ sandbox }) => sandbox)
   const earlier = inside < 0 ? interfaces : interfaces.slice(0, inside)
   const port = others.find((name) => name !== vlan && earlier.some((one) => one.name === name))
+  if (port === undefined && others.length > 0 && vlan === undefined) {
+    const bridge = findMaster(first)
+    if (bridge !== undefined && others.includes(bridge)) return { bridge, port: first }
+  }
   return { bridge: vlan ?? first, port }
+}
+
+/** The name of the bridge that an interface of the host belongs to now, like "master" of `ip link show`. */
+function masterOf(port: string): string | undefined {
+  using host = RouteSocket.open()
+  const { master } = findLink(host, port)?.attributes ?? {}
+  return master ? findLink(host, master as Ifindex)?.name : undefined
 }
 
 function requireInterfaceName(name: string): void {

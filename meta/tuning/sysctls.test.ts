@@ -34,7 +34,7 @@ test("args.cni wins over the top, in another spelling too, and keeps the place",
 
 test("one that the kernel does not have is an error with key, value and errno", () => {
   expect(() => findSysctls([entry("net.ipv4.no_such_thing", "5")], "lo")).toThrow(
-    'Cannot set sysctl "net.ipv4.no_such_thing" to "5" in the container: ENOENT',
+    'Cannot find sysctl "net.ipv4.no_such_thing" in the container: ENOENT',
   )
 })
 

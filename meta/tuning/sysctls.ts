@@ -54,7 +54,7 @@ function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
       if (!isErrno(error, "ENOENT", "ENOTDIR", "EISDIR")) break
     }
   }
-  throw cannotSet(entry, reason)
+  throw cannot(`find sysctl ${JSON.stringify(entry.key)}`, reason)
 }
 
 /**
@@ -68,7 +68,7 @@ export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
     try {
       writeSysctl(path, value)
     } catch (cause) {
-      throw cannotSet(sysctl, cause)
+      throw cannot(`set sysctl ${JSON.stringify(sysctl.key)} to ${JSON.stringify(value)}`, cause)
     }
     const is = presentValue(path)
     if (is !== undefined && !sameValue(is, value)) printed.set(path, is)
@@ -76,13 +76,9 @@ export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
   return printed
 }
 
-function cannotSet({ key, value }: SysctlEntry, cause: unknown): CniError {
+function cannot(what: string, cause: unknown): CniError {
   const reason = cause instanceof Error && "errno" in cause ? cause.errno : "failed"
-  return new CniError(
-    Code.Internal,
-    `Cannot set sysctl ${JSON.stringify(key)} to ${JSON.stringify(value)} in the container: ${reason}`,
-    { cause },
-  )
+  return new CniError(Code.Internal, `Cannot ${what} in the container: ${reason}`, { cause })
 }
 
 /**
