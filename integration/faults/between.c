@@ -13,16 +13,11 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "traced.h"
 
 static unsigned state;
 
@@ -32,12 +27,6 @@ static bool by_chance(void) {
     state ^= state >> 17;
     state ^= state << 5;
     return state & 0x100;
-}
-
-static void must(bool done, const char *what) {
-    if (done) return;
-    perror(what);
-    exit(2);
 }
 
 static int orders[2], replies[2];
@@ -72,7 +61,13 @@ static pid_t start_wanderer(char **places) {
     return wanderer;
 }
 
-static void act(const char *how, char **words) {
+/* What is done, with which words; at the one call or, 0, at any by chance; and whether it has been done. */
+static const char *how;
+static char **words;
+static long at, calls;
+static bool done;
+
+static void act(void) {
     static char turn;
     turn = !turn;
     if (strcmp(how, "run") == 0) {
@@ -93,51 +88,27 @@ static void act(const char *how, char **words) {
     }
 }
 
+static void stop(bool entering) {
+    if (!entering || !(at ? ++calls == at : by_chance())) return;
+    act();
+    done = true;
+}
+
 int main(int count, char **arguments) {
     int dashes = 3;
     while (dashes < count && strcmp(arguments[dashes], "--") != 0) dashes++;
     if (dashes >= count - 1) return 2;
-    long at = atol(arguments[1]);
-    state = (unsigned)at * 2654435761u | 1;
-    const char *how = arguments[2];
-    char **words = arguments + 3;
+    long number = atol(arguments[1]);
+    how = arguments[2];
+    words = arguments + 3;
     bool once = strcmp(how, "run") == 0;
+    if (once) at = number;
+    state = (unsigned)number * 2654435761u | 1;
     pid_t wanderer = strcmp(how, "process") == 0 ? start_wanderer(words) : 0;
-    pid_t child = fork();
-    if (child == 0) {
-        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-        raise(SIGSTOP); /* until the options are set */
-        execv(arguments[dashes + 1], arguments + dashes + 1);
-        _exit(127);
-    }
-    int status;
-    waitpid(child, &status, 0);
-    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
-    must(ptrace(PTRACE_SETOPTIONS, child, NULL, options) == 0, "ptrace");
-    bool started = false, entering = true, done = !once;
-    long calls = 0;
-    for (int signal = 0;;) {
-        must(ptrace(PTRACE_SYSCALL, child, NULL, (void *)(long)signal) == 0, "ptrace");
-        must(waitpid(child, &status, 0) != -1, "waitpid");
-        if (WIFEXITED(status) || WIFSIGNALED(status)) break;
-        signal = 0;
-        if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
-            started = true;
-            entering = false; /* the end of execve(2) itself comes next */
-        } else if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-            if (started && entering && (once ? ++calls == at : by_chance())) {
-                act(how, words);
-                done = true;
-            }
-            entering = !entering;
-        } else {
-            signal = WSTOPSIG(status);
-        }
-    }
+    int status = trace(arguments + dashes + 1, stop);
     if (wanderer) {
         kill(wanderer, SIGKILL);
         waitpid(wanderer, NULL, 0);
     }
-    if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-    return WEXITSTATUS(status) + (done ? 0 : 64);
+    return exit_code(status) + (WIFEXITED(status) && once && !done ? 64 : 0);
 }

@@ -18,23 +18,17 @@
  *   short:45:K      half of the answer; twice: it comes again; stray: one with another sequence number comes first
  */
 #define _GNU_SOURCE /* process_vm_readv */
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/netlink.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "traced.h"
 
 #define FAULTS_MAX 4
 #define FDS_MAX 1024
@@ -50,7 +44,6 @@ static bool in_memory[FDS_MAX]; /* a file of /proc or /sys, which no disk is ful
 static long counts[CALLS_MAX], changes;
 static int fault_count;
 static bool any_fired;
-static pid_t child;
 static FILE *log_file;
 static uint8_t datagram[DATAGRAM_MAX];
 
@@ -59,13 +52,13 @@ static size_t copy_in(uint64_t address, void *bytes, size_t length) {
     size_t first = 4096 - address % 4096;
     struct iovec here = {bytes, length}, there[2] = {{(void *)address, length < first ? length : first}, {(void *)(address + first), 0}};
     if (length > first) there[1].iov_len = length - first;
-    ssize_t copied = process_vm_readv(child, &here, 1, there, 2, 0);
+    ssize_t copied = process_vm_readv(traced, &here, 1, there, 2, 0);
     return copied < 0 ? 0 : (size_t)copied;
 }
 
 static void copy_out(uint64_t address, void *bytes, size_t length) {
     struct iovec here = {bytes, length}, there = {(void *)address, length};
-    if (process_vm_writev(child, &here, 1, &there, 1, 0) == -1) perror("process_vm_writev");
+    if (process_vm_writev(traced, &here, 1, &there, 1, 0) == -1) perror("process_vm_writev");
 }
 
 static bool is(const struct fault *fault, const char *kind) { return fault && strcmp(fault->kind, kind) == 0; }
@@ -81,7 +74,7 @@ static void fire(struct fault *fault, const registers *at) {
 /* Whether the file of an open(2) is there, as the program sees it. */
 static bool is_there(const registers *regs) {
     char path[PATH_MAX + 32];
-    int length = snprintf(path, sizeof path, "/proc/%d/root", child);
+    int length = snprintf(path, sizeof path, "/proc/%d/root", traced);
     path[(size_t)length + copy_in(regs->rsi, path + length, PATH_MAX - 1)] = 0;
     return access(path, F_OK) == 0;
 }
@@ -117,7 +110,7 @@ static const char *subject(const registers *regs, char *text, size_t size) {
     if (number == SYS_read || number == SYS_write || number == SYS_pread64 || number == SYS_pwrite64 || number == SYS_fsync ||
         number == SYS_ftruncate || number == SYS_flock || number == SYS_getdents64) {
         char link[64];
-        snprintf(link, sizeof link, "/proc/%d/fd/%d", child, (int)regs->rdi);
+        snprintf(link, sizeof link, "/proc/%d/fd/%d", traced, (int)regs->rdi);
         ssize_t length = readlink(link, text, size - 1);
         text[length < 0 ? 0 : length] = 0;
     }
@@ -160,7 +153,7 @@ static bool is_refusal(const struct fault *fault) {
 static struct under_way { registers at; struct fault *fault; struct socket *socket; long answer; bool skipped; } now;
 
 static void set_registers(registers *regs) {
-    if (ptrace(PTRACE_SETREGS, child, NULL, regs)) perror("PTRACE_SETREGS");
+    if (ptrace(PTRACE_SETREGS, traced, NULL, regs)) perror("PTRACE_SETREGS");
 }
 
 static void skip(registers *regs, long answer) {
@@ -248,36 +241,15 @@ static bool read_faults(char *text) {
     return fault_count > 0;
 }
 
+static void stop(bool entering) {
+    registers regs;
+    if (ptrace(PTRACE_GETREGS, traced, NULL, &regs)) return;
+    entering ? enter(&regs) : leave(&regs);
+}
+
 int main(int count, char **arguments) {
     if (count < 4 || !read_faults(arguments[2]) || !(log_file = fopen(arguments[1], "we"))) return 2;
-    child = fork();
-    if (child == 0) {
-        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-        raise(SIGSTOP); /* until the options are set */
-        execv(arguments[3], arguments + 3);
-        _exit(127);
-    }
-    int status;
-    waitpid(child, &status, 0);
-    if (ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)) return perror("ptrace"), 2;
-    bool started = false, entering = true;
-    for (int signal = 0;;) {
-        registers regs;
-        if (ptrace(PTRACE_SYSCALL, child, NULL, (void *)(long)signal)) return perror("ptrace"), 2;
-        if (waitpid(child, &status, 0) == -1) return perror("waitpid"), 2;
-        if (WIFEXITED(status) || WIFSIGNALED(status)) break;
-        signal = 0;
-        if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
-            started = true;
-            entering = false; /* the end of execve(2) itself comes next */
-            now = (struct under_way){0};
-        } else if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-            if (started && ptrace(PTRACE_GETREGS, child, NULL, &regs) == 0) entering ? enter(&regs) : leave(&regs);
-            entering = !entering;
-        } else {
-            signal = WSTOPSIG(status);
-        }
-    }
+    int status = trace(arguments + 3, stop);
     fclose(log_file);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return exit_code(status);
 }
