@@ -1,9 +1,9 @@
-import { FileDescriptor, findFileForWriting, readAt, sleep, tryLock, writeAt } from "../libc/mod.ts"
+import { FileDescriptor, findFileForWriting, lockWithin, readAt, tryLock, writeAt } from "../libc/mod.ts"
 import { encodeLine, type FlightLine } from "./line.ts"
 import { encodeHead, FLIGHT_FILE, HEAD_BYTES, readHead, SLOT_BYTES, slotOffset } from "./ring.ts"
 
-/** How often the lock is asked for, a millisecond apart: others hold it for microseconds, and one that is stopped for ever. */
-const ATTEMPTS = 10
+/** How long a line waits for the lock: others hold it for microseconds, and one that is stopped for ever. */
+const PATIENCE_MS = 10
 
 /** The ring, open for one line. */
 export class FlightRecorder implements Disposable {
@@ -25,21 +25,13 @@ export class FlightRecorder implements Disposable {
    */
   record(line: FlightLine): boolean {
     const { fd } = this.#file
-    if (!this.#lock()) return false
+    if (!lockWithin(PATIENCE_MS, () => tryLock(fd))) return false
     const head = new Uint8Array(HEAD_BYTES)
     const sequence = readAt(fd, head, 0) === HEAD_BYTES ? readHead(head) : undefined
     if (sequence === undefined) return false // something else is there
     writeAt(fd, encodeHead(sequence + 1), 0)
     writeAt(fd, encodeLine(line, sequence, SLOT_BYTES), slotOffset(sequence))
     return true
-  }
-
-  #lock(): boolean {
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      if (tryLock(this.#file.fd)) return true
-      sleep(1)
-    }
-    return false
   }
 
   [Symbol.dispose](): void {

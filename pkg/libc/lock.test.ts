@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { FileDescriptor, Open, Poll, poll, tryLock, tryLockShared, watchClosing } from "./mod.ts"
+import { FileDescriptor, lockWithin, Open, Poll, poll, tryLock, tryLockShared, watchClosing } from "./mod.ts"
 
 let directory = ""
 beforeAll(() => {
@@ -28,6 +28,15 @@ describe("a lock", () => {
       expect(theirs()).toBe(1)
     }
     expect(theirs()).toBe(0)
+  })
+
+  test("may be asked for until it is to be had, and for so long only", () => {
+    let asked = 0
+    expect(lockWithin(10_000, () => ++asked === 3)).toBe(true)
+    expect(asked).toBe(3)
+    expect(lockWithin(0, () => false)).toBe(false)
+    expect(lockWithin(5, () => ++asked < 0)).toBe(false)
+    expect(asked).toBeGreaterThan(3)
   })
 
   test("that another process has is not to be had by us, until it ends", async () => {

@@ -1,6 +1,7 @@
-import { engine } from "../engine/mod.ts"
+import { engine, monotonicMs } from "../engine/mod.ts"
 import { type Fd, FileDescriptor } from "./descriptor.ts"
 import { check, isErrno } from "./errno.ts"
+import { sleep } from "./process.ts"
 
 /** <sys/file.h> */
 const LOCK_SH = 1
@@ -20,6 +21,19 @@ export function tryLock(fd: Fd): boolean {
 /** Takes a shared lock of flock(2) on this open file, until it is closed; returns whether no process has the exclusive one. */
 export function tryLockShared(fd: Fd): boolean {
   return tryFlock(fd, LOCK_SH)
+}
+
+/**
+ * Asks for a lock once a millisecond, for so many milliseconds; returns whether it was to be had. For those that others hold
+ * for a moment, and that nothing depends on: whoever can open the file can also keep it for ever.
+ */
+export function lockWithin(ms: number, isLocked: () => boolean): boolean {
+  const end = monotonicMs() + ms
+  for (;;) {
+    if (isLocked()) return true
+    if (monotonicMs() >= end) return false
+    sleep(1)
+  }
 }
 
 function tryFlock(fd: Fd, kind: number): boolean {

@@ -47,7 +47,7 @@ export {
   writeAt,
   writeExisting,
 } from "./files.ts"
-export { tryLock, tryLockShared, watchClosing } from "./lock.ts"
+export { lockWithin, tryLock, tryLockShared, watchClosing } from "./lock.ts"
 export { encodeFilter, type FilterInstruction, PacketSocket } from "./packet-socket.ts"
 export {
   CLONE_NEWNET,

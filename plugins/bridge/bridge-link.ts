@@ -1,12 +1,12 @@
-import { decodeUtf8, monotonicMs } from "../../pkg/engine/mod.ts"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
 import {
   FileDescriptor,
   findFile,
   isErrno,
+  lockWithin,
   Open,
   randomBytes,
-  sleep,
   tryLock,
   tryLockShared,
 } from "../../pkg/libc/mod.ts"
@@ -135,9 +135,8 @@ export function randomMac(): string {
  */
 export function holdBridge({ name }: Link): Disposable | undefined {
   const file = openSettings(name)
-  const end = monotonicMs() + TAKING_BACK_MS
   // Every user of the host may lock what can be read: whoever holds it for longer is no ADD, and holds up none.
-  while (file && !tryLockShared(file.fd) && monotonicMs() < end) sleep(1)
+  if (file) lockWithin(TAKING_BACK_MS, () => tryLockShared(file.fd))
   return file
 }
 
