@@ -74,14 +74,17 @@ function isExpected({ section, sign, line }: Change, before: Snapshot): boolean 
   return sign === "-" || isEmpty || before[section]?.includes(line) === true
 }
 
-/** What is left in containers that live on: links but `lo`, and rules but the kernel's. */
+/** What is left in containers that live on, with their last calls: links but `lo`, and rules but the kernel's. */
 async function leftInside(storm: Storm): Promise<string> {
   const script = `for pod; do
-    ip -n "$pod" -o link show | grep -E "eth0|moved0|bwp"
-    ip -n "$pod" rule show | grep -vE "lookup (local|main|default)"
+    ip -n "$pod" -o -d link show | grep -E "eth0|moved0|bwp" | sed "s/^/$pod /"
+    ip -n "$pod" rule show | grep -vE "lookup (local|main|default)" | sed "s/^/$pod /"
   done`
   const pods = storm.pods.map(({ name }) => name)
-  return (await storm.host.tryExec("sh", ["-c", script, "sh", ...pods], { timeoutMs: 120_000 })).stdout
+  const { stdout } = await storm.host.tryExec("sh", ["-c", script, "sh", ...pods], { timeoutMs: 120_000 })
+  const told = stdout.split("\n").filter(Boolean)
+  const calls = new Set(told.map((line) => line.split(" ")[0] ?? ""))
+  return [...told, ...[...calls].map((pod) => `${pod}: ${storm.calls.get(pod)?.join("; ")}`)].join("\n")
 }
 
 /** Takes everything back, as on a node that is given up: DEL of all, each in one call, no bridge, one GC for each network. */

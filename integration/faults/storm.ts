@@ -52,6 +52,8 @@ export class Storm {
   readonly #gates = new Map(stormNetworks.map(({ name }) => [name, new Gate()]))
   /** How many attachments ended without DEL. */
   forgotten = 0
+  /** The calls for each container, to be read when something is left in it. */
+  readonly calls = new Map<string, string[]>()
 
   constructor(host: HostNamespace, containers: number) {
     this.host = host
@@ -227,6 +229,9 @@ export class Storm {
     const bin = executableOf(network, plugin, verb)
     const config = { cniVersion: network.cniVersion, name: network.name, ...plugin, ...more }
     const output = await runPlugin(this.host, { bin, verb, config, timeoutMs: deadlineMs, ...call })
+    const id = call.containerId ?? ""
+    const told = `${verb} ${network.name} ${plugin.type}: ${output.exitCode}${call.under ? ", killed" : ""}`
+    this.calls.set(id, [...(this.calls.get(id) ?? []).slice(-60), told])
     const isTheirs = verb === "ADD" && network.cniVersion === "1.0.0"
     if (!isTheirs) this.tally.note(`${verb} ${plugin.type}`, output, call.under !== undefined)
     return output
