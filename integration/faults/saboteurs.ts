@@ -173,7 +173,9 @@ export const saboteurs: readonly Saboteur[] = [
     what: "fill the disk",
     act: async ({ host }) => {
       await host.tryExec("dd", ["if=/dev/zero", `of=${filler}`, "bs=64k"])
-      return () => rm(host.file(filler), { force: true })
+      // The store may be read-only just then, which ends with it.
+      const end = `until rm -f ${filler}; do mount -o remount,rw /var/lib/cni; done`
+      return () => host.exec("sh", ["-c", end])
     },
   },
   ...["/var/lib/cni", "/run/cni"].map((directory) => ({
