@@ -1,7 +1,7 @@
 import { readdir, rm, stat, truncate, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { runFirewalld, stopFirewalld } from "../firewall/firewalld-lab.ts"
-import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
+import { type ContainerNamespace, type HostNamespace, waitFor } from "../lab/mod.ts"
 import type { Gate } from "./gate.ts"
 import type { Ledger } from "./ledger.ts"
 import { bridges, uplink } from "./storm-networks.ts"
@@ -69,11 +69,19 @@ const rename = async (run: (words: string[]) => Promise<unknown>, from: string, 
 }
 const ipOf = (host: HostNamespace) => (words: string[]) => host.tryExec("ip", words)
 
-/** Reloads firewalld; restarts it where its own rules were flushed, since it cannot delete its table then. */
+/**
+ * Reloads firewalld; restarts it where its own rules were flushed, since it cannot delete its table then. It ends when they
+ * are flushed while it starts.
+ */
 export async function reload(host: HostNamespace): Promise<void> {
-  if ((await host.tryExec("firewall-cmd", ["--reload"], { timeoutMs: 60_000 })).exitCode === 0) return
-  await stopFirewalld(host)
-  await runFirewalld(host)
+  const isReloaded = async () =>
+    (await host.tryExec("firewall-cmd", ["--reload"], { timeoutMs: 60_000 })).exitCode === 0
+  const restart = async () => {
+    await stopFirewalld(host).catch(() => undefined) // which may have ended
+    await runFirewalld(host)
+    return true
+  }
+  await waitFor(async () => (await isReloaded()) || (await restart()), "firewalld to run", 240_000)
 }
 
 /** The saboteurs. */
