@@ -30,8 +30,8 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
-/** How many test files run at a time. */
-const lanes = availableParallelism() + 1
+/** How many test files run at a time: most of them wait for packets, locks and programs for half of their time. */
+const lanes = availableParallelism() + 2
 
 /** The rooms whose `x.test.ts` need neither root nor network. */
 const unitRooms = ["pkg", "plugins", "ipam", "meta", "cmd", "bench", "scripts"]
