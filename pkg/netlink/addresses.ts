@@ -63,10 +63,11 @@ export function deleteAddress(
 }
 
 /** The addresses of a link, or of all, like `ip addr show`. */
-export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index">, family?: Family): Address[] {
+export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index" | "name">, family?: Family): Address[] {
   const index = link?.index ?? 0
   const payload = addressHeader.encode({ family, index })
-  return route.dump({ type: RTM_GETADDR, what: "list addresses", payload }, (message) => {
+  const what = link ? `list addresses of "${link.name}"` : "list addresses"
+  return route.dump({ type: RTM_GETADDR, what, payload }, (message) => {
     const address = readAddress(message)
     return index === 0 || address.index === index ? address : undefined // kernels before 4.20 do not filter by index
   })

@@ -14,6 +14,7 @@ test.each<[string, (route: Route) => unknown]>([
   ['add address 10.1.0.5/24 to "eth7"', (route) => netlink.addAddress(route, link, address)],
   ['delete address 10.1.0.5/24 from "eth7"', (route) => netlink.deleteAddress(route, link, address)],
   ["list addresses", (route) => netlink.listAddresses(route)],
+  ['list addresses of "eth7"', (route) => netlink.listAddresses(route, link)],
   ['give names a, b of link "eth7"', (route) => netlink.addAltNames(route, link, ["a", "b"])],
   ['take names a of link "eth7"', (route) => netlink.deleteAltNames(route, link, ["a"])],
   ['set hairpin, isolated of port "eth7"', (route) => netlink.setBridgePort(route, link, { hairpin: 1, isolated: 0 })],

@@ -44,6 +44,11 @@ test("what the kernel refuses is told in a sentence, without places in our sourc
   })
   const busy = Object.assign(new Error("list links: it kept changing (EINTR)"), { errno: "EINTR", willPass: true })
   expect(replyTo(busy)).toMatchObject({ code: 11, msg: "Cannot list links: it kept changing (EINTR)" })
+  const gone = Object.assign(new Error('list addresses of "br0": ENODEV'), { errno: "ENODEV" })
+  expect(replyTo(gone)).toMatchObject({
+    msg: 'Cannot list addresses of "br0": ENODEV',
+    details: expect.stringContaining("gone meanwhile"),
+  })
 })
 
 test("what fails after the answer is logged: there is no second answer", () => {

@@ -98,7 +98,9 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
 
 /** What the kernel refused in words of ours, where no plugin has found any; another error as it is. */
 function worded(error: unknown): unknown {
-  return isErrno(error) ? new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details: "" }) : error
+  if (!isErrno(error)) return error
+  const details = isErrno(error, "ENODEV") ? "the interface has gone meanwhile: somebody has deleted it" : ""
+  return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })
 }
 
 /** The error for what an engine has run out of. */
