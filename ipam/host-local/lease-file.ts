@@ -59,7 +59,7 @@ export function readHolder(
     const text = ifPresent(() => readSmall(files, `${directory}/${address}`, buffer))
     return text === undefined ? undefined : parseOwner(text)
   } catch (error) {
-    if (isErrno(error, "EISDIR", "ELOOP", "EACCES", "ENXIO")) return "foreign"
+    if (isErrno(error, "EISDIR", "ELOOP", "ENXIO")) return "foreign"
     throw error
   }
 }

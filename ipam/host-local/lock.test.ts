@@ -37,6 +37,18 @@ test("#43 the error after waiting in vain is code 11 and names the process that 
   }
 })
 
+test("what was waited for in vain is not waited for again, until it was to be had", async () => {
+  using store = new TemporaryStore(ranges)
+  mkdirSync(store.directory, { recursive: true })
+  const child = await holder(store.directory)
+  expect(() => lockStore(store.directory, 20)).toThrow("waited for 0.02 s")
+  expect(() => lockStore(store.directory, 60_000)).toThrow("waited for 0 s")
+  child.stdin.end()
+  await child.exited
+  using _held = lockStore(store.directory)
+  expect(() => lockStore(store.directory, 30)).toThrow("waited for 0.03 s")
+})
+
 test("#45 a lock is ours soon after its holder ends, however it ends", async () => {
   using store = new TemporaryStore(ranges)
   mkdirSync(store.directory, { recursive: true })

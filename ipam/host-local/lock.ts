@@ -23,21 +23,26 @@ const defaultDeadlineMs = 30_000
 /** How often to look without being woken: upstream unlocks some time before it closes the file. */
 const lookAgainMs = 20
 
+/** The locks that this process has waited for in vain. */
+const inVain = new Set<string>()
+
 /**
  * Takes the store's lock, the same flock(2) on the same file as upstream's, and holds it until it is disposed. The kernel
  * frees it when the holder dies. `undefined` when the store's directory does not exist.
  *
  * Waits until a holder closes the file (inotify), not by sleeping, and not for ever: throws code 11 that names the
- * holder's process and program.
+ * holder's process and program. A process waits in vain once: what undoes its ADD only looks.
  */
 export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): FileDescriptor | undefined {
   const path = `${directory}/lock`
-  const end = monotonicMs() + deadlineMs
+  const patienceMs = inVain.has(path) ? 0 : deadlineMs
+  const end = monotonicMs() + patienceMs
   for (;;) {
     const file = ifPresent(() => FileDescriptor.open(path, Open.ReadOnly | Open.Create, 0o750))
     if (!file) return undefined
     try {
-      if (!tryLock(file.fd)) wait(file.fd, path, end, deadlineMs)
+      if (!tryLock(file.fd)) wait(file.fd, path, end, patienceMs)
+      inVain.delete(path)
       if (isStill(path, file.fd)) return file
     } catch (error) {
       file[Symbol.dispose]()
@@ -52,6 +57,7 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
   while (!tryLock(fd)) {
     const restMs = end - monotonicMs()
     if (restMs <= 0) {
+      inVain.add(path)
       throw new CniError(
         Code.TryAgainLater,
         `Cannot lock "${path}": held by ${holderOf(path)}, waited for ${deadlineMs / 1000} s`,

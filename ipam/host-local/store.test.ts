@@ -7,7 +7,7 @@ import { listLeases } from "./inventory.ts"
 import { PreparedLease } from "./lease-file.ts"
 import { parseAddress } from "./ranges.ts"
 import { releaseAddress } from "./reservations.ts"
-import { fullAt, readOnly } from "./testing/faulty-files.ts"
+import { fullAt, readOnly, unreadable } from "./testing/faulty-files.ts"
 import { owner, TemporaryStore } from "./testing/temporary-store.ts"
 
 const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
@@ -383,6 +383,17 @@ describe("torn and foreign files", () => {
     expect(store.log[0]).toContain("is no reservation: left alone")
     store.keep([])
     expect(store.addresses()).toEqual(["10.0.0.2", "10.0.0.3"])
+  })
+
+  test("a reservation that may not be read is an error that names it, and released when it may", () => {
+    using store = new TemporaryStore(small)
+    write(store, "10.0.0.2", "a\r\neth0")
+    const options = unreadable(store.path("10.0.0.2"))
+    const { details } = refusalOf(() => store.keep([], options))
+    expect(details).toContain(`"${store.path("10.0.0.2")}": Permission denied (EACCES)`)
+    expect(options.isHit()).toBe(true)
+    store.keep([])
+    expect(store.addresses()).toEqual([])
   })
 
   test("a truncated container id is released by GC", () => {

@@ -41,6 +41,13 @@ export function readOnly(): FaultyFiles {
   return faulty((_, name) => (change.includes(name) ? new SyscallError(name, errnoNumber("EROFS"), "test") : undefined))
 }
 
+/** The kernel's system calls, of which no file of this path is opened, as a security module has it. */
+export function unreadable(path: string): FaultyFiles {
+  return faulty((_, name, [first]) =>
+    name === "open" && first === path ? new SyscallError(name, errnoNumber("EACCES"), JSON.stringify(path)) : undefined,
+  )
+}
+
 /** The kernel's system calls, each noted by its name and what it was made with. */
 export function recorded(): { readonly files: Files; readonly calls: unknown[][] } {
   const calls: unknown[][] = []
