@@ -72,6 +72,13 @@ const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fa
     fault: /^refuse:.*:12$/,
     call: /type 18 /,
   },
+  {
+    plugin: "macvlan",
+    verb: "GC",
+    what: "a reservation that may not be read",
+    fault: /^fail:257:.*:13$/,
+    call: /networks\/lab\/10/,
+  },
   { plugin: "ptp", verb: "ADD", what: "lists that keep changing", fault: /^changing/, call: /^recv/ },
   { plugin: "tuning", verb: "DEL", what: "a value that cannot be set now", fault: /^refuse:.*:16$/, call: /type 16 / },
   { plugin: "sbr", verb: "DEL", what: "a route that cannot be put back now", fault: /^fail:.*:12$/, call: /type 24 / },

@@ -173,10 +173,9 @@ function refusalsOf({ about }: Call): readonly string[] {
   return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
 }
 
-/** Whether an error has a meaning: that a setting has no value to be read, that a reservation is none of ours. */
+/** Whether an error has a meaning: that a setting has no value to be read. */
 function saysNoValue({ about }: Call, errno: string): boolean {
-  if (about.startsWith("/proc/sys")) return errno === "EIO" || errno === "EACCES"
-  return /^\/var\/lib\/cni\/networks\/[^/]+\/[0-9a-f.:]+$/.test(about) && errno === "EACCES"
+  return about.startsWith("/proc/sys") && (errno === "EIO" || errno === "EACCES")
 }
 
 /** The calls of a list of `fault-at`. */

@@ -99,7 +99,21 @@ function deleteRouteIfThere(inside: NetlinkSocket, route: RouteSpec): void {
   try {
     deleteRoute(inside, route)
   } catch (error) {
-    if (!isErrno(error, "ESRCH")) throw error
+    if (!isErrno(error, "ESRCH", "ENODEV")) throw error
+  }
+}
+
+/**
+ * What the kernel says of a route whose interface the container has taken down, moved, or given other addresses since: with
+ * what it has changed the route has gone, too.
+ */
+const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"] as const
+
+function putBack(inside: NetlinkSocket, route: RouteSpec): void {
+  try {
+    addRouteIfMissing(inside, { ...route, table: RT_TABLE_MAIN })
+  } catch (error) {
+    if (!isErrno(error, ...outdated)) throw error
   }
 }
 
@@ -173,14 +187,17 @@ export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, tabl
     })
 }
 
-/** Puts the routes of the rules' tables back into table main, and deletes those that were made here. */
+/**
+ * Puts the routes of the rules' tables back into table main, but for those that the container has made impossible, and deletes
+ * those that were made here.
+ */
 export function putRoutesBack(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
   const tables = new Set(rules.map(({ table }) => table))
   const routes = [...tables].flatMap((table) => listRoutesOf(inside, link, table))
   // Of all tables at once: a route of one may need a gateway that is reached by another's.
   for (const route of gatewaysLast(routes)) {
-    if (route.protocol !== RTPROT_SBR) addRouteIfMissing(inside, { ...route, table: RT_TABLE_MAIN })
+    if (route.protocol !== RTPROT_SBR) putBack(inside, route)
   }
   const made = listRoutesOf(inside, link, RT_TABLE_MAIN).filter(({ protocol }) => protocol === RTPROT_SBR)
-  for (const route of [...routes, ...made]) deleteRoute(inside, route)
+  for (const route of [...routes, ...made]) deleteRouteIfThere(inside, route)
 }
