@@ -58,6 +58,7 @@ test("a list has null in it only where its schema says so", () => {
     vlans: [null, { id: 5 }],
   })
   expect(refusal({ runtimeConfig: { ports: [null] } }).message).toContain('ports[0]": expected an object, found null')
+  expect(refusal({ runtimeConfig: { ports: [[]] } }).message).toContain('ports[0]": expected an object, found []')
 })
 
 test("a choice may be one whatever its case", () => {

@@ -94,8 +94,7 @@ function readValue(schema: Schema, value: JsonValue, path: string): unknown {
       return record
     }
     case "object":
-      // A list passes for an object that has none of the keys.
-      if (typeof value === "object" && value !== null) return readObject(schema, value as JsonObject, path)
+      if (isJsonObject(value)) return readObject(schema, value, path)
   }
   throw invalidConfig(path, expectation(schema), value)
 }

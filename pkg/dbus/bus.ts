@@ -88,7 +88,9 @@ export class Bus implements Disposable {
       if (answer.replySerial !== serial) continue
       if (answer.type === MessageType.Return) return answer.body
       const [text] = answer.body
-      throw new DbusError(typeof text === "string" ? text : (answer.errorName ?? ""), answer.errorName)
+      const said =
+        (typeof text === "string" && text) || answer.errorName || "the answer has neither a value nor an error"
+      throw new DbusError(said, answer.errorName)
     }
   }
 
