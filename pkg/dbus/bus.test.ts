@@ -56,7 +56,7 @@ test.each([
   ["says too much", ["x".repeat(9000)], "Cannot log in to the bus: it says too much"],
   ["closes the connection", [welcome, "end"], "it has closed the connection"],
   ["answers with other bytes", [welcome, "HTTP/1.1 400 Bad Request\r\n"], "do not begin like a message"],
-  ["answers a third thing", [welcome, answerTo(1).with(1, 66)], "neither a value nor an error"],
+  ["answers a third thing", [welcome, answerTo(1).with(17, 66)], "neither a value nor an error"],
   ["does not answer", [welcome], "no answer within 100 ms"],
 ])("a bus that %s is an error", async (_, answers, says) => {
   await using server = await startBus(...answers)
