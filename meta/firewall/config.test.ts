@@ -34,6 +34,13 @@ test.each([
   if (!says.includes("of its own")) expect(parse(raw, "DEL")).toEqual(defaults)
 })
 
+test.each([
+  ...["allow", "admin", "admit", "forward", "unmark"],
+  ...["INPUT", "FORWARD", "OUTPUT", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"],
+])("a chain %s of the administrator's would be one of the packet filters' own", (name) => {
+  expect(() => parse({ iptablesAdminChainName: name })).toThrow("a name of its own")
+})
+
 const sandbox = "/run/netns/c1"
 
 test.each([
@@ -42,6 +49,8 @@ test.each([
   ["bridge and bandwidth", ["br0", "veth1", "eth0", "bwp1"], { bridge: "br0", port: "veth1" }],
   ["ptp", ["veth1", "eth0"], { bridge: "veth1", port: undefined }],
   ["ptp and bandwidth", ["veth1", "eth0", "bwp1"], { bridge: "veth1", port: undefined }],
+  ["ptp in a container that comes first", ["eth0", "veth1", "bwp1"], { bridge: "veth1", port: undefined }],
+  ["bridge, with the master of another port", ["br0", "given0", "eth0"], { bridge: "br0", port: "given0" }],
   ["ptp, bandwidth and a chained bridge", ["given0", "eth0", "bwp1", "br0"], { bridge: "br0", port: "given0" }],
   ["a chained bridge", ["given0", "eth0", "br0"], { bridge: "br0", port: "given0" }],
   ["macvlan", ["eth0"], undefined],

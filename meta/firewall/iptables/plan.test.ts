@@ -1,5 +1,5 @@
-import { expect, test } from "bun:test"
-import { type Change, type Content, printRestore, type Rule } from "../../../pkg/iptables/mod.ts"
+import { describe, expect, test } from "bun:test"
+import { type Change, type Content, printRestore, printRule, type Rule } from "../../../pkg/iptables/mod.ts"
 import type { Policy } from "../config.ts"
 import { findMissing, type IptablesSpec, planAcceptMarked, planAdd, planRemove } from "./plan.ts"
 
@@ -75,6 +75,33 @@ test("a jump that upstream has put above the policies goes below them", () => {
   const swapped = { ...table, rules: [...table.rules].reverse() }
   expect(findMissing(spec, swapped)).toContain("before")
   expect(linesOf(added(swapped, spec), "FORWARD")).toEqual(["-j CNI-ISOLATION-STAGE-1", "-j CNI-FORWARD"])
+})
+
+test("what others append to the chains of policies comes before the last rule again, which is there once", () => {
+  const spec = specFor("c1", "10.1.0.2", "same-bridge")
+  const table = added(empty, spec)
+  const theirs: Rule = { chain: "CNI-ISOLATION-STAGE-1", words: ["-i", "br9", "-j", "DROP"] }
+  const longer = { ...table, rules: [...table.rules, theirs] }
+  expect(linesOf(added(longer, spec), "CNI-ISOLATION-STAGE-1")).toEqual([
+    "-i br0 ! -o br0 -j CNI-ISOLATION-STAGE-2",
+    "-i br9 -j DROP",
+    "-j RETURN",
+  ])
+})
+
+describe("a rule that is missing is named:", () => {
+  const spec = specFor("c1", "10.1.0.2", "isolated")
+  const table = added(empty, spec)
+  const needed = table.rules.filter(({ chain, words }) => chain !== "CNI-FIREWALL-OWNERS" && !words.includes("RETURN"))
+  test.each(needed.map((rule) => [printRule(rule), rule] as const))("%s", (text, rule) => {
+    expect(findMissing(spec, { ...table, rules: table.rules.filter((one) => one !== rule) })).toBe(`rule "${text}"`)
+  })
+
+  test("and where rules of others come before the administrator's", () => {
+    const theirs: Rule = { chain: "CNI-FORWARD", words: ["-j", "LOG"] }
+    const jump = 'rule "CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN" first in'
+    expect(findMissing(spec, { ...table, rules: [theirs, ...table.rules] })).toBe(`${jump} CNI-FORWARD`)
+  })
 })
 
 test("of a bridge's policies the strictest is in force, and goes with the last that asks for it", () => {

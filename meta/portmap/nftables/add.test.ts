@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { AF_INET, AF_INET6, formatIp } from "../../../pkg/types/mod.ts"
 import type { PortmapSpec } from "../mapping.ts"
 import {
@@ -14,7 +15,6 @@ import {
   standingBy,
   web,
 } from "../testing/hostports.ts"
-import { HostportsKernel } from "../testing/hostports-kernel.ts"
 import { addHostports, closeRanks, undoAddHostports } from "./add.ts"
 import { tableLayout } from "./table.ts"
 
@@ -30,14 +30,14 @@ const complete = (...groups: readonly Group[]) => ({ ...ruleSet(...groups), rule
 
 describe("mapping ports", () => {
   test("where everything else is in place sends the elements, and asks for none", () => {
-    const kernel = new HostportsKernel(complete(...others(20)))
+    const kernel = new RuleSetKernel(complete(...others(20)))
     expect(addHostports(kernel.socket, spec)).toMatchObject({ created: [], replaced: [], ahead: [], localnet: [] })
     expect(kernel.sent).toEqual([created])
     expect(kernel.asked).toEqual([])
   })
 
   test("on a host without mappings makes table, sets, chains and rules with them, in one transaction", () => {
-    const kernel = new HostportsKernel({ sets: [] })
+    const kernel = new RuleSetKernel({ sets: [] })
     addHostports(kernel.socket, spec)
     expect(kernel.sent).toHaveLength(1)
     const [sent = []] = kernel.sent
@@ -48,11 +48,11 @@ describe("mapping ports", () => {
 
   test("for a prefix length that is new adds the rule for it, and one that is missing has all rules made anew", () => {
     const twenty = specOf(owner, ["10.1.0.2/20"], [web])
-    const kernel = new HostportsKernel(complete(...others(1)))
+    const kernel = new RuleSetKernel(complete(...others(1)))
     addHostports(kernel.socket, twenty)
     expect(kernel.sent[0]?.[0]).toMatch(/^add rule ip cni_hostports postrouting .*from beside the container, \/20"$/)
     expect(kernel.sent[0]?.filter((line) => /^(add|flush) /.test(line))).toHaveLength(1)
-    const without = new HostportsKernel({ ...ruleSet(...others(1)), rules: rulesOf(16).slice(1) })
+    const without = new RuleSetKernel({ ...ruleSet(...others(1)), rules: rulesOf(16).slice(1) })
     addHostports(without.socket, twenty)
     const rules = without.sent[0]?.filter((line) => line.includes("from beside the container")) ?? []
     expect(rules.map((line) => /\/\d+(?="$)/.exec(line)?.[0])).toEqual(["/16", "/20"])
@@ -61,7 +61,7 @@ describe("mapping ports", () => {
 
   test("that another container has is refused, and nothing is sent", () => {
     const theirs = made({ ...owner, containerId: "c9" }, ["10.1.0.9/16"], [web], "/proc/self/ns/net")
-    const kernel = new HostportsKernel(complete(...theirs), "EEXIST")
+    const kernel = new RuleSetKernel(complete(...theirs), "EEXIST")
     expect(() => addHostports(kernel.socket, spec)).toThrow(
       "Cannot map host port 8080/tcp to 10.1.0.2:80 for lab/c1/eth0: it is mapped to 10.1.0.9:80 for lab/c9/eth0",
     )
@@ -69,14 +69,14 @@ describe("mapping ports", () => {
   })
 
   test("again sends nothing", () => {
-    const kernel = new HostportsKernel(complete(...made(owner, ["10.1.0.2/16"], [web, oneAddress])), "EEXIST")
+    const kernel = new RuleSetKernel(complete(...made(owner, ["10.1.0.2/16"], [web, oneAddress])), "EEXIST")
     expect(addHostports(kernel.socket, spec)).toMatchObject({ created: [], replaced: [] })
     expect(kernel.sent).toEqual([])
   })
 
   test("that another attachment of the container has stands by, and says where the port leads", () => {
     const first = made({ ...owner, network: "net2", ifName: "eth1" }, ["10.2.0.9/16"], [web])
-    const kernel = new HostportsKernel(complete(...first), "EEXIST")
+    const kernel = new RuleSetKernel(complete(...first), "EEXIST")
     const { ahead, mustCloseRanks } = addHostports(kernel.socket, spec)
     expect([ahead.map(formatIp), mustCloseRanks]).toEqual([["10.2.0.9"], false])
     expect(kernel.sent.flat()).toContain(
@@ -93,7 +93,7 @@ describe("mapping ports", () => {
       ...made(former, ["10.1.0.2/16"], [{ ...web, hostPort: 7001 }]).slice(0, 1),
       ...made({ ...former, network: "net2" }, ["10.1.0.2/16"], [{ ...web, hostPort: 7002 }]).slice(0, 1),
     ]
-    const kernel = new HostportsKernel(complete(...groups), "EEXIST")
+    const kernel = new RuleSetKernel(complete(...groups), "EEXIST")
     addHostports(kernel.socket, spec)
     const text = kernel.sent.flat().join("\n")
     expect(text).toContain("delete element ip cni_hostports ports { tcp . 7000, tcp . 7001 }")
@@ -105,7 +105,7 @@ describe("undoing it", () => {
   test("deletes what this owner has", () => {
     const before = complete(...others(1))
     const after = complete(...others(1), ...made(owner, ["10.1.0.2/16"], [web, oneAddress]))
-    const kernel: HostportsKernel = new HostportsKernel(() => (kernel.sent.length === 0 ? before : after))
+    const kernel: RuleSetKernel = new RuleSetKernel(() => (kernel.sent.length === 0 ? before : after))
     const changes = addHostports(kernel.socket, spec)
     undoAddHostports(contextOf(kernel), spec, changes)
     expect(kernel.sent.at(-1)).toEqual([
@@ -118,7 +118,7 @@ describe("undoing it", () => {
 
   test("puts back what it has replaced", () => {
     const gone = made({ ...owner, containerId: "c9" }, ["10.1.0.9/16"], [web], "/not/there").slice(0, 1)
-    const kernel = new HostportsKernel(complete(...gone), "EEXIST")
+    const kernel = new RuleSetKernel(complete(...gone), "EEXIST")
     const changes = addHostports(kernel.socket, spec)
     expect(kernel.sent[0]?.[0]).toBe("delete element ip cni_hostports ports { tcp . 8080 }")
     undoAddHostports(contextOf(kernel), spec, changes)
@@ -131,9 +131,7 @@ describe("undoing it", () => {
 
 test("ranks are closed when who was first has gone in between, and otherwise nothing is sent", () => {
   const ours = made(owner, ["10.1.0.2/16"], [web]).slice(0, 1)
-  const kernel = new HostportsKernel(
-    complete({ set: tableLayout(AF_INET).ports, elements: [] }, ...standingBy(ours, 1)),
-  )
+  const kernel = new RuleSetKernel(complete({ set: tableLayout(AF_INET).ports, elements: [] }, ...standingBy(ours, 1)))
   closeRanks(kernel.socket, specOf(owner, ["10.1.0.2/16"], [web]))
   expect(kernel.sent).toEqual([
     [
@@ -141,7 +139,7 @@ test("ranks are closed when who was first has gone in between, and otherwise not
       'create element ip cni_hostports ports { tcp . 8080 comment "lab/c1/eth0" : 10.1.0.2 . 80 }',
     ],
   ])
-  const quiet = new HostportsKernel(complete(...ours))
+  const quiet = new RuleSetKernel(complete(...ours))
   closeRanks(quiet.socket, specOf(owner, ["10.1.0.2/16"], [web]))
   expect(quiet.sent).toEqual([])
 })
@@ -149,7 +147,7 @@ test("ranks are closed when who was first has gone in between, and otherwise not
 test("both families are mapped in one transaction", () => {
   const both = specOf(owner, ["10.1.0.2/16", "fd00::2/64"], [web])
   const layouts = ([AF_INET, AF_INET6] as const).map((family) => ({ set: tableLayout(family).ports, elements: [] }))
-  const kernel = new HostportsKernel({ ...ruleSet(...layouts), rules: rulesOf(16, 64) })
+  const kernel = new RuleSetKernel({ ...ruleSet(...layouts), rules: rulesOf(16, 64) })
   addHostports(kernel.socket, both)
   expect(kernel.sent).toHaveLength(1)
   expect(kernel.sent.flat().filter((line) => line.includes("ip6 "))).toHaveLength(2)

@@ -1,14 +1,14 @@
 import { expect, test } from "bun:test"
+import { type RuleSet, RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { refusalOf } from "../../../pkg/types/testing.ts"
 import { type Group, made, oneAddress, owner, ruleSet, rulesOf, specOf, standingBy, web } from "../testing/hostports.ts"
-import { HostportsKernel, type RuleSet } from "../testing/hostports-kernel.ts"
 import { checkHostports } from "./check.ts"
 import { conditionsChain } from "./conditions.ts"
 import { tableLayout } from "./table.ts"
 
 const spec = specOf(owner, ["10.1.0.2/16"], [web, oneAddress])
 const complete = (...groups: readonly Group[]): RuleSet => ({ ...ruleSet(...groups), rules: rulesOf(16) })
-const check = (rules: RuleSet, of = spec) => checkHostports(new HostportsKernel(rules).socket, of)
+const check = (rules: RuleSet, of = spec) => checkHostports(new RuleSetKernel(rules).socket, of)
 const ours = made(owner, ["10.1.0.2/16"], [web, oneAddress])
 const second = made({ ...owner, network: "net2", ifName: "eth1" }, ["10.2.0.9/16"], [web])
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { ifnameValue } from "../../../pkg/nftables/mod.ts"
+import { type KernelRule, RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { AF_INET } from "../../../pkg/types/mod.ts"
 import { contextOf, type Group, made, others, owner, ruleSet, web } from "../testing/hostports.ts"
-import { HostportsKernel, type KernelRule } from "../testing/hostports-kernel.ts"
 import { conditionsChain } from "./conditions.ts"
 import { deleteHostports, deleteUpstreamHostports } from "./delete.ts"
 import { tableLayout } from "./table.ts"
@@ -17,13 +17,13 @@ function recorded(set: "localnetLinks" | "localnetGuarded", ...links: string[]):
 
 describe("the last mapping, where route_localnet was switched on for it,", () => {
   test("takes table and record along when iptables does not need the setting", () => {
-    const kernel = new HostportsKernel(ruleSet(...ours, recorded("localnetLinks", "not-there0")))
+    const kernel = new RuleSetKernel(ruleSet(...ours, recorded("localnetLinks", "not-there0")))
     deleteHostports(contextOf(kernel, false), owner, [web])
     expect(kernel.sent).toEqual([["delete table ip cni_hostports"]])
   })
 
   test("leaves the guard and the record when iptables needs it", () => {
-    const kernel = new HostportsKernel(ruleSet(...ours, recorded("localnetLinks", "not-there0", "not-there1")))
+    const kernel = new RuleSetKernel(ruleSet(...ours, recorded("localnetLinks", "not-there0", "not-there1")))
     deleteHostports(contextOf(kernel, true), owner, [web])
     const [sent = []] = kernel.sent
     expect(sent.map((line) => line.split(" ").slice(0, 5).join(" ").replace(" {", ""))).toEqual([
@@ -44,7 +44,7 @@ describe("the last mapping, where route_localnet was switched on for it,", () =>
   })
 
   test("of an interface that has gone leaves no guard for what was on before", () => {
-    const kernel = new HostportsKernel(ruleSet(...ours, recorded("localnetGuarded", "not-there0")))
+    const kernel = new RuleSetKernel(ruleSet(...ours, recorded("localnetGuarded", "not-there0")))
     deleteHostports(contextOf(kernel, true), owner, [web])
     expect(kernel.sent).toEqual([["delete table ip cni_hostports"]])
   })
@@ -66,7 +66,7 @@ test("conditions go with the mappings, the rule and the chain that it leads to; 
   }))
   const rules = [conditionOf("lab/c2/eth0", 4n), conditionOf("lab/c1/eth0", 5n)]
   const chains = ["lab/c1/eth0", "lab/c2/eth0"].map((comment) => conditionsChain(layout, comment).name)
-  const kernel = new HostportsKernel({ ...ruleSet(...noteless, ...others(1)), rules, chains })
+  const kernel = new RuleSetKernel({ ...ruleSet(...noteless, ...others(1)), rules, chains })
   deleteHostports(contextOf(kernel), owner, [web])
   expect(kernel.sent).toEqual([
     [
@@ -101,7 +101,7 @@ describe("what the Go suite has left", () => {
     rule("hostports", 8n, "c1", new Uint8Array(16).with(15, 2), 10),
   ]
   const deleted = (addresses: Uint8Array[]) => {
-    const kernel = new HostportsKernel({ sets: [], rules })
+    const kernel = new RuleSetKernel({ sets: [], rules })
     deleteUpstreamHostports(kernel.socket, "c1", addresses)
     return kernel.sent.flat()
   }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
+import { RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 import type { Mapping } from "../mapping.ts"
 import { contextOf, made, oneAddress, others, owner, printed, ruleSet, standingBy, web } from "../testing/hostports.ts"
-import { HostportsKernel } from "../testing/hostports-kernel.ts"
 import { deleteEmptyTables, deleteHostports, gcHostports } from "./delete.ts"
 import { tableLayout } from "./table.ts"
 
@@ -10,7 +10,7 @@ describe("deleting an attachment's mappings", () => {
   const ours = () => made(owner, ["10.1.0.2/16"], [web, oneAddress])
 
   test("takes its elements of every set in one transaction, and no others; what was mapped is answered", () => {
-    const kernel = new HostportsKernel(ruleSet(...ours(), ...others(1)))
+    const kernel = new RuleSetKernel(ruleSet(...ours(), ...others(1)))
     const deleted = deleteHostports(contextOf(kernel), owner, [web, oneAddress])
     expect(kernel.sent).toEqual([
       [
@@ -24,7 +24,7 @@ describe("deleting an attachment's mappings", () => {
   })
 
   test.each([1, 9, 10, 11, 500])("asks for its own keys, whatever others have: no list is read among %d", (count) => {
-    const kernel = new HostportsKernel(ruleSet(...ours(), ...others(count)))
+    const kernel = new RuleSetKernel(ruleSet(...ours(), ...others(count)))
     deleteHostports(contextOf(kernel), owner, [web, oneAddress])
     expect(kernel.sent).toHaveLength(1)
     expect(kernel.asked.filter((question) => question.startsWith("list"))).toEqual([])
@@ -32,7 +32,7 @@ describe("deleting an attachment's mappings", () => {
 
   test.each([1, 9, 10, 11, 40])("the last one takes the table along, be it with %d ports", (count) => {
     const mappings = Array.from({ length: count }, (_, n) => ({ ...web, hostPort: 7000 + n }))
-    const kernel = new HostportsKernel(ruleSet(...made(owner, ["10.1.0.2/16", "fd00::2/64"], mappings)))
+    const kernel = new RuleSetKernel(ruleSet(...made(owner, ["10.1.0.2/16", "fd00::2/64"], mappings)))
     expect(deleteHostports(contextOf(kernel), owner, mappings)).toHaveLength(2 * count)
     expect(kernel.sent).toEqual([["delete table ip cni_hostports", "delete table ip6 cni_hostports"]])
   })
@@ -41,7 +41,7 @@ describe("deleting an attachment's mappings", () => {
     const wrong = { ...web, hostPort: 1 }
     const elsewhere: Mapping = { ...web, family: AF_INET6 }
     for (const mappings of [[], [wrong], [web], [web, oneAddress, wrong], [elsewhere]]) {
-      const kernel = new HostportsKernel(ruleSet(...ours(), ...others(20)))
+      const kernel = new RuleSetKernel(ruleSet(...ours(), ...others(20)))
       expect(printed(deleteHostports(contextOf(kernel), owner, mappings))).toHaveLength(2)
       expect(kernel.sent.flat().join("\n")).toContain("address_ports { 192.0.2.1 . tcp . 8443 }")
       expect(kernel.sent.flat()).toHaveLength(4)
@@ -54,14 +54,14 @@ describe("deleting an attachment's mappings", () => {
       ...made({ ...owner, ifName: "eth01" }, ["10.1.0.3/16"], [{ ...web, hostPort: 81 }]),
       ...made({ ...owner, network: "lab2" }, ["10.1.0.4/16"], [{ ...web, hostPort: 82 }]),
     ]
-    const kernel = new HostportsKernel(ruleSet(...theirs))
+    const kernel = new RuleSetKernel(ruleSet(...theirs))
     expect(deleteHostports(contextOf(kernel), owner, [web])).toEqual([])
     expect(kernel.sent).toEqual([])
   })
 
   test("of nothing sends nothing; without a table either", () => {
     for (const rules of [ruleSet(...others(1)), { sets: [] }]) {
-      const kernel = new HostportsKernel(rules)
+      const kernel = new RuleSetKernel(rules)
       expect(deleteHostports(contextOf(kernel), owner, [web])).toEqual([])
       expect(kernel.sent).toEqual([])
     }
@@ -71,7 +71,7 @@ describe("deleting an attachment's mappings", () => {
     const former = ruleSet(...ours())
     const present = ruleSet(...ours(), ...others(1))
     let readings = 0
-    const kernel: HostportsKernel = new HostportsKernel(
+    const kernel: RuleSetKernel = new RuleSetKernel(
       () => (kernel.sent.length === 0 && readings < 1 ? former : present),
       "ERESTART",
     )
@@ -89,7 +89,7 @@ describe("deleting an attachment's mappings", () => {
   })
 
   test("another refusal is an error, and what has gone in between is none", () => {
-    const kernel = new HostportsKernel(ruleSet(...ours()), "EPERM")
+    const kernel = new RuleSetKernel(ruleSet(...ours()), "EPERM")
     expect(() => deleteHostports(contextOf(kernel), owner, [web, oneAddress])).toThrow("EPERM")
   })
 })
@@ -102,7 +102,7 @@ describe("a port that other attachments of the container want, too,", () => {
     const ours = made(owner, ["10.1.0.2/16"], [web])
     const rules = ruleSet(...ours, ...standingBy(second, 1), ...standingBy(third, 2))
     for (const mappings of [[web], []]) {
-      const kernel = new HostportsKernel(rules)
+      const kernel = new RuleSetKernel(rules)
       expect(printed(deleteHostports(contextOf(kernel), owner, mappings))).toEqual(["8080/tcp to 10.1.0.2:80"])
       const text = kernel.sent.flat().join("\n")
       expect(text).toContain("delete element ip cni_hostports ports { tcp . 8080 }")
@@ -119,7 +119,7 @@ describe("a port that other attachments of the container want, too,", () => {
   test("stays where it is when one that stands by goes, and the set goes when nothing stands by any more", () => {
     const rules = ruleSet(...second, ...standingBy(made(owner, ["10.1.0.2/16"], [web]).slice(0, 1), 1))
     for (const mappings of [[web], []]) {
-      const kernel = new HostportsKernel(rules)
+      const kernel = new RuleSetKernel(rules)
       deleteHostports(contextOf(kernel), owner, mappings)
       expect(kernel.sent).toEqual([
         [
@@ -135,7 +135,7 @@ describe("GC", () => {
   const valid = { ...owner, containerId: "alive" }
 
   test("deletes what is this network's and not of a valid attachment, in one transaction", () => {
-    const kernel = new HostportsKernel(
+    const kernel = new RuleSetKernel(
       ruleSet(
         ...made(owner, ["10.1.0.2/16"], [web]),
         ...made({ ...owner, containerId: "c2" }, ["fd00::3/64"], [{ ...web, hostPort: 82 }]),
@@ -159,7 +159,7 @@ describe("GC", () => {
   })
 
   test("takes a table in which nothing is left, and leaves those of others", () => {
-    const kernel = new HostportsKernel(
+    const kernel = new RuleSetKernel(
       ruleSet(...made(owner, ["10.1.0.2/16"], [web]), ...made(valid, ["fd00::4/64"], [web])),
     )
     gcHostports(contextOf(kernel), "lab", [valid])
@@ -167,7 +167,7 @@ describe("GC", () => {
   })
 
   test("of nothing that is stale sends nothing", () => {
-    const kernel = new HostportsKernel(ruleSet(...made(valid, ["10.1.0.4/16"], [web])))
+    const kernel = new RuleSetKernel(ruleSet(...made(valid, ["10.1.0.4/16"], [web])))
     expect(gcHostports(contextOf(kernel), "lab", [valid])).toEqual([])
     expect(gcHostports(contextOf(kernel), "la", [])).toEqual([])
     expect(kernel.sent).toEqual([])
@@ -176,7 +176,7 @@ describe("GC", () => {
 
 test("tables without a mapping go, and no other", () => {
   const { ports } = tableLayout(AF_INET)
-  const kernel = new HostportsKernel(ruleSet({ set: ports, elements: [] }, ...made(owner, ["fd00::2/64"], [web])))
+  const kernel = new RuleSetKernel(ruleSet({ set: ports, elements: [] }, ...made(owner, ["fd00::2/64"], [web])))
   deleteEmptyTables(contextOf(kernel))
   expect(kernel.sent).toEqual([["delete table ip cni_hostports"]])
 })

@@ -1,11 +1,11 @@
 import { expect } from "bun:test"
 import type { Element, NamedSet, SharedSet } from "../../../pkg/nftables/mod.ts"
+import type { KernelRule, RuleSet, RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { AF_INET, AF_INET6, formatIp, type Owner, parseCidr } from "../../../pkg/types/mod.ts"
 import { type DnatMapping, type Mapping, type PortmapSpec, printHostPort } from "../mapping.ts"
 import type { DeleteContext } from "../nftables/delete.ts"
 import { tableSpecs } from "../nftables/elements.ts"
 import { tableLayout } from "../nftables/table.ts"
-import type { HostportsKernel, KernelRule, RuleSet } from "./hostports-kernel.ts"
 
 export const owner: Owner = { network: "lab", containerId: "c1", ifName: "eth0" }
 export const web: Mapping = {
@@ -102,7 +102,7 @@ export function ruleSet(...groups: readonly Group[]): RuleSet {
 }
 
 /** What deleting works with; `isNeeded`: whether iptables needs route_localnet. */
-export function contextOf(kernel: HostportsKernel, isNeeded = false): DeleteContext {
+export function contextOf(kernel: RuleSetKernel, isNeeded = false): DeleteContext {
   return { socket: kernel.socket, open: () => kernel.socket, isLocalnetNeeded: () => isNeeded, localnetStays: () => {} }
 }
 

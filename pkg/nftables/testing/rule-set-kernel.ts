@@ -1,4 +1,4 @@
-import type { Fd } from "../../../pkg/libc/mod.ts"
+import type { Fd } from "../../libc/mod.ts"
 import {
   concat,
   type Message,
@@ -6,17 +6,14 @@ import {
   type NetlinkSocket,
   netfilterHeader,
   type Request,
-} from "../../../pkg/netlink/mod.ts"
-import { dumping } from "../../../pkg/netlink/testing.ts"
-import type { Element, NamedSet } from "../../../pkg/nftables/mod.ts"
-import {
-  answerGeneration,
-  elementListAttributes,
-  elementUserdata,
-  joinParts,
-  ruleAttributes,
-  setAttributes,
-} from "../../../pkg/nftables/testing.ts"
+} from "../../netlink/mod.ts"
+import { dumping } from "../../netlink/testing.ts"
+import { elementListAttributes, familyNumber, ruleAttributes, setAttributes } from "../attributes.ts"
+import { joinParts } from "../data-types.ts"
+import type { Element, NamedSet } from "../rule-set.ts"
+import { verdictData } from "../statements.ts"
+import { answerGeneration } from "../testing.ts"
+import { elementUserdata } from "../userdata.ts"
 
 /** A rule as the kernel is to have it; the family is that of the table. */
 export interface KernelRule {
@@ -38,13 +35,16 @@ export interface RuleSet {
 /** `NFT_MSG_GET*`, <linux/netfilter/nf_tables.h> */
 const [GETCHAIN, GETRULE, GETSET, GETSETELEM, GETGEN] = [0xa04, 0xa07, 0xa0a, 0xa0d, 0xa10]
 const NLM_F_DUMP = 0x300
-const familyNumbers: Readonly<Record<string, number>> = { ip: 2, ip6: 10 }
+
+/** The name of the family that a request is for: its first byte. */
+const familyOf = ({ payload }: Request) =>
+  Object.entries(familyNumber).find(([, number]) => number === payload[0])?.[0] ?? ""
 
 /**
  * Plays nf_tables: answers from a rule set, notes what it was asked, and keeps what it was sent without doing it. Refuses
  * transactions as told, the first ones first.
  */
-export class HostportsKernel {
+export class RuleSetKernel {
   /** "get ip ports", "list ip ports", "look at ip ports", "sets ip" */
   readonly asked: string[] = []
   /** Each transaction that it has agreed to, as `nft` would be told it. */
@@ -80,31 +80,31 @@ export class HostportsKernel {
 
   #list(request: Request): Message[] {
     const { sets, rules = [] } = this.#rules()
-    const family = request.payload[0]
     if (request.type === GETSET) {
-      this.asked.push(`sets ${family === 2 ? "ip" : "ip6"}`)
+      this.asked.push(`sets ${familyOf(request)}`)
       return sets
-        .filter(({ set }) => familyNumbers[set.table.family] === family)
+        .filter(({ set }) => set.table.family === familyOf(request))
         .map(({ set }) => message(setAttributes.encode({ table: set.table.name, name: set.name })))
     }
-    if (request.type === GETRULE)
+    if (request.type === GETRULE) {
+      const { table, chain } = ruleAttributes.decode(request.payload.subarray(4))
+      const isAsked = (rule: KernelRule) => rule.table === table && (chain === undefined || rule.chain === chain)
       return rules
-        .filter((rule) => rule.family === family)
+        .filter((rule) => rule.family === request.payload[0] && isAsked(rule))
         .map(({ family: _, comment, ...rule }) => {
           return message(ruleAttributes.encode({ ...rule, userdata: elementUserdata({ comment, note: undefined }) }))
         })
+    }
     return this.#elements(request, false)
   }
 
   #elements(request: Request, isGlance: boolean): Message[] {
     const { table, set: name, elements } = elementListAttributes.decode(request.payload.subarray(4))
     const found = this.#rules().sets.find(({ set }) => {
-      return set.name === name && set.table.name === table && familyNumbers[set.table.family] === request.payload[0]
+      return set.name === name && set.table.name === table && set.table.family === familyOf(request)
     })
     const wanted = elements?.map(({ key }) => key?.value?.toHex())
-    this.asked.push(
-      `${wanted ? "get" : isGlance ? "look at" : "list"} ${request.payload[0] === 2 ? "ip" : "ip6"} ${name}`,
-    )
+    this.asked.push(`${wanted ? "get" : isGlance ? "look at" : "list"} ${familyOf(request)} ${name}`)
     if (!found) throw new NetlinkError(request.what, "ENOENT")
     const { set } = found
     const keyed = found.elements.map((element) => ({ element, key: joinParts(set.key, element.key) }))
@@ -114,7 +114,9 @@ export class HostportsKernel {
     if (wanted && listed.length === 0) throw new NetlinkError(request.what, "ENOENT")
     const encoded = listed.map(({ element, key }) => ({
       key: { value: key },
-      data: element.value && { value: joinParts(set.value ?? [], element.value) },
+      data: element.verdict
+        ? verdictData(element.verdict)
+        : element.value && { value: joinParts(set.value ?? [], element.value) },
       userdata: elementUserdata({ comment: element.comment, note: element.note }),
     }))
     return [message(elementListAttributes.encode({ table: set.table.name, set: set.name, elements: encoded }))]

@@ -1,0 +1,49 @@
+import type { Builtin } from "../../pkg/invoke/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { type Plugin, serve } from "../../pkg/skel/mod.ts"
+import type { Namespace } from "../lab/mod.ts"
+
+/** One call: what is left out is that of container "c1", interface "eth0". */
+export interface ProcessCall {
+  readonly verb: "ADD" | "CHECK" | "DEL" | "GC" | "STATUS"
+  readonly config: object
+  /** The container's namespace. */
+  readonly pod?: Namespace | undefined
+  readonly containerId?: string
+  readonly ifName?: string
+  /** Plugins that it may delegate to. */
+  readonly builtins?: Readonly<Record<string, Builtin>>
+  /** Takes the result; one that throws is a caller who has gone. */
+  readonly write?: (text: string) => void
+}
+
+/** What a call has answered, stdout parsed, and written into its log. */
+export interface Answer {
+  readonly exitCode: number
+  // biome-ignore lint/suspicious/noExplicitAny: a result or an error, of which tests expect what they know
+  readonly json: any
+  readonly log: readonly string[]
+}
+
+/**
+ * Calls a plugin from its sources in this process, whose thread is in the host's network namespace meanwhile: no build, and
+ * nothing to start. Files are those of this process, so a plugin that keeps some has to be told a directory of the test's own.
+ */
+export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {
+  const { verb, config, pod, containerId = "c1", ifName = "eth0", builtins = {}, write } = call
+  const isOfNetwork = verb === "GC" || verb === "STATUS"
+  const attachment = { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName, ...(pod && { CNI_NETNS: pod.path }) }
+  const env = { CNI_COMMAND: verb, CNI_PATH: "/nowhere", ...(isOfNetwork ? {} : attachment) }
+  const stdin = new TextEncoder().encode(JSON.stringify(config))
+  const log: string[] = []
+  using namespace = Netns.open(host.path)
+  const reply = namespace.run(() =>
+    serve(plugin, { env, stdin: () => stdin, log: (line) => log.push(line), builtins, ...(write && { write }) }),
+  )
+  return { exitCode: reply.exitCode, json: reply.stdout === "" ? undefined : JSON.parse(reply.stdout), log }
+}
+
+/** For `write`: the caller does not take the answer, so that all that ADD has done is to be undone. */
+export function refuseAnswer(): never {
+  throw new Error("nobody reads")
+}

@@ -1,0 +1,136 @@
+import { describe, expect, test } from "bun:test"
+import { RuleSetKernel } from "../../pkg/nftables/testing/rule-set-kernel.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
+import type { Firewalld } from "./firewalld.ts"
+import { made, ruleSet, specOf } from "./testing/firewall.ts"
+import { addSources, checkSources, findFirewalld, removeSources, sourcesOf } from "./zones.ts"
+
+/** Plays firewalld: its zones' sources as "ZONE SOURCE"; it refuses to add or remove what is in `refused`. */
+class Zones {
+  readonly sources: string[]
+  /** How often a zone's sources were asked for. */
+  asked = 0
+  readonly #refused: readonly string[]
+
+  constructor(sources: readonly string[], ...refused: string[]) {
+    this.sources = [...sources]
+    this.#refused = refused
+  }
+
+  listSources(zone: string): string[] {
+    this.asked++
+    return this.sources.filter((one) => one.startsWith(`${zone} `)).map((one) => one.slice(zone.length + 1))
+  }
+
+  addSource(zone: string, source: string): void {
+    this.#refuse(`${zone} ${source}`)
+    this.sources.push(`${zone} ${source}`)
+  }
+
+  removeSource(zone: string, source: string): void {
+    this.#refuse(`${zone} ${source}`)
+    this.sources.splice(this.sources.indexOf(`${zone} ${source}`), 1)
+  }
+
+  #refuse(source: string): void {
+    if (this.#refused.includes(source)) throw new Error(`refused: ${source}`)
+  }
+}
+
+const asFirewalld = (zones: Zones) => zones as unknown as Firewalld
+const { addresses } = specOf(2)
+const own = ["trusted 10.1.0.2/32", "trusted fd00:1::2/128"]
+
+/** Adds the addresses of number 2 to zone "trusted"; other containers have notes as in `noted`. */
+function add(zones: Zones, noted: readonly [number, string | undefined][] = []) {
+  const log: string[] = []
+  const { socket } = new RuleSetKernel(ruleSet(...noted.flatMap(([number, zone]) => made(specOf(number), zone))))
+  const undo = new Undo((line) => log.push(line))
+  addSources(asFirewalld(zones), "trusted", addresses, socket, (line) => log.push(line), undo)
+  return { log, undo }
+}
+
+describe("addresses", () => {
+  test("become sources of the zone, once, and those that were none before go when ADD is undone", () => {
+    const zones = new Zones(["trusted 10.1.0.2/32", "home 10.9.0.0/16"])
+    const { undo, log } = add(zones)
+    expect(zones.sources).toEqual(["trusted 10.1.0.2/32", "home 10.9.0.0/16", "trusted fd00:1::2/128"])
+    expect(zones.asked).toBe(1)
+    undo[Symbol.dispose]()
+    expect(zones.sources).toEqual(["trusted 10.1.0.2/32", "home 10.9.0.0/16"])
+    expect(log).toEqual([])
+  })
+
+  test("of all others that have a note become sources again, too, and stay", () => {
+    const zones = new Zones(["home 10.1.0.4/32"])
+    const { undo } = add(zones, [
+      [2, "home"],
+      [3, "trusted"],
+      [4, "home"],
+      [5, undefined],
+    ])
+    const others = ["trusted 10.1.0.3/32", "trusted fd00:1::3/128", "home fd00:1::4/128"]
+    expect(zones.sources.slice(0, 3)).toEqual(["home 10.1.0.4/32", ...own])
+    expect(zones.sources.slice(3).sort()).toEqual(others.sort())
+    undo[Symbol.dispose]()
+    expect(zones.sources.sort()).toEqual([...others, "home 10.1.0.4/32"].sort())
+  })
+
+  test("that are refused fail the ADD; those of others are a line of the log each", () => {
+    expect(() => add(new Zones([], "trusted fd00:1::2/128"))).toThrow("refused: trusted fd00:1::2/128")
+    const zones = new Zones([], "home 10.1.0.3/32")
+    expect(add(zones, [[3, "home"]]).log).toEqual(["Error: refused: home 10.1.0.3/32"])
+    expect(zones.sources).toEqual([...own, "home fd00:1::3/128"])
+  })
+
+  test("are all removed, also when one cannot be; the first failure is told", () => {
+    const zones = new Zones([...own, "home 10.1.0.3/32"], ...own)
+    const sources = [...own, "home 10.1.0.3/32"].map((text) => {
+      const [zone = "", source = ""] = text.split(" ")
+      return { zone, source }
+    })
+    expect(() => removeSources(asFirewalld(zones), sources)).toThrow("refused: trusted 10.1.0.2/32")
+    expect(zones.sources).toEqual(own)
+    expect(() => removeSources(asFirewalld(new Zones([])), [])).not.toThrow()
+  })
+})
+
+test("CHECK names the first source that is missing, and what is there", () => {
+  const zones = new Zones(["trusted 10.1.0.2/32", "trusted 10.1.0.3/32"])
+  const source = (source: string) => ({ zone: "trusted", source })
+  checkSources(asFirewalld(zones), [source("10.1.0.2/32"), source("10.1.0.3/32")])
+  expect(
+    refusalOf(() => checkSources(asFirewalld(zones), [source("10.1.0.2/32"), source("10.1.0.4/32")])),
+  ).toMatchObject({
+    code: 999,
+    message:
+      'Cannot find the address 10.1.0.4/32 in zone "trusted" of firewalld: ' +
+      "expected it among its sources; found 10.1.0.2/32, 10.1.0.3/32",
+    details: "firewalld forgets sources when it is reloaded; the next ADD of any container adds all of them again",
+  })
+  const none = refusalOf(() => checkSources(asFirewalld(new Zones([])), [source("10.1.0.4/32")]))
+  expect(none.message).toEndWith("; found none")
+})
+
+test("the sources of elements are those with a zone in the note, each once", () => {
+  const [ip, other] = [Uint8Array.of(10, 1, 0, 2), Uint8Array.of(10, 1, 0, 3)]
+  const elements = [
+    { key: [ip], note: "1 - a zone" },
+    { key: [ip], note: "2 - a zone" },
+    { key: [ip], note: "1 - home" },
+    { key: [other], note: "1 - home" },
+    { key: [other], note: "1" },
+    { key: [other] },
+    { key: [], note: "1 - home" },
+  ]
+  expect(sourcesOf(elements)).toEqual([
+    { zone: "a zone", source: "10.1.0.2/32" },
+    { zone: "home", source: "10.1.0.2/32" },
+    { zone: "home", source: "10.1.0.3/32" },
+  ])
+})
+
+test.each(["nftables", "iptables"] as const)("for backend %s firewalld is not looked for", (backend) => {
+  expect(findFirewalld(backend, () => expect.unreachable())).toBeUndefined()
+})
