@@ -63,7 +63,8 @@ export function routeBySource(
     for (const route of planTable(address, gateway, main, link)) addUndoably(inside, { ...route, table }, undo)
   }
   if (addSourceHints) for (const address of addresses) addUndoably(inside, sourceHint(address, link), undo)
-  for (const route of main) {
+  // Those by gateways first: what is undone comes back the other way round, and gateways have to be reached then.
+  for (const route of gatewaysLast(main).reverse()) {
     if (isLinkLocal(route)) continue
     undo.defer("take a route out of table main", () => addRouteIfMissing(inside, route))
     deleteRoute(inside, route)
@@ -142,8 +143,16 @@ function concerns({ dst, preferredSource, gateway }: RouteSpec, address: ResultA
 
 /** The network of an address, like `ip route add 10.1.0.0/16 dev eth0 src 10.1.0.5 scope link`. */
 function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
-  const dst = networkOf({ ip, prefix })
-  return { dst, prefix, index, preferredSource: ip, scope: RouteScope.Link, protocol: RTPROT_SBR }
+  const hint = {
+    dst: networkOf({ ip, prefix }),
+    prefix,
+    index,
+    preferredSource: ip,
+    scope: RouteScope.Link,
+    protocol: RTPROT_SBR,
+  }
+  // Said, so that the reverse does not mean the kernel's own route to the network, which has another metric.
+  return familyOf(ip) === AF_INET6 ? { ...hint, priority: IPV6_METRIC } : hint
 }
 
 /** fe80::/64 and 169.254.0.0/16: every source needs them. */
