@@ -1,12 +1,12 @@
 /**
- * The vrf plugin, called in this process, on a kernel that has no VRFs and is shown as one that has (`vrf-kernel.ts`), judged with `ip`.
+ * The vrf plugin, called in this process, on a kernel that has no VRFs and is shown as one that has (`vrf-kernel.fixture.ts`), judged with `ip`.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { vrf } from "../../meta/vrf/main.ts"
 import { RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 import { type Answer, callPlugin, type ProcessCall, refuseAnswer } from "./in-process.ts"
-import { openVrfSocket, type Tables } from "./vrf-kernel.ts"
+import { openVrfSocket, type Tables } from "./vrf-kernel.fixture.ts"
 
 let host: HostNamespace
 let pod: ContainerNamespace
