@@ -1,3 +1,4 @@
+import { readdirSync, readlinkSync } from "node:fs"
 import type { Builtin } from "../../pkg/invoke/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Plugin, serve } from "../../pkg/skel/mod.ts"
@@ -27,7 +28,7 @@ export interface Answer {
 
 /**
  * Calls a plugin from its sources in this process, whose thread is in the host's network namespace meanwhile: no build, and
- * nothing to start. Files are those of this process, so a plugin that keeps some has to be told a directory of the test's own.
+ * nothing to start. Throws when it leaves a socket or a namespace open. Files are those of this process, so a plugin that keeps some has to be told a directory of the test's own.
  */
 export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {
   const { verb, config, pod, containerId = "c1", ifName = "eth0", builtins = {}, write } = call
@@ -37,10 +38,25 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   const stdin = new TextEncoder().encode(JSON.stringify(config))
   const log: string[] = []
   using namespace = Netns.open(host.path)
+  const before = openInKernel()
   const reply = namespace.run(() =>
     serve(plugin, { env, stdin: () => stdin, log: (line) => log.push(line), builtins, ...(write && { write }) }),
   )
+  const left = openInKernel().filter((one) => !before.includes(one))
+  if (left.length > 0) throw new Error(`${verb} of ${plugin.name} has left open: ${left.join(", ")}`)
   return { exitCode: reply.exitCode, json: reply.stdout === "" ? undefined : JSON.parse(reply.stdout), log }
+}
+
+/** The sockets and namespaces that this process has open. */
+function openInKernel(): string[] {
+  const links = readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      return `${fd} ${readlinkSync(`/proc/self/fd/${fd}`)}`
+    } catch {
+      return [] // the directory's own
+    }
+  })
+  return links.filter((link) => /socket:|net:|\/netns\//.test(link))
 }
 
 /** For `write`: the caller does not take the answer, so that all that ADD has done is to be undone. */
