@@ -13,8 +13,9 @@ export function sourcesOf(root: string, room: string): string[] {
   return [...new Bun.Glob(`${room}/**/*.ts`).scanSync(root)].filter((file) => !forTests.test(file)).sort()
 }
 
-/** By how many tests of other rooms a mistake is looked at, and which of them take too long for that. */
+/** By how many tests of other rooms a mistake is looked at, and by how many on a kernel. */
 const fromElsewhere = 12
+const fromKernel = 6
 
 /** Tests of rooms on a real kernel, which need no build; this one compares the numbers in all sources with the kernel's headers. */
 const onKernel = "integration/kernel"
@@ -43,24 +44,24 @@ export class TestsBySource {
     const isKernel = (test: string) => test.startsWith(onKernel)
     const steps = (test: string) => this.#stepsFrom(test).get(source) ?? Number.POSITIVE_INFINITY
     const all = this.#tests.filter((test) => Number.isFinite(steps(test)))
-    const elsewhere = all
-      .filter((test) => !test.startsWith(room) && !isSlow(test) && !isKernel(test))
-      .sort((a, b) => steps(a) - steps(b))
+    const nearest = [...all].sort((a, b) => steps(a) - steps(b))
+    const elsewhere = nearest.filter((test) => !test.startsWith(room) && !isSlow(test) && !isKernel(test))
     return [
       all.filter((test) => test === beside),
       all.filter((test) => test !== beside && test.startsWith(room)),
       elsewhere.slice(0, fromElsewhere),
-      [headers, ...all.filter(isKernel)],
+      [headers, ...nearest.filter((test) => isKernel(test) && test !== headers).slice(0, fromKernel)],
     ]
   }
 
-  /** What a test imports, and by how many steps. */
+  /** What a test imports, and by how many steps; the laboratory knows every plugin, and tries none by that. */
   #stepsFrom(test: string): ReadonlyMap<string, number> {
     const known = this.#steps.get(test)
     if (known !== undefined) return known
     const steps = new Map([[test, 0]])
     for (const [file, step] of steps)
-      for (const imported of this.#importsOf(file)) if (!steps.has(imported)) steps.set(imported, step + 1)
+      if (!file.startsWith("integration/lab/"))
+        for (const imported of this.#importsOf(file)) if (!steps.has(imported)) steps.set(imported, step + 1)
     this.#steps.set(test, steps)
     return steps
   }
