@@ -62,9 +62,8 @@ function addedLines(before: readonly string[], after: readonly string[]): string
   })
   function isKept(block: string): boolean {
     return (
-      paths.some(
-        (path) => path.startsWith(`${block}\n`) && !path.endsWith("}") && !path.endsWith("{") && !known.has(path),
-      ) || !known.has(block)
+      paths.some((path) => path.startsWith(`${block}\n`) && !path.endsWith("}") && !known.has(path)) ||
+      !known.has(block)
     )
   }
   return kept.map((line) => `${line.replaceAll("\t", "  ")}\n`).join("")

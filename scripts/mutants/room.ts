@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from "node:fs"
 import { dirname, join, normalize } from "node:path"
 
-/** Rooms whose unit tests are asked when the room's own tell nothing. */
-const rooms = "{pkg,plugins,ipam,meta}"
+/** Rooms whose unit tests are asked when the room's own tell nothing; those of `cmd`, which imports all, of its own sources alone. */
+const rooms = "{pkg,plugins,ipam,meta,cmd}"
+const isOfTool = (file: string) => file.startsWith("cmd/")
 
 /** Tests, and what only tests import. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
@@ -43,7 +44,7 @@ export class TestsBySource {
     const room = `${source.split("/").slice(0, 2).join("/")}/`
     const isKernel = (test: string) => test.startsWith(onKernel)
     const steps = (test: string) => this.#stepsFrom(test).get(source) ?? Number.POSITIVE_INFINITY
-    const all = this.#tests.filter((test) => Number.isFinite(steps(test)))
+    const all = this.#tests.filter((test) => (isOfTool(source) || !isOfTool(test)) && Number.isFinite(steps(test)))
     const nearest = [...all].sort((a, b) => steps(a) - steps(b))
     const elsewhere = nearest.filter((test) => !test.startsWith(room) && !isSlow(test) && !isKernel(test))
     return [
