@@ -155,6 +155,14 @@ describe("where iptables drops what it forwards, backend nftables", () => {
     },
   )
 
+  test("misses it where rules of others are in FORWARD, and none leads to it", async () => {
+    await iptables(dropIpv4)
+    done("ADD", { number: 2 })
+    await iptables("-F FORWARD")
+    await iptables("-A FORWARD -i lo -j ACCEPT")
+    expect(call("CHECK", { number: 2 }).json).toMatchObject({ code: 999, msg: missing })
+  })
+
   test.each<[string, string[]]>([
     ["an accepting chain without rules is let alone", ["-P FORWARD ACCEPT"]],
     ["nor is there a rule for the rules of others elsewhere", ["-A INPUT -s 192.0.2.1 -j DROP"]],

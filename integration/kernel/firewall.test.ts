@@ -328,6 +328,17 @@ describe("GC", () => {
   )
 })
 
+test("a table of the name that is another's is in the way: the kernel's refusal is told, and nothing has changed", async () => {
+  await nft("table inet cni_firewall { set containers { type ipv6_addr; }; }")
+  const before = await ruleset()
+  expect(call("ADD", one).json).toMatchObject({
+    code: 999,
+    msg: "Cannot filter by nftables",
+    details: expect.stringContaining("inet cni_firewall containers"),
+  })
+  expect(await ruleset()).toBe(before)
+})
+
 test("STATUS is well, with a table and without, and leaves nothing", async () => {
   const config = { ...configOf(one), prevResult: undefined }
   const status = () => callPlugin(host, firewall, { verb: "STATUS", config })

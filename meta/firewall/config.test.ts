@@ -53,6 +53,11 @@ test.each([
   ["bridge, with the master of another port", ["br0", "given0", "eth0"], { bridge: "br0", port: "given0" }],
   ["ptp, bandwidth and a chained bridge", ["given0", "eth0", "bwp1", "br0"], { bridge: "br0", port: "given0" }],
   ["a chained bridge", ["given0", "eth0", "br0"], { bridge: "br0", port: "given0" }],
+  [
+    "ptp, a VLAN's interface and a bridge",
+    ["given0", "eth0", "given0.7", "br0"],
+    { bridge: "given0.7", port: undefined },
+  ],
   ["macvlan", ["eth0"], undefined],
 ] as const)("the host's side of %s is known by its result", (_, names, expected) => {
   const interfaces = names.map((name) => (name === "eth0" ? { name, sandbox } : { name }))

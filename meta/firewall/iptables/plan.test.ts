@@ -126,6 +126,13 @@ test("another policy of the network is that of all its containers on the bridge"
   expect(linesOf(table, "CNI-ISOLATION-STAGE-1")).toEqual(["-j RETURN"])
   const again = added(table, specFor("c3", "10.1.0.4", "same-bridge"))
   expect(linesOf(again, "CNI-ISOLATION-STAGE-1")).toEqual(["-i br0 ! -o br0 -j CNI-ISOLATION-STAGE-2", "-j RETURN"])
+  const labels = (found: Content) => linesOf(found, "CNI-FIREWALL-OWNERS")
+  expect(labels(table)).toEqual(["-s 10.1.0.2/32 lab/c1/eth0", "-s 10.1.0.3/32 lab/c2/eth0"])
+  const strict = added(table, specFor("c1", "10.1.0.2", "same-bridge"), specFor("c3", "10.1.0.4", "isolated"))
+  expect(labels(strict).slice(1)).toEqual([
+    "-s 10.1.0.2/32 lab/c1/eth0 isolated br0",
+    "-s 10.1.0.4/32 lab/c3/eth0 isolated br0",
+  ])
 })
 
 test("an address that another container has by now stays when the first one's DEL comes late", () => {
