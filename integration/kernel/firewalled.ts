@@ -40,3 +40,46 @@ export function callFirewall(
 export function succeedAll(place: Place, verb: ProcessCall["verb"], ...specs: readonly Firewalled[]): void {
   for (const spec of specs) expect(callFirewall(place, verb, spec)).toMatchObject({ exitCode: 0, log: [] })
 }
+
+/** The elements of all sets that have any, by the set's name; "ports" is the one of family bridge. */
+export async function elements(host: Namespace): Promise<Record<string, string[]>> {
+  const found: Record<string, string[]> = {}
+  for (const table of (await host.exec("nft", ["list", "ruleset"])).stdout.split(/^table /m)) {
+    for (const [, name = "", list = ""] of table.matchAll(/(?:set|map) (\w+) \{[^{]*?elements = \{([^}]*)\}/g))
+      found[table.startsWith("bridge") ? "ports" : name] = list
+        .split(",")
+        .map((line) => line.trim().replace(/"(net\w*\/c\d+)\/eth0"/, "$1"))
+        .sort()
+  }
+  return found
+}
+
+/** What an ADD of each has made, so that `elements` finds nothing else. */
+export function expected(...specs: Firewalled[]): Record<string, string[]> {
+  const found: Record<string, string[]> = {}
+  const put = (set: string, line: string) => {
+    found[set] = [...(found[set] ?? []), line].sort()
+  }
+  for (const { number, policy, name = "net1", bridge = "br1" } of specs) {
+    const owner = `comment ${name}/c${number}`
+    put("containers", `10.1.0.${number} ${owner}`)
+    put("containers6", `fd00:1::${number} ${owner}`)
+    if (policy === "same-bridge") put("same_bridge", `"${bridge}" . "veth${number}" ${owner}`)
+    if (policy !== "isolated") continue
+    put("isolated", `"${bridge}" . "veth${number}" ${owner}`)
+    put("ports", `"veth${number}" ${owner}`)
+  }
+  for (const bridge of new Set(specs.map(({ bridge = "br1" }) => bridge))) {
+    const asked = specs.filter((spec) => (spec.bridge ?? "br1") === bridge).map(({ policy }) => policy)
+    const policy = (["isolated", "same-bridge"] as const).find((each) => asked.includes(each))
+    if (!policy) continue
+    const verdict = policy === "isolated" ? "drop" : "goto admit"
+    put("within", `"${bridge}" . "${bridge}" comment "${policy}" : ${verdict}`)
+    put("policed", `"${bridge}" comment "${policy}"`)
+  }
+  return found
+}
+
+/** The comment is that of the policy the bridge has had first. */
+export const sameButComments = (found: Record<string, string[]>) =>
+  JSON.parse(JSON.stringify(found).replace(/(\\"br\d\\") comment \\"[\w-]+\\"/g, "$1"))

@@ -1,5 +1,5 @@
 import { type LinkKind, linkAttributes, linkKinds, NetlinkSocket, type RouteSocket } from "../../pkg/netlink/mod.ts"
-import { encodeMessage, KernelTransport, readMessages } from "../../pkg/netlink/testing.ts"
+import { acknowledge, encodeMessage, KernelTransport, readMessages } from "../../pkg/netlink/testing.ts"
 
 const NETLINK_ROUTE = 0
 const RTM_NEWLINK = 16
@@ -9,6 +9,9 @@ const HEADER = 16
 /** The tables of the VRFs that were made, by their names; of all namespaces, since a test has a few. */
 export type Tables = Map<string, number>
 
+/** The errno for requests that the kernel is to refuse, by their type. */
+export type Refusals = Map<number, number>
+
 /**
  * rtnetlink of a kernel without VRFs as one with them: what is asked to be a VRF is made a bridge, and every bridge that is in
  * `tables` is shown as the VRF that it stands for. Masters, aliases, routes and rules are the kernel's own; what it does not
@@ -16,14 +19,23 @@ export type Tables = Map<string, number>
  */
 class VrfTransport extends KernelTransport {
   readonly #tables: Tables
+  readonly #refusals: Refusals
+  readonly #refused: Uint8Array[] = []
 
-  constructor(tables: Tables, groups: number) {
+  constructor(tables: Tables, refusals: Refusals, groups: number) {
     super(NETLINK_ROUTE, groups)
     this.#tables = tables
+    this.#refusals = refusals
   }
 
   override send(datagram: Uint8Array): void {
     const messages = readMessages(datagram)
+    const [first] = messages
+    const errno = first && this.#refusals.get(first.type)
+    if (first && errno !== undefined) {
+      this.#refused.push(acknowledge(first, errno))
+      return
+    }
     const changed = messages.map(({ type, flags, sequence, payload }) => {
       const [header, attributes] = [payload.subarray(0, HEADER), payload.subarray(HEADER)]
       const asked = type === RTM_NEWLINK ? linkAttributes.decode(attributes) : undefined
@@ -37,7 +49,7 @@ class VrfTransport extends KernelTransport {
   }
 
   override receive(): Uint8Array {
-    const messages = readMessages(super.receive().slice())
+    const messages = readMessages(this.#refused.shift() ?? super.receive().slice())
     const changed = messages.map(({ type, flags, sequence, payload }) => {
       const [header, attributes] = [payload.subarray(0, HEADER), payload.subarray(HEADER)]
       const shown = type === RTM_NEWLINK ? linkAttributes.decode(attributes) : undefined
@@ -56,6 +68,6 @@ class VrfTransport extends KernelTransport {
 }
 
 /** A socket of that kernel in the thread's namespace. */
-export function openVrfSocket(tables: Tables, groups = 0): RouteSocket {
-  return new NetlinkSocket(NETLINK_ROUTE, groups, new VrfTransport(tables, groups)) as RouteSocket
+export function openVrfSocket(tables: Tables, refusals: Refusals, groups = 0): RouteSocket {
+  return new NetlinkSocket(NETLINK_ROUTE, groups, new VrfTransport(tables, refusals, groups)) as RouteSocket
 }

@@ -6,13 +6,16 @@ import { vrf } from "../../meta/vrf/main.ts"
 import { RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 import { type Answer, callPlugin, type ProcessCall, refuseAnswer } from "./in-process.ts"
-import { openVrfSocket, type Tables } from "./vrf-kernel.fixture.ts"
+import { openVrfSocket, type Refusals, type Tables } from "./vrf-kernel.fixture.ts"
 
 let host: HostNamespace
 let pod: ContainerNamespace
 const tables: Tables = new Map()
-const open = spyOn(RouteSocket, "open").mockImplementation(() => openVrfSocket(tables))
-const subscribe = spyOn(RouteSocket, "subscribe").mockImplementation((groups) => openVrfSocket(tables, groups))
+const refusals: Refusals = new Map()
+const open = spyOn(RouteSocket, "open").mockImplementation(() => openVrfSocket(tables, refusals))
+const subscribe = spyOn(RouteSocket, "subscribe").mockImplementation((groups) =>
+  openVrfSocket(tables, refusals, groups),
+)
 beforeAll(async () => {
   host = await HostNamespace.create()
   pod = await host.addContainer()
@@ -88,8 +91,9 @@ test("an interface is in its VRF, with its routes and those of the result in the
   expect(await shown()).toEqual(added)
   expect(tables.get("red")).toBe(1)
   done("CHECK", 1)
+  await inside("ip route add 10.61.0.0/16 dev eth1") // by hand, where it is no more than any other
   done("ADD", 1)
-  expect(await shown()).toEqual(added)
+  expect(await shown()).toEqual([...added, "10.61.0.0/16 dev eth1"].sort())
   expect((await host.exec("ip", ["netns", "list-id"])).stdout).toContain(pod.name)
 })
 
@@ -262,6 +266,31 @@ describe("DEL", () => {
 
   test("without a namespace succeeds", () => {
     done("DEL", 1, {}, { pod: undefined })
+  })
+})
+
+describe("what the kernel refuses", () => {
+  const [DELLINK, GETROUTE, EPERM] = [17, 26, 1]
+
+  test("is told by DEL, after all else was done", async () => {
+    done("ADD", 1)
+    refusals.set(DELLINK, EPERM)
+    const { exitCode, json } = call("DEL", 1)
+    refusals.clear()
+    expect(exitCode).toBe(1)
+    expect(`${json.msg} ${json.details}`).toContain('delete VRF "red"')
+    expect(`${json.msg} ${json.details}`).toContain("EPERM")
+    expect(await shown()).not.toContain("eth1 in red")
+    done("DEL", 1)
+  })
+
+  test("is no answer to where routes are", () => {
+    done("ADD", 1)
+    refusals.set(GETROUTE, EPERM)
+    const answer = call("ADD", 1)
+    refusals.clear()
+    expect(answer).toMatchObject({ exitCode: 1, json: { code: 999 } })
+    expect(`${answer.json.msg} ${answer.json.details}`).toContain("EPERM")
   })
 })
 

@@ -58,6 +58,15 @@ describe("a VRF that is not there", () => {
     expect(kernel.links.slice(2)).toMatchObject([{ verb: "delete", index: 100 }])
   })
 
+  test("that cannot be deleted when ADD is undone is a line of the log", () => {
+    const log: string[] = []
+    const kernel = new LinksKernel([], { refusal: ({ type }) => (type === 17 ? 1 : 0) })
+    const undo = new Undo((line) => log.push(line))
+    requireVrf(kernel.socket, { name: "red", table: 77, owner }, undo)
+    undo[Symbol.dispose]()
+    expect(log).toEqual([expect.stringMatching(/^Cannot undo "create VRF "red"": .*EPERM/)])
+  })
+
   test("gets a table that no other VRF has", () => {
     const others = [vrfOf(1, { name: "one", index: 5 }), vrfOf(3, { name: "three", index: 6 })]
     expect(require(others, undefined).found.table).toBe(2)
@@ -72,7 +81,7 @@ describe("a VRF that is not there", () => {
     expect(refusalOf(() => require([], 77, (type) => (type === 16 ? 95 : 0)))).toMatchObject({
       code: 999,
       message: 'Cannot create VRF "red" with table 77',
-      details: expect.stringContaining("vrf"),
+      details: expect.stringContaining('the kernel has no vrf: load the module "vrf": '),
     })
     expect(refusalOf(() => require([], 77, (type) => (type === 16 ? 1 : 0))).details).toContain("EPERM")
   })
