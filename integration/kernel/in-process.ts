@@ -7,7 +7,8 @@ import type { Namespace } from "../lab/mod.ts"
 /** One call: what is left out is that of container "c1", interface "eth0". */
 export interface ProcessCall {
   readonly verb: "ADD" | "CHECK" | "DEL" | "GC" | "STATUS"
-  readonly config: object
+  /** The type that it names has to be the plugin's own name. */
+  readonly config: { readonly type: string }
   /** The container's namespace. */
   readonly pod?: Namespace | undefined
   readonly containerId?: string
@@ -32,6 +33,7 @@ export interface Answer {
  */
 export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {
   const { verb, config, pod, containerId = "c1", ifName = "eth0", builtins = {}, write } = call
+  if (plugin.name !== config.type) throw new Error(`This is "${plugin.name}", and not "${config.type}"`)
   const isOfNetwork = verb === "GC" || verb === "STATUS"
   const attachment = { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName, ...(pod && { CNI_NETNS: pod.path }) }
   const env = { CNI_COMMAND: verb, CNI_PATH: "/nowhere", ...(isOfNetwork ? {} : attachment) }
