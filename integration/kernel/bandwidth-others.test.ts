@@ -84,6 +84,10 @@ describe("CHECK", () => {
       add(keys)
       expect((await shown()).sort()).toEqual(whole)
     }
+    await tc("filter del dev veth1 parent 1: prio 16")
+    await tc("filter add dev veth1 parent 1: protocol ip prio 16 u32 match ip src 10.9.0.0/16 flowid 1:1")
+    expect(call("CHECK", keys).json.msg).toContain("match 0a090000/ffff0000 at 12 flowid 1:30, found ")
+    add(keys)
     const unshaped = { ...both, unshapedSubnets: subnets.shapedSubnets }
     expect(call("CHECK", unshaped).json.msg).toBe(`${wanted} htb 1: with the default class 1:30, found htb 1:`)
     expect(call("CHECK", both).json.msg).toContain("found htb 1:")

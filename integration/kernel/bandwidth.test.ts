@@ -41,7 +41,7 @@ describe("ADD makes, and DEL takes back,", () => {
       (_, word, value) => `${word} ${value} c${word === "rate" ? "eil" : word} ${value}`,
     )
     return [
-      `${link} qdisc htb 1: root default ${isShaped ? "0x1" : "0x30"}`,
+      `${link} qdisc htb 1: root r2q 10 default ${isShaped ? "0x1" : "0x30"}`,
       `${link} qdisc bfifo parent 1:30 limit ${queue}b`,
       `${link} class htb 1:1 root prio 0 rate 800Gbit ceil 800Gbit burst 100000000b cburst 100000000b`,
       `${link} class htb 1:30 root leaf prio 0 ${twice}`,
@@ -181,6 +181,13 @@ describe("GC", () => {
       expect((await host.exec("ip", ["link", "show", "br0"])).exitCode).toBe(0)
     })
   }
+})
+
+testWith(needs, "without limits nothing is looked at, be there an interface or none", async () => {
+  for (const verb of ["ADD", "CHECK"] as const) done(verb, {})
+  await connect()
+  for (const verb of ["ADD", "CHECK"] as const) done(verb, { ingressRate: 0 })
+  expect(await shown()).toEqual([])
 })
 
 testWith(needs, "STATUS is well where the limits can be set, and leaves nothing", async () => {

@@ -8,7 +8,7 @@ import type { Namespace } from "../lab/mod.ts"
 export interface ProcessCall {
   readonly verb: "ADD" | "CHECK" | "DEL" | "GC" | "STATUS"
   /** The type that it names has to be the plugin's own name. */
-  readonly config: { readonly type: string }
+  readonly config: { readonly type: string; readonly [key: string]: unknown }
   /** The container's namespace. */
   readonly pod?: Namespace | undefined
   readonly containerId?: string

@@ -93,7 +93,7 @@ export async function shown(where: Namespace = host): Promise<string[]> {
       .replace(/\s+/g, " ")
       .replace(/(qdisc|filter|class): \1 /, "$1 ")
       .replace(/ chain 0 fh .*(flowid \S+) not_in_hw| (bfifo|leaf) \w+:| refcnt \d+| -{9,}/, " $1$2")
-      .replace(/ r2q.*(default \w+).*/, " $1")
+      .replace(/(default \w+) .*/, "$1")
       .replace(/(\w) +/g, "$1 ")
       .trim()
   return [...lines, ...said.map(plain).filter((line) => !isOfKernel(`${line} `))]

@@ -59,6 +59,17 @@ describe("a limit", () => {
     fc.assert(fc.property(any, check))
   })
 
+  test("of a class is in both of its rates, and in its burst", () => {
+    const limit = { rate: 1_000_000, burst: 100_000 }
+    const { parameters } = htbOptions(limit)
+    const isClassWith = (change: object) =>
+      isHtbClassOf({ id: 1, options: { parameters: { ...parameters, ...change } as typeof parameters } }, limit)
+    expect(isClassWith({})).toBe(true)
+    for (const change of [{ rate: 999_999 }, { ceil: 1_000_001 }, { buffer: 1 }])
+      expect(isClassWith(change)).toBe(false)
+    expect(isHtbClassOf({ id: 1, options: {} }, limit)).toBe(false)
+  })
+
   test("is none of another kind", () => {
     expect(isTbfOf({ ...asQdisc({ rate: 1, burst: 1 }), kind: "htb" }, { rate: 1, burst: 1 })).toBe(false)
   })
