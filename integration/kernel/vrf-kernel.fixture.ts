@@ -1,7 +1,7 @@
 import { type LinkKind, linkAttributes, linkKinds, NetlinkSocket, type RouteSocket } from "../../pkg/netlink/mod.ts"
-import { acknowledge, encodeMessage, KernelTransport, readMessages } from "../../pkg/netlink/testing.ts"
+import { encodeMessage, readMessages } from "../../pkg/netlink/testing.ts"
+import { NETLINK_ROUTE, type Refusals, RefusingTransport } from "./refusing-kernel.fixture.ts"
 
-const NETLINK_ROUTE = 0
 const RTM_NEWLINK = 16
 /** Bytes of struct ifinfomsg. */
 const HEADER = 16
@@ -9,33 +9,21 @@ const HEADER = 16
 /** The tables of the VRFs that were made, by their names; of all namespaces, since a test has a few. */
 export type Tables = Map<string, number>
 
-/** The errno for requests that the kernel is to refuse, by their type. */
-export type Refusals = Map<number, number>
-
 /**
  * rtnetlink of a kernel without VRFs as one with them: what is asked to be a VRF is made a bridge, and every bridge that is in
  * `tables` is shown as the VRF that it stands for. Masters, aliases, routes and rules are the kernel's own; what it does not
  * do is to move an interface's own routes into the VRF's table.
  */
-class VrfTransport extends KernelTransport {
+class VrfTransport extends RefusingTransport {
   readonly #tables: Tables
-  readonly #refusals: Refusals
-  readonly #refused: Uint8Array[] = []
 
   constructor(tables: Tables, refusals: Refusals, groups: number) {
-    super(NETLINK_ROUTE, groups)
+    super(refusals, groups)
     this.#tables = tables
-    this.#refusals = refusals
   }
 
   override send(datagram: Uint8Array): void {
     const messages = readMessages(datagram)
-    const [first] = messages
-    const errno = first && this.#refusals.get(first.type)
-    if (first && errno !== undefined) {
-      this.#refused.push(acknowledge(first, errno))
-      return
-    }
     const changed = messages.map(({ type, flags, sequence, payload }) => {
       const [header, attributes] = [payload.subarray(0, HEADER), payload.subarray(HEADER)]
       const asked = type === RTM_NEWLINK ? linkAttributes.decode(attributes) : undefined
@@ -49,7 +37,7 @@ class VrfTransport extends KernelTransport {
   }
 
   override receive(): Uint8Array {
-    const messages = readMessages(this.#refused.shift() ?? super.receive().slice())
+    const messages = readMessages(super.receive().slice())
     const changed = messages.map(({ type, flags, sequence, payload }) => {
       const [header, attributes] = [payload.subarray(0, HEADER), payload.subarray(HEADER)]
       const shown = type === RTM_NEWLINK ? linkAttributes.decode(attributes) : undefined

@@ -6,7 +6,8 @@ import { vrf } from "../../meta/vrf/main.ts"
 import { RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 import { type Answer, callPlugin, type ProcessCall, refuseAnswer } from "./in-process.ts"
-import { openVrfSocket, type Refusals, type Tables } from "./vrf-kernel.fixture.ts"
+import type { Refusals } from "./refusing-kernel.fixture.ts"
+import { openVrfSocket, type Tables } from "./vrf-kernel.fixture.ts"
 
 let host: HostNamespace
 let pod: ContainerNamespace

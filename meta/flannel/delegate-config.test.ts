@@ -45,6 +45,14 @@ test("what is given wins, whatever the case of its keys; only a bridge is a gate
   expect(text(config)).toContain('"x":[{"a":2,"b":1}]')
 })
 
+test("a range of the former kind would clash with the subnet of the node, in whichever case it is written", () => {
+  const ipam = { RangeStart: "a", RANGEEND: "b", Subnet: "c", gateWay: "d", Ranges: [], dataDir: "/e" }
+  expect(delegateConfig(configOf({ ipam }), node).ipam).toEqual({
+    ...{ type: "host-local", dataDir: "/e", routes: [{ dst: "10.9.0.0/16" }] },
+    ranges: [[{ subnet: "10.9.3.0/24" }]],
+  })
+})
+
 test("the subnets of a kept configuration, and none of one that is not of this shape", () => {
   expect(subnetsOf(delegateConfig(configOf({}), { ...node, subnets: ["10.9.3.0/24", "fd00::/64"] }))).toEqual([
     "10.9.3.0/24",

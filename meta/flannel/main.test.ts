@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { chmodSync, mkdirSync, rmSync } from "node:fs"
 import { CniError } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
+import { flannel } from "./main.ts"
 import { FlannelNode } from "./testing/call.ts"
 
 const own = "podnet:c1:eth0.json"
@@ -19,6 +20,8 @@ function nodeWith(files: Record<string, object | string>): FlannelNode {
   for (const [name, config] of Object.entries(files)) node.keep(name, config)
   return node
 }
+
+test("its name is that of its type", () => expect(flannel.name).toBe("flannel"))
 
 describe("CHECK", () => {
   test("is the delegate's, by the configuration of ADD with what the runtime says now", () => {

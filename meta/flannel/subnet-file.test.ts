@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { CniError } from "../../pkg/types/mod.ts"
-import { parseSubnetFile } from "./subnet-file.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
+import { parseSubnetFile, readSubnetFile } from "./subnet-file.ts"
 
 const parse = (...lines: string[]) => parseSubnetFile(`${lines.join("\n")}\n`, "FILE")
 const whole = [
@@ -52,6 +53,18 @@ describe("what is wrong is named:", () => {
     ['expected a number, found ""', [...whole, "FLANNEL_MTU="]],
   ])("%s", (words, lines) => {
     expect(() => parse(...lines)).toThrow(words)
+  })
+})
+
+test("what is wrong comes with where to look", () => {
+  const where = "look at the log of the flannel pod of this node"
+  expect(refusalOf(() => void parse("FLANNEL_MTU=x")).details).toBe(
+    `it has to have one of the networks, one of the subnets, and all others; ${where}`,
+  )
+  expect(refusalOf(() => void parse(...whole, "FLANNEL_MTU=x")).details).toBe(where)
+  expect(refusalOf(() => void readSubnetFile("/not/there"))).toMatchObject({ code: 11, details: where })
+  expect(refusalOf(() => void readSubnetFile("/proc"))).toMatchObject({
+    message: 'Cannot read the subnet file "/proc": it is a directory',
   })
 })
 
