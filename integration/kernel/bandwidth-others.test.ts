@@ -1,11 +1,9 @@
 /**
  * What CHECK of the bandwidth plugin names, and what it leaves to others, called in this process, judged with `tc`.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, spyOn } from "bun:test"
-import { bandwidth } from "../../meta/bandwidth/main.ts"
-import { RouteSocket } from "../../pkg/netlink/mod.ts"
+import { describe, expect, setDefaultTimeout } from "bun:test"
 import { patient, testWith } from "../lab/mod.ts"
-import { callPlugin, refuseAnswer } from "./in-process.ts"
+import { refuseAnswer } from "./in-process.ts"
 import {
   add,
   both,
@@ -14,7 +12,6 @@ import {
   done,
   host,
   ifb,
-  inside,
   needs,
   pod,
   prevResultOf,
@@ -22,7 +19,6 @@ import {
   subnets,
   useHost,
 } from "./limits.ts"
-import { openRefusingSocket, type Refusals } from "./refusing-kernel.fixture.ts"
 
 setDefaultTimeout(patient(30_000))
 useHost()
@@ -230,39 +226,5 @@ describe("what is not ours", () => {
     await host.exec("ip", ["link", "del", ifb])
     done("DEL", both)
     expect(await shown()).toEqual([])
-  })
-})
-
-describe("what the kernel refuses", () => {
-  const [DELLINK, EPERM, ENODEV] = [17, 1, 19]
-  const refusals: Refusals = new Map()
-  let open: { mockRestore(): void }
-  beforeAll(() => {
-    open = spyOn(RouteSocket, "open").mockImplementation(() => openRefusingSocket(refusals))
-  })
-  afterEach(() => refusals.clear())
-  afterAll(() => open.mockRestore())
-
-  testWith(needs, "to remove of an earlier ADD fails the next one, and DEL", async () => {
-    await connect()
-    add(both)
-    refusals.set(DELLINK, EPERM)
-    for (const verb of ["ADD", "DEL"] as const) {
-      const { exitCode, json } = call(verb, both)
-      expect(exitCode).toBe(1)
-      expect(`${json.msg} ${json.details}`).toContain("EPERM")
-    }
-    refusals.set(DELLINK, ENODEV) // somebody was quicker
-    done("DEL", both)
-  })
-
-  testWith(needs, "to remove in a container fails GC, unless it has gone meanwhile", async () => {
-    await connect()
-    add(inside)
-    const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }
-    refusals.set(DELLINK, EPERM)
-    expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(1)
-    refusals.set(DELLINK, ENODEV)
-    expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(0)
   })
 })
