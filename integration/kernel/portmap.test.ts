@@ -127,7 +127,9 @@ for (const [backend, keys, shown] of backends)
     test("what was on before stays on and guarded, also when the last port has gone", async () => {
       await sh("sysctl -qw net.ipv4.conf.br0.route_localnet=1")
       done("ADD", 2, [web], keys)
-      expect(await ruleset()).toMatch(/set localnet_guarded \{[^}]*elements = \{ "br0"/)
+      expect(await ruleset()).toMatch(
+        /set localnet_guarded \{[^}]*comment "route_localnet was on before"[^}]*elements = \{ "br0"/,
+      )
       done("DEL", 2, [web], keys)
       expect(await localnet()).toBe("1")
       expect((await ruleset()).match(/iifname != "lo" ip [sd]addr 127.0.0.0\/8 drop/g)).toHaveLength(2)

@@ -66,6 +66,8 @@ test("a note is four fields", () => {
   const note = { count: 3, isConditional: false, prefix: 16, netns: "/run/netns/x y" }
   expect(encodeNote(note)).toBe("3\t\t16\t/run/netns/x y")
   expect(decodeNote("3\t\t16\t/run/netns/x y")).toEqual(note)
+  const odd = { ...note, netns: "/run/netns/with\ta tab" }
+  expect(decodeNote(encodeNote(odd))).toEqual(odd)
   expect(decodeNote("3\tconditional\t64\t")).toEqual({ count: 3, isConditional: true, prefix: 64, netns: undefined })
 })
 
