@@ -122,3 +122,19 @@ test.each([
 ])("%s is refused, as in RE2", (pattern) => {
   expect(() => compilePattern(pattern)).toThrow(SyntaxError)
 })
+
+test("a refusal says what cannot be used", () => {
+  expect(() => compilePattern("[:alpha:]")).toThrow("cannot use [:alpha:] outside of a class")
+  expect(() => compilePattern("[[:no:]]")).toThrow("cannot use [:no:]")
+  expect(() => compilePattern("(?=a)")).toThrow("cannot use (? without a meaning in RE2")
+  expect(() => compilePattern(String.raw`\h`)).toThrow(String.raw`cannot use \h`)
+  expect(() => compilePattern(String.raw`\x{}`)).toThrow(SyntaxError)
+})
+
+test("a bracket within a class is one of its characters", () => {
+  const matching = (pattern: string) =>
+    [..."[]^xymut"].filter((character) => compilePattern(pattern).test(character)).join("")
+  expect(matching("^[x[y]$")).toBe("[xy")
+  expect(matching("^[x[]y]$")).toBe("")
+  expect(matching("^[x[^y]$")).toBe("[^xy")
+})

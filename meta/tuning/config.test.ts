@@ -75,7 +75,8 @@ test("sysctls keep the order in which they are written", () => {
 test("wrong values are code 7 with the key, bad CNI_ARGS code 4 with the pair", () => {
   expect(refusal({ mtu: "big" }).message).toContain('"mtu"')
   expect(refusal({ mtu: -1 }).code).toBe(7)
-  expect(refusal({ txQLen: 1.5 }).message).toContain('"txQLen"')
+  for (const txQLen of [1.5, -1, 2 ** 32]) expect(refusal({ txQLen }).message).toContain('"txQLen"')
+  for (const txQLen of [0, 2 ** 32 - 1]) expect(parse({ txQLen }).link.txQLen).toBe(txQLen)
   expect(refusal({ promisc: "yes" }).message).toContain('"promisc"')
   expect(refusal({ mac: "zz" }).message).toContain('"mac"')
   expect(refusal({ sysctl: ["net.ipv4.ip_forward"] }).message).toContain('"sysctl"')

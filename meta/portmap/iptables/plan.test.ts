@@ -3,7 +3,7 @@ import { type Content, printRestore, type Rule } from "../../../pkg/iptables/mod
 import { AF_INET, AF_INET6, type Owner } from "../../../pkg/types/mod.ts"
 import type { MappedAddress, Mapping, PortmapSpec } from "../mapping.ts"
 import { findMissing, planAdd, planDelete, planGc } from "./plan.ts"
-import { dnatChain, type IptablesRules, iptablesRules } from "./rules.ts"
+import { dnatChain, type IptablesRules, iptablesRules, isJumpCommentOf } from "./rules.ts"
 
 const owner: Owner = { network: "tnet", containerId: "cid1", ifName: "eth0" }
 const web: Mapping = { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined }
@@ -185,4 +185,14 @@ test("a chain that has its name by accident is another container's", () => {
     words: rule.words.map((word) => word.replace('"tnet"', '"tne"')),
   }))
   expect(planDelete({ chains: [dnatChain(owner)], rules: foreign }, owner)).toEqual({ chains: [], rules: [] })
+})
+
+test.each([
+  ['dnat name: "tnet" id: "cid1"', true],
+  ['snat name: "tnet" id: "cid1"', true],
+  ['xnat name: "tnet" id: "cid1"', false],
+  ['dnat name: "tnet" id: "cid11"', false],
+  ['dnat name: "tnet" id: "acid1"', false],
+])("the comment %s is one of container cid1: %p", (comment, isIts) => {
+  expect(isJumpCommentOf(comment, "cid1")).toBe(isIts)
 })
