@@ -7,7 +7,7 @@ import type * as types from "../../pkg/types/mod.ts"
 import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 
 /** What a function that runs inside the host's namespace is given: the rooms, and a socket on either side. */
-type Kit = typeof netlink &
+export type Kit = typeof netlink &
   typeof netns &
   typeof sysctl &
   typeof types &
@@ -15,20 +15,26 @@ type Kit = typeof netlink &
 
 /**
  * Runs `body` in a process of its own in the host's namespace. It is sent there as text: it sees its argument and nothing else, and
- * what it returns comes back as JSON, an error as its code and its message.
+ * what it returns comes back as JSON, an error as its code and its message. `more` are files of `pkg` that it is given as well.
  */
-export async function runOnHost<T>(host: HostNamespace, pod: ContainerNamespace, body: (kit: Kit) => T): Promise<T> {
-  const rooms = ["ip", "netlink", "netns", "sysctl", "types"]
-  const imports = rooms.map(
-    (room) => `import * as ${room} from ${JSON.stringify(join(import.meta.dir, `../../pkg/${room}/mod.ts`))}`,
+export async function runOnHost<T, More = unknown>(
+  host: HostNamespace,
+  pod: ContainerNamespace,
+  body: (kit: Kit & More) => T,
+  more: readonly string[] = [],
+): Promise<T> {
+  const files = [...["ip", "netlink", "netns", "sysctl", "types"].map((room) => `${room}/mod.ts`), ...more]
+  const imports = files.map(
+    (file, at) => `import * as room${at} from ${JSON.stringify(join(import.meta.dir, "../../pkg", file))}`,
   )
   const script = `${imports.join("\n")}
-    const sandbox = netns.Netns.open(${JSON.stringify(pod.path)})
-    const host = netlink.RouteSocket.open()
-    const inside = sandbox.run(() => netlink.RouteSocket.open())
+    const rooms = { ${files.map((_, at) => `...room${at}`).join(", ")} }
+    const sandbox = rooms.Netns.open(${JSON.stringify(pod.path)})
+    const host = rooms.RouteSocket.open()
+    const inside = sandbox.run(() => rooms.RouteSocket.open())
     let result
     try {
-      result = (${body})({ ...netlink, ...netns, ...sysctl, ...types, ...ip, host, inside, sandbox })
+      result = (${body})({ ...rooms, host, inside, sandbox })
     } catch (error) {
       result = { code: error.code, message: error.message }
     }

@@ -12,7 +12,7 @@ import {
 } from "../netlink/mod.ts"
 import { acknowledge, hex, reply, ScriptedKernel, tree } from "../netlink/testing.ts"
 import { refusalOf } from "../types/testing.ts"
-import { findHostEnd, requireKind } from "./find.ts"
+import { findHostEnd, interfaceKinds, noKind, requireKind } from "./find.ts"
 
 // <linux/rtnetlink.h>, <asm/errno.h>
 const [RTM_NEWLINK, RTM_GETLINK, RTM_NEWNSID, RTM_GETNSID] = [16, 18, 88, 90]
@@ -123,4 +123,29 @@ test("a kernel without the kind is told from one that refuses the request, whate
   const refusal = refusalOf(() => requireKind(kernelThatSays(EOPNOTSUPP).host, "vlan"))
   expect(refusal.message).toBe('Cannot create interfaces of kind "vlan"')
   expect(refusal.details).toBe('the kernel has no vlan: load the module "8021q"')
+})
+
+test.each([
+  ["macvlan", "macvlan"],
+  ["ipvlan", "ipvlan"],
+  ["vlan", "8021q"],
+  ["dummy", "dummy"],
+  ["ifb", "ifb"],
+  ["vrf", "vrf"],
+] as const)("for links of kind %s the kernel needs the module %s", (kind, module) => {
+  const details = `the kernel has no ${kind}: load the module "${module}"`
+  expect(noKind(kind)).toBe(details)
+  expect(refusalOf(() => requireKind(kernelThatSays(EOPNOTSUPP).host, kind))).toMatchObject({ code: 999, details })
+})
+
+test.each(["veth", "tun"] as const)("of kind %s the kernel is not asked", (kind) => {
+  const { kernel, host } = kernelThatSays(EOPNOTSUPP)
+  requireKind(host, kind)
+  expect(kernel.requests).toEqual([])
+  expect(noKind(kind)).toBe(`the kernel has no ${kind}: load the module "${kind}"`)
+})
+
+test("of all kinds the veth alone has an end on the host, and its owner's name there", () => {
+  const onHost = Object.entries(interfaceKinds).filter(([, { owner }]) => owner === "host")
+  expect(onHost.map(([kind]) => kind)).toEqual(["veth"])
 })

@@ -147,7 +147,8 @@ export function addInterface<K extends InterfaceKind>(
     const code = isErrno(cause, "EEXIST") ? Code.TryAgainLater : Code.Internal
     const what = `Cannot create ${kind} "${call.ifName}"${parent ? ` on "${parent.name}"` : ""} in "${call.netns}"`
     const reason = reasons(kind, parent).find(([errno]) => isErrno(cause, errno))?.[1]
-    throw new CniError(code, what, reason === undefined ? { cause } : { cause, details: `${reason}: ${cause}` })
+    if (reason === undefined || !(cause instanceof Error)) throw new CniError(code, what, { cause })
+    throw new CniError(code, what, { cause, details: `${reason}: ${cause.message}` })
   }
   undo.defer(`create ${kind} "${call.ifName}"`, () => deleteLink(inside, getLink(inside, call.ifName)))
   return getLink(inside, call.ifName)

@@ -1,0 +1,17 @@
+import type * as attachment from "../../pkg/attachment/mod.ts"
+import type * as calls from "../../pkg/attachment/testing/calls.ts"
+import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
+import { type Kit, runOnHost } from "./rooms.ts"
+import type * as testers from "./tester.ts"
+
+type Attaching = typeof calls & typeof testers & typeof attachment
+
+/** Runs `body` as `runOnHost` does, with the scaffold of interface plugins, the least plugin of it, and calls for that. */
+export function runAttaching<T>(
+  host: HostNamespace,
+  pod: ContainerNamespace,
+  body: (kit: Kit & Attaching) => T,
+): Promise<T> {
+  const rooms = ["attachment/mod.ts", "attachment/testing/calls.ts", "../integration/kernel/tester.ts"]
+  return runOnHost<T, Attaching>(host, pod, body, rooms)
+}

@@ -1,0 +1,166 @@
+/** What GC of the scaffold finds by owners' names, and which container's namespace a path leads to, on a real kernel. */
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { type ContainerNamespace, HostNamespace, linkNames, testWith } from "../lab/mod.ts"
+import { runAttaching } from "./attaching.ts"
+
+let host: HostNamespace
+let pod: ContainerNamespace
+beforeAll(async () => {
+  host = await HostNamespace.create("attachment")
+  await host.exec("ip", ["link", "add", "up0", "type", "veth", "peer", "name", "up1"])
+})
+beforeEach(async () => {
+  pod = await host.addContainer()
+})
+afterAll(() => host[Symbol.asyncDispose]())
+
+const onHost = <T>(body: Parameters<typeof runAttaching<T>>[2]) => runAttaching(host, pod, body)
+
+test("GC deletes the pairs of its network's attachments that are not valid, and no other link", async () => {
+  const left = await onHost(({ host, callFor, tester, plainConfig, ...kit }) => {
+    for (const [at, alias] of ["lab/c1/eth0", "lab/c2/eth0", "other/c1/eth0", undefined].entries())
+      kit.addVeth(host, { name: `end${at}`, ...(alias === undefined ? {} : { alias }) }, { name: `peer${at}` })
+    kit.addLink(host, { kind: "bridge", name: "end9" })
+    kit.setLink(host, kit.getLink(host, "end9"), { alias: "lab/c1/eth0" })
+    tester([]).gc(callFor([]), { ...plainConfig, ipam: undefined }, [{ containerID: "c2", ifname: "eth0" }])
+    return kit.listLinks(host).flatMap(({ name }) => (name.startsWith("end") ? [name] : []))
+  })
+  expect(left.sort()).toEqual(["end1", "end2", "end3", "end9"])
+  for (const name of left) await host.exec("ip", ["link", "delete", name])
+})
+
+testWith(["macvlan"], "GC finds what lies in containers alone, wherever ADD has given one an nsid", async () => {
+  const other = await host.addContainer()
+  const attach = (namespace: ContainerNamespace, containerId: string) =>
+    runAttaching(
+      host,
+      namespace,
+      new Function(
+        "kit",
+        `const { sandbox, callFor, tester, plainConfig } = kit
+        const call = callFor([], { netns: sandbox.path, containerId: "${containerId}", network: { ipam: { type: "static" } } })
+        tester([], { kind: "macvlan" }).add(call, plainConfig)`,
+      ) as never,
+    )
+  await attach(pod, "c1")
+  await attach(other, "c2")
+  await onHost(({ callFor, tester, plainConfig }) => {
+    tester([], { kind: "macvlan" }).gc(callFor([]), plainConfig, [{ containerID: "c2", ifname: "eth0" }])
+  })
+  expect([await linkNames(pod), await linkNames(other)]).toEqual([["lo"], ["lo", "eth0"]])
+})
+
+test("DEL and GC remove what the plugin has in the packet filter before its interface, and go on when they cannot", async () => {
+  const said = await onHost(({ host, sandbox, callFor, tester, plainConfig, ...kit }) => {
+    const said: string[] = []
+    const there = () => (kit.findLink(host, "end0") ? "link" : "no link")
+    const rules: NonNullable<Parameters<typeof tester>[1]>["rules"] = (filter) => ({
+      masquerade: {
+        remove({ containerId }, { path }) {
+          said.push(`remove ${containerId} ${path === sandbox.path} ${filter !== undefined} ${there()}`)
+          throw new Error("it is stuck")
+        },
+        gc(network, valid) {
+          said.push(`gc ${network} ${valid.map((owner) => Object.values(owner).join("/"))} ${there()}`)
+          throw new Error("it is stuck")
+        },
+      },
+    })
+    const make = () => kit.addVeth(host, { name: "end0", alias: "lab/c1/eth0" }, { name: "peer0" })
+    const plugin = tester(said, { rules })
+    const config = { ...plainConfig, ipam: undefined }
+    const call = callFor(said, { netns: sandbox.path })
+    for (const act of [
+      () => plugin.del(call, config),
+      () => plugin.gc(call, config, [{ containerID: "c2", ifname: "a" }]),
+    ]) {
+      make()
+      try {
+        act()
+      } catch (error) {
+        said.push((error as Error).message, there())
+      }
+    }
+    return said
+  })
+  expect(said).toEqual([
+    "remove c1 true true link",
+    "Cannot remove the masquerade",
+    "no link",
+    "gc lab lab/c2/a link",
+    "Cannot remove the stale masquerade",
+    "no link",
+  ])
+})
+
+test("what a filter is needed for gets one, and what needs none gets none", async () => {
+  const seen = await onHost(({ sandbox, callFor, tester, plainConfig }) => {
+    const seen: boolean[] = []
+    const note = ({ filter }: { filter: unknown }) => void seen.push(filter !== undefined)
+    const place = { netns: sandbox.path, network: { ipam: { type: "static" } } }
+    const chained = (sides: { filter: unknown }) => {
+      note(sides)
+      return { interfaces: [], ips: [], routes: [], dns: {} }
+    }
+    for (const hasRules of [true, false]) {
+      const plugin = tester([], { chained, requireUsable: note })
+      plugin.add(callFor([], place), { ...plainConfig, hasRules })
+      plugin.status(callFor([], place), { ...plainConfig, hasRules })
+    }
+    return seen
+  })
+  expect(seen).toEqual([true, true, false, false])
+})
+
+test("a chained plugin works in the namespace that the path leads to, unless the interface there is another container's", async () => {
+  const seen = await onHost(({ host, inside, sandbox, callFor, openSandbox, findSandbox, ...kit }) => {
+    const lines: string[] = []
+    const place = (containerId: string, netns = sandbox.path) => ({
+      ...callFor([], { netns, containerId }),
+      log: (line: string) => void lines.push(line.replace(netns, "NS")),
+    })
+    const open = (containerId: string, netns?: string) => {
+      try {
+        using found = openSandbox(place(containerId, netns))
+        return found.inode === sandbox.inode
+      } catch (error) {
+        const { code, message, details } = error as { code: number; message: string; details?: string }
+        return `${code} ${message.replace(sandbox.path, "NS")}; ${details}`
+      }
+    }
+    const find = (containerId: string, netns?: string) => {
+      using found = findSandbox(place(containerId, netns))
+      return found === undefined ? lines.splice(0).join() : found.inode === sandbox.inode
+    }
+    const seen: unknown[] = []
+    seen.push(open("c1"), find("c1"))
+    kit.addVeth(host, { name: "end0", alias: "lab/c1/eth0" }, { name: "eth0", netnsFd: sandbox.fd })
+    seen.push(open("c1"), find("c1"), open("c2"), find("c2"))
+    kit.setLink(inside, kit.getLink(inside, "eth0"), { name: "net9" })
+    seen.push(open("c2"), find("c2"), find("c1"))
+    kit.addVeth(host, { name: "end1", alias: "lab/c2/net8" }, { name: "net8", netnsFd: sandbox.fd })
+    kit.setLink(host, kit.getLink(host, "end0"), { alias: "something of the host's" })
+    seen.push(find("c2"), find("c1"))
+    kit.setLink(host, kit.getLink(host, "end1"), { alias: "something of the host's" })
+    seen.push(find("c1"), find("c1", "/run/netns/absent"))
+    kit.addVeth(inside, { name: "in0", alias: "lab/c3/eth0" }, { name: "in1" })
+    seen.push(find("c1"))
+    kit.addLink(inside, { kind: "bridge", name: "eth0" })
+    kit.setLink(inside, kit.getLink(inside, "eth0"), { alias: "lab/c3/eth0" })
+    seen.push(open("c1"), find("c1"))
+    for (const name of ["end0", "end1"]) kit.deleteLink(host, kit.getLink(host, name))
+    return seen
+  })
+  const gone = "\"NS\" is another container's namespace by now: this one's has gone"
+  const another =
+    '4 Cannot use "NS" as CNI_NETNS: its "eth0" is that of another container; the interface belongs to "lab/c1/eth0", and CNI_CONTAINERID is "c2"'
+  expect<unknown[]>(seen).toEqual([
+    ...[true, true], // nothing says whose it is
+    ...[true, true, another, gone],
+    ...[true, gone, true], // by another name
+    ...[true, gone],
+    ...[true, ""],
+    true, // a pair in the container says nothing
+    ...[true, true], // nor does a kind that no container is given
+  ])
+})

@@ -1,0 +1,46 @@
+import { NamespaceFile } from "../../netns/mod.ts"
+import type { Answered, Call } from "../../skel/mod.ts"
+import { CniError, Code, type NetworkConfig, type Result } from "../../types/mod.ts"
+
+/** What of a call a test chooses. */
+export interface Chosen {
+  readonly netns?: string
+  readonly containerId?: string
+  readonly ifName?: string
+  readonly network?: Partial<NetworkConfig>
+  /** What the IPAM plugin gives; 192.0.2.7/24 unless it is said. */
+  readonly leased?: Partial<Result>
+  /** What is refused: "static DEL" by the IPAM plugin, "answer" by the runtime. */
+  readonly refused?: string
+}
+
+/** A call of a plugin, without a skeleton; what it does to others is noted in `said`, in its order. */
+export function callFor(said: string[], { network, leased, refused, ...place }: Chosen = {}): Call {
+  const { netns = "", containerId = "c1", ifName = "eth0" } = place
+  const say = (what: string) => {
+    said.push(what)
+    if (what === refused) throw new CniError(Code.TryAgainLater, `${what} is refused`)
+  }
+  const verb = (name: string) => (type: string) => say(`${type} ${name}`)
+  const whole: NetworkConfig = { cniVersion: "1.1.0", name: "lab", type: "tester", ...network }
+  return {
+    ...{ verb: "ADD", netns, containerId, ifName, namespace: NamespaceFile.open(netns), args: "", path: "" },
+    network: whole,
+    raw: JSON.parse(JSON.stringify(whole)),
+    stdin: new Uint8Array(),
+    delegate: {
+      add(type) {
+        say(`${type} ADD`)
+        return { interfaces: [], ips: [{ address: "192.0.2.7/24" }], routes: [], dns: {}, ...leased }
+      },
+      ...{ check: verb("CHECK"), del: verb("DEL"), status: verb("STATUS"), gc: verb("GC") },
+    },
+    answer(result, undo) {
+      say("answer")
+      said.push(JSON.stringify(result))
+      undo?.keep()
+      return {} as Answered
+    },
+    log: (line) => void said.push(line),
+  }
+}
