@@ -110,3 +110,68 @@ test("an empty setting is written, and one that has the value already is left al
   expect(seen).toEqual(["8080,9000", ""])
   expect((await host.exec("cat", ["/proc/sys/net/ipv4/ip_local_reserved_ports"])).stdout).toBe("\n")
 })
+
+test("a host forwards each family when it is told to; what is off is a difference for CHECK, and no reason for STATUS to refuse", async () => {
+  await host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0"])
+  const says = await runOnHost(
+    host,
+    pod,
+    ({ checkForwarding, requireForwarding, enableForwarding, AF_INET, AF_INET6 }) =>
+      ([AF_INET, AF_INET6] as const).flatMap((family) => {
+        const check = () => {
+          try {
+            checkForwarding(family)
+            return "on"
+          } catch (error) {
+            return (error as Error).message
+          }
+        }
+        requireForwarding(family)
+        const before = check()
+        enableForwarding(family)
+        return [before, check()]
+      }),
+  )
+  const off = (name: string) => `Check of sysctl "${name}" failed: expected 1, found 0`
+  expect(says).toEqual([off("net/ipv4/ip_forward"), "on", off("net/ipv6/conf/all/forwarding"), "on"])
+  const { stdout } = await host.exec("sysctl", ["-n", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"])
+  expect(stdout).toBe("1\n1\n")
+})
+
+test("a setting that does not let itself be made is named, and the cause told", async () => {
+  await host.exec("mount", ["-t", "tmpfs", "no-sysctls", "/proc/sys/net/ipv4"])
+  const says = await runOnHost(host, pod, ({ requireForwarding, enableForwarding, AF_INET }) =>
+    [requireForwarding, enableForwarding].map((act) => {
+      try {
+        act(AF_INET)
+        return ["nothing"]
+      } catch (error) {
+        const { code, message, details } = error as { code: number; message: string; details: string }
+        return [code, message, details.includes("ENOENT")]
+      }
+    }),
+  )
+  await host.exec("umount", ["/proc/sys/net/ipv4"])
+  expect(says).toEqual(Array(2).fill([999, 'Cannot enable forwarding by "net/ipv4/ip_forward"', true]))
+})
+
+test("an interface of the host stops heeding routers where it did, and heeds them again as it did before", async () => {
+  await host.exec("ip", ["link", "add", "ra0", "type", "bridge"])
+  const setting = "net/ipv6/conf/ra0/accept_ra"
+  const found = await runOnHost(host, pod, ({ ignoreRouters, heedRouters, readSysctl, writeSysctl }) => {
+    const name = "net/ipv6/conf/ra0/accept_ra"
+    return ["2", "0"].map((value) => {
+      writeSysctl(name, value)
+      const before = ignoreRouters("ra0")
+      const between = readSysctl(name)
+      heedRouters("ra0", before)
+      return [before ?? "as it was", between, readSysctl(name)]
+    })
+  })
+  expect(found).toEqual([
+    ["2", "0", "2"],
+    ["as it was", "0", "0"],
+  ])
+  expect((await host.exec("cat", [`/proc/sys/${setting}`])).stdout).toBe("0\n")
+  expect(await runOnHost(host, pod, ({ ignoreRouters }) => ignoreRouters("absent") ?? "nothing")).toBe("nothing")
+})

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { type KernelLink, LinksKernel, linkOf, nsid } from "../netlink/testing/links.ts"
+import { routePayload, type SaidRoute } from "../netlink/testing/routes.ts"
 import { refusalOf } from "../types/testing.ts"
 import {
   addInterface,
@@ -19,44 +20,19 @@ const [eth1, eth2, eth3] = [1, 2, 3].map((index): KernelLink => ({ index, name: 
   KernelLink,
 ]
 
-/** What a default route says, as the kernel lists it. */
-interface Said {
-  family?: 2 | 10
-  prefix?: number
-  table?: number
-  oif?: number
-  priority?: number
-  hops?: readonly number[]
-}
-
-/** struct rtmsg, RTA_OIF 4, RTA_PRIORITY 6, RTA_MULTIPATH 9 of struct rtnexthop, RTA_TABLE 15; <linux/rtnetlink.h> */
-function route({ family = 2, prefix = 0, table = 254, oif, priority, hops }: Said): Uint8Array {
-  const attribute = (type: number, ...words: number[]) => {
-    const bytes = new Uint32Array(words)
-    return [...new Uint8Array(new Uint16Array([4 + bytes.byteLength, type]).buffer), ...new Uint8Array(bytes.buffer)]
-  }
-  return Uint8Array.from([
-    ...[family, prefix, 0, 0, table, 3, 0, 1, 0, 0, 0, 0],
-    ...attribute(15, table),
-    ...(oif === undefined ? [] : attribute(4, oif)),
-    ...(priority === undefined ? [] : attribute(6, priority)),
-    ...(hops === undefined ? [] : attribute(9, ...hops.flatMap((index) => [8, index]))),
-  ])
-}
-
 /** A host with three links and these routes, of IPv4 and of IPv6. */
-function hostWith(...routes: Said[]): LinksKernel {
+function hostWith(...routes: SaidRoute[]): LinksKernel {
   let asked = 0
   const listed = () => {
     asked++
-    return routes.filter(({ family = 2 }) => (asked === 1 ? family === 2 : family === 10)).map(route)
+    return routes.filter(({ family = 2 }) => (asked === 1 ? family === 2 : family === 10)).map(routePayload)
   }
   return new LinksKernel([eth1, eth2, eth3], { answers: { [RTM_GETROUTE]: listed } })
 }
 
-const parentOf = (...routes: Said[]) => requireParent(hostWith(...routes).socket, undefined).name
+const parentOf = (...routes: SaidRoute[]) => requireParent(hostWith(...routes).socket, undefined).name
 
-test.each<[string, string, Said[]]>([
+test.each<[string, string, SaidRoute[]]>([
   ["its route", "eth2", [{ oif: 2 }]],
   [
     "the lowest metric, and none is the lowest of all",
@@ -72,7 +48,7 @@ test.each<[string, string, Said[]]>([
       { oif: 3, priority: 20 },
     ],
   ],
-  ["the first of several next hops", "eth3", [{ hops: [3, 2] }]],
+  ["the first of several next hops", "eth3", [{ hops: [{ oif: 3 }, { oif: 2 }] }]],
   [
     "IPv4 before IPv6",
     "eth1",
@@ -117,7 +93,7 @@ const result = (...names: string[]) => ({ interfaces: names.map((name) => ({ nam
 /** The host has eth1 and eth2, the container eth3. */
 function sides(prevResult?: ReturnType<typeof result>) {
   const call = { network: { cniVersion: "1.1.0", name: "lab", type: "x", ...(prevResult && { prevResult }) } }
-  const host = new LinksKernel([eth1, eth2], { answers: { [RTM_GETROUTE]: [route({ oif: 2 })] } }).socket
+  const host = new LinksKernel([eth1, eth2], { answers: { [RTM_GETROUTE]: [routePayload({ oif: 2 })] } }).socket
   return { call, host, inside: new LinksKernel([eth3]).socket } as unknown as Parameters<typeof requireMaster>[0]
 }
 

@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test"
 import type { Ifindex, RouteSpec } from "../netlink/mod.ts"
+import { LinksKernel } from "../netlink/testing/links.ts"
 import { formatCidr, formatIp, type Result } from "../types/mod.ts"
-import { planRoutes } from "./result.ts"
+import { refusalOf } from "../types/testing.ts"
+import { addRoutes, addressesOf, gatewayOf, planRoutes } from "./result.ts"
 
 const link = { index: 7 as Ifindex }
 const ips = [
@@ -66,4 +68,47 @@ test("mtu, advmss, priority, table and scope reach the kernel; zeros that mean t
   expect(plain).not.toHaveProperty("mtu")
   expect(plain).not.toHaveProperty("advmss")
   expect(plain).not.toHaveProperty("priority")
+})
+
+test("addresses are bytes with their gateways, where they have one", () => {
+  expect(addressesOf({ ips: [...ips, { address: "10.2.0.5/16" }] })).toEqual([
+    { ip: Uint8Array.of(10, 1, 0, 5), prefix: 24, gateway: Uint8Array.of(10, 1, 0, 1) },
+    {
+      ip: Uint8Array.of(0xfd, ...Array<number>(14).fill(0), 5),
+      prefix: 64,
+      gateway: Uint8Array.of(0xfd, ...Array<number>(14).fill(0), 1),
+    },
+    { ip: Uint8Array.of(10, 2, 0, 5), prefix: 16 },
+  ])
+})
+
+test.each<[string, () => unknown]>([
+  ["10.1.0.5", () => addressesOf({ ips: [{ address: "10.1.0.5" }] })],
+  ["gateway", () => addressesOf({ ips: [{ address: "10.1.0.5/24", gateway: "gateway" }] })],
+  ["10.9.0.0", () => plan([{ dst: "10.9.0.0" }])],
+  ["10.1.0.5/24", () => gatewayOf("10.1.0.5/24")],
+])('"%s" of a result is no address, and refused', (text, read) => {
+  expect(refusalOf(read)).toMatchObject({ code: 6, message: `Cannot use "${text}" of the result: it is no address` })
+})
+
+test("the unspecified address, of either family, is no gateway", () => {
+  expect([gatewayOf(undefined), gatewayOf("0.0.0.0"), gatewayOf("::")]).toEqual([undefined, undefined, undefined])
+  expect(gatewayOf("0.0.0.1")).toEqual(Uint8Array.of(0, 0, 0, 1))
+})
+
+test("the routes of a result are asked of the kernel, each beside those that are there", () => {
+  const { socket, others } = new LinksKernel([])
+  addRoutes(socket, link, { ips, routes: [{ dst: "10.9.0.0/16" }, { dst: "::/0" }] })
+  // RTM_NEWROUTE, with NLM_F_REQUEST, ACK, CREATE and APPEND
+  expect(others.map(({ type, flags, payload }) => [type, flags, payload[0]])).toEqual([
+    [24, 0x0c05, 2],
+    [24, 0x0c05, 10],
+  ])
+})
+
+test("a destination is on the link from scope link on, and not below", () => {
+  for (const scope of [253, 254, 255])
+    expect(plan([{ dst: "10.9.0.0/16", scope }]).map(show)).toEqual(["10.9.0.0/16 direct"])
+  for (const scope of [0, 200, 252])
+    expect(plan([{ dst: "10.9.0.0/16", scope }]).map(show)).toEqual(["10.9.0.0/16 via 10.1.0.1"])
 })

@@ -1,0 +1,72 @@
+import { expect, test } from "bun:test"
+import type { Ifindex, NextHop, RouteSpec } from "../netlink/mod.ts"
+import { LinksKernel } from "../netlink/testing/links.ts"
+import { routePayload } from "../netlink/testing/routes.ts"
+import { formatCidr, formatIp, parseIp } from "../types/mod.ts"
+import { addRouteIfMissing, gatewaysLast, listRoutesOf, takeTable } from "./link-routes.ts"
+
+const ip = (text: string) => parseIp(text) as Uint8Array
+const [RTM_NEWROUTE, RTM_GETROUTE] = [24, 26]
+
+test("routes on the link come before those by gateways, each in their order", () => {
+  const route = (prefix: number, way: Partial<RouteSpec> = {}): RouteSpec => ({ dst: ip("10.0.0.0"), prefix, ...way })
+  const nextHops: NextHop[] = [{ gateway: ip("10.1.0.1"), index: 5 as Ifindex }]
+  const mixed = [route(1, { gateway: ip("10.1.0.1") }), route(2), route(3, { nextHops }), route(4)]
+  expect(gatewaysLast(mixed).map(({ prefix }) => prefix)).toEqual([2, 4, 1, 3])
+})
+
+test("of a route with several next hops those by the link count: of IPv4 all or none, of IPv6 each by itself", () => {
+  const hop = (oif: number, gateway?: string) => ({ oif, ...(gateway === undefined ? {} : { gateway: ip(gateway) }) })
+  const four = { dst: ip("10.9.0.0"), prefix: 16 }
+  const six = { dst: ip("fd09::"), prefix: 64 }
+  const lists = [
+    [
+      { ...four, oif: 5 },
+      { ...four, oif: 6 },
+      { ...four, hops: [hop(5), hop(6)] },
+      { ...four, hops: [hop(5), hop(5)] },
+    ],
+    [
+      { ...six, hops: [hop(5, "fd00::1"), hop(6, "fd00::2"), hop(5)] },
+      { ...six, oif: 5, gateway: ip("fd00::3") },
+    ],
+  ]
+  let family = 0
+  const { socket } = new LinksKernel([], {
+    answers: { [RTM_GETROUTE]: () => (lists[family++] ?? []).map(routePayload) },
+  })
+  const found = listRoutesOf(socket, { index: 5 as Ifindex })
+  const shown = found.map(({ dst, prefix, index, gateway, nextHops }) => [
+    ...[formatCidr({ ip: dst, prefix }), index, gateway && formatIp(gateway), nextHops?.length],
+  ])
+  expect(shown).toEqual([
+    ["10.9.0.0/16", 5, undefined, undefined],
+    ["10.9.0.0/16", undefined, undefined, 2],
+    ["fd09::/64", 5, "fd00::1", undefined],
+    ["fd09::/64", 5, undefined, undefined],
+    ["fd09::/64", 5, "fd00::3", undefined],
+  ])
+})
+
+test.each([
+  [0, "no error"],
+  [17, "no error"], // EEXIST
+  [101, "ENETUNREACH"],
+])("a route that the kernel answers with errno %d is added beside others, or is there: %s", (errno, says) => {
+  const flags: number[] = []
+  const refusal = (request: { type: number; flags: number }) => {
+    if (request.type === RTM_NEWROUTE) flags.push(request.flags)
+    return errno
+  }
+  const { socket } = new LinksKernel([], { refusal })
+  const add = () => addRouteIfMissing(socket, { dst: ip("10.9.0.0"), prefix: 16 })
+  if (says === "no error") add()
+  else expect(add).toThrow(says)
+  expect(flags).toEqual([0x0c05]) // NLM_F_REQUEST, ACK, CREATE and APPEND
+})
+
+test("a table is the first that is free, and then is no more", () => {
+  const used = new Set([100, 102])
+  expect([takeTable(used, 100), takeTable(used, 100), takeTable(used, 99)]).toEqual([101, 103, 99])
+  expect(used).toEqual(new Set([99, 100, 101, 102, 103]))
+})
