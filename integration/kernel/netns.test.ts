@@ -29,3 +29,26 @@ test("a function runs in the namespace, and the thread comes back, also when it 
   expect(thrown.within).toBe(`within ${there}`)
   expect(thrown.after).toBe(thrown.before)
 })
+
+test("each namespace is listed by the path where it is mounted, however that is written, else by a process in it", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const odd = "/run/cni/a b\tc\\d"
+  await host.exec("touch", [odd, "/run/cni/uts"])
+  await host.exec("unshare", [`--net=${odd}`, "--uts=/run/cni/uts", "true"])
+  const script = `
+    const { listNamespaces, Netns } = await import(${JSON.stringify(door)})
+    const child = Bun.spawn(["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"], { stdout: "pipe" })
+    await child.stdout.getReader().read()
+    const paths = listNamespaces()
+    const mounted = Netns.search(({ path }) => path === ${JSON.stringify(odd)})
+    console.log(JSON.stringify({ paths, pid: child.pid, isFound: mounted?.isOwn === false, all: paths.every((path) => Netns.find(path)) }))
+    child.kill()`
+  const { stdout } = await host.exec(process.execPath, ["-e", script])
+  const { paths, pid, isFound, all } = JSON.parse(stdout)
+  expect(paths).toContain(odd)
+  expect(paths).toContain(`/run/netns/${pod.name}`)
+  expect(paths).toContain(`/run/netns/${host.name}`) // not by the process that asks
+  expect(paths).toContain(`/proc/${pid}/ns/net`)
+  expect({ isFound, all }).toEqual({ isFound: true, all: true })
+})

@@ -156,7 +156,7 @@ export function addInterface<K extends InterfaceKind>(
 
 /** The nsid that a container's namespace has for the host's: the kernel gives it one anyway with a link that sits on one there. */
 function hostNsid(inside: NetlinkSocket): number | undefined {
-  using host = Netns.current()
+  using host = Netns.own()
   assignNsid(inside, host.fd)
   return findNsid(inside, host.fd)
 }

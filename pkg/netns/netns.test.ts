@@ -19,14 +19,27 @@ function identityOfOwn(): string {
 }
 
 test("#44 nothing at the path is code 4 like anything else that is no network namespace: a lease may be left", () => {
-  for (const path of [join(directory, "none"), `${file}/below`]) {
-    expect(refusalOf(() => Netns.open(path))).toMatchObject({
-      code: 4,
-      message: `Cannot use "${path}" as CNI_NETNS: it does not exist`,
-    })
+  const details = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
+  const expectRefused = (paths: readonly string[], reason: string) => {
+    for (const path of paths) {
+      const message = `Cannot use "${path}" as CNI_NETNS: ${reason}`
+      expect(refusalOf(() => Netns.open(path))).toMatchObject({ code: 4, message, details })
+    }
   }
-  for (const path of [file, directory, "/dev/null", "/proc/self/ns/uts", "/proc/self/status"]) {
-    expect(refusalOf(() => Netns.open(path))).toMatchObject({ code: 4, message: expect.stringContaining(path) })
+  expectRefused([join(directory, "none"), `${file}/below`], "it does not exist")
+  const others = [file, directory, "/dev/null", "/proc/self/ns/uts", "/proc/self/status"]
+  expectRefused(others, "it is not a network namespace")
+})
+
+test("what cannot be opened is told by the kernel's reason, also when it was tried before", () => {
+  const path = join(directory, "circle")
+  symlinkSync("circle", path)
+  using opened = NamespaceFile.open(path)
+  expect([opened.path, opened.isOwn, opened.identity]).toEqual([path, false, undefined])
+  for (const place of [path, opened]) {
+    const refusal = refusalOf(() => Netns.open(place))
+    expect(refusal).toMatchObject({ code: 4, message: `Cannot use "${path}" as CNI_NETNS` })
+    expect(refusal.details).toEndWith("(ELOOP)")
   }
 })
 

@@ -108,11 +108,6 @@ export class Netns implements Disposable {
     })
   }
 
-  /** The namespace that the thread is in. */
-  static current(): Netns {
-    return Netns.open(OWN)
-  }
-
   /**
    * Like `open`, and undefined when the namespace has gone: the path is empty, nothing is there, or what is there is the
    * file that it was mounted on, or something else that is none.
