@@ -148,10 +148,10 @@ test("detection of duplicates is waited for, and another's address is refused by
 })
 
 test.each([
-  ["an address", 'Cannot add address 10.3.0.5/24 to "eth9"'],
-  ["the link", 'Cannot bring up "eth0"'],
-  ["a route", 'Cannot add the routes of "eth0"'],
-] as const)("where the kernel refuses %s that is what the error says", async (what, message) => {
+  ["an address", 'Cannot add address 10.3.0.5/24 to "eth9"', "ENODEV"],
+  ["the link", 'Cannot bring up "eth0"', "ENODEV"],
+  ["a route", 'Cannot add the routes of "eth0"', "ENETUNREACH"],
+] as const)("where the kernel refuses %s that is what the error says, with the reason", async (what, message, errno) => {
   const refusals = await runOnHost(host, pod, ({ inside, sandbox, configureLink, getLink }) => {
     const link = getLink(inside, "eth0")
     const none = { interfaces: [], ips: [], routes: [], dns: {} }
@@ -173,9 +173,11 @@ test.each([
         attempt()
         return [name, "nothing"]
       } catch (error) {
-        return [name, (error as Error).message]
+        const { message, details } = error as { message: string; details: string }
+        return [name, message, details]
       }
     })
   })
-  expect(new Map(refusals as [string, string][]).get(what)).toBe(message)
+  const [, says, details] = refusals.find(([name]) => name === what) ?? []
+  expect([says, details]).toEqual([message, expect.stringContaining(errno)])
 })
