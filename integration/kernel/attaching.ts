@@ -7,11 +7,12 @@ import type * as testers from "./tester.ts"
 type Attaching = typeof calls & typeof testers & typeof attachment
 
 /** Runs `body` as `runOnHost` does, with the scaffold of interface plugins, the least plugin of it, and calls for that. */
-export function runAttaching<T>(
+export function runAttaching<T, Given extends object = object>(
   host: HostNamespace,
   pod: ContainerNamespace,
-  body: (kit: Kit & Attaching) => T,
+  body: (kit: Kit & Attaching & Given) => T,
+  given?: Given,
 ): Promise<T> {
   const rooms = ["attachment/mod.ts", "attachment/testing/calls.ts", "../integration/kernel/tester.ts"]
-  return runOnHost<T, Attaching>(host, pod, body, rooms)
+  return runOnHost<T, Attaching & Given>(host, pod, body, rooms, given)
 }

@@ -35,12 +35,11 @@ testWith(["macvlan"], "GC finds what lies in containers alone, wherever ADD has 
     runAttaching(
       host,
       namespace,
-      new Function(
-        "kit",
-        `const { sandbox, callFor, tester, plainConfig } = kit
-        const call = callFor([], { netns: sandbox.path, containerId: "${containerId}", network: { ipam: { type: "static" } } })
-        tester([], { kind: "macvlan" }).add(call, plainConfig)`,
-      ) as never,
+      ({ containerId, sandbox, callFor, tester, plainConfig }) => {
+        const call = callFor([], { netns: sandbox.path, containerId, network: { ipam: { type: "static" } } })
+        tester([], { kind: "macvlan" }).add(call, plainConfig)
+      },
+      { containerId },
     )
   await attach(pod, "c1")
   await attach(other, "c2")

@@ -151,33 +151,36 @@ test.each([
   ["an address", 'Cannot add address 10.3.0.5/24 to "eth9"', "ENODEV"],
   ["the link", 'Cannot bring up "eth0"', "ENODEV"],
   ["a route", 'Cannot add the routes of "eth0"', "ENETUNREACH"],
-] as const)("where the kernel refuses %s that is what the error says, with the reason", async (what, message, errno) => {
-  const refusals = await runOnHost(host, pod, ({ inside, sandbox, configureLink, getLink }) => {
-    const link = getLink(inside, "eth0")
-    const none = { interfaces: [], ips: [], routes: [], dns: {} }
-    const tries: Record<string, () => void> = {
-      "an address": () =>
-        configureLink({ sandbox, inside, link: { ...link, index: 9999 as never, name: "eth9" } }, {
-          ...none,
-          ips: [{ address: "10.3.0.5/24" }],
-        } as never),
-      "the link": () => configureLink({ sandbox, inside, link: { ...link, index: 9999 as never } }, none as never),
-      "a route": () =>
-        configureLink({ sandbox, inside, link }, {
-          ...none,
-          routes: [{ dst: "10.4.0.0/16", gw: "192.0.2.1" }],
-        } as never),
-    }
-    return Object.entries(tries).map(([name, attempt]) => {
-      try {
-        attempt()
-        return [name, "nothing"]
-      } catch (error) {
-        const { message, details } = error as { message: string; details: string }
-        return [name, message, details]
+] as const)(
+  "where the kernel refuses %s that is what the error says, with the reason",
+  async (what, message, errno) => {
+    const refusals = await runOnHost(host, pod, ({ inside, sandbox, configureLink, getLink }) => {
+      const link = getLink(inside, "eth0")
+      const none = { interfaces: [], ips: [], routes: [], dns: {} }
+      const tries: Record<string, () => void> = {
+        "an address": () =>
+          configureLink({ sandbox, inside, link: { ...link, index: 9999 as never, name: "eth9" } }, {
+            ...none,
+            ips: [{ address: "10.3.0.5/24" }],
+          } as never),
+        "the link": () => configureLink({ sandbox, inside, link: { ...link, index: 9999 as never } }, none as never),
+        "a route": () =>
+          configureLink({ sandbox, inside, link }, {
+            ...none,
+            routes: [{ dst: "10.4.0.0/16", gw: "192.0.2.1" }],
+          } as never),
       }
+      return Object.entries(tries).map(([name, attempt]) => {
+        try {
+          attempt()
+          return [name, "nothing"]
+        } catch (error) {
+          const { message, details } = error as { message: string; details: string }
+          return [name, message, details]
+        }
+      })
     })
-  })
-  const [, says, details] = refusals.find(([name]) => name === what) ?? []
-  expect([says, details]).toEqual([message, expect.stringContaining(errno)])
-})
+    const [, says, details] = refusals.find(([name]) => name === what) ?? []
+    expect([says, details]).toEqual([message, expect.stringContaining(errno)])
+  },
+)

@@ -15,13 +15,15 @@ export type Kit = typeof netlink &
 
 /**
  * Runs `body` in a process of its own in the host's namespace. It is sent there as text: it sees its argument and nothing else, and
- * what it returns comes back as JSON, an error as its code and its message. `more` are files of `pkg` that it is given as well.
+ * what it returns comes back as JSON, an error as its code and its message. `more` are files of `pkg` that it is given as well, and
+ * `given` what else, as JSON has it.
  */
 export async function runOnHost<T, More = unknown>(
   host: HostNamespace,
   pod: ContainerNamespace,
   body: (kit: Kit & More) => T,
   more: readonly string[] = [],
+  given: object = {},
 ): Promise<T> {
   const files = [...["ip", "netlink", "netns", "sysctl", "types"].map((room) => `${room}/mod.ts`), ...more]
   const imports = files.map(
@@ -34,7 +36,7 @@ export async function runOnHost<T, More = unknown>(
     const inside = sandbox.run(() => rooms.RouteSocket.open())
     let result
     try {
-      result = (${body})({ ...rooms, host, inside, sandbox })
+      result = (${body})({ ...rooms, host, inside, sandbox, ...${JSON.stringify(given)} })
     } catch (error) {
       result = { code: error.code, message: error.message }
     }
