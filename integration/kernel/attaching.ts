@@ -1,10 +1,11 @@
 import type * as attachment from "../../pkg/attachment/mod.ts"
 import type * as calls from "../../pkg/attachment/testing/calls.ts"
+import type * as libc from "../../pkg/libc/mod.ts"
 import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 import { type Kit, runOnHost } from "./rooms.ts"
 import type * as testers from "./tester.ts"
 
-type Attaching = typeof calls & typeof testers & typeof attachment
+type Attaching = typeof libc & typeof calls & typeof testers & typeof attachment
 
 /** Runs `body` as `runOnHost` does, with the scaffold of interface plugins, the least plugin of it, and calls for that. */
 export function runAttaching<T, Given extends object = object>(
@@ -12,7 +13,8 @@ export function runAttaching<T, Given extends object = object>(
   pod: ContainerNamespace,
   body: (kit: Kit & Attaching & Given) => T,
   given?: Given,
+  isPowerless = false,
 ): Promise<T> {
-  const rooms = ["attachment/mod.ts", "attachment/testing/calls.ts", "../integration/kernel/tester.ts"]
-  return runOnHost<T, Attaching & Given>(host, pod, body, rooms, given)
+  const rooms = ["attachment/mod.ts", "libc/mod.ts", "attachment/testing/calls.ts", "../integration/kernel/tester.ts"]
+  return runOnHost<T, Attaching & Given>(host, pod, body, { more: rooms, ...(given && { given }), isPowerless })
 }

@@ -138,6 +138,7 @@ test("a chained plugin works in the namespace that the path leads to, unless the
     kit.setLink(inside, kit.getLink(inside, "eth0"), { name: "net9" })
     seen.push(open("c2"), find("c2"), find("c1"))
     kit.addVeth(host, { name: "end1", alias: "lab/c2/net8" }, { name: "net8", netnsFd: sandbox.fd })
+    seen.push(find("c2"), find("c1"))
     kit.setLink(host, kit.getLink(host, "end0"), { alias: "something of the host's" })
     seen.push(find("c2"), find("c1"))
     kit.setLink(host, kit.getLink(host, "end1"), { alias: "something of the host's" })
@@ -147,6 +148,8 @@ test("a chained plugin works in the namespace that the path leads to, unless the
     kit.addLink(inside, { kind: "bridge", name: "eth0" })
     kit.setLink(inside, kit.getLink(inside, "eth0"), { alias: "lab/c3/eth0" })
     seen.push(open("c1"), find("c1"))
+    kit.addAltNames(inside, kit.getLink(inside, "eth0"), ["lab:c5:eth0"])
+    seen.push(open("c5"), open("c1"))
     for (const name of ["end0", "end1"]) kit.deleteLink(host, kit.getLink(host, name))
     return seen
   })
@@ -157,9 +160,88 @@ test("a chained plugin works in the namespace that the path leads to, unless the
     ...[true, true], // nothing says whose it is
     ...[true, true, another, gone],
     ...[true, gone, true], // by another name
+    ...[true, true], // both
     ...[true, gone],
     ...[true, ""],
     true, // a pair in the container says nothing
     ...[true, true], // nor does a kind that no container is given
+    ...[true, another.replace("c1", "c5").replace("c2", "c1")], // a device has it written on it
   ])
+})
+
+test("what fails is named, step by step, where the kernel refuses all changes", async () => {
+  await host.exec("ip", ["link", "add", "end0", "type", "veth", "peer", "name", "peer0"])
+  await host.exec("ip", ["link", "set", "end0", "alias", "lab/c1/eth0"])
+  const messages = await runAttaching(
+    host,
+    pod,
+    ({ sandbox, callFor, tester, plainConfig }) => {
+      const plugin = tester([], { rules: () => ({}) })
+      const config = { ...plainConfig, ipam: undefined }
+      const call = callFor([], { netns: sandbox.path })
+      return [() => plugin.del(call, config), () => plugin.gc(call, config, [])].map((act) => {
+        try {
+          act()
+          return "nothing"
+        } catch (error) {
+          return (error as Error).message
+        }
+      })
+    },
+    undefined,
+    true,
+  )
+  expect(messages).toEqual([
+    '2 steps failed: Cannot open netfilter; Cannot delete interface "eth0"',
+    "2 steps failed: Cannot open netfilter; Cannot delete orphaned interfaces",
+  ])
+  await host.exec("ip", ["link", "delete", "end0"])
+})
+
+test("no verb leaves a descriptor open, whatever comes of it", async () => {
+  const left = await onHost(({ sandbox, callFor, tester, plainConfig, openSandbox, findSandbox, ...kit }) => {
+    const count = () => kit.readDirectory("/proc/self/fd").length
+    const place = { netns: sandbox.path, network: { ipam: { type: "static" } } }
+    const config = { ...plainConfig, hasRules: true }
+    const said: string[] = []
+    const { namespace } = callFor(said, place)
+    const call = (network = {}) => ({
+      ...callFor(said, { ...place, netns: "" }),
+      namespace,
+      netns: sandbox.path,
+      network: { ...callFor([]).network, ...place.network, ...network },
+    })
+    const fail = () => {
+      throw new Error("no luck")
+    }
+    const plugin = tester(said, { rules: () => ({}) })
+    const acts: [string, () => void][] = [
+      ["ADD", () => void plugin.add(call(), config)],
+      ["ADD again", () => void plugin.add(call(), config)],
+      ["CHECK", () => plugin.check(call({ prevResult: JSON.parse(said[3] ?? "") }), config)],
+      [
+        "a CHECK that differs",
+        () => tester([], { check: fail }).check(call({ prevResult: JSON.parse(said[3] ?? "") }), config),
+      ],
+      ["STATUS", () => plugin.status(call(), config)],
+      ["a STATUS that refuses", () => tester([], { requireUsable: fail }).status(call(), config)],
+      ["openSandbox", () => openSandbox(call())[Symbol.dispose]()],
+      ["a refused openSandbox", () => void openSandbox({ ...call(), containerId: "c2" })],
+      ["findSandbox", () => findSandbox(call())?.[Symbol.dispose]()],
+      ["findSandbox of none", () => void findSandbox({ ...call(), containerId: "c2" })],
+      ["GC", () => plugin.gc(call(), config, [])],
+      ["DEL", () => plugin.del(call(), config)],
+      ["an ADD that fails", () => void tester([], { attach: fail }).add(call(), config)],
+      ["DEL of a macvlan", () => tester([], { kind: "macvlan" }).del(call(), config)],
+      ["GC of macvlans", () => tester([], { kind: "macvlan" }).gc(call(), config, [])],
+    ]
+    return acts.flatMap(([what, act]) => {
+      const before = count()
+      try {
+        act()
+      } catch {}
+      return count() === before ? [] : [what]
+    })
+  })
+  expect(left).toEqual([])
 })

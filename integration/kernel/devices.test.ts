@@ -33,7 +33,7 @@ type Room = typeof devices & typeof undo
 
 /** A device and who has it, for functions that run on the host; see `runOnHost`. */
 const onHost = <T>(body: (kit: Kit & Room) => T, on = pod) =>
-  runOnHost<T, Room>(host, on, body, ["devices/mod.ts", "undo/mod.ts"])
+  runOnHost<T, Room>(host, on, body, { more: ["devices/mod.ts", "undo/mod.ts"] })
 
 async function shown(namespace: Namespace, name: string): Promise<object> {
   const [link] = await namespace.json<Shown[]>("ip", ["-d", "-j", "link", "show", name])

@@ -18,7 +18,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 
 type Room = typeof masquerade & typeof upstream & typeof nftables
 const onHost = <T>(body: (kit: Kit & Room) => T) =>
-  runOnHost<T, Room>(host, pod, body, ["masquerade/mod.ts", "masquerade/upstream.ts", "nftables/mod.ts"])
+  runOnHost<T, Room>(host, pod, body, { more: ["masquerade/mod.ts", "masquerade/upstream.ts", "nftables/mod.ts"] })
 
 const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
 

@@ -26,7 +26,10 @@ async function onHost<T, Given extends object = object>(
     await host.exec("nft", ["flush", "ruleset"])
   }
   const rooms = ["masquerade/mod.ts", "nftables/mod.ts"]
-  return await runOnHost<T, typeof masquerade & typeof nftables & Given>(host, pod, body, rooms, given)
+  return await runOnHost<T, typeof masquerade & typeof nftables & Given>(host, pod, body, {
+    more: rooms,
+    ...(given && { given }),
+  })
 }
 
 const ruleset = async () => (await host.exec("nft", ["list", "ruleset"])).stdout

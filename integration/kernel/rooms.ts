@@ -13,17 +13,25 @@ export type Kit = typeof netlink &
   typeof types &
   typeof ipRoom & { host: netlink.RouteSocket; inside: netlink.RouteSocket; sandbox: netns.Netns }
 
+/** What else `runOnHost` takes. */
+interface Options {
+  /** Files of `pkg` that the function is given as well. */
+  readonly more?: readonly string[]
+  /** What else it is given, as JSON has it. */
+  readonly given?: object
+  /** Without CAP_NET_ADMIN: the kernel refuses every change of the network. */
+  readonly isPowerless?: boolean
+}
+
 /**
  * Runs `body` in a process of its own in the host's namespace. It is sent there as text: it sees its argument and nothing else, and
- * what it returns comes back as JSON, an error as its code and its message. `more` are files of `pkg` that it is given as well, and
- * `given` what else, as JSON has it.
+ * what it returns comes back as JSON, an error as its code and its message.
  */
 export async function runOnHost<T, More = unknown>(
   host: HostNamespace,
   pod: ContainerNamespace,
   body: (kit: Kit & More) => T,
-  more: readonly string[] = [],
-  given: object = {},
+  { more = [], given = {}, isPowerless = false }: Options = {},
 ): Promise<T> {
   const files = [...["ip", "netlink", "netns", "sysctl", "types"].map((room) => `${room}/mod.ts`), ...more]
   const imports = files.map(
@@ -41,6 +49,7 @@ export async function runOnHost<T, More = unknown>(
       result = { code: error.code, message: error.message }
     }
     console.log(JSON.stringify({ result }))`
-  const { stdout } = await host.exec(process.execPath, ["-e", script])
+  const command = [...(isPowerless ? ["setpriv", "--bounding-set=-net_admin"] : []), process.execPath, "-e", script]
+  const { stdout } = await host.exec("env", command)
   return JSON.parse(stdout).result as T
 }
