@@ -66,6 +66,39 @@ test("the other byte order is read, too, and of types that are not read what com
   expect(decodeMessage(unknown).body).toEqual([true])
 })
 
+test("a number of four bytes is written with each of them, and a text with the length of its UTF-8", () => {
+  const call = { ...zone, member: "x", args: ["é".repeat(150)] }
+  const bytes = encodeCall(call, 0x81020304)
+  expect(bytes.slice(8, 12)).toEqual(Uint8Array.of(4, 3, 2, 0x81))
+  expect(bytes.slice(4, 8)).toEqual(Uint8Array.of(0x31, 1, 0, 0)) // 4 + 300 + 1 bytes
+  expect(bytes.slice(-305, -299)).toEqual(Uint8Array.of(0x2c, 1, 0, 0, 0xc3, 0xa9))
+  expect(encodeCall({ ...call, args: [] }, 1).subarray(4, 8)).toEqual(new Uint8Array(4))
+})
+
+test("numbers, paths, signatures and lists without anything in them are read from a body", () => {
+  const body = "05000000 02000000 2f6100 01 73 00 0000 00000000"
+  const fields = "0501750007000000 08016700 05 756f676173 00"
+  const message = hex(`6c02010114000000 01000000 13000000 ${fields} 0000000000 ${body}`)
+  expect(decodeMessage(message).body).toEqual([5, "/a", "s", []])
+  expect(() => decodeMessage(message.subarray(0, -1))).toThrow("the message ends before byte 60")
+})
+
+test("a field of a type that no field has is refused by its number", () => {
+  const message = hex("6c02010100000000 01000000 08000000 0901790007000000")
+  expect(() => decodeMessage(message)).toThrow("field 9 is of a type that no field has")
+})
+
+test("a message may have 1 MiB, with what aligns its body", () => {
+  const preamble = (body: number, fields: number) => {
+    const bytes = hex("6c02010100000000 0100000000000000")
+    new DataView(bytes.buffer).setUint32(4, body, true)
+    new DataView(bytes.buffer).setUint32(12, fields, true)
+    return bytes
+  }
+  expect(messageLength(preamble((1 << 20) - 24, 1))).toBe(1 << 20)
+  expect(() => messageLength(preamble((1 << 20) - 23, 1))).toThrow("a message of 1048577 bytes")
+})
+
 describe("bytes of any kind are read, or are a DbusError", () => {
   const attempt = (bytes: Uint8Array) => {
     for (const read of [decodeMessage, messageLength]) {

@@ -1,0 +1,56 @@
+import { join } from "node:path"
+
+/** What a bus says when it lets somebody in. */
+export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
+
+/** What a bus answers to one thing that it receives: texts, bytes, several of them one after the other, "end" to hang up. */
+export type Answer = string | readonly number[] | readonly string[]
+
+/** A bus in a process of its own, and what it has received, in hexadecimal. */
+export interface TestBus extends AsyncDisposable {
+  readonly path: string
+  /** Waits until so many things have been received. */
+  received(count: number): Promise<string[]>
+}
+
+/** Starts a bus that gives these answers, one to each thing that it receives; parts of one are sent one after the other. */
+export async function startBus(directory: string, ...answers: readonly Answer[]): Promise<TestBus> {
+  const path = join(directory, crypto.randomUUID().slice(0, 8))
+  const script = `
+    const answers = ${JSON.stringify(answers)}
+    const say = (socket, part) => socket.write(typeof part === "string" ? part : Uint8Array.from(part))
+    const data = async (socket, bytes) => {
+      console.log(bytes.toHex())
+      const answer = answers.shift()
+      if (answer === "end") socket.end()
+      else if (Array.isArray(answer) && typeof answer[0] !== "number") {
+        for (const part of answer) {
+          say(socket, part)
+          socket.flush()
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+      } else if (answer !== undefined) say(socket, answer)
+    }
+    Bun.listen({ unix: ${JSON.stringify(path)}, socket: { data } })
+    console.log("listening")`
+  const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" })
+  const output = child.stdout.getReader()
+  let text = ""
+  const lines = async (count: number) => {
+    while (text.split("\n").length <= count) {
+      const { value, done } = await output.read()
+      if (done) throw new Error(`the bus has ended: ${text}`)
+      text += new TextDecoder().decode(value)
+    }
+    return text.split("\n").slice(0, count)
+  }
+  await lines(1)
+  return {
+    path,
+    received: async (count) => (await lines(count + 1)).slice(1),
+    async [Symbol.asyncDispose]() {
+      child.kill()
+      await child.exited
+    },
+  }
+}
