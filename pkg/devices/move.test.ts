@@ -3,7 +3,7 @@ import type { Link, RouteSocket } from "../netlink/mod.ts"
 import { type KernelLink, LinksKernel, linkOf } from "../netlink/testing/links.ts"
 import { CniError } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
-import { forEach, isHardware, isOf, restoreDevice } from "./move.ts"
+import { forEach, giveBack, isHardware, isOf, restoreDevice } from "./move.ts"
 import type { Former } from "./record.ts"
 
 const names = ["lab:c1:eth0", "ens5:up:1400:0a-00-00-00-00-05:9:to%20the%20lab"]
@@ -12,8 +12,8 @@ const asIs: KernelLink = {
   ...{ index: 3, name: "ens5", flags: 1, mtu: 1400, mac: "0a:00:00:00:00:05", alias: "to the lab" },
   altNames: names,
 }
-const [RTM_NEWLINK, RTM_DELLINKPROP] = [16, 109]
-const [EBUSY, EINVAL, EEXIST] = [16, 22, 17]
+const [RTM_NEWLINK, RTM_GETLINK, RTM_DELLINKPROP] = [16, 18, 109]
+const [EBUSY, EEXIST, ENODEV, EINVAL] = [16, 17, 19, 22]
 
 /** What is asked of the kernel, in order, and the refusal; `refused` is the errno for the n-th change of the link. */
 function restore(link: Partial<KernelLink>, was?: Former, refused: readonly number[] = []) {
@@ -109,4 +109,52 @@ test("each device of a list is tried, and that there was none is told", () => {
   )
   expect(seen).toEqual([1, 2])
   expect(refusal.message).toBe("2 steps failed: Cannot give back a device; Cannot give back a device")
+})
+
+/** A container's eth0 that goes back to a host, which has it from the second look on; the n-th change inside is refused. */
+function goBack(link: Partial<KernelLink> = {}, refused = 0, beside: KernelLink[] = []) {
+  const eth0: KernelLink = { ...asIs, name: "eth0", alias: "ens5", ...link }
+  let changes = 0
+  const inside = new LinksKernel([eth0, ...beside], {
+    refusal: ({ type }) => (type === RTM_NEWLINK && ++changes === refused ? EEXIST : 0),
+  })
+  let looks = 0
+  const host = new LinksKernel([asIs], { refusal: ({ type }) => (type === RTM_GETLINK && ++looks === 1 ? ENODEV : 0) })
+  const go = () => giveBack(host.socket as RouteSocket, inside.socket as RouteSocket, linkOf(eth0))
+  const asked = () =>
+    inside.links.map(({ verb, index, flags, change, netnsFd, ...said }) => ({
+      ...said,
+      ...(change === 0 ? {} : { up: flags === 1 }),
+      ...(netnsFd === undefined ? {} : { moves: true }),
+    }))
+  return { go, asked, host }
+}
+
+test("a device is down and has its former name before it goes, which older kernels and udev insist on", () => {
+  const { go, asked, host } = goBack()
+  go()
+  expect(asked()).toEqual([{ up: false }, { name: "ens5" }, { name: "ens5", alias: "to the lab", moves: true }])
+  expect(host.links.map(({ flags }) => flags)).toEqual([1])
+  expect(host.others.map(({ type }) => type)).toEqual(bothOff)
+})
+
+test.each<[string, Partial<KernelLink>, KernelLink[]]>([
+  ["it has its name already", { name: "ens5" }, []],
+  ["another of the container has it", {}, [{ index: 9, name: "ens5" }]],
+])("where %s the name comes with the move alone", (_, link, beside) => {
+  const { go, asked } = goBack(link, 0, beside)
+  go()
+  expect(asked()).toEqual([{ up: false }, { name: "ens5", alias: "to the lab", moves: true }])
+})
+
+test.each([
+  [1, true],
+  [0, false],
+])("a device that the kernel does not let go has its name again, and its state: flags %d", (flags, up) => {
+  const { go, asked, host } = goBack({ flags }, 3)
+  const refusal = refusalOf(go)
+  expect(refusal.message).toBe('Cannot give back "eth0" as "ens5"')
+  expect(refusal.details).toContain("EEXIST")
+  expect(asked()).toEqual([{ up: false }, { name: "ens5" }, { name: "eth0", up }])
+  expect(host.links).toEqual([])
 })
