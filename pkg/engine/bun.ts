@@ -26,6 +26,11 @@ function textsOf(file: string): string[] {
   return texts
 }
 
+/** Without Bun's own, which are before the program's. */
+function ownArguments(commandLine: readonly string[]): string[] {
+  return commandLine.slice(commandLine.length - (process.argv.length - 2))
+}
+
 const systemCalls = Object.fromEntries(
   callNames.map((name) => [name, (...values: unknown[]) => call(name, ...values)]),
 ) as unknown as Pick<Engine, CallName>
@@ -51,7 +56,7 @@ export const engine: Engine = {
   monotonicMs: () => performance.now(),
   // As the process got it; process.env is without what is said twice, and has more where the directory has an .env file.
   environment: () => textsOf("/proc/self/environ"),
-  arguments: () => [process.argv0, ...textsOf("/proc/self/cmdline").slice(2 - process.argv.length)],
+  arguments: () => [process.argv0, ...ownArguments(textsOf("/proc/self/cmdline"))],
   exit: (status) => process.exit(integer(status, 0, 255)),
 }
 

@@ -132,5 +132,39 @@ export const serviceCases: Cases = [
     ],
     [-22, -22, -3],
   ],
+  [
+    "integers of 32 bits, with a sign or without, reach the kernel from the smallest to the largest",
+    (e) =>
+      [-(2 ** 31), 2 ** 32 - 1].flatMap((value) => [
+        e.pidfd_open(value, value),
+        e.rt_sigprocmask(value, setOf(SIGUSR2), 8),
+        e.rt_sigprocmask(SIG.block, setOf(SIGUSR2), value),
+        e.signalfd4(value, setOf(SIGUSR2), 8, value),
+        e.signalfd4(-1, setOf(SIGUSR2), value, 0),
+        e.attachFilter(value, new Uint8Array(8)),
+        e.sendDescriptors(value, Int32Array.of(0)),
+        e.fcntl(value, 1, 0),
+      ]),
+    [...[-22, -22, -22, -22, -22, -9, -9, -9], ...[-22, -22, -22, -22, -22, -9, -9, -9]],
+  ],
+  [
+    "a filter has 4096 instructions at most, and 8 descriptors are sent at once",
+    (e) => {
+      const attempt = (run: () => number) => {
+        try {
+          return run()
+        } catch (error) {
+          return (error as Error).name
+        }
+      }
+      return [
+        attempt(() => e.attachFilter(closed, new Uint8Array(8 * 4096))),
+        attempt(() => e.attachFilter(closed, new Uint8Array(8 * 4096 + 1))),
+        attempt(() => e.sendDescriptors(closed, new Int32Array(8))),
+        attempt(() => e.sendDescriptors(closed, new Int32Array(9))),
+      ]
+    },
+    [-9, "RangeError", -9, "RangeError"],
+  ],
   ["collectGarbage answers nothing", (e) => e.collectGarbage() === undefined, true],
 ]
