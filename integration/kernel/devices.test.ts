@@ -210,30 +210,3 @@ test("GC takes what the host has of attachments that are not valid; a virtual de
   expect(seen).toEqual(["lo,of-c1,of-c2", "lo,of-c1,of-c2", "ens5,lo,of-c2", "lo"])
   await expectAsBefore()
 })
-
-test("a device whose namespace has gone is waited for until the host has it again", async () => {
-  const counts = await onHost(({ host, returnDevice, NamespaceFile }) => {
-    const owner = { network: "lab", containerId: "c9", ifName: "eth0" }
-    const place = { owner, ifName: "eth0", mayBe: () => true }
-    return ["", "/proc/thread-self/ns/net"].map((path) => {
-      let asked = 0
-      const hasReturned = () => ++asked > 0
-      returnDevice(host, { ...place, namespace: NamespaceFile.open(path), hasReturned })
-      return asked
-    })
-  })
-  expect(counts).toEqual([1, 0])
-  await expectAsBefore()
-})
-
-test("the driver of a PCI device is where sysfs has it, and each of a list is looked for", async () => {
-  await host.exec("mount", ["-t", "tmpfs", "sysfs-of-test", "/sys/bus"])
-  await host.exec("mkdir", ["-p", "/sys/bus/pci/drivers/vfio-pci/0000:03:00.0"])
-  const found = await onHost(({ hasDriver }) =>
-    [["vfio-pci"], ["uio_pci_generic", "vfio-pci"], ["uio_pci_generic"], []].map((drivers) =>
-      hasDriver("0000:03:00.0", drivers),
-    ),
-  )
-  expect(found).toEqual([true, true, false, false])
-  await expectAsBefore()
-})

@@ -106,6 +106,24 @@ test.each([
   expect(names).toEqual([state, "lab:a:eth0"])
 })
 
+test("names that only look like a record are others' and stay", () => {
+  const kernel = new ScriptedKernel((request) => [acknowledge(request)])
+  const altNames = [
+    "enp0s5",
+    "a:b",
+    "a:b:c:d",
+    "e:up:1::5:x:y",
+    "x:e:up:1::5:",
+    "a b:up:1::5:",
+    "e:on:1::5:",
+    "e:up:x::5:",
+  ]
+  const link = device({ altNames })
+  deleteRecord(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), link)
+  expect(kernel.requests).toEqual([])
+  expect(readRecord(link)).toBeUndefined()
+})
+
 test("a record that may not be taken off is an error", () => {
   const kernel = new ScriptedKernel((request) => [acknowledge(request, EPERM)])
   const link = device({ altNames: ["lab:a:eth0"] })
