@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
@@ -11,6 +11,8 @@ writeFileSync(file, "")
 afterAll(() => rmSync(directory, { recursive: true }))
 
 const own = "/proc/self/ns/net"
+/** Drivers that say EBADFD and ENOSYS to a question that is not theirs. */
+const devices = ["/dev/net/tun", "/dev/loop-control"]
 
 /** gnu_dev_major and gnu_dev_minor of nsfs, which is no device: 0 and a small number. */
 function identityOfOwn(): string {
@@ -27,7 +29,7 @@ test("#44 nothing at the path is code 4 like anything else that is no network na
     }
   }
   expectRefused([join(directory, "none"), `${file}/below`], "it does not exist")
-  const others = [file, directory, "/dev/null", "/proc/self/ns/uts", "/proc/self/status"]
+  const others = [file, directory, "/dev/null", "/proc/self/ns/uts", "/proc/self/status", ...devices.filter(existsSync)]
   expectRefused(others, "it is not a network namespace")
 })
 
@@ -47,7 +49,7 @@ test("for a cleanup all of these mean that the namespace has gone, and so does a
   const loop = join(directory, "loop")
   symlinkSync("loop", loop)
   const long = join(directory, "n".repeat(256))
-  for (const path of ["", join(directory, "none"), file, "/dev/null", "/proc/self/ns/uts", loop, long]) {
+  for (const path of ["", join(directory, "none"), file, "/dev/null", "/proc/self/ns/uts", loop, long, ...devices]) {
     expect(Netns.find(path)).toBeUndefined()
     using opened = NamespaceFile.open(path)
     expect(Netns.find(opened)).toBeUndefined()

@@ -205,11 +205,12 @@ function openNonBlocking(path: string): FileDescriptor | undefined {
   }
 }
 
+/** The kernel refuses a namespace nothing here; of what is none drivers say ENOTTY, EINVAL, EBADFD, ENOSYS and others. */
 function isNetworkNamespace(fd: Fd): boolean {
   try {
     return namespaceType(fd) === CLONE_NEWNET
   } catch (error) {
-    if (isErrno(error, "ENOTTY", "EINVAL", "EBADF", "EACCES", "EPERM")) return false
+    if (isErrno(error)) return false
     throw error
   }
 }
