@@ -175,3 +175,41 @@ test("an interface of the host stops heeding routers where it did, and heeds the
   expect((await host.exec("cat", [`/proc/sys/${setting}`])).stdout).toBe("0\n")
   expect(await runOnHost(host, pod, ({ ignoreRouters }) => ignoreRouters("absent") ?? "nothing")).toBe("nothing")
 })
+
+test("a setting without a value, one that may not be written, and one that takes no such value are told apart from none", async () => {
+  await host.exec("mount", ["--bind", "/proc/sys/net/ipv4", "/proc/sys/net/ipv4"])
+  await host.exec("mount", ["-o", "remount,bind,ro", "/proc/sys/net/ipv4"])
+  const seen = await runOnHost(
+    host,
+    pod,
+    ({ findSysctl, readSysctl, tryWriteSysctl, writeSysctl, requireSettable }) => {
+      const errnoOf = (act: () => void) => {
+        try {
+          act()
+          return "done"
+        } catch (error) {
+          return (error as { errno?: string }).errno ?? String(error)
+        }
+      }
+      const secret = "net/ipv6/conf/default/stable_secret"
+      const [forward, hops] = ["net/ipv4/ip_forward", "net/ipv6/conf/default/hop_limit"]
+      const other = readSysctl(forward) === "1" ? "0" : "1"
+      return [
+        ...[findSysctl(secret) ?? "none", errnoOf(() => readSysctl(secret))],
+        ...[tryWriteSysctl(forward, other), errnoOf(() => writeSysctl(forward, other))],
+        ...[
+          errnoOf(() => requireSettable(forward, other)),
+          errnoOf(() => requireSettable(forward, readSysctl(forward))),
+        ],
+        ...[
+          tryWriteSysctl(hops, "none"),
+          errnoOf(() => writeSysctl(hops, "none")),
+          tryWriteSysctl(hops, "63"),
+          readSysctl(hops),
+        ],
+      ]
+    },
+  )
+  await host.exec("umount", ["/proc/sys/net/ipv4"])
+  expect(seen).toEqual(["none", "EIO", false, "EROFS", "EROFS", "done", false, "EINVAL", true, "63"])
+})

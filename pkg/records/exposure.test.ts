@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test"
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, relative } from "node:path"
 import { findExposure, requireOwn } from "./mod.ts"
 
 const top = mkdtempSync(join(tmpdir(), "cni-exposure-"))
@@ -69,8 +69,32 @@ test("a subdirectory that is a link, or open to others, is named", () => {
   expect(findExposure(store, "index")).toBe(`everybody may write to "${store}/index"`)
 })
 
+test("a relative path is looked at from the working directory on", () => {
+  const open = make("from-here", 0o777)
+  const path = relative(process.cwd(), open)
+  expect(findExposure(path)).toBe(`everybody may write to "./${path}"`)
+  expect(findExposure(relative(process.cwd(), join(top, "own")))).toBeUndefined()
+})
+
+test("as many links are followed as the kernel follows, and a link to the root is one", () => {
+  const open = make("end", 0o777)
+  symlinkSync(open, join(top, "link1"))
+  for (let at = 2; at <= 40; at++) symlinkSync(`link${at - 1}`, join(top, `link${at}`))
+  expect(findExposure(join(top, "link40"))).toBe(`everybody may write to "${open}"`)
+  symlinkSync("/", join(top, "root"))
+  expect(findExposure(join(top, "root"))).toBeUndefined()
+  expect(findExposure(join(top, "root", open))).toBe(`everybody may write to "${open}"`)
+})
+
 test("the error says what is wrong and what to do", () => {
   const open = make("another", 0o777)
-  expect(() => requireOwn(open)).toThrow(`Cannot trust "${open}": everybody may write to "${open}"`)
+  expect(() => requireOwn(open)).toThrow(
+    expect.objectContaining({
+      code: 5,
+      message: `Cannot trust "${open}": everybody may write to "${open}"`,
+      details:
+        "chown it to root and chmod go-w; what others have put into it by then stays: look through it, or remove it",
+    }),
+  )
   expect(() => requireOwn(top)).not.toThrow()
 })

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { isRecordOf, Records, recordName } from "./records.ts"
@@ -65,4 +65,30 @@ test("errors name the file, and what it is", () => {
   const before = statSync(directory, { bigint: true }).mtimeNs
   new Records(directory, "backup").requireWritable()
   expect(statSync(directory, { bigint: true }).mtimeNs).toBe(before)
+})
+
+test("what others can change is neither believed nor changed, and that is asked once", () => {
+  const open = join(directory, "open")
+  mkdirSync(open)
+  writeFileSync(join(open, name), "planted")
+  const trusted = new Records(open, "backup")
+  expect(trusted.list()).toEqual([name])
+  chmodSync(open, 0o777)
+  const message = `Cannot trust "${open}": everybody may write to "${open}"`
+  for (const act of [
+    (records: Records) => records.read(name),
+    (records: Records) => records.write(name, bytes("x")),
+    (records: Records) => records.remove(name),
+    (records: Records) => records.list(),
+  ])
+    expect(() => act(new Records(open, "backup"))).toThrow(expect.objectContaining({ code: 5, message }))
+  expect(() => new Records(open, "backup").requireWritable()).toThrow(
+    expect.objectContaining({ message: `Cannot keep backups in "${open}"`, details: expect.stringContaining(message) }),
+  )
+  expect(readdirSync(open)).toEqual([name])
+  expect(trusted.read(name)).toEqual(bytes("planted"))
+})
+
+test("where there is no directory there are no records, whatever is in its place", () => {
+  for (const place of [join(directory, "none"), "/dev/null/x"]) expect(new Records(place, "backup").list()).toEqual([])
 })

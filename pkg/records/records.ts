@@ -143,11 +143,12 @@ export function removeIfThere(path: string): void {
 /** The directory, or the one nearest to it that is there: `write` makes the rest. */
 function existingPart(directory: string): string {
   for (let at = directory; ; at = at.slice(0, at.lastIndexOf("/"))) {
+    const place = at === "" ? "/" : at
     try {
-      stat(at === "" ? "/" : at)
-      return at
+      stat(place)
+      return place
     } catch (error) {
-      if (at === "" || !isErrno(error, "ENOENT")) throw error
+      if (place === "/" || !isErrno(error, "ENOENT")) throw error
     }
   }
 }
