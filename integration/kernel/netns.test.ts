@@ -52,3 +52,24 @@ test("each namespace is listed by the path where it is mounted, however that is 
   expect(paths).toContain(`/proc/${pid}/ns/net`)
   expect({ isFound, all }).toEqual({ isFound: true, all: true })
 })
+
+test("of namespaces that may not be entered none is found, and the search goes on", async () => {
+  await using host = await HostNamespace.create()
+  await host.exec("mkdir", ["/run/cni/closed"])
+  for (const path of ["/run/cni/closed/n", "/run/cni/open"]) {
+    await host.exec("touch", [path])
+    await host.exec("unshare", [`--net=${path}`, "true"])
+  }
+  await host.exec("chmod", ["0", "/run/cni/closed"])
+  const script = `
+    const { listNamespaces, Netns } = await import(${JSON.stringify(door)})
+    const seen = []
+    Netns.search(({ path }) => void seen.push(path))
+    console.log(JSON.stringify({ listed: listNamespaces(), seen }))`
+  const powers = "--bounding-set=-dac_override,-dac_read_search"
+  const { stdout } = await host.exec("setpriv", [powers, process.execPath, "-e", script])
+  const { listed, seen } = JSON.parse(stdout)
+  expect(listed).toContain("/run/cni/closed/n")
+  expect(seen).toContain("/run/cni/open")
+  expect(seen).not.toContain("/run/cni/closed/n")
+})

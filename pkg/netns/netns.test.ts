@@ -1,5 +1,14 @@
 import { afterAll, expect, test } from "bun:test"
-import { existsSync, mkdtempSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
@@ -91,6 +100,22 @@ test("a namespace is found by a process in it, and what is not wanted is none", 
   expect(found?.isOwn).toBe(true)
   expect(found?.inode).toBe(Netns.own().inode)
   expect(Netns.search(() => false)).toBeUndefined()
+})
+
+test("what was opened is closed in the end, also what turns out to be no namespace", () => {
+  const open = () => readdirSync("/proc/self/fd").length
+  const before = open()
+  {
+    using file = NamespaceFile.open(own)
+    using namespace = Netns.open(file)
+    expect([namespace.isOwn, open()]).toEqual([true, before + 2])
+  }
+  for (const path of [file, "/proc/self/ns/uts"]) {
+    expect(() => Netns.open(path)).toThrow("not a network namespace")
+    expect(Netns.find(path)).toBeUndefined()
+  }
+  expect(Netns.search(() => false)).toBeUndefined()
+  expect(open()).toBe(before)
 })
 
 test("nothing at the path is no error until it is needed, and stays nothing", () => {
