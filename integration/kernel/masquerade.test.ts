@@ -92,6 +92,25 @@ testWith(
     const left = await ruleset()
     expect(left).toContain('elements = { 10.1.0.4 comment "lab/c3/eth0" }')
     expect(left).not.toMatch(/lab\/c[12]|table ip6/)
+    const text = await ruleset()
+    await host.exec("nft", ["add", "rule", "ip", "cni_masquerade", "postrouting", "accept"])
+    const disturbed = await onHost(undefined, ({ Masquerade, PacketFilter, parseCidr }) => {
+      using filter = PacketFilter.find()
+      const masquerade = new Masquerade(filter)
+      masquerade.requireUsable("nftables")
+      const address = parseCidr("10.1.0.4/16")
+      if (address) masquerade.check({ network: "lab", containerId: "c3", ifName: "eth0" }, [address])
+    })
+    expect((disturbed as unknown as { message: string }).message).toEndWith(
+      'found rules with the comments "to its own network, /16", "from containers to everywhere else", one without',
+    )
+    await onHost(undefined, ({ Masquerade, PacketFilter, parseCidr }) => {
+      using filter = PacketFilter.find()
+      const address = parseCidr("10.1.0.4/16")
+      if (address) new Masquerade(filter).add({ network: "lab", containerId: "c3", ifName: "eth0" }, [address])
+      new Masquerade(filter).requireUsable("nftables")
+    })
+    expect(await ruleset()).toBe(text) // a rule that is not ours goes, and to try changes nothing
   },
 )
 
