@@ -1,7 +1,7 @@
 /** What CHECK of the scaffold compares, and what DEL and GC find by an owner's name, on a real kernel. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { type ContainerNamespace, HostNamespace, linkNames, testWith } from "../lab/mod.ts"
-import { runAttaching } from "./attaching.ts"
+import { runAttaching } from "./attaching.fixture.ts"
 
 let host: HostNamespace
 let pod: ContainerNamespace

@@ -1,7 +1,7 @@
 /** What GC of the scaffold finds by owners' names, and which container's namespace a path leads to, on a real kernel. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { type ContainerNamespace, HostNamespace, linkNames, testWith } from "../lab/mod.ts"
-import { runAttaching } from "./attaching.ts"
+import { runAttaching } from "./attaching.fixture.ts"
 
 let host: HostNamespace
 let pod: ContainerNamespace

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import type { Result } from "../../pkg/types/mod.ts"
 import { type ContainerNamespace, HostNamespace, linkNames } from "../lab/mod.ts"
-import { runAttaching } from "./attaching.ts"
+import { runAttaching } from "./attaching.fixture.ts"
 
 let host: HostNamespace
 let pod: ContainerNamespace

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { createHash } from "node:crypto"
 import type * as masquerade from "../../pkg/masquerade/mod.ts"
-import type * as upstream from "../../pkg/masquerade/upstream.ts"
+import type * as upstream from "../../pkg/masquerade/testing.ts"
 import type * as nftables from "../../pkg/nftables/mod.ts"
 import { type ContainerNamespace, chooseIptables, HostNamespace, testWith } from "../lab/mod.ts"
 import { type Kit, runOnHost } from "./rooms.ts"
@@ -18,7 +18,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 
 type Room = typeof masquerade & typeof upstream & typeof nftables
 const onHost = <T>(body: (kit: Kit & Room) => T) =>
-  runOnHost<T, Room>(host, pod, body, { more: ["masquerade/mod.ts", "masquerade/upstream.ts", "nftables/mod.ts"] })
+  runOnHost<T, Room>(host, pod, body, { more: ["masquerade/mod.ts", "masquerade/testing.ts", "nftables/mod.ts"] })
 
 const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
 
