@@ -91,4 +91,5 @@ test("what others can change is neither believed nor changed, and that is asked 
 
 test("where there is no directory there are no records, whatever is in its place", () => {
   for (const place of [join(directory, "none"), "/dev/null/x"]) expect(new Records(place, "backup").list()).toEqual([])
+  expect(() => new Records(join(directory, "n".repeat(256)), "backup").list()).toThrow("ENAMETOOLONG")
 })
