@@ -91,7 +91,7 @@ test("an ADD that is repeated leases nothing and says what is there; a device wi
     } catch (error) {
       details = String(error).replace(sandbox.path, "NS")
     }
-    const hooks = { isUserspace: () => true, attach: () => [] }
+    const hooks = { kind: undefined, isUserspace: () => true, attach: () => [] }
     tester(said, hooks).add(callFor(said, { netns: sandbox.path, network: { ipam: { type: "static" } } }), plainConfig)
     return { said, details }
   })
@@ -99,6 +99,18 @@ test("an ADD that is repeated leases nothing and says what is there; a device wi
     'Cannot create interface "eth0" in "NS": it already exists; DEL the attachment that made it first, or choose another CNI_IFNAME',
   )
   expect(said.slice(0, 2)).toEqual(["static ADD", "answer"])
+})
+
+test("a device without an interface is answered as it is, though its addresses come by DHCP", async () => {
+  const said = await onHost(({ sandbox, callFor, tester, plainConfig }) => {
+    const said: string[] = []
+    const attach = () => [{ name: "eth0", sandbox: "NS", mtu: 9000 }]
+    const call = callFor(said, { netns: sandbox.path, network: { ipam: { type: "dhcp" } } })
+    tester(said, { kind: undefined, isUserspace: () => true, attach }).add(call, { ...plainConfig, ipam: "dhcp" })
+    return said
+  })
+  expect(said.slice(0, 2)).toEqual(["dhcp ADD", "answer"])
+  expect(JSON.parse(said[2] ?? "").interfaces).toEqual([{ name: "eth0", sandbox: "NS", mtu: 9000 }])
 })
 
 test("an ADD whose answer cannot be written, or whose plugin fails, is undone with its lease and its masquerade", async () => {

@@ -3,7 +3,7 @@ import { decodeUtf8 } from "../engine/mod.ts"
 import { type Ifindex, type Link, NETLINK_ROUTE, NetlinkSocket } from "../netlink/mod.ts"
 import { acknowledge, ScriptedKernel } from "../netlink/testing.ts"
 import { refusalOf } from "../types/testing.ts"
-import { aliasedFormer, deleteRecord, readRecord, writeRecord } from "./record.ts"
+import { aliasedFormer, deleteRecord, formerName, readRecord, writeRecord } from "./record.ts"
 
 const [EPERM, ENOENT, EEXIST, ENODEV, EINVAL] = [1, 2, 17, 19, 22]
 const owner = { network: "lab", containerId: "ctr-1", ifName: "eth0" }
@@ -91,6 +91,13 @@ test("the alias of the Go suite is the name, unless it cannot be one", () => {
   for (const alias of ["lab/ctr-1/eth0", "to the lab", "x".repeat(16), ""]) {
     expect(aliasedFormer(device({ alias }))).toBeUndefined()
   }
+})
+
+test("what a device was called on the host is in its record, else in the alias of the Go suite, or unknown", () => {
+  const altNames = ["lab:a:eth0", "ens5:up:1400::5:"]
+  expect(formerName(device({ altNames, alias: "ens9" }))).toBe("ens5")
+  expect(formerName(device({ altNames: ["lab:a:eth0"], alias: "ens9" }))).toBe("ens9")
+  expect(formerName(device())).toBeUndefined()
 })
 
 test.each([
