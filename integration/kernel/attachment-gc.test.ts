@@ -92,7 +92,7 @@ test("DEL and GC remove what the plugin has in the packet filter before its inte
   ])
 })
 
-test("what a filter is needed for gets one, and what needs none gets none", async () => {
+testWith(["nf_tables"], "what a filter is needed for gets one, and what needs none gets none", async () => {
   const seen = await onHost(({ sandbox, callFor, tester, plainConfig }) => {
     const seen: boolean[] = []
     const note = ({ filter }: { filter: unknown }) => void seen.push(filter !== undefined)
@@ -169,7 +169,7 @@ test("a chained plugin works in the namespace that the path leads to, unless the
   ])
 })
 
-test("what fails is named, step by step, where the kernel refuses all changes", async () => {
+testWith(["nf_tables"], "what fails is named, step by step, where the kernel refuses all changes", async () => {
   await host.exec("ip", ["link", "add", "end0", "type", "veth", "peer", "name", "peer0"])
   await host.exec("ip", ["link", "set", "end0", "alias", "lab/c1/eth0"])
   const messages = await runAttaching(

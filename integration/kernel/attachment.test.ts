@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import type { Result } from "../../pkg/types/mod.ts"
-import { type ContainerNamespace, HostNamespace, linkNames } from "../lab/mod.ts"
+import { type ContainerNamespace, HostNamespace, linkNames, testWith } from "../lab/mod.ts"
 import { runAttaching } from "./attaching.fixture.ts"
 
 let host: HostNamespace
@@ -113,35 +113,39 @@ test("a device without an interface is answered as it is, though its addresses c
   expect(JSON.parse(said[2] ?? "").interfaces).toEqual([{ name: "eth0", sandbox: "NS", mtu: 9000 }])
 })
 
-test("an ADD whose answer cannot be written, or whose plugin fails, is undone with its lease and its masquerade", async () => {
-  const events = await onHost(({ sandbox, callFor, tester, plainConfig }) => {
-    const leased = { ips: [{ address: "10.1.0.5/24" }] }
-    const failing = () => {
-      throw new Error("no luck")
-    }
-    return [{}, { attach: failing }].map((hooks) => {
-      const said: string[] = []
-      const call = callFor(said, {
-        netns: sandbox.path,
-        network: { ipam: { type: "static" } },
-        leased,
-        refused: "answer",
-      })
-      try {
-        tester(said, hooks).add(call, { ...plainConfig, ipMasq: true, hasRules: true })
-      } catch (error) {
-        said.push((error as Error).message)
+testWith(
+  ["nf_tables"],
+  "an ADD whose answer cannot be written, or whose plugin fails, is undone with its lease and its masquerade",
+  async () => {
+    const events = await onHost(({ sandbox, callFor, tester, plainConfig }) => {
+      const leased = { ips: [{ address: "10.1.0.5/24" }] }
+      const failing = () => {
+        throw new Error("no luck")
       }
-      return said
+      return [{}, { attach: failing }].map((hooks) => {
+        const said: string[] = []
+        const call = callFor(said, {
+          netns: sandbox.path,
+          network: { ipam: { type: "static" } },
+          leased,
+          refused: "answer",
+        })
+        try {
+          tester(said, hooks).add(call, { ...plainConfig, ipMasq: true, hasRules: true })
+        } catch (error) {
+          said.push((error as Error).message)
+        }
+        return said
+      })
     })
-  })
-  expect(events).toEqual([
-    ["static ADD", "attach", "answer", "static DEL", "answer is refused"],
-    ["static ADD", "static DEL", "no luck"],
-  ])
-  expect([await linkNames(host), await linkNames(pod)]).toEqual([lo, lo])
-  expect((await host.exec("nft", ["list", "ruleset"])).stdout).toBe("")
-})
+    expect(events).toEqual([
+      ["static ADD", "attach", "answer", "static DEL", "answer is refused"],
+      ["static ADD", "static DEL", "no luck"],
+    ])
+    expect([await linkNames(host), await linkNames(pod)]).toEqual([lo, lo])
+    expect((await host.exec("nft", ["list", "ruleset"])).stdout).toBe("")
+  },
+)
 
 test("a chained plugin answers what it has taken over, and makes and leases nothing", async () => {
   const said = await onHost(({ sandbox, callFor, tester, plainConfig }) => {
@@ -197,43 +201,47 @@ test("an MTU without room for IPv6 is refused before the interface is made, and 
   expect(said).toEqual(["static ADD", "static DEL", 'Cannot use "mtu" 1279 with fd00::5/64'])
 })
 
-test("what is masqueraded is checked, and nothing without addresses of an IPAM plugin's", async () => {
-  const [given, missing, status] = await onHost(
-    ({ sandbox, inside, callFor, tester, plainConfig, deleteLink, getLink }) => {
-      const said: string[] = []
-      const network = { ipam: { type: "static" } }
-      const place = { netns: sandbox.path, network, leased: { ips: [{ address: "10.1.0.5/24" }] } }
-      const prevResult = { interfaces: [], ips: [{ address: "10.7.0.5/24" }], routes: [], dns: {} }
-      const config = { ...plainConfig, ipMasq: true, hasRules: true }
-      const taking = callFor(said, { netns: sandbox.path, network: { prevResult } })
-      tester(said, { takesAddresses: true }).add(taking, { ...config, ipam: undefined })
-      deleteLink(inside, getLink(inside, "eth0"))
-      const given = said.filter((line) => line.includes("masquerade"))
-      tester(said).add(callFor(said, place), config)
-      const answered = JSON.parse(said.at(-1) ?? "")
-      const checked = callFor(said, { ...place, network: { ...network, prevResult: answered } })
-      tester(said).check(checked, config)
-      let missing = "nothing"
-      try {
+testWith(
+  ["nf_tables"],
+  "what is masqueraded is checked, and nothing without addresses of an IPAM plugin's",
+  async () => {
+    const [given, missing, status] = await onHost(
+      ({ sandbox, inside, callFor, tester, plainConfig, deleteLink, getLink }) => {
+        const said: string[] = []
+        const network = { ipam: { type: "static" } }
+        const place = { netns: sandbox.path, network, leased: { ips: [{ address: "10.1.0.5/24" }] } }
+        const prevResult = { interfaces: [], ips: [{ address: "10.7.0.5/24" }], routes: [], dns: {} }
+        const config = { ...plainConfig, ipMasq: true, hasRules: true }
+        const taking = callFor(said, { netns: sandbox.path, network: { prevResult } })
+        tester(said, { takesAddresses: true }).add(taking, { ...config, ipam: undefined })
+        deleteLink(inside, getLink(inside, "eth0"))
+        const given = said.filter((line) => line.includes("masquerade"))
+        tester(said).add(callFor(said, place), config)
+        const answered = JSON.parse(said.at(-1) ?? "")
+        const checked = callFor(said, { ...place, network: { ...network, prevResult: answered } })
+        tester(said).check(checked, config)
+        let missing = "nothing"
+        try {
+          tester(said).check(
+            callFor(said, { ...place, containerId: "c9", network: { ...network, prevResult: answered } }),
+            config,
+          )
+        } catch (error) {
+          missing = (error as Error).message
+        }
         tester(said).check(
           callFor(said, { ...place, containerId: "c9", network: { ...network, prevResult: answered } }),
-          config,
+          plainConfig,
         )
-      } catch (error) {
-        missing = (error as Error).message
-      }
-      tester(said).check(
-        callFor(said, { ...place, containerId: "c9", network: { ...network, prevResult: answered } }),
-        plainConfig,
-      )
-      tester(said).status(callFor(said, place), config)
-      return [given, missing, said.at(-1)]
-    },
-  )
-  expect([given, status]).toEqual([[], "static STATUS"])
-  expect(missing).toStartWith("Cannot find the masquerade of lab/c9/eth0")
-  const { stdout } = await host.exec("nft", ["list", "set", "ip", "cni_masquerade", "containers"])
-  expect(stdout).toContain('10.1.0.5 comment "lab/c1/eth0"')
-  expect(stdout).not.toContain("10.7.0.5")
-  await host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
-})
+        tester(said).status(callFor(said, place), config)
+        return [given, missing, said.at(-1)]
+      },
+    )
+    expect([given, status]).toEqual([[], "static STATUS"])
+    expect(missing).toStartWith("Cannot find the masquerade of lab/c9/eth0")
+    const { stdout } = await host.exec("nft", ["list", "set", "ip", "cni_masquerade", "containers"])
+    expect(stdout).toContain('10.1.0.5 comment "lab/c1/eth0"')
+    expect(stdout).not.toContain("10.7.0.5")
+    await host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
+  },
+)
