@@ -68,26 +68,14 @@ export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as co
 /** Letters of a call, one for each argument: "i", "[256]". */
 const lettersOf = (signature: string) => signature.match(/\[\d+\]|./g) ?? []
 
-/** Those that return a `ssize_t`; the others return an `int`. */
-const longs = new Set([
-  "read",
-  "write",
-  "pread",
-  "pwrite",
-  "getdents64",
-  "readlinkat",
-  "sendto",
-  "recvfrom",
-  "getrandom",
-])
-
-function foreign(name: string, signature: string): FFIFunction {
+/** Of those that return a `ssize_t` an `int` says all: Linux moves 0x7ffff000 bytes at most at once, read(2). */
+function foreign(signature: string): FFIFunction {
   const types = lettersOf(signature).flatMap((letter): FFIType[] =>
     letter === "b"
       ? [FFIType.ptr, FFIType.u64]
       : [letter === "i" || letter === "@" ? FFIType.i32 : letter === "l" ? FFIType.i64 : FFIType.ptr],
   )
-  return { args: types, returns: longs.has(name) ? FFIType.i64_fast : FFIType.i32 }
+  return { args: types, returns: FFIType.i32 }
 }
 
 type Symbols = Record<string, (...values: unknown[]) => unknown>
@@ -119,7 +107,7 @@ export const libc = once(() => {
     posix_spawnattr_setsigdefault: { args: ["ptr", "ptr"], returns: "i32" },
     posix_spawnattr_setsigmask: { args: ["ptr", "ptr"], returns: "i32" },
   }
-  for (const name of callNames) table[namesInC[name] ?? name] = foreign(name, calls[name])
+  for (const name of callNames) table[namesInC[name] ?? name] = foreign(calls[name])
   return dlopen("libc.so.6", table).symbols as unknown as Symbols
 })
 
