@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { exhaustion, locate } from "./bun.ts"
+import { engine, exhaustion, locate } from "./bun.ts"
 
 const root = join(import.meta.dir, "../..")
 
@@ -47,6 +47,33 @@ test.each([[[]], [["one", "", "dé"]]])(
     ])
   },
 )
+
+const none = Int32Array.of(-1, -1, -1)
+
+function detached(): Uint8Array {
+  const array = new Uint8Array(8)
+  array.buffer.transfer()
+  return array
+}
+
+test.each<[string, () => unknown]>([
+  ["expected a text", () => engine.open(1 as never, 0, 0)],
+  ["expected a text", () => engine.encodeUtf8(1 as never)],
+  ["expected an integer", () => engine.close("1" as never)],
+  ["expected an integer from -2147483648 to 4294967295", () => engine.close(2 ** 32)],
+  ["expected an integer from 0 to 255", () => engine.exit(256)],
+  ["expected a typed array", () => engine.read(-1, "x" as never)],
+  ["expected an array that is not detached", () => engine.read(-1, detached())],
+  ["expected an array of 256 bytes", () => engine.statx(-100, "/", 0, 0, new Uint8Array(255))],
+  ["expected an array of 40 bytes", () => engine.ioctlIfreq(-1, 0, new Uint8Array(39))],
+  ["expected an array of 8 bytes", () => engine.rt_sigprocmask(0, new Uint8Array(7), 8)],
+  ["expected 4096 instructions at most", () => engine.attachFilter(-1, new Uint8Array(8 * 4097))],
+  ["expected 8 descriptors at most", () => engine.sendDescriptors(-1, new Int32Array(9))],
+  ["expected an array of texts", () => engine.startProcess("/bin/true", "x" as never, [], null, none)],
+  ["expected three descriptors", () => engine.startProcess("/bin/true", [], [], null, Int32Array.of(0))],
+])("on Bun a wrong argument is told: %s", (message, call) => {
+  expect(call).toThrow(expect.objectContaining({ message }))
+})
 
 const positions = ["main", "pkg/a.ts", "0:1,"].join("\n")
 Object.assign(globalThis, { host: { positions: () => positions } })
