@@ -1,10 +1,12 @@
 /**
  * The sbr plugin on a real kernel's rules and routes, called in this process, judged with `ip`.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { sbr } from "../../meta/sbr/main.ts"
+import { RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 import { type Answer, callPlugin, type ProcessCall, refuseAnswer } from "./in-process.ts"
+import { openRefusingSocket } from "./refusing-kernel.fixture.ts"
 
 let host: HostNamespace
 let pod: ContainerNamespace
@@ -270,4 +272,41 @@ describe("DEL", () => {
     }
     done("DEL", {}, { pod: undefined })
   })
+})
+
+const [NEWROUTE, DELROUTE] = [24, 25]
+
+test.each([
+  ["ENETDOWN", NEWROUTE, 100],
+  ["ENODEV", NEWROUTE, 19],
+  ["EINVAL, as for a source that it has no more", NEWROUTE, 22],
+  ["ENETUNREACH", NEWROUTE, 101],
+  ["EHOSTUNREACH", NEWROUTE, 113],
+  ["ESRCH", DELROUTE, 3],
+])(
+  "DEL succeeds where the container changes its interface just then, so that the kernel says %s",
+  async (_, type, errno) => {
+    done("ADD")
+    const open = spyOn(RouteSocket, "open").mockImplementation(() => openRefusingSocket(new Map([[type, errno]])))
+    try {
+      done("DEL")
+    } finally {
+      open.mockRestore()
+    }
+    expect(await shown()).not.toContainEqual(expect.stringMatching(/^from /))
+  },
+)
+
+test("DEL fails, and leaves the rules to the next one, where a route cannot be put back for want of memory", async () => {
+  done("ADD")
+  const open = spyOn(RouteSocket, "open").mockImplementation(() => openRefusingSocket(new Map([[NEWROUTE, 12]])))
+  try {
+    expect(call("DEL")).toMatchObject({ exitCode: 1, json: { msg: "Cannot put the routes back" } })
+  } finally {
+    open.mockRestore()
+  }
+  done("DEL")
+  const left = await shown()
+  expect(left).not.toContainEqual(expect.stringMatching(/^from /))
+  expect(left).toContain("10.99.0.0/16 via 10.3.0.1 dev net1")
 })
