@@ -104,6 +104,13 @@ const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fa
     fault: /^fail:.*:5$/,
     call: /^write .pipe/,
   },
+  {
+    plugin: "tuning",
+    verb: "DEL",
+    what: "a namespace that cannot be asked for its type",
+    fault: /^fail:16:/,
+    call: /^ioctl/,
+  },
   { plugin: "static", verb: "STATUS", what: "a signal at the start", fault: /^fail:7:1:4$/, call: /^poll/ },
 ]
 

@@ -5,6 +5,7 @@ import {
   FileDescriptor,
   findStat,
   isErrno,
+  isRegularFile,
   namespaceType,
   Open,
   readDirectory,
@@ -205,12 +206,12 @@ function openNonBlocking(path: string): FileDescriptor | undefined {
   }
 }
 
-/** The kernel refuses a namespace nothing here; of what is none drivers say ENOTTY, EINVAL, EBADFD, ENOSYS and others. */
+/** Of what is no namespace file systems say ENOTTY or EINVAL, and drivers of devices whatever they like. */
 function isNetworkNamespace(fd: Fd): boolean {
   try {
     return namespaceType(fd) === CLONE_NEWNET
   } catch (error) {
-    if (isErrno(error)) return false
+    if (isErrno(error, "ENOTTY", "EINVAL", "EBADF", "EACCES", "EPERM") || !isRegularFile(statOpen(fd))) return false
     throw error
   }
 }
