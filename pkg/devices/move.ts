@@ -96,11 +96,17 @@ export function giveBack(host: RouteSocket, inside: RouteSocket, link: Link, wri
     using home = Netns.own()
     setLink(inside, link, { netnsFd: home.fd, name, alias })
   } catch (cause) {
-    const moved = !findLink(inside, link.index)
-    if (!moved) setLink(inside, link, { name: link.name, up: (link.flags & IFF_UP) !== 0 })
-    throw new CniError(Code.Internal, refusal, { cause })
+    const isHere = findLink(inside, link.index) !== undefined
+    if (isHere) setLink(inside, link, { name: link.name, up: (link.flags & IFF_UP) !== 0 })
+    // It may be the answer that was lost, or another DEL that was first: then the host has it.
+    if (isHere || !isSame(link, findLink(host, name))) throw new CniError(Code.Internal, refusal, { cause })
   }
   restoreDevice(host, getLink(host, name), former)
+}
+
+/** Whether a link of the host is the device that a container had. */
+function isSame(link: Link, onHost: Link | undefined): boolean {
+  return onHost !== undefined && onHost.mac === link.mac && readRecord(onHost)?.owner === readRecord(link)?.owner
 }
 
 /** Makes a device of the host what it was before a container had it, and takes the record off. Throws `CniError`. */
