@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { applyChange, type Change } from "./operators.ts"
 import type { TestsBySource } from "./room.ts"
-import type { Sandbox } from "./sandbox.ts"
+import type { Ended, Sandbox } from "./sandbox.ts"
 
 /** A source with one mistake in it. */
 export interface Mutant {
@@ -32,8 +32,9 @@ export async function judge(
   const notice = async (by: Verdict["by"], files: readonly string[], testMs: number, allMs: number) => {
     if (files.length === 0) return undefined
     const command = [process.execPath, "test", "--bail", `--timeout=${testMs}`, ...files.map((name) => `./${name}`)]
-    const { exitCode, output } = await sandbox.run(command, allMs)
-    return exitCode === 0 ? undefined : { by, sign: exitCode === undefined ? "its time was over" : signIn(output) }
+    const ended = await sandbox.run(command, allMs)
+    if (havePassed(ended)) return undefined
+    return { by, sign: ended.exitCode === undefined ? "its time was over" : signIn(ended.output) }
   }
   await sandbox.write(file, applyChange(source, change))
   try {
@@ -49,6 +50,11 @@ export async function judge(
   } finally {
     await sandbox.write(file, source)
   }
+}
+
+/** Whether tests have run to their end and none has failed: a mistake may end their process early, with success. */
+export function havePassed({ exitCode, output }: Ended): boolean {
+  return exitCode === 0 && /^Ran \d+ tests? across \d+ files?\./m.test(output)
 }
 
 /** The first test that failed, or the last that was printed. */
