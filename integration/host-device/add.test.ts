@@ -96,7 +96,13 @@ test.each<[string, object, string[]]>([
 
 test("a device that is run from user space stays where it is: the container gets the addresses alone", async () => {
   await using net = await DeviceHost.create()
-  await net.setSysfs(pci, "/sys/bus/pci/drivers/vfio-pci/0000:03:00.0")
+  await net.setSysfs(pci)
+  const asNone = await net.attach(byPci)
+  expect((await fail(asNone.attachment.run("STATUS"))).msg).toContain("Cannot find the device")
+  for (const driver of ["igb_uio", "uio_pci_generic", "vfio-pci"]) {
+    await net.setSysfs(pci, `/sys/bus/pci/drivers/${driver}/0000:03:00.0`)
+    await succeed(asNone.attachment.run("STATUS"))
+  }
   const before = await takeSnapshot(net.host)
   const { pod, attachment } = await net.attach(byPci)
   const result = await attachment.add()

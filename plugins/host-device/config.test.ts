@@ -4,8 +4,10 @@ import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { parseHostDeviceConfig } from "./config.ts"
 
-const parse = (raw: JsonObject, verb: Verb = "ADD") =>
-  parseHostDeviceConfig({ name: "lab", cniVersion: "1.1.0", type: "host-device" } as NetworkConfig, { verb, raw })
+const parse = (raw: JsonObject, verb: Verb = "ADD") => {
+  const network = { name: "lab", cniVersion: "1.1.0", type: "host-device", dns: raw.dns } as NetworkConfig
+  return parseHostDeviceConfig(network, { verb, raw })
+}
 const pci = "/sys/bus/pci/devices/0000:03:00.0"
 
 test.each<[string, JsonObject, object]>([
@@ -70,6 +72,23 @@ test("without a choice ADD and CHECK are refused in upstream's words; STATUS unl
   for (const verb of ["DEL", "GC"] as const) expect(parse({}, verb).selector).toBeUndefined()
 })
 
+test("all that is not about the choice", () => {
+  const rest = { mtu: undefined, pci: undefined, dns: { domain: "a.example" }, ipam: "dhcp" }
+  const raw = { device: "ens5", ipam: { type: "dhcp" }, dns: { domain: "a.example" } }
+  expect(parse(raw)).toEqual({ selector: { by: "name", key: "device", text: "ens5" }, ...rest } as never)
+  expect(parse({ device: "ens5", ipam: { type: "" } })).toMatchObject({ ipam: undefined, dns: undefined })
+})
+
+test.each<[string, JsonObject]>([
+  ["127 characters", { device: "x".repeat(127) }],
+  ["one character", { pciBusID: "a" }],
+  ["dots within", { pciBusID: "..a.." }],
+  ["64 characters", { pciBusID: "0".repeat(64) }],
+  ["4000 characters, two of them dots", { kernelpath: `/sys/devices/${"..x".padEnd(4000, "x")}` }],
+])("a device may be called by %s", (_, raw) => {
+  expect(parse(raw).selector?.text).toBe(Object.values(raw)[0] as string)
+})
+
 test.each<[JsonObject, string]>([
   [{ device: "a/b" }, "device"],
   [{ device: 5 }, "device"],
@@ -78,12 +97,27 @@ test.each<[JsonObject, string]>([
   [{ kernelpath: "/sys/class/net/ens5" }, "kernelpath"],
   [{ kernelpath: "/sys/devices/../class/net/ens5" }, "kernelpath"],
   [{ kernelpath: "/sys/devices/pci0000:00/.." }, "kernelpath"],
+  [{ kernelpath: "/x/sys/devices/pci0000:00" }, "kernelpath"],
+  [{ kernelpath: `/sys/devices/${"x".repeat(4001)}` }, "kernelpath"],
   [{ pciBusID: "../../.." }, "pciBusID"],
   [{ pciBusID: ".." }, "pciBusID"],
   [{ pciBusID: "0".repeat(65) }, "pciBusID"],
   [{ pciBusID: "a\0" }, "pciBusID"],
   [{ device: "a\0b" }, "device"],
+  [{ device: "a b" }, "device"],
+  [{ device: "a:b" }, "device"],
+  [{ pciBusID: "a b" }, "pciBusID"],
 ])("%j is refused by name, and counts as absent for DEL", (raw, key) => {
   expect(refusalOf(() => parse(raw))).toMatchObject({ code: 7, message: expect.stringContaining(`"${key}"`) })
   expect(parse(raw, "DEL").selector).toBeUndefined()
+})
+
+test.each([
+  [{ device: "a/b" }, "the name of an interface of the host"],
+  [{ kernelpath: "a/b" }, "a path below /sys/devices"],
+  [{ pciBusID: "a/b" }, "a device ID such as 0000:03:00.0"],
+  [{ runtimeConfig: { deviceID: "a/b" } }, "a device ID such as 0000:03:00.0"],
+  [{ ipam: { type: 5 } }, "the name of an IPAM plugin"],
+])("what %j had to be is told", (raw, expected) => {
+  expect(refusalOf(() => parse({ device: "ens5", ...raw })).message).toContain(`expected ${expected}, found`)
 })

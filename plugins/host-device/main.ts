@@ -35,7 +35,8 @@ export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
   detachOrphans: ({ network }, valid) => returnOrphans(network.name, valid),
 })
 
-function attachDevice(attaching: Attaching, lease: Lease, config: HostDeviceConfig): Interface[] {
+/** Moves the device into the container. Throws `CniError`. */
+export function attachDevice(attaching: Attaching, lease: Lease, config: HostDeviceConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const { selector } = config
   if (!selector || isUserspace(config)) return [{ name: call.ifName, sandbox: call.netns }]
@@ -72,7 +73,8 @@ function restoreReturned(host: RouteSocket, device: Link, { by, text }: Selector
   else if (isAliased) restoreDevice(host, device, aliased)
 }
 
-function checkDevice({ sandbox, owner, link }: Checking, { selector }: HostDeviceConfig): void {
+/** Compares whose the device is, and which. Throws `CniError`. */
+export function checkDevice({ sandbox, owner, link }: Checking, { selector }: HostDeviceConfig): void {
   const name = formerName(link)
   const what = `device "${link.name}"`
   if (name === undefined) throw mismatch(what, "a device of the host", `a new one of kind "${link.kind}"`)
