@@ -56,13 +56,6 @@ test("a name that it does not know is an error on stdout for a runtime, and help
   expect(bare).toMatchObject({ exitCode: 1, stdout: "", stderr: expect.stringContaining("bridge") })
 })
 
-test("a plugin's main.ts is a plugin by itself", async () => {
-  const { stdout } = await mustRun([process.execPath, join(project, "plugins/bridge/main.ts")], {
-    env: { ...programEnv, CNI_COMMAND: "VERSION" },
-  })
-  expect(JSON.parse(stdout)).toMatchObject({ cniVersion: "1.1.0" })
-})
-
 test("what lies in the working directory is neither read nor run", async () => {
   await using directory = await TemporaryDirectory.create()
   const trap = 'require("fs").writeFileSync("ran", "")'

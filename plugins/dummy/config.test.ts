@@ -31,6 +31,7 @@ describe("refused is", () => {
       expect(refusal(none as never)).toMatchObject({
         code: 7,
         message: "dummy interface requires an IPAM configuration",
+        details: 'name an IPAM plugin, such as host-local, by "ipam.type"',
       })
     }
   })

@@ -1,4 +1,4 @@
-import { dns, type Fields, macAddressOrNone, ownDns, parseConfig } from "../../pkg/config/mod.ts"
+import { dns, type Fields, interfaceKeys, macAddressOrNone, ownDns, parseConfig } from "../../pkg/config/mod.ts"
 import { auxiliaryDevice, pciDevice } from "../../pkg/devices/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
@@ -29,7 +29,7 @@ export const hostDeviceFields = {
   capabilities: { kind: "object", fields: { deviceID: { kind: "boolean" } } },
   runtimeConfig: { kind: "object", fields: { deviceID: deviceId } },
   dns,
-  ipam: { kind: "object", fields: { type: { kind: "text", expected: "the name of an IPAM plugin" } } },
+  ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
 /** How a device of the host is found: by what the key of the configuration says. */

@@ -53,6 +53,14 @@ test("a master that is not there is refused", () => {
   expect(verbs).toEqual([])
 })
 
+test("STATUS of the plugin asks for its master", () => {
+  const call = { raw: {}, network: { cniVersion: "1.1.0", name: "lan", type: "ipvlan" } } as never
+  expect(refusalOf(() => ipvlan.status(call, { ...config, master: "no-such-link0" }))).toMatchObject({
+    code: 50,
+    message: 'Cannot find the master interface "no-such-link0"',
+  })
+})
+
 test("CHECK compares mode, flag and master", () => {
   const check = (link: Partial<KernelLink>, keys: Partial<IpvlanConfig> = {}) =>
     checkIpvlan(new TestAttaching([master]).checking({ ...made, ...link }), { ...config, ...keys })

@@ -1,6 +1,7 @@
 import {
   dns,
   type Fields,
+  interfaceKeys,
   linkMtu,
   linkNameOrNone,
   macAddress,
@@ -30,7 +31,7 @@ export const macvlanFields = {
   linkInContainer: off,
   bcqueuelen: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
   dns,
-  ipam: { kind: "object", fields: { type: { kind: "text", expected: "the name of an IPAM plugin" } } },
+  ipam: interfaceKeys.ipam,
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 

@@ -72,6 +72,14 @@ test("ADD and STATUS refuse an MTU above the master's", () => {
   expect(verbs).toEqual([])
 })
 
+test("STATUS of the plugin asks for its master", () => {
+  const call = { raw: {}, network: { cniVersion: "1.1.0", name: "lan", type: "macvlan" } } as never
+  expect(refusalOf(() => macvlan.status(call, parse({ master: "no-such-link0" })))).toMatchObject({
+    code: 50,
+    message: 'Cannot find the master interface "no-such-link0"',
+  })
+})
+
 test("CHECK compares mode and master", () => {
   const made: KernelLink = { index: 9, name: "eth0", kind: "macvlan", link: 3 }
   const check = (mode: number, link = 3, keys: JsonObject = {}) => {

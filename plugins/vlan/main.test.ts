@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test"
 import { nothingLeased, TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
 import { IFF_UP, linkKinds, type RouteSocket } from "../../pkg/netlink/mod.ts"
-import { type KernelLink, LinksKernel, nsid } from "../../pkg/netlink/testing/links.ts"
+import { type KernelLink, LinksKernel, linkOf, nsid } from "../../pkg/netlink/testing/links.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import type { VlanConfig } from "./config.ts"
+import { findVlanTaken } from "./holder.ts"
 import { attachVlan, checkVlan, requireVlan, vlan } from "./main.ts"
 
 const master: KernelLink = { index: 3, name: "eth1", flags: IFF_UP, mtu: 1500 }
@@ -87,6 +88,16 @@ test("a VLAN of which the master has an interface is taken, and the holder named
     { ...holder, data: linkKinds.vlan.encode({ ...data, protocol: 0x8100 }) },
   ])
     status(master, other)
+})
+
+test("who has a VLAN is looked for where its master is", () => {
+  const kernel = (...links: KernelLink[]) => new LinksKernel(links).socket as RouteSocket
+  const holder: KernelLink = { ...made, name: "eth1.7", alias: "other" }
+  const [parent, having, without] = [linkOf(master), kernel(master, holder), kernel(master)]
+  const find = (host: RouteSocket, inside: RouteSocket, linkInContainer: boolean) =>
+    findVlanTaken({ ...new TestAttaching([]).attaching, host, inside }, parent, { ...config, linkInContainer })?.message
+  const message = 'Cannot use VLAN 7 of "eth1": it is taken by "eth1.7" in the namespace of the master, of other'
+  expect([find(having, without, false), find(without, having, true)]).toEqual([message, message])
 })
 
 test("a name that is taken is no VLAN that is taken", () => {

@@ -1,9 +1,13 @@
 import { existsSync, readFileSync } from "node:fs"
 import { dirname, join, normalize } from "node:path"
 
-/** Rooms whose unit tests are asked when the room's own tell nothing; those of `cmd`, which imports all, of its own sources alone. */
+/**
+ * Rooms whose unit tests are asked when the room's own tell nothing; those of `cmd`, which imports all, of its own sources alone, but
+ * for what is made of all plugins' tables.
+ */
 const rooms = "{pkg,plugins,ipam,meta,cmd}"
-const isOfTool = (file: string) => file.startsWith("cmd/")
+const isOfTool = (file: string) => file.startsWith("cmd/") && !isOfAllPlugins(file)
+const isOfAllPlugins = (test: string) => /^cmd\/(plugins|configuration\/[^/]+)\.test\.ts$/.test(test)
 
 /** Tests, and what only tests import. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
