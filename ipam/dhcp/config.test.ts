@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { isCniError, type JsonObject } from "../../pkg/types/mod.ts"
+import { refusalOf } from "../../pkg/types/testing.ts"
 import { clientIdOf, parseDhcpConfig } from "./config.ts"
 
 const parse = (ipam: JsonObject, args = "") => parseDhcpConfig({ ipam: { type: "dhcp", ...ipam } }, args)
@@ -56,6 +57,25 @@ describe("options", () => {
   test("user classes are sent with their lengths, and as plain bytes by `provide`", () => {
     expect(parse({ userClass: ["ab", "c"] }).provide).toEqual([[77, `02616201${hex("c")}`]])
     expect(parse({ provide: [{ option: "user-class", value: "ab" }] }).provide).toEqual([[77, "6162"]])
+  })
+
+  // RFC 2132, section 2: a length is one byte. A user class has its own length before it.
+  test("of 255 bytes are sent, and longer ones refused by name", () => {
+    const bytesOf = (ipam: JsonObject) => (parse(ipam).provide[0]?.[1] ?? "").length / 2
+    expect(bytesOf({ provide: [{ option: "12", value: "x".repeat(255) }] })).toBe(255)
+    expect(bytesOf({ userClass: ["x".repeat(254)] })).toBe(255)
+    expect(bytesOf({ userClass: ["x".repeat(200), "x".repeat(53)] })).toBe(255)
+    const tooLong: [string, JsonObject][] = [
+      ["12", { provide: [{ option: "12", value: "x".repeat(256) }] }],
+      ["user-class", { userClass: ["x".repeat(200), "x".repeat(54)] }],
+    ]
+    for (const [option, ipam] of tooLong) {
+      expect(refusalOf(() => parse(ipam))).toMatchObject({
+        code: 7,
+        message: `value too long for option ${option}`,
+        details: "an option of DHCPv4 has 255 bytes at most",
+      })
+    }
   })
 
   test.each([

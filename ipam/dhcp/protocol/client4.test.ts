@@ -109,6 +109,22 @@ describe("a client without a lease", () => {
     })
   })
 
+  test("is bound with the mask that was offered when the ACK does not say it again", () => {
+    const client = new TestClient(config4)
+    client.start()
+    client.frame(answer4(client.state, offer, "10.1.2.50", { 1: "ffff0000" }))
+    client.frame(answer4(client.state, ack, "10.1.2.50", { 1: "" }))
+    expect(client.step.changes).toMatchObject([{ kind: "bound", lease: { address: "10.1.2.50/16" } }])
+  })
+
+  test("heeds no answer while it pauses", () => {
+    const client = new TestClient(config4)
+    client.start()
+    while (client.state.phase !== "waiting") client.wait()
+    const { state } = client
+    for (const type of [offer, ack, nak]) expect(client.frame(answer4(state, type, "10.1.2.50")).state).toEqual(state)
+  })
+
   test("heeds only the server that it asked, and begins anew when that one refuses", () => {
     const client = new TestClient(config4)
     client.start()

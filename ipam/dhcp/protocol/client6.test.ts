@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { concat } from "../../../pkg/netlink/mod.ts"
 import { fromHex, toHex } from "./bytes.ts"
 import { readPacket } from "./frames.ts"
+import { leaseOf6 } from "./lease6.ts"
 import { makeDuid } from "./message6.ts"
 import * as captured from "./testing/captured.ts"
 import { answer6, association6, config6, ip, serverDuid, TestClient } from "./testing/link.ts"
@@ -97,6 +98,16 @@ describe("a client of DHCPv6 without a lease", () => {
     expect(client.step.listen).toBe(false)
   })
 
+  // RFC 8415, 21.9: in hundredths of a second
+  test("says how long it has been asking", () => {
+    const client = client6()
+    client.start()
+    client.wait()
+    expect(sent(client).at(-1)).toContain("000800020069") // 1050 ms
+    client.wait()
+    expect(sent(client).at(-1)).toContain("00080002013b")
+  })
+
   test("heeds only the server that it asked", () => {
     const client = client6()
     client.start()
@@ -147,6 +158,18 @@ describe("a client of DHCPv6 without a lease", () => {
     client.start()
     client.frame(answer6(client.state, advertise, [association]))
     expect(client.state.phase).toBe("selecting")
+  })
+
+  test("says what an answer lacks", () => {
+    const client = client6()
+    client.start()
+    client.frame(answer6(client.state, advertise, []))
+    expect(client.state.seen).toBe("ADVERTISE from fe80::1: there is no address in it")
+    const options = [association6({})]
+    const server = { ip: ip("fe80::1"), mac: "0a:58:0a:01:02:01" }
+    expect(leaseOf6({ type: advertise, xid: 1, options } as never, server, { now: 0, random: () => 0 })).toEqual({
+      why: "there is no server identifier in it",
+    })
   })
 })
 
@@ -213,9 +236,12 @@ describe("a client of DHCPv6 with a lease", () => {
     expect(client.step.changes).toMatchObject([{ kind: "lost" }])
     const silent = bound()
     silent.start()
-    let asked = 1
-    for (silent.wait(); silent.state.phase === "rebooting"; silent.wait()) asked++
-    expect(asked).toBe(4)
+    const waits: number[] = []
+    for (let now = silent.now; silent.state.phase === "rebooting"; now = silent.now) {
+      silent.wait()
+      waits.push(silent.now - now)
+    }
+    expect(waits).toEqual([1050, 2100, 4000, 4000])
     expect(silent.state).toMatchObject({ phase: "bound", lease: { address: "2001:db8::5b/64" } })
   })
 
@@ -224,6 +250,10 @@ describe("a client of DHCPv6 with a lease", () => {
     client.on({ kind: "release" })
     expect(sent(client)).toEqual([`08${xid}${clientId}${server}${elapsed}${held}`])
     expect(client.state.phase).toBe("ended")
+    const later = bound()
+    later.now += 5000
+    later.on({ kind: "release" })
+    expect(sent(later)).toEqual([`08${xid}${clientId}${server}${elapsed}${held}`]) // a message of its own begins now
   })
 })
 

@@ -61,6 +61,15 @@ describe("a UDP datagram", () => {
     expect(readPacket(frame)).toBeUndefined()
   })
 
+  // <linux/if_ether.h>: ETH_P_ARP, and VLAN tags, behind which lies another header.
+  test.each([0x0806, 0x8100, 0x86dc, 0x0801])("is not read from a frame of another type, %p", (type) => {
+    for (const whole of [captured.offer, captured.reply]) {
+      const frame = whole.slice()
+      frame.set([type >> 8, type & 0xff], 12)
+      expect(readPacket(frame)).toBeUndefined()
+    }
+  })
+
   test("is not read from a frame that was cut off, wherever", () => {
     for (const whole of [captured.offer, captured.reply, captured.routerAdvertisement]) {
       for (let length = 0; length < whole.length; length++) {

@@ -90,12 +90,9 @@ export function multicastMac(ip: Uint8Array): string {
   return `33:33:${formatMac(ip.subarray(12))}`
 }
 
+/** What a checksum has in it of the IP header. IPv6's is longer by zeros alone, which no sum of 16-bit words tells. */
 function pseudoHeader(from: Uint8Array, to: Uint8Array, protocol: number, length: number): Uint8Array {
-  const size = from.length === 4 ? u16be : u32be
-  const end = from.length === 4 ? [0, protocol] : [0, 0, 0, protocol]
-  return from.length === 4
-    ? concat([from, to, Uint8Array.from(end), size.encode(length)])
-    : concat([from, to, size.encode(length), Uint8Array.from(end)])
+  return concat([from, to, Uint8Array.of(0, protocol), u16be.encode(length)])
 }
 
 /** The internet checksum (RFC 1071) of parts of which all but the last are of even length. */

@@ -31,6 +31,11 @@ describe("a lease", () => {
     expect(lease).not.toHaveProperty("renewAt")
   })
 
+  test("is renewed after half of it where the server says only until when it is rebound", () => {
+    expect(leaseWith({ 58: "", 59: "00000064" })).toMatchObject({ renewAt: 65_000, rebindAt: 105_000 })
+    expect(leaseWith({ 58: "00000032", 59: "" })).toMatchObject({ renewAt: 55_000, rebindAt: 110_000 })
+  })
+
   test("does not heed times that are out of order", () => {
     for (const times of [
       { 58: "00000069", 59: "0000003c" },

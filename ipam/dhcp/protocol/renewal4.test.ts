@@ -55,6 +55,23 @@ describe("a client with a lease", () => {
     })
   })
 
+  test("keeps mask and server when the renewal does not name them", () => {
+    const client = bound()
+    client.wait()
+    client.frame(answer4(client.state, ack, "10.1.2.50", { 1: "", 54: "" }))
+    expect(client.step.changes).toMatchObject([
+      { kind: "renewed", lease: { address: "10.1.2.50/24", server: "10.1.2.1", since: client.now } },
+    ])
+  })
+
+  test("heeds no answer before it has asked again", () => {
+    const client = bound()
+    const { state } = client
+    for (const type of [offer, ack, nak]) {
+      expect(client.frame(answer4(state, type, "10.1.2.51"))).toEqual({ state, send: [], changes: [], listen: false })
+    }
+  })
+
   test("asks every server from T2 on, and has lost the lease when it expires", () => {
     const client = bound()
     const { rebindAt = 0, expiresAt = 0, renewAt = 0 } = client.state.lease ?? {}

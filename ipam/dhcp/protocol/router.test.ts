@@ -39,6 +39,38 @@ describe("a router advertisement", () => {
     expect(said("0304 4000 00000e10 00000e10 00000000 20010db8000000000000000000000000")?.onLink).toEqual([]) // not on the link
   })
 
+  const prefix = "20010db8000000000000000000000000"
+  test.each([
+    ["a prefix", "onLink", (lifetime: string) => `0304 40c0 ${lifetime} 00000000 00000000 ${prefix}`],
+    ["a route, of high preference", "routes", (lifetime: string) => `1802 3008 ${lifetime} 20010db800010000`],
+    ["a name server", "nameservers", (lifetime: string) => `1903 ffff ${lifetime} ${prefix}`],
+    ["a search list", "search", (lifetime: string) => `1f02 ffff ${lifetime} 0161016200000000`],
+  ] as const)("has %s for as long as it has a lifetime", (_, key, option) => {
+    expect(said(option("00000000"))?.[key]).toHaveLength(0)
+    for (const lifetime of ["00000001", "01000000"]) expect(said(option(lifetime))?.[key]).toHaveLength(1)
+  })
+
+  test("has a route or a prefix of up to 128 bits, and an MTU that IPv6 can have", () => {
+    const route = (bits: string) => said(`1803 ${bits}00 00000e10 ${prefix}`)?.routes
+    expect([route("80"), route("81")]).toEqual([[{ dst: "2001:db8::/128" }], []])
+    const onLink = (bits: string) => said(`0304 ${bits}80 00000e10 00000e10 00000000 ${prefix}`)?.onLink
+    expect([onLink("80")?.[0]?.prefix, onLink("81")]).toEqual([128, []])
+    const mtu = (digits: string) => said(`0501 0000 ${digits}`)?.mtu
+    expect(["000004ff", "00000500", "0000ffff", "00010000"].map(mtu)).toEqual([undefined, 1280, 65535, undefined])
+  })
+
+  // RFC 8106, 5.2: labels, each name ended by a zero, then zeros up to the next eight bytes
+  test.each([
+    ["1f02 0000 00000001 0161 0162 0163 0000", ["a.b.c"]],
+    ["1f02 0000 00000001 0161 00 0162 00 0000", ["a", "b"]],
+    ["1f02 0000 00000001 06616263646566 00", ["abcdef"]],
+    ["1f02 0000 00000001 0161 00 0000000000", ["a"]],
+    ["1f02 0000 00000001 40616263646566 00", []],
+    ["1f02 0000 00000001 0961626364656600", []],
+  ])("has the names of its search list: %s", (option, names) => {
+    expect(said(option)?.search).toEqual(names)
+  })
+
   test("is none with an option of no length, or beyond the end", () => {
     expect(said("0500 0000 000005dc")).toBeUndefined()
     expect(said("0502 0000 000005dc")).toBeUndefined()

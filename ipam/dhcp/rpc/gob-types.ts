@@ -32,7 +32,6 @@ export interface GobObject {
   readonly [field: string]: GobValue | undefined
 }
 
-export const bool = { kind: "basic", id: 1 } as const satisfies Basic
 export const signed = { kind: "basic", id: 2 } as const satisfies Basic
 export const unsigned = { kind: "basic", id: 3 } as const satisfies Basic
 export const octets = { kind: "basic", id: 5 } as const satisfies Basic

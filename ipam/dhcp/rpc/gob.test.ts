@@ -94,6 +94,44 @@ describe("the edges of numbers and lists", () => {
   })
 })
 
+describe("what is no gob of this protocol is named", () => {
+  // Type 64, whose number is 0xff 0x80, with two fields: numbers without a sign.
+  const struct64 = [13, 0x7f, 3, 1, 0, 1, 2, 2, 6, 0, 2, 6, 0, 0]
+  test.each([
+    ["a number of 9 bytes", [0xf7, 1, 2, 3, 4, 5, 6, 7, 8, 9]],
+    ["a number of more than 53 bits", [0xf8, 1, 2, 3, 4, 5, 6, 7, 8]],
+    ["a value of type 0, which is no struct", [1, 0]],
+    ["a value of type 3, which is no struct", [1, 6]],
+    ["a definition of kind 3: expected a list or a struct", [2, 0x7f, 4]],
+    ["field 2 in the definition of a type", [4, 0x7f, 3, 3, 0]],
+    ["a message that ends too early", [9, 0x7f, 3, 1, 0, 1, 3, 0, 0, 0]],
+    ["field 2 of a struct that has 2", [...struct64, 4, 0xff, 0x80, 3, 0]],
+  ])("%s", (says, bytes) => {
+    expect(outcomeOf(bytes)).toBe(says)
+  })
+
+  test("numbers at the last field of a struct are read", () => {
+    expect(outcomeOf([...struct64, 5, 0xff, 0x80, 2, 7, 0])).toEqual([{ "": 7 }])
+  })
+})
+
+test("a value may be 16 deep", () => {
+  const lists = (depth: number) => {
+    let [type, value]: [Parameters<typeof slice>[1], GobObject[string]] = [unsigned, 7]
+    for (let at = 0; at < depth; at++) [type, value] = [slice("", type), [value as number]]
+    return outcomeOf([...encodeAll([struct("", { A: type }), { A: value }])])
+  }
+  const structs = (depth: number) => {
+    let [type, value] = [struct("", { A: unsigned }), { A: 7 } as GobObject]
+    for (let at = 1; at < depth; at++) [type, value] = [struct("", { A: type }), { A: value }]
+    return outcomeOf([...encodeAll([type, value])])
+  }
+  for (const of of [lists, structs]) {
+    expect(of(of === lists ? 15 : 16)).toBeArrayOfSize(1)
+    expect(of(of === lists ? 16 : 17)).toBe("a value that is too deep")
+  }
+})
+
 describe("what Go's plugin and daemon send", () => {
   test("is read: the calls", () => {
     const [request, argument] = decodeAll(goAllocateRequest)
