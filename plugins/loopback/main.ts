@@ -21,19 +21,28 @@ function addLoopback(call: Call): Answered {
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.run(() => RouteSocket.open())
   using undo = new Undo(call.log)
+  const { lo, ips } = bringUp(inside, undo)
+  const interfaces = [{ ...describeInterface(lo), sandbox: call.netns }]
+  return call.answer(call.network.prevResult ?? { interfaces, ips, routes: [], dns: {} }, undo)
+}
+
+/** Brings up the interface of a namespace; returns the first address of each family. Throws `CniError`. */
+export function bringUp(inside: RouteSocket, undo: Undo): { lo: Link; ips: IpConfig[] } {
   const lo = getLink(inside, "lo")
   setLink(inside, lo, { up: true })
   if ((lo.flags & IFF_UP) === 0) undo.defer('bring up "lo"', () => setLink(inside, lo, { up: false }))
-  const ips = loopbackAddresses(inside, lo)
-  const interfaces = [{ ...describeInterface(lo), sandbox: call.netns }]
-  return call.answer(call.network.prevResult ?? { interfaces, ips, routes: [], dns: {} }, undo)
+  return { lo, ips: loopbackAddresses(inside, lo) }
 }
 
 function checkLoopback(call: Call): void {
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.run(() => RouteSocket.open())
-  const lo = getLink(inside, "lo")
-  if ((lo.flags & IFF_UP) === 0) throw mismatch('"lo": loopback interface is down', "up", "down")
+  requireUp(inside)
+}
+
+/** Throws `CniError` when the interface of a namespace is down. */
+export function requireUp(inside: RouteSocket): void {
+  if ((getLink(inside, "lo").flags & IFF_UP) === 0) throw mismatch('"lo": loopback interface is down', "up", "down")
 }
 
 /** Down again, as it was in a new namespace. */
@@ -43,7 +52,7 @@ function deleteLoopback(call: Call): void {
   if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
 }
 
-/** The first address of each family. Throws when the interface has one that is no loopback address. */
+/** Throws when the interface has an address that is no loopback address. */
 function loopbackAddresses(inside: RouteSocket, lo: Link): IpConfig[] {
   const addresses = listAddresses(inside, lo)
   const foreign = addresses.find(({ ip }) => !isLoopback(ip))
