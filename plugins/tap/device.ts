@@ -35,6 +35,15 @@ export function openTun(): FileDescriptor {
   }
 }
 
+/** What `TUNSETIFF` takes: struct ifreq, a name of 16 bytes and flags of 2, <linux/if.h>. */
+export function ifreqOf({ name, multiQueue, vnetHdr }: TapDevice): Uint8Array {
+  const flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (multiQueue ? IFF_MULTI_QUEUE : 0) | (vnetHdr ? IFF_VNET_HDR : 0)
+  const ifreq = new Uint8Array(40)
+  ifreq.set(encodeUtf8(name))
+  ifreq.set([flags & 0xff, flags >> 8], 16)
+  return ifreq
+}
+
 /** Says whose the device is. In a user namespace not every number is that of a user. */
 function setUser(fd: Fd, key: "owner" | "group", id: number): void {
   try {
@@ -52,16 +61,10 @@ function setUser(fd: Fd, key: "owner" | "group", id: number): void {
  * `ip tuntap add name NAME mode tap user OWNER group GROUP`. Throws `CniError`, and `EBUSY` when the name is taken; nothing
  * was made then.
  */
-export function createTap(
-  { name, multiQueue, vnetHdr, owner, group }: TapDevice,
-  prepare: () => void = () => undefined,
-): void {
+export function createTap(device: TapDevice, prepare: () => void = () => undefined): void {
+  const { owner, group } = device
   using file = openTun()
-  const flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (multiQueue ? IFF_MULTI_QUEUE : 0) | (vnetHdr ? IFF_VNET_HDR : 0)
-  const ifreq = new Uint8Array(40) // struct ifreq: a name of 16 bytes, flags of 2, <linux/if.h>
-  ifreq.set(encodeUtf8(name))
-  ifreq.set([flags & 0xff, flags >> 8], 16)
-  ioctlIfreq(file.fd, "TUNSETIFF", TUNSETIFF, ifreq)
+  ioctlIfreq(file.fd, "TUNSETIFF", TUNSETIFF, ifreqOf(device))
   if (owner !== undefined) setUser(file.fd, "owner", owner)
   if (group !== undefined) setUser(file.fd, "group", group)
   prepare()

@@ -33,7 +33,8 @@ function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Inter
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
-function requireBridge({ call, inside }: Attaching, name: string): Link {
+/** The bridge in the container that the tap becomes a port of. Throws code 7 when there is none of that name. */
+export function requireBridge({ call, inside }: Attaching, name: string): Link {
   const found = findLink(inside, name)
   if (found?.kind === "bridge") return found
   const details = found ? `"${name}" is no bridge` : "it has to be there before a tap can be its port"
@@ -60,7 +61,8 @@ function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapCo
   return getLink(inside, name)
 }
 
-function checkTap({ inside, link }: Checking, { owner, group, multiQueue, bridge }: TapConfig): void {
+/** Compares what the tap is like, and whose, with the configuration. Throws `CniError`. */
+export function checkTap({ inside, link }: Checking, { owner, group, multiQueue, bridge }: TapConfig): void {
   const data = linkData(link, "tun") ?? {}
   const master = bridge && link.attributes.master && findLink(inside, link.attributes.master as Ifindex)?.name
   const compared = {
