@@ -371,12 +371,21 @@ describe("routes", () => {
   })
 
   test("are listed by us as by ip", async () => {
-    const ours = await inside(host, ({ route, listRoutes, AF_INET, AF_INET6 }) =>
-      [...listRoutes(route, AF_INET), ...listRoutes(route, AF_INET6)].map(
-        ({ prefix, table, priority, mtu, onLink, nextHops, protocol, scope }) =>
-          [prefix, table, priority ?? 0, mtu ?? 0, onLink ?? false, nextHops?.length ?? 0, protocol, scope].join(),
-      ),
-    )
+    const listOurs = () =>
+      inside(host, ({ route, listRoutes, AF_INET, AF_INET6 }) =>
+        [...listRoutes(route, AF_INET), ...listRoutes(route, AF_INET6)].map(
+          ({ prefix, table, priority, mtu, onLink, nextHops, protocol, scope }) =>
+            [prefix, table, priority ?? 0, mtu ?? 0, onLink ?? false, nextHops?.length ?? 0, protocol, scope].join(),
+        ),
+      )
+    // A link that has come up gets routes of IPv6 a moment later.
+    let [ours, shown]: [string[], Shown[]] = [[], []]
+    const areSteady = async () => {
+      ours = (await listOurs()).sort()
+      shown = await routes("-N", "route", "show", "table", "all")
+      return (await listOurs()).sort().join() === ours.join()
+    }
+    await waitFor(areSteady, "the routes to stay as they are")
     const numbers: Record<string, number> = {
       main: 254,
       local: 255,
@@ -387,7 +396,6 @@ describe("routes", () => {
       global: 0,
     }
     const number = (text: unknown) => numbers[String(text)] ?? Number(text)
-    const shown = await routes("-N", "route", "show", "table", "all")
     const theirs = shown.map(({ dst, table, metric, metrics, flags, nexthops, protocol, scope }) => {
       const address = String(dst)
       const whole = address.includes(":") ? 128 : 32
@@ -397,7 +405,7 @@ describe("routes", () => {
       const onLink = (flags as string[]).includes("onlink")
       return [prefix, number(table), metric ?? 0, mtu, onLink, hops, number(protocol), number(scope)].join()
     })
-    expect(ours.sort()).toEqual(theirs.sort())
+    expect(ours).toEqual(theirs.sort())
   })
 
   test("replace and append do what ip does", async () => {
