@@ -62,17 +62,18 @@ describe("refused is", () => {
   test.each([
     ["mtu", { mtu: 65522 }],
     ["mtu", { mtu: 67 }],
+    ["mtu", { mtu: -1 }],
     ["owner", { owner: -1 }],
     ["owner", { owner: 4294967295 }],
     ["group", { group: "wheel" }],
     ["multiQueue", { multiQueue: 1 }],
     ["vnetHdr", { vnetHdr: "on" }],
     ["bridge", { bridge: "a/b" }],
-    ["selinuxContext", { selinuxContext: 5 }],
+    ['selinuxContext": expected a SELinux context, found 5', { selinuxContext: 5 }],
     ["runtimeConfig.mac", { runtimeConfig: { mac: "zz" } }],
   ])("%s in %j", (key, raw) => {
     const refused = refusalOf(() => parse(raw))
-    expect(refused).toMatchObject({ code: 7, message: expect.stringContaining(`Cannot use "${key}"`) })
+    expect(refused).toMatchObject({ code: 7, message: expect.stringContaining(`Cannot use "${key}`) })
   })
 
   test("a key of CNI_ARGS that it does not know, as with upstream", () => {
