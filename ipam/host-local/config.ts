@@ -146,7 +146,6 @@ function isDigit(char: number): boolean {
 
 /** Results below 0.3.0 have room for one address of a family. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
-  if (sets.length === 1) return
   const count = { [AF_INET]: 0, [AF_INET6]: 0 }
   for (const set of sets) if (set[0]) count[set[0].start.family]++
   if ((count[AF_INET] <= 1 && count[AF_INET6] <= 1) || atLeast(version, "0.3.0")) return

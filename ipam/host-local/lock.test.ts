@@ -30,6 +30,7 @@ test("#43 the error after waiting in vain is code 11 and names the process that 
     expect(error.message).toBe(
       `Cannot lock "${store.path("lock")}": held by process ${child.pid} (flock), waited for 0.06 s`,
     )
+    expect(error.details).toBe("see what that process waits for, or end it: the lock goes with it")
     expect(performance.now() - before).toBeWithin(60, 1000)
   } finally {
     child.stdin.end()

@@ -98,6 +98,11 @@ describe("refused with code 7, naming set and range:", () => {
       [[{ subnet }], [{ subnet: "fd00::/64" }], [{ subnet: "10.1.0.0/16" }]],
       "range set 0 overlaps with 2",
     ],
+    [
+      "sets that have one address in common, the last of the second",
+      [[{ subnet, rangeStart: "10.1.0.9" }], [{ subnet, rangeEnd: "10.1.0.9" }]],
+      "range set 0 overlaps with 1",
+    ],
   ])("%s", (_, sets, message) => {
     try {
       parseRangeSets(sets)

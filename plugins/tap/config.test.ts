@@ -69,11 +69,15 @@ describe("refused is", () => {
     ["multiQueue", { multiQueue: 1 }],
     ["vnetHdr", { vnetHdr: "on" }],
     ["bridge", { bridge: "a/b" }],
-    ['selinuxContext": expected a SELinux context, found 5', { selinuxContext: 5 }],
+    ["selinuxContext", { selinuxContext: 5 }],
     ["runtimeConfig.mac", { runtimeConfig: { mac: "zz" } }],
   ])("%s in %j", (key, raw) => {
     const refused = refusalOf(() => parse(raw))
-    expect(refused).toMatchObject({ code: 7, message: expect.stringContaining(`Cannot use "${key}`) })
+    expect(refused).toMatchObject({ code: 7, message: expect.stringContaining(`Cannot use "${key}"`) })
+  })
+
+  test("a SELinux context that is no text, by what it had to be", () => {
+    expect(refusalOf(() => parse({ selinuxContext: 5 })).message).toEndWith("expected a SELinux context, found 5")
   })
 
   test("a key of CNI_ARGS that it does not know, as with upstream", () => {
