@@ -45,8 +45,8 @@ function givenPort(sides: Sides, { interfaces }: Result, link: Link): Link | und
   return portsOf(sides, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
 }
 
-/** Its MTU is not compared: it follows those of its ports. */
-function requireRecordedBridge(host: RouteSocket, config: BridgeConfig, prevResult: Result): Link {
+/** The bridge, as ADD has answered and left it. Throws `CniError`. Its MTU is not compared: it follows those of its ports. */
+export function requireRecordedBridge(host: RouteSocket, config: BridgeConfig, prevResult: Result): Link {
   const bridge = findLink(host, config.bridge)
   if (bridge?.kind !== "bridge") {
     throw mismatch(`"${config.bridge}"`, "a bridge", bridge ? `kind "${bridge.kind}"` : "none")
