@@ -106,6 +106,7 @@ describe("a configuration is refused with code 7, in upstream's words, for", () 
     expect(exitCode).toBe(1)
     expect(answer.code).toBe(7)
     expect(answer.msg).toContain(message)
+    expect(answer.details ?? "").toMatch(/^$|^network "net" /)
   })
 
   test("two addresses of a family below 0.3.0, and no ipam: others compare these whole", () => {
@@ -164,6 +165,10 @@ describe("CHECK", () => {
     expect(answer.msg).toStartWith("static: Failed to match addr ")
     expect(answer.msg).toContain(message)
     expect(answer.details).toContain("10.1.2.3/")
+  })
+
+  test("says that there is none where the result has no address", () => {
+    expect(check([]).answer.details).toBe("the result of ADD has no address")
   })
 
   test("needs the previous result", () => {

@@ -68,6 +68,7 @@ test.each<[string, Partial<KernelLink>, Partial<BridgeConfig>, Uint8Array[], str
     [],
     'isolation of port "veth1" failed: expected on, found off',
   ],
+  ["in VLANs that nothing was said of", {}, {}, [vlans7And20To21], undefined],
   ["in its VLANs", {}, { vlans: { ...noVlans, native: 7, trunk } }, [ofAnotherPort, vlans7And20To21], undefined],
   [
     "in one VLAN more",

@@ -3,10 +3,12 @@ import { type Fd, FileDescriptor, ioctl, ioctlIfreq, isErrno, Open } from "../..
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
 /** <linux/if_tun.h> */
-const TUNSETIFF = 0x400454ca
-const TUNSETPERSIST = 0x400454cb
-const TUNSETOWNER = 0x400454cc
-const TUNSETGROUP = 0x400454ce
+const requests = {
+  TUNSETIFF: 0x400454ca,
+  TUNSETPERSIST: 0x400454cb,
+  TUNSETOWNER: 0x400454cc,
+  TUNSETGROUP: 0x400454ce,
+} as const
 export const IFF_TAP = 0x2
 const IFF_MULTI_QUEUE = 0x100
 const IFF_NO_PI = 0x1000 // no struct tun_pi before each frame
@@ -30,9 +32,14 @@ export function openTun(): FileDescriptor {
   try {
     return FileDescriptor.open("/dev/net/tun", Open.ReadWrite)
   } catch (cause) {
-    const why = isErrno(cause, "ENOENT", "ENODEV", "ENXIO") ? ': load the module "tun"' : ""
-    throw new CniError(Code.Internal, `Cannot open "/dev/net/tun"${why}`, { cause })
+    throw noTun(cause)
   }
+}
+
+/** The error for a device that cannot be opened. */
+export function noTun(cause: unknown): CniError {
+  const why = isErrno(cause, "ENOENT", "ENODEV", "ENXIO") ? ': load the module "tun"' : ""
+  return new CniError(Code.Internal, `Cannot open "/dev/net/tun"${why}`, { cause })
 }
 
 /** What `TUNSETIFF` takes: struct ifreq, a name of 16 bytes and flags of 2, <linux/if.h>. */
@@ -44,11 +51,14 @@ export function ifreqOf({ name, multiQueue, vnetHdr }: TapDevice): Uint8Array {
   return ifreq
 }
 
-/** Says whose the device is. In a user namespace not every number is that of a user. */
-function setUser(fd: Fd, key: "owner" | "group", id: number): void {
+function set(fd: Fd, name: keyof typeof requests, value: number): void {
+  ioctl(fd, `${name} ${value}`, requests[name], value)
+}
+
+/** Says whose the device is. In a user namespace not every number is that of a user. Throws `SyscallError`, or code 7 for such a number. */
+export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
   try {
-    if (key === "owner") ioctl(fd, `TUNSETOWNER ${id}`, TUNSETOWNER, id)
-    else ioctl(fd, `TUNSETGROUP ${id}`, TUNSETGROUP, id)
+    set(fd, key === "owner" ? "TUNSETOWNER" : "TUNSETGROUP", id)
   } catch (cause) {
     if (!isErrno(cause, "EINVAL")) throw cause
     const what = `Cannot use "${key}" ${id}: the user namespace that this plugin runs in has no such number`
@@ -64,9 +74,9 @@ function setUser(fd: Fd, key: "owner" | "group", id: number): void {
 export function createTap(device: TapDevice, prepare: () => void = () => undefined): void {
   const { owner, group } = device
   using file = openTun()
-  ioctlIfreq(file.fd, "TUNSETIFF", TUNSETIFF, ifreqOf(device))
+  ioctlIfreq(file.fd, "TUNSETIFF", requests.TUNSETIFF, ifreqOf(device))
   if (owner !== undefined) setUser(file.fd, "owner", owner)
   if (group !== undefined) setUser(file.fd, "group", group)
   prepare()
-  ioctl(file.fd, "TUNSETPERSIST", TUNSETPERSIST, 1) // the last: until then the device goes with its descriptor
+  set(file.fd, "TUNSETPERSIST", 1) // the last: until then the device goes with its descriptor
 }

@@ -1,12 +1,14 @@
 import { expect, test } from "bun:test"
 import { TestAttaching } from "../../pkg/attachment/testing/attaching.ts"
+import { errnoNumber, type Fd, SyscallError } from "../../pkg/libc/mod.ts"
 import { linkKinds } from "../../pkg/netlink/mod.ts"
 import type { KernelLink } from "../../pkg/netlink/testing/links.ts"
 import { hex } from "../../pkg/netlink/testing.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import type { TapConfig } from "./config.ts"
-import { ifreqOf } from "./device.ts"
+import { ifreqOf, noTun, setUser } from "./device.ts"
 import { checkTap, requireBridge, tap } from "./main.ts"
+import { failureOf } from "./selinux.ts"
 
 const config: TapConfig = {
   multiQueue: false,
@@ -38,6 +40,36 @@ test.each([
   expected.set(hex`65746830`)
   expected.set(flags, 16)
   expect(ifreqOf({ ...config, name: "eth0", ...keys })).toEqual(expected)
+})
+
+test("a number that cannot be the owner's is told from all else that ioctl(2) may fail for", () => {
+  const refusal = (key: "owner" | "group") => {
+    try {
+      setUser(-1 as Fd, key, 4711)
+    } catch (error) {
+      return String(error)
+    }
+    return "nothing"
+  }
+  expect([refusal("owner"), refusal("group")]).toEqual([
+    "SyscallError: ioctl TUNSETOWNER 4711: Bad file descriptor (EBADF)",
+    "SyscallError: ioctl TUNSETGROUP 4711: Bad file descriptor (EBADF)",
+  ])
+})
+
+test.each(["ENOENT", "ENODEV", "ENXIO", "EACCES", "EPERM"] as const)("a tun that cannot be opened for %s", (errno) => {
+  const { code, message } = noTun(new SyscallError("open", errnoNumber(errno), "/dev/net/tun"))
+  const why = errno.startsWith("EN") ? ': load the module "tun"' : ""
+  expect([code, message]).toEqual([999, `Cannot open "/dev/net/tun"${why}`])
+})
+
+test.each([
+  [undefined, { exitCode: 0, stderr: "a warning" }],
+  ["it says so", { exitCode: 1, stderr: " it says so\n" }],
+  ["exit status 1", { exitCode: 1, stderr: "\n" }],
+  ["SIGKILL", { exitCode: undefined, signal: "SIGKILL", stderr: "" }],
+])("a program has failed with %p", (failure, { stderr, ...ended }) => {
+  expect(failureOf({ ...ended, stderr: new TextEncoder().encode(stderr) } as never)).toBe(failure)
 })
 
 test("the bridge is one of the container", () => {

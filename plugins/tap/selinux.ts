@@ -42,10 +42,13 @@ export function createTapIn(context: string, tap: TapDevice): void {
       throw new CniError(Code.Internal, refusal, { cause })
     }
   }
-  const { exitCode, signal, stderr } = withContext(context, run)
-  if (exitCode === 0) return
-  const details = decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
-  throw new CniError(Code.Internal, refusal, { details })
+  const details = failureOf(withContext(context, run))
+  if (details !== undefined) throw new CniError(Code.Internal, refusal, { details })
+}
+
+/** How a program has failed: what it says, or else how it ended. Undefined for one that has not. */
+export function failureOf({ exitCode, signal, stderr }: ReturnType<typeof spawn>): string | undefined {
+  return exitCode === 0 ? undefined : decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
 }
 
 /** The end of the process that `createTapIn` has started; nothing in any other. */
