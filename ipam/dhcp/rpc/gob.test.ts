@@ -3,8 +3,8 @@ import fc from "fast-check"
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import { DaemonError, readable } from "./client.ts"
 import { goAllocateReply, goAllocateRequest, goErrorReply, goReleaseReply, goReleaseRequest } from "./go.fixture.ts"
+import { decodeAll, encodeAll } from "./gob.fixture.ts"
 import { GobDecoder } from "./gob-decode.ts"
-import { GobEncoder } from "./gob-encode.ts"
 import { GobError, type GobObject, octets, signed, slice, struct, text, unsigned } from "./gob-types.ts"
 import {
   argumentType,
@@ -45,92 +45,12 @@ const old = {
   })(),
 }
 
-function decodeAll(bytes: Uint8Array): GobObject[] {
-  const decoder = new GobDecoder()
-  decoder.push(bytes)
-  const values: GobObject[] = []
-  for (let value = decoder.next(); value; value = decoder.next()) values.push({ ...value })
-  return values
-}
-
-function encodeAll(...values: [Parameters<GobEncoder["encode"]>[0], GobObject][]): Uint8Array {
-  const encoder = new GobEncoder()
-  return Uint8Array.from(values.flatMap(([type, value]) => [...encoder.encode(type, value)]))
-}
-
 const lease = {
   interfaces: [],
   ips: [{ address: "10.50.0.15/24", gateway: "10.50.0.1" }],
   routes: [{ dst: "0.0.0.0/0", gw: "10.50.0.1" }],
   dns: {},
 }
-
-/** What a decoder says of bytes: the values in them, or the error. */
-function outcomeOf(bytes: readonly number[]): unknown {
-  try {
-    return decodeAll(Uint8Array.from(bytes))
-  } catch (error) {
-    return error instanceof GobError ? error.message : error
-  }
-}
-
-// https://pkg.go.dev/encoding/gob, "Encoding Details": below 128 a number is its byte; else the byte is minus the count of bytes.
-describe("the edges of numbers and lists", () => {
-  test("a length that has not come whole is waited for, of one byte and of several", () => {
-    expect(outcomeOf([])).toEqual([])
-    expect(outcomeOf([0x7f])).toEqual([])
-    expect(outcomeOf([0xff])).toEqual([])
-    expect(outcomeOf([0xfe, 1])).toEqual([])
-    expect(outcomeOf([0xff, 0x80])).toEqual([])
-    expect(outcomeOf([0xfc, 1, 16, 0, 1])).toBe("a message of 17825793 bytes: expected 17825792 at most")
-    expect(outcomeOf([0xfc, 1, 16, 0, 0])).toEqual([])
-  })
-
-  test("a list of fields cannot have more than there are bytes left", () => {
-    // Type -64 is a struct: nothing of its name, then its fields.
-    const define = (...fields: number[]) => [6 + fields.length, 0x7f, 3, 1, 0, 1, ...fields, 0]
-    expect(outcomeOf(define(2, 0, 0))).toEqual([])
-    expect(outcomeOf(define(4, 0, 0))).toBe("4 fields in 3 bytes")
-  })
-})
-
-describe("what is no gob of this protocol is named", () => {
-  // Type 64, whose number is 0xff 0x80, with two fields: numbers without a sign.
-  const struct64 = [13, 0x7f, 3, 1, 0, 1, 2, 2, 6, 0, 2, 6, 0, 0]
-  test.each([
-    ["a number of 9 bytes", [0xf7, 1, 2, 3, 4, 5, 6, 7, 8, 9]],
-    ["a number of more than 53 bits", [0xf8, 1, 2, 3, 4, 5, 6, 7, 8]],
-    ["a value of type 0, which is no struct", [1, 0]],
-    ["a value of type 3, which is no struct", [1, 6]],
-    ["a definition of kind 3: expected a list or a struct", [2, 0x7f, 4]],
-    ["field 2 in the definition of a type", [4, 0x7f, 3, 3, 0]],
-    ["a message that ends too early", [9, 0x7f, 3, 1, 0, 1, 3, 0, 0, 0]],
-    ["field 2 of a struct that has 2", [...struct64, 4, 0xff, 0x80, 3, 0]],
-  ])("%s", (says, bytes) => {
-    expect(outcomeOf(bytes)).toBe(says)
-  })
-
-  test("numbers at the last field of a struct are read", () => {
-    expect(outcomeOf([...struct64, 5, 0xff, 0x80, 2, 7, 0])).toEqual([{ "": 7 }])
-  })
-})
-
-test("a value may be 16 deep", () => {
-  const lists = (depth: number) => {
-    let [type, value]: [Parameters<typeof slice>[1], GobObject[string]] = [unsigned, 7]
-    for (let at = 0; at < depth; at++) [type, value] = [slice("", type), [value as number]]
-    return outcomeOf([...encodeAll([struct("", { A: type }), { A: value }])])
-  }
-  const structs = (depth: number) => {
-    let [type, value] = [struct("", { A: unsigned }), { A: 7 } as GobObject]
-    for (let at = 1; at < depth; at++) [type, value] = [struct("", { A: type }), { A: value }]
-    return outcomeOf([...encodeAll([type, value])])
-  }
-  for (const of of [lists, structs]) {
-    expect(of(of === lists ? 15 : 16)).toBeArrayOfSize(1)
-    expect(of(of === lists ? 16 : 17)).toBe("a value that is too deep")
-  }
-})
 
 describe("what Go's plugin and daemon send", () => {
   test("is read: the calls", () => {
