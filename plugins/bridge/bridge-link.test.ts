@@ -163,6 +163,7 @@ describe("room for a gateway address", () => {
     const kernel = new LinksKernel([bridge], { answers: { 22: [addressMessage("10.1.9.9", 24)] } })
     const undo = new Undo(() => {})
     ensureGateway(kernel.socket as RouteSocket, linkOf(bridge), gateway, true, undo)
+    expect(undo.changes).toEqual([`replace 10.1.9.9/24 on "${name}"`, `add 10.1.0.1/16 to "${name}"`])
     undo[Symbol.dispose]()
     // RTM_NEWADDR 20, RTM_DELADDR 21; the prefix length is the second byte
     expect(kernel.others.map(({ type, payload }) => [type, payload[1]])).toEqual([

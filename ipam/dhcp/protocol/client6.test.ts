@@ -160,6 +160,22 @@ describe("a client of DHCPv6 without a lease", () => {
     expect(client.state.phase).toBe("selecting")
   })
 
+  // RFC 5908: suboption 1 is the address of a server, 2 of a group, 3 a name
+  test("has the addresses of servers of NTP", () => {
+    const [server, group, short] = ["2001:db8::7", "ff05::101", "2001:db8::8"].map(ip)
+    const options = concat([
+      concat([fromHex("00010010"), server as Uint8Array]),
+      concat([fromHex("00020010"), group as Uint8Array]),
+      concat([fromHex("0001000f"), (short as Uint8Array).subarray(1)]),
+    ])
+    const client = client6()
+    client.start()
+    client.frame(captured.routerAdvertisement)
+    client.frame(answer6(client.state, advertise, [association6({})]))
+    client.frame(answer6(client.state, reply, [association6({}), [56, options]]))
+    expect(client.step.changes).toMatchObject([{ kind: "bound", lease: { ntp: ["2001:db8::7"] } }])
+  })
+
   test("says what an answer lacks", () => {
     const client = client6()
     client.start()

@@ -123,6 +123,7 @@ describe("options", () => {
     ["classlessRoutes", "21 0a01020304 0a010201", undefined], // /33
     ["classlessRoutes", "18 0a0102 0a0102", undefined],
     ["classlessRoutes", "", undefined],
+    ["staticRoutes", "e0000001 0a010201", undefined], // of no class
     [
       "staticRoutes",
       "0a090909 0a010201 c0a80505 0a010202",
