@@ -13,6 +13,7 @@ import {
   setReceiveTimeout,
   setSocketOption,
 } from "../libc/mod.ts"
+import { DecodeError } from "./codec.ts"
 
 /** <linux/netlink.h> */
 const SOL_NETLINK = 270
@@ -27,7 +28,10 @@ export interface Transport extends Disposable {
   readonly firstSequence: number
   /** Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /** The next datagram, whole, in bytes that the next call overwrites. Throws `SyscallError`; `EAGAIN` after the timeout. */
+  /**
+   * The next datagram, whole, in bytes that the next call overwrites. Throws `SyscallError`, `EAGAIN` after the timeout, and
+   * `DecodeError` for a part of one.
+   */
   receive(): Uint8Array
   /** How long `receive` waits from now on, more than 0. */
   setReceiveTimeout(timeoutMs: number): void
@@ -74,8 +78,10 @@ export class KernelTransport implements Transport {
       const waiting = receive(this.fd, this.#buffer, MSG_PEEK | MSG_TRUNC, this.#sender)
       const { isKernel } = this.#sender
       if (isKernel && waiting > this.#buffer.length) this.#buffer = new Uint8Array(waiting)
-      const datagram = this.#buffer.subarray(0, receive(this.fd, this.#buffer, 0, this.#sender))
-      if (isKernel) return datagram
+      const length = receive(this.fd, this.#buffer, 0, this.#sender)
+      if (!isKernel) continue
+      if (length < waiting) throw new DecodeError(`${length} of ${waiting} bytes came`)
+      return this.#buffer.subarray(0, length)
     }
   }
 

@@ -57,10 +57,25 @@ describe("Undo", () => {
     expect(change({ failing: "c", stuck: "b" })).toEqual([
       "make a",
       "make b",
-      'log: Cannot undo "make b": b is stuck',
       "remove a",
+      'log: Cannot undo "make b": b is stuck',
       "Error: no c",
     ])
+  })
+
+  test("tries reverses that fail once more when all others are done, in the same order", () => {
+    const events: string[] = []
+    const tries = { a: 1, b: 2, c: 3 }
+    {
+      using undo = new Undo((line) => events.push(line))
+      for (const name of ["a", "b", "c"] as const) {
+        undo.defer(`make ${name}`, () => {
+          events.push(name)
+          if (--tries[name] > 0) throw new Error("busy")
+        })
+      }
+    }
+    expect(events).toEqual(["c", "b", "a", "c", "b", 'Cannot undo "make c": busy'])
   })
 
   test("takes everything back once only", () => {

@@ -51,16 +51,28 @@ export class Undo implements Disposable {
     this.#steps.length = 0
   }
 
-  /** Takes everything back. Never throws: it would bury the error that matters. A reverse that fails is logged. */
+  /**
+   * Takes everything back. Never throws: it would bury the error that matters. A reverse that fails is tried once more when all
+   * others are done, since its reason may have passed, and logged when it fails again.
+   */
   [Symbol.dispose](): void {
-    for (const { what, revert } of this.#steps.splice(0).reverse()) {
-      try {
-        revert()
-      } catch (error) {
-        this.#log(`Cannot undo "${what}": ${error instanceof Error ? error.message : String(error)}`)
-      }
+    const failed = takeBack(this.#steps.splice(0).reverse())
+    for (const { what, error } of takeBack(failed)) {
+      this.#log(`Cannot undo "${what}": ${error instanceof Error ? error.message : String(error)}`)
     }
   }
+}
+
+/** Returns the steps that failed, with their errors. */
+function takeBack(steps: readonly Step[]): (Step & { error: unknown })[] {
+  return steps.flatMap((step) => {
+    try {
+      step.revert()
+      return []
+    } catch (error) {
+      return [{ ...step, error }]
+    }
+  })
 }
 
 /** Whether an error, or a cause of it, is that the kernel's answer was lost. */
