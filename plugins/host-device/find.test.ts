@@ -79,6 +79,12 @@ test.each<[string, KernelLink[], Selector, object]>([
     byMac,
     { code: 7, message: `Cannot take the device "${mac}": it is a port of "bond0"`, details: '"hwaddr" asks for it' },
   ],
+  [
+    "is the loopback interface",
+    [{ index: 1, name: "lo", flags: 0x9 }], // up, <linux/if.h>
+    { by: "name", key: "device", text: "lo" },
+    { code: 7, message: expect.stringContaining('the device "lo": it is the loop'), details: '"device" asks for it' },
+  ],
 ])("a device that %s is refused by the key that asks for it", (_, links, selector, refusal) => {
   expect(refusalOf(() => requireDevice(hostWith(...links), selector))).toMatchObject(refusal)
 })

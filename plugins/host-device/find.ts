@@ -1,5 +1,12 @@
 import { findElsewhere, formerName, hasDriver, listInterfaces, readRecord, wouldBeOn } from "../../pkg/devices/mod.ts"
-import { findLink, type Ifindex, type Link, listLinks, type NetlinkSocket } from "../../pkg/netlink/mod.ts"
+import {
+  findLink,
+  IFF_LOOPBACK,
+  type Ifindex,
+  type Link,
+  listLinks,
+  type NetlinkSocket,
+} from "../../pkg/netlink/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
 
@@ -28,18 +35,17 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
 }
 
 /**
- * Likewise. Throws code 11 when a container has the device, with the attachment's name, and code 7 when it is nowhere, or a port
- * of a bridge or a bond.
+ * Likewise. Throws code 11 when a container has the device, with the attachment's name, and code 7 when it is nowhere, a port
+ * of a bridge or a bond, or the loopback interface.
  */
 export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
   const refusal = `Cannot take the device "${selector.text}"`
   const asked = `"${selector.key}" asks for it`
   const device = findDevice(host, selector)
-  const { master } = device?.attributes ?? {}
-  if (device && master === undefined) return device
   if (device) {
-    const bridge = findLink(host, master as Ifindex)?.name
-    throw new CniError(Code.InvalidNetworkConfig, `${refusal}: it is a port of "${bridge}"`, { details: asked })
+    const reason = whyNot(host, device)
+    if (reason === undefined) return device
+    throw new CniError(Code.InvalidNetworkConfig, `${refusal}: ${reason}`, { details: asked })
   }
   const found = findElsewhere(host, (link) => isSelected(selector, link))
   if (!found)
@@ -47,6 +53,11 @@ export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
   const { link, nsid, owner = "another namespace" } = found
   const details = `${asked}; nsid ${nsid} of "ip netns list-id"`
   throw new CniError(Code.TryAgainLater, `${refusal}: it is "${link.name}" of ${owner}`, { details })
+}
+
+function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): string | undefined {
+  if (flags & IFF_LOOPBACK) return "it is the loopback interface, which no namespace can give away"
+  return master === undefined ? undefined : `it is a port of "${findLink(host, master as Ifindex)?.name}"`
 }
 
 /** Whether a link, wherever it is, is the device that a configuration means. */
