@@ -9,6 +9,7 @@ import {
   expectUnchanged,
   type HostNamespace,
   isAllocationTrace,
+  linkNames,
   type PluginResult,
   ping,
   succeed,
@@ -50,7 +51,10 @@ describe("a container of the Go suite", () => {
       const pod = await host.addContainer()
       const attachment = new Attachment(host, pod, config)
       await succeed(attachment.run("ADD", {}, goBridge))
+      const links = await linkNames(host)
       await host.removeContainer(pod)
+      // The pair has no owner's name: it goes with the namespace, which the kernel does in its own time.
+      await waitFor(async () => (await linkNames(host)).length < links.length, "the kernel to remove the pair")
       await chooseIptables(host, without)
       const keys = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] }
       await succeed(attachment.run("GC", keys, { containerId: "", netns: "", ifName: "" }))
