@@ -238,7 +238,7 @@ group("a failed ADD leaves everything as it was", () => {
     ["the device is not there", { device: "ens9" }, 'Cannot find the device "ens9"', true, nothing],
     ["no device has the MAC", { device: "", hwaddr: "0a:00:00:00:00:09" }, "Cannot find the device", true, nothing],
     ["nothing is there on the bus", { device: "", pciBusID: "0000:99:00.0" }, "Cannot find the device", true, nothing],
-    ["the device cannot be moved", { device: "lo" }, 'Cannot move "lo" to', false, nothing],
+    ["the device is lo", { device: "lo" }, 'Cannot take the device "lo": it is the loopback', true, nothing],
     [
       "the device is a port of a bridge",
       {},

@@ -95,7 +95,9 @@ export function listLabels(socket: Nftables): { ip: string; owner: string }[] {
 export function checkIptablesFirewall(socket: Nftables, spec: FirewallSpec): void {
   const variant = chooseVariant(socket)
   for (const { family, rules } of iptablesSpecs(spec)) {
-    const missing = findMissing(rules, readTable(requirePrograms(family, variant), TABLE))
+    const look = () => findMissing(rules, readTable(requirePrograms(family, variant), TABLE))
+    // A table may change while it is listed: what is missing is missing twice.
+    const missing = look() && look()
     if (missing === undefined) continue
     const what = `Cannot find the firewall rules of ${rules.owner} by iptables`
     throw new CniError(Code.Internal, `${what}: expected ${missing}; found none`)
