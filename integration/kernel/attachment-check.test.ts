@@ -1,20 +1,10 @@
 /** What CHECK of the scaffold compares, and what DEL and GC find by an owner's name, on a real kernel. */
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
-import { type ContainerNamespace, HostNamespace, linkNames, testWith } from "../lab/mod.ts"
-import { runAttaching } from "./attaching.fixture.ts"
+import { beforeAll, expect, test } from "bun:test"
+import { linkNames, testWith } from "../lab/mod.ts"
+import { host, onHost, useHost } from "./attaching.fixture.ts"
 
-let host: HostNamespace
-let pod: ContainerNamespace
-beforeAll(async () => {
-  host = await HostNamespace.create("attachment")
-  await host.exec("ip", ["link", "add", "up0", "type", "veth", "peer", "name", "up1"])
-})
-beforeEach(async () => {
-  pod = await host.addContainer()
-})
-afterAll(() => host[Symbol.asyncDispose]())
-
-const onHost = <T>(body: Parameters<typeof runAttaching<T>>[2]) => runAttaching(host, pod, body)
+useHost()
+beforeAll(async () => void (await host.exec("ip", "link add up0 type veth peer name up1".split(" "))))
 const own = ["lo", "up0", "up1"]
 const namesOnHost = async () => (await linkNames(host)).sort()
 

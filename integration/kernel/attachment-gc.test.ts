@@ -1,20 +1,10 @@
 /** What GC of the scaffold finds by owners' names, and which container's namespace a path leads to, on a real kernel. */
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
-import { type ContainerNamespace, HostNamespace, linkNames, testWith } from "../lab/mod.ts"
-import { runAttaching } from "./attaching.fixture.ts"
+import { beforeAll, expect, test } from "bun:test"
+import { type ContainerNamespace, linkNames, testWith } from "../lab/mod.ts"
+import { host, onHost, pod, runAttaching, useHost } from "./attaching.fixture.ts"
 
-let host: HostNamespace
-let pod: ContainerNamespace
-beforeAll(async () => {
-  host = await HostNamespace.create("attachment")
-  await host.exec("ip", ["link", "add", "up0", "type", "veth", "peer", "name", "up1"])
-})
-beforeEach(async () => {
-  pod = await host.addContainer()
-})
-afterAll(() => host[Symbol.asyncDispose]())
-
-const onHost = <T>(body: Parameters<typeof runAttaching<T>>[2]) => runAttaching(host, pod, body)
+useHost()
+beforeAll(async () => void (await host.exec("ip", "link add up0 type veth peer name up1".split(" "))))
 
 test("GC deletes the pairs of its network's attachments that are not valid, and no other link", async () => {
   const left = await onHost(({ host, callFor, tester, plainConfig, ...kit }) => {

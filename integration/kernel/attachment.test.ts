@@ -2,22 +2,12 @@
  * The verbs of `pkg/attachment` around the least plugin that it takes, on a real kernel, judged with `ip`, `nft` and by what is asked
  * of the IPAM plugin.
  */
-import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { expect, test } from "bun:test"
 import type { Result } from "../../pkg/types/mod.ts"
-import { type ContainerNamespace, HostNamespace, linkNames, testWith } from "../lab/mod.ts"
-import { runAttaching } from "./attaching.fixture.ts"
+import { linkNames, testWith } from "../lab/mod.ts"
+import { host, onHost, pod, useHost } from "./attaching.fixture.ts"
 
-let host: HostNamespace
-let pod: ContainerNamespace
-beforeAll(async () => {
-  host = await HostNamespace.create("attachment")
-})
-beforeEach(async () => {
-  pod = await host.addContainer()
-})
-afterAll(() => host[Symbol.asyncDispose]())
-
-const onHost = <T>(body: Parameters<typeof runAttaching<T>>[2]) => runAttaching(host, pod, body)
+useHost()
 const lo = ["lo"]
 
 test("ADD leases, makes the interface and answers; CHECK finds it, and DEL leaves nothing", async () => {

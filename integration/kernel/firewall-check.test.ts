@@ -1,25 +1,14 @@
 /**
  * The tables of the firewall plugin on a real nf_tables, called in this process, judged with `nft`: what CHECK and ADD do about damages and what others have there.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test"
-import { type ContainerNamespace, HostNamespace, patient } from "../lab/mod.ts"
-import { callFirewall, configOf, elements, expected, type Firewalled, succeedAll } from "./firewalled.ts"
-import type { ProcessCall } from "./in-process.ts"
+import { describe, expect, setDefaultTimeout, test } from "bun:test"
+import { patient } from "../lab/mod.ts"
+import { call, configOf, done, elements, expected, type Firewalled, host, useHost } from "./firewalled.ts"
 
 setDefaultTimeout(patient(30_000))
 
-let host: HostNamespace
-let pod: ContainerNamespace
-beforeAll(async () => {
-  host = await HostNamespace.create()
-  pod = await host.addContainer()
-})
-afterEach(async () => void (await host.exec("nft", ["flush", "ruleset"])))
-afterAll(() => host[Symbol.asyncDispose]())
+useHost()
 
-const call = (verb: ProcessCall["verb"], spec: Firewalled, more: Partial<ProcessCall> = {}) =>
-  callFirewall({ host, pod }, verb, spec, more)
-const done = (verb: ProcessCall["verb"], ...specs: Firewalled[]) => succeedAll({ host, pod }, verb, ...specs)
 const add = (...specs: Firewalled[]) => done("ADD", ...specs)
 const ruleset = async () => (await host.exec("nft", ["list", "ruleset"])).stdout
 const nft = (line: string) => host.exec("nft", ["-f", "-"], { input: `${line}\n` })

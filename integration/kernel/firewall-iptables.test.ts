@@ -2,25 +2,14 @@
  * The firewall plugin and iptables, which keeps its rules in nf_tables: its own backend, and the way that the backend nftables
  * needs through a table that drops. Called in this process, judged with `iptables-save`.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test"
-import { type ContainerNamespace, HostNamespace, patient } from "../lab/mod.ts"
-import { callFirewall, type Firewalled, succeedAll } from "./firewalled.ts"
-import { type ProcessCall, refuseAnswer } from "./in-process.ts"
+import { describe, expect, setDefaultTimeout, test } from "bun:test"
+import { patient } from "../lab/mod.ts"
+import { call, done, type Firewalled, host, useHost } from "./firewalled.ts"
+import { refuseAnswer } from "./in-process.ts"
 
 setDefaultTimeout(patient(30_000))
 
-let host: HostNamespace
-let pod: ContainerNamespace
-beforeAll(async () => {
-  host = await HostNamespace.create()
-  pod = await host.addContainer()
-})
-afterEach(async () => void (await host.exec("nft", ["flush", "ruleset"])))
-afterAll(() => host[Symbol.asyncDispose]())
-
-const call = (verb: ProcessCall["verb"], spec: Firewalled, more: Partial<ProcessCall> = {}) =>
-  callFirewall({ host, pod }, verb, spec, more)
-const done = (verb: ProcessCall["verb"], ...specs: Firewalled[]) => succeedAll({ host, pod }, verb, ...specs)
+useHost()
 
 const isRule = (line: string) => /^-A|^:FORWARD/.test(line)
 

@@ -1,34 +1,26 @@
 /**
  * The firewall plugin on a real nf_tables, called in this process, judged with `nft`: what there is for each policy, address and network.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test"
+import { describe, expect, setDefaultTimeout, test } from "bun:test"
 import { firewall } from "../../meta/firewall/main.ts"
-import { type ContainerNamespace, HostNamespace, patient } from "../lab/mod.ts"
+import { patient } from "../lab/mod.ts"
 import {
-  callFirewall,
+  call,
   configOf,
+  done,
   elements,
   expected,
   type Firewalled,
+  host,
   sameButComments,
-  succeedAll,
+  useHost,
 } from "./firewalled.ts"
-import { callPlugin, type ProcessCall, refuseAnswer } from "./in-process.ts"
+import { callPlugin, refuseAnswer } from "./in-process.ts"
 
 setDefaultTimeout(patient(30_000))
 
-let host: HostNamespace
-let pod: ContainerNamespace
-beforeAll(async () => {
-  host = await HostNamespace.create()
-  pod = await host.addContainer()
-})
-afterEach(async () => void (await host.exec("nft", ["flush", "ruleset"])))
-afterAll(() => host[Symbol.asyncDispose]())
+useHost()
 
-const call = (verb: ProcessCall["verb"], spec: Firewalled, more: Partial<ProcessCall> = {}) =>
-  callFirewall({ host, pod }, verb, spec, more)
-const done = (verb: ProcessCall["verb"], ...specs: Firewalled[]) => succeedAll({ host, pod }, verb, ...specs)
 const add = (...specs: Firewalled[]) => done("ADD", ...specs)
 const ruleset = async () => (await host.exec("nft", ["list", "ruleset"])).stdout
 

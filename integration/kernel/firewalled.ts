@@ -1,6 +1,6 @@
-import { expect } from "bun:test"
+import { afterAll, afterEach, beforeAll, expect } from "bun:test"
 import { firewall } from "../../meta/firewall/main.ts"
-import type { Namespace } from "../lab/mod.ts"
+import { type ContainerNamespace, HostNamespace, type Namespace } from "../lab/mod.ts"
 import { type Answer, callPlugin, type ProcessCall } from "./in-process.ts"
 
 /** An attachment; number 2 is container "c2" with port "veth2", 10.1.0.2 and fd00:1::2 on bridge "br1" of "net1". */
@@ -20,25 +20,27 @@ export function configOf({ number, policy = "open", name = "net1", bridge = "br1
   return { ...common, prevResult: { cniVersion: "1.1.0", interfaces, ips }, ...keys }
 }
 
-/** A host, and the namespace that stands for all containers: firewall does not look into it. */
-export interface Place {
-  readonly host: Namespace
-  readonly pod: Namespace
+export let host: HostNamespace
+/** Stands for all containers: firewall does not look into it. */
+export let pod: ContainerNamespace
+/** Has the tests of a file a host, without rules after each of them. */
+export function useHost(): void {
+  beforeAll(async () => {
+    host = await HostNamespace.create()
+    pod = await host.addContainer()
+  })
+  afterEach(async () => void (await host.exec("nft", ["flush", "ruleset"])))
+  afterAll(() => host[Symbol.asyncDispose]())
 }
 
 /** Calls firewall for an attachment. */
-export function callFirewall(
-  { host, pod }: Place,
-  verb: ProcessCall["verb"],
-  spec: Firewalled,
-  more: Partial<ProcessCall> = {},
-): Answer {
+export function call(verb: ProcessCall["verb"], spec: Firewalled, more: Partial<ProcessCall> = {}): Answer {
   return callPlugin(host, firewall, { verb, config: configOf(spec), pod, containerId: `c${spec.number}`, ...more })
 }
 
 /** Calls it for each, which has to succeed without a line in the log. */
-export function succeedAll(place: Place, verb: ProcessCall["verb"], ...specs: readonly Firewalled[]): void {
-  for (const spec of specs) expect(callFirewall(place, verb, spec)).toMatchObject({ exitCode: 0, log: [] })
+export function done(verb: ProcessCall["verb"], ...specs: readonly Firewalled[]): void {
+  for (const spec of specs) expect(call(verb, spec)).toMatchObject({ exitCode: 0, log: [] })
 }
 
 /** The elements of all sets that have any, by the set's name; "ports" is the one of family bridge. */

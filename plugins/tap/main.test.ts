@@ -5,23 +5,13 @@ import { linkKinds } from "../../pkg/netlink/mod.ts"
 import type { KernelLink } from "../../pkg/netlink/testing/links.ts"
 import { hex } from "../../pkg/netlink/testing.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
-import type { TapConfig } from "./config.ts"
+import { parseTapConfig, type TapConfig } from "./config.ts"
 import { ifreqOf, noTun, setUser } from "./device.ts"
 import { checkTap, requireBridge, tap } from "./main.ts"
 import { failureOf } from "./selinux.ts"
 
-const config: TapConfig = {
-  multiQueue: false,
-  vnetHdr: false,
-  mtu: undefined,
-  mac: undefined,
-  owner: undefined,
-  group: undefined,
-  selinuxContext: undefined,
-  bridge: undefined,
-  dns: undefined,
-  ipam: undefined,
-}
+const network = { cniVersion: "1.1.0", name: "lab", type: "tap" }
+const config = parseTapConfig(network, { verb: "ADD", args: "", raw: network })
 const bridge: KernelLink = { index: 4, name: "br0", kind: "bridge" }
 
 test("the plugin has its name", () => {
