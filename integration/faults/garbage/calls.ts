@@ -111,8 +111,16 @@ function replaceOne(chance: Chance, ground: Ground): CallCase {
   return ground.works && (verb === "ADD" || verb === "STATUS") ? { ...one, says } : one
 }
 
-/** What the messages of the specification's library call a key, whose texts programs know. */
-const others: Readonly<Record<string, string>> = { cniVersion: "version", ips: "requested" }
+/**
+ * What else a refusal may name: what the messages of the specification's library call a key, whose texts programs know;
+ * and what a value that is fine by itself lacks: VLANs on a kernel without them, the keys or the daemon of another IPAM plugin.
+ */
+const others: Readonly<Record<string, readonly string[]>> = {
+  cniVersion: ["version"],
+  ips: ["requested"],
+  vlanTrunk: ["VLANs"],
+  type: ["IPAM", "DHCP daemon"],
+}
 
 /** The keys in a value, at any depth. */
 function keysIn(value: unknown): string[] {
@@ -142,7 +150,7 @@ function replaceIn(chance: Chance, object: Config, fields: Fields): string[] {
     return replaceIn(chance, inner[chance.below(inner.length)] as Config, schema.of.fields)
   object[key] = edgeOf(chance, schema)
   const file = typeof object[key] === "string" && /file|dir|path|conf/i.test(key) ? [object[key]] : []
-  return [...new Set([key, ...file, ...(others[key] ? [others[key]] : []), ...keysIn(object[key])])].slice(0, 20)
+  return [...new Set([key, ...file, ...(others[key] ?? []), ...keysIn(object[key])])].slice(0, 20)
 }
 
 /** Several changes of anything, anywhere. */
