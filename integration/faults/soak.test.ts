@@ -21,9 +21,12 @@ import {
 } from "../lab/mod.ts"
 
 const passes = extent(60, 20_000)
-const others = extent(30, 110)
+const others = extent(20, 110)
 /** After so many passes the host is looked at. */
 const stretch = extent(30, 1000)
+
+/** Each of so many passes is made on a new host, too: what else the machine does slows both. */
+const compared = extent(15, 10)
 
 /** 1021 addresses: the long form goes around them 20 times. */
 const chain = [
@@ -96,59 +99,96 @@ async function unreclaimableKb(): Promise<number> {
 const median = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN
 const inMs = (numbers: readonly number[]) => `${median(numbers).toFixed(1)} ms`
 
+/** A host with `others` pods and one more, which comes and goes. */
+class Node implements AsyncDisposable {
+  readonly host: HostNamespace
+  readonly pod: ContainerNamespace
+  readonly #station: Station
+  readonly adds: number[] = []
+  readonly dels: number[] = []
+  readonly addresses = new Set<string>()
+
+  private constructor(host: HostNamespace, pod: ContainerNamespace, station: Station) {
+    this.host = host
+    this.pod = pod
+    this.#station = station
+  }
+
+  static async create(): Promise<Node> {
+    const host = await HostNamespace.create()
+    const station = Station.open(host)
+    const pods = await Promise.all(Array.from({ length: others }, () => host.addContainer()))
+    for (const [at, pod] of pods.entries()) await station.run([jobsOf("ADD", pod, 20_000 + at)])
+    const node = new Node(host, await host.addContainer(), station)
+    await node.pass() // makes what stays on purpose
+    for (const kept of [node.adds, node.dels]) kept.length = 0
+    node.addresses.clear()
+    return node
+  }
+
+  /** One ADD and DEL; keeps how long the calls of each took, in milliseconds. */
+  async pass(): Promise<void> {
+    const added = (await this.#station.run([jobsOf("ADD", this.pod, 8080)])).outcomes[0] ?? []
+    const result = JSON.parse(added.at(-1)?.stdout ?? "") as PluginResult
+    const deleted = (await this.#station.run([jobsOf("DEL", this.pod, 8080, result)])).outcomes[0] ?? []
+    const took = (outcomes: typeof added) => outcomes.reduce((all, { ms }) => all + ms, 0)
+    this.adds.push(took(added))
+    this.dels.push(took(deleted))
+    this.addresses.add(result.ips[0]?.address ?? "")
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#station[Symbol.asyncDispose]()
+    await this.host[Symbol.asyncDispose]()
+  }
+}
+
+/** How long ADD and DEL take on the host that has been in use, to those on one that is new, of two numbers of calls beside each other. */
+function ratiosOf(old: Node, fresh: Node, since: number): string {
+  const ratio = (ofOld: readonly number[], ofFresh: readonly number[]) => (median(ofOld) / median(ofFresh)).toFixed(2)
+  return `ADD ${ratio(old.adds.slice(since), fresh.adds)}, DEL ${ratio(old.dels.slice(since), fresh.dels)}`
+}
+
 testWith(
   ["ifb", "tbf", "nf_tables"],
   `${passes} ADDs and DELs of a pod beside ${others} others leave the host as large as it was`,
   async () => {
     await buildStation()
-    await using host = await HostNamespace.create()
-    await using station = Station.open(host)
-    const pods = await Promise.all(Array.from({ length: others }, () => host.addContainer()))
-    for (const [at, pod] of pods.entries()) await station.run([jobsOf("ADD", pod, 20_000 + at)])
-    const pod = await host.addContainer()
-    /** One ADD and DEL; how long the calls of each took. */
-    const pass = async () => {
-      const added = (await station.run([jobsOf("ADD", pod, 8080)])).outcomes[0] ?? []
-      const result = JSON.parse(added.at(-1)?.stdout ?? "") as PluginResult
-      const deleted = (await station.run([jobsOf("DEL", pod, 8080, result)])).outcomes[0] ?? []
-      const took = (outcomes: typeof added) => outcomes.reduce((all, { ms }) => all + ms, 0)
-      return { add: took(added), del: took(deleted), address: result.ips[0]?.address ?? "" }
-    }
-    await pass() // makes what stays on purpose
+    await using node = await Node.create()
+    const { host, pod } = node
     const [before, inside, first] = [await takeSnapshot(host), await takeSnapshot(pod), await sizesOf(host)]
 
-    const adds: number[] = []
-    const dels: number[] = []
     const slabs: number[] = []
-    const addresses = new Set<string>()
+    const ratios: string[] = []
     for (let done = 0; done < passes; ) {
+      await using fresh = await Node.create()
       let leastSlab = Number.POSITIVE_INFINITY
       for (const end = done + stretch; done < end; done++) {
-        const { add, del, address } = await pass()
-        adds.push(add)
-        dels.push(del)
-        addresses.add(address)
+        await node.pass()
+        if (done % compared === 0) await fresh.pass()
         if (done % 30 === 0) leastSlab = Math.min(leastSlab, await unreclaimableKb())
       }
       slabs.push(leastSlab)
+      ratios.push(ratiosOf(node, fresh, done - stretch))
       expect({ done, ...(await sizesOf(host)) }).toEqual({ done, ...first })
       expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
       expectUnchanged(inside, await takeSnapshot(pod))
     }
     // An address rests as long as possible.
-    expect(addresses.size).toBe(Math.min(passes, 1021 - others))
+    expect(node.addresses.size).toBe(Math.min(passes, 1021 - others))
     const grown = (slabs.at(-1) ?? 0) - (slabs[0] ?? 0)
     const sizes = `links ${first.links}, rule set ${first.ruleSetElements} elements in ${first.ruleSetBytes} bytes`
     await tellFigure({
       what: `ADD and DEL of one pod beside ${others} (bridge, host-local, tuning, portmap, firewall, bandwidth): all sizes as before`,
       tried: passes,
-      held: adds.length,
+      held: node.adds.length,
       note:
         `the same from the first ${stretch} to the last: ${sizes}, store ${first.storeFiles} files, index ${first.indexBytes} bytes, ` +
         `/run/cni ${first.runFiles} files with ${first.runBytes} bytes; SUnreclaim ${grown >= 0 ? "+" : ""}${grown} kB; ` +
-        `ADD ${inMs(adds.slice(0, stretch))} in the first ${stretch}, ${inMs(adds.slice(-stretch))} in the last; ` +
-        `DEL ${inMs(dels.slice(0, stretch))}, ${inMs(dels.slice(-stretch))}`,
+        `ADD ${inMs(node.adds.slice(0, stretch))} in the first ${stretch}, ${inMs(node.adds.slice(-stretch))} in the last; ` +
+        `DEL ${inMs(node.dels.slice(0, stretch))}, ${inMs(node.dels.slice(-stretch))}; ` +
+        `to a new host with as many others, in each ${stretch}: ${ratios.join("; ")}`,
     })
   },
-  patient(extent(120_000, 7_200_000)),
+  patient(extent(120_000, 10_800_000)),
 )
