@@ -19,7 +19,7 @@
  */
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
-import { type Figure, TemporaryDirectory, unmatchedTelling } from "../integration/lab/mod.ts"
+import { readFigures, TemporaryDirectory, unmatchedTelling } from "../integration/lab/mod.ts"
 import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
@@ -135,10 +135,7 @@ async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   if (!isRoot(runner) || !(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
   const paths = files.map((file) => `./${file}`)
   await runner.eachFile(paths, { testMs: 7_200_000, fileMs: 14_400_000 }, lanes)
-  for (const line of (await Bun.file(figures).text()).split("\n").filter(Boolean)) {
-    const { what, tried, held, note = "" } = JSON.parse(line) as Figure
-    console.log(`| ${what} | ${tried} | ${held} | ${note} |`)
-  }
+  for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
 if (import.meta.main) {

@@ -22,6 +22,15 @@ export interface Figure {
   note?: string
 }
 
+/** The figures that were told, as rows of a table. */
+export function readFigures(told: string): string[] {
+  const figures = told
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Figure)
+  return figures.map(({ what, tried, held, note = "" }) => `| ${what} | ${tried} | ${held} | ${note} |`)
+}
+
 /** Tells a figure to whoever runs the tests; a test that stands alone keeps it to itself. */
 export async function tellFigure(figure: Figure): Promise<void> {
   const file = process.env.CNI_FAULTS_FIGURES

@@ -11,11 +11,16 @@ import { inReports, type Job, type Outcome, type Run, type Verdict } from "./job
 /** How long a test may take where nothing is emulated. */
 const testMs = 30_000
 
-async function runTests(run: Run, junit: string, patience: number): Promise<Outcome> {
+async function runTests(
+  run: Run,
+  junit: string,
+  patience: number,
+  env: Readonly<Record<string, string>>,
+): Promise<Outcome> {
   const options = [`--timeout=${testMs * patience}`, "--reporter=junit", `--reporter-outfile=${junit}`]
   if (run.pattern !== undefined) options.push(`--test-name-pattern=${run.pattern}`)
   const { exitCode, stdout, stderr } = await execa(process.execPath, ["test", ...options, ...run.files], {
-    env: { CNI_TEST_PATIENCE: String(patience) },
+    env: { ...env, CNI_TEST_PATIENCE: String(patience) },
     stdin: "ignore",
     stdout: ["inherit", "pipe"],
     stderr: ["inherit", "pipe"],
@@ -27,11 +32,11 @@ async function runTests(run: Run, junit: string, patience: number): Promise<Outc
 
 if (import.meta.main) {
   const reports = inReports(process.argv[2] ?? "")
-  const { runs, patience } = (await Bun.file(reports.job).json()) as Job
+  const { runs, patience, env } = (await Bun.file(reports.job).json()) as Job
   const outcomes: Outcome[] = []
   for (const [at, run] of runs.entries()) {
     console.log(`\n==> ${run.title}`)
-    outcomes.push(await runTests(run, reports.junit(at), patience))
+    outcomes.push(await runTests(run, reports.junit(at), patience, env ?? {}))
   }
   const verdict: Verdict = { features: allFeatures.filter(hasFeature), outcomes }
   await Bun.write(`${reports.verdict}.part`, JSON.stringify(verdict))

@@ -5,6 +5,8 @@ import type { Feature, LeftOut } from "../lab/mod.ts"
 export interface Job {
   readonly runs: readonly Run[]
   readonly patience: number
+  /** Environment variables of the tests, beside the machine's own. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** One `bun test`. */
@@ -36,5 +38,7 @@ export interface Outcome {
 export const inReports = (directory: string) => ({
   job: join(directory, "job.json"),
   verdict: join(directory, "verdict.json"),
+  /** What tests of faults tell: one JSON object in a line. */
+  figures: join(directory, "figures.jsonl"),
   junit: (run: number) => join(directory, `${run}.xml`),
 })

@@ -1,7 +1,7 @@
 import { join } from "node:path"
 import { execa } from "execa"
 import { parseTestCases, type TestCase } from "../../scripts/test/test-cases.ts"
-import { TemporaryDirectory } from "../lab/mod.ts"
+import { readFigures, TemporaryDirectory } from "../lab/mod.ts"
 import { makeInitramfs } from "./initramfs.ts"
 import { inReports, type Job, type Verdict } from "./job.ts"
 import type { Results } from "./judge.ts"
@@ -25,6 +25,8 @@ export async function runMachine(kernel: Kernel, job: Job): Promise<Results | un
   const show = (line: string) => console.log(`${kernel.title}: ${line}`)
   await runToItsEnd(kernel.command({ image, initramfs, reports: reports.path }), kernel.limitMs, show)
   if (!(await Bun.file(paths.verdict).exists())) return undefined
+  const figures = Bun.file(paths.figures)
+  for (const line of (await figures.exists()) ? readFigures(await figures.text()) : []) show(line)
   const found = job.runs.map((_, at) => readReport(paths.junit(at)))
   return { verdict: (await Bun.file(paths.verdict).json()) as Verdict, reports: await Promise.all(found) }
 }

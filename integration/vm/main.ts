@@ -4,11 +4,15 @@
  *
  *   npm run test:vm                          on all of them
  *   bun integration/vm/main.ts qemu|uml      on one
+ *   bun integration/vm/main.ts uml --faults killed
+ *                                            on one, the long form of `integration/faults/killed*`
  *
  * A test that this machine's kernel cannot run has to pass in one of the machines. Ends with `N passed, N failed`.
  */
 import { join } from "node:path"
+import { parseArgs } from "node:util"
 import { allFeatures, type LeftOut, leftOutLine, leftOutTests, runProgram } from "../lab/mod.ts"
+import { inReports } from "./job.ts"
 import { type Judgement, judge } from "./judge.ts"
 import type { Kernel } from "./kernel.ts"
 import { runMachine } from "./machine.ts"
@@ -35,14 +39,29 @@ function show(title: string, { passed, leftOut, failures }: Judgement): void {
   for (const failure of failures) console.log(`  FAILED: ${failure}`)
 }
 
-/** Runs machines, all at once, and answers how many tests passed and how much failed. */
-async function runMachines(names: readonly KernelName[]): Promise<{ passed: number; failed: number }> {
-  const files = await readTestFiles(join(import.meta.dir, ".."))
+/** What chooses how much of a long form runs; see docs/reliability.md. */
+const choices = ["CNI_TEST_SEED", "CNI_FAULTS_ROUNDS", "CNI_FAULTS_SHARE"]
+
+/** What of the environment the long form goes by, in a machine. */
+function longEnv(): Record<string, string> {
+  const chosen = choices.map((name) => [name, process.env[name]]).filter(([, value]) => value !== undefined)
+  return { ...Object.fromEntries(chosen), CNI_FAULTS: "long", CNI_FAULTS_FIGURES: inReports("/run/reports").figures }
+}
+
+/**
+ * Runs machines, all at once, and answers how many tests passed and how much failed. With `word` they run the long form of the
+ * tests of faults whose name begins with it.
+ */
+async function runMachines(names: readonly KernelName[], word?: string): Promise<{ passed: number; failed: number }> {
+  const all = await readTestFiles(join(import.meta.dir, ".."))
+  const files = new Map([...all].filter(([name]) => word === undefined || name.startsWith(`faults/${word}`)))
   const here = await leftOutHere(files)
   const missing = allFeatures.filter((feature) => here.some((test) => test.missing.includes(feature)))
-  const chosen = names.map((name): Kernel => kernels[name])
+  const long = word === undefined ? {} : { files: [], limitMs: 14_400_000 }
+  const chosen = names.map((name): Kernel => ({ ...kernels[name], ...long }))
   const jobs = planJobs(chosen, files, missing)
-  const results = await Promise.all(jobs.map(({ kernel, job }) => runMachine(kernel, job)))
+  const env = word === undefined ? {} : longEnv()
+  const results = await Promise.all(jobs.map(({ kernel, job }) => runMachine(kernel, { ...job, env })))
   const judgements = jobs.map(({ kernel, job }, at) => {
     const judgement = judge(kernel, job, results[at])
     show(kernel.title, judgement)
@@ -50,20 +69,21 @@ async function runMachines(names: readonly KernelName[]): Promise<{ passed: numb
   })
   const passed = judgements.flatMap((judgement) => judgement.passed)
   const nowhere = here.filter(({ title }) => !passed.includes(title))
-  const isComplete = names.length === kernelNames.length
+  const isComplete = names.length === kernelNames.length && word === undefined
   for (const test of nowhere) console.log(`${isComplete ? "FAILED: " : ""}neither here nor in a machine: ${test.title}`)
   const failures = judgements.flatMap((judgement) => judgement.failures)
   return { passed: passed.length, failed: failures.length + (isComplete ? nowhere.length : 0) }
 }
 
 if (import.meta.main) {
-  const asked = process.argv.slice(2)
+  const { values, positionals: asked } = parseArgs({ allowPositionals: true, options: { faults: { type: "string" } } })
   const unknown = asked.find((name) => !Object.hasOwn(kernels, name))
   if (unknown !== undefined) {
     console.error(`Unknown machine "${unknown}": choose from ${kernelNames.join(", ")}`)
     process.exit(2)
   }
-  const { passed, failed } = await runMachines(kernelNames.filter((name) => asked.length === 0 || asked.includes(name)))
+  const names = kernelNames.filter((name) => asked.length === 0 || asked.includes(name))
+  const { passed, failed } = await runMachines(names, values.faults)
   console.log(`\n${passed} passed, ${failed} failed`)
   process.exitCode = failed === 0 ? 0 : 1
 }

@@ -40,7 +40,11 @@ test("a file that has gone is an error, not one file less", () => {
 })
 
 test("tests of every plugin are for a kernel that shows what a plugin needs, and for no other", () => {
-  const every = new Map([...files, ["d.test.ts", "testPlugins(pluginsAs(), …"]])
-  expect(featureFiles(every, ["vlan"], ["vlan"])).toEqual(["a.test.ts", "c.test.ts", "d.test.ts"])
+  const every = new Map([
+    ...files,
+    ["d.test.ts", "testPlugins(pluginsAs(), …"],
+    ["e.test.ts", "testWhereItRuns(plugin, …"],
+  ])
+  expect(featureFiles(every, ["vlan"], ["vlan"])).toEqual(["a.test.ts", "c.test.ts", "d.test.ts", "e.test.ts"])
   expect(featureFiles(every, ["vrf"], ["vlan"])).toEqual(["a.test.ts", "c.test.ts"])
 })

@@ -25,7 +25,7 @@ export function featureFiles(
   ofPlugins: readonly Feature[] = neededByPlugins(),
 ): string[] {
   const isOfPlugins = features.some((feature) => ofPlugins.includes(feature))
-  const may = isOfPlugins ? /\btest(With|Plugins?|Breakages)\(/ : /\btestWith\(/
+  const may = isOfPlugins ? /\btest(With|WhereItRuns|Plugins?|Breakages)\(/ : /\btestWith\(/
   return [...files].filter(([, source]) => may.test(source)).map(([name]) => name)
 }
 
