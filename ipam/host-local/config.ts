@@ -1,4 +1,4 @@
-import { type Fields, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import {
   AF_INET,
   AF_INET6,
@@ -36,7 +36,7 @@ const addresses = {
 export const hostLocalFields = {
   ipam: {
     kind: "object",
-    fields: { ...range, dataDir: text, resolvConf: text, ranges: rangeSets },
+    fields: { ...range, dataDir: pathOrNone, resolvConf: pathOrNone, ranges: rangeSets },
     required: true,
   },
   args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: addresses } } } },
@@ -110,8 +110,9 @@ function readArg(IP: string): string {
 /** `<dataDir>/<network>`, also when the rest of the configuration is wrong. */
 function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
   const ipam = member(raw, "ipam")
-  const dataDir = isJsonObject(ipam) ? member(ipam, "dataDir") : undefined
-  const parent = typeof dataDir === "string" && dataDir !== "" ? dataDir : defaultDataDir
+  const given = isJsonObject(ipam) ? member(ipam, "dataDir") : undefined
+  const dataDir = typeof given === "string" ? pathOrNone.check(given) : undefined
+  const parent = dataDir || defaultDataDir
   return `${parent.endsWith("/") ? parent.slice(0, -1) : parent}/${name}`
 }
 

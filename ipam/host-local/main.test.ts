@@ -147,6 +147,7 @@ describe("a configuration is refused with code 7 for", () => {
     ],
     ["a bad route", { ...single, routes: [{ dst: "10.0.0.0" }] }, "routes[0].dst"],
     ["a dataDir of the wrong type", { ...single, dataDir: 5 }, '"ipam.dataDir"'],
+    ["a dataDir that no directory can have", { ...single, dataDir: "/a\0b" }, '"ipam.dataDir"'],
   ])("%s", (_, ipam, message) => {
     using data = new DataDir()
     const { exitCode, answer } = data.call(ipam)

@@ -20,6 +20,7 @@ test("without keys files and directories are upstream's, and there is nothing of
 
 test.each<[JsonObject, string]>([
   [{ subnetFile: "a" }, 'Cannot use "subnetFile": expected an absolute path, found "a"'],
+  [{ dataDir: "/a\0b" }, 'Cannot use "dataDir": expected an absolute path, found "/a\\u0000b"'],
   [{ dataDir: "./b" }, 'Cannot use "dataDir": expected an absolute path, found "./b"'],
   [{ delegate: [] }, 'Cannot use "delegate": expected an object'],
   [{ delegate: { type: "" } }, 'Cannot use "delegate.type": expected the name of a plugin, found ""'],

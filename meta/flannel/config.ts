@@ -1,4 +1,4 @@
-import { type Fields, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, invalidConfig, isCleanup, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
   CniError,
@@ -10,13 +10,12 @@ import {
   type NetworkConfig,
 } from "../../pkg/types/mod.ts"
 
-const PATH = "an absolute path"
 const path = {
-  kind: "text",
-  expected: PATH,
-  check: (text: string) => (text === "" || text.startsWith("/") ? text : undefined),
-  form: PATH,
-  pattern: "^$|^/",
+  ...pathOrNone,
+  expected: "an absolute path",
+  check: (text: string) => (text === "" || text.startsWith("/") ? pathOrNone.check(text) : undefined),
+  form: "an absolute path",
+  pattern: "^$|^/[^\\u0000]*$",
 } as const
 
 /** The keys of its configuration, but for those that it hands on. */

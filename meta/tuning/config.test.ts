@@ -79,6 +79,7 @@ test("wrong values are code 7 with the key, bad CNI_ARGS code 4 with the pair", 
   for (const txQLen of [0, 2 ** 32 - 1]) expect(parse({ txQLen }).link.txQLen).toBe(txQLen)
   expect(refusal({ promisc: "yes" }).message).toContain('"promisc"')
   expect(refusal({ mac: "zz" }).message).toContain('"mac"')
+  expect(refusal({ dataDir: "/a\0b" }).message).toContain('"dataDir"')
   expect(refusal({ sysctl: ["net.ipv4.ip_forward"] }).message).toContain('"sysctl"')
   expect(refusal({ sysctl: [] }).message).toContain("expected an object")
   expect(refusal({ sysctl: { "net.ipv4.ip_forward": 1 } }).message).toContain("its value as text")
@@ -104,7 +105,7 @@ test.each(["DEL", "GC"] as const)("%s reads the same configuration without compl
     dataDir: "/run/elsewhere",
   }
   expect(parse(broken, { verb, args: "what" }).dataDir).toBe("/run/elsewhere")
-  expect(parse({ sysctl: { "kernel.hostname": "x" } }, { verb }).dataDir).toBe("/run/cni/tuning")
+  expect(parse({ sysctl: { "kernel.hostname": "x" }, dataDir: "\0" }, { verb }).dataDir).toBe("/run/cni/tuning")
 })
 
 test("a key that comes twice is found, in sysctl and in args.cni.sysctl", () => {

@@ -1,4 +1,4 @@
-import { type Fields, isCleanup, macAddressOrNone, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, isCleanup, macAddressOrNone, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
@@ -29,7 +29,7 @@ const settings = {
 /** The keys of its configuration. */
 export const tuningFields = {
   ...settings,
-  dataDir: { kind: "text", expected: "a directory" },
+  dataDir: pathOrNone,
   args: { kind: "object", fields: { cni: { kind: "object", fields: settings } } },
   runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields

@@ -13,6 +13,7 @@ import {
   off,
   ownDns,
   parseConfig,
+  pathOrNone,
   readInterfaceKeys,
   requestedMac,
 } from "./mod.ts"
@@ -120,6 +121,7 @@ test.each([
   ],
   ["a hardware address", macAddress, macs, [...noMacs, ""]],
   ["a hardware address or none", macAddressOrNone, [...macs, ""], noMacs],
+  ["a path or none", pathOrNone, ["", "/run", "a/./b c", "é"], ["\0", "/run/\0x"]],
 ] as const)("%s is the same to the pattern of the schema and to what reads it", (_, field, right, wrong) => {
   const pattern = new RegExp(field.pattern, "u")
   for (const text of right)

@@ -58,6 +58,15 @@ export const macAddressOrNone = {
   pattern: `^(${MAC_PATTERN})?$`,
 } as const
 
+/** The path of a file or directory, or "" for none. */
+export const pathOrNone = {
+  kind: "text",
+  expected: "a path",
+  check: (text: string) => (text.includes("\0") ? undefined : text),
+  form: "a path without NUL bytes",
+  pattern: "^[^\\u0000]*$",
+} as const
+
 /** `ETH_MIN_MTU` and `ETH_MAX_MTU`, <linux/if_ether.h>: what the kernel takes for a veth or a bridge. */
 const MIN_MTU = 68
 const MAX_MTU = 65535

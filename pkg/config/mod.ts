@@ -26,6 +26,7 @@ export {
   mtuOrNone,
   off,
   ownDns,
+  pathOrNone,
   readInterfaceKeys,
   requestedMac,
 } from "./fields.ts"
