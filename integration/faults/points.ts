@@ -179,6 +179,11 @@ function refusalsOf({ about }: Call): readonly string[] {
   return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
 }
 
+/** NFNL_MSG_BATCH_BEGIN, which asks for no answer: of a transaction that is refused nothing was done, to a plugin. */
+function beginsTransaction({ about }: Call): boolean {
+  return about === "type 16 flags 1"
+}
+
 /** Whether an error has a meaning: that a setting has no value to be read. */
 function saysNoValue({ about }: Call, errno: string): boolean {
   return about.startsWith("/proc/sys") && (errno === "EIO" || errno === "EACCES")
@@ -222,10 +227,16 @@ export function pointsOf(calls: readonly Call[], chance: Chance): Point[] {
           ...(words.has(errno) ? {} : { errno }),
         })
       for (const errno of ["EBUSY", "ENOMEM"])
-        points.push({ fault: `lie:${place}:${number(errno)}`, call, errno, owed: "at once" })
+        points.push({
+          fault: `lie:${place}:${number(errno)}`,
+          call,
+          errno,
+          owed: beginsTransaction(call) ? "after DEL" : "at once",
+        })
       for (const kind of ends) points.push({ fault: `${kind}:${place}`, call, owed: "at once" })
     } else {
-      for (const kind of answers) points.push({ fault: `${kind}:${place}`, call, owed: "at once" })
+      for (const kind of answers)
+        points.push({ fault: `${kind}:${place}`, call, owed: kind === "changing" ? "after DEL" : "at once" }) // it lasts
     }
     return points
   })

@@ -6,13 +6,14 @@ import { bandwidth } from "../../meta/bandwidth/main.ts"
 import { RouteSocket } from "../../pkg/netlink/mod.ts"
 import { patient, testWith } from "../lab/mod.ts"
 import { callPlugin } from "./in-process.ts"
-import { add, both, call, configOf, connect, done, host, inside, needs, useHost } from "./limits.ts"
+import { add, both, call, configOf, connect, done, host, ifb, inside, needs, shown, useHost } from "./limits.ts"
 import { openRefusingSocket, type Refusals } from "./refusing-kernel.fixture.ts"
 
 setDefaultTimeout(patient(30_000))
 useHost()
 
-const [DELLINK, EPERM, ENODEV] = [17, 1, 19]
+const [DELLINK, DELQDISC, GETQDISC, GETTFILTER, GETNSID] = [17, 37, 38, 46, 90]
+const [EPERM, ENOMEM, ENODEV] = [1, 12, 19]
 const refusals: Refusals = new Map()
 let open: { mockRestore(): void }
 beforeAll(() => {
@@ -42,4 +43,34 @@ testWith(needs, "a device in a container that cannot be removed fails GC, unless
   expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(1)
   refusals.set(DELLINK, ENODEV)
   expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(0)
+})
+
+testWith(needs, "what cannot be listed or removed keeps its device, by which the next DEL or GC finds it", async () => {
+  const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }
+  for (const verb of ["DEL", "GC"] as const) {
+    const remove = () => (verb === "DEL" ? call("DEL", both) : callPlugin(host, bandwidth, { verb, config }))
+    await connect()
+    const before = await shown()
+    for (const refused of [GETTFILTER, GETQDISC, DELQDISC]) {
+      add(both)
+      refusals.set(refused, ENOMEM)
+      expect({ refused, exitCode: remove().exitCode }).toEqual({ refused, exitCode: 1 })
+      expect((await shown()).filter((line) => line.startsWith(`${ifb} mtu`))).toHaveLength(1)
+      refusals.clear()
+      expect({ refused, exitCode: remove().exitCode }).toEqual({ refused, exitCode: 0 })
+      expect(await shown()).toEqual(before)
+    }
+    await host.exec("ip", ["link", "del", "veth1"])
+  }
+})
+
+testWith(needs, "containers whose namespaces cannot be listed do not hide what else GC could not do", async () => {
+  await connect()
+  add(both)
+  refusals.set(DELLINK, EPERM)
+  refusals.set(GETNSID, ENOMEM)
+  const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }
+  const { exitCode, json } = callPlugin(host, bandwidth, { verb: "GC", config })
+  expect(exitCode).toBe(1)
+  expect(json).toMatchObject({ msg: expect.stringMatching(/^2 steps failed: .*delete ifb.*containers' namespaces/) })
 })

@@ -134,14 +134,16 @@ function collectGarbage(
   const isWanted = ({ kind, attributes: { alias } }: Link) =>
     (kind === "ifb" || kind === "veth") && alias !== undefined && isStale(alias)
   const stale = Map.groupBy(listLinks(host, isWanted), ({ attributes: { alias } }) => alias)
-  for (const links of stale.values()) {
+  const kept = new Set<string | undefined>() // the host may have an nsid for itself
+  for (const [alias, links] of stale) {
     const link = links.find(({ kind }) => kind === "veth")
     const ifbs = links.filter(({ kind }) => kind === "ifb")
-    const filters = (link && failures.attempt("list filters", () => listReceiveFilters(host, link))) ?? []
-    removeParts({ route: host, link, filters, ifbs }, failures)
+    const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(host, link))
+    if (!removeParts({ route: host, link, filters, ifbs }, failures)) kept.add(alias)
   }
-  for (const nsid of listNsids(host))
-    failures.attempt("delete ifbs in a container", () => deleteInside(host, nsid, isWanted))
+  const isWantedInside = (link: Link) => isWanted(link) && !kept.has(link.attributes.alias)
+  for (const nsid of failures.attempt("list the containers' namespaces", () => listNsids(host)) ?? [])
+    failures.attempt("delete ifbs in a container", () => deleteInside(host, nsid, isWantedInside))
   failures.throwIfAny()
 }
 

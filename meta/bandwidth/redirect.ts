@@ -94,35 +94,50 @@ export function removeShaping({ route, link, prevResult, ...whose }: Place, fail
   const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(route, link))
   const traces = { ...whose, redirects: filters?.flatMap(redirectsOf), prevResult }
   const ifbs = failures.attempt("find the ifb", () => findIfbs(route, traces)) ?? []
-  removeParts({ route, link, filters: filters ?? [], ifbs }, failures)
+  removeParts({ route, link, filters, ifbs }, failures)
 }
 
 /** What limits a link, or may. */
 interface Parts {
   route: NetlinkSocket
   link: Link | undefined
-  /** Of what the link receives. */
-  filters: readonly Filter[]
+  /** Of what the link receives; undefined where they could not be listed. */
+  filters: readonly Filter[] | undefined
   /** The devices that go. */
   ifbs: readonly Link[]
 }
 
 /**
  * Takes away the filters that lead to devices which go or have gone, the hook if it is left without a filter, the limit of
- * the link, and the devices. These come last: as long as one is there, the next try knows that there is something to do.
+ * the link, and the devices. These come last, and not at all when a step before has failed: as long as one is there, the next try
+ * knows that there is something to do. Returns whether it got to them.
  */
-export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): void {
-  const gone = new Set([0, ...ifbs.map(({ index }) => index)])
-  const isOwn = (filter: Filter) => redirectsOf(filter).some((index) => gone.has(index))
-  const own = filters.filter(isOwn)
-  if (link) {
-    const step = (verb: string, change: () => void) => failures.attempt(`${verb} "${link.name}"`, () => ifThere(change))
-    for (const filter of own) step("stop the redirection of", () => deleteWholly(route, link, filter, filters))
-    const isHookOver = own.length + ifbs.length > 0 && own.length === filters.length
-    if (isHookOver) step("delete the ingress qdisc of", () => deleteIngress(route, link))
-    step("delete the limit of", () => deleteShaper(route, link))
-  }
+export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): boolean {
+  if (link && !stopRedirection(route, link, filters, ifbs, failures)) return false
   for (const ifb of ifbs) failures.attempt(`delete ifb "${ifb.name}"`, () => ifThere(() => deleteLink(route, ifb)))
+  return true
+}
+
+/** Takes away what is on a link. Returns whether all of it has gone. */
+function stopRedirection(
+  route: NetlinkSocket,
+  link: Link,
+  filters: readonly Filter[] | undefined,
+  ifbs: readonly Link[],
+  failures: Failures,
+): boolean {
+  let isOver = filters !== undefined
+  const step = (verb: string, change: () => void) => {
+    const isDone = failures.attempt(`${verb} "${link.name}"`, () => ifThere(change)) ?? false
+    isOver &&= isDone
+  }
+  const gone = new Set([0, ...ifbs.map(({ index }) => index)])
+  const own = filters?.filter((filter) => redirectsOf(filter).some((index) => gone.has(index))) ?? []
+  for (const filter of own) step("stop the redirection of", () => deleteWholly(route, link, filter, filters ?? []))
+  const isHookOver = own.length + ifbs.length > 0 && own.length === filters?.length
+  if (isHookOver) step("delete the ingress qdisc of", () => deleteIngress(route, link))
+  step("delete the limit of", () => deleteShaper(route, link))
+  return isOver
 }
 
 /** Deletes a filter, and what the filters of its priority share, if there are no others: by itself the kernel keeps that. */
@@ -152,10 +167,12 @@ function deleteShaper(route: NetlinkSocket, link: Link): void {
   }
 }
 
-function ifThere(change: () => void): void {
+/** Makes a change of what may have gone meanwhile. Returns true. */
+function ifThere(change: () => void): true {
   try {
     change()
   } catch (error) {
     if (!isErrno(error, "ENOENT", "ENODEV", "EINVAL")) throw error
   }
+  return true
 }

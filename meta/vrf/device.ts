@@ -17,7 +17,7 @@ import {
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { CniError, Code, type Owner, ownerComment, staleOf } from "../../pkg/types/mod.ts"
-import type { Undo } from "../../pkg/undo/mod.ts"
+import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 
 /** A VRF as it is in the container. */
 export interface Vrf {
@@ -110,18 +110,21 @@ export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
 
 /**
  * Deletes the VRFs without an interface that this network's ADD made for an attachment which is none of the valid ones, in the
- * namespaces of containers that live: the host has an nsid for each, see `assignNsid`. Throws `NetlinkError`.
+ * namespaces of containers that live: the host has an nsid for each, see `assignNsid`. Throws `CniError`, and `NetlinkError`.
  */
 export function deleteEmptyOrphans(network: string, valid: readonly Owner[]): void {
   using host = RouteSocket.open()
   const isStale = staleOf(network, valid)
   const isOrphan = ({ kind, attributes: { alias } }: Link) => kind === "vrf" && alias !== undefined && isStale(alias)
-  for (const nsid of listNsids(host)) {
+  const deleteEmpty = (nsid: number) => {
     const links = listLinksInside(host, nsid, (link) => isOrphan(link) || Boolean(link.attributes.master))
     for (const vrf of links.filter(isOrphan)) {
       if (links.every(({ attributes }) => attributes.master !== vrf.index)) deleteIfThere(host, vrf, nsid)
     }
   }
+  const failures = new Failures() // one container that changes its links all the time is not to keep those of others
+  for (const nsid of listNsids(host)) failures.attempt(`delete VRFs in nsid ${nsid}`, () => deleteEmpty(nsid))
+  failures.throwIfAny()
 }
 
 function deleteIfThere(route: NetlinkSocket, link: Link, nsid?: number): void {
