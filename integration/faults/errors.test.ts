@@ -120,6 +120,13 @@ const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fa
     call: /^ioctl/,
   },
   {
+    plugin: "tuning",
+    verb: "ADD",
+    what: "a setting that may be written and not be read",
+    fault: /^fail:257:\d+:13$/,
+    call: /^open .*arp_filter/,
+  },
+  {
     plugin: "bandwidth",
     verb: "GC",
     what: "filters that cannot be listed",

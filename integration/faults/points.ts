@@ -162,6 +162,9 @@ function plausible(call: Call): readonly string[] {
   // No disk is behind /proc/sys; and a setting that says EIO has no value to be read.
   if (call.about.startsWith("/proc/sys") && name === "read") return ["ENOMEM", "EINTR"]
   if (call.about.startsWith("/proc/sys") && name === "write") return ["ENOMEM", "EINTR", "EIO"]
+  // Nor is there an open(2) of a setting that says EIO.
+  if (call.sort !== "writing" && call.about.startsWith("/proc/sys") && name === "open")
+    return ["EMFILE", "EACCES", "ENOMEM", "EINTR"]
   // Settings that may not be written have tests of their own: some are as good as unwritten, to DEL too.
   if (call.sort === "writing" && call.about.startsWith("/proc/sys")) return ["EMFILE", "ENOMEM", "EINTR", "EIO"]
   if (name === "open")

@@ -1,5 +1,5 @@
 import { isErrno } from "../../pkg/libc/mod.ts"
-import { findSysctl, readSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
+import { findSysctl, isWriteOnly, readSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
@@ -49,12 +49,17 @@ function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
     try {
       return { ...entry, path, found: readSysctl(path) }
     } catch (error) {
-      if (isErrno(error, "EACCES", "EIO")) return { ...entry, path, found: undefined }
+      if (hasNoValue(path, error)) return { ...entry, path, found: undefined }
       reason ??= error
       if (!isErrno(error, "ENOENT", "ENOTDIR", "EISDIR")) break
     }
   }
   throw cannot(`find sysctl ${JSON.stringify(entry.key)}`, reason)
+}
+
+/** Whether there is no value to be read; what is only denied could not be set back. */
+function hasNoValue(path: string, error: unknown): boolean {
+  return isErrno(error, "EIO") || (isErrno(error, "EACCES") && isWriteOnly(path))
 }
 
 /**

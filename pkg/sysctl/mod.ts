@@ -6,6 +6,7 @@
  */
 export {
   findSysctl,
+  isWriteOnly,
   readSysctl,
   requireSettable,
   sysctlPath,

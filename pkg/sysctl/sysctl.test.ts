@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { findSysctl, readSysctl, requireSettable, sysctlPath, tryWriteSysctl, writeSysctl } from "./mod.ts"
+import { findSysctl, isWriteOnly, readSysctl, requireSettable, sysctlPath, tryWriteSysctl, writeSysctl } from "./mod.ts"
 
 test("the first separator of a name decides what the others are", () => {
   expect(sysctlPath("net.ipv4.ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
@@ -25,6 +25,7 @@ test("a setting that the kernel does not have is ENOENT", () => {
 test("a setting that can only be written cannot be read, and is not found, like one that does not exist", () => {
   expect(() => readSysctl("net/ipv4/route/flush")).toThrow("EACCES")
   expect(findSysctl("net/ipv4/route/flush")).toBeUndefined()
+  expect([isWriteOnly("net/ipv4/route/flush"), isWriteOnly("kernel.ostype")]).toEqual([true, false])
   expect(findSysctl("net/ipv4/no_such_setting")).toBeUndefined()
   expect(findSysctl("kernel.ostype")).toBe("Linux")
 })

@@ -1,4 +1,4 @@
-import { FileDescriptor, isErrno, Open, readTextFile, writeExisting } from "../libc/mod.ts"
+import { FileDescriptor, isErrno, Open, readTextFile, stat, writeExisting } from "../libc/mod.ts"
 
 const ROOT = "/proc/sys/"
 
@@ -49,6 +49,11 @@ function findSetting(path: string): string | undefined {
     if (isErrno(error, "ENOENT", "EACCES", "EIO")) return undefined
     throw error
   }
+}
+
+/** Whether the kernel has a setting for writing alone, as "net/ipv4/route/flush" is: nobody may read it. Throws `SyscallError`. */
+export function isWriteOnly(name: string): boolean {
+  return (stat(sysctlPath(name)).mode & 0o444) === 0
 }
 
 /**
