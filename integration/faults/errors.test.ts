@@ -36,7 +36,7 @@ function isBetween(share: number): boolean {
 
 /** How many points `npm test` tries of a verb; of a plugin that is like another fewer: most of these run in machines, slowly. */
 const sample: Readonly<Record<Verb, number>> = { ADD: 8, DEL: 4, CHECK: 2, GC: 2, STATUS: 2 }
-const sampleOfLike: typeof sample = { ADD: 2, DEL: 2, CHECK: 1, GC: 1, STATUS: 1 }
+const sampleOfLike: typeof sample = { ADD: 2, DEL: 1, CHECK: 0, GC: 1, STATUS: 0 }
 
 for (const subject of subjects) {
   const title = `${subject.title}: whatever the kernel refuses, ADD leaves nothing when it fails, and DEL, CHECK, GC and STATUS tell the truth`
@@ -46,7 +46,7 @@ for (const subject of subjects) {
     async () => {
       const failures: string[] = []
       const quick = pluginRow(subject.plugin).like === undefined ? sample : sampleOfLike
-      for (const verb of verbs) {
+      for (const verb of verbs.filter((one) => isLong || quick[one] > 0)) {
         await using refused = await Refused.create(subject, verb, faultAt)
         const points = await refused.points()
         expect(points.length).toBeGreaterThan(20)

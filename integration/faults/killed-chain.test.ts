@@ -1,4 +1,4 @@
-import { extent, isLong, pluginRow, testWith } from "../lab/mod.ts"
+import { extent, pluginRow, testWith } from "../lab/mod.ts"
 import type { Chain } from "./chain.ts"
 import { killChain, useKillAt } from "./killed.ts"
 
@@ -34,12 +34,8 @@ for (const [filter, chain] of Object.entries(chains)) {
     { verb: "ADD", quick: 1, rounds: 2 },
     { verb: "DEL", quick: 1, rounds: 2 },
     { verb: "GC", quick: 1, rounds: 2 },
-    ...(isLong
-      ? ([
-          { verb: "CHECK", quick: 0, rounds: 2 },
-          { verb: "STATUS", quick: 0, rounds: 2 },
-        ] as const)
-      : []),
+    { verb: "CHECK", quick: 0, rounds: 2 },
+    { verb: "STATUS", quick: 0, rounds: 2 },
   ] as const
   testWith(
     ["ifb", "tbf", "nf_tables", "nf_tables_bridge", "iptables", "ip6tables"],

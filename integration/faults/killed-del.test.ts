@@ -13,8 +13,8 @@ for (const plugin of pluginsAs()) {
       killChain(`DEL, GC, CHECK and STATUS of ${plugin} killed`, chainOf(plugin), [
         { verb: "DEL", quick: like ? 2 : 5, rounds: 2 },
         { verb: "GC", quick: like ? 1 : 3, rounds: 2 },
-        { verb: "CHECK", quick: 1, rounds: 2 },
-        { verb: "STATUS", quick: 1, rounds: 2 },
+        { verb: "CHECK", quick: like ? 0 : 1, rounds: 2 },
+        { verb: "STATUS", quick: like ? 0 : 1, rounds: 2 },
       ]),
     extent(300_000, 7_200_000),
   )
