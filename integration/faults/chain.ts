@@ -17,6 +17,7 @@ import {
   type Snapshot,
   succeed,
   takeSnapshot,
+  waitFor,
 } from "../lab/mod.ts"
 
 /** The plugins of a network in their order, as a runtime calls them. */
@@ -76,10 +77,14 @@ export class ChainHost implements AsyncDisposable {
     return scene
   }
 
-  /** Takes what is there now for what has to be there. */
+  /** Takes what is there now for what has to be there, when the kernel has done what it does in its own time, as IPv6's routes. */
   async remember(): Promise<void> {
-    this.#before = await takeSnapshot(this.host)
-    this.#inside = await takeSnapshot(this.#pod)
+    await waitFor(async () => {
+      const [before, inside] = [this.#before, this.#inside]
+      this.#before = await takeSnapshot(this.host)
+      this.#inside = await takeSnapshot(this.#pod)
+      return diffSnapshots(before, this.#before).length + diffSnapshots(inside, this.#inside).length === 0
+    }, "the kernel")
   }
 
   get #attachments(): Attachment[] {
