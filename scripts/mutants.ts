@@ -17,7 +17,7 @@ import { parseArgs } from "node:util"
 import { Chance, seed } from "../integration/lab/mod.ts"
 import { differenceOf, type Equivalent, format, readEquivalents } from "./mutants/equivalent.ts"
 import { integrationOf } from "./mutants/integration.ts"
-import { builds, judge, type Mutant, type Verdict } from "./mutants/judge.ts"
+import { builds, judge, type Mutant, refusalByTypes, type Verdict } from "./mutants/judge.ts"
 import { applyChange, changesOf } from "./mutants/operators.ts"
 import { sourcesOf, TestsBySource } from "./mutants/room.ts"
 import { Sandbox } from "./mutants/sandbox.ts"
@@ -76,8 +76,16 @@ interface Options {
   readonly equivalent: ReadonlySet<string>
 }
 
-/** Runs all tests that will be asked, without a mistake: what fails then would notice everything. */
-async function requireGreen(sandbox: Sandbox, unit: ReadonlySet<string>, built: ReadonlySet<string>): Promise<void> {
+/** Asks all that will be asked, compiler and tests, without a mistake: what fails then would notice everything. */
+async function requireGreen(
+  sandbox: Sandbox,
+  sources: readonly string[],
+  unit: ReadonlySet<string>,
+  built: ReadonlySet<string>,
+): Promise<void> {
+  const refusal = await refusalByTypes(sandbox, sources)
+  if (refusal !== undefined)
+    throw new Error(`Cannot try the tests: the compiler refuses them without a mistake\n${refusal}`)
   if (built.size > 0 && !(await builds(sandbox)))
     throw new Error("Cannot try the tests: the build fails without a mistake")
   for (const files of [unit, built]) {
@@ -102,9 +110,10 @@ if (import.meta.main) {
   const rooms = positionals.length > 0 ? positionals : everywhere.filter((room) => !room.endsWith(".ts")).sort()
   const sandboxes = await Sandbox.create(root, Number(values.lanes))
   const tests = new TestsBySource(root)
-  const unit = rooms.flatMap((room) => sourcesOf(root, room)).flatMap((source) => tests.of(source).flat())
+  const sources = rooms.flatMap((room) => sourcesOf(root, room))
+  const unit = sources.flatMap((source) => tests.of(source).flat())
   const built = values.integration ? rooms.flatMap(integrationOf) : []
-  await requireGreen(sandboxes[0] as Sandbox, new Set(unit), new Set(built))
+  await requireGreen(sandboxes[0] as Sandbox, sources, new Set(unit), new Set(built))
   const written: Equivalent[] = readEquivalents(join(import.meta.dir, "mutants/equivalent"))
   const options: Options = {
     sample: values.sample === undefined ? undefined : Number(values.sample),

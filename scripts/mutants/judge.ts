@@ -72,10 +72,15 @@ export async function builds(sandbox: Sandbox): Promise<boolean> {
   return (await sandbox.run([process.execPath, "-e", build], unitMs)).exitCode === 0
 }
 
-/** Asks the compiler about the file and what it imports, which is part of the gate. */
-async function refusedByTypes(sandbox: Sandbox, file: string): Promise<Verdict | undefined> {
+/** Asks the compiler about files and what they import, which is part of the gate; returns what it says against them. */
+export async function refusalByTypes(sandbox: Sandbox, files: readonly string[]): Promise<string | undefined> {
   const config = "tsconfig.mutant.json"
-  await sandbox.write(config, JSON.stringify({ extends: "./tsconfig.json", include: [], files: [file] }))
+  await sandbox.write(config, JSON.stringify({ extends: "./tsconfig.json", include: ["**/*.d.ts"], files }))
   const { exitCode, output } = await sandbox.run(["node_modules/.bin/tsc", "-p", config, "--noEmit"], unitMs)
-  return exitCode === 0 ? undefined : { by: "types", sign: output.split("\n", 1)[0] ?? "" }
+  return exitCode === 0 ? undefined : output
+}
+
+async function refusedByTypes(sandbox: Sandbox, file: string): Promise<Verdict | undefined> {
+  const refusal = await refusalByTypes(sandbox, [file])
+  return refusal === undefined ? undefined : { by: "types", sign: refusal.split("\n", 1)[0] ?? "" }
 }

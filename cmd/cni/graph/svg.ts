@@ -163,7 +163,6 @@ function trunk(
   const above = top - GAP
   const paths = Array.from({ length: columns }, (_, column) => {
     const count = Math.min(rows, segment.members.length - column * rows)
-    if (count <= 0) return ""
     const left = memberX + column * (COLUMN + 2 * GAP)
     const rail = left - GAP
     const stubs = Array.from({ length: count }, (_, row) => `M${rail} ${top + row * (height + GAP) + 22}H${left}`)
