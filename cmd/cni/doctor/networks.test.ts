@@ -1,0 +1,101 @@
+import { expect, test } from "bun:test"
+import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
+import { attachmentOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
+
+const networkOf = (name: string, subnets: readonly string[] = [], type = "bridge") => ({
+  ...{ file: `/etc/cni/net.d/${name}.conflist`, network: { name, plugins: [{ type: "tuning" }, { type }] } },
+  pools: [{ rangeSets: subnets.map((subnet) => [{ subnet }]) }],
+})
+
+test("files that no runtime can use", () => {
+  const networks = [{ file: "/etc/cni/net.d/10-x.conf", error: "10-x.conf: no JSON", pools: [] }, networkOf("pods")]
+  expect(told(checkFiles(patientOf({ networks })))).toEqual([
+    `error config-broken
+"/etc/cni/net.d/10-x.conf" cannot be used: 10-x.conf: no JSON
+runtimes skip it, or take no network at all
+cni lint /etc/cni/net.d/10-x.conf`,
+  ])
+})
+
+test("networks that hide others of the same name", () => {
+  const networks = [{ ...networkOf("pods"), file: "/etc/cni/net.d/10-a.conf" }, networkOf("lan"), networkOf("pods")]
+  expect(told(checkFiles(patientOf({ networks })))).toEqual([
+    `warning config-twice (pods)
+network "pods" is in 10-a.conf and in pods.conflist of /etc/cni/net.d
+"10-a.conf" counts, and changes of the others do nothing
+rename one of the networks, or remove its file`,
+  ])
+})
+
+test("networks that share addresses", () => {
+  const overlap = (a: object, b: object, c: object = networkOf("c")) =>
+    told(checkSubnets(patientOf({ networks: [a, b, c] })))
+  const text = (a: string, b: string) => `error subnets-overlap (a)
+networks "a" (${a}) and "b" (${b}) overlap
+containers of both get the same addresses, and the host sends packets for one to the other
+give one of them another subnet`
+  const [wide, narrow] = ["10.0.0.0/8", "10.85.0.0/24"]
+  expect(overlap(networkOf("a", [narrow]), networkOf("b", ["192.0.2.0/24", wide]))).toEqual([text(narrow, wide)])
+  expect(overlap(networkOf("a", [wide]), networkOf("b", [narrow]))).toEqual([text(wide, narrow)])
+  expect(overlap(networkOf("a", [wide]), networkOf("a", [narrow]))).toEqual([])
+  expect(overlap(networkOf("a", [narrow]), networkOf("b", ["10.85.1.0/24", "::/0", "nonsense"]))).toEqual([])
+  const unread = { ...networkOf("b", [wide]), network: undefined }
+  expect(overlap(networkOf("a", [narrow]), unread)).toEqual([])
+})
+
+test("routes of the host into a network of containers that lead elsewhere", () => {
+  const found = (dst: string, more: object = { dev: "eth1" }, parts: Parts = {}) =>
+    told(
+      checkRoutes(
+        patientOf({
+          networks: [networkOf("pods", ["10.85.0.0/24"])],
+          routes: [{ dst, protocol: 3, ...more }],
+          ...parts,
+        }),
+      ),
+    )
+  const text = (dst: string, by: string) => `error route-overlap (pods)
+the host's route to ${dst} by ${by} overlaps 10.85.0.0/24 of network "pods"
+either the containers or what is behind that route cannot be reached
+give the network another subnet, or remove the route`
+  expect(found("10.85.0.128/25")).toEqual([text("10.85.0.128/25", "eth1")])
+  expect(found("10.0.0.0/8", { gateway: "192.0.2.1" })).toEqual([text("10.0.0.0/8", "192.0.2.1")])
+  expect(found("0.0.0.0/0")).toEqual([])
+  expect(found("0.0.0.0/1", {}, { networks: [networkOf("pods", ["10.85.0.0/24"])] })).toHaveLength(1)
+  expect(found("10.86.0.0/24")).toEqual([])
+  expect(found("nonsense")).toEqual([])
+  const own = { members: [memberOf({ type: "bridge", bridge: "eth1" })], links: [linkOf(1, "eth1")] }
+  expect(found("10.85.0.0/24", { dev: "eth1" }, own)).toEqual([])
+  expect(found("10.85.0.0/24", { dev: "eth1" }, { ...own, links: [linkOf(1, "eth1", { nsid: 1 })] })).toHaveLength(1)
+  const end = { attachments: [attachmentOf({ link: linkOf(4, "eth1") }), attachmentOf()] }
+  expect(found("10.85.0.0/24", { dev: "eth1" }, end)).toEqual([])
+  const inside = { attachments: [attachmentOf({ link: linkOf(4, "eth1", { nsid: 1 }) })] }
+  expect(found("10.85.0.0/24", { dev: "eth1" }, inside)).toHaveLength(1)
+  for (const type of ["macvlan", "ipvlan", "vlan", "host-device", "dhcp"]) {
+    expect(found("10.85.0.0/24", {}, { networks: [networkOf("pods", ["10.85.0.0/24"], type)] })).toEqual([])
+  }
+  expect(
+    found("10.85.0.0/24", {}, { networks: [{ ...networkOf("pods", ["10.85.0.0/24"]), network: undefined }] }),
+  ).toEqual([])
+})
+
+test("pools of which much is used", () => {
+  const found = (used: number, total: bigint, reclaimable = 0) =>
+    told(
+      checkPools(
+        patientOf({ stores: [{ network: "pods", rangeSets: [{ ranges: "A-B", used, total, reclaimable }] }] }),
+      ),
+    )
+  const remedy =
+    "cni ipam ls pods shows who holds them; cni gc pods --auto frees those of containers that are gone; or add a range"
+  expect(found(4, 5n)).toEqual([
+    `warning pool-nearly-full (pods)\n4 of 5 addresses of A-B are used (80 %)\ncontainers get none when it is full\n${remedy}`,
+  ])
+  expect(found(5, 5n)).toEqual([
+    `error pool-full (pods)\n5 of 5 addresses of A-B are used (100 %)\nno further container gets an address\n${remedy}`,
+  ])
+  expect(found(5, 5n, 1).join()).toStartWith("warning pool-nearly-full")
+  expect(found(6, 5n, 1).join()).toStartWith("error pool-full")
+  expect(found(79, 100n)).toEqual([])
+  expect(found(0, 0n)).toEqual([])
+})

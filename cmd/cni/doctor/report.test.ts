@@ -1,0 +1,100 @@
+import { expect, test } from "bun:test"
+import type { Finding } from "./finding.ts"
+import { bridgeOf, bridgesOf, containerLinks, nameOf, sysctl } from "./finding.ts"
+import { asJson, report } from "./report.ts"
+import { attachmentOf, linkOf, memberOf, patientOf } from "./testing/patients.ts"
+
+const finding = (more: Partial<Finding> = {}): Finding => ({
+  ...{
+    rule: "link-down",
+    severity: "error",
+    what: 'interface "cni0" is down',
+    why: "nothing passes it",
+    remedy: "ip link set cni0 up",
+  },
+  ...more,
+})
+const warning = finding({ severity: "warning", rule: "no-nftables" })
+const examination = (findings: Finding[], count = 1) => ({
+  findings,
+  patient: patientOf({ attachments: Array.from({ length: count }, () => attachmentOf()) }),
+})
+const deletion = { orphan: attachmentOf(), network: undefined, stores: [] }
+
+test("a report has what was found with its reason and its remedy, what is mended, and how many there are", () => {
+  expect(report(examination([finding(), warning]), [deletion, { ...deletion, stores: ["/x"] }], {})).toBe(
+    `ERROR link-down
+  interface "cni0" is down
+  why: nothing passes it
+  do: ip link set cni0 up
+
+WARNING no-nftables
+  interface "cni0" is down
+  why: nothing passes it
+  do: ip link set cni0 up
+
+Fixing: nothing: there is no configuration of network "pods" to run a DEL with
+Fixing: release the lease of pods/c1/eth0 (no configuration of its network is left for a DEL)
+
+1 error, 1 warning, 1 attachment looked at
+`,
+  )
+})
+
+test.each([
+  [[], 0, "\x1b[32m0 errors, 0 warnings, 0 attachments looked at\x1b[0m\n"],
+  [[warning, warning], 2, "\x1b[33m0 errors, 2 warnings, 2 attachments looked at\x1b[0m\n"],
+  [[warning], 3, "\x1b[33m0 errors, 1 warning, 3 attachments looked at\x1b[0m\n"],
+  [[finding(), warning, finding()], 1, "\x1b[31;1m2 errors, 1 warning, 1 attachment looked at\x1b[0m\n"],
+])("the sum of %j and %d attachments is in a colour of its own", (findings, attachments, sum) => {
+  const text = report(examination(findings, attachments), [], { colour: true })
+  expect(text.split("\n\n").at(-1)).toBe(sum)
+  expect(text.startsWith(`\x1b[31;1mERROR\x1b[0m \x1b[1mlink-down\x1b[0m\n`)).toBe(
+    findings[0] === finding || findings.length === 3,
+  )
+  expect(text.startsWith(`\x1b[33mWARNING\x1b[0m \x1b[1mno-nftables\x1b[0m\n`)).toBe(findings[0] === warning)
+})
+
+test("for programs it has the same, and what can be fixed", () => {
+  const findings = [finding({ network: "pods" }), finding({ ...warning, orphan: attachmentOf() })]
+  const told = { what: 'interface "cni0" is down', why: "nothing passes it", remedy: "ip link set cni0 up" }
+  expect(asJson(examination(findings), [deletion])).toStrictEqual({
+    findings: [
+      { rule: "link-down", severity: "error", network: "pods", ...told, fixable: false },
+      { rule: "no-nftables", severity: "warning", ...told, fixable: true },
+    ],
+    fixes: ['nothing: there is no configuration of network "pods" to run a DEL with'],
+  })
+  expect(asJson(examination([]))).toEqual({ findings: [] })
+})
+
+test("the bridges of a node are those that configurations name, each once", () => {
+  const names = [{ bridge: "br7" }, {}, { bridge: "" }, { bridge: 5 }, { bridge: "br7" }]
+  const members = [
+    ...names.map((keys) => memberOf({ type: "bridge", ...keys })),
+    memberOf({ type: "ptp", bridge: "br8" }),
+  ]
+  expect(members.map(bridgeOf)).toEqual(["br7", "cni0", "cni0", "cni0", "br7", undefined])
+  expect(bridgesOf(patientOf({ members }))).toEqual(["br7", "cni0"])
+})
+
+test("packets of containers come by bridges that are there, and by ends of pairs on the host", () => {
+  const inside = { nsid: 1 }
+  const links = [linkOf(1, "cni0"), linkOf(2, "br7", inside), linkOf(3, "eth0")]
+  const members = [memberOf({ type: "bridge" }), memberOf({ type: "bridge", bridge: "br7" })]
+  const ends = [linkOf(4, "veth1"), linkOf(5, "eth0", inside), linkOf(1, "cni0")].map((link) => attachmentOf({ link }))
+  expect(containerLinks(patientOf({ links, members, attachments: [...ends, attachmentOf()] }))).toEqual([
+    "cni0",
+    "veth1",
+  ])
+})
+
+test("messages name an attachment, and its pod where it is one's", () => {
+  expect(nameOf(attachmentOf())).toBe('"pods/c1/eth0"')
+  expect(nameOf(attachmentOf({ pod: { namespace: "shop", name: "web" } }))).toBe('"pods/c1/eth0" (pod shop/web)')
+})
+
+test("a value of the kernel's is there without its line's end, and one that there is not is undefined", () => {
+  expect(sysctl("kernel/ostype")).toBe("Linux")
+  expect(sysctl("net/not/there")).toBeUndefined()
+})
