@@ -1,0 +1,163 @@
+import { describe, expect, test } from "bun:test"
+import { parseArgs } from "node:util"
+import { ruleNames } from "../lint/rules.ts"
+import { recordingTerminal } from "../testing.ts"
+import { cni, commands, groups } from "./main.ts"
+
+const all = Object.entries(commands)
+
+/** A command line as the help writes it: its words, and after "--" its flags; "…" is for one that may be repeated. */
+function synopsis(name: string): string {
+  const { words, flags } = commands[name] ?? expect.unreachable()
+  const spelled = Object.entries(flags).map(([flag, { short, value, multiple }]) =>
+    [short ? `-${short}/` : "", `--${flag}`, value ? `=${value}` : "", multiple ? "…" : ""].join(""),
+  )
+  return [name, ...words, ...(spelled.length > 0 ? [":"] : []), ...spelled].join(" ")
+}
+
+const PLACES = "--conf-dir=DIR --bin-dir=DIR[:DIR] --cache-dir=DIR"
+const RUNTIME = `${PLACES} --timeout=SECONDS --json`
+const ATTACHMENT = `-i/--ifname=NAME --container-id=ID ${RUNTIME}`
+
+test("these are the commands with their words and flags", () => {
+  expect(Object.keys(commands).map(synopsis)).toEqual([
+    `add NETWORK NETNS : ${ATTACHMENT}`,
+    `check NETWORK NETNS : ${ATTACHMENT}`,
+    `del NETWORK NETNS : ${ATTACHMENT}`,
+    `status NETWORK : ${RUNTIME}`,
+    `gc NETWORK : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
+    `ps [NETWORK] : --orphans -w/--watch ${PLACES} --json`,
+    `doctor [NETWORK] : --fix --bundle=FILE --timeout=SECONDS ${PLACES} --json`,
+    `trace NETWORK NETNS : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe ${PLACES} --json`,
+    `graph [NETWORK] : --format=FORMAT -o/--output=FILE --theme=THEME ${PLACES} --json`,
+    "log : -f/--follow --container=ID --network=NETWORK --failed --otlp --file=FILE --json",
+    "metrics : -o/--output=FILE --file=FILE --conf-dir=DIR --cache-dir=DIR --json",
+    "recorder on",
+    "recorder off",
+    "dhcp ls [NETWORK] : --state-dir=DIR --json",
+    "ipam ls [NETWORK] : --data-dir=DIR --conf-dir=DIR --json",
+    "ipam release NETWORK : --address=IP --container=ID --ifname=NAME --data-dir=DIR --conf-dir=DIR --json",
+    `dry-run ADD NETWORK : ${ATTACHMENT}`,
+    `diff NETWORK NETNS : ${ATTACHMENT}`,
+    "explain ERROR|CODE|RULE|-… : --json",
+    "lint [FILE|DIR] : --conf-dir=DIR --bin-dir=DIR[:DIR] --node --service-range=CIDR… --strict --timeout=SECONDS --json",
+    "schema [PLUGIN] : --strict --write=DIR --json",
+    "install : --bin-dir=DIR --tool-dir=DIR --dry-run",
+    "completion SHELL",
+    "version",
+  ])
+})
+
+test.each(all)(
+  "cni %s says what it does, what each flag is for, and what it takes",
+  (name, { summary, flags, help }) => {
+    expect(summary).toMatch(/^[A-Z][a-z]+ .*[^.]$/)
+    expect(help.length > 0).toBe(name !== "version")
+    for (const [flag, { type, value, help: says }] of Object.entries(flags)) {
+      expect(`${flag}: ${says}`).toMatch(/: \S.{5,}[^.]$/)
+      expect(`${flag}: ${value}`).toMatch(type === "string" ? /: [A-Z[\]:/]+$/ : /: undefined$/)
+    }
+  },
+)
+
+const examples = all.flatMap(([name, { help }]) =>
+  [...help.matchAll(/^ {2}(?:[A-Z_]+='[^']*' )?(cni [^|;>\n]*)/gm)].map(
+    ([, line = ""]) => [line.trim(), name] as const,
+  ),
+)
+
+test("nearly every command has examples", () => {
+  const without = all.map(([name]) => name).filter((name) => !examples.some(([, of]) => of === name))
+  expect(without).toEqual(["recorder off", "completion", "version"])
+})
+
+test.each(examples)("%s is understood", (line) => {
+  const [, ...words] = line.match(/'[^']*'|\S+/g) ?? []
+  const name = Object.keys(commands).find((each) => `${words.join(" ")} `.startsWith(`${each} `)) ?? ""
+  const { flags, words: wanted } = commands[name] ?? expect.unreachable()
+  const { positionals } = parseArgs({
+    args: words.slice(name.split(" ").length),
+    options: flags,
+    allowPositionals: true,
+  })
+  expect(positionals.length).toBeLessThanOrEqual(wanted.length)
+  expect(positionals.length).toBeGreaterThanOrEqual(wanted.filter((word) => !word.startsWith("[")).length)
+})
+
+describe("what is printed", () => {
+  const say = async (...args: string[]) => {
+    const terminal = recordingTerminal({})
+    await cni(args, terminal)
+    return terminal.out
+  }
+
+  test("of a command", async () => {
+    expect(await say("ipam", "release", "--help")).toBe(
+      `Take back addresses by hand, when no DEL will come any more.
+
+Usage:
+  cni ipam release NETWORK [flags]
+
+Flags:
+  --address IP          this address, with the others of its container's interface
+  --container ID        the addresses of this container
+  --ifname NAME         only those of this interface (with --container; default eth0)
+  --data-dir DIR        reservations (default: the network's, else /var/lib/cni/networks)
+  --conf-dir DIR        network configurations (NETCONFPATH, else /etc/cni/net.d)
+  --json                print JSON, also on a terminal and for errors
+
+Make sure that nobody uses them: they are given to the next container that asks.
+
+Examples:
+  cni ipam release mynet --address 10.22.0.7
+  cni ipam release mynet --container 4e5f6a --ifname eth0
+`,
+    )
+    expect(await say("version", "--help")).toBe(
+      "Print the version of this suite and of the protocol.\n\nUsage:\n  cni version\n",
+    )
+  })
+
+  test("of a group, and of the tool", async () => {
+    expect(await say("recorder")).toBe(
+      `Switch the flight recorder on and off: one line for each call of a plugin.
+
+Usage:
+  cni recorder COMMAND [arguments]
+
+Commands:
+  recorder on   Have every call of a plugin leave a line
+  recorder off  Stop recording, and remove the lines
+
+"cni recorder COMMAND --help" says more about one command.
+`,
+    )
+    expect(await say("dhcp")).toStartWith("Show the leases that dhcp's daemon keeps.\n")
+    expect(await say("ipam")).toStartWith("Show the addresses that host-local has handed out, and take them back.\n")
+    expect(Object.keys(groups)).toEqual(["dhcp", "recorder", "ipam"])
+    const tool = await say()
+    const lines = all.map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}\n`)
+    expect(tool).toStartWith(
+      "Attaches containers to CNI networks by hand, looks at a node, checks configurations, cleans up, and installs the plugins.\n\nUsage:\n  cni COMMAND [arguments]\n\n",
+    )
+    expect(tool).toContain(`Commands:\n${lines.join("")}\nTry it:\n`)
+    expect(tool).toEndWith('\n"cni COMMAND --help" says more about one command.\n')
+  })
+
+  test("of the version", async () => {
+    for (const words of [["version"], ["--version"]]) {
+      expect(await say(...words)).toMatch(
+        /^cni \d+\.\d+\.\d+\S*\nCNI protocol versions supported: 0\.1\.0, 0\.2\.0, 0\.3\.0, 0\.3\.1, 0\.4\.0, 1\.0\.0, 1\.1\.0\n$/,
+      )
+    }
+  })
+})
+
+test("words that are of a few are completed", () => {
+  const choices = all.flatMap(([name, { choices }]) => (choices ? [[name, choices]] : []))
+  expect(choices).toEqual([
+    ["dry-run", { ADD: ["ADD"] }],
+    ["explain", { "ERROR|CODE|RULE|-…": ruleNames }],
+    ["schema", { PLUGIN: expect.arrayContaining(["conflist", "bridge", "vrf"]) }],
+  ])
+})
