@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { type Case, cases, placed } from "./cases.fixture.ts"
@@ -17,6 +18,30 @@ test("there is a case for every rule", () => {
   const without = ruleNames.filter((rule) => !cases.some((one) => one.rule === rule))
   expect(without).toEqual([])
 })
+
+/** What lint says of the files of each case, as it is read: where, how bad it is, what, the rule, and what to do. */
+const said = readFileSync(join(import.meta.dir, "testing/cases.txt"), "utf8").split("\n\n")
+
+test.each(cases.filter(({ onNode }) => !onNode).map((one): [string, Case] => [`${one.rule}: ${one.what}`, one]))(
+  "%s: lint says what testing/cases.txt has",
+  async (title, one) => {
+    await using directory = await TemporaryDirectory.create()
+    for (const [name, text] of Object.entries(placed(one).files)) await Bun.write(directory.join(name), text)
+    const serviceRanges = one.serviceRange === undefined ? [] : [one.serviceRange]
+    const { findings } = await lint(directory.path, { serviceRanges })
+    const lines = findings.flatMap(({ file, line, column, endColumn, severity, rule, message, hint }) => [
+      `  ${file.slice(directory.path.length + 1)}:${line}:${column}-${endColumn} ${severity}: ${message} [${rule}]`,
+      ...(hint === undefined ? [] : [`    = ${hint}`]),
+    ])
+    const found = lines.map((line) => line.replaceAll(directory.path, "DIR"))
+    expect([title, ...found]).toEqual(
+      said
+        .find((section) => section.startsWith(`${title}\n`))
+        ?.trimEnd()
+        .split("\n") ?? [],
+    )
+  },
+)
 
 describe("finds, names and places", () => {
   test.each(cases.filter(({ onNode }) => !onNode).map((one): [string, Case] => [`${one.rule}: ${one.what}`, one]))(

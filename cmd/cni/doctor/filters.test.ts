@@ -21,7 +21,9 @@ const name = (text: string) => compare(...new TextEncoder().encode(text.padEnd(1
 const counter: Part = ["counter", {}]
 
 describe("rules of others that drop what containers send or get", () => {
-  const attachments = [attachmentOf({ addresses: ["10.85.0.2/24", "172.16.0.2/4", "0.0.0.0/0", "x"], link: linkOf(4, "veth1") })]
+  const attachments = [
+    attachmentOf({ addresses: ["10.85.0.2/24", "172.16.0.2/4", "0.0.0.0/0", "x"], link: linkOf(4, "veth1") }),
+  ]
   const members = [memberOf({ type: "bridge" })]
   const found = (rules: FilterView["rules"], base: Parameters<typeof baseOf>[1] = {}, place = FORWARD) =>
     told(checkDrops(patientOf({ attachments, members, filter: { bases: [baseOf(place, base)], rules } })))
