@@ -30,7 +30,8 @@ function checkVersion({ source, cniVersion, entries }: LintNetwork, findings: Fi
   const isKnown = (version: string) => supportedVersions.some((each) => each === version)
   const offered = [cniVersion, ...others.map((node) => (node.kind === "scalar" ? String(node.value) : ""))]
   if (!offered.some(isKnown)) {
-    const message = `"${cniVersion}" is no version that plugins of this suite speak`
+    const written = offered.filter((version) => version !== "").map((version) => `"${version}"`)
+    const message = `${written.join(", ")} is no version that plugins of this suite speak`
     findings.add(source, place ?? nodeAt(source.tree, ["cniVersions"]), "unknown-version", message, {
       hint: `they speak ${supportedVersions.join(", ")}`,
     })
@@ -139,8 +140,7 @@ function checkOneForAll({ source, node, known }: Entry, findings: Findings): voi
 function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findings): void {
   if (known?.name !== "bridge" || ipam === undefined || !isOn(node, ["ipMasq"]) || isOn(node, ["isDefaultGateway"]))
     return
-  const routes = itemsAt(node, ["ipam", "routes"]).map((route) => textAt(route, ["dst"]) ?? "")
-  if (routes.length > 0) return
+  if (itemsAt(node, ["ipam", "routes"]).length > 0) return
   const message = '"ipMasq" is for traffic to other networks, and containers get no route to any'
   findings.add(source, memberOf(node, "ipMasq")?.keyNode, "no-default-route", message, {
     hint: 'write "isDefaultGateway": true, or "routes": [{ "dst": "0.0.0.0/0" }] in "ipam"',

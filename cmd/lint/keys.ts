@@ -5,8 +5,8 @@ import { didYouMean } from "./did-you-mean.ts"
 import { memberOf, type Node, type ObjectNode } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
 
-/** Keys that no plugin reads and that are meant so: comments, and the schema that an editor is to use. */
-const notForPlugins = /^(\$|_|\/\/|#|x-)/i
+/** Keys that no plugin reads and that are meant so: comments, the schema that an editor is to use, and what the rule reserved-key tells. */
+const notForPlugins = /^(\$|_|\/\/|#|x-|cni\.dev\/)/i
 
 /** Objects that other programs read as well: an unknown key is one of theirs, unless it is nearly a known one. */
 const shared = /^(args|args\.cni|capabilities|runtimeConfig)$/
@@ -40,7 +40,7 @@ export function checkKeys(walk: Walk, node: Node, fields: Fields, path = ""): vo
 }
 
 /** The brace of an object: what is missing has no place of its own. */
-function startOf(node: ObjectNode) {
+export function startOf(node: ObjectNode) {
   return { start: node.start, end: node.start + 1 }
 }
 

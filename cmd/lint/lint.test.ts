@@ -6,6 +6,7 @@ import { type Case, cases, placed } from "./cases.fixture.ts"
 import { didYouMean } from "./did-you-mean.ts"
 import { lint } from "./lint.ts"
 import { ruleNames, rules } from "./rules.ts"
+import { variants } from "./testing/variants.ts"
 
 async function findingsOf({ files }: Pick<Case, "files">, serviceRanges: readonly string[] = []) {
   await using directory = await TemporaryDirectory.create()
@@ -19,29 +20,36 @@ test("there is a case for every rule", () => {
   expect(without).toEqual([])
 })
 
-/** What lint says of the files of each case, as it is read: where, how bad it is, what, the rule, and what to do. */
-const said = readFileSync(join(import.meta.dir, "testing/cases.txt"), "utf8").split("\n\n")
+/** What lint says of files, as it is read: where, how bad it is, what, the rule, and what to do. */
+async function linesOf(files: Readonly<Record<string, string>>, serviceRange?: string): Promise<string[]> {
+  const findings = await findingsOf({ files }, serviceRange === undefined ? [] : [serviceRange])
+  return findings.flatMap(({ file, line, column, endColumn, severity, rule, message, hint }) => [
+    `  ${file}:${line}:${column}-${endColumn} ${severity}: ${message.replace(/\(\/.*\//, "(DIR/")} [${rule}]`,
+    ...(hint === undefined ? [] : [`    = ${hint}`]),
+  ])
+}
+
+/** The sections of a file in `testing`, by their titles. */
+function sectionsIn(name: string): ReadonlyMap<string, readonly string[]> {
+  const sections = readFileSync(join(import.meta.dir, "testing", name), "utf8")
+    .trimEnd()
+    .split(/\n\n(?=\S)/)
+  return new Map(
+    sections.map((section) => section.trimEnd().split("\n")).map(([title = "", ...lines]) => [title, lines]),
+  )
+}
+const [ofCases, ofVariants] = [sectionsIn("cases.txt"), sectionsIn("variants.txt")]
 
 test.each(cases.filter(({ onNode }) => !onNode).map((one): [string, Case] => [`${one.rule}: ${one.what}`, one]))(
-  "%s: lint says what testing/cases.txt has",
+  "lint says what cases.txt has of %s",
   async (title, one) => {
-    await using directory = await TemporaryDirectory.create()
-    for (const [name, text] of Object.entries(placed(one).files)) await Bun.write(directory.join(name), text)
-    const serviceRanges = one.serviceRange === undefined ? [] : [one.serviceRange]
-    const { findings } = await lint(directory.path, { serviceRanges })
-    const lines = findings.flatMap(({ file, line, column, endColumn, severity, rule, message, hint }) => [
-      `  ${file.slice(directory.path.length + 1)}:${line}:${column}-${endColumn} ${severity}: ${message} [${rule}]`,
-      ...(hint === undefined ? [] : [`    = ${hint}`]),
-    ])
-    const found = lines.map((line) => line.replaceAll(directory.path, "DIR"))
-    expect([title, ...found]).toEqual(
-      said
-        .find((section) => section.startsWith(`${title}\n`))
-        ?.trimEnd()
-        .split("\n") ?? [],
-    )
+    expect(await linesOf(placed(one).files, one.serviceRange)).toEqual([...(ofCases.get(title) ?? ["no such section"])])
   },
 )
+
+test.each(Object.entries(variants))("lint says what variants.txt has of %s", async (title, files) => {
+  expect(await linesOf(files)).toEqual([...(ofVariants.get(title) ?? ["no such section"])])
+})
 
 describe("finds, names and places", () => {
   test.each(cases.filter(({ onNode }) => !onNode).map((one): [string, Case] => [`${one.rule}: ${one.what}`, one]))(

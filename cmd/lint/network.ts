@@ -4,7 +4,7 @@ import { anything, mergeFields, networkKeys, pluginKeys, reservedKeys } from "..
 import { findPlugin, type Known } from "../configuration/plugins.ts"
 import { itemsAt, memberOf, type Node, nodeAt, textAt } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
-import { checkDuplicates, checkKeys, plainValue } from "./keys.ts"
+import { checkDuplicates, checkKeys, plainValue, startOf } from "./keys.ts"
 
 /** One plugin of a chain, and the file that it stands in. */
 export interface Entry {
@@ -68,6 +68,10 @@ export function readLintNetwork(
   const name = textAt(tree, ["name"]) ?? ""
   const inFile = isList ? listEntries(source, tree, findings) : [entryOf(source, tree)]
   const entries = [...inFile, ...(isList ? besideEntries(tree, beside(name), findings) : [])]
+  if (isList && !looksLikeList && entries.length === 0) {
+    const message = `"plugins" is missing, and no plugin lies in a directory "${name}" beside the file`
+    findings.add(source, startOf(tree), "missing-key", message)
+  }
   for (const entry of entries) checkEntry(entry, findings, isList)
   const cniVersion = textAt(tree, ["cniVersion"]) ?? ""
   for (const entry of entries) checkByParser(entry, { name, cniVersion }, findings)

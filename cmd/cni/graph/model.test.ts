@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import type { JsonObject } from "../../../pkg/types/mod.ts"
 import type { Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
 import { graphOf } from "./model.ts"
 import { countersOf } from "./testing/graphs.ts"
@@ -30,7 +31,7 @@ const attachmentOf = (more: Partial<NodeAttachment> = {}, config?: object | stri
 const graph = (links: NodeLink[], attachments: NodeAttachment[], routes: Node["routes"] = []) =>
   graphOf({ links, routes } as unknown as Node, attachments)
 const segments = (links: NodeLink[], attachments: NodeAttachment[]) => graph(links, attachments).segments
-const listOf = (plugin: object) => ({ name: "pods", plugins: [plugin] })
+const listOf = (plugin: JsonObject) => ({ name: "pods", plugins: [plugin] })
 
 const bridge = linkOf(3, "cni0", {
   ...{
