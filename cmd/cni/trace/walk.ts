@@ -118,8 +118,9 @@ function throughBridge(way: Way, { attachments, node, filter }: Ground, bridge: 
   if (!port || port.master !== bridge.index)
     return way.end(`${describe(other)} has ${text}, and no port of bridge "${bridge.name}"`)
   if (!port.isUp) return way.end(`port "${port.name}" of ${describe(other)} is down`)
-  if (filter && sysctl("net/bridge/bridge-nf-call-iptables") === "1") {
-    way.pass("bridge", "net.bridge.bridge-nf-call-iptables is 1: frames pass the packet filter as well")
+  const call = familyOf(packet.destination) === AF_INET ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables"
+  if (filter && sysctl(`net/bridge/${call}`) === "1") {
+    way.pass("bridge", `net.bridge.${call} is 1: frames pass the packet filter as well`)
     if (!passed(way, filter, "forward", { ...packet, input: bridge.name, output: bridge.name }, false))
       return dropped(way)
   }
