@@ -4,7 +4,6 @@ import { version } from "../../../package.json"
 import { isJsonObject, type JsonValue } from "../../../pkg/types/mod.ts"
 import { attachmentAsJson } from "../ps.ts"
 import type { Examination } from "./examine.ts"
-import { sysctl } from "./finding.ts"
 import { inspectPlugin, neededPlugins } from "./plugins.ts"
 import { asJson } from "./report.ts"
 import { tarOf } from "./tar.ts"
@@ -63,7 +62,7 @@ export function bundleFiles(examination: Examination): Map<string, string> {
     node.stores.map(({ rangeSets, ...store }) => ({ ...store, rangeSets: rangeSets.map(({ set: _, ...use }) => use) })),
   )
   json("rules.json", { ...node.rules, ...patient.filter })
-  json("sysctls.json", Object.fromEntries(SYSCTLS.map((name) => [name, sysctl(name) ?? null])))
+  json("sysctls.json", Object.fromEntries(SYSCTLS.map((name) => [name, patient.sysctl(name) ?? null])))
   json(
     "plugins.json",
     [...neededPlugins(patient).keys()].map((type) => inspectPlugin(type, node.places.binDirs) ?? { type }),

@@ -2,7 +2,7 @@ import { parseNetworkList, type Runtime } from "../../../pkg/libcni/mod.ts"
 import { attachmentsOf, type FilterView, type NodePlaces, readNode, readPacketFilter } from "../../node/mod.ts"
 import { checkComplete, checkDuplicates, checkOrphans } from "./attachments.ts"
 import { checkDrops, checkShadows } from "./filters.ts"
-import type { Check, Finding, Member, Patient } from "./finding.ts"
+import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkClock, checkDisk, checkUnread } from "./host.ts"
 import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
 import { checkGateways, checkLinks, checkMtu } from "./links.ts"
@@ -59,7 +59,13 @@ export async function examine(places: NodePlaces, runtime: Runtime, network?: st
 
 function readPatient(places: NodePlaces): Patient {
   const node = readNode(places)
-  return { node, attachments: attachmentsOf(node), filter: tryReadFilter(), members: membersOf(node) }
+  return {
+    node,
+    attachments: attachmentsOf(node),
+    filter: tryReadFilter(),
+    members: membersOf(node),
+    sysctl: readSysctl,
+  }
 }
 
 /** Undefined where this user may not look at it, which `cannot-look` says. */

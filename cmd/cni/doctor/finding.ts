@@ -28,6 +28,8 @@ export interface Patient {
   readonly filter: FilterView | undefined
   /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */
   readonly members: readonly Member[]
+  /** A value below /proc/sys in this namespace; undefined where the kernel has none. */
+  sysctl(path: string): string | undefined
 }
 
 /** A plugin in a network. */
@@ -40,8 +42,8 @@ export interface Member {
 /** Looks at one subject. Changes nothing, and never throws for what is not there. */
 export type Check = (patient: Patient) => Finding[]
 
-/** A value below /proc/sys in this namespace; undefined where the kernel has none. */
-export function sysctl(path: string): string | undefined {
+/** Reads a value below /proc/sys in this namespace; undefined where the kernel has none. */
+export function readSysctl(path: string): string | undefined {
   try {
     return readFileSync(`/proc/sys/${path}`, "utf8").trim()
   } catch {

@@ -1,6 +1,6 @@
 import { AF_INET, familyOf, parseCidr } from "../../../pkg/types/mod.ts"
 import { chainsAt, isUnconditional, verdictOf } from "../../node/mod.ts"
-import { bridgesOf, type Check, containerLinks, type Finding, type Patient, sysctl } from "./finding.ts"
+import { bridgesOf, type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
 
 /** A table of which this share is used is nearly full. */
 const NEARLY_FULL = 0.8
@@ -14,7 +14,7 @@ export const checkForwarding: Check = (patient) => {
     [4, "net/ipv4/ip_forward"],
     [6, "net/ipv6/conf/all/forwarding"],
   ] as const) {
-    if (!families.has(family) || sysctl(path) !== "0") continue
+    if (!families.has(family) || patient.sysctl(path) !== "0") continue
     found.push({
       rule: "forwarding-off",
       severity: "error",
@@ -23,9 +23,9 @@ export const checkForwarding: Check = (patient) => {
       remedy: `sysctl -w ${path.replaceAll("/", ".")}=1, and find what switches it off: /etc/sysctl.d, a firewall's start`,
     })
   }
-  if (sysctl("net/ipv4/ip_forward") === "0") return found
+  if (patient.sysctl("net/ipv4/ip_forward") === "0") return found
   for (const link of containerLinks(patient)) {
-    if (sysctl(`net/ipv4/conf/${link}/forwarding`) !== "0") continue
+    if (patient.sysctl(`net/ipv4/conf/${link}/forwarding`) !== "0") continue
     found.push({
       rule: "forwarding-off-link",
       severity: "error",
@@ -43,9 +43,9 @@ function familyOfText(address: string): 4 | 6 {
 
 /** Strict reverse path filtering; what counts is the larger of the value for all and the interface's. */
 export const checkReversePath: Check = (patient) => {
-  const all = Number(sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
+  const all = Number(patient.sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
   return containerLinks(patient).flatMap((link): Finding[] => {
-    const value = Math.max(all, Number(sysctl(`net/ipv4/conf/${link}/rp_filter`) ?? 0))
+    const value = Math.max(all, Number(patient.sysctl(`net/ipv4/conf/${link}/rp_filter`) ?? 0))
     if (value !== 1) return []
     return [
       {
@@ -61,7 +61,7 @@ export const checkReversePath: Check = (patient) => {
 
 /** Whether frames between containers of one bridge go through the rules for forwarded packets. */
 export const checkBridgeFiltering: Check = (patient) => {
-  const called = sysctl("net/bridge/bridge-nf-call-iptables")
+  const called = patient.sysctl("net/bridge/bridge-nf-call-iptables")
   const found: Finding[] = []
   const isUsed = patient.attachments.length > 0 && bridgesOf(patient).length > 0
   if (isUsed && patient.attachments.some(({ pod }) => pod !== undefined) && called !== "1") {
@@ -102,8 +102,8 @@ function dropsForwarded({ filter }: Patient): boolean {
 }
 
 /** The table of connections: when it is full, new ones are dropped. */
-export const checkConntrack: Check = () => {
-  const [count, most] = ["count", "max"].map((name) => Number(sysctl(`net/netfilter/nf_conntrack_${name}`)))
+export const checkConntrack: Check = (patient) => {
+  const [count, most] = ["count", "max"].map((name) => Number(patient.sysctl(`net/netfilter/nf_conntrack_${name}`)))
   if (!count || !most || count < NEARLY_FULL * most) return []
   const isFull = count >= most
   return [
@@ -127,7 +127,7 @@ export const checkIpv6: Check = (patient) => {
     })
     const master = patient.node.links.find(({ index, nsid }) => nsid === undefined && index === link?.master)
     if (!hasIpv6 || !master || !bridges.has(master.name)) return []
-    if (sysctl(`net/ipv6/conf/${master.name}/disable_ipv6`) !== "1") return []
+    if (patient.sysctl(`net/ipv6/conf/${master.name}/disable_ipv6`) !== "1") return []
     return [
       {
         rule: "ipv6-disabled",

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { Finding } from "./finding.ts"
-import { bridgeOf, bridgesOf, containerLinks, nameOf, sysctl } from "./finding.ts"
+import { bridgeOf, bridgesOf, containerLinks, nameOf, readSysctl } from "./finding.ts"
 import { asJson, report } from "./report.ts"
 import { attachmentOf, linkOf, memberOf, patientOf } from "./testing/patients.ts"
 
@@ -95,6 +95,6 @@ test("messages name an attachment, and its pod where it is one's", () => {
 })
 
 test("a value of the kernel's is there without its line's end, and one that there is not is undefined", () => {
-  expect(sysctl("kernel/ostype")).toBe("Linux")
-  expect(sysctl("net/not/there")).toBeUndefined()
+  expect(readSysctl("kernel/ostype")).toBe("Linux")
+  expect(readSysctl("net/not/there")).toBeUndefined()
 })

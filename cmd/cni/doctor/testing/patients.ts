@@ -10,12 +10,22 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   ports?: Node["rules"]["ports"]
   networks?: object[]
   stores?: object[]
+  /** What /proc/sys has. */
+  sysctls?: Readonly<Record<string, string>>
 }
 
-export function patientOf({ attachments = [], members = [], filter, ports = [], ...node }: Parts = {}): Patient {
+export function patientOf({
+  attachments = [],
+  members = [],
+  filter,
+  ports = [],
+  sysctls = {},
+  ...node
+}: Parts = {}): Patient {
   const places = { confDir: "/etc/cni/net.d", binDirs: [], cacheDir: "/nowhere/cache", dataDir: "/nowhere/data" }
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], links: [], routes: [], unread: [] }
-  return { node: { ...empty, rules: { owned: [], ports }, ...node } as never, attachments, filter, members }
+  const read = { ...empty, rules: { owned: [], ports }, ...node } as never
+  return { node: read, attachments, filter, members, sysctl: (path) => sysctls[path] }
 }
 
 export const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): NodeLink => ({

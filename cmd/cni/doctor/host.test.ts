@@ -1,0 +1,60 @@
+import { expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { checkClock, checkDisk, checkUnread } from "./host.ts"
+import { attachmentOf, patientOf, told } from "./testing/patients.ts"
+
+test("a clock that stands more than a minute before what has been written", () => {
+  const at = (addedMs: number | undefined) =>
+    told(
+      checkClock(
+        patientOf({
+          readMs: 1000,
+          attachments: [attachmentOf(), attachmentOf(addedMs === undefined ? {} : { addedMs })],
+        }),
+      ),
+    )
+  expect(at(61_001)).toEqual([
+    `warning clock-behind
+it is 1970-01-01T00:00:01.000Z here, and "pods/c1/eth0" was added at 1970-01-01T00:01:01.001Z
+the clock was wrong then or is wrong now: certificates fail, ages and logs mislead
+timedatectl; chronyc tracking`,
+  ])
+  expect([at(61_000), at(1), at(undefined)]).toEqual([[], [], []])
+})
+
+test("parts of the node that could not be read, the packet filter among them", () => {
+  const filter = { bases: [], rules: [] }
+  expect(
+    told(
+      checkUnread(
+        patientOf({
+          unread: [
+            { what: "leases", reason: "EACCES" },
+            { what: "rules", reason: "EPERM" },
+          ],
+        }),
+      ),
+    ),
+  ).toEqual([
+    ...["leases cannot be read: EACCES", "rules cannot be read: EPERM"].map(
+      (what) => `warning cannot-look
+the ${what}
+what is wrong with them is not among these findings
+run cni doctor as root on the host, in its own namespaces`,
+    ),
+    `warning no-nftables
+the kernel's nf_tables cannot be asked
+masquerade and port mappings need it, unless a configuration names the backend iptables
+modprobe nf_tables; as root`,
+  ])
+  expect(checkUnread(patientOf({ filter }))).toEqual([])
+})
+
+test("a file system with room says nothing, also where the directories are not there yet", () => {
+  const directory = mkdtempSync(join(tmpdir(), "cni-disk-"))
+  const places = { confDir: "", binDirs: [], cacheDir: directory, dataDir: join(directory, "a/b/c") }
+  expect(told(checkDisk(patientOf({ places, stores: [{ directory: join(directory, "x") }] })))).toEqual([])
+  rmSync(directory, { recursive: true })
+})
