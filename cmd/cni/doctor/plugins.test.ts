@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { checkPlugins, inspectPlugin, neededPlugins } from "./plugins.ts"
+import { memberOf, patientOf, told } from "./testing/patients.ts"
+
+let bin = ""
+beforeAll(() => {
+  bin = mkdtempSync(join(tmpdir(), "cni-plugins-"))
+})
+beforeEach(() => {
+  rmSync(bin, { recursive: true })
+  for (const directory of [bin, join(bin, "other")]) mkdirSync(directory)
+})
+afterAll(() => rmSync(bin, { recursive: true }))
+
+const VERSION = "cni-plugins v0.1.0-rc.1+x"
+/** A plugin that says something on stderr when it is run. */
+function plugin(name: string, says = `CNI ${name} plugin v1.9.1\n${VERSION}`, mode = 0o755): string {
+  const file = join(bin, name)
+  writeFileSync(file, `#!/bin/sh\ncat >&2 <<'END'\n${says}\nEND\n`)
+  chmodSync(file, mode)
+  return file
+}
+const places = (directories = [bin]) => ({ confDir: "", binDirs: directories, cacheDir: "", dataDir: "" })
+const found = (types: readonly string[], directories?: string[]) =>
+  told(checkPlugins(patientOf({ places: places(directories), members: types.map((type) => memberOf({ type })) })))
+
+test("the plugins that networks need, IPAM plugins included, each with its networks", () => {
+  const members = [
+    memberOf({ type: "bridge", ipam: { type: "host-local" } }),
+    memberOf({ type: "bridge", ipam: { type: "" } }, "lan"),
+    memberOf({ type: "bridge", ipam: { type: 5 } }, "lan"),
+    memberOf({ type: "ptp", ipam: "dhcp" }, "lan"),
+  ]
+  expect([...neededPlugins(patientOf({ members }))]).toEqual([
+    ["bridge", ["pods", "lan"]],
+    ["host-local", ["pods"]],
+    ["ptp", ["lan"]],
+  ])
+})
+
+test("a plugin is the first file of its name in the directories, with the version that it says", () => {
+  mkdirSync(join(bin, "bridge"))
+  plugin("other/bridge")
+  const directories = [join(bin, "none"), bin, join(bin, "other")]
+  const file = join(bin, "other/bridge")
+  expect(inspectPlugin("bridge", directories)).toEqual({
+    type: "bridge",
+    file,
+    mode: 0o755,
+    owner: 0,
+    version: VERSION,
+  })
+  plugin("ptp", "CNI ptp plugin v1.1.1")
+  expect(inspectPlugin("ptp", [bin])?.version).toBe("CNI ptp plugin v1.1.1")
+  plugin("old", "CNI old plugin 0.8.6")
+  expect(inspectPlugin("old", [bin])?.version).toBe("CNI old plugin 0.8.6")
+  for (const says of ["error: no command", "my cni-plugins v1", "CNI x plugin v1 (and more)"]) {
+    plugin("odd", says)
+    expect(inspectPlugin("odd", [bin])).not.toHaveProperty("version")
+  }
+  expect(inspectPlugin("gone", [bin])).toBeUndefined()
+})
+
+test("plugins that are right say nothing", () => {
+  plugin("bridge")
+  plugin("portmap")
+  expect(found(["bridge", "portmap"])).toEqual([])
+})
+
+test("a plugin that is not there", () => {
+  const members = [memberOf({ type: "bridge" }), memberOf({ type: "bridge" }, "lan")]
+  expect(told(checkPlugins(patientOf({ places: places([bin, "/opt/none"]), members })))).toEqual([
+    `error plugin-missing (pods)
+plugin "bridge" is not in ${bin}, /opt/none
+no container can be attached to "pods", "lan"
+cni install --bin-dir ${bin}`,
+  ])
+})
+
+test("a plugin that may not be executed", () => {
+  const file = plugin("bridge", VERSION, 0o644)
+  expect(found(["bridge"])).toEqual([
+    `error plugin-not-executable (pods)
+"${file}" (mode 644) may not be executed
+no container can be attached to "pods"
+chmod 755 ${file}`,
+  ])
+})
+
+test("a plugin that says no version", () => {
+  const file = plugin("bridge", "Segmentation fault")
+  expect(found(["bridge"])).toEqual([
+    `warning plugin-broken (pods)
+"${file}" (mode 755) does not say which version it is, as plugins do when they are run without CNI_COMMAND
+it may be damaged, or of another machine
+run it by hand; file ${file}`,
+  ])
+  writeFileSync(file, "\x7fELF")
+  expect(found(["bridge"]).join()).toContain("plugin-broken")
+})
+
+test("a plugin that others than root can change", () => {
+  const file = plugin("bridge", VERSION, 0o775)
+  const writable = (user: number, mode: string) => `warning plugin-writable (pods)
+"${file}" (mode ${mode}) of user ${user} can be changed by others than root
+it runs as root for every container
+chown root ${file}; chmod 755 ${file}`
+  expect(found(["bridge"])).toEqual([writable(0, "775")])
+  chmodSync(file, 0o757)
+  expect(found(["bridge"])).toEqual([writable(0, "757")])
+  if (process.getuid?.() !== 0) return
+  chmodSync(file, 0o755)
+  chownSync(file, 1000, 0)
+  expect(found(["bridge"])).toEqual([writable(1000, "755")])
+})
+
+test("plugins of several suites, or versions of one", () => {
+  plugin("bridge")
+  plugin("tuning")
+  plugin("portmap", "CNI portmap plugin v1.1.1")
+  expect(found(["bridge", "portmap", "tuning"])).toEqual([
+    `warning plugins-mixed
+plugins of several suites or versions work together (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1)
+it works, and is not what was tested together; after an upgrade that stopped half-way it is a mistake
+cni install writes all of one version`,
+  ])
+})
