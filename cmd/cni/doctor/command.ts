@@ -1,4 +1,4 @@
-import { printJson } from "../../../pkg/types/mod.ts"
+import { ownerComment, printJson } from "../../../pkg/types/mod.ts"
 import type { Terminal } from "../../environment.ts"
 import {
   type Arguments,
@@ -16,7 +16,7 @@ import {
 } from "../command.ts"
 import { writeBundle } from "./bundle.ts"
 import { type Examination, examine } from "./examine.ts"
-import { carryOut, type Deletion, describeDeletion, planDeletion } from "./fix.ts"
+import { carryOut, type Deletion, planDeletion } from "./fix.ts"
 import { asJson, report } from "./report.ts"
 
 /** `cni doctor` */
@@ -72,7 +72,9 @@ async function fix(deletions: readonly Deletion[], args: Arguments, terminal: Te
     try {
       await carryOut(deletion, runtimeOf(args, terminal))
     } catch (error) {
-      failures.push(`Cannot ${describeDeletion(deletion)}: ${error instanceof Error ? error.message : String(error)}`)
+      failures.push(
+        `Cannot delete "${ownerComment(deletion.orphan)}": ${error instanceof Error ? error.message : String(error)}`,
+      )
     }
   }
   if (failures.length > 0) throw new Error(failures.join("\n"))

@@ -1,0 +1,188 @@
+/** `cni doctor` and `cni trace` from their sources, on a host with an attachment and with what another has left. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { chmod, mkdir, stat, writeFile } from "node:fs/promises"
+import { NodeScene } from "./node-scene.fixture.ts"
+
+let node: NodeScene
+beforeAll(async () => {
+  node = await NodeScene.create()
+})
+afterAll(() => node[Symbol.asyncDispose]())
+const cni = (...args: string[]) => node.tool.run(args)
+/** The same for people. */
+const show = (...args: string[]) => node.tool.run(args, { interactive: true })
+
+const STALE = {
+  ...{ rule: "stale-lease", severity: "warning", network: "pods" },
+  what: 'host-local keeps 10.85.0.3 for "pods/gone/eth0": lease without cache entry',
+  why: "its container is gone, and no DEL came; the address is lost to the pool",
+  remedy: "make sure that it is used by nobody, then: cni gc NETWORK --keep …",
+  fixable: false,
+}
+
+test("a node with warnings alone is in order", async () => {
+  const { stdout, ...ended } = await cni("doctor")
+  expect(ended).toEqual({ exitCode: 0, stderr: "" })
+  expect(JSON.parse(stdout)).toEqual({ findings: [STALE] })
+  expect(JSON.parse((await cni("doctor", "lan")).stdout)).toEqual({ findings: [] })
+  expect(await show("doctor")).toEqual({
+    exitCode: 0,
+    stdout: `WARNING stale-lease
+  ${STALE.what}
+  why: ${STALE.why}
+  do: ${STALE.remedy}
+
+0 errors, 1 warning, 2 attachments looked at
+`,
+    stderr: "",
+  })
+})
+
+/** What is found on a node whose cache is in a file system of its own. */
+async function foundIn(options: string, fill = "true"): Promise<string[]> {
+  const directory = node.scratch.join("disk")
+  await mkdir(directory, { recursive: true })
+  await node.host.exec("mount", ["-t", "tmpfs", "-o", `mode=755,${options}`, "tmpfs", directory])
+  try {
+    await node.host.exec("sh", ["-c", `cd ${directory} && ${fill}`])
+    if (options.includes("size=8k")) await node.host.exec("mount", ["-o", "remount,ro", directory])
+    const { findings } = JSON.parse((await cni("doctor", "--cache-dir", directory)).stdout)
+    return findings
+      .filter(({ rule }: { rule: string }) => rule.startsWith("disk"))
+      .map(({ rule, severity, what, why, remedy }: Record<string, string>) =>
+        [severity, rule, what, why, remedy].join("\n").replaceAll(directory, "DIR"),
+      )
+  } finally {
+    await node.host.exec("umount", [directory])
+  }
+}
+
+const WHY = "no ADD can note what it does: all fail"
+const blocks = (count: number) => `dd if=/dev/zero of=x bs=4096 count=${count} 2>/dev/null`
+
+test.each<[string, string, string, string[]]>([
+  [
+    "is full",
+    "size=400k",
+    blocks(100),
+    [`error\ndisk-full\nthe file system of "DIR" is full\n${WHY}\ndf -h DIR; df -i DIR`],
+  ],
+  [
+    "has less than a fiftieth left",
+    "size=400k",
+    blocks(99),
+    [`warning\ndisk-full\nthe file system of "DIR" has 4 KiB left\n${WHY}\ndf -h DIR; df -i DIR`],
+  ],
+  ["has a fiftieth left", "size=400k", blocks(98), []],
+  [
+    "has no inodes left",
+    "size=400k,nr_inodes=2",
+    "touch x",
+    [`error\ndisk-full\nthe file system of "DIR" is full\n${WHY}\ndf -h DIR; df -i DIR`],
+  ],
+  ["counts no inodes", "size=400k,nr_inodes=0", "touch x", []],
+  [
+    "cannot be written to",
+    "size=8k",
+    "true",
+    [
+      `error\ndisk-read-only\n"DIR" cannot be written to: its file system is mounted read-only\n${WHY}\nmount -o remount,rw DIR`,
+    ],
+  ],
+])("a file system that %s", async (_, options, fill, expected) => {
+  expect(await foundIn(options, fill)).toEqual(expected)
+})
+
+test("plugins on a file system from which nothing may be executed", async () => {
+  const bin = node.scratch.join("noexec")
+  await mkdir(bin)
+  await node.host.exec("mount", ["-t", "tmpfs", "-o", "noexec,mode=755", "tmpfs", bin])
+  await node.host.exec("cp", [node.scratch.join("bin/bridge"), node.scratch.join("bin/host-local"), bin])
+  const { stdout, exitCode } = await cni("doctor", "--bin-dir", bin)
+  expect(exitCode).toBe(3)
+  const found = JSON.parse(stdout).findings.filter(({ rule }: { rule: string }) => rule === "plugin-noexec")
+  const of = (file: string) => ({
+    ...{ rule: "plugin-noexec", severity: "error", network: "pods", fixable: false },
+    what: `"${file}" (mode 755) lies on a file system that is mounted noexec`,
+    why: 'no container can be attached to "pods"',
+    remedy: `mount -o remount,exec ${bin}, or install them elsewhere and set the runtime's bin_dir`,
+  })
+  expect(found).toEqual([of(`${bin}/bridge`), of(`${bin}/host-local`)])
+})
+
+test("--fix runs DEL for what is provably gone, and says what that cannot do; a network may say by STATUS what is wrong", async () => {
+  const plugin = node.scratch.join("bin/simple")
+  const script = (del: string, status: string) => `#!/bin/sh
+case "$CNI_COMMAND" in
+ADD) echo '{"cniVersion":"1.1.0"}' ;;
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}' ;;
+DEL) ${del} ;;
+STATUS) ${status} ;;
+"") echo "cni-plugins v0.1.0" >&2 ;;
+esac
+`
+  const error = (code: number, msg: string) => `echo '{"code":${code},"msg":"${msg}","details":"so it is"}'; exit 1`
+  await writeFile(plugin, script(error(100, "not now"), error(50, "no room")))
+  await chmod(plugin, 0o755)
+  await writeFile(
+    node.scratch.join("net.d/20-lan.conflist"),
+    '{"cniVersion":"1.1.0","name":"lan","plugins":[{"type":"simple"}]}',
+  )
+  await cni("add", "lan", "/run/netns/absent", "--container-id", "c9")
+  const failed = await cni("doctor", "lan", "--fix")
+  const ofCache = {
+    ...{ rule: "stale-cache", severity: "warning", network: "lan", fixable: true },
+    what: `the runtime's cache has "lan/c9/eth0", and there is no namespace "/run/netns/absent"`,
+    why: "its container is gone, and no DEL came",
+    remedy: "cni doctor --fix deletes it; so does cni gc NETWORK --auto",
+  }
+  const ofStatus = {
+    ...{ rule: "status", severity: "error", network: "lan", fixable: false },
+    what: 'network "lan" cannot take containers: no room: so it is',
+    why: "every ADD would fail for this reason",
+    remedy: "docs/errors.md has the words; cni status lan asks again",
+  }
+  expect({ ...failed, stdout: JSON.parse(failed.stdout) }).toEqual({
+    exitCode: 1,
+    stdout: { findings: [ofStatus, ofCache], fixes: ["DEL of lan/c9/eth0 by simple"] },
+    stderr: `cni doctor: Cannot delete "lan/c9/eth0": plugin type="simple" failed (delete): not now\n`,
+  })
+  await writeFile(plugin, script(":", ":"))
+  const fixed = await show("doctor", "lan", "--fix")
+  expect(fixed.exitCode).toBe(0)
+  expect(fixed.stdout).toContain("\n\nFixing: DEL of lan/c9/eth0 by simple\n\n0 errors, 1 warning, ")
+  expect(JSON.parse((await cni("doctor", "lan")).stdout).findings).toEqual([])
+})
+
+test("--bundle writes what was seen", async () => {
+  const file = node.scratch.join("node.tar")
+  expect(await cni("doctor", "pods", "--bundle", file)).toMatchObject({ exitCode: 0, stderr: `Wrote ${file}\n` })
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+})
+
+test("trace tells people the way hop by hop, and what a probe has met", async () => {
+  const trace = (to: string, ...args: string[]) => show("trace", "pods", node.pod.path, "--to", to, ...args)
+  const way = `ok    container   from 10.85.0.2 by "eth0", directly
+ok    bridge      port "veth1" of bridge "cni0"
+ok    filter      no rule at prerouting stops it
+ok    host        10.85.0.1 is an address of the host
+ok    filter      no rule at input stops it
+ok    end         it reaches the host itself; whether a process listens there is not looked at
+`
+  expect(await trace("10.85.0.1")).toEqual({ exitCode: 0, stdout: way, stderr: "" })
+  const probed = await trace("10.85.0.1:9", "--probe")
+  expect(probed.stdout.replace(/[\d.]+ ms/, "N ms")).toBe(`${way}\nprobe: refused after N ms\n`)
+  expect(probed.exitCode).toBe(0)
+  const lost = await trace("198.51.100.1")
+  expect(lost.exitCode).toBe(3)
+  expect(lost.stdout).toEndWith("STOP  end         the host has no route to 198.51.100.1\n")
+  const json = JSON.parse((await cni("trace", "pods", node.pod.path, "--to", "10.85.0.1:9", "--probe")).stdout)
+  expect(json).toMatchObject({ hops: { length: 6 }, probe: { outcome: "refused", ms: expect.any(Number) } })
+  expect(json.hops[0]).toEqual({ where: "container", what: 'from 10.85.0.2 by "eth0", directly', passes: "yes" })
+  const other = await cni("trace", "pods", node.pod.path, "--to", "10.85.0.1", "--ifname", "eth1")
+  expect(other).toEqual({
+    exitCode: 1,
+    stdout: "",
+    stderr: `cni trace: Cannot trace: no attachment of "${node.pod.path}" ("eth1") to network "pods" is known; "cni ps" lists them\n`,
+  })
+})
