@@ -8,7 +8,7 @@ const mapped = (port: number, protocol = "tcp") => ({
 })
 const name = readFileSync("/proc/self/comm", "utf8").trim()
 
-test.each(["127.0.0.1", "::1"])("a published port that a process of the host listens on, at %s", (hostname) => {
+test.each(["0.0.0.0", "::"])("a published port that a process of the host listens on, at %s", (hostname) => {
   using server = Bun.listen({ hostname, port: 0, socket: { data() {} } })
   const { port } = server
   const found = (...ports: ReturnType<typeof mapped>[]) => told(checkListeners(patientOf({ ports })))
@@ -22,13 +22,6 @@ ss -ltnp shows the process; choose another port for one of the two`,
   expect(found()).toEqual([])
 })
 
-test("a connection to a port is no process that listens on it", async () => {
-  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
-  using client = await Bun.connect({ hostname: "127.0.0.1", port: server.port, socket: { data() {} } })
-  server.stop()
-  expect(told(checkListeners(patientOf({ ports: [mapped(client.remotePort), mapped(client.localPort)] })))).toEqual([])
-})
-
 test.each([
   ["conmon", false],
   ["crio", false],
@@ -36,7 +29,7 @@ test.each([
   ["rootlessport", false],
   ["dnsmasq", true],
 ])("%s listens for itself, and not to keep the port free: %p", (program, isTaken) => {
-  using server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
+  using server = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data() {} } })
   const { port } = server
   writeFileSync("/proc/self/comm", program) // proc_pid_comm(5): this process has that name now
   try {
