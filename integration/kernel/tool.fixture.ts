@@ -1,4 +1,5 @@
 import { cni } from "../../cmd/cni/main.ts"
+import { processTerminal } from "../../cmd/environment.ts"
 import { recordingTerminal } from "../../cmd/testing.ts"
 import { type HostNamespace, programEnv } from "../lab/mod.ts"
 
@@ -54,7 +55,10 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-if (import.meta.main) {
+if (import.meta.main && process.argv.length > 2) {
+  // The tool runs itself for a dry run.
+  process.exitCode = await cni(process.argv.slice(2), processTerminal())
+} else if (import.meta.main) {
   for await (const line of linesOf(Bun.stdin.stream())) {
     const { args, env, interactive }: Asked = JSON.parse(line)
     const terminal = recordingTerminal(env, interactive)
