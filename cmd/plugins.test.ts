@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { execa } from "execa"
-import { pluginNames } from "./plugins.ts"
+import { ipamPlugins, pluginNames } from "./plugins.ts"
 
 const root = join(import.meta.dir, "..")
 
@@ -18,4 +18,31 @@ test("each plugin's main.ts is that plugin by itself, also without a build", asy
     }),
   )
   expect(versions).toEqual(pluginNames.map((name) => `CNI ${name} plugin v`))
+})
+
+test("every IPAM plugin can be called in the process of the one that needs it", () => {
+  const names = [...new Bun.Glob("ipam/*/main.ts").scanSync(root)].map((file) => file.split("/")[1] ?? "")
+  expect(ipamPlugins.map(({ name }) => name)).toEqual(names.sort())
+})
+
+test.each([
+  [
+    {},
+    {
+      stdout: "",
+      stderr: `Cannot act as "NAME": no such plugin; names that this executable answers to: ${pluginNames.join(", ")}\n`,
+    },
+  ],
+  [
+    { CNI_COMMAND: "VERSION" },
+    {
+      stdout: `{"cniVersion":"1.1.0","code":4,"msg":"Cannot act as \\"NAME\\": no such plugin","details":"names that this executable answers to: ${pluginNames.join(", ")}"}\n`,
+      stderr: "",
+    },
+  ],
+])("under another name, with the environment %j, it says which names there are", (env, said) => {
+  const script = `import { unknown } from ${JSON.stringify(join(root, "cmd/plugins.ts"))}; unknown()`
+  const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, "-e", script], { env })
+  const named = (bytes: Uint8Array) => new TextDecoder().decode(bytes).replace(/(act as \\?")[^"\\]*/, "$1NAME")
+  expect({ stdout: named(stdout), stderr: named(stderr), exitCode }).toEqual({ ...said, exitCode: 1 })
 })

@@ -39,7 +39,10 @@ export const variants: Readonly<Record<string, Files>> = {
   // names and versions
   "a name that is none": { "10-net.conflist": network("-net", bridge()) },
   "a version that is no text": inList('"cniVersion": 1, ', bridge()),
-  "versions to choose from, the best of which counts": inList('"cniVersions": ["0.4.0", "1.1.0", "9.9.9", "0.3.1"], ', bridge()),
+  "versions to choose from, the best of which counts": inList(
+    '"cniVersions": ["0.4.0", "1.1.0", "9.9.9", "0.3.1"], ',
+    bridge(),
+  ),
   "versions to choose from that nobody speaks": inList('"cniVersions": ["9.9.9", 5], ', bridge()),
   "versions to choose from without STATUS and GC": inList(
     '"cniVersion": "0.3.1", "cniVersions": ["0.4.0"], ',
