@@ -84,3 +84,114 @@ describe("Markdown becomes man(7)", () => {
     )
   })
 })
+
+test("the page of a command has its name, synopsis, what there is to know, and options", () => {
+  const page = (name: string) =>
+    wordsOf(pages[`man1/cni-${name}.1`] ?? "").replace(/cni-plugins [^"]+/, "cni-plugins VERSION")
+  expect(page("recorder-off")).toBe(
+    `.TH "CNI-RECORDER-OFF" 1 "" "cni-plugins VERSION" "CNI plugins"
+.SH "NAME"
+cni-recorder-off - stop recording, and remove the lines
+.SH "SYNOPSIS"
+cni recorder off [flags]
+.SH "DESCRIPTION"
+.PP
+Removes /run/cni/flight-recorder. Twice does no harm.
+.SH "SEE ALSO"
+cni(1)
+`,
+  )
+  expect(page("version")).not.toContain("DESCRIPTION")
+  expect(page("explain")).toContain("\ncni explain ERROR|CODE|RULE|- ... [flags]\n")
+  const trace = page("trace")
+  expect(trace).toContain(`.SH "OPTIONS"
+.TP
+--to ADDRESS[:PORT]
+where it goes; an IPv6 address with a port in brackets
+.TP
+--udp
+UDP instead of TCP
+.TP
+-i, --ifname NAME
+`)
+  expect(trace).toContain(`
+.PP
+Examples:
+.PP
+.RS 4
+.nf
+cni trace pods demo --to 192.0.2.7:443
+cni trace pods demo --to 10.85.0.1:8080 --probe
+cni trace pods demo --to '[2001:db8::7]:53' --udp
+.fi
+.RE
+.SH "OPTIONS"`)
+  expect(page("trace")).toContain(
+    "\nExit code 0: it arrives, or may. 3: it ends on the way, or the probe had no answer.\n",
+  )
+})
+
+test("the tool's page has its exit codes, variables and files", () => {
+  const page = wordsOf(pages["man1/cni.1"] ?? "")
+  const from = (headline: string, next: string) =>
+    page.slice(page.indexOf(`.SH "${headline}"`), page.indexOf(`.SH "${next}"`))
+  const terms = (...rows: [string, string][]) => rows.map(([term, meaning]) => `.TP\n${term}\n${meaning}\n`).join("")
+  expect(page).toStartWith('.TH "CNI" 1 "" "cni-plugins ')
+  expect(from("NAME", "COMMANDS")).toBe(
+    `.SH "NAME"
+cni - attach containers to networks by hand, look at a node, check configurations
+.SH "SYNOPSIS"
+cni \\fICOMMAND [arguments]
+.SH "DESCRIPTION"
+.PP
+For people and scripts; no node needs it. Without a daemon: it reads the kernel, the runtime's records, host-local's store and the configurations. Every command has --help.
+`,
+  )
+  expect(from("COMMANDS", "EXIT STATUS")).toContain(
+    ".TP\nipam ls\nShow the addresses that host-local has handed out; see cni-ipam-ls(1)\n",
+  )
+  expect(from("EXIT STATUS", "ENVIRONMENT")).toBe(
+    `.SH "EXIT STATUS"\n${terms(
+      ["0", "it is done, or nothing was found"],
+      ["1", "it failed; the message says why"],
+      ["2", "the command line was not understood"],
+      ["3", "a command that looks for faults has found some"],
+    )}`,
+  )
+  expect(from("ENVIRONMENT", "FILES")).toBe(
+    `.SH "ENVIRONMENT"\n${terms(
+      ["NETCONFPATH", "the directory of configurations, without --conf-dir"],
+      ["CNI_PATH", "the directories of plugins, without --bin-dir"],
+      ["CNI_IFNAME", "the interface in the container, without --ifname"],
+      ["CNI_ARGS", "arguments for plugins: K=V;K=V"],
+      ["CAP_ARGS", "a JSON object with a value for each capability"],
+      ["NO_COLOR", "no colours, whatever its value"],
+    )}`,
+  )
+  expect(from("FILES", "SEE ALSO")).toBe(
+    `.SH "FILES"\n${terms(
+      [
+        "/etc/cni/net.d",
+        "configurations of networks, *.conflist and *.conf; sorted by name, the first is that of pods",
+      ],
+      ["/opt/cni/bin", "the plugins"],
+      ["/var/lib/cni/results", "what runtimes keep of each ADD"],
+      ["/var/lib/cni/networks", "host-local's reservations"],
+    )}`,
+  )
+  expect(page).toContain('.SH "SEE ALSO"\ncni-bandwidth(8),\ncni-bridge(8),\ncni-dhcp(8),\n')
+})
+
+test("the page of a plugin says where its object stands", () => {
+  const role = (name: string) =>
+    /An object in (.*) of a network's list\. The runtime runs the plugin, (.*)\.\n/
+      .exec(wordsOf(pages[`man8/cni-${name}.8`] ?? ""))
+      ?.slice(1)
+  expect(role("bridge")).toEqual(['"plugins"', "/opt/cni/bin/bridge"])
+  expect(role("portmap")).toEqual(['"plugins", after the one that makes the interface,', "/opt/cni/bin/portmap"])
+  expect(role("host-local")).toEqual(['"ipam"', "/opt/cni/bin/host-local"])
+  const bridge = wordsOf(pages["man8/cni-bridge.8"] ?? "")
+  expect(bridge).toContain('.SH "SYNOPSIS"\n.PP\n.RS 4\n.nf\n{ "type": "bridge", ... }\n.fi\n.RE\n')
+  expect(bridge).toMatch(/\.SH "NAME"\ncni-bridge - [a-z][^.]+\n/)
+  expect(bridge).toEndWith('.SH "SEE ALSO"\ncni(1),\ncni-lint(1),\ncni-schema(1),\ncni-explain(1)\n')
+})
