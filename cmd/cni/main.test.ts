@@ -72,7 +72,12 @@ test("gc without knowing what to keep deletes nothing", async () => {
   using lab = labOfOne()
   await run(lab, ["add", "net", "/run/netns/x"])
   expect(await run(lab, ["gc", "net"])).toMatchObject({ code: 2, err: expect.stringContaining("--keep ID/IFNAME") })
-  expect(await run(lab, ["gc", "net", "--keep", "x"])).toMatchObject({ code: 2 })
+  for (const keep of ["x", "/eth0", "x/", "x/y/z"]) {
+    expect(await run(lab, ["gc", "net", "--keep", keep])).toEqual({
+      ...{ code: 2, out: "" },
+      err: `cni gc: Cannot use --keep ${keep}: expected ID/IFNAME, like 4e5f6a/eth0. "cni gc --help" shows how\n`,
+    })
+  }
   expect(lab.sequence).toEqual(["ADD one"])
 })
 

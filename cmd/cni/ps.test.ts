@@ -1,5 +1,8 @@
 import { describe, expect, test } from "bun:test"
+import { Lab } from "../../pkg/libcni/testing/lab.ts"
 import type { NodeAttachment } from "../node/mod.ts"
+import { recordingTerminal } from "../testing.ts"
+import { cni } from "./main.ts"
 import { attachmentAsJson, pause, psTable } from "./ps.ts"
 
 const attachmentOf = (more: Partial<NodeAttachment> = {}): NodeAttachment => ({
@@ -107,3 +110,25 @@ test("a pause ends early when it is interrupted", async () => {
   await paused
   await pause(1, new AbortController().signal)
 })
+
+test.each([
+  [false, /^\[\]\n$/],
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: home, and clear from there, ECMA-48 8.3.57 and 8.3.39
+  [true, /^\x1b\[H\x1b\[J\d{4}-\d\d-\d\dT[\d:.]+Z\n\nNo attachments\n$/],
+])(
+  "--watch shows it again until it is interrupted; for people %p on a screen of its own",
+  async (interactive, shown) => {
+    using lab = new Lab()
+    const interrupted = new AbortController()
+    const said: string[] = []
+    const stdout = (text: string) => {
+      said.push(text)
+      interrupted.abort()
+    }
+    const terminal = { ...recordingTerminal({}, interactive), stdout, signal: interrupted.signal }
+    const places = ["--conf-dir", lab.confDir, "--bin-dir", lab.binDir, "--cache-dir", lab.cacheDir]
+    expect(await cni(["ps", "no-such-network", "--watch", ...places], terminal)).toBe(0)
+    expect(said).toHaveLength(1)
+    expect(said[0]).toMatch(shown)
+  },
+)

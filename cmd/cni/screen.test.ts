@@ -40,3 +40,33 @@ test("no rows are no table", () => {
 test("text is broken between words", () => {
   expect(wrapped("one two three", { columns: 9 }, " ")).toBe(" one two\n three\n")
 })
+
+test("text is as wide as the terminal, at most 120 characters, and 100 where there is none", () => {
+  const words = (count: number) => "x ".repeat(count).trimEnd()
+  const widths = (columns: number | undefined, indent = "") =>
+    wrapped(words(200), { columns }, indent)
+      .split("\n")
+      .slice(0, 2)
+      .map((line) => line.length)
+  expect(widths(undefined)).toEqual([99, 99])
+  expect(widths(99)).toEqual([99, 99])
+  expect(widths(98)).toEqual([97, 97])
+  expect(widths(119)).toEqual([119, 119])
+  expect(widths(300)).toEqual([119, 119])
+  expect(widths(21, "  ")).toEqual([21, 21])
+  expect(widths(3)).toEqual([7, 7])
+  expect(wrapped("a-word-that-is-too-long b", { columns: 10 })).toBe("a-word-that-is-too-long\nb\n")
+  expect(wrapped("", {})).toBe("\n")
+})
+
+// ECMA-48 8.3.117: 1 is bold, 2 faint, 31 red, 32 green, 33 yellow
+test.each([
+  ["good", "32"],
+  ["warning", "33"],
+  ["bad", "31;1"],
+  ["quiet", "2"],
+  ["strong", "1"],
+] as const)("what is %s has a colour of its own", (tone, parameters) => {
+  expect(tinted("x", tone, { colour: true })).toBe(`\x1b[${parameters}mx\x1b[0m`)
+  expect(tinted("", tone, { colour: true })).toBe("")
+})

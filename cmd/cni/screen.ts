@@ -30,18 +30,15 @@ export function fittedTable(heads: readonly string[], rows: readonly (readonly C
     heads.map((head, column) => Math.max(head.length, ...rows.map((row) => textOf(row[column] ?? "").length))),
     screen.columns,
   )
-  const line = (cells: readonly Cell[]) => {
-    const last = cells.length - 1
-    return cells
+  const line = (cells: readonly Cell[]) =>
+    cells
       .map((cell, column) => {
         const width = widths[column] ?? 0
         const text = cut(textOf(cell), width)
-        const padding = column === last ? "" : " ".repeat(width - text.length)
-        return `${typeof cell === "string" ? text : tinted(text, cell.tone, screen)}${padding}`
+        return `${typeof cell === "string" ? text : tinted(text, cell.tone, screen)}${" ".repeat(width - text.length)}`
       })
       .join("  ")
       .trimEnd()
-  }
   const head = heads.map((text): Cell => ({ text, tone: "strong" }))
   return `${[head, ...rows].map(line).join("\n")}\n`
 }

@@ -115,3 +115,13 @@ test("ages are in their largest unit, and a clock that was ahead makes none", ()
   ]
   expect(ages.map(age)).toEqual(["0s", "0s", "59s", "1m", "59m", "1h", "23h", "1d", "10d"])
 })
+
+test("an interface with gateways of both families", () => {
+  const ips = [
+    { address: "10.1.0.2/16", gateway: "10.1.0.1", interface: 0 },
+    { address: "fd00::2/64", gateway: "fd00::1", interface: 0 },
+  ]
+  expect(resultTable({ interfaces: [{ name: "eth0" }], ips, routes: [], dns: {} })).toEndWith(
+    "eth0       host   -    10.1.0.2/16,fd00::2/64  10.1.0.1,fd00::1\n",
+  )
+})

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import type { Fields, Schema } from "../../pkg/config/mod.ts"
 import { pluginNames } from "../plugins.ts"
-import { describeKey, keyDocs } from "./key-docs.ts"
-import { schemaAt } from "./key-tables.ts"
+import { cellsOf, describeKey, firstTable, keyDocs, plain } from "./key-docs.ts"
+import { anything, mergeFields, schemaAt } from "./key-tables.ts"
 import { capabilitiesOf, findPlugin, knownPlugins } from "./plugins.ts"
 
 test("every plugin of the executable has its row here: schemas, lint and manual pages are made from it", () => {
@@ -57,4 +57,77 @@ test("capabilities are what a plugin reads of runtimeConfig", () => {
   expect(of("bridge")).toEqual(["mac"])
   expect(of("host-local").sort()).toEqual(["ipRanges", "ips"])
   expect(of("loopback")).toEqual([])
+})
+
+const page = `# x
+
+## Keys
+
+Words, and ## Keys in them.
+
+| key | default | meaning |
+| --- | --- | --- |
+| \`a\`, \`args.cni.mac\`, \`MAC\` in \`CNI_ARGS\`, \`CNI_ARGS\` \`IP\`, \`list[]\` | 5 | [one](x.md), **two** |
+| a range's \`subnet\` | | a \\| b |
+
+| key | meaning |
+| --- | --- |
+| \`other\` | of another table |
+
+## Verbs
+
+| \`b\` | | not a key |
+`
+
+test("the keys of a page are the first table below the headline", () => {
+  expect(keyDocs({ page, kind: "interface" })).toEqual([
+    {
+      keys: "`a`, `args.cni.mac`, `MAC` in `CNI_ARGS`, `CNI_ARGS` `IP`, `list[]`",
+      ...{ paths: ["a", "args.cni.mac", "list"], default: "5", meaning: "[one](x.md), **two**" },
+    },
+    { keys: "a range's `subnet`", paths: ["subnet"], default: "", meaning: "a | b" },
+  ])
+  const ofIpam = keyDocs({ page, kind: "ipam" })
+  expect(ofIpam.map(({ paths }) => paths)).toEqual([
+    ["ipam.a", "args.cni.mac", "ipam.list[]"],
+    ["ipam.ranges[][].subnet"],
+  ])
+  expect(keyDocs({ page: "# x\n", kind: "ipam" })).toEqual([])
+  expect(describeKey(ofIpam, "ipam.a")).toBe("one, two")
+  expect(describeKey([], "ipam.routes[].gw")).toBe("the gateway; by default that of the address")
+  expect(describeKey([], "ipam.dns.search")).toBe("domains that short names are looked up in")
+  expect(describeKey([], "type")).toBe("the plugin: the name of its executable")
+  expect(describeKey([], "nothing")).toBeUndefined()
+})
+
+test("cells of a table, and words without the marks of Markdown", () => {
+  expect(cellsOf("| a | b \\| c |  |  ")).toEqual(["a", "b | c", ""])
+  expect(firstTable("x\n| a |\n| b |\ny\n| c |")).toEqual([["a"], ["b"]])
+  expect([firstTable("x"), firstTable("| a |")]).toEqual([[], [["a"]]])
+  expect(plain("[a](b) and [c](d), `e` `f` **g** **h**")).toBe("a and c, e f g h")
+})
+
+const text = { kind: "text" } as const
+const object = (fields: Fields): Schema => ({ kind: "object", fields })
+
+test("of two tables each key is there, and of objects that both have the keys of both", () => {
+  const merged = mergeFields(
+    { a: text, both: object({ x: text }), open: object({ x: text }), changed: text },
+    { b: text, both: object({ y: text }), open: anything, changed: { kind: "integer" } },
+  )
+  expect(merged).toEqual({
+    ...{ a: text, b: text, both: object({ x: text, y: text }), open: anything, changed: { kind: "integer" } },
+  })
+  expect(merged.open).toBe(anything)
+})
+
+test("what stands at a path of a table", () => {
+  const table: Fields = {
+    a: object({ list: { kind: "list", of: object({ x: text }) }, map: { kind: "record", of: text } }),
+  }
+  expect(schemaAt(table, ["a", "list", 0, "x"])).toBe(text)
+  expect(schemaAt(table, ["a", "map", "any"])).toBe(text)
+  expect(schemaAt(table, [])).toEqual(object(table))
+  for (const path of [["b"], ["b", "c"], ["toString"], ["a", "map", "any", "x"]])
+    expect(schemaAt(table, path)).toBeUndefined()
 })

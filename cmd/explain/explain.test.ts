@@ -165,3 +165,63 @@ test("the command prints what, why and where to look; unknown errors are exit co
     explanations: [{ page: "docs/messages.md#kubernetes-and-runtimes" }],
   })
 })
+
+describe("the row that says most comes first", () => {
+  const row = (pattern: string, more: Partial<(typeof known)[number]> = {}) => ({
+    ...{ pattern, matcher: new RegExp(pattern), weight: pattern.length, what: pattern },
+    ...{ remedy: undefined, looks: [], page: "", code: undefined, ...more },
+  })
+  const found = (text: string, ...rows: ReturnType<typeof row>[]) => explain(text, rows).known.map(({ what }) => what)
+
+  test("the longer pattern, and one with a remedy before one that is a little longer", () => {
+    expect(found("a long message", row("a long"), row("a long message"))).toEqual(["a long message"])
+    expect(found("a long message", row("a long message"), row("a long", { remedy: "x" }))).toEqual(["a long"])
+    expect(
+      found("a long message", row("a long message", { weight: 60 }), row("a long", { remedy: "x", weight: 14 })),
+    ).toEqual(["a long message"])
+    expect(
+      found("a long message", row("a long message", { weight: 60 }), row("a long", { remedy: "x", weight: 16 })),
+    ).toEqual(["a long"])
+  })
+
+  test("of an error object one that has its code, where the patterns are nearly as long", () => {
+    const error = '{"code":7,"msg":"message"}'
+    const [ofCode, other] = [
+      row("mes", { code: 7, weight: 10 }),
+      (weight: number) => row("message", { code: 11, weight }),
+    ]
+    expect(found(error, other(14), ofCode)).toEqual(["mes"])
+    expect(found(error, other(16), ofCode)).toEqual(["message"])
+    expect(found("message", other(14), ofCode)).toEqual(["message"])
+    expect(found("message", other(11), row("mes", { weight: 10 }))).toEqual(["message"])
+  })
+
+  test("beside it one that is about another part of the message", () => {
+    const [first, last] = [row("first", { weight: 20 }), row("last")]
+    expect(found("first and last", last, first)).toEqual(["first", "last"])
+    expect(found("last and first", last, first)).toEqual(["first", "last"])
+    expect(found("firstlast", last, first)).toEqual(["first", "last"])
+    expect(found("first", first, row("irst"), row("fir"))).toEqual(["first"])
+    expect(found("first and last", first, last, row("and"))).toHaveLength(2)
+    expect(found("first and last", first, row("last", { what: "first" }))).toEqual(["first"])
+    expect(found("nothing", first)).toEqual([])
+  })
+})
+
+test("an error object over several lines is one error, also where nothing is known of it", () => {
+  const object = (msg: string) => JSON.stringify({ code: 7, msg }, undefined, 2)
+  expect(explainLog(object("cni plugin not initialized")).map(({ said }) => said.message)).toEqual([
+    "cni plugin not initialized",
+  ])
+  expect(explainLog(object("x"))).toEqual([])
+})
+
+test("words of the log are no words of the message", () => {
+  const words = (text: string) => readError(text).message
+  expect(words('no room pod="a/b" podUID="c" logger="d" namespace="e" sandboxID="f"')).toBe("no room")
+  expect(words('Cannot find ""')).toBe("Cannot find ")
+  expect(words('"" is no name')).toBe('"" is no name')
+  expect(words('no room"')).toBe("no room")
+  expect(words('the "room"')).toBe('the "room"')
+  expect(words("{}")).toBe("{}")
+})

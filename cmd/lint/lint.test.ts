@@ -162,6 +162,20 @@ test("what was probably meant", () => {
   expect(didYouMean("ipmaqs", known)).toBe("ipMasq")
   expect(didYouMean("mut", known)).toBe("mtu")
   expect(didYouMean("hairpinMode", known)).toBeUndefined()
+  // The nearest of several; two neighbours that are swapped at either end; one letter of a short word, and none of two.
+  expect(didYouMean("abcdefgx", ["abcdefzz", "abcdefgh"])).toBe("abcdefgh")
+  expect(didYouMean("abcdefgx", ["abcdefgh", "abcdefzz"])).toBe("abcdefgh")
+  expect([didYouMean("ba", ["ab"]), didYouMean("acb", ["abc"]), didYouMean("cba", ["abc"])]).toEqual([
+    "ab",
+    "abc",
+    undefined,
+  ])
+  expect([didYouMean("tm", ["mtu"]), didYouMean("mt", ["mtu"]), didYouMean("mtuu", ["mtu"])]).toEqual([
+    undefined,
+    "mtu",
+    "mtu",
+  ])
+  expect([didYouMean("abcxyz", ["abcdef"]), didYouMean("abcdxy", ["abcdef"])]).toEqual([undefined, "abcdef"])
 })
 
 test("the page has a section for every rule, with its severity, in the order of the rules", async () => {

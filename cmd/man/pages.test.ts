@@ -85,6 +85,15 @@ describe("Markdown becomes man(7)", () => {
   })
 })
 
+test("headlines of three levels, lists with stars, tables without a default, and cells without a text", () => {
+  expect(fromMarkdown("# One\n### Two\nwords\n```\ncode\n```\n* a\n")).toBe(
+    '.SH "ONE"\n.SS "Two"\n.PP\nwords\n.PP\n.RS 4\n.nf\ncode\n.fi\n.RE\n.IP \\(bu 2\na\n',
+  )
+  const table = "| a | b | default |\n| --- | --- | --- |\n| x | is x! | – |\n| | nothing; | 5 |\n| y | | |\n"
+  expect(fromMarkdown(table)).toBe(".TP\nx\nis x!\n.TP\n\\[u2014]\nnothing; By default: 5.\n.TP\ny\n\n")
+  expect(fromMarkdown("")).toBe("")
+})
+
 test("the page of a command has its name, synopsis, what there is to know, and options", () => {
   const page = (name: string) =>
     wordsOf(pages[`man1/cni-${name}.1`] ?? "").replace(/cni-plugins [^"]+/, "cni-plugins VERSION")
@@ -190,6 +199,8 @@ test("the page of a plugin says where its object stands", () => {
   expect(role("bridge")).toEqual(['"plugins"', "/opt/cni/bin/bridge"])
   expect(role("portmap")).toEqual(['"plugins", after the one that makes the interface,', "/opt/cni/bin/portmap"])
   expect(role("host-local")).toEqual(['"ipam"', "/opt/cni/bin/host-local"])
+  for (const { name } of knownPlugins)
+    expect(pages[`man8/cni-${name}.8`]).toStartWith(`.TH "CNI-${name.toUpperCase()}" 8 "" "cni-plugins `)
   const bridge = wordsOf(pages["man8/cni-bridge.8"] ?? "")
   expect(bridge).toContain('.SH "SYNOPSIS"\n.PP\n.RS 4\n.nf\n{ "type": "bridge", ... }\n.fi\n.RE\n')
   expect(bridge).toMatch(/\.SH "NAME"\ncni-bridge - [a-z][^.]+\n/)

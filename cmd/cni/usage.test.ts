@@ -1,0 +1,80 @@
+import { expect, test } from "bun:test"
+import { Lab } from "../../pkg/libcni/testing/lab.ts"
+import { recordingTerminal } from "../testing.ts"
+import { cni } from "./main.ts"
+
+function labOfOne(): Lab {
+  const lab = new Lab()
+  lab.plugin("one")
+  lab.conf("net.conflist", { cniVersion: "1.1.0", name: "net", plugins: [{ type: "one" }] })
+  return lab
+}
+
+async function run(lab: Lab, args: string[], { interactive = false } = {}) {
+  const terminal = recordingTerminal({ PATH: process.env.PATH }, interactive)
+  const places = ["--conf-dir", lab.confDir, "--bin-dir", lab.binDir, "--cache-dir", lab.cacheDir]
+  const code = await cni([...args, ...places], terminal)
+  return { code, out: terminal.out, err: terminal.err }
+}
+
+/** A command line that needs no network. */
+async function say(...args: string[]) {
+  const terminal = recordingTerminal({})
+  return { code: await cni(args, terminal), out: terminal.out, err: terminal.err }
+}
+
+test.each([
+  [["frob"], 'cni: Cannot run "frob": no such command. "cni --help" lists them'],
+  [["recorder", "x"], 'cni recorder: Cannot run "x": no such command. "cni recorder --help" lists them'],
+  [["add", "net"], 'cni add: expected NETWORK and NETNS, got net. "cni add --help" shows how'],
+  [["add"], 'cni add: expected NETWORK and NETNS, got none. "cni add --help" shows how'],
+  [["version", "x", "y"], 'cni version: expected no arguments, got x y. "cni version --help" shows how'],
+  [["ps", "a", "b"], 'cni ps: expected [NETWORK], got a b. "cni ps --help" shows how'],
+  [["explain"], 'cni explain: expected ERROR|CODE|RULE|-…, got none. "cni explain --help" shows how'],
+  [
+    ["completion", "frob"],
+    'cni completion: unknown shell frob: expected bash, zsh, fish. "cni completion --help" shows how',
+  ],
+  [
+    ["graph", "--theme", "x"],
+    'cni graph: cannot use --theme x: expected auto, light, dark. "cni graph --help" shows how',
+  ],
+  [
+    ["graph", "--format", "x"],
+    'cni graph: cannot use --format x: expected svg, html, dot, json. "cni graph --help" shows how',
+  ],
+  [
+    ["schema", "x"],
+    /^cni schema: unknown plugin x: expected conflist, bandwidth, bridge, .*, vrf\. "cni schema --help" shows how$/,
+  ],
+  [["ipam", "release", "x"], 'cni ipam release: give --address or --container. "cni ipam release --help" shows how'],
+])("%j is told what was expected", async (args, message) => {
+  const { code, out, err } = await say(...args)
+  expect([code, out]).toEqual([2, ""])
+  if (typeof message === "string") expect(err).toBe(`${message}\n`)
+  else expect(err.trimEnd()).toMatch(message)
+})
+
+test.each(["0", "x", "Infinity"])("a limit of %s seconds is none", async (timeout) => {
+  using lab = labOfOne()
+  expect(await run(lab, ["status", "net", "--timeout", timeout])).toEqual({
+    ...{ code: 1, out: "" },
+    err: `cni status: Cannot use --timeout ${timeout}: expected a number of seconds above 0\n`,
+  })
+})
+
+test("a plugin that takes longer than its limit is stopped", async () => {
+  using lab = labOfOne()
+  lab.plugin("one", { STATUS: { script: "sleep 10" } })
+  const { code, err } = await run(lab, ["status", "net", "--timeout", "0.05"])
+  expect([code, err.startsWith("cni status: ")]).toEqual([1, true])
+})
+
+test("for people status, del and check say what was done; with --json, and for scripts, they are silent", async () => {
+  using lab = labOfOne()
+  const say = async (...args: string[]) => (await run(lab, args, { interactive: true })).out
+  expect(await say("status", "net")).toBe('Network "net" is ready\n')
+  expect(await say("status", "net", "--json")).toBe("")
+  expect(await say("del", "net", "/run/netns/x")).toBe('Detached eth0 in /run/netns/x from network "net"\n')
+  expect((await run(lab, ["del", "net", "/run/netns/x"])).out).toBe("")
+})
