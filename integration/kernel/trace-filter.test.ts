@@ -1,6 +1,7 @@
 /** The way of a packet as `cni trace` reads it from the rules of the packet filter. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { createScene, LEFT, none, type Packet, type Scene, waysOf } from "./tracing.fixture.ts"
+import { testWith } from "../lab/mod.ts"
+import { createScene, filterFrames, LEFT, none, type Packet, type Scene, waysOf } from "./tracing.fixture.ts"
 
 let scene: Scene
 beforeAll(async () => {
@@ -112,12 +113,6 @@ test.each<[string, string, string, string[]]>([
     "192.0.2.1:80",
     ["filter: rule H of chain inet guard c may drop: it looks at more than is known here [perhaps]"],
   ],
-  [
-    "frames between containers are dropped",
-    chain("forward", "iifname br0 oifname br0 drop"),
-    "10.85.0.3:80",
-    ["filter: dropped by rule H of chain inet guard c [no]", "end: dropped by the packet filter [no]"],
-  ],
 ])("%s", async (_, rules, to, expected) => {
   await nft(rules)
   try {
@@ -126,4 +121,16 @@ test.each<[string, string, string, string[]]>([
   } finally {
     await nft("flush ruleset")
   }
+})
+
+testWith(["br_netfilter"], "frames between containers are dropped", async () => {
+  await filterFrames(scene.host, "1")
+  await nft(chain("forward", "iifname br0 oifname br0 drop"))
+  const found = ways("10.85.0.3:80").map((hop) => hop.replace(/rule \d+/, "rule H"))
+  await nft("flush ruleset")
+  await filterFrames(scene.host, "0")
+  expect(found.slice(-2)).toEqual([
+    "filter: dropped by rule H of chain inet guard c [no]",
+    "end: dropped by the packet filter [no]",
+  ])
 })

@@ -47,7 +47,14 @@ export async function createScene(): Promise<Scene> {
     ])
   }
   await host.exec("sysctl", ["-qw", "net.ipv4.ip_forward=1"])
+  await filterFrames(host, "0")
   return { host, pod }
+}
+
+/** Says whether frames pass the packet filter, where there is br_netfilter. */
+export async function filterFrames(host: HostNamespace, value: "0" | "1"): Promise<void> {
+  const script = `cd /proc/sys/net/bridge 2>/dev/null || exit 0; echo ${value} | tee bridge-nf-call-iptables bridge-nf-call-ip6tables`
+  await host.exec("sh", ["-c", script])
 }
 
 /** The ports that are published on the host, all of the second container. */

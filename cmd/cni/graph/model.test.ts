@@ -9,16 +9,8 @@ const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): Node
   ...more,
 })
 const attachmentOf = (more: Partial<NodeAttachment> = {}, config?: object | string): NodeAttachment => ({
-  ...{
-    network: "pods",
-    containerId: "c1",
-    ifName: "eth0",
-    sources: [],
-    addresses: [],
-    ports: [],
-    rules: [],
-    orphan: [],
-  },
+  ...{ network: "pods", containerId: "c1", ifName: "eth0", sources: [], addresses: [] },
+  ...{ ports: [], rules: [], orphan: [] },
   ...(config === undefined
     ? {}
     : {
@@ -34,13 +26,8 @@ const segments = (links: NodeLink[], attachments: NodeAttachment[]) => graph(lin
 const listOf = (plugin: JsonObject) => ({ name: "pods", plugins: [plugin] })
 
 const bridge = linkOf(3, "cni0", {
-  ...{
-    kind: "bridge",
-    mtu: 1450,
-    isUp: false,
-    addresses: ["10.85.0.1/24", "fe80::1/64"],
-    counters: countersOf([1, 2]),
-  },
+  ...{ kind: "bridge", mtu: 1450, isUp: false },
+  ...{ addresses: ["10.85.0.1/24", "fe80::1/64"], counters: countersOf([1, 2]) },
 })
 const veth = linkOf(4, "veth1", { kind: "veth", master: 3, mtu: 1450, counters: countersOf([1, 10], [2, 20]) })
 
