@@ -40,3 +40,15 @@ test("nothing is told where no human reads stderr", async () => {
   await withProgress("x", terminal, slow, 1)
   expect(terminal.err).toBe("")
 })
+
+test("what is told once goes, too", async () => {
+  const spoken: string[] = []
+  const stderr = (text: string | Uint8Array) => void spoken.push(String(text))
+  await withProgress(
+    "x",
+    { watched: true, stderr },
+    until(() => spoken.length > 0),
+    1,
+  )
+  expect(spoken.at(-1)).toBe("\r\x1b[K")
+})

@@ -119,6 +119,7 @@ ip -6 route show dev up0 proto boot
 nft list tables
 cat /proc/sys/net/ipv4/ip_forward
 find /run -mindepth 1 -maxdepth 1 -not -name mount | sort
+ls /run/netns
 touch /etc/cni-dry /tmp/cni-dry ${node.scratch.join("x")}
 ls /var/lib/cni/networks/pods
 ${result({})}`,
@@ -168,7 +169,10 @@ test("an ADD that would fail says why, with its code", async () => {
 })
 
 test("for programs it is JSON, with the container instead of its path", async () => {
-  const { exitCode, stdout } = await dryRun(result({ interfaces: [{ name: "eth0", sandbox: "/gone" }] }), ["--json"])
+  // Of /run only what the run needs is seen: here a directory of plugins.
+  const path = `${node.scratch.join("bin")}:/run/netns`
+  const script = `test -e ${node.pod.path} || exit 1\n${result({ interfaces: [{ name: "eth0", sandbox: "/gone" }] })}`
+  const { exitCode, stdout } = await dryRun(script, ["--json", "--bin-dir", path])
   const nothing = { links: [], addresses: [], routes: [] }
   expect({ exitCode, made: JSON.parse(stdout) }).toEqual({
     exitCode: 0,

@@ -64,6 +64,17 @@ test.each<[string, Packet, string[]]>([
     ],
   ],
   [
+    "out, from an address without a prefix length",
+    ["192.0.2.1:80", { addresses: ["10.85.0.2"] }],
+    [
+      ...BY_GATEWAY,
+      ...none("prerouting"),
+      'host: forwarded from "br0" to "out0"',
+      ...none("forward"),
+      `end: it leaves the host by "out0"; ${LEFT}`,
+    ],
+  ],
+  [
     "out by a gateway",
     ["203.0.113.9"],
     [
