@@ -55,6 +55,8 @@ test("text is as wide as the terminal, at most 120 characters, and 100 where the
   expect(widths(300)).toEqual([119, 119])
   expect(widths(21, "  ")).toEqual([21, 21])
   expect(widths(3)).toEqual([7, 7])
+  expect(wrapped(`${"a".repeat(49)} ${"b".repeat(50)}`, {})).toBe(`${"a".repeat(49)} ${"b".repeat(50)}\n`)
+  expect(wrapped(`${"a".repeat(50)} ${"b".repeat(50)}`, {})).toBe(`${"a".repeat(50)}\n${"b".repeat(50)}\n`)
   expect(wrapped("a-word-that-is-too-long b", { columns: 10 })).toBe("a-word-that-is-too-long\nb\n")
   expect(wrapped("", {})).toBe("\n")
 })

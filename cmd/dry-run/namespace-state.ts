@@ -31,8 +31,7 @@ export function readState(route: RouteSocket): NamespaceState {
     links: shown.map((link) => describeLink(link, name)),
     addresses: addresses.map(({ ip, prefix, index }) => `${formatCidr({ ip, prefix })} dev ${name(index)}`),
     routes: routes.flatMap((one) => {
-      const isOwn = one.type !== 1 || isLinkLocal(one.dst) || name(one.index).startsWith(STAND_IN)
-      if (isOwn) return []
+      if (one.type !== 1 || isLinkLocal(one.dst)) return []
       const dst = one.prefix === 0 ? "default" : formatCidr({ ip: one.dst, prefix: one.prefix })
       const via = one.gateway === undefined ? "" : ` via ${formatIp(one.gateway)}`
       return [`${dst}${via} dev ${name(one.index)}`]

@@ -172,6 +172,12 @@ export const variants: Readonly<Record<string, Files>> = {
     "10-a.conflist": network("", bridge()),
     "20-b.conflist": network("", '{ "type": "loopback" }'),
   },
+  "networks whose names are no directories, beside files": {
+    "10-a.conflist": network("", bridge()),
+    "30-c.conflist": network("net.d/more", bridge()),
+    "net.d/more/40-d.conf": '{ "type": "tuning", "mtu": "big" }',
+    "50-e.conf": '{ "type": "tuning", "mtu": "big" }',
+  },
   "files that no runtime reads": {
     "10-net.conflist": network("net", bridge()),
     ...Object.fromEntries(
