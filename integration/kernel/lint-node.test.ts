@@ -126,6 +126,7 @@ test.each<[string, string, string[]]>([
       '2:39 error plugin-missing: failed to find plugin "whereabouts" in path [BIN]: "type" names it: install the plugin there, or add its directory to CNI_PATH',
     ],
   ],
+  ["a plugin without a type", '{ "bridge": "cni0" }', ['2:1 error missing-key: "type" is missing: expected a text']],
   [
     "a plugin that does not speak the version",
     '{ "type": "elder" },\n{ "type": "elder" }',

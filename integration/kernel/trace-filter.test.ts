@@ -57,6 +57,18 @@ test.each<[string, string, string, string[]]>([
   ],
   ["rules of another family say nothing", chain("forward", "drop", { family: "ip6" }), "192.0.2.1:80", none("forward")],
   [
+    "a rule drops ICMPv6",
+    chain("input", "meta l4proto ipv6-icmp drop"),
+    "fd00::1",
+    ["filter: dropped by rule H of chain inet guard c [no]"],
+  ],
+  [
+    "a rule drops ICMP",
+    chain("input", "meta l4proto icmp drop"),
+    "10.85.0.1",
+    ["filter: dropped by rule H of chain inet guard c [no]"],
+  ],
+  [
     "it is masqueraded",
     chain("postrouting", "oifname out0 masquerade", { type: "nat", priority: 100 }),
     "192.0.2.1:80",
