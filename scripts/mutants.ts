@@ -7,14 +7,14 @@
  *   npm run test:mutants -- pkg/nftables --lanes 1        one at a time
  *   npm run test:mutants -- pkg/nftables --verbose        tells by what the others were noticed
  *
- * Which mistakes are made is chosen by CNI_TEST_SEED. What survives is printed as scripts/mutants/equivalent/*.txt has it, where a
+ * Which mistakes are made is chosen by CNI_TEST_SEED; CNI_TEST_PATIENCE stretches the time that tests have. What survives is printed as scripts/mutants/equivalent/*.txt has it, where a
  * mistake that makes no difference is written down with its reason. Ends with one row for each room.
  */
 import { readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
-import { Chance, seed } from "../integration/lab/mod.ts"
+import { Chance, patient, seed } from "../integration/lab/mod.ts"
 import { differenceOf, type Equivalent, format, readEquivalents } from "./mutants/equivalent.ts"
 import { integrationOf } from "./mutants/integration.ts"
 import { builds, judge, type Mutant, refusalByTypes, type Verdict } from "./mutants/judge.ts"
@@ -90,8 +90,13 @@ async function requireGreen(
     throw new Error("Cannot try the tests: the build fails without a mistake")
   for (const files of [unit, built]) {
     if (files.size === 0) continue
-    const command = [process.execPath, "test", "--timeout=120000", ...[...files].map((file) => `./${file}`)]
-    const { exitCode, output } = await sandbox.run(command, 900_000)
+    const command = [
+      process.execPath,
+      "test",
+      `--timeout=${patient(120_000)}`,
+      ...[...files].map((file) => `./${file}`),
+    ]
+    const { exitCode, output } = await sandbox.run(command, patient(900_000))
     if (exitCode !== 0) throw new Error(`Cannot try the tests: they fail without a mistake\n${output.slice(-4000)}`)
   }
 }

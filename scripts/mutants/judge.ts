@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { patient } from "../../integration/lab/mod.ts"
 import { applyChange, type Change } from "./operators.ts"
 import type { TestsBySource } from "./room.ts"
 import type { Ended, Sandbox } from "./sandbox.ts"
@@ -16,8 +17,9 @@ export interface Verdict {
   readonly sign: string
 }
 
-/** How long the unit tests of one step may take; an endless loop ends here. */
-const unitMs = 120_000
+/** How long one unit test may take, and those of one step; an endless loop ends here. */
+const testMs = patient(20_000)
+const unitMs = patient(120_000)
 
 /** Lets the tests look at a mistake, those that are likely to notice it first. */
 export async function judge(
@@ -28,10 +30,10 @@ export async function judge(
   integration: readonly string[],
 ): Promise<Verdict> {
   const source = readFileSync(join(root, file), "utf8")
-  const [beside, room, elsewhere, kernel] = tests.of(file)
-  const notice = async (by: Verdict["by"], files: readonly string[], testMs: number, allMs: number) => {
+  const [beside, room, elsewhere, slow, kernel] = tests.of(file)
+  const notice = async (by: Verdict["by"], files: readonly string[], eachMs: number, allMs: number) => {
     if (files.length === 0) return undefined
-    const command = [process.execPath, "test", "--bail", `--timeout=${testMs}`, ...files.map((name) => `./${name}`)]
+    const command = [process.execPath, "test", "--bail", `--timeout=${eachMs}`, ...files.map((name) => `./${name}`)]
     const ended = await sandbox.run(command, allMs)
     if (havePassed(ended)) return undefined
     return { by, sign: ended.exitCode === undefined ? "its time was over" : signIn(ended.output) }
@@ -39,13 +41,14 @@ export async function judge(
   await sandbox.write(file, applyChange(source, change))
   try {
     return (
-      (await notice("unit", beside, 20_000, unitMs)) ??
-      (await notice("unit", room, 20_000, unitMs)) ??
+      (await notice("unit", beside, testMs, unitMs)) ??
+      (await notice("unit", room, testMs, unitMs)) ??
       (await refusedByTypes(sandbox, file)) ??
-      (await notice("unit", elsewhere, 20_000, unitMs)) ??
-      (await notice("integration", kernel, 60_000, 2 * unitMs)) ??
+      (await notice("unit", elsewhere, testMs, unitMs)) ??
+      (await notice("unit", slow, testMs, 2 * unitMs)) ??
+      (await notice("integration", kernel, 3 * testMs, 2 * unitMs)) ??
       (integration.length > 0 && !(await builds(sandbox)) ? { by: "integration", sign: "the build" } : undefined) ??
-      (await notice("integration", integration, 120_000, 10 * unitMs)) ?? { by: "nobody", sign: "" }
+      (await notice("integration", integration, 6 * testMs, 10 * unitMs)) ?? { by: "nobody", sign: "" }
     )
   } finally {
     await sandbox.write(file, source)

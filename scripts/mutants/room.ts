@@ -42,8 +42,11 @@ export class TestsBySource {
     ].sort()
   }
 
-  /** The test beside the source; the others of its room; of those of other rooms the dozen that is nearest by imports; on a kernel. */
-  of(source: string): [beside: string[], room: string[], elsewhere: string[], kernel: string[]] {
+  /**
+   * The test beside the source; the others of its room that are quick; of those of other rooms the dozen that is nearest by imports;
+   * those of its room that take long; on a kernel.
+   */
+  of(source: string): [beside: string[], room: string[], elsewhere: string[], slow: string[], kernel: string[]] {
     const beside = source.replace(/\.ts$/, ".test.ts")
     const room = `${source.split("/").slice(0, 2).join("/")}/`
     const isKernel = (test: string) => test.startsWith(onKernel)
@@ -51,10 +54,12 @@ export class TestsBySource {
     const all = this.#tests.filter((test) => (isOfTool(source) || !isOfTool(test)) && Number.isFinite(steps(test)))
     const nearest = [...all].sort((a, b) => steps(a) - steps(b))
     const elsewhere = nearest.filter((test) => !test.startsWith(room) && !isSlow(test) && !isKernel(test))
+    const others = all.filter((test) => test !== beside && test.startsWith(room))
     return [
       all.filter((test) => test === beside),
-      all.filter((test) => test !== beside && test.startsWith(room)),
+      others.filter((test) => !isSlow(test)),
       elsewhere.slice(0, fromElsewhere),
+      others.filter(isSlow),
       [headers, ...nearest.filter((test) => isKernel(test) && test !== headers).slice(0, fromKernel)],
     ]
   }
