@@ -23,8 +23,6 @@ export const serverMac = "0a:58:0a:01:02:01"
 const patienceMs = 5000
 /** <linux/if.h> */
 const IFF_RUNNING = 0x40
-/** Every frame. */
-const everything = encodeFilter([[0x06, 0, 0, 0x40000]])
 const names: Readonly<Record<string, string>> = {
   "01": "DISCOVER",
   "03": "REQUEST",
@@ -80,7 +78,9 @@ export class DhcpSite implements Disposable {
     await pod.exec("sysctl", ["-qw", "net.ipv6.conf.eth0.accept_dad=0"])
     using namespace = Netns.open(host.path)
     const route = namespace.run(() => RouteSocket.open())
-    const socket = namespace.run(() => PacketSocket.open(getLink(route, name).index, everything))
+    const socket = namespace.run(() =>
+      PacketSocket.open(getLink(route, name).index, encodeFilter([[0x06, 0, 0, 0x40000]])),
+    )
     return new DhcpSite({ pod, link: name, route, socket }, flags)
   }
 
@@ -153,8 +153,13 @@ export class DhcpSite implements Disposable {
 
   /** Whether the client has sent a packet of DHCPv4 that was not heard yet. */
   get hasMore(): boolean {
+    return this.has(isDhcp4)
+  }
+
+  /** Whether the client has sent such a frame that was not heard yet. */
+  has(isWanted: (frame: Uint8Array) => boolean): boolean {
     for (let frame = this.#receive(); frame; frame = this.#receive()) this.#frames.push(frame)
-    return this.#frames.some(isDhcp4)
+    return this.#frames.some(isWanted)
   }
 
   #next(): Uint8Array | undefined {
@@ -231,9 +236,7 @@ export class DhcpSite implements Disposable {
   }
 }
 
-interface Parts {
-  readonly pod: ContainerNamespace
-  readonly link: string
+interface Parts extends Pick<DhcpSite, "pod" | "link"> {
   readonly route: RouteSocket
   readonly socket: PacketSocket
 }

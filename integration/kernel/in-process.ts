@@ -1,8 +1,8 @@
-import { readdirSync, readlinkSync } from "node:fs"
 import type { Builtin } from "../../pkg/invoke/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Plugin, serve } from "../../pkg/skel/mod.ts"
 import type { Namespace } from "../lab/mod.ts"
+import { openInKernel } from "./open-files.ts"
 
 /** One call: what is left out is that of container "c1", interface "eth0". */
 export interface ProcessCall {
@@ -47,18 +47,6 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   const left = openInKernel().filter((one) => !before.includes(one))
   if (left.length > 0) throw new Error(`${verb} of ${plugin.name} has left open: ${left.join(", ")}`)
   return { exitCode: reply.exitCode, json: reply.stdout === "" ? undefined : JSON.parse(reply.stdout), log }
-}
-
-/** The sockets and namespaces that this process has open. */
-function openInKernel(): string[] {
-  const links = readdirSync("/proc/self/fd").flatMap((fd) => {
-    try {
-      return `${fd} ${readlinkSync(`/proc/self/fd/${fd}`)}`
-    } catch {
-      return [] // the directory's own
-    }
-  })
-  return links.filter((link) => /socket:|net:|\/netns\//.test(link))
 }
 
 /** For `write`: the caller does not take the answer, so that all that ADD has done is to be undone. */

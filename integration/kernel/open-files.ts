@@ -1,0 +1,16 @@
+import { readdirSync, readlinkSync } from "node:fs"
+
+/**
+ * The sockets and namespaces that this process has open, each as its number and what it is, or those of one kind. Some of the sockets may be
+ * those of programs that it has run.
+ */
+export function openInKernel(kind = /socket:|net:|\/netns\//): string[] {
+  const links = readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      return `${fd} ${readlinkSync(`/proc/self/fd/${fd}`)}`
+    } catch {
+      return [] // the directory's own
+    }
+  })
+  return links.filter((link) => kind.test(link))
+}
