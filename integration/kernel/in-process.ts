@@ -2,7 +2,7 @@ import type { Builtin } from "../../pkg/invoke/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Plugin, serve } from "../../pkg/skel/mod.ts"
 import type { Namespace } from "../lab/mod.ts"
-import { openInKernel } from "./open-files.ts"
+import { leftOpen, openInKernel } from "./open-files.ts"
 
 /** One call: what is left out is that of container "c1", interface "eth0". */
 export interface ProcessCall {
@@ -44,7 +44,7 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   const reply = namespace.run(() =>
     serve(plugin, { env, stdin: () => stdin, log: (line) => log.push(line), builtins, ...(write && { write }) }),
   )
-  const left = openInKernel().filter((one) => !before.includes(one))
+  const left = leftOpen(before)
   if (left.length > 0) throw new Error(`${verb} of ${plugin.name} has left open: ${left.join(", ")}`)
   return { exitCode: reply.exitCode, json: reply.stdout === "" ? undefined : JSON.parse(reply.stdout), log }
 }
