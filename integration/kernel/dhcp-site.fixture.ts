@@ -10,7 +10,7 @@ import { Service } from "../../ipam/dhcp/daemon/service.ts"
 import type { Tenant } from "../../ipam/dhcp/daemon/tenant.ts"
 import { answer4, config4, createClient, readSent, type Sent } from "../../ipam/dhcp/protocol/testing/link.ts"
 import type { CallArguments } from "../../ipam/dhcp/rpc/messages.ts"
-import { encodeFilter, isErrno, PacketSocket, Poll, pollAll } from "../../pkg/libc/mod.ts"
+import { encodeFilter, type Fd, isErrno, PacketSocket, Poll, pollAll } from "../../pkg/libc/mod.ts"
 import { getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Result } from "../../pkg/types/mod.ts"
@@ -86,17 +86,9 @@ export class DhcpSite implements Disposable {
 
   /** Has another daemon go on with the leases in the journal. */
   restart(bootId = "this boot"): Service {
-    const options = parseOptions(this.#flags)
-    const { journal, log } = this
-    const around = {
-      options,
-      journal,
-      bootId,
-      now: () => this.now,
-      random: () => 0.5,
-      log: (line: string) => void log.push(line),
-    }
-    this.service = new Service(around)
+    const log = (line: string) => void this.log.push(line)
+    const moment = { now: () => this.now, random: () => 0.5 }
+    this.service = new Service({ options: parseOptions(this.#flags), journal: this.journal, bootId, ...moment, log })
     this.service.resume()
     return this.service
   }
@@ -136,9 +128,13 @@ export class DhcpSite implements Disposable {
 
   /** The next packet of DHCPv4 that the client sends, which has to be of this type; what the client waits for goes on meanwhile. */
   hear(type: string): Sent {
-    const sent = readSent(this.hearFrame((frame) => isDhcp4(frame)))
+    const sent = this.hearAny()
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)
     return sent
+  }
+
+  hearAny(): Sent {
+    return readSent(this.hearFrame((frame) => isDhcp4(frame)))
   }
 
   /** The next frame of the client that is wanted; those before it are forgotten. */
@@ -186,27 +182,22 @@ export class DhcpSite implements Disposable {
     this.send(this.answer(type, sent, address, options))
   }
 
-  /** Sends frames to the client, which reads them. */
+  /** Sends frames to the client, which reads them, if it is one of this process. */
   send(...frames: Uint8Array[]): void {
-    const { descriptors } = this.tenant
+    const [tenant] = this.service.tenants.values()
     // What is sent before the kernel has noticed the carrier is dropped without a word.
     this.waitUntil("the server's carrier", () => (getLink(this.#route, this.link).flags & IFF_RUNNING) !== 0)
     for (const frame of frames) this.#server.send(frame)
-    pollAll(
-      descriptors.map((fd) => ({ fd, events: Poll.In })),
-      patienceMs,
-    )
-    this.tenant.onReadable(this.#buffer)
+    if (!tenant) return
+    pollAll(tenant.descriptors.map(toRead), patienceMs)
+    tenant.onReadable(this.#buffer)
   }
 
   /** Waits for a frame of the client, or for what the client waits for, and has it take that. */
   #wait(ms: number): void {
     const tenants = [...this.service.tenants.values()]
     const waiting = tenants.flatMap((tenant) => tenant.descriptors.map((fd) => ({ fd, tenant })))
-    const ready = pollAll(
-      [{ fd: this.#server.fd }, ...waiting].map(({ fd }) => ({ fd, events: Poll.In })),
-      ms,
-    )
+    const ready = pollAll([this.#server.fd, ...waiting.map(({ fd }) => fd)].map(toRead), ms)
     for (const [at, { tenant }] of waiting.entries()) if (ready[at + 1] !== 0) tenant.onReadable(this.#buffer)
   }
 
@@ -247,6 +238,8 @@ interface Particulars {
   readonly ifName?: string
   readonly [key: string]: unknown
 }
+
+const toRead = (fd: Fd) => ({ fd, events: Poll.In })
 
 /** UDP from port 68 to 67. */
 function isDhcp4(frame: Uint8Array): boolean {
