@@ -115,10 +115,10 @@ describe("a renewal", () => {
 
 describe("a lease that is lost", () => {
   /** The kernel drops what is sent before it has noticed the carrier of a link that is up again; the next one comes through. */
-  async function hearDiscover() {
-    await waitFor(async () => (await linkOf(site.pod, "eth0")).operstate === "UP", "the kernel to notice the carrier")
-    while (!site.hasMore) site.pass()
-    return site.hear("DISCOVER")
+  async function hearDiscover(of = site) {
+    await waitFor(async () => (await linkOf(of.pod, "eth0")).operstate === "UP", "the kernel to notice the carrier")
+    while (!of.hasMore) of.pass()
+    return of.hear("DISCOVER")
   }
 
   test("takes its address off the interface, which is down until there is another", async () => {
@@ -148,6 +148,21 @@ describe("a lease that is lost", () => {
     site.pass()
     expect(await stateOf(site)).toEqual(before)
     expect(site.tenant.descriptors).toHaveLength(1)
+  })
+
+  test("is followed by one that raises an interface that was taken down while its address was probed for", async () => {
+    using other = await DhcpSite.create(host)
+    const caller = other.lease({ probe: true })
+    while (caller.told.length === 0) other.pass()
+    await configure(other)
+    other.pass()
+    other.reply("NAK", other.hear("REQUEST"), "0.0.0.0")
+    other.reply("OFFER", await hearDiscover(other), "10.1.2.9")
+    other.reply("ACK", other.hear("REQUEST"), "10.1.2.9")
+    for (let probes = 1; probes < 3; probes++) expect(other.pass()).toBeLessThan(500)
+    await other.pod.exec("ip", ["link", "set", "eth0", "down"])
+    other.pass()
+    expect(await stateOf(other)).toEqual({ ...asItWas, addresses: ["10.1.2.9/24"] })
   })
 
   test("on an interface that was taken down already is as good as lost", async () => {

@@ -53,7 +53,9 @@ if (import.meta.main) {
     socket: {
       open: (socket) => {
         socket.data = new RpcSession()
+        socket.timeout(4) // a test that fails is not to wait for as long as the plugin would
       },
+      timeout: (socket) => void socket.end(),
       data: (socket, bytes) => {
         const { calls, send } = socket.data.receive(new Uint8Array(bytes))
         socket.write(send)
