@@ -79,6 +79,7 @@ describe("a client with a lease", () => {
     while (client.state.phase !== "rebinding") {
       client.wait()
       if (client.state.phase === "renewing") renewals.push(client.now)
+      if (client.state.phase === "renewing") expect(client.state.sent).toBe(renewals.length)
     }
     expect(renewals[0]).toBe(renewAt)
     expect(renewals.length).toBeGreaterThan(1)
