@@ -110,9 +110,8 @@ describe("a record of the index", () => {
 
   test("reads back as it was written, with and without a namespace", () => {
     const netns = { path: "/var/run/netns/with blank", identity: "0:4:4026532001" }
-    expect(formatRecord({ ...record, netns })).toMatch(
-      /^[0-9a-f]{8} abc@eth0 10\.0\.0\.2,fd00::2 b-1 17,18 0:4:4026532001 \/var\/run\/netns\/with blank$/,
-    )
+    const text = "abc@eth0 10.0.0.2,fd00::2 b-1 17,18 0:4:4026532001 /var/run/netns/with blank"
+    expect(formatRecord({ ...record, netns })).toBe(`${Bun.hash.crc32(text).toString(16).padStart(8, "0")} ${text}`)
     expect(parseRecord(formatRecord({ ...record, netns }))).toEqual({ ...record, netns })
     expect(parseRecord(formatRecord(record))).toEqual(record)
     const old = { ...record, owner: { containerId: "abc", ifName: "" } }

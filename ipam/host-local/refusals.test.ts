@@ -7,7 +7,6 @@ import { checkStatus } from "./inventory.ts"
 import { toolHint } from "./lease-file.ts"
 import { parseAddress, parseRangeSets } from "./ranges.ts"
 import { releaseAddress } from "./reservations.ts"
-import { fullAt, readOnly } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
 /** What people are told: code, message and details of every refusal, and the lines on stderr, whole. */
@@ -188,17 +187,13 @@ describe("STATUS", () => {
     expect(store.log).toEqual([])
   })
 
-  test.each([
-    ["a store that takes no files", readOnly().files],
-    ["a disk without room", fullAt(1, Number.POSITIVE_INFINITY).files],
-  ])("is code 50 for %s", (_, files) => {
+  test.each(["open", "writeAt", "sync"] as const)("is code 50 where no reservation can be written: %s", (call) => {
     using store = new TemporaryStore(small)
     store.add("a")
-    const { code, message, details } = refusalOf(() =>
-      checkStatus(store.open({ files: { ...files, open: () => eio("open") as never } }), sets),
-    )
+    const files = { ...kernelFiles, [call]: () => eio(call) }
+    const { code, message, details } = refusalOf(() => checkStatus(store.open({ files }), sets))
     expect({ code, message }).toEqual({ code: 50, message: `Cannot reserve addresses in "${store.directory}"` })
-    expect(details).toMatch(/^open test: .* \(EIO\)/)
+    expect(details).toMatch(new RegExp(`^${call} test: .* \\(EIO\\)`))
   })
 })
 
