@@ -230,6 +230,20 @@ describe("DEL", () => {
   })
 })
 
+test("DEL says what it cannot release where there is no store, and was to release something", () => {
+  using data = new DataDir()
+  const prevResult = { cniVersion: "1.1.0", ips: [{ address: "10.1.0.2/24" }, { address: "fd00::2/64" }] }
+  const del = (more: Options) => data.call(single, { verb: "DEL", ...more }).log
+  expect([del({}), del({ prevResult: { cniVersion: "1.1.0" } })]).toEqual([[], []])
+  expect(del({ prevResult })).toEqual([
+    `host-local: DEL has released nothing: there is no "${join(data.path, "net")}". If a mount hides it, what it has for ` +
+      "container abc, interface eth0 (10.1.0.2/24, fd00::2/64) stays reserved there: " +
+      'see "cni ipam ls" and "cni ipam release" ("cni" is put on a node by "cni install --tool-dir")',
+  ])
+  data.call(single)
+  expect([del({ prevResult }), del({ prevResult })]).toEqual([[], []])
+})
+
 describe("CHECK", () => {
   const result = (...ips: string[]) => ({ cniVersion: "1.1.0", ips: ips.map((address) => ({ address })) })
 
