@@ -1,7 +1,7 @@
 /** How dhcp comes to a lease on a kernel's link: by what the server hears, the callers are told, and `ip` shows. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { statSync } from "node:fs"
-import { encodeProbe } from "../../ipam/dhcp/protocol/arp.ts"
+import { encodeProbe } from "../../ipam/dhcp/testing/mod.ts"
 import { addressesOf, HostNamespace, linkOf, waitFor } from "../lab/mod.ts"
 import { DhcpSite, mac } from "./dhcp-site.fixture.ts"
 import { leftOpen, openInKernel } from "./open-files.ts"

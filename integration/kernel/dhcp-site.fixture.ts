@@ -4,12 +4,19 @@
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Journal, type LeaseRecord } from "../../ipam/dhcp/daemon/journal.ts"
-import { parseOptions } from "../../ipam/dhcp/daemon/options.ts"
-import { Service } from "../../ipam/dhcp/daemon/service.ts"
-import type { Tenant } from "../../ipam/dhcp/daemon/tenant.ts"
-import { answer4, config4, createClient, readSent, type Sent } from "../../ipam/dhcp/protocol/testing/link.ts"
-import type { CallArguments } from "../../ipam/dhcp/rpc/messages.ts"
+import {
+  answer4,
+  type CallArguments,
+  config4,
+  createClient,
+  Journal,
+  type LeaseRecord,
+  parseOptions,
+  readSent,
+  type Sent,
+  Service,
+  type Tenant,
+} from "../../ipam/dhcp/testing/mod.ts"
 import { encodeFilter, type Fd, isErrno, PacketSocket, Poll, pollAll } from "../../pkg/libc/mod.ts"
 import { getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
@@ -137,14 +144,11 @@ export class DhcpSite implements Disposable {
     return readSent(this.hearFrame((frame) => isDhcp4(frame)))
   }
 
-  /** The next frame of the client that is wanted; those before it are forgotten. */
+  /** The next frame of the client that is wanted; the others stay to be heard. */
   hearFrame(isWanted: (frame: Uint8Array) => boolean): Uint8Array {
-    const end = Date.now() + patienceMs
-    for (;;) {
-      for (let frame = this.#next(); frame; frame = this.#next()) if (isWanted(frame)) return frame
-      if (Date.now() > end) throw new Error("The client has sent nothing like it")
-      this.#wait(100)
-    }
+    this.waitUntil("a frame of the client", () => this.has(isWanted))
+    const [frame] = this.#frames.splice(this.#frames.findIndex(isWanted), 1)
+    return frame ?? new Uint8Array()
   }
 
   /** Whether the client has sent a packet of DHCPv4 that was not heard yet. */
@@ -156,10 +160,6 @@ export class DhcpSite implements Disposable {
   has(isWanted: (frame: Uint8Array) => boolean): boolean {
     for (let frame = this.#receive(); frame; frame = this.#receive()) this.#frames.push(frame)
     return this.#frames.some(isWanted)
-  }
-
-  #next(): Uint8Array | undefined {
-    return this.#frames.shift() ?? this.#receive()
   }
 
   #receive(): Uint8Array | undefined {

@@ -1,8 +1,6 @@
 /** Leases of DHCPv6 beside those of DHCPv4, on a kernel's link that may have learnt from routers already. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readPacket } from "../../ipam/dhcp/protocol/frames.ts"
-import { routerAdvertisement } from "../../ipam/dhcp/protocol/testing/captured.ts"
-import { answer6, association6, config6, createClient } from "../../ipam/dhcp/protocol/testing/link.ts"
+import { answer6, association6, captured, config6, createClient, readPacket } from "../../ipam/dhcp/testing/mod.ts"
 import { addressesOf, HostNamespace, linkOf, readSysctl } from "../lab/mod.ts"
 import { DhcpSite } from "./dhcp-site.fixture.ts"
 
@@ -21,7 +19,7 @@ function messageOf(frame: Uint8Array) {
   return packet?.kind === "udp" && packet.to.port === 547 ? packet : undefined
 }
 
-/** The next message of DHCPv6 of this type; those before it are forgotten. */
+/** The next message of DHCPv6 of this type. */
 function hear6(site: DhcpSite, type: keyof typeof types) {
   const packet = messageOf(site.hearFrame((frame) => messageOf(frame)?.payload[0] === types[type]))
   const [, high = 0, middle = 0, low = 0] = packet?.payload ?? []
@@ -44,11 +42,10 @@ function leaseBoth(site: DhcpSite) {
   site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
   site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
   expect(caller.told).toEqual([])
-  while (!site.has((frame) => messageOf(frame)?.payload[0] === types.SOLICIT)) site.pass()
   reply6(site, "ADVERTISE", hear6(site, "SOLICIT"))
   reply6(site, "REPLY", hear6(site, "REQUEST"))
   expect([caller.told, site.records[0]?.progress]).toEqual([[], "acquiring"])
-  site.send(routerAdvertisement)
+  site.send(captured.routerAdvertisement)
   return caller
 }
 
@@ -171,7 +168,7 @@ describe("a lease of IPv6", () => {
     const renew = hear6(site, "RENEW")
     expect(renew.from).toBe("fe80:0:0:0:858:aff:fe01:203")
     reply6(site, "REPLY", renew, "2001:db8::6c")
-    site.send(routerAdvertisement)
+    site.send(captured.routerAdvertisement)
     expect(await stateOf(site)).toEqual({ ...usual, addresses: ["10.1.2.3/24", "2001:db8::6c/64"] })
     expect([site.log, site.tenant.descriptors]).toEqual([[], []])
   })

@@ -1,0 +1,20 @@
+/** The parts of this room that the tests on a kernel put together. For tests only: the door does not export them. */
+export { Journal, type LeaseRecord } from "../daemon/journal.ts"
+export { parseOptions } from "../daemon/options.ts"
+export { Service } from "../daemon/service.ts"
+export type { Tenant } from "../daemon/tenant.ts"
+export { encodeProbe } from "../protocol/arp.ts"
+export { readPacket } from "../protocol/frames.ts"
+export * as captured from "../protocol/testing/captured.ts"
+export {
+  answer4,
+  answer6,
+  association6,
+  config4,
+  config6,
+  createClient,
+  readSent,
+  type Sent,
+} from "../protocol/testing/link.ts"
+export { requireDaemon } from "../rpc/client.ts"
+export type { CallArguments } from "../rpc/messages.ts"
