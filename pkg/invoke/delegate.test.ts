@@ -112,14 +112,30 @@ describe("a delegate", () => {
     expect(details(() => pool.delegate.add("other"))).toContain('"ipam.type" names it')
     expect(details(() => pool.delegate.add("other", new Uint8Array()))).toContain('"delegate.type" names it')
     expect(details(() => pool.delegate.add("a/b"))).toContain('"ipam.type"')
-    expect(details(() => pool.delegate.add(""))).toContain('"ipam.type" is empty')
+    expect(details(() => pool.delegate.add(""))).toBe('"ipam.type" is empty')
+    expect(details(() => pool.delegate.del("bridge"))).toBe('"ipam.type" names it')
+  })
+
+  test("is searched nowhere without a CNI_PATH", () => {
+    const delegate = delegateTo({ env: {}, stdin: new Uint8Array(), configVersion: "", builtins: {}, log() {} })
+    expect(() => delegate.del("pool")).toThrow(
+      expect.objectContaining({
+        code: 4,
+        details: 'CNI_PATH holds no absolute directory to search for plugin "pool"',
+      }),
+    )
   })
 
   test("#152 that is not in CNI_PATH makes STATUS say that ADD cannot be served", () => {
     using pool = new Pool("")
     expect(() => pool.delegate.status("other")).toThrow(
-      expect.objectContaining({ code: 50, message: `failed to find plugin "other" in path [${pool.path}]` }),
+      expect.objectContaining({
+        code: 50,
+        message: `failed to find plugin "other" in path [${pool.path}]`,
+        details: '"ipam.type" names it: install the plugin there, or add its directory to CNI_PATH',
+      }),
     )
+    expect(() => pool.delegate.status("a/b")).toThrow(expect.objectContaining({ code: 7 }))
   })
 
   test("#153 that fails on ADD is run with DEL before its error is returned", () => {
@@ -198,6 +214,13 @@ describe("a plugin inside this executable", () => {
     const failing = { pool: () => ({ stdout: '{"code":11,"msg":"pool is full"}', exitCode: 1 }) }
     const delegate = linked(directory, process.execPath, failing)
     expect(() => delegate.add("pool")).toThrow(expect.objectContaining({ code: 11, message: "pool is full" }))
+  })
+
+  test("that fails without a word is told by its exit status", () => {
+    using directory = new PluginDirectory()
+    const delegate = linked(directory, process.execPath, { pool: () => ({ stdout: "", exitCode: 3 }) })
+    const refused = { code: 0, message: "netplugin failed with no error message: exit status 3" }
+    expect(() => delegate.check("pool")).toThrow(expect.objectContaining(refused))
   })
 
   test("gets its verb, the rest of the environment, and the configuration", () => {

@@ -27,6 +27,12 @@ describe("the environment of a plugin", () => {
     expect(pluginEnvironment(inherited, variables, { traceparent })).not.toHaveProperty("TRACESTATE")
   })
 
+  test("#161 has an inherited trace context as it is without a valid one to put in its place", () => {
+    const inherited = { TRACEPARENT: "old", TRACESTATE: "old=1", BAGGAGE: "old=1" }
+    expect(pluginEnvironment(inherited, variables)).toMatchObject(inherited)
+    expect(pluginEnvironment(inherited, variables, { traceparent: "" })).toMatchObject(inherited)
+  })
+
   test.each([
     traceparent,
     traceparent.replace(/^00/, "01"),
@@ -82,6 +88,8 @@ describe("CNI_ARGS", () => {
     ["A;B", "c"],
     ["A", "b=c"],
     ["A", "b;c"],
+    ["A", "b\0c"],
+    ["A=", "b"],
     ["", "b"],
   ])("cannot hold %j=%j", (key, value) => {
     const refused = `Cannot pass ${JSON.stringify(`${key}=${value}`)} in CNI_ARGS: neither key nor value can hold ";" or "="`

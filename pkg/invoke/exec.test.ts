@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { closeSync, openSync } from "node:fs"
+import { closeSync, openSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import type { CniError } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
 import { PluginDirectory } from "./directory.fixture.ts"
@@ -26,6 +27,11 @@ describe("a plugin that succeeds", () => {
     expect(stdout).toBe(`${new TextDecoder().decode(stdin)}CNI_ARGS=A= b;\n`)
   })
 
+  test("#131 is not given a variable that is undefined", () => {
+    const { stdout } = run('env | grep "^OWN_"', { env: { PATH: process.env.PATH, OWN_A: undefined, OWN_B: "" } })
+    expect(stdout).toBe("OWN_B=\n")
+  })
+
   test("may leave stdin unread", () => {
     expect(run("exit 0", { stdin: new Uint8Array(1 << 20) }).stdout).toBe("")
   })
@@ -38,6 +44,14 @@ describe("a plugin that succeeds", () => {
 
   test("#133 has its stderr passed on", () => {
     expect(run("echo one >&2; echo two >&2; echo {}")).toMatchObject({ stdout: "{}\n", log: ["one\ntwo"] })
+    expect(run("printf 'one\\ntwo\\n\\n' >&2").log).toEqual(["one\ntwo\n"])
+    expect(run("exit 0").log).toBeEmpty()
+  })
+
+  test("prints as much as a plugin reads, 16 MiB, and a byte more is an error, also when it has ended before", () => {
+    const printing = (bytes: number) => run(`head -c ${bytes} /dev/zero`)
+    expect(printing(16_777_216).stdout).toHaveLength(16_777_216)
+    expect(printing(16_777_217).error?.details).toBe("signal: killed after 16777216 bytes of output")
   })
 })
 
@@ -60,8 +74,12 @@ describe("a plugin that fails", () => {
     })
   })
 
-  test("#136 or by the signal that killed it", () => {
-    expect(run("kill -KILL $$").error?.message).toBe("netplugin failed with no error message: signal: killed")
+  test.each([
+    ["KILL", "killed"],
+    ["TERM", "terminated"],
+    ["HUP", "SIGHUP"],
+  ])("#136 or by the signal that killed it, SIG%s: %s", (signal, text) => {
+    expect(run(`kill -${signal} $$`).error?.message).toBe(`netplugin failed with no error message: signal: ${text}`)
   })
 
   test.each([
@@ -73,7 +91,7 @@ describe("a plugin that fails", () => {
     ["a message that is none", '{"code":1,"msg":{}}'],
   ])("#137 with %s on stdout has that quoted", (_what, text) => {
     const { error } = run(`printf '%s' '${text}'; exit 1`)
-    expect(error?.code).toBe(0)
+    expect(error).toMatchObject({ code: 0, details: "exit status 1" })
     expect(error?.message).toStartWith(
       `netplugin failed but error parsing its diagnostic message ${JSON.stringify(text)}: `,
     )
@@ -98,6 +116,10 @@ describe("a plugin that fails", () => {
     const start = (at: string) => () => execPlugin({ path: at, env: {}, stdin })
     expect(start(path)).toThrow(`netplugin failed with no error message: fork/exec ${path}: permission denied`)
     expect(start(`${path}-not`)).toThrow(`fork/exec ${path}-not: no such file or directory`)
+    const garbage = join(directory.path, "garbage")
+    writeFileSync(garbage, "\x7fELF", { mode: 0o755 })
+    expect(start(garbage)).toThrow(`fork/exec ${garbage}: exec format error`)
+    expect(start(`${path}/below`)).toThrow(/^netplugin failed .*: fork\/exec \S+\/below: .*ENOTDIR/)
   })
 
   test("#139 to end in time is killed", () => {

@@ -75,9 +75,9 @@ function runOnce({ path, env, stdin, timeoutMs }: Execution): Ended {
     ...limits,
   })
   const output = { stdout, stderr: decodeUtf8(stderr) }
+  if (wroteTooMuch) return { ...output, cause: `signal: killed after ${outputLimit} bytes of output` }
   if (exitCode === 0) return output // even when a descendant kept the pipes open until the time was up
   if (timedOut) return { ...output, cause: `signal: killed after ${timeoutMs} ms` }
-  if (wroteTooMuch) return { ...output, cause: `signal: killed after ${outputLimit} bytes of output` }
   if (signal !== undefined) return { ...output, cause: `signal: ${signalText(signal)}` }
   return { ...output, cause: `exit status ${exitCode}` }
 }

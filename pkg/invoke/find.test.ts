@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { mkdirSync, symlinkSync } from "node:fs"
+import { mkdirSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { FileDescriptor, Open, readAt } from "../libc/mod.ts"
 import { refusalOf } from "../types/testing.ts"
 import { PluginDirectory } from "./directory.fixture.ts"
 import { builtinAt, requirePlugin } from "./find.ts"
@@ -91,12 +92,49 @@ describe("requirePlugin", () => {
   })
 })
 
-test("a plugin in this process runs in the place of a file of the same build only", () => {
-  using directory = new PluginDirectory()
+function beginOf(path: string): Buffer {
+  using file = FileDescriptor.open(path, Open.ReadOnly)
+  const bytes = Buffer.alloc(4096)
+  readAt(file.fd, bytes, 0)
+  return bytes
+}
+
+describe("a plugin in this process", () => {
   const builtin = () => ({ stdout: "", exitCode: 0 })
-  symlinkSync("/proc/self/exe", join(directory.path, "bridge"))
-  expect(builtinAt(join(directory.path, "bridge"), { bridge: builtin })).toBe(builtin)
-  expect(builtinAt(join(directory.path, "bridge"), { ptp: builtin })).toBeUndefined()
-  for (const other of [join(directory.path, "not/there/bridge"), directory.script("one/bridge", ""), "/bin/cat"])
-    expect(builtinAt(other, { bridge: builtin, cat: builtin })).toBeUndefined()
+  // elf(5): a note has its owner's name, "GNU\0", before what it says; the last one is the build's id
+  const size = statSync("/proc/self/exe").size
+  const begin = beginOf("/proc/self/exe")
+  const id = begin.lastIndexOf("GNU\0") + 4
+
+  /** Whether it runs in the place of a file that begins as this executable does, but for some bytes, and is of that size. */
+  function runsInPlaceOf(changed: readonly number[], length: number): boolean {
+    using directory = new PluginDirectory()
+    const path = join(directory.path, "bridge")
+    const bytes = Uint8Array.from(begin, (byte, at) => (changed.includes(at) ? byte ^ 1 : byte))
+    writeFileSync(path, bytes)
+    truncateSync(path, length)
+    return builtinAt(path, { bridge: builtin }) === builtin
+  }
+
+  test.each([
+    ["the same notes and size", [], size, true],
+    ["other bytes than the notes'", [4000], size, true],
+    ["another id", [id], size, false],
+    ["an id that ends otherwise", [id + 7], size, false],
+    ["another first note", [begin.indexOf("GNU\0") + 4], size, false],
+    ["another size", [], size + 1, false],
+    ["too few bytes for a header", [], 63, false],
+    ["a table of headers that lies elsewhere", [39], size, false],
+  ])("is told from another file by build: %s", (_what, changed, length, same) => {
+    expect(runsInPlaceOf(changed, length)).toBe(same)
+  })
+
+  test("runs in the place of a file of the same build, of its own name", () => {
+    using directory = new PluginDirectory()
+    symlinkSync("/proc/self/exe", join(directory.path, "bridge"))
+    expect(builtinAt(join(directory.path, "bridge"), { bridge: builtin })).toBe(builtin)
+    expect(builtinAt(join(directory.path, "bridge"), { ptp: builtin })).toBeUndefined()
+    for (const other of [join(directory.path, "not/there/bridge"), directory.script("one/bridge", ""), "/bin/cat"])
+      expect(builtinAt(other, { bridge: builtin, cat: builtin })).toBeUndefined()
+  })
 })
