@@ -1,8 +1,11 @@
 import { expect, test } from "bun:test"
+import { join } from "node:path"
 import { SyscallError } from "../libc/mod.ts"
+import { CniError } from "../types/mod.ts"
 import { errorReply, sourceFrames } from "./answer.ts"
-import { ask, oneAddress, Recorder } from "./plugin.fixture.ts"
-import { definePlugin } from "./plugin.ts"
+import { ask, attachment, oneAddress, Recorder } from "./plugin.fixture.ts"
+import { type Call, definePlugin } from "./plugin.ts"
+import { serve } from "./serve.ts"
 
 /** What the engine throws. */
 function thrownBy(run: () => unknown): unknown {
@@ -21,14 +24,18 @@ test("an exhausted stack is told in our words, with what to do and where it was"
     cniVersion: "1.1.0",
     code: 999,
     msg: "Cannot finish: not enough stack",
-    details: expect.stringMatching(/RLIMIT_STACK.*; at .*forever pkg\/skel\/answer\.test\.ts:\d+/),
+    details: expect.stringMatching(
+      /^the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB; at .*forever pkg\/skel\/answer\.test\.ts:\d+/,
+    ),
   })
 })
 
 test("so is memory that there is not", () => {
   const reply = replyTo(thrownBy(() => new Uint8Array(2 ** 45)))
   expect(reply).toMatchObject({ code: 999, msg: "Cannot finish: not enough memory" })
-  expect(reply.details).toContain("RLIMIT_AS")
+  expect(reply.details).toStartWith(
+    "raise the limit that the caller runs plugins under: RLIMIT_AS, or its cgroup's memory.max; at ",
+  )
 })
 
 test("other errors of the same kind keep their words", () => {
@@ -47,8 +54,29 @@ test("what the kernel refuses is told in a sentence, without places in our sourc
   const gone = Object.assign(new Error('list addresses of "br0": ENODEV'), { errno: "ENODEV" })
   expect(replyTo(gone)).toMatchObject({
     msg: 'Cannot list addresses of "br0": ENODEV',
-    details: expect.stringContaining("gone meanwhile"),
+    details: "the interface has gone meanwhile: somebody has deleted it",
   })
+})
+
+test.each([
+  [1.5, 999],
+  [-1, 999],
+  [0, 0],
+  [2 ** 53, 999],
+])("a code is a whole number, 0 or more, else 999: %d is %d", (given, code) => {
+  expect(replyTo(new CniError(given, "no"))).toEqual({ cniVersion: "1.1.0", code, msg: "no" })
+})
+
+test("what has no text and no place still says something", () => {
+  expect(replyTo(new CniError(7, ""))).toEqual({ cniVersion: "1.1.0", code: 7, msg: "failed without saying why" })
+  expect(replyTo(Object.create(null))).toEqual({
+    cniVersion: "1.1.0",
+    code: 999,
+    msg: "failed with an error that has no text",
+  })
+  const lost = Object.assign(new Error("no"), { stack: undefined })
+  expect(replyTo(lost)).toEqual({ cniVersion: "1.1.0", code: 999, msg: "no" })
+  expect(replyTo("thrown")).toEqual({ cniVersion: "1.1.0", code: 999, msg: "thrown" })
 })
 
 test("what fails after the answer is logged: there is no second answer", () => {
@@ -65,6 +93,66 @@ test("what fails after the answer is logged: there is no second answer", () => {
   expect(log).toEqual(["recorder: Cannot clean up after the answer: too late"])
 })
 
+test("a log that fails as well, after the answer, changes nothing of it", () => {
+  const { plugin } = new Recorder()
+  const add = (call: Call) => {
+    call.answer(oneAddress)
+    throw "too late"
+  }
+  const reply = (log: (line: string) => void) => {
+    const stdin = () => new TextEncoder().encode('{"cniVersion":"1.0.0","name":"lab"}')
+    return serve({ ...plugin, add }, { env: { ...attachment, CNI_COMMAND: "ADD" }, stdin, log })
+  }
+  const lines: string[] = []
+  const answer = reply((line) => void lines.push(line))
+  expect(answer.exitCode).toBe(0)
+  expect(lines).toEqual(["recorder: Cannot clean up after the answer: too late"])
+  expect(
+    reply(() => {
+      throw new Error("no log")
+    }),
+  ).toEqual(answer)
+})
+
+test("what was changed is noted once the answer is written, and then it is kept", () => {
+  const order: string[] = []
+  const kept = { changes: ["lease addresses"], keep: () => void order.push("keep") }
+  const add = (verb: (call: Call) => ReturnType<Call["answer"]>, write: (text: string) => void) => {
+    const stdin = () => new TextEncoder().encode('{"cniVersion":"1.0.0","name":"lab"}')
+    const noteChanges = (changes: readonly string[]) => void order.push(...changes)
+    const env = { ...attachment, CNI_COMMAND: "ADD" }
+    const surroundings = { env, stdin, log() {}, write, noteChanges }
+    return serve({ ...new Recorder().plugin, add: verb }, surroundings)
+  }
+  const write = () => void order.push("write")
+  expect(add((call) => call.answer(oneAddress, kept), write)).toEqual({ stdout: "", exitCode: 0 })
+  expect(order.splice(0)).toEqual(["write", "lease addresses", "keep"])
+  add((call) => call.answer(oneAddress, { keep: kept.keep }), write)
+  expect(order.splice(0)).toEqual(["write", "keep"])
+  const refused = add(
+    (call) => call.answer(oneAddress, kept),
+    () => {
+      throw new Error("no space")
+    },
+  )
+  expect(order).toEqual([])
+  expect(JSON.parse(refused.stdout)).toMatchObject({ code: 5, msg: "Cannot write the result to stdout" })
+})
+
+test.each([
+  ["DEL", null],
+  ["DEL", "done"],
+  ["DEL", { after: 1 }],
+  ["ADD", undefined],
+] as const)("a plugin whose %s returns %j has not kept to the protocol", (verb, returned) => {
+  const { plugin } = new Recorder()
+  const strange = { ...plugin, [verb.toLowerCase()]: () => returned }
+  expect(ask(strange, { CNI_COMMAND: verb }).json).toMatchObject({
+    code: 999,
+    msg: `Cannot answer ${verb}: plugin "recorder" returned something else than the protocol has for it`,
+  })
+})
+
 test("frames are those of our sources, the innermost first, and four at most unless another limit is given", () => {
   const deep = (depth: number): number => {
     if (depth === 0) throw new Error("here")
@@ -75,4 +163,23 @@ test("frames are those of our sources, the innermost first, and four at most unl
   expect(sourceFrames(error, 2)).toHaveLength(2)
   for (const frame of sourceFrames(error)) expect(frame).toMatch(/^deep pkg\/skel\/answer\.test\.ts:\d+$/)
   expect(sourceFrames("no error")).toEqual([])
+})
+
+test("a frame is a call of our sources, with its name if it has one", () => {
+  const file = (name: string) => join(import.meta.dir, name)
+  const stack = [
+    "Error: at once (not a frame:1:2)",
+    `    at addVeth (${file("veth.ts")}:32:7)`,
+    `    at async new Netns (${file("netns.ts")}:3:14)`,
+    `    at ${file("main.ts")}:71:1`,
+    "    at map (native)",
+    "    at run (/elsewhere/x.ts:1:1)",
+    `    at last (${file("z.ts")}:1:10)`,
+  ].join("\n")
+  expect(sourceFrames(Object.assign(new Error("no"), { stack }), 9)).toEqual([
+    "addVeth pkg/skel/veth.ts:32",
+    "async new Netns pkg/skel/netns.ts:3",
+    "pkg/skel/main.ts:71",
+    "last pkg/skel/z.ts:1",
+  ])
 })

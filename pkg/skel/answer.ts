@@ -87,7 +87,8 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
     const object = toErrorObject(exhausted ? shortage(exhausted) : worded(error), cniVersion)
     if (!(error instanceof CniError || isErrno(error))) {
       const frames = sourceFrames(error).join(", ")
-      object.details = [object.details, frames && `at ${frames}`].filter((part) => part).join("; ")
+      const details = [object.details, frames && `at ${frames}`].filter((part) => part).join("; ")
+      if (details !== "") object.details = details
     }
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
     return object.msg === "" ? { ...object, msg: "failed without saying why" } : object

@@ -1,5 +1,5 @@
 import { monotonicMs } from "../engine/mod.ts"
-import { type FlightLine, FlightRecorder, type FlightTrace } from "../flight/mod.ts"
+import { FLIGHT_FILE, type FlightLine, FlightRecorder, type FlightTrace } from "../flight/mod.ts"
 import type { Builtin, Environment, Reply } from "../invoke/mod.ts"
 import { randomHex } from "../libc/mod.ts"
 
@@ -26,10 +26,10 @@ export class Flight {
   }
 
   /** Begins a line if the recorder is on; undefined when it is off, and for VERSION. Never throws. */
-  static begin(plugin: string, env: Environment): Flight | undefined {
+  static begin(plugin: string, env: Environment, file = FLIGHT_FILE): Flight | undefined {
     const verb = env.CNI_COMMAND ?? ""
     if (verb === "" || verb === "VERSION") return undefined
-    const recorder = FlightRecorder.find()
+    const recorder = FlightRecorder.find(file)
     return recorder && new Flight(recorder, plugin, env)
   }
 

@@ -12,11 +12,17 @@ describe("missing variables", () => {
 
   test.each(["ADD", "CHECK", "DEL"])("#52 %s without CNI_PATH is refused", (command) => {
     const { json } = ask(plugin, { CNI_COMMAND: command, CNI_PATH: undefined })
-    expect(json).toMatchObject({ code: 4, msg: "required env variables [CNI_PATH] missing" })
+    expect(json).toMatchObject({
+      code: 4,
+      msg: "required env variables [CNI_PATH] missing",
+      details: `${command} needs CNI_CONTAINERID, ${command === "DEL" ? "" : "CNI_NETNS, "}CNI_IFNAME, CNI_PATH, which the container runtime sets`,
+    })
   })
 
   test("#53 ADD without CNI_ARGS proceeds", () => {
-    expect(ask(plugin, { CNI_COMMAND: "ADD", CNI_ARGS: undefined }).exitCode).toBe(0)
+    const recorder = new Recorder()
+    expect(ask(recorder.plugin, { CNI_COMMAND: "ADD", CNI_ARGS: undefined }).exitCode).toBe(0)
+    expect(recorder.calls[0]?.args).toBe("")
   })
 
   test("#54 all that is missing is named in one message, in this order", () => {

@@ -127,6 +127,28 @@ describe("stdout", () => {
   })
 })
 
+describe("stdout that is non-blocking", () => {
+  /** Writes 1 MiB to a pipe of 64 KiB, of which `open` makes stdout; "R" is its other end. */
+  const write = (open: string, fullMs: number) => {
+    const script = `import { writeStdout } from ${JSON.stringify(join(import.meta.dir, "process.ts"))}
+      writeStdout("x".repeat(1 << 20), ${fullMs})`
+    const perl = `use Fcntl; $^F = 9; ${open}; fcntl(STDOUT, F_SETFL, O_NONBLOCK); exec @ARGV`
+    return Bun.spawn(["perl", "-e", perl, process.execPath, "-e", script], { stdout: "pipe", stderr: "pipe" })
+  }
+
+  test("is waited for when it is full", async () => {
+    const child = write('open(R, "|-", "wc -c"); open(STDOUT, ">&R")', 60_000)
+    expect(await child.stdout.text()).toBe("1048576\n")
+    expect(await child.exited).toBe(0)
+  })
+
+  test("is given up when nobody reads", async () => {
+    const child = write('pipe(R, W); open(STDOUT, ">&W")', 50)
+    expect(await child.exited).toBe(1)
+    expect(await child.stderr.text()).toContain("nobody has read for 0.05 s")
+  })
+})
+
 test("something left behind by a verb neither adds to the answer nor holds the process up", async () => {
   const reply = await run("leaves-things")
   expect(JSON.parse(reply.stdout)).toHaveProperty("ips")

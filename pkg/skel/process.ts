@@ -98,25 +98,25 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
 }
 
 /** Writes to stdout, all of it. Throws `SyscallError`, `EPIPE` and `ENOSPC` among them, or when the pipe stays full. */
-export function writeStdout(text: string): void {
-  writeText(stdout, text)
+export function writeStdout(text: string, fullMs = patienceMs): void {
+  writeText(stdout, text, fullMs)
 }
 
 /** Writes one line to stderr. A log that cannot be written is no reason to fail. */
 export function logLine(line: string): void {
   try {
-    writeText(stderr, `${line}\n`)
+    writeText(stderr, `${line}\n`, patienceMs)
   } catch {}
 }
 
-function writeText(fd: Fd, text: string): void {
+function writeText(fd: Fd, text: string, fullMs: number): void {
   const bytes = encodeUtf8(text)
   for (let done = 0; done < bytes.length; ) {
     try {
       done += write(fd, bytes.subarray(done))
     } catch (error) {
       if (!isErrno(error, "EAGAIN")) throw error // a pipe that the caller, or a process before us, made non-blocking
-      if (!poll(fd, Poll.Out, patienceMs)) throw new Error(`nobody has read for ${patienceMs / 1000} s`)
+      if (!poll(fd, Poll.Out, fullMs)) throw new Error(`nobody has read for ${fullMs / 1000} s`)
     }
   }
 }

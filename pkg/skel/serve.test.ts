@@ -1,7 +1,12 @@
 import { describe, expect, test } from "bun:test"
+import { readdirSync } from "node:fs"
+import { version } from "../../package.json"
+import type { Builtin } from "../invoke/mod.ts"
+import { SyscallError } from "../libc/mod.ts"
 import { CniError } from "../types/mod.ts"
 import { ask, attachment, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { type Call, definePlugin } from "./plugin.ts"
+import { prepare, serve } from "./serve.ts"
 
 const bytes = (text: string) => () => new TextEncoder().encode(text)
 const unreadable = () => {
@@ -15,21 +20,24 @@ const failing = (error: unknown) =>
   }).plugin
 
 describe("what a verb gets", () => {
-  test("#50 ADD gets the variables and the configuration, and nothing else is called", () => {
-    const recorder = new Recorder()
-    const stdin = ' { "name": "lab", "cniVersion": "1.0.0", "big": 12345678901234567890 }\n'
-    ask(recorder.plugin, { CNI_COMMAND: "ADD" }, stdin)
-    expect(recorder.verbs).toEqual(["ADD"])
-    expect(recorder.calls[0]).toMatchObject({
-      containerId: attachment.CNI_CONTAINERID,
-      netns: attachment.CNI_NETNS,
-      ifName: attachment.CNI_IFNAME,
-      args: attachment.CNI_ARGS,
-      path: attachment.CNI_PATH,
-      network: { name: "lab", cniVersion: "1.0.0" },
-    })
-    expect(recorder.calls[0]?.stdin).toEqual(bytes(stdin)())
-  })
+  test.each(["ADD", "DEL", "CHECK"])(
+    "#50 %s gets the variables and the configuration, and nothing else is called",
+    (verb) => {
+      const recorder = new Recorder()
+      const stdin = ' { "name": "lab", "cniVersion": "1.0.0", "big": 12345678901234567890 }\n'
+      ask(recorder.plugin, { CNI_COMMAND: verb }, stdin)
+      expect(recorder.verbs).toEqual([verb])
+      expect(recorder.calls[0]).toMatchObject({
+        containerId: attachment.CNI_CONTAINERID,
+        netns: attachment.CNI_NETNS,
+        ifName: attachment.CNI_IFNAME,
+        args: attachment.CNI_ARGS,
+        path: attachment.CNI_PATH,
+        network: { name: "lab", cniVersion: "1.0.0" },
+      })
+      expect(recorder.calls[0]?.stdin).toEqual(bytes(stdin)())
+    },
+  )
 
   test("the plugin's own reading of the configuration comes first, and its error is the answer", () => {
     const { plugin } = new Recorder()
@@ -119,9 +127,12 @@ describe("the answer", () => {
     const { plugin } = new Recorder({ versions: ["0.4.0", "1.1.0"] })
     const { log, ...reply } = ask(plugin, { CNI_COMMAND: "" }, unreadable)
     expect(reply).toMatchObject({ stdout: "", exitCode: 0 })
-    expect(log.join("\n")).toMatch(
-      /^CNI recorder plugin v1\.9\.\d\n.* v0\.\d.*\nCNI protocol versions supported: 0\.4\.0, 1\.1\.0$/,
-    )
+    expect(log).toEqual([
+      "CNI recorder plugin v1.9.1",
+      `cni-plugins v${version}, in place of the reference plugins v1.9.1`,
+      "CNI protocol versions supported: 0.4.0, 1.1.0",
+    ])
+    expect(ask(plugin, { CNI_COMMAND: undefined }, unreadable).log).toEqual(log)
   })
 })
 
@@ -178,7 +189,8 @@ describe("prevResult", () => {
   test("#12 of another layout is refused by ADD and CHECK", () => {
     const { plugin } = new Recorder()
     const stdin = { ...network, prevResult: { cniVersion: "0.2.0", ip4: { ip: "192.0.2.9/24" } } }
-    for (const command of ["ADD", "CHECK"]) expect(ask(plugin, { CNI_COMMAND: command }, stdin).json.code).toBe(6)
+    for (const command of ["ADD", "CHECK", "STATUS"])
+      expect(ask(plugin, { CNI_COMMAND: command }, stdin).json.code).toBe(6)
   })
 
   test("#12 of another layout is not used by DEL either, which says so and goes on without", () => {
@@ -187,7 +199,9 @@ describe("prevResult", () => {
     const { exitCode, log } = ask(recorder.plugin, { CNI_COMMAND: "DEL" }, stdin)
     expect(exitCode).toBe(0)
     expect(recorder.calls[0]?.network.prevResult).toBeUndefined()
-    expect(log.join()).toContain("prevResult")
+    expect(log).toEqual([
+      expect.stringMatching(/^recorder: DEL goes on without a part of the configuration: Cannot use "prevResult"; /),
+    ])
   })
 
   test("#13 without a version is of the configuration's", () => {
@@ -209,6 +223,7 @@ describe("commands that there are not", () => {
     expect(ask(recorder.plugin, { CNI_COMMAND: "NOPE" }).json).toMatchObject({
       code: 4,
       msg: "unknown CNI_COMMAND: NOPE",
+      details: "expected one of ADD, DEL, CHECK, GC, STATUS, VERSION",
     })
     expect(recorder.calls).toBeEmpty()
   })
@@ -283,5 +298,79 @@ describe("errors of the plugin", () => {
     const { plugin } = new Recorder()
     const forging = { ...plugin, add: (_call: Call) => ({}) as ReturnType<typeof plugin.add> }
     expect(ask(forging, add).json.code).toBe(999)
+  })
+
+  test("a bug is logged with where it is, and what is thrown on purpose, or is no error, is not", () => {
+    const said = (error: unknown) => ask(failing(error), { CNI_COMMAND: "DEL" }, network).log
+    expect(said(new TypeError("potato"))).toEqual([
+      expect.stringMatching(/^recorder: TypeError: potato\n {4}at (.* )?pkg\/skel\/serve\.test\.ts:\d+(\n {4}at .*)*$/),
+    ])
+    for (const meant of [new CniError(7, "potato"), new SyscallError("open", 24), "potato"])
+      expect(said(meant)).toEqual([])
+  })
+
+  test("stdin that throws what is no error is told by it", () => {
+    const thrower = () => {
+      throw "no stdin"
+    }
+    expect(ask(new Recorder().plugin, add, thrower).json).toMatchObject({ msg: "error reading from stdin: no stdin" })
+  })
+})
+
+describe("a delegate", () => {
+  const stdin = bytes('{"cniVersion":"1.1.0","name":"lab"}')
+  const env = { ...attachment, CNI_COMMAND: "DEL", CNI_PATH: "/proc/self" }
+
+  /** What the delegate "exe", which runs in this process, is called with. */
+  function callOf(netns: string) {
+    const seen: unknown[] = []
+    const exe: Builtin = (call) => {
+      seen.push(call)
+      return { stdout: "", exitCode: 0 }
+    }
+    const { plugin } = new Recorder({ behave: (call) => call.delegate.del("exe") })
+    const reply = serve(plugin, { env: { ...env, CNI_NETNS: netns }, stdin, log() {}, builtins: { exe } })
+    expect(reply).toEqual({ stdout: "", exitCode: 0 })
+    return seen
+  }
+
+  test.each([
+    [attachment.CNI_NETNS, attachment.CNI_NETNS],
+    [`/proc/${process.pid}/ns/net`, ""],
+  ])("gets the configuration, and of the namespace %j, %j", (given, netns) => {
+    expect(callOf(given)).toEqual([{ env: { ...env, CNI_NETNS: netns }, stdin: stdin() }])
+  })
+
+  test("is none in this process unless there are any", () => {
+    const { plugin } = new Recorder({ behave: (call) => call.delegate.del("exe") })
+    const call = { env: { ...env, CNI_PATH: "/not/there" }, stdin, log() {} }
+    for (const reply of [prepare(plugin, call).run(), serve(plugin, call)])
+      expect(JSON.parse(reply.stdout)).toMatchObject({ msg: 'failed to find plugin "exe" in path [/not/there]' })
+  })
+})
+
+describe("a prepared call", () => {
+  const given = (config: string, env: object = {}) =>
+    prepare(new Recorder().plugin, {
+      env: { ...attachment, CNI_COMMAND: "ADD", ...env },
+      stdin: bytes(config),
+      log() {},
+    })
+
+  test("has the version for errors and the network's name, as far as they could be read", () => {
+    expect(given('{"cniVersion":"0.4.0","name":"lab"}')).toMatchObject({ cniVersion: "0.4.0", network: "lab" })
+    expect(given('{"cniVersion":"0.4.0","name":"%"}')).toMatchObject({ cniVersion: "0.4.0" })
+    expect(given("oops")).toMatchObject({ cniVersion: "1.1.0" })
+    expect(given("oops").network).toBeUndefined()
+  })
+
+  test("leaves no descriptor open, refused or run", () => {
+    const open = () => readdirSync("/proc/self/fd").length
+    const before = open()
+    const env = { CNI_NETNS: "/proc/thread-self/ns/net" }
+    const config = '{"cniVersion":"1.1.0","name":"lab"}'
+    expect(given(config, env).run().exitCode).toBe(1)
+    expect(given(config, { ...env, CNI_NETNS_OVERRIDE: "1" }).run().exitCode).toBe(0)
+    expect(open()).toBe(before)
   })
 })
