@@ -4,6 +4,7 @@
  */
 import { beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
+import * as libc from "../../pkg/libc/mod.ts"
 import * as netlink from "../../pkg/netlink/mod.ts"
 import * as nftables from "../../pkg/nftables/testing.ts"
 import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
@@ -14,7 +15,7 @@ const headers = `
   sys/socket.h net/if.h netinet/in.h fcntl.h unistd.h sys/inotify.h sys/stat.h sys/file.h signal.h poll.h sched.h
   sys/mount.h sys/vfs.h sys/resource.h sys/wait.h spawn.h elf.h errno.h linux/if_packet.h linux/if_ether.h net/if_arp.h linux/rtnetlink.h
   linux/netlink.h linux/if_link.h linux/if_addr.h linux/if_bridge.h linux/veth.h linux/net_namespace.h linux/neighbour.h
-  linux/fib_rules.h linux/if_tun.h linux/pkt_sched.h linux/pkt_cls.h linux/nsfs.h linux/magic.h linux/tc_act/tc_mirred.h
+  linux/fib_rules.h linux/if.h linux/if_tun.h linux/pkt_sched.h linux/pkt_cls.h linux/nsfs.h linux/magic.h linux/tc_act/tc_mirred.h
   linux/netfilter.h linux/netfilter/nf_tables.h linux/netfilter/nfnetlink.h linux/netfilter/nfnetlink_conntrack.h`
   .trim()
   .split(/\s+/)
@@ -111,6 +112,25 @@ const attributes: readonly (readonly [prefix: string, table: { fields: Fields },
   ["NFTA_PAYLOAD", rules.payload, "DREG BASE OFFSET LEN"],
 ]
 
+/** Tables of values: the kernel's names of the properties, in the table's order; `-` is one that has none. */
+const values: readonly (readonly [table: Readonly<Record<string, number>>, names: string])[] = [
+  [netlink.OperState, "UNKNOWN NOTPRESENT DOWN LOWERLAYERDOWN TESTING DORMANT UP".replace(/\w+/g, "IF_OPER_$&")],
+  [netlink.macvlanModes, "MACVLAN_MODE_PRIVATE MACVLAN_MODE_VEPA MACVLAN_MODE_BRIDGE MACVLAN_MODE_PASSTHRU"],
+  [netlink.ipvlanModes, "IPVLAN_MODE_L2 IPVLAN_MODE_L3 IPVLAN_MODE_L3S"],
+  [netlink.ipvlanFlags, "- IPVLAN_F_PRIVATE IPVLAN_F_VEPA"],
+  [netlink.vlanProtocols, "ETH_P_8021Q ETH_P_8021AD"],
+  [netlink.filterProtocols, "ETH_P_ALL ETH_P_IP ETH_P_IPV6"],
+  [netlink.NeighbourState, "NUD_REACHABLE NUD_STALE NUD_FAILED NUD_NOARP NUD_PERMANENT"],
+  [netlink.RouteGroup, "RTMGRP_LINK RTMGRP_IPV4_IFADDR RTMGRP_IPV6_IFADDR RTMGRP_IPV6_ROUTE"],
+  [netlink.RouteScope, "RT_SCOPE_UNIVERSE RT_SCOPE_SITE RT_SCOPE_LINK RT_SCOPE_HOST RT_SCOPE_NOWHERE"],
+  [nftables.familyNumber, "NFPROTO_INET NFPROTO_IPV4 NFPROTO_ARP NFPROTO_NETDEV NFPROTO_BRIDGE NFPROTO_IPV6"],
+  [nftables.hookNumber, "PRE_ROUTING LOCAL_IN FORWARD LOCAL_OUT POST_ROUTING".replace(/\w+/g, "NF_INET_$&")],
+  [nftables.policyNumber, "NF_DROP NF_ACCEPT"],
+  [libc.Open, "RDONLY WRONLY RDWR CREAT EXCL TRUNC APPEND NONBLOCK CLOEXEC".replace(/\w+/g, "O_$&")],
+  [libc.Poll, "POLLIN POLLOUT"],
+  [libc.Signal, "SIGINT SIGTERM"],
+]
+
 const kernelNames = ([prefix, , names]: (typeof attributes)[number]) =>
   names
     .split(/\s+/)
@@ -123,7 +143,11 @@ let ours: ReadonlyMap<string, bigint>
 
 beforeAll(async () => {
   ours = await constants()
-  const wanted = [...ours.keys(), ...attributes.flatMap(kernelNames)]
+  const wanted = [
+    ...ours.keys(),
+    ...attributes.flatMap(kernelNames),
+    ...values.flatMap(([, names]) => names.split(" ")),
+  ]
   await using directory = await TemporaryDirectory.create("cni-headers")
   const [source, program] = [directory.join("headers.c"), directory.join("headers")]
   await Bun.write(source, `#define _GNU_SOURCE\n${headers}\n`)
@@ -161,6 +185,16 @@ test("attributes have the kernel's numbers", () => {
     const names = kernelNames(row)
     const numbers = Object.values(row[1].fields).map(([number]) => BigInt(number))
     expect(names.map((name, at) => [name, numbers[at]])).toEqual(names.map((name) => [name, inHeaders.get(name)]))
+    expect(numbers).toHaveLength(names.length)
+  }
+})
+
+test("values have the kernel's numbers", () => {
+  for (const [table, list] of values) {
+    const [names, numbers] = [list.split(" "), Object.values(table).map(BigInt)]
+    expect(names.map((name, at) => [name, numbers[at]])).toEqual(
+      names.map((name) => [name, name === "-" ? 0n : inHeaders.get(name)]),
+    )
     expect(numbers).toHaveLength(names.length)
   }
 })

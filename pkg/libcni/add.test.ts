@@ -53,6 +53,31 @@ test("#191 a failing plugin ends the chain; its error names it and keeps its cod
   expect(readdirSync(lab.results)).toEqual([])
 })
 
+test("an ADD that is told to stop after its last plugin keeps nothing, and neither does a DEL then lose what is cached", async () => {
+  using lab = new Lab()
+  const told = { stdout: "{}", stderr: "done" }
+  lab.plugin("one", { ADD: told, DEL: { stderr: "done" } })
+  const network = networkOf([{ type: "one" }])
+  const stopped = () => {
+    const stop = new AbortController()
+    return { ...lab.runtime, signal: stop.signal, stderr: () => stop.abort(new Error("told to stop")) }
+  }
+  expect((await failure(addNetwork(stopped(), network, attachmentOf()))).message).toBe("told to stop")
+  expect(readdirSync(lab.results)).toEqual([])
+  await addNetwork(lab.runtime, network, attachmentOf())
+  expect((await failure(delNetwork(stopped(), network, attachmentOf()))).message).toBe("told to stop")
+  expect(readdirSync(lab.results)).toEqual(["lab-c1-eth0"])
+})
+
+test("#192 an undo that fails as well is told on stderr, and the error is that of ADD", async () => {
+  using lab = new Lab()
+  const failing = (msg: string) => ({ stdout: JSON.stringify({ code: 7, msg }), code: 1 })
+  lab.plugin("one", { ADD: failing("no ADD"), DEL: failing("no DEL") })
+  const error = await failure(addNetwork(lab.runtime, networkOf([{ type: "one" }]), attachmentOf(), { undo: true }))
+  expect(error.message).toBe('plugin type="one" failed (add): no ADD')
+  expect(lab.stderr).toBe('Cannot undo the failed ADD completely: plugin type="one" failed (delete): no DEL\n')
+})
+
 test("#192 with undo, a failed ADD is followed by DEL for all plugins, last to first", async () => {
   using lab = new Lab()
   for (const type of ["one", "three"]) lab.plugin(type)
@@ -121,8 +146,7 @@ test("#196 a cache that cannot be written fails the ADD before a plugin runs", a
   mkdirSync(lab.cacheDir)
   writeFileSync(lab.results, "a file where the directory should be")
   const error = await failure(addNetwork(lab.runtime, networkOf([{ type: "one" }]), attachmentOf()))
-  expect(error).toMatchObject({ code: 5 })
-  expect(error.message).toContain("Cannot write cache file")
+  expect(error).toMatchObject({ code: 5, message: `Cannot write cache file "${join(lab.results, "lab-c1-eth0")}"` })
   expect(lab.calls).toEqual([])
 })
 
@@ -174,7 +198,11 @@ test("#231 what is attached is not added again before its DEL", async () => {
   const network = networkOf([{ type: "one" }])
   await addNetwork(lab.runtime, network, attachmentOf())
   const error = await failure(addNetwork(lab.runtime, network, attachmentOf()))
-  expect(error.message).toContain("it is attached already")
+  expect(error).toMatchObject({
+    code: 4,
+    message: 'Cannot add interface "eth0" of container "c1" in network "lab": it is attached already',
+    details: "delete it first, or use another interface name",
+  })
   expect(lab.calls).toHaveLength(1)
 })
 

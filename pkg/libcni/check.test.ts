@@ -7,6 +7,8 @@ import { attachmentOf, failure, Lab, networkOf, resultOf } from "./testing/lab.t
 
 const chain = networkOf([{ type: "one" }, { type: "two" }])
 
+const refused = 'Cannot check interface "eth0" of container "c1" in network "lab"'
+
 function labWith(cacheFile: string): Lab {
   const lab = new Lab()
   for (const type of ["one", "two"]) lab.plugin(type)
@@ -72,19 +74,31 @@ test("#203, #204 of a cache file only the result is passed on, converted when it
 test("#204 a result that cannot be converted fails the CHECK", async () => {
   using lab = labWith('{"cniVersion":"7.0.0"}')
   const error = await failure(checkNetwork(lab.runtime, chain, attachmentOf()))
-  expect(error.message).toContain('failed to convert cached result to config version "1.1.0"')
+  expect(error).toMatchObject({
+    code: 6,
+    message: `${refused}: failed to convert cached result to config version "1.1.0"`,
+    details: expect.stringContaining("7.0.0"),
+  })
 })
 
 test("#44, #205 a torn cache file, one without a result, or none, fails the CHECK before a plugin runs, and none is code 3", async () => {
-  for (const content of ["", "{", '{"kind":"cniCacheV1","containerId":"c1","ifName":"eth0","networkName":"lab"}']) {
+  const names = '"kind":"cniCacheV1","containerId":"c1","ifName":"eth0"'
+  const broken = (lab: Lab) => `the cached result is broken: "${join(lab.results, "lab-c1-eth0")}"`
+  for (const [content, reason] of [
+    ["", (lab: Lab) => `${broken(lab)} does not hold a JSON object`],
+    ["{", (lab: Lab) => `${broken(lab)} does not hold a JSON object`],
+    [`{${names}}`, (lab: Lab) => `${broken(lab)} lacks the names of its attachment`],
+    [`{${names},"networkName":"lab"}`, () => "its cache file holds no result"],
+  ] as const) {
     using lab = labWith(content)
-    expect(await failure(checkNetwork(lab.runtime, chain, attachmentOf()))).toMatchObject({ code: 6 })
+    const message = `${refused}: ${reason(lab)}`
+    expect(await failure(checkNetwork(lab.runtime, chain, attachmentOf()))).toMatchObject({ code: 6, message })
     expect(lab.calls).toEqual([])
   }
   using empty = new Lab()
   expect(await failure(checkNetwork(empty.runtime, chain, attachmentOf()))).toMatchObject({
     code: 4,
-    message: expect.stringContaining("no cached result"),
+    message: `${refused}: no cached result, so it was not added or is deleted already`,
   })
 })
 

@@ -99,7 +99,11 @@ test("#230 the wait for another operation has a deadline, also for DEL: code 11 
   lab.plugin("one")
   const network = networkOf([{ type: "one" }])
   const hurried = { ...lab.runtime, lockTimeoutMs: 1 }
-  const refusal = (name: string) => ({ code: 11, message: expect.stringContaining(join(lab.cacheDir, "locks", name)) })
+  const refusal = (name: string) => ({
+    code: 11,
+    message: `Cannot lock "${join(lab.cacheDir, "locks", name)}": another operation has held it for 0.001 s`,
+    details: "the lock goes with the process that holds it, 10 s after its end at the latest",
+  })
   await withContainer(lab.runtime, "c1", async () => {
     expect(await failure(addNetwork(hurried, network, attachmentOf()))).toMatchObject(refusal("c1"))
     expect(await failure(delNetwork(hurried, network, attachmentOf()))).toMatchObject(refusal("c1"))
@@ -209,5 +213,6 @@ test("an operation is told to stop when its caller is, and when its lock is lost
   expect(await failure(lost)).toMatchObject({
     code: 11,
     message: `Cannot go on: lost the lock "${join(lab.cacheDir, "locks/c1")}"`,
+    details: "this process stood still for too long, or the lock was removed; what it was doing is done in part",
   })
 })

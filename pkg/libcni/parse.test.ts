@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { stringifyJson } from "../types/mod.ts"
-import { chooseVersion, parseNetworkList, parsePlugin } from "./parse.ts"
+import { chooseVersion, parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
 
 const parse = (list: unknown) =>
   parseNetworkList(new TextEncoder().encode(typeof list === "string" ? list : JSON.stringify(list)))
@@ -52,8 +52,11 @@ test("capabilities, ipam, dns and prevResult of the wrong type are refused", () 
 
 test("keys that belong to the runtime pass with a warning", () => {
   const list = parse({ name: "net", plugins: [{ type: "x", prevResult: {}, "cni.dev/attachments": [] }] })
-  expect(list.warnings).toHaveLength(2)
-  expect(list.warnings[0]).toContain('key "prevResult" belongs to the runtime')
+  expect(list.warnings).toEqual([
+    'Plugin "x": key "prevResult" belongs to the runtime and should not be in a file',
+    'Plugin "x": key "cni.dev/attachments" belongs to the runtime and should not be in a file',
+  ])
+  expect(parse({ name: "net", plugins: [{ type: "x", runtimeConfig: {}, dns: {} }] }).warnings).toHaveLength(1)
 })
 
 test("#187 unknown keys and all digits of numbers are kept", () => {
@@ -89,4 +92,71 @@ test("#185 cniVersion counts among cniVersions", () => {
 
 test("#186 no cniVersion and an empty cniVersions choose nothing", () => {
   expect(chooseVersion({ cniVersions: [] })).toBe("")
+})
+
+test.each([
+  [[], 6, "Cannot decode the network configuration list: expected a JSON object, found []"],
+  [{ plugins }, 7, "Cannot use network list: missing 'name'"],
+  [{ name: "net", plugins: "x" }, 7, "invalid 'plugins' type string: expected a list"],
+  [{ name: "net", plugins: [{ type: "x" }, []] }, 7, "Cannot use plugin 1: expected an object"],
+  [{ name: "net", plugins: [{}] }, 7, "error parsing configuration: missing 'type'"],
+  [{ name: "net", plugins: [{ type: 5 }] }, 7, "Cannot use plugin: 'type' must be a string"],
+  [
+    { name: "net", plugins: [{ type: "x", capabilities: [] }] },
+    7,
+    `Cannot use plugin "x": 'capabilities' must be an object of booleans`,
+  ],
+  [
+    { name: "net", plugins: [{ type: "x", capabilities: { mac: true, ips: "yes" } }] },
+    7,
+    `Cannot use plugin "x": 'capabilities' must be an object of booleans`,
+  ],
+  [{ name: "net", plugins: [{ type: "x", ipam: [] }] }, 7, `Cannot use plugin "x": 'ipam' must be an object`],
+  [
+    { name: "net", plugins: [{ type: "x", ipam: { type: {} } }] },
+    7,
+    `Cannot use plugin "x": 'ipam.type' must be a string`,
+  ],
+  [{ name: "net", plugins: [{ type: "x", dns: 1 }] }, 7, `Cannot use plugin "x": 'dns' must be an object`],
+  [
+    { name: "net", plugins: [{ type: "x", prevResult: [] }] },
+    7,
+    `Cannot use plugin "x": 'prevResult' must be an object`,
+  ],
+  [{ name: "net", plugins, disableCheck: {} }, 7, "invalid type object for disableCheck"],
+  [{ name: "net", plugins, disableGC: "" }, 7, 'invalid value "" for disableGC'],
+  [{ name: "net", plugins, loadOnlyInlinedPlugins: 1 }, 7, "invalid type number for loadOnlyInlinedPlugins"],
+  [{ name: "net", plugins, cniVersion: 1 }, 7, "invalid cniVersion type: expected a string, got number"],
+  [{ name: "net", plugins, cniVersion: [] }, 7, "invalid cniVersion type: expected a string, got a list"],
+  [{ name: "net", plugins, cniVersions: null }, 7, "invalid 'cniVersions' type: expected a list, got null"],
+  [{ name: "net", plugins, cniVersions: {} }, 7, "invalid 'cniVersions' type: expected a list, got object"],
+  [{ name: "net", plugins, cniVersions: [null] }, 7, "invalid 'cniVersions' entry: expected a string, got null"],
+  [{ name: "net", plugins, cniVersions: ["x"] }, 7, 'Cannot choose a version: "x" is not a version'],
+])("%j is refused with code %d: %s", (list, code, message) => {
+  expect(() => parse(list)).toThrow(expect.objectContaining({ code, message }))
+})
+
+test("of a single plugin a refusal says what it is", () => {
+  const single = (text: string) => () => parseSinglePlugin(new TextEncoder().encode(text))
+  const message = `Cannot use plugin "x" as a network: missing 'name'`
+  for (const name of ["", ',"name":""', ',"name":5'])
+    expect(single(`{"type":"x"${name}}`)).toThrow(expect.objectContaining({ code: 7, message }))
+  expect(single("[]")).toThrow("Cannot decode the plugin configuration: expected a JSON object, found []")
+  expect(single('{"type":"x","name":"net","cniVersion":""}')().cniVersion).toBe("")
+})
+
+test("flags are off unless they are set, and null is not set", () => {
+  const off = { disableCheck: false, disableGC: false, loadOnlyInlinedPlugins: false }
+  expect(parse({ name: "net", plugins })).toMatchObject(off)
+  expect(parse({ name: "net", plugins, disableCheck: null, disableGC: null })).toMatchObject(off)
+  expect(parse({ name: "net", plugins, disableGC: true })).toMatchObject({ ...off, disableGC: true })
+  expect(parse({ name: "net", plugins, loadOnlyInlinedPlugins: "True" })).toMatchObject({
+    ...off,
+    loadOnlyInlinedPlugins: true,
+  })
+})
+
+test("null where a plugin has an object is nothing", () => {
+  const empty = { type: "x", capabilities: null, ipam: null, dns: null, prevResult: null }
+  expect(parse({ name: "net", plugins: [empty, { type: "y", ipam: { type: null } }] }).plugins).toHaveLength(2)
 })

@@ -40,7 +40,11 @@ test("#188 of a key injected twice the last value wins, in whatever letter case 
 
 test("#188 an empty key or a null value is refused", () => {
   expect(() => inject({}, [["", 1]])).toThrow("keys cannot be empty")
-  expect(() => inject({}, [["k", null]])).toThrow("key 'k' value must not be nil")
+  for (const nothing of [null, undefined])
+    expect(() => inject({}, [["k", nothing]])).toThrow(
+      expect.objectContaining({ code: 7, message: "key 'k' value must not be nil" }),
+    )
+  expect(() => inject({}, [["", 1]])).toThrow(expect.objectContaining({ code: 7 }))
 })
 
 test("#190 name and cniVersion are the network's, whatever the plugin object says", () => {
@@ -55,6 +59,11 @@ test("#198 runtimeConfig holds what the plugin asked for and the runtime has", (
   const plugin = { type: "x", capabilities: { mac: true, ips: true, portMappings: false }, runtimeConfig: { old: 1 } }
   const request = derive(plugin, { capabilityArgs: { mac: "0a:00:00:00:00:01", portMappings: [], other: 1 } })
   expect(request.runtimeConfig).toEqual({ mac: "0a:00:00:00:00:01" })
+})
+
+test("#198 a name that every object has is no capability of the runtime's", () => {
+  const plugin = { type: "x", capabilities: { toString: true, constructor: true } }
+  expect(derive(plugin, { capabilityArgs: { mac: "0a:00:00:00:00:01" } })).not.toHaveProperty("runtimeConfig")
 })
 
 test("#199 nothing in common: no runtimeConfig, and one from the file stays", () => {
