@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { Message, NetlinkSocket } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
-import { listRules, printTransaction, tableFamily } from "../nftables/mod.ts"
+import { type Expression, listRules, printTransaction, tableFamily, type UnknownExpression } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
-import { kernelOperations, wordsOf } from "./kernel-rules.ts"
+import { findInKernel, kernelOperations, wordsOf } from "./kernel-rules.ts"
 
 /** The words of a rule, given as the kernel's answer from its struct nfgenmsg on. */
 function wordsIn(family: Family, chain: string, answer: string): string {
@@ -108,4 +108,89 @@ test("a removal takes the rules that lead to chains first, then what is in a cha
     "flush chain ip6 nat CNI-b",
     "delete chain ip6 nat CNI-b",
   ])
+})
+
+describe("of expressions that iptables-nft makes", () => {
+  const words = (...expressions: (Expression | UnknownExpression)[]) =>
+    wordsOf(AF_INET, { expressions, comment: undefined }).join(" ")
+  const meta = (key: number): Expression => ({ name: "meta", data: { dreg: 1, key } })
+  const load = (base: number, offset: number, length: number): Expression => ({
+    name: "payload",
+    data: { dreg: 1, base, offset, length },
+  })
+  const compare = (op: number, value: Uint8Array): Expression => ({
+    name: "cmp",
+    data: { sreg: 1, op, data: { value } },
+  })
+  const under = (...mask: number[]): Expression => ({
+    name: "bitwise",
+    data: { sreg: 1, dreg: 1, length: 4, mask: { value: Uint8Array.from(mask) } },
+  })
+  const text = (name: string) => new TextEncoder().encode(name)
+
+  // NFT_META_IIFNAME 6 and NFT_META_OIFNAME 7, NFT_CMP_NEQ 1; <linux/netfilter/nf_tables.h>. A name without its NUL is a prefix.
+  test.each([
+    [6, 0, "eth0\0\0\0", "-i eth0"],
+    [7, 0, "eth0\0", "-o eth0"],
+    [6, 1, "eth0\0", "! -i eth0"],
+    [7, 0, "eth", "-o eth+"],
+  ])("meta %d compared (%d) with %j is %s", (key, op, name, expected) => {
+    expect(words(meta(key), compare(op, text(name)))).toBe(expected)
+  })
+
+  // NFT_PAYLOAD_NETWORK_HEADER 1; the source is at 12 of struct iphdr, the destination at 16.
+  test.each([
+    [12, [255, 255, 255, 255], [10, 1, 0, 2], "-s 10.1.0.2/32"],
+    [16, [255, 255, 240, 0], [10, 1, 0, 0], "-d 10.1.0.0/20"],
+    [12, [128, 0, 0, 0], [128, 0, 0, 0], "-s 128.0.0.0/1"],
+    [16, [0, 0, 0, 0], [0, 0, 0, 0], "-d 0.0.0.0/0"],
+  ])("the address at %d under %j compared with %j is %s", (offset, mask, value, expected) => {
+    expect(words(load(1, offset, 4), under(...mask), compare(0, Uint8Array.from(value)))).toBe(expected)
+  })
+
+  test("what is loaded is compared once, and from elsewhere in the packet it is no address", () => {
+    const address = compare(0, Uint8Array.of(10, 1, 0, 2))
+    expect(words(load(1, 12, 4), address, address)).toBe("-s 10.1.0.2/32 cmp")
+    expect(words(load(1, 12, 1), compare(0, Uint8Array.of(10)))).toBe("-s 10.0.0.0/8")
+    for (const other of [load(2, 12, 4), load(0, 12, 4), load(1, 13, 4)]) expect(words(other, address)).toBe("cmp")
+    expect(words(load(1, 12, 4), { name: "cmp", data: { sreg: 1, op: 0 } })).toBe("cmp")
+    expect(words(address)).toBe("cmp")
+    expect(words(meta(16), compare(0, Uint8Array.of(6)))).toBe("meta cmp")
+  })
+
+  test("counters are not told, and masq is a target", () => {
+    expect(words({ name: "counter", data: { bytes: 1n, packets: 1n } }, { name: "masq", data: {} })).toBe(
+      "-j MASQUERADE",
+    )
+  })
+
+  const found = (name: string, hex: string) => words({ name, data: Uint8Array.fromHex(hex.replace(/\s/g, "")) })
+
+  // NFTA_MATCH_NAME and NFTA_TARGET_NAME 1, NFTA_MATCH_INFO 3
+  test.each([
+    ["match", "0800 0100 6d616300", "-m mac"],
+    ["target", "0900 0100 534e415400 000000", "-j SNAT"],
+    ["match", "", "-m match"],
+    ["target", "", "-j target"],
+    ["match", "0c00 0100 636f6d6d656e7400 0600 0300 6162 0000", "-m comment --comment ab"],
+    ["match", "0c00 0100 636f6d6d656e7400", "-m comment --comment "],
+    ["limit", "0800 0100 6d616300", "limit"],
+  ])("the extension %s of %s is %s", (name, hex, expected) => {
+    expect(found(name, hex)).toBe(expected)
+  })
+})
+
+describe("a search in the kernel", () => {
+  const search = { chains: /^CNI-/, parents: ["POSTROUTING"] }
+  const empty = { chains: [], rules: [] }
+
+  test("finds nothing where no chain is, and asks for no rules then", () => {
+    const asked: number[] = []
+    const dump: NetlinkSocket["dump"] = ({ type }) => {
+      asked.push(type)
+      return []
+    }
+    expect(findInKernel({ dump } as NetlinkSocket, AF_INET, "nat", search)).toEqual(empty)
+    expect(asked).toHaveLength(1)
+  })
 })

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
-import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
-import { findPrograms, type Programs, requirePrograms } from "./programs.ts"
+import { chooseVariant, findPrograms, type Programs, requirePrograms } from "./programs.ts"
 import { changeTable, readTable, restoreTable } from "./run.ts"
 import { chain, rule } from "./save-restore.ts"
 
@@ -49,6 +49,35 @@ test("a link to the newer kind is not the legacy one, also under another name", 
   )
 })
 
+test("a chain of links to the newer kind may be long, and one without an end is no program", () => {
+  using bin = directory()
+  script(bin.path, "xtables-nft-multi", "")
+  symlinkSync("xtables-nft-multi", join(bin.path, "link1"))
+  for (let hop = 1; hop < 7; hop++) symlinkSync(`link${hop}`, join(bin.path, `link${hop + 1}`))
+  for (const verb of ["save", "restore"]) symlinkSync("link6", join(bin.path, `ip6tables-${verb}`))
+  expect(findPrograms(AF_INET6, "legacy", [bin.path])).toBeUndefined()
+  for (const verb of ["save", "restore"]) symlinkSync(`iptables-${verb}`, join(bin.path, `iptables-${verb}`))
+  expect(findPrograms(AF_INET, "default", [bin.path])).toBeUndefined()
+})
+
+test("a directory on the way whose name says nft makes no program the newer kind", () => {
+  using bin = directory()
+  mkdirSync(join(bin.path, "a-nft"))
+  for (const verb of ["save", "restore"]) script(bin.path, `a-nft/iptables-${verb}`, "")
+  expect(findPrograms(AF_INET, "legacy", [join(bin.path, "a-nft")])).toMatchObject({ family: AF_INET })
+})
+
+test("what is a directory, or lies below a file, is no program", () => {
+  using bin = directory()
+  script(bin.path, "file", "")
+  for (const verb of ["save", "restore"]) mkdirSync(join(bin.path, `iptables-${verb}`))
+  expect(findPrograms(AF_INET, "default", [join(bin.path, "file"), bin.path])).toBeUndefined()
+})
+
+test("a kernel without nf_tables has the legacy kind", () => {
+  expect(chooseVariant(undefined)).toBe("legacy")
+})
+
 test("half of a pair is none, and what is missing is named with the package that has it", () => {
   using bin = directory()
   script(bin.path, "ip6tables-save", "")
@@ -58,9 +87,10 @@ test("half of a pair is none, and what is missing is named with the package that
     expect.unreachable()
   } catch (error) {
     expect(String(error)).toStartWith(
-      `Cannot find the programs "ip6tables-save" and "ip6tables-restore" in ${bin.path}; install them (Debian's package`,
+      `Cannot find the programs "ip6tables-save" and "ip6tables-restore" in ${bin.path}; install them (Debian's package is called "iptables"), or use the nftables backend, which needs no program`,
     )
   }
+  expect(() => requirePrograms(AF_INET, "default", ["/nowhere", "/nor/here"])).toThrow(" in /nowhere, /nor/here")
 })
 
 /** Programs whose table is a file of commands: what is restored is kept as it came. */

@@ -1,6 +1,19 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { chainName, containerComment, networkComment, quoteWord, splitWords } from "./rule.ts"
+import {
+  chainName,
+  commentOf,
+  containerComment,
+  destinationOf,
+  inputOf,
+  isSameRule,
+  networkComment,
+  outputOf,
+  quoteWord,
+  sourceOf,
+  splitWords,
+  targetOf,
+} from "./rule.ts"
 
 describe("a word of a rule", () => {
   test("stays as it is when all of it is plain", () => {
@@ -52,4 +65,63 @@ test("a comment is upstream's, begins with the network's, and never has more tha
   const long = containerComment({ network: "mynet", containerId: "c".repeat(300) })
   expect(long).toHaveLength(255)
   expect(long).toEndWith("ccc...")
+})
+
+test("a comment of 255 characters is whole, and one more is cut", () => {
+  const room = 255 - 'name: "mynet" id: ""'.length
+  const comment = (length: number) => containerComment({ network: "mynet", containerId: "c".repeat(length) })
+  expect(comment(room)).toBe(`name: "mynet" id: "${"c".repeat(room)}"`)
+  expect(comment(room + 1)).toBe(`name: "mynet" id: "${"c".repeat(room - 2)}...`)
+})
+
+const options = [
+  [sourceOf, "-s"],
+  [destinationOf, "-d"],
+  [inputOf, "-i"],
+  [outputOf, "-o"],
+  [commentOf, "--comment"],
+  [targetOf, "-j"],
+  [targetOf, "-g"],
+] as const
+
+test.each(options)("%p of a rule is the word after %s, unless the rule asks for any other", (find, option) => {
+  const found = (...words: string[]) => find({ chain: "C", words })
+  expect(found(option, "a")).toBe("a")
+  expect(found("-p", "tcp", option, "a", "-m", "x")).toBe("a")
+  expect(found("!", option, "a")).toBeUndefined()
+  expect(found("-p", "tcp", "!", option, "a")).toBeUndefined()
+  expect(found("-p", "tcp")).toBeUndefined()
+  expect(found()).toBeUndefined()
+})
+
+test("two rules are the same when chain and words are", () => {
+  const rule = { chain: "C", words: ["-s", "10.1.0.2/32"] }
+  expect(isSameRule(rule, { chain: "C", words: ["-s", "10.1.0.2/32"] })).toBe(true)
+  expect(isSameRule(rule, { ...rule, chain: "D" })).toBe(false)
+  expect(isSameRule(rule, { ...rule, words: ["-s", "10.1.0.3/32"] })).toBe(false)
+  expect(isSameRule(rule, { ...rule, words: ["-d", "10.1.0.2/32"] })).toBe(false)
+  expect(isSameRule(rule, { ...rule, words: [...rule.words, "-j"] })).toBe(false)
+  expect(isSameRule(rule, { ...rule, words: ["-s"] })).toBe(false)
+})
+
+test.each([
+  ["", []],
+  ["  a  b ", ["a", "b"]],
+  ["a\\ b", ["a\\", "b"]],
+  ['"a b"', ["a b"]],
+  ['a" "b', ["a b"]],
+  [String.raw`"a\"b" c`, ['a"b', "c"]],
+  [String.raw`"a\\" b`, ["a\\", "b"]],
+  ['"a b', ["a b"]],
+  ['"a\\', ["a"]],
+  ['""', []],
+])("the words of %j are %j", (line, words) => {
+  expect(splitWords(line)).toEqual(words)
+})
+
+test("what is plain needs no quotes, and what is not has them", () => {
+  for (const plain of "abzAZ09_!#%+,./:=@-") expect(quoteWord(`x${plain}`)).toBe(`x${plain}`)
+  for (const other of " $&'()*;<>?[]^`{|}~é\t") expect(quoteWord(`x${other}`)).toBe(`"x${other}"`)
+  expect(() => quoteWord("")).toThrow('"" cannot be part of a rule')
+  expect(() => quoteWord("a\nb")).toThrow('"a\\nb" cannot be part of a rule')
 })

@@ -3,8 +3,9 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { AF_INET, CniError } from "../types/mod.ts"
+import { refusalOf } from "../types/testing.ts"
 import type { Programs } from "./programs.ts"
-import { refusal, restoreTable } from "./run.ts"
+import { readTable, refusal, restoreTable } from "./run.ts"
 import { chain } from "./save-restore.ts"
 
 /** What `restoreTable` throws when the program behaves as the shell script says. */
@@ -36,6 +37,36 @@ test("#43 tables that others hold for too long are code 11", () => {
 
 test("a change that is refused will be refused again: code 999", () => {
   expect(refusalBy("cat >/dev/null; echo 'iptables-restore: line 2 failed' >&2; exit 1")).toMatchObject({ code: 999 })
+})
+
+test.each([
+  ["kill -TERM $$", { code: 999, message: /^Cannot run \S+iptables-restore: ended by signal SIGTERM$/, details: "" }],
+  ["echo why >&2; kill -KILL $$", { code: 999, message: /: ended by signal SIGKILL$/, details: "why" }],
+])("a program that ends by %j is told with what it said", (script, { code, message, details }) => {
+  const refused = refusalBy(script)
+  expect({ code: refused.code, details: refused.details ?? "" }).toEqual({ code, details })
+  expect(refused.message).toMatch(message)
+})
+
+test("a program that is not there is told by its path, with the cause", () => {
+  const programs: Programs = { family: AF_INET, save: "/nowhere/save", restore: "/nowhere/restore" }
+  expect(refusalOf(() => readTable(programs, "nat"))).toMatchObject({
+    code: 999,
+    message: "Cannot run /nowhere/save",
+    details: expect.stringContaining("ENOENT"),
+  })
+  expect(refusalOf(() => restoreTable(programs, "nat", [chain.create("X")])).message).toBe(
+    "Cannot run /nowhere/restore",
+  )
+})
+
+test("a table that cannot be read is told with what the program said, and what the kernel has to have", () => {
+  const programs: Programs = { family: AF_INET, save: "/bin/ls", restore: "/bin/false" }
+  expect(refusalOf(() => readTable(programs, "mangle"))).toMatchObject({
+    code: 999,
+    message: expect.stringMatching(/^Cannot read table mangle by \/bin\/ls: .*mangle/s),
+    details: "the kernel has to have table mangle",
+  })
 })
 
 const input = `*nat
