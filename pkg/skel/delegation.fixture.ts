@@ -1,4 +1,5 @@
-// An interface plugin and its IPAM plugin for tests, the latter also as a process: `bun delegation.fixture.ts`.
+// An interface plugin and its IPAM plugin for tests, the latter also as a process, `bun delegation.fixture.ts`, and a plugin
+// that has the former called, `bun delegation.fixture.ts above`.
 import { CniError, type Result } from "../types/mod.ts"
 import { definePlugin } from "./plugin.ts"
 import { runPlugin } from "./process.ts"
@@ -28,15 +29,21 @@ export const pool = definePlugin({
   gc() {},
 })
 
-/** Hands every verb on to "pool", and has its log lines as its own. */
-export const outer = definePlugin({
-  name: "outer",
-  config() {},
-  add: (call) => call.answer(call.delegate.add("pool")),
-  check: (call) => call.delegate.check("pool"),
-  del: (call) => call.delegate.del("pool"),
-  status: (call) => call.delegate.status("pool"),
-  gc: (call) => call.delegate.gc("pool"),
-})
+/** Hands every verb on to another plugin, and has its log lines as its own. */
+const handingOn = (name: string, to: string) =>
+  definePlugin({
+    name,
+    config() {},
+    add: (call) => call.answer(call.delegate.add(to)),
+    check: (call) => call.delegate.check(to),
+    del: (call) => call.delegate.del(to),
+    status: (call) => call.delegate.status(to),
+    gc: (call) => call.delegate.gc(to),
+  })
 
-if (import.meta.main) runPlugin(pool)
+export const outer = handingOn("outer", "pool")
+
+if (import.meta.main) {
+  if (process.argv[2] === "above") runPlugin(handingOn("above", "outer"), [outer, pool])
+  runPlugin(pool)
+}

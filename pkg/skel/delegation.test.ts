@@ -15,7 +15,7 @@ beforeAll(() => {
   const script = join(apart, "pool")
   writeFileSync(script, `#!/bin/sh\nexec ${process.execPath} ${join(import.meta.dir, "delegation.fixture.ts")}\n`)
   chmodSync(script, 0o755)
-  symlinkSync(process.execPath, join(together, "pool"))
+  for (const name of ["pool", "outer"]) symlinkSync(process.execPath, join(together, name))
 })
 
 afterAll(() => {
@@ -32,6 +32,16 @@ function run(command: string, config: object, path: string) {
   }
   return { ...serve(outer, { ...surroundings, builtins }), log }
 }
+
+test("the delegates of a process are called there, and by one another", async () => {
+  const env = { ...attachment, CNI_COMMAND: "ADD", CNI_PATH: together }
+  const stdin = new TextEncoder().encode('{"cniVersion":"1.1.0","name":"lab"}')
+  const fixture = join(import.meta.dir, "delegation.fixture.ts")
+  const child = Bun.spawn([process.execPath, fixture, "above"], { env, stdin, stdout: "pipe", stderr: "pipe" })
+  expect(JSON.parse(await child.stdout.text())).toMatchObject({ ips: [{ address: "192.0.2.7/24" }] })
+  expect(await child.stderr.text()).toBe("pool: leasing\n") // not a word of Bun, which is what both names lead to
+  expect(await child.exited).toBe(0)
+})
 
 describe("a delegate answers the same byte for byte inside this process and in one of its own", () => {
   const network = { name: "lab", type: "outer", "cni.dev/attachments": [] }
