@@ -1,5 +1,12 @@
 import { expect, test } from "bun:test"
-import { narrow } from "./everywhere.ts"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { NetlinkSocket } from "../netlink/mod.ts"
+import { refusing } from "../nftables/testing.ts"
+import { AF_INET, AF_INET6 } from "../types/mod.ts"
+import { refusalOf } from "../types/testing.ts"
+import { isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
 
 const rule = (chain: string, ...words: string[]) => ({ chain, words })
 const content = {
@@ -29,3 +36,34 @@ test.each([
     })
   },
 )
+
+test("a table is in use where nf_tables has one of its name, or where either family has it of the older kind", () => {
+  const directory = mkdtempSync(join(tmpdir(), "cni-iptables-"))
+  try {
+    const list = (name: string, text: string) => {
+      writeFileSync(join(directory, name), text)
+      return join(directory, name)
+    }
+    const [nat, others] = [list("nat", "mangle\nnat\n"), list("others", "mangle\nnat6\n")]
+    const absent = join(directory, "absent")
+    const inUse = (four: string, six: string, native?: boolean) =>
+      isTableInUse(native === undefined ? undefined : { hasTable: (name) => native && name === "nat" }, "nat", {
+        [AF_INET]: four,
+        [AF_INET6]: six,
+      })
+    expect(inUse(nat, absent)).toBe(true)
+    expect(inUse(absent, nat, false)).toBe(true)
+    expect(inUse(absent, others, true)).toBe(true)
+    expect(inUse(others, absent, false)).toBe(false)
+    expect(() => inUse(directory, absent)).toThrow("EISDIR")
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
+
+test("a kernel that refuses to say what is there is told as the removal that failed", () => {
+  const socket = refusing("EPERM") as NetlinkSocket
+  const search = { chains: ["CNI-a"], parents: ["POSTROUTING"] }
+  const refused = refusalOf(() => removeEverywhere(socket, "mangle", search, () => ({ rules: [], chains: [] })))
+  expect(refused.message).toStartWith("Cannot remove rules from table mangle of nf_tables")
+})

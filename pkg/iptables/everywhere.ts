@@ -81,14 +81,18 @@ export function narrow({ chains, rules }: Content, search: Search): Content {
  * Whether iptables may keep anything in this table of the thread's namespace: in a table of nf_tables, which `filter` has
  * seen, or in the older kind. False on most hosts without kube-proxy, and then there is nothing to find or remove.
  */
-export function isTableInUse(filter: { hasTable(name: string): boolean } | undefined, table: TableName): boolean {
-  return filter?.hasTable(table) || FAMILIES.some((family) => hasLegacyTable(family, table))
+export function isTableInUse(
+  filter: { hasTable(name: string): boolean } | undefined,
+  table: TableName,
+  lists: Readonly<Record<Family, string>> = LISTS,
+): boolean {
+  return filter?.hasTable(table) || FAMILIES.some((family) => hasLegacyTable(family, table, lists))
 }
 
 /** Whether the namespace has this table of the older kind, so that something may be in it. */
-function hasLegacyTable(family: Family, table: TableName): boolean {
+function hasLegacyTable(family: Family, table: TableName, lists: Readonly<Record<Family, string>> = LISTS): boolean {
   try {
-    return readTextFile(LISTS[family]).split("\n").includes(table)
+    return readTextFile(lists[family]).split("\n").includes(table)
   } catch (error) {
     if (isErrno(error, "ENOENT", "EACCES", "EPERM")) return false // a kernel without them
     throw error

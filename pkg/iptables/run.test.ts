@@ -48,6 +48,20 @@ test.each([
   expect(refused.message).toMatch(message)
 })
 
+test("a program that does not end is killed, and told with the time that it had: it may do better next time", () => {
+  const directory = mkdtempSync(join(tmpdir(), "cni-iptables-"))
+  const save = join(directory, "iptables-save")
+  writeFileSync(save, "#!/bin/sh\nexec sleep 60\n", { mode: 0o755 })
+  try {
+    expect(refusalOf(() => readTable({ family: AF_INET, save, restore: save }, "nat", 20))).toMatchObject({
+      code: 11,
+      message: `Cannot run ${save}: it did not end within 20 ms`,
+    })
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
+
 test("a program that is not there is told by its path, with the cause", () => {
   const programs: Programs = { family: AF_INET, save: "/nowhere/save", restore: "/nowhere/restore" }
   expect(refusalOf(() => readTable(programs, "nat"))).toMatchObject({

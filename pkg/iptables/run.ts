@@ -17,9 +17,9 @@ const EXIT_LOCKED = 4
 /** Each lost race means that another program has changed the table. */
 const ATTEMPTS = 10
 
-/** The chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`. */
-export function readTable(programs: Programs, table: TableName): Content {
-  const { exitCode, stdout, stderr } = run(programs.save, ["-t", table])
+/** The chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`; code 11 when the program does not end. */
+export function readTable(programs: Programs, table: TableName, timeoutMs = TIME_LIMIT_MS): Content {
+  const { exitCode, stdout, stderr } = run(programs.save, ["-t", table], undefined, timeoutMs)
   if (exitCode !== 0) throw refusal(`Cannot read table ${table} by ${programs.save}`, table, stderr)
   return parseSave(stdout, table)
 }
@@ -66,9 +66,9 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
   }
 }
 
-function run(path: string, args: readonly string[], stdin?: Uint8Array) {
-  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin)
-  if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${TIME_LIMIT_MS} ms`)
+function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, timeoutMs = TIME_LIMIT_MS) {
+  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin, timeoutMs)
+  if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${timeoutMs} ms`)
   if (wroteTooMuch || signal !== undefined) {
     const why = wroteTooMuch ? `more than ${OUTPUT_LIMIT} bytes of output` : `signal ${signal}`
     throw new CniError(Code.Internal, `Cannot run ${path}: ended by ${why}`, { details: decodeUtf8(stderr).trim() })
@@ -76,8 +76,8 @@ function run(path: string, args: readonly string[], stdin?: Uint8Array) {
   return { exitCode, stdout: decodeUtf8(stdout), stderr: decodeUtf8(stderr) }
 }
 
-function start(path: string, args: readonly string[], stdin: Uint8Array | undefined): Spawned {
-  const limits = { timeoutMs: TIME_LIMIT_MS, outputLimit: OUTPUT_LIMIT }
+function start(path: string, args: readonly string[], stdin: Uint8Array | undefined, timeoutMs: number): Spawned {
+  const limits = { timeoutMs, outputLimit: OUTPUT_LIMIT }
   try {
     return spawn({ path, args, env: ENVIRONMENT, cwd: "/", ...limits, ...(stdin && { stdin }) })
   } catch (cause) {

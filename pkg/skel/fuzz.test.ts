@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
+import { anyCharacter } from "../types/testing/any-character.ts"
 import { attachment, Recorder } from "./plugin.fixture.ts"
 import { serve } from "./serve.ts"
 
 const command = fc.constantFrom("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION", "NOPE", "add")
-const anyText = fc.string({ unit: "binary", maxLength: 20 })
+const anyText = fc.string({ unit: anyCharacter, maxLength: 20 })
 const variable = fc.oneof(fc.constant(undefined), fc.constant(""), anyText)
 const env = fc.record({
   CNI_COMMAND: fc.oneof(command, command, anyText),

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
+import { join } from "node:path"
 import { version } from "../../package.json"
 import type { Builtin } from "../invoke/mod.ts"
 import { SyscallError } from "../libc/mod.ts"
@@ -307,6 +308,14 @@ describe("errors of the plugin", () => {
     ])
     for (const meant of [new CniError(7, "potato"), new SyscallError("open", 24), "potato"])
       expect(said(meant)).toEqual([])
+  })
+
+  test("of a bug's stack twenty frames are logged", () => {
+    const frames = Array.from({ length: 21 }, (_, at) => `    at f${at} (${join(import.meta.dir, "serve.ts")}:${at}:1)`)
+    const deep = Object.assign(new Error("potato"), { stack: ["Error: potato", ...frames].join("\n") })
+    expect(ask(failing(deep), { CNI_COMMAND: "DEL" }, network).log[0]?.split("\n    at ").slice(1)).toEqual(
+      Array.from({ length: 20 }, (_, at) => `f${at} pkg/skel/serve.ts:${at}`),
+    )
   })
 
   test("stdin that throws what is no error is told by it", () => {
