@@ -12,34 +12,36 @@ export class Flight {
   readonly #env: Environment
   readonly #plugin: string
   readonly #time: string
+  readonly #clock: () => number
   readonly #startMs: number
   readonly #stages: Record<string, number> = {}
   #changes: readonly string[] | undefined
   #result = ""
 
-  private constructor(recorder: FlightRecorder, plugin: string, env: Environment) {
+  private constructor(recorder: FlightRecorder, plugin: string, env: Environment, clock: () => number) {
     this.#recorder = recorder
     this.#plugin = plugin
     this.#env = env
-    this.#startMs = monotonicMs()
+    this.#clock = clock
+    this.#startMs = clock()
     this.#time = new Date().toISOString()
   }
 
   /** Begins a line if the recorder is on; undefined when it is off, and for VERSION. Never throws. */
-  static begin(plugin: string, env: Environment, file = FLIGHT_FILE): Flight | undefined {
+  static begin(plugin: string, env: Environment, file = FLIGHT_FILE, clock = monotonicMs): Flight | undefined {
     const verb = env.CNI_COMMAND ?? ""
     if (verb === "" || verb === "VERSION") return undefined
     const recorder = FlightRecorder.find(file)
-    return recorder && new Flight(recorder, plugin, env)
+    return recorder && new Flight(recorder, plugin, env, clock)
   }
 
   /** Runs a part of the call and adds its time to the stage's. */
   timed<T>(stage: string, run: () => T): T {
-    const startMs = monotonicMs()
+    const startMs = this.#clock()
     try {
       return run()
     } finally {
-      this.#stages[stage] = round((this.#stages[stage] ?? 0) + monotonicMs() - startMs)
+      this.#stages[stage] = round((this.#stages[stage] ?? 0) + this.#clock() - startMs)
     }
   }
 
@@ -59,7 +61,7 @@ export class Flight {
   /** Writes the line, after the answer. Never throws: the call is over. */
   end(network: string | undefined, { stdout, exitCode }: Reply): void {
     try {
-      const ms = round(monotonicMs() - this.#startMs)
+      const ms = round(this.#clock() - this.#startMs)
       const { CNI_COMMAND: verb = "", CNI_CONTAINERID: container, CNI_IFNAME: ifName, CNI_NETNS: netns } = this.#env
       this.#recorder.record({
         time: this.#time,
