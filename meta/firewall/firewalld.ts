@@ -4,19 +4,23 @@ import { CniError, Code } from "../../pkg/types/mod.ts"
 const NAME = "org.fedoraproject.FirewallD1"
 const ZONES = { destination: NAME, path: "/org/fedoraproject/FirewallD1", interface: `${NAME}.zone` }
 
+/** What is used of a connection to the bus. */
+type Connection = Pick<Bus, "hasOwner" | "call" | typeof Symbol.dispose>
+
 /** The zones of firewalld, over the system's bus: packets from an address that is a source of a zone get what the zone allows. */
 export class Firewalld implements Disposable {
-  readonly #bus: Bus
+  readonly #bus: Connection
 
-  private constructor(bus: Bus) {
+  /** On a bus that has it. */
+  constructor(bus: Connection) {
     this.#bus = bus
   }
 
   /** Undefined where firewalld does not run, or there is no bus. Throws `CniError` when the bus does not let us in. */
-  static find(): Firewalld | undefined {
-    let bus: Bus | undefined
+  static find(findBus: () => Connection | undefined = () => Bus.findSystem()): Firewalld | undefined {
+    let bus: Connection | undefined
     try {
-      bus = Bus.findSystem()
+      bus = findBus()
       if (bus?.hasOwner(NAME)) return new Firewalld(bus)
       bus?.[Symbol.dispose]()
       return undefined
