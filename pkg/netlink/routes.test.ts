@@ -299,13 +299,19 @@ describe("listing", () => {
   })
 
   // RTA_TABLE 15, as `ip route show table main` asks a kernel that checks requests strictly.
-  test("asks the kernel for one table; without that table there are none", () => {
-    const ENOENT = 2
+  const ENOENT = 2
+
+  test.each([
+    [254, hex`24000000 1a00 0103 01000000 00000000 02 00 00 00 fe 00 00 00 00000000 0800 0f00 fe000000`],
+    [255, hex`24000000 1a00 0103 01000000 00000000 02 00 00 00 ff 00 00 00 00000000 0800 0f00 ff000000`],
+    [256, hex`24000000 1a00 0103 01000000 00000000 02 00 00 00 00 00 00 00 00000000 0800 0f00 00010000`],
+  ])("asks the kernel for one table, %d; without that table there are none", (table, datagram) => {
     const kernel = new ScriptedKernel((request) => [done(request, ENOENT)])
-    expect(listRoutes(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), AF_INET, { table: 254 })).toEqual([])
-    expect(kernel.datagrams).toEqual([
-      hex`24000000 1a00 0103 01000000 00000000 02 00 00 00 fe 00 00 00 00000000 0800 0f00 fe000000`,
-    ])
+    expect(listRoutes(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), AF_INET, { table })).toEqual([])
+    expect(kernel.datagrams).toEqual([datagram])
+  })
+
+  test("is told that something else is missing", () => {
     const broken = new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel((request) => [done(request, ENOENT)]))
     expect(() => listRoutes(broken, AF_INET)).toThrow("ENOENT")
   })

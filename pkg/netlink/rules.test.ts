@@ -93,6 +93,14 @@ describe("adding", () => {
     expect(tree(payload, layout)).toEqual({ ...tree(captured, layout), 15: "64000000" })
   })
 
+  // The same to tables 255 and 256, which is beyond eight bits
+  test.each([
+    [255, hex`02 00 10 00 ff 00 00 01 00000000 0800 0200 0a010000 0800 0600 e8030000 0800 0f00 ff000000`],
+    [256, hex`02 00 10 00 00 00 00 01 00000000 0800 0200 0a010000 0800 0600 e8030000 0800 0f00 00010000`],
+  ])("has table %d in the header as far as it fits", (table, payload) => {
+    expect(requestOf((route) => addRule(route, { ...bySource, table })).payload).toEqual(payload)
+  })
+
   // ip rule add from 10.1.2.3 to 10.9.0.0/16 iif br0 oif lo fwmark 0x10/0xff table 5000 pref 1001
   test("by everything, to a table beyond eight bits", () => {
     const { payload } = requestOf((route) => addRule(route, byAll))
