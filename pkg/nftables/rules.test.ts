@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import { dumping } from "../netlink/testing.ts"
+import { listCommented } from "./commented.ts"
 import { masquerading } from "./examples.fixture.ts"
-import { hasRules, listComments, listRules } from "./rules.ts"
+import { hasRules, listComments, listRules, listTableRules } from "./rules.ts"
 import { answer, refusing } from "./testing.ts"
 
 const { table, chain, toNetwork } = masquerading("ip", 16)
@@ -56,4 +57,51 @@ test("rules are known to be there by their comments, each whole", () => {
   expect(hasRules(listing(rule), t, ["then", "again"])).toBe(false)
   expect(hasRules(listing(rule), { family: "ip", name: "other" }, ["then"])).toBe(false)
   expect(hasRules(listing(rule), t, [])).toBe(true)
+})
+
+test("the rules of a table are told with their chains; rules of another table, or without a chain, are left out", () => {
+  const [found, ...more] = listTableRules(listing(ruleAnswer), table)
+  expect(more).toEqual([])
+  expect(found).toMatchObject({ chain: { table, name: "postrouting" }, handle: 4n, comment: toNetwork.comment ?? "" })
+  expect(found?.expressions).toHaveLength(5)
+  expect(listTableRules(listing(ruleAnswer), { ...table, name: "other" })).toEqual([])
+  const t = { family: "ip", name: "t" } as const
+  expect(listTableRules(listing("02000000 0600 0100 74000000"), t)).toEqual([])
+  const bare = { chain: { table: t, name: "c" }, handle: 0n, expressions: [], comment: undefined }
+  expect(listTableRules(listing("02000000 0600 0100 74000000 0600 0200 63000000"), t)).toEqual([bare])
+})
+
+// NFT_MSG_GETTABLE, NFT_MSG_GETRULE, NFT_MSG_GETSET and NFT_MSG_GETSETELEM, of tables "t" and "u", each with a rule and an element
+test("comments are sought in the rules and the elements of all tables, or of those that are wanted", () => {
+  const name = (letter: string) => `0600 0100 ${Buffer.from(letter).toString("hex")}000000`
+  const read: string[] = []
+  const dump = dumping(({ type, payload }) => {
+    const letter = String.fromCharCode(payload[8] ?? 0)
+    if (type !== 0xa01) read.push(letter)
+    if (type === 0xa01) return [answer(`02000000 ${name("t")}`), answer(`02000000 ${name("u")}`)]
+    if (type === 0xa0a) return [answer(`02000000 ${name(letter)} 0600 0200 73000000`)]
+    if (type === 0xa07)
+      return [
+        answer(`02000000 ${name(letter)} 0600 0200 63000000 0a00 0700 0004 6f757200 0000`),
+        answer(`02000000 ${name(letter)} 0600 0200 63000000`),
+      ]
+    return [answer(`02000000 ${name(letter)} 0600 0200 73000000 1000 0380 0c00 0180 0800 0680 0002 6f00`)]
+  })
+  const place = (letter: string, name: string) => ({ table: { family: "ip", name: letter }, name })
+  expect(listCommented({ dump }, () => true)).toEqual({
+    rules: ["t", "u"].map((letter) => ({ ...place(letter, "c"), comment: "our" })),
+    elements: ["t", "u"].map((letter) => ({ ...place(letter, "s"), comment: "o" })),
+  } as never)
+  expect(read.splice(0).sort()).toEqual(["t", "t", "t", "u", "u", "u"])
+  expect(
+    listCommented(
+      { dump },
+      (comment) => comment === "our",
+      ({ name }) => name === "u",
+    ),
+  ).toEqual({
+    rules: [{ ...place("u", "c"), comment: "our" }],
+    elements: [],
+  } as never)
+  expect(new Set(read)).toEqual(new Set(["u"]))
 })

@@ -1,7 +1,15 @@
 import { expect, test } from "bun:test"
 import type { Message, Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
-import { findChainPolicy, hasChain, listChains, listSetNames, listTables } from "./tables.ts"
+import {
+  findChainPolicy,
+  hasChain,
+  isIntervalSet,
+  listBaseChains,
+  listChains,
+  listSetNames,
+  listTables,
+} from "./tables.ts"
 import { answer, refusing } from "./testing.ts"
 
 const nat = { family: "ip", name: "nat" } as const
@@ -82,4 +90,50 @@ test("the sets of a table are asked for by family and table", () => {
 test("a table that is not there has none, and any other refusal is an error", () => {
   expect(listSetNames(refusing("ENOENT"), table)).toEqual([])
   expect(() => listSetNames(refusing("EPERM"), table)).toThrow("EPERM")
+})
+
+// NFTA_CHAIN_TABLE, _NAME, _TYPE, _POLICY, _HOOK with priority and number; the kernel lists the chains of all families.
+test("of the chains of all tables those that hang in the packets' way are told with hook, priority and policy", () => {
+  const asked: Request[] = []
+  const hookOf = (number: string, priority: string) => `14000480 08000100${number} 08000200${priority}`
+  const name = "08000100 6e617400 06000300 63000000"
+  const dump = dumping((request) => {
+    asked.push(request)
+    return [
+      answer(`02000000 ${name} 08000700 6e617400 08000500 00000001 ${hookOf("00000004", "00000064")}`),
+      answer(`07000000 ${name} 0b000700 66696c746572 0000 08000500 00000000 ${hookOf("00000002", "ffffff38")}`),
+      answer(`0a000000 ${name} ${hookOf("00000009", "00000000")}`),
+      answer(`02000000 ${name}`),
+      answer(`0d000000 ${name} ${hookOf("00000000", "00000000")}`),
+      answer(`02000000 06000300 63000000 ${hookOf("00000000", "00000000")}`),
+      answer(`02000000 08000100 6e617400 ${hookOf("00000000", "00000000")}`),
+    ]
+  })
+  const of = (family: string) => ({ table: { family, name: "nat" }, name: "c" })
+  expect(listBaseChains({ dump }) as unknown[]).toEqual([
+    { ...of("ip"), type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
+    { ...of("bridge"), type: "filter", hook: "forward", priority: -200, policy: "drop" },
+    { ...of("ip6"), type: "", hook: "9", priority: 0, policy: "accept" },
+  ])
+  expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa04, "00000000"]])
+})
+
+// NFTA_SET_FLAGS: NFT_SET_INTERVAL 4, NFT_SET_MAP 8
+test("a set of ranges says so by a flag", () => {
+  const asked: Request[] = []
+  const flagged = (flags: string) => {
+    const get = <T>(request: Request, read: (message: Message) => T): T => {
+      asked.push(request)
+      return read(answer(`02000000 ${flags}`))
+    }
+    return isIntervalSet({ get }, table, "s")
+  }
+  expect(flagged("08000300 00000004")).toBe(true)
+  expect(flagged("08000300 0000000c")).toBe(true)
+  expect(flagged("08000300 0000000b")).toBe(false)
+  expect(flagged("")).toBe(false)
+  expect([asked[0]?.type, asked[0]?.payload.toHex()]).toEqual([
+    0xa0a,
+    "02000000" + "0600010074000000" + "0600020073000000",
+  ])
 })
