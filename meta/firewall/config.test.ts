@@ -35,6 +35,22 @@ test.each([
 })
 
 test.each([
+  ["backend", 'expected "nftables", "iptables" or "firewalld", found 5'],
+  ["iptablesAdminChainName", "expected the name of a chain, found 5"],
+  ["firewalldZone", "expected the name of a zone, found 5"],
+  ["ingressPolicy", 'expected "open", "same-bridge" or "isolated", found 5'],
+] as const)("%s is a text: %s", (key, says) => {
+  expect(() => parse({ [key]: 5 })).toThrow(`Cannot use "${key}": ${says}`)
+  expect(parse({ [key]: 5 }, "GC")).toEqual(defaults)
+})
+
+test("the name of a chain that is refused is told with what would do", () => {
+  expect(() => parse({ iptablesAdminChainName: "a b" })).toThrow(
+    'Cannot use "iptablesAdminChainName": expected the name of a chain: at most 28 letters, digits, "_", "." and "-", found "a b"',
+  )
+})
+
+test.each([
   ...["allow", "admin", "admit", "forward", "unmark"],
   ...["INPUT", "FORWARD", "OUTPUT", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"],
 ])("a chain %s of the administrator's would be one of the packet filters' own", (name) => {

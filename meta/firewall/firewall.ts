@@ -32,6 +32,13 @@ export interface Told {
   bridge: string | undefined
 }
 
+/** What a firewall is made of. */
+export interface FirewallParts {
+  /** Undefined where the kernel has no nf_tables. */
+  readonly filter: PacketFilter | undefined
+  readonly findFirewalld: typeof findFirewalld
+}
+
 const NO_NFTABLES = "the kernel needs nf_tables with connection tracking"
 const NO_IPTABLES = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
 const NO_FIREWALLD = 'firewalld is not running, or its bus cannot be reached, and "backend" asks for it'
@@ -45,9 +52,12 @@ export class Firewall implements Disposable {
   /** Undefined where the kernel has no nf_tables. */
   readonly #filter: PacketFilter | undefined
   readonly #log: (line: string) => void
+  readonly #findFirewalld: typeof findFirewalld
 
-  constructor(log: (line: string) => void) {
-    this.#filter = PacketFilter.find()
+  /** Of the thread's namespace and this host's firewalld, where no `parts` are given. */
+  constructor(log: (line: string) => void, parts: FirewallParts = { filter: PacketFilter.find(), findFirewalld }) {
+    this.#filter = parts.filter
+    this.#findFirewalld = parts.findFirewalld
     this.#log = log
   }
 
@@ -57,7 +67,7 @@ export class Firewall implements Disposable {
 
   /** Doing it again changes nothing. Throws `CniError`; `undo` takes back what has changed. */
   add(spec: FirewallSpec, { backend, zone }: FirewallConfig, undo: Undo): void {
-    using firewalld = findFirewalld(backend, this.#log)
+    using firewalld = this.#findFirewalld(backend, this.#log)
     if (backend === "firewalld" && !firewalld)
       throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const former = firewalld ? this.#sourcesOf(spec.owner) : []
@@ -126,7 +136,9 @@ export class Firewall implements Disposable {
     const isAsked = backend === "firewalld"
     // What the Go suite has made by firewalld is in no packet filter of ours.
     using firewalld =
-      isAsked || noted.length > 0 || others.any ? findFirewalld(isAsked ? backend : undefined, this.#log) : undefined
+      isAsked || noted.length > 0 || others.any
+        ? this.#findFirewalld(isAsked ? backend : undefined, this.#log)
+        : undefined
     if (isAsked && !firewalld) throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const isTheirs = others.any && spec.policy === "open"
     if (firewalld && (isAsked || isTheirs || noted.length > 0)) {
@@ -180,7 +192,7 @@ export class Firewall implements Disposable {
   #removeSources(sources: readonly Source[], failures: Failures): void {
     if (sources.length === 0) return
     failures.attempt("remove the sources of firewalld", () => {
-      using firewalld = findFirewalld(undefined, this.#log)
+      using firewalld = this.#findFirewalld(undefined, this.#log)
       if (!firewalld) return // its sources have ended with it
       const socket = this.#nftables
       const kept = [
@@ -213,7 +225,7 @@ export class Firewall implements Disposable {
   requireUsable({ backend, adminChain }: FirewallConfig): void {
     const socket = this.#nftables
     if (backend === "firewalld") {
-      using firewalld = findFirewalld(backend, this.#log)
+      using firewalld = this.#findFirewalld(backend, this.#log)
       if (firewalld) return
     } else {
       if (backend !== "iptables" && socket && canFilter(socket, adminChain)) return

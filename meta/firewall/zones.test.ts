@@ -2,43 +2,10 @@ import { describe, expect, test } from "bun:test"
 import { RuleSetKernel } from "../../pkg/nftables/testing/rule-set-kernel.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
-import type { Firewalld } from "./firewalld.ts"
 import { made, ruleSet, specOf } from "./testing/firewall.ts"
+import { asFirewalld, Zones } from "./testing/zones.ts"
 import { addSources, checkSources, findFirewalld, removeSources, sourcesOf } from "./zones.ts"
 
-/** Plays firewalld: its zones' sources as "ZONE SOURCE"; it refuses to add or remove what is in `refused`. */
-class Zones {
-  readonly sources: string[]
-  /** How often a zone's sources were asked for. */
-  asked = 0
-  readonly #refused: readonly string[]
-
-  constructor(sources: readonly string[], ...refused: string[]) {
-    this.sources = [...sources]
-    this.#refused = refused
-  }
-
-  listSources(zone: string): string[] {
-    this.asked++
-    return this.sources.filter((one) => one.startsWith(`${zone} `)).map((one) => one.slice(zone.length + 1))
-  }
-
-  addSource(zone: string, source: string): void {
-    this.#refuse(`${zone} ${source}`)
-    this.sources.push(`${zone} ${source}`)
-  }
-
-  removeSource(zone: string, source: string): void {
-    this.#refuse(`${zone} ${source}`)
-    this.sources.splice(this.sources.indexOf(`${zone} ${source}`), 1)
-  }
-
-  #refuse(source: string): void {
-    if (this.#refused.includes(source)) throw new Error(`refused: ${source}`)
-  }
-}
-
-const asFirewalld = (zones: Zones) => zones as unknown as Firewalld
 const { addresses } = specOf(2)
 const own = ["trusted 10.1.0.2/32", "trusted fd00:1::2/128"]
 
