@@ -1,7 +1,4 @@
-/**
- * The firewall plugin and firewalld, both played by the test but for the tables of the older kind, which are those of a host of
- * its own: which addresses become sources of zones, and are removed, noted or not.
- */
+/** The firewall plugin and firewalld, which the test plays, on a host of its own: what becomes a source of a zone, and is removed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Backend, FirewallConfig } from "../../meta/firewall/config.ts"
 import { Firewall } from "../../meta/firewall/firewall.ts"

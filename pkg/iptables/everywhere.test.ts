@@ -61,9 +61,28 @@ test("a table is in use where nf_tables has one of its name, or where either fam
   }
 })
 
+const removeBy = (socket: NetlinkSocket | undefined, list: string) =>
+  removeEverywhere(
+    socket,
+    "mangle",
+    { chains: ["CNI-a"], parents: ["POSTROUTING"] },
+    () => ({ rules: [], chains: [] }),
+    { [AF_INET]: list, [AF_INET6]: list },
+  )
+
 test("a kernel that refuses to say what is there is told as the removal that failed", () => {
   const socket = refusing("EPERM") as NetlinkSocket
-  const search = { chains: ["CNI-a"], parents: ["POSTROUTING"] }
-  const refused = refusalOf(() => removeEverywhere(socket, "mangle", search, () => ({ rules: [], chains: [] })))
-  expect(refused.message).toStartWith("Cannot remove rules from table mangle of nf_tables")
+  expect(refusalOf(() => removeBy(socket, "/nowhere"))).toMatchObject({
+    message: "Cannot remove rules from table mangle of nf_tables",
+    details: expect.stringContaining("EPERM"),
+  })
+})
+
+test("tables of the older kind that cannot be looked at are told as the removal that failed, of each family", () => {
+  expect(
+    refusalOf(() => removeBy(undefined, "/"))
+      .message.split("\n")
+      .join(" "),
+  ).toMatch(/Cannot remove rules from the legacy table mangle.*Cannot remove rules from the legacy table mangle/)
+  expect(() => removeBy(undefined, "/nowhere")).not.toThrow()
 })

@@ -10,11 +10,12 @@ import { changeTable, readTable } from "./run.ts"
 import { removalChanges } from "./save-restore.ts"
 
 const FAMILIES = [AF_INET, AF_INET6] as const
-/** The tables of the older kind that this namespace has; a namespace has none until a program asks for one. */
-const LISTS = {
+/** Where the tables of the older kind are listed; a namespace has none until a program asks for one. */
+type Lists = Readonly<Record<Family, string>>
+const LISTS: Lists = {
   [AF_INET]: "/proc/thread-self/net/ip_tables_names",
   [AF_INET6]: "/proc/thread-self/net/ip6_tables_names",
-} as const
+}
 
 /** What a search has found in one of the places where iptables keeps rules. */
 export interface Found extends Content {
@@ -52,6 +53,7 @@ export function removeEverywhere(
   table: TableName,
   search: Search,
   plan: <R extends Rule>(found: Content<R>) => Removal<R>,
+  lists: Lists = LISTS,
 ): void {
   const failures = new Failures()
   failures.attempt(`remove rules from table ${table} of nf_tables`, () => {
@@ -62,7 +64,7 @@ export function removeEverywhere(
   })
   for (const family of FAMILIES) {
     failures.attempt(`remove rules from the legacy table ${table}`, () => {
-      const programs = findLegacyTable(family, table)
+      const programs = findLegacyTable(family, table, lists)
       if (programs) changeTable(programs, table, (content) => removalChanges(plan(narrow(content, search))))
     })
   }
@@ -84,13 +86,13 @@ export function narrow({ chains, rules }: Content, search: Search): Content {
 export function isTableInUse(
   filter: { hasTable(name: string): boolean } | undefined,
   table: TableName,
-  lists: Readonly<Record<Family, string>> = LISTS,
+  lists: Lists = LISTS,
 ): boolean {
   return filter?.hasTable(table) || FAMILIES.some((family) => hasLegacyTable(family, table, lists))
 }
 
 /** Whether the namespace has this table of the older kind, so that something may be in it. */
-function hasLegacyTable(family: Family, table: TableName, lists: Readonly<Record<Family, string>> = LISTS): boolean {
+function hasLegacyTable(family: Family, table: TableName, lists: Lists): boolean {
   try {
     return readTextFile(lists[family]).split("\n").includes(table)
   } catch (error) {
@@ -104,6 +106,6 @@ function hasLegacyTable(family: Family, table: TableName, lists: Readonly<Record
  * Undefined where it has not: asking the program would make it. Undefined also without the program, since nothing else
  * can read these tables.
  */
-export function findLegacyTable(family: Family, table: TableName): Programs | undefined {
-  return hasLegacyTable(family, table) ? findPrograms(family, "legacy") : undefined
+export function findLegacyTable(family: Family, table: TableName, lists: Lists = LISTS): Programs | undefined {
+  return hasLegacyTable(family, table, lists) ? findPrograms(family, "legacy") : undefined
 }

@@ -48,15 +48,21 @@ test.each([
   expect(refused.message).toMatch(message)
 })
 
-test("a program that does not end is killed, and told with the time that it had: it may do better next time", () => {
+test.each([
+  ["exec sleep 60", { timeoutMs: 20, outputLimit: 99 }, 11, "it did not end within 20 ms"],
+  [
+    "echo 12345678901; exec sleep 60",
+    { timeoutMs: 30_000, outputLimit: 11 },
+    999,
+    "ended by more than 11 bytes of output",
+  ],
+] as const)("a program that does %j is killed: %j", (script, limits, code, why) => {
   const directory = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   const save = join(directory, "iptables-save")
-  writeFileSync(save, "#!/bin/sh\nexec sleep 60\n", { mode: 0o755 })
+  writeFileSync(save, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   try {
-    expect(refusalOf(() => readTable({ family: AF_INET, save, restore: save }, "nat", 20))).toMatchObject({
-      code: 11,
-      message: `Cannot run ${save}: it did not end within 20 ms`,
-    })
+    const refused = refusalOf(() => readTable({ family: AF_INET, save, restore: save }, "nat", limits))
+    expect(refused).toMatchObject({ code, message: `Cannot run ${save}: ${why}` })
   } finally {
     rmSync(directory, { recursive: true })
   }

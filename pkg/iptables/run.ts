@@ -1,5 +1,5 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
-import { type Spawned, spawn } from "../libc/mod.ts"
+import { type Spawn, type Spawned, spawn } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import type { Programs } from "./programs.ts"
 import { type Content, splitWords, type TableName } from "./rule.ts"
@@ -9,17 +9,18 @@ import { type Change, parseSave, printRestore } from "./save-restore.ts"
 const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" } as const
 /** How long the older kind waits for others to let go of the tables, in seconds; the newer one needs no lock. */
 const LOCK_WAIT_S = 20
-const TIME_LIMIT_MS = 30_000
-/** Some 500,000 rules. */
-const OUTPUT_LIMIT = 64 << 20
+/** How long a program may take, and print: some 500,000 rules. */
+const LIMITS: Limits = { timeoutMs: 30_000, outputLimit: 64 << 20 }
 /** The programs' exit code when they did not get that lock (`RESOURCE_PROBLEM`). */
 const EXIT_LOCKED = 4
 /** Each lost race means that another program has changed the table. */
 const ATTEMPTS = 10
 
+type Limits = Pick<Required<Spawn>, "timeoutMs" | "outputLimit">
+
 /** The chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`; code 11 when the program does not end. */
-export function readTable(programs: Programs, table: TableName, timeoutMs = TIME_LIMIT_MS): Content {
-  const { exitCode, stdout, stderr } = run(programs.save, ["-t", table], undefined, timeoutMs)
+export function readTable(programs: Programs, table: TableName, limits = LIMITS): Content {
+  const { exitCode, stdout, stderr } = run(programs.save, ["-t", table], undefined, limits)
   if (exitCode !== 0) throw refusal(`Cannot read table ${table} by ${programs.save}`, table, stderr)
   return parseSave(stdout, table)
 }
@@ -66,18 +67,18 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
   }
 }
 
-function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, timeoutMs = TIME_LIMIT_MS) {
-  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin, timeoutMs)
+function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits = LIMITS) {
+  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin, limits)
+  const { timeoutMs, outputLimit } = limits
   if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${timeoutMs} ms`)
   if (wroteTooMuch || signal !== undefined) {
-    const why = wroteTooMuch ? `more than ${OUTPUT_LIMIT} bytes of output` : `signal ${signal}`
+    const why = wroteTooMuch ? `more than ${outputLimit} bytes of output` : `signal ${signal}`
     throw new CniError(Code.Internal, `Cannot run ${path}: ended by ${why}`, { details: decodeUtf8(stderr).trim() })
   }
   return { exitCode, stdout: decodeUtf8(stdout), stderr: decodeUtf8(stderr) }
 }
 
-function start(path: string, args: readonly string[], stdin: Uint8Array | undefined, timeoutMs: number): Spawned {
-  const limits = { timeoutMs, outputLimit: OUTPUT_LIMIT }
+function start(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits: Limits): Spawned {
   try {
     return spawn({ path, args, env: ENVIRONMENT, cwd: "/", ...limits, ...(stdin && { stdin }) })
   } catch (cause) {

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
-import { cachedAttachments, openCache, readCache } from "./cache.ts"
+import { cachedAttachments, openCache, readCache, removeCache } from "./cache.ts"
 import { attachmentOf, Lab } from "./testing/lab.ts"
 
 const key = { network: "lab", containerId: "c1", ifName: "eth0" }
@@ -22,6 +22,17 @@ test("#215 no file is absent, and no error; one that cannot be read is not taken
   expect(readCache(lab.cacheDir, key)).toEqual({ state: "absent" })
   mkdirSync(join(lab.results, "lab-c1-eth0"), { recursive: true })
   expect(readCache(lab.cacheDir, key)).toMatchObject({ state: "unreadable", error: { code: 5 } })
+})
+
+test("a cache file that is not there is removed already, and one that cannot be removed is an error", () => {
+  using lab = new Lab()
+  removeCache(lab.cacheDir, key)
+  const file = join(lab.results, "lab-c1-eth0")
+  mkdirSync(file, { recursive: true })
+  expect(refusalOf(() => removeCache(lab.cacheDir, key))).toMatchObject({
+    code: 5,
+    message: `Cannot remove cache file "${file}"`,
+  })
 })
 
 test("#222 a list of attachments with one that cannot be read is an error that names the file", () => {

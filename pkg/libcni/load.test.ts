@@ -55,9 +55,10 @@ test("#166 no directory, or no file in it: no net configurations found", () => {
 test("#167 files but none of that name: the error names the networks that are there", () => {
   using lab = new Lab()
   lab.conf("a.conflist", list("a", "x"))
+  lab.conf("b.conf", { name: "b", type: "x" })
   const load = () => loadNetwork(lab.confDir, "net")
   expect(load).toThrow(`no net configuration with name "net" in ${lab.confDir}`)
-  expect(load).toThrow(expect.objectContaining({ code: 7, details: "networks there: a" }))
+  expect(load).toThrow(expect.objectContaining({ code: 7, details: "networks there: a, b" }))
 })
 
 test("#168 a malformed file before the match is a warning, not an error as upstream; without a match it is part of one", () => {
