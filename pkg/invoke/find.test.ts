@@ -134,6 +134,8 @@ describe("a plugin in this process", () => {
     symlinkSync("/proc/self/exe", join(directory.path, "bridge"))
     expect(builtinAt(join(directory.path, "bridge"), { bridge: builtin })).toBe(builtin)
     expect(builtinAt(join(directory.path, "bridge"), { ptp: builtin })).toBeUndefined()
+    symlinkSync("/proc/self/exe", join(directory.path, "toString"))
+    expect(builtinAt(join(directory.path, "toString"), { bridge: builtin })).toBeUndefined()
     for (const other of [join(directory.path, "not/there/bridge"), directory.script("one/bridge", ""), "/bin/cat"])
       expect(builtinAt(other, { bridge: builtin, cat: builtin })).toBeUndefined()
   })

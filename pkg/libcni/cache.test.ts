@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "no
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
 import { cachedAttachments, openCache, readCache, removeCache } from "./cache.ts"
+import { decodeCached, encodeCached } from "./cached.ts"
 import { attachmentOf, Lab } from "./testing/lab.ts"
 
 const key = { network: "lab", containerId: "c1", ifName: "eth0" }
@@ -80,6 +81,42 @@ test("#217 attachments are listed in the order of their files, all or one contai
   expect(found).toMatchObject({ network: "lab", netns: "/run/netns/c2", args: [["A", "eth0"]] })
   expect(found?.config).toEqual(Buffer.from(config))
   expect(cachedAttachments("/does/not/exist")).toEqual([])
+})
+
+test("what an attachment does not have is not written", () => {
+  const bare = { ...attachment, netns: "", args: [], capabilityArgs: {}, configComplete: false, result: undefined }
+  const names = { kind: "cniCacheV1", containerId: "c1", ifName: "eth0", networkName: "lab" }
+  expect(encodeCached(bare)).toEqual({ ...names, config: Buffer.from(config).toString("base64") })
+  expect(Object.keys(encodeCached(bare)).sort()).toEqual(["config", "containerId", "ifName", "kind", "networkName"])
+})
+
+test("what is read is what is well-formed of it, and nothing without the three names", () => {
+  const names = { containerId: "c1", ifName: "eth0", networkName: "lab" }
+  const nothing = { ...names, netns: "", config: "", configComplete: false, args: [], capabilityArgs: {} }
+  const read = (more: object) => {
+    const { network, config, ...rest } = decodeCached({ ...names, ...more }) ?? {
+      network: "",
+      config: new Uint8Array(),
+    }
+    return { ...rest, networkName: network, config: new TextDecoder().decode(config) }
+  }
+  expect(read({})).toEqual(nothing)
+  for (const wrong of [
+    { netns: 5, config: 5, configComplete: 1, cniArgs: {}, capabilityArgs: [], result: "x" },
+    { cniArgs: [["A"], ["A", "b", "c"], "Ab", [1, "b"], ["A", 2], null], configComplete: "true" },
+  ])
+    expect(read(wrong)).toEqual(nothing)
+  expect(read({ cniArgs: [["A", "b"], ["C"], ["D", ""]], configComplete: true, result: {} })).toEqual({
+    ...nothing,
+    args: [
+      ["A", "b"],
+      ["D", ""],
+    ],
+    configComplete: true,
+    result: {},
+  } as never)
+  for (const name of ["containerId", "ifName", "networkName"])
+    for (const value of ["", 5, undefined]) expect(decodeCached({ ...names, [name]: value } as never)).toBeUndefined()
 })
 
 test("a cache that is opened and not committed leaves no file; modes are for root only", () => {
