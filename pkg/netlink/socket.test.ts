@@ -211,6 +211,21 @@ describe("get", () => {
 })
 
 describe("dump", () => {
+  test("reads a list whose answer was lost to its end where the kernel begins no other before, and then asks again", () => {
+    const EBUSY = 16
+    const former = { sequence: 1 }
+    const { kernel, route } = connect((sent) => {
+      if (sent.sequence === 1) return [entry(sent, 1), ENOBUFS]
+      if (sent.sequence > 2) return [entry(sent, 4), done(sent)]
+      return [acknowledge(sent, EBUSY), entry(former, 2), concat([entry(former, 3), done(former)])]
+    })
+    expect(tags(route.dump(request, whole))).toEqual([4])
+    expect(kernel.requests.map(({ sequence }) => sequence)).toEqual([1, 2, 3])
+    const refused = connect((sent) => (sent.sequence === 1 ? [ENOBUFS] : [acknowledge(sent, 1)]))
+    expect(errorOf(() => refused.route.dump(request, whole))).toMatchObject({ errno: "EPERM" })
+    expect(refused.kernel.requests).toHaveLength(2)
+  })
+
   test("gives all messages of all datagrams until the list ends", () => {
     const { kernel, route } = connect((sent) => [
       concat([entry(sent, 1), entry(sent, 2)]),
