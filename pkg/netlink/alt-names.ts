@@ -28,10 +28,7 @@ function changeAltNames(
   type: number,
   flags: number,
 ): void {
-  const payload = concat([
-    linkHeader.encode({ family: 0, pad: 0, type: 0, index, flags: 0, change: 0 }),
-    linkAttributes.encode({ altNames }),
-  ])
+  const payload = concat([linkHeader.encode({ index }), linkAttributes.encode({ altNames })])
   const what = `${type === RTM_NEWLINKPROP ? "give" : "take"} names ${altNames.join(", ")} of link "${name}"`
   route.execute({ type, flags, what, payload })
 }

@@ -52,6 +52,14 @@ describe("a table", () => {
     expect(value.unknown?.[0]?.payload).toEqual(hex`010203`)
   })
 
+  test("takes a number beyond eight bits for another attribute", () => {
+    expect(vlanData.decode(hex`0600 0101 6500 0000`)).toEqual({ unknown: [{ type: 0x101, payload: hex`6500` }] })
+    expect(vlanData.decode(hex`0600 0002 6500 0000`)).toEqual({ unknown: [{ type: 0x200, payload: hex`6500` }] })
+    const far = attrs({ far: [0x102, u16] })
+    expect(far.decode(hex`0600 0201 6500 0000`)).toEqual({ far: 101 })
+    expect(far.encode({ far: 101 })).toEqual(hex`0600 0201 6500 0000`)
+  })
+
   test("takes the last of an attribute that comes twice, as the kernel does", () => {
     expect(vlanData.decode(hex`0600 0100 0100 0000 0600 0100 0200 0000`)).toEqual({ id: 2 })
   })

@@ -27,7 +27,7 @@ export function setBridgePort(
   port: Infer<typeof bridgePortData>,
 ): void {
   const payload = concat([
-    linkHeader.encode({ family: AF_BRIDGE, pad: 0, type: 0, index: link.index, flags: 0, change: 0 }),
+    linkHeader.encode({ family: AF_BRIDGE, index: link.index }),
     bridgePortAttributes.encode({ port }),
   ])
   route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })

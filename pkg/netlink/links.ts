@@ -105,7 +105,7 @@ function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
   const info = { kind, data: data && linkKinds[kind].encode(data as never) }
   const what = data && "peer" in data ? `veth pair "${name}" and "${data.peer?.name}"` : `${kind} "${name}"`
   const payload = concat([
-    linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags, change: flags }),
+    linkHeader.encode({ flags, change: flags }),
     linkAttributes.encode({ ...attributesOf(spec), linkInfo: info }),
   ])
   return { type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, what: `create ${what}`, payload }
@@ -158,7 +158,7 @@ function lookUp(which: string | Ifindex): Request {
   // A name of more than 15 bytes can only be an alternative one.
   const attributes = name === undefined ? {} : encodeUtf8(name).length > 15 ? { altName: name } : { name }
   const payload = concat([
-    linkHeader.encode({ family: 0, pad: 0, type: 0, index, flags: 0, change: 0 }),
+    linkHeader.encode({ index }),
     linkAttributes.encode({ ...attributes, extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
   return { type: RTM_GETLINK, what, payload }
@@ -188,7 +188,7 @@ const LIST_ATTEMPTS = 3
 
 function listLinksOf(route: NetlinkSocket, nsid: number | undefined, isWanted: (link: Link) => boolean): Link[] {
   const payload = concat([
-    linkHeader.encode({ family: 0, pad: 0, type: 0, index: 0, flags: 0, change: 0 }),
+    linkHeader.encode({}),
     linkAttributes.encode({ targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
   const seen = new Map<number, Link>()
@@ -260,14 +260,7 @@ function toChange(which: string | Pick<Link, "index" | "name">, change: LinkChan
     if (wanted) flags |= bit
   }
   const payload = concat([
-    linkHeader.encode({
-      family: 0,
-      pad: 0,
-      type: 0,
-      index: typeof which === "string" ? 0 : which.index,
-      flags,
-      change: mask,
-    }),
+    linkHeader.encode({ index: typeof which === "string" ? undefined : which.index, flags, change: mask }),
     linkAttributes.encode(typeof which === "string" ? { name: which, ...attributes } : attributes),
   ])
   const name = typeof which === "string" ? which : which.name
@@ -280,9 +273,6 @@ function toChange(which: string | Pick<Link, "index" | "name">, change: LinkChan
  * is given. Throws `ENODEV` when there is none.
  */
 export function deleteLink(route: NetlinkSocket, link: Pick<Link, "index" | "name">, nsid?: number): void {
-  const payload = concat([
-    linkHeader.encode({ family: 0, pad: 0, type: 0, index: link.index, flags: 0, change: 0 }),
-    linkAttributes.encode({ targetNetnsId: nsid }),
-  ])
+  const payload = concat([linkHeader.encode({ index: link.index }), linkAttributes.encode({ targetNetnsId: nsid })])
   route.execute({ type: RTM_DELLINK, what: `delete link "${link.name}"`, payload })
 }

@@ -161,6 +161,9 @@ test("an answer that is not what the format says is an error of the request, whi
     () => route.transact([{ ...request, flags: 4 }]),
   ])
     expect(errorOf(ask)).toMatchObject(says)
+  const { route: torn } = connect((sent) => [encodeMessage(2, 0, sent.sequence, hex`00000000`)]) // NLMSG_ERROR, cut off
+  for (const ask of [() => torn.execute(request), () => torn.transact([{ ...request, flags: 4 }])])
+    expect(errorOf(ask)).toMatchObject(says)
   const { route: other } = connect((sent) => [entry(sent, 1), done(sent)])
   const refuse = () => {
     throw new DecodeError("no link")
