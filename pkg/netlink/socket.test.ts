@@ -405,3 +405,33 @@ test("disposing closes what carries the datagrams", () => {
   }
   expect(kernel.closed).toBe(1)
 })
+
+describe("a request that an answer was lost to", () => {
+  // The numbers of requests in fours from 16 to 255, <linux/rtnetlink.h>: NEW, DEL, GET, SET; nfnetlink's are beyond.
+  const [ENOENT, ESRCH, ENODEV, EADDRNOTAVAIL, EINVAL] = [2, 3, 19, 99, 22]
+  const outcome = (type: number, second: number, flags = 0) => {
+    const { route } = connect((sent) => [sent.sequence === 1 ? ENOBUFS : acknowledge(sent, second)])
+    try {
+      route.execute({ ...request, type, flags })
+      return "done"
+    } catch (error) {
+      return (error as NetlinkError).errno
+    }
+  }
+
+  test.each([ENOENT, ESRCH, ENODEV, EADDRNOTAVAIL])(
+    "was done when it deletes what is not there by now, errno %d",
+    (errno) => {
+      for (const type of [17, 21, 253]) expect(outcome(type, errno)).toBe("done")
+      for (const type of [13, 16, 18, 19, 257, 0xa09]) expect(outcome(type, errno)).not.toBe("done")
+    },
+  )
+
+  test("was done when it makes what is there by now, and not for another reason", () => {
+    expect(outcome(16, 17, NLM_F_CREATE)).toBe("done")
+    expect(outcome(16, 17)).toBe("EEXIST")
+    expect(outcome(17, 17)).toBe("EEXIST")
+    expect(outcome(17, ENOENT, NLM_F_CREATE)).toBe("ENOENT")
+    for (const type of [16, 17]) expect(outcome(type, EINVAL, type === 16 ? NLM_F_CREATE : 0)).toBe("EINVAL")
+  })
+})

@@ -105,3 +105,15 @@ test("comments are sought in the rules and the elements of all tables, or of tho
   } as never)
   expect(new Set(read)).toEqual(new Set(["u"]))
 })
+
+// NFTA_RULE_EXPRESSIONS 4 of NFTA_LIST_ELEM 1, of which each has NFTA_EXPR_NAME 1, or nothing
+test("an expression without data, or without a name, says nothing", () => {
+  const t = { family: "ip", name: "t" } as const
+  const elements = "0c00 0100 0600 0100 7800 0000  0400 0100  1000 0100 0c00 0100 636f756e74657200"
+  const rule = `02000000 0600 0100 74000000 0600 0200 63000000 2400 0400 ${elements}`
+  expect(listRules(listing(rule), { table: t, name: "c" })[0]?.expressions as unknown).toEqual([
+    { name: "x", data: new Uint8Array(0) },
+    { name: "", data: new Uint8Array(0) },
+    { name: "counter", data: {} },
+  ])
+})
