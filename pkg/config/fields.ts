@@ -143,7 +143,7 @@ export function readInterfaceKeys(
 }
 
 /** The MTU that a link shall have; undefined for the kernel's choice. Throws code 7 for one that the kernel refuses. */
-export function linkMtu(mtu: number, lenient = false): number | undefined {
+export function linkMtu(mtu: number, lenient: boolean): number | undefined {
   if (mtu <= 0) return undefined
   if (mtu >= MIN_MTU) return mtu
   if (lenient) return undefined

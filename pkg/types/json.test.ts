@@ -4,6 +4,7 @@ import { locateJsonFault } from "./json-fault.ts"
 import {
   CniError,
   Code,
+  describe as describeValue,
   isCniError,
   isJsonObject,
   parseJson,
@@ -171,4 +172,17 @@ test("a text of more than 256 KiB is left to the engine's words", () => {
   const open = (length: number) => `{"a":"${"x".repeat(length - 6)}`
   expect(locateJsonFault(open(256 << 10))).toBeString()
   expect(locateJsonFault(open((256 << 10) + 1))).toBeUndefined()
+})
+
+test.each([
+  [undefined, "nothing"],
+  [null, "null"],
+  ["a", '"a"'],
+  [5, "5"],
+  [{ a: [1] }, '{"a":[1]}'],
+  [() => 1, "function"],
+  ["x".repeat(58), `"${"x".repeat(58)}"`],
+  ["x".repeat(59), `"${"x".repeat(56)}...`],
+])("a value that an error shows is short: %p is %s", (value, text) => {
+  expect(describeValue(value)).toBe(text)
 })
