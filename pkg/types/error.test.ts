@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
+import { willPass } from "./error.ts"
 import { CniError, Code, isCniError, toErrorObject } from "./mod.ts"
 
 test("#124 the text of an error is message and details, or the message alone", () => {
@@ -12,13 +13,18 @@ test("details come from the causes when none are given", () => {
   const cause = new Error("openat", { cause: new Error("ENOENT") })
   expect(new CniError(Code.Io, "Cannot read", { cause }).details).toBe("openat: ENOENT")
   expect(new CniError(Code.Io, "Cannot read", { cause, details: "own" }).details).toBe("own")
-  expect(new CniError(Code.Io, "a", { cause: new CniError(1, "b", { details: "c" }) }).details).toBe("b; c")
+  const known = new CniError(1, "b", { details: "c", cause: new Error("not told") })
+  expect(new CniError(Code.Io, "a", { cause: known }).details).toBe("b; c")
+  expect(new CniError(Code.Io, "a", { cause: new Error("between", { cause: known }) }).details).toBe("between: b; c")
+  expect(new CniError(Code.Io, "a", { cause: "text" }).details).toBe("text")
+  for (const cause of [undefined, null]) expect(new CniError(Code.Io, "a", { cause }).details).toBeUndefined()
 })
 
 test("a circle of causes comes to an end", () => {
   const one = new Error("one")
   one.cause = one
-  expect(new CniError(Code.Io, "Cannot read", { cause: one }).details).toContain("one: one")
+  expect(new CniError(Code.Io, "Cannot read", { cause: one }).details).toBe(Array(8).fill("one").join(": "))
+  expect(willPass(one)).toBe(false)
 })
 
 test("an error object has version, code and message, and details only if there are any", () => {
@@ -42,7 +48,11 @@ test("anything else that is thrown becomes code 999 with its text", () => {
     msg: "oops",
     details: "deep",
   })
-  expect(toErrorObject("just text", "1.1.0").msg).toBe("just text")
+  for (const [thrown, msg] of [
+    ["just text", "just text"],
+    [undefined, "undefined"],
+  ])
+    expect(toErrorObject(thrown, "1.1.0")).toEqual({ cniVersion: "1.1.0", code: 999, msg: String(msg) })
 })
 
 test("#42 a code is the specification's, upstream's 0 or 8, or 100 and above, and no file makes up another", async () => {
@@ -75,6 +85,14 @@ test("#43 an error that will pass is code 11, however often it is wrapped, and a
   for (const error of [others, wrapped, outer]) expect(toErrorObject(error, "1.1.0").code).toBe(11)
   expect(new CniError(Code.Io, "Cannot write", { cause: others }).code).toBe(5)
   expect(new CniError(Code.Internal, "Cannot add", { cause: new Error("no") }).code).toBe(999)
+})
+
+test("a reason that passes is looked for in eight causes, and is one only where it says so", () => {
+  const deep = (depth: number): Error =>
+    new Error("x", { cause: depth === 0 ? new CniError(11, "busy") : deep(depth - 1) })
+  expect([willPass(deep(6)), willPass(deep(7))]).toEqual([true, false])
+  expect(willPass(Object.assign(new Error("x"), { willPass: "yes" }))).toBe(false)
+  expect(willPass("busy")).toBe(false)
 })
 
 test("errors are told apart by code", () => {

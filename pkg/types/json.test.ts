@@ -183,6 +183,6 @@ test.each([
   [() => 1, "function"],
   ["x".repeat(58), `"${"x".repeat(58)}"`],
   ["x".repeat(59), `"${"x".repeat(56)}...`],
-])("a value that an error shows is short: %p is %s", (value, text) => {
+])("a value that an error shows is short, %#", (value, text) => {
   expect(describeValue(value)).toBe(text)
 })
