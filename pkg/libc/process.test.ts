@@ -1,6 +1,16 @@
 import { expect, test } from "bun:test"
+import { type Engine, engine } from "../engine/mod.ts"
 import { FileDescriptor, Open } from "./descriptor.ts"
-import { CLONE_NEWNET, namespaceType, setNetworkNamespace } from "./process.ts"
+import {
+  CLONE_NEWNET,
+  namespaceType,
+  programArguments,
+  programName,
+  randomBytes,
+  randomHex,
+  readEnvironment,
+  setNetworkNamespace,
+} from "./process.ts"
 
 test("a file of /proc tells that it is a network namespace, and other files do not", () => {
   using namespace = FileDescriptor.open("/proc/self/ns/net", Open.ReadOnly)
@@ -14,4 +24,38 @@ test("a file of /proc tells that it is a network namespace, and other files do n
 test("a thread cannot move into what is no network namespace", () => {
   using device = FileDescriptor.open("/dev/null", Open.ReadOnly)
   expect(() => setNetworkNamespace(device.fd)).toThrow(`setns descriptor ${device.fd}: Invalid argument (EINVAL)`)
+})
+
+/** Has the engine say something else of this process, while `work` runs. */
+function told(of: Partial<Engine>, work: () => void): void {
+  const real = { arguments: engine.arguments, environment: engine.environment }
+  try {
+    Object.assign(engine, of)
+    work()
+  } finally {
+    Object.assign(engine, real)
+  }
+}
+
+test.each([
+  [["/opt/cni/bin/bridge", "a", ""], "bridge", ["a", ""]],
+  [["bridge"], "bridge", []],
+  [[], "", []],
+])("the program %j is called %j, with arguments %j", (given, name, args) => {
+  told({ arguments: () => given }, () => {
+    expect(programName()).toBe(name)
+    expect(programArguments()).toEqual(args)
+  })
+})
+
+test("random bytes are as many as are asked for, and as text two digits each", () => {
+  expect(randomBytes(5)).toHaveLength(5)
+  expect(randomBytes(16)).not.toEqual(randomBytes(16))
+  expect(randomHex(64)).toMatch(/^[0-9a-f]{128}$/)
+})
+
+test("of a variable that stands twice in the environment the first value counts, and what has no name is none", () => {
+  told({ environment: () => ["A=1", "B=x=y", "A=2", "=3", "none", "C="] }, () => {
+    expect(readEnvironment()).toEqual({ A: "1", B: "x=y", C: "" })
+  })
 })

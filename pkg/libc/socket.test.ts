@@ -1,7 +1,10 @@
 import { expect, spyOn, test } from "bun:test"
-import { readdirSync, readFileSync, readlinkSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { engine } from "../engine/mod.ts"
-import { type Fd, FileDescriptor, Poll, poll } from "./descriptor.ts"
+import { duplicate, type Fd, FileDescriptor, Poll, poll } from "./descriptor.ts"
+import { watchClosing } from "./lock.ts"
 import {
   leaveToKernel,
   MSG_DONTWAIT,
@@ -14,6 +17,7 @@ import {
   setReceiveTimeout,
   setSocketOption,
 } from "./socket.ts"
+import { acceptConnection, connectTo, listenAt } from "./unix-socket.ts"
 
 /** struct nlmsghdr and ifinfomsg: `RTM_GETLINK` for link number 1, <linux/rtnetlink.h>. */
 const sender = new NetlinkSender()
@@ -91,4 +95,24 @@ test("a socket that is left is let go before the kernel's collector has it: the 
 
 test("what is no socket cannot be left", () => {
   expect(() => leaveToKernel(-1 as Fd)).toThrow("EBADF")
+})
+
+// proc(5), fdinfo: O_CLOEXEC 02000000
+test("no program inherits a socket, a watch or a file", () => {
+  const directory = mkdtempSync(join(tmpdir(), "cloexec-"))
+  try {
+    const path = join(directory, "socket")
+    using server = listenAt(path)
+    using client = connectTo(path)
+    using accepted = acceptConnection(server.fd)
+    using netlink = new FileDescriptor(openNetlink(0))
+    using watch = watchClosing(directory)
+    using file = FileDescriptor.open(directory, 0)
+    using found = FileDescriptor.find(directory)
+    using copy = new FileDescriptor(duplicate(netlink.fd))
+    for (const { fd } of [server, client, accepted, netlink, watch, file, found ?? file, copy])
+      expect(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8")).toMatch(/^flags:\t0?2\d{6}$/m)
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 })

@@ -18,7 +18,7 @@ describe("spawn:", () => {
 
 /** Has a system call fail the n-th time that it is made, while `work` runs. */
 function failing(
-  name: "pipe2" | "open" | "fcntl" | "pidfd_open" | "poll" | "read" | "write",
+  name: "pipe2" | "open" | "fcntl" | "pidfd_open" | "poll" | "read" | "write" | "wait4",
   nth: number,
   work: () => void,
 ): void {
@@ -77,4 +77,21 @@ test("a signal that interrupts poll, read or write is no error", () => {
       calls[name] = real
     }
   }
+})
+
+test.each([
+  ["open", 'open "/dev/null"', {}],
+  ["pipe2", "pipe2", {}],
+  ["fcntl", "fcntl O_NONBLOCK", { stdin: new Uint8Array(9) }],
+  ["pidfd_open", "pidfd_open", {}],
+  ["poll", "poll", {}],
+  ["read", "read the output of a program", {}],
+  ["write", "write the input of a program", { stdin: new Uint8Array(9) }],
+  ["wait4", "wait4", {}],
+] as const)("where %s fails, the error says: %s", (name, what, options) => {
+  failing(name, 1, () => {
+    const program = { path: "/bin/sh", args: ["-c", "echo x"], env: {}, outputLimit: 9, ...options }
+    expect(() => spawn(program)).toThrow(`${what}: Too many open files (EMFILE)`)
+  })
+  expect(isChildless()).toBe(true)
 })
