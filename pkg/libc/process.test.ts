@@ -51,7 +51,7 @@ test.each([
 test("random bytes are as many as are asked for, and as text two digits each", () => {
   expect(randomBytes(5)).toHaveLength(5)
   expect(randomBytes(16)).not.toEqual(randomBytes(16))
-  expect(randomHex(64)).toMatch(/^[0-9a-f]{128}$/)
+  expect(randomHex(256)).toMatch(/^[0-9a-f]{512}$/)
 })
 
 test("of a variable that stands twice in the environment the first value counts, and what has no name is none", () => {
