@@ -3,6 +3,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   rmSync,
@@ -32,11 +33,12 @@ import {
   syncDirectory,
   truncate,
   tryUnlink,
+  tryUnnamedFile,
   unlink,
   writeAt,
   writeExisting,
 } from "./files.ts"
-import { isDirectory, isRegularFile, stat } from "./stat.ts"
+import { findStat, isDirectory, isRegularFile, isSymlink, stat, statOpen } from "./stat.ts"
 
 let directory = ""
 beforeAll(() => {
@@ -130,6 +132,19 @@ describe("writing", () => {
     expect(statSync(path).mode & 0o777).toBe(0o640 & ~process.umask())
     expect(() => createFile(path, new TextEncoder().encode("second"))).toThrow("EEXIST")
     expect(readFileSync(path, "utf8")).toBe("first")
+    const secret = fresh()
+    createFile(secret, new TextEncoder().encode("x"))
+    expect(statSync(secret).mode & 0o777).toBe(0o600)
+  })
+
+  test("a file without a name is tried, and nothing stays of it", () => {
+    const path = fresh()
+    mkdirSync(path)
+    const open = () => readdirSync("/proc/self/fd").length
+    const before = open()
+    expect(tryUnnamedFile(path)).toBeBoolean() // it depends on the file system
+    expect(readdirSync(path)).toEqual([])
+    expect(open()).toBe(before)
   })
 
   test("into an existing file replaces its content, and makes no new file", () => {
@@ -216,6 +231,12 @@ describe("directories", () => {
     makeDirectories(`${path}/`)
     makeDirectories("/")
     expect(statSync(path).isDirectory()).toBe(true)
+    const modeOf = (mode?: number) => {
+      const made = fresh()
+      makeDirectories(made, mode)
+      return statSync(made).mode & 0o777
+    }
+    expect([modeOf(), modeOf(0o700)]).toEqual([0o755 & ~process.umask(), 0o700])
   })
 
   test("cannot be made where a file is, nor below it", () => {
@@ -238,7 +259,7 @@ describe("directories", () => {
     const path = fresh()
     mkdirSync(path)
     expect(readDirectory(path)).toEqual([])
-    const names = Array.from({ length: 2500 }, (_, at) => `${"n".repeat(at % 40)}é${at}`)
+    const names = Array.from({ length: 400 }, (_, at) => `${"n".repeat(200 + (at % 40))}é${at}`) // 64 KiB hold some 280
     for (const name of names) writeFileSync(join(path, name), "")
     expect(readDirectory(path).sort()).toEqual(names.sort())
     syncDirectory(path)
@@ -269,6 +290,21 @@ describe("stat", () => {
       modified: mtimeNs,
       changed: ctimeNs,
     })
+  })
+
+  test("tells whose a file is, and what nothing is", () => {
+    const { uid, gid } = statSync("/proc/1/stat")
+    const { user, group } = stat("/proc/1/stat")
+    expect({ user, group }).toEqual({ user: uid, group: gid })
+    using opened = FileDescriptor.open(file("12"), Open.ReadOnly)
+    expect(statOpen(opened.fd).size).toBe(2)
+    expect(findStat(fresh())).toBeUndefined()
+    const dangling = fresh()
+    symlinkSync("nowhere", dangling)
+    expect(findStat(dangling)).toBeUndefined()
+    const link = findStat(dangling, true)
+    expect(link && [isSymlink(link), isDirectory(link), isRegularFile(link)]).toEqual([true, false, false])
+    expect([isSymlink(stat(directory)), isSymlink(stat(file("")))]).toEqual([false, false])
   })
 
   test("follows symbolic links, unless told not to", () => {
