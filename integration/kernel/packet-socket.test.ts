@@ -1,6 +1,6 @@
 /** A packet socket on a real kernel: what its filter lets through, and that no program inherits it. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { encodeFilter, PacketSocket, Poll, poll } from "../../pkg/libc/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { HostNamespace } from "../lab/mod.ts"
@@ -58,9 +58,11 @@ test("a packet socket is for this process alone", () => {
   expect(readFileSync(`/proc/self/fdinfo/${socket.fd}`, "utf8")).toMatch(/^flags:\t02004002$/m)
 })
 
-test("a link that is not there, and a filter that is none, are refused with what was asked for", () => {
+test("a link that is not there, and a filter that is none, are refused with what was asked for, and nothing stays open", () => {
+  const before = readdirSync("/proc/self/fd").length
   expect(() => open(4711, onlyType(0))).toThrow("bind link number 4711: No such device (ENODEV)")
   expect(() => open(1, encodeFilter([[0xffff, 0, 0, 0]]))).toThrow(
     "setsockopt SO_ATTACH_FILTER: Invalid argument (EINVAL)",
   )
+  expect(readdirSync("/proc/self/fd")).toHaveLength(before)
 })

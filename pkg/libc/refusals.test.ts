@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
 import * as libc from "./mod.ts"
@@ -65,8 +65,11 @@ test.each<[string, () => unknown]>([
   [`connect "DIR/absent/file": ${missing}`, () => libc.connectTo(absent)],
   [`bind "DIR/absent/file": ${missing}`, () => libc.listenAt(absent)],
   [`execve "DIR/absent/file": ${missing}`, () => libc.spawn({ path: absent, env: {}, outputLimit: 1 })],
-])("a refusal says what was asked for: %s", (message, call) => {
+])("a refusal says what was asked for, and leaves no descriptor: %s", (message, call) => {
+  const open = () => readdirSync("/proc/self/fd").length
+  const before = open()
   expect(call).toThrow(message.replaceAll('"DIR', `"${directory}`))
+  expect(open()).toBe(before)
 })
 
 test.each(["HUP", "INT", "QUIT", "ILL", "ABRT", "BUS", "FPE", "SEGV", "PIPE", "ALRM", "TERM", "XCPU", "XFSZ", "SYS"])(
