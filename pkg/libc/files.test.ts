@@ -13,6 +13,7 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { engine } from "../engine/mod.ts"
 import { FileDescriptor, Open } from "./descriptor.ts"
 import {
   createFile,
@@ -145,6 +146,23 @@ describe("writing", () => {
     expect(tryUnnamedFile(path)).toBeBoolean() // it depends on the file system
     expect(readdirSync(path)).toEqual([])
     expect(open()).toBe(before)
+  })
+
+  test("goes on where the kernel has taken a part", () => {
+    const path = file("x".repeat(20))
+    const { write, pwrite } = engine
+    Object.assign(engine, {
+      write: (fd: number, bytes: Uint8Array) => write(fd, bytes.subarray(0, 3)),
+      pwrite: (fd: number, bytes: Uint8Array, at: number) => pwrite(fd, bytes.subarray(0, 3), at),
+    })
+    try {
+      writeExisting(path, "0123456789")
+      using opened = FileDescriptor.open(path, Open.ReadWrite)
+      writeAt(opened.fd, new TextEncoder().encode("abcdefgh"), 7)
+    } finally {
+      Object.assign(engine, { write, pwrite })
+    }
+    expect(readFileSync(path, "utf8")).toBe("0123456abcdefgh")
   })
 
   test("into an existing file replaces its content, and makes no new file", () => {
