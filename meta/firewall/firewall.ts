@@ -71,7 +71,6 @@ export class Firewall implements Disposable {
     if (backend === "firewalld" && !firewalld)
       throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const former = firewalld ? this.#sourcesOf(spec.owner) : []
-    this.#filter?.forgetTables()
     if (backend === "iptables") this.#addByIptables(spec, undo)
     else this.#addByNftables(spec, backend, firewalld && zone, undo)
     if (!firewalld) return

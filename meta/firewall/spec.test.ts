@@ -34,6 +34,7 @@ describe("the interfaces of the host in a result", () => {
     })
     expect(linkOf({ name: "veth1" }, inside)).toEqual({ bridge: "veth1", port: undefined })
     expect(linkOf({ name: "br0" }, { name: "br01" }, inside)).toEqual({ bridge: "br0", port: "br01" })
+    expect(linkOf({ name: "br0" }, { name: "veth1" })).toEqual({ bridge: "br0", port: "veth1" })
     expect(linkOf(inside)).toBeUndefined()
   })
 

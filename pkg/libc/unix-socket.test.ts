@@ -1,7 +1,8 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { engine } from "../engine/mod.ts"
 import { read, write } from "./descriptor.ts"
 import { acceptConnection, connectTo, listenAt } from "./unix-socket.ts"
 
@@ -47,4 +48,18 @@ test("as many may wait as the server says, and one more", () => {
   expect(() => connectTo(path)).toThrow(`connect "${path}": Resource temporarily unavailable (EAGAIN)`)
   for (const client of waiting) client[Symbol.dispose]()
   expect(server.fd).toBeGreaterThan(0)
+})
+
+test("a socket that cannot listen is told by its path, and closed", () => {
+  const path = join(directory, "deaf")
+  const { listen } = engine
+  const open = () => readdirSync("/proc/self/fd").length
+  const before = open()
+  Object.assign(engine, { listen: () => -22 })
+  try {
+    expect(() => listenAt(path)).toThrow(`listen "${path}": Invalid argument (EINVAL)`)
+  } finally {
+    Object.assign(engine, { listen })
+  }
+  expect(open()).toBe(before)
 })

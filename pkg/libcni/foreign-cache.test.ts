@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { readdirSync, readFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { addNetwork } from "./add.ts"
 import { readCache } from "./cache.ts"
@@ -68,4 +68,20 @@ test("DEL runs the plugins without its result, and leaves it", async () => {
   expect(lab.calls[1]).toMatchObject({ id: "c", stdin: { name: "a-b" } })
   expect(lab.calls[1]?.stdin).not.toHaveProperty("prevResult")
   expect(isUntouched()).toBe(true)
+})
+
+// "a-b-c-eth0" again, with one of the three names the same in each.
+test.each([
+  ["network", { containerId: "b", ifName: "c-eth0" }],
+  ["container", { network: "a-b-c" }],
+  ["interface", { network: "a-b", containerId: "c" }],
+] as const)("one name alone, the %s's, makes no attachment the same", (_, other) => {
+  using lab = new Lab()
+  const own = { network: "a", containerId: "b-c", ifName: "eth0" }
+  const key = { ...own, ...other }
+  mkdirSync(lab.results, { recursive: true })
+  const names = { kind: "cniCacheV1", networkName: "a", containerId: "b-c", ifName: "eth0" }
+  writeFileSync(join(lab.results, `${key.network}-${key.containerId}-${key.ifName}`), JSON.stringify(names))
+  expect(readCache(lab.cacheDir, key)).toEqual({ state: "foreign", owner })
+  if (key.network !== "a-b-c") expect(readCache(lab.cacheDir, own)).toMatchObject({ state: "valid" })
 })
