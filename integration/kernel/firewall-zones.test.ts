@@ -140,9 +140,7 @@ describe("where firewalld runs, ADD", () => {
   })
 
   test("leaves zones alone for backend nftables", () => {
-    const zones = new Zones([])
-    add(zones, [], "nftables")
-    expect(zones.sources).toEqual([])
+    expect(add(new Zones([]), [], "nftables").asked).toEqual(["nftables"])
   })
 
   test("removes the sources that the attachment has had at other addresses, and of no other", () => {
@@ -227,6 +225,9 @@ describe("DEL", () => {
     for (const backend of ["nftables", "iptables"] as const)
       expect(removed(new Zones(own), [], configOf(backend))).toEqual(own)
     expect(removed(new Zones(own), made(specOf(2)))).toEqual(own)
+    expect(removed(new Zones(own), [], configOf(), { ...told, addresses: told.addresses.slice(1) })).toEqual(
+      own.slice(0, 1),
+    )
   })
 
   test("goes on where firewalld has gone, and is an error where a source cannot be removed", () => {

@@ -27,10 +27,14 @@ export function sourcesOf(elements: readonly Element[]): Source[] {
  * Returns firewalld if it runs and the backend does not rule it out. A bus that does not let us in is an error where firewalld is
  * asked for; else one line of the log.
  */
-export function findFirewalld(backend: Backend | undefined, log: (line: string) => void): Firewalld | undefined {
+export function findFirewalld(
+  backend: Backend | undefined,
+  log: (line: string) => void,
+  find: () => Firewalld | undefined = () => Firewalld.find(),
+): Firewalld | undefined {
   if (backend === "nftables" || backend === "iptables") return undefined
   try {
-    return Firewalld.find()
+    return find()
   } catch (error) {
     if (backend === "firewalld") throw error
     log(String(error))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { labelRule, OWNERS, readLabel } from "./rules.ts"
+import { acceptedAddress, acceptRules, FORWARD, labelRule, OWNERS, readLabel } from "./rules.ts"
 
 const ip = "10.1.0.2/32"
 const owner = "lab/c1/eth0"
@@ -29,5 +29,30 @@ describe("a label", () => {
     ["that ends with the option", label()],
   ])("is no rule %s", (_, rule) => {
     expect(readLabel(rule)).toBeUndefined()
+  })
+})
+
+describe("the address that a rule accepts", () => {
+  const rule = (words: string, chain = FORWARD) => ({ chain, words: words.split(" ") })
+  const answers = "-m conntrack --ctstate RELATED,ESTABLISHED"
+
+  test("is told by the rules of an address, as they are written and as they lie in the kernel", () => {
+    expect(acceptRules(ip)).toEqual([rule(`-d ${ip} ${answers} -j ACCEPT`), rule(`-s ${ip} -j ACCEPT`)])
+    expect([...acceptRules(ip), rule(`-d ${ip} -m conntrack -j ACCEPT`)].map(acceptedAddress)).toEqual([ip, ip, ip])
+  })
+
+  test.each([
+    ["of another chain", rule(`-s ${ip} -j ACCEPT`, "FORWARD")],
+    ["that does not accept", rule(`-s ${ip} -j DROP`)],
+    ["with more than the source", rule(`-s ${ip} -i br0 -j ACCEPT`)],
+    ["from everywhere else", rule(`! -s ${ip} -j ACCEPT`)],
+    ["by another match", rule(`-d ${ip} -m comment --comment x -j ACCEPT`)],
+    ["to an address without a match", rule(`-d ${ip} -j ACCEPT`)],
+    ["with more than the match", rule(`-d ${ip} ${answers} -m comment --comment x -j ACCEPT`)],
+    ["from an address, by the match", rule(`-s ${ip} ${answers} -j ACCEPT`)],
+    ["from an address to another", rule(`-s ${ip} -d 10.1.0.3/32 -j ACCEPT`)],
+    ["by an interface, to an address", rule(`-i br0 -m conntrack -d ${ip} -j ACCEPT`)],
+  ])("is none of a rule %s", (_, other) => {
+    expect(acceptedAddress(other)).toBeUndefined()
   })
 })

@@ -1,0 +1,61 @@
+import { describe, expect, test } from "bun:test"
+import { printTransaction } from "../../../pkg/nftables/mod.ts"
+import { RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
+import { ownerComment } from "../../../pkg/types/mod.ts"
+import { type Group, inForce, layout, made, ruleSet, specOf } from "../testing/firewall.ts"
+import { planRemoval } from "./delete.ts"
+
+const { owner, addresses: told } = specOf(2)
+const others = [...made(specOf(3)), ...made(specOf(4))]
+
+/** What DEL of c2 would send, told these addresses, and whether it has read a list. */
+function removal(groups: readonly Group[], addresses: readonly Uint8Array[]) {
+  const kernel = new RuleSetKernel(ruleSet(...groups))
+  const comment = ownerComment(owner)
+  const { operations, elements } = planRemoval(kernel.socket, layout, {
+    isStale: (found) => found === comment,
+    needles: [new TextEncoder().encode(comment)],
+    told: { owner, addresses },
+    open: () => Object.assign(new RuleSetKernel(ruleSet(...groups)).socket, { [Symbol.dispose]() {} }),
+  })
+  const lines = printTransaction(operations).trim().split("\n")
+  return { lines, elements, isList: kernel.asked.some((question) => /^list .* containers/.test(question)) }
+}
+
+const own = [
+  "delete element inet cni_firewall containers { 10.1.0.2 }",
+  "delete element inet cni_firewall containers6 { fd00:1::2 }",
+]
+
+describe("what is told whole", () => {
+  test("is looked up, and no list is read", () => {
+    expect(removal([...made(specOf(2)), ...others], told)).toMatchObject({ lines: own, isList: false })
+    expect(removal([...made(specOf(2)), ...others], told).elements).toHaveLength(2)
+  })
+
+  test("goes with what was asked for, of either policy, if it is still there", () => {
+    for (const policy of ["same-bridge", "isolated"] as const) {
+      const groups = [...made(specOf(2, policy)), ...inForce(policy), ...others, ...made(specOf(5, policy))]
+      const { lines, isList } = removal(groups, told)
+      expect(lines.slice(0, 2)).toEqual(own)
+      expect(lines[2]).toBe(`delete element inet cni_firewall ${policy.replace("-", "_")} { "br1" . "veth2" }`)
+      expect(isList).toBe(false)
+      const left = groups.filter(({ set }) => set.name !== layout.asked[policy].name)
+      expect(removal(left, told).lines).toEqual(own)
+    }
+  })
+})
+
+test.each<[string, readonly Uint8Array[]]>([
+  ["nothing", []],
+  ["a part", told.slice(0, 1)],
+  ["another's beside its own", [...told.slice(0, 1), ...specOf(3).addresses.slice(1)]],
+  ["another's for its own", specOf(3).addresses],
+  ["more than there are", [...told, ...specOf(9).addresses]],
+])("an attachment of which DEL is told %s is found in the lists", (_, addresses) => {
+  expect(removal([...made(specOf(2)), ...others], addresses)).toMatchObject({ lines: own, isList: true })
+})
+
+test("where no others are left the lists are read, and the table goes", () => {
+  expect(removal(made(specOf(2)), told)).toMatchObject({ lines: ["delete table inet cni_firewall"], isList: true })
+})
