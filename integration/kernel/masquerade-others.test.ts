@@ -144,8 +144,9 @@ test("a host without nf_tables and without programs is told what it lacks, of wh
   const byNftables =
     'Cannot masquerade by nftables: the kernel has no nf_tables; load the module "nf_tables", or set "ipMasqBackend" to "iptables"'
   const byIptables =
-    '999 Cannot masquerade 10.1.0.2/24 by iptables; Cannot find the programs "iptables-legacy-save" and "iptables-legacy-restore" in '
-  expect(said.map((text) => text.replace(/(?<=-restore" in ).*?(?=$|; and)/, ""))).toEqual([
+    '999 Cannot masquerade 10.1.0.2/24 by iptables; Cannot find the programs "iptables-legacy-save" and "iptables-legacy-restore" in ' +
+    "/usr/sbin, /sbin, /usr/bin, /bin, /usr/local/sbin"
+  expect(said.map((text) => text.replace(/(?<=sbin); install them.*?(?=$|; and)/, ""))).toEqual([
     `50 Cannot masquerade by nftables or iptables; ${needed}; ${program}`,
     `${byIptables}; and before that: ${byNftables}`,
     `50 Cannot masquerade by nftables; ${needed}`,

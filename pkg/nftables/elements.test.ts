@@ -2,11 +2,12 @@ import { expect, test } from "bun:test"
 import type { Message, Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { dataTypes } from "./data-types.ts"
-import { findElements, getElement, sampleElements } from "./elements.ts"
+import { findElement, findElements, getElement, sampleElement, sampleElements } from "./elements.ts"
 import { masquerading } from "./examples.fixture.ts"
 import { goldenPolicies } from "./golden-policies.fixture.ts"
 import type { NamedSet } from "./rule-set.ts"
 import { readVerdict, verdictData } from "./statements.ts"
+import { RuleSetKernel } from "./testing/rule-set-kernel.ts"
 import { answer, refusing } from "./testing.ts"
 
 const { ifname, ipv4, port, protocol } = dataTypes
@@ -110,4 +111,18 @@ test("the values of a verdict map are read as they were given", () => {
   const verdicts = ["accept", "drop", "return", { jump: "x" }, { goto: "x" }] as const
   expect(verdicts.map((verdict) => readVerdict(verdictData(verdict)))).toEqual([...verdicts])
   expect(readVerdict({ verdict: { code: 99 } })).toBeUndefined()
+})
+
+test("an element is sought among those that have the needle in their bytes, and the first is taken", () => {
+  const set = { table, name: "s", key: [ipv4] }
+  const element = (last: number, comment: string) => ({ key: [Uint8Array.of(10, 1, 0, last)], comment })
+  const elements = [element(1, "net1/c1"), element(2, "net1/c2"), element(3, "net1/c22")]
+  const { socket } = new RuleSetKernel({ sets: [{ set, elements }] })
+  const needle = new TextEncoder().encode("/c2")
+  for (const find of [findElement, sampleElement]) {
+    expect(find(socket, set, needle, () => true)?.comment).toBe("net1/c2")
+    expect(find(socket, set, needle, ({ comment }) => comment === "net1/c22")?.comment).toBe("net1/c22")
+    expect(find(socket, set, needle, () => false)).toBeUndefined()
+    expect(find(socket, set, new TextEncoder().encode("/c3"), () => true)).toBeUndefined()
+  }
 })
