@@ -120,6 +120,11 @@ test.each([
     "Cannot change table nat: \"*nat\" was refused: iptables-restore: unable to initialize table 'nat'; the kernel has to have table nat",
   ],
   [
+    "a program that speaks of its advice, and of several things",
+    "iptables-restore: Bad value, Error occurred at once\n  \nip6tables-restore v1.8.9 (nf_tables): see # Warning, Try `man'\n",
+    "Cannot change table nat: Bad value, Error occurred at once; see # Warning, Try `man'; the kernel has to have table nat, match foo, target ACCEPT, match mark, target MASQUERADE",
+  ],
+  [
     "a program that says nothing",
     "",
     "Cannot change table nat; the kernel has to have table nat, match foo, target ACCEPT, match mark, target MASQUERADE",
