@@ -1,9 +1,7 @@
 /** The firewall plugin and firewalld, which the test plays, on a host of its own: what becomes a source of a zone, and is removed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { Backend, FirewallConfig } from "../../meta/firewall/config.ts"
-import { Firewall } from "../../meta/firewall/firewall.ts"
 import { type Group, inForce, made, ruleSet, specOf } from "../../meta/firewall/testing/firewall.ts"
-import { asFirewalld, Zones } from "../../meta/firewall/testing/zones.ts"
+import { asFirewalld, type Backend, Firewall, type FirewallConfig, Zones } from "../../meta/firewall/testing/zones.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { PacketFilter } from "../../pkg/nftables/mod.ts"
 import { RuleSetKernel } from "../../pkg/nftables/testing/rule-set-kernel.ts"

@@ -39,3 +39,6 @@ export class Zones {
 }
 
 export const asFirewalld = (zones: Zones) => zones as unknown as Firewalld
+
+export type { Backend, FirewallConfig } from "../config.ts"
+export { Firewall } from "../firewall.ts"
