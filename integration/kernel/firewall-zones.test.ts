@@ -1,10 +1,14 @@
 /** The firewall plugin and firewalld, which the test plays, on a host of its own: what becomes a source of a zone, and is removed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { type Group, inForce, made, ruleSet, specOf } from "../../meta/firewall/testing/firewall.ts"
-import { asFirewalld, type Backend, Firewall, type FirewallConfig, Zones } from "../../meta/firewall/testing/zones.ts"
+import { type Group, inForce, made, specOf } from "../../meta/firewall/testing/firewall.ts"
+import {
+  type Backend,
+  Firewall,
+  type FirewallConfig,
+  playedFirewall,
+  Zones,
+} from "../../meta/firewall/testing/zones.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import type { PacketFilter } from "../../pkg/nftables/mod.ts"
-import { RuleSetKernel } from "../../pkg/nftables/testing/rule-set-kernel.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { HostNamespace } from "../lab/mod.ts"
@@ -33,32 +37,10 @@ function inside(firewall: Firewall): Pick<Firewall, "add" | "check" | "delete" |
 const common = { adminChain: "CNI-ADMIN", zone: "trusted", policy: "open" } as const
 const configOf = (backend?: Backend): FirewallConfig => ({ ...common, backend })
 
-/**
- * A firewall on a host with firewalld, if `zones` are given, and with nf_tables that hold all this, but for what goes with the first
- * transaction: what c2 has in net1. Tells for which backends firewalld was asked.
- */
-function hostWith(zones: Zones | undefined, groups: readonly Group[] = [], ...refusals: string[]) {
-  const left = groups.map(({ set, elements }) => ({
-    set,
-    elements: elements.filter(({ comment }) => comment !== "net1/c2/eth0"),
-  }))
-  const kernel: RuleSetKernel = new RuleSetKernel(
-    () => ruleSet(...(kernel.sent.length > 0 ? left : groups)),
-    ...refusals,
-  )
-  const log: string[] = []
-  const asked: (Backend | undefined)[] = []
-  const socket = Object.assign(kernel.socket, { leave() {} })
-  const hasTable = (name: string) => name === "cni_firewall"
-  const filter = { socket, hasTable, forgetTables() {}, [Symbol.dispose]() {} }
-  const findFirewalld = (backend: Backend | undefined) => {
-    asked.push(backend)
-    return backend === "nftables" || backend === "iptables" || !zones ? undefined : asFirewalld(zones)
-  }
-  const firewall = inside(
-    new Firewall((line) => log.push(line), { filter: filter as unknown as PacketFilter, findFirewalld }),
-  )
-  return { firewall, kernel, log, asked }
+/** The same of one that the test plays the kernel and firewalld for. */
+function hostWith(...given: Parameters<typeof playedFirewall>) {
+  const { firewall, ...played } = playedFirewall(...given)
+  return { ...played, firewall: inside(firewall) }
 }
 
 const own = ["trusted 10.1.0.2/32", "trusted fd00:1::2/128"]
@@ -237,6 +219,19 @@ describe("DEL", () => {
     expect(refused).toMatchObject({ code: 999, message: "Cannot remove the sources of firewalld" })
     expect(stuck.kernel.sent).toHaveLength(1)
   })
+})
+
+test("what nf_tables refuses is an error of DEL and GC, and firewalld is not asked", () => {
+  for (const [act, message] of [
+    [(firewall) => firewall.delete(specOf(2).owner, configOf("nftables"), told), "Cannot remove the firewall's rules"],
+    [(firewall) => firewall.gc("net1", []), "Cannot remove stale rules of the firewall"],
+  ] as readonly [(firewall: Pick<Firewall, "delete" | "gc">) => void, string][]) {
+    const zones = new Zones([])
+    const { firewall } = hostWith(zones, [...made(specOf(2)), ...made(specOf(3))], "EBUSY", "EBUSY")
+    const details = expect.stringContaining("EBUSY")
+    expect(refusalOf(() => act(firewall))).toMatchObject({ code: 999, message, details })
+    expect(zones.closed).toBe(0)
+  }
 })
 
 test("GC removes the sources of what is not valid of the network", () => {
