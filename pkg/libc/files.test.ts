@@ -9,6 +9,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
@@ -80,6 +81,16 @@ describe("reading", () => {
     const path = file("12345")
     expect(new TextDecoder().decode(readFile(path, 5))).toBe("12345")
     expect(() => readFile(path, 4)).toThrow(`read ${JSON.stringify(path)}: File too large (EFBIG)`)
+  })
+
+  test("takes 16 MiB and no more unless it is told otherwise", () => {
+    const path = file("")
+    for (const find of [readFile, findFile]) {
+      truncateSync(path, 16_777_216)
+      expect(find(path)).toHaveLength(16_777_216)
+      truncateSync(path, 16_777_217)
+      expect(() => find(path)).toThrow("EFBIG")
+    }
   })
 
   test("of a descriptor stops one byte after the limit, so that the caller sees that there is more", () => {
