@@ -7,8 +7,9 @@
  *   npm run test:mutants -- pkg/nftables --lanes 1        one at a time
  *   npm run test:mutants -- pkg/nftables --verbose        tells by what the others were noticed
  *
- * Which mistakes are made is chosen by CNI_TEST_SEED; CNI_TEST_PATIENCE stretches the time that tests have. What survives is printed as scripts/mutants/equivalent/*.txt has it, where a
- * mistake that makes no difference is written down with its reason. Ends with one row for each room.
+ * Which mistakes are made is chosen by CNI_TEST_SEED; CNI_TEST_PATIENCE stretches the time that tests have. What survives is
+ * printed as scripts/mutants/equivalent/*.txt has it, where a mistake that makes no difference is written down with its reason.
+ * Ends with one row for each room.
  */
 import { readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
