@@ -3,8 +3,8 @@ import { acknowledge, KernelTransport, readMessages } from "../../pkg/netlink/te
 
 export const NETLINK_ROUTE = 0
 
-/** The errno for requests that the kernel is to refuse, by their type. */
-export type Refusals = Map<number, number>
+/** The errno for requests that the kernel is to refuse, by their type; a list has one for each of the next requests. */
+export type Refusals = Map<number, number | number[]>
 
 /** rtnetlink, but for requests that are refused before the kernel sees them. */
 export class RefusingTransport extends KernelTransport {
@@ -18,7 +18,8 @@ export class RefusingTransport extends KernelTransport {
 
   override send(datagram: Uint8Array): void {
     const [first] = readMessages(datagram)
-    const errno = first && this.#refusals.get(first.type)
+    const refusal = first && this.#refusals.get(first.type)
+    const errno = Array.isArray(refusal) ? refusal.shift() : refusal
     if (first && errno !== undefined) this.#refused.push(acknowledge(first, errno))
     else super.send(datagram)
   }

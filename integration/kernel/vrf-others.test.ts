@@ -4,7 +4,7 @@
 import { describe, expect, test } from "bun:test"
 import { vrf } from "../../meta/vrf/main.ts"
 import { callPlugin } from "./in-process.ts"
-import { call, configOf, done, host, inside, pod, refusals, shown, useVrfs } from "./vrfs.fixture.ts"
+import { call, configOf, done, host, inside, pod, refusals, shown, tables, useVrfs } from "./vrfs.fixture.ts"
 
 useVrfs()
 
@@ -170,6 +170,25 @@ test("GC takes the empty VRFs of what is not valid in its network, in containers
   expect(await shown()).toContain("red up lab/c1/eth1")
   collect("eth2")
   expect((await shown()).filter((line) => /^(red|lan)/.test(line))).toEqual(["lan down lab/c9/eth1"])
+})
+
+test("a container whose links cannot be listed does not keep GC from the others'", async () => {
+  const pods = [pod, await host.addContainer()]
+  for (const one of pods) {
+    await host.tryExec("ip", ["netns", "set", one.name, "auto"]) // it may have one already
+    await one.exec("sh", ["-c", "ip link add lan type bridge; ip link set lan alias lab/c9/eth1"])
+  }
+  tables.set("lan", 7)
+  const left = async () =>
+    (await Promise.all(pods.map((one) => one.exec("ip", ["-br", "link"])))).map(({ stdout }) => /^lan /m.test(stdout))
+  const config = { ...configOf(1), prevResult: undefined, "cni.dev/valid-attachments": [] }
+  const [GETLINK, ENOMEM] = [18, 12]
+  refusals.set(GETLINK, [ENOMEM])
+  const { exitCode, json } = callPlugin(host, vrf, { verb: "GC", config })
+  expect({ exitCode, left: (await left()).sort() }).toEqual({ exitCode: 1, left: [false, true] })
+  expect(`${json.msg} ${json.details}`).toMatch(/delete VRFs in nsid \d+.*ENOMEM/)
+  expect(callPlugin(host, vrf, { verb: "GC", config }).exitCode).toBe(0)
+  expect(await left()).toEqual([false, false])
 })
 
 test("STATUS is well where VRFs can be made", () => {
