@@ -68,11 +68,11 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
 const watched = [
   "bridge/{add,chained,check,del,masquerade,spoof,undo,vlan}",
   "dhcp/{lease,lease6}",
-  "every-plugin/{bad-input,gc,interface-del,interface-undo,interface-versions,unwritten-answer}",
+  "every-plugin/{bad-input,interface-del,interface-undo,interface-versions,unwritten-answer}",
   "flannel/{add,delegate}",
   "host-local/interop",
   "loopback/loopback",
-  "portmap/{add,iptables,nftables}",
+  "portmap/{add,nftables}",
   "ptp/{add,del,undo}",
   "sbr/{addresses,sbr}",
   "static/static",
