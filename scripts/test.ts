@@ -6,7 +6,7 @@
  *   npm run test:interop   the built plugins under podman and containerd, and beside the Go plugins; needs root
  *   npm run test:browser   the pictures that cni draws, in headless Chromium; needs root
  *   npm run test:arm64     the plugins for arm64, under QEMU; needs root
- *   npm run test:sanitized a third of the integration tests with plugins that AddressSanitizer and UndefinedBehaviorSanitizer
+ *   npm run test:sanitized integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer
  *                          watch, and the quick form of the tests of garbage; needs root
  *   npm run test:faults    the long form of what `npm test` has of kills, errors, storms and garbage: an hour or more; needs root.
  *                          `npm run test:faults -- storm` runs the files that have `storm` in their path
