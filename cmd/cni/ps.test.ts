@@ -1,23 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { Lab } from "../../pkg/libcni/testing/lab.ts"
-import type { NodeAttachment } from "../node/mod.ts"
 import { recordingTerminal } from "../testing.ts"
+import { attachmentOf } from "./doctor/testing/patients.ts"
 import { cni } from "./main.ts"
 import { attachmentAsJson, pause, psTable } from "./ps.ts"
 
-const attachmentOf = (more: Partial<NodeAttachment> = {}): NodeAttachment => ({
-  ...{
-    network: "pods",
-    containerId: "c1",
-    ifName: "eth0",
-    sources: [],
-    addresses: [],
-    ports: [],
-    rules: [],
-    orphan: [],
-  },
-  ...more,
-})
 const link = {
   ...{ index: 4, name: "veth1", kind: "veth", mac: "", mtu: 1500, isUp: true, state: "up" },
   addresses: [],

@@ -1,6 +1,16 @@
 import { afterAll, beforeAll, expect } from "bun:test"
 import { join } from "node:path"
-import { Chance, CProgram, isLong, pluginRow, pluginsAs, seed, tellFigure, testWhereItRuns } from "../lab/mod.ts"
+import {
+  Chance,
+  CProgram,
+  isLong,
+  pluginRow,
+  pluginsAs,
+  readShare,
+  seed,
+  tellFigure,
+  testWhereItRuns,
+} from "../lab/mod.ts"
 import { nameOf, type Point } from "./points.ts"
 import { Refused, type Subject, type Verb } from "./refused.ts"
 
@@ -26,9 +36,8 @@ const subjects: Subject[] = [
 
 const verbs: Verb[] = ["ADD", "DEL", "CHECK", "GC", "STATUS"]
 
-/** How much of the long form runs, chosen by the seed: `CNI_FAULTS_SHARE=0.3 npm run test:faults -- errors`, later `0.3-1` for the rest. */
-const shares = (process.env.CNI_FAULTS_SHARE ?? "1").split("-").map(Number)
-const [from, to] = [shares.length > 1 ? (shares[0] ?? 0) : 0, shares.at(-1) ?? 1]
+/** The share of the long form's points that runs; which they are is chosen by the seed. */
+const { from, to } = readShare()
 
 function isBetween(share: number): boolean {
   return from <= share && share < to

@@ -14,6 +14,7 @@ import {
   isLong,
   pluginRow,
   pluginsAs,
+  readShare,
   Stage,
   seed,
   takeSnapshot,
@@ -36,9 +37,9 @@ const longestMs = 7_000_000
 /** Cases in one process: a report of a sanitizer ends it. */
 const chunk = 500
 
-/** `CNI_FAULTS_SHARE=0.1 npm run test:faults -- garbage` is a tenth of the long form, for a machine that has less time. */
-const share = Number(process.env.CNI_FAULTS_SHARE ?? 1)
-const cases = (quick: number, long: number) => extent(quick, Math.ceil(long * share))
+/** A share of the long form has that many of its cases; which they are is chosen by the seed. */
+const { from, to } = readShare()
+const cases = (quick: number, long: number) => extent(quick, Math.ceil(long * (to - from)))
 
 let program: FuzzProgram
 beforeAll(async () => {

@@ -11,6 +11,17 @@ export function extent(quick: number, long: number): number {
   return isLong ? long : quick
 }
 
+/**
+ * The part of a long form that runs, for a machine that has less time: `CNI_FAULTS_SHARE=0.3` is the first three tenths, `0.3-1` the
+ * others. Throws for anything else.
+ */
+export function readShare(written = process.env.CNI_FAULTS_SHARE ?? "1"): { from: number; to: number } {
+  const [, from = "0", to] = /^(?:([\d.]+)-)?([\d.]+)$/.exec(written) ?? []
+  const share = { from: Number(from), to: Number(to) }
+  if (share.from >= 0 && share.from < share.to && share.to <= 1) return share
+  throw new Error(`Cannot use CNI_FAULTS_SHARE=${written}: expected a share such as 0.3 or 0.3-1`)
+}
+
 /** What a test of faults has seen, as `npm run test:faults` prints it at its end and docs/reliability.md has it. */
 export interface Figure {
   /** What was tried: "ADD of bridge, killed before each system call". */
