@@ -17,8 +17,8 @@ export interface Kernel {
   readonly share: "9p" | "hostfs"
   /** Modules that `init.sh` needs before it has the root file system. */
   readonly initModules: readonly string[]
-  /** The kernel's files on this machine, downloaded when they are missing. */
-  find(): Promise<KernelFiles>
+  /** The kernel's files on this machine, downloaded when they are missing; `scratch` is a directory of this run. */
+  find(scratch: string): Promise<KernelFiles>
   /** The command line that runs a machine until it powers off, its console on stdin and stdout. */
   command(boot: Boot): string[]
 }
@@ -27,11 +27,12 @@ export interface KernelFiles {
   readonly image: string
   /** The directory that is `/lib/modules/RELEASE` inside. */
   readonly modules: string
+  /** A library that the kernel's program is started with, where it is a program. */
+  readonly preload?: string
 }
 
 /** What one start needs. */
-export interface Boot {
-  readonly image: string
+export interface Boot extends Pick<KernelFiles, "image" | "preload"> {
   readonly initramfs: string
   /** The only directory of the machine outside that the VM can write to. */
   readonly reports: string

@@ -17,13 +17,13 @@ const checkout = join(import.meta.dir, "../..")
 export async function runMachine(kernel: Kernel, job: Job): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm")
   await using reports = await TemporaryDirectory.create("cni-vm-reports")
-  const { image, modules } = await kernel.find()
+  const { modules, ...program } = await kernel.find(scratch.path)
   const settings = { share: kernel.share, reports: reports.path, modules, checkout }
   const initramfs = await makeInitramfs(scratch.path, settings, kernel.initModules)
   const paths = inReports(reports.path)
   await Bun.write(paths.job, JSON.stringify(job))
   const show = (line: string) => console.log(`${kernel.title}: ${line}`)
-  await runToItsEnd(kernel.command({ image, initramfs, reports: reports.path }), kernel.limitMs, show)
+  await runToItsEnd(kernel.command({ ...program, initramfs, reports: reports.path }), kernel.limitMs, show)
   if (!(await Bun.file(paths.verdict).exists())) return undefined
   const figures = Bun.file(paths.figures)
   for (const line of (await figures.exists()) ? readFigures(await figures.text()) : []) show(line)

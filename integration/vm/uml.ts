@@ -1,5 +1,6 @@
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
+import { mustRun } from "../lab/mod.ts"
 import type { Kernel, KernelFiles } from "./kernel.ts"
 
 /** User-mode Linux: a node without nf_tables for IP. */
@@ -13,20 +14,23 @@ export const uml: Kernel = {
   share: "hostfs",
   initModules: ["overlay"],
   find: debianUml,
-  command: ({ image, initramfs, reports }) => [
+  command: ({ image, preload, initramfs, reports }) => [
     // The machine is many processes: they end together, and have no network to make mistakes with. In panic it sends
     // signals to its process group and to itself: so it has a session of its own, and is not process 1.
     ...["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"],
     ...["prlimit", "--core=0", "setsid", "--fork", "--wait"],
+    ...["env", `LD_PRELOAD=${preload}`],
     ...[image, `initrd=${initramfs}`, `uml_dir=${reports}/`, "mem=2G"],
     ...["con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"],
   ],
 }
 
-/** The kernel of Debian's package user-mode-linux. */
-async function debianUml(): Promise<KernelFiles> {
+/** The kernel of Debian's package user-mode-linux, with what lets it run on every processor. */
+async function debianUml(scratch: string): Promise<KernelFiles> {
   const directory = "/usr/lib/uml/modules"
   const [release] = (await readdir(directory).catch(() => [])).sort().reverse()
   if (release === undefined) throw new Error(`Cannot find a kernel in ${directory}: install user-mode-linux`)
-  return { image: "/usr/bin/linux.uml", modules: join(directory, release) }
+  const preload = join(scratch, "uml-ptrace.so")
+  await mustRun(["gcc", "-shared", "-fPIC", "-O2", "-o", preload, join(import.meta.dir, "uml-ptrace.c")])
+  return { image: "/usr/bin/linux.uml", modules: join(directory, release), preload }
 }
