@@ -48,11 +48,18 @@ const breakages: {
     says: "is not allowed",
   },
   {
+    step: "a sysctl has a name that a pattern of the allow list could match in very many ways",
+    keys: { sysctl: { [`net.${"a".repeat(60)}.`]: "1" } },
+    setUp: ({ host }) => writeAllowList(host, [String.raw`^net\.([a-z]+[0-9]*)+$`]),
+    code: 7,
+    says: "is not allowed",
+  },
+  {
     step: "the allow list has a line that is no pattern",
     keys: everything,
     setUp: ({ host }) => writeAllowList(host, ["net", "("]),
     code: 999,
-    says: '"(" is no regular expression',
+    says: 'Cannot use line 2 of the allow list "/etc/cni/tuning/allowlist.conf": "(" is no regular expression',
   },
   {
     step: "the namespace does not exist",

@@ -1,0 +1,102 @@
+import { type Pattern, parsePattern } from "./pattern.ts"
+import { refuse } from "./pattern-characters.ts"
+
+/** One step of a matcher; a number is another step's place. */
+type Step =
+  | { readonly is: "character"; readonly takes: (character: string) => boolean }
+  | { readonly is: "place"; readonly holds: (before: string | undefined, after: string | undefined) => boolean }
+  | { readonly is: "fork"; readonly to: number[] }
+  | { readonly is: "found" }
+
+/** How large a matcher may become: a text of a thousand characters takes some seconds then. Patterns in use have less than a hundred. */
+const mostSteps = 10_000
+
+/**
+ * A regular expression in RE2's syntax that looks for itself in texts. It follows all ways through the pattern at once, so that the
+ * time grows with the length of the pattern times that of the text, whatever both are. Thompson 1968; https://swtch.com/~rsc/regexp
+ */
+export class Matcher {
+  readonly #steps: readonly Step[]
+
+  /** Throws `SyntaxError` for what is no regular expression of RE2. */
+  constructor(pattern: string) {
+    this.#steps = stepsOf(parsePattern(pattern))
+  }
+
+  /** Whether the pattern matches anywhere in a text. */
+  test(text: string): boolean {
+    const characters = [...text]
+    const seenAt = new Int32Array(this.#steps.length).fill(-1)
+    let open: number[] = []
+    for (let at = 0; at <= characters.length; at++) {
+      open.push(0)
+      const waiting: number[] = []
+      for (let step = open.pop(); step !== undefined; step = open.pop()) {
+        if (seenAt[step] === at) continue
+        seenAt[step] = at
+        const todo = this.#steps[step]
+        if (todo?.is === "found") return true
+        if (todo?.is === "fork") open.push(...todo.to)
+        else if (todo?.is === "character") waiting.push(step)
+        else if (todo?.holds(characters[at - 1], characters[at])) open.push(step + 1)
+      }
+      open = this.#past(waiting, characters[at])
+    }
+    return false
+  }
+
+  /** Where the steps that wait for a character go on after this one. */
+  #past(waiting: readonly number[], character: string | undefined): number[] {
+    const past: number[] = []
+    if (character === undefined) return past
+    for (const step of waiting) {
+      const todo = this.#steps[step]
+      if (todo?.is === "character" && todo.takes(character)) past.push(step + 1)
+    }
+    return past
+  }
+}
+
+/** The steps of a pattern, one after the other; the last one has found it. */
+function stepsOf(pattern: Pattern): Step[] {
+  const steps: Step[] = []
+  let written = 0
+  const fork = (...to: number[]) => {
+    const step = { is: "fork", to } as const
+    steps.push(step)
+    return step
+  }
+  const write = (part: Pattern): void => {
+    if (++written > mostSteps) refuse("expression too large")
+    if (part.is === "character" || part.is === "place") steps.push(part)
+    else if (part.is === "sequence") for (const one of part.of) write(one)
+    else if (part.is === "choice") {
+      const ends = part.of.map((one, at) => {
+        const choice = fork(steps.length + 1)
+        write(one)
+        const end = fork()
+        if (at < part.of.length - 1) choice.to.push(steps.length)
+        return end
+      })
+      for (const { to } of ends) to.push(steps.length)
+    } else {
+      for (let count = 0; count < part.least; count++) write(part.of)
+      if (part.most === Number.POSITIVE_INFINITY) {
+        const start = steps.length
+        const loop = fork(start + 1)
+        write(part.of)
+        fork(start)
+        loop.to.push(steps.length)
+      }
+      const exits = []
+      for (let count = part.least; count < part.most && part.most !== Number.POSITIVE_INFINITY; count++) {
+        exits.push(fork(steps.length + 1))
+        write(part.of)
+      }
+      for (const { to } of exits) to.push(steps.length)
+    }
+  }
+  write(pattern)
+  steps.push({ is: "found" })
+  return steps
+}

@@ -1,0 +1,127 @@
+import {
+  charactersOf,
+  escapedCharacter,
+  type Flags,
+  literal,
+  perlClass,
+  Reader,
+  refuse,
+  type Takes,
+  takeClass,
+} from "./pattern-characters.ts"
+
+/** Whether a place lies where a pattern wants it, by the characters on both sides; undefined at the ends of the text. */
+type Holds = (before: string | undefined, after: string | undefined) => boolean
+
+/** A pattern, parsed. */
+export type Pattern =
+  | { readonly is: "character"; readonly takes: Takes }
+  | { readonly is: "place"; readonly holds: Holds }
+  | { readonly is: "sequence"; readonly of: readonly Pattern[] }
+  | { readonly is: "choice"; readonly of: readonly Pattern[] }
+  | { readonly is: "repeat"; readonly of: Pattern; readonly least: number; readonly most: number }
+
+/** RE2's own bound on a count. */
+const mostRepeats = 1000
+const deepest = 100
+
+/**
+ * Parses a regular expression in the syntax of RE2, which Go's programs use: https://golang.org/s/re2syntax. Throws `SyntaxError`
+ * for what is none, and for what needs more than linear time, such as `\1`.
+ */
+export function parsePattern(text: string): Pattern {
+  const reader = new Reader(text)
+  const pattern = parseChoice({ reader, flags: { i: false, m: false, s: false }, names: new Set(), depth: 0 })
+  return reader.isAtEnd ? pattern : refuse("unexpected )")
+}
+
+/** What a group of a pattern is parsed with; its flags end with it. */
+interface Group {
+  readonly reader: Reader
+  readonly names: Set<string>
+  readonly depth: number
+  flags: Flags
+}
+
+function parseChoice(group: Group): Pattern {
+  const choices = [parseSequence(group)]
+  while (group.reader.take(/\|/y)) choices.push(parseSequence(group))
+  return choices.length === 1 && choices[0] ? choices[0] : { is: "choice", of: choices }
+}
+
+function parseSequence(group: Group): Pattern {
+  const { reader } = group
+  const parts: Pattern[] = []
+  let isRepeated = false
+  while (!reader.isAtEnd && !reader.take(/(?=[|)])/y)) {
+    const count = reader.take(/(?:([*+?])|\{(\d+)(?:(,)(\d*))?\})\??/y)
+    if (!count) parts.push(...parseParts(group))
+    else if (isRepeated) refuse(`invalid nested repetition operator: ${count[0]}`)
+    else parts.push(repeat(parts.pop() ?? refuse(`missing argument to repetition operator: ${count[0]}`), count))
+    isRepeated = count !== undefined
+  }
+  return { is: "sequence", of: parts }
+}
+
+/** The part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`; as few or as many as can be is the same here. */
+function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray): Pattern {
+  if (sign) return { is: "repeat", of, least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY }
+  const least = Number(first)
+  const most = last ? Number(last) : comma ? Number.POSITIVE_INFINITY : least
+  if (least > mostRepeats || (last && most > mostRepeats) || most < least) refuse(`invalid repeat count: ${text}`)
+  return { is: "repeat", of, least, most }
+}
+
+/** What stands here up to the next count: one part, several of `\Q…\E`, or none of flags. */
+function parseParts(group: Group): readonly Pattern[] {
+  const { reader, flags } = group
+  const opened = reader.take(/\((?:\?(?:P?<(\w+)>|([imsU]*)(?:-([imsU]+))?([:)])))?/y)
+  if (opened) return openGroup(group, opened)
+  const quoted = reader.take(/\\Q(.*?)(?:\\E|$)/sy)?.[1]
+  if (quoted !== undefined) return [...quoted].map((one) => character(literal(one, flags)))
+  if (reader.take(/\[:\^?\w+:\]/y)) refuse("a class like [:alpha:] needs another pair of brackets: [[:alpha:]]")
+  if (reader.take(/\[/y)) return [character(takeClass(reader, flags))]
+  const sign = reader.take(/[.^$]|\\[AzbB]/y)?.[0]
+  if (sign === ".") return [character((one) => flags.s || one !== "\n")]
+  if (sign) return [{ is: "place", holds: places(sign, flags.m) }]
+  const perl = perlClass(reader)
+  if (perl) return [character(charactersOf([perl], flags))]
+  return [character(literal(escapedCharacter(reader) ?? reader.take(/./suy)?.[0] ?? "", flags))]
+}
+
+function openGroup(group: Group, [text, name, on = "", off = "", end]: RegExpExecArray): readonly Pattern[] {
+  const { reader, names } = group
+  if (text === "(" && reader.take(/\?/y)) refuse("cannot use (? without a meaning in RE2")
+  if (name !== undefined && names.has(name)) refuse(`duplicate group name: ${name}`)
+  if (name !== undefined) names.add(name)
+  const set = (flag: keyof Flags) => !off.includes(flag) && (on.includes(flag) || group.flags[flag])
+  const flags = { i: set("i"), m: set("m"), s: set("s") }
+  if (end === ")") {
+    group.flags = flags
+    return []
+  }
+  if (group.depth === deepest) refuse(`more than ${deepest} groups inside one another`)
+  const inside = parseChoice({ reader, names, flags, depth: group.depth + 1 })
+  return reader.take(/\)/y) ? [inside] : refuse("missing )")
+}
+
+const character = (takes: Takes): Pattern => ({ is: "character", takes })
+
+function places(sign: string, ofLines: boolean): Holds {
+  const isEnd = (one: string | undefined) => one === undefined || (ofLines && one === "\n")
+  const isWord = (one: string | undefined) => one !== undefined && /^[0-9A-Za-z_]$/.test(one)
+  switch (sign) {
+    case "^":
+      return (before) => isEnd(before)
+    case "$":
+      return (_, after) => isEnd(after)
+    case "\\A":
+      return (before) => before === undefined
+    case "\\z":
+      return (_, after) => after === undefined
+    case "\\b":
+      return (before, after) => isWord(before) !== isWord(after)
+    default:
+      return (before, after) => isWord(before) === isWord(after)
+  }
+}
