@@ -25,7 +25,8 @@ function place() {
   return {
     root,
     directory,
-    source,
+    executable: source,
+    source: (_name: string) => source,
     names: ["bridge", "loopback"],
     read: (name: string) => readFileSync(join(directory, name), "utf8"),
     [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }),
@@ -41,6 +42,15 @@ test("each plugin is a file of its own, executable for all, and nothing else is 
   const [bridge, loopback] = [statSync(join(at.directory, "bridge")), statSync(join(at.directory, "loopback"))]
   expect([bridge.nlink, loopback.nlink]).toEqual([1, 1])
   expect(bridge.mode & 0o777).toBe(0o755)
+})
+
+test("each plugin is the executable of its name", () => {
+  using at = place()
+  writeFileSync(join(at.root, "other"), "another way to start", { mode: 0o755 })
+  const source = (name: string) => (name === "loopback" ? join(at.root, "other") : at.executable)
+  expect(did(install({ ...at, source }))).toEqual(["created", "created"])
+  expect([at.read("bridge"), at.read("loopback")]).toEqual(["version 1", "another way to start"])
+  expect(did(install({ ...at, source }))).toEqual(["unchanged", "unchanged"])
 })
 
 test("doing it again changes nothing", () => {
@@ -60,7 +70,7 @@ test("a name that is missing is added to what is there already", () => {
 
 test("hard links, which one writer could spoil all at once, are taken apart", () => {
   using at = place()
-  copyFileSync(at.source, join(at.directory, "bridge"))
+  copyFileSync(at.executable, join(at.directory, "bridge"))
   linkSync(join(at.directory, "bridge"), join(at.directory, "loopback"))
   expect(did(install(at))).toEqual(["replaced", "replaced"])
   expect(statSync(join(at.directory, "bridge")).nlink).toBe(1)
@@ -77,10 +87,10 @@ test("another suite's plugins are replaced, links included; files of other names
 
 test("an upgrade works while the old plugin runs", async () => {
   using at = place()
-  copyFileSync("/bin/sleep", at.source)
+  copyFileSync("/bin/sleep", at.executable)
   install(at)
   const running = Bun.spawn([join(at.directory, "bridge"), "60"])
-  writeFileSync(at.source, "version 2")
+  writeFileSync(at.executable, "version 2")
   expect(did(install(at))).toEqual(["replaced", "replaced"])
   expect(at.read("bridge")).toBe("version 2")
   expect(running.exitCode).toBeNull()
@@ -99,7 +109,7 @@ test("what cannot be installed into is refused before anything changes", () => {
   expect(() => install({ ...at, directory: join(at.root, "missing") })).toThrow(
     "no such directory; make it first: mkdir -p",
   )
-  expect(() => install({ ...at, directory: at.source })).toThrow("not a directory")
+  expect(() => install({ ...at, directory: at.executable })).toThrow("not a directory")
   mkdirSync(join(at.directory, "loopback"))
   expect(() => install(at)).toThrow('"loopback" in it is a directory')
   expect(readdirSync(at.directory)).toEqual(["loopback"])

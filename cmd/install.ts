@@ -19,8 +19,8 @@ import { CniError, Code } from "../pkg/types/mod.ts"
 
 /** What to install where. */
 export interface Installation {
-  /** The executable. */
-  readonly source: string
+  /** The executable of a name. */
+  readonly source: (name: string) => string
   readonly directory: string
   /** The names that it gets; files of other names are left alone. */
   readonly names: readonly string[]
@@ -37,7 +37,7 @@ export interface Installed {
 const temporaryPrefix = ".cni-install-"
 
 /**
- * Puts the executable into a directory under each name, a copy for each. Each name changes in one step, so that a runtime
+ * Puts the executable of each name into a directory, a copy for each. Each name changes in one step, so that a runtime
  * finds the old plugin or the new one and never half of one, and plugins that run go on. Everything that can be refused is
  * refused before the first change. Throws code 5.
  */
@@ -46,7 +46,7 @@ export function install(installation: Installation): Installed[] {
   checkDirectory(directory, names)
   const plan = names.map((name): Installed => {
     const file = join(directory, name)
-    return { name, did: isSame(source, file) ? "unchanged" : fate(file) }
+    return { name, did: isSame(source(name), file) ? "unchanged" : fate(file) }
   })
   const open = plan.filter(({ did }) => did !== "unchanged")
   if (dryRun || open.length === 0) return plan
@@ -55,7 +55,7 @@ export function install(installation: Installation): Installed[] {
   removeLeftovers(directory)
   try {
     for (const { name } of open) {
-      copyExecutable(source, temporary)
+      copyExecutable(source(name), temporary)
       renameSync(temporary, join(directory, name))
     }
     sync(directory)

@@ -3,7 +3,8 @@ import { basename, dirname, join } from "node:path"
 import { copyExecutable } from "../cmd/install.ts"
 import { manualPages } from "../cmd/man/pages.ts"
 import { pluginNames } from "../cmd/plugins.ts"
-import { buildFromBytecode, buildFromSnapshot } from "./native.ts"
+import type { Target } from "./engine.ts"
+import { buildFromBytecode, buildFromSnapshot, buildListeners, listeners } from "./native.ts"
 
 const root = join(import.meta.dir, "..")
 
@@ -42,14 +43,39 @@ async function compileTool(main: string, outfile: string): Promise<void> {
   }
 }
 
-/** Puts the plugins' executable under each plugin's name, each a file of its own (docs/decisions.md says why). */
-export function namePlugins(executable: string, directory: string): void {
+/**
+ * Puts the plugins' executable under each plugin's name, each a file of its own (docs/decisions.md says why); `others` are those
+ * that have an executable of their own.
+ */
+export function namePlugins(
+  executable: string,
+  directory: string,
+  others: Readonly<Record<string, string>> = {},
+): void {
   mkdirSync(directory, { recursive: true })
   for (const name of pluginNames) {
-    copyExecutable(executable, join(directory, `.${name}`))
+    copyExecutable(others[name] ?? executable, join(directory, `.${name}`))
     renameSync(join(directory, `.${name}`), join(directory, name))
   }
   for (const name of readdirSync(directory)) if (!pluginNames.includes(name)) rmSync(join(directory, name))
+}
+
+/** How plugins start that listen to no network. */
+export type Start = "snapshot" | "bytecode"
+
+/** Builds the plugins into a directory, as they are installed: those that listen to a network start from bytecode in any case. */
+export async function buildPlugins(directory: string, target?: Target, start: Start = "snapshot"): Promise<void> {
+  mkdirSync(dirname(directory), { recursive: true })
+  const scratch = mkdtempSync(join(dirname(directory), ".plugins-"))
+  try {
+    const [executable, listener] = [join(scratch, "plugins"), join(scratch, "listener")]
+    const flavour = target ? { target } : {}
+    const build = start === "snapshot" ? buildFromSnapshot : buildFromBytecode
+    await Promise.all([build(executable, flavour), buildListeners(listener, flavour)])
+    namePlugins(executable, directory, Object.fromEntries(listeners.map((name) => [name, listener])))
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
 }
 
 /** Writes the manual pages, `man1/cni.1` and so on, into a directory: `man -M dist/man cni-bridge` shows one. */
@@ -62,17 +88,14 @@ function writeManual(directory: string): void {
 }
 
 /** Builds `dist/bin/<plugin>`, `dist/cni` and `dist/cnitool`, and the manual pages in `dist/man`. */
-export async function build(start: "snapshot" | "bytecode" = "snapshot"): Promise<void> {
+export async function build(start: Start = "snapshot"): Promise<void> {
   const dist = join(root, "dist")
   mkdirSync(dist, { recursive: true })
-  const executable = join(dist, ".plugins")
   await Promise.all([
-    start === "snapshot" ? buildFromSnapshot(executable) : buildFromBytecode(executable),
+    buildPlugins(join(dist, "bin"), undefined, start),
     compileTool(join(root, "cmd/main.ts"), join(dist, "cni")),
   ])
-  namePlugins(executable, join(dist, "bin"))
   writeManual(join(dist, "man"))
-  rmSync(executable)
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
   renameSync(join(dist, ".cnitool"), join(dist, "cnitool"))
 }

@@ -22,9 +22,8 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { gzipSync } from "node:zlib"
-import { namePlugins } from "./build.ts"
+import { buildPlugins } from "./build.ts"
 import { engineSource, root, run, type Target, targets } from "./engine.ts"
-import { buildFromSnapshot } from "./native.ts"
 import { makeBill } from "./sbom.ts"
 
 /**
@@ -38,8 +37,7 @@ export async function makeArchive(target: Target, directory: string, age: number
   const scratch = mkdtempSync(join(directory, ".archive-"))
   try {
     const stage = join(scratch, "stage")
-    await buildFromSnapshot(join(scratch, "plugins"), { target })
-    namePlugins(join(scratch, "plugins"), stage)
+    await buildPlugins(stage, target)
     writeFileSync(join(stage, "LICENSE"), await licences(target))
     writeFileSync(join(stage, "README.md"), readFileSync(join(root, "README.md")))
     const tar = join(scratch, name.replace(/tgz$/, "tar"))

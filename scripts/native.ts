@@ -10,6 +10,7 @@ import {
   engineObjects,
   engineSource,
   hashOf,
+  hostDirectory,
   hostFlags,
   optimize,
   root,
@@ -108,10 +109,15 @@ class Workshop {
     )
   }
 
-  /** Names a build inside the executable: two that have the same name are the same (`pkg/invoke` goes by that). */
-  named(objects: readonly string[], scripts: readonly string[], flags: readonly string[]): string[] {
-    const compiled = [...objects, ...this.engine].map((file) => readFileSync(file))
-    return [...flags, `-Wl,--build-id=0x${hashOf(...compiled, ...scripts, ...flags).slice(0, 40)}`]
+  /**
+   * Names the suite inside each of its executables, by what all of them are made of: two that have the same name do the same, in
+   * whichever way they start (`pkg/invoke` goes by that). `script` is the bundle of all programs of the suite.
+   */
+  named(script: string): string {
+    const { memory, flags, engineFlags } = this.flavour
+    const sources = [...new Bun.Glob("*.[ch]").scanSync(hostDirectory)].sort().map((name) => join(hostDirectory, name))
+    const made = [...sources, join(root, memory), ...this.engine].map((file) => readFileSync(file))
+    return `-Wl,--build-id=0x${hashOf(...made, script, ...flags, ...engineFlags).slice(0, 40)}`
   }
 
   async link(out: string, objects: readonly string[], flags: readonly string[]): Promise<void> {
@@ -120,11 +126,10 @@ class Workshop {
   }
 }
 
-const allPlugins: readonly Program[] = [...pluginNames, "unknown"].map((name) => ({
-  name,
-  main: join(root, "cmd/plugins.ts"),
-  run: name,
-}))
+const programsOf = (names: readonly string[]): readonly Program[] =>
+  [...names, "unknown"].map((name) => ({ name, main: join(root, "cmd/plugins.ts"), run: name }))
+
+const allPlugins = programsOf(pluginNames)
 
 async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>): Promise<T> {
   mkdirSync(dirname(out), { recursive: true })
@@ -146,8 +151,16 @@ function staticPieFlags(compiler: string): string[] {
   return ["-static", "-nostartfiles", "-Wl,-pie,--no-dynamic-linker,-z,text", ...start]
 }
 
-/** An executable that evaluates the bytecode of one bundle at each start, position independent. */
-export async function buildFromBytecode(out: string, flavour: Flavour = {}, programs = allPlugins): Promise<void> {
+/**
+ * An executable that evaluates the bytecode of one bundle at each start, position independent. `suite` is what it is built
+ * together with, if that is more.
+ */
+export async function buildFromBytecode(
+  out: string,
+  flavour: Flavour = {},
+  programs = allPlugins,
+  suite = programs,
+): Promise<void> {
   await inScratch(out, async (scratch) => {
     const shop = await Workshop.open(scratch, flavour)
     const bundles = await Promise.all(programs.map((program) => bundle(program.name, [program])))
@@ -157,8 +170,8 @@ export async function buildFromBytecode(out: string, flavour: Flavour = {}, prog
     const blobs = await shop.blobs(files, bundles.map(({ positions }) => positions).join("\n"), ".data.rel.ro")
     const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/bytecode.c")
     const way = isSanitized(shop.flavour) ? ["-pie"] : staticPieFlags(shop.flavour.compiler)
-    const scripts = bundles.map(({ script }) => script)
-    await shop.link(shop.at("linked"), [...objects, blobs], shop.named(objects, scripts, way))
+    const { script } = await bundle("plugins", suite)
+    await shop.link(shop.at("linked"), [...objects, blobs], [...way, shop.named(script)])
     await finish(shop, out)
   })
 }
@@ -179,17 +192,14 @@ export async function buildFromSnapshot(out: string, flavour: Flavour = {}, prog
     const bytecode = { name: "plugins", file: await shop.bytecode("plugins", script) }
     const blobs = await shop.blobs([bytecode], positions, ".blobs")
     const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/snapshot.c")
-    const flags = shop.named(
-      objects,
-      [script],
-      [
-        "-static",
-        "-no-pie",
-        `-Wl,-Ttext-segment=${addresses.code}`,
-        `-Wl,--section-start=.image=${addresses.image},--section-start=.blobs=${addresses.blobs}`,
-        "-Wl,--wrap=gettimeofday",
-      ],
-    )
+    const flags = [
+      "-static",
+      "-no-pie",
+      `-Wl,-Ttext-segment=${addresses.code}`,
+      `-Wl,--section-start=.image=${addresses.image},--section-start=.blobs=${addresses.blobs}`,
+      "-Wl,--wrap=gettimeofday",
+      shop.named(script),
+    ]
     const section = (content: string) =>
       `.section .image,"aw",@progbits\n.global image_section\nimage_section: ${content}`
     const empty = await shop.assemble("empty", section(".zero 4096"))
@@ -206,6 +216,14 @@ export async function buildFromSnapshot(out: string, flavour: Flavour = {}, prog
     await requireSameAnswers([shop.at("linked"), shop.at("reference")], names, emulator, shop.at("verify"))
     await finish(shop, out)
   })
+}
+
+/** The plugins that listen to a network: what they lie at in memory is to be the kernel's choice, docs/security.md. */
+export const listeners: readonly string[] = ["dhcp"]
+
+/** The executable of `listeners`, which has no other plugin, of the same suite as one that has all. */
+export async function buildListeners(out: string, flavour: Flavour = {}): Promise<void> {
+  await buildFromBytecode(out, flavour, programsOf(listeners), allPlugins)
 }
 
 const isSanitized = ({ flags }: Required<Flavour>) => flags.some((flag) => flag.startsWith("-fsanitize"))

@@ -15,8 +15,8 @@ export const installCommand: Command = {
     "tool-dir": { type: "string", value: "DIR", help: "put this tool there too, as cni and cnitool; not by default" },
     "dry-run": { type: "boolean", help: "only say what would be done" },
   },
-  help: `Installs ${pluginNames.join(", ")}: the executable that lies beside this tool,
-under each name as a file of its own, so that an installer that writes over one of them spoils no other. A file there of one
+  help: `Installs ${pluginNames.join(", ")}, which lie beside this tool,
+each as a file of its own, so that an installer that writes over one of them spoils no other. A file there of one
 of these names is replaced; other files are not touched. Containers and plugins that run are not disturbed, and doing it
 again changes nothing. To go back, install the other suite over it.
 
@@ -25,7 +25,8 @@ Examples:
   cni install --bin-dir /usr/lib/cni
   cni install --tool-dir /usr/local/bin`,
   async run(args, { stdout }) {
-    const source = pluginsBeside(dirname(process.execPath))
+    const plugins = pluginsBeside(dirname(process.execPath))
+    const source = (name: string) => join(plugins, name)
     const dryRun = given(args, "dry-run")
     const directory = resolve(text(args, "bin-dir") ?? defaults.binDir)
     const show = (title: string, where: string, installed: Installed[]) => {
@@ -35,16 +36,16 @@ Examples:
     show("PLUGIN", directory, install({ source, directory, names: pluginNames, dryRun }))
     const tools = text(args, "tool-dir")
     if (tools === undefined) return
-    const place = { source: process.execPath, directory: resolve(tools), names: ["cni", "cnitool"], dryRun }
+    const place = { source: () => process.execPath, directory: resolve(tools), names: ["cni", "cnitool"], dryRun }
     show("TOOL", place.directory, install(place))
   },
 }
 
-/** The plugins' executable: under any plugin's name in `bin` beside this tool, as built, or right beside it, as unpacked. */
+/** The directory of the plugins: `bin` beside this tool, as built, or that of the tool, as unpacked. */
 function pluginsBeside(directory: string): string {
   const places = [join(directory, "bin"), directory]
-  for (const place of places) {
-    for (const name of pluginNames) if (existsSync(join(place, name))) return join(place, name)
-  }
-  throw new Error(`Cannot find the plugins to install: none of them is in ${places.join(" or ")}`)
+  const found = places.find((place) => pluginNames.every((name) => existsSync(join(place, name))))
+  if (found === undefined)
+    throw new Error(`Cannot find the plugins to install: expected all of them in ${places.join(" or ")}`)
+  return found
 }

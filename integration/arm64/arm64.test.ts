@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readdir, readFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { namePlugins } from "../../scripts/build.ts"
+import { buildPlugins } from "../../scripts/build.ts"
 import { targets } from "../../scripts/engine.ts"
-import { buildFromBytecode, buildFromSnapshot } from "../../scripts/native.ts"
 import {
   builtPlugins,
   mustRun,
@@ -97,15 +96,14 @@ async function life(machine: Machine): Promise<Seen[]> {
 }
 
 describe.each([
-  ["bytecode", buildFromBytecode],
-  ["a heap image", buildFromSnapshot],
-] as const)("for arm64, started from %s", (_, build) => {
+  ["bytecode", "bytecode"],
+  ["a heap image", "snapshot"],
+] as const)("for arm64, started from %s", (_, start) => {
   let bin: TemporaryDirectory
 
   beforeAll(async () => {
     bin = await TemporaryDirectory.create("cni-arm64", dirname(builtPlugins))
-    await build(bin.join("executable"), { target: targets.arm64 })
-    namePlugins(bin.join("executable"), bin.join("bin"))
+    await buildPlugins(bin.join("bin"), targets.arm64, start)
   }, 280_000)
   afterAll(() => bin[Symbol.asyncDispose]())
 

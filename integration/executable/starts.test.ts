@@ -1,13 +1,24 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { buildFromBytecode } from "../../scripts/native.ts"
-import { builtPlugins, mustRun, pluginsAs, Stage, succeed, testPlugins } from "../lab/mod.ts"
+import { copyFile } from "node:fs/promises"
+import { dirname } from "node:path"
+import { buildFromBytecode, listeners } from "../../scripts/native.ts"
+import { builtPlugins, mustRun, pluginsAs, Stage, succeed, TemporaryDirectory, testPlugins } from "../lab/mod.ts"
 import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
 
 let fromBytecode: PluginsBuilt
+let otherNames: TemporaryDirectory
 beforeAll(async () => {
   fromBytecode = await PluginsBuilt.create((out) => buildFromBytecode(out))
+  otherNames = await TemporaryDirectory.create("cni-images", dirname(builtPlugins))
+  for (const name of listeners) await copyFile(`${builtPlugins}/bridge`, otherNames.join(name))
 }, buildingMs)
-afterAll(() => fromBytecode[Symbol.asyncDispose]())
+afterAll(async () => {
+  await fromBytecode[Symbol.asyncDispose]()
+  await otherNames[Symbol.asyncDispose]()
+})
+
+/** The executable with the heap image, under the name of a plugin: it has those too whose own file starts from bytecode. */
+const imageOf = (plugin: string) => (listeners.includes(plugin) ? otherNames.join(plugin) : `${builtPlugins}/${plugin}`)
 
 /** What a plugin says to VERSION, STATUS, an ADD, its CHECK and DEL, an ADD too many; without what chance decides. */
 async function saidBy(plugin: string, bin: string): Promise<string[]> {
@@ -29,9 +40,10 @@ async function saidBy(plugin: string, bin: string): Promise<string[]> {
 }
 
 testPlugins(pluginsAs(), "%s says the same from its heap image and from bytecode, byte for byte", async (plugin) => {
-  const fromImage = await saidBy(plugin, `${builtPlugins}/${plugin}`)
+  const fromImage = await saidBy(plugin, imageOf(plugin))
   expect(fromImage[0]).toStartWith('0\n{"cniVersion":"1.1.0"')
   expect(await saidBy(plugin, fromBytecode.path(plugin))).toEqual(fromImage)
+  if (listeners.includes(plugin)) expect(await saidBy(plugin, `${builtPlugins}/${plugin}`)).toEqual(fromImage)
 })
 
 test("neither needs a loader or a library; the addresses of that from bytecode are the kernel's choice", async () => {
@@ -47,4 +59,5 @@ test("neither needs a loader or a library; the addresses of that from bytecode a
   const alone = { hasLoader: false, hasLibraries: false, isWritableCode: false }
   expect(await about(`${builtPlugins}/bridge`)).toEqual({ type: "EXEC", ...alone })
   expect(await about(fromBytecode.path("bridge"))).toEqual({ type: "DYN", ...alone })
+  for (const name of listeners) expect(await about(`${builtPlugins}/${name}`)).toEqual({ type: "DYN", ...alone })
 })

@@ -1,5 +1,5 @@
 import { decodeLatin1 } from "../engine/mod.ts"
-import { FileDescriptor, isErrno, isRegularFile, Open, readAt, SyscallError, stat, statOpen } from "../libc/mod.ts"
+import { FileDescriptor, isErrno, isRegularFile, Open, readAt, SyscallError, stat } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 import type { Environment } from "./exec.ts"
 
@@ -83,7 +83,7 @@ export function builtinAt(path: string, builtins: Builtins): Builtin | undefined
   return builtin && isSameBuild(path) ? builtin : undefined
 }
 
-/** Each plugin is a file of its own, so it is not the inode that tells: files of one build have its id, and are of one size. */
+/** Each plugin is a file of its own, so it is not the inode that tells: all files of one build have its id, however they start. */
 function isSameBuild(path: string): boolean {
   try {
     return identityOf(path) === identityOf("/proc/self/exe")
@@ -96,7 +96,7 @@ const headersLength = 4096
 const longestNote = 4096
 const PT_NOTE = 4
 
-/** The size and the notes of an ELF file, elf(5): `readelf --notes` shows the build's id. Throws where there is none. */
+/** The notes of an ELF file, elf(5): `readelf --notes` shows the build's id. Throws where there are none. */
 function identityOf(path: string): string {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   const headers = new Uint8Array(headersLength)
@@ -108,7 +108,7 @@ function identityOf(path: string): string {
     if (length > longestNote) break
     const note = new Uint8Array(Number(length))
     if (readAt(file.fd, note, Number(view.getBigUint64(at + 8, true))) !== note.length) break
-    return `${statOpen(file.fd).size} ${decodeLatin1(note)}`
+    return decodeLatin1(note)
   }
   throw new Error(`No note in ${path}`)
 }
