@@ -2,23 +2,23 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { copyFile } from "node:fs/promises"
 import { dirname } from "node:path"
 import { buildFromBytecode, listeners } from "../../scripts/native.ts"
-import { builtPlugins, mustRun, pluginsAs, Stage, succeed, TemporaryDirectory, testPlugins } from "../lab/mod.ts"
+import {
+  builtPlugins,
+  mustRun,
+  pluginsAs,
+  runProgram,
+  Stage,
+  succeed,
+  TemporaryDirectory,
+  testPlugins,
+} from "../lab/mod.ts"
 import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
 
 let fromBytecode: PluginsBuilt
-let otherNames: TemporaryDirectory
 beforeAll(async () => {
   fromBytecode = await PluginsBuilt.create((out) => buildFromBytecode(out))
-  otherNames = await TemporaryDirectory.create("cni-images", dirname(builtPlugins))
-  for (const name of listeners) await copyFile(`${builtPlugins}/bridge`, otherNames.join(name))
 }, buildingMs)
-afterAll(async () => {
-  await fromBytecode[Symbol.asyncDispose]()
-  await otherNames[Symbol.asyncDispose]()
-})
-
-/** The executable with the heap image, under the name of a plugin: it has those too whose own file starts from bytecode. */
-const imageOf = (plugin: string) => (listeners.includes(plugin) ? otherNames.join(plugin) : `${builtPlugins}/${plugin}`)
+afterAll(() => fromBytecode[Symbol.asyncDispose]())
 
 /** What a plugin says to VERSION, STATUS, an ADD, its CHECK and DEL, an ADD too many; without what chance decides. */
 async function saidBy(plugin: string, bin: string): Promise<string[]> {
@@ -40,11 +40,33 @@ async function saidBy(plugin: string, bin: string): Promise<string[]> {
 }
 
 testPlugins(pluginsAs(), "%s says the same from its heap image and from bytecode, byte for byte", async (plugin) => {
-  const fromImage = await saidBy(plugin, imageOf(plugin))
+  const fromImage = await saidBy(plugin, `${builtPlugins}/${plugin}`)
   expect(fromImage[0]).toStartWith('0\n{"cniVersion":"1.1.0"')
   expect(await saidBy(plugin, fromBytecode.path(plugin))).toEqual(fromImage)
-  if (listeners.includes(plugin)) expect(await saidBy(plugin, `${builtPlugins}/${plugin}`)).toEqual(fromImage)
 })
+
+test.each([...listeners])(
+  "%s, whose own file starts from bytecode, says the same as from the image of the others",
+  async (name) => {
+    await using place = await TemporaryDirectory.create("cni-images", dirname(builtPlugins))
+    await copyFile(`${builtPlugins}/bridge`, place.join(name))
+    const ipam = { type: name, daemonSocketPath: place.join("none.sock") }
+    const inputs = ["", "{", JSON.stringify({ cniVersion: "1.1.0", name: "lab", type: "ptp", ipam })]
+    const calls = ["VERSION", "STATUS", "ADD", "CHECK", "DEL", "GC"].flatMap((verb) =>
+      inputs.map((input) => ({ verb, input })),
+    )
+    const called = { CNI_CONTAINERID: "a", CNI_NETNS: place.join("none"), CNI_IFNAME: "eth0", CNI_PATH: "/" }
+    const said = (file: string) =>
+      Promise.all([
+        ...calls.map(({ verb, input }) => runProgram([file], { input, env: { ...called, CNI_COMMAND: verb } })),
+        ...["-no-such-flag", "-timeout=x"].map((flag) => runProgram([file, "daemon", flag], { env: {} })),
+        runProgram([file], { env: {} }),
+      ]).then((outputs) => outputs.map(({ stdout, stderr, exitCode }) => ({ stdout, stderr, exitCode })))
+    const own = await said(`${builtPlugins}/${name}`)
+    expect(own.map(({ exitCode }) => exitCode)).toContainValues([0, 1, 2])
+    expect(await said(place.join(name))).toEqual(own)
+  },
+)
 
 test("neither needs a loader or a library; the addresses of that from bytecode are the kernel's choice", async () => {
   const about = async (file: string) => {
