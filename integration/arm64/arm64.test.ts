@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readdir, readFile } from "node:fs/promises"
+import { readdir, readFile, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import { calls, reserve } from "../../host/seccomp.json"
 import { buildPlugins } from "../../scripts/build.ts"
 import { targets } from "../../scripts/engine.ts"
 import {
@@ -22,6 +23,18 @@ interface Seen {
 }
 
 const emulator = targets.arm64.emulator
+
+/** rseq(2), which this QEMU has no name for; <asm-generic/unistd.h> */
+const unnamedRseq = "293"
+/** What stands in door.c for a call that this machine lacks. */
+const ofHostDoor = { renameat2: "rename" }
+
+test("the calls of host/seccomp.json for this machine are calls of its kernel", async () => {
+  await using directory = await TemporaryDirectory.create()
+  const names = calls.arm64.map((name) => `SYS_${name}`)
+  await writeFile(directory.join("calls.c"), `#include <sys/syscall.h>\nconst int calls[] = {${names.join(", ")}};\n`)
+  await mustRun([targets.arm64.compiler, "-fsyntax-only", directory.join("calls.c")])
+})
 
 /** The plugins of a directory, run by QEMU or by this machine, with a store of their own. */
 class Machine implements AsyncDisposable {
@@ -131,6 +144,23 @@ describe.each([
       env: { CNI_COMMAND: "VERSION" },
     })
     expect(JSON.parse(stdout)).toMatchObject({ code: 4, msg: expect.stringContaining('"brigde"') })
+  })
+
+  test("it makes no system call beyond those of host/seccomp.json, and what is listed for this machine alone it makes", async () => {
+    await using traces = await TemporaryDirectory.create()
+    await using arm = await Machine.create(bin.join("bin"), [...emulator, "-strace", "-D", traces.join("%d")])
+    for (const name of await readdir(builtPlugins)) await arm.run(name, "VERSION")
+    await life(arm)
+    const made = new Set<string>()
+    for (const file of await readdir(traces.path)) {
+      const trace = await readFile(traces.join(file), "latin1")
+      for (const [, name, unnamed] of trace.matchAll(/^\d+ (?:(\w+)\(|Unknown syscall (\d+))/gm))
+        made.add(name ?? (unnamed === unnamedRseq ? "rseq" : `number ${unnamed}`))
+    }
+    const allowed = [...calls.arm64, ...Object.keys(reserve)]
+    expect([...made].filter((name) => !allowed.includes(name))).toEqual([])
+    const here = calls.arm64.filter((name) => !calls.amd64.includes(name) && !(name in ofHostDoor))
+    expect(here.filter((name) => !made.has(name))).toEqual([])
   })
 
   test("errors are the same bytes as on amd64: of the configuration, of the kernel, of JSON's depth", async () => {

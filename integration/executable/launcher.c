@@ -3,6 +3,7 @@
  *
  *   -m   PR_SET_MDWE: memory that can be written never becomes executable, prctl(2)
  *   -s   a seccomp filter: any system call that is not in CALLS, which the build defines, kills the program
+ *   -v   no vdso: the program reads clocks by system calls, as with clock sources that the kernel cannot lend it
  *   -e   NAME=ERRNO: this system call fails with this error, seccomp; once for each
  *   -n   PROTOCOL: a netlink socket of this protocol is refused with EACCES, as a security module would
  *   -b   SOURCE=TARGET: an empty root file system but for these bind mounts; once for each
@@ -12,6 +13,7 @@
  *   -g   FILE: the program's number is written there: cgroup.procs
  */
 #define _GNU_SOURCE
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -24,9 +26,12 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef PR_SET_MDWE
@@ -119,7 +124,33 @@ static void bind_directory(char *pair) {
     must(mount(pair, path, NULL, MS_BIND | MS_REC, NULL), pair);
 }
 
-static const char letters[] = "+mse:n:b:r:t:c:f:g:";
+/* Becomes the parent of what runs from here on, tells it at its execve(2) of no vdso, getauxval(3), and ends as it does. */
+static void hide_vdso(void) {
+    pid_t child = fork();
+    must(child, "fork");
+    if (child == 0) {
+        must(prctl(PR_SET_PDEATHSIG, SIGKILL), "PR_SET_PDEATHSIG");
+        must((int)ptrace(PTRACE_TRACEME, 0, NULL, NULL), "PTRACE_TRACEME");
+        return;
+    }
+    int status;
+    struct user_regs_struct registers;
+    must(waitpid(child, &status, 0), "waitpid");
+    if (WIFSTOPPED(status)) {
+        must((int)ptrace(PTRACE_GETREGS, child, NULL, &registers), "PTRACE_GETREGS");
+        /* The stack has the number of arguments, the arguments, NULL, the environment, NULL, and pairs of kind and value. */
+        char *at = (char *)registers.rsp + sizeof(long);
+        for (int lists = 0; lists < 2; at += sizeof(long))
+            if (ptrace(PTRACE_PEEKDATA, child, at, NULL) == 0) lists++;
+        for (long kind; (kind = ptrace(PTRACE_PEEKDATA, child, at, NULL)) != AT_NULL; at += 2 * sizeof(long))
+            if (kind == AT_SYSINFO_EHDR) must((int)ptrace(PTRACE_POKEDATA, child, at, (void *)AT_IGNORE), "PTRACE_POKEDATA");
+        must((int)ptrace(PTRACE_DETACH, child, NULL, NULL), "PTRACE_DETACH");
+        must(waitpid(child, &status, 0), "waitpid");
+    }
+    exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static const char letters[] = "+msve:n:b:r:t:c:f:g:";
 
 /* Each option's part of a step: what needs the old root, the file systems, what the program must not notice, the filters. */
 static void take(int step, int option, char *value) {
@@ -139,10 +170,11 @@ static void take(int step, int option, char *value) {
 
 int main(int count, char **arguments) {
     char *binds[16], *values[32];
-    int option, options[32], option_count = 0, bind_count = 0, mounts = 0, filter = 0;
+    int option, options[32], option_count = 0, bind_count = 0, mounts = 0, filter = 0, no_vdso = 0;
     while ((option = getopt(count, arguments, letters)) != -1) {
         if (option == '?' || option_count == 32 || bind_count == 16) return 2;
         if (option == 's') filter = 1;
+        if (option == 'v') no_vdso = 1;
         if (option == 'b') binds[bind_count++] = optarg;
         if (strchr("brt", option)) mounts = 1;
         options[option_count] = option;
@@ -161,6 +193,7 @@ int main(int count, char **arguments) {
         must(umount2(".", MNT_DETACH), "umount");
         must(chdir("/"), "/");
     }
+    if (no_vdso) hide_vdso();
     for (int step = 1; step <= 2; step++)
         for (int i = 0; i < option_count; i++) take(step, options[i], values[i]);
     if (filter) filter_calls();

@@ -1,11 +1,14 @@
 import { join } from "node:path"
-import { calls } from "../../host/seccomp.json"
+import { calls, reserve } from "../../host/seccomp.json"
 import { CProgram } from "../lab/mod.ts"
 
-/** The program `launcher`, which runs others under limits, `launcher.c`. Its filter is that of `host/seccomp.json`. */
-export function buildLauncher(): Promise<CProgram> {
+/** What a plugin may call on amd64. */
+export const allowedCalls: readonly string[] = [...calls.amd64, ...Object.keys(reserve)].sort()
+
+/** The program `launcher`, which runs others under limits, `launcher.c`. Its filter is that of `host/seccomp.json`, or has `allowed` alone. */
+export function buildLauncher(allowed: readonly string[] = allowedCalls): Promise<CProgram> {
   return CProgram.build(join(import.meta.dir, "launcher.c"), [
-    `-DCALLS=${calls.map((name) => `SYS_${name}`).join(",")}`,
-    `-DNAMES=${calls.map((name) => `"${name}"`).join(",")}`,
+    `-DCALLS=${allowed.map((name) => `SYS_${name}`).join(",")}`,
+    `-DNAMES=${allowed.map((name) => `"${name}"`).join(",")}`,
   ])
 }

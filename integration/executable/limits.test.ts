@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { mkdir, readFile } from "node:fs/promises"
-import { calls } from "../../host/seccomp.json"
+import { mkdir, readdir, readFile, symlink } from "node:fs/promises"
+import { join } from "node:path"
+import { calls, elsewhere, reserve } from "../../host/seccomp.json"
 import { liveWhole } from "../faults/means.ts"
 import {
   Attachment,
@@ -11,11 +12,14 @@ import {
   HostNamespace,
   mustRun,
   newest,
+  pluginEnv,
   pluginRow,
   pluginsAs,
   programEnv,
   runProgram,
   TemporaryDirectory,
+  testWith,
+  waitFor,
 } from "../lab/mod.ts"
 import { buildLauncher } from "./launcher.ts"
 
@@ -39,12 +43,9 @@ test("the limits hold: a program that does what they forbid fails", async () => 
   expect(await runProgram([launcher.path, "-b", "/proc=/proc", "/bin/true"])).toMatchObject({ exitCode: notFound })
 })
 
-/** Made where a file system knows no O_TMPFILE: a trial of STATUS has a name there, and is removed. */
-const onOtherFileSystems = ["rmdir"]
-
 test("the list of system calls has none that no plugin makes", async () => {
   await using directory = await TemporaryDirectory.create()
-  const made = new Set(onOtherFileSystems)
+  const made = new Set<string>()
   for (const plugin of pluginsAs().filter((name) => pluginRow(name).like === undefined)) {
     await mkdir(directory.join(plugin))
     await liveWhole(plugin, { under: ["strace", "-f", "--quiet=all", "-ff", "-o", directory.join(plugin, "trace")] })
@@ -53,7 +54,102 @@ test("the list of system calls has none that no plugin makes", async () => {
       for (const [, name = ""] of trace.matchAll(/^(\w+)\(/gm)) made.add(name)
     }
   }
-  expect([...made].sort()).toEqual(calls)
+  const inReserve = Object.keys(reserve)
+  expect([...made].filter((name) => !inReserve.includes(name)).sort()).toEqual(calls.amd64)
+})
+
+test("each system call that TypeScript can ask for is in the list, in reserve for a reason, or said to be for other work", async () => {
+  const door = await readFile(join(import.meta.dir, "../../host/door.c"), "utf8")
+  const table = /static const struct call calls\[\] = \{(.*?)\n\};/s.exec(door)?.[1] ?? ""
+  const [, modern = "", old = ""] = /#ifdef SYS_rename\n(.*?)#else\n(.*?)#endif/s.exec(table) ?? []
+  const named = (text: string) => [...text.matchAll(/CALL\((\w+)|SYS_(\w+)\}/g)].map(([, a, b]) => a ?? b ?? "")
+  const known = [...Object.keys(reserve), ...Object.values(elsewhere).flat()]
+  expect(named(table).length).toBeGreaterThan(40)
+  const unknown = (text: string, list: readonly string[]) =>
+    named(text).filter((name) => ![...list, ...known].includes(name))
+  expect(unknown(table.replace(old, ""), calls.amd64)).toEqual([])
+  expect(unknown(table.replace(modern, ""), calls.arm64)).toEqual([])
+  for (const reason of Object.values(reserve)) expect(reason).not.toBe("")
+})
+
+const store = { verb: "ADD", ifName: "eth0", containerId: "a", netns: "/run/netns/a", path: "/bin" } as const
+const hostLocal = join(builtPlugins, "host-local")
+const poolIn = (dataDir: string) =>
+  JSON.stringify({
+    cniVersion: newest,
+    name: "net",
+    ipam: { type: "host-local", dataDir, ranges: [[{ subnet: "10.1.0.0/24" }]] },
+  })
+
+test("calls in reserve are needed: by a clock that no program is lent, by a symbolic link, by dhcp as a process", async () => {
+  await using without = await buildLauncher(calls.amd64)
+  await using directory = await TemporaryDirectory.create()
+  await mkdir(directory.join("real"))
+  await symlink(directory.join("real"), directory.join("link"))
+  const ways = [
+    { options: ["-v"], bin: hostLocal, dataDir: directory.join("real/clock") },
+    { options: [], bin: hostLocal, dataDir: directory.join("link/store") },
+    { options: [], bin: join(builtPlugins, "dhcp"), dataDir: "/nowhere", verb: "VERSION" },
+  ] as const
+  for (const { options, bin, dataDir, ...call } of ways) {
+    const given = { env: pluginEnv({ ...store, ...call, bin }), input: poolIn(dataDir) }
+    expect(await runProgram([without.path, ...options, "-s", bin], given)).toMatchObject({ exitCode: killedBySeccomp })
+    expect(await runProgram([launcher.path, ...options, "-s", bin], given)).toMatchObject({ exitCode: 0 })
+  }
+  expect(await readdir(directory.join("real/store/net"))).toContain("10.1.0.2")
+})
+
+// Those that every attachment takes; the others read the clock no otherwise.
+for (const plugin of ["bridge", "host-local"]) {
+  testWith(
+    ["kernel_clock"],
+    `${plugin} does all its work with these system calls where the clock is hpet or acpi_pm`,
+    () => liveWhole(plugin, { under: [launcher.path, "-s"] }),
+  )
+}
+
+/** What the kernel says that a process is doing: its state, and the number of its system call. */
+async function doing(pid: number): Promise<{ state: string | undefined; call: number }> {
+  const [stat, call] = await Promise.all(["stat", "syscall"].map((name) => readFile(`/proc/${pid}/${name}`, "utf8")))
+  return { state: /\) (\w)/.exec(stat ?? "")?.[1], call: Number.parseInt(call ?? "", 10) }
+}
+
+const [pollCall, restartCall] = [7, 219] // <asm/unistd_64.h>
+
+test("a plugin that waits for another's lock may be stopped, and goes on when it is woken", async () => {
+  await using directory = await TemporaryDirectory.create()
+  await mkdir(directory.join("store/net"), { recursive: true })
+  const holder = Bun.spawn(["flock", directory.join("store/net/lock"), "sh", "-c", "echo held; read line"], {
+    stdin: "pipe",
+    stdout: "pipe",
+  })
+  await holder.stdout.getReader().read()
+  const plugin = Bun.spawn([launcher.path, "-s", hostLocal], {
+    env: pluginEnv({ ...store, bin: hostLocal }),
+    stdin: Buffer.from(poolIn(directory.join("store"))),
+    stdout: "pipe",
+  })
+  try {
+    const is = async (state: string, ...calls: number[]) => {
+      if (plugin.exitCode !== null || plugin.signalCode !== null)
+        throw new Error(`it ended: ${plugin.exitCode ?? plugin.signalCode}`)
+      const now = await doing(plugin.pid)
+      return now.state === state && (calls.length === 0 || calls.includes(now.call))
+    }
+    await waitFor(() => is("S", pollCall), "the plugin to wait for the lock")
+    plugin.kill("SIGSTOP")
+    await waitFor(() => is("T"), "the plugin to stop")
+    plugin.kill("SIGCONT")
+    await waitFor(() => is("S", restartCall, pollCall), "the plugin to wait again")
+    holder.stdin.write("\n")
+    await holder.stdin.end()
+    expect(await plugin.exited).toBe(0)
+    expect(JSON.parse(await plugin.stdout.text())).toMatchObject({ ips: [{ address: "10.1.0.2/24" }] })
+  } finally {
+    plugin.kill("SIGKILL")
+    holder.kill("SIGKILL")
+    await Promise.all([plugin.exited, holder.exited])
+  }
 })
 
 test("a stack that is too small for anything is one error", async () => {

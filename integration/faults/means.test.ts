@@ -47,6 +47,7 @@ const together = [
     "clocks that stand elsewhere",
     "no PATH",
     "the system calls of host/seccomp.json",
+    "a clock that can be read by system calls alone",
     bareRoot,
   ]),
   ["an unlimited stack", "an empty PATH", "a read-only root", "a closed stderr"],

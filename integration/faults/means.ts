@@ -36,6 +36,7 @@ export const needless: Means = {
   "a stack of 256 KiB": { tool: ["prlimit", `--stack=${256 * KiB}`] },
   "an unlimited stack": { tool: ["prlimit", "--stack=unlimited"] },
   "the system calls of host/seccomp.json": launch("-s"),
+  "a clock that can be read by system calls alone": launch("-v"),
   [bareRoot]: {
     options: (plugin) => {
       const data = ["/var/lib/cni", "/run/cni", "/run/netns", `${builtPlugins}=/opt/cni/bin`]
@@ -74,7 +75,7 @@ const libraryCalls = ["execve", "arch_prctl", "exit_group"]
 
 /** Every system call, refused as a security module would. */
 export const refused: Means = Object.fromEntries(
-  calls
+  calls.amd64
     .filter((name) => !libraryCalls.includes(name))
     .flatMap((name) => [
       [`${name} refused with EPERM`, launch("-e", `${name}=1`)],

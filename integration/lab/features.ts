@@ -33,6 +33,10 @@ const probes = {
   nf_tables: natForIp,
   no_nf_tables: { ...natForIp, absent: true },
   nf_tables_bridge: nft("add table bridge t; add chain bridge t c { type filter hook forward priority 0; }"),
+  // Clock sources that programs cannot read by themselves: each reading is a system call.
+  kernel_clock: {
+    command: ["grep", "-qxE", "hpet|acpi_pm", "/sys/devices/system/clocksource/clocksource0/current_clocksource"],
+  },
   br_netfilter: { command: ["test", "-e", "/proc/sys/net/bridge/bridge-nf-call-iptables"] },
   iptables: { command: ["iptables-legacy", "-t", "nat", "-S"] },
   ip6tables: { command: ["ip6tables-legacy", "-t", "nat", "-S"] },
