@@ -47,7 +47,7 @@ test("a list that cannot be used is an error, and allows nothing", () => {
   expect(() => refuseForbidden(sysctls("net.a"), directory)).toThrow(`Cannot read the allow list "${directory}"`)
 })
 
-test("a name that is longer than any path is not allowed, whatever the list says", () => {
+test("a name that is longer than any path is not allowed by any list", () => {
   const key = (length: number) => `net.${"a".repeat(length - 4)}`
   expect(() => refuseForbidden(sysctls(key(4096)), listOf("."))).not.toThrow()
   expect(() => refuseForbidden(sysctls(key(4097)), listOf("."))).toThrow("is not allowed")

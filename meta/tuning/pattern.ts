@@ -27,7 +27,7 @@ const deepest = 100
 
 /**
  * Parses a regular expression in the syntax of RE2, which Go's programs use: https://golang.org/s/re2syntax. Throws `SyntaxError`
- * for what is none, and for what needs more than linear time, such as `\1`.
+ * for what is not one, and for what needs more than linear time, such as `\1`.
  */
 export function parsePattern(text: string): Pattern {
   const reader = new Reader(text)
