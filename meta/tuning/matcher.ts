@@ -13,7 +13,7 @@ const mostSteps = 10_000
 
 /**
  * A regular expression in RE2's syntax that looks for itself in texts. It follows all ways through the pattern at once, so that the
- * time grows with the length of the pattern times that of the text, for all of both. Thompson 1968; https://swtch.com/~rsc/regexp
+ * time grows with the length of the pattern times that of the text, for every pair of them. Thompson 1968; https://swtch.com/~rsc/regexp
  */
 export class Matcher {
   readonly #steps: readonly Step[]
