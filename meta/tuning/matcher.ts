@@ -3,8 +3,7 @@ import { refuse } from "./pattern-characters.ts"
 
 /** One step of a matcher; a number is another step's place. */
 type Step =
-  | { readonly is: "character"; readonly takes: (character: string) => boolean }
-  | { readonly is: "place"; readonly holds: (before: string | undefined, after: string | undefined) => boolean }
+  | Extract<Pattern, { is: "character" | "place" }>
   | { readonly is: "fork"; readonly to: number[] }
   | { readonly is: "found" }
 
@@ -26,6 +25,8 @@ export class Matcher {
   /** Whether the pattern matches anywhere in a text. */
   test(text: string): boolean {
     const characters = [...text]
+    const [first] = this.#steps
+    const isAnchored = first?.is === "place" && first.isStart
     const seenAt = new Int32Array(this.#steps.length).fill(-1)
     let open: number[] = []
     for (let at = 0; at <= characters.length; at++) {
@@ -41,6 +42,7 @@ export class Matcher {
         else if (todo?.holds(characters[at - 1], characters[at])) open.push(step + 1)
       }
       open = this.#past(waiting, characters[at])
+      if (open.length === 0 && isAnchored) return false
     }
     return false
   }

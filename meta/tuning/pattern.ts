@@ -16,7 +16,7 @@ type Holds = (before: string | undefined, after: string | undefined) => boolean
 /** A pattern, parsed. */
 export type Pattern =
   | { readonly is: "character"; readonly takes: Takes }
-  | { readonly is: "place"; readonly holds: Holds }
+  | { readonly is: "place"; readonly holds: Holds; readonly isStart: boolean }
   | { readonly is: "sequence"; readonly of: readonly Pattern[] }
   | { readonly is: "choice"; readonly of: readonly Pattern[] }
   | { readonly is: "repeat"; readonly of: Pattern; readonly least: number; readonly most: number }
@@ -83,7 +83,8 @@ function parseParts(group: Group): readonly Pattern[] {
   if (reader.take(/\[/y)) return [character(takeClass(reader, flags))]
   const sign = reader.take(/[.^$]|\\[AzbB]/y)?.[0]
   if (sign === ".") return [character((one) => flags.s || one !== "\n")]
-  if (sign) return [{ is: "place", holds: places(sign, flags.m) }]
+  const isStart = sign === "\\A" || (sign === "^" && !flags.m) // nowhere else does it hold
+  if (sign) return [{ is: "place", holds: places(sign, flags.m), isStart }]
   const perl = perlClass(reader)
   if (perl) return [character(charactersOf([perl], flags))]
   return [character(literal(escapedCharacter(reader) ?? reader.take(/./suy)?.[0] ?? "", flags))]
