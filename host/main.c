@@ -77,7 +77,7 @@ static bool hold_standard_descriptors(void) {
     while (poll(standard, 3, 0) == -1)
         if (errno != EINTR) return false;
     for (int fd = 0; fd < 3; fd++)
-        if (standard[fd].revents & POLLNVAL && open("/dev/null", useless[fd]) != fd) return false;
+        if (standard[fd].revents & POLLNVAL && openat(AT_FDCWD, "/dev/null", useless[fd]) != fd) return false;
     return true;
 }
 

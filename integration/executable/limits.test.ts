@@ -99,6 +99,17 @@ test("calls in reserve are needed: by a clock that no program is lent, by a symb
   expect(await readdir(directory.join("real/store/net"))).toContain("10.1.0.2")
 })
 
+test("a closed stdin or stderr takes no other call than those", async () => {
+  await using directory = await TemporaryDirectory.create()
+  for (const [fd, verb] of [
+    ["0", "VERSION"],
+    ["2", "ADD"],
+  ] as const) {
+    const given = { env: pluginEnv({ ...store, verb, bin: hostLocal }), input: poolIn(directory.path) }
+    expect(await runProgram([launcher.path, "-s", "-c", fd, hostLocal], given)).toMatchObject({ exitCode: 0 })
+  }
+})
+
 // Those that every attachment takes; the others read the clock no otherwise.
 for (const plugin of ["bridge", "host-local"]) {
   testWith(
