@@ -39,11 +39,16 @@ export interface Sides {
 export interface Attaching extends Sides {
   /** Every change of the host is followed by its reverse; what lies in the container goes with the interface. */
   undo: Undo
+  /**
+   * Leases the addresses, unless the IPAM plugin needs the interface for it, as dhcp does. To be called between looking for what
+   * has to be there and the first change: an ADD that cannot succeed takes no address, and one that gets none changes nothing.
+   */
+  leaseEarly(): void
 }
 
 /**
  * The result that the interface is to have: addresses, routes, DNS. To be called once the interface is there and frames can pass it:
- * leases of DHCP come by it. All others have been made before. Throws the IPAM plugin's error.
+ * leases of DHCP come by it. Others may have been made before, by `leaseEarly`. Throws the IPAM plugin's error.
  */
 export type Lease = () => Result
 

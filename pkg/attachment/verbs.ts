@@ -49,18 +49,18 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   using filter = config.hasRules ? PacketFilter.find() : undefined
   using undo = new Undo(call.log)
   const owner = ownerOf(call)
-  const attaching = { call, owner, host, sandbox, inside, filter, undo }
-  const joined = plugin.chained?.(attaching, config)
-  if (joined) return call.answer(joined, undo)
-  if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)
-  const isFoundInside = plugin.kind !== undefined && interfaceKinds[plugin.kind].owner === "container"
   const usesInterface = ipam.usesInterface(config.ipam)
   let leased: Result | undefined
   const leaseOnce = () => {
     leased ??= leaseAll(plugin, attaching, config)
     return leased
   }
-  if (!usesInterface) leaseOnce()
+  const leaseEarly = () => void (usesInterface || leaseOnce())
+  const attaching: Attaching = { call, owner, host, sandbox, inside, filter, undo, leaseEarly }
+  const joined = plugin.chained?.(attaching, config)
+  if (joined) return call.answer(joined, undo)
+  if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)
+  const isFoundInside = plugin.kind !== undefined && interfaceKinds[plugin.kind].owner === "container"
   if (isFoundInside) assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
   const interfaces = plugin.attach(attaching, leaseOnce, config)
   const result = leaseOnce()

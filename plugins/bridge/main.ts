@@ -38,6 +38,9 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
 function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {
   const { call, owner, host, sandbox, inside, undo } = attaching
   const { ifName, netns } = call
+  const present = findLink(host, config.bridge)
+  if (present) requireBridge(present, config)
+  attaching.leaseEarly()
   const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner) }, undo)
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)

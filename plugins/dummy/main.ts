@@ -23,6 +23,7 @@ export const dummy = defineInterfacePlugin<InterfaceConfig>({
 /** Makes the interface. Throws `CniError`. */
 export function attachDummy(attaching: Attaching, lease: Lease, { mtu, mac }: InterfaceConfig): Interface[] {
   const { call, sandbox, inside } = attaching
+  attaching.leaseEarly()
   const link = addInterface(attaching, { kind: "dummy", mtu, mac, data: {} })
   configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]

@@ -48,6 +48,7 @@ export function attachDevice(attaching: Attaching, lease: Lease, config: HostDev
 function takeSelected(attaching: Attaching, selector: Selector): Link {
   const { host } = attaching
   const found = requireDevice(host, selector)
+  attaching.leaseEarly()
   try {
     restoreReturned(host, found, selector)
     return takeDevice(attaching, getLink(host, found.index))

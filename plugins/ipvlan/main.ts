@@ -33,6 +33,7 @@ export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanC
   const { call, sandbox, inside } = attaching
   const { mode, flag, mtu, linkInContainer } = config
   const parent = requireMaster(attaching, config)
+  attaching.leaseEarly()
   const data = { mode: ipvlanModes[mode], flags: ipvlanFlags[flag] }
   const spec = { kind: "ipvlan", parent, parentInside: linkInContainer, mtu, mac: undefined, data } as const
   const link = addInterface(attaching, spec)

@@ -35,6 +35,7 @@ export function attachMacvlan(attaching: Attaching, lease: Lease, config: Macvla
   const { linkInContainer, mode, mtu, mac, broadcastQueueLength } = config
   const parent = requireMaster(attaching, config)
   requireMtuOfParent(mtu, parent)
+  attaching.leaseEarly()
   const data = { mode: macvlanModes[mode], broadcastQueueLength }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
   configureLink({ sandbox, inside, link }, lease())

@@ -28,6 +28,7 @@ export const tap = defineInterfacePlugin<TapConfig>({
 function attachTap(attaching: Attaching, lease: Lease, config: TapConfig): Interface[] {
   const { call, sandbox, inside } = attaching
   const bridge = config.bridge === undefined ? undefined : requireBridge(attaching, config.bridge)
+  attaching.leaseEarly()
   const link = addTap(attaching, config, bridge)
   configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]

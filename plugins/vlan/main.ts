@@ -35,7 +35,7 @@ export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfi
   const { call, sandbox, inside } = attaching
   const parent = requireMaster(attaching, config)
   requireFit(parent, config)
-  const link = addVlan(attaching, parent, config)
+  const link = addVlan(attaching, parent, config) // before an address is leased: only the kernel knows that the VLAN is taken
   configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
