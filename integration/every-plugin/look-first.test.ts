@@ -51,12 +51,6 @@ const missing: readonly Missing[] = [
   },
   {
     plugin: "vlan",
-    what: "the master is not there",
-    ...{ keys: { master: "up9", vlanId: 5 }, mended: uplink },
-    says: 'Cannot find the master interface "up9"',
-  },
-  {
-    plugin: "vlan",
     what: "the master is down",
     keys: { ...uplink, vlanId: 5 },
     breakHost: line("link set uplink down"),

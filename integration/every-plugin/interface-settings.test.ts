@@ -1,0 +1,87 @@
+import { expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import {
+  Attachment,
+  hostFor,
+  interfacePlugin,
+  interfacePlugins,
+  newest,
+  pluginRow,
+  readSysctl,
+  testWhereItRuns,
+} from "../lab/mod.ts"
+
+const dns = { nameservers: ["192.0.2.53"], search: ["lab.example"] }
+const route = { dst: "198.51.100.0/24", gw: "10.22.0.1", mtu: 1300, advmss: 1200 }
+const route6 = { dst: "2001:db8:9::/48", gw: "fd00:22::1", mtu: 1290, advmss: 1200 }
+const ipam = {
+  type: "static",
+  addresses: [
+    { address: "10.22.0.5/24", gateway: "10.22.0.1" },
+    { address: "fd00:22::5/64", gateway: "fd00:22::1" },
+  ],
+  routes: [route, route6],
+  dns,
+}
+
+const plugins = [...interfacePlugins(), "host-device"]
+
+/** The configuration of the shared cases, with these addresses. */
+function networkOf(plugin: string): Record<string, unknown> {
+  if (plugin === "host-device") {
+    const keys = pluginRow(plugin).keys({ network: "lab", port: 8080 })
+    return { cniVersion: newest, name: "lab", type: plugin, ...keys, ipam }
+  }
+  return interfacePlugin(plugin).network({ ipam })
+}
+
+type Address = { local: string; nodad?: boolean; tentative?: boolean }
+type Route = { dst: string; metrics?: object[] }
+
+for (const plugin of plugins) {
+  const title =
+    "the interface's settings, the MTU of routes in the kernel, and the IPAM plugin's DNS are as its page says"
+  testWhereItRuns(plugin, `${plugin}: ${title}`, async () => {
+    await using host = await hostFor(plugin)
+    const pod = await host.addContainer()
+    const result = await new Attachment(host, pod, networkOf(plugin)).add()
+    expect(result.dns).toEqual(dns)
+    const settings = ["ipv4/conf/eth0/arp_notify", "ipv6/conf/eth0/ndisc_notify", "ipv6/conf/eth0/accept_dad"]
+    expect(await Promise.all(settings.map((name) => readSysctl(pod, `net/${name}`)))).toEqual(["1", "1", "0"])
+    const [link] = await pod.json<{ addr_info: Address[] }[]>("ip", ["-6", "-j", "addr", "show", "eth0"])
+    const address = link?.addr_info.find(({ local }) => local === "fd00:22::5")
+    expect(address?.nodad).toBe(true)
+    expect(address?.tentative).toBeUndefined()
+    for (const [family, { dst, mtu, advmss }] of [
+      ["-4", route],
+      ["-6", route6],
+    ] as const) {
+      const [found] = await pod.json<Route[]>("ip", [family, "-j", "route", "show", dst])
+      expect(found?.metrics).toEqual([{ mtu, advmss }])
+    }
+  })
+}
+
+/** What is different from the reference plugins for each of them, in the words of its page's table. */
+const rows: Readonly<Record<string, readonly RegExp[]>> = {
+  bridge: [/^\| neighbours are told of a new IPv4 address alone/],
+  ptp: [/^\| neighbours are not told/],
+  macvlan: [/^\| an IPv6 address waits/, /^\| the IPAM plugin's DNS/],
+  ipvlan: [/^\| an IPv6 address waits/, /^\| the DNS of the IPAM plugin/],
+  vlan: [/^\| an IPv6 address waits/, /^\| neighbours are not told/, /^\| the IPAM plugin's DNS/],
+  dummy: [/^\| `arp_notify`, `ndisc_notify` and `accept_dad` stay/],
+  tap: [
+    /^\| an IPv6 address waits/,
+    /^\| neighbours are told of a new IPv4 address alone/,
+    /^\| the IPAM plugin's DNS/,
+  ],
+  "host-device": [/^\| an IPv6 address waits/, /^\| neighbours are not told/, /^\| the IPAM plugin's DNS/],
+}
+
+test.each(plugins)("%s: the page says where these differ from the reference plugin", (plugin) => {
+  const page = readFileSync(`${import.meta.dir}/../../plugins/${plugin}/README.md`, "utf8")
+  const table = page.slice(page.indexOf("## Different from upstream")).split("\n")
+  for (const row of [/^\| `mtu` and `advmss` of routes are not in the kernel/, ...(rows[plugin] ?? [])]) {
+    expect(table.filter((line) => row.test(line))).toHaveLength(1)
+  }
+})
