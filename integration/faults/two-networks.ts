@@ -1,0 +1,202 @@
+import { join } from "node:path"
+import {
+  builtPlugins,
+  type Chance,
+  type ContainerNamespace,
+  type HostNamespace,
+  newest,
+  type PluginCall,
+  type PluginOutput,
+  type PluginResult,
+  runPlugin,
+} from "../lab/mod.ts"
+import { Gate } from "./gate.ts"
+import { Tally } from "./tally.ts"
+
+const names = ["lan-a", "lan-b"] as const
+type Name = (typeof names)[number]
+
+/** The plugins of a network, as a container gets them that no other has the number of. Both networks are on one bridge. */
+function pluginsOf(network: Name, number: number): ({ type: string } & Record<string, unknown>)[] {
+  const subnet = { "lan-a": "10.50.0.0/16", "lan-b": "10.51.0.0/16" }[network]
+  const portMappings = [{ hostPort: 20_000 + number, containerPort: 80, protocol: "tcp" }]
+  return [
+    {
+      type: "bridge",
+      ...{ bridge: "br-both", isDefaultGateway: true, ipMasq: true, macspoofchk: true },
+      ipam: { type: "host-local", ranges: [[{ subnet }]] },
+    },
+    { type: "portmap", runtimeConfig: { portMappings } },
+    { type: "firewall", backend: "nftables", ingressPolicy: "same-bridge" },
+    { type: "bandwidth", ingressRate: "80M", egressRate: "80M" },
+  ]
+}
+
+/** A place for one container at a time. */
+interface Place {
+  readonly number: number
+  readonly network: Name
+  /** One operation at a time. */
+  readonly gate: Gate
+  /** Undefined until the place has its first one, and between one that was forgotten and the next. */
+  pod: ContainerNamespace | undefined
+  /** What ADD has answered; undefined while there is no attachment. */
+  result: PluginResult | undefined
+  /** Its DEL runs, and the runtime counts it as gone. */
+  isLeaving: boolean
+}
+
+/** A container that has an attachment, and the address that ADD has answered. */
+export interface Living {
+  readonly network: string
+  readonly pod: ContainerNamespace
+  readonly address: string
+}
+
+/**
+ * A runtime with many containers in two networks on one bridge, which calls GC beside ADD and DEL: of the other network, and of the
+ * same with a list that has those that are being added. An ADD that is not in the list of the GC that runs waits for its end, as
+ * the specification has it.
+ */
+export class TwoNetworks {
+  readonly host: HostNamespace
+  readonly tally = new Tally()
+  /** What did not succeed: nothing may fail. */
+  readonly failures: string[] = []
+  /** The containers that ended without DEL. */
+  readonly forgotten = new Set<string>()
+  readonly calls = { ADD: 0, DEL: 0, GC: 0 }
+  readonly #places: readonly Place[]
+  readonly #chance: Chance
+  /** The GC of each network that runs, and how many have ended. */
+  readonly #collecting = new Map<Name, Promise<unknown>>()
+  readonly #collected = new Map<Name, number>()
+
+  constructor(host: HostNamespace, containers: number, chance: Chance) {
+    this.host = host
+    this.#chance = chance
+    this.#places = Array.from({ length: containers }, (_, number) => ({
+      ...{ number, network: names[number % names.length] as Name, gate: new Gate() },
+      ...{ pod: undefined, result: undefined, isLeaving: false },
+    }))
+  }
+
+  get living(): Living[] {
+    return this.#places.flatMap(({ network, pod, result }) =>
+      pod && result ? [{ network, pod, address: result.ips[0]?.address.replace(/\/.*/, "") ?? "" }] : [],
+    )
+  }
+
+  /** ADD in each place, so many at a time. */
+  async addAll(workers: number): Promise<void> {
+    await each(this.#places, workers, (place) => this.#add(place))
+  }
+
+  /** So many operations, each in a place by chance: ADD where there is no attachment, else DEL, or the end without one. */
+  async storm(workers: number, count: number): Promise<void> {
+    const chosen = Array.from({ length: count }, () => this.#chance.of(this.#places))
+    await each(chosen, workers, (place) => place.gate.alone(() => this.#step(place)))
+  }
+
+  async deleteAll(workers: number): Promise<void> {
+    await each(this.#places, workers, async (place) => {
+      if (place.result) await this.#delete(place)
+    })
+  }
+
+  /** GC of both networks, again and again, until `isOver`. */
+  async collectUntil(isOver: () => boolean): Promise<void> {
+    await Promise.all(
+      names.map(async (network) => {
+        while (!isOver()) await this.collect(network)
+      }),
+    )
+  }
+
+  /** Waits for a GC of each network that begins from now on. */
+  async collectedSince(): Promise<void> {
+    const before = names.map((network) => (this.#collected.get(network) ?? 0) + 2) // the one that runs has an older list
+    while (names.some((network, at) => (this.#collected.get(network) ?? 0) < (before[at] ?? 0))) {
+      await Promise.race(names.flatMap((network) => this.#collecting.get(network) ?? []))
+    }
+  }
+
+  /** GC of a network by all its plugins, with one list. */
+  async collect(network: Name): Promise<void> {
+    const known = this.#places.flatMap(({ network: other, pod, isLeaving }) =>
+      other === network && pod && !isLeaving ? [{ containerID: pod.name, ifname: "eth0" }] : [],
+    )
+    const collecting = this.#chain("GC", network, pluginsOf(network, 0), () => ({ "cni.dev/valid-attachments": known }))
+    this.#collecting.set(network, collecting)
+    await collecting
+    this.#collected.set(network, (this.#collected.get(network) ?? 0) + 1)
+  }
+
+  async #step(place: Place): Promise<void> {
+    if (place.result === undefined) return this.#add(place)
+    const fate = this.#chance.below(100)
+    if (fate >= 30) return this.#delete(place)
+    const pod = place.pod as ContainerNamespace
+    await this.host.removeContainer(pod)
+    if (fate >= 15) await this.#delete(place)
+    else this.forgotten.add(pod.name)
+    place.pod = undefined
+    place.result = undefined
+  }
+
+  async #add(place: Place): Promise<void> {
+    const { network, number } = place
+    if (!place.pod) {
+      place.pod = await this.host.addContainer()
+      await this.#collecting.get(network)
+    }
+    let result: PluginResult | undefined
+    await this.#chain(
+      "ADD",
+      network,
+      pluginsOf(network, number),
+      () => result && { prevResult: result },
+      place.pod,
+      (output) => {
+        result = output.json as PluginResult
+      },
+    )
+    place.result = result
+  }
+
+  async #delete(place: Place): Promise<void> {
+    const { network, number, pod, result } = place
+    place.isLeaving = this.#chance.below(2) === 0
+    place.result = undefined
+    await this.#chain("DEL", network, pluginsOf(network, number).toReversed(), () => ({ prevResult: result }), pod)
+    if (place.isLeaving) await this.#collecting.get(network) // its list does not have the next ADD of this container
+    place.isLeaving = false
+  }
+
+  async #chain(
+    verb: keyof TwoNetworks["calls"],
+    network: Name,
+    plugins: ReturnType<typeof pluginsOf>,
+    more: () => object | undefined,
+    pod?: ContainerNamespace,
+    answered: (output: PluginOutput) => void = () => {},
+  ): Promise<void> {
+    this.calls[verb]++
+    const place: Partial<PluginCall> = pod ? { containerId: pod.name, netns: pod.path, ifName: "eth0" } : {}
+    for (const plugin of plugins) {
+      const config = { cniVersion: newest, name: network, ...plugin, ...more() }
+      const bin = join(builtPlugins, plugin.type)
+      const output = await runPlugin(this.host, { bin, verb, config, timeoutMs: 120_000, ...place })
+      if (this.tally.note(`${verb} ${plugin.type}`, output, false)) answered(output)
+      else this.failures.push(`${verb} ${network} ${plugin.type} of ${pod?.name}: ${output.stdout}${output.stderr}`)
+    }
+  }
+}
+
+async function each<T>(all: readonly T[], workers: number, act: (one: T) => Promise<void>): Promise<void> {
+  const waiting = [...all]
+  const work = async () => {
+    for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) await act(one)
+  }
+  await Promise.all(Array.from({ length: workers }, work))
+}
