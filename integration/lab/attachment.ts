@@ -19,6 +19,7 @@ export function bridgeNetwork(keys: object = {}): Record<string, unknown> & { ip
 /** An attachment of a container to a network, with the verbs as a runtime calls them. */
 export class Attachment {
   readonly #host: HostNamespace
+  readonly #pod: ContainerNamespace
   readonly #call: Omit<PluginCall, "verb" | "config">
   config: Record<string, unknown>
 
@@ -29,9 +30,15 @@ export class Attachment {
     call: Partial<PluginCall> = {},
   ) {
     this.#host = host
+    this.#pod = pod
     this.config = config
     const bin = join(builtPlugins, String(config.type))
     this.#call = { bin, containerId: pod.name, netns: pod.path, ifName: "eth0", ...call }
+  }
+
+  /** The same on another host, such as the one that has been started again. */
+  on(host: HostNamespace): Attachment {
+    return new Attachment(host, this.#pod, this.config, this.#call)
   }
 
   run(verb: PluginCall["verb"], keys: object = {}, call: Partial<PluginCall> = {}): Promise<PluginOutput> {
