@@ -29,6 +29,8 @@ const probes = {
   ifb: ip("link add x0 type ifb"),
   // The card of a machine of vm/qemu.ts, by its MAC: no test may touch another machine's.
   spare_nic: { command: ["sh", "-c", "grep -q 52:54:00:0d:e7:1c /sys/class/net/*/address"] },
+  // Likewise its disk, which is the same after a reboot.
+  spare_disk: { command: ["sh", "-c", "grep -qx cni-spare-disk /sys/block/*/serial"] },
   tbf: { command: "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 10ms".split(" ") },
   nf_tables: natForIp,
   no_nf_tables: { ...natForIp, absent: true },

@@ -15,6 +15,8 @@ export interface Run {
   readonly files: readonly string[]
   /** A pattern that selects tests by their title. */
   readonly pattern?: string
+  /** The machine is started once more before it: such runs are the last ones. */
+  readonly isAfterReboot?: boolean
 }
 
 /** What a machine says, written when all has ended. Without it the machine died. */

@@ -9,6 +9,8 @@ export interface Kernel {
   readonly shows: readonly Feature[]
   /** Test files, in `integration/`, that run whole. */
   readonly files: readonly string[]
+  /** Test files that run once more when the machine has been started again, with its disk as it was. */
+  readonly rebooted?: readonly string[]
   /** How many times longer than elsewhere a test may take. */
   readonly patience: number
   /** How long the machine may run, from start to power-off. */
@@ -36,4 +38,6 @@ export interface Boot extends Pick<KernelFiles, "image" | "preload"> {
   readonly initramfs: string
   /** The only directory of the machine outside that the VM can write to. */
   readonly reports: string
+  /** The image of a disk with an empty ext4. */
+  readonly disk: string
 }

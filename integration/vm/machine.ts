@@ -11,10 +11,32 @@ const checkout = join(import.meta.dir, "../..")
 
 /**
  * Starts a machine on this machine's root file system, which it cannot write to, gives it a job, and shows its console,
- * each line with the kernel's title, since others may run beside it. Returns what it did, or nothing when it ended without
- * a verdict or was killed at its time limit.
+ * each line with the kernel's title, since others may run beside it; for runs that come after a reboot once more, with the same
+ * disk. Returns what it did, or nothing when it ended without a verdict or was killed at its time limit.
  */
 export async function runMachine(kernel: Kernel, job: Job): Promise<Results | undefined> {
+  await using scratch = await TemporaryDirectory.create("cni-vm-disk")
+  const disk = await makeDisk(scratch.join("disk"))
+  const boots = [job.runs.filter((run) => !run.isAfterReboot), job.runs.filter((run) => run.isAfterReboot)]
+  let all: Results | undefined
+  for (const runs of boots.filter(({ length }) => length > 0)) {
+    const results = await bootMachine(kernel, { ...job, runs }, disk)
+    if (!results) return undefined
+    const outcomes = [...(all?.verdict.outcomes ?? []), ...results.verdict.outcomes]
+    all = { verdict: { ...results.verdict, outcomes }, reports: [...(all?.reports ?? []), ...results.reports] }
+  }
+  return all
+}
+
+/** Makes the image of a disk with an empty ext4, of which only what is written takes room. */
+async function makeDisk(path: string): Promise<string> {
+  await execa("truncate", ["--size=64M", path])
+  await execa("mkfs.ext4", ["-q", "-F", path], { env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } })
+  return path
+}
+
+/** One start of a machine, to its power-off. */
+async function bootMachine(kernel: Kernel, job: Job, disk: string): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm")
   await using reports = await TemporaryDirectory.create("cni-vm-reports")
   const { modules, ...program } = await kernel.find(scratch.path)
@@ -23,7 +45,7 @@ export async function runMachine(kernel: Kernel, job: Job): Promise<Results | un
   const paths = inReports(reports.path)
   await Bun.write(paths.job, JSON.stringify(job))
   const show = (line: string) => console.log(`${kernel.title}: ${line}`)
-  await runToItsEnd(kernel.command({ ...program, initramfs, reports: reports.path }), kernel.limitMs, show)
+  await runToItsEnd(kernel.command({ ...program, initramfs, reports: reports.path, disk }), kernel.limitMs, show)
   if (!(await Bun.file(paths.verdict).exists())) return undefined
   const figures = Bun.file(paths.figures)
   for (const line of (await figures.exists()) ? readFigures(await figures.text()) : []) show(line)

@@ -48,3 +48,12 @@ test("tests of every plugin are for a kernel that shows what a plugin needs, and
   expect(featureFiles(every, ["vlan"], ["vlan"])).toEqual(["a.test.ts", "c.test.ts", "d.test.ts", "e.test.ts"])
   expect(featureFiles(every, ["vrf"], ["vlan"])).toEqual(["a.test.ts", "c.test.ts"])
 })
+
+test("files that run once more after a reboot come last, as far as they are among those that may run", () => {
+  const rebooted = { ...stock, rebooted: ["b.test.ts", "x.test.ts"] }
+  const [{ job } = { job: { runs: [] } }] = planJobs([rebooted], files, [])
+  expect(job.runs.slice(2)).toEqual([
+    { title: "b.test.ts, after a reboot", files: ["./integration/b.test.ts"], isAfterReboot: true },
+  ])
+  expect(planJobs([stock], files, [])[0]?.job.runs).toHaveLength(2)
+})

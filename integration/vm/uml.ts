@@ -6,7 +6,7 @@ import type { Kernel, KernelFiles } from "./kernel.ts"
 /** User-mode Linux: a node without nf_tables for IP. */
 export const uml: Kernel = {
   title: "user-mode Linux",
-  lacks: ["br_netfilter", "kernel_clock", "nf_tables", "no_dummy", "no_vrf", "spare_nic"],
+  lacks: ["br_netfilter", "kernel_clock", "nf_tables", "no_dummy", "no_vrf", "spare_disk", "spare_nic"],
   shows: ["no_nf_tables", "ipvlan", "vlan", "vrf", "dummy"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 10,
