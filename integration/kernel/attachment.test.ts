@@ -109,10 +109,14 @@ testWith(
   async () => {
     const events = await onHost(({ sandbox, callFor, tester, plainConfig }) => {
       const leased = { ips: [{ address: "10.1.0.5/24" }] }
-      const failing = () => {
+      const failing = (): never => {
         throw new Error("no luck")
       }
-      return [{}, { attach: failing }].map((hooks) => {
+      const failingLater = (attaching: { leaseEarly(): void }): never => {
+        attaching.leaseEarly()
+        return failing()
+      }
+      return [{}, { attach: failingLater }, { attach: failing }].map((hooks) => {
         const said: string[] = []
         const call = callFor(said, {
           netns: sandbox.path,
@@ -131,6 +135,7 @@ testWith(
     expect(events).toEqual([
       ["static ADD", "attach", "answer", "static DEL", "answer is refused"],
       ["static ADD", "static DEL", "no luck"],
+      ["no luck"],
     ])
     expect([await linkNames(host), await linkNames(pod)]).toEqual([lo, lo])
     expect((await host.exec("nft", ["list", "ruleset"])).stdout).toBe("")
