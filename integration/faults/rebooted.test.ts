@@ -17,6 +17,7 @@ import {
   pluginsAs,
   succeed,
   TemporaryDirectory,
+  tellFigure,
   testWith,
 } from "../lab/mod.ts"
 
@@ -134,6 +135,11 @@ testWith(
       const added = await Promise.all(formers.map((former, at) => comeBack(host, at, former)))
       const after = await traces()
       expect([...names, ...added].filter((name) => after.includes(name))).toEqual([])
+      await tellFigure({
+        what: "attachments that a reboot of the machine ended",
+        tried: names.length,
+        held: names.length,
+      })
     } finally {
       await mustRun(["umount", "--lazy", disk.path])
     }
