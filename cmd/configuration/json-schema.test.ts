@@ -1,12 +1,10 @@
 import { describe, expect, test } from "bun:test"
-import { join } from "node:path"
 import Ajv from "ajv"
 import { type Fields, parseConfig, type Schema } from "../../pkg/config/mod.ts"
 import { type JsonObject, type JsonValue, parseNetworkConfig } from "../../pkg/types/mod.ts"
-import { allSchemas, networkSchema, pluginSchema, schemaOf } from "./json-schema.ts"
+import { networkSchema, pluginSchema, schemaOf } from "./json-schema.ts"
 import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
 
-const root = join(import.meta.dir, "../..")
 const names = knownPlugins.map(({ name }) => name)
 
 function compile(schema: JsonObject): (value: unknown) => boolean {
@@ -19,16 +17,6 @@ function known(name: string): Known {
   if (found === undefined) throw new Error(`no plugin ${name}`)
   return found
 }
-
-test.each(Object.keys(allSchemas()))("schemas/%s is what `cni schema --write schemas` writes", async (file) => {
-  const written = await Bun.file(join(root, "schemas", file)).text()
-  expect(written).toBe(`${JSON.stringify(allSchemas()[file], undefined, 2)}\n`)
-})
-
-test("there is no schema of a plugin that is gone", () => {
-  const files = [...new Bun.Glob("*").scanSync(join(root, "schemas"))].sort()
-  expect(files).toEqual(Object.keys(allSchemas()).sort())
-})
 
 /** Values of every kind, right and wrong ones, at their limits. */
 const values: readonly JsonValue[] = [

@@ -1,7 +1,7 @@
 /** What `cni dry-run` shows of what a plugin would make, from its sources, on a host that is used already. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { chmod, mkdir, readdir, writeFile } from "node:fs/promises"
-import { expectUnchanged, takeSnapshot } from "../lab/mod.ts"
+import { expectUnchanged, takeSnapshot, waitForLocalRoutes } from "../lab/mod.ts"
 import { NodeScene } from "./node-scene.fixture.ts"
 
 let node: NodeScene
@@ -20,6 +20,7 @@ beforeAll(async () => {
     "link add br1 type bridge",
   ]
   await host.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
+  await waitForLocalRoutes(host, ["2001:db8::2"])
   await mkdir(scratch.join("data"))
 })
 afterAll(() => node[Symbol.asyncDispose]())

@@ -6,6 +6,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test"
 import { patient } from "../lab/mod.ts"
 import { call, done, type Firewalled, host, useHost } from "./firewalled.ts"
 import { refuseAnswer } from "./in-process.ts"
+import { OwnedTable } from "./owned-table.ts"
 
 setDefaultTimeout(patient(30_000))
 
@@ -85,6 +86,22 @@ describe("backend iptables", () => {
     done("GC", gc)
     expect(await rules()).toEqual(before)
   })
+
+  test.each(["GC", "DEL"] as const)(
+    "%s goes on with these rules where another process owns the table of nftables, and says what is left",
+    async (verb) => {
+      done("ADD", { number: 3, policy: "isolated" }, { number: 3, policy: "isolated", keys })
+      await using _ = await OwnedTable.take(host, "inet cni_firewall")
+      const what = verb === "GC" ? "stale rules of the firewall" : "the firewall's rules"
+      const more = verb === "GC" ? { prevResult: undefined, "cni.dev/valid-attachments": [] } : {}
+      expect(call(verb, { number: 3, keys: { ...keys, ...more } })).toMatchObject({
+        exitCode: 1,
+        json: { code: 999, msg: `Cannot remove ${what}` },
+      })
+      expect((await rules()).filter((line) => /10\.1\.|fd00|br1/.test(line))).toEqual([])
+      expect((await host.exec("nft", ["list", "table", "inet", "cni_firewall"])).stdout).toContain("net1/c3/eth0")
+    },
+  )
 
   test("the containers of another backend are checked, and deleted, all the same", async () => {
     done("ADD", ...both)

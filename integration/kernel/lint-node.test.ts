@@ -88,6 +88,37 @@ test.each<[string, string, string[]]>([
   expect(await found(plugin)).toEqual(expected)
 })
 
+const two = (...subnets: readonly string[]) =>
+  `{ "type": "bridge", "ipam": { "type": "host-local", "ranges": [${subnets.map((subnet) => `[{ "subnet": "${subnet}" }]`)}] } }`
+
+test.each([
+  ["first", two("192.168.77.0/25", "10.22.0.0/24"), "2:77", "192.168.77.0/25"],
+  ["last", two("10.22.0.0/24", "192.168.77.0/25"), "2:108", "192.168.77.0/25"],
+])("routes: of two ranges the %s is the node's", async (_, plugin, place, subnet) => {
+  expect(await found(plugin)).toEqual([
+    `${place} error node-route: ${subnet} overlaps the node's route to 192.168.77.0/24 by "uplink" = ${HINT}`,
+  ])
+})
+
+test("services: on a node each range is compared with those that are named and with those of its API server", async () => {
+  const plugin = two("10.22.0.0/24", "10.96.3.0/24", "fd00:96::/120")
+  const services = ["172.16.0.0/12", "10.96.0.0/12"].flatMap((range) => ["--service-range", range])
+  const overlap = (place: string, range: string, service: string) =>
+    `${place} error service-overlap: ${range} overlaps the range of service addresses, ${service} = kube-proxy takes these addresses for services`
+  const named = overlap("2:108", "10.96.3.0/24", "10.96.0.0/12")
+  expect(await found(plugin, ...services)).toEqual([named])
+  const script = `set -e
+mkdir -p /run/cni/etc/upper/kubernetes/manifests /run/cni/etc/work
+echo "    - --service-cluster-ip-range=192.0.2.0/24,fd00:96::/112" >/run/cni/etc/upper/kubernetes/manifests/kube-apiserver.yaml
+mount -t overlay -o lowerdir=/etc,upperdir=/run/cni/etc/upper,workdir=/run/cni/etc/work etc /etc`
+  await node.host.exec("sh", ["-c", script])
+  const known = overlap("2:139", "fd00:96::/120", "fd00:96::/112")
+  expect(await found(plugin)).toEqual([known])
+  expect(await found(plugin, ...services)).toEqual([named, known])
+  await node.host.exec("umount", ["/etc"])
+  expect(await found(plugin)).toEqual([])
+})
+
 const STATIC = '"ipam": { "type": "static" }'
 
 test.each<[string, string, string[]]>([

@@ -53,6 +53,19 @@ describe("options", () => {
     expect(parse({ provide }, "name=x").provide[0]).toEqual([12, hex("a")])
   })
 
+  // <https://www.iana.org/assignments/bootp-dhcp-parameters>
+  test.each([
+    ["subnet-mask", 1],
+    ["routers", 3],
+    ["host-name", 12],
+    ["vendor-class-identifier", 60],
+    ["dhcp-client-identifier", 61],
+    ["user-class", 77],
+  ])("with the name %s have code %d, sent or asked for", (option, code) => {
+    expect(parse({ provide: [{ option, value: "a" }] }).provide).toEqual([[code, hex("a")]])
+    expect(parse({ request: [{ option }, { option: "", skipDefault: true }] }).request).toEqual([code])
+  })
+
   // RFC 3004, section 4: each class behind its length
   test("user classes are sent with their lengths, and as plain bytes by `provide`", () => {
     expect(parse({ userClass: ["ab", "c"] }).provide).toEqual([[77, `02616201${hex("c")}`]])

@@ -74,6 +74,7 @@ describe("of a packet are known", () => {
   const port: Part = ["payload", { dreg: 1, base: 2, offset: 2, length: 2 }]
   const meta = (key: number): Part => ["meta", { dreg: 1, key }]
   const ct = (key: number): Part => ["ct", { dreg: 1, key }]
+  // `fib daddr type`; NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR
   const fib: Part = ["fib", { dreg: 1, result: 3, flags: 2 }]
   const name = (text: string) => [...new TextEncoder().encode(text.padEnd(16, "\0"))]
   test.each<[string, Part, number[]]>([
@@ -106,6 +107,8 @@ describe("of a packet are known", () => {
     ["its user", meta(10)],
     ["its connection's mark", ct(3)],
     ["the way back", ["fib", { dreg: 1, result: 1, flags: 1 }]],
+    ["by which interface it would go, `fib daddr oif`", ["fib", { dreg: 1, result: 1, flags: 2 }]],
+    ["whether it comes from the host, `fib saddr type`", ["fib", { dreg: 1, result: 3, flags: 1 }]],
   ])("not %s", (_, load) => {
     expect(matches([load, cmp(0, 0, 0)])).toBe("perhaps")
   })

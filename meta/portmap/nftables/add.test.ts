@@ -144,6 +144,24 @@ test("ranks are closed when who was first has gone in between, and otherwise not
   expect(quiet.sent).toEqual([])
 })
 
+test("ranks are closed for every port of the container, in both maps", () => {
+  const mappings = [web, { ...web, hostPort: 8081 }, oneAddress, { ...oneAddress, hostPort: 8444 }]
+  const ours = made(owner, ["10.1.0.2/16"], mappings).slice(0, 2)
+  const empty = ours.map(({ set }) => ({ set, elements: [] }))
+  const kernel = new RuleSetKernel(complete(...empty, ...standingBy(ours, 1)))
+  closeRanks(kernel.socket, specOf(owner, ["10.1.0.2/16"], mappings))
+  expect(kernel.sent).toEqual([
+    [
+      "delete element ip cni_hostports ports_standby { tcp . 8080 . 1, tcp . 8081 . 1 }",
+      "delete element ip cni_hostports address_ports_standby { 192.0.2.1 . tcp . 8443 . 1, 192.0.2.1 . tcp . 8444 . 1 }",
+      'create element ip cni_hostports ports { tcp . 8080 comment "lab/c1/eth0" : 10.1.0.2 . 80, ' +
+        'tcp . 8081 comment "lab/c1/eth0" : 10.1.0.2 . 80 }',
+      'create element ip cni_hostports address_ports { 192.0.2.1 . tcp . 8443 comment "lab/c1/eth0" : 10.1.0.2 . 443, ' +
+        '192.0.2.1 . tcp . 8444 comment "lab/c1/eth0" : 10.1.0.2 . 443 }',
+    ],
+  ])
+})
+
 test("both families are mapped in one transaction", () => {
   const both = specOf(owner, ["10.1.0.2/16", "fd00::2/64"], [web])
   const layouts = ([AF_INET, AF_INET6] as const).map((family) => ({ set: tableLayout(family).ports, elements: [] }))
