@@ -33,7 +33,7 @@ function call(plugin: "firewall" | "portmap", verb: "ADD" | "CHECK", keys: objec
       }
       const config = { cniVersion: "1.1.0", name: "lab", type: plugin, ...keys }
       const stdin = () => new TextEncoder().encode(JSON.stringify(config))
-      const { exitCode, stdout } = serve(rooms[plugin], { env, stdin, log: () => {} })
+      const { exitCode, stdout } = serve(rooms[plugin] as skel.Plugin<unknown>, { env, stdin, log: () => {} })
       return { exitCode, json: stdout === "" ? undefined : JSON.parse(stdout) }
     },
     { more: rooms, given: { plugin, verb, keys }, isPowerless: true },
