@@ -1,5 +1,3 @@
-import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises"
-import { join } from "node:path"
 import { calls } from "../../host/seccomp.json"
 import {
   builtPlugins,
@@ -110,48 +108,4 @@ export async function liveWhole(plugin: string, call: Partial<PluginCall>): Prom
   await succeed(other.attachment.run("GC", { "cni.dev/valid-attachments": [] }))
   await other.attachment.del()
   expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
-}
-
-/** Where memory cgroups are made, and the names of their files: in version 1, and in version 2. */
-const hierarchies = [
-  { parent: "/sys/fs/cgroup/memory", limit: "memory.limit_in_bytes", peak: "memory.max_usage_in_bytes" },
-  { parent: "/sys/fs/cgroup", limit: "memory.max", peak: "memory.peak" },
-]
-
-/** A memory cgroup of 16 MB for children of a test, which goes with the scope. */
-export class SmallCgroup implements AsyncDisposable {
-  readonly #directory: string
-  readonly #peak: string
-
-  private constructor(directory: string, peak: string) {
-    this.#directory = directory
-    this.#peak = peak
-  }
-
-  /** Undefined where the machine lets this process make none. */
-  static async create(): Promise<SmallCgroup | undefined> {
-    for (const { parent, limit, peak } of hierarchies) {
-      const directory = join(parent, `cni-test-${process.pid}`)
-      if (!(await mkdir(directory).catch(() => "none"))) {
-        const limited = await writeFile(join(directory, limit), String(16 * KiB * KiB)).catch(() => "none")
-        if (limited === undefined) return new SmallCgroup(directory, join(directory, peak))
-        await rmdir(directory)
-      }
-    }
-    return undefined
-  }
-
-  /** The file that moves a process there, also from another mount namespace. */
-  get door(): string {
-    return `/proc/${process.pid}/root${this.#directory}/cgroup.procs`
-  }
-
-  /** The most that its processes have used, in bytes. */
-  async peak(): Promise<number> {
-    return Number(await readFile(this.#peak, "utf8"))
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await rmdir(this.#directory)
-  }
 }

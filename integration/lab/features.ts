@@ -1,5 +1,6 @@
 import { execaSync } from "execa"
 import { programEnv } from "./program.ts"
+import { smallCgroupCommand } from "./small-cgroup.ts"
 
 /** A command that succeeds only with a feature; it runs in an empty network namespace that goes with it. */
 interface Probe {
@@ -42,6 +43,7 @@ const probes = {
   br_netfilter: { command: ["test", "-e", "/proc/sys/net/bridge/bridge-nf-call-iptables"] },
   iptables: { command: ["iptables-legacy", "-t", "nat", "-S"] },
   ip6tables: { command: ["ip6tables-legacy", "-t", "nat", "-S"] },
+  memory_cgroup: { command: smallCgroupCommand },
 } as const satisfies Record<string, Probe>
 
 /** A feature of the kernel that a test may need; `no_nf_tables` is a node where masquerading takes iptables, `no_vrf` and

@@ -65,6 +65,7 @@ export {
   startDaemon,
 } from "./program.ts"
 export { type PluginCall, type PluginOutput, pluginEnv, runPlugin } from "./run-plugin.ts"
+export { SmallCgroup } from "./small-cgroup.ts"
 export { type Change, diffSnapshots, formatChanges, type Snapshot } from "./snapshot/diff.ts"
 export { expectUnchanged, takeSnapshot } from "./snapshot/snapshot.ts"
 export { type Attached, type AttachOptions, hostFor, Stage, usedHost } from "./stage.ts"
