@@ -4,10 +4,12 @@
  *   npm run test:mutants                                  all rooms of pkg, plugins, ipam and meta: hours; `cmd` by its name
  *   npm run test:mutants -- pkg/nftables --sample 60      60 mistakes in one room; a file can be named, too
  *   npm run test:mutants -- pkg/nftables --integration    what the unit tests let pass is built and run in namespaces
+ *   npm run test:mutants -- pkg/nftables --operator swapped   only the kinds of mistakes that have this word, see mutants/operators.ts
  *   npm run test:mutants -- pkg/nftables --lanes 1        one at a time
  *   npm run test:mutants -- pkg/nftables --verbose        tells by what the others were noticed
  *
- * Which mistakes are made is chosen by CNI_TEST_SEED; CNI_TEST_PATIENCE stretches the time that tests have. What survives is
+ * A test has noticed a mistake when it fails twice; one that fails once is told. Which mistakes are made is chosen by CNI_TEST_SEED;
+ * CNI_TEST_PATIENCE stretches the time that tests have. What survives is
  * printed as scripts/mutants/equivalent/*.txt has it, where a mistake that makes no difference is written down with its reason.
  * Ends with one row for each room.
  */
@@ -46,7 +48,7 @@ function formatMutant({ file, change }: Mutant): string {
 
 /** Tries the mistakes of one room; answers its row. */
 async function tryRoom(room: string, options: Options): Promise<string> {
-  const all = mutantsOf(room)
+  const all = mutantsOf(room).filter(({ change }) => change.operator.includes(options.operator))
   const asked = options.sample ?? Math.max(60, Math.ceil(all.length / 12))
   const sample = choose(all, asked, new Chance(seed))
   const waiting = sample.filter((mutant) => !options.equivalent.has(formatMutant(mutant)))
@@ -56,8 +58,9 @@ async function tryRoom(room: string, options: Options): Promise<string> {
   await Promise.all(
     options.sandboxes.map(async (sandbox) => {
       for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-        const { by, sign } = await judge(root, sandbox, options.tests, mutant, integration)
+        const { by, sign, flaky } = await judge(root, sandbox, options.tests, mutant, integration)
         count[by]++
+        for (const sign of flaky) console.log(`failed once and not again, so it has noticed nothing: ${sign}\n`)
         if (by === "nobody") console.log(`${formatMutant(mutant)}\n`)
         else if (options.verbose) console.log(`${formatMutant(mutant)}\n= noticed, ${by}: ${sign}\n`)
       }
@@ -70,6 +73,7 @@ async function tryRoom(room: string, options: Options): Promise<string> {
 
 interface Options {
   readonly sample: number | undefined
+  readonly operator: string
   readonly integration: boolean
   readonly verbose: boolean
   readonly sandboxes: readonly Sandbox[]
@@ -107,6 +111,7 @@ if (import.meta.main) {
     allowPositionals: true,
     options: {
       sample: { type: "string" },
+      operator: { type: "string", default: "" },
       lanes: { type: "string", default: String(availableParallelism()) },
       integration: { type: "boolean", default: false },
       verbose: { type: "boolean", default: false },
@@ -123,6 +128,7 @@ if (import.meta.main) {
   const written: Equivalent[] = readEquivalents(join(import.meta.dir, "mutants/equivalent"))
   const options: Options = {
     sample: values.sample === undefined ? undefined : Number(values.sample),
+    operator: values.operator,
     integration: values.integration,
     verbose: values.verbose,
     sandboxes,

@@ -15,41 +15,56 @@ export interface Mutant {
 export interface Verdict {
   readonly by: "unit" | "types" | "integration" | "nobody"
   readonly sign: string
+  /** What failed once and not again: it has noticed nothing, and is a test to be mended. */
+  readonly flaky: readonly string[]
 }
+
+/** Where the tests run. */
+type Place = Pick<Sandbox, "write" | "run">
 
 /** How long one unit test may take, and those of one step; an endless loop ends here. */
 const testMs = patient(20_000)
 const unitMs = patient(120_000)
 
-/** Lets the tests look at a mistake, those that are likely to notice it first. */
+/** Lets the tests look at a mistake, those that are likely to notice it first. They have noticed it when they fail twice. */
 export async function judge(
   root: string,
-  sandbox: Sandbox,
-  tests: TestsBySource,
+  sandbox: Place,
+  tests: Pick<TestsBySource, "of">,
   { file, change }: Mutant,
   integration: readonly string[],
 ): Promise<Verdict> {
   const source = readFileSync(join(root, file), "utf8")
   const [beside, room, elsewhere, slow, kernel] = tests.of(file)
+  const flaky: string[] = []
   const notice = async (by: Verdict["by"], files: readonly string[], eachMs: number, allMs: number) => {
     if (files.length === 0) return undefined
     const command = [process.execPath, "test", "--bail", `--timeout=${eachMs}`, ...files.map((name) => `./${name}`)]
-    const ended = await sandbox.run(command, allMs)
-    if (havePassed(ended)) return undefined
-    return { by, sign: ended.exitCode === undefined ? "its time was over" : signIn(ended.output) }
+    const failure = async () => {
+      const ended = await sandbox.run(command, allMs)
+      if (havePassed(ended)) return undefined
+      return ended.exitCode === undefined ? "its time was over" : signIn(ended.output)
+    }
+    const sign = await failure()
+    if (sign === undefined) return undefined
+    if ((await failure()) !== undefined) return { by, sign }
+    flaky.push(sign)
+    return undefined
   }
   await sandbox.write(file, applyChange(source, change))
   try {
-    return (
+    const noticed =
       (await notice("unit", beside, testMs, unitMs)) ??
       (await notice("unit", room, testMs, unitMs)) ??
       (await refusedByTypes(sandbox, file)) ??
       (await notice("unit", elsewhere, testMs, unitMs)) ??
       (await notice("unit", slow, testMs, 2 * unitMs)) ??
       (await notice("integration", kernel, 3 * testMs, 2 * unitMs)) ??
-      (integration.length > 0 && !(await builds(sandbox)) ? { by: "integration", sign: "the build" } : undefined) ??
-      (await notice("integration", integration, 6 * testMs, 10 * unitMs)) ?? { by: "nobody", sign: "" }
-    )
+      (integration.length > 0 && !(await builds(sandbox))
+        ? { by: "integration" as const, sign: "the build" }
+        : undefined) ??
+      (await notice("integration", integration, 6 * testMs, 10 * unitMs))
+    return { ...(noticed ?? { by: "nobody", sign: "" }), flaky }
   } finally {
     await sandbox.write(file, source)
   }
@@ -67,7 +82,7 @@ function signIn(output: string): string {
 }
 
 /** Builds the plugins of the sandbox's sources. */
-export async function builds(sandbox: Sandbox): Promise<boolean> {
+export async function builds(sandbox: Place): Promise<boolean> {
   const build = `import { buildFromBytecode } from "./scripts/native.ts"
     import { namePlugins } from "./scripts/build.ts"
     await buildFromBytecode("dist/.plugins")
@@ -76,14 +91,14 @@ export async function builds(sandbox: Sandbox): Promise<boolean> {
 }
 
 /** Asks the compiler about files and what they import, which is part of the gate; returns what it says against them. */
-export async function refusalByTypes(sandbox: Sandbox, files: readonly string[]): Promise<string | undefined> {
+export async function refusalByTypes(sandbox: Place, files: readonly string[]): Promise<string | undefined> {
   const config = "tsconfig.mutant.json"
   await sandbox.write(config, JSON.stringify({ extends: "./tsconfig.json", include: ["**/*.d.ts"], files }))
   const { exitCode, output } = await sandbox.run(["node_modules/.bin/tsc", "-p", config, "--noEmit"], unitMs)
   return exitCode === 0 ? undefined : output
 }
 
-async function refusedByTypes(sandbox: Sandbox, file: string): Promise<Verdict | undefined> {
+async function refusedByTypes(sandbox: Place, file: string): Promise<Omit<Verdict, "flaky"> | undefined> {
   const refusal = await refusalByTypes(sandbox, [file])
   return refusal === undefined ? undefined : { by: "types", sign: refusal.split("\n", 1)[0] ?? "" }
 }

@@ -24,8 +24,36 @@ describe("a mistake is made", () => {
     ['x = "a"', ['x = ""', ";"]],
     ["x = a.slice(b)", ["x = a", ";"]],
     ["i++", ["i--", ";"]],
+    ["f(a, b, c)", ["f(b, a, c)", "f(a, c, b)", ";"]],
+    ["f(a, ...b)", ["f(a)", ";"]],
+    ["throw new F(a, b)", ["throw new F(b, a)", ";"]],
+    ["x = a.map(f)", ["x = a.slice(0, 1).map(f)", ";"]],
+    ["for (const x of a) f(x)", ["for (const x of [...a].slice(0, 1)) f(x)", "for (const x of a) ;"]],
+    ["{ f()\ng() }", ["{ g()\nf() }", "{ ;\ng() }", "{ f()\n; }"]],
+    [
+      "{ if (a) f()\nusing b = g() }",
+      [
+        "{ using b = g()\nif (a) f() }",
+        "{ if (true) f()\nusing b = g() }",
+        "{ if (false) f()\nusing b = g() }",
+        "{ if (a) ;\nusing b = g() }",
+        "{ if (a) f()\nconst b = g() }",
+      ],
+    ],
+    ["{ f()\nconst b = g() }", ["{ const b = g()\nf() }", "{ ;\nconst b = g() }"]],
   ])("in %s", (source, expected) => {
     expect(mistakes(source).sort()).toEqual([...expected].sort())
+  })
+
+  test("in no order of statements that says nothing, or that would not compile", () => {
+    const swapped = (body: string) =>
+      changesOf(`function h() {\n${body}\n}`).filter(({ operator }) => /swapped/.test(operator))
+    expect(swapped("const a = f()\nconst b = g()")).toEqual([])
+    expect(swapped("f()\nconst b = 1")).toEqual([])
+    expect(swapped("if (c) return\nconst b = g()")).toEqual([])
+    expect(swapped("const { a } = f()\ng(a)")).toEqual([])
+    expect(swapped("using a = f()\nif (a.b) return")).toEqual([])
+    expect(swapped("f()\nreturn g()")).toEqual([])
   })
 
   test("in no type and no import, and not in the key of a field", () => {

@@ -1,4 +1,5 @@
 import { parse } from "@babel/parser"
+import { argumentPairs, isNode, isNodes, type Node, type Pair, statementPairs } from "./swaps.ts"
 
 /** One small mistake in a source: what stands between two offsets is replaced. */
 export interface Change {
@@ -8,19 +9,6 @@ export interface Change {
   /** The kind of mistake. */
   readonly operator: string
 }
-
-/** A node of the syntax tree, as far as the operators look at it. */
-interface Node {
-  readonly type: string
-  readonly start: number
-  readonly end: number
-  readonly [key: string]: unknown
-}
-
-const isNode = (value: unknown): value is Node =>
-  typeof value === "object" && value !== null && typeof (value as Node).type === "string"
-
-const isNodes = (value: unknown): value is Node[] => Array.isArray(value) && value.some(isNode)
 
 /** What each operator of two sides may be mistaken for. */
 const binary: Readonly<Record<string, readonly string[]>> = {
@@ -115,6 +103,11 @@ export function changesOf(source: string): Change[] {
     return { start: previous ? previous.end : start, end }
   }
 
+  const exchange = (operator: string, [first, second]: Pair) => {
+    const between = source.slice(first.end, second.start)
+    change(operator, { start: first.start, end: second.end }, `${text(second)}${between}${text(first)}`)
+  }
+
   function swap(node: Node): void {
     const left = node.left as Node
     for (const other of binary[node.operator as string] ?? [])
@@ -190,12 +183,23 @@ export function changesOf(source: string): Change[] {
       const member = node as Node & { object: Node; computed: boolean }
       if (node.optional) change("optional", signAfter(member.object, "?."), member.computed ? "" : ".")
     },
+    BlockStatement: ({ body }) => {
+      for (const pair of statementPairs(body as Node[])) exchange("statements swapped", pair)
+    },
+    ForOfStatement: ({ right }) => change("only the first", right as Node, `[...${text(right)}].slice(0, 1)`),
+    NewExpression: (node) => {
+      for (const pair of argumentPairs(node.arguments as Node[])) exchange("arguments swapped", pair)
+    },
     CallExpression: (node) => {
       const callee = node.callee as Node & { object: Node; property: Node; computed: boolean }
-      for (const [at, argument] of (node.arguments as Node[]).entries())
-        if (argument.type === "SpreadElement") change("spread", element(node.arguments as Node[], at), "")
+      const list = node.arguments as Node[]
+      for (const [at, argument] of list.entries())
+        if (argument.type === "SpreadElement") change("spread", element(list, at), "")
+      for (const pair of argumentPairs(list)) exchange("arguments swapped", pair)
       if (callee.type !== "MemberExpression" || callee.computed) return
       const other = methods[text(callee.property)]
+      if (/^(map|flatMap)$/.test(text(callee.property)))
+        change("only the first", callee.object, `${text(callee.object)}.slice(0, 1)`)
       if (other) change("method", callee.property, other)
       else if (other === "") change("method", node, text(callee.object))
     },
