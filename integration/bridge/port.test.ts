@@ -11,6 +11,7 @@ import {
   isAllocationTrace,
   linkOf,
   ping,
+  pingOnce,
   portOf,
   readSysctl,
   takeSnapshot,
@@ -47,7 +48,7 @@ describe("portIsolation", () => {
     await new Attachment(host, a, { ...config, portIsolation: true }).add()
     await new Attachment(host, b, { ...config, portIsolation: true }).add()
     await new Attachment(host, open, config).add()
-    expect(await ping(a, "10.22.0.3")).toBe(false)
+    expect(await pingOnce(a, "10.22.0.3")).toBe(false)
     for (const address of ["10.22.0.1", "10.22.0.4"]) expect(`${address} ${await ping(a, address)}`).toEndWith("true")
     expect(await ping(open, "10.22.0.3")).toBe(true)
   })
@@ -60,7 +61,7 @@ describe("hairpinMode", () => {
     const chain = "{ type filter hook ingress device eth0 priority 0; }"
     const rule = `add rule netdev test seen ether saddr ${address} ether type arp counter`
     await pod.exec("nft", [`add table netdev test; add chain netdev test seen ${chain}; ${rule}`])
-    expect(await ping(pod, "10.22.0.77")).toBe(false)
+    expect(await pingOnce(pod, "10.22.0.77")).toBe(false)
     const { stdout } = await pod.exec("nft", ["list", "chain", "netdev", "test", "seen"])
     return Number(/counter packets (\d+)/.exec(stdout)?.[1])
   }
@@ -181,7 +182,7 @@ describe("IPv6 disabled by sysctl", () => {
     const attachment = new Attachment(host, pod, bridgeNetwork({ isDefaultGateway: true, ipam: dualStack }))
     expect(await attachment.check(await attachment.add())).toMatchObject({ exitCode: 0 })
     expect(await addressesOf(host, "br-lab")).toEqual(["10.22.0.1/16", "fd00:22::1/64"])
-    expect(await waitFor(() => ping(pod, "fd00:22::1"), "the IPv6 gateway to answer")).toBe(true)
+    expect(await waitFor(() => pingOnce(pod, "fd00:22::1"), "the IPv6 gateway to answer")).toBe(true)
     expect(await readSysctl(host, "net/ipv6/conf/other/disable_ipv6")).toBe("1")
   })
 

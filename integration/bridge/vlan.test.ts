@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import {
   Attachment,
+  answering,
   bridgeNetwork,
   type ContainerNamespace,
   expectUnchanged,
@@ -11,6 +12,7 @@ import {
   linkOf,
   type PluginResult,
   ping,
+  pingOnce,
   portOf,
   takeSnapshot,
   testWith,
@@ -111,7 +113,7 @@ testWith(["vlan_filtering"], "two VLANs of one bridge are two networks", async (
   await attach(host, { vlan: 100 })
   await attach(host, { vlan: 200 })
   expect(await ping(a.pod, "10.22.0.3")).toBe(true)
-  expect(await ping(a.pod, "10.22.0.4")).toBe(false)
+  expect(await pingOnce(a.pod, "10.22.0.4")).toBe(false)
 })
 
 testWith(
@@ -128,7 +130,8 @@ testWith(
       await pod.exec("ip", ["address", "add", `${address}/24`, "dev", "eth0"])
       await trunk.pod.exec("ip", ["link", "add", "link", "eth0", "name", `v${id}`, "up", "type", "vlan", "id", id])
       await trunk.pod.exec("ip", ["address", "add", `10.${id}.0.2/24`, "dev", `v${id}`])
-      expect(`VLAN ${id} ${await ping(trunk.pod, address)}`).toBe(`VLAN ${id} ${id === "101"}`)
+      const answers = await answering(trunk.pod, [address], id === "101" ? [address] : [])
+      expect(answers).toEqual(id === "101" ? [address] : [])
     }
   },
 )

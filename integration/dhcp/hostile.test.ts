@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { addressesOf, extent, ping, waitFor } from "../lab/mod.ts"
+import { addressesOf, extent, pingOnce, waitFor } from "../lab/mod.ts"
 import { Running } from "./running.ts"
 import { Site } from "./site.ts"
 
@@ -36,5 +36,5 @@ test("a renewal that brings another address takes the old one off the interface,
   expect(await addressesOf(pod, "eth0")).toEqual(["10.1.2.77/24"])
   await waitFor(async () => (await addressesOf(pod, "eth0")).join() === "10.1.2.78/24", "the other address", 15_000)
   await waitFor(async () => (await routes()).stdout === before.replace("10.1.2.77", "10.1.2.78"), "the same routes")
-  await waitFor(() => ping(pod, "10.1.2.1"), "the server's machine to answer")
+  await waitFor(() => pingOnce(pod, "10.1.2.1"), "the server's machine to answer")
 })

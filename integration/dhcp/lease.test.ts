@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { addressesOf, linkOf, type Namespace, ping, waitFor } from "../lab/mod.ts"
+import { addressesOf, linkOf, type Namespace, ping, pingOnce, waitFor } from "../lab/mod.ts"
 import { Sniffer } from "./packets.ts"
 import { type Server, startDhcpd, startDnsmasq } from "./servers.ts"
 import { Site, startDaemon, type Way } from "./site.ts"
@@ -130,7 +130,7 @@ test("a renewal that the server refuses takes the address away, and brings anoth
     "an address of the other range, and no other",
     15_000,
   )
-  await waitFor(() => ping(pod, "10.1.2.1"), "the new address to be used")
+  await waitFor(() => pingOnce(pod, "10.1.2.1"), "the new address to be used")
   expect(await defaultRoute(pod)).toBe("10.1.2.1")
 })
 
@@ -173,7 +173,7 @@ test("with the server gone the lease ends, and the interface is down; with the s
   await using _second = await startDhcpd(site.server, site.path("dhcpd"))
   await waitFor(async () => (await addressesOf(pod, "eth0")).length === 1, "an address", 30_000)
   expect((await linkOf(pod, "eth0")).flags).toContain("UP")
-  await waitFor(() => ping(pod, "10.1.2.1"), "the server to answer")
+  await waitFor(() => pingOnce(pod, "10.1.2.1"), "the server to answer")
   expect(await defaultRoute(pod)).toBe("10.1.2.1")
 })
 
@@ -211,7 +211,7 @@ test("an address that another machine uses is declined, and another one taken", 
   await site.host.exec("ip", ["link", "set", "other0", "master", "br-lab", "up"])
   await other.exec("ip", ["address", "add", first, "dev", "eth0"])
   await other.exec("ip", ["link", "set", "eth0", "up"])
-  await waitFor(() => ping(other, "10.1.2.1"), "the other machine to be there")
+  await waitFor(() => pingOnce(other, "10.1.2.1"), "the other machine to be there")
   const second = (await attachment.add()).ips[0]?.address ?? ""
   expect(second).toMatch(/^10\.1\.2\.\d+\/24$/)
   expect(second).not.toBe(first)

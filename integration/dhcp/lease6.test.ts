@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { addressesOf, type Namespace, ping, waitFor } from "../lab/mod.ts"
+import { addressesOf, type Namespace, pingOnce, waitFor } from "../lab/mod.ts"
 import { Sniffer } from "./packets.ts"
 import { startDhcpd6, startDnsmasq } from "./servers.ts"
 import { Site } from "./site.ts"
@@ -45,7 +45,7 @@ test.each(["bridge", "macvlan"] as const)(
     })
     expect((await addressesOf(pod, "eth0")).sort()).toEqual(addresses.toSorted())
     expect(await defaultRoute6(pod)).toBe(gateway)
-    await waitFor(() => ping(pod, "2001:db8:2::1"), "the server to answer by IPv6")
+    await waitFor(() => pingOnce(pod, "2001:db8:2::1"), "the server to answer by IPv6")
     for (const type of ["solicit", "request"]) {
       const packet = await sniffer.waitFor(type)
       expect(packet).toMatchObject({ to: "33:33:00:01:00:02", destination: "ff02::1:2" })

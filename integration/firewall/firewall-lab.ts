@@ -9,7 +9,7 @@ import {
   type Namespace,
   type PluginOutput,
   type PluginResult,
-  ping,
+  pingOnce,
   succeed,
   waitFor,
 } from "../lab/mod.ts"
@@ -41,7 +41,7 @@ export async function dropForwarded({ host }: FirewallLab): Promise<void> {
 
 /** Waits until an address answers: the first packets of a new interface, or of a machine under load, may be lost. */
 export async function expectAnswer(from: Namespace, address: string): Promise<void> {
-  await waitFor(() => ping(from, address), `${address} to answer ${from.name}`, 20_000)
+  await waitFor(() => pingOnce(from, address), `${address} to answer ${from.name}`, 20_000)
 }
 
 /** The same of both addresses of a container. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { askEcho, EchoPeer, fail, ping, succeed } from "../lab/mod.ts"
+import { askEcho, EchoPeer, fail, pingOnce, succeed } from "../lab/mod.ts"
 import { expectAnswer, FirewallLab, firewallBackends, hostIp, outside } from "./firewall-lab.ts"
 import { runFirewalld, sourcesIn, startBus, startFirewalld, stopFirewalld } from "./firewalld-lab.ts"
 
@@ -13,7 +13,7 @@ test("firewalld, where it runs: addresses become sources of zone trusted, and so
   await using lab = await labWithFirewalld()
   const [bare, pod] = [await lab.connectPod(), await lab.addPod()]
   expect(await sourcesIn(lab.host)).toEqual([`${pod.ip}/32`, `${pod.ip6}/128`])
-  expect(await ping(bare.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(bare.namespace, outside.ip)).toBe(false)
   await expectAnswer(pod.namespace, outside.ip)
   await expectAnswer(pod.namespace, outside.ip6)
   expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0, stdout: "" })
@@ -42,7 +42,7 @@ test("a reload makes firewalld forget: CHECK says so, and the next ADD adds the 
   await using lab = await labWithFirewalld()
   const [pod, other] = [await lab.addPod(), await lab.addPod({ firewall: { firewalldZone: "home" } })]
   await lab.host.exec("firewall-cmd", ["--reload"])
-  expect(await ping(pod.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
   const { msg, details } = await fail(pod.firewall.check(pod.result))
   expect(msg).toContain(`Cannot find the address ${pod.ip}/32 in zone "trusted" of firewalld`)
   expect(details).toContain("the next ADD")
@@ -59,7 +59,7 @@ test("policies hold beside firewalld, and published ports are reached", async ()
   const policy = "same-bridge"
   const [a, b] = [await lab.addPod({ policy }), await lab.addPod({ network: 2, policy })]
   const neighbour = await lab.addPod({ policy })
-  expect(await ping(a.namespace, b.ip)).toBe(false)
+  expect(await pingOnce(a.namespace, b.ip)).toBe(false)
   await expectAnswer(a.namespace, neighbour.ip)
   await succeed(a.portmap(lab).run("ADD"))
   await using _server = await EchoPeer.start(a.namespace, { port: 80 })

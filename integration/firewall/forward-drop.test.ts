@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { chooseIptables, expectUnchanged, fail, ping, succeed, takeSnapshot } from "../lab/mod.ts"
+import { chooseIptables, expectUnchanged, fail, pingOnce, succeed, takeSnapshot } from "../lab/mod.ts"
 import { dropForwarded, expectAnswer, FirewallLab, firewallBackends, outside, testEach } from "./firewall-lab.ts"
 
 /** The kinds of iptables that drop what nf_tables' own table lets through. */
@@ -16,11 +16,11 @@ for (const kind of droppers) {
       await lab.passBridgedPackets(true)
       await dropForwarded(lab)
       const [bare, pod, other] = [await lab.connectPod(), await lab.addPod(), await lab.addPod()]
-      expect(await ping(bare.namespace, outside.ip)).toBe(false)
+      expect(await pingOnce(bare.namespace, outside.ip)).toBe(false)
       await expectAnswer(pod.namespace, outside.ip)
       await expectAnswer(pod.namespace, outside.ip6)
       await expectAnswer(pod.namespace, other.ip)
-      expect(await ping(lab.outside, pod.ip)).toBe(false)
+      expect(await pingOnce(lab.outside, pod.ip)).toBe(false)
     })
 
     test("policies hold", async () => {
@@ -28,7 +28,7 @@ for (const kind of droppers) {
       await dropForwarded(lab)
       const policy = "same-bridge"
       const [a, b] = [await lab.addPod({ policy }), await lab.addPod({ network: 2, policy })]
-      expect(await ping(a.namespace, b.ip)).toBe(false)
+      expect(await pingOnce(a.namespace, b.ip)).toBe(false)
       await expectAnswer(a.namespace, outside.ip)
     })
 
@@ -44,7 +44,7 @@ for (const kind of droppers) {
       expect(rules).toEqual([...one, ...one]) // of each family
       expect(await a.firewall.check(a.result)).toMatchObject({ exitCode: 0, stdout: "" })
       await lab.host.exec("iptables", ["-F", "FORWARD"])
-      expect(await ping(a.namespace, outside.ip)).toBe(false)
+      expect(await pingOnce(a.namespace, outside.ip)).toBe(false)
       expect((await fail(a.firewall.check(a.result))).msg).toContain("Cannot find the way through table ip filter")
       await succeed(b.allow())
       await expectAnswer(a.namespace, outside.ip)
@@ -55,7 +55,7 @@ for (const kind of droppers) {
       await using lab = await labWith(kind)
       const pod = await lab.addPod()
       await dropForwarded(lab)
-      expect(await ping(pod.namespace, outside.ip)).toBe(false)
+      expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
       await fail(pod.firewall.check(pod.result))
       await lab.addPod({ network: 2 })
       await expectAnswer(pod.namespace, outside.ip)
@@ -73,7 +73,7 @@ for (const kind of droppers) {
       await lab.host.exec("iptables", ["-N", "CNI-ADMIN"])
       await lab.host.exec("iptables", ["-A", "CNI-ADMIN", "-d", outside.ip, "-j", "DROP"])
       const pod = await lab.addPod()
-      expect(await ping(pod.namespace, outside.ip)).toBe(false)
+      expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
       await expectAnswer(lab.outside, pod.ip6)
     })
   })
@@ -100,7 +100,7 @@ test("nftables: an administrator's own filter goes by the mark", async () => {
   await lab.host.exec("nft", ["-f", "-"], { input: rules })
   const [bare, pod] = [await lab.connectPod(), await lab.addPod()]
   await expectAnswer(pod.namespace, outside.ip)
-  expect(await ping(bare.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(bare.namespace, outside.ip)).toBe(false)
 })
 
 test("nftables: the mark is gone when the packet leaves", async () => {
@@ -128,7 +128,7 @@ testEach("on a host that drops what it forwards a container gets out, and DEL en
   const pod = await lab.addPod()
   await expectAnswer(pod.namespace, outside.ip)
   await pod.firewall.del()
-  expect(await ping(pod.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
   await pod.link.del()
   expectUnchanged(before, await takeSnapshot(lab.host), ({ section }) => section === "/var/lib/cni")
 })

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { chooseIptables, expectUnchanged, fail, ping, succeed, takeSnapshot } from "../lab/mod.ts"
+import { chooseIptables, expectUnchanged, fail, pingOnce, succeed, takeSnapshot } from "../lab/mod.ts"
 import { expectAnswer, FirewallLab, firewallBackends, outside } from "./firewall-lab.ts"
 
 /** The rules of a chain, of IPv4. */
@@ -91,7 +91,7 @@ testBoth("the administrator's chain goes before what accepts, under the name tha
   const pod = await lab.addPod({ firewall: { iptablesAdminChainName: "SITE-ADMIN" } })
   await expectAnswer(pod.namespace, outside.ip)
   await lab.host.exec("iptables", ["-A", "SITE-ADMIN", "-s", pod.ip, "-j", "DROP"])
-  expect(await ping(pod.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
 })
 
 testBoth("a late DEL leaves the address to the container that has it by then", async (lab) => {

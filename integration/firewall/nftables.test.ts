@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { expectUnchanged, fail, ping, succeed, takeSnapshot } from "../lab/mod.ts"
+import { expectUnchanged, fail, pingOnce, succeed, takeSnapshot } from "../lab/mod.ts"
 import { expectAnswer, type FirewalledPod, FirewallLab, outside } from "./firewall-lab.ts"
 
 /** The elements of a set, as lines. */
@@ -55,17 +55,17 @@ test("an administrator's chain in the table is heeded, and stays with its rules 
     await lab.addPod({ network: 2, firewall: { iptablesAdminChainName: "SITE" } }),
   ]
   await lab.host.exec("nft", ["add", "rule", "inet", "cni_firewall", "CNI-ADMIN", "ip", "saddr", pod.ip, "drop"])
-  expect(await ping(pod.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
   await expectAnswer(own.namespace, outside.ip)
   await lab.host.exec("nft", ["add", "rule", "inet", "cni_firewall", "SITE", "ip", "daddr", outside.ip, "drop"])
-  expect(await ping(own.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(own.namespace, outside.ip)).toBe(false)
   await pod.firewall.del()
   await own.firewall.del()
   const kept = await lab.nftables()
   expect(kept).toContain(`ip saddr ${pod.ip} drop`)
   expect(kept).not.toContain(pod.owner())
   const next = await lab.addPod({ network: 3 })
-  expect(await ping(next.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(next.namespace, outside.ip)).toBe(false)
   await expectAnswer(next.namespace, outside.ip6)
 })
 
@@ -74,7 +74,7 @@ test("an administrator's chain that was there before the first container is take
   const rules = `table inet cni_firewall { chain CNI-ADMIN { ip daddr ${outside.ip} drop; }\n}\n`
   await lab.host.exec("nft", ["-f", "-"], { input: rules })
   const pod = await lab.addPod()
-  expect(await ping(pod.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
   expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0 })
 })
 
@@ -120,7 +120,7 @@ test("CHECK says when the ports of a bridge are not apart any more, and ADD repa
       "in set bridge cni_firewall isolated; found none",
     )
     await succeed(other.allow())
-    expect(await ping(pod.namespace, other.ip)).toBe(false)
+    expect(await pingOnce(pod.namespace, other.ip)).toBe(false)
   }
   expect((await lab.nftables()).split("\n").sort()).toEqual(complete.split("\n").sort())
 })

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
-import { type Namespace, ping } from "../lab/mod.ts"
+import { type Namespace, pingOnce } from "../lab/mod.ts"
 import { expectAnswer, expectReached, type FirewalledPod, FirewallLab, outside, testEach } from "./firewall-lab.ts"
 
 /** Which of two containers' addresses answer to a namespace, IPv4 and IPv6. */
 function reaches(from: Namespace, to: FirewalledPod): Promise<boolean[]> {
-  return Promise.all([ping(from, to.ip), ping(from, to.ip6)])
+  return Promise.all([pingOnce(from, to.ip), pingOnce(from, to.ip6)])
 }
 
 const none = [false, false]
@@ -80,16 +80,16 @@ testEach(
   async (lab) => {
     const [a, b] = [await lab.addPod({ policy: "isolated" }), await lab.addPod({ policy: "isolated" })]
     const other = await lab.addPod({ network: 2, policy: "same-bridge" })
-    expect(await ping(a.namespace, b.ip)).toBe(false)
+    expect(await pingOnce(a.namespace, b.ip)).toBe(false)
     await lab.addPod({ policy: "same-bridge" })
     await expectReached(a.namespace, b)
-    expect(await ping(a.namespace, other.ip)).toBe(false)
+    expect(await pingOnce(a.namespace, other.ip)).toBe(false)
     await lab.addPod({ policy: "open" })
     await expectAnswer(a.namespace, other.ip)
     await lab.addPod({ policy: "isolated" })
     // Which ports those containers have that the network let go, only their own ADD can say.
     if (lab.backend.name === "nftables") await expectAnswer(a.namespace, b.ip)
-    else expect(await ping(a.namespace, b.ip)).toBe(false)
+    else expect(await pingOnce(a.namespace, b.ip)).toBe(false)
   },
 )
 
@@ -98,7 +98,7 @@ testEach("of two networks on a bridge the stricter policy counts, until its last
   const strict = await lab.addPod({ name: "strict", policy: "isolated" })
   const b = await lab.addPod({ policy: "same-bridge" })
   await lab.passBridgedPackets(true)
-  expect(await ping(a.namespace, b.ip)).toBe(false)
+  expect(await pingOnce(a.namespace, b.ip)).toBe(false)
   await strict.remove()
   await expectAnswer(a.namespace, b.ip)
 })
@@ -111,7 +111,7 @@ testEach("a policy goes with the last container of its bridge", async (lab) => {
     await lab.addPod({ network: 2, policy }),
   ]
   await a.remove()
-  expect(await ping(b.namespace, other.ip)).toBe(false)
+  expect(await pingOnce(b.namespace, other.ip)).toBe(false)
   await b.remove()
   const open = await lab.addPod({ policy: "open" })
   await expectAnswer(open.namespace, other.ip)

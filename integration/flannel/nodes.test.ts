@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { connect, linkOf, ping, waitFor } from "../lab/mod.ts"
+import { connect, linkOf, pingOnce, waitFor } from "../lab/mod.ts"
 import { FlannelHost } from "./flannel-lab.ts"
 
 /** The node of this number: what flanneld writes there for both families. */
@@ -84,12 +84,12 @@ test("pods of two nodes that a VXLAN joins reach each other, by both families, a
     [b, a],
   ]) {
     for (const address of to?.addresses ?? []) {
-      await waitFor(() => from && ping(from.pod, address), `${address} to answer`, 20_000)
+      await waitFor(() => from && pingOnce(from.pod, address), `${address} to answer`, 20_000)
     }
   }
   // A full packet fits into the overlay.
   const full = ["-n", "-q", "-c", "1", "-M", "do", "-s", String(1450 - 28), b?.addresses[0] ?? ""]
   await waitFor(async () => (await a?.pod.tryExec("ping", full))?.exitCode === 0, "a full packet")
   for (const { net, pod } of pods) await net.attachment(pod).del()
-  for (const address of b?.addresses ?? []) expect(await ping(first.host, address)).toBe(false)
+  for (const address of b?.addresses ?? []) expect(await pingOnce(first.host, address)).toBe(false)
 })

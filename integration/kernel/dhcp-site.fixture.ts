@@ -21,13 +21,13 @@ import { encodeFilter, type Fd, isErrno, PacketSocket, Poll, pollAll } from "../
 import { getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Result } from "../../pkg/types/mod.ts"
-import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
+import { type ContainerNamespace, type HostNamespace, patient } from "../lab/mod.ts"
 
 export const mac = "0a:58:0a:01:02:03"
 export const serverMac = "0a:58:0a:01:02:01"
 
-/** What the kernel and the client have a second of; more is a failure. */
-const patienceMs = 5000
+/** What takes the kernel and the client a moment, and a busy machine longer. */
+const patienceMs = patient(20_000)
 /** <linux/if.h> */
 const IFF_RUNNING = 0x40
 const names: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 import type { Namespace } from "./namespace.ts"
-import { waitFor } from "./wait-for.ts"
+import { patient, waitFor } from "./wait-for.ts"
 
 /** One end of a cable: the link's name inside a namespace, and its addresses with prefix lengths. */
 export interface CableEnd {
@@ -28,14 +28,39 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
   ] as const) {
     for (const address of (to.addresses ?? []).filter((each) => each.includes(":"))) {
       const bare = address.replace(/\/.*/, "")
-      await waitFor(() => ping(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`, 20_000)
+      await waitFor(() => pingOnce(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`, 20_000)
     }
   }
 }
 
-/** Whether one echo request from inside the namespace to an IPv4 or IPv6 address is answered within `deadlineMs`. */
-export async function ping(from: Namespace, address: string, deadlineMs = 1000): Promise<boolean> {
-  const seconds = String(Math.ceil(deadlineMs / 1000))
-  const { exitCode } = await from.tryExec("ping", ["-n", "-q", "-c", "1", "-W", seconds, address])
+/**
+ * Whether an IPv4 or IPv6 address answers to an echo request from inside the namespace. Asks until it does, for ten seconds: a busy machine
+ * takes its time, and the kernel drops what is sent over a new link before it has noticed the carrier. Of what must not answer ask `pingOnce`.
+ */
+export function ping(from: Namespace, address: string): Promise<boolean> {
+  const patiently = ["-c", "1", "-w", String(patient(10_000) / 1000)] // a request each second, until the first answer, however late
+  return waitFor(() => isAnswered(from, [...patiently, address]), `${address} to answer`, 10_000).catch(() => false)
+}
+
+/** Whether one echo request from inside the namespace is answered within a second. */
+export function pingOnce(from: Namespace, address: string): Promise<boolean> {
+  return isAnswered(from, ["-c", "1", "-W", "1", address])
+}
+
+async function isAnswered(from: Namespace, args: readonly string[]): Promise<boolean> {
+  const { exitCode } = await from.tryExec("ping", ["-n", "-q", ...args])
   return exitCode === 0
+}
+
+/** Which of some addresses answer. Those that are expected to are waited for, and then each of the others is asked once. */
+export async function answering(
+  from: Namespace,
+  addresses: readonly string[],
+  expected: readonly string[],
+): Promise<string[]> {
+  const early = await Promise.all(expected.map((address) => ping(from, address)))
+  const others = addresses.filter((address) => !expected.includes(address))
+  const late = await Promise.all(others.map((address) => pingOnce(from, address)))
+  const answers = [...expected.filter((_, at) => early[at]), ...others.filter((_, at) => late[at])]
+  return addresses.filter((address) => answers.includes(address))
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs"
 import { mkdir, symlink } from "node:fs/promises"
 import { join } from "node:path"
 import {
+  answering,
   askEcho,
   connect,
   diffSnapshots,
@@ -14,6 +15,7 @@ import {
   mustRun,
   namespacePrefix,
   ping,
+  pingOnce,
   readSysctl,
   runPlugin,
   setIpv4Defaults,
@@ -184,7 +186,24 @@ test("the internet cannot answer a pod, except behind a masquerade, and then it 
 
 test("a ping into the void is not answered", async () => {
   await using host = await HostNamespace.create()
-  expect(await ping(host, "203.0.113.9")).toBe(false)
+  expect(await pingOnce(host, "203.0.113.9")).toBe(false)
+})
+
+test("a ping waits for an address that is there late; a single request does not", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  await connect(
+    { namespace: host, link: "wire", addresses: ["192.0.2.1/24"] },
+    { namespace: pod, link: "eth0", addresses: ["192.0.2.2/24"] },
+  )
+  const [unreachable, silent] = [ping(host, "198.51.100.2"), ping(host, "192.0.2.3")]
+  expect(await pingOnce(host, "192.0.2.3")).toBe(false)
+  await host.exec("ip", ["address", "add", "198.51.100.1/24", "dev", "wire"])
+  for (const address of ["198.51.100.2/24", "192.0.2.3/24"])
+    await pod.exec("ip", ["address", "add", address, "dev", "eth0"])
+  expect(await Promise.all([unreachable, silent])).toEqual([true, true])
+  const lists = [["192.0.2.2", "192.0.2.9"], ["192.0.2.2"]] as const
+  expect(await answering(host, ...lists)).toEqual(["192.0.2.2"])
 })
 
 test("a plugin gets the given environment and configuration, and nothing else", async () => {

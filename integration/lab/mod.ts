@@ -24,7 +24,7 @@ export {
 } from "./attachment.ts"
 export { type Breakage, testBreakages } from "./breakages.ts"
 export { CProgram, compileProgram } from "./c-program.ts"
-export { type CableEnd, connect, ping } from "./cable.ts"
+export { answering, type CableEnd, connect, ping, pingOnce } from "./cable.ts"
 export { casesOf, isLeftToKernel, testPlugin, testPlugins, testWhereItRuns, unmatchedTelling } from "./cases.ts"
 export { Chance } from "./chance.ts"
 export { askEcho, EchoPeer, type EchoQuestion, type EchoReply, type Transport } from "./echo/peer.ts"

@@ -1,12 +1,6 @@
 import { expect, test } from "bun:test"
-import { fail, type Namespace, ping, waitFor } from "../lab/mod.ts"
+import { answering, fail, type Namespace, waitFor } from "../lab/mod.ts"
 import { LanHost } from "./lan.ts"
-
-/** Which addresses answer. */
-async function reached(from: Namespace, addresses: readonly string[]): Promise<string[]> {
-  const answers = await Promise.all(addresses.map((address) => ping(from, address)))
-  return addresses.filter((_, at) => answers[at])
-}
 
 const lan = ["192.0.2.9", "2001:db8:2::9"]
 const [first, second] = [
@@ -38,8 +32,8 @@ test.each([
     ])
     await b.attachment.add()
     expect(await modeOf(a.pod)).toBe(`macvlan ${mode}`)
-    expect(await reached(a.pod, [...lan, ...second, ...host])).toEqual([...lan, ...neighbour])
-    expect(await reached(net.lan, [...first, ...second])).toEqual([...first, ...second])
+    expect(await answering(a.pod, [...lan, ...second, ...host], [...lan, ...neighbour])).toEqual([...lan, ...neighbour])
+    expect(await answering(net.lan, [...first, ...second], [...first, ...second])).toEqual([...first, ...second])
   },
 )
 
@@ -52,7 +46,7 @@ test("mode vepa: a switch that sends frames back by the port that they came from
   const [a, b] = [await net.attach({ mode: "vepa" }), await net.attach({ mode: "vepa" })]
   await a.attachment.add()
   await b.attachment.add()
-  expect(await reached(a.pod, second)).toEqual([...second])
+  expect(await answering(a.pod, second, second)).toEqual([...second])
 })
 
 test("mode passthru: one container has the master, with its MAC, to itself; the next is told why it cannot", async () => {
@@ -62,7 +56,7 @@ test("mode passthru: one container has the master, with its MAC, to itself; the 
   const result = await attachment.add()
   expect(result.interfaces).toEqual([{ name: "eth0", mac: address, mtu: 1500, sandbox: pod.path }])
   expect(await modeOf(pod)).toBe("macvlan passthru")
-  expect(await reached(pod, lan)).toEqual(lan)
+  expect(await answering(pod, lan, lan)).toEqual(lan)
   const refusal = await fail((await net.attach({ mode: "bridge" })).attachment.run("ADD"))
   expect(refusal.msg).toStartWith('Cannot create macvlan "eth0" on "up0"')
   expect(refusal.details).toContain("leaves no room for others")

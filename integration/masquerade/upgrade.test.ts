@@ -11,7 +11,7 @@ import {
   isAllocationTrace,
   linkNames,
   type PluginResult,
-  ping,
+  pingOnce,
   succeed,
   takeSnapshot,
   waitFor,
@@ -74,7 +74,7 @@ describe("a container of the Go suite", () => {
     await succeed(eth0.run("ADD", {}, goBridge))
     await chooseIptables(host, "none")
     await net1.del()
-    await waitFor(() => ping(pod, "fd00:22::1"), "the gateway answers: upstream gives it an address with detection")
+    await waitFor(() => pingOnce(pod, "fd00:22::1"), "the gateway answers: upstream gives it an address with detection")
     expect(await seenBy(internet, pod)).toEqual(hostAddresses)
     await eth0.del()
     await chooseIptables(host, "nf_tables")

@@ -4,7 +4,7 @@ import {
   expectUnchanged,
   fail,
   type PluginResult,
-  ping,
+  pingOnce,
   succeed,
   takeSnapshot,
   waitFor,
@@ -28,7 +28,7 @@ test("what has an interface's source leaves by it, and everything else as before
   ])
   expect(await routesOf(pod, "-4", "100")).toEqual(["10.2.0.0/16 net1", "default net1"])
   expect(await routesOf(pod, "-6", "101")).toEqual(["default net1", "fd00:2::/64 net1", "fe80::/64 net1"])
-  for (const gateway of ["10.2.0.1", "fd00:2::1"]) await waitFor(() => ping(pod, gateway), `${gateway} to answer`)
+  for (const gateway of ["10.2.0.1", "fd00:2::1"]) await waitFor(() => pingOnce(pod, gateway), `${gateway} to answer`)
   await succeed(sbr.check(prevResult))
 })
 

@@ -6,7 +6,7 @@ import {
   fail,
   newest,
   type PluginResult,
-  ping,
+  pingOnce,
   pluginEnv,
   succeed,
   testWith,
@@ -41,7 +41,7 @@ testWith(
         gateway,
       )
     }
-    for (const gateway of ["10.2.0.1", "fd00:2::1"]) await waitFor(() => ping(pod, gateway), gateway)
+    for (const gateway of ["10.2.0.1", "fd00:2::1"]) await waitFor(() => pingOnce(pod, gateway), gateway)
     for (const attachment of [vrf, maker, plain.maker]) {
       await succeed(attachment.check(attachment === plain.maker ? plain.prevResult : prevResult))
     }
