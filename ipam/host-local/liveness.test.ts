@@ -88,6 +88,7 @@ describe("an ADD of a container that has addresses already", () => {
     using namespace = new Namespace()
     store.add("a", { netns: namespace.observe() })
     expect(() => store.add("a", { netns: namespace.observe() })).toThrow("duplicate allocation is not allowed")
+    expect(store.log).toEqual([])
   })
 
   test.each([

@@ -3,6 +3,11 @@ import { ask, Recorder } from "./plugin.fixture.ts"
 
 const { plugin } = new Recorder()
 
+test("DEL of a network without a usable name is refused, and its log does not say that it goes on", () => {
+  const network = { cniVersion: "1.1.0", name: "no name", ipam: 5 }
+  expect(ask(plugin, { CNI_COMMAND: "DEL" }, network)).toMatchObject({ exitCode: 1, json: { code: 7 }, log: [] })
+})
+
 describe("missing variables", () => {
   test.each(["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"])("#51 ADD without %s is refused and names it", (name) => {
     const { json, exitCode } = ask(plugin, { CNI_COMMAND: "ADD", [name]: undefined })

@@ -380,6 +380,7 @@ describe("a prepared call", () => {
     const config = '{"cniVersion":"1.1.0","name":"lab"}'
     expect(given(config, env).run().exitCode).toBe(1)
     expect(given(config, { ...env, CNI_NETNS_OVERRIDE: "1" }).run().exitCode).toBe(0)
+    expect(given(config.replace("1.1.0", "9.9.9"), env).run().exitCode).toBe(1)
     expect(open()).toBe(before)
   })
 })

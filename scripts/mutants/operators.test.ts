@@ -50,6 +50,7 @@ describe("a mistake is made", () => {
       changesOf(`function h() {\n${body}\n}`).filter(({ operator }) => /swapped/.test(operator))
     expect(swapped("const a = f()\nconst b = g()")).toEqual([])
     expect(swapped("f()\nconst b = 1")).toEqual([])
+    expect(swapped("f()\nconst b = () => g()")).toEqual([])
     expect(swapped("if (c) return\nconst b = g()")).toEqual([])
     expect(swapped("const { a } = f()\ng(a)")).toEqual([])
     expect(swapped("using a = f()\nif (a.b) return")).toEqual([])

@@ -46,9 +46,16 @@ function kindOf(statement: Node): "call" | "value" | "effect" | undefined {
   if (statement.type === "ExpressionStatement") return "call"
   if (statement.type !== "VariableDeclaration") return effects.includes(statement.type) ? "effect" : undefined
   if (statement.kind === "using") return "effect"
-  const isCall = ({ type }: Node) => /^(Optional)?CallExpression$|^NewExpression$|^AwaitExpression$/.test(type)
-  return some(statement, isCall) ? "value" : undefined
+  return (statement.declarations as { init: unknown }[]).some(
+    ({ init }) => isNode(init) && some(init, isCall, isFunction),
+  )
+    ? "value"
+    : undefined
 }
+
+const isCall = ({ type }: Node) => /^((Optional)?Call|New|Await)Expression$/.test(type)
+/** A call in a function is not yet made. */
+const isFunction = ({ type }: Node) => /Function/.test(type)
 
 function namesDeclaredBy({ type, declarations }: Node): string[] {
   if (type !== "VariableDeclaration") return []
@@ -61,11 +68,13 @@ function namesDeclaredBy({ type, declarations }: Node): string[] {
   return names
 }
 
-/** Whether a node, or one in it, is such a one. */
-function some(node: Node, is: (node: Node) => boolean): boolean {
+/** Whether a node, or one in it, is such a one, but for what is in others. */
+function some(node: Node, is: (node: Node) => boolean, isOutside = (_: Node) => false): boolean {
+  if (isOutside(node)) return false
   if (is(node)) return true
   return Object.entries(node).some(([key, child]) => {
     if (key === "loc" || /comments$/i.test(key)) return false
-    return isNode(child) ? some(child, is) : isNodes(child) && child.filter(isNode).some((each) => some(each, is))
+    const nodes = isNode(child) ? [child] : isNodes(child) ? child.filter(isNode) : []
+    return nodes.some((each) => some(each, is, isOutside))
   })
 }
