@@ -1,5 +1,15 @@
 import { describe, expect, test } from "bun:test"
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { errnoNumber, SyscallError } from "../../pkg/libc/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { kernelFiles } from "./files.ts"
@@ -32,6 +42,27 @@ describe("the files of the store", () => {
     expect(readFileSync(store.path("last_reserved_ip.1"), "latin1")).toBe("fd00::2")
     expect(statSync(store.path("10.0.0.2")).mode & 0o7777).toBe(0o600)
     expect(statSync(store.path("lock")).size).toBe(0)
+  })
+
+  test("are in directories that all may list, but for the index, which is the store's own", () => {
+    using store = new TemporaryStore(small)
+    store.add("abc")
+    const mode = (path: string) => statSync(path).mode & 0o7777
+    const listed = 0o755 & ~process.umask()
+    expect([store.path(".."), store.directory, store.path(".index")].map(mode)).toEqual([listed, listed, 0o700])
+  })
+
+  test("on their way stay where others can change them: nothing is removed there", () => {
+    using store = new TemporaryStore(small)
+    store.add("abc")
+    writeFileSync(store.path(".index/new/torn"), "")
+    chmodSync(store.directory, 0o777)
+    for (const remove of [() => store.del("abc"), () => store.open().removeDraftsOfOthers(() => false)])
+      expect(refusalOf(remove).code).toBe(5)
+    expect(existsSync(store.path(".index/new/torn"))).toBe(true)
+    chmodSync(store.directory, 0o755)
+    store.open().removeDraftsOfOthers(() => false)
+    expect(existsSync(store.path(".index/new/torn"))).toBe(false)
   })
 
   test("leave nothing behind that looks like a reservation when all is released", () => {

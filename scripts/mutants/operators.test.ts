@@ -26,6 +26,7 @@ describe("a mistake is made", () => {
     ["i++", ["i--", ";"]],
     ["f(a, b, c)", ["f(b, a, c)", "f(a, c, b)", ";"]],
     ["f(a, ...b)", ["f(a)", ";"]],
+    ["isErrno(a, b, c)", [";"]],
     ["throw new F(a, b)", ["throw new F(b, a)", ";"]],
     ["x = a.map(f)", ["x = a.slice(0, 1).map(f)", ";"]],
     ["for (const x of a) f(x)", ["for (const x of [...a].slice(0, 1)) f(x)", "for (const x of a) ;"]],

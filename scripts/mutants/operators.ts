@@ -61,6 +61,9 @@ const methods: Readonly<Record<string, string>> = {
   padStart: "",
 }
 
+/** Functions whose arguments have no order. */
+const unordered = /^(isErrno|Math\.min|Math\.max)$/
+
 /** What a regular expression is mistaken for. */
 const patterns: readonly (readonly [RegExp, string])[] = [
   [/^\^/, ""],
@@ -195,7 +198,7 @@ export function changesOf(source: string): Change[] {
       const list = node.arguments as Node[]
       for (const [at, argument] of list.entries())
         if (argument.type === "SpreadElement") change("spread", element(list, at), "")
-      for (const pair of argumentPairs(list)) exchange("arguments swapped", pair)
+      if (!unordered.test(text(callee))) for (const pair of argumentPairs(list)) exchange("arguments swapped", pair)
       if (callee.type !== "MemberExpression" || callee.computed) return
       const other = methods[text(callee.property)]
       if (/^(map|flatMap)$/.test(text(callee.property)))
