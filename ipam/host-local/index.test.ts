@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { errnoNumber, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, kernelFiles } from "./files.ts"
 import { Index } from "./index.ts"
@@ -51,6 +51,21 @@ describe("the index", () => {
     store.del("b", recording)
     const changing = ["createFile", "link", "setModified", "truncate", "unlink", "writeAt"]
     expect(recording.calls.map(([name]) => name)).not.toContainAnyValues(changing)
+  })
+
+  test("has one line for each owner that holds something, and none for others", () => {
+    using store = new TemporaryStore(small)
+    const names = () => readdirSync(store.path(".index")).filter((name) => name.startsWith("owners-"))
+    const lines = () =>
+      names().flatMap((name) => readFileSync(store.path(`.index/${name}`), "latin1").match(/^.+$/gm) ?? [])
+    for (const name of ["a", "b"]) store.add(name)
+    expect(lines()).toHaveLength(2)
+    store.add("a", { bootId: "boot-2" }) // the same address again
+    expect(lines()).toHaveLength(2)
+    store.del("a")
+    expect(lines()).toEqual([expect.stringContaining("10.0.0.3")])
+    store.del("b")
+    expect(lines()).toEqual([])
   })
 
   test("is for root alone, its files too", () => {
