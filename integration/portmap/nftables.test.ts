@@ -1,5 +1,15 @@
 import { expect, test } from "bun:test"
-import { askEcho, EchoPeer, expectUnchanged, fail, mountOver, readSysctl, succeed, takeSnapshot } from "../lab/mod.ts"
+import {
+  askEcho,
+  EchoPeer,
+  expectUnchanged,
+  fail,
+  mountOver,
+  readSysctl,
+  succeed,
+  TemporaryDirectory,
+  takeSnapshot,
+} from "../lab/mod.ts"
 import { hostAddresses, type MappedPod, PortmapLab, portmapBackends } from "./portmap-lab.ts"
 
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
@@ -261,6 +271,21 @@ test("what the Go suite's nftables backend has left for a container goes with DE
   expect(left.match(/10\.22\.0\.2/g)).toHaveLength(1)
   await succeed(pod.unmap({ prevResult: undefined }))
   expect((await lab.host.exec("nft", ["list", "table", "ip", "cni_hostport"])).stdout).not.toContain(id)
+})
+
+test("DEL removes what the Go suite has left before it forgets the UDP flows, which would come back by that", async () => {
+  await using lab = await createLab()
+  await using scratch = await TemporaryDirectory.create()
+  const pod = await lab.addPod()
+  const text = `table ip cni_hostport { chain hostports { udp dport 53 dnat to ${pod.ip}:5353 comment "${pod.namespace.name}"; }; }`
+  await lab.host.exec("nft", ["-f", "-"], { input: `${text}\n` })
+  const trace = scratch.join("trace")
+  const under = ["strace", "-qq", "-e", "trace=sendto,sendmsg", "-o", trace]
+  await succeed(pod.unmap({ runtimeConfig: { portMappings: [dns] } }, { under }))
+  // As strace prints them: NFNL_SUBSYS_NFTABLES and NFNL_SUBSYS_CTNETLINK with the message's type.
+  const asked = (await Bun.file(trace).text()).match(/NFT_MSG_DELRULE|IPCTNL_MSG_CT_\w+/g) ?? []
+  expect(new Set(asked).size).toBeGreaterThan(1)
+  expect(asked.lastIndexOf("NFT_MSG_DELRULE")).toBeLessThan(asked.findIndex((name) => name.startsWith("IPCTNL")))
 })
 
 test("#36 STATUS says what is missing", async () => {
