@@ -43,7 +43,7 @@ export function compareWithKernel(result: Result, netns: string): Difference[] {
   using host = RouteSocket.open()
   using sandbox = Netns.find(netns)
   if (sandbox === undefined) return [{ what: `namespace ${netns}`, expected: "there", found: "gone" }]
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const interfaces = result.interfaces.flatMap((one, index) => {
     const addresses = result.ips.filter((ip) => ip.interface === index).map(({ address }) => address)
     return compareInterface(one.sandbox ? inside : host, one, addresses)

@@ -48,7 +48,7 @@ export async function runInside(
     const runtime = { path, cacheDir, env, stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     using own = RouteSocket.open()
     using sandbox = Netns.open(netns)
-    using inside = sandbox.run(() => RouteSocket.open())
+    using inside = sandbox.openRoute()
     const before = { host: readState(own), container: readState(inside), rules: readRules(), sysctls: readSysctls() }
     const result = await addNetwork(runtime, parseNetworkList(new TextEncoder().encode(list)), { ...attachment, netns })
     const rules = readRules()

@@ -1,15 +1,12 @@
-import { checkUp, describeInterface, requireKind } from "../../pkg/attachment/mod.ts"
+import { checkUp, deleteInContainers, describeInterface, requireKind } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addQdisc,
   assignNsid,
-  deleteLink,
   findLink,
   type Link,
   listLinks,
-  listLinksInside,
-  listNsids,
   type NetlinkSocket,
   RouteSocket,
   redirectsOf,
@@ -89,7 +86,7 @@ function checkLimits(call: Call, config: BandwidthConfig): void {
 
 /** The kernel is the record: what there is goes, whatever the configuration says. */
 function deleteLimits(call: Call, config: BandwidthConfig): void {
-  const failures = new Failures()
+  const failures = new Failures(call.log)
   using sides = Sides.find(call)
   const places = failures.attempt(`find "${call.ifName}"`, () => sides.listPlaces(config)) ?? []
   for (const place of places) removeShaping(place, failures)
@@ -124,7 +121,7 @@ function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
  * name, and every device, in containers too.
  */
 function collectGarbage(
-  { network: { name } }: Call,
+  { network: { name }, log }: Call,
   _config: BandwidthConfig,
   attachments: readonly Attachment[],
 ): void {
@@ -141,20 +138,9 @@ function collectGarbage(
     const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(host, link))
     if (!removeParts({ route: host, link, filters, ifbs }, failures)) kept.add(alias)
   }
-  const isWantedInside = (link: Link) => isWanted(link) && !kept.has(link.attributes.alias)
-  for (const nsid of failures.attempt("list the containers' namespaces", () => listNsids(host)) ?? [])
-    failures.attempt("delete ifbs in a container", () => deleteInside(host, nsid, isWantedInside))
+  const isStaleInside = (alias: string) => isStale(alias) && !kept.has(alias)
+  failures.attempt("delete ifbs in containers", () => deleteInContainers("ifb", isStaleInside, log))
   failures.throwIfAny()
-}
-
-function deleteInside(host: NetlinkSocket, nsid: number, isWanted: (link: Link) => boolean): void {
-  for (const link of listLinksInside(host, nsid, (each) => each.kind === "ifb" && isWanted(each))) {
-    try {
-      deleteLink(host, link, nsid)
-    } catch (error) {
-      if (!isErrno(error, "ENODEV")) throw error
-    }
-  }
 }
 
 if (import.meta.main) runPlugin(bandwidth)

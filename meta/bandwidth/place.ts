@@ -31,7 +31,7 @@ export class Sides implements Disposable {
     this.#call = call
     this.host = RouteSocket.open()
     this.sandbox = sandbox
-    this.inside = sandbox?.run(() => RouteSocket.open())
+    this.inside = sandbox?.openRoute()
     this.link = this.inside && findLink(this.inside, call.ifName)
   }
 

@@ -1,7 +1,6 @@
 import { refuseExistingInterface } from "../../pkg/attachment/mod.ts"
 import { PluginNotFound } from "../../pkg/invoke/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
-import { RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import {
@@ -53,7 +52,7 @@ function addByDelegate(call: Call, config: FlannelConfig): Answered {
 /** A delegate that fails is run with DEL, which would take back what the first ADD has made. */
 function refuseRepetition(call: Call): void {
   using sandbox = Netns.open(call.namespace)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   refuseExistingInterface(inside, call)
 }
 

@@ -8,7 +8,6 @@ import {
   type Link,
   listAddresses,
   type NetlinkSocket,
-  RouteSocket,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
@@ -33,7 +32,7 @@ function addSourceRouting(call: Call, config: SbrConfig): Answered {
   const prevResult = requirePrevResult(call)
   const addresses = requireAddresses(prevResult, call)
   using sandbox = openSandbox(call)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = requireLink(inside, call)
   using undo = new Undo(call.log)
   const { table } = config
@@ -80,7 +79,7 @@ function requireLink(inside: NetlinkSocket, { ifName, netns }: Call): Link {
 function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
   const addresses = requireAddresses(requirePrevResult(call), call)
   using sandbox = openSandbox(call)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = requireLink(inside, call)
   const ips = addresses.map(({ ip }) => ip)
   const rules = findSourceRules(inside, { link, ips, allIps: ips, table })
@@ -103,7 +102,7 @@ function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
 function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = findLink(inside, call.ifName)
   const all = listAddresses(inside)
   const { prevResult } = call.network

@@ -123,7 +123,7 @@ export class Target implements Disposable {
 
   /** A socket inside the sandbox. */
   get inside(): RouteSocket {
-    this.#inside ??= this.sandbox.run(() => RouteSocket.open())
+    this.#inside ??= this.sandbox.openRoute()
     return this.#inside
   }
 

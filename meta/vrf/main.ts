@@ -46,7 +46,7 @@ function addToVrf(call: Call, { name = "", table }: VrfConfig): Answered {
   const prevResult = requirePrevResult(call)
   using host = RouteSocket.open()
   using sandbox = openSandbox(call)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = requireLink(inside, call, name)
   refuseOtherMaster(inside, link, name)
   refuseSourceRouting(inside, link, name)
@@ -131,7 +131,7 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
 function checkVrf(call: Call, { name = "", table }: VrfConfig): void {
   const prevResult = requirePrevResult(call)
   using sandbox = openSandbox(call)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = requireLink(inside, call, name)
   const found = findVrf(inside, name)
   if (!found) throw mismatch("VRFs", `"${name}"`, "none of that name")
@@ -152,7 +152,7 @@ function checkVrf(call: Call, { name = "", table }: VrfConfig): void {
 function removeFromVrf(call: Call, { name }: VrfConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = findLink(inside, call.ifName)
   const master = link && masterOf(inside, link)
   const vrfName = name ?? (master?.kind === "vrf" ? master.name : undefined)

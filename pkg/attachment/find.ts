@@ -1,15 +1,17 @@
 import { isErrno } from "../libc/mod.ts"
 import {
   addLink,
+  deleteEach,
   deleteLink,
+  deleteLinks,
   findLink,
   findNsid,
+  forEachNsid,
   type Ifindex,
   type Link,
   type LinkKind,
   listLinks,
   listLinksInside,
-  listNsids,
   type NetlinkSocket,
   RouteSocket,
 } from "../netlink/mod.ts"
@@ -126,7 +128,11 @@ function deletePair(place: Place, comment: string): void {
   const what = `find "${place.ifName}" in "${place.namespace.path}"`
   const end = failures.attempt(what, () => findOwnEnd(host, place, comment))
   if (end) deleteIfThere(host, end)
-  else deleteHostEnds(host, (alias) => alias === comment)
+  else
+    deleteLinks(
+      host,
+      listHostEnds(host, (alias) => alias === comment),
+    )
   failures.throwIfAny()
 }
 
@@ -134,7 +140,7 @@ function deletePair(place: Place, comment: string): void {
 function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: string): Link | undefined {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return undefined
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = findLink(inside, ifName)
   const end = link && findLikelyHostEnd(host, link)
   if (!end) return undefined
@@ -148,51 +154,65 @@ function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: 
 function deleteInside({ namespace, ifName }: Place, comment: string, kind: InterfaceKind): void {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = findLink(inside, ifName)
   const isOwn = link?.kind === kind && (link.attributes.alias ?? comment) === comment
   if (link && isOwn) deleteIfThere(inside, link)
   else
-    for (const renamed of listLinks(
+    deleteLinks(
       inside,
-      isOfKind(kind, (alias) => alias === comment),
-    ))
-      deleteIfThere(inside, renamed)
+      listLinks(
+        inside,
+        hasAlias((alias) => alias === comment),
+        { kind },
+      ),
+    )
 }
 
 /**
  * Deletes the interfaces that belong to this network and to none of the valid attachments. In the namespaces of containers
  * that live they are found without entering one: the host has an nsid for each, see `assignNsid`. Throws `NetlinkError`.
  */
-export function deleteOrphans(network: string, valid: readonly Owner[], kind: InterfaceKind): void {
-  using host = RouteSocket.open()
+export function deleteOrphans(
+  { network, valid, log }: { network: string; valid: readonly Owner[]; log: (line: string) => void },
+  kind: InterfaceKind,
+): void {
   const isStale = staleOf(network, valid)
-  if (interfaceKinds[kind].owner === "host") deleteHostEnds(host, isStale)
+  if (interfaceKinds[kind].owner === "container") deleteInContainers(kind, isStale, log)
   else {
-    const failures = new Failures() // one container that changes its links all the time is not to keep those of others
-    for (const nsid of listNsids(host)) {
-      failures.attempt(`delete interfaces in nsid ${nsid}`, () => deleteAllInside(host, nsid, isOfKind(kind, isStale)))
-    }
-    failures.throwIfAny()
+    using host = RouteSocket.open()
+    deleteLinks(host, listHostEnds(host, isStale))
   }
 }
 
-function deleteHostEnds(host: NetlinkSocket, isStale: (alias: string) => boolean): void {
-  for (const link of listLinks(host, isOfKind("veth", isStale))) deleteIfThere(host, link)
+/**
+ * Deletes the links of a kind with a stale alias in all namespaces that the host has an nsid for. What a container has too many of
+ * stays, and is logged. Throws `CniError`.
+ */
+export function deleteInContainers(kind: LinkKind, isStale: (alias: string) => boolean, log: (line: string) => void) {
+  const failures = new Failures(log) // one container that changes its links all the time is not to keep those of others
+  failures.attempt("look into all containers", () =>
+    forEachNsid((host, nsid) => {
+      failures.attempt(`delete all stale links of kind "${kind}" in nsid ${nsid}`, () =>
+        deleteEach(host, listLinksInside(host, nsid, hasAlias(isStale), { kind }), nsid),
+      )
+    }),
+  )
+  failures.throwIfAny()
 }
 
-function deleteAllInside(host: NetlinkSocket, nsid: number, isWanted: (link: Link) => boolean): void {
-  for (const link of listLinksInside(host, nsid, isWanted)) deleteIfThere(host, link, nsid)
+function listHostEnds(host: NetlinkSocket, isStale: (alias: string) => boolean): Link[] {
+  return listLinks(host, hasAlias(isStale), { kind: "veth" })
 }
 
-function isOfKind(wanted: InterfaceKind, hasAlias: (alias: string) => boolean): (link: Link) => boolean {
-  return ({ kind, attributes: { alias } }) => kind === wanted && alias !== undefined && hasAlias(alias)
+function hasAlias(isWanted: (alias: string) => boolean): (link: Link) => boolean {
+  return ({ attributes: { alias } }) => alias !== undefined && isWanted(alias)
 }
 
 /** The kernel deletes the links of a namespace that went away in its own time, which may be now. */
-function deleteIfThere(route: NetlinkSocket, link: Link, nsid?: number): void {
+function deleteIfThere(route: NetlinkSocket, link: Link): void {
   try {
-    deleteLink(route, link, nsid)
+    deleteLink(route, link)
   } catch (error) {
     if (!isErrno(error, "ENODEV")) throw error
   }

@@ -18,7 +18,7 @@ export {
   noHostEnd,
   type Recorded,
 } from "./check.ts"
-export { findHostEnd, type InterfaceKind, noKind, requireKind } from "./find.ts"
+export { deleteInContainers, findHostEnd, type InterfaceKind, noKind, requireKind } from "./find.ts"
 export {
   addInterface,
   checkMaster,

@@ -1,4 +1,5 @@
 import { readRecord } from "../devices/mod.ts"
+import { isErrno } from "../libc/mod.ts"
 import { findLink, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { CniError, Code, isOfContainer } from "../types/mod.ts"
@@ -19,7 +20,7 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
   const sandbox = Netns.open(namespace)
   try {
     using host = RouteSocket.open()
-    using inside = sandbox.run(() => RouteSocket.open())
+    using inside = sandbox.openRoute()
     const link = findLink(inside, ifName)
     const owner = link && ownerOfLink(host, sandbox, link)
     if (owner === undefined || isOfContainer(owner, containerId)) return sandbox
@@ -50,8 +51,11 @@ export function findSandbox({
     if (!isAnothers(sandbox, containerId, ifName)) return sandbox
     log(`"${namespace.path}" is another container's namespace by now: this one's has gone`)
   } catch (error) {
-    sandbox[Symbol.dispose]()
-    throw error
+    if (!isErrno(error, "ETIME")) {
+      sandbox[Symbol.dispose]()
+      throw error
+    }
+    log(`"${namespace.path}" has too many links to tell whose it is: what lies inside goes with it`)
   }
   sandbox[Symbol.dispose]()
   return undefined
@@ -59,13 +63,19 @@ export function findSandbox({
 
 function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolean {
   using host = RouteSocket.open()
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const isOwn = (comment: string) => isOfContainer(comment, containerId)
   const first = findLink(inside, ifName)
   const owner = first && ownerOfLink(host, sandbox, first)
   if (owner !== undefined && isOwn(owner)) return false // what is asked of the kernel in most cases
-  const owners = listLinks(inside, mayHaveOwner).flatMap((link) => ownerOfLink(host, sandbox, link) ?? [])
-  return owners.length > 0 && !owners.some(isOwn)
+  let hasOther = false
+  for (const link of listLinks(inside, mayHaveOwner)) {
+    inside.requireTime("tell whose the links are")
+    const other = inside.spend(() => ownerOfLink(host, sandbox, link))
+    if (other !== undefined && isOwn(other)) return false
+    hasOther ||= other !== undefined
+  }
+  return hasOther
 }
 
 /** A pair that ends in the container itself has none, however many of them a container makes. */

@@ -45,7 +45,7 @@ function completeResult<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, 
 function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): Answered {
   using host = RouteSocket.open()
   using sandbox = Netns.open(call.namespace)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   using filter = config.hasRules ? PacketFilter.find() : undefined
   using undo = new Undo(call.log)
   const owner = ownerOf(call)
@@ -123,7 +123,7 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   if (plugin.isUserspace?.(config)) return
   using host = RouteSocket.open()
   using sandbox = Netns.open(call.namespace)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   using filter = config.hasRules ? PacketFilter.find() : undefined
   const owner = ownerOf(call)
   const link = expectInterface(inside, call, plugin.chained ? undefined : plugin.kind)
@@ -139,7 +139,7 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
 
 function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   const owner = ownerOf(call)
-  const failures = new Failures()
+  const failures = new Failures(call.log)
   const usesInterface = ipam.usesInterface(call.network.ipam?.type)
   if (usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
@@ -161,7 +161,7 @@ function collectGarbage<C extends AttachmentConfig>(
 ): void {
   const { name: network } = call.network
   const valid = ownersOf(network, attachments)
-  const failures = new Failures()
+  const failures = new Failures(call.log)
   const usesInterface = ipam.usesInterface(call.network.ipam?.type)
   if (usesInterface) failures.attempt("release stale addresses", () => ipam.gc(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
@@ -169,7 +169,7 @@ function collectGarbage<C extends AttachmentConfig>(
     failures.attempt(`remove the stale ${what}`, () => rules.gc(network, valid))
   }
   const { kind } = plugin
-  if (kind) failures.attempt("delete orphaned interfaces", () => deleteOrphans(network, valid, kind))
+  if (kind) failures.attempt("delete orphaned interfaces", () => deleteOrphans({ network, valid, log: call.log }, kind))
   failures.attempt("detach what is left of other attachments", () => plugin.detachOrphans?.(call, valid))
   if (!usesInterface) failures.attempt("release stale addresses", () => ipam.gc(call))
   failures.throwIfAny()

@@ -1,5 +1,5 @@
 import { chooseVariant, findPrograms, isTableInUse } from "../iptables/mod.ts"
-import { findLink, listAddresses, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
+import { findLink, listAddresses, type NetlinkSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import type { PacketFilter } from "../nftables/mod.ts"
 import { AF_INET, type Cidr, CniError, Code, familyOf, formatCidr, isCniError, type Owner } from "../types/mod.ts"
@@ -166,7 +166,7 @@ function faultOf(check: () => void): CniError | undefined {
 function addressesBeside(namespace: NamespaceFile, ifName: string): string[] {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return []
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const own = findLink(inside, ifName)?.index
   const others = listAddresses(inside).filter(({ index }) => index !== own)
   return others.map(({ ip }) => formatCidr({ ip, prefix: 8 * ip.length }))

@@ -17,7 +17,7 @@ import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
 export const RTM_NEWLINK = 16
-const RTM_DELLINK = 17
+export const RTM_DELLINK = 17
 const RTM_GETLINK = 18
 /** <asm-generic/errno-base.h> */
 const ENODEV = 19
@@ -164,19 +164,34 @@ function lookUp(which: string | Ifindex): Request {
   return { type: RTM_GETLINK, what, payload }
 }
 
+/** Links that the kernel picks out before it tells of them: of a kind, of a master. Kernels before 4.6 do not. */
+export interface LinkFilter {
+  kind?: string
+  master?: Ifindex
+}
+
 /**
- * The links of the namespace, like `ip link show`: all, or those that are wanted. A host with hundreds of links, on which containers
+ * The links of the namespace, like `ip link show type KIND`: all, or those that are wanted. A host with hundreds of links, on which containers
  * come and go all the time, changes during each attempt to list them; then what any attempt has seen: each link that was there
  * all the while, and some that have gone.
  */
-export function listLinks(route: NetlinkSocket, isWanted: (link: Link) => boolean = () => true): Link[] {
-  return listLinksOf(route, undefined, isWanted)
+export function listLinks(
+  route: NetlinkSocket,
+  isWanted: (link: Link) => boolean = () => true,
+  filter: LinkFilter = {},
+): Link[] {
+  return listLinksOf(route, undefined, isWanted, filter)
 }
 
 /** Those of the namespace that the socket's own knows by this nsid; none when it has gone. */
-export function listLinksInside(route: NetlinkSocket, nsid: number, isWanted: (link: Link) => boolean): Link[] {
+export function listLinksInside(
+  route: NetlinkSocket,
+  nsid: number,
+  isWanted: (link: Link) => boolean,
+  filter: LinkFilter = {},
+): Link[] {
   try {
-    return listLinksOf(route, nsid, isWanted)
+    return listLinksOf(route, nsid, isWanted, filter)
   } catch (error) {
     if (isErrno(error, "EINVAL")) return []
     throw error
@@ -186,16 +201,25 @@ export function listLinksInside(route: NetlinkSocket, nsid: number, isWanted: (l
 /** How often links are listed that change meanwhile: a list of hundreds takes a while, and what three have not seen is not there. */
 const LIST_ATTEMPTS = 3
 
-function listLinksOf(route: NetlinkSocket, nsid: number | undefined, isWanted: (link: Link) => boolean): Link[] {
-  const payload = concat([
-    linkHeader.encode({}),
-    linkAttributes.encode({ targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }),
-  ])
+function listLinksOf(
+  route: NetlinkSocket,
+  nsid: number | undefined,
+  isWanted: (link: Link) => boolean,
+  { kind, master }: LinkFilter,
+): Link[] {
+  const attributes = {
+    targetNetnsId: nsid,
+    extMask: RTEXT_FILTER_SKIP_STATS,
+    master,
+    linkInfo: kind ? { kind } : undefined,
+  }
+  const payload = concat([linkHeader.encode({}), linkAttributes.encode(attributes)])
   const seen = new Map<number, Link>()
   const pick = (message: Message) => {
     const link = readLink(message)
     seen.delete(link.index)
-    if (!isWanted(link)) return undefined
+    if ((kind && link.kind !== kind) || (master && link.attributes.master !== master) || !isWanted(link))
+      return undefined
     seen.set(link.index, link)
     return link
   }

@@ -1,5 +1,6 @@
 import { isErrno } from "../libc/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
+import { Budget } from "./budget.ts"
 import { i32, struct, u32 } from "./codec.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 
@@ -19,9 +20,12 @@ export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv6Address: 0x100, Ipv6
  * addLink(host, { name: "cni0", kind: "bridge" })
  */
 export class RouteSocket extends NetlinkSocket {
-  /** Opens a socket in the thread's namespace. Throws `SyscallError`. */
-  static open(): RouteSocket {
-    return new RouteSocket(NETLINK_ROUTE)
+  /**
+   * Opens a socket in the thread's namespace, with a budget where it lists what a container can multiply: see `Netns.openRoute`,
+   * `forEachNsid`. Throws `SyscallError`.
+   */
+  static open(budget?: Budget): RouteSocket {
+    return new RouteSocket(NETLINK_ROUTE, 0, undefined, budget)
   }
 
   /** Opens a socket that also hears of changes, for `nextEvents`. */
@@ -68,4 +72,20 @@ export function listNsids(route: NetlinkSocket): number[] {
   return route.dump({ type: RTM_GETNSID, what: "list nsids", payload }, (message) => {
     return nsidPayload.decode(message.payload).attributes.nsid
   })
+}
+
+/**
+ * Calls `work` for each namespace that the thread's own has an nsid for, with a socket of the thread's namespace whose lists may
+ * take a part of the time that is left for all. Throws `NetlinkError`, `ETIME` when the time is over before the last one.
+ */
+export function forEachNsid(work: (host: RouteSocket, nsid: number) => void): void {
+  using host = RouteSocket.open()
+  const budget = new Budget()
+  for (const nsid of listNsids(host)) {
+    budget.requireTime("look into all containers")
+    budget.share((part) => {
+      using own = RouteSocket.open(part) // its own: a list that was broken off stays in the way of the next
+      work(own, nsid)
+    })
+  }
 }

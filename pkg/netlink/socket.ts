@@ -1,4 +1,5 @@
 import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
+import type { Budget } from "./budget.ts"
 import { concat, DecodeError } from "./codec.ts"
 import { isLost, lost, onceMore, saysDone } from "./lost-answers.ts"
 import {
@@ -45,10 +46,20 @@ export interface Request {
 export class NetlinkSocket implements Disposable {
   readonly #transport: Transport
   #sequence: number
+  readonly #budget: Budget | undefined
 
-  /** Opens a socket for `protocol` in the thread's namespace. Throws `SyscallError`. */
-  constructor(protocol: number, groups = 0, transport: Transport = new KernelTransport(protocol, groups)) {
+  /**
+   * Opens a socket for `protocol` in the thread's namespace; with a budget where its lists and batches are of what a container can
+   * multiply. Throws `SyscallError`.
+   */
+  constructor(
+    protocol: number,
+    groups = 0,
+    transport: Transport = new KernelTransport(protocol, groups),
+    budget?: Budget,
+  ) {
     this.#transport = transport
+    this.#budget = budget
     this.#sequence = transport.firstSequence
     transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
   }
@@ -124,9 +135,14 @@ export class NetlinkSocket implements Disposable {
    * Asks for a list, and keeps what `pick` makes of its messages; undefined is passed over. One datagram is held at a time: a
    * list may be longer than memory, so `pick` takes what is wanted and no more. When the list changed while the kernel was
    * listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing: it is asked for again, and what was
-   * picked so far is thrown away, so `pick` is called for the entries of each attempt. Throws `NetlinkError`.
+   * picked so far is thrown away, so `pick` is called for the entries of each attempt. Throws `NetlinkError`, `ETIME` when the
+   * socket's budget is over before the list.
    */
   dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts = DUMP_ATTEMPTS): T[] {
+    return this.spend(() => this.#dump(request, pick, attempts))
+  }
+
+  #dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts: number): T[] {
     for (let attempt = 1; ; attempt++) {
       const found = this.#dumpOrAgain(request, pick)
       if (found) return found
@@ -152,10 +168,11 @@ export class NetlinkSocket implements Disposable {
   }
 
   #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
+    this.requireTime(request.what)
     const sequence = this.#send(request, NLM_F_DUMP)
     const found: T[] = []
     let consistent = true
-    for (;;) {
+    for (; ; this.requireTime(request.what)) {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence) continue
         if (message.flags & NLM_F_DUMP_INTR) consistent = false
@@ -174,6 +191,16 @@ export class NetlinkSocket implements Disposable {
         return consistent && !error ? found : undefined
       }
     }
+  }
+
+  /** Does work whose time is taken of the socket's budget, if it has one. */
+  spend<T>(work: () => T): T {
+    return this.#budget ? this.#budget.spend(work) : work()
+  }
+
+  /** Throws `NetlinkError`, `ETIME`, when nothing of the budget is left; `what` is what is not gone on with. */
+  requireTime(what: string): void {
+    this.#budget?.requireTime(what)
   }
 
   /**

@@ -3,6 +3,7 @@
  *
  * @example
  * using sandbox = Netns.open(call.namespace) // or a path
- * using inside = sandbox.run(() => RouteSocket.open()) // the socket stays there, the thread does not
+ * using inside = sandbox.openRoute() // the socket stays there, the thread does not
  */
-export { listNamespaces, NamespaceFile, Netns, type Sync } from "./netns.ts"
+export { listNamespaces } from "./list.ts"
+export { NamespaceFile, Netns, type Sync } from "./netns.ts"

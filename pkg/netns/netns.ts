@@ -8,14 +8,13 @@ import {
   isRegularFile,
   namespaceType,
   Open,
-  readDirectory,
-  readlink,
-  readTextFile,
   type Stat,
   setNetworkNamespace,
   statOpen,
 } from "../libc/mod.ts"
+import { Budget, RouteSocket } from "../netlink/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
+import { listNamespaces } from "./list.ts"
 
 /** The thread's own namespace: `/proc/self` would be the main thread's, wherever this one is. */
 const OWN = "/proc/thread-self/ns/net"
@@ -32,6 +31,8 @@ export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 export class NamespaceFile implements Disposable {
   /** The path that it was opened by, as the caller wrote it. */
   readonly path: string
+  /** The time that the call has for what a container can multiply. */
+  readonly budget = new Budget()
   readonly #file: FileDescriptor | undefined
   readonly #error: CniError | undefined
 
@@ -77,15 +78,18 @@ export class NamespaceFile implements Disposable {
  *
  * @example
  * using sandbox = Netns.open(call.namespace)
- * using inside = sandbox.run(() => RouteSocket.open())
+ * using inside = sandbox.openRoute()
  */
 export class Netns implements Disposable {
   /** The path that it was opened by, as the caller wrote it. */
   readonly path: string
+  /** The time for what a container can multiply: that of the call, where the namespace is the call's. */
+  readonly budget: Budget
   readonly #file: FileDescriptor
 
-  private constructor(path: string, file: FileDescriptor) {
-    this.path = path
+  private constructor(place: string | NamespaceFile, file: FileDescriptor) {
+    this.path = pathOf(place)
+    this.budget = typeof place === "string" ? new Budget() : place.budget
     this.#file = file
   }
 
@@ -102,7 +106,7 @@ export class Netns implements Disposable {
         details: EXPECTED,
       })
     }
-    if (isNetworkNamespace(file.fd)) return new Netns(path, file)
+    if (isNetworkNamespace(file.fd)) return new Netns(place, file)
     file[Symbol.dispose]()
     throw new CniError(Code.InvalidEnvironment, `Cannot use "${path}" as CNI_NETNS: it is not a network namespace`, {
       details: EXPECTED,
@@ -114,10 +118,9 @@ export class Netns implements Disposable {
    * file that it was mounted on, or something else that is none.
    */
   static find(place: string | NamespaceFile): Netns | undefined {
-    const path = pathOf(place)
-    const file = path === "" ? undefined : findFileAt(place)
+    const file = pathOf(place) === "" ? undefined : findFileAt(place)
     if (!file) return undefined
-    if (isNetworkNamespace(file.fd)) return new Netns(path, file)
+    if (isNetworkNamespace(file.fd)) return new Netns(place, file)
     file[Symbol.dispose]()
     return undefined
   }
@@ -150,6 +153,11 @@ export class Netns implements Disposable {
   /** Whether it is the thread's own network namespace, by device and inode. */
   get isOwn(): boolean {
     return isOwn(this.#file.fd)
+  }
+
+  /** Opens a socket inside, whose lists and batches take of the budget. Throws `SyscallError`. */
+  openRoute(): RouteSocket {
+    return this.run(() => RouteSocket.open(this.budget))
   }
 
   /** Runs `fn` on this thread inside the namespace; comes back however `fn` ends. A promise does not type-check. */
@@ -219,35 +227,6 @@ function isNetworkNamespace(fd: Fd): boolean {
 /** "device:inode" of a namespace's file: no other namespace that lives has it. */
 function identityOf({ device, inode }: Stat): string {
   return `${device}:${inode}`
-}
-
-/**
- * A path for each network namespace that is mounted, or that a process is in, as far as /proc shows them. What keeps a
- * namespace by a descriptor alone, or in another mount and PID namespace, is not seen.
- */
-export function listNamespaces(): string[] {
-  const paths = new Map<string, string>()
-  for (const line of readTextFile("/proc/self/mountinfo").split("\n")) {
-    // "536 27 0:4 net:[4026532281] /run/netns/NAME rw shared:2 - nsfs nsfs rw"; white space of a path is in octal
-    const [, , , id = "", path = ""] = line.split(" ")
-    const unescaped = path.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
-    if (id.startsWith("net:[")) paths.set(id, unescaped)
-  }
-  for (const entry of readDirectory("/proc")) {
-    const path = `/proc/${entry}/ns/net`
-    const id = /^\d+$/.test(entry) ? findTarget(path) : undefined
-    if (id !== undefined && !paths.has(id)) paths.set(id, path)
-  }
-  return [...paths.values()]
-}
-
-/** Undefined when the process has ended, or is not ours to look at. */
-function findTarget(path: string): string | undefined {
-  try {
-    return readlink(path)
-  } catch {
-    return undefined
-  }
 }
 
 function isOwn(fd: Fd): boolean {

@@ -101,15 +101,25 @@ const shortages = [
  */
 export class Failures {
   readonly #errors: CniError[] = []
+  readonly #log: ((line: string) => void) | undefined
+
+  /**
+   * With a log, what was given up for want of time (`ETIME`) is a line there, and no failure: it lies in a container, and goes with
+   * its namespace. Without, it is one.
+   */
+  constructor(log?: (line: string) => void) {
+    this.#log = log
+  }
 
   /** Runs one step and keeps its error. Returns the step's value, or `undefined` when it failed. */
   attempt<T>(what: string, step: () => T): T | undefined {
     try {
       return step()
     } catch (error) {
-      this.#errors.push(
-        error instanceof CniError ? error : new CniError(Code.Internal, `Cannot ${what}`, { cause: error }),
-      )
+      const failure =
+        error instanceof CniError ? error : new CniError(Code.Internal, `Cannot ${what}`, { cause: error })
+      if (this.#log && isOf(failure, "ETIME")) this.#log(`${failure}: it goes with the container's namespace`)
+      else this.#errors.push(failure)
       return undefined
     }
   }
@@ -121,10 +131,7 @@ export class Failures {
 
   /** Whether the reason of one of them may pass: something was short, or busy. The next call may do what this one could not. */
   get mayPass(): boolean {
-    return this.#errors.some((error) => {
-      for (let at: unknown = error; at instanceof Error; at = at.cause) if (isErrno(at, ...shortages)) return true
-      return false
-    })
+    return this.#errors.some((error) => isOf(error, ...shortages))
   }
 
   /**
@@ -141,4 +148,10 @@ export class Failures {
       { details: this.#errors.flatMap((error) => error.details ?? []).join("; ") },
     )
   }
+}
+
+/** Whether an error, or a cause of it, is one of these. */
+function isOf(error: Error, ...names: Parameters<typeof isErrno>[1][]): boolean {
+  for (let at: unknown = error; at instanceof Error; at = at.cause) if (isErrno(at, ...names)) return true
+  return false
 }

@@ -1,6 +1,6 @@
 import { describeInterface, findSandbox } from "../../pkg/attachment/mod.ts"
 import { mismatch } from "../../pkg/ip/mod.ts"
-import { getLink, IFF_UP, type Link, listAddresses, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
+import { getLink, IFF_UP, type Link, listAddresses, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig } from "../../pkg/types/mod.ts"
@@ -19,7 +19,7 @@ export const loopback = definePlugin<null>({
 
 function addLoopback(call: Call): Answered {
   using sandbox = Netns.open(call.namespace)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   using undo = new Undo(call.log)
   const { lo, ips } = bringUp(inside, undo)
   const interfaces = [{ ...describeInterface(lo), sandbox: call.netns }]
@@ -36,7 +36,7 @@ export function bringUp(inside: RouteSocket, undo: Undo): { lo: Link; ips: IpCon
 
 function checkLoopback(call: Call): void {
   using sandbox = Netns.open(call.namespace)
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   requireUp(inside)
 }
 
@@ -48,7 +48,7 @@ export function requireUp(inside: RouteSocket): void {
 /** Down again, as it was in a new namespace. */
 function deleteLoopback(call: Call): void {
   using sandbox = findSandbox(call)
-  using inside = sandbox?.run(() => RouteSocket.open())
+  using inside = sandbox?.openRoute()
   if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
 }
 

@@ -1,5 +1,6 @@
 import type { Sides } from "../../pkg/attachment/mod.ts"
 import {
+  Budget,
   findLink,
   findNsid,
   type Link,
@@ -31,18 +32,24 @@ export function findVlanTaken(
   const holder = findHolder(config.linkInContainer ? inside : host, parent, config, undefined)
   if (holder) return vlanTaken(parent, config, describeHolder(holder, "the namespace of the master"))
   using home = config.linkInContainer ? undefined : Netns.open("/proc/thread-self/ns/net")
+  const budget = new Budget()
   for (const path of listNamespaces()) {
-    const found = lookInto(path, (home ?? sandbox).fd, parent, config)
+    const found = budget.share((part) => lookInto(path, part, (home ?? sandbox).fd, { parent, config }))
     if (found) return vlanTaken(parent, config, describeHolder(found, `"${path}"`))
   }
   return vlanTaken(parent, config, "an interface in a network namespace that has no path")
 }
 
 /** Undefined also for a namespace that has gone, or that cannot be looked into. */
-function lookInto(path: string, home: number, parent: Link, config: VlanConfig): Link | undefined {
+function lookInto(
+  path: string,
+  budget: Budget,
+  home: number,
+  { parent, config }: { parent: Link; config: VlanConfig },
+): Link | undefined {
   try {
     using namespace = Netns.find(path)
-    using route = namespace?.run(() => RouteSocket.open())
+    using route = namespace?.run(() => RouteSocket.open(budget))
     if (!route) return undefined
     const nsid = findNsid(route, home)
     return nsid === undefined ? undefined : findHolder(route, parent, config, nsid)
@@ -58,11 +65,12 @@ function findHolder(
   { vlanId, protocol }: VlanConfig,
   nsid: number | undefined,
 ): Link | undefined {
-  const [holder] = listLinks(route, (link) => {
+  const isHolder = (link: Link) => {
     const data = linkData(link, "vlan")
     if (data?.id !== vlanId || data.protocol !== vlanProtocols[protocol]) return false
     return link.attributes.link === parent.index && link.attributes.linkNetnsId === nsid
-  })
+  }
+  const [holder] = listLinks(route, isHolder, { kind: "vlan" })
   return holder
 }
 

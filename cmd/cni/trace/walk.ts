@@ -63,7 +63,7 @@ class Way {
 export function walk(ground: Ground, sandbox: Netns, destination: Destination): Hop[] {
   const way = new Way()
   const { attachment, node } = ground
-  using inside = sandbox.run(() => RouteSocket.open())
+  using inside = sandbox.openRoute()
   const link = findLink(inside, attachment.ifName)
   if (!link) return way.end(`the container has no interface "${attachment.ifName}"`)
   if ((link.flags & IFF_UP) === 0) return way.end(`"${attachment.ifName}" in the container is down`)

@@ -11,6 +11,7 @@ import {
   stat,
 } from "../../../pkg/libc/mod.ts"
 import {
+  Budget,
   deleteAddress,
   deleteRoute,
   findLink,
@@ -104,9 +105,9 @@ export class Place implements Disposable {
     return found !== undefined && found.mac === this.link.mac
   }
 
-  /** Does something inside the namespace, with a socket there. */
+  /** Does something inside the namespace, with a socket there. What it lists has its time: others wait for the daemon meanwhile. */
   work<T>(act: (inside: RouteSocket) => T): T {
-    using inside = this.#netns.run(() => RouteSocket.open())
+    using inside = this.#netns.run(() => RouteSocket.open(new Budget()))
     return act(inside)
   }
 

@@ -1,0 +1,60 @@
+import { isErrno, randomBytes } from "../libc/mod.ts"
+import { concat } from "./codec.ts"
+import { linkAttributes, linkHeader } from "./link-table.ts"
+import { deleteLink, type Link, RTM_DELLINK, RTM_NEWLINK } from "./links.ts"
+import { NLM_F_ACK } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** How many links are deleted at once: some 10 ms of the kernel's time, with all others waiting. */
+const BATCH = 200
+
+/**
+ * Deletes links, like `ip link set NAME group GROUP` for each and then `ip link del group GROUP`: the kernel waits for RCU once,
+ * and not 25 ms for each. Links that are not there any more are passed over. Throws `NetlinkError`, `ETIME` when the socket's budget
+ * is over before the last one.
+ */
+export function deleteLinks(route: NetlinkSocket, links: readonly Pick<Link, "index" | "name">[]): void {
+  route.spend(() => {
+    for (let at = 0; at < links.length; at += BATCH) {
+      const batch = links.slice(at, at + BATCH)
+      if (at > 0) route.requireTime(`delete ${links.length - at} more links`)
+      if (batch.length === 1 || !deleteAtOnce(route, batch)) deleteEach(route, batch)
+    }
+  })
+}
+
+/**
+ * Deletes links one after the other, also in the namespace that the socket's own knows by `nsid`, where links cannot be given a
+ * group. Throws as `deleteLinks` does.
+ */
+export function deleteEach(route: NetlinkSocket, links: readonly Pick<Link, "index" | "name">[], nsid?: number): void {
+  for (const [at, link] of links.entries()) {
+    if (at > 0) route.requireTime(`delete ${links.length - at} more links`)
+    try {
+      deleteLink(route, link, nsid)
+    } catch (error) {
+      if (!isErrno(error, "ENODEV")) throw error // the kernel deletes those of a namespace that went away in its own time
+    }
+  }
+}
+
+/** False when the group has got a link that cannot be deleted, such as `lo`: nothing was deleted then. */
+function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[]): boolean {
+  const group = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
+  const what = `delete ${links.length} links`
+  const payloads = links.map(({ index }) => concat([linkHeader.encode({ index }), linkAttributes.encode({ group })]))
+  try {
+    route.transact(payloads.map((payload) => ({ type: RTM_NEWLINK, flags: NLM_F_ACK, what, payload })))
+  } catch (error) {
+    if (!isErrno(error, "ENODEV")) throw error // one is gone, the others have the group
+  }
+  const payload = concat([linkHeader.encode({}), linkAttributes.encode({ group })])
+  try {
+    route.execute({ type: RTM_DELLINK, what, payload })
+    return true
+  } catch (error) {
+    if (isErrno(error, "ENODEV")) return true
+    if (isErrno(error, "EOPNOTSUPP")) return false
+    throw error
+  }
+}
