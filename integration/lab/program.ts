@@ -8,6 +8,8 @@ export interface Output {
   readonly exitCode: number
   /** Wall time from start to end of the process, in milliseconds. */
   readonly durationMs: number
+  /** Time on the processor, its own and the kernel's for it, children included, in milliseconds: other work does not stretch it. */
+  readonly cpuMs: number
 }
 
 /** How to run a program. */
@@ -62,7 +64,8 @@ export async function runProgram(command: readonly string[], options: ProgramOpt
   }
   const [stdout, stderr] = await outputs
   const exitCode = program.exitCode ?? 128 + constants.signals[program.signalCode as NodeJS.Signals]
-  return { stdout, stderr, exitCode, durationMs }
+  const cpuMs = Number(program.resourceUsage()?.cpuTime.total ?? 0) / 1000
+  return { stdout, stderr, exitCode, durationMs, cpuMs }
 }
 
 /** Runs a program that has to succeed. Throws `ProgramError` when its exit code is not 0. */

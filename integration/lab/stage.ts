@@ -46,6 +46,11 @@ export class Stage implements AsyncDisposable {
     return new Stage(await hostFor(plugin), plugin)
   }
 
+  /** A stage for a plugin on a host that has what it needs already, by `hostFor`; it goes with the host. */
+  static on(host: HostNamespace, plugin: string): Stage {
+    return new Stage(host, plugin)
+  }
+
   get role(): Role {
     return pluginRow(this.plugin).role
   }

@@ -5,7 +5,7 @@ import {
   type Link,
   type LinkChange,
   listLinks,
-  type RouteSocket,
+  RouteSocket,
   setLink,
 } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
@@ -54,7 +54,7 @@ export function restoreOnHost(host: RouteSocket, isWanted: (owner: string) => bo
 
 /** Gives back the device of this owner that is in a namespace. Returns whether there was one. Throws `CniError`. */
 export function giveBackFrom(host: RouteSocket, netns: Netns, isWanted: (owner: string) => boolean): boolean {
-  using inside = netns.openRoute()
+  using inside = netns.run(() => RouteSocket.open())
   const found = listLinks(inside, isOf(isWanted, netns.inode))
   const link = found.find(isHardware) ?? found[0]
   if (link) giveBack(host, inside, link)

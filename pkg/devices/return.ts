@@ -48,7 +48,7 @@ export function returnDevice(host: RouteSocket, { owner, namespace, ifName, mayB
 
 /** Gives back the container's interface when it is a device that the Go suite has moved there. */
 function giveBackUpstreams(host: RouteSocket, sandbox: Netns, ifName: string, mayBe: Returning["mayBe"]): void {
-  using inside = sandbox.openRoute()
+  using inside = sandbox.run(() => RouteSocket.open())
   const link = findLink(inside, ifName)
   const former = link && aliasedFormer(link)
   if (former && !readRecord(link, sandbox.inode) && mayBe(link)) giveBack(host, inside, link, former)
@@ -85,7 +85,7 @@ function giveBackFromAll(host: RouteSocket, isWanted: (owner: string) => boolean
   }
   const hasGiven = forEach(holding, (nsid) => {
     using netns = Netns.search(({ fd }) => findNsid(host, fd) === nsid)
-    using inside = netns?.openRoute()
+    using inside = netns?.run(() => RouteSocket.open())
     if (!netns || !inside) return
     forEach(listLinks(inside, isOrphan(netns.inode)), (link) => giveBack(host, inside, link))
   })
