@@ -42,9 +42,8 @@ export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Un
     addFilter(route, link, { kind: "u32", ...hook, protocol: filterProtocols.all, options })
     undo.defer(`redirect "${link.name}"`, () => {
       const filters = listReceiveFilters(route, link)
-      for (const filter of filters) {
-        if (redirectsOf(filter).includes(to.index)) deleteWholly(route, link, filter, filters)
-      }
+      const own = filters.filter((filter) => redirectsOf(filter).includes(to.index))
+      deleteWholly(route, link, own, filters)
     })
   } catch (cause) {
     throw new CniError(Code.Internal, `Cannot redirect what "${link.name}" receives to "${to.name}"`, { cause })
@@ -60,8 +59,8 @@ function openHook(route: NetlinkSocket, link: Link, undo: Undo): { parent: numbe
     if (!isErrno(error, "EEXIST")) throw error
   }
   const isClsact = findQdisc(route, link, TC_H_INGRESS)?.kind === "clsact"
-  const taken = listReceiveFilters(route, link).map(({ priority }) => priority)
-  const priority = Math.min(Math.max(0, ...taken) + 1, MAX_PRIORITY)
+  const last = listReceiveFilters(route, link).reduce((most, { priority }) => Math.max(most, priority), 0)
+  const priority = Math.min(last + 1, MAX_PRIORITY)
   return { parent: isClsact ? CLSACT_INGRESS : INGRESS_HANDLE, priority }
 }
 
@@ -133,18 +132,29 @@ function stopRedirection(
   }
   const gone = new Set([0, ...ifbs.map(({ index }) => index)])
   const own = filters?.filter((filter) => redirectsOf(filter).some((index) => gone.has(index))) ?? []
-  for (const filter of own) step("stop the redirection of", () => deleteWholly(route, link, filter, filters ?? []))
+  step("stop the redirection of", () => deleteWholly(route, link, own, filters ?? []))
   const isHookOver = own.length + ifbs.length > 0 && own.length === filters?.length
   if (isHookOver) step("delete the ingress qdisc of", () => deleteIngress(route, link))
   step("delete the limit of", () => deleteShaper(route, link))
   return isOver
 }
 
-/** Deletes a filter, and what the filters of its priority share, if there are no others: by itself the kernel keeps that. */
-function deleteWholly(route: NetlinkSocket, link: Link, filter: Filter, all: readonly Filter[]): void {
-  const { priority } = filter
-  const isAlone = all.filter((each) => each.priority === priority).length === 1
-  deleteFilter(route, link, isAlone ? { ...filter, handle: 0 } : filter)
+/**
+ * Deletes filters, and what the filters of a priority share, if all of these go: by itself the kernel keeps that. Throws `ETIME` when
+ * a container has put more there than time is left for.
+ */
+function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], all: readonly Filter[]): void {
+  const inAll = Map.groupBy(all, ({ priority }) => priority)
+  route.spend(() => {
+    for (const [priority, filters] of Map.groupBy(own, (each) => each.priority)) {
+      const [first] = filters
+      const isWhole = first && filters.length === inAll.get(priority)?.length
+      for (const filter of isWhole ? [{ ...first, handle: 0 }] : filters) {
+        route.step(`delete the filters of "${link.name}"`)
+        ifThere(() => deleteFilter(route, link, filter))
+      }
+    }
+  })
 }
 
 /** The filters of what a link receives. */

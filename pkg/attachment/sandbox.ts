@@ -70,7 +70,7 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   if (owner !== undefined && isOwn(owner)) return false // what is asked of the kernel in most cases
   let hasOther = false
   for (const link of listLinks(inside, mayHaveOwner)) {
-    inside.requireTime("tell whose the links are")
+    inside.step("tell whose the links are")
     const other = inside.spend(() => ownerOfLink(host, sandbox, link))
     if (other !== undefined && isOwn(other)) return false
     hasOther ||= other !== undefined

@@ -5,8 +5,8 @@ import { deleteLink, type Link, RTM_DELLINK, RTM_NEWLINK } from "./links.ts"
 import { NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** How many links are deleted at once: some 10 ms of the kernel's time, with all others waiting. */
-const BATCH = 200
+/** How many links are deleted at once: some 50 ms of the kernel's time, in which other changes of links wait. */
+const BATCH = 500
 
 /**
  * Deletes links, like `ip link set NAME group GROUP` for each and then `ip link del group GROUP`: the kernel waits for RCU once,
@@ -17,7 +17,7 @@ export function deleteLinks(route: NetlinkSocket, links: readonly Pick<Link, "in
   route.spend(() => {
     for (let at = 0; at < links.length; at += BATCH) {
       const batch = links.slice(at, at + BATCH)
-      if (at > 0) route.requireTime(`delete ${links.length - at} more links`)
+      route.step(`delete ${links.length - at} links`)
       if (batch.length === 1 || !deleteAtOnce(route, batch)) deleteEach(route, batch)
     }
   })
@@ -29,7 +29,7 @@ export function deleteLinks(route: NetlinkSocket, links: readonly Pick<Link, "in
  */
 export function deleteEach(route: NetlinkSocket, links: readonly Pick<Link, "index" | "name">[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
-    if (at > 0) route.requireTime(`delete ${links.length - at} more links`)
+    route.step(`delete ${links.length - at} links`)
     try {
       deleteLink(route, link, nsid)
     } catch (error) {
@@ -43,10 +43,13 @@ function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[
   const group = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   const what = `delete ${links.length} links`
   const payloads = links.map(({ index }) => concat([linkHeader.encode({ index }), linkAttributes.encode({ group })]))
+  const last = payloads.length - 1 // whose answer says that all are through
   try {
-    route.transact(payloads.map((payload) => ({ type: RTM_NEWLINK, flags: NLM_F_ACK, what, payload })))
+    route.transact(
+      payloads.map((payload, at) => ({ type: RTM_NEWLINK, flags: at === last ? NLM_F_ACK : 0, what, payload })),
+    )
   } catch (error) {
-    if (!isErrno(error, "ENODEV")) throw error // one is gone, the others have the group
+    if (!isErrno(error, "ENODEV")) throw error // it is gone, the others have the group
   }
   const payload = concat([linkHeader.encode({}), linkAttributes.encode({ group })])
   try {

@@ -82,7 +82,7 @@ export function forEachNsid(work: (host: RouteSocket, nsid: number) => void): vo
   using host = RouteSocket.open()
   const budget = new Budget()
   for (const nsid of listNsids(host)) {
-    budget.requireTime("look into all containers")
+    budget.step("look into all containers")
     budget.share((part) => {
       using own = RouteSocket.open(part) // its own: a list that was broken off stays in the way of the next
       work(own, nsid)

@@ -168,11 +168,11 @@ export class NetlinkSocket implements Disposable {
   }
 
   #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
-    this.requireTime(request.what)
+    this.step(request.what)
     const sequence = this.#send(request, NLM_F_DUMP)
     const found: T[] = []
     let consistent = true
-    for (; ; this.requireTime(request.what)) {
+    for (; ; this.step(request.what)) {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence) continue
         if (message.flags & NLM_F_DUMP_INTR) consistent = false
@@ -198,9 +198,9 @@ export class NetlinkSocket implements Disposable {
     return this.#budget ? this.#budget.spend(work) : work()
   }
 
-  /** Throws `NetlinkError`, `ETIME`, when nothing of the budget is left; `what` is what is not gone on with. */
-  requireTime(what: string): void {
-    this.#budget?.requireTime(what)
+  /** To be called before each of many requests. Throws `NetlinkError`, `ETIME`, when nothing of the budget is left. */
+  step(what: string): void {
+    this.#budget?.step(what)
   }
 
   /**

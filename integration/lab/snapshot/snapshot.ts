@@ -38,7 +38,13 @@ async function sourceSections(namespace: Namespace): Promise<(readonly [string, 
   const { stdout } = await namespace.exec("sh", ["-c", script.join("\n")])
   const parts = stdout.split(mark)
   return present.map(([name, { command, lines }], at) => {
-    const output = { stdout: parts[2 * at] ?? "", stderr: "", exitCode: Number(parts[2 * at + 1]), durationMs: 0, cpuMs: 0 }
+    const output = {
+      stdout: parts[2 * at] ?? "",
+      stderr: "",
+      exitCode: Number(parts[2 * at + 1]),
+      durationMs: 0,
+      cpuMs: 0,
+    }
     // A kernel without the subject is a fact about the namespace like any other.
     return [name, output.exitCode === 0 ? lines(output.stdout) : [new ProgramError(command, output).message]]
   })
