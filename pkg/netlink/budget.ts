@@ -16,16 +16,18 @@ export class Budget {
   #leftMs: number
   #freeSteps: number
   #since: number | undefined
+  readonly #clock: () => number
 
-  constructor(limitMs: number = LIMIT_MS, freeSteps: number = FREE_STEPS.call) {
+  constructor(limitMs: number = LIMIT_MS, freeSteps: number = FREE_STEPS.call, clock: () => number = monotonicMs) {
     this.#leftMs = limitMs
     this.#freeSteps = freeSteps
+    this.#clock = clock
   }
 
   /** Does work whose time counts; work within such work counts once. */
   spend<T>(work: () => T): T {
     if (this.#since !== undefined) return work()
-    this.#since = monotonicMs()
+    this.#since = this.#clock()
     try {
       return work()
     } finally {
@@ -46,12 +48,12 @@ export class Budget {
   /** Does the work for one of several containers, which has a part of what is left. */
   share<T>(work: (part: Budget) => T): T {
     return this.spend(() => {
-      const part = new Budget(this.#left() * SHARE, FREE_STEPS.share)
+      const part = new Budget(this.#left() * SHARE, FREE_STEPS.share, this.#clock)
       return part.spend(() => work(part))
     })
   }
 
   #left(): number {
-    return this.#leftMs - (this.#since === undefined ? 0 : monotonicMs() - this.#since)
+    return this.#leftMs - (this.#since === undefined ? 0 : this.#clock() - this.#since)
   }
 }

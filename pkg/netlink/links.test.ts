@@ -596,6 +596,22 @@ describe("looking up", () => {
     )
   })
 
+  // From `ip link show type ifb` and `ip link show master NAME`: IFLA_LINKINFO with IFLA_INFO_KIND, IFLA_MASTER.
+  test("those of a kind, or of a master, which the kernel picks out, and an old one does not", () => {
+    const script = (request: Message) => [encodeMessage(16, 2, request.sequence, linkAnswer), done(request)]
+    const kernel = new ScriptedKernel(script)
+    const route = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
+    const all = () => true
+    expect(listLinks(route, all, { kind: "ifb" })).toEqual([])
+    expect(listLinks(route, all, { kind: "veth" }).map(({ name }) => name)).toEqual(["v0"])
+    expect(listLinks(route, all, { master: 7 as Ifindex })).toEqual([])
+    expect(kernel.requests.map(({ payload }) => payload.subarray(16))).toEqual([
+      hex`0c00 1280 0800 0100 69666200 0800 1d00 08000000`,
+      hex`1000 1280 0900 0100 7665746800 000000 0800 1d00 08000000`,
+      hex`0800 0a00 07000000 0800 1d00 08000000`,
+    ])
+  })
+
   test("those of a namespace that has gone are none", () => {
     const kernel = new ScriptedKernel((request) => [acknowledge(request, 22)])
     expect(listLinksInside(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 5, () => true)).toEqual([])

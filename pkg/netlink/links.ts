@@ -207,12 +207,8 @@ function listLinksOf(
   isWanted: (link: Link) => boolean,
   { kind, master }: LinkFilter,
 ): Link[] {
-  const attributes = {
-    targetNetnsId: nsid,
-    extMask: RTEXT_FILTER_SKIP_STATS,
-    master,
-    linkInfo: kind ? { kind } : undefined,
-  }
+  const picked = { master, linkInfo: kind ? { kind } : undefined }
+  const attributes = { targetNetnsId: nsid, ...picked, extMask: RTEXT_FILTER_SKIP_STATS }
   const payload = concat([linkHeader.encode({}), linkAttributes.encode(attributes)])
   const seen = new Map<number, Link>()
   const pick = (message: Message) => {

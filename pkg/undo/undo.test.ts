@@ -134,6 +134,28 @@ describe("Failures", () => {
     expect(failures.any).toBeTrue()
   })
 
+  test("with a log, tells what was given up for want of time, and goes on; without one that is a failure", () => {
+    const giveUp = () => {
+      throw Object.assign(new Error("list links: the container has too much of it (ETIME)"), { errno: "ETIME" })
+    }
+    const lines: string[] = []
+    const logged = new Failures((line) => lines.push(line))
+    expect(logged.attempt("delete links", giveUp)).toBeUndefined()
+    logged.attempt("delete rules", () => {
+      throw new CniError(999, "Cannot list rules", { cause: new Error("no", { cause: catchFrom(giveUp) }) })
+    })
+    expect(() => logged.throwIfAny()).not.toThrow()
+    expect(lines).toEqual([
+      "Cannot delete links; list links: the container has too much of it (ETIME): it goes with the container's namespace",
+      expect.stringContaining("Cannot list rules; no: list links: "),
+    ])
+    logged.attempt("act", fail(new Error("no")))
+    expect(() => logged.throwIfAny()).toThrow("Cannot act")
+    const other = new Failures()
+    other.attempt("delete links", giveUp)
+    expect(() => other.throwIfAny()).toThrow("Cannot delete links")
+  })
+
   test("throws nothing, and has none, when nothing failed", () => {
     const failures = new Failures()
     failures.attempt("do the first", () => 1)
@@ -167,3 +189,11 @@ describe("Failures", () => {
     expect(bare?.details).toBe("no key")
   })
 })
+
+function catchFrom(action: () => unknown): unknown {
+  try {
+    return action()
+  } catch (error) {
+    return error
+  }
+}

@@ -1,0 +1,232 @@
+import { afterAll, beforeAll, describe, expect } from "bun:test"
+import {
+  type ContainerNamespace,
+  type Feature,
+  type HostNamespace,
+  hasFeature,
+  hostFor,
+  linkNames,
+  type PluginCall,
+  type PluginOutput,
+  patient,
+  pluginRow,
+  pluginsAs,
+  Stage,
+  testWhereItRuns,
+  testWith,
+} from "../lab/mod.ts"
+
+/** How many a container makes of each; an emulated machine would take minutes for as many. */
+const MANY = patient(1) > 1 ? 1000 : 10_000
+/**
+ * A verb's bound. Other programs stretch the time by the clock, and not that on the processor: this one has to keep the bound, the
+ * other ten times the bound. Waits of 25 ms for each link, of which the processor knows nothing, come to more than that.
+ */
+const BOUND_MS = 2000
+
+/** Kinds of links whose owner is told by an alias of their own, as far as the kernel has them. */
+const kinds = (["macvlan", "ipvlan", "vlan", "dummy", "ifb", "vrf"] as const satisfies Feature[]).filter(hasFeature)
+/** What a link of a kind is made with; `base0` to `base3` are links to sit on. */
+const makers: Readonly<Record<(typeof kinds)[number], (at: number) => string>> = {
+  macvlan: (at) => `link add link base0 name x${at} type macvlan`,
+  ipvlan: (at) => `link add link base1 name x${at} type ipvlan`,
+  vlan: (at) => `link add link base${2 + (at & 1)} name x${at} type vlan id ${1 + (at >> 2)}`,
+  dummy: (at) => `link add name x${at} type dummy`,
+  ifb: (at) => `link add name x${at} type ifb`,
+  vrf: (at) => `link add name x${at} type vrf table ${5000 + at}`,
+}
+
+const each = (line: (at: number) => string, count = MANY) => Array.from({ length: count }, (_, at) => line(at))
+const low = (at: number) => `${at >> 8}.${at & 255}`
+const hex = (at: number) => at.toString(16)
+
+/** Has `ip -batch` or its like work off lines, of which a kernel may refuse some. */
+async function batch(pod: ContainerNamespace, program: string, lines: readonly string[]): Promise<void> {
+  const [file = "", ...options] = program.split(" ")
+  await pod.tryExec(file, [...options, "-force", "-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: 200_000 })
+}
+
+/** Fills a container with all that it can make many of. All links say that they are those of one attachment. */
+async function crowd(pod: ContainerNamespace, alias: string): Promise<void> {
+  await batch(pod, "ip", [
+    ...each((at) => `link add base${at} type bridge`, 4),
+    ...each((at) => makers[kinds[at % kinds.length] ?? "ifb"](at)),
+    ...each((at) => `link set x${at} alias ${alias}`),
+    ...each((at) => `link property add dev x${at >> 5} altname other-name-${at}`),
+    ...each((at) => `rule add from 198.18.${low(at)} table 99`),
+    ...each((at) => `address add 198.19.${low(at)}/16 dev base0`),
+  ])
+  await batch(
+    pod,
+    "ip -6",
+    each((at) => `rule add from 2001:db8::${hex(at)} table 99`),
+  )
+  await batch(
+    pod,
+    "tc",
+    each((at) => `qdisc add dev x${at} root pfifo`),
+  )
+}
+
+/** Fills an interface. Of alternative names one link cannot have more, and of classes the kernel makes 10,000 in minutes only. */
+async function crowdInterface(pod: ContainerNamespace, name: string): Promise<void> {
+  const dev = `dev ${name}`
+  await batch(pod, "ip", [
+    ...each((at) => `address add ${name === "lo" ? 127 : 10}.200.${low(at)}/8 ${dev}`),
+    ...each((at) => `route add 172.17.${low(at)} ${dev}`),
+    ...each((at) => `neighbour add 172.18.${low(at)} lladdr 02:00:00:00:00:01 nud permanent ${dev}`),
+    ...each((at) => `link property add ${dev} altname a${at}`, 480),
+  ])
+  await batch(
+    pod,
+    "ip -6",
+    each((at) => `route add 2001:db8:1::${hex(at)} ${dev}`),
+  )
+  await batch(pod, "tc", [
+    `qdisc add ${dev} root handle 2: htb`,
+    ...each((at) => `class add ${dev} parent 2: classid 2:${hex(at + 2)} htb rate 1mbit`, 500),
+    ...each((at) => `qdisc add ${dev} parent 2:${hex(at + 2)} bfifo limit 10000`, 500),
+  ])
+}
+
+/** A verb, which has to end in time. */
+async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Promise<PluginOutput> {
+  const output = await call
+  const { cpuMs, durationMs } = output
+  expect({ verb, cpuMs, isInTime: cpuMs < patient(BOUND_MS) }).toMatchObject({ isInTime: true })
+  expect({ verb, durationMs, isInTime: durationMs < patient(10 * BOUND_MS) }).toMatchObject({ isInTime: true })
+  return output
+}
+
+const tooMuch = "the container has too much of it"
+const noneValid = { "cni.dev/valid-attachments": [] }
+
+/** ADD and CHECK do what they are asked for, or say why not; on a busy machine their time is over sooner. */
+function expectDoneOrTold({ exitCode, stdout }: PluginOutput): void {
+  if (exitCode !== 0) expect(stdout).toContain(tooMuch)
+}
+
+describe("a container that has thousands of all that it can make", () => {
+  const staged = pluginsAs().filter((plugin) => pluginRow(plugin).staged !== false)
+  let host: HostNamespace
+  let pod: ContainerNamespace
+
+  beforeAll(async () => {
+    host = await hostFor(...staged.filter((plugin) => pluginRow(plugin).needs?.every(hasFeature) ?? true))
+    pod = await host.addContainer()
+    await crowd(pod, `lab/${pod.name}/eth0`)
+  }, patient(240_000))
+
+  afterAll(() => host[Symbol.asyncDispose](), patient(240_000))
+
+  for (const plugin of staged) {
+    testWhereItRuns(
+      plugin,
+      `${plugin}: each verb ends within 2 s, however many links, addresses, routes, rules, neighbours, qdiscs and names the container has`,
+      async () => {
+        const stage = Stage.on(host, plugin)
+        const attached = await stage.attach({ pod })
+        const { attachment, maker, ifName } = attached
+        const run = (verb: PluginCall["verb"], keys: object = {}) => inTime(verb, attachment.run(verb, keys))
+        try {
+          const added = await run("ADD")
+          expectDoneOrTold(added)
+          const filled = stage.interfaceOf(attached)
+          if (filled) await crowdInterface(pod, filled)
+          if (added.exitCode === 0) expectDoneOrTold(await run("CHECK", { prevResult: added.json }))
+          const kept = { "cni.dev/valid-attachments": [{ containerID: pod.name, ifname: ifName }] }
+          expect(await run("GC", kept)).toMatchObject({ exitCode: 0, stdout: "" })
+          expect(await run("STATUS")).toMatchObject({ exitCode: 0, stdout: "" })
+          expect(await run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
+          await maker?.del()
+          // Of what says that it is the attachment's there is only what the container has forged.
+          expect(await run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
+          expect(await run("GC", noneValid)).toMatchObject({ exitCode: 0, stdout: "" })
+        } finally {
+          for (const each of [attachment, maker]) await each?.run("DEL")
+        }
+      },
+      240_000,
+    )
+  }
+})
+
+/** Whether what is left of some forged links has been told. */
+function expectToldIfLeft({ exitCode, stdout, stderr }: PluginOutput, left: readonly string[]): void {
+  expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
+  if (left.length === 0) expect(stderr).toBe("")
+  else expect(stderr).toContain(`${tooMuch} (ETIME): it goes with the container's namespace`)
+}
+
+testWith(
+  ["macvlan"],
+  "macvlan: DEL deletes 1,500 links that say they are the attachment's, which it does not find by its name, in batches, and no other",
+  async () => {
+    await using stage = await Stage.create("macvlan")
+    const { pod, attachment } = await stage.attach()
+    await attachment.add()
+    await batch(pod, "ip", [
+      "link set eth0 name renamed",
+      "link add base type bridge",
+      ...each((at) => `link add link base name x${at} type macvlan`, 1500),
+      ...each((at) => `link set x${at} alias lab/${pod.name}/eth0`, 1500),
+      "link add link base name other type macvlan",
+    ])
+    const deleted = await inTime("DEL", attachment.run("DEL"))
+    const left = await linkNames(pod)
+    expectToldIfLeft(
+      deleted,
+      left.filter((name) => name.startsWith("x")),
+    )
+    expect(left.filter((name) => !name.startsWith("x")).sort()).toEqual(["base", "lo", "other"])
+  },
+  60_000,
+)
+
+testWith(
+  ["ifb", "tbf"],
+  "bandwidth: GC gets to each container, however many forged devices there are in others, and says where it has left some",
+  async () => {
+    await using stage = await Stage.create("bandwidth")
+    const keys = { shapeIn: "container" }
+    const crowded = [await stage.attach({ keys }), await stage.attach({ keys })]
+    for (const { pod, attachment } of crowded) {
+      await attachment.add()
+      await batch(pod, "ip", [
+        ...each((at) => `link add x${at} type ifb`, 1000),
+        ...each((at) => `link set x${at} alias lab/${pod.name}/net${at}`, 1000),
+      ])
+    }
+    const other = await stage.attach({ keys })
+    const before = await linkNames(other.pod)
+    await other.attachment.add()
+    expect(await linkNames(other.pod)).not.toEqual(before)
+    const collected = await inTime("GC", other.attachment.run("GC", noneValid))
+    expect(await linkNames(other.pod)).toEqual(before)
+    const left = await Promise.all(crowded.map(({ pod }) => linkNames(pod)))
+    expectToldIfLeft(
+      collected,
+      left.flat().filter((name) => name.startsWith("x")),
+    )
+  },
+  60_000,
+)
+
+testWith(
+  ["ifb", "tbf"],
+  "bandwidth: DEL ends within 2 s where 10,000 filters lead to the attachment's device in the container",
+  async () => {
+    await using stage = await Stage.create("bandwidth")
+    const { pod, attachment } = await stage.attach({ keys: { shapeIn: "container" } })
+    const { interfaces } = await attachment.add()
+    const filter = `u32 match u32 0 0 action mirred egress redirect dev ${interfaces.at(-1)?.name}`
+    await batch(
+      pod,
+      "tc",
+      each((at) => `filter add dev eth0 parent ffff: protocol all prio ${2 + at} ${filter}`),
+    )
+    const deleted = await inTime("DEL", attachment.run("DEL"))
+    expect(deleted).toMatchObject({ exitCode: 0, stdout: "" })
+  },
+  60_000,
+)
