@@ -132,9 +132,13 @@ function stopRedirection(
   }
   const gone = new Set([0, ...ifbs.map(({ index }) => index)])
   const own = filters?.filter((filter) => redirectsOf(filter).some((index) => gone.has(index))) ?? []
-  step("stop the redirection of", () => deleteWholly(route, link, own, filters ?? []))
   const isHookOver = own.length + ifbs.length > 0 && own.length === filters?.length
-  if (isHookOver) step("delete the ingress qdisc of", () => deleteIngress(route, link))
+  let hasGone = false
+  const deleteHook = () => {
+    hasGone = deleteIngress(route, link)
+  }
+  if (isHookOver) step("delete the ingress qdisc of", deleteHook) // and at once all that it has, however many
+  if (!hasGone) step("stop the redirection of", () => deleteWholly(route, link, own, filters ?? []))
   step("delete the limit of", () => deleteShaper(route, link))
   return isOver
 }
@@ -162,10 +166,11 @@ export function listReceiveFilters(route: NetlinkSocket, link: Link): Filter[] {
   return listFilters(route, link, CLSACT_INGRESS)
 }
 
-/** A clsact is another program's. */
-function deleteIngress(route: NetlinkSocket, link: Link): void {
-  if (findQdisc(route, link, TC_H_INGRESS)?.kind !== "ingress") return
+/** A clsact is another program's: it stays, and the answer is false. */
+function deleteIngress(route: NetlinkSocket, link: Link): boolean {
+  if (findQdisc(route, link, TC_H_INGRESS)?.kind !== "ingress") return false
   deleteQdisc(route, link, TC_H_INGRESS)
+  return true
 }
 
 /** A qdisc with another handle is another program's. The link says which kind it has, or had when it was looked up. */
