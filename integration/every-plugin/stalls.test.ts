@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, describe, expect } from "bun:test"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { startDnsmasq } from "../dhcp/servers.ts"
+import { Site } from "../dhcp/site.ts"
 import {
   type ContainerNamespace,
   type Feature,
@@ -14,6 +16,7 @@ import {
   Stage,
   testWhereItRuns,
   testWith,
+  waitFor,
 } from "../lab/mod.ts"
 
 /** How many a container makes of each; an emulated machine would take minutes for as many. */
@@ -233,3 +236,18 @@ testWith(
   },
   60_000,
 )
+
+test("dhcp: each verb ends within 2 s in such a container, and its address is given back", async () => {
+  await using site = await Site.create("bridge")
+  const range = "--dhcp-range=10.1.2.50,10.1.2.60,255.255.255.0,2m"
+  await using server = await startDnsmasq(site.server, site.directory.path, [range])
+  const { pod, attachment } = await site.attach()
+  const prevResult = await attachment.add()
+  await crowd(pod, `net/${pod.name}/eth0`)
+  await crowdInterface(pod, "eth0")
+  expectDoneOrTold(await inTime("CHECK", attachment.run("CHECK", { prevResult })))
+  const kept = { "cni.dev/valid-attachments": [{ containerID: pod.name, ifname: "eth0" }] }
+  expect(await inTime("GC", attachment.run("GC", kept))).toMatchObject({ exitCode: 0, stdout: "" })
+  expect(await inTime("DEL", attachment.run("DEL"))).toMatchObject({ exitCode: 0, stdout: "" })
+  await waitFor(async () => !(await server.leases()).includes(" 10.1.2."), "the server to have the address again")
+}, 240_000)
