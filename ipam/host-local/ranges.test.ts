@@ -21,6 +21,7 @@ describe("a range without limits hands out", () => {
     ["the smallest IPv4 subnet", "10.1.0.4/30", "10.1.0.5-10.1.0.6"],
     ["IPv6: all but the first address", "fd00::/64", "fd00::1-fd00::ffff:ffff:ffff:ffff"],
     ["the smallest IPv6 subnet", "fd00::4/126", "fd00::5-fd00::7"],
+    ["IPv4 in the form of IPv6", "::ffff:10.1.0.0/120", "10.1.0.1-10.1.0.254"],
     ["everything", "0.0.0.0/0", "0.0.0.1-255.255.255.254"],
   ])("%s", (_, subnet, expected) => {
     expect(texts({ subnet })).toBe(expected)
@@ -70,7 +71,7 @@ describe("refused with code 7, naming set and range:", () => {
     ["IPv6 host bits", [[{ subnet: "fd00::1/65" }]], "the network address is fd00::/65"],
     ["no room", [[{ subnet: "10.1.0.0/31" }]], "invalid range set 0: Network 10.1.0.0/31 too small to allocate from"],
     ["no IPv6 room", [[{ subnet: "fd00::/127" }]], "Network fd00::/127 too small to allocate from"],
-    ["an IPv4 subnet as IPv6", [[{ subnet: "::ffff:10.1.0.0/120" }]], "IPNet IP and Mask version mismatch"],
+    ["a subnet with IPv4 and IPv6 in it", [[{ subnet: "::ffff:0:0/95" }]], 'subnet "::ffff:0:0/95" is not'],
     ["a start outside", [[{ subnet, rangeStart: "10.2.0.1" }]], "rangeStart 10.2.0.1 not in network 10.1.0.0/24"],
     ["an end outside", [[{ subnet, rangeEnd: "10.1.1.1" }]], "rangeEnd 10.1.1.1 not in network 10.1.0.0/24"],
     ["an end of another family", [[{ subnet, rangeEnd: "fd00::1" }]], "rangeEnd fd00::1 not in network"],

@@ -8,7 +8,6 @@ import {
   formatIp,
   parseCidr,
   parseIp,
-  unmapped,
 } from "../../pkg/types/mod.ts"
 
 /** An IP address as a number, for arithmetic that is the same for both families. */
@@ -18,18 +17,17 @@ export interface Address {
   readonly value: bigint
 }
 
-/** Reads an address; `undefined` for anything else. An IPv4-mapped one ("::ffff:10.0.0.1") is its IPv4 address. */
+/** Reads an address; `undefined` for anything else. */
 export function parseAddress(text: string): Address | undefined {
   const ip = parseIp(text)
   return ip && addressOf(ip)
 }
 
 function addressOf(ip: Uint8Array): Address {
-  const bytes = unmapped(ip)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = new DataView(ip.buffer, ip.byteOffset, ip.length)
   let value = 0n
-  for (let at = 0; at < bytes.length; at += 4) value = (value << 32n) | BigInt(view.getUint32(at))
-  return { family: familyOf(bytes), value }
+  for (let at = 0; at < ip.length; at += 4) value = (value << 32n) | BigInt(view.getUint32(at))
+  return { family: familyOf(ip), value }
 }
 
 /** An address as text, the one that names its file in the store: "10.0.0.1", "fd00::1". */
@@ -170,9 +168,6 @@ function parseSubnet(text: string): { network: Address; last: Address; prefix: n
   const network = addressOf(ip)
   const { family, value } = network
   const bits = ip.length * 8
-  if (familyOf(ip) !== family) {
-    throw refuse(`network ${text}: IPNet IP and Mask version mismatch; write an IPv4 subnet as IPv4`)
-  }
   if (prefix > bits - 2) throw refuse(`Network ${text} too small to allocate from`)
   const hostBits = (1n << BigInt(bits - prefix)) - 1n // 0xffn for a /24
   const excess = value & hostBits

@@ -22,7 +22,6 @@ import {
   parseIp,
   type Route,
   readCniArgs,
-  unmapped,
 } from "../../pkg/types/mod.ts"
 
 const text = { kind: "text" } as const
@@ -108,7 +107,7 @@ function checkAddresses(ips: readonly IpConfig[], version: string): void {
   const repeated = ips.find(({ address }, at) => ips.findIndex((other) => other.address === address) !== at)
   if (repeated) throw invalid(`Cannot use the address ${repeated.address} twice`)
   if (atLeast(version, "0.3.0")) return
-  const families = ips.flatMap(({ address }) => parseCidr(address) ?? []).map(({ ip }) => familyOf(unmapped(ip)))
+  const families = ips.flatMap(({ address }) => parseCidr(address) ?? []).map(({ ip }) => familyOf(ip))
   const count = (family: Family) => families.filter((each) => each === family).length
   const [v4, v6] = [count(AF_INET), count(AF_INET6)]
   if (v4 <= 1 && v6 <= 1) return

@@ -1,6 +1,6 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result, unmapped } from "../../pkg/types/mod.ts"
+import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
 import { Firewall, type Told } from "./firewall.ts"
@@ -44,7 +44,7 @@ function deleteFirewall(call: Call, config: FirewallConfig): void {
 function told(prevResult: Result | undefined): Told {
   try {
     if (!prevResult) return { addresses: [], bridge: undefined }
-    return { addresses: addressesOf(prevResult).map(({ ip }) => unmapped(ip)), bridge: hostLinkOf(prevResult)?.bridge }
+    return { addresses: addressesOf(prevResult).map(({ ip }) => ip), bridge: hostLinkOf(prevResult)?.bridge }
   } catch {
     return { addresses: [], bridge: undefined }
   }

@@ -1,7 +1,7 @@
 import { invalidConfig } from "../../pkg/config/mod.ts"
 import { addressesOf } from "../../pkg/ip/mod.ts"
 import { findLink, type Ifindex, RouteSocket } from "../../pkg/netlink/mod.ts"
-import { CniError, Code, type Owner, type Result, unmapped, validateInterfaceName } from "../../pkg/types/mod.ts"
+import { CniError, Code, type Owner, type Result, validateInterfaceName } from "../../pkg/types/mod.ts"
 import type { FirewallConfig, Policy } from "./config.ts"
 
 /** What is let through for one attachment, and what is kept out. */
@@ -58,7 +58,7 @@ export function specOf(
   { policy, adminChain }: FirewallConfig,
   findMaster: (port: string) => string | undefined = masterOf,
 ): FirewallSpec {
-  const addresses = new Map(addressesOf(result).map(({ ip }) => [String(unmapped(ip)), unmapped(ip)]))
+  const addresses = new Map(addressesOf(result).map(({ ip }) => [String(ip), ip]))
   const link = hostLinkOf(result, findMaster)
   if (policy === "open" || addresses.size === 0 || link) {
     return { owner, addresses: [...addresses.values()], policy, link, adminChain }

@@ -42,7 +42,9 @@ test("#48 keys and protocols count in any case", () => {
 test("the host's address chooses the family, and the unspecified one nothing else", () => {
   const of = (hostIP: string) => mappings({ ...web, hostIP })?.map(({ family, hostIp }) => ({ family, hostIp }))
   expect(of("192.0.2.1")).toEqual([{ family: AF_INET, hostIp: Uint8Array.of(192, 0, 2, 1) }])
-  expect(of("::ffff:192.0.2.1")).toEqual([{ family: AF_INET, hostIp: Uint8Array.of(192, 0, 2, 1) }])
+  for (const mapped of ["::ffff:192.0.2.1", "::ffff:c000:0201", "0:0:0:0:0:ffff:192.0.2.1"]) {
+    expect(of(mapped)).toEqual([{ family: AF_INET, hostIp: Uint8Array.of(192, 0, 2, 1) }])
+  }
   expect(of("0.0.0.0")).toEqual([{ family: AF_INET, hostIp: undefined }])
   expect(of("::")).toEqual([{ family: AF_INET6, hostIp: undefined }])
 })

@@ -116,7 +116,7 @@ function checkHostIp(text: string): unknown {
 }
 
 function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: Infer<typeof mappingFields>): Mapping {
-  const hostIp = parseIp(hostIP.replace(/^::ffff:(?=\d+\.)/i, ""))
+  const hostIp = parseIp(hostIP)
   const isEvery = hostIp?.every((byte) => byte === 0)
   return {
     protocol,

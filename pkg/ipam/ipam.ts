@@ -11,6 +11,8 @@ import {
   type NetworkConfig,
   networkOf,
   nextAddress,
+  normalCidr,
+  normalIp,
   parseCidr,
   type Result,
 } from "../types/mod.ts"
@@ -106,10 +108,11 @@ function rangeOf(range: JsonValue): IpConfig[] {
 
 function ipAt(entry: JsonValue, key: "address" | "subnet"): IpConfig[] {
   if (!isJsonObject(entry)) return []
-  const address = member(entry, key)
-  const gateway = member(entry, "gateway")
-  if (typeof address !== "string" || !parseCidr(address)) return []
-  return [typeof gateway === "string" && gateway !== "" ? { address, gateway } : { address }]
+  const [address, gateway] = [member(entry, key), member(entry, "gateway")]
+  const cidr = typeof address === "string" ? normalCidr(address) : undefined
+  if (cidr === undefined) return []
+  const router = typeof gateway === "string" ? normalIp(gateway) : undefined
+  return [{ address: cidr, ...(router === undefined ? {} : { gateway: router }) }]
 }
 
 function nonEmpty<T>(list: T[]): T[][] {

@@ -9,6 +9,8 @@ import {
   formatMac,
   networkOf,
   nextAddress,
+  normalCidr,
+  normalIp,
   parseCidr,
   parseIp,
   parseMac,
@@ -35,13 +37,18 @@ test("IPv4 text reads as ip-num reads it", () => {
   )
 })
 
+/** The value of an address, without the bits by which IPv6 maps IPv4. */
+function numberOf({ value }: IPv6): bigint {
+  return value >> 32n === 0xffffn ? value & 0xffffffffn : value
+}
+
 test("IPv6 text, with or without ::, reads as ip-num reads it", () => {
   fc.assert(
     fc.property(groups, fc.nat(7), fc.nat(7), (all, from, length) => {
       const hex = all.map((each) => each.toString(16))
       const zeros = hex.slice(from, from + length + 1).every((each) => each === "0")
       const short = zeros ? `${hex.slice(0, from).join(":")}::${hex.slice(from + length + 1).join(":")}` : hex.join(":")
-      expect(number(parseIp(short) ?? new Uint8Array())).toBe(new IPv6(hex.join(":")).value)
+      expect(number(parseIp(short) ?? new Uint8Array())).toBe(numberOf(new IPv6(hex.join(":"))))
       expect(parseIp(short.toUpperCase())).toEqual(parseIp(short))
     }),
   )
@@ -52,7 +59,7 @@ test("what we write, ip-num and we read back as the same address", () => {
     fc.property(groups, (all) => {
       const bytes = Uint8Array.from(all.flatMap((each) => [each >> 8, each & 255]))
       const text = formatIp(bytes)
-      expect(parseIp(text)).toEqual(bytes)
+      expect(parseIp(text)).toEqual(unmapped(bytes))
       if (!text.includes(".")) expect(new IPv6(text).value).toBe(number(bytes))
     }),
   )
@@ -82,7 +89,7 @@ test("noise never throws, and what is read is a whole address", () => {
   )
 })
 
-// RFC 5952 section 4, and section 5 for the mapped ones
+// RFC 5952 section 4
 test.each([
   ["2001:0DB8::0001", "2001:db8::1"],
   ["2001:db8:0:0:0:0:2:1", "2001:db8::2:1"],
@@ -92,7 +99,6 @@ test.each([
   ["0:0:0:0:0:0:0:0", "::"],
   ["0:0:0:0:0:0:0:1", "::1"],
   ["1:0:0:0:0:0:0:0", "1::"],
-  ["::ffff:c000:0201", "::ffff:192.0.2.1"],
   ["64:ff9b::192.0.2.1", "64:ff9b::c000:201"],
   ["::1.2.3.4", "::102:304"],
 ])("%s is written %s", (text, canonical) => {
@@ -126,11 +132,58 @@ test.each([
   expect(parseIp(text)).toBeUndefined()
 })
 
-test("an IPv4-mapped address stays IPv6 as bytes, has an IPv4 address in it, and equals that", () => {
-  expect(parseIp("::ffff:1.2.3.4")).toHaveLength(16)
-  expect(unmapped(parseIp("::ffff:1.2.3.4") ?? new Uint8Array())).toEqual(Uint8Array.of(1, 2, 3, 4))
-  expect(unmapped(parseIp("::1") ?? new Uint8Array())).toHaveLength(16)
-  expect(sameIp("::ffff:1.2.3.4", "1.2.3.4")).toBe(true)
+// What Go's net.ParseIP and net.IP.String make of them.
+test.each([
+  ["::ffff:10.9.9.9", "10.9.9.9"],
+  ["::FFFF:10.9.9.9", "10.9.9.9"],
+  ["::ffff:0a09:0909", "10.9.9.9"],
+  ["::ffff:a09:909", "10.9.9.9"],
+  ["0:0:0:0:0:ffff:10.9.9.9", "10.9.9.9"],
+  ["0::ffff:10.9.9.9", "10.9.9.9"],
+  ["0000:0000:0000:0000:0000:ffff:0a09:0909", "10.9.9.9"],
+  ["::ffff:0:0", "0.0.0.0"],
+  ["::ffff:0:10.9.9.9", "::ffff:0:a09:909"],
+  ["::10.9.9.9", "::a09:909"],
+  ["::fffe:10.9.9.9", "::fffe:a09:909"],
+  ["1::ffff:10.9.9.9", "1::ffff:a09:909"],
+  ["64:ff9b::10.9.9.9", "64:ff9b::a09:909"],
+])("%s is the address %s", (text, normal) => {
+  expect(normalIp(text)).toBe(normal)
+  expect(parseIp(text)).toHaveLength(normal.includes(":") ? 16 : 4)
+  expect(sameIp(text, normal)).toBe(true)
+})
+
+// What Go's net.IPNet.String makes of what net.ParseCIDR has read; of mapped networks that are not IPv4 alone it makes "/0".
+test.each([
+  ["::ffff:10.1.0.2/120", "10.1.0.2/24"],
+  ["::ffff:0a01:0002/128", "10.1.0.2/32"],
+  ["0:0:0:0:0:ffff:10.1.0.2/97", "10.1.0.2/1"],
+  ["::ffff:0:0/96", "0.0.0.0/0"],
+  ["::ffff:10.1.0.2/95", undefined],
+  ["::ffff:10.1.0.2/24", undefined],
+  ["::ffff:10.1.0.2/129", undefined],
+  ["::/0", "::/0"],
+  ["2001:DB8:0::1/064", "2001:db8::1/64"],
+])("%s is %s", (text, normal) => {
+  expect(normalCidr(text)).toBe(normal as string)
+})
+
+test("a network of IPv4-mapped addresses has the IPv4 addresses that it has by ip-num", () => {
+  fc.assert(
+    fc.property(v4, fc.integer({ min: 97, max: 128 }), (bytes, prefix) => {
+      const mapped = `0:0:0:0:0:ffff:${bytes.toHex().replace(/^.{4}/, "$&:")}/${prefix}`
+      const wanted = IPv6CidrRange.fromCidr(mapped).getFirst().getValue() & 0xffffffffn
+      const read = cidr(mapped)
+      expect([read.ip, number(networkOf(read))]).toEqual([bytes, wanted])
+    }),
+  )
+})
+
+test("the bytes of a mapped address are told from others", () => {
+  const mapped = Uint8Array.of(...new Uint8Array(10), 255, 255, 1, 2, 3, 4)
+  expect(unmapped(mapped)).toEqual(Uint8Array.of(1, 2, 3, 4))
+  expect(unmapped(ip("::1"))).toHaveLength(16)
+  expect(formatIp(mapped)).toBe("::ffff:1.2.3.4") // as the kernel has it
   expect(sameIp("2001:DB8:0::1", "2001:db8::1")).toBe(true)
   expect(sameIp("1.2.3.4", "1.2.3.5")).toBe(false)
   expect(sameIp("nonsense", "nonsense")).toBe(false)

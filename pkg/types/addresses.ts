@@ -18,10 +18,12 @@ export interface Cidr {
 
 /**
  * Reads "192.0.2.1" into 4 bytes or "2001:db8::1" into 16, in network order; `undefined` for anything else. Strict as
- * upstream: no leading zeros in IPv4, no zone. An IPv4-mapped address ("::ffff:192.0.2.1") stays IPv6.
+ * upstream: no leading zeros in IPv4, no zone. However it is written, an IPv4-mapped address ("::ffff:192.0.2.1",
+ * "0:0:0:0:0:ffff:c000:201") is its IPv4 address: the kernel sends IPv4 for it.
  */
 export function parseIp(text: string): Uint8Array | undefined {
-  return parseIpv4(text) ?? parseIpv6(text)
+  const ip = parseIpv4(text) ?? parseIpv6(text)
+  return ip && unmapped(ip)
 }
 
 const octet = "(0|[1-9][0-9]{0,2})"
@@ -94,13 +96,34 @@ function longestZeroRun(groups: string[]): { start: number; length: number } {
   return longest
 }
 
-/** Reads "192.0.2.1/24" or "2001:db8::1/64", keeping the host bits; `undefined` for anything else. */
+/** How many bits of an IPv4-mapped address come before its IPv4 address. */
+const MAPPED_BITS = 96
+
+/**
+ * Reads "192.0.2.1/24" or "2001:db8::1/64", keeping the host bits; `undefined` for anything else. The prefix length of an
+ * IPv4-mapped address counts 96 bits more than that of IPv4: "::ffff:192.0.2.1/120" is 192.0.2.1/24, and one of less than 96
+ * is refused, since a network has addresses of one family.
+ */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf("/")
   const ip = slash < 0 ? undefined : parseIp(text.slice(0, slash))
   const length = text.slice(slash + 1)
-  if (!ip || !/^[0-9]{1,3}$/.test(length) || Number(length) > ip.length * 8) return undefined
-  return { ip, prefix: Number(length) }
+  if (!ip || !/^[0-9]{1,3}$/.test(length)) return undefined
+  const isMapped = ip.length === 4 && text.includes(":")
+  const prefix = Number(length) - (isMapped ? MAPPED_BITS : 0)
+  return prefix < 0 || prefix > ip.length * 8 ? undefined : { ip, prefix }
+}
+
+/** An address in its normal form, "2001:db8::1", "192.0.2.1"; `undefined` for what is no address. */
+export function normalIp(text: string): string | undefined {
+  const ip = parseIp(text)
+  return ip && formatIp(ip)
+}
+
+/** An address with its prefix length in its normal form; host bits are kept. `undefined` for anything else. */
+export function normalCidr(text: string): string | undefined {
+  const cidr = parseCidr(text)
+  return cidr && formatCidr(cidr)
 }
 
 /** Writes an address with its prefix length: "192.0.2.1/24". */
@@ -111,7 +134,7 @@ export function formatCidr({ ip, prefix }: Cidr): string {
 /** Whether two texts are one address, however written; an IPv4-mapped IPv6 address equals its IPv4 address. */
 export function sameIp(a: string, b: string): boolean {
   const [left, right] = [parseIp(a), parseIp(b)]
-  return left !== undefined && right !== undefined && unmapped(left).join() === unmapped(right).join()
+  return left !== undefined && right !== undefined && sameBytes(left, right)
 }
 
 function isMapped(ip: Uint8Array): boolean {
@@ -120,7 +143,7 @@ function isMapped(ip: Uint8Array): boolean {
   return ip[10] === 0xff && ip[11] === 0xff
 }
 
-/** An IPv4-mapped address as its IPv4 address; any other as it is. */
+/** The bytes of an IPv4-mapped address, as Go has them, as those of its IPv4 address; any other as they are. */
 export function unmapped(ip: Uint8Array): Uint8Array {
   return isMapped(ip) ? ip.subarray(12) : ip
 }

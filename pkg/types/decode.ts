@@ -102,12 +102,13 @@ export class Decoder {
     return elements
   }
 
-  /** A text that `isValid` accepts. An empty text counts as absent. */
-  checked(key: string, isValid: (text: string) => boolean, expected: string): string | undefined {
+  /** A text as `read` reads it, which returns `undefined` for what it refuses. An empty text counts as absent. */
+  text(key: string, read: (text: string) => string | undefined, expected: string): string | undefined {
     const text = this.string(key)
     if (text === undefined || text === "") return undefined
-    if (!isValid(text)) throw wrongType(this.path(key), expected, text)
-    return text
+    const value = read(text)
+    if (value === undefined) throw wrongType(this.path(key), expected, text)
+    return value
   }
 }
 

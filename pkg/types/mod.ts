@@ -19,6 +19,8 @@ export {
   formatMac,
   networkOf,
   nextAddress,
+  normalCidr,
+  normalIp,
   parseCidr,
   parseIp,
   parseMac,

@@ -67,10 +67,18 @@ describe("addresses", () => {
     expect(refusal(Code.Decoding, () => decodeResult(withRoute({ dst: null }), ""))).toContain('"routes[0].dst"')
   })
 
-  test("an IPv4-mapped address keeps its text in every version", () => {
-    const result = decodeResult(withAddress("::ffff:1.2.3.4/96"), "")
-    expect(encodeResult(result, "1.1.0")).toMatchObject({ ips: [{ address: "::ffff:1.2.3.4/96" }] })
-    expect(encodeResult(result, "0.4.0")).toMatchObject({ ips: [{ version: "4", address: "::ffff:1.2.3.4/96" }] })
+  test("an IPv4-mapped address is IPv4 in every version, as is a route's destination and gateway", () => {
+    const written = { ...withAddress("::ffff:a01:2/120"), routes: [{ dst: "::ffff:0:0/96", gw: "0::ffff:10.1.0.1" }] }
+    const routes = [{ dst: "0.0.0.0/0", gw: "10.1.0.1" }]
+    for (const version of ["0.3.1", "1.1.0"]) {
+      const ips = [{ address: "10.1.0.2/24", ...(version === "1.1.0" ? {} : { version: "4" }) }]
+      expect(encodeResult(decodeResult(written, ""), version)).toMatchObject({ ips, routes })
+    }
+    expect(encodeResult(decodeResult(written, ""), "0.2.0")).toMatchObject({ ip4: { ip: "10.1.0.2/24", routes } })
+    expect(decodeResult({ ip6: { ip: "::ffff:10.1.0.2/128" } }, "0.2.0").ips).toEqual([{ address: "10.1.0.2/32" }])
+    expect(refusal(Code.Decoding, () => decodeResult(withAddress("::ffff:10.1.0.2/64"), ""))).toContain(
+      "ips[0].address",
+    )
   })
 })
 

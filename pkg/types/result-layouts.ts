@@ -1,4 +1,4 @@
-import { AF_INET, familyOf, parseCidr, unmapped } from "./addresses.ts"
+import { AF_INET, familyOf, parseCidr } from "./addresses.ts"
 import { Decoder, present } from "./decode.ts"
 import { CniError, Code } from "./error.ts"
 import type { JsonObject, JsonValue } from "./json.ts"
@@ -182,9 +182,9 @@ function shortRoute({ dst, gw }: Route): Route {
   return { dst, ...(gw && { gw }) }
 }
 
-/** The `version` of an address of 0.3.0 to 0.4.0; an IPv4-mapped one has "4", as with upstream. */
+/** The `version` of an address of 0.3.0 to 0.4.0. */
 function ipVersionOf(cidr: string): "4" | "6" {
   const parsed = parseCidr(cidr)
   if (!parsed) throw new CniError(Code.Internal, `Cannot write address "${cidr}": expected one like "192.0.2.1/24"`)
-  return familyOf(unmapped(parsed.ip)) === AF_INET ? "4" : "6"
+  return familyOf(parsed.ip) === AF_INET ? "4" : "6"
 }

@@ -1,10 +1,10 @@
-import { parseCidr, parseIp } from "./addresses.ts"
+import { normalCidr, normalIp } from "./addresses.ts"
 import { Decoder, present, readString, wrongType } from "./decode.ts"
 import type { JsonObject, JsonValue } from "./json.ts"
 
 /**
- * A result of ADD, in the form of CNI 1.1.0 without its version label: what plugins compute with. Addresses are text:
- * "10.1.2.3/24" where a prefix belongs, "10.1.2.1" where none does. Results of older versions are read into this form
+ * A result of ADD, in the form of CNI 1.1.0 without its version label: what plugins compute with. Addresses are text in
+ * their normal form (`normalIp`): "10.1.2.3/24" where a prefix belongs, "10.1.2.1" where none does. Results of older versions are read into this form
  * by `decodeResult` and written from it by `encodeResult`.
  */
 export interface Result {
@@ -53,16 +53,16 @@ export interface Dns {
 // The parts that several layouts share. Encoders write keys in the order of upstream's declarations, and leave out what
 // upstream leaves out: empty texts, empty lists, and a zero where zero means "not set".
 
-/** An address with its prefix length, required. The text stays as it is written, host bits and all. */
+/** An address with its prefix length in its normal form, required. Host bits stay. */
 export function decodeCidr(from: Decoder, key: string): string {
-  const text = from.checked(key, (value) => parseCidr(value) !== undefined, 'an address like "192.0.2.1/24"')
+  const text = from.text(key, normalCidr, 'an address like "192.0.2.1/24"')
   if (text === undefined) throw wrongType(from.path(key), 'an address like "192.0.2.1/24"', from.value(key))
   return text
 }
 
-/** An address, or nothing. */
+/** An address in its normal form, or nothing. */
 export function decodeIp(from: Decoder, key: string): string | undefined {
-  return from.checked(key, (value) => parseIp(value) !== undefined, 'an address like "192.0.2.1"')
+  return from.text(key, normalIp, 'an address like "192.0.2.1"')
 }
 
 /** An interface as of 0.3.0; what 1.1.0 added is not looked at. */
