@@ -37,6 +37,12 @@ test("scope link, or the unspecified address as gateway, means that there is non
   expect(plan([{ dst: "10.9.0.0/16", gw: "0.0.0.0" }]).map(show)).toEqual(["10.9.0.0/16 direct"])
 })
 
+test("the unspecified address as gateway means scope link, unless another is said", () => {
+  expect(plan([{ dst: "10.9.0.1/32", gw: "0.0.0.0" }])[0]).toMatchObject({ scope: 253 })
+  expect(plan([{ dst: "10.9.0.1/32", gw: "0.0.0.0", scope: 0 }])[0]).toMatchObject({ scope: 0 })
+  expect(plan([{ dst: "10.9.0.1/32" }])[0]).not.toHaveProperty("scope")
+})
+
 test("host bits of a destination are dropped, as the kernel wants it", () => {
   expect(plan([{ dst: "10.9.8.7/16" }]).map(show)).toEqual(["10.9.0.0/16 via 10.1.0.1"])
 })

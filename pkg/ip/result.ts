@@ -82,14 +82,24 @@ function impliedGateway(route: Route, gateways: Uint8Array[], family: Family): U
   return gateways.find((gateway) => familyOf(gateway) === family)
 }
 
-function specOf({ priority, table, scope, mtu, advmss }: Route, dst: Uint8Array, prefix: number): RouteSpec {
+function specOf(route: Route, dst: Uint8Array, prefix: number): RouteSpec {
+  const { priority, table, mtu, advmss } = route
   const spec: RouteSpec = { dst, prefix }
+  const scope = scopeOf(route)
   if (priority) spec.priority = priority // 0 is the kernel's default, as for upstream
   if (table !== undefined) spec.table = table
   if (scope !== undefined) spec.scope = scope
   if (mtu) spec.mtu = mtu
   if (advmss) spec.advmss = advmss
   return spec
+}
+
+/**
+ * Versions before 0.3.0 have no scope, where "0.0.0.0" as the gateway is all that says that a destination is on the link: only a
+ * route of scope link can lead to the gateway of another.
+ */
+function scopeOf({ scope, gw }: Route): number | undefined {
+  return scope ?? (gw !== undefined && gatewayOf(gw) === undefined ? RouteScope.Link : undefined)
 }
 
 function required<T>(value: T | undefined, text: string): T {

@@ -81,6 +81,41 @@ describe("a lease", () => {
     expect(without).not.toHaveProperty("gateway")
   })
 
+  const onLink = (dst: string) => ({ dst, gw: "0.0.0.0", scope: 253 })
+  const outside = { dst: "0.0.0.0/0", gw: "198.51.100.1" }
+
+  test("has a route on the link to a router outside of its network, before the routes by it", () => {
+    expect(leaseWith({ 1: "ffffffff", 121: "" })).toMatchObject({
+      address: "10.1.2.50/32",
+      gateway: "10.1.2.1",
+      routes: [onLink("10.1.2.1/32"), { dst: "0.0.0.0/0", gw: "10.1.2.1" }],
+    })
+    // Option 121: 172.16/12 by 198.51.100.1, the rest by 10.1.2.1, 10/8 by 198.51.100.1
+    const classless = "0cac10c6336401000a010201080ac6336401"
+    expect(leaseWith({ 121: classless })).toMatchObject({
+      routes: [
+        onLink("198.51.100.1/32"),
+        { dst: "172.16.0.0/12", gw: "198.51.100.1" },
+        { dst: "0.0.0.0/0", gw: "10.1.2.1" },
+        { dst: "10.0.0.0/8", gw: "198.51.100.1" },
+      ],
+    })
+    // Option 33: 203.0.113.9 by 198.51.100.1
+    expect(leaseWith({ 121: "", 33: "cb007109c6336401" })).toMatchObject({
+      routes: [onLink("198.51.100.1/32"), { dst: "203.0.113.0/24", gw: "198.51.100.1" }, { gw: "10.1.2.1" }],
+    })
+  })
+
+  test("has no such route where the server gives one, which comes first then", () => {
+    // Option 121: the rest by 198.51.100.1, 198.51.100.0/24 on the link; the second time 198.51.100.1/32
+    expect(leaseWith({ 121: "00c633640118c6336400000000" })).toMatchObject({
+      routes: [onLink("198.51.100.0/24"), outside],
+    })
+    expect(leaseWith({ 121: "20c63364010000000000c6336401" })).toMatchObject({
+      routes: [onLink("198.51.100.1/32"), outside],
+    })
+  })
+
   test("has no MTU that is none", () => {
     expect(leaseWith({ 26: "0043" })).not.toHaveProperty("mtu")
   })

@@ -1,7 +1,17 @@
-import { formatCidr, formatIp, parseIp, prefixMask, sameBytes } from "../../../pkg/types/mod.ts"
+import {
+  type Cidr,
+  contains,
+  formatCidr,
+  formatIp,
+  parseCidr,
+  parseIp,
+  prefixMask,
+  type Route,
+  sameBytes,
+} from "../../../pkg/types/mod.ts"
 import { toHex } from "./bytes.ts"
 import type { ServerMessage } from "./message4.ts"
-import { optionOf } from "./options4.ts"
+import { isOnLink, optionOf, routeOnLink } from "./options4.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment } from "./types.ts"
 
@@ -27,8 +37,9 @@ export function leaseOf(message: ServerMessage, serverMac: string, moment: Momen
   if (prefix === undefined) {
     return mask === undefined ? "there is no subnet mask (option 1)" : `the subnet mask ${mask} is none (option 1)`
   }
+  const network = { ip, prefix: Number(prefix) }
   const lease: Lease = {
-    address: formatCidr({ ip, prefix: Number(prefix) }),
+    address: formatCidr(network),
     server,
     serverMac,
     since: moment.now,
@@ -40,7 +51,7 @@ export function leaseOf(message: ServerMessage, serverMac: string, moment: Momen
       },
       moment,
     ),
-    ...wayOut(message),
+    ...wayOut(message, network),
     nameservers: optionOf(options, "nameservers") ?? [],
     search: optionOf(options, "search") ?? [],
     ntp: optionOf(options, "ntp") ?? [],
@@ -56,12 +67,28 @@ export function leaseOf(message: ServerMessage, serverMac: string, moment: Momen
 }
 
 /** The gateway is the first router. Classless routes, where there are any, are all routes; the routers count for none then (RFC 3442). */
-function wayOut({ options }: ServerMessage): Pick<Lease, "gateway" | "routes"> {
+function wayOut({ options }: ServerMessage, network: Cidr): Pick<Lease, "gateway" | "routes"> {
   const gateway = optionOf(options, "routers")?.find((router) => isUsable(parseIp(router) ?? new Uint8Array(4)))
   const classless = optionOf(options, "classlessRoutes")
   const fixed = optionOf(options, "staticRoutes") ?? []
-  if (gateway === undefined) return { routes: classless ?? fixed }
-  return { gateway, routes: classless ?? [...fixed, { dst: "0.0.0.0/0", gw: gateway }] }
+  if (gateway === undefined) return { routes: withRouters(classless ?? fixed, network) }
+  return { gateway, routes: withRouters(classless ?? [...fixed, { dst: "0.0.0.0/0", gw: gateway }], network) }
+}
+
+/**
+ * Routes in the order in which the kernel takes them, those on the link first. A router that lies neither in the lease's
+ * network nor in one on the link has a route of its own, on the link: clouds give a mask of /32, or a router elsewhere.
+ */
+function withRouters(routes: readonly Route[], network: Cidr): Route[] {
+  const onLink = routes.filter(isOnLink)
+  const reachable = [network, ...onLink.flatMap(({ dst }) => parseCidr(dst) ?? [])]
+  const byRouter = routes.filter((route) => !isOnLink(route))
+  const routers = new Set(byRouter.flatMap(({ gw }) => gw ?? []))
+  for (const router of routers) {
+    const ip = parseIp(router)
+    if (ip && !reachable.some((each) => contains(each, ip))) onLink.push(routeOnLink(`${router}/32`))
+  }
+  return [...onLink, ...byRouter]
 }
 
 /** Whether a host can have this address: not of network 0 or 127, no multicast, no class E. */

@@ -131,11 +131,23 @@ function decodeClasslessRoutes(found: Uint8Array): Route[] | undefined {
   return routes.length > 0 ? routes : undefined
 }
 
-/** A route of a lease; `scope` 253, RT_SCOPE_LINK, where the router is 0.0.0.0, as upstream writes it. */
+/** A route of a lease; without a router where that is 0.0.0.0. */
 function routeVia(destination: Cidr, router: Uint8Array): Route {
-  const route: Route = { dst: formatCidr({ ...destination, ip: networkOf(destination) }), gw: formatIp(router) }
-  if (router.every((byte) => byte === 0)) route.scope = 253
-  return route
+  const dst = formatCidr({ ...destination, ip: networkOf(destination) })
+  return router.every((byte) => byte === 0) ? routeOnLink(dst) : { dst, gw: formatIp(router) }
+}
+
+/** RT_SCOPE_LINK, <linux/rtnetlink.h> */
+const SCOPE_LINK = 253
+
+/** A route without a router, as upstream writes it: without `gw` interface plugins would put the gateway of the address there. */
+export function routeOnLink(dst: string): Route {
+  return { dst, gw: "0.0.0.0", scope: SCOPE_LINK }
+}
+
+/** Whether a route of a lease is one without a router. */
+export function isOnLink({ scope }: Route): boolean {
+  return scope === SCOPE_LINK
 }
 
 /** RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Those without a class, and 0.0.0.0, are left out. */
