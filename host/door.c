@@ -59,6 +59,8 @@ static const struct call calls[] = {
     /* processes, and chance */
     CALL(pipe2, "[8]i"), CALL(pidfd_open, "ii"), CALL(wait4, "i[4]i0"), CALL(kill, "ii"), CALL(getrandom, "bi"),
     CALL(rt_sigprocmask, "i[8]0i"), CALL(signalfd4, "i[8]ii"), CALL(prlimit64, "ii[16]0"),
+    /* clocks */
+    CALL(clock_gettime, "i[16]"), CALL(timerfd_create, "ii"), CALL(timerfd_settime, "ii[32]0"),
 };
 #define CALLS (int)(sizeof calls / sizeof *calls)
 

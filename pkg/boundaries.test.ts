@@ -87,7 +87,7 @@ const strangeKey = /"[^"\n]*[^\0-\x7f"\n][^"\n]*":/
 
 /** At the start of a line, that is while the module is loaded: clock, chance and environment, which a heap image would keep. */
 const whileLoading =
-  /^(?:export )?(?:const|let) [^=]*= (?!.*=>).*\b(Date\.now|new Date|monotonicMs|random(Hex|Bytes)|readEnvironment|engine\.\w+)\(/m
+  /^(?:export )?(?:const|let) [^=]*= (?!.*=>).*\b(Date\.now|new Date|monotonicMs|bootMs|random(Hex|Bytes)|readEnvironment|engine\.\w+)\(/m
 
 /** Feeds garbage to the very functions that read, which lie behind the doors, and runs on an engine, where the laboratory cannot. */
 const behindDoors = /^integration\/faults\/garbage\//

@@ -72,7 +72,11 @@ export class Site implements AsyncDisposable {
   }
 }
 
-/** Runs `dhcp daemon` on a host, and waits until it serves. */
-export function startDaemon(host: HostNamespace, flags: readonly string[] = []): Promise<Running> {
-  return Running.start(host, [join(builtPlugins, "dhcp"), "daemon", ...flags], /serving/)
+/** Runs `dhcp daemon` on a host, by the program `under` if there is one, and waits until it serves. */
+export function startDaemon(
+  host: HostNamespace,
+  flags: readonly string[] = [],
+  under: readonly string[] = [],
+): Promise<Running> {
+  return Running.start(host, [...under, join(builtPlugins, "dhcp"), "daemon", ...flags], /serving/)
 }

@@ -45,6 +45,9 @@ const calls = {
   wait4: "i[4]i0",
   kill: "ii",
   prlimit64: "ii[16]0",
+  clock_gettime: "i[16]",
+  timerfd_create: "ii",
+  timerfd_settime: "ii[32]0",
 } as const
 
 export type CallName = keyof typeof calls

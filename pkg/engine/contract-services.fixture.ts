@@ -5,6 +5,9 @@ import type { Engine } from "./engine.ts"
 /** <bits/socket.h> */
 const AF_UNIX = 1
 const SOCK = { stream: 1, datagram: 2, nonBlocking: 0o4000, closeOnExec: 0o2000000 }
+/** <linux/time.h>, <linux/timerfd.h> */
+const CLOCK_BOOTTIME = 7
+const TFD_TIMER_ABSTIME = 1
 /** <bits/signum-generic.h>, <bits/sigaction.h> */
 const SIGUSR2 = 12
 const SIG = { block: 0, unblock: 1 }
@@ -131,6 +134,32 @@ export const serviceCases: Cases = [
       e.prlimit64(2 ** 31 - 1, 7, new BigUint64Array(2)),
     ],
     [-22, -22, -3],
+  ],
+  [
+    "clock_gettime, timerfd: a timer of CLOCK_BOOTTIME is readable when its time has come, and no sooner",
+    (e) => {
+      const now = new BigUint64Array(2)
+      const fd = e.timerfd_create(CLOCK_BOOTTIME, SOCK.nonBlocking | SOCK.closeOnExec)
+      const results = [fd > 2, e.clock_gettime(CLOCK_BOOTTIME, now), (now[0] ?? 0n) > 0n]
+      const at = (seconds: bigint) => new BigUint64Array([0n, 0n, (now[0] ?? 0n) + seconds, 0n])
+      const into = new Uint8Array(8)
+      results.push(e.timerfd_settime(fd, TFD_TIMER_ABSTIME, at(1000n)) === 0, e.read(fd, into) === -11)
+      results.push(e.timerfd_settime(fd, TFD_TIMER_ABSTIME, at(0n)) === 0)
+      return [...results, e.poll(Int32Array.of(fd, 1), -1), e.read(fd, into)]
+    },
+    [true, 0, true, true, true, true, 1, 8],
+  ],
+  [
+    "clock_gettime, timerfd: EINVAL, EBADF",
+    (e) => [
+      e.clock_gettime(99, new BigUint64Array(2)),
+      e.timerfd_create(99, 0),
+      e.timerfd_create(CLOCK_BOOTTIME, 1),
+      e.timerfd_settime(closed, 0, new BigUint64Array(4)),
+      e.timerfd_settime(e.open("/dev/null", 0, 0), 0, new BigUint64Array(4)),
+      e.timerfd_settime(e.timerfd_create(CLOCK_BOOTTIME, 0), 0, new BigUint64Array([0n, 0n, 0n, 10n ** 9n])),
+    ],
+    [-22, -22, -22, -9, -22, -22],
   ],
   [
     "integers of 32 bits, with a sign or without, reach the kernel from the smallest to the largest",

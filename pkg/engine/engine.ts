@@ -83,6 +83,12 @@ export interface Engine {
   /** prlimit(2), which sets a struct rlimit64. */
   prlimit64(pid: number, resource: number, limit: TypedArray): number
 
+  /** clock_gettime(2) into a struct timespec of 16 bytes. */
+  clock_gettime(clock: number, into: TypedArray): number
+  timerfd_create(clock: number, flags: number): number
+  /** timerfd_settime(2) with a struct itimerspec of 32 bytes. */
+  timerfd_settime(fd: number, flags: number, time: TypedArray): number
+
   /** UTF-8 of a text; a lone surrogate becomes U+FFFD. */
   encodeUtf8(text: string): Uint8Array<ArrayBuffer>
   /** The text of UTF-8, a byte order mark kept; what is none becomes U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */

@@ -6,6 +6,7 @@
  * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)
  * try { unlink(path) } catch (error) { if (!isErrno(error, "ENOENT")) throw error }
  */
+export { BootTimer, bootMs } from "./boot-clock.ts"
 export {
   close,
   duplicate,

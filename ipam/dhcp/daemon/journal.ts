@@ -39,7 +39,7 @@ export type Progress = "acquiring" | "held" | "releasing"
 /** What is kept on disk of one attachment's lease. */
 export interface LeaseRecord {
   readonly version: 1
-  /** Times of the clients are milliseconds since this boot. */
+  /** Times of the clients are milliseconds since this boot, `bootMs`. */
   readonly bootId: string
   /** When it was written, in milliseconds since 1970, and by the clients' clock. */
   readonly writtenAt: number

@@ -1,5 +1,7 @@
-import { collectGarbage, monotonicMs } from "../../../pkg/engine/mod.ts"
+import { collectGarbage } from "../../../pkg/engine/mod.ts"
 import {
+  BootTimer,
+  bootMs,
   type Fd,
   FileDescriptor,
   isErrno,
@@ -26,6 +28,16 @@ const COLLECT_MS = 60_000
 /** How long a lease is left alone after something unforeseen. */
 const PAUSE_MS = 10_000
 
+/** What the daemon waits for besides its leases and sessions. */
+interface Sources {
+  readonly signals: Fd
+  /** The socket that it listens on. */
+  readonly server: Fd
+  /** Changes of the host's links. */
+  readonly hostEvents: Fd
+  readonly timer: BootTimer
+}
+
 /** The one loop of the daemon: waits for whatever comes, and has the lease or the call that it is about go on. */
 class Loop {
   readonly #service: Service
@@ -48,20 +60,18 @@ class Loop {
   }
 
   /** Waits once, and does what there is to do then. False when the process is to end. */
-  turn(signals: Fd, server: Fd, hostEvents: Fd): boolean {
+  turn({ signals, server, hostEvents, timer }: Sources): boolean {
     const byDescriptor = this.#activeDescriptors()
-    const requests: PollRequest[] = [signals, server, hostEvents, ...byDescriptor.keys()].map((fd) => ({
-      fd,
-      events: Poll.In,
-    }))
+    const own = [signals, server, hostEvents, timer.fd]
+    const requests: PollRequest[] = [...own, ...byDescriptor.keys()].map((fd) => ({ fd, events: Poll.In }))
     requests.push(...this.#sessions.requests)
-    const { next } = this.#timers
-    const ready = pollAll(requests, next === undefined ? undefined : next - monotonicMs())
+    timer.set(this.#timers.next)
+    const ready = pollAll(requests, undefined)
     if (ready[0] !== 0) return false
     if (ready[1] !== 0) this.#sessions.accept(server)
     if (ready[2] !== 0) this.#lookAfterLinks(hostEvents)
     for (const [at, { fd }] of requests.entries()) {
-      if (at < 3 || ready[at] === 0) continue
+      if (at < own.length || ready[at] === 0) continue
       const tenant = byDescriptor.get(fd)
       if (tenant) this.#attend(tenant, () => tenant.onReadable(this.#buffer))
       else this.#sessions.serve(fd, this.#buffer)
@@ -82,7 +92,7 @@ class Loop {
   }
 
   #attendTimers(): void {
-    const now = monotonicMs()
+    const now = bootMs()
     for (let tenant = this.#timers.take(now); tenant; tenant = this.#timers.take(now)) {
       this.#scheduled.delete(tenant)
       const { due } = tenant
@@ -103,7 +113,7 @@ class Loop {
         `dhcp daemon: ${tenant.key}: ${error instanceof Error ? `${error.message}\n${error.stack}` : String(error)}`,
       )
       tenant.close("of an error in the daemon, which is in its log")
-      this.#schedule(tenant, monotonicMs() + PAUSE_MS)
+      this.#schedule(tenant, bootMs() + PAUSE_MS)
     }
   }
 
@@ -111,7 +121,7 @@ class Loop {
     this.#service.forgetIfOver(tenant)
     if (this.#service.tenants.get(tenant.key) !== tenant) return
     if (tenant.descriptors.length > 0) this.#active.add(tenant)
-    if (tenant.due !== undefined) this.#schedule(tenant, Math.max(tenant.due, monotonicMs() + 1))
+    if (tenant.due !== undefined) this.#schedule(tenant, Math.max(tenant.due, bootMs() + 1))
   }
 
   #schedule(tenant: Tenant, due: number): void {
@@ -132,7 +142,7 @@ class Loop {
   }
 
   #collect(): void {
-    const now = monotonicMs()
+    const now = bootMs()
     if (now < this.#collectAt) return
     collectGarbage()
     this.#collectAt = now + COLLECT_MS
@@ -143,6 +153,7 @@ class Loop {
 export function runLoop(service: Service, server: Fd, log: (line: string) => void): void {
   using signals = watchSignals(Signal.Terminate, Signal.Interrupt)
   using hostEvents = new FileDescriptor(openNetlink(NETLINK_ROUTE, RouteGroup.Link))
+  using timer = BootTimer.open()
   const loop = new Loop(service, log)
-  while (loop.turn(signals.fd, server, hostEvents.fd));
+  while (loop.turn({ signals: signals.fd, server, hostEvents: hostEvents.fd, timer }));
 }

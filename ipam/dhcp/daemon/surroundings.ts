@@ -1,5 +1,4 @@
-import { monotonicMs } from "../../../pkg/engine/mod.ts"
-import { randomBytes } from "../../../pkg/libc/mod.ts"
+import { bootMs, randomBytes } from "../../../pkg/libc/mod.ts"
 import { Journal, readBootId } from "./journal.ts"
 import type { DaemonOptions } from "./options.ts"
 
@@ -8,7 +7,7 @@ export interface Surroundings {
   readonly options: DaemonOptions
   readonly journal: Journal
   readonly bootId: string
-  /** Milliseconds since this boot, whole. */
+  /** Milliseconds since this boot, whole, those of a suspended machine included: a server counts them, too. */
   now(): number
   /** A number from 0 up to, but without, 1. */
   random(): number
@@ -21,7 +20,7 @@ export function surroundingsOf(options: DaemonOptions, log: (line: string) => vo
     options,
     journal: new Journal(`${options.hostPrefix}${options.stateDirectory}`),
     bootId: readBootId(),
-    now: () => Math.floor(monotonicMs()),
+    now: bootMs,
     random: () => new DataView(randomBytes(4).buffer).getUint32(0) / 2 ** 32,
     log,
   }
