@@ -30,7 +30,7 @@ for group in "$@"; do
     tools) for package in iproute2 nftables iputils-ping strace procps conntrack busybox-static libc6-dev groff-base; do need "$package"; done ;;
     firewall) for package in firewalld dbus-daemon dbus-bin; do need "$package"; done ;;
     arm64) for package in gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; do need "$package"; done ;;
-    dhcp) for package in dnsmasq-base isc-dhcp-server tcpdump; do need "$package"; done ;;
+    dhcp) for package in dnsmasq-base isc-dhcp-server kea-dhcp4-server kea-dhcp6-server tcpdump; do need "$package"; done ;;
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
@@ -44,10 +44,12 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "These Debian packages are missing: ${missing[*]}. Install them, or run this as root." >&2
     exit 1
   fi
-  # Debian starts what it installs, and the machine's own firewall is none of our business.
-  case " ${missing[*]} " in
-    *" firewalld "*) mkdir -p /etc/systemd/system && ln -sn /dev/null /etc/systemd/system/firewalld.service 2>/dev/null || true ;;
-  esac
+  # Debian starts what it installs: the machine shall get no firewall of it, and no DHCP server.
+  for service in firewalld kea-dhcp4-server kea-dhcp6-server; do
+    case " ${missing[*]} " in
+      *" $service "*) mkdir -p /etc/systemd/system && ln -sn /dev/null "/etc/systemd/system/$service.service" 2>/dev/null || true ;;
+    esac
+  done
   apt-get update -qq >/dev/null
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi

@@ -77,6 +77,78 @@ async function startIsc(where: Namespace, directory: string, family: "4" | "6", 
   return serverOf(await Running.start(where, command, /Server starting service/), path("leases"))
 }
 
+/** What Kea leases in 10.1.2.0/24 or 2001:db8:2::/64; a lease is renewed after half of its seconds, and rebound after three quarters. */
+export interface KeaSubnet {
+  readonly leaseSeconds: number
+  /** Where it listens besides eth0's multicasts: an address of it, for relays of IPv6. */
+  readonly address?: string
+  /** More keys of the subnet. */
+  readonly keys?: object
+}
+
+/** Else Kea keeps one below /var/lib. */
+const keaDuid = { type: "EN", "enterprise-id": 2495, identifier: "0102030405", persist: false }
+
+/** ISC's Kea, which leases for seconds; called again with the same directory, it goes on with its leases. */
+export async function startKea(
+  where: Namespace,
+  directory: string,
+  family: 4 | 6,
+  { leaseSeconds, address, keys = {} }: KeaSubnet,
+): Promise<Server> {
+  await mkdir(directory, { recursive: true })
+  const path = (name: string) => join(directory, `kea${family}.${name}`)
+  const network = family === 4 ? "10.1.2." : "2001:db8:2::"
+  const subnet = {
+    id: 1,
+    subnet: family === 4 ? "10.1.2.0/24" : "2001:db8:2::/64",
+    pools: [{ pool: `${network}50 - ${network}60` }],
+    ...keys,
+  }
+  const config = {
+    "interfaces-config": { interfaces: [address === undefined ? "eth0" : `eth0/${address}`], "re-detect": false },
+    "lease-database": { type: "memfile", persist: true, name: path("leases"), "lfc-interval": 0 },
+    "expired-leases-processing": { "reclaim-timer-wait-time": 1, "hold-reclaimed-time": 0 },
+    "valid-lifetime": leaseSeconds,
+    ...(family === 6 ? { "preferred-lifetime": leaseSeconds, "server-id": keaDuid } : {}),
+    "renew-timer": leaseSeconds / 2,
+    "rebind-timer": (leaseSeconds * 3) / 4,
+    [`subnet${family}`]: [subnet],
+    loggers: [
+      {
+        name: `kea-dhcp${family}`,
+        output_options: [{ output: "stdout", flush: true }],
+        severity: "DEBUG",
+        debuglevel: 50,
+      },
+    ],
+  }
+  await writeFile(path("conf"), JSON.stringify({ [`Dhcp${family}`]: config }))
+  const environment = ["env", `KEA_PIDFILE_DIR=${directory}`, `KEA_LOCKFILE_DIR=${directory}`]
+  const command = [...environment, `kea-dhcp${family}`, "-c", path("conf")]
+  return serverOf(await Running.start(where, command, new RegExp(`DHCP${family}_STARTED`)), path("leases"))
+}
+
+const quiet = [
+  "--keep-in-foreground",
+  "--conf-file=/dev/null",
+  "--port=0",
+  "--pid-file=",
+  "--user=root",
+  "--log-facility=-",
+]
+
+/** dnsmasq as the relay between the containers' network and a server elsewhere. */
+export function startRelay(where: Namespace, own: string, server: string): Promise<Running> {
+  return Running.start(where, ["dnsmasq", ...quiet, `--dhcp-relay=${own},${server}`], /relay from/)
+}
+
+/** dnsmasq as a router of IPv6 that advertises itself. */
+export function startAdvertiser(where: Namespace): Promise<Running> {
+  const router = ["--interface=eth0", "--enable-ra", "--ra-param=eth0,4,60", "--dhcp-range=2001:db8:2::,ra-only"]
+  return Running.start(where, ["dnsmasq", ...quiet, ...router], /router advertisement on/)
+}
+
 function serverOf(running: Running, file: string): Server {
   return {
     running,
