@@ -114,7 +114,7 @@ function startOther(site: Site, first: string, last: string): Promise<Server> {
 }
 
 test("a renewal that the server refuses takes the address away, and brings another that it gives", async () => {
-  await using site = await Site.create("bridge")
+  await using site = await Site.create("bridge", ["-timeout", "3s"])
   const first = await startDhcpd(site.server, site.path("dhcpd"))
   await using sniffer = await Sniffer.start(site.server, "eth0")
   const { pod, attachment } = await site.attach()
@@ -122,6 +122,9 @@ test("a renewal that the server refuses takes the address away, and brings anoth
   await first[Symbol.asyncDispose]()
   await using _second = await startOther(site, "10.1.2.100", "10.1.2.110")
   await sniffer.waitFor("NACK")
+  // The interface was down: what is sent before it passes frames is lost.
+  const discover = await waitFor(() => sniffer.packets("Discover")[1], "a DISCOVER after that of ADD", 15_000)
+  expect(discover.text).not.toMatch(/secs \d/) // the first one of its transaction
   await waitFor(
     async () => {
       const [address, ...more] = await addressesOf(pod, "eth0")

@@ -1,6 +1,5 @@
 import { type Fd, isErrno, type PacketSocket } from "../../../pkg/libc/mod.ts"
 import type { Link, RouteSocket } from "../../../pkg/netlink/mod.ts"
-import type { DhcpConfig } from "../config.ts"
 import {
   advance,
   type Change,
@@ -11,7 +10,7 @@ import {
   type Lease,
   type Step,
 } from "../protocol/mod.ts"
-import type { LinkRecord, NamespaceRecord } from "./journal.ts"
+import type { Subject } from "./journal.ts"
 import { client6ConfigOf, clientConfigOf } from "./options.ts"
 import { namespaceLives, Place } from "./place.ts"
 import { States } from "./states.ts"
@@ -24,14 +23,6 @@ const CARRIER_MS = 5_000
 const LOOK_MS = 2_000
 /** Frames taken in one go; the others' turn comes after them. */
 const FRAMES_MAX = 64
-
-/** Which link's leases these are. */
-export interface Subject {
-  readonly key: string
-  readonly config: DhcpConfig
-  readonly namespace: NamespaceRecord
-  readonly link: LinkRecord
-}
 
 /** What the holder of the leases does about what happens to them. */
 export interface Hooks {
@@ -52,6 +43,8 @@ export class Exchange {
   /** Clients from the journal that something was due for while no daemon ran. */
   readonly #overdue: Set<number>
   #place: Place | undefined
+  /** What is sent as soon as frames pass. */
+  readonly #delayed: [ClientConfig, Uint8Array][] = []
   /** Until when frames may not pass yet; undefined once all clients have started. */
   #startBy: number | undefined
   #lookAt = 0
@@ -156,6 +149,7 @@ export class Exchange {
     if (this.#startBy === undefined || !this.#place) return
     this.#place.heedEvents() // before looking, so that no change falls between looking and waiting
     if (now < this.#startBy && !this.#place.hasCarrier) return
+    for (const [config, frame] of this.#delayed.splice(0)) this.#transmit(this.#place, config, frame, false)
     if (this.states.length === 0) this.#startClient(0, clientConfigOf(this.#subject, this.#around.options))
     if (this.#subject.config.dhcpv6 && this.states.length === 1 && this.#place) {
       const { linkLocal } = this.#place
@@ -193,15 +187,20 @@ export class Exchange {
     if (send.length === 0) return !this.#isGone
     const place = this.reopen()
     if (!place) return false
-    for (const frame of send) {
-      try {
-        place.send(state.config, frame, state.lease === undefined)
-      } catch (error) {
-        // As good as lost on the way: it is sent again.
-        if (!isErrno(error, "ENETDOWN", "ENOBUFS", "ENXIO", "EAGAIN", "EMSGSIZE")) throw error
-      }
-    }
+    for (const frame of send) this.#transmit(place, state.config, frame, state.lease === undefined)
     return true
+  }
+
+  #transmit(place: Place, config: ClientConfig, frame: Uint8Array, mayRaise: boolean): void {
+    try {
+      if (place.send(config, frame, mayRaise)) return
+      this.#delayed.push([config, frame])
+      this.#startBy ??= this.#around.now() + CARRIER_MS
+      this.#start(this.#around.now())
+    } catch (error) {
+      // As good as lost on the way: it is sent again.
+      if (!isErrno(error, "ENETDOWN", "ENOBUFS", "ENXIO", "EAGAIN", "EMSGSIZE")) throw error
+    }
   }
 
   /** The link, open; undefined when it has gone. */
@@ -230,6 +229,7 @@ export class Exchange {
   /** Lets go of all that is open. */
   close(): void {
     this.#listening.clear()
+    this.#delayed.length = 0
     this.#place?.[Symbol.dispose]()
     this.#place = undefined
   }

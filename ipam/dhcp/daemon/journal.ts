@@ -33,6 +33,14 @@ export interface LinkRecord {
   readonly mac: string
 }
 
+/** Which link's leases these are. */
+export interface Subject {
+  readonly key: string
+  readonly config: DhcpConfig
+  readonly namespace: NamespaceRecord
+  readonly link: LinkRecord
+}
+
 /** How far an attachment is: until ADD has been answered, DEL gives back what may have been leased. */
 export type Progress = "acquiring" | "held" | "releasing"
 

@@ -118,11 +118,13 @@ export class Place implements Disposable {
     throw new NoLinkError(`"${this.link.name}" in "${this.namespace.path}" has gone`)
   }
 
-  /** Brings the link up if it is down. Throws `NetlinkError`. */
-  raise(): void {
-    this.work((inside) => {
+  /** Brings the link up if it is down, and returns whether it was. Throws `NetlinkError`. */
+  raise(): boolean {
+    return this.work((inside) => {
       const link = this.requireLink(inside)
-      if ((link.flags & IFF_UP) === 0) setLink(inside, link, { up: true })
+      if ((link.flags & IFF_UP) !== 0) return false
+      setLink(inside, link, { up: true })
+      return true
     })
   }
 
@@ -190,18 +192,19 @@ export class Place implements Disposable {
   }
 
   /**
-   * Sends a frame. A link that was taken down with its lease is brought up where `mayRaise` says so; a socket also says once that its link was
-   * down when it is up again. Throws `SyscallError`.
+   * Sends a frame. A link that was taken down with its lease is brought up where `mayRaise` says so: false then, and the frame is to be
+   * sent once frames pass. A socket also says once that its link was down when it is up again. Throws `SyscallError`.
    */
-  send(config: ClientConfig, frame: Uint8Array, mayRaise: boolean): void {
+  send(config: ClientConfig, frame: Uint8Array, mayRaise: boolean): boolean {
     const socket = this.#packetsOf(config)
     try {
       socket.send(frame)
     } catch (error) {
       if (!isErrno(error, "ENETDOWN")) throw error
-      if (mayRaise && config.family !== AF_INET6) this.raise()
+      if (mayRaise && config.family !== AF_INET6 && this.raise()) return false
       socket.send(frame)
     }
+    return true
   }
 
   /** What is open to be waited for. */
