@@ -11,18 +11,32 @@ export interface Settings {
   readonly checkout: string
 }
 
+/** What is in an initial RAM disk instead of, and besides, what every machine's has. */
+interface Contents {
+  /** Its process 1, a script of this directory. */
+  readonly init?: string
+  /** Programs, which are in its root directory by their own names. */
+  readonly programs?: readonly string[]
+}
+
 /**
  * Makes an initial RAM disk in the empty directory `scratch` and returns its path: busybox, `init.sh`, its settings,
  * and the modules that it loads. Not compressed, since an emulated machine is slow to decompress.
  */
-export async function makeInitramfs(scratch: string, settings: Settings, modules: readonly string[]): Promise<string> {
+export async function makeInitramfs(
+  scratch: string,
+  settings: Settings,
+  modules: readonly string[],
+  { init = "init.sh", programs = [] }: Contents = {},
+): Promise<string> {
   const root = join(scratch, "root")
   for (const directory of ["bin", "dev", "proc", "sys", "modules", "host", "ram", "newroot"]) {
     await mkdir(join(root, directory), { recursive: true })
   }
   await copyFile("/bin/busybox", join(root, "bin/busybox"))
-  await copyFile(join(import.meta.dir, "init.sh"), join(root, "init"))
+  await copyFile(join(import.meta.dir, init), join(root, "init"))
   await chmod(join(root, "init"), 0o755)
+  for (const program of programs) await copyFile(program, join(root, basename(program)))
   const variables = Object.entries(settings).map(([name, value]) => `${name}=${quote(value)}\n`)
   await writeFile(join(root, "settings"), variables.join(""))
   for (const [at, file] of (await moduleFiles(settings.modules, modules)).entries()) {

@@ -4,6 +4,7 @@
  *
  *   npm run test:vm                          on all of them
  *   bun integration/vm/main.ts qemu|uml      on one
+ *   bun integration/vm/main.ts suspend       the machine that is suspended, of `suspend.ts`
  *   bun integration/vm/main.ts uml --faults killed
  *                                            on one, the long form of `integration/faults/killed*`
  *
@@ -18,6 +19,7 @@ import type { Kernel } from "./kernel.ts"
 import { runMachine } from "./machine.ts"
 import { featureFiles, planJobs, readTestFiles, type TestFiles } from "./plan.ts"
 import { qemu } from "./qemu.ts"
+import { testSuspend } from "./suspend.ts"
 import { uml } from "./uml.ts"
 
 const kernels = { qemu, uml }
@@ -78,13 +80,17 @@ async function runMachines(names: readonly KernelName[], word?: string): Promise
 
 if (import.meta.main) {
   const { values, positionals: asked } = parseArgs({ allowPositionals: true, options: { faults: { type: "string" } } })
-  const unknown = asked.find((name) => !Object.hasOwn(kernels, name))
+  const unknown = asked.find((name) => name !== "suspend" && !Object.hasOwn(kernels, name))
   if (unknown !== undefined) {
-    console.error(`Unknown machine "${unknown}": choose from ${kernelNames.join(", ")}`)
+    console.error(`Unknown machine "${unknown}": choose from ${kernelNames.join(", ")}, suspend`)
     process.exit(2)
   }
   const names = kernelNames.filter((name) => asked.length === 0 || asked.includes(name))
-  const { passed, failed } = await runMachines(names, values.faults)
+  const isSuspended = values.faults === undefined && (asked.length === 0 || asked.includes("suspend"))
+  const results = names.length > 0 ? [await runMachines(names, values.faults)] : []
+  if (isSuspended) results.push(await testSuspend()) // alone: it is told by seconds
+  const passed = results.reduce((sum, each) => sum + each.passed, 0)
+  const failed = results.reduce((sum, each) => sum + each.failed, 0)
   console.log(`\n${passed} passed, ${failed} failed`)
   process.exitCode = failed === 0 ? 0 : 1
 }
