@@ -49,6 +49,12 @@ async function setSwitch(where: ContainerNamespace, key: string, value: 0 | 1): 
   await where.exec("sysctl", ["-qw", `net.${key}=${value}`])
 }
 
+/** What was sent since an offer was taken. */
+function typesAfterOffer(sniffer: Sniffer): string[] {
+  const types = sniffer.packets().map(({ type }) => type)
+  return types.slice(types.indexOf("Request"))
+}
+
 test("Kea leases an address, renews it, and gets it back", async () => {
   await using site = await Site.create("macvlan")
   await using server = await startKea(site.server, site.path("kea"), 4, { leaseSeconds: 4, keys: routers })
@@ -67,7 +73,7 @@ test("Kea leases an address, renews it, and gets it back", async () => {
     expect(renewal).toMatchObject({ source: ip, destination: "10.1.2.1", clientIp: ip })
   }
   await waitFor(() => server.running.count(/DHCP4_LEASE_ALLOC/) >= 3, "Kea to answer each of them")
-  expect(sniffer.packets("Discover")).toHaveLength(1)
+  expect(typesAfterOffer(sniffer)).not.toContain("Discover")
   expect(await addressesOf(pod, "eth0")).toEqual([address])
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
   await attachment.del()
@@ -93,7 +99,7 @@ test("behind a relay, a lease is renewed by unicast by way of the router, and gi
   }
   await there.waitFor("Request", ({ source }) => source === ip) // past the relay
   await waitFor(() => server.running.count(/DHCP4_LEASE_ALLOC/) >= 3, "Kea to answer each of them")
-  expect(near.packets("Discover")).toHaveLength(1)
+  expect(typesAfterOffer(near)).not.toContain("Discover")
   expect(await addressesOf(pod, "eth0")).toContain(`${ip}/24`)
   await attachment.del()
   expect(await there.waitFor("Release")).toMatchObject({ source: ip, destination: farServer, clientIp: ip })
@@ -116,7 +122,7 @@ test("behind a relay that does not route, a lease is kept by rebinding", async (
   expect(rebinding).toMatchObject({ ...everyone, source: ip })
   expect(near.packets("Request").some(({ destination }) => destination === farServer)).toBe(true)
   await near.waitFor("ACK", ({ clientIp }) => clientIp === ip)
-  expect(near.packets("Discover")).toHaveLength(1)
+  expect(typesAfterOffer(near)).not.toContain("Discover")
   expect(await addressesOf(pod, "eth0")).toContain(`${ip}/24`)
 })
 
