@@ -22,6 +22,8 @@ const probes = {
   macvlan: onVeth("macvlan mode bridge"),
   vlan: onVeth("vlan id 5"),
   vrf: ip("link add x0 type vrf table 5"),
+  bridge: ip("link add x0 type bridge"),
+  no_ipv6: { command: ["test", "!", "-e", "/proc/net/if_inet6"] },
   no_vrf: { ...ip("link add x0 type vrf table 5"), absent: true },
   dummy: ip("link add x0 type dummy"),
   no_dummy: { ...ip("link add x0 type dummy"), absent: true },

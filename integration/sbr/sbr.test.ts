@@ -63,6 +63,35 @@ test("gateways of the configuration go before the result's", async () => {
   }
 })
 
+test.each<[string, object, string[][]]>([
+  ["a default route by another gateway than the configuration's", { gateways: ["10.2.0.99", "fd00:2::99"] }, []],
+  [
+    "routes by gateways that are in no network of an address",
+    {},
+    [
+      ["route", "add", "10.60.0.0/16", "via", "192.0.2.1", "dev", "net1", "onlink", "proto", "static"],
+      ["-6", "route", "add", "2001:db8:60::/48", "via", "2001:db8::1", "dev", "net1", "onlink", "metric", "7"],
+    ],
+  ],
+])("%s: no packet takes them after ADD, and DEL puts them back", async (_, keys, commands) => {
+  const { host, pod, prevResult, sbr } = await twoNetworks(keys)
+  await using _host = host
+  for (const command of commands) await pod.exec("ip", command)
+  const before = await takeSnapshot(pod)
+  for (const without of [{}, { prevResult: undefined, gateways: undefined }]) {
+    await sbr.add()
+    await succeed(sbr.check(prevResult))
+    for (const family of ["-4", "-6"]) {
+      const shown = await routesOf(pod, family, "main")
+      expect(shown.filter((route) => route.endsWith(" net1") && !route.startsWith("fe80"))).toEqual([])
+    }
+    expect(await routesOf(pod, "-4", "100")).toEqual(["10.2.0.0/16 net1", "default net1"])
+    expect(await routesOf(pod, "-6", "101")).toEqual(["default net1", "fd00:2::/64 net1", "fe80::/64 net1"])
+    await sbr.del(without)
+    expectUnchanged(before, await takeSnapshot(pod))
+  }
+})
+
 test("with a table of the configuration there are rules alone", async () => {
   const { host, pod, prevResult, sbr } = await twoNetworks({ table: 5000 })
   await using _ = host

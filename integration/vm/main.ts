@@ -18,11 +18,11 @@ import { type Judgement, judge } from "./judge.ts"
 import type { Kernel } from "./kernel.ts"
 import { runMachine } from "./machine.ts"
 import { featureFiles, planJobs, readTestFiles, type TestFiles } from "./plan.ts"
-import { qemu } from "./qemu.ts"
+import { qemu, qemuWithoutIpv6 } from "./qemu.ts"
 import { testSuspend } from "./suspend.ts"
-import { uml } from "./uml.ts"
+import { uml, umlWithoutIpv6 } from "./uml.ts"
 
-const kernels = { qemu, uml }
+const kernels = { qemu, uml, "qemu-without-ipv6": qemuWithoutIpv6, "uml-without-ipv6": umlWithoutIpv6 }
 type KernelName = keyof typeof kernels
 const kernelNames = Object.keys(kernels) as KernelName[]
 

@@ -1,10 +1,10 @@
 import { debianKernel } from "./debian-kernel.ts"
-import type { Kernel } from "./kernel.ts"
+import type { Boot, Kernel } from "./kernel.ts"
 
 /** Debian's stock kernel, emulated: it has everything that a node has, and takes 20 times as long. */
 export const qemu: Kernel = {
   title: "Debian's stock kernel under QEMU",
-  lacks: ["br_netfilter", "no_dummy", "no_nf_tables", "no_vrf"],
+  lacks: ["br_netfilter", "no_dummy", "no_ipv6", "no_nf_tables", "no_vrf"],
   shows: ["vlan_filtering", "spare_disk", "spare_nic", "selinux", "kernel_clock"],
   files: ["every-plugin/kernels.test.ts"],
   rebooted: ["faults/rebooted.test.ts"],
@@ -13,7 +13,23 @@ export const qemu: Kernel = {
   share: "9p",
   initModules: ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_net"],
   find: debianKernel,
-  command: ({ image, initramfs, reports, disk }) => [
+  command: (boot) => emulator(boot),
+}
+
+/** The same, told to have no IPv6: it is built in, and its family is not registered. */
+export const qemuWithoutIpv6: Kernel = {
+  ...qemu,
+  title: "Debian's stock kernel under QEMU without IPv6",
+  lacks: ["br_netfilter", "ip6tables", "no_dummy", "no_nf_tables", "no_vrf"],
+  shows: ["no_ipv6"],
+  files: [],
+  rebooted: [],
+  command: (boot) => emulator(boot, "ipv6.disable=1"),
+}
+
+function emulator({ image, initramfs, reports, disk }: Boot, ...more: string[]): string[] {
+  const append = ["console=ttyS0 quiet panic=-1 security=selinux selinux=1 clocksource=hpet", ...more].join(" ")
+  return [
     "qemu-system-x86_64",
     ...["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048"],
     ...["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"],
@@ -25,10 +41,10 @@ export const qemu: Kernel = {
       "virtio-blk-pci,drive=disk,serial=cni-spare-disk",
     ],
     ...["-kernel", image, "-initrd", initramfs],
-    ...["-append", "console=ttyS0 quiet panic=-1 security=selinux selinux=1 clocksource=hpet"],
+    ...["-append", append],
     ...share("host", "/", "readonly=on"),
     ...share("reports", reports),
-  ],
+  ]
 }
 
 /** A directory that the machine can mount, by its name. */

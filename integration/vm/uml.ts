@@ -1,12 +1,12 @@
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
-import { mustRun } from "../lab/mod.ts"
+import { type Feature, mustRun } from "../lab/mod.ts"
 import type { Kernel, KernelFiles } from "./kernel.ts"
 
 /** User-mode Linux: a node without nf_tables for IP. */
 export const uml: Kernel = {
   title: "user-mode Linux",
-  lacks: ["br_netfilter", "kernel_clock", "nf_tables", "no_dummy", "no_vrf", "spare_disk", "spare_nic"],
+  lacks: ["br_netfilter", "kernel_clock", "nf_tables", "no_dummy", "no_ipv6", "no_vrf", "spare_disk", "spare_nic"],
   shows: ["no_nf_tables", "ipvlan", "vlan", "vrf", "dummy"],
   files: ["every-plugin/kernels.test.ts"],
   patience: 10,
@@ -23,6 +23,19 @@ export const uml: Kernel = {
     ...[image, `initrd=${initramfs}`, `uml_dir=${reports}/`, "mem=2G"],
     ...["con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"],
   ],
+}
+
+/** The same without IPv6, as one that was built so: its module cannot be loaded, nor can those that need it. */
+export const umlWithoutIpv6: Kernel = {
+  ...uml,
+  title: "user-mode Linux without IPv6",
+  lacks: [
+    ...["br_netfilter", "bridge", "ip6tables", "ipvlan", "kernel_clock", "nf_tables", "no_dummy"],
+    ...["spare_disk", "spare_nic", "vlan_filtering", "vrf"],
+  ] as Feature[],
+  shows: ["no_ipv6"],
+  files: [],
+  command: (boot) => [...uml.command(boot), "module_blacklist=ipv6"],
 }
 
 /** The kernel of Debian's package user-mode-linux, with what lets it run on every processor. */

@@ -1,8 +1,6 @@
 import { findSandbox, openSandbox } from "../../pkg/attachment/mod.ts"
 import { addressesOf, listRoutesOf, mismatch, type ResultAddress, RTPROT_SBR } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
 import {
-  deleteRule,
   findLink,
   type Ifindex,
   type Link,
@@ -11,10 +9,11 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, formatIp, type Result, sameBytes } from "../../pkg/types/mod.ts"
+import { CniError, Code, formatIp, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
-import { addSourceRule, findSourceRules, gatewayFor, putRoutesBack, routeBySource } from "./tables.ts"
+import { deleteRules, findSourceRules, keyOf, putRoutesBack, sourceOf } from "./removal.ts"
+import { addSourceRule, gatewayFor, routeBySource } from "./tables.ts"
 
 /** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
 export const sbr = definePlugin<SbrConfig>({
@@ -82,49 +81,52 @@ function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
   using inside = sandbox.openRoute()
   const link = requireLink(inside, call)
   const ips = addresses.map(({ ip }) => ip)
-  const rules = findSourceRules(inside, { link, ips, allIps: ips, table })
+  const found = findSourceRules(inside, { link, ips, allIps: ips, table })
+  const rules = new Map(found.toReversed().map((rule) => [sourceOf(rule), rule])) // the first one counts
+  const defaults = listRoutesOf(inside, link).filter(({ prefix }) => prefix === 0)
   for (const address of addresses) {
     const { ip } = address
-    const rule = rules.find(({ src }) => src && sameBytes(src.ip, ip))
+    const rule = rules.get(keyOf(ip))
     const wanted = `from ${formatIp(ip)} lookup ${table ?? "a table of its own"}`
     if (!rule || (table !== undefined && rule.table !== table)) {
       throw mismatch("rules", wanted, rule ? `lookup ${rule.table}` : "none")
     }
     if (table !== undefined || !gatewayFor(address, addresses, gateways)) continue
-    const hasDefault = listRoutesOf(inside, link, rule.table).some(
-      ({ prefix, dst }) => prefix === 0 && dst.length === ip.length,
-    )
+    const hasDefault = defaults.some((route) => route.table === rule.table && route.dst.length === ip.length)
     if (!hasDefault) throw mismatch(`table ${rule.table}`, `a default route dev ${link.name}`, "none")
   }
 }
 
-/** The routes that were moved go back to table main, since the interface may live on. */
+/**
+ * The routes that were moved go back to table main, since the interface may live on. What a container has too much of stays, and goes
+ * with its namespace.
+ */
 function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
   using inside = sandbox.openRoute()
   const link = findLink(inside, call.ifName)
-  const all = listAddresses(inside)
-  const { prevResult } = call.network
-  const recorded = prevResult ? ownAddresses(prevResult, call) : []
-  const present = all.filter(({ index }) => index === link?.index)
-  const sources = { link, ips: [...recorded, ...present].map(({ ip }) => ip), allIps: all.map(({ ip }) => ip), table }
-  const rules = findSourceRules(inside, sources)
-  const failures = new Failures()
+  const failures = new Failures(call.log)
+  const rules = failures.attempt("find the rules", () => findRulesToDelete(inside, link, call, table)) ?? []
   const withTables = rules.filter((rule) => rule.protocol === RTPROT_SBR && rule.table !== table)
   if (link) failures.attempt("put the routes back", () => putRoutesBack(inside, link, withTables))
   // By the rules a next DEL finds the tables whose routes it may be able to put back.
-  for (const rule of failures.mayPass ? [] : rules)
-    failures.attempt("delete a rule", () => deleteSourceRule(inside, rule))
+  if (!failures.mayPass) failures.attempt("delete the rules", () => deleteRules(inside, rules))
   failures.throwIfAny()
 }
 
-function deleteSourceRule(inside: NetlinkSocket, rule: Rule): void {
-  try {
-    deleteRule(inside, rule)
-  } catch (error) {
-    if (!isErrno(error, "ENOENT")) throw error
-  }
+function findRulesToDelete(
+  inside: NetlinkSocket,
+  link: Link | undefined,
+  call: Call,
+  table: number | undefined,
+): Rule[] {
+  const { prevResult } = call.network
+  const recorded = prevResult ? ownAddresses(prevResult, call) : []
+  const all = listAddresses(inside)
+  const present = all.filter(({ index }) => index === link?.index)
+  const ips = [...recorded, ...present].map(({ ip }) => ip)
+  return findSourceRules(inside, { link, ips, allIps: all.map(({ ip }) => ip), table })
 }
 
 if (import.meta.main) runPlugin(sbr)

@@ -1,36 +1,32 @@
+import { gatewaysLast, listRoutesOf, type ResultAddress, RTPROT_SBR, takeTable, usedTables } from "../../pkg/ip/mod.ts"
+import { type ErrnoName, isErrno } from "../../pkg/libc/mod.ts"
 import {
-  addRouteIfMissing,
-  gatewaysLast,
-  listRoutesOf,
-  type ResultAddress,
-  RTPROT_SBR,
-  takeTable,
-  usedTables,
-} from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
-import {
-  addRoute,
   addRule,
-  deleteRoute,
   deleteRule,
+  executeAll,
   type Link,
   type ListedRoute,
-  listRoutes,
-  listRules,
   type NetlinkSocket,
+  type Refusal,
   RouteScope,
   type RouteSpec,
   RT_TABLE_MAIN,
   type Rule,
+  toAddRoute,
+  toDeleteRoute,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6, CniError, Code, contains, familyOf, networkOf, sameBytes } from "../../pkg/types/mod.ts"
+import { AF_INET6, CniError, Code, contains, familyOf, networkOf, sameBytes } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { SbrConfig } from "./config.ts"
 
 const FIRST_TABLE = 100
+/**
+ * Where the routes wait for DEL that ADD takes out of table main and that no address has a use for, such as a default route by
+ * another gateway than the configuration's. No rule leads here.
+ */
+export const TABLE_OF_UNUSED = 67_000
 /** `IP6_RT_PRIO_USER`: the metric of an IPv6 route that was given none. */
 const IPV6_METRIC = 1024
-const families = [AF_INET, AF_INET6] as const
 
 /** A rule for what has this source, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
 export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: number, undo: Undo): void {
@@ -44,8 +40,8 @@ export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: numb
 
 /**
  * Gives each address a table of its own, a rule that leads to it, and in it the interface's routes that concern the address
- * and a default route by its gateway; then takes the interface's routes out of table main, but for link-local ones. Throws
- * `NetlinkError`.
+ * and a default route by its gateway; then takes the interface's routes out of table main, but for link-local ones. Each of them
+ * is in one of the tables then. Throws `NetlinkError`.
  */
 export function routeBySource(
   inside: NetlinkSocket,
@@ -56,19 +52,31 @@ export function routeBySource(
 ): void {
   const main = listRoutesOf(inside, link, RT_TABLE_MAIN)
   const used = usedTables(inside)
-  for (const address of addresses) {
-    const table = takeTable(used, FIRST_TABLE)
-    addSourceRule(inside, address.ip, table, undo)
-    const gateway = gatewayFor(address, addresses, gateways)
-    for (const route of planTable(address, gateway, main, link)) addUndoably(inside, { ...route, table }, undo)
+  const planned = addresses.map((address) => {
+    const routes = planTable(address, gatewayFor(address, addresses, gateways), main, link)
+    return { ip: address.ip, table: takeTable(used, FIRST_TABLE), routes }
+  })
+  const takenOut = main.filter((route) => !isLinkLocal(route))
+  const inTables = new Set(planned.flatMap(({ routes }) => routes))
+  const unused = takenOut.filter((route) => !inTables.has(route)).map((route) => ({ ...route, table: TABLE_OF_UNUSED }))
+  addRoutes(inside, gatewaysLast(unused), undo, true) // a killed ADD may have left some there
+  for (const { ip, table, routes } of planned) {
+    addSourceRule(inside, ip, table, undo)
+    addRoutes(
+      inside,
+      routes.map((route) => ({ ...route, table })),
+      undo,
+    )
   }
-  if (addSourceHints) for (const address of addresses) addUndoably(inside, sourceHint(address, link), undo)
-  // Those by gateways first: what is undone comes back the other way round, and gateways have to be reached then.
-  for (const route of gatewaysLast(main).reverse()) {
-    if (isLinkLocal(route)) continue
-    undo.defer("take a route out of table main", () => addRouteIfMissing(inside, route))
-    deleteRoute(inside, route)
+  if (addSourceHints) {
+    addRoutes(
+      inside,
+      addresses.map((address) => sourceHint(address, link)),
+      undo,
+    )
   }
+  undo.defer("take routes out of table main", () => putBack(inside, takenOut, { isWayBack: true }))
+  throwFirst(executeAll(inside, takenOut.map(toDeleteRoute)))
 }
 
 /**
@@ -85,37 +93,42 @@ export function gatewayFor(
   return (isElsewhere ? undefined : given) ?? address.gateway
 }
 
-function addUndoably(inside: NetlinkSocket, route: RouteSpec, undo: Undo): void {
-  const takeBack = () => undo.defer("add a route", () => deleteRouteIfThere(inside, route))
-  try {
-    addRoute(inside, route, "append") // a source hint may stand beside the kernel's own route to the network
-  } catch (cause) {
-    if (!isErrno(cause, "EEXIST")) takeBack() // it may be there, whatever the kernel has said of it
-    throw new CniError(Code.Internal, `Cannot add a route to table ${route.table ?? RT_TABLE_MAIN}`, { cause })
-  }
-  takeBack()
+type Limits = NonNullable<Parameters<typeof executeAll>[2]>
+
+/** Adds routes beside others to the same destination: a source hint may stand beside the kernel's own route to the network. */
+function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Undo, mayBeThere = false): void {
+  const made = new Set(routes)
+  undo.defer("add routes", () => deleteRoutes(inside, [...made], { isWayBack: true })) // before: they may be there when an answer is lost
+  const refusals = executeAll(
+    inside,
+    routes.map((route) => toAddRoute(route, "append")),
+  )
+  for (const { request, error } of refusals) if (isErrno(error, "EEXIST")) made.delete(request.spec)
+  const [first] = refusals.filter(({ error }) => !mayBeThere || !isErrno(error, "EEXIST"))
+  if (!first) return
+  const table = first.request.spec.table ?? RT_TABLE_MAIN
+  throw new CniError(Code.Internal, `Cannot add a route to table ${table}`, { cause: first.error })
 }
 
-function deleteRouteIfThere(inside: NetlinkSocket, route: RouteSpec): void {
-  try {
-    deleteRoute(inside, route)
-  } catch (error) {
-    if (!isErrno(error, "ESRCH", "ENODEV")) throw error
-  }
+/** Deletes routes, of which some may not be there any more, nor their link. Throws `NetlinkError`. */
+export function deleteRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], limits: Limits = {}): void {
+  throwFirst(executeAll(inside, routes.map(toDeleteRoute), limits), "ESRCH", "ENODEV")
 }
 
-/**
- * What the kernel says of a route whose interface the container has taken down, moved, or given other addresses since: with
- * what it has changed the route has gone, too.
- */
-const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"] as const
+/** Adds routes of table main that were there before, unless they are there. Throws `NetlinkError`. */
+export function putBack(
+  inside: NetlinkSocket,
+  routes: readonly RouteSpec[],
+  { borne = [], ...limits }: Limits & { borne?: readonly ErrnoName[] } = {},
+): void {
+  // Those on the link first: gateways have to be reached. Of all tables at once, since a route of one may need another's.
+  const wanted = gatewaysLast(routes).map((route) => toAddRoute({ ...route, table: RT_TABLE_MAIN }, "append"))
+  throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...borne)
+}
 
-function putBack(inside: NetlinkSocket, route: RouteSpec): void {
-  try {
-    addRouteIfMissing(inside, { ...route, table: RT_TABLE_MAIN })
-  } catch (error) {
-    if (!isErrno(error, ...outdated)) throw error
-  }
+/** Throws the first refusal but for some errors. */
+function throwFirst(refusals: readonly Refusal[], ...borne: ErrnoName[]): void {
+  for (const { error } of refusals) if (!borne.some((errno) => isErrno(error, errno))) throw error
 }
 
 /** The routes of an address' table: those on the link first, so that gateways can be reached; the default route last. */
@@ -127,7 +140,8 @@ export function planTable(
 ): RouteSpec[] {
   const concerned = main.filter((route) => concerns(route, address))
   if (!gateway) return gatewaysLast(concerned)
-  const isOther = ({ prefix, priority }: RouteSpec) => prefix > 0 || (priority ?? 0) % IPV6_METRIC !== 0
+  const ownMetric = familyOf(gateway) === AF_INET6 ? IPV6_METRIC : 0
+  const isOther = ({ prefix, priority }: RouteSpec) => prefix > 0 || (priority ?? ownMetric) !== ownMetric
   const given = concerned.find((route) => !isOther(route) && isSame(route.gateway, gateway))
   const dst = new Uint8Array(gateway.length)
   const byGateway = given ?? { dst, prefix: 0, gateway, index: link.index, protocol: RTPROT_SBR }
@@ -163,50 +177,4 @@ function isLinkLocal({ dst, prefix }: RouteSpec): boolean {
 
 function isSame(a: Uint8Array | undefined, b: Uint8Array): boolean {
   return a !== undefined && sameBytes(a, b)
-}
-
-/** What is known of the interface whose rules are to go. */
-export interface Sources {
-  link: Link | undefined
-  /** The addresses that it has, or had. */
-  ips: readonly Uint8Array[]
-  /** The addresses of all interfaces. */
-  allIps: readonly Uint8Array[]
-  /** The configuration's. */
-  table: number | undefined
-}
-
-/**
- * The rules of an interface: for one of its addresses, and made here, or leading to the configuration's table, or to one with
- * routes of this interface alone; and what was made here for an address that no interface has any more.
- */
-export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
-  const has = (list: readonly Uint8Array[], ip: Uint8Array) => list.some((each) => sameBytes(each, ip))
-  const isOwnTable = (rule: Rule) => {
-    const routes = listRoutes(inside, rule.family, { table: rule.table })
-    return routes.length > 0 && routes.every(({ index }) => index === link?.index)
-  }
-  return families
-    .flatMap((family) => listRules(inside, family))
-    .filter((rule) => {
-      const { src, protocol } = rule
-      if (!src || src.prefix !== src.ip.length * 8) return false
-      if (has(ips, src.ip)) return protocol === RTPROT_SBR || rule.table === table || isOwnTable(rule)
-      return protocol === RTPROT_SBR && !has(allIps, src.ip)
-    })
-}
-
-/**
- * Puts the routes of the rules' tables back into table main, but for those that the container has made impossible, and deletes
- * those that were made here.
- */
-export function putRoutesBack(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
-  const tables = new Set(rules.map(({ table }) => table))
-  const routes = [...tables].flatMap((table) => listRoutesOf(inside, link, table))
-  // Of all tables at once: a route of one may need a gateway that is reached by another's.
-  for (const route of gatewaysLast(routes)) {
-    if (route.protocol !== RTPROT_SBR) putBack(inside, route)
-  }
-  const made = listRoutesOf(inside, link, RT_TABLE_MAIN).filter(({ protocol }) => protocol === RTPROT_SBR)
-  for (const route of [...routes, ...made]) deleteRouteIfThere(inside, route)
 }

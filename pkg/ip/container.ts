@@ -1,4 +1,4 @@
-import { addAddress, type Link, type NetlinkSocket, setLink } from "../netlink/mod.ts"
+import { addAddress, isNoFamily, type Link, type NetlinkSocket, noIpv6, setLink } from "../netlink/mod.ts"
 import type { Netns } from "../netns/mod.ts"
 import { tryWriteSysctl } from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type Result } from "../types/mod.ts"
@@ -40,7 +40,11 @@ export function configureLink(
     try {
       addAddress(inside, link, { ...address, noDad: !detectDuplicates })
     } catch (cause) {
-      throw new CniError(Code.Internal, `Cannot add address ${formatCidr(address)} to "${link.name}"`, { cause })
+      const details = isNoFamily(cause) ? { details: `${noIpv6}: ${cause}` } : {}
+      throw new CniError(Code.Internal, `Cannot add address ${formatCidr(address)} to "${link.name}"`, {
+        cause,
+        ...details,
+      })
     }
   }
   try {

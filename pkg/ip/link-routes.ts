@@ -8,6 +8,7 @@ import {
   listLinks,
   listRoutes,
   listRules,
+  listTables,
   type NetlinkSocket,
   type RouteSpec,
   RT_TABLE_LOCAL,
@@ -28,7 +29,7 @@ const families = [AF_INET, AF_INET6] as const
  * of its next hops are by the link. Throws `NetlinkError`.
  */
 export function listRoutesOf(inside: NetlinkSocket, link: Pick<Link, "index">, table?: number): ListedRoute[] {
-  const filter = table === undefined ? {} : { table }
+  const filter = { index: link.index, ...(table === undefined ? {} : { table }) }
   const isWanted = ({ type }: ListedRoute) => type === RTN_UNICAST
   const routes = families.flatMap((family) => listRoutes(inside, family, { ...filter, isWanted }))
   return routes.flatMap((route) => hopsBy(link.index, route))
@@ -62,7 +63,7 @@ export function usedTables(inside: NetlinkSocket): Set<number> {
   for (const vrf of listLinks(inside, ({ kind }) => kind === "vrf")) used.add(linkData(vrf, "vrf")?.table ?? 0)
   for (const family of families) {
     for (const { table } of listRules(inside, family)) used.add(table)
-    for (const { table } of listRoutes(inside, family)) used.add(table)
+    for (const table of listTables(inside, family)) used.add(table)
   }
   return used
 }

@@ -1,6 +1,7 @@
 import { AF_INET, type Family, familyOf, formatCidr } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import { bytes, struct, text, u8, u32 } from "./codec.ts"
+import { dumpFamily } from "./family.ts"
 import type { Ifindex, Link } from "./links.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -67,7 +68,7 @@ export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index" | 
   const index = link?.index ?? 0
   const payload = addressHeader.encode({ family, index })
   const what = link ? `list addresses of "${link.name}"` : "list addresses"
-  return route.dump({ type: RTM_GETADDR, what, payload }, (message) => {
+  return dumpFamily(route, family, { type: RTM_GETADDR, what, payload }, (message) => {
     const address = readAddress(message)
     return index === 0 || address.index === index ? address : undefined // kernels before 4.20 do not filter by index
   })

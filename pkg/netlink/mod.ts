@@ -20,6 +20,8 @@ export {
 export * from "./bridge-ports.ts"
 export { Budget } from "./budget.ts"
 export * from "./codec.ts"
+export { executeAll, type Refusal } from "./execute-all.ts"
+export { dumpFamily, isNoFamily, noIpv6 } from "./family.ts"
 export * from "./filters.ts"
 export { deleteEach, deleteLinks } from "./link-batch.ts"
 export * from "./link-table.ts"
@@ -38,6 +40,7 @@ export {
   netfilterHeader,
 } from "./message.ts"
 export * from "./neighbours.ts"
+export type { NextHop } from "./next-hops.ts"
 export * from "./qdiscs.ts"
 export { assignNsid, findNsid, forEachNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
 export * from "./routes.ts"

@@ -1,6 +1,7 @@
 import { type Family, familyOf, formatIp } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import { bytes, mac, struct, u8, u16, u32 } from "./codec.ts"
+import { dumpFamily } from "./family.ts"
 import type { Ifindex, Link } from "./links.ts"
 import { NLM_F_CREATE, NLM_F_REPLACE } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -44,7 +45,7 @@ export function deleteNeighbour(route: NetlinkSocket, link: Pick<Link, "index" |
 /** The entries of a family, like `ip neigh show`. */
 export function listNeighbours(route: NetlinkSocket, family: Family): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
-  return route.dump({ type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
+  return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
     const { header, attributes } = neighbourPayload.decode(message.payload)
     return {
       ip: attributes.ip ?? new Uint8Array(0),

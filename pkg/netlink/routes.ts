@@ -1,20 +1,22 @@
 import { isErrno } from "../libc/mod.ts"
 import { AF_INET, type Family, familyOf, formatCidr, formatIp } from "../types/mod.ts"
-import { align, attrs, payloadOf } from "./attrs.ts"
-import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32 } from "./codec.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { bytes, struct, u8, u16, u32 } from "./codec.ts"
+import { dumpFamily } from "./family.ts"
 import type { Ifindex } from "./links.ts"
 import { type Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "./message.ts"
-import type { NetlinkSocket } from "./socket.ts"
+import { multipath, type NextHop, RTNH_F_ONLINK } from "./next-hops.ts"
+import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
 const RTM_NEWROUTE = 24
 const RTM_DELROUTE = 25
 const RTM_GETROUTE = 26
 const RTM_F_CLONED = 0x200
-const RTNH_F_ONLINK = 4
 const RTPROT_UNSPEC = 0 // matches any
 const RTPROT_BOOT = 3
 const RTN_UNICAST = 1
+const RTA_TABLE = 15
 
 export const RT_TABLE_MAIN = 254
 export const RT_TABLE_LOCAL = 255
@@ -36,48 +38,6 @@ const routeHeader = struct({
 /** `RTA_METRICS`, `RTAX_*`. */
 const metrics = attrs({ mtu: [2, u32], window: [3, u32], advmss: [8, u32] })
 
-/** struct rtnexthop */
-const nextHopHeader = struct({ length: u16, flags: u8, weight: u8, index: u32 })
-const nextHopAttributes = attrs({ gateway: [5, bytes] })
-
-/** One way of a multipath route. `weight` counts from 1. */
-export interface NextHop {
-  gateway?: Uint8Array
-  index?: Ifindex
-  weight?: number
-  onLink?: boolean
-}
-
-/** `RTA_MULTIPATH`: next hops one after the other, each with attributes of its own. */
-const multipath: Codec<NextHop[]> = {
-  encode: (hops) =>
-    concat(
-      hops.map(({ gateway, index = 0, weight = 1, onLink }) => {
-        const attributes = nextHopAttributes.encode(gateway ? { gateway } : {})
-        const length = nextHopHeader.size + attributes.length
-        const header = { length, flags: onLink ? RTNH_F_ONLINK : 0, weight: weight - 1, index }
-        return concat([nextHopHeader.encode(header), attributes])
-      }),
-    ),
-  decode(found) {
-    const hops: NextHop[] = []
-    for (let at = 0; at + nextHopHeader.size <= found.length; ) {
-      const length = u16.get(found, at)
-      if (length < nextHopHeader.size || at + length > found.length) {
-        throw new DecodeError(`next hop at byte ${at} says it has ${length} bytes of the ${found.length - at} left`)
-      }
-      const header = nextHopHeader.decode(found.subarray(at, at + nextHopHeader.size))
-      const { gateway } = nextHopAttributes.decode(found.subarray(at + nextHopHeader.size, at + length))
-      const hop: NextHop = { index: header.index as Ifindex, weight: header.weight + 1 }
-      if (gateway) hop.gateway = gateway
-      if (header.flags & RTNH_F_ONLINK) hop.onLink = true
-      hops.push(hop)
-      at += align(length)
-    }
-    return hops
-  },
-}
-
 const routeAttributes = attrs({
   dst: [1, bytes],
   index: [4, u32], // RTA_OIF
@@ -86,7 +46,7 @@ const routeAttributes = attrs({
   preferredSource: [7, bytes],
   metrics: [8, metrics],
   multipath: [9, multipath],
-  table: [15, u32],
+  table: [RTA_TABLE, u32],
 })
 const routePayload = payloadOf(routeHeader, routeAttributes)
 
@@ -124,55 +84,92 @@ export interface ListedRoute extends RouteSpec {
   flags: number
 }
 
+type Mode = "add" | "replace" | "append"
+
 /** Adds a route, like `ip route add` (or `replace`, or `append`). Throws `EEXIST` when the same route is there. */
-export function addRoute(route: NetlinkSocket, spec: RouteSpec, mode: "add" | "replace" | "append" = "add"): void {
+export function addRoute(route: NetlinkSocket, spec: RouteSpec, mode: Mode = "add"): void {
+  route.execute(toAddRoute(spec, mode))
+}
+
+/** The request of `addRoute`, for `executeAll`. */
+export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: RouteSpec } {
   const flags = {
     add: NLM_F_CREATE | NLM_F_EXCL,
     replace: NLM_F_CREATE | NLM_F_REPLACE,
     append: NLM_F_CREATE | NLM_F_APPEND,
   }[mode]
-  route.execute({ type: RTM_NEWROUTE, flags, what: `${mode} route ${showRoute(spec)}`, payload: encodeRoute(spec) })
+  return { type: RTM_NEWROUTE, flags, what: `${mode} route ${showRoute(spec)}`, payload: encodeRoute(spec), spec }
 }
 
 /** Deletes the route of any origin that matches all that is given, like `ip route del unicast`. Throws `ESRCH` when there is none. */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
+  route.execute(toDeleteRoute(spec))
+}
+
+/** The request of `deleteRoute`, for `executeAll`. */
+export function toDeleteRoute(spec: RouteSpec): Request & { spec: RouteSpec } {
   const payload = encodeRoute({ ...spec, scope: spec.scope ?? RouteScope.Nowhere }, RTPROT_UNSPEC)
-  route.execute({ type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload })
+  return { type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload, spec }
 }
 
 /** Which routes of a family are wanted. */
 export interface RouteFilter {
   /** Of this table, which the kernel picks out; of all tables when undefined. */
   table?: number
+  /** By this link, or with a next hop by it, which the kernel picks out. */
+  index?: Ifindex
   /** To networks of these prefix lengths: told at a glance, before a route is taken apart. */
   prefixes?: ReadonlySet<number>
   isWanted?: (route: ListedRoute) => boolean
 }
 
 /**
- * The routes of a family, caches left out, like `ip route show table TABLE`; none of a table that is not there. A
+ * The routes of a family, caches left out, like `ip route show table TABLE dev NAME`; none of a table or a link that is not there. A
  * host may have a million of them: ask for few. Throws `NetlinkError`.
  */
 export function listRoutes(
   route: NetlinkSocket,
   family: Family,
-  { table, prefixes, isWanted = () => true }: RouteFilter = {},
+  { table, index, prefixes, isWanted = () => true }: RouteFilter = {},
 ): ListedRoute[] {
   const inHeader = table !== undefined && table < 256 ? table : 0
-  const payload = routePayload.encode({ family, table: inHeader }, { table })
+  const payload = routePayload.encode({ family, table: inHeader }, { index, table })
   const pick = (message: Message) => {
     if (prefixes && !prefixes.has(message.payload[1] ?? 0)) return undefined // dstPrefix
     const listed = readRoute(message)
     if (listed.flags & RTM_F_CLONED) return undefined
-    if (table !== undefined && listed.table !== table) return undefined // kernels before 4.20 do not filter
+    // Kernels before 4.20 do not filter.
+    if (table !== undefined && listed.table !== table) return undefined
+    if (index !== undefined && !isBy(listed, index)) return undefined
     return isWanted(listed) ? listed : undefined
   }
   try {
-    return route.dump({ type: RTM_GETROUTE, what: "list routes", payload }, pick)
+    return dumpFamily(route, family, { type: RTM_GETROUTE, what: "list routes", payload }, pick)
   } catch (error) {
     if (table !== undefined && isErrno(error, "ENOENT")) return []
+    if (index !== undefined && isErrno(error, "ENODEV")) return []
     throw error
   }
+}
+
+function isBy({ index, nextHops }: ListedRoute, wanted: Ifindex): boolean {
+  return nextHops?.some((hop) => hop.index === wanted) ?? index === wanted
+}
+
+/** The tables that a route of a family is in, like `ip route show table all`: of each route no more is read than that. */
+export function listTables(route: NetlinkSocket, family: Family): Set<number> {
+  const tables = new Set<number>()
+  const request = { type: RTM_GETROUTE, what: "list routes", payload: routePayload.encode({ family }) }
+  dumpFamily(route, family, request, ({ payload }) => void tables.add(tableOf(payload)))
+  return tables
+}
+
+/** `RTA_TABLE`, which the kernel writes first; `rtm_table` has one byte. */
+function tableOf(payload: Uint8Array): number {
+  const isFirst = u16.get(payload, routeHeader.size + 2) === RTA_TABLE
+  return isFirst
+    ? u32.get(payload, routeHeader.size + 4)
+    : (routePayload.decode(payload).attributes.table ?? payload[4] ?? 0)
 }
 
 /**

@@ -1,8 +1,9 @@
-import { type Cidr, type Family, formatCidr } from "../types/mod.ts"
+import { AF_INET, type Cidr, type Family, formatCidr } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import { bytes, type Codec, i32, struct, text, u8, u16, u32, u64be } from "./codec.ts"
+import { dumpFamily } from "./family.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
-import type { NetlinkSocket } from "./socket.ts"
+import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h>, <linux/fib_rules.h> */
 const RTM_NEWRULE = 32
@@ -96,13 +97,21 @@ export function addRule(route: NetlinkSocket, rule: Rule): void {
 
 /** Deletes the rule that matches all that is given, like `ip rule del`. Throws `ENOENT` when there is none. */
 export function deleteRule(route: NetlinkSocket, rule: Rule): void {
-  route.execute({ type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) })
+  route.execute(toDeleteRule(rule))
 }
 
-/** All rules of a family, like `ip rule show`. */
-export function listRules(route: NetlinkSocket, family: Family): Rule[] {
+/** The request of `deleteRule`, for `executeAll`. */
+export function toDeleteRule(rule: Rule): Request {
+  return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
+}
+
+/** The rules of a family, like `ip rule show`: all, or those for one source address alone, told at a glance. */
+export function listRules(route: NetlinkSocket, family: Family, { ofOneSource = false } = {}): Rule[] {
+  const bits = family === AF_INET ? 32 : 128
   const payload = ruleHeader.encode({ family })
-  return route.dump({ type: RTM_GETRULE, what: "list rules", payload }, readRule)
+  return dumpFamily(route, family, { type: RTM_GETRULE, what: "list rules", payload }, (message) =>
+    ofOneSource && message.payload[2] !== bits ? undefined : readRule(message),
+  )
 }
 
 function encodeRule({ family, not, src, dst, tos, table, l3Master, protocol, ...attributes }: Rule): Uint8Array {

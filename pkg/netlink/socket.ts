@@ -208,27 +208,34 @@ export class NetlinkSocket implements Disposable {
    * Throws the first refusal as `NetlinkError`; the kernel has then done none of them, unless the error is one of a lost answer.
    */
   transact(requests: readonly Request[]): void {
-    const first = this.#sequence + 1
-    const messages: Uint8Array[] = []
-    const pending = new Set<number>()
-    for (const { type, flags = 0, payload } of requests) {
-      const sequence = ++this.#sequence
-      messages.push(encodeMessage(type, flags | NLM_F_REQUEST, sequence, payload))
-      if (flags & NLM_F_ACK) pending.add(sequence)
-    }
-    this.#sendDatagram(requests[0]?.what ?? "nothing", concat(messages))
-    let refusal: NetlinkError | undefined
+    const pending = new Set<Request>(requests.filter(({ flags = 0 }) => flags & NLM_F_ACK))
+    const answers = this.sendAll(requests)
     while (pending.size > 0) {
-      for (const message of this.#receive(requests[0]?.what ?? "nothing")) {
-        if (message.type !== NLMSG_ERROR || message.sequence < first) continue
-        const request = requests[message.sequence - first]
-        const { errno, extack } = readAnswer(request?.what ?? "commit", () => readAcknowledgement(message))
-        if (errno !== 0) refusal ??= new NetlinkError(request?.what ?? "commit", errno, extack)
-        pending.delete(message.sequence)
-        if (refusal) pending.clear()
+      for (const { request, refusal } of answers()) {
+        if (refusal) throw refusal
+        pending.delete(request)
       }
     }
-    if (refusal) throw refusal
+  }
+
+  /**
+   * Sends requests in one datagram. Returns what waits for the next datagram of answers and reads it: which requests it is about, and
+   * why they were refused. Throws `NetlinkError`.
+   */
+  sendAll<R extends Request>(requests: readonly R[]): () => { request: R; refusal: NetlinkError | undefined }[] {
+    const first = this.#sequence + 1
+    const what = requests[0]?.what ?? "nothing"
+    const messages = requests.map(({ type, flags = 0, payload }) =>
+      encodeMessage(type, flags | NLM_F_REQUEST, ++this.#sequence, payload),
+    )
+    this.#sendDatagram(what, concat(messages))
+    return () =>
+      this.#receive(what).flatMap((message) => {
+        const request = requests[message.sequence - first]
+        if (message.type !== NLMSG_ERROR || !request) return []
+        const { errno, extack } = readAnswer(request.what, () => readAcknowledgement(message))
+        return { request, refusal: errno === 0 ? undefined : new NetlinkError(request.what, errno, extack) }
+      })
   }
 
   /**

@@ -1,0 +1,98 @@
+import { listRoutesOf, RTPROT_SBR } from "../../pkg/ip/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import {
+  executeAll,
+  type Link,
+  listRoutes,
+  listRules,
+  type NetlinkSocket,
+  RT_TABLE_MAIN,
+  type Rule,
+  toDeleteRule,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET, AF_INET6 } from "../../pkg/types/mod.ts"
+import { deleteRoutes, putBack, TABLE_OF_UNUSED } from "./tables.ts"
+
+const families = [AF_INET, AF_INET6] as const
+
+/** What is known of the interface whose rules are to go. */
+export interface Sources {
+  link: Link | undefined
+  /** The addresses that it has, or had. */
+  ips: readonly Uint8Array[]
+  /** The addresses of all interfaces. */
+  allIps: readonly Uint8Array[]
+  /** The configuration's. */
+  table: number | undefined
+}
+
+/**
+ * The rules of an interface: for one of its addresses, and made here, or leading to the configuration's table, or to one with
+ * routes of this interface alone; and what was made here for an address that no interface has any more. Throws `NetlinkError`.
+ */
+export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
+  const [own, all] = [new Set(ips.map(keyOf)), new Set(allIps.map(keyOf))]
+  const isMade = ({ protocol }: Rule) => protocol === RTPROT_SBR
+  const listed = families.flatMap((family) => listRules(inside, family, { ofOneSource: true }))
+  const found = listed.filter((rule) => {
+    const source = sourceOf(rule)
+    return own.has(source) || (isMade(rule) && !all.has(source))
+  })
+  const isCertain = (rule: Rule) => isMade(rule) || rule.table === table
+  if (!link || found.every(isCertain)) return found.filter(isCertain)
+  const shared = sharedTables(inside, link)
+  return found.filter((rule) => isCertain(rule) || shared.get(`${rule.family} ${rule.table}`) === false)
+}
+
+/** The source of a rule, as `keyOf` has it. */
+export function sourceOf({ src }: Rule): string {
+  return src ? keyOf(src.ip) : ""
+}
+
+/** An address as the key of a map: addresses of two families are never the same. */
+export function keyOf(ip: Uint8Array): string {
+  return String.fromCharCode(...ip)
+}
+
+/** By "FAMILY TABLE" whether a table that is not empty has routes of other links, too. */
+function sharedTables(inside: NetlinkSocket, link: Link): Map<string, boolean> {
+  const shared = new Map<string, boolean>()
+  for (const family of families) {
+    const isWanted = ({ table, index }: { table: number; index?: number | undefined }) => {
+      const key = `${family} ${table}`
+      shared.set(key, shared.get(key) === true || index !== link.index)
+      return false // no more of it is needed
+    }
+    listRoutes(inside, family, { isWanted })
+  }
+  return shared
+}
+
+/**
+ * What the kernel says of a route whose interface the container has taken down, moved, or given other addresses since: with
+ * what it has changed the route has gone, too.
+ */
+const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"] as const
+
+/**
+ * Puts the routes of the rules' tables back into table main, and those that no address had a use for, but for those that the
+ * container has made impossible; and deletes those that were made here. What a container writes into these tables comes into its
+ * main table, which it may write itself. Throws `NetlinkError`.
+ */
+export function putRoutesBack(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
+  const tables = new Set([TABLE_OF_UNUSED, ...rules.map(({ table }) => table)])
+  const all = listRoutesOf(inside, link)
+  const routes = all.filter(({ table }) => tables.has(table) && table !== RT_TABLE_MAIN)
+  putBack(
+    inside,
+    routes.filter(({ protocol }) => protocol !== RTPROT_SBR),
+    { borne: outdated },
+  )
+  const made = all.filter(({ table, protocol }) => table === RT_TABLE_MAIN && protocol === RTPROT_SBR)
+  deleteRoutes(inside, [...routes, ...made])
+}
+
+/** Deletes rules, of which some may not be there any more. Throws `NetlinkError`. */
+export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void {
+  for (const { error } of executeAll(inside, rules.map(toDeleteRule))) if (!isErrno(error, "ENOENT")) throw error
+}

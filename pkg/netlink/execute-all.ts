@@ -1,0 +1,66 @@
+import { isLost } from "./lost-answers.ts"
+import { NetlinkError, NLM_F_ACK } from "./message.ts"
+import type { NetlinkSocket, Request } from "./socket.ts"
+
+/** A request that the kernel refused, and why. */
+export interface Refusal<R extends Request = Request> {
+  readonly request: R
+  readonly error: NetlinkError
+}
+
+/** How many requests travel in one datagram: the refusals of all fit into what the kernel keeps for a socket. */
+const BATCH = 100
+
+/**
+ * Sends requests of which none depends on another's answer, many in one datagram, and waits until the kernel has gone through all of
+ * them: one that it refuses stops no other. Returns the refusals. Throws `NetlinkError`, when an answer is lost for good, and `ETIME` when
+ * the socket's budget is over before the last one; the way back of an ADD, `isWayBack`, goes to its end.
+ */
+export function executeAll<R extends Request>(
+  route: NetlinkSocket,
+  requests: readonly R[],
+  { isWayBack = false } = {},
+): Refusal<R>[] {
+  return route.spend(() => {
+    const refusals: Refusal<R>[] = []
+    for (let at = 0; at < requests.length; at += BATCH) {
+      if (at > 0 && !isWayBack) route.step(requests[at]?.what ?? "")
+      refusals.push(...executeSome(route, requests.slice(at, at + BATCH)))
+    }
+    return refusals
+  })
+}
+
+/** When an answer is lost each is asked for by itself: what was done by then is passed over. */
+function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
+  try {
+    return executeBatch(route, batch)
+  } catch (error) {
+    if (!isLost(error)) throw error
+    return batch.flatMap((request) => executeAlone(route, request))
+  }
+}
+
+/** The last one is acknowledged: by then the kernel has gone through the others, of which it answers refusals alone. */
+function executeBatch<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
+  const last = batch.length - 1
+  const flagsOf = ({ flags = 0 }: Request, at: number) => (at === last ? flags | NLM_F_ACK : flags)
+  const answers = route.sendAll(batch.map((request, at) => ({ ...request, flags: flagsOf(request, at), at })))
+  const refusals: Refusal<R>[] = []
+  for (;;) {
+    for (const { request, refusal } of answers()) {
+      if (refusal) refusals.push({ request: batch[request.at] as R, error: refusal })
+      if (request.at === last) return refusals
+    }
+  }
+}
+
+function executeAlone<R extends Request>(route: NetlinkSocket, request: R): Refusal<R>[] {
+  try {
+    route.execute(request)
+    return []
+  } catch (error) {
+    if (error instanceof NetlinkError && !error.isLost) return [{ request, error }]
+    throw error
+  }
+}

@@ -1,0 +1,35 @@
+import { isErrno } from "../libc/mod.ts"
+import type { Family } from "../types/mod.ts"
+import type { Message } from "./message.ts"
+import type { NetlinkSocket, Request } from "./socket.ts"
+
+/** Why there is nothing of IPv6, in words for people. */
+export const noIpv6 = "the kernel has no IPv6: it was built without it, or started with ipv6.disable=1"
+
+/**
+ * Whether an error says that the kernel does not have an address family: it knows no such request (`EOPNOTSUPP`), or no such
+ * family of rules (`EAFNOSUPPORT`).
+ */
+export function isNoFamily(error: unknown): boolean {
+  return isErrno(error, "EOPNOTSUPP", "EAFNOSUPPORT")
+}
+
+/**
+ * Asks for the list of one address family, or of all without one, and keeps what `pick` makes of it. Of a family that the kernel does
+ * not have the list is empty: the kernel refuses it, or answers with the lists of the families that it has. Throws `NetlinkError`.
+ */
+export function dumpFamily<T>(
+  route: NetlinkSocket,
+  family: Family | undefined,
+  request: Request,
+  pick: (message: Message) => T | undefined,
+): T[] {
+  if (family === undefined) return route.dump(request, pick)
+  try {
+    // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family.
+    return route.dump(request, (message) => (message.payload[0] === family ? pick(message) : undefined))
+  } catch (error) {
+    if (isNoFamily(error)) return []
+    throw error
+  }
+}
