@@ -32,7 +32,7 @@ test("the routes of a link are its unicast ones, of both families; of a table, i
   const found = await runOnHost(host, pod, ({ inside, listRoutesOf, getLink, formatCidr, usedTables, takeTable }) => {
     const link = getLink(inside, "eth0")
     const texts = (table?: number) =>
-      listRoutesOf(inside, link, table).map(
+      listRoutesOf(inside, link, table === undefined ? {} : { table }).map(
         ({ dst, prefix, gateway, nextHops }) =>
           `${formatCidr({ ip: dst, prefix })}${gateway ? " via" : ""}${nextHops ? ` ${nextHops.length} hops` : ""}`,
       )

@@ -83,7 +83,9 @@ function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
   const ips = addresses.map(({ ip }) => ip)
   const found = findSourceRules(inside, { link, ips, allIps: ips, table })
   const rules = new Map(found.toReversed().map((rule) => [sourceOf(rule), rule])) // the first one counts
-  const defaults = listRoutesOf(inside, link).filter(({ prefix }) => prefix === 0)
+  const prefixes = new Set([0])
+  const tables = new Set(addresses.flatMap(({ ip }) => rules.get(keyOf(ip))?.table ?? []))
+  const defaults = [...tables].flatMap((table) => listRoutesOf(inside, link, { table, prefixes }))
   for (const address of addresses) {
     const { ip } = address
     const rule = rules.get(keyOf(ip))

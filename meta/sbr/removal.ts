@@ -3,7 +3,8 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   executeAll,
   type Link,
-  listRoutes,
+  type ListedRoute,
+  listRoutingTables,
   listRules,
   type NetlinkSocket,
   RT_TABLE_MAIN,
@@ -40,8 +41,12 @@ export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, tabl
   })
   const isCertain = (rule: Rule) => isMade(rule) || rule.table === table
   if (!link || found.every(isCertain)) return found.filter(isCertain)
-  const shared = sharedTables(inside, link)
-  return found.filter((rule) => isCertain(rule) || shared.get(`${rule.family} ${rule.table}`) === false)
+  const tables = new Map(families.map((family) => [family, listRoutingTables(inside, family)]))
+  const isAlone = ({ family, table }: Rule) => {
+    const links = tables.get(family)?.get(table)
+    return links?.size === 1 && links.has(link.index)
+  }
+  return found.filter((rule) => isCertain(rule) || isAlone(rule))
 }
 
 /** The source of a rule, as `keyOf` has it. */
@@ -52,20 +57,6 @@ export function sourceOf({ src }: Rule): string {
 /** An address as the key of a map: addresses of two families are never the same. */
 export function keyOf(ip: Uint8Array): string {
   return String.fromCharCode(...ip)
-}
-
-/** By "FAMILY TABLE" whether a table that is not empty has routes of other links, too. */
-function sharedTables(inside: NetlinkSocket, link: Link): Map<string, boolean> {
-  const shared = new Map<string, boolean>()
-  for (const family of families) {
-    const isWanted = ({ table, index }: { table: number; index?: number | undefined }) => {
-      const key = `${family} ${table}`
-      shared.set(key, shared.get(key) === true || index !== link.index)
-      return false // no more of it is needed
-    }
-    listRoutes(inside, family, { isWanted })
-  }
-  return shared
 }
 
 /**
@@ -81,15 +72,23 @@ const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"]
  */
 export function putRoutesBack(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
   const tables = new Set([TABLE_OF_UNUSED, ...rules.map(({ table }) => table)])
-  const all = listRoutesOf(inside, link)
-  const routes = all.filter(({ table }) => tables.has(table) && table !== RT_TABLE_MAIN)
+  tables.delete(RT_TABLE_MAIN)
+  const routes = listRoutesIn(inside, link, tables)
   putBack(
     inside,
     routes.filter(({ protocol }) => protocol !== RTPROT_SBR),
     { borne: outdated },
   )
-  const made = all.filter(({ table, protocol }) => table === RT_TABLE_MAIN && protocol === RTPROT_SBR)
+  const made = listRoutesOf(inside, link, { table: RT_TABLE_MAIN, protocol: RTPROT_SBR })
   deleteRoutes(inside, [...routes, ...made])
+}
+
+/** So many tables are asked for one by one; an interface has one for each address. */
+const FEW = 8
+
+function listRoutesIn(inside: NetlinkSocket, link: Link, tables: ReadonlySet<number>): ListedRoute[] {
+  if (tables.size <= FEW) return [...tables].flatMap((table) => listRoutesOf(inside, link, { table }))
+  return listRoutesOf(inside, link).filter(({ table }) => tables.has(table))
 }
 
 /** Deletes rules, of which some may not be there any more. Throws `NetlinkError`. */

@@ -50,7 +50,7 @@ export function routeBySource(
   { gateways, addSourceHints }: SbrConfig,
   undo: Undo,
 ): void {
-  const main = listRoutesOf(inside, link, RT_TABLE_MAIN)
+  const main = listRoutesOf(inside, link, { table: RT_TABLE_MAIN })
   const used = usedTables(inside)
   const planned = addresses.map((address) => {
     const routes = planTable(address, gatewayFor(address, addresses, gateways), main, link)

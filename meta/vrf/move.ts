@@ -108,7 +108,7 @@ export function moveLink(
  * to life in a table that is no longer the link's.
  */
 function deleteLeftovers(inside: NetlinkSocket, link: Link, table: number): void {
-  for (const route of listRoutesOf(inside, link, table)) {
+  for (const route of listRoutesOf(inside, link, { table })) {
     try {
       deleteRoute(inside, route)
     } catch (error) {

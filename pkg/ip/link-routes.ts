@@ -7,9 +7,10 @@ import {
   linkData,
   listLinks,
   listRoutes,
+  listRoutingTables,
   listRules,
-  listTables,
   type NetlinkSocket,
+  type RouteFilter,
   type RouteSpec,
   RT_TABLE_LOCAL,
   RT_TABLE_MAIN,
@@ -23,13 +24,20 @@ const RTN_UNICAST = 1
 const RT_TABLE_DEFAULT = 253
 const families = [AF_INET, AF_INET6] as const
 
+/** Which routes of a link are wanted. */
+export type LinkRouteFilter = Pick<RouteFilter, "table" | "protocol" | "prefixes">
+
 /**
  * The unicast routes of a link, like `ip route show dev NAME table TABLE`, of both families; of all tables without one. Of a
  * route of IPv6 with several next hops each counts as a route, since each can be taken away by itself; one of IPv4 counts if all
  * of its next hops are by the link. Throws `NetlinkError`.
  */
-export function listRoutesOf(inside: NetlinkSocket, link: Pick<Link, "index">, table?: number): ListedRoute[] {
-  const filter = { index: link.index, ...(table === undefined ? {} : { table }) }
+export function listRoutesOf(
+  inside: NetlinkSocket,
+  link: Pick<Link, "index">,
+  wanted: LinkRouteFilter = {},
+): ListedRoute[] {
+  const filter = { ...wanted, index: link.index }
   const isWanted = ({ type }: ListedRoute) => type === RTN_UNICAST
   const routes = families.flatMap((family) => listRoutes(inside, family, { ...filter, isWanted }))
   return routes.flatMap((route) => hopsBy(link.index, route))
@@ -63,7 +71,7 @@ export function usedTables(inside: NetlinkSocket): Set<number> {
   for (const vrf of listLinks(inside, ({ kind }) => kind === "vrf")) used.add(linkData(vrf, "vrf")?.table ?? 0)
   for (const family of families) {
     for (const { table } of listRules(inside, family)) used.add(table)
-    for (const table of listTables(inside, family)) used.add(table)
+    for (const table of listRoutingTables(inside, family).keys()) used.add(table)
   }
   return used
 }

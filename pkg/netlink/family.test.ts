@@ -3,7 +3,8 @@ import { AF_INET, AF_INET6 } from "../types/mod.ts"
 import { listAddresses } from "./addresses.ts"
 import { encodeMessage } from "./message.ts"
 import { listNeighbours } from "./neighbours.ts"
-import { listRoutes, listTables } from "./routes.ts"
+import { listRoutes } from "./routes.ts"
+import { listRoutingTables } from "./routing-tables.ts"
 import { listRules } from "./rules.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { addressPayload, routePayload } from "./testing/routes.ts"
@@ -29,7 +30,7 @@ const refusing = (errno: number) =>
 const lists = {
   addresses: [addressPayload(2, ip("10.1.0.2"), 16), (route, family) => listAddresses(route, undefined, family)],
   routes: [routePayload({ oif: 2, gateway: ip("10.1.0.1") }), (route, family) => listRoutes(route, family)],
-  tables: [routePayload({ oif: 2, table: 5000 }), (route, family) => [...listTables(route, family)]],
+  tables: [routePayload({ oif: 2, table: 5000 }), (route, family) => [...listRoutingTables(route, family)]],
   neighbours: [neighbour, (route, family) => listNeighbours(route, family)],
   rules: [rule, (route, family) => listRules(route, family)],
 } satisfies Record<string, [Uint8Array, (route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6) => unknown[]]>
@@ -55,6 +56,6 @@ test("the table of a route is its attribute, wherever that is, else the byte of 
     ...[8, 0, 4, 0, 2, 0, 0, 0],
     ...[8, 0, 15, 0, 0x88, 0x13, 0, 0],
   )
-  expect([...listTables(withoutIpv6(noAttribute), AF_INET)]).toEqual([99])
-  expect([...listTables(withoutIpv6(later), AF_INET)]).toEqual([5000])
+  expect(listRoutingTables(withoutIpv6(noAttribute), AF_INET)).toEqual(new Map([[99, new Set([0])]]))
+  expect(listRoutingTables(withoutIpv6(later), AF_INET)).toEqual(new Map([[5000, new Set([2])]]))
 })

@@ -43,7 +43,21 @@ export * from "./neighbours.ts"
 export type { NextHop } from "./next-hops.ts"
 export * from "./qdiscs.ts"
 export { assignNsid, findNsid, forEachNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
-export * from "./routes.ts"
+export {
+  addRoute,
+  deleteRoute,
+  findRoute,
+  type ListedRoute,
+  listRoutes,
+  type RouteFilter,
+  RouteScope,
+  type RouteSpec,
+  RT_TABLE_LOCAL,
+  RT_TABLE_MAIN,
+  toAddRoute,
+  toDeleteRoute,
+} from "./routes.ts"
+export { listRoutingTables } from "./routing-tables.ts"
 export * from "./rules.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"
 export * from "./traffic-table.ts"

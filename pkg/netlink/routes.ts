@@ -1,7 +1,7 @@
 import { isErrno } from "../libc/mod.ts"
 import { AF_INET, type Family, familyOf, formatCidr, formatIp } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
-import { bytes, struct, u8, u16, u32 } from "./codec.ts"
+import { bytes, struct, u8, u32 } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
 import type { Ifindex } from "./links.ts"
 import { type Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "./message.ts"
@@ -11,19 +11,18 @@ import type { NetlinkSocket, Request } from "./socket.ts"
 /** <linux/rtnetlink.h> */
 const RTM_NEWROUTE = 24
 const RTM_DELROUTE = 25
-const RTM_GETROUTE = 26
+export const RTM_GETROUTE = 26
 const RTM_F_CLONED = 0x200
 const RTPROT_UNSPEC = 0 // matches any
 const RTPROT_BOOT = 3
 const RTN_UNICAST = 1
-const RTA_TABLE = 15
 
 export const RT_TABLE_MAIN = 254
 export const RT_TABLE_LOCAL = 255
 export const RouteScope = { Universe: 0, Site: 200, Link: 253, Host: 254, Nowhere: 255 } as const
 
 /** struct rtmsg */
-const routeHeader = struct({
+export const routeHeader = struct({
   family: u8,
   dstPrefix: u8,
   srcPrefix: u8,
@@ -46,7 +45,7 @@ const routeAttributes = attrs({
   preferredSource: [7, bytes],
   metrics: [8, metrics],
   multipath: [9, multipath],
-  table: [RTA_TABLE, u32],
+  table: [15, u32],
 })
 const routePayload = payloadOf(routeHeader, routeAttributes)
 
@@ -118,6 +117,8 @@ export interface RouteFilter {
   table?: number
   /** By this link, or with a next hop by it, which the kernel picks out. */
   index?: Ifindex
+  /** RTPROT_*, which the kernel picks out. */
+  protocol?: number
   /** To networks of these prefix lengths: told at a glance, before a route is taken apart. */
   prefixes?: ReadonlySet<number>
   isWanted?: (route: ListedRoute) => boolean
@@ -130,10 +131,10 @@ export interface RouteFilter {
 export function listRoutes(
   route: NetlinkSocket,
   family: Family,
-  { table, index, prefixes, isWanted = () => true }: RouteFilter = {},
+  { table, index, protocol, prefixes, isWanted = () => true }: RouteFilter = {},
 ): ListedRoute[] {
   const inHeader = table !== undefined && table < 256 ? table : 0
-  const payload = routePayload.encode({ family, table: inHeader }, { index, table })
+  const payload = routePayload.encode({ family, table: inHeader, protocol }, { index, table })
   const pick = (message: Message) => {
     if (prefixes && !prefixes.has(message.payload[1] ?? 0)) return undefined // dstPrefix
     const listed = readRoute(message)
@@ -141,6 +142,7 @@ export function listRoutes(
     // Kernels before 4.20 do not filter.
     if (table !== undefined && listed.table !== table) return undefined
     if (index !== undefined && !isBy(listed, index)) return undefined
+    if (protocol !== undefined && listed.protocol !== protocol) return undefined
     return isWanted(listed) ? listed : undefined
   }
   try {
@@ -154,22 +156,6 @@ export function listRoutes(
 
 function isBy({ index, nextHops }: ListedRoute, wanted: Ifindex): boolean {
   return nextHops?.some((hop) => hop.index === wanted) ?? index === wanted
-}
-
-/** The tables that a route of a family is in, like `ip route show table all`: of each route no more is read than that. */
-export function listTables(route: NetlinkSocket, family: Family): Set<number> {
-  const tables = new Set<number>()
-  const request = { type: RTM_GETROUTE, what: "list routes", payload: routePayload.encode({ family }) }
-  dumpFamily(route, family, request, ({ payload }) => void tables.add(tableOf(payload)))
-  return tables
-}
-
-/** `RTA_TABLE`, which the kernel writes first; `rtm_table` has one byte. */
-function tableOf(payload: Uint8Array): number {
-  const isFirst = u16.get(payload, routeHeader.size + 2) === RTA_TABLE
-  return isFirst
-    ? u32.get(payload, routeHeader.size + 4)
-    : (routePayload.decode(payload).attributes.table ?? payload[4] ?? 0)
 }
 
 /**

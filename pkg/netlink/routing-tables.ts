@@ -1,0 +1,36 @@
+import type { Family } from "../types/mod.ts"
+import { align } from "./attrs.ts"
+import { u16, u32 } from "./codec.ts"
+import { dumpFamily } from "./family.ts"
+import { RTM_GETROUTE, routeHeader } from "./routes.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** <linux/rtnetlink.h> */
+const RTA_OIF = 4
+const RTA_TABLE = 15
+const ATTRIBUTE = 4
+
+/**
+ * The routing tables of a family that are not empty, each with the links that its routes are by, 0 for a route by none or several,
+ * like `ip route show table all`. No more is read of each route, however many there are. Throws `NetlinkError`.
+ */
+export function listRoutingTables(route: NetlinkSocket, family: Family): Map<number, Set<number>> {
+  const tables = new Map<number, Set<number>>()
+  const request = { type: RTM_GETROUTE, what: "list routes", payload: routeHeader.encode({ family }) }
+  dumpFamily(route, family, request, ({ payload }) => {
+    const table = findU32(payload, RTA_TABLE) ?? payload[4] ?? 0 // rtm_table, of one byte
+    const links = tables.get(table) ?? new Set()
+    tables.set(table, links.add(findU32(payload, RTA_OIF) ?? 0))
+    return undefined
+  })
+  return tables
+}
+
+/** The value of a route's attribute. */
+function findU32(payload: Uint8Array, type: number): number | undefined {
+  for (let at = routeHeader.size; at + 2 * ATTRIBUTE <= payload.length; ) {
+    if (u16.get(payload, at + 2) === type) return u32.get(payload, at + ATTRIBUTE)
+    at += align(Math.max(ATTRIBUTE, u16.get(payload, at)))
+  }
+  return undefined
+}
