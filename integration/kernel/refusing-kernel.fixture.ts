@@ -1,5 +1,5 @@
 import { NetlinkSocket, type RouteSocket } from "../../pkg/netlink/mod.ts"
-import { acknowledge, KernelTransport, readMessages } from "../../pkg/netlink/testing.ts"
+import { acknowledge, encodeMessage, KernelTransport, readMessages } from "../../pkg/netlink/testing.ts"
 
 export const NETLINK_ROUTE = 0
 
@@ -17,11 +17,14 @@ export class RefusingTransport extends KernelTransport {
   }
 
   override send(datagram: Uint8Array): void {
-    const [first] = readMessages(datagram)
-    const refusal = first && this.#refusals.get(first.type)
-    const errno = Array.isArray(refusal) ? refusal.shift() : refusal
-    if (first && errno !== undefined) this.#refused.push(acknowledge(first, errno))
-    else super.send(datagram)
+    const passed = readMessages(datagram).filter((message) => {
+      const refusal = this.#refusals.get(message.type)
+      const errno = Array.isArray(refusal) ? refusal.shift() : refusal
+      if (errno !== undefined) this.#refused.push(acknowledge(message, errno))
+      return errno === undefined
+    })
+    const messages = passed.map(({ type, flags, sequence, payload }) => encodeMessage(type, flags, sequence, payload))
+    if (messages.length > 0) super.send(Buffer.concat(messages))
   }
 
   override receive(): Uint8Array {

@@ -3,6 +3,7 @@ import { encodeMessage, readMessages } from "../../pkg/netlink/testing.ts"
 import { NETLINK_ROUTE, type Refusals, RefusingTransport } from "./refusing-kernel.fixture.ts"
 
 const RTM_NEWLINK = 16
+const RTM_GETLINK = 18 // may ask for links of a kind
 /** Bytes of struct ifinfomsg. */
 const HEADER = 16
 
@@ -26,7 +27,7 @@ class VrfTransport extends RefusingTransport {
     const messages = readMessages(datagram)
     const changed = messages.map(({ type, flags, sequence, payload }) => {
       const [header, attributes] = [payload.subarray(0, HEADER), payload.subarray(HEADER)]
-      const asked = type === RTM_NEWLINK ? linkAttributes.decode(attributes) : undefined
+      const asked = type === RTM_NEWLINK || type === RTM_GETLINK ? linkAttributes.decode(attributes) : undefined
       if (asked?.linkInfo?.kind !== "vrf") return encodeMessage(type, flags, sequence, payload)
       const { table = 0 } = linkKinds.vrf.decode(asked.linkInfo.data ?? new Uint8Array())
       if (asked.name) this.#tables.set(asked.name, table)

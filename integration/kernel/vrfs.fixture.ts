@@ -47,7 +47,11 @@ export async function shown(): Promise<string[]> {
   return [...lines, ...own.map((line) => line.replace(/ scope link| linkdown/g, "").trim())].sort()
 }
 
-export const apart = (n: number) => [`10.8${n}.0.0/16 dev eth${n} table 500`, `10.9${n}.0.0/16 dev eth${n} metric 7`]
+export const apart = (n: number) => [
+  `10.7${n}.0.0/16 dev eth${n}`,
+  `10.8${n}.0.0/16 dev eth${n} table 500`,
+  `10.9${n}.0.0/16 dev eth${n} metric 7`,
+]
 export const inTable = (n: number, table: number) => [
   `10.7${n}.0.0/16 dev eth${n} table ${table}`,
   `10.8${n}.0.0/16 dev eth${n} table 500`,
@@ -71,7 +75,7 @@ export function useVrfs(): void {
     for (const spy of spies.splice(0)) spy.mockRestore()
     await host[Symbol.asyncDispose]()
   })
-  /** Interfaces with an address, a route on the link, and one of table 500; number 1 is "eth1" with 10.1.0.2. */
+  /** Interfaces with an address, the result's route, one by hand, and one of table 500; number 1 is "eth1" with 10.1.0.2. */
   beforeEach(async () => {
     tables.clear()
     const lines = [1, 2].flatMap((n) => [
@@ -79,6 +83,7 @@ export function useVrfs(): void {
       `link set eth${n} up`,
       `link set far${n} up`,
       `address add 10.${n}.0.2/16 dev eth${n}`,
+      `route add 10.7${n}.0.0/16 dev eth${n}`,
       `route add 10.9${n}.0.0/16 dev eth${n} metric 7`,
       `route add 10.8${n}.0.0/16 dev eth${n} table 500`,
     ])

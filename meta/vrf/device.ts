@@ -3,17 +3,17 @@ import { takeTable, usedTables } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addLink,
+  deleteEach,
   deleteLink,
   findLink,
+  forEachNsid,
   getLink,
   IFF_UP,
   type Link,
   linkData,
   listLinks,
   listLinksInside,
-  listNsids,
   type NetlinkSocket,
-  RouteSocket,
   setLink,
 } from "../../pkg/netlink/mod.ts"
 import { CniError, Code, type Owner, ownerComment, staleOf } from "../../pkg/types/mod.ts"
@@ -47,7 +47,7 @@ export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
 /** The VRF that this attachment's ADD has made, if it is there. Throws `NetlinkError`. */
 export function findVrfOf(inside: NetlinkSocket, owner: Owner): Vrf | undefined {
   const alias = ownerComment(owner)
-  const [link] = listLinks(inside, ({ kind, attributes }) => kind === "vrf" && attributes.alias === alias)
+  const [link] = listLinks(inside, ({ attributes }) => attributes.alias === alias, { kind: "vrf" })
   return link && { link, table: linkData(link, "vrf")?.table ?? 0 }
 }
 
@@ -99,37 +99,50 @@ function addVrf(inside: NetlinkSocket, name: string, table: number): void {
 }
 
 function isTakenBefore(inside: NetlinkSocket, { index }: Link, table: number): boolean {
-  const others = listLinks(inside, (link) => link.index < index && linkData(link, "vrf")?.table === table)
+  const isTaken = (link: Link) => link.index < index && linkData(link, "vrf")?.table === table
+  const others = listLinks(inside, isTaken, { kind: "vrf" })
   return others.length > 0
 }
 
 /** Deletes a VRF that no interface is in any more, like `ip link delete NAME`. Throws `NetlinkError`. */
 export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
-  if (listLinks(inside, ({ attributes }) => attributes.master === link.index).length === 0) deleteIfThere(inside, link)
+  if (listLinks(inside, undefined, { master: link.index }).length === 0) deleteIfThere(inside, link)
 }
 
 /**
  * Deletes the VRFs without an interface that this network's ADD made for an attachment which is none of the valid ones, in the
- * namespaces of containers that live: the host has an nsid for each, see `assignNsid`. Throws `CniError`, and `NetlinkError`.
+ * namespaces of containers that live: the host has an nsid for each, see `assignNsid`. What a container has too many of stays, and is
+ * logged. Throws `CniError`, and `NetlinkError`.
  */
-export function deleteEmptyOrphans(network: string, valid: readonly Owner[]): void {
-  using host = RouteSocket.open()
-  const isStale = staleOf(network, valid)
-  const isOrphan = ({ kind, attributes: { alias } }: Link) => kind === "vrf" && alias !== undefined && isStale(alias)
-  const deleteEmpty = (nsid: number) => {
-    const links = listLinksInside(host, nsid, (link) => isOrphan(link) || Boolean(link.attributes.master))
-    for (const vrf of links.filter(isOrphan)) {
-      if (links.every(({ attributes }) => attributes.master !== vrf.index)) deleteIfThere(host, vrf, nsid)
-    }
-  }
-  const failures = new Failures() // one container that changes its links all the time is not to keep those of others
-  for (const nsid of listNsids(host)) failures.attempt(`delete VRFs in nsid ${nsid}`, () => deleteEmpty(nsid))
+export function deleteEmptyOrphans(stale: {
+  network: string
+  valid: readonly Owner[]
+  log: (line: string) => void
+}): void {
+  const isStale = staleOf(stale.network, stale.valid)
+  const isOrphan = ({ attributes: { alias } }: Link) => alias !== undefined && isStale(alias)
+  const failures = new Failures(stale.log) // one container that changes its links all the time is not to keep those of others
+  failures.attempt("look into all containers", () =>
+    forEachNsid((host, nsid) =>
+      failures.attempt(`delete VRFs in nsid ${nsid}`, () => {
+        const orphans = listLinksInside(host, nsid, isOrphan, { kind: "vrf" })
+        if (orphans.length === 0) return
+        const ports = listLinksInside(host, nsid, ({ attributes }) => Boolean(attributes.master))
+        const masters = new Set(ports.map(({ attributes }) => attributes.master))
+        deleteEach(
+          host,
+          orphans.filter(({ index }) => !masters.has(index)),
+          nsid,
+        )
+      }),
+    ),
+  )
   failures.throwIfAny()
 }
 
-function deleteIfThere(route: NetlinkSocket, link: Link, nsid?: number): void {
+function deleteIfThere(route: NetlinkSocket, link: Link): void {
   try {
-    deleteLink(route, link, nsid)
+    deleteLink(route, link)
   } catch (error) {
     if (!isErrno(error, "ENODEV")) throw error
   }

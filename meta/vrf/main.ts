@@ -1,5 +1,5 @@
 import { findSandbox, openSandbox, requireKind } from "../../pkg/attachment/mod.ts"
-import { addRouteIfMissing, checkRouteSpecs, mismatch, planRoutes, RTPROT_SBR } from "../../pkg/ip/mod.ts"
+import { addressesOf, checkRouteSpecs, mismatch, planRoutes, RTPROT_SBR } from "../../pkg/ip/mod.ts"
 import {
   assignNsid,
   findLink,
@@ -23,12 +23,12 @@ import {
   ownerOf,
   ownersOf,
   type Result,
-  sameBytes,
 } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseVrfConfig, type VrfConfig, vrfFields } from "./config.ts"
 import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, findVrfOf, requireVrf, type Vrf } from "./device.ts"
-import { type Inside, moveLink, noteLosable } from "./move.ts"
+import { keyOf, keysOf, noteLosable } from "./losable.ts"
+import { type Inside, moveLink } from "./move.ts"
 
 /** Puts a container's interface into a VRF of the container, with its addresses and routes. */
 export const vrf = definePlugin<VrfConfig>({
@@ -53,34 +53,19 @@ function addToVrf(call: Call, { name = "", table }: VrfConfig): Answered {
   assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
   using undo = new Undo(call.log)
   const found = requireVrf(inside, { name, table, owner: ownerOf(call) }, undo)
-  if (link.attributes.master !== found.link.index) enter({ sandbox, inside, link }, found, undo)
-  addMissingRoutes(inside, link, found.table, prevResult)
+  if (link.attributes.master !== found.link.index) enter({ sandbox, inside, link }, found, prevResult, undo)
   return call.answer(prevResult, undo)
 }
 
 /** Everything in the container is as it was when the reverse has run, also when entering was broken off half-way. */
-function enter(target: Inside, { link: { index, name }, table }: Vrf, undo: Undo): void {
-  const losable = noteLosable(target.inside, target.link, RT_TABLE_MAIN)
-  const back = { master: 0, fromTable: table, toTable: RT_TABLE_MAIN } as const
-  undo.defer(`put "${target.link.name}" into VRF "${name}"`, () => moveLink(target, back, losable))
+function enter(target: Inside, { link: { index, name }, table }: Vrf, result: Result, undo: Undo): void {
+  const needed = addressesOf(result).map(({ ip }) => ip)
+  const losable = noteLosable(target.inside, target.link, { table: RT_TABLE_MAIN, needed })
+  undo.defer(`put "${target.link.name}" into VRF "${name}"`, () => {
+    using inside = target.sandbox.run(() => RouteSocket.open()) // what ADD has come to, it takes back
+    moveLink({ ...target, inside }, { master: 0, fromTable: table, toTable: RT_TABLE_MAIN }, losable)
+  })
   moveLink(target, { master: index, fromTable: RT_TABLE_MAIN, toTable: table }, losable)
-}
-
-/** Those of the result that were lost by a call that was killed, or by hand; they belong into this table. */
-function addMissingRoutes(inside: NetlinkSocket, link: Link, table: number, result: Result): void {
-  const routes = planRoutes(result, link).map((spec) => ({ table, ...spec }))
-  if (areThere(inside, routes)) return
-  for (const route of routes) if (!areThere(inside, [route])) addRouteIfMissing(inside, route)
-}
-
-function areThere(inside: NetlinkSocket, routes: Parameters<typeof checkRouteSpecs>[1]): boolean {
-  try {
-    checkRouteSpecs(inside, routes)
-    return true
-  } catch (error) {
-    if (!isCniError(error)) throw error
-    return false
-  }
 }
 
 function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
@@ -117,10 +102,10 @@ function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): 
 
 /** Its tables are looked up by rules that come after the kernel's own for VRFs: none of both would work. */
 function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
-  const addresses = listAddresses(inside, link)
+  const addresses = keysOf(listAddresses(inside, link).map(({ ip }) => ip))
   for (const family of [AF_INET, AF_INET6] as const) {
-    const isOfSbr = listRules(inside, family).some(
-      ({ src, protocol }) => protocol === RTPROT_SBR && src && addresses.some(({ ip }) => sameBytes(ip, src.ip)),
+    const isOfSbr = listRules(inside, family, { ofOneSource: true }).some(
+      ({ src, protocol }) => protocol === RTPROT_SBR && src && addresses.has(keyOf(src.ip)),
     )
     if (isOfSbr)
       throw refusal(link.name, vrfName, "sbr routes by its addresses", "leave out sbr: the VRF's table does its work")
@@ -153,38 +138,28 @@ function removeFromVrf(call: Call, { name }: VrfConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
   using inside = sandbox.openRoute()
+  const failures = new Failures(call.log)
   const link = findLink(inside, call.ifName)
   const master = link && masterOf(inside, link)
   const vrfName = name ?? (master?.kind === "vrf" ? master.name : undefined)
   const named = vrfName === undefined ? undefined : tryFindVrf(inside, vrfName)
-  const found = named ?? findVrfOf(inside, ownerOf(call)) // what a killed GC of the interface's plugin and of this one has left
-  const failures = new Failures()
+  // What a killed GC of the interface's plugin and of this one has left.
+  const found = named ?? failures.attempt("find the VRF", () => findVrfOf(inside, ownerOf(call)))
   if (link && found && master?.index === found.link.index) {
     const what = `take "${link.name}" out of VRF "${found.link.name}"`
     failures.attempt(what, () => leave({ sandbox, inside, link }, found, call))
   }
-  if (link && (!master || master.index === found?.link.index)) putRecordedBack(inside, link, call)
   if (found) failures.attempt(`delete VRF "${found.link.name}"`, () => deleteVrfIfEmpty(inside, found))
   failures.throwIfAny()
 }
 
 /** That something cannot be put back holds nobody up: most interfaces are deleted next. */
 function leave(target: Inside, { table }: Vrf, call: Call): void {
-  const losable = noteLosable(target.inside, target.link, table)
+  const losable = noteLosable(target.inside, target.link, { table, needed: [] })
   try {
     moveLink(target, { master: 0, fromTable: table, toTable: RT_TABLE_MAIN }, losable)
   } catch (error) {
     if (findLink(target.inside, target.link.index)?.attributes.master) throw error
-    logLoss(call, error)
-  }
-}
-
-/** What a DEL that was killed did not come to. */
-function putRecordedBack(inside: NetlinkSocket, link: Link, call: Call): void {
-  const { prevResult } = call.network
-  try {
-    if (prevResult) addMissingRoutes(inside, link, RT_TABLE_MAIN, prevResult)
-  } catch (error) {
     logLoss(call, error)
   }
 }
@@ -209,8 +184,12 @@ function requireVrfs(): void {
 }
 
 /** With its namespace all goes; in containers that live, the VRFs that GC of interfaces has emptied. */
-function collectGarbage({ network: { name } }: Call, _config: VrfConfig, attachments: readonly Attachment[]): void {
-  deleteEmptyOrphans(name, ownersOf(name, attachments))
+function collectGarbage(
+  { network: { name }, log }: Call,
+  _config: VrfConfig,
+  attachments: readonly Attachment[],
+): void {
+  deleteEmptyOrphans({ network: name, valid: ownersOf(name, attachments), log })
 }
 
 if (import.meta.main) runPlugin(vrf)

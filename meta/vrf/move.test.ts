@@ -3,11 +3,14 @@ import { IFF_UP, type Ifindex, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { LinksKernel, linkOf } from "../../pkg/netlink/testing/links.ts"
 import { hex, ip } from "../../pkg/netlink/testing.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import { moveLink, noteLosable } from "./move.ts"
+import { noteLosable } from "./losable.ts"
+import { moveLink } from "./move.ts"
 
 const [RTM_GETADDR, RTM_NEWADDR, RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE] = [22, 20, 24, 25, 26]
 /** `IFA_F_*`, <linux/if_addr.h> */
-const [NODAD, DADFAILED, TENTATIVE, PERMANENT] = [0x02, 0x08, 0x40, 0x80]
+const [TEMPORARY, NODAD, DADFAILED, TENTATIVE, PERMANENT] = [0x01, 0x02, 0x08, 0x40, 0x80]
+/** `IFF_LOWER_UP`, <linux/if.h> */
+const LOWER_UP = 0x10000
 /** `RT_SCOPE_*`, `RTN_*` and `RTPROT_*`, <linux/rtnetlink.h> */
 const [UNIVERSE, LINK] = [0, 253]
 const [UNICAST, LOCAL] = [1, 2]
@@ -38,21 +41,23 @@ interface Listed {
   type?: number
   link?: number
   gateway?: string
+  source?: string
 }
 
-/** struct rtmsg, RTA_DST, RTA_OIF, RTA_GATEWAY and RTA_TABLE. */
-const route = ({ dst, prefix, table, protocol = STATIC, type = UNICAST, link = 5, gateway }: Listed) =>
+/** struct rtmsg, RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PREFSRC and RTA_TABLE. */
+const route = ({ dst, prefix, table, protocol = STATIC, type = UNICAST, link = 5, gateway, source }: Listed) =>
   Uint8Array.of(
     ...[10, prefix, 0, 0, table & 0xff, protocol, 0, type, 0, 0, 0, 0],
     ...attribute(1, ip(dst)),
     ...attribute(4, Uint8Array.of(link, 0, 0, 0)),
     ...(gateway ? attribute(5, ip(gateway)) : []),
+    ...(source ? attribute(7, ip(source)) : []),
     ...attribute(15, Uint8Array.of(table & 0xff, table >> 8, 0, 0)),
   )
 
 const [first, second] = ["fd00:1:0:0:0:0:0:2", "fd00:1:0:0:0:0:0:3"] as const
 /** No machine has an interface of this name, so that no setting is touched. */
-const eth0 = { index: 5, name: "not-there0", flags: IFF_UP }
+const eth0 = { index: 5, name: "not-there0", flags: IFF_UP | LOWER_UP }
 const link = linkOf(eth0)
 
 function kernelWith(
@@ -65,20 +70,36 @@ function kernelWith(
 }
 
 describe("what a link would lose", () => {
+  const fd00 = (last: number) => `fd00:1:0:0:0:0:0:${last}`
   const all = [
-    address(first, PERMANENT),
-    address(second, PERMANENT | NODAD),
-    address("fd00:1:0:0:0:0:0:4", PERMANENT | TENTATIVE),
-    address("fd00:1:0:0:0:0:0:5", 0),
+    address(fd00(2), PERMANENT),
+    address(fd00(3), PERMANENT | NODAD),
+    address(fd00(4), PERMANENT | TENTATIVE),
+    address(fd00(5), PERMANENT | TENTATIVE | DADFAILED),
+    address(fd00(6), 0),
     address("fe80:0:0:0:0:0:0:5", PERMANENT, LINK),
+    address(fd00(7), TEMPORARY),
   ]
+  const note = (of: typeof link, needed: readonly string[], routes: readonly Uint8Array[] = []) =>
+    noteLosable(kernelWith(all, routes).socket, of, { table: 254, needed: needed.map(ip) })
+  const shown = (list: readonly { ip: Uint8Array }[]) => list.map((one) => one.ip.toHex())
+  const hexOf = (...texts: string[]) => texts.map((text) => ip(text).toHex())
 
-  test("are its addresses of IPv6 that are ready and permanent, but for link-local ones, and none while it is down", () => {
-    const { socket } = kernelWith(all, [])
-    expect(noteLosable(socket, link, 254).addresses.map((one) => one.ip.toHex())).toEqual(
-      [first, second].map((text) => ip(text).toHex()),
-    )
-    expect(noteLosable(socket, { ...link, flags: 0 }, 254).addresses).toEqual([])
+  test("are its addresses of IPv6 whatever their state, but for temporary ones", () => {
+    const { addresses } = note(link, [])
+    expect(shown(addresses)).toEqual(hexOf(...[2, 3, 4, 5, 6].map(fd00), "fe80:0:0:0:0:0:0:5"))
+    expect(shown(note({ ...link, flags: 0 }, []).addresses)).toEqual(shown(addresses))
+  })
+
+  test("are to be ready again if the caller or a route needs them, and if they were ready before and can be again", () => {
+    const needed = [...[2, 3, 4, 5].map(fd00), "fe80:0:0:0:0:0:0:5", "fd00:9:0:0:0:0:0:9"]
+    expect(shown(note(link, needed).awaited)).toEqual(hexOf(fd00(2), fd00(3)))
+    expect(shown(note({ ...link, flags: IFF_UP }, needed).awaited)).toEqual(hexOf(fd00(3)))
+    for (const awaited of [note(link, []).awaited, note({ ...link, flags: LOWER_UP }, needed).awaited]) {
+      expect(awaited).toEqual([])
+    }
+    const bySource = route({ dst: "fd09:0:0:0:0:0:0:0", prefix: 16, table: 500, source: fd00(2) })
+    expect(shown(note(link, [], [bySource]).awaited)).toEqual(hexOf(fd00(2)))
   })
 
   test("are the routes of the table that it leaves, but for those that come back by themselves; of others all but the local table", () => {
@@ -94,10 +115,9 @@ describe("what a link would lose", () => {
         route({ ...base, table: 255 }),
       ],
     )
-    const { routes, otherRoutes } = noteLosable(socket, link, 254)
-    // Each family is asked, and this kernel answers both alike.
-    expect(routes.map(({ table }) => table)).toEqual([254, 254])
-    expect(otherRoutes.map(({ table }) => table)).toEqual([500, 500])
+    const { routes, otherRoutes } = noteLosable(socket, link, { table: 254, needed: [] })
+    expect(routes.map(({ table }) => table)).toEqual([254])
+    expect(otherRoutes.map(({ table }) => table)).toEqual([500])
   })
 })
 
@@ -116,7 +136,7 @@ describe("a link that is moved", () => {
     { ip: ip(first), prefix: 64, index: 5 as Ifindex, flags: PERMANENT | NODAD, scope: UNIVERSE },
     { ip: ip(second), prefix: 64, index: 5 as Ifindex, flags: PERMANENT, scope: UNIVERSE },
   ]
-  const nothing = { routes: [], otherRoutes: [], addresses: [] }
+  const nothing = { routes: [], otherRoutes: [], addresses: [], awaited: [] }
   const move = (kernel: LinksKernel, losable: Parameters<typeof moveLink>[2], master = 9, toTable = 77) =>
     moveLink(
       { sandbox, inside: kernel.socket, link },
@@ -132,7 +152,7 @@ describe("a link that is moved", () => {
     heard.length = 0
     move(kernel, nothing)
     expect(kernel.links).toEqual([{ verb: "set", index: 5, flags: 0, change: 0, master: 9 }])
-    expect(kernel.others.map(({ type }) => type)).toEqual([RTM_DELROUTE, RTM_DELROUTE])
+    expect(kernel.others.map(({ type }) => type)).toEqual([RTM_DELROUTE])
     expect(heard).toEqual([])
     expect(() => move(kernelWith([], [route({ ...left, table: 254 })], { [RTM_DELROUTE]: 3 }), nothing)).not.toThrow()
     expect(() => move(kernelWith([], [route({ ...left, table: 254 })], { [RTM_DELROUTE]: 1 }), nothing)).toThrow(
@@ -158,24 +178,24 @@ describe("a link that is moved", () => {
     const answers = { [RTM_GETADDR]: present, [RTM_GETROUTE]: [local(first, 77), local(second, 77)] }
     const kernel: LinksKernel = new LinksKernel([eth0], { answers })
     heard.length = closed = 0
-    move(kernel, { ...nothing, addresses: noted })
+    move(kernel, { ...nothing, addresses: noted, awaited: noted })
     const added = kernel.others.filter(({ type }) => type === RTM_NEWADDR).map(({ payload }) => payload)
     expect(added.map((payload) => payload[2])).toEqual([NODAD, 0])
     expect(added.map((payload) => payload.toHex().includes(ip(second).toHex()))).toEqual([false, true])
-    expect(heard).toEqual([0x1 | 0x100 | 0x400]) // RTMGRP_LINK, _IPV6_IFADDR, _IPV6_ROUTE
+    expect(heard).toEqual([0x100 | 0x400]) // RTMGRP_IPV6_IFADDR, _IPV6_ROUTE
     expect(closed).toBe(1)
   })
 
   test("keeps the addresses that it has, and out of a VRF they are local in the table of all", () => {
     const has = noted.map(({ flags }, at) => address([first, second][at] ?? first, flags))
     const kernel = kernelWith(has, [local(first, 255), local(second, 255)])
-    move(kernel, { ...nothing, addresses: noted }, 0, 254)
+    move(kernel, { ...nothing, addresses: noted, awaited: noted }, 0, 254)
     expect(kernel.others.filter(({ type }) => type === RTM_NEWADDR)).toEqual([])
   })
 
   test("is refused an address that another host has", () => {
     const kernel = kernelWith([address(first, PERMANENT | TENTATIVE | DADFAILED)], [])
-    expect(() => move(kernel, { ...nothing, addresses: noted.slice(0, 1) })).toThrow(
+    expect(() => move(kernel, { ...nothing, addresses: noted.slice(0, 1), awaited: noted.slice(0, 1) })).toThrow(
       'Cannot use fd00:1::2 on "not-there0": another host has it',
     )
   })

@@ -1,33 +1,33 @@
-import { addRouteIfMissing, gatewaysLast, listRoutesOf, waitUntil } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
+import { gatewaysLast, listRoutesOf, waitUntil } from "../../pkg/ip/mod.ts"
+import { type ErrnoName, isErrno } from "../../pkg/libc/mod.ts"
 import {
   type Address,
-  addAddress,
-  deleteRoute,
+  executeAll,
   IFA_F_DADFAILED,
-  IFA_F_NODAD,
-  IFA_F_PERMANENT,
   IFA_F_TENTATIVE,
-  IFF_UP,
   type Ifindex,
   type Link,
   listAddresses,
   listRoutes,
+  type Message,
   type NetlinkSocket,
+  type Refusal,
   RouteGroup,
-  RouteScope,
   RouteSocket,
-  type RouteSpec,
   RT_TABLE_LOCAL,
+  RTM_NEWADDR,
+  RTM_NEWROUTE,
+  readAddress,
+  readRoute,
   setLink,
+  toAddRoute,
+  toDeleteRoute,
+  toRestoreAddress,
 } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { findSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { AF_INET6, CniError, Code, formatIp, sameBytes } from "../../pkg/types/mod.ts"
-
-/** RTPROT_*, <linux/rtnetlink.h>: such routes come back by themselves. */
-const RTPROT_KERNEL = 2
-const RTPROT_RA = 9
+import { AF_INET6, CniError, Code, formatIp } from "../../pkg/types/mod.ts"
+import { keyOf, keysOf, type Losable } from "./losable.ts"
 
 /** As the scaffold of interface plugins waits for duplicate address detection. */
 const ADDRESSES_DEADLINE_MS = 5000
@@ -39,29 +39,6 @@ export interface Inside {
   link: Link
 }
 
-/** What a link loses when the kernel takes it down and up to change its master. */
-export interface Losable {
-  /** Routes of the table that the link leaves, which go to the one that it comes to. */
-  routes: RouteSpec[]
-  /** Routes of other tables, which they go back to. */
-  otherRoutes: RouteSpec[]
-  /** Those of IPv6 that are ready to be used. */
-  addresses: Address[]
-}
-
-/** Notes what `moveLink` has to keep; `table` is the one that the link leaves. Throws `NetlinkError`. */
-export function noteLosable(inside: NetlinkSocket, link: Link, table: number): Losable {
-  const all = listRoutesOf(inside, link).filter((route) => route.table !== RT_TABLE_LOCAL)
-  const isKept = ({ protocol }: RouteSpec) => protocol !== RTPROT_KERNEL && protocol !== RTPROT_RA
-  const isUsable = ({ flags, scope }: Address) =>
-    scope === RouteScope.Universe && (flags & IFA_F_PERMANENT) !== 0 && (flags & IFA_F_TENTATIVE) === 0
-  return {
-    routes: all.filter((route) => route.table === table && isKept(route)),
-    otherRoutes: all.filter((route) => route.table !== table),
-    addresses: link.flags & IFF_UP ? listAddresses(inside, link, AF_INET6).filter(isUsable) : [],
-  }
-}
-
 /** Where a link goes: 0 is no VRF. */
 export interface Move {
   master: Ifindex | 0
@@ -70,16 +47,17 @@ export interface Move {
 }
 
 /**
- * Puts a link into a VRF or out of it, like `ip link set NAME master VRF`, and gives it back what it loses by that. Returns when its IPv6 addresses can be used. What it has done already when
- * it throws is taken back by doing the reverse. Throws `CniError`, with code 11 when the addresses are not ready in time.
+ * Puts a link into a VRF or out of it, like `ip link set NAME master VRF`, and gives it back what it loses by that. Returns when the
+ * addresses that are awaited can be used. What it has done already when it throws is taken back by doing the reverse. Throws `CniError`,
+ * with code 11 when the addresses are not ready in time, and `NetlinkError`.
  */
 export function moveLink(
   { sandbox, inside, link }: Inside,
   { master, fromTable, toTable }: Move,
-  { routes, otherRoutes, addresses }: Losable,
+  { routes, otherRoutes, addresses, awaited }: Losable,
 ): void {
-  const groups = RouteGroup.Link | RouteGroup.Ipv6Address | RouteGroup.Ipv6Route
-  using events = addresses.length > 0 ? sandbox.run(() => RouteSocket.subscribe(groups)) : undefined
+  const groups = RouteGroup.Ipv6Address | RouteGroup.Ipv6Route
+  using events = awaited.length > 0 ? sandbox.run(() => RouteSocket.subscribe(groups)) : undefined
   const setMaster = () => {
     try {
       setLink(inside, link, { master })
@@ -87,34 +65,27 @@ export function moveLink(
       throw new CniError(Code.Internal, `Cannot change the VRF of "${link.name}"`, { cause })
     }
   }
-  if (events) keepingAddresses(sandbox, link, setMaster)
+  if (addresses.length > 0) keepingAddresses(sandbox, link, setMaster)
   else setMaster()
-  if (fromTable !== toTable) deleteLeftovers(inside, link, fromTable)
-  if (events) {
-    addMissing(inside, link, addresses)
-    waitForAddresses(inside, link, master === 0 ? RT_TABLE_LOCAL : toTable, addresses, events)
-  }
-  for (const route of gatewaysLast([...routes.map((route) => ({ ...route, table: toTable })), ...otherRoutes])) {
-    try {
-      addRouteIfMissing(inside, route)
-    } catch (cause) {
-      throw new CniError(Code.Internal, `Cannot add a route of "${link.name}" to table ${route.table}`, { cause })
-    }
-  }
+  // Where the kernel has put a route of IPv6 together with those of other links, it keeps this link's part, which would come back to
+  // life in a table that is no longer the link's.
+  const leftovers = fromTable === toTable ? [] : listRoutesOf(inside, link, { table: fromTable })
+  throwFirst(executeAll(inside, leftovers.map(toDeleteRoute)), "ESRCH")
+  if (addresses.length > 0) restoreAddresses(inside, link, addresses)
+  if (events) waitForAddresses({ inside, link, events }, master === 0 ? RT_TABLE_LOCAL : toTable, awaited)
+  const back = gatewaysLast([...routes.map((route) => ({ ...route, table: toTable })), ...otherRoutes])
+  const refusals = executeAll(
+    inside,
+    back.map((route) => toAddRoute(route, "append")),
+  )
+  const [first] = refusals.filter(({ error }) => !isErrno(error, "EEXIST"))
+  if (!first) return
+  const { table } = first.request.spec
+  throw new CniError(Code.Internal, `Cannot add a route of "${link.name}" to table ${table}`, { cause: first.error })
 }
 
-/**
- * Where the kernel has put a route of IPv6 together with those of other links, it keeps this link's part, which would come back
- * to life in a table that is no longer the link's.
- */
-function deleteLeftovers(inside: NetlinkSocket, link: Link, table: number): void {
-  for (const route of listRoutesOf(inside, link, { table })) {
-    try {
-      deleteRoute(inside, route)
-    } catch (error) {
-      if (!isErrno(error, "ESRCH")) throw error
-    }
-  }
+function throwFirst(refusals: readonly Refusal[], borne: ErrnoName): void {
+  for (const { error } of refusals) if (!isErrno(error, borne)) throw error
 }
 
 /** Has the kernel keep the link's permanent IPv6 addresses with all that belongs to them, where /proc/sys can be written. */
@@ -132,40 +103,56 @@ function keepingAddresses(sandbox: Netns, { name }: Link, change: () => void): v
   }
 }
 
-function addMissing(inside: NetlinkSocket, link: Link, addresses: readonly Address[]): void {
-  const present = listAddresses(inside, link, AF_INET6)
-  for (const { ip, prefix, flags } of addresses) {
-    if (present.some((address) => sameBytes(address.ip, ip))) continue
-    addAddress(inside, link, { ip, prefix, noDad: (flags & IFA_F_NODAD) !== 0 })
+/** Those that the kernel has not kept, such as link-local ones and those with a lifetime. */
+function restoreAddresses(inside: NetlinkSocket, link: Link, addresses: readonly Address[]): void {
+  const present = keysOf(listAddresses(inside, link, AF_INET6).map(({ ip }) => ip))
+  const lost = addresses.filter(({ ip }) => !present.has(keyOf(ip)))
+  for (const { request, error } of executeAll(inside, lost.map(toRestoreAddress))) {
+    if (isErrno(error, "EEXIST")) continue // the kernel makes a link-local one by itself
+    throw new CniError(Code.Internal, `Cannot give "${link.name}" its addresses back: ${request.what}`, {
+      cause: error,
+    })
   }
 }
 
 /** An address can be used when it is no longer tentative, and its local route is in the table. */
 function waitForAddresses(
-  inside: NetlinkSocket,
-  link: Link,
+  { inside, link, events }: { inside: NetlinkSocket; link: Link; events: RouteSocket },
   table: number,
   wanted: readonly Address[],
-  events: RouteSocket,
 ): void {
   let missing: readonly Address[] = wanted
-  const ready = waitUntil(events, ADDRESSES_DEADLINE_MS, () => {
-    const present = listAddresses(inside, link, AF_INET6)
-    const local = listRoutes(inside, AF_INET6, { table, prefixes: new Set([128]) })
-    missing = wanted.filter(({ ip }) => {
-      const found = present.find((address) => sameBytes(address.ip, ip))
-      if (found && (found.flags & IFA_F_DADFAILED) !== 0) {
-        throw new CniError(Code.Internal, `Cannot use ${formatIp(ip)} on "${link.name}": another host has it`)
-      }
-      if (!found || (found.flags & IFA_F_TENTATIVE) !== 0) return true
-      return !local.some(({ dst, index }) => index === link.index && sameBytes(dst, ip))
-    })
-    return missing.length === 0
-  })
+  const ready = waitUntil(
+    events,
+    ADDRESSES_DEADLINE_MS,
+    () => {
+      const present = new Map(listAddresses(inside, link, AF_INET6).map(({ ip, flags }) => [keyOf(ip), flags]))
+      const local = listRoutes(inside, AF_INET6, { table, index: link.index, prefixes: new Set([128]) })
+      const routed = keysOf(local.map(({ dst }) => dst))
+      missing = wanted.filter(({ ip }) => {
+        const flags = present.get(keyOf(ip)) ?? IFA_F_TENTATIVE
+        if ((flags & IFA_F_DADFAILED) !== 0) {
+          throw new CniError(Code.Internal, `Cannot use ${formatIp(ip)} on "${link.name}": another host has it`)
+        }
+        return (flags & IFA_F_TENTATIVE) !== 0 || !routed.has(keyOf(ip))
+      })
+      return missing.length === 0
+    },
+    isAbout(wanted),
+  )
   if (ready) return
   const reason = `it is not ready in table ${table} within ${ADDRESSES_DEADLINE_MS} ms`
   throw new CniError(
     Code.TryAgainLater,
     `Cannot use ${missing.map(({ ip }) => formatIp(ip)).join(", ")} on "${link.name}": ${reason}`,
   )
+}
+
+/** Whether an event is about one of these addresses, or its local route: a container may have thousands of others. */
+function isAbout(addresses: readonly Address[]): (event: Message) => boolean {
+  const wanted = keysOf(addresses.map(({ ip }) => ip))
+  return (event) => {
+    if (event.type === RTM_NEWADDR) return wanted.has(keyOf(readAddress(event).ip))
+    return event.type === RTM_NEWROUTE && event.payload[1] === 128 && wanted.has(keyOf(readRoute(event).dst))
+  }
 }

@@ -14,13 +14,13 @@ import {
   type RouteSpec,
   RT_TABLE_LOCAL,
   RT_TABLE_MAIN,
+  RTN_UNICAST,
 } from "../netlink/mod.ts"
 import { AF_INET, AF_INET6, familyOf } from "../types/mod.ts"
 
 /** Marks the rules and routes of sbr, `proto 67`: no routing daemon has this number, <linux/rtnetlink.h>. */
 export const RTPROT_SBR = 67
 
-const RTN_UNICAST = 1
 const RT_TABLE_DEFAULT = 253
 const families = [AF_INET, AF_INET6] as const
 
@@ -37,9 +37,8 @@ export function listRoutesOf(
   link: Pick<Link, "index">,
   wanted: LinkRouteFilter = {},
 ): ListedRoute[] {
-  const filter = { ...wanted, index: link.index }
-  const isWanted = ({ type }: ListedRoute) => type === RTN_UNICAST
-  const routes = families.flatMap((family) => listRoutes(inside, family, { ...filter, isWanted }))
+  const filter = { ...wanted, index: link.index, type: RTN_UNICAST }
+  const routes = families.flatMap((family) => listRoutes(inside, family, filter))
   return routes.flatMap((route) => hopsBy(link.index, route))
 }
 
@@ -68,7 +67,7 @@ export function addRouteIfMissing(inside: NetlinkSocket, route: RouteSpec): void
 /** The routing tables that a VRF has, that a rule leads to, or that a route is in; and those that are the kernel's. */
 export function usedTables(inside: NetlinkSocket): Set<number> {
   const used = new Set([0, RT_TABLE_DEFAULT, RT_TABLE_MAIN, RT_TABLE_LOCAL])
-  for (const vrf of listLinks(inside, ({ kind }) => kind === "vrf")) used.add(linkData(vrf, "vrf")?.table ?? 0)
+  for (const vrf of listLinks(inside, undefined, { kind: "vrf" })) used.add(linkData(vrf, "vrf")?.table ?? 0)
   for (const family of families) {
     for (const { table } of listRules(inside, family)) used.add(table)
     for (const table of listRoutingTables(inside, family).keys()) used.add(table)

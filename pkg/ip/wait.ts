@@ -6,6 +6,7 @@ import {
   type Ifindex,
   type Link,
   listAddresses,
+  type Message,
   type NetlinkSocket,
   OperState,
   RouteGroup,
@@ -16,14 +17,23 @@ import { AF_INET6, CniError, Code, formatIp } from "../types/mod.ts"
 /**
  * Waits until a condition on the links or addresses of a namespace holds: looks, and looks again after every event that
  * the kernel reports, until the deadline. `events` is a socket that was subscribed before the first look, so that no
- * change falls between looking and waiting. False when the deadline passes first.
+ * change falls between looking and waiting; with `concerns` it looks again after such events alone, and when the kernel had to drop
+ * some. False when the deadline passes first.
  */
-export function waitUntil(events: RouteSocket, deadlineMs: number, holds: () => boolean): boolean {
+export function waitUntil(
+  events: RouteSocket,
+  deadlineMs: number,
+  holds: () => boolean,
+  concerns: (event: Message) => boolean = () => true,
+): boolean {
   const end = monotonicMs() + deadlineMs
   while (!holds()) {
-    const left = end - monotonicMs()
-    if (left <= 0) return false
-    events.nextEvents(left)
+    for (let isOther = true; isOther; ) {
+      const left = end - monotonicMs()
+      if (left <= 0) return false
+      const heard = events.nextEvents(left) ?? []
+      isOther = heard.length > 0 && !heard.some(concerns)
+    }
   }
   return true
 }

@@ -4,7 +4,7 @@ import { bytes, struct, text, u8, u32 } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
 import type { Ifindex, Link } from "./links.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
-import type { NetlinkSocket } from "./socket.ts"
+import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
 export const RTM_NEWADDR = 20
@@ -12,10 +12,13 @@ const RTM_DELADDR = 21
 const RTM_GETADDR = 22
 
 /** <linux/if_addr.h> */
+export const IFA_F_TEMPORARY = 0x01
 export const IFA_F_NODAD = 0x02
 export const IFA_F_DADFAILED = 0x08
 export const IFA_F_TENTATIVE = 0x40
 export const IFA_F_PERMANENT = 0x80
+/** <linux/if_addr.h>; those that an address can be added with. */
+const GIVEN = IFA_F_NODAD | 0x10 | 0x100 | 0x200 | 0x400 // HOMEADDRESS, MANAGETEMPADDR, NOPREFIXROUTE, MCAUTOJOIN
 
 /** struct ifaddrmsg, and what follows it. */
 const addressHeader = struct({ family: u8, prefix: u8, flags: u8, scope: u8, index: u32 })
@@ -24,6 +27,7 @@ const addressAttributes = attrs({
   local: [2, bytes],
   label: [3, text],
   broadcast: [4, bytes],
+  lifetimes: [6, struct({ preferred: u32, valid: u32, created: u32, updated: u32 })], // struct ifa_cacheinfo
   flags: [8, u32],
 })
 const addressPayload = payloadOf(addressHeader, addressAttributes)
@@ -37,6 +41,8 @@ export interface Address {
   flags: number
   /** 0 global, 253 link, 254 host. */
   scope: number
+  /** Seconds; undefined of one that stays. */
+  lifetimes?: { preferred: number; valid: number } | undefined
 }
 
 /**
@@ -51,6 +57,17 @@ export function addAddress(
   const payload = encodeAddress(link.index, address)
   const what = `add address ${formatCidr(address)} to "${link.name}"`
   route.execute({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload })
+}
+
+/** The request that gives a link an address again which it has lost, as it was; for `executeAll`. */
+export function toRestoreAddress({ ip, prefix, index, flags, lifetimes }: Address): Request {
+  const given = flags & GIVEN
+  const payload = addressPayload.encode(
+    { family: familyOf(ip), prefix, flags: given & 0xff, index },
+    { local: ip, address: ip, flags: given, lifetimes: lifetimes && { ...lifetimes, created: 0, updated: 0 } },
+  )
+  const what = `add address ${formatCidr({ ip, prefix })} to link number ${index}`
+  return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload }
 }
 
 /** Takes an address off a link, like `ip addr del`. Throws `EADDRNOTAVAIL` when the link does not have it. */
@@ -77,13 +94,17 @@ export function listAddresses(route: NetlinkSocket, link?: Pick<Link, "index" | 
 /** A message of type `RTM_NEWADDR` or `RTM_DELADDR`, as it comes in answers and events. */
 export function readAddress(message: Message): Address {
   const { header, attributes: found } = addressPayload.decode(message.payload)
-  return {
+  const flags = found.flags ?? header.flags
+  const address: Address = {
     ip: found.local ?? found.address ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
     prefix: header.prefix,
     index: header.index as Ifindex,
-    flags: found.flags ?? header.flags,
+    flags,
     scope: header.scope,
   }
+  const { preferred = 0, valid = 0 } = found.lifetimes ?? {}
+  if ((flags & IFA_F_PERMANENT) === 0 && found.lifetimes) address.lifetimes = { preferred, valid }
+  return address
 }
 
 function encodeAddress(index: Ifindex, { ip, prefix, noDad }: { ip: Uint8Array; prefix: number; noDad?: boolean }) {

@@ -54,6 +54,9 @@ export {
   type RouteSpec,
   RT_TABLE_LOCAL,
   RT_TABLE_MAIN,
+  RTM_NEWROUTE,
+  RTN_UNICAST,
+  readRoute,
   toAddRoute,
   toDeleteRoute,
 } from "./routes.ts"

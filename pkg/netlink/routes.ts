@@ -9,13 +9,13 @@ import { multipath, type NextHop, RTNH_F_ONLINK } from "./next-hops.ts"
 import type { NetlinkSocket, Request } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
-const RTM_NEWROUTE = 24
+export const RTM_NEWROUTE = 24
 const RTM_DELROUTE = 25
 export const RTM_GETROUTE = 26
 const RTM_F_CLONED = 0x200
 const RTPROT_UNSPEC = 0 // matches any
 const RTPROT_BOOT = 3
-const RTN_UNICAST = 1
+export const RTN_UNICAST = 1
 
 export const RT_TABLE_MAIN = 254
 export const RT_TABLE_LOCAL = 255
@@ -119,6 +119,8 @@ export interface RouteFilter {
   index?: Ifindex
   /** RTPROT_*, which the kernel picks out. */
   protocol?: number
+  /** RTN_*, which the kernel picks out. */
+  type?: number
   /** To networks of these prefix lengths: told at a glance, before a route is taken apart. */
   prefixes?: ReadonlySet<number>
   isWanted?: (route: ListedRoute) => boolean
@@ -131,10 +133,10 @@ export interface RouteFilter {
 export function listRoutes(
   route: NetlinkSocket,
   family: Family,
-  { table, index, protocol, prefixes, isWanted = () => true }: RouteFilter = {},
+  { table, index, protocol, type, prefixes, isWanted = () => true }: RouteFilter = {},
 ): ListedRoute[] {
   const inHeader = table !== undefined && table < 256 ? table : 0
-  const payload = routePayload.encode({ family, table: inHeader, protocol }, { index, table })
+  const payload = routePayload.encode({ family, table: inHeader, protocol, type }, { index, table })
   const pick = (message: Message) => {
     if (prefixes && !prefixes.has(message.payload[1] ?? 0)) return undefined // dstPrefix
     const listed = readRoute(message)
@@ -143,6 +145,7 @@ export function listRoutes(
     if (table !== undefined && listed.table !== table) return undefined
     if (index !== undefined && !isBy(listed, index)) return undefined
     if (protocol !== undefined && listed.protocol !== protocol) return undefined
+    if (type !== undefined && listed.type !== type) return undefined
     return isWanted(listed) ? listed : undefined
   }
   try {
@@ -196,7 +199,8 @@ function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): 
   return routePayload.encode(header, attributes)
 }
 
-function readRoute(message: Message): ListedRoute {
+/** A message of type `RTM_NEWROUTE` or `RTM_DELROUTE`, as it comes in answers and events. */
+export function readRoute(message: Message): ListedRoute {
   const { header, attributes } = routePayload.decode(message.payload)
   const {
     dst,

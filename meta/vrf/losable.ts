@@ -1,0 +1,74 @@
+import { listRoutesOf } from "../../pkg/ip/mod.ts"
+import {
+  type Address,
+  IFA_F_NODAD,
+  IFA_F_TEMPORARY,
+  IFA_F_TENTATIVE,
+  IFF_UP,
+  type Link,
+  listAddresses,
+  type NetlinkSocket,
+  RouteScope,
+  type RouteSpec,
+  RT_TABLE_LOCAL,
+} from "../../pkg/netlink/mod.ts"
+import { AF_INET6 } from "../../pkg/types/mod.ts"
+
+/** RTPROT_*, <linux/rtnetlink.h>: such routes come back by themselves. */
+const RTPROT_KERNEL = 2
+const RTPROT_RA = 9
+/** <linux/if.h>: the link has a carrier. */
+const IFF_LOWER_UP = 0x10000
+
+/** What a link loses when its master changes: the kernel takes it down and up, and IPv6 down also where it is down already. */
+export interface Losable {
+  /** Routes of the table that the link leaves, which go to the one that it comes to. */
+  routes: RouteSpec[]
+  /** Routes of other tables, which they go back to. */
+  otherRoutes: RouteSpec[]
+  /** Those of IPv6, whatever their state. */
+  addresses: Address[]
+  /** Those of them that the caller or a route needs, and that can be used before, so that they can be used again. */
+  awaited: Address[]
+}
+
+/**
+ * Notes what `moveLink` has to keep; `table` is the one that the link leaves, and `needed` are the addresses that have to be ready
+ * when it has moved. Throws `NetlinkError`.
+ */
+export function noteLosable(
+  inside: NetlinkSocket,
+  link: Link,
+  { table, needed }: { table: number; needed: readonly Uint8Array[] },
+): Losable {
+  const all = listRoutesOf(inside, link).filter((route) => route.table !== RT_TABLE_LOCAL)
+  const isKept = ({ protocol }: RouteSpec) => protocol !== RTPROT_KERNEL && protocol !== RTPROT_RA
+  const routes = all.filter((route) => route.table === table && isKept(route))
+  const otherRoutes = all.filter((route) => route.table !== table)
+  const addresses = listAddresses(inside, link, AF_INET6).filter(isLost)
+  const sources = [...routes, ...otherRoutes].flatMap(({ preferredSource }) => preferredSource ?? [])
+  const isNeeded = keysOf([...needed, ...sources])
+  const awaited = addresses.filter((address) => isNeeded.has(keyOf(address.ip)) && canBeReady(link, address))
+  return { routes, otherRoutes, addresses, awaited }
+}
+
+/** The kernel makes temporary addresses (RFC 8981) by itself. */
+function isLost({ flags }: Address): boolean {
+  return (flags & IFA_F_TEMPORARY) === 0
+}
+
+/** A tentative one was not ready before; duplicate address detection begins when the link is up and has a carrier. */
+function canBeReady({ flags: linkFlags }: Link, { flags, scope }: Address): boolean {
+  if (scope !== RouteScope.Universe || (flags & IFA_F_TENTATIVE) !== 0 || (linkFlags & IFF_UP) === 0) return false
+  return (linkFlags & IFF_LOWER_UP) !== 0 || (flags & IFA_F_NODAD) !== 0
+}
+
+/** An address as the key of a map. */
+export function keyOf(ip: Uint8Array): string {
+  return String.fromCharCode(...ip)
+}
+
+/** The keys of addresses. */
+export function keysOf(ips: readonly Uint8Array[]): Set<string> {
+  return new Set(ips.map(keyOf))
+}
