@@ -153,18 +153,24 @@ testWith(
     await vrf.add()
     const says = async (keys: object = {}) => (await fail(vrf.check(prevResult, keys))).msg
     expect(await says({ table: 7 })).toBe('Check of VRF "red" failed: expected table 7, found table 1001')
-    const damage: [string, string][] = [
-      ["ip route del default table 1001", "Check of routes failed: expected default via 10.1.0.1"],
-      ["ip link set red down", 'Check of VRF "red" failed: expected up, found down'],
-      ["ip link set eth1 nomaster", 'Check of master of "eth1" failed: expected "red", found none'],
-      ["ip link del red", 'Check of VRFs failed: expected "red", found none of that name'],
-      ["ip link del eth1", 'there is no such interface in "'],
+    const damage: [string, string, string][] = [
+      [
+        "ip route del default table 1001",
+        "ip route add default via 10.1.0.1 dev eth1 table 1001",
+        "Check of routes failed: expected default via 10.1.0.1",
+      ],
+      ["ip link set red down", "ip link set red up", 'Check of VRF "red" failed: expected up, found down'],
+      ["ip link set eth1 nomaster", "", 'Check of master of "eth1" failed: expected "red", found none'],
+      ["ip link del red", "", 'Check of VRFs failed: expected "red", found none of that name'],
+      ["ip link del eth1", "", 'there is no such interface in "'],
     ]
-    for (const [command, words] of damage) {
-      await succeed(vrf.run("ADD"))
-      await succeed(vrf.check(prevResult))
+    await succeed(vrf.check(prevResult))
+    for (const [command, mend, words] of damage) {
       await net.pod.exec("sh", ["-c", command])
       expect(await says()).toContain(words)
+      if (!mend) continue
+      await net.pod.exec("sh", ["-c", mend])
+      await succeed(vrf.check(prevResult))
     }
   },
 )

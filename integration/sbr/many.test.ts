@@ -1,0 +1,66 @@
+import { expect, test } from "bun:test"
+import { type ContainerNamespace, expectUnchanged, patient, TemporaryDirectory, takeSnapshot } from "../lab/mod.ts"
+import { routesOf, rulesOf, twoNetworks } from "./sbr-lab.ts"
+
+/** Of the processor's time, for each verb; others on the machine stretch the clock's. */
+const BOUND_MS = 2000
+
+const low = (at: number) => `${at >> 8}.${at & 255}`
+const each = (count: number, line: (at: number) => string) => Array.from({ length: count }, (_, at) => line(at))
+
+function batch(pod: ContainerNamespace, lines: readonly string[]) {
+  return pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: patient(120_000) })
+}
+
+test("rules by the interface's addresses cost DEL no list of routes each: those to its tables go, those to a shared one stay", async () => {
+  const { host, pod, sbr } = await twoNetworks()
+  await using _ = host
+  await sbr.add()
+  await batch(pod, [
+    ...each(600, (at) => `address add 198.18.${low(at)}/32 dev net1`),
+    ...each(600, (at) => `rule add from 198.18.${low(at)} lookup ${5000 + (at & 1)}`),
+    ...each(6000, (at) => `route add 172.17.${low(at)} dev ${at % 4 === 3 ? "eth0" : "net1"} table ${5000 + (at & 1)}`),
+  ])
+  const { exitCode, cpuMs, stderr } = await sbr.run("DEL")
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" })
+  expect(cpuMs).toBeLessThan(patient(BOUND_MS))
+  const left = await rulesOf(pod)
+  expect(left.map((rule) => rule.split(" ")[1])).toEqual(Array(300).fill("5001"))
+})
+
+test("thousands of rules and addresses are compared in one go: what is nobody's goes, what is another interface's stays", async () => {
+  const { host, pod, sbr } = await twoNetworks()
+  await using _ = host
+  await sbr.add()
+  await batch(pod, [
+    ...each(3000, (at) => `address add 198.18.${low(at)}/32 dev eth0`),
+    ...each(3000, (at) => `rule add from 198.18.${low(at)} lookup 99 proto 67`),
+    ...each(3000, (at) => `rule add from 198.19.${low(at)} lookup 99 proto 67`),
+  ])
+  const { exitCode, cpuMs, stderr } = await sbr.run("DEL")
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" })
+  expect(cpuMs).toBeLessThan(patient(BOUND_MS))
+  const left = await rulesOf(pod)
+  expect(left).toHaveLength(3000)
+  expect(left.every((rule) => rule.startsWith("198.18."))).toBe(true)
+})
+
+test("thousands of routes of the interface are moved, a hundred with each call to the kernel, and come back", async () => {
+  const { host, pod, prevResult, sbr } = await twoNetworks()
+  await using _ = host
+  await using directory = await TemporaryDirectory.create()
+  const trace = directory.join("trace")
+  const under = ["strace", "-qq", "-o", trace, "-e", "trace=sendto,sendmsg"]
+  await batch(
+    pod,
+    each(3000, (at) => `route add 172.17.${low(at)} dev net1`),
+  )
+  const before = await takeSnapshot(pod)
+  for (const verb of ["ADD", "CHECK", "DEL"] as const) {
+    const { exitCode, stderr } = await sbr.run(verb, { prevResult }, { under })
+    expect({ verb, exitCode, stderr }).toEqual({ verb, exitCode: 0, stderr: "" })
+    expect((await Bun.file(trace).text()).split("\n").length).toBeLessThan(200)
+    if (verb === "ADD") expect(await routesOf(pod, "-4", "100")).toHaveLength(3002)
+  }
+  expectUnchanged(before, await takeSnapshot(pod))
+})
