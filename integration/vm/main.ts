@@ -3,7 +3,7 @@
  * file system. Needs root, a built `dist/`, and the Debian packages of `scripts/setup.sh tools peers vm`.
  *
  *   npm run test:vm                          on all of them
- *   bun integration/vm/main.ts qemu|uml      on one
+ *   bun integration/vm/main.ts qemu|uml      on one; also qemu-without-ipv6, uml-without-ipv6
  *   bun integration/vm/main.ts suspend       the machine that is suspended, of `suspend.ts`
  *   bun integration/vm/main.ts uml --faults killed
  *                                            on one, the long form of `integration/faults/killed*`

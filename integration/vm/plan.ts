@@ -25,8 +25,9 @@ export function featureFiles(
   ofPlugins: readonly Feature[] = neededByPlugins(),
 ): string[] {
   const isOfPlugins = features.some((feature) => ofPlugins.includes(feature))
-  const may = isOfPlugins ? /\btest(With|WhereItRuns|Plugins?|Breakages)\(/ : /\btestWith\(/
-  return [...files].filter(([, source]) => may.test(source)).map(([name]) => name)
+  const isAny = (source: string) => isOfPlugins && /\btest(With|WhereItRuns|Plugins?|Breakages)\(/.test(source)
+  const says = (source: string) => /\btestWith\(/.test(source) && features.some((name) => source.includes(`"${name}"`))
+  return [...files].filter(([, source]) => isAny(source) || says(source)).map(([name]) => name)
 }
 
 /** What of a kernel a plan depends on. */
