@@ -27,6 +27,15 @@ test("a condition is looked at before the first event, and after each", () => {
   for (const wait of waits) expect(wait).toBeWithin(59_000, 60_001)
 })
 
+test("events that do not concern it are passed over, and dropped ones are not", () => {
+  const heard = [[7], [8, 9], [7], [], [9]].map((types) => types.map((type) => ({ type })))
+  const socket = { nextEvents: () => heard.shift() ?? [] } as unknown as RouteSocket
+  const left: number[] = []
+  const isThird = () => left.push(heard.length) === 4
+  expect(waitUntil(socket, 60_000, isThird, ({ type }) => type === 9)).toBe(true)
+  expect(left).toEqual([5, 3, 1, 0])
+})
+
 test("at the deadline it is given up, and no event is waited for", () => {
   const { socket, waits } = events()
   expect(waitUntil(socket, 0, () => false)).toBe(false)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { addAddress, deleteAddress, listAddresses, readAddress } from "./addresses.ts"
+import { addAddress, deleteAddress, listAddresses, readAddress, toRestoreAddress } from "./addresses.ts"
 import type { Ifindex } from "./links.ts"
 import type { Message } from "./message.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
@@ -47,6 +47,37 @@ describe("adding", () => {
     ],
   ])("%s", (_, address, payload) => {
     expect(requestOf((route) => addAddress(route, br0, address))).toEqual({ type: 20, flags: 0x605, payload })
+  })
+
+  // ip -6 addr add 2001:db8::9/64 dev br0 valid_lft 3600 preferred_lft 1800 noprefixroute nodad
+  test("again what a link had: its lifetimes and the flags that can be given, none that the kernel sets", () => {
+    const flags = 0x02 | 0x200 | 0x40 | 0x08 // NODAD, NOPREFIXROUTE, TENTATIVE, DADFAILED
+    const lifetimes = { preferred: 1800, valid: 3600 }
+    const nine = { ip: ip("2001:db8:0:0:0:0:0:9"), prefix: 64, index: 3 as Ifindex, flags, scope: 0, lifetimes }
+    expect(toRestoreAddress(nine)).toMatchObject({ type: 20, flags: 0x600 })
+    expect(tree(toRestoreAddress(nine).payload, { header: 8 })).toEqual({
+      ...tree(
+        hex`
+          0a 40 00 00 03000000
+          1400 0200 20010db8000000000000000000000009
+          0800 0800 02020000
+          1400 0100 20010db8000000000000000000000009
+          1400 0600 08070000 100e0000 00000000 00000000  # struct ifa_cacheinfo`,
+        { header: 8 },
+      ),
+      header: "0a40020003000000", // the old flags, too
+    })
+    expect(tree(toRestoreAddress({ ...nine, lifetimes: undefined }).payload, { header: 8 })).not.toHaveProperty("6")
+  })
+
+  test("lifetimes are read of an address that does not stay, in seconds", () => {
+    const said = (flags: string) =>
+      Uint8Array.fromHex(
+        `0a400000030000001400010020010db8000000000000000000000009080008${`00${flags}`}1400060008070000100e00000000000000000000`,
+      )
+    const [stays, goes] = [said("80000000"), said("00000000")].map((payload) => listAddresses(listing(payload))[0])
+    expect(goes?.lifetimes).toEqual({ preferred: 1800, valid: 3600 })
+    expect(stays?.lifetimes).toBeUndefined()
   })
 
   // ip addr add 2001:db8::1/64 dev br0 nodad

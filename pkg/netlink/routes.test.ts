@@ -311,6 +311,16 @@ describe("listing", () => {
     expect(kernel.datagrams).toEqual([datagram])
   })
 
+  // As `ip route show dev br0 proto 67 type unicast` asks: RTA_OIF 4, rtm_protocol, rtm_type.
+  test("asks the kernel for those of a link, a program and a type; without that link there are none", () => {
+    const kernel = new ScriptedKernel((request) => [done(request, 19)])
+    const filter = { index: br0, protocol: 67, type: 1 }
+    expect(listRoutes(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), AF_INET, filter)).toEqual([])
+    expect(kernel.datagrams).toEqual([
+      hex`24000000 1a00 0103 01000000 00000000 02 00 00 00 00 43 00 01 00000000 0800 0400 03000000`,
+    ])
+  })
+
   test("is told that something else is missing", () => {
     const broken = new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel((request) => [done(request, ENOENT)]))
     expect(() => listRoutes(broken, AF_INET)).toThrow("ENOENT")
@@ -323,6 +333,12 @@ describe("listing", () => {
     expect(all).toHaveLength(3)
     expect(list({ table: 5000 })).toEqual(all.filter(([, table]) => table === 5000))
     expect(list({ prefixes: new Set([0]) })).toEqual(all.filter(([prefix]) => prefix === 0))
+    const [{ index, protocol, type } = expect.unreachable()] = listRoutes(listing(plain), AF_INET)
+    const others = (filter: Parameters<typeof listRoutes>[2]) => listRoutes(listing(plain), AF_INET, filter)
+    expect(others({ index: index ?? expect.unreachable(), protocol, type })).toHaveLength(1)
+    for (const filter of [{ index: 77 as typeof br0 }, { protocol: protocol + 1 }, { type: type + 1 }]) {
+      expect(others(filter)).toEqual([])
+    }
     expect(list({ isWanted: ({ prefix }) => prefix > 0 })).toEqual(all.filter(([prefix = 0]) => prefix > 0))
   })
 
