@@ -116,7 +116,7 @@ testWith(
     const pod = await host.addContainer()
     const [before, inside] = [await traces(host, pod), await describe(pod)]
     const ranges = [[{ subnet: "10.22.0.0/24" }], [{ subnet: "fd00:22::/64" }]]
-    const ptp = new Attachment(host, pod, { ...maker, ipam: { ...ipam, ranges } })
+    const ptp = new Attachment(host, pod, { ...maker, ipMasq: false, ipam: { ...ipam, ranges } })
     expect(await fail(ptp.run("ADD"))).toMatchObject({
       msg: 'Cannot add address fd00:22::2/64 to "eth0"',
       details: expect.stringContaining("the kernel has no IPv6"),

@@ -28,7 +28,7 @@ test("rules by the interface's addresses cost DEL no list of routes each: those 
   expect(left.map((rule) => rule.split(" ")[1])).toEqual(Array(300).fill("5001"))
 })
 
-test("thousands of rules and addresses are compared in one go: what is nobody's goes, what is another interface's stays", async () => {
+test("thousands of rules and addresses are compared in one go: rules of no interface go, those of another stay", async () => {
   const { host, pod, sbr } = await twoNetworks()
   await using _ = host
   await sbr.add()

@@ -9,10 +9,10 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, formatIp, type Result } from "../../pkg/types/mod.ts"
+import { CniError, Code, formatIp, keyOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
-import { deleteRules, findSourceRules, keyOf, putRoutesBack, sourceOf } from "./removal.ts"
+import { deleteRules, findSourceRules, putRoutesBack, sourceOf } from "./removal.ts"
 import { addSourceRule, gatewayFor, routeBySource } from "./tables.ts"
 
 /** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */

@@ -11,7 +11,7 @@ import {
   type Rule,
   toDeleteRule,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6 } from "../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, keyOf } from "../../pkg/types/mod.ts"
 import { deleteRoutes, putBack, TABLE_OF_UNUSED } from "./tables.ts"
 
 const families = [AF_INET, AF_INET6] as const
@@ -52,11 +52,6 @@ export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, tabl
 /** The source of a rule, as `keyOf` has it. */
 export function sourceOf({ src }: Rule): string {
   return src ? keyOf(src.ip) : ""
-}
-
-/** An address as the key of a map: addresses of two families are never the same. */
-export function keyOf(ip: Uint8Array): string {
-  return String.fromCharCode(...ip)
 }
 
 /**

@@ -12,7 +12,7 @@ import {
   type RouteSpec,
   RT_TABLE_LOCAL,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET6 } from "../../pkg/types/mod.ts"
+import { AF_INET6, keyOf } from "../../pkg/types/mod.ts"
 
 /** RTPROT_*, <linux/rtnetlink.h>: such routes come back by themselves. */
 const RTPROT_KERNEL = 2
@@ -26,7 +26,7 @@ export interface Losable {
   routes: RouteSpec[]
   /** Routes of other tables, which they go back to. */
   otherRoutes: RouteSpec[]
-  /** Those of IPv6, whatever their state. */
+  /** Those of IPv6, in any state. */
   addresses: Address[]
   /** Those of them that the caller or a route needs, and that can be used before, so that they can be used again. */
   awaited: Address[]
@@ -57,15 +57,10 @@ function isLost({ flags }: Address): boolean {
   return (flags & IFA_F_TEMPORARY) === 0
 }
 
-/** A tentative one was not ready before; duplicate address detection begins when the link is up and has a carrier. */
+/** One that is tentative was not ready before; duplicate address detection begins when the link is up and has a carrier. */
 function canBeReady({ flags: linkFlags }: Link, { flags, scope }: Address): boolean {
   if (scope !== RouteScope.Universe || (flags & IFA_F_TENTATIVE) !== 0 || (linkFlags & IFF_UP) === 0) return false
   return (linkFlags & IFF_LOWER_UP) !== 0 || (flags & IFA_F_NODAD) !== 0
-}
-
-/** An address as the key of a map. */
-export function keyOf(ip: Uint8Array): string {
-  return String.fromCharCode(...ip)
 }
 
 /** The keys of addresses. */

@@ -20,6 +20,7 @@ import {
   CniError,
   Code,
   isCniError,
+  keyOf,
   ownerOf,
   ownersOf,
   type Result,
@@ -27,7 +28,7 @@ import {
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseVrfConfig, type VrfConfig, vrfFields } from "./config.ts"
 import { deleteEmptyOrphans, deleteVrfIfEmpty, findVrf, findVrfOf, requireVrf, type Vrf } from "./device.ts"
-import { keyOf, keysOf, noteLosable } from "./losable.ts"
+import { keysOf, noteLosable } from "./losable.ts"
 import { type Inside, moveLink } from "./move.ts"
 
 /** Puts a container's interface into a VRF of the container, with its addresses and routes. */

@@ -85,7 +85,7 @@ describe("what a link would lose", () => {
   const shown = (list: readonly { ip: Uint8Array }[]) => list.map((one) => one.ip.toHex())
   const hexOf = (...texts: string[]) => texts.map((text) => ip(text).toHex())
 
-  test("are its addresses of IPv6 whatever their state, but for temporary ones", () => {
+  test("are its addresses of IPv6 in any state, but for temporary ones", () => {
     const { addresses } = note(link, [])
     expect(shown(addresses)).toEqual(hexOf(...[2, 3, 4, 5, 6].map(fd00), "fe80:0:0:0:0:0:0:5"))
     expect(shown(note({ ...link, flags: 0 }, []).addresses)).toEqual(shown(addresses))

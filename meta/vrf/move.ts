@@ -26,8 +26,8 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { findSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
-import { AF_INET6, CniError, Code, formatIp } from "../../pkg/types/mod.ts"
-import { keyOf, keysOf, type Losable } from "./losable.ts"
+import { AF_INET6, CniError, Code, formatIp, keyOf } from "../../pkg/types/mod.ts"
+import { keysOf, type Losable } from "./losable.ts"
 
 /** As the scaffold of interface plugins waits for duplicate address detection. */
 const ADDRESSES_DEADLINE_MS = 5000

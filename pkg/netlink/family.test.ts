@@ -36,7 +36,7 @@ const lists = {
 } satisfies Record<string, [Uint8Array, (route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6) => unknown[]]>
 
 for (const [name, [payload, list]] of Object.entries(lists)) {
-  test(`${name} of a family that the kernel does not have are none, whatever it answers instead`, () => {
+  test(`${name} of a family that the kernel does not have are an empty list, with a refusal and with those of another family`, () => {
     expect(list(withoutIpv6(payload), AF_INET)).toHaveLength(1)
     expect(list(withoutIpv6(payload), AF_INET6)).toEqual([])
     for (const errno of [EAFNOSUPPORT, EOPNOTSUPP]) expect(list(refusing(errno), AF_INET6)).toEqual([])

@@ -178,6 +178,11 @@ export function nextAddress(ip: Uint8Array): Uint8Array {
   return next
 }
 
+/** An address as the key of a map or set: addresses of two families are never the same. */
+export function keyOf(ip: Uint8Array): string {
+  return String.fromCharCode(...ip)
+}
+
 export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false
   for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false

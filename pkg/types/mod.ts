@@ -17,6 +17,7 @@ export {
   formatCidr,
   formatIp,
   formatMac,
+  keyOf,
   networkOf,
   nextAddress,
   normalCidr,
