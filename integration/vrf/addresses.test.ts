@@ -107,3 +107,22 @@ testWith(
     }
   },
 )
+
+testWith(["vrf"], "the kernel's own routes that the earlier plugin has deleted are not made anew", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const ranges = [[{ subnet: "10.22.0.0/24" }], [{ subnet: "fd00:22::/64" }]]
+  const ipam = { type: "host-local", ranges, routes: [{ dst: "0.0.0.0/0" }] }
+  const prevResult = await new Attachment(host, pod, { cniVersion: newest, name: "lab", type: "ptp", ipam }).add()
+  const config = { cniVersion: newest, name: "lab", type: "vrf", vrfname: "red", table: 1001, prevResult }
+  const vrf = new Attachment(host, pod, config)
+  const routes = async (table: string) => {
+    const shown = await pod.exec("sh", ["-c", `ip -4 route show table ${table}; ip -6 route show table ${table}`])
+    return shown.stdout.split("\n").filter((line) => /^(10|fd00|default)/.test(line))
+  }
+  const before = await routes("main")
+  await vrf.add()
+  expect((await routes("1001")).sort()).toEqual(before.toSorted())
+  await vrf.del()
+  expect((await routes("main")).sort()).toEqual(before.toSorted())
+})

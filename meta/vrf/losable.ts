@@ -15,7 +15,7 @@ import {
 import { AF_INET6, keyOf } from "../../pkg/types/mod.ts"
 
 /** RTPROT_*, <linux/rtnetlink.h>: such routes come back by themselves. */
-const RTPROT_KERNEL = 2
+export const RTPROT_KERNEL = 2
 const RTPROT_RA = 9
 /** <linux/if.h>: the link has a carrier. */
 const IFF_LOWER_UP = 0x10000
@@ -26,6 +26,8 @@ export interface Losable {
   routes: RouteSpec[]
   /** Routes of other tables, which they go back to. */
   otherRoutes: RouteSpec[]
+  /** The destinations of the kernel's own routes: it makes one for each address, also where an earlier plugin has deleted it. */
+  connected: ReadonlySet<string>
   /** Those of IPv6, in any state. */
   addresses: Address[]
   /** Those of them that the caller or a route needs, and that can be used before, so that they can be used again. */
@@ -49,7 +51,13 @@ export function noteLosable(
   const sources = [...routes, ...otherRoutes].flatMap(({ preferredSource }) => preferredSource ?? [])
   const isNeeded = keysOf([...needed, ...sources])
   const awaited = addresses.filter((address) => isNeeded.has(keyOf(address.ip)) && canBeReady(link, address))
-  return { routes, otherRoutes, addresses, awaited }
+  const connected = new Set(all.filter((route) => route.table === table && !isKept(route)).map(destinationOf))
+  return { routes, otherRoutes, connected, addresses, awaited }
+}
+
+/** The destination of a route as the key of a set. */
+export function destinationOf({ dst, prefix }: RouteSpec): string {
+  return `${keyOf(dst)}/${prefix}`
 }
 
 /** The kernel makes temporary addresses (RFC 8981) by itself. */

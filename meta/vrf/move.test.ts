@@ -136,7 +136,7 @@ describe("a link that is moved", () => {
     { ip: ip(first), prefix: 64, index: 5 as Ifindex, flags: PERMANENT | NODAD, scope: UNIVERSE },
     { ip: ip(second), prefix: 64, index: 5 as Ifindex, flags: PERMANENT, scope: UNIVERSE },
   ]
-  const nothing = { routes: [], otherRoutes: [], addresses: [], awaited: [] }
+  const nothing = { routes: [], otherRoutes: [], connected: new Set<string>(), addresses: [], awaited: [] }
   const move = (kernel: LinksKernel, losable: Parameters<typeof moveLink>[2], master = 9, toTable = 77) =>
     moveLink(
       { sandbox, inside: kernel.socket, link },

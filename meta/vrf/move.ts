@@ -27,7 +27,7 @@ import {
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { findSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { AF_INET6, CniError, Code, formatIp, keyOf } from "../../pkg/types/mod.ts"
-import { keysOf, type Losable } from "./losable.ts"
+import { destinationOf, keysOf, type Losable, RTPROT_KERNEL } from "./losable.ts"
 
 /** As the scaffold of interface plugins waits for duplicate address detection. */
 const ADDRESSES_DEADLINE_MS = 5000
@@ -54,7 +54,7 @@ export interface Move {
 export function moveLink(
   { sandbox, inside, link }: Inside,
   { master, fromTable, toTable }: Move,
-  { routes, otherRoutes, addresses, awaited }: Losable,
+  { routes, otherRoutes, connected, addresses, awaited }: Losable,
 ): void {
   const groups = RouteGroup.Ipv6Address | RouteGroup.Ipv6Route
   using events = awaited.length > 0 ? sandbox.run(() => RouteSocket.subscribe(groups)) : undefined
@@ -72,6 +72,9 @@ export function moveLink(
   const leftovers = fromTable === toTable ? [] : listRoutesOf(inside, link, { table: fromTable })
   throwFirst(executeAll(inside, leftovers.map(toDeleteRoute)), "ESRCH")
   if (addresses.length > 0) restoreAddresses(inside, link, addresses)
+  const made = fromTable === toTable ? [] : listRoutesOf(inside, link, { table: toTable, protocol: RTPROT_KERNEL })
+  const unwanted = made.filter((route) => !connected.has(destinationOf(route)))
+  throwFirst(executeAll(inside, unwanted.map(toDeleteRoute)), "ESRCH")
   if (events) waitForAddresses({ inside, link, events }, master === 0 ? RT_TABLE_LOCAL : toTable, awaited)
   const back = gatewaysLast([...routes.map((route) => ({ ...route, table: toTable })), ...otherRoutes])
   const refusals = executeAll(
