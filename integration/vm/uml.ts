@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
-import { type Feature, mustRun } from "../lab/mod.ts"
+import { mustRun } from "../lab/mod.ts"
 import type { Kernel, KernelFiles } from "./kernel.ts"
 
 /** User-mode Linux: a node without nf_tables for IP. */
@@ -30,9 +30,18 @@ export const umlWithoutIpv6: Kernel = {
   ...uml,
   title: "user-mode Linux without IPv6",
   lacks: [
-    ...["br_netfilter", "bridge", "ip6tables", "ipvlan", "kernel_clock", "nf_tables", "no_dummy"],
-    ...["spare_disk", "spare_nic", "vlan_filtering", "vrf"],
-  ] as Feature[],
+    "br_netfilter",
+    "bridge",
+    "ip6tables",
+    "ipvlan",
+    "kernel_clock",
+    "nf_tables",
+    "no_dummy",
+    "spare_disk",
+    "spare_nic",
+    "vlan_filtering",
+    "vrf",
+  ],
   shows: ["no_ipv6"],
   files: [],
   command: (boot) => [...uml.command(boot), "module_blacklist=ipv6"],
