@@ -39,6 +39,8 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
     "pkg/libc",
     "pkg/netlink",
     "pkg/netns",
+    "pkg/records",
+    "pkg/sysctl",
     "pkg/types",
     "pkg/undo",
   ],

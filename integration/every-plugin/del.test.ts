@@ -84,7 +84,7 @@ const losses: {
       await loseFiles(stage)
       await loseRules(stage)
     },
-    takes: (change) => isFile(change) || isLocalnet(change),
+    takes: (change, stage) => isFile(change, stage) || isLocalnet(change),
   },
   {
     number: "#24",
@@ -117,9 +117,11 @@ function isOutOfReach(change: Change, { plugin }: Stage): boolean {
   return isLeftToKernel(plugin, change)
 }
 
-/** One of the files that were there before, and have been deleted. */
-function isFile({ section, sign }: Change): boolean {
-  return /^\/(var\/lib|run)\/cni/.test(section) && sign === "-"
+/** One of the files that were there before, and have been deleted; or a virtual device, which is not known without its record. */
+function isFile(change: Change, { plugin, role }: Stage): boolean {
+  const { section, sign } = change
+  const isDevice = role === "device" && isLeftToKernel(plugin, change)
+  return isDevice || (/^\/(var\/lib|run)\/cni/.test(section) && sign === "-")
 }
 
 function isLocalnet({ line }: Change): boolean {

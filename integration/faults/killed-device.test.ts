@@ -21,6 +21,7 @@ test.each(["ADD", "DEL"] as const)(
       await attachment.del()
       expect(await net.describe()).toEqual(asBefore)
       expect(await pod.json<object[]>("ip", ["-j", "link"])).toHaveLength(1)
+      expect((await net.host.tryExec("ls", ["-A", "/run/cni/host-device"])).stdout).toBe("")
       tried += goOn ? 1 : 0
     }
     expect(tried * step).toBeGreaterThan(20)

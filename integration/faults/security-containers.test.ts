@@ -110,6 +110,72 @@ test("of macvlan, whose mark is in the container, one that is forged takes no ot
   expect(await linkNames(other)).toContain("eth0") // and goes with its namespace, which DEL was not told
 })
 
+test("interfaces that a container has exchanged the names of lead DEL of bandwidth and tuning to no host's end of another attachment", async () => {
+  await using net = await Neighbours.create()
+  const { host, attacker } = net
+  const second = bridgeNetwork({
+    name: "second",
+    bridge: "br-second",
+    mtu: 1300,
+    ipam: { type: "host-local", ranges: [[{ subnet: "10.23.0.0/16" }]] },
+  })
+  const result = await new Attachment(host, attacker, second, { ifName: "net1" }).add()
+  const end = String((result.interfaces[1] ?? { name: "" }).name)
+  const config = (name: string, type: string, keys: object) => ({ cniVersion: "1.1.0", name, type, ...keys })
+  const rates = { ingressRate: 8_000_000, ingressBurst: 80_000, egressRate: 8_000_000, egressBurst: 80_000 }
+  const limit = (name: string) => config(name, "bandwidth", rates)
+  await new Attachment(host, attacker, limit("second"), { ifName: "net1" }).add({ prevResult: result })
+  const own = [
+    new Attachment(host, attacker, limit("lab")),
+    new Attachment(host, attacker, config("lab", "tuning", { mtu: 1500 })),
+  ]
+  for (const attachment of own) await attachment.add({ prevResult: net.results[0] })
+  // So that there is another MTU to come back to.
+  const backup = `/run/cni/tuning/lab:${attacker.name}:eth0.json`
+  await host.exec("sed", ["-i", 's/"peerMtu": 1500/"peerMtu": 1400/', backup])
+  await net.attack(
+    "for l in eth0 net1; do ip link set $l down; done; ip link set eth0 name x; ip link set net1 name eth0; ip link set x name net1",
+  )
+  const described = async () => [
+    (await host.exec("tc", ["qdisc", "show", "dev", end])).stdout,
+    (await host.json<{ mtu: number }[]>("ip", ["-j", "link", "show", end]))[0]?.mtu,
+  ]
+  const before = await described()
+  expect(before[0]).toContain("tbf")
+  for (const attachment of own) await attachment.del()
+  expect(await described()).toEqual(before)
+})
+
+test("rules, routes, VRFs, ifbs and dummies with the marks of others have no chained plugin change the host or another container", async () => {
+  await using net = await Neighbours.create()
+  const { host, attacker, other } = net
+  const marked = (kind: string) =>
+    [other.name, "gone"].map(
+      (id, at) =>
+        `ip link add ${kind}${at} type ${kind} ${kind === "vrf" ? `table ${200 + at}` : ""}; ip link set ${kind}${at} alias lab/${id}/eth0; ip link property add dev ${kind}${at} altname lab:${id}:eth0`,
+    )
+  await net.attack(
+    [
+      ...["ifb", "vrf", "dummy", "bridge"].flatMap(marked),
+      "ip rule add from 10.22.0.2 lookup 100 protocol 67; ip rule add from 10.22.0.3 lookup 101 protocol 67",
+      "for t in 100 101 main; do ip route add 203.0.113.0/24 dev eth0 table $t protocol 67; done",
+      "tc qdisc add dev eth0 root handle 1: tbf rate 1mbit burst 10k latency 25ms; tc qdisc add dev eth0 ingress",
+    ].join("\n"),
+  )
+  const before = [await takeSnapshot(host), await takeSnapshot(other)] as const
+  const valid = { "cni.dev/valid-attachments": [{ containerID: other.name, ifname: "eth0" }] }
+  for (const type of ["sbr", "vrf", "bandwidth", "tuning", "portmap", "firewall", "loopback"]) {
+    const keys = { cniVersion: "1.1.0", name: "lab", type, vrfname: "vrf0" }
+    const chained = new Attachment(host, attacker, keys)
+    await chained.del({ prevResult: net.results[0] })
+    await chained.del()
+    await succeed(chained.run("GC", valid))
+  }
+  expectUnchanged(before[0], await takeSnapshot(host), isAllocationTrace)
+  expectUnchanged(before[1], await takeSnapshot(other))
+  await net.expectOtherUnharmed()
+})
+
 test("namespaces and links that a container makes take no number of the host's, and DEL and GC look at none of them", async () => {
   await using net = await Neighbours.create()
   const count = extent(20, 500)

@@ -113,6 +113,7 @@ test("host-local: in a directory for everybody, like /tmp, its own is made, and 
 const keepers = [
   { type: "tuning", directory: "/run/cni/tuning", says: "backups" },
   { type: "flannel", directory: "/var/lib/cni/flannel", says: "configuration" },
+  { type: "host-device", directory: "/run/cni/host-device", says: "records" },
 ]
 
 test.each(keepers)(
@@ -134,6 +135,7 @@ test.each(keepers)(
       subnetFile: "/run/cni/subnet.env",
       sysctl: { "net.ipv4.conf.lo.arp_notify": "1" },
       mtu: 1400,
+      device: "ens5",
     }
     const attachment = new Attachment(host, pod, config, { containerId: "c1" })
     const before = await takeSnapshot(host)

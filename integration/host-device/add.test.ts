@@ -18,15 +18,12 @@ test("the device goes into the container as its interface, with addresses and ro
     routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
   })
   expect(await net.host.json<object[]>("ip", ["-j", "link"])).toMatchObject([{ ifname: "lo" }])
-  const { inode } = await Bun.file(pod.path)
-    .stat()
-    .then(({ ino }) => ({ inode: ino }))
   expect(await describe(pod, "eth0")).toEqual({
     ifname: "eth0",
     address: device.mac,
     mtu: 1400,
     ifalias: "ens5", // as upstream notes it
-    altnames: [`lab:${pod.name}:eth0`, `ens5:up:1400:0a-00-00-00-00-05:${inode}:to%20the%20lab%2F3`],
+    altnames: [`lab:${pod.name}:eth0`], // for people
     up: true,
   })
   for (const [family, gateway] of [

@@ -15,41 +15,10 @@ afterAll(() => host[Symbol.asyncDispose]())
 const onHost = <T>(body: (kit: Kit & typeof devices) => T) =>
   runOnHost<T, typeof devices>(host, pod, body, { more: ["devices/mod.ts"] })
 
-test("hardware is looked for in every container, and what is another's or of another namespace is left there", async () => {
-  // The only link of no kind that every namespace has. That it cannot go back tells that it was found.
-  const seen = await onHost(({ host, inside, sandbox, returnOrphans, returnDevice, NamespaceFile, ...kit }) => {
-    kit.assignNsid(host, sandbox.fd)
-    const lo = kit.getLink(inside, "lo")
-    const owner = (containerId: string) => ({ network: "lab", containerId, ifName: "eth0" })
-    const place = { namespace: NamespaceFile.open(""), ifName: "eth0", mayBe: () => false }
-    const attempt = (act: () => void) => {
-      try {
-        act()
-        return "nothing"
-      } catch (error) {
-        return (error as Error).message
-      }
-    }
-    const collect = (...valid: string[]) => attempt(() => returnOrphans("lab", valid.map(owner)))
-    const seen = [collect()]
-    kit.addAltNames(inside, lo, ["lab:c1:eth0"])
-    seen.push(
-      collect(),
-      collect("c1"),
-      ...["c1", "c2"].map((id) => attempt(() => returnDevice(host, { ...place, owner: owner(id) }))),
-    )
-    kit.addAltNames(inside, lo, ["lo:up:65536:00-00-00-00-00-00:5:"])
-    seen.push(collect())
-    return seen
-  })
-  const found = 'Cannot give back "lo" as "lo": the host has an interface of that name'
-  expect(seen).toEqual(["nothing", found, "nothing", found, "nothing", "nothing"])
-})
-
 test("a device whose namespace has gone is waited for until the host has it again", async () => {
   const counts = await onHost(({ host, returnDevice, NamespaceFile }) => {
     const owner = { network: "lab", containerId: "c9", ifName: "eth0" }
-    const place = { owner, ifName: "eth0", mayBe: () => true }
+    const place = { owner, ifName: "eth0", mayBe: () => true, log: () => {}, name: undefined }
     return ["", "/proc/thread-self/ns/net"].map((path) => {
       let asked = 0
       const hasReturned = () => ++asked > 0

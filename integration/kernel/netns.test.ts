@@ -37,39 +37,42 @@ test("each namespace is listed by the path where it is mounted, however that is 
   await host.exec("touch", [odd, "/run/cni/uts"])
   await host.exec("unshare", [`--net=${odd}`, "--uts=/run/cni/uts", "true"])
   const script = `
-    const { listNamespaces, Netns } = await import(${JSON.stringify(door)})
+    const { statSync } = await import("node:fs")
+    const { findNamespacePath, listNamespaces, Netns } = await import(${JSON.stringify(door)})
     const child = Bun.spawn(["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"], { stdout: "pipe" })
     await child.stdout.getReader().read()
     const paths = listNamespaces()
-    const mounted = Netns.search(({ path }) => path === ${JSON.stringify(odd)})
-    console.log(JSON.stringify({ paths, pid: child.pid, isFound: mounted?.isOwn === false, all: paths.every((path) => Netns.find(path)) }))
+    const found = [${JSON.stringify(odd)}, "/proc/" + child.pid + "/ns/net"].map((path) => {
+      const { ino } = statSync(path)
+      return statSync(findNamespacePath(BigInt(ino)) ?? "/").ino === ino
+    })
+    console.log(JSON.stringify({ paths, pid: child.pid, found, all: paths.every((path) => Netns.find(path)) }))
     child.kill()`
   const { stdout } = await host.exec(process.execPath, ["-e", script])
-  const { paths, pid, isFound, all } = JSON.parse(stdout)
+  const { paths, pid, found, all } = JSON.parse(stdout)
   expect(paths).toContain(odd)
   expect(paths).toContain(`/run/netns/${pod.name}`)
   expect(paths).toContain(`/run/netns/${host.name}`) // not by the process that asks
   expect(paths).toContain(`/proc/${pid}/ns/net`)
-  expect({ isFound, all }).toEqual({ isFound: true, all: true })
+  expect({ found, all }).toEqual({ found: [true, true], all: true })
 })
 
-test("of namespaces that may not be entered none is found, and the search goes on", async () => {
+test("of namespaces that may not be entered none is found, and others are", async () => {
   await using host = await HostNamespace.create()
   await host.exec("mkdir", ["/run/cni/closed"])
   for (const path of ["/run/cni/closed/n", "/run/cni/open"]) {
     await host.exec("touch", [path])
     await host.exec("unshare", [`--net=${path}`, "true"])
   }
+  const inodes = (await host.exec("stat", ["-c", "%i", "/run/cni/closed/n", "/run/cni/open"])).stdout.trim().split("\n")
   await host.exec("chmod", ["0", "/run/cni/closed"])
   const script = `
-    const { listNamespaces, Netns } = await import(${JSON.stringify(door)})
-    const seen = []
-    Netns.search(({ path }) => void seen.push(path))
-    console.log(JSON.stringify({ listed: listNamespaces(), seen }))`
+    const { findNamespacePath, listNamespaces } = await import(${JSON.stringify(door)})
+    const found = ${JSON.stringify(inodes)}.map((inode) => findNamespacePath(BigInt(inode)) ?? "none")
+    console.log(JSON.stringify({ listed: listNamespaces(), found }))`
   const powers = "--bounding-set=-dac_override,-dac_read_search"
   const { stdout } = await host.exec("setpriv", [powers, process.execPath, "-e", script])
-  const { listed, seen } = JSON.parse(stdout)
+  const { listed, found } = JSON.parse(stdout)
   expect(listed).toContain("/run/cni/closed/n")
-  expect(seen).toContain("/run/cni/open")
-  expect(seen).not.toContain("/run/cni/closed/n")
+  expect(found).toEqual(["none", "/run/cni/open"])
 })

@@ -98,7 +98,11 @@ export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
   return error
 }
 
-/** What host-local leaves behind on purpose: the place in the pool, the lock, and its index. No lease is among them. */
+/**
+ * What is left behind on purpose: by host-local the place in the pool, the lock, and its index, by host-device the directory of its
+ * records. No lease and no record is among them.
+ */
 export function isAllocationTrace({ section, line }: Change): boolean {
+  if (line === "/run/cni/host-device/") return true
   return section.startsWith("/var/lib/cni") && !/\/networks\/[^/]+\/[0-9a-f.:]+\s/.test(line)
 }

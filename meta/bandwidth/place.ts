@@ -59,7 +59,7 @@ export class Sides implements Disposable {
     const fromContainer = egress && ({ limit: egress, subnets, peer: "dst" } as const)
     const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: network.prevResult }
     const end = shapeIn === "container" ? undefined : findHostEnd(host, sandbox, link)
-    if (end && (shapeIn === "host" || isOfAttachment(end, common))) {
+    if (end && isLimited(end, common, shapeIn)) {
       return { ...common, route: host, link: end, sends: toContainer, receives: fromContainer, isInside: false }
     }
     if (shapeIn !== "host") {
@@ -75,7 +75,7 @@ export class Sides implements Disposable {
     const { host, sandbox, inside, link } = this
     const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: this.#call.network.prevResult }
     const found = sandbox && link ? findHostEnd(host, sandbox, link) : this.#findEndByOwner()
-    const end = found && (shapeIn === "host" || isOfAttachment(found, common)) ? found : undefined
+    const end = found && isLimited(found, common, shapeIn) ? found : undefined
     const places: Place[] = [{ ...common, route: host, link: end }]
     return inside ? [{ ...common, route: inside, link }, ...places] : places
   }
@@ -93,11 +93,17 @@ export class Sides implements Disposable {
   }
 }
 
-/** Whether a host's end belongs to the attachment: a device that was moved into the container may be a veth, too. */
-function isOfAttachment(
+/**
+ * Whether a host's end is the one to limit: what says another owner is not, since the container names its interfaces. Else it is
+ * one that the configuration or the result means: a device that was moved into the container may be a veth, too.
+ */
+function isLimited(
   { name, attributes: { alias } }: Link,
   { owner, prevResult }: Pick<Place, "owner" | "prevResult">,
-) {
-  if (!prevResult || alias === ownerComment(owner)) return true
+  shapeIn: BandwidthConfig["shapeIn"],
+): boolean {
+  if (alias === ownerComment(owner)) return true
+  if (alias?.split("/").length === 3) return false
+  if (shapeIn === "host" || !prevResult) return true
   return prevResult.interfaces.some((each) => each.name === name && !each.sandbox)
 }

@@ -14,8 +14,9 @@ const CLEANUP_DEADLINE_MS = 2000
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
   using host = RouteSocket.open()
+  // Of other kinds are the device of bandwidth, and hardware that a container has renamed before the kernel put it here.
   const isUnlinked = () =>
-    !listLinks(host).some(({ kind, attributes }) => kind !== "ifb" && attributes.alias === comment)
+    !listLinks(host).some(({ kind, attributes }) => kind === "veth" && attributes.alias === comment)
   if (isUnlinked()) return true
   using events = RouteSocket.subscribe(RouteGroup.Link)
   return waitUntil(events, CLEANUP_DEADLINE_MS, isUnlinked)

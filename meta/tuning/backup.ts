@@ -138,7 +138,9 @@ export function restoreBackup(target: Target, backup: Backup, failures: Failures
   if (link) {
     const peer = backup.peerMtu === undefined ? undefined : target.findPeer(link)
     restoreLink(target.inside, link, backup, failures)
-    if (peer) restoreLink(target.host, peer, { mtu: backup.peerMtu }, failures)
+    // The container names its interfaces: this may be the other end of another one, which has another MTU.
+    const isTuned = peer && (backup.set?.mtu === undefined || peer.mtu === backup.set.mtu)
+    if (isTuned) restoreLink(target.host, peer, { mtu: backup.peerMtu }, failures)
   }
   const { sysctl } = backup
   if (sysctl) target.sandbox.run(() => restoreSysctls(sysctl, failures))

@@ -1,3 +1,4 @@
+import { GivenDevices } from "../devices/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import {
   addLink,
@@ -147,7 +148,12 @@ function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: 
   const { alias } = end.attributes
   if (alias === comment) return end // it has to go, wherever it leads
   // What upstream made has no alias, nor have strangers' links: it has to lead to the container.
-  return !alias && leadsTo(host, sandbox, end) ? end : undefined
+  return !alias && leadsTo(host, sandbox, end) && !isGiven(sandbox, link) ? end : undefined
+}
+
+/** Whether the container was given a link by host-device: whatever its name there is, it is the host's. */
+function isGiven(sandbox: Netns, link: Link): boolean {
+  return new GivenDevices(sandbox).findOwner(link) !== undefined
 }
 
 /** An interface without a part on the host. Without an alias it is upstream's, or that of an ADD that was killed. */
@@ -157,15 +163,17 @@ function deleteInside({ namespace, ifName }: Place, comment: string, kind: Inter
   using inside = sandbox.openRoute()
   const link = findLink(inside, ifName)
   const isOwn = link?.kind === kind && (link.attributes.alias ?? comment) === comment
-  if (link && isOwn) deleteIfThere(inside, link)
-  else
+  const given = new GivenDevices(sandbox)
+  if (link && isOwn) {
+    if (given.findOwner(link) === undefined) deleteIfThere(inside, link)
+  } else
     deleteLinks(
       inside,
       listLinks(
         inside,
         hasAlias((alias) => alias === comment),
         { kind },
-      ),
+      ).filter((renamed) => given.findOwner(renamed) === undefined),
     )
 }
 

@@ -1,4 +1,4 @@
-import { readRecord } from "../devices/mod.ts"
+import { GivenDevices } from "../devices/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { findLink, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
@@ -22,7 +22,7 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
     using host = RouteSocket.open()
     using inside = sandbox.openRoute()
     const link = findLink(inside, ifName)
-    const owner = link && ownerOfLink(host, sandbox, link)
+    const owner = link && ownerOfLink(host, sandbox, link, new GivenDevices(sandbox))
     if (owner === undefined || isOfContainer(owner, containerId)) return sandbox
     const reason = `its "${ifName}" is that of another container`
     throw new CniError(Code.InvalidEnvironment, `Cannot use "${namespace.path}" as CNI_NETNS: ${reason}`, {
@@ -65,13 +65,14 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   using host = RouteSocket.open()
   using inside = sandbox.openRoute()
   const isOwn = (comment: string) => isOfContainer(comment, containerId)
+  const given = new GivenDevices(sandbox)
   const first = findLink(inside, ifName)
-  const owner = first && ownerOfLink(host, sandbox, first)
+  const owner = first && ownerOfLink(host, sandbox, first, given)
   if (owner !== undefined && isOwn(owner)) return false // what is asked of the kernel in most cases
   let hasOther = false
   for (const link of listLinks(inside, mayHaveOwner)) {
     inside.step("tell whose the links are")
-    const other = inside.spend(() => ownerOfLink(host, sandbox, link))
+    const other = inside.spend(() => ownerOfLink(host, sandbox, link, given))
     if (other !== undefined && isOwn(other)) return false
     hasOther ||= other !== undefined
   }
@@ -84,8 +85,10 @@ function mayHaveOwner({ kind, attributes: { alias, linkNetnsId, altNames } }: Li
 }
 
 /** Whose one of a container's interfaces is, as `ownerComment` writes it; undefined when nothing says so. */
-function ownerOfLink(host: NetlinkSocket, sandbox: Netns, link: Link): string | undefined {
-  const device = readRecord(link, sandbox.inode)?.owner
+function ownerOfLink(host: NetlinkSocket, sandbox: Netns, link: Link, given: GivenDevices): string | undefined {
+  // Without a mark no file has to be read. A container that takes it off hides its device from its own chain alone.
+  const isMarked = link.attributes.altNames?.some((name) => name.split(":").length === 3) === true
+  const device = isMarked ? given.findOwner(link) : undefined
   if (device !== undefined) return device
   const kind = interfaceKinds[link.kind as InterfaceKind]
   const named = kind?.owner === "host" ? findHostEnd(host, sandbox, link) : kind && link

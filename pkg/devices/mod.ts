@@ -1,13 +1,17 @@
 /**
- * Devices of the host that containers are given and that come back: what they were and whose they are is written on them, in the
- * kernel; and where sysfs has them.
+ * Devices of the host that containers are given and that come back: which they are and what they were is written down in files of
+ * root's, since all that is on a device is its container's to write; and where sysfs has them.
  *
  * @example
+ * using lock = new DeviceRecords().open()
  * const link = takeDevice(attaching, device) // for ADD
- * returnDevice(host, { ...call, owner, mayBe, hasReturned }) // for DEL
+ * returnDevice(host, { owner, ...place }) // for DEL
  * returnOrphans(network, valid) // for GC
  */
-export { restoreDevice, takeDevice } from "./move.ts"
-export { aliasedFormer, formerName, readRecord } from "./record.ts"
-export { findElsewhere, type Returning, returnDevice, returnOrphans } from "./return.ts"
+export { findInside, findRecorded, GivenDevices } from "./find.ts"
+export { identityOf, isHardware } from "./identity.ts"
+export { type DeviceRecord, DeviceRecords, type KeptRecord } from "./record.ts"
+export { restoreAllReturned, restoreReturned, returnDevice, returnOrphans } from "./return.ts"
 export { auxiliaryDevice, hasDriver, listInterfaces, pciDevice, wouldBeOn } from "./sysfs.ts"
+export { takeDevice } from "./take.ts"
+export { findPutBack, renamePutBack, type Unrecorded } from "./unrecorded.ts"

@@ -1,105 +1,168 @@
-import { interfaceName } from "../config/mod.ts"
-import { encodeUtf8 } from "../engine/mod.ts"
-import { isErrno } from "../libc/mod.ts"
-import { addAltNames, deleteAltNames, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.ts"
-import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
+import { type Fields, parseConfig } from "../config/mod.ts"
+import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
+import type { FileDescriptor } from "../libc/mod.ts"
+import { IFF_UP, type Ifindex, type Link } from "../netlink/mod.ts"
+import { isRecordOf, ownerOfRecord, Records, recordName } from "../records/mod.ts"
+import { findSysctl } from "../sysctl/mod.ts"
+import { isJsonObject, type Owner, ownerComment, parseJson } from "../types/mod.ts"
+import { type Identity, identityOf } from "./identity.ts"
 
-/** ALTIFNAMSIZ without the NUL, <linux/if.h>. */
-const ALTNAME_BYTES = 127
+/** Where the records are: a reboot makes every device anew, and empties it. */
+const DIRECTORY = "/run/cni/host-device"
 
-/** What a device was on the host, and shall be again. What is undefined stays as it is. */
+/** What a device was on the host, and shall be again. */
 export interface Former {
   name: string
   alias: string
-  up?: boolean
-  mtu?: number
-  mac?: string
+  up: boolean
+  mtu: number
+  mac: string
+  altNames: readonly string[]
 }
 
-/** What a device that a container has says of itself. */
+/** What is known of a device that an attachment has. */
 export interface DeviceRecord {
-  /** The attachment's, as `ownerComment` writes it. */
-  owner: string | undefined
-  /** Undefined when ADD was killed before it was written down: nothing was changed yet. */
-  former: Former | undefined
+  device: Identity
+  former: Former
+  /** Its index on the host. */
+  hostIndex: Ifindex
+  /** The namespace that it is given to: its inode, the host's nsid for it, and the index that the device gets there. */
+  netns: bigint
+  nsid: number | undefined
+  index: Ifindex
 }
 
-/**
- * The record is in two alternative names of the device, which go with it wherever it goes: "network:container:interface" and
- * "name:up:MTU:MAC:namespace:alias". The alias is the former name, from which the Go suite's DEL gives the name back.
- */
-export function writeRecord(host: NetlinkSocket, device: Link, owner: Owner, netns: bigint): void {
-  const { name, up, mtu, mac, alias } = formerOf(device)
-  const state = [name, up ? "up" : "down", mtu, mac?.replaceAll(":", "-"), netns, encodeURIComponent(alias)].join(":")
-  if (encodeUtf8(state).length > ALTNAME_BYTES) {
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot take the device "${name}": its alias is too long to be kept`)
-  }
-  const written: string[] = []
+/** A record with the attachment that it is about. */
+export interface KeptRecord {
+  owner: Owner
+  record: DeviceRecord
+}
+
+const text = { kind: "text" } as const
+const whole = { kind: "integer" } as const
+const needed = { required: true } as const
+const schema = {
+  boot: { ...text, ...needed },
+  former: {
+    kind: "object",
+    ...needed,
+    fields: {
+      name: { ...text, ...needed },
+      alias: { ...text, ...needed },
+      up: { kind: "boolean", ...needed },
+      mtu: { ...whole, ...needed },
+      mac: { ...text, ...needed },
+      altNames: { kind: "list", of: text, ...needed },
+    },
+  },
+  device: {
+    kind: "object",
+    ...needed,
+    fields: {
+      kind: { ...text, ...needed },
+      parent: text,
+      bus: text,
+      port: text,
+      permanentMac: text,
+      other: whole,
+      otherNsid: whole,
+    },
+  },
+  hostIndex: { ...whole, ...needed },
+  netns: { ...text, ...needed },
+  nsid: whole,
+  index: { ...whole, ...needed },
+} as const satisfies Fields
+
+/** What a device of the host is, and which. */
+export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "former" | "hostIndex"> {
+  const { name, flags, mtu, mac, index, attributes } = link
+  const { alias = "", altNames = [] } = attributes
+  const former = { name, alias, up: (flags & IFF_UP) !== 0, mtu, mac, altNames }
+  return { device: identityOf(link), former, hostIndex: index }
+}
+
+/** The bytes of a record's file. */
+export function encodeRecord({ former, device, hostIndex, netns, nsid, index }: DeviceRecord): Uint8Array {
+  const record = { boot: bootId(), former, device, hostIndex, netns: String(netns), nsid, index }
+  return encodeUtf8(`${JSON.stringify(record, null, 1)}\n`)
+}
+
+/** Undefined for what cannot be read, and for a record of an earlier boot: its device is another by now. */
+export function decodeRecord(bytes: Uint8Array): DeviceRecord | undefined {
   try {
-    for (const text of [ownerComment(owner).replaceAll("/", ":"), state]) {
-      addAltNames(host, device, [text])
-      written.push(text)
-    }
-  } catch (cause) {
-    deleteNames(host, device, written)
-    throw new CniError(Code.TryAgainLater, `Cannot take the device "${name}": it cannot be marked`, { cause })
-  }
-}
-
-/**
- * Reads a device's record; undefined when it has none, or one for another namespace than `inside`: the Go suite leaves it on a
- * device that it gives back, and that it may give to another container. Of two ADDs at once the first is the owner.
- */
-export function readRecord(link: Link, inside?: bigint): DeviceRecord | undefined {
-  const names = recordNames(link).map((name) => name.split(":"))
-  const owner = names.find((parts) => parts.length === 3)?.join("/")
-  const [name = "", up, mtu, mac = "", netns = "", alias = ""] = names.find((parts) => parts.length === 6) ?? []
-  if (name === "") return owner === undefined ? undefined : { owner, former: undefined }
-  const former = { name, up: up === "up", mtu: Number(mtu), mac: mac.replaceAll("-", ":"), alias: decodeAlias(alias) }
-  return inside !== undefined && BigInt(netns) !== inside ? undefined : { owner, former }
-}
-
-/** What a device of the host is. */
-export function formerOf({ name, flags, mtu, mac, attributes }: Link): Former {
-  return { name, alias: attributes.alias ?? "", up: (flags & IFF_UP) !== 0, mtu, mac }
-}
-
-/** What the Go suite has written down: the name, in the alias. Undefined for an alias that is no name. */
-export function aliasedFormer({ attributes: { alias = "" } }: Link): Former | undefined {
-  const name = interfaceName.check(alias)
-  return name === undefined ? undefined : { name, alias: "" }
-}
-
-/** Under which name a link was on the host. */
-export function formerName(link: Link): string | undefined {
-  return (readRecord(link)?.former ?? aliasedFormer(link))?.name
-}
-
-/** Takes the record off a device. */
-export function deleteRecord(route: NetlinkSocket, link: Link): void {
-  deleteNames(route, link, recordNames(link).reverse()) // the owner last, by whom a killed DEL is finished
-}
-
-/** What another ADD of the same device has taken off, or has moved with the device, is off. */
-function deleteNames(route: NetlinkSocket, link: Link, names: readonly string[]): void {
-  for (const name of names) {
-    try {
-      deleteAltNames(route, link, [name])
-    } catch (error) {
-      if (!isErrno(error, "EINVAL", "ENODEV", "ENOENT")) throw error
-    }
-  }
-}
-
-function recordNames({ attributes: { altNames = [] } }: Link): string[] {
-  return altNames.filter((name) => /^[^:]+:[^:]+:[^:]+$|^[^:/\s]{1,15}:(up|down):\d+:[0-9a-f-]*:\d+:[^:]*$/.test(name))
-}
-
-/** What is no longer what was written counts as nothing: the container may change it. */
-function decodeAlias(text: string): string {
-  try {
-    return decodeURIComponent(text)
+    const json = parseJson(decodeUtf8(bytes), "record")
+    if (!isJsonObject(json)) return undefined
+    const { boot, netns, nsid, index, hostIndex, ...rest } = parseConfig(schema, json)
+    if (boot !== bootId()) return undefined
+    const indexes = { hostIndex: hostIndex as Ifindex, index: index as Ifindex }
+    return { ...rest, ...indexes, nsid, netns: BigInt(netns) }
   } catch {
-    return ""
+    return undefined
+  }
+}
+
+function bootId(): string {
+  return findSysctl("kernel/random/boot_id") ?? ""
+}
+
+/** The alternative name of a device that says whose it is: for people, and a hint for nothing more. */
+export function markOf(owner: Owner): string {
+  return ownerComment(owner).replaceAll("/", ":")
+}
+
+/** Where it is written down, for root alone, which devices containers have, and what these were on the host. */
+export class DeviceRecords {
+  readonly #files: Records
+
+  constructor(directory: string = DIRECTORY) {
+    this.#files = new Records(directory, "record")
+  }
+
+  /** For ADD: makes the directory, and takes its lock. Throws `CniError`. */
+  open(): FileDescriptor | undefined {
+    this.#files.make()
+    return this.#files.lock()
+  }
+
+  /** Takes the lock until it is disposed; undefined where there are no records. Throws `CniError`. */
+  lock(): FileDescriptor | undefined {
+    return this.#files.lock()
+  }
+
+  /** The record of an attachment. Throws `CniError`. */
+  read(owner: Owner): DeviceRecord | undefined {
+    const bytes = this.#files.read(recordName(owner))
+    return bytes && decodeRecord(bytes)
+  }
+
+  /** Writes it down, whole or not at all. Throws `CniError`. */
+  write({ owner, record }: KeptRecord): void {
+    this.#files.write(recordName(owner), encodeRecord(record))
+  }
+
+  /** Removes the record of an attachment, and what a killed call has left of one. Throws `CniError`. */
+  remove(owner: Owner): void {
+    this.#files.remove(recordName(owner))
+  }
+
+  /** All of them. Throws `CniError` and `SyscallError`. */
+  list(): KeptRecord[] {
+    return this.#files.list().flatMap((name) => {
+      const owner = ownerOfRecord(name)
+      const record = owner && this.read(owner)
+      return owner && record ? [{ owner, record }] : []
+    })
+  }
+
+  /** The attachments of a network that have a file, readable or not, drafts among them. Throws `CniError` and `SyscallError`. */
+  listOwners(network: string): Owner[] {
+    const names = this.#files.list().map((name) => name.replace(/^\./, ""))
+    return [...new Set(names)].flatMap((name) => (isRecordOf(name, network) ? (ownerOfRecord(name) ?? []) : []))
+  }
+
+  /** Throws `CniError` when none could be written. */
+  requireWritable(): void {
+    this.#files.requireWritable()
   }
 }

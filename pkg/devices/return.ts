@@ -1,111 +1,104 @@
 import { waitUntil } from "../ip/mod.ts"
-import {
-  findLink,
-  findNsid,
-  type Link,
-  listLinks,
-  listLinksInside,
-  listNsids,
-  type NetlinkSocket,
-  RouteGroup,
-  RouteSocket,
-} from "../netlink/mod.ts"
-import { type NamespaceFile, Netns } from "../netns/mod.ts"
-import { type Owner, ownerComment, staleOf } from "../types/mod.ts"
+import { findLink, listLinks, RouteGroup, RouteSocket } from "../netlink/mod.ts"
+import type { NamespaceFile } from "../netns/mod.ts"
+import { type Owner, ownerComment } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
-import { forEach, giveBack, giveBackFrom, isHardware, isOf, restoreOnHost } from "./move.ts"
-import { aliasedFormer, readRecord } from "./record.ts"
+import { findAmong, findInside, findNamespace, findOnHost } from "./find.ts"
+import { isHardware } from "./identity.ts"
+import { DeviceRecords, type KeptRecord } from "./record.ts"
+import { moveHome, restoreDevice } from "./restore.ts"
+import { RETURN_DEADLINE_MS, returnUnrecorded, type Unrecorded } from "./unrecorded.ts"
 
-/** How long the kernel may take to put a device on the host when the device's namespace has gone. */
-const RETURN_DEADLINE_MS = 1000
+/**
+ * Makes an attachment's device the host's again, as it was: on the host itself, where the kernel may have put it, or out of the
+ * namespace that it was given to. That it is nowhere is success. Throws `CniError`.
+ */
+export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Owner } & Unrecorded): void {
+  const kept = readAndReturn(host, owner, place.namespace)
+  if (kept === "none") returnUnrecorded(host, owner, place)
+  else if (kept) awaitReturn(host, kept)
+}
 
-/** A device that shall be the host's again, as far as DEL knows of it. */
-export interface Returning {
-  owner: Owner
-  /** Where the container has it, and under which name, if its namespace is there. */
-  namespace: NamespaceFile
-  ifName: string
-  /** Whether a device that the Go suite has moved, which writes no owner, can be the one. */
-  mayBe: (link: Link) => boolean
-  /** Looks whether the host has the device again, without a word of its owner. Undefined where there is nothing to wait for. */
-  hasReturned?: (() => boolean) | undefined
+/** Returns the record when the device is hardware that is nowhere yet. */
+function readAndReturn(host: RouteSocket, owner: Owner, named?: NamespaceFile): KeptRecord | "none" | undefined {
+  const records = new DeviceRecords()
+  using _lock = records.lock()
+  const record = records.read(owner)
+  if (!record) {
+    records.remove(owner) // torn, of an earlier boot, or a draft
+    return "none"
+  }
+  const kept = { owner, record }
+  return returnRecorded(host, kept, named) || !isHardware(record.device) ? undefined : kept
+}
+
+/** The kernel deletes a namespace in its own time; then hardware is on the host. */
+function awaitReturn(host: RouteSocket, kept: KeptRecord): void {
+  using namespace = findNamespace(kept.record)
+  if (namespace) return // the container has moved it on
+  using events = RouteSocket.subscribe(RouteGroup.Link)
+  if (waitUntil(events, RETURN_DEADLINE_MS, () => findOnHost(host, kept) !== undefined)) readAndReturn(host, kept.owner)
 }
 
 /**
- * Makes an attachment's device the host's again, as it was: from the host itself, where the kernel may have put it, from the
- * container, or from another namespace that can be entered. That it is nowhere is success. Throws `CniError`.
+ * Makes the device of a record what it was. Returns whether it is there. The record of hardware that is nowhere stays, since
+ * the kernel will put it on the host, where GC or the next ADD finds it; any other device has gone with its namespace. The
+ * caller holds the lock of the records. Throws `CniError`.
  */
-export function returnDevice(host: RouteSocket, { owner, namespace, ifName, mayBe, hasReturned }: Returning): void {
-  const comment = ownerComment(owner)
-  const isOwn = (each: string) => each === comment
-  if (restoreOnHost(host, isOwn)) return
-  using sandbox = Netns.find(namespace)
-  if (sandbox && giveBackFrom(host, sandbox, isOwn)) return
-  if (giveBackFromAll(host, isOwn)) return
-  if (sandbox) giveBackUpstreams(host, sandbox, ifName, mayBe)
-  else if (hasReturned) awaitReturn(() => restoreOnHost(host, isOwn) || hasReturned())
+export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: NamespaceFile): boolean {
+  const { owner, record } = kept
+  const onHost = findOnHost(host, kept)
+  if (onHost) {
+    restoreDevice(host, onHost, kept)
+    return true
+  }
+  using namespace = findNamespace(record, named)
+  const link = namespace && findInside(host, namespace, record)
+  if (namespace && link) {
+    using inside = namespace.run(() => RouteSocket.open())
+    // A device that the kernel has put on the host has the name that its container gave it.
+    if (findLink(host, record.former.name)) restoreReturned(host)
+    restoreDevice(host, moveHome(host, inside, link, record.former), kept)
+    return true
+  }
+  if (!isHardware(record.device)) new DeviceRecords().remove(owner)
+  return false
 }
 
-/** Gives back the container's interface when it is a device that the Go suite has moved there. */
-function giveBackUpstreams(host: RouteSocket, sandbox: Netns, ifName: string, mayBe: Returning["mayBe"]): void {
-  using inside = sandbox.run(() => RouteSocket.open())
-  const link = findLink(inside, ifName)
-  const former = link && aliasedFormer(link)
-  if (former && !readRecord(link, sandbox.inode) && mayBe(link)) giveBack(host, inside, link, former)
+/**
+ * Restores all recorded devices that the host has again, of every attachment: a container can have the kernel put its hardware there
+ * at any time, under a name of its choice. The caller holds the lock of the records. What cannot be restored stays as it is.
+ */
+export function restoreReturned(host: RouteSocket): void {
+  const all = new DeviceRecords().list()
+  const links = all.length > 0 ? listLinks(host) : []
+  const failures = new Failures() // a later ADD of that device, or its DEL, tells them
+  for (const kept of all) {
+    const link = findAmong(links, kept)
+    if (link) failures.attempt("restore a device", () => restoreDevice(host, link, kept))
+  }
 }
 
-/** The kernel deletes a namespace in its own time; then the device is on the host, unless it was a virtual one. */
-function awaitReturn(hasReturned: () => boolean): void {
-  using events = RouteSocket.subscribe(RouteGroup.Link)
-  waitUntil(events, RETURN_DEADLINE_MS, hasReturned)
+/** Likewise for who does not hold the lock: a name that the host needs may be on one of them. Throws `CniError`. */
+export function restoreAllReturned(host: RouteSocket): void {
+  using _lock = new DeviceRecords().lock()
+  restoreReturned(host)
 }
 
 /** Makes devices the host's again that belong to this network and to none of the valid attachments. Throws `CniError`. */
 export function returnOrphans(network: string, valid: readonly Owner[]): void {
-  const isOrphan = staleOf(network, valid)
   using host = RouteSocket.open()
+  const records = new DeviceRecords()
+  using _lock = records.lock()
+  const kept = new Set(valid.map(ownerComment))
   const failures = new Failures()
-  failures.attempt("restore the devices of the host", () => restoreOnHost(host, isOrphan))
-  failures.attempt("give back the devices of containers", () => giveBackFromAll(host, isOrphan))
-  failures.throwIfAny()
-}
-
-/**
- * Gives back the hardware of these owners out of all namespaces that the host knows and that can be entered. Returns whether
- * there was some. A virtual device, with anything written on it, may be one that a container has made.
- */
-function giveBackFromAll(host: RouteSocket, isWanted: (owner: string) => boolean): boolean {
-  const isOrphan = (inode?: bigint) => (link: Link) => isHardware(link) && isOf(isWanted, inode)(link)
-  const holding: number[] = []
-  const failures = new Failures()
-  for (const nsid of listNsids(host)) {
-    failures.attempt(`list the devices in nsid ${nsid}`, () => {
-      if (listLinksInside(host, nsid, isOrphan()).length > 0) holding.push(nsid)
+  for (const owner of records.listOwners(network)) {
+    if (kept.has(ownerComment(owner))) continue
+    failures.attempt(`give back the device of ${ownerComment(owner)}`, () => {
+      const record = records.read(owner)
+      if (record) returnRecorded(host, { owner, record })
+      else records.remove(owner)
     })
   }
-  const hasGiven = forEach(holding, (nsid) => {
-    using netns = Netns.search(({ fd }) => findNsid(host, fd) === nsid)
-    using inside = netns?.run(() => RouteSocket.open())
-    if (!netns || !inside) return
-    forEach(listLinks(inside, isOrphan(netns.inode)), (link) => giveBack(host, inside, link))
-  })
-  if (!hasGiven) failures.throwIfAny() // it may be there
-  return hasGiven
-}
-
-/** Another namespace that the host knows, with a device in it. */
-export interface Elsewhere {
-  nsid: number
-  link: Link
-  /** Undefined when nothing says whose it is there. */
-  owner: string | undefined
-}
-
-/** The first link that is wanted in the namespaces that the host has an nsid for. */
-export function findElsewhere(host: NetlinkSocket, isWanted: (link: Link) => boolean): Elsewhere | undefined {
-  for (const nsid of listNsids(host)) {
-    const [link] = listLinksInside(host, nsid, isWanted)
-    if (link) return { nsid, link, owner: readRecord(link)?.owner }
-  }
-  return undefined
+  failures.throwIfAny()
 }

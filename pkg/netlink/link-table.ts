@@ -82,13 +82,16 @@ export const linkAttributes = attrs({
   rxQueues: [32, u32],
   carrier: [33, u8],
   linkNetnsId: [37, i32],
+  portName: [38, text], // IFLA_PHYS_PORT_NAME: which one of the ports that a device on a bus has
   targetNetnsId: [46, i32], // only in requests: the namespace that is asked about
+  newIndex: [49, i32], // only in requests that move a link: the index that it gets there, since Linux 5.12
   minMtu: [50, u32],
   maxMtu: [51, u32],
   altNames: [52, listOf(53, text)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
   altName: [53, text], // only in requests
   permanentMac: [54, mac], // what the hardware came with
   parentName: [56, text], // IFLA_PARENT_DEV_NAME since Linux 5.14: the device on its bus, such as 0000:03:00.0
+  parentBus: [57, text], // IFLA_PARENT_DEV_BUS_NAME: "pci", "virtio", …
   allMulti: [61, u32],
 })
 

@@ -150,7 +150,17 @@ export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | 
   return route.find(lookUp(which), ENODEV, readLink)
 }
 
-function lookUp(which: string | Ifindex): Request {
+/** A link of the namespace that the socket's own knows by this nsid; undefined when either has gone. Throws `NetlinkError`. */
+export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
+  try {
+    return route.find(lookUp(index, nsid), ENODEV, readLink)
+  } catch (error) {
+    if (isErrno(error, "EINVAL")) return undefined
+    throw error
+  }
+}
+
+function lookUp(which: string | Ifindex, nsid?: number): Request {
   const name = typeof which === "string" ? which : undefined
   const index = typeof which === "number" ? which : 0
   const what = `find link ${name === undefined ? `number ${index}` : JSON.stringify(name)}`
@@ -159,7 +169,7 @@ function lookUp(which: string | Ifindex): Request {
   const attributes = name === undefined ? {} : encodeUtf8(name).length > 15 ? { altName: name } : { name }
   const payload = concat([
     linkHeader.encode({ index }),
-    linkAttributes.encode({ ...attributes, extMask: RTEXT_FILTER_SKIP_STATS }),
+    linkAttributes.encode({ ...attributes, targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }),
   ])
   return { type: RTM_GETLINK, what, payload }
 }
@@ -257,6 +267,8 @@ export interface LinkChange {
   txQueueLength?: number
   alias?: string
   netnsFd?: number
+  /** The index that it gets in `netnsFd`'s namespace; kernels before 5.12 choose one themselves. */
+  newIndex?: Ifindex
   /** From unknown to up is all that the kernel lets be said, and only where it is not against what the carrier says. */
   operState?: typeof OperState.Up
 }

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
-import { listNamespaces, NamespaceFile, Netns } from "./mod.ts"
+import { findNamespacePath, listNamespaces, NamespaceFile, Netns } from "./mod.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-netns-"))
 const file = join(directory, "left-behind")
@@ -95,13 +95,6 @@ test("what was opened once stays the same, also when the path changes", () => {
   }
 })
 
-test("a namespace is found by a process in it, and what is not wanted is none", () => {
-  using found = Netns.search(({ isOwn }) => isOwn)
-  expect(found?.isOwn).toBe(true)
-  expect(found?.inode).toBe(Netns.own().inode)
-  expect(Netns.search(() => false)).toBeUndefined()
-})
-
 test("what was opened is closed in the end, also what turns out to be no namespace", () => {
   const open = () => readdirSync("/proc/self/fd").length
   const before = open()
@@ -114,7 +107,7 @@ test("what was opened is closed in the end, also what turns out to be no namespa
     expect(() => Netns.open(path)).toThrow("not a network namespace")
     expect(Netns.find(path)).toBeUndefined()
   }
-  expect(Netns.search(() => false)).toBeUndefined()
+  expect(findNamespacePath(1n)).toBeUndefined()
   expect(open()).toBe(before)
 })
 
@@ -133,6 +126,13 @@ test("the own namespace is known by device and inode, under any path", () => {
   expect(isOwn("/proc/self/ns/uts")).toBe(false)
   expect(isOwn("")).toBe(false)
   expect(isOwn(join(directory, "none"))).toBe(false)
+})
+
+test("a namespace is found by its inode, through a process that is in it", () => {
+  const { ino } = statSync(own)
+  const path = findNamespacePath(BigInt(ino)) ?? ""
+  expect(statSync(path).ino).toBe(ino)
+  expect(findNamespacePath(1n)).toBeUndefined()
 })
 
 test("each namespace that processes are in has one path in the list, the own one too", () => {

@@ -14,7 +14,6 @@ import {
 } from "../libc/mod.ts"
 import { Budget, RouteSocket } from "../netlink/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
-import { listNamespaces } from "./list.ts"
 
 /** The thread's own namespace: `/proc/self` would be the main thread's, wherever this one is. */
 const OWN = "/proc/thread-self/ns/net"
@@ -130,16 +129,6 @@ export class Netns implements Disposable {
     return Netns.open(OWN)
   }
 
-  /** The first that is wanted of the namespaces that can be entered, see `listNamespaces`. */
-  static search(isWanted: (namespace: Netns) => boolean): Netns | undefined {
-    for (const path of listNamespaces()) {
-      const namespace = findIfAllowed(path)
-      if (namespace && isWanted(namespace)) return namespace
-      namespace?.[Symbol.dispose]()
-    }
-    return undefined
-  }
-
   /** For `IFLA_NET_NS_FD`. */
   get fd(): Fd {
     return this.#file.fd
@@ -173,16 +162,6 @@ export class Netns implements Disposable {
 
   [Symbol.dispose](): void {
     this.#file[Symbol.dispose]()
-  }
-}
-
-/** Of the processes of others some may not be looked at. */
-function findIfAllowed(path: string): Netns | undefined {
-  try {
-    return Netns.find(path)
-  } catch (error) {
-    if (isCniError(error)) return undefined
-    throw error
   }
 }
 

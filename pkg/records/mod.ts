@@ -6,4 +6,4 @@
  * records.write(recordName(ownerOf(call)), bytes)
  */
 export { findExposure, requireOwn } from "./exposure.ts"
-export { draftOf, isRecordOf, Records, recordName, removeIfThere } from "./records.ts"
+export { draftOf, isRecordOf, ownerOfRecord, Records, recordName, removeIfThere } from "./records.ts"

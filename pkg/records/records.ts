@@ -1,12 +1,15 @@
 import {
   createFile,
+  FileDescriptor,
   findFile,
   isErrno,
+  lockWithin,
   makeDirectories,
   readDirectory,
   removeDirectory,
   rename,
   stat,
+  tryLock,
   tryUnlink,
   tryUnnamedFile,
 } from "../libc/mod.ts"
@@ -16,9 +19,19 @@ import { requireOwn } from "./exposure.ts"
 /** Errors that say that there is no file, besides ENOENT: one with a name that is too long cannot exist either. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
 
+/** How long a call waits for the others' that work on the same directory: each holds its lock for some hundredths of a second. */
+const PATIENCE_MS = 10_000
+
 /** The file's name of an attachment. No name of a network, a container or an interface has a ":", so that no two have one file. */
 export function recordName({ network, containerId, ifName }: Owner): string {
   return `${network}:${containerId}:${ifName}.json`
+}
+
+/** The attachment of a file's name; undefined for drafts and what is no record. */
+export function ownerOfRecord(name: string): Owner | undefined {
+  const [network = "", containerId = "", ifName = "", ...rest] = name.replace(/\.json$/, "").split(":")
+  const isRecord = name.endsWith(".json") && !name.startsWith(".") && rest.length === 0 && ifName !== ""
+  return isRecord ? { network, containerId, ifName } : undefined
 }
 
 /** Whether a file's name is that of a record of this network's. */
@@ -51,6 +64,42 @@ export class Records {
     return `${this.directory}/${name}`
   }
 
+  /** Makes the directory, for root alone, if it is not there. Throws `CniError`. */
+  make(): void {
+    this.#requireOwn()
+    try {
+      makeDirectories(this.directory, 0o700)
+      requireOwn(this.directory) // another process may have made it in between
+    } catch (cause) {
+      throw new CniError(Code.Io, `Cannot make the directory "${this.directory}"`, { cause })
+    }
+  }
+
+  /**
+   * Takes the directory's lock of flock(2) until it is disposed; the kernel frees it when the process ends. Undefined where there is
+   * no directory, and so no record. Throws `CniError`, with code 11 when another call holds it for 10 s.
+   */
+  lock(): FileDescriptor | undefined {
+    this.#requireOwn()
+    const place = this.#open()
+    if (!place || lockWithin(PATIENCE_MS, () => tryLock(place.fd))) return place
+    place[Symbol.dispose]()
+    const waited = PATIENCE_MS / 1000
+    throw new CniError(
+      Code.TryAgainLater,
+      `Cannot lock "${this.directory}": another call holds it, waited for ${waited} s`,
+    )
+  }
+
+  #open(): FileDescriptor | undefined {
+    try {
+      return FileDescriptor.find(this.directory)
+    } catch (cause) {
+      if (isErrno(cause, ...nothingThere)) return undefined
+      throw new CniError(Code.Io, `Cannot open "${this.directory}"`, { cause })
+    }
+  }
+
   /** What is in the file of this name; undefined when there is none. Throws `CniError`. */
   read(name: string): Uint8Array | undefined {
     const path = this.pathOf(name)
@@ -70,7 +119,7 @@ export class Records {
     this.#requireOwn()
     try {
       makeDirectories(this.directory, 0o700)
-      requireOwn(this.directory) // it may have been made by somebody else meanwhile
+      requireOwn(this.directory) // another process may have made it in between
       removeIfThere(draft) // of a call that was killed here
       createFile(draft, bytes, 0o600)
       rename(draft, path)

@@ -1,3 +1,4 @@
+import { restoreAllReturned } from "../../pkg/devices/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
 import {
@@ -43,7 +44,7 @@ const NET_ADDR_SET = "3"
  * or to a bridge that does not tell VLANs apart where the configuration has some.
  */
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo): Link {
-  const existing = findLink(host, config.bridge)
+  const existing = findPresent(host, config.bridge)
   if (!existing) {
     const takeBack = () => whileUnused(host, config.bridge, (bridge) => deleteLink(host, bridge))
     if (createBridge(host, config)) undo.defer(`create bridge "${config.bridge}"`, takeBack)
@@ -71,6 +72,14 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
     undo.defer(`bring up bridge "${bridge.name}"`, setBack)
   }
   return bridge
+}
+
+/** What has the bridge's name. A device that its container has given it, and the kernel has put on the host, gets back its own. */
+export function findPresent(host: RouteSocket, name: string): Link | undefined {
+  const found = findLink(host, name)
+  if (!found || found.kind === "bridge") return found
+  restoreAllReturned(host)
+  return findLink(host, name)
 }
 
 /** Throws `CniError` for a link that cannot be the bridge of the configuration. */

@@ -10,7 +10,7 @@ import { Masquerade } from "../../pkg/masquerade/mod.ts"
 import { findLink, getLink, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
 import { type Family, familyOf, type Interface, ownerComment, type Result } from "../../pkg/types/mod.ts"
-import { ensureGateway, requireBridge, requireRoomFor } from "./bridge-link.ts"
+import { ensureGateway, findPresent, requireBridge, requireRoomFor } from "./bridge-link.ts"
 import { joinEarlierInterface, leaveBridge } from "./chained.ts"
 import { checkBridge } from "./check.ts"
 import { type BridgeConfig, bridgeFields, parseBridgeConfig } from "./config.ts"
@@ -38,7 +38,7 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
 function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {
   const { call, owner, host, sandbox, inside, undo } = attaching
   const { ifName, netns } = call
-  const present = findLink(host, config.bridge)
+  const present = findPresent(host, config.bridge)
   if (present) requireBridge(present, config)
   attaching.leaseEarly()
   const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner) }, undo)

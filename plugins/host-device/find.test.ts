@@ -2,10 +2,11 @@ import { expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import type { DeviceRecord } from "../../pkg/devices/mod.ts"
 import { type KernelLink, LinksKernel, linkOf } from "../../pkg/netlink/testing/links.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import type { Selector } from "./config.ts"
-import { findDevice, isSelected, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
+import { findDevice, isSelected, isSelectedRecord, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
 
 const mac = "0a:00:00:00:00:05"
 const byName: Selector = { by: "name", key: "device", text: "ens5" }
@@ -13,11 +14,8 @@ const byMac: Selector = { by: "mac", key: "hwaddr", text: mac }
 const byPath = (...directories: string[]): Selector => ({ by: "path", key: "pciBusID", text: "there", directories })
 
 const device: KernelLink = { index: 5, name: "ens5", mac }
-const inContainer: KernelLink = {
-  index: 7,
-  name: "eth0",
-  altNames: ["lab:c1:eth0", "ens5:up:1400:0a-00-00-00-00-05:9:"],
-}
+/** The device as the Go suite moves it. */
+const inContainer: KernelLink = { index: 7, name: "eth0", alias: "ens5" }
 /** Another name, and a MAC that no selector is for. */
 const other: KernelLink = { index: 8, name: "ens6", mac: "0a:00:00:00:00:06" }
 
@@ -25,12 +23,27 @@ const hostWith = (...links: KernelLink[]) => new LinksKernel(links).socket
 
 test.each<[string, KernelLink]>([
   ["by that name", device],
-  ["under the kernel's name for one that came back, with its record", { ...inContainer, name: "dev7" }],
-  ["by an alternative name", { ...other, altNames: ["ens5"] }],
-  ["with the alias that the Go suite writes", { ...other, alias: "ens5" }],
+  [
+    "that has it as the Go suite's alias, and is hardware",
+    { ...other, alias: "ens5", parentName: "0000:03:00.0", parentBus: "pci" },
+  ],
 ])("a device that is chosen by its name is the one %s", (_, link) => {
   expect(findDevice(hostWith(other, link), byName)?.name).toBe(link.name)
   expect(findDevice(hostWith(other), byName)).toBeUndefined()
+})
+
+test("an alternative name or an alias of a link that a container may have made chooses none", () => {
+  for (const names of [{ altNames: ["lab:c1:eth0", "ens5:up:1400::9:"] }, { alias: "ens5" }])
+    expect(findDevice(hostWith({ ...other, ...names }), byName)).toBeUndefined()
+})
+
+test("of two that have the name as their alias neither is chosen", () => {
+  const hardware = { alias: "ens5", parentBus: "pci" }
+  const links = [
+    { ...other, ...hardware, parentName: "0000:03:00.0" },
+    { ...other, ...hardware, index: 9, name: "ens7", parentName: "0000:04:00.0" },
+  ]
+  expect(findDevice(hostWith(...links), byName)).toBeUndefined()
 })
 
 test("of several links with the MAC it is the one whose hardware came with it, or else the first", () => {
@@ -89,26 +102,22 @@ test.each<[string, KernelLink[], Selector, object]>([
   expect(refusalOf(() => requireDevice(hostWith(...links), selector))).toMatchObject(refusal)
 })
 
-test.each([
-  ["of lab/c1/eth0", inContainer],
-  ["of another namespace", { ...inContainer, altNames: [] }],
-])("a device that a container has is %s, for now", (whose, link) => {
+test("a device that looks like one of the Go suite's in a container is not to be had, for now", () => {
   // The host knows one namespace, by nsid 4: NETNSA_NSID, <linux/net_namespace.h>.
   const answers = { 90: [Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 4, 0, 0, 0)] }
-  const host = new LinksKernel([other, { ...link, parentName: "0000:03:00.0" }], { answers })
+  const host = new LinksKernel([other, { ...inContainer, parentName: "0000:03:00.0" }], { answers })
   expect(refusalOf(() => requireDevice(host.socket, byPath("/sys/bus/pci/devices/0000:03:00.0")))).toMatchObject({
     code: 11,
-    message: `Cannot take the device "there": it is "eth0" ${whose}`,
+    message: 'Cannot take the device "there": it is "eth0" of another namespace',
     details: '"pciBusID" asks for it; nsid 4 of "ip netns list-id"',
   })
 })
 
 test.each<[string, Selector, KernelLink, boolean]>([
-  ["its former name", byName, inContainer, true],
+  ["the name in its alias", byName, inContainer, true],
   ["its present name alone", byName, device, false],
   ["its MAC", byMac, device, true],
   ["the MAC of its hardware", byMac, { ...other, permanentMac: mac }, true],
-  ["its former MAC", byMac, inContainer, true],
   ["another MAC", byMac, other, false],
   [
     "its place",
@@ -123,6 +132,29 @@ test.each<[string, Selector, KernelLink, boolean]>([
   // Where the link cannot tell, it may be.
   expect(mayBeSelected(selector, linkOf(link))).toBe(isIt || selector.by === "path")
   expect(mayBeSelected(undefined, linkOf(link))).toBe(true)
+})
+
+const record = {
+  device: { kind: "", parent: "0000:03:00.0", bus: "pci", permanentMac: "0a:00:00:00:00:77" },
+  former: { name: "ens5", alias: "", up: true, mtu: 1500, mac, altNames: ["enp3s0"] },
+} as unknown as DeviceRecord
+
+test.each<[Selector, boolean]>([
+  [byName, true],
+  [{ ...byName, text: "enp3s0" }, true],
+  [{ ...byName, text: "ens6" }, false],
+  [byMac, true],
+  [{ ...byMac, text: "0a:00:00:00:00:77" }, true],
+  [{ ...byMac, text: "0a:00:00:00:00:06" }, false],
+  [byPath("/sys/bus/pci/devices/0000:04:00.0", "/x/0000:03:00.0"), true],
+  [byPath("/sys/bus/pci/devices/0000:04:00.0"), false],
+])("whether the device of a record is that of %j is told by what it was on the host", (selector, isIt) => {
+  expect(isSelectedRecord(selector, record)).toBe(isIt)
+})
+
+test("of a kernel that does not say where a device is it may be any", () => {
+  const unknown = { ...record, device: { kind: "" } }
+  expect(isSelectedRecord(byPath("/sys/bus/pci/devices/0000:04:00.0"), unknown)).toBe(true)
 })
 
 test("a device that is on no bus is not run from user space", () => {

@@ -1,13 +1,23 @@
-import { findElsewhere, formerName, hasDriver, listInterfaces, readRecord, wouldBeOn } from "../../pkg/devices/mod.ts"
+import {
+  type DeviceRecord,
+  DeviceRecords,
+  findPutBack,
+  findRecorded,
+  hasDriver,
+  listInterfaces,
+  wouldBeOn,
+} from "../../pkg/devices/mod.ts"
 import {
   findLink,
   IFF_LOOPBACK,
   type Ifindex,
   type Link,
   listLinks,
+  listLinksInside,
+  listNsids,
   type NetlinkSocket,
 } from "../../pkg/netlink/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
 
 /** Whether the device is run by a process, as DPDK does it: there is no interface to move then. */
@@ -15,13 +25,11 @@ export function isUserspace({ pci }: HostDeviceConfig): boolean {
   return pci !== undefined && hasDriver(pci, ["vfio-pci", "uio_pci_generic", "igb_uio"])
 }
 
-/** The device on the host; undefined when it is not there. */
+/** The device on the host; undefined when it is not there. Devices that have a record are restored before, see `restoreReturned`. */
 export function findDevice(host: NetlinkSocket, selector: Selector): Link | undefined {
   switch (selector.by) {
-    case "name": {
-      // The kernel may have put it there when its namespace went, under another name.
-      return findLink(host, selector.text) ?? listLinks(host, (link) => isSelected(selector, link))[0]
-    }
+    case "name":
+      return findLink(host, selector.text) ?? findPutBack(host, selector.text)
     case "mac": {
       const found = listLinks(host, (link) => isSelected(selector, link))
       // VLANs, macvlans and bridges have the MAC of the device below them.
@@ -47,12 +55,11 @@ export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
     if (reason === undefined) return device
     throw new CniError(Code.InvalidNetworkConfig, `${refusal}: ${reason}`, { details: asked })
   }
-  const found = findElsewhere(host, (link) => isSelected(selector, link))
-  if (!found)
+  const holder = findHolder(host, selector)
+  if (!holder)
     throw new CniError(Code.InvalidNetworkConfig, `Cannot find the device "${selector.text}"`, { details: asked })
-  const { link, nsid, owner = "another namespace" } = found
-  const details = `${asked}; nsid ${nsid} of "ip netns list-id"`
-  throw new CniError(Code.TryAgainLater, `${refusal}: it is "${link.name}" of ${owner}`, { details })
+  const details = `${asked}; nsid ${holder.nsid} of "ip netns list-id"`
+  throw new CniError(Code.TryAgainLater, `${refusal}: it is ${holder.what}`, { details })
 }
 
 function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): string | undefined {
@@ -60,14 +67,39 @@ function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): s
   return master === undefined ? undefined : `it is a port of "${findLink(host, master as Ifindex)?.name}"`
 }
 
-/** Whether a link, wherever it is, is the device that a configuration means. */
-export function isSelected(selector: Selector, link: Link): boolean {
-  const { altNames = [], permanentMac, parentName } = link.attributes
+/** Who has a device, for errors: the attachment of its record, or a namespace with a link that looks like the Go suite's. */
+function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | undefined; what: string } | undefined {
+  for (const { owner, record } of new DeviceRecords().list()) {
+    if (!isSelectedRecord(selector, record) || !findRecorded(host, record)) continue
+    return { nsid: record.nsid, what: `"${owner.ifName}" of ${ownerComment(owner)}` }
+  }
+  for (const nsid of listNsids(host)) {
+    const [link] = listLinksInside(host, nsid, (each) => isSelected(selector, each))
+    if (link) return { nsid, what: `"${link.name}" of another namespace` }
+  }
+  return undefined
+}
+
+/** Whether the device of a record is the one that a configuration means. */
+export function isSelectedRecord(selector: Selector, { device, former }: DeviceRecord): boolean {
   switch (selector.by) {
     case "name":
-      return formerName(link) === selector.text || altNames.includes(selector.text)
+      return former.name === selector.text || former.altNames.includes(selector.text)
     case "mac":
-      return [link.mac, permanentMac, readRecord(link)?.former?.mac].includes(selector.text)
+      return [former.mac, device.permanentMac].includes(selector.text)
+    case "path":
+      return device.parent === undefined || selector.directories.some((path) => wouldBeOn(path, device.parent))
+  }
+}
+
+/** Whether a link without a record can be the device that a configuration means: its alias is the name that the Go suite has written. */
+export function isSelected(selector: Selector, link: Link): boolean {
+  const { permanentMac, parentName, alias } = link.attributes
+  switch (selector.by) {
+    case "name":
+      return alias === selector.text
+    case "mac":
+      return [link.mac, permanentMac].includes(selector.text)
     case "path":
       return selector.directories.some((directory) => wouldBeOn(directory, parentName))
   }

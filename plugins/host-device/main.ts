@@ -6,20 +6,21 @@ import {
   type Lease,
 } from "../../pkg/attachment/mod.ts"
 import {
-  aliasedFormer,
-  formerName,
-  readRecord,
-  restoreDevice,
+  DeviceRecords,
+  findInside,
+  renamePutBack,
+  restoreAllReturned,
+  restoreReturned,
   returnDevice,
   returnOrphans,
   takeDevice,
 } from "../../pkg/devices/mod.ts"
 import { configureLink, mismatch } from "../../pkg/ip/mod.ts"
-import { getLink, type Link, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { type Link, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { type Call, runPlugin } from "../../pkg/skel/mod.ts"
-import { Code, type Interface, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
+import { Code, type Interface, isCniError, type Owner } from "../../pkg/types/mod.ts"
 import { type HostDeviceConfig, hostDeviceFields, parseHostDeviceConfig, type Selector } from "./config.ts"
-import { findDevice, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
+import { findDevice, isSelected, isSelectedRecord, isUserspace, mayBeSelected, requireDevice } from "./find.ts"
 
 /** Moves a device of the host into a container, and back. */
 export const hostDevice = defineInterfacePlugin<HostDeviceConfig>({
@@ -47,47 +48,36 @@ export function attachDevice(attaching: Attaching, lease: Lease, config: HostDev
 
 function takeSelected(attaching: Attaching, selector: Selector): Link {
   const { host } = attaching
-  const found = requireDevice(host, selector)
+  restoreAllReturned(host)
+  requireDevice(host, selector)
   attaching.leaseEarly()
-  try {
-    restoreReturned(host, found, selector)
-    return takeDevice(attaching, getLink(host, found.index))
-  } catch (error) {
-    if (!hasIt(attaching)) requireDevice(host, selector) // another ADD may have it by now
-    throw error
-  }
+  using _lock = new DeviceRecords().open()
+  restoreReturned(host)
+  return takeDevice(attaching, restorePutBack(host, requireDevice(host, selector), selector))
 }
 
-/** Whether it is this attachment that has a device, which is on its way back then. */
-function hasIt({ inside, owner }: Attaching): boolean {
-  return listLinks(inside, (link) => readRecord(link)?.owner === ownerComment(owner)).length > 0
-}
-
-/**
- * Restores a device that the host has again, if the kernel or the Go suite has put it there. Hosts use aliases, too: what only
- * has an alias counts where that is the name asked for, or the kernel has made up the present one.
- */
-function restoreReturned(host: RouteSocket, device: Link, { by, text }: Selector): void {
-  const aliased = aliasedFormer(device)
-  const isAliased = by === "name" ? aliased?.name === text && device.name !== text : /^dev\d+$/.test(device.name)
-  if (readRecord(device)) restoreDevice(host, device)
-  else if (isAliased) restoreDevice(host, device, aliased)
+/** Gives a device its name that the Go suite has moved and the kernel has put back. */
+function restorePutBack(host: RouteSocket, device: Link, { by, text }: Selector): Link {
+  const { alias, altNames } = device.attributes
+  const isPutBack = by === "name" && device.name !== text && alias === text && !altNames?.includes(text)
+  return isPutBack ? renamePutBack(host, device, text) : device
 }
 
 /** Compares whose the device is, and which. Throws `CniError`. */
-export function checkDevice({ sandbox, owner, link }: Checking, { selector }: HostDeviceConfig): void {
-  const name = formerName(link)
+export function checkDevice({ host, sandbox, owner, link }: Checking, { selector }: HostDeviceConfig): void {
+  const record = new DeviceRecords().read(owner)
   const what = `device "${link.name}"`
-  if (name === undefined) throw mismatch(what, "a device of the host", `a new one of kind "${link.kind}"`)
-  const expected = ownerComment(owner)
-  const found = readRecord(link, sandbox.inode)?.owner ?? expected // the Go suite writes no owner
-  if (found !== expected) throw mismatch(`owner of "${link.name}"`, expected, found)
-  if (!mayBeSelected(selector, link)) throw mismatch(what, `"${selector?.text}" of the host`, `"${name}"`)
+  const isDevice = record ? findInside(host, sandbox, record)?.index === link.index : Boolean(link.attributes.alias)
+  if (!isDevice) throw mismatch(what, "a device of the host", `a new one of kind "${link.kind}"`)
+  if (!selector || (record ? isSelectedRecord(selector, record) : mayBeSelected(selector, link))) return
+  throw mismatch(what, `"${selector.text}" of the host`, `"${record?.former.name ?? link.attributes.alias}"`)
 }
 
 /** A device that a container has is there for another one later: STATUS is about whether any ADD can succeed. */
 function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConfig): void {
-  if (!config.selector || isUserspace(config)) return
+  if (isUserspace(config)) return
+  new DeviceRecords().requireWritable()
+  if (!config.selector) return
   try {
     requireDevice(host, config.selector)
   } catch (error) {
@@ -95,20 +85,28 @@ function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConf
   }
 }
 
-function detachDevice({ namespace, ifName }: Call, config: HostDeviceConfig, owner: Owner): void {
+function detachDevice({ namespace, ifName, log }: Call, config: HostDeviceConfig, owner: Owner): void {
   const selector = isUserspace(config) ? undefined : config.selector
   using host = RouteSocket.open()
   returnDevice(host, {
-    ...{ owner, namespace, ifName },
-    mayBe: (link) => mayBeSelected(config.selector, link),
+    ...{ owner, namespace, ifName, log },
+    name: selector?.by === "name" ? selector.text : undefined,
+    mayBe: (link) => mayBeUnrecorded(selector, link),
     hasReturned: selector && (() => hasReturned(host, selector)),
   })
 }
 
-/** What the Go suite has moved, and the kernel has put on the host, has no owner. */
+/** Of its name nothing tells but what the container may have written; of its place older kernels say nothing. */
+function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
+  if (!selector || selector.by === "name") return true
+  return (selector.by === "path" && link.attributes.parentName === undefined) || isSelected(selector, link)
+}
+
+/** What the Go suite has moved, and the kernel has put on the host, has no record. */
 function hasReturned(host: RouteSocket, selector: Selector): boolean {
+  restoreAllReturned(host)
   const device = findDevice(host, selector)
-  if (device) restoreReturned(host, device, selector)
+  if (device) restorePutBack(host, device, selector)
   return device !== undefined
 }
 

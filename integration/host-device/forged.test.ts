@@ -1,0 +1,256 @@
+/** What a container writes on its links, as others' records or its own: by none of it does it give the host a link, or take another's device. */
+import { expect, describe as group, test } from "bun:test"
+import {
+  Attachment,
+  advertiseRouter,
+  bridgeNetwork,
+  type ContainerNamespace,
+  learnt,
+  linkNames,
+  ping,
+  succeed,
+} from "../lab/mod.ts"
+import { asBefore, DeviceHost, describe, deviceNetwork } from "./device.ts"
+
+const records = "/run/cni/host-device"
+const inodeOf = async ({ path }: ContainerNamespace) => (await Bun.file(path).stat()).ino
+
+/** Runs a script of root's in a container; what cannot be done there is not. */
+const attack = (pod: ContainerNamespace, ...lines: string[]) => pod.exec("sh", ["-c", `${lines.join("\n")}\ntrue`])
+
+/** Takes all alternative names off its interface. */
+const strip =
+  "for name in $(ip -o link show eth0 | grep -o 'altname [^ \\\\]*' | cut -d' ' -f2); do ip link property del dev eth0 altname \"$name\"; done"
+
+/** Puts a veth in the place of the device, with the record of an earlier version of this plugin on it. */
+async function forge(pod: ContainerNamespace, former = "evil0:up:1500:02-00-00-00-00-99"): Promise<void> {
+  await attack(
+    pod,
+    strip,
+    "ip link set eth0 down; ip link set eth0 name hidden",
+    "ip link add eth0 type veth peer name p0; ip link set eth0 up; ip link set p0 up",
+    "ip link set eth0 alias evil1",
+    `ip link property add dev eth0 altname lab:${pod.name}:eth0`,
+    `ip link property add dev eth0 altname "${former}:${await inodeOf(pod)}:"`,
+  )
+}
+
+group("a link that the container has put in the device's place", () => {
+  test("stays there; DEL gives back the device, and the host heeds no router of the container", async () => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    await forge(pod)
+    await attachment.del()
+    expect((await linkNames(net.host)).sort()).toEqual(["ens5", "lo"])
+    expect(await net.describe()).toEqual(asBefore)
+    expect(await linkNames(pod)).toEqual(expect.arrayContaining(["eth0", "p0"]))
+    await advertiseRouter(pod, "p0", pod)
+    expect(await learnt(net.host)).toBe("")
+    await attachment.del()
+    await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
+    expect((await linkNames(net.host)).sort()).toEqual(["ens5", "lo"])
+  })
+
+  test("stays there also without a record, as after an ADD of the Go suite; DEL succeeds", async () => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    await forge(pod)
+    await net.host.exec("sh", ["-c", `rm ${records}/*`])
+    await attachment.del()
+    expect(await linkNames(net.host)).toEqual(["lo"])
+    expect(await linkNames(pod)).toEqual(expect.arrayContaining(["eth0", "p0", "hidden"]))
+  })
+
+  test("is not taken for the device when it has its index, kind and names, and its peer elsewhere", async () => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    const [{ ifindex } = { ifindex: 0 }] = await pod.json<{ ifindex: number }[]>("ip", ["-j", "link", "show", "eth0"])
+    await attack(
+      pod,
+      "ip link delete eth0",
+      `ip link add eth0 index ${ifindex} type veth peer name p0 index 777; ip link set eth0 up; ip link set p0 up`,
+      "ip link set eth0 alias ens5",
+      `ip link property add dev eth0 altname lab:${pod.name}:eth0`,
+    )
+    expect(await describe(pod, "eth0")).toMatchObject({ ifalias: "ens5" })
+    await attachment.del()
+    expect(await linkNames(net.host)).toEqual(["lo"])
+  })
+
+  test.each([
+    ["lo", "lo:up:1500:02-00-00-00-00-99"],
+    ["..", "..:up:1500:02-00-00-00-00-99"],
+    ["twelve ü", `${"ü".repeat(12)}:up:1500:02-00-00-00-00-99`],
+    ["a bad MTU", "evil0:up:4294967295:02-00-00-00-00-99"],
+    ["a bad MAC", "evil0:up:1500:ff-ff-ff-ff-ff-ff"],
+  ])("and written %s on it holds up no DEL", async (_, former) => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    await forge(pod, former)
+    await attachment.del()
+    expect(await net.describe()).toEqual(asBefore)
+  })
+
+  test.each(["lo", "..", "ü".repeat(12)])("with the record of %s on the device itself neither", async (name) => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    await attack(
+      pod,
+      strip,
+      `ip link property add dev eth0 altname lab:${pod.name}:eth0`,
+      `ip link property add dev eth0 altname "${name}:up:1500:02-00-00-00-00-99:${await inodeOf(pod)}:"`,
+    )
+    await attachment.del()
+    expect(await net.describe()).toEqual(asBefore)
+  })
+})
+
+/** A second device, "ens6". */
+async function addSecond({ host, lan }: DeviceHost): Promise<void> {
+  await host.exec("ip", ["link", "add", "ens6", "type", "veth", "peer", "name", "port1", "netns", lan.name])
+  await host.exec("ip", ["link", "set", "ens6", "address", "0a:00:00:00:00:06", "mtu", "1300", "alias", "second", "up"])
+}
+
+const second = { address: "0a:00:00:00:00:06", mtu: 1300, ifalias: "second", altnames: [], up: true }
+
+group("of two containers with a device each", () => {
+  test("one that writes the other's names on its device has either DEL give back the right one", async () => {
+    for (const isAttackersFirst of [true, false]) {
+      await using net = await DeviceHost.create()
+      await addSecond(net)
+      const [a, b] = [await net.attach(), await net.attach({ name: "other", device: "ens6", ipam: undefined })]
+      await a.attachment.add()
+      await b.attachment.add()
+      const before = await describe(b.pod, "eth0")
+      for (const inode of [await inodeOf(a.pod), await inodeOf(b.pod)])
+        await attack(
+          a.pod,
+          `ip link property del dev eth0 altname lab:${a.pod.name}:eth0`,
+          `ip link property add dev eth0 altname other:${b.pod.name}:eth0`,
+          `ip link property add dev eth0 altname stolen0:up:1500:02-00-00-00-00-99:${inode}:`,
+          "ip link set eth0 alias ens6",
+        )
+      const both = [a.attachment, b.attachment]
+      if (isAttackersFirst) {
+        await a.attachment.del()
+        expect(await describe(b.pod, "eth0")).toEqual(before)
+      }
+      for (const attachment of both.reverse()) await attachment.del()
+      expect(await net.describe()).toEqual(asBefore)
+      expect(await describe(net.host, "ens6")).toEqual({ ifname: "ens6", ...second })
+    }
+  })
+
+  test("a name of the other's, with which the kernel puts a device on the host, holds up neither ADD nor DEL of the other", async () => {
+    await using net = await DeviceHost.create()
+    await addSecond(net)
+    const [a, b] = [await net.attach(), await net.attach({ name: "other", device: "ens6", ipam: undefined })]
+    await a.attachment.add()
+    await b.attachment.add()
+    await attack(a.pod, "ip link set eth0 down; ip link set eth0 name ens6; ip link set ens6 alias ens6")
+    await a.pod.exec("ip", ["link", "set", "ens6", "netns", net.host.name]) // as the kernel does with hardware
+    const { json } = await (await net.attach({ name: "third", device: "ens6" })).attachment.run("ADD")
+    expect(json).toMatchObject({ code: 11, msg: expect.stringContaining(`"eth0" of other/${b.pod.name}/eth0`) })
+    expect(await net.describe()).toEqual(asBefore) // that ADD has given it back its name
+    await a.attachment.del()
+    await b.attachment.del()
+    expect(await describe(net.host, "ens6")).toEqual({ ifname: "ens6", ...second })
+
+    for (const { attachment } of [a, b]) await attachment.add()
+    await attack(a.pod, "ip link set eth0 down; ip link set eth0 name ens6")
+    await a.pod.exec("ip", ["link", "set", "ens6", "netns", net.host.name])
+    await b.attachment.del()
+    expect(await describe(net.host, "ens6")).toEqual({ ifname: "ens6", ...second })
+    expect(await net.describe()).toEqual(asBefore)
+  })
+})
+
+group("names and aliases of the container's choice", () => {
+  test("do not come to the host: no bridge is blocked, and no DEL or GC of a network takes the device for its own", async () => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    const other = await net.host.addContainer("other")
+    const bridge = new Attachment(net.host, other, bridgeNetwork({ name: "lan", bridge: "cni0" }), { containerId: "x" })
+    await attack(
+      pod,
+      "ip link set eth0 down; ip link set eth0 name cni0",
+      "ip link set cni0 alias lan/x/eth0",
+      "for name in cni1 docker0 lan:x:eth0; do ip link property add dev cni0 altname $name; done",
+    )
+    await net.host.exec("ip", ["link", "add", "docker0", "type", "bridge"]) // with which a move would collide
+    await attachment.del()
+    expect(await net.describe()).toEqual(asBefore)
+    const result = await bridge.add()
+    await succeed(bridge.check(result))
+    await succeed(bridge.run("GC", { "cni.dev/valid-attachments": [] }))
+    await bridge.del()
+    expect(await net.describe()).toEqual(asBefore)
+  })
+
+  test("with which the kernel puts a device on the host hold up no bridge, nor does an alternative name", async () => {
+    for (const forge of ["ip link set eth0 name cni0", "ip link property add dev eth0 altname cni0"]) {
+      await using net = await DeviceHost.create()
+      const { pod, attachment } = await net.attach()
+      await attachment.add()
+      await attack(pod, "ip link set eth0 down", forge)
+      const [name = ""] = (await linkNames(pod)).filter((each) => each !== "lo")
+      await pod.exec("ip", ["link", "set", name, "netns", net.host.name]) // as the kernel does with hardware
+      await new Attachment(net.host, await net.host.addContainer("x"), bridgeNetwork({ bridge: "cni0" })).add()
+      expect(await net.describe()).toEqual(asBefore)
+      await attachment.del()
+      expect(await net.describe()).toEqual(asBefore)
+    }
+  })
+
+  test("dozens of alternative names do not come to the host", async () => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    const lines = Array.from({ length: 40 }, (_, at) => `link property add dev eth0 altname ${"n".repeat(90)}${at}`)
+    await pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
+    await attachment.del()
+    expect(await net.describe()).toEqual(asBefore)
+  })
+
+  test("an interface of another network that has the name of the bridge's is not deleted for it: it is the host's", async () => {
+    await using net = await DeviceHost.create()
+    // The far end on the host, and without an alias, as those of the Go suite's bridge.
+    await net.host.exec("ip", ["link", "add", "own0", "type", "veth", "peer", "name", "own1"])
+    const pod = await net.host.addContainer()
+    const bridge = new Attachment(net.host, pod, bridgeNetwork())
+    const given = new Attachment(net.host, pod, deviceNetwork({ name: "given", device: "own0", ipam: undefined }), {
+      ifName: "net1",
+    })
+    await bridge.add()
+    await given.add()
+    await attack(
+      pod,
+      "ip link set eth0 down; ip link set eth0 name hidden",
+      "ip link set net1 down; ip link set net1 alias ''; ip link set net1 name eth0",
+    )
+    for (let time = 0; time < 2; time++) await bridge.del()
+    expect(await linkNames(net.host)).toContain("own1")
+    expect(await linkNames(pod)).not.toContain("hidden")
+    await given.del()
+    expect((await linkNames(net.host)).sort()).toEqual(expect.arrayContaining(["own0", "own1"]))
+  })
+})
+
+test("what a container has put on its device does not stay on it, many links at once", async () => {
+  await using net = await DeviceHost.create()
+  const { pod, attachment } = await net.attach()
+  await attachment.add()
+  const macvlans = Array.from({ length: 200 }, (_, at) => `link add link eth0 name m${at} up type macvlan mode bridge`)
+  const lines = [...macvlans, "address add 192.0.2.77/24 dev m0", "link add alone type bridge"]
+  await pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
+  expect(await ping(pod, "192.0.2.9")).toBe(true)
+  await attachment.del()
+  expect(await net.describe()).toEqual(asBefore)
+  expect(await linkNames(pod)).toEqual(["lo", "alone"])
+})

@@ -1,0 +1,48 @@
+import { expect, test } from "bun:test"
+import type { Ifindex } from "../netlink/mod.ts"
+import { type KernelLink, linkOf } from "../netlink/testing/links.ts"
+import { findAmong } from "./find.ts"
+import { describeDevice } from "./record.ts"
+
+const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
+const mark = "lab:c1:eth0"
+const card: KernelLink = {
+  ...{ index: 5, name: "ens5", parentName: "0000:03:00.0", parentBus: "pci" },
+  permanentMac: "0a:00:00:00:00:05",
+}
+const { permanentMac: _, ...withoutMac } = card
+const pair: KernelLink = { index: 5, name: "ens5", kind: "veth", link: 9 }
+const dummy: KernelLink = { index: 5, name: "ens5", kind: "dummy" }
+
+/** Which of these links of the host is the device that was this one. */
+function find(was: KernelLink, ...links: KernelLink[]): string | undefined {
+  const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
+  return findAmong(links.map(linkOf), { owner, record: { ...describeDevice(linkOf(was)), ...place } })?.name
+}
+
+const back = { index: 30, name: "cni0", alias: "lan/x/eth0", altNames: ["other:b:eth0"], mac: "0a:00:00:00:00:77" }
+
+test.each<[string, KernelLink, Partial<KernelLink>, boolean]>([
+  ["a card under any name, by its bus and the MAC that it came with", card, {}, true],
+  ["a card of another bus", card, { parentName: "0000:04:00.0" }, false],
+  ["another card on the same bus, such as the second port", card, { permanentMac: "0a:00:00:00:00:06" }, false],
+  ["a VLAN on the card, which has its MAC", card, { kind: "vlan", link: 5 }, false],
+  ["the end of a pair, by its other end", pair, {}, true],
+  ["the end of another pair", pair, { link: 10 }, false],
+  ["the end of a pair that leads to a namespace", pair, { linkNetnsId: 2 }, false],
+  ["a dummy with another index, without its owner's mark", dummy, {}, false],
+  ["a dummy with the mark", dummy, { altNames: [mark] }, true],
+  ["a link of another kind with the mark", dummy, { kind: "veth", link: 9, altNames: [mark] }, false],
+])("on the host %s", (_, was, change, isFound) => {
+  expect(find(was, { ...was, ...back, ...change })).toBe(isFound ? "cni0" : undefined)
+  expect(find(was, { ...was, index: 5, name: "as-was" })).toBe("as-was") // where it was never moved
+})
+
+test("of two that are alike it is the one with the mark, or the index of before, and else it is none", () => {
+  const first = { ...withoutMac, ...back, name: "first" }
+  const second = { ...withoutMac, ...back, index: 31, name: "second" }
+  expect(find(withoutMac, first, second)).toBeUndefined()
+  expect(find(withoutMac, first, { ...second, altNames: [mark] })).toBe("second")
+  expect(find(withoutMac, first)).toBe("first")
+  expect(find(withoutMac, first, withoutMac)).toBe("ens5") // an ADD that was killed has not moved it
+})

@@ -1,0 +1,60 @@
+import type { Link } from "../netlink/mod.ts"
+
+/**
+ * What the kernel says of a device and no container can change: which device it is. What is undefined the kernel does not say
+ * of this one.
+ */
+export interface Identity {
+  /** "veth", …; empty for devices that were not made by netlink. */
+  kind: string
+  /** The device on a bus that it is a part of, such as 0000:03:00.0, the bus, and which of its ports. */
+  parent?: string | undefined
+  bus?: string | undefined
+  port?: string | undefined
+  /** What the hardware came with. */
+  permanentMac?: string | undefined
+  /** The index of a pair's other end, or of the link that it sits on. */
+  other?: number | undefined
+  /** The namespace of that one: the host's nsid for it, undefined for the host itself. */
+  otherNsid?: number | undefined
+}
+
+/** From where a link was seen: by the host, in the namespace of this nsid; on the host itself when there is none. */
+interface View {
+  nsid?: number | undefined
+  /** The nsid that the host has for itself, if it has one. */
+  hostNsid?: number | undefined
+}
+
+/** Which device a link is, as a socket of the host's has listed it. */
+export function identityOf({ kind, index, attributes }: Link, { nsid, hostNsid }: View = {}): Identity {
+  const { parentName: parent, parentBus: bus, portName: port, permanentMac, link, linkNetnsId } = attributes
+  // Older kernels leave the index out when both ends have the same one, each in its namespace.
+  const other = link ?? (linkNetnsId === undefined ? undefined : index)
+  const place = linkNetnsId ?? nsid
+  const otherNsid = other === undefined || place === hostNsid ? undefined : place
+  return { kind, parent, bus, port, permanentMac, other, otherNsid }
+}
+
+/**
+ * Whether it is a device of the machine. A container can make links of every kind that netlink makes, but none that has a parent
+ * on a bus and sits on no other link; nor, for kernels before 5.14, which do not say the parent, one of no kind with a MAC of its own.
+ */
+export function isHardware({ kind, parent, bus, permanentMac, other }: Identity): boolean {
+  if (other !== undefined) return false
+  return (parent !== undefined && bus !== undefined) || (kind === "" && permanentMac !== undefined)
+}
+
+/**
+ * Whether nothing of a container can be at the other end of a device: it is hardware, its other end is known, or it has none. Of
+ * a tap or a tunnel with the right index the container may have made another in the place of the one that it was given.
+ */
+export function isVouchedFor(device: Identity): boolean {
+  return isHardware(device) || device.other !== undefined || device.kind === "dummy"
+}
+
+/** Whether two say the same of all but the permanent MAC, which the owner of a virtual function may change. */
+export function isAlike(a: Identity, b: Identity): boolean {
+  const isPlace = a.parent === b.parent && a.bus === b.bus && a.port === b.port
+  return a.kind === b.kind && isPlace && a.other === b.other && a.otherNsid === b.otherNsid
+}

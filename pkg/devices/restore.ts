@@ -1,0 +1,131 @@
+import { isErrno } from "../libc/mod.ts"
+import {
+  addAltNames,
+  deleteAltNames,
+  deleteLinks,
+  findLink,
+  getLink,
+  IFF_UP,
+  type Link,
+  type LinkChange,
+  listLinks,
+  type NetlinkSocket,
+  type RouteSocket,
+  setLink,
+} from "../netlink/mod.ts"
+import { Netns } from "../netns/mod.ts"
+import { tryWriteSysctl } from "../sysctl/mod.ts"
+import { CniError, Code } from "../types/mod.ts"
+import { Failures } from "../undo/mod.ts"
+import { isVouchedFor } from "./identity.ts"
+import { DeviceRecords, type Former, type KeptRecord } from "./record.ts"
+
+/** How many alternative names one request takes off: a container can give a device thousands. */
+const NAMES_AT_ONCE = 256
+
+/**
+ * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. Until then it is down, has its former name already where
+ * that is free, so that udev sees one name only, and has no alternative name but its former ones. Throws `CniError`, and then the
+ * container has it.
+ */
+export function moveHome(
+  host: RouteSocket,
+  inside: RouteSocket,
+  link: Link,
+  { name, alias, altNames }: Pick<Former, "name" | "alias" | "altNames">,
+): Link {
+  const refusal = `Cannot give back "${link.name}" as "${name}"`
+  if (findLink(host, name)) {
+    throw new CniError(Code.Internal, `${refusal}: the host has an interface of that name`, {
+      details: "rename that one, and DEL again",
+    })
+  }
+  setLink(inside, link, { up: false })
+  deleteLinks(inside, listStacked(inside, link))
+  const isFree = link.name !== name && !findLink(inside, name)
+  try {
+    keepAltNames(inside, link, altNames)
+    if (isFree) setLink(inside, link, { name })
+    using home = Netns.own()
+    setLink(inside, link, { netnsFd: home.fd, name, alias })
+  } catch (cause) {
+    if (findLink(inside, link.index)) {
+      setLink(inside, link, { name: link.name, up: (link.flags & IFF_UP) !== 0 })
+      throw new CniError(Code.Internal, refusal, { cause })
+    }
+    // The answer was lost, or the container has deleted or moved it.
+    if (findLink(host, name)?.mac !== link.mac) throw new CniError(Code.Internal, refusal, { cause })
+  }
+  return getLink(host, name)
+}
+
+/**
+ * What a container has put on a device: VLANs, macvlans and the like, which the kernel leaves there when the device goes to the host, and by
+ * which the container would go on using it. Not the other end of a pair.
+ */
+function listStacked(inside: NetlinkSocket, { index, attributes }: Link): Link[] {
+  return listLinks(inside, (each) => {
+    const { link, linkNetnsId } = each.attributes
+    return link === index && linkNetnsId === undefined && each.index !== index && each.index !== attributes.link
+  })
+}
+
+/** Takes off all alternative names but these: any of them may be one that the host needs for another link. */
+function keepAltNames(route: NetlinkSocket, link: Link, kept: readonly string[]): void {
+  const wrong = (link.attributes.altNames ?? []).filter((name) => !kept.includes(name))
+  for (let at = 0; at < wrong.length; at += NAMES_AT_ONCE) deleteNames(route, link, wrong.slice(at, at + NAMES_AT_ONCE))
+}
+
+function deleteNames(route: NetlinkSocket, link: Link, names: string[]): void {
+  try {
+    deleteAltNames(route, link, names)
+  } catch (error) {
+    if (!isErrno(error, "EINVAL", "ENOENT")) throw error
+    // The container has taken off one of them.
+    if (names.length > 1) for (const name of names) deleteNames(route, link, [name])
+  }
+}
+
+/** Makes a device of the host what its record says, and removes the record. Throws `CniError`. */
+export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: KeptRecord): void {
+  const { former, device } = record
+  const failures = new Failures()
+  for (const change of changesTo(link, former)) {
+    const [what = ""] = Object.keys(change)
+    failures.attempt(`restore ${what} of "${former.name}"`, () => setLink(host, link, change))
+    if (what === "name") failures.throwIfAny() // its record stays, and another DEL may find the name free
+  }
+  failures.attempt(`restore the names of "${former.name}"`, () => restoreAltNames(host, link, former.altNames))
+  const isUp = former.up && isVouchedFor(device)
+  if (!isVouchedFor(device)) refuseAdvertisements(former.name)
+  failures.attempt(`restore up of "${former.name}"`, () => setLink(host, link, { up: isUp }))
+  // What a next DEL may do better it knows by the record.
+  if (!failures.mayPass) failures.attempt("remove the record", () => new DeviceRecords().remove(owner))
+  failures.throwIfAny()
+}
+
+function changesTo(link: Link, { name, alias, mac, mtu }: Former): LinkChange[] {
+  return [
+    ...(name === link.name ? [] : [{ name }]),
+    ...(alias === (link.attributes.alias ?? "") ? [] : [{ alias }]),
+    ...(mac === link.mac ? [] : [{ mac }]),
+    ...(mtu === link.mtu ? [] : [{ mtu }]),
+  ]
+}
+
+function restoreAltNames(host: RouteSocket, link: Link, former: readonly string[]): void {
+  keepAltNames(host, link, former)
+  for (const name of former) {
+    if (link.attributes.altNames?.includes(name)) continue
+    try {
+      addAltNames(host, link, [name])
+    } catch (error) {
+      if (!isErrno(error, "EEXIST")) throw error // another link has it by now
+    }
+  }
+}
+
+/** Has the host make no address and no route of router advertisements that an interface receives. */
+export function refuseAdvertisements(name: string): void {
+  tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
+}

@@ -1,0 +1,92 @@
+import { isErrno } from "../libc/mod.ts"
+import {
+  addAltNames,
+  assignNsid,
+  findLink,
+  findNsid,
+  getLink,
+  type Ifindex,
+  type Link,
+  listLinks,
+  type NetlinkSocket,
+  type RouteSocket,
+  setLink,
+} from "../netlink/mod.ts"
+import type { Netns } from "../netns/mod.ts"
+import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
+import type { Undo } from "../undo/mod.ts"
+import { findInside, findRecorded } from "./find.ts"
+import { type DeviceRecord, DeviceRecords, describeDevice, markOf } from "./record.ts"
+import { returnRecorded } from "./return.ts"
+
+/** Where a device is moved to, and whose it becomes: an attachment on the way to being made. */
+interface Taking {
+  call: { netns: string; ifName: string }
+  owner: Owner
+  host: RouteSocket
+  sandbox: Netns
+  inside: RouteSocket
+  undo: Undo
+}
+
+/**
+ * Gives a container a device of the host as its interface, like `ip link set DEVICE netns NS name IFNAME`. What the device was, and
+ * which, is written down before. The caller holds the lock of the records. Throws `CniError`.
+ */
+export function takeDevice(taking: Taking, device: Link): Link {
+  const { call, owner, host, sandbox, inside, undo } = taking
+  const records = new DeviceRecords()
+  refuseSecondDevice(host, records.read(owner), { device, owner })
+  const record = recordOf(taking, device)
+  // Written also when the answer to the move was lost. Without a record the reverse does nothing.
+  undo.defer(`take "${device.name}"`, () => {
+    using _lock = records.lock()
+    const written = records.read(owner)
+    if (written) returnRecorded(host, { owner, record: written })
+  })
+  records.write({ owner, record })
+  try {
+    mark(host, device, owner)
+    const { index: newIndex } = record
+    setLink(host, device, { netnsFd: sandbox.fd, name: call.ifName, alias: device.name, newIndex })
+  } catch (cause) {
+    const moved = findInside(host, sandbox, record)
+    if (moved?.name === call.ifName) return moved // it is the answer that was lost
+    throw new CniError(Code.Internal, `Cannot move "${device.name}" to "${call.netns}" as "${call.ifName}"`, { cause })
+  }
+  const link = findLink(inside, record.index) ?? getLink(inside, call.ifName)
+  // Kernels before 5.12 choose an index themselves.
+  if (link.index !== record.index) records.write({ owner, record: { ...record, index: link.index } })
+  return link
+}
+
+/** Of an ADD that was killed, or of one that is repeated after the container has renamed its interface. */
+function refuseSecondDevice(
+  host: RouteSocket,
+  earlier: DeviceRecord | undefined,
+  { device, owner }: { device: Link; owner: Owner },
+): void {
+  if (!earlier || !findRecorded(host, earlier)) return
+  throw new CniError(
+    Code.Internal,
+    `Cannot take the device "${device.name}": ${ownerComment(owner)} has "${earlier.former.name}" already`,
+    { details: "DEL that attachment first" },
+  )
+}
+
+function recordOf({ host, sandbox, inside }: Taking, device: Link): DeviceRecord {
+  assignNsid(host, sandbox.fd)
+  const isTaken = findLink(inside, device.index) !== undefined
+  const index = isTaken ? Math.max(...listLinks(inside).map(({ index }) => index)) + 1 : device.index
+  const place = { netns: sandbox.inode, nsid: findNsid(host, sandbox.fd), index: index as Ifindex }
+  return { ...describeDevice(device), ...place }
+}
+
+/** That another link has the mark, or that the kernel has no room for it, matters to people alone. */
+function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
+  try {
+    addAltNames(host, device, [markOf(owner)])
+  } catch (error) {
+    if (!isErrno(error, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")) throw error
+  }
+}
