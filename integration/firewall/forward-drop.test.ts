@@ -5,6 +5,30 @@ import { dropForwarded, expectAnswer, FirewallLab, firewallBackends, outside, te
 /** The kinds of iptables that drop what nf_tables' own table lets through. */
 const droppers = ["nf_tables", "legacy"] as const
 
+/** What is asked the same of: our plugin, and Debian's Go plugin, 1.1.1. */
+const suites = [
+  ["this suite", {}, {}],
+  ["the Go plugins", { backend: "iptables" }, { bin: "/usr/lib/cni/firewall" }],
+] as const
+
+/** What docker does to `FORWARD` when it starts: its chains first, and policy DROP. */
+async function startDocker(lab: FirewallLab): Promise<void> {
+  for (const program of ["iptables", "ip6tables"]) {
+    const input = [
+      "*filter",
+      ":DOCKER-USER - [0:0]",
+      ":DOCKER-FORWARD - [0:0]",
+      "-A DOCKER-FORWARD -i docker0 -j ACCEPT",
+      "-I FORWARD -j DOCKER-FORWARD",
+      "-I FORWARD -j DOCKER-USER",
+      "COMMIT",
+      "",
+    ].join("\n")
+    await lab.host.exec(`${program}-restore`, ["--noflush"], { input })
+  }
+  await dropForwarded(lab)
+}
+
 async function labWith(kind: (typeof droppers)[number]): Promise<FirewallLab> {
   return FirewallLab.create({ ...firewallBackends[0], iptables: kind })
 }
@@ -51,14 +75,76 @@ for (const kind of droppers) {
       expect(await a.firewall.check(a.result)).toMatchObject({ exitCode: 0 })
     })
 
-    test("docker that comes after the container is noticed by CHECK, and by the next ADD", async () => {
+    for (const [suite, keys, bin] of suites)
+      test(`docker that comes after the containers of ${suite} leaves them their way out`, async () => {
+        await using lab = await labWith(kind)
+        const [pod, bare] = [await lab.connectPod(), await lab.connectPod()]
+        const result = { ...pod.result, cniVersion: "1.0.0" }
+        await succeed(pod.firewall.run("ADD", { cniVersion: "1.0.0", ...keys, prevResult: result }, bin))
+        await expectAnswer(bare.namespace, outside.ip)
+        await startDocker(lab)
+        await expectAnswer(pod.namespace, outside.ip)
+        await expectAnswer(pod.namespace, outside.ip6)
+        await succeed(pod.firewall.run("CHECK", { cniVersion: "1.0.0", ...keys, prevResult: result }, bin))
+        expect(await ping(bare.namespace, outside.ip)).toBe(false)
+        expect(await ping(lab.outside, pod.ip)).toBe(false)
+      })
+
+    test("the rule goes with the last container, also where docker has come meanwhile, and with GC; nothing of ours stays", async () => {
+      await using lab = await labWith(kind)
+      const pods = [await lab.addPod(), await lab.addPod({ network: 2 })]
+      await startDocker(lab)
+      const ours = async () => (await lab.iptables()).match(/^.*CNI-.*$/gm) ?? []
+      const rules = await ours()
+      expect(rules).toHaveLength(10) // two chains and three rules of each family
+      await pods[0]?.firewall.del()
+      expect(await ours()).toEqual(rules)
+      await expectAnswer(pods[1]?.namespace ?? lab.outside, outside.ip)
+      await pods[1]?.firewall.del()
+      expect(await ours()).toEqual([])
+      expect(await lab.iptables()).toContain("-A FORWARD -j DOCKER-USER")
+      const last = await lab.addPod()
+      expect(await ours()).toEqual(rules)
+      await succeed(last.firewall.run("GC", { "cni.dev/valid-attachments": [], prevResult: undefined }))
+      expect(await ours()).toEqual([])
+    })
+
+    test("on a host that has used no iptables before, ADD and DEL leave the packet filter as it was", async () => {
+      await using lab = await labWith(kind)
+      const pod = await lab.connectPod()
+      const before = await takeSnapshot(lab.host)
+      await succeed(pod.allow())
+      await succeed(pod.allow())
+      expect((await lab.iptables()).match(/^-A CNI-FORWARD .*ACCEPT$/gm)).toHaveLength(2)
+      await pod.firewall.del()
+      // The older tables stay in the kernel, empty, once a program has asked for them.
+      const isEmpty = (line: string) =>
+        kind === "legacy" && /^(\*filter|:(INPUT|FORWARD|OUTPUT) ACCEPT|COMMIT)$/.test(line)
+      expectUnchanged(before, await takeSnapshot(lab.host), ({ line }) => isEmpty(line))
+    })
+
+    test("an administrator's chain with rules, and other rules of upstream's chain, stay when ours goes", async () => {
       await using lab = await labWith(kind)
       const pod = await lab.addPod()
-      await dropForwarded(lab)
-      expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
-      await fail(pod.firewall.check(pod.result))
-      await lab.addPod({ network: 2 })
-      await expectAnswer(pod.namespace, outside.ip)
+      for (const rule of ["-A CNI-ADMIN -d 192.0.2.1/32 -j DROP", "-A CNI-FORWARD -s 10.9.0.1/32 -j ACCEPT"])
+        await lab.host.exec("iptables", rule.split(" "))
+      await pod.firewall.del()
+      const rules = (await lab.iptables()).match(/^-A .*$/gm)
+      expect(rules).toEqual([
+        '-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD',
+        "-A CNI-ADMIN -d 192.0.2.1/32 -j DROP",
+        '-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN',
+        "-A CNI-FORWARD -s 10.9.0.1/32 -j ACCEPT",
+      ])
+    })
+
+    test("a DEL that was killed after its table went is completed by the next one", async () => {
+      await using lab = await labWith(kind)
+      const pod = await lab.addPod()
+      await lab.host.exec("nft", ["delete", "table", "inet", "cni_firewall"])
+      expect(await lab.iptables()).toContain("CNI-FORWARD")
+      await pod.firewall.del()
+      expect(await lab.iptables()).not.toContain("CNI-")
     })
 
     test("a chain that ends in REJECT lets containers through, too", async () => {
@@ -79,15 +165,24 @@ for (const kind of droppers) {
   })
 }
 
-test("nftables: without the programs of iptables ADD says which rule is missing, and CHECK too", async () => {
+test("nftables: without the programs of iptables its chain has the rule all the same, before and after it drops", async () => {
   await using lab = await labWith("nf_tables")
-  await dropForwarded(lab)
   await chooseIptables(lab.host, "none")
-  const pod = await lab.connectPod()
-  const { stderr } = await succeed(pod.allow())
-  expect(stderr).toContain("Cannot find the way through table ip filter: expected rule")
-  await fail(pod.firewall.check(pod.result))
-  await pod.firewall.del()
+  const pod = await lab.addPod()
+  await lab.host.exec("nft", ["chain", "ip", "filter", "FORWARD", "{ policy drop; }"])
+  const late = await lab.addPod()
+  for (const each of [pod, late]) {
+    await expectAnswer(each.namespace, outside.ip)
+    await succeed(each.firewall.check(each.result))
+  }
+  await chooseIptables(lab.host, "nf_tables")
+  const rules = (await lab.iptables()).match(/^-A .*$/gm) ?? []
+  expect(rules.slice(0, 3)).toEqual([
+    '-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD',
+    '-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN',
+    '-A CNI-FORWARD -m comment --comment "CNI firewall plugin, backend nftables" -m mark --mark 0x1000/0x1000 -j ACCEPT',
+  ])
+  for (const words of [rules[2], rules[0]]) await lab.host.exec("sh", ["-c", `iptables ${words?.replace("-A", "-C")}`])
 })
 
 test("nftables: an administrator's own filter goes by the mark", async () => {

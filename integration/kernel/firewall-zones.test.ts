@@ -89,7 +89,7 @@ describe("without firewalld, and without nf_tables", () => {
 
   test("there is nothing to delete and to collect", () => {
     without.delete(specOf(2).owner, configOf(), { addresses: [], bridge: undefined })
-    without.gc("net1", [])
+    without.gc("net1", [], configOf())
   })
 })
 
@@ -224,7 +224,7 @@ describe("DEL", () => {
 test("what nf_tables refuses is an error of DEL and GC, and firewalld is not asked", () => {
   for (const [act, message] of [
     [(firewall) => firewall.delete(specOf(2).owner, configOf("nftables"), told), "Cannot remove the firewall's rules"],
-    [(firewall) => firewall.gc("net1", []), "Cannot remove stale rules of the firewall"],
+    [(firewall) => firewall.gc("net1", [], configOf()), "Cannot remove stale rules of the firewall"],
   ] as readonly [(firewall: Pick<Firewall, "delete" | "gc">) => void, string][]) {
     const zones = new Zones([])
     const { firewall } = hostWith(zones, [...made(specOf(2)), ...made(specOf(3))], "EBUSY", "EBUSY")
@@ -237,7 +237,7 @@ test("what nf_tables refuses is an error of DEL and GC, and firewalld is not ask
 test("GC removes the sources of what is not valid of the network", () => {
   const zones = new Zones(["home 10.1.0.3/32", ...own, "trusted 10.1.0.7/32"])
   const groups = [...made(specOf(2), "trusted"), ...made(specOf(3), "home"), ...made(longer, "trusted")]
-  hostWith(zones, groups).firewall.gc("net1", [specOf(3).owner])
+  hostWith(zones, groups).firewall.gc("net1", [specOf(3).owner], configOf())
   expect(zones.sources).toEqual(["home 10.1.0.3/32", "trusted 10.1.0.7/32"])
   expect(zones.closed).toBe(1)
 })

@@ -108,13 +108,29 @@ function startKeeper(): Promise<unknown> {
 const newer = "/usr/sbin/xtables-nft-multi"
 const legacy = "/usr/sbin/xtables-legacy-multi"
 
+/** Where Debian's links lead through: an administrator's choice. */
+const alternatives = "/etc/alternatives"
+
+const chooseLegacy = `
+mount -t tmpfs -o mode=755 cni-test /mnt
+cp -a ${alternatives}/. /mnt
+for what in "" -save -restore; do
+  ln -sf /usr/sbin/iptables-legacy$what /mnt/iptables$what
+  ln -sf /usr/sbin/ip6tables-legacy$what /mnt/ip6tables$what
+done
+mount --move /mnt ${alternatives}`
+
 /** What a host may have as `iptables`: rules in nf_tables, rules in the kernel's older tables, or no program at all. */
 export type IptablesKind = "nf_tables" | "legacy" | "none"
 
 /** Chooses for a host what `iptables` is; the machine keeps its own. Made by mounts, which go with the host. */
 export async function chooseIptables(host: HostNamespace, kind: IptablesKind): Promise<void> {
-  for (const file of [newer, legacy]) await host.tryExec("umount", ["--all-targets", file])
-  if (kind === "legacy") await mountOver(host, newer, legacy)
+  for (const file of [newer, legacy, alternatives]) await host.tryExec("umount", ["--all-targets", file])
+  if (kind === "legacy") {
+    await mountOver(host, newer, legacy)
+    // As `update-alternatives --set iptables /usr/sbin/iptables-legacy` has it.
+    await host.exec("sh", ["-ec", chooseLegacy])
+  }
   if (kind === "none") for (const file of [newer, legacy]) await mountOver(host, file, "/dev/null")
 }
 

@@ -5,7 +5,7 @@ import { type Element, PacketFilter } from "../../pkg/nftables/mod.ts"
 import { AF_INET, CniError, Code, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 import type { FirewallConfig } from "./config.ts"
-import { checkAcceptMarked, ensureAcceptMarked } from "./iptables/accept-marked.ts"
+import { checkAcceptMarked, ensureAcceptMarked, removeAcceptMarked } from "./iptables/accept-marked.ts"
 import {
   addIptablesFirewall,
   checkIptablesFirewall,
@@ -97,7 +97,10 @@ export class Firewall implements Disposable {
       const isWhole = undo.step(
         "let traffic through",
         () => addFirewall(filter.socket, spec, zone),
-        () => deleteFirewall(filter.socket, spec.owner),
+        () => {
+          deleteFirewall(filter.socket, spec.owner)
+          removeAcceptMarked(filter, spec.adminChain)
+        },
       )
       if (!isWhole)
         this.#log("The kernel has no nf_tables for bridges: ports of one bridge are apart with br_netfilter only")
@@ -122,7 +125,7 @@ export class Firewall implements Disposable {
       const filter = this.#filter
       if (!filter) throw new CniError(Code.Internal, `Cannot filter by nftables: ${NO_NFTABLES}`)
       checkFirewall(filter.socket, spec)
-      checkAcceptMarked(filter, spec.addresses, spec.adminChain)
+      checkAcceptMarked(filter, spec.addresses)
     }
     const byIptables = () => checkIptablesFirewall(this.#nftables, spec)
     const [first, second] =
@@ -167,7 +170,7 @@ export class Firewall implements Disposable {
    * Ends what `add` has begun, found by the attachment's names alone, by all backends; of what the Go suite has made it has to be told
    * the addresses. Goes through all steps even when one fails, and then throws `CniError`. Nothing there is success.
    */
-  delete(owner: Owner, { backend, zone }: FirewallConfig, { addresses, bridge }: Told): void {
+  delete(owner: Owner, { backend, zone, adminChain }: FirewallConfig, { addresses, bridge }: Told): void {
     const filter = this.#filter
     const failures = new Failures()
     let elements: readonly Element[] = []
@@ -183,8 +186,17 @@ export class Firewall implements Disposable {
     failures.attempt("remove the firewall's rules of iptables", () => {
       if (isTableInUse(filter, TABLE)) deleteIptablesFirewall(filter?.socket, owner, addresses, bridge)
     })
+    this.#removeWay(adminChain, failures)
     filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
     failures.throwIfAny()
+  }
+
+  /** Removes the rule of iptables that lets through what the table of nf_tables does, once that has gone. */
+  #removeWay(adminChain: string, failures: Failures): void {
+    const filter = this.#filter
+    failures.attempt("remove the way through iptables", () => {
+      if (filter && isTableInUse(filter, TABLE)) removeAcceptMarked(filter, adminChain)
+    })
   }
 
   /** Removes sources, but for those that others have by now. */
@@ -206,7 +218,7 @@ export class Firewall implements Disposable {
   }
 
   /** Ends what belongs to none of the valid attachments of a network, like `delete`. */
-  gc(network: string, valid: readonly Owner[]): void {
+  gc(network: string, valid: readonly Owner[], { adminChain }: Pick<FirewallConfig, "adminChain">): void {
     const filter = this.#filter
     const failures = new Failures()
     failures.attempt("remove stale rules of the firewall", () => {
@@ -217,6 +229,7 @@ export class Firewall implements Disposable {
     failures.attempt("remove stale rules of iptables", () => {
       if (isTableInUse(filter, TABLE)) gcIptablesFirewall(filter?.socket, network, valid)
     })
+    this.#removeWay(adminChain, failures)
     failures.throwIfAny()
   }
 

@@ -55,10 +55,10 @@ function statusFirewall(call: Call, config: FirewallConfig): void {
   filter.requireUsable(config)
 }
 
-function gcFirewall(call: Call, _config: FirewallConfig, attachments: readonly Attachment[]): void {
+function gcFirewall(call: Call, config: FirewallConfig, attachments: readonly Attachment[]): void {
   const { name } = call.network
   using filter = new Firewall(call.log)
-  filter.gc(name, ownersOf(name, attachments))
+  filter.gc(name, ownersOf(name, attachments), config)
 }
 
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {

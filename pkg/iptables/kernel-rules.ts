@@ -1,8 +1,9 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
-import { attrs, bytes, type Infer, type NetlinkSocket, text, u32be } from "../netlink/mod.ts"
+import type { Infer, NetlinkSocket } from "../netlink/mod.ts"
 import {
   type Chain,
   type Expression,
+  extensionAttributes,
   type FoundRule,
   flush,
   hasChain,
@@ -15,9 +16,6 @@ import {
 } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, type Family, formatCidr } from "../types/mod.ts"
 import type { Content, Removal, Rule, TableName } from "./rule.ts"
-
-/** `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables inside nf_tables. */
-const extension = attrs({ name: [1, text], revision: [2, u32be], info: [3, bytes] })
 
 /** Where the header of a packet has its addresses: offsets by family. */
 const ADDRESSES = {
@@ -170,9 +168,9 @@ function extensionWords({ name, data }: Expression | UnknownExpression): string[
   return ["-m", "comment", "--comment", readText(found.info)]
 }
 
-function readExtension(data: Uint8Array): Infer<typeof extension> {
+function readExtension(data: Uint8Array): Infer<typeof extensionAttributes> {
   try {
-    return extension.decode(data)
+    return extensionAttributes.decode(data)
   } catch {
     return {}
   }

@@ -8,8 +8,16 @@
  * removeEverywhere(socket, "nat", { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, planRemove)
  */
 export { type Found, findEverywhere, findLegacyTable, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
-export { findInKernel, type Search } from "./kernel-rules.ts"
-export { chooseVariant, findPrograms, type Programs, requirePrograms, type Variant } from "./programs.ts"
+export { findInKernel, type KernelRule, type Search } from "./kernel-rules.ts"
+export { changeKernelTable, removeFromKernelTable } from "./kernel-table.ts"
+export {
+  chooseVariant,
+  findPrograms,
+  isLegacyDefault,
+  type Programs,
+  requirePrograms,
+  type Variant,
+} from "./programs.ts"
 export {
   type Content,
   chainName,

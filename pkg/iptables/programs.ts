@@ -41,6 +41,15 @@ export function findPrograms(
   return undefined
 }
 
+/**
+ * Whether what the node's administrator has made `iptables` is known to write into the older kernel tables: other programs on the
+ * node, such as docker, take it. False where there is none.
+ */
+export function isLegacyDefault(family: Family, directories: readonly string[] = DIRECTORIES): boolean {
+  const programs = findPrograms(family, "default", directories)
+  return programs !== undefined && !isNewer(programs.restore)
+}
+
 /** Like `findPrograms`; throws `CniError` that says what is missing and where to get it. */
 export function requirePrograms(
   family: Family,

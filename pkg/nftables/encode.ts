@@ -78,17 +78,18 @@ function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number):
     }
     case "rule": {
       const { chain } = operation.rule
-      const place = { table: chain.table.name, chain: chain.name }
+      const names = { table: chain.table.name, chain: chain.name }
       if (operation.verb === "delete") {
-        const attributes = ruleAttributes.encode({ ...place, handle: operation.rule.handle })
+        const attributes = ruleAttributes.encode({ ...names, handle: operation.rule.handle })
         return [request(operation, chain.table, NFT_MSG_DELRULE, 0, attributes)]
       }
       const attributes = ruleAttributes.encode({
-        ...place,
+        ...names,
         expressions: operation.rule.statements.flatMap((statement) => compile(statement, idOf)),
         userdata: commentUserdata(operation.rule.comment),
       })
-      return [request(operation, chain.table, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, attributes)]
+      const place = operation.verb === "insert" ? 0 : NLM_F_APPEND
+      return [request(operation, chain.table, NFT_MSG_NEWRULE, NLM_F_CREATE | place, attributes)]
     }
     case "set": {
       const { set } = operation

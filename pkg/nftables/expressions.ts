@@ -64,6 +64,9 @@ export interface UnknownExpression {
 
 const expressionAttributes = attrs({ name: [1, text], data: [2, { ...bytes, nested: true }] })
 
+/** `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables, "match" or "target". */
+export const extensionAttributes = attrs({ name: [1, text], revision: [2, u32be], info: [3, bytes] })
+
 /** `NFTA_LIST_ELEM` of `NFTA_RULE_EXPRESSIONS`: a name, and attributes that depend on it. */
 const expression: Codec<Expression | UnknownExpression> = {
   nested: true,

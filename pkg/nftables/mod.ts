@@ -10,7 +10,7 @@
 export { listCommented } from "./commented.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
 export { type FoundElements, findElement, findElements, getElement, sampleElement, sampleElements } from "./elements.ts"
-export type { Expression, UnknownExpression } from "./expressions.ts"
+export { type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
 export {
   type Group,
@@ -34,6 +34,7 @@ export {
   masquerade,
   match,
   matchBits,
+  matchExtension,
   matchPrefix,
   matchSet,
   setMark,
@@ -47,6 +48,7 @@ export {
   isIntervalSet,
   listBaseChains,
   listChains,
+  listSetNames,
   listTables,
   PacketFilter,
 } from "./tables.ts"

@@ -121,6 +121,8 @@ function printStatement(statement: Statement): string {
       const { bits, isSet } = statement
       return `meta mark set meta mark ${isSet ? "|" : "&"} 0x${(isSet ? bits : ~bits >>> 0).toString(16)}`
     }
+    case "extension":
+      return `xt match "${statement.name}"`
     case "masquerade":
     case "counter":
       return statement.kind

@@ -68,6 +68,7 @@ export type Statement =
   | { kind: "mark"; bits: number; isSet: boolean }
   | { kind: "masquerade" }
   | { kind: "counter" }
+  | { kind: "extension"; name: string; revision: number; info: Uint8Array }
   | { kind: "verdict"; verdict: Verdict }
 
 export interface Rule {
@@ -90,7 +91,7 @@ export type Operation =
   | { verb: "add" | "create" | "delete"; object: "table"; table: Table }
   | { verb: "add" | "create" | "delete" | "flush"; object: "chain"; chain: Chain }
   | { verb: "add" | "create" | "delete"; object: "set"; set: NamedSet }
-  | { verb: "add"; object: "rule"; rule: Rule }
+  | { verb: "add" | "insert"; object: "rule"; rule: Rule }
   | { verb: "delete"; object: "rule"; rule: RuleHandle }
   | { verb: "add" | "create" | "delete"; object: "element"; set: NamedSet; elements: readonly Element[] }
 
@@ -117,6 +118,11 @@ export const create = {
     set,
     elements,
   }),
+}
+
+/** `nft insert rule`: the rule becomes the first of its chain. */
+export const insert = {
+  rule: (rule: Rule): Operation => ({ verb: "insert", object: "rule", rule }),
 }
 
 /** `nft delete`. A table goes with everything in it. */

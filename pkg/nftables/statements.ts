@@ -2,7 +2,7 @@ import { type Infer, u32 } from "../netlink/mod.ts"
 import { prefixMask } from "../types/mod.ts"
 import { familyNumber, policyNumber } from "./attributes.ts"
 import { wordsOf } from "./data-types.ts"
-import type { dataAttributes, Expression } from "./expressions.ts"
+import { type dataAttributes, type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
 import { type Field, fields } from "./fields.ts"
 import type { Comparison, NamedSet, Statement, Verdict } from "./rule-set.ts"
 
@@ -51,6 +51,11 @@ export function clearMark(bits: number): Statement {
   return { kind: "mark", bits, isSet: false }
 }
 
+/** A match of iptables, as `iptables-nft` puts it into a rule; `info` is its struct, filled up to eight bytes. */
+export function matchExtension(name: string, revision: number, info: Uint8Array): Statement {
+  return { kind: "extension", name, revision, info }
+}
+
 export const masquerade: Statement = { kind: "masquerade" }
 export const counter: Statement = { kind: "counter" }
 
@@ -73,7 +78,7 @@ const NFT_META_MARK = 3
  * The statement as the kernel's expressions, the same ones that `nft` makes of it. `idOf` numbers the sets that
  * the transaction speaks of.
  */
-export function compile(statement: Statement, idOf: (set: NamedSet) => number): Expression[] {
+export function compile(statement: Statement, idOf: (set: NamedSet) => number): (Expression | UnknownExpression)[] {
   switch (statement.kind) {
     case "match": {
       const { field, op, value } = statement
@@ -102,6 +107,10 @@ export function compile(statement: Statement, idOf: (set: NamedSet) => number): 
       return changeMark(statement.bits, statement.isSet)
     case "masquerade":
       return [{ name: "masq", data: {} }]
+    case "extension": {
+      const { name, revision, info } = statement
+      return [{ name: "match", data: extensionAttributes.encode({ name, revision, info }) }]
+    }
     case "counter":
       return [{ name: "counter", data: {} }]
     case "verdict":

@@ -15,6 +15,7 @@ import {
 import { attributesOf, ifThere, type Netfilter, openNetfilter, tableRequest } from "./netfilter.ts"
 import type { Chain, Table, TableFamily } from "./rule-set.ts"
 import { hasNftables } from "./transaction.ts"
+import { readComment } from "./userdata.ts"
 
 /**
  * nf_tables of the thread's namespace: one socket for all that a plugin does there, and the list of tables, read once, when
@@ -78,9 +79,9 @@ export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
   const families = Object.keys(familyNumber) as TableFamily[]
   const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0) }
   return socket.dump(request, (answer): Table | undefined => {
-    const { name } = tableAttributes.decode(attributesOf(answer))
+    const { name, userdata } = tableAttributes.decode(attributesOf(answer))
     const family = families.find((each) => familyNumber[each] === answer.payload[0])
-    return family && name !== undefined ? { family, name } : undefined
+    return family && name !== undefined ? { family, name, comment: readComment(userdata) } : undefined
   })
 }
 

@@ -1,53 +1,127 @@
 import {
+  type Change,
   type Content,
+  changeKernelTable,
   changeTable,
   findInKernel,
   findLegacyTable,
   findPrograms,
-  type Programs,
+  isLegacyDefault,
+  type Removal,
+  type Rule,
   readTable,
+  removalChanges,
+  removeFromKernelTable,
   targetOf,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { findChainPolicy, type PacketFilter, tableFamily } from "../../../pkg/nftables/mod.ts"
+import { findChainPolicy, listTables, type PacketFilter, tableFamily } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family, familyOf } from "../../../pkg/types/mod.ts"
+import { Failures } from "../../../pkg/undo/mod.ts"
+import { FIREWALL_TABLE } from "../nftables/layout.ts"
 import { planAcceptMarked } from "./plan.ts"
-import { acceptMarked, FORWARD, isAcceptMarked, PARENT, STAGE_1, TABLE } from "./rules.ts"
+import { acceptMarked, FORWARD, isAcceptMarked, isJumpToAdmin, PARENT, TABLE } from "./rules.ts"
 
-/** A place where iptables filters forwarded packets. */
-interface Filter {
-  family: Family
-  /** What is in it of `FORWARD`, upstream's chain, and the administrator's. */
-  found: Content
-  /** Whether packets that no rule accepts are dropped. */
-  isDropping: boolean
-  /** What changes it; undefined when the programs are missing. */
-  programs: Programs | undefined
-}
+const FAMILIES = [AF_INET, AF_INET6] as const
 
 /**
- * Has iptables' chain `FORWARD` accept what the table of nf_tables lets through, wherever that chain does anything: an accept of
- * one table does not overrule the drop of another. One rule for all containers, made when it is missing. Returns what it could
- * not change, in words, for the log. Throws `CniError`, `NetlinkError`.
+ * Has iptables' chain `FORWARD` accept what the table of nf_tables lets through: an accept of one table does not overrule the drop
+ * of another. One rule for all containers, made when it is missing: wherever iptables has a table, and where this host's `iptables`
+ * would make one, so that it is there before docker has `FORWARD` drop. Only the older tables need a program. Returns what
+ * it could not change where nothing is dropped, in words, for the log. Throws `CniError`, `NetlinkError`.
  */
 export function ensureAcceptMarked(
   filter: PacketFilter,
   addresses: readonly Uint8Array[],
   adminChain: string,
 ): string[] {
-  return findFilters(filter, addresses, adminChain).flatMap(({ found, family, isDropping, programs }) => {
-    if (isAccepting(found) || !(isDropping || isUsed(found, adminChain))) return []
-    if (!programs) return [describe(family)]
-    changeTable(programs, TABLE, (content) => planAcceptMarked(adminChain, content))
-    return []
+  const plan = (found: Content) => (isAccepting(found) ? [] : planAcceptMarked(adminChain, found))
+  return familiesOf(addresses).flatMap((family) => {
+    const lines = isLegacyDefault(family) && !filter.hasTable(TABLE) ? [] : ensureNative(filter.socket, family, plan)
+    ensureLegacy(family, plan)
+    return lines
   })
 }
 
-/** Checks that what the table of nf_tables lets through is not dropped by iptables. Throws `CniError`, `NetlinkError`. */
-export function checkAcceptMarked(filter: PacketFilter, addresses: readonly Uint8Array[], adminChain: string): void {
-  for (const { found, family, isDropping } of findFilters(filter, addresses, adminChain)) {
-    if (isDropping && !isAccepting(found)) throw new CniError(Code.Internal, describe(family))
+type Plan = (found: Content) => readonly Change[]
+
+function ensureNative(socket: NetlinkSocket, family: Family, plan: Plan): string[] {
+  try {
+    if (!isAccepting(findWay(socket, family))) changeKernelTable(socket, family, TABLE, plan)
+    return []
+  } catch (error) {
+    if (isDropping(socket, family)) throw error
+    return [`${describe(family)}: ${error}`]
   }
+}
+
+function ensureLegacy(family: Family, plan: Plan): void {
+  const used = findLegacyTable(family, TABLE)
+  const programs = used ?? (isLegacyDefault(family) ? findPrograms(family, "legacy") : undefined)
+  try {
+    if (programs) changeTable(programs, TABLE, plan)
+  } catch (error) {
+    if (used) throw error // else the kernel has no such tables
+  }
+}
+
+/**
+ * The reverse, when the table of nf_tables has gone: the rule goes, and what led to it where nothing else is left there. An ADD
+ * that comes in between keeps it. Throws `CniError` after having gone through all places.
+ */
+export function removeAcceptMarked({ socket }: PacketFilter, adminChain: string): void {
+  const isNeeded = () => listTables(socket).some(({ name }) => name === FIREWALL_TABLE)
+  if (isNeeded()) return
+  const failures = new Failures()
+  for (const family of FAMILIES) {
+    failures.attempt("remove the way through iptables", () => {
+      if (!findWay(socket, family).rules.some(isAcceptMarked)) return
+      removeFromKernelTable(socket, family, TABLE, (found) => (isNeeded() ? nothing : planRemoveMarked(found)))
+    })
+    failures.attempt("remove the way through the older tables of iptables", () => {
+      const programs = findLegacyTable(family, TABLE)
+      if (!programs) return
+      changeTable(programs, TABLE, (found) => removalChanges(planRemoveMarked(found)))
+      // An ADD has found the rule before it went.
+      if (isNeeded()) changeTable(programs, TABLE, (found) => planAcceptMarked(adminChain, found))
+    })
+  }
+  failures.throwIfAny()
+}
+
+const nothing = { rules: [], chains: [] }
+
+/**
+ * What goes of a table, `found` whole: the rule; and where no other one is in upstream's chain, that chain with what leads to it,
+ * and an administrator's chain that is empty.
+ */
+export function planRemoveMarked<R extends Rule>({ rules, chains }: Content<R>): Removal<R> {
+  const marked = rules.filter(isAcceptMarked)
+  const others = rules.filter((rule) => rule.chain === FORWARD && !isAcceptMarked(rule))
+  const leading = rules.filter((rule) => targetOf(rule) === FORWARD)
+  const isShared = !others.every(isJumpToAdmin) || leading.some(({ chain }) => chain !== PARENT)
+  if (marked.length === 0 || isShared) return { rules: marked, chains: [] }
+  const isUnused = (chain: string) =>
+    rules.every((rule) => rule.chain !== chain && (targetOf(rule) !== chain || rule.chain === FORWARD))
+  const admin = new Set(others.flatMap((rule) => targetOf(rule) ?? []))
+  const empty = [...admin].filter((chain) => chains.includes(chain) && isUnused(chain))
+  return { rules: leading, chains: [FORWARD, ...empty] }
+}
+
+/** Checks that what the table of nf_tables lets through is not dropped by iptables. Throws `CniError`, `NetlinkError`. */
+export function checkAcceptMarked({ socket }: PacketFilter, addresses: readonly Uint8Array[]): void {
+  for (const family of familiesOf(addresses)) {
+    const legacy = findLegacyTable(family, TABLE)
+    const found = legacy ? readTable(legacy, TABLE) : undefined
+    const isWayMissing =
+      (isDropping(socket, family) && !isAccepting(findWay(socket, family))) ||
+      (found?.dropping?.includes(PARENT) && !isAccepting(found))
+    if (isWayMissing) throw new CniError(Code.Internal, describe(family))
+  }
+}
+
+function familiesOf(addresses: readonly Uint8Array[]): Family[] {
+  return FAMILIES.filter((family) => addresses.some((ip) => familyOf(ip) === family))
 }
 
 function describe(family: Family): string {
@@ -55,36 +129,17 @@ function describe(family: Family): string {
   return `Cannot find the way through table ${tableFamily[family]} ${TABLE}: expected ${rule}, reached from ${PARENT}; found none`
 }
 
-function findFilters(filter: PacketFilter, addresses: readonly Uint8Array[], adminChain: string): Filter[] {
-  const families = ([AF_INET, AF_INET6] as const).filter((family) => addresses.some((ip) => familyOf(ip) === family))
-  return families.flatMap((family) => {
-    const legacy = findLegacyTable(family, TABLE)
-    return [
-      ...(filter.hasTable(TABLE) ? findNative(filter.socket, family, adminChain) : []),
-      ...(legacy ? findLegacy(legacy, adminChain) : []),
-    ]
-  })
+/** Upstream's chain in nf_tables, and what leads there from `FORWARD`. */
+function findWay(socket: NetlinkSocket, family: Family): Content {
+  return findInKernel(socket, family, TABLE, { chains: [FORWARD], parents: [PARENT] })
 }
 
-function findNative(socket: NetlinkSocket, family: Family, adminChain: string): Filter[] {
-  const policy = findChainPolicy(socket, { table: { family: tableFamily[family], name: TABLE }, name: PARENT })
-  const found = findInKernel(socket, family, TABLE, { chains: [PARENT, FORWARD, adminChain], parents: [] })
-  return [{ family, found, isDropping: policy === "drop", programs: findPrograms(family) }]
+function isDropping(socket: NetlinkSocket, family: Family): boolean {
+  return findChainPolicy(socket, { table: { family: tableFamily[family], name: TABLE }, name: PARENT }) === "drop"
 }
 
-function findLegacy(programs: Programs, adminChain: string): Filter[] {
-  const { rules, dropping = [] } = readTable(programs, TABLE)
-  const found = { chains: [], rules: rules.filter(({ chain }) => [PARENT, FORWARD, adminChain].includes(chain)) }
-  return [{ family: programs.family, found, isDropping: dropping.includes(PARENT), programs }]
-}
-
+/** Whether forwarded packets come to the rule. */
 function isAccepting({ rules }: Content): boolean {
   const isReached = rules.some((rule) => rule.chain === PARENT && targetOf(rule) === FORWARD)
   return isReached && rules.some(isAcceptMarked)
-}
-
-/** Whether rules of others are in `FORWARD`, which may drop, or rules of the administrator, which are to be heeded. */
-function isUsed({ rules }: Content, adminChain: string): boolean {
-  const isOurs = (target: string | undefined) => target === FORWARD || target === STAGE_1
-  return rules.some((rule) => rule.chain === adminChain || (rule.chain === PARENT && !isOurs(targetOf(rule))))
 }

@@ -16,6 +16,7 @@ import {
   acceptMarked,
   acceptRules,
   FORWARD,
+  isAcceptMarked,
   isJumpToAdmin,
   jumpToAdmin,
   jumpToForward,
@@ -79,7 +80,8 @@ export function planAdd(spec: IptablesSpec, found: Content): Change[] {
 
 /** Makes the one rule be there that accepts what nf_tables lets through, in upstream's chain, the administrator's before it. */
 export function planAcceptMarked(adminChain: string, found: Content): Change[] {
-  return [...planChains(found, adminChain, false), ...(has(found, acceptMarked) ? [] : [rules.append(acceptMarked)])]
+  const isThere = found.rules.some(isAcceptMarked)
+  return [...planChains(found, adminChain, false), ...(isThere ? [] : [rules.append(acceptMarked)])]
 }
 
 /** The chains that all containers share, and what leads to them: policies first, then the administrator's rules, then the rest. */
