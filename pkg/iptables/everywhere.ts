@@ -57,10 +57,10 @@ export function removeEverywhere(
 ): void {
   const failures = new Failures()
   failures.attempt(`remove rules from table ${table} of nf_tables`, () => {
-    if (!socket || FAMILIES.every((family) => findInKernel(socket, family, table, search).chains.length === 0)) return
-    atomically(socket, () =>
-      FAMILIES.flatMap((family) => kernelOperations(family, table, plan(findInKernel(socket, family, table, search)))),
-    )
+    if (!socket) return
+    const planned = () =>
+      FAMILIES.flatMap((family) => kernelOperations(family, table, plan(findInKernel(socket, family, table, search))))
+    if (planned().length > 0) atomically(socket, planned) // mostly there is nothing, and the generation need not be read
   })
   for (const family of FAMILIES) {
     failures.attempt(`remove rules from the legacy table ${table}`, () => {

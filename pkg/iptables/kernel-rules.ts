@@ -74,15 +74,24 @@ export function findInKernel(
   const found = candidates.filter(isThere)
   if (found.length === 0) return { chains: [], rules: [] }
   const names = found.map((chain) => chain.name)
-  const needles = names.map((name) => encodeUtf8(`${name}\0`))
-  const rules = [
-    ...parents.flatMap((parent) => listRules(socket, { table, name: parent }, needles)),
-    ...found.flatMap((chain) => listRules(socket, chain)),
-  ]
+  const leading = parents.flatMap((parent) => listKernelRules(socket, family, name, parent, names))
   return {
     chains: names,
-    rules: rules.map((rule) => ({ chain: rule.chain.name, words: wordsOf(family, rule), handle: rule.handle })),
+    rules: [...leading, ...names.flatMap((chain) => listKernelRules(socket, family, name, chain))],
   }
+}
+
+/** The rules of one chain, or of many only those that have the name of one of `targets` in them; none where there is no such chain. */
+export function listKernelRules(
+  socket: NetlinkSocket,
+  family: Family,
+  table: TableName,
+  chain: string,
+  targets?: readonly string[],
+): KernelRule[] {
+  const needles = targets?.map((target) => encodeUtf8(`${target}\0`))
+  const rules = listRules(socket, { table: { family: tableFamily[family], name: table }, name: chain }, needles)
+  return rules.map((rule) => ({ chain, words: wordsOf(family, rule), handle: rule.handle }))
 }
 
 /** A removal as a transaction of nf_tables. */

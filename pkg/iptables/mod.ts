@@ -8,7 +8,7 @@
  * removeEverywhere(socket, "nat", { chains: [chainName("CNI-DN-", owner)], parents: ["CNI-HOSTPORT-DNAT"] }, planRemove)
  */
 export { type Found, findEverywhere, findLegacyTable, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
-export { findInKernel, type KernelRule, type Search } from "./kernel-rules.ts"
+export { findInKernel, type KernelRule, listKernelRules, type Search } from "./kernel-rules.ts"
 export { changeKernelTable, removeFromKernelTable } from "./kernel-table.ts"
 export {
   chooseVariant,

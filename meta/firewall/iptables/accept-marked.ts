@@ -3,10 +3,10 @@ import {
   type Content,
   changeKernelTable,
   changeTable,
-  findInKernel,
   findLegacyTable,
   findPrograms,
   isLegacyDefault,
+  listKernelRules,
   type Removal,
   type Rule,
   readTable,
@@ -131,7 +131,8 @@ function describe(family: Family): string {
 
 /** Upstream's chain in nf_tables, and what leads there from `FORWARD`. */
 function findWay(socket: NetlinkSocket, family: Family): Content {
-  return findInKernel(socket, family, TABLE, { chains: [FORWARD], parents: [PARENT] })
+  const list = (chain: string, targets?: string[]) => listKernelRules(socket, family, TABLE, chain, targets)
+  return { chains: [], rules: [...list(PARENT, [FORWARD]), ...list(FORWARD)] }
 }
 
 function isDropping(socket: NetlinkSocket, family: Family): boolean {
