@@ -88,6 +88,40 @@ test.each(causes)("where route_localnet was switched on by $by, the guard outliv
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
+/** Where a DEL or a GC may come after all rules were flushed. */
+const afterFlush = [
+  { what: "DEL", run: (pod: MappedPod) => pod.unmap() },
+  { what: "DEL without mappings and prevResult", run: (pod: MappedPod) => pod.portmap.run("DEL", bare) },
+  { what: "GC", run: (pod: MappedPod) => pod.portmap.run("GC", { ...nothing, ...bare }) },
+]
+const bare = { prevResult: undefined, runtimeConfig: undefined }
+
+for (const backend of portmapBackends)
+  test.each(afterFlush)(
+    `${backend.name}: after \`nft flush ruleset\` $what does not leave route_localnet on without its guard`,
+    async ({ run }) => {
+      await using lab = await PortmapLab.create(backend)
+      const [pod, other] = [await lab.addPod(), await lab.addPod()]
+      const before = await takeSnapshot(lab.host)
+      const { service, ask } = await startService(lab, other)
+      await using _ = service
+      await succeed(pod.map([web]))
+      await lab.host.exec("nft", ["flush", "ruleset"])
+      await ask() // what the guard kept out gets in
+      await succeed(run(pod))
+      expect(await localnet(lab)).toBe("1")
+      await expect(ask()).rejects.toThrow("ended with exit code 1")
+      // What is left is known, and goes when the setting does.
+      await setLocalnet(lab, "br-lab", "0")
+      await succeed(pod.unmap())
+      expectUnchanged(
+        before,
+        await takeSnapshot(lab.host),
+        ({ line }) => backend.name !== "nftables" && /HOSTPORT|^:|^\*|^COMMIT|"?(nat|raw)\b/.test(line),
+      )
+    },
+  )
+
 test("the guard goes with the bridge that it was for, at the next DEL or GC", async () => {
   await using lab = await PortmapLab.create(portmapBackends[0])
   const pod = await lab.addPod()
@@ -97,6 +131,9 @@ test("the guard goes with the bridge that it was for, at the next DEL or GC", as
     await succeed(pod.unmap())
     expect(await tablesOf(lab)).toContain("chain raw")
     await lab.host.exec("ip", ["link", "set", "br-lab", "name", "br-old"])
+    await succeed(pod.portmap.run(verb, nothing))
+    expect(await tablesOf(lab)).toContain('elements = { "br-old" }') // the setting has moved with the name
+    await setLocalnet(lab, "br-old", "0")
     await succeed(pod.portmap.run(verb, nothing))
     expect(await tablesOf(lab)).not.toContain("cni_hostports")
     await lab.host.exec("ip", ["link", "set", "br-old", "name", "br-lab"])

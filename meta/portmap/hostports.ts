@@ -27,7 +27,7 @@ import {
   UPSTREAM_TABLE,
 } from "./nftables/delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./nftables/table.ts"
-import { guardLocalnet, localnetStays, undoLocalnetEntry } from "./route-localnet.ts"
+import { findOpenLinks, guardLocalnet, localnetStays, undoLocalnetEntry } from "./route-localnet.ts"
 
 /** Which backend, and what it depends on. */
 export interface BackendOptions extends IptablesOptions {
@@ -108,6 +108,12 @@ export class Hostports implements Disposable {
     })
   }
 
+  /** The setting `route_localnet` is not left on without the guard, as `nft flush ruleset` leaves it. */
+  #guardOpenLinks(addresses: readonly Uint8Array[]): void {
+    const links = this.#nftables ? findOpenLinks(addresses) : []
+    for (const link of links) if (this.#nftables && this.#canMap(AF_INET)) guardLocalnet(this.#nftables, link)
+  }
+
   #requireNftables(): NetlinkSocket {
     if (this.#nftables) return this.#nftables
     throw new CniError(Code.Internal, "Cannot map ports by nftables: the kernel has no nf_tables", {
@@ -157,6 +163,8 @@ export class Hostports implements Disposable {
     failures.attempt("remove the other suite's port mappings", () => {
       if (filter?.hasTable(UPSTREAM_TABLE)) deleteUpstreamHostports(filter.socket, owner.containerId, addresses)
     })
+    // What was deleted was in the table, and with it the record of the setting.
+    if (deleted.length === 0) failures.attempt("guard 127.0.0.0/8", () => this.#guardOpenLinks(addresses))
     failures.attempt("forget the UDP flows", () => {
       this.#flush((socket) => flushEntriesOf(socket, [...deleted, ...dnatMappings(addresses, mappings)]))
     })
@@ -174,6 +182,7 @@ export class Hostports implements Disposable {
         const deleted = gcHostports(this.#contextOf(nftables, failures), network, valid)
         this.#flush((socket) => flushEntriesOf(socket, deleted))
       })
+      failures.attempt("guard 127.0.0.0/8", () => this.#guardOpenLinks([]))
     }
     failures.throwIfAny()
   }

@@ -1,6 +1,6 @@
 import { mismatch } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
-import { findLink, findRoute, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
+import { findLink, findRoute, listLinks, type NetlinkSocket, RouteSocket, text } from "../../pkg/netlink/mod.ts"
 import {
   add,
   atomically,
@@ -15,7 +15,7 @@ import {
   remove,
 } from "../../pkg/nftables/mod.ts"
 import { findSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts"
-import { AF_INET, CniError, Code } from "../../pkg/types/mod.ts"
+import { AF_INET, CniError, Code, familyOf } from "../../pkg/types/mod.ts"
 import { isLoopback, type MappedAddress } from "./mapping.ts"
 import { LOCALNET_LINKS, type TableLayout, tableLayout } from "./nftables/table.ts"
 
@@ -166,6 +166,19 @@ export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntr
     return [...(isGuarded ? [] : addGuards(layout)), ...stale, ...made.flatMap(addLocalnetEntry)]
   })
   return made
+}
+
+/**
+ * Returns the interfaces that have the setting on: of those towards these addresses, or of all where none are told. Throws `NetlinkError`.
+ */
+export function findOpenLinks(addresses: readonly Uint8Array[]): string[] {
+  using host = RouteSocket.open()
+  const leadingTo = (ip: Uint8Array) => {
+    const index = familyOf(ip) === AF_INET ? findRoute(host, ip)?.index : undefined
+    return index === undefined ? undefined : findLink(host, index)?.name
+  }
+  const names = addresses.length > 0 ? addresses.map(leadingTo) : listLinks(host).map(({ name }) => name)
+  return [...new Set(names)].filter((name) => name !== undefined && name !== "lo" && isLocalnetOnLink(name)) as string[]
 }
 
 function elementOf(link: string) {
