@@ -3,6 +3,12 @@ import { askEcho, EchoPeer, fail, pingOnce, succeed } from "../lab/mod.ts"
 import { expectAnswer, FirewallLab, firewallBackends, hostIp, outside } from "./firewall-lab.ts"
 import { runFirewalld, sourcesIn, startBus, startFirewalld, stopFirewalld } from "./firewalld-lab.ts"
 
+/** After a flush it cannot reload: it misses the table that it would delete. */
+async function restartFirewalld(host: FirewallLab["host"]): Promise<void> {
+  await stopFirewalld(host)
+  await runFirewalld(host)
+}
+
 async function labWithFirewalld(): Promise<FirewallLab> {
   const lab = await FirewallLab.create(firewallBackends[0])
   await startFirewalld(lab.host)
@@ -23,18 +29,48 @@ test("firewalld, where it runs: addresses become sources of zone trusted, and so
   expect(await lab.nftables()).not.toContain("cni_firewall")
 })
 
-test("when firewalld's own rules were flushed, DEL says in one line what firewalld says; after its restart the next DEL converges", async () => {
+for (const what of ["a container", "a container without prevResult", "GC"] as const)
+  test(`after \`nft flush ruleset\` firewalld does not let go of a source: ${what} goes all the same, with one line on stderr`, async () => {
+    await using lab = await labWithFirewalld()
+    const pod = await lab.addPod()
+    // What is in our table is lost with the flush: the record of the sources is kept for this.
+    await lab.host.exec("nft", ["delete", "table", "inet", "firewalld"])
+    const keys = what === "a container" ? { prevResult: pod.result } : { prevResult: undefined }
+    const verb = what === "GC" ? "GC" : "DEL"
+    const { stderr } = await succeed(pod.firewall.run(verb, { ...keys, "cni.dev/valid-attachments": [] }))
+    expect(stderr.trim().split("\n")).toHaveLength(1)
+    expect(stderr).toContain('from zone "trusted" of firewalld: COMMAND_FAILED: ')
+    expect(stderr).toContain("and 1 more; firewalld forgets it when it is reloaded or restarted")
+    expect(await lab.nftables()).not.toContain("cni_firewall")
+    await restartFirewalld(lab.host)
+    expect(await sourcesIn(lab.host)).toEqual([])
+  })
+
+test("after `nft flush ruleset` all of a network's containers are reloaded: DEL and ADD succeed; after firewalld's restart the next ADD adds all sources", async () => {
   await using lab = await labWithFirewalld()
-  const pod = await lab.addPod()
+  const pods = [await lab.addPod(), await lab.addPod()]
   await lab.host.exec("nft", ["flush", "ruleset"])
-  const { msg, details } = await fail(pod.firewall.run("DEL", { prevResult: pod.result }))
-  expect(msg).toMatch(/^Cannot remove the address .* from zone "trusted" of firewalld/)
-  expect(`${msg}; ${details}`).toContain("COMMAND_FAILED: ")
-  expect(`${msg}; ${details}`).not.toContain("\n")
-  await stopFirewalld(lab.host) // it cannot reload then: it misses the table that it would delete
-  await runFirewalld(lab.host)
-  await pod.remove()
+  for (const pod of pods) await succeed(pod.firewall.run("DEL", { prevResult: pod.result }))
+  for (const pod of pods) await succeed(pod.allow())
+  const late = await lab.connectPod()
+  expect((await succeed(late.allow())).stderr).toContain("COMMAND_FAILED")
+  for (const pod of [...pods, late]) await expectAnswer(pod.namespace, outside.ip)
+  await restartFirewalld(lab.host)
+  const last = await lab.addPod()
+  for (const pod of [...pods, late]) {
+    await expectAnswer(pod.namespace, outside.ip)
+    expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0 })
+  }
+  for (const pod of [...pods, late, last]) expect((await succeed(pod.firewall.run("DEL"))).stderr).toBe("")
   expect(await sourcesIn(lab.host)).toEqual([])
+})
+
+test("ADD still fails where firewalld drops, and cannot add the source", async () => {
+  await using lab = await labWithFirewalld()
+  await lab.host.exec("nft", ["delete", "table", "inet", "firewalld"])
+  await lab.host.exec("nft", ["add", "table", "inet", "firewalld_policy_drop"]) // by which firewalld drops all while it reloads
+  const pod = await lab.connectPod()
+  expect((await fail(pod.allow())).msg).toContain(`Cannot add the address ${pod.ip}/32 to zone "trusted"`)
   expect(await lab.nftables()).not.toContain("cni_firewall")
 })
 

@@ -121,7 +121,7 @@ describe("backend iptables", () => {
   })
 })
 
-describe("where iptables drops what it forwards, backend nftables", () => {
+describe("backend nftables", () => {
   const dropIpv4 = "-P FORWARD DROP"
   const way = [
     '-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD',
@@ -132,13 +132,52 @@ describe("where iptables drops what it forwards, backend nftables", () => {
     'Cannot find the way through table ip filter: expected rule "CNI-FORWARD -m comment --comment CNI firewall plugin, ' +
     'backend nftables -m mark --mark 0x1000/0x1000 -j ACCEPT", reached from FORWARD; found none'
 
-  test("has one rule there for all containers, of the family that drops", async () => {
+  /** What `ip6tables-save` prints where there is nothing. */
+  const ipv6 = ":FORWARD ACCEPT [0:0]"
+  const whole = (policy: "DROP" | "ACCEPT") => [`:FORWARD ${policy} [0:0]`, ...way, ":FORWARD ACCEPT [0:0]", ...way]
+
+  test("has one rule for all containers in FORWARD of both families, which goes with the last one", async () => {
     await iptables(dropIpv4)
     done("ADD", { number: 2 }, { number: 3 })
-    expect(await rules()).toEqual([":FORWARD DROP [0:0]", ...way, ":FORWARD ACCEPT [0:0]"])
+    expect(await rules()).toEqual(whole("DROP"))
     done("CHECK", { number: 2 })
-    done("DEL", { number: 2 }, { number: 3 })
-    expect(await rules()).toEqual([":FORWARD DROP [0:0]", ...way, ":FORWARD ACCEPT [0:0]"])
+    done("DEL", { number: 2 })
+    expect(await rules()).toEqual(whole("DROP"))
+    done("DEL", { number: 3 })
+    expect(await rules()).toEqual([":FORWARD DROP [0:0]", ipv6])
+  })
+
+  test("makes the tables where there are none, as iptables would, and deletes them with the last container", async () => {
+    done("ADD", { number: 2 })
+    expect(await rules()).toEqual(whole("ACCEPT"))
+    for (const line of way) await iptables(line.replace("-A", "-C"))
+    done("DEL", { number: 2 })
+    expect((await host.exec("nft", ["list", "ruleset"])).stdout).toBe("")
+  })
+
+  test.each([
+    ["a rule of another program", "-A INPUT -s 192.0.2.1 -j DROP"],
+    ["a policy", dropIpv4],
+    ["a chain", "-N DOCKER-USER"],
+  ])("leaves a table that it has made to %s that came meanwhile", async (_, line) => {
+    done("ADD", { number: 2 })
+    await iptables(line)
+    done("DEL", { number: 2 })
+    expect((await host.exec("nft", ["list", "tables"])).stdout).toBe("table ip filter\n")
+    const left = line.startsWith("-A") ? ["-A INPUT -s 192.0.2.1/32 -j DROP"] : []
+    expect(await rules()).toEqual([`:FORWARD ${line === dropIpv4 ? "DROP" : "ACCEPT"} [0:0]`, ...left, ipv6])
+  })
+
+  test("leaves a chain of the administrator's alone that is empty, and that another rule leads to", async () => {
+    done("ADD", { number: 2 })
+    await iptables("-A INPUT -j CNI-ADMIN")
+    done("DEL", { number: 2 })
+    expect(await rules()).toEqual([":FORWARD ACCEPT [0:0]", "-A INPUT -j CNI-ADMIN", ipv6])
+  })
+
+  test("an ADD that is undone leaves nothing", async () => {
+    expect(call("ADD", { number: 2 }, { write: refuseAnswer }).exitCode).toBe(1)
+    expect((await host.exec("nft", ["list", "ruleset"])).stdout).toBe("")
   })
 
   test.each([
@@ -157,7 +196,7 @@ describe("where iptables drops what it forwards, backend nftables", () => {
       await iptables(dropIpv4)
       done("ADD", { number: 2 })
       done("CHECK", { number: 2 })
-      expect(await rules()).toEqual([":FORWARD DROP [0:0]", ...way, ":FORWARD ACCEPT [0:0]"])
+      expect(await rules()).toEqual(whole("DROP"))
     },
   )
 
@@ -170,23 +209,12 @@ describe("where iptables drops what it forwards, backend nftables", () => {
   })
 
   test.each<[string, string[]]>([
-    ["an accepting chain without rules is let alone", ["-P FORWARD ACCEPT"]],
-    ["nor is there a rule for the rules of others elsewhere", ["-A INPUT -s 192.0.2.1 -j DROP"]],
-  ])("%s", async (_, lines) => {
-    for (const line of lines) await iptables(line)
-    const before = await rules()
-    done("ADD", { number: 2 })
-    expect((await rules()).filter((line) => line.includes("CNI"))).toEqual([])
-    expect(await rules()).toEqual(before)
-  })
-
-  test.each<[string, string[]]>([
     ["a rule of others in FORWARD may drop", ["-A FORWARD -j REJECT"]],
     ["the administrator's rules are to be heeded", ["-N CNI-ADMIN", "-A CNI-ADMIN -s 192.0.2.1 -j DROP"]],
   ])("%s: the way goes before it", async (_, lines) => {
     for (const line of lines) await iptables(line)
     done("ADD", { number: 2 })
-    expect((await rules()).filter((line) => line.includes("CNI firewall"))).toEqual(way)
+    expect((await rules()).filter((line) => line.includes("CNI firewall"))).toEqual([...way, ...way])
     expect((await rules())[1]).toBe(way[0] ?? "")
   })
 
@@ -195,7 +223,7 @@ describe("where iptables drops what it forwards, backend nftables", () => {
     const ips = [{ address: "fd00:1::2/64", interface: 2 }]
     const interfaces = [{ name: "br1" }, { name: "veth2" }, { name: "eth0", sandbox: "/run/netns/c" }]
     done("ADD", { number: 2, keys: { prevResult: { cniVersion: "1.1.0", ips, interfaces } } })
-    expect(await rules()).toEqual([":FORWARD DROP [0:0]", ":FORWARD ACCEPT [0:0]"])
+    expect(await rules()).toEqual([":FORWARD DROP [0:0]", ":FORWARD ACCEPT [0:0]", ...way])
     done("CHECK", { number: 2, keys: { prevResult: { cniVersion: "1.1.0", ips, interfaces } } })
   })
 })

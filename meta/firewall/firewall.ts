@@ -74,12 +74,11 @@ export class Firewall implements Disposable {
     if (backend === "iptables") this.#addByIptables(spec, undo)
     else this.#addByNftables(spec, backend, firewalld && zone, undo)
     if (!firewalld) return
-    addSources(firewalld, zone, spec.addresses, this.#nftables, this.#log, undo)
+    const isFiltering = () => !this.#filter || this.#filter.hasTable(/^firewalld/)
+    addSources({ firewalld, zone, socket: this.#nftables, log: this.#log, isFiltering }, spec.addresses, undo)
     const own = new Set(spec.addresses.map(hostOf))
-    removeSources(
-      firewalld,
-      former.filter(({ source }) => !own.has(source)),
-    )
+    const gone = former.filter(({ source }) => !own.has(source))
+    removeSources(firewalld, gone, this.#log)
   }
 
   #addByIptables(spec: FirewallSpec, undo: Undo): void {
@@ -213,6 +212,7 @@ export class Firewall implements Disposable {
       removeSources(
         firewalld,
         sources.filter(({ source }) => !kept.includes(source)),
+        this.#log,
       )
     })
   }

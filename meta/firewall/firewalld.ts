@@ -78,6 +78,11 @@ export class Firewalld implements Disposable {
   }
 }
 
+/** Whether firewalld could not change the kernel's rules, as after others have flushed them: the error of one of its methods. */
+export function isCommandFailed(error: unknown): boolean {
+  return error instanceof CniError && isRefusal(error.cause, "COMMAND_FAILED")
+}
+
 /** firewalld's errors begin with their kind: "ZONE_ALREADY_SET: '10.1.0.2/32' already bound to 'trusted'". */
 function isRefusal(error: unknown, ...kinds: string[]): boolean {
   return error instanceof DbusError && kinds.some((kind) => error.message.includes(kind))

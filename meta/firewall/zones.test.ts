@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test"
+import { DbusError } from "../../pkg/dbus/mod.ts"
 import { RuleSetKernel } from "../../pkg/nftables/testing/rule-set-kernel.ts"
+import { CniError } from "../../pkg/types/mod.ts"
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { made, ruleSet, specOf } from "./testing/firewall.ts"
@@ -10,11 +12,12 @@ const { addresses } = specOf(2)
 const own = ["trusted 10.1.0.2/32", "trusted fd00:1::2/128"]
 
 /** Adds the addresses of number 2 to zone "trusted"; other containers have notes as in `noted`. */
-function add(zones: Zones, noted: readonly [number, string | undefined][] = []) {
+function add(zones: Zones, noted: readonly [number, string | undefined][] = [], isFiltering = true) {
   const log: string[] = []
   const { socket } = new RuleSetKernel(ruleSet(...noted.flatMap(([number, zone]) => made(specOf(number), zone))))
   const undo = new Undo((line) => log.push(line))
-  addSources(asFirewalld(zones), "trusted", addresses, socket, (line) => log.push(line), undo)
+  const [firewalld, tell] = [asFirewalld(zones), (line: string) => void log.push(line)]
+  addSources({ firewalld, zone: "trusted", socket, log: tell, isFiltering: () => isFiltering }, addresses, undo)
   return { log, undo }
 }
 
@@ -47,19 +50,40 @@ describe("addresses", () => {
   test("that are refused fail the ADD; those of others are a line of the log each", () => {
     expect(() => add(new Zones([], "trusted fd00:1::2/128"))).toThrow("refused: trusted fd00:1::2/128")
     const zones = new Zones([], "home 10.1.0.3/32")
-    expect(add(zones, [[3, "home"]]).log).toEqual(["Error: refused: home 10.1.0.3/32"])
+    expect(add(zones, [[3, "home"]]).log).toEqual(["Error: refused: home 10.1.0.3/32; the next ADD tries again"])
     expect(zones.sources).toEqual([...own, "home fd00:1::3/128"])
+    const none = new Zones([], "home 10.1.0.3/32", "home fd00:1::3/128", "home 10.1.0.4/32", "home fd00:1::4/128")
+    const [line, ...more] = add(none, [
+      [3, "home"],
+      [4, "home"],
+    ]).log
+    expect(line).toEndWith("; and 3 more; the next ADD tries again")
+    expect(more).toEqual([])
   })
 
-  test("are all removed, also when one cannot be; the first failure is told", () => {
+  test("that firewalld cannot write into the kernel are a line of the log where its rules were flushed, and else fail the ADD", () => {
+    const failed = new CniError(999, "Cannot add", { cause: new DbusError("COMMAND_FAILED: 'python-nftables' failed") })
+    const flushed = new Zones([], failed, ...own)
+    expect(add(flushed, [], false).log).toEqual([
+      "Cannot add: COMMAND_FAILED: 'python-nftables' failed; and 1 more; the next ADD tries again",
+    ])
+    expect(() => add(new Zones([], failed, ...own))).toThrow("Cannot add")
+    expect(() => add(new Zones([], ...own), [], false)).toThrow("refused")
+  })
+
+  test("are all removed, also when one cannot be, which is one line of the log", () => {
     const zones = new Zones([...own, "home 10.1.0.3/32"], ...own)
     const sources = [...own, "home 10.1.0.3/32"].map((text) => {
       const [zone = "", source = ""] = text.split(" ")
       return { zone, source }
     })
-    expect(() => removeSources(asFirewalld(zones), sources)).toThrow("refused: trusted 10.1.0.2/32")
+    const log: string[] = []
+    removeSources(asFirewalld(zones), sources, (line) => log.push(line))
+    expect(log).toEqual([
+      "Error: refused: trusted 10.1.0.2/32; and 1 more; firewalld forgets it when it is reloaded or restarted",
+    ])
     expect(zones.sources).toEqual(own)
-    expect(() => removeSources(asFirewalld(new Zones([])), [])).not.toThrow()
+    removeSources(asFirewalld(new Zones([])), [], () => expect.unreachable())
   })
 })
 

@@ -1,9 +1,9 @@
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import type { Element } from "../../pkg/nftables/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
-import { Firewalld } from "./firewalld.ts"
+import { Firewalld, isCommandFailed } from "./firewalld.ts"
 import { hostOf } from "./iptables/rules.ts"
 import { listAddresses } from "./nftables/firewall.ts"
 import { readNote } from "./spec.ts"
@@ -37,52 +37,81 @@ export function findFirewalld(
     return find()
   } catch (error) {
     if (backend === "firewalld") throw error
-    log(String(error))
+    log(reasonOf(error))
     return undefined
   }
 }
 
+/** What adding works with. */
+export interface AddingSources {
+  firewalld: Firewalld
+  zone: string
+  /** Of the table with the notes. */
+  socket: NetlinkSocket | undefined
+  log(line: string): void
+  /** Whether the kernel has rules of firewalld. */
+  isFiltering(): boolean
+}
+
 /**
  * Makes addresses sources of a zone, and all others again that the table has a note of: firewalld forgets them when it is reloaded
- * or started anew. Of these a failure is one line of the log. Throws `CniError`.
+ * or started anew. Of these a failure is one line of the log, and so is any where all rules of firewalld were flushed: then it drops
+ * nothing, and its reload is followed by the next ADD. Throws `CniError`.
  */
 export function addSources(
-  firewalld: Firewalld,
-  zone: string,
+  { firewalld, zone, socket, log, isFiltering }: AddingSources,
   addresses: readonly Uint8Array[],
-  socket: NetlinkSocket | undefined,
-  log: (line: string) => void,
   undo: Undo,
 ): void {
   const present = new Map<string, string[]>()
   const isThere = ({ zone, source }: Source) =>
     present.getOrInsertComputed(zone, () => firewalld.listSources(zone)).includes(source)
+  const failures: unknown[] = []
   for (const source of addresses.map(hostOf)) {
     if (isThere({ zone, source })) continue
-    firewalld.addSource(zone, source)
-    undo.defer("add a source of firewalld", () => firewalld.removeSource(zone, source))
+    try {
+      firewalld.addSource(zone, source)
+      undo.defer("add a source of firewalld", () => firewalld.removeSource(zone, source))
+    } catch (error) {
+      if (!isCommandFailed(error) || isFiltering()) throw error
+      failures.push(error)
+    }
   }
   const own = new Set(addresses.map(hostOf))
   for (const other of sourcesOf(socket ? listAddresses(socket) : [])) {
     try {
       if (!own.has(other.source) && !isThere(other)) firewalld.addSource(other.zone, other.source)
     } catch (error) {
-      log(String(error))
+      failures.push(error)
     }
   }
+  tell(failures, "the next ADD tries again", log)
 }
 
-/** Removes all of the sources, also when one cannot be removed. Throws `CniError` with the first that could not. */
-export function removeSources(firewalld: Firewalld, sources: readonly Source[]): void {
-  let failure: unknown
+/**
+ * Removes all of the sources. Those that firewalld does not let go of are one line of the log: they are lost by its next reload, and no
+ * reason for a container to stay.
+ */
+export function removeSources(firewalld: Firewalld, sources: readonly Source[], log: (line: string) => void): void {
+  const failures: unknown[] = []
   for (const { zone, source } of sources) {
     try {
       firewalld.removeSource(zone, source)
     } catch (error) {
-      failure ??= error
+      failures.push(error)
     }
   }
-  if (failure !== undefined) throw failure
+  tell(failures, "firewalld forgets it when it is reloaded or restarted", log)
+}
+
+function reasonOf(error: unknown): string {
+  return isCniError(error) && error.details ? `${error.message}: ${error.details}` : String(error)
+}
+
+/** One line, however many there are. */
+function tell([first, ...others]: readonly unknown[], remedy: string, log: (line: string) => void): void {
+  if (first === undefined) return
+  log(`${reasonOf(first)}${others.length > 0 ? `; and ${others.length} more` : ""}; ${remedy}`)
 }
 
 /** Checks that firewalld has these sources. Throws `CniError` that names the first that it has not. */

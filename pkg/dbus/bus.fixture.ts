@@ -3,8 +3,8 @@ import { join } from "node:path"
 /** What a bus says when it lets somebody in. */
 export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
 
-/** What a bus answers to one thing that it receives: texts, bytes, several of them one after the other, "end" to hang up. */
-export type Answer = string | readonly number[] | readonly string[]
+/** What a bus answers to one thing that it receives: texts, bytes, several of them one after the other, bytes again and again, "end" to hang up. */
+export type Answer = string | readonly number[] | readonly string[] | { forever: readonly number[] }
 
 /** A bus in a process of its own, and what it has received, in hexadecimal. */
 export interface TestBus extends AsyncDisposable {
@@ -23,6 +23,7 @@ export async function startBus(directory: string, ...answers: readonly Answer[])
       console.log(bytes.toHex())
       const answer = answers.shift()
       if (answer === "end") socket.end()
+      else if (answer?.forever) setInterval(() => say(socket, answer.forever), 10)
       else if (Array.isArray(answer) && typeof answer[0] !== "number") {
         for (const part of answer) {
           say(socket, part)

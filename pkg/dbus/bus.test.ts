@@ -133,6 +133,33 @@ test("where nothing listens there is no bus", () => {
   expect(Bus.find("/dev/null")).toBeUndefined()
 })
 
+/** Calls a method twice; what each of them throws. */
+function refusalsOf(bus: Bus | undefined): unknown[] {
+  return [1, 2].map(() => {
+    try {
+      return bus?.hasOwner("a.b")
+    } catch (error) {
+      return (error as Error).message
+    }
+  })
+}
+
+test("patience is for the whole connection: messages to others do not lengthen it, and then nothing more is asked", async () => {
+  const signal = answerTo(0).slice(0, 16)
+  await using server = await startBus(directory, welcome, answerTo(1), { forever: signal })
+  using bus = Bus.find(server.path, 500)
+  const late = "Cannot talk to the bus: no answer within 500 ms"
+  expect(refusalsOf(bus)).toEqual([late, late])
+  expect(await server.received(3)).toHaveLength(3)
+})
+
+test("after an answer that is none the next call does not take the rest of it for its own", async () => {
+  await using server = await startBus(directory, welcome, answerTo(1), [1, 2, 3, ...Array(13).fill(0), ...answerTo(3)])
+  using bus = Bus.find(server.path)
+  const garbage = "the bytes do not begin like a message"
+  expect(refusalsOf(bus)).toEqual([garbage, garbage])
+})
+
 test.each([
   ["does not let us in", ["REJECTED EXTERNAL\r\nERROR\r\n"], "Cannot log in to the bus"],
   ["says too much", ["x".repeat(9000)], "Cannot log in to the bus: it says too much"],

@@ -17,14 +17,15 @@ const SYSTEM_BUS = "unix:path=/var/run/dbus/system_bus_socket"
 
 const DAEMON = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus" }
 
-/** As long as D-Bus programs wait for an answer by default. */
+/** As long as D-Bus programs wait for an answer by default; here it is for all that is asked over one connection. */
 const PATIENCE_MS = 25_000
 /** A line of the authentication. */
 const LINE_MAX = 4096
 
 /**
  * A connection to a bus, as D-Bus Specification 0.38 has it: by a socket with a path, authenticated as the process' user, for
- * calls of methods, one after the other. What else comes over it is passed over.
+ * calls of methods, one after the other. What else comes over it is passed over. When an answer does not come in time, or is none,
+ * all later calls fail at once.
  *
  * @example
  * using bus = Bus.findSystem()
@@ -33,12 +34,16 @@ const LINE_MAX = 4096
 export class Bus implements Disposable {
   readonly #socket: FileDescriptor
   readonly #patienceMs: number
+  readonly #deadline: number
+  /** Why nothing can be asked any more. */
+  #broken: unknown
   #received = new Uint8Array(0)
   #serial = 0
 
   private constructor(socket: FileDescriptor, patienceMs: number) {
     this.#socket = socket
     this.#patienceMs = patienceMs
+    this.#deadline = monotonicMs() + patienceMs
   }
 
   /** Connects to the system's bus. Undefined where there is none. Throws `DbusError` when one does not let us in. */
@@ -81,16 +86,25 @@ export class Bus implements Disposable {
 
   /** Calls a method and returns its answer. Throws `DbusError`: its error, or that nothing came in time. */
   call(call: MethodCall): Value[] {
+    const answer = this.#exchange(call)
+    if (answer.type === MessageType.Return) return answer.body
+    const [text] = answer.body
+    const said = (typeof text === "string" && text) || answer.errorName || "the answer has neither a value nor an error"
+    throw new DbusError(said, answer.errorName)
+  }
+
+  #exchange(call: MethodCall): Message {
+    if (this.#broken !== undefined) throw this.#broken
     const serial = ++this.#serial
-    this.#send(encodeCall(call, serial))
-    for (;;) {
-      const answer = this.#receive()
-      if (answer.replySerial !== serial) continue
-      if (answer.type === MessageType.Return) return answer.body
-      const [text] = answer.body
-      const said =
-        (typeof text === "string" && text) || answer.errorName || "the answer has neither a value nor an error"
-      throw new DbusError(said, answer.errorName)
+    try {
+      this.#send(encodeCall(call, serial))
+      for (;;) {
+        const answer = this.#receive()
+        if (answer.replySerial === serial) return answer
+      }
+    } catch (error) {
+      this.#broken = error
+      throw error
     }
   }
 
@@ -120,10 +134,9 @@ export class Bus implements Disposable {
 
   /** Waits until so many bytes have been received. */
   #fill(length: number): void {
-    const deadline = monotonicMs() + this.#patienceMs
     const into = new Uint8Array(4096)
     while (this.#received.length < length) {
-      this.#wait(Poll.In, deadline)
+      this.#wait(Poll.In)
       const count = read(this.#socket.fd, into)
       if (count === 0) throw new DbusError("Cannot talk to the bus: it has closed the connection")
       const all = new Uint8Array(this.#received.length + count)
@@ -134,15 +147,15 @@ export class Bus implements Disposable {
   }
 
   #send(bytes: Uint8Array): void {
-    const deadline = monotonicMs() + this.#patienceMs
     for (let done = 0; done < bytes.length; ) {
-      this.#wait(Poll.Out, deadline)
+      this.#wait(Poll.Out)
       done += write(this.#socket.fd, bytes.subarray(done))
     }
   }
 
-  #wait(events: number, deadline: number): void {
-    if (poll(this.#socket.fd, events, Math.max(0, deadline - monotonicMs()))) return
+  #wait(events: number): void {
+    const left = this.#deadline - monotonicMs() // over, too, when others' messages never end
+    if (left > 0 && poll(this.#socket.fd, events, left)) return
     throw new DbusError(`Cannot talk to the bus: no answer within ${this.#patienceMs} ms`)
   }
 

@@ -46,8 +46,8 @@ export class PacketFilter implements Disposable {
   }
 
   /** Returns whether there is a table of this name, in any family. Throws `NetlinkError`. */
-  hasTable(name: string): boolean {
-    return this.#list().some((table) => table.name === name)
+  hasTable(name: string | RegExp): boolean {
+    return this.#list().some((table) => (name instanceof RegExp ? name.test(table.name) : table.name === name))
   }
 
   #list(): readonly Table[] {

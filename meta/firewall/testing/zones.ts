@@ -13,10 +13,13 @@ export class Zones {
   /** How often it was let go of. */
   closed = 0
   readonly #refused: readonly string[]
+  readonly #reason: Error | undefined
 
-  constructor(sources: readonly string[], ...refused: string[]) {
+  /** `refused` may begin with the error that it refuses with. */
+  constructor(sources: readonly string[], ...refused: (string | Error)[]) {
     this.sources = [...sources]
-    this.#refused = refused
+    this.#reason = refused.find((one) => typeof one !== "string")
+    this.#refused = refused.filter((one) => typeof one === "string")
   }
 
   listSources(zone: string): string[] {
@@ -35,7 +38,7 @@ export class Zones {
   }
 
   #refuse(source: string): void {
-    if (this.#refused.includes(source)) throw new Error(`refused: ${source}`)
+    if (this.#refused.includes(source)) throw this.#reason ?? new Error(`refused: ${source}`)
   }
 
   [Symbol.dispose](): void {
@@ -61,7 +64,7 @@ export function playedFirewall(zones: Zones | undefined, groups: readonly Group[
   const log: string[] = []
   const asked: (Backend | undefined)[] = []
   const socket = Object.assign(kernel.socket, { leave() {} })
-  const hasTable = (name: string) => name === "cni_firewall"
+  const hasTable = (name: string | RegExp) => name === "cni_firewall"
   const filter = { socket, hasTable, forgetTables() {}, [Symbol.dispose]() {} }
   const findFirewalld = (backend: Backend | undefined) => {
     asked.push(backend)

@@ -33,7 +33,7 @@ export interface RuleSet {
 }
 
 /** `NFT_MSG_GET*`, <linux/netfilter/nf_tables.h> */
-const [GETCHAIN, GETRULE, GETSET, GETSETELEM, GETGEN] = [0xa04, 0xa07, 0xa0a, 0xa0d, 0xa10]
+const [GETTABLE, GETCHAIN, GETRULE, GETSET, GETSETELEM, GETGEN] = [0xa01, 0xa04, 0xa07, 0xa0a, 0xa0d, 0xa10]
 const NLM_F_DUMP = 0x300
 
 /** The name of the family that a request is for: its first byte. */
@@ -80,6 +80,7 @@ export class RuleSetKernel {
 
   #list(request: Request): Message[] {
     const { sets, rules = [] } = this.#rules()
+    if (request.type === GETTABLE || request.type === GETCHAIN) return [] // nothing of other programs
     if (request.type === GETSET) {
       this.asked.push(`sets ${familyOf(request)}`)
       return sets
