@@ -198,6 +198,22 @@ test("nftables: an administrator's own filter goes by the mark", async () => {
   expect(await pingOnce(bare.namespace, outside.ip)).toBe(false)
 })
 
+test("nftables: a packet that another program has given the mark is not let through by it", async () => {
+  await using lab = await labWith("nf_tables")
+  const marking = `table inet site {
+    chain before {
+      type filter hook prerouting priority -300
+      meta mark set 0x1001
+    }
+  }`
+  await lab.host.exec("nft", ["-f", "-"], { input: marking })
+  const [bare, pod] = [await lab.connectPod(), await lab.addPod()]
+  await dropForwarded(lab)
+  await expectAnswer(pod.namespace, outside.ip)
+  expect(await ping(bare.namespace, outside.ip)).toBe(false)
+  expect(await ping(lab.outside, pod.ip)).toBe(false)
+})
+
 test("nftables: the mark is gone when the packet leaves", async () => {
   await using lab = await FirewallLab.create()
   const counter = `table inet site {

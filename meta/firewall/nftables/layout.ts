@@ -102,6 +102,7 @@ export function firewallLayout(): FirewallLayout {
     chains: [allow, admin, admit, forward, unmark],
     rules: [
       { chain: allow, statements: [setMark(ACCEPT_MARK), verdict("accept")], comment: "what filters go by" },
+      { chain: forward, statements: [clearMark(ACCEPT_MARK)], comment: "the mark of others does not count" },
       { chain: forward, statements: [verdictMap([input, output], within)], comment: "on one bridge" },
       {
         chain: forward,
