@@ -45,12 +45,17 @@ export async function runFirewalld(host: HostNamespace): Promise<void> {
   await waitFor(() => host.exec("firewall-cmd", ["--state"]), "firewalld to run", 60_000)
 }
 
-/** Ends firewalld by its process' number on the bus. */
-export async function stopFirewalld(host: HostNamespace): Promise<void> {
+/** The number of firewalld's process, by its connection to the bus. */
+export async function firewalldPid(host: HostNamespace): Promise<number> {
   const method = ["org.freedesktop.DBus.GetConnectionUnixProcessID", "string:org.fedoraproject.FirewallD1"]
   const ask = ["--system", "--print-reply=literal", "--dest=org.freedesktop.DBus", "/org/freedesktop/DBus", ...method]
   const { stdout } = await host.exec("dbus-send", ask)
-  process.kill(Number(/uint32 (\d+)/.exec(stdout)?.[1]), "SIGTERM")
+  return Number(/uint32 (\d+)/.exec(stdout)?.[1])
+}
+
+/** Ends firewalld, which takes its rules along. */
+export async function stopFirewalld(host: HostNamespace): Promise<void> {
+  process.kill(await firewalldPid(host), "SIGTERM")
   await waitFor(
     async () => (await host.tryExec("firewall-cmd", ["--state"])).exitCode !== 0,
     "firewalld to end",

@@ -24,7 +24,14 @@ export const firewallFields = {
     pattern: "^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$",
     default: "",
   },
-  firewalldZone: { kind: "text", expected: "the name of a zone", default: "" },
+  firewalldZone: {
+    kind: "text",
+    expected: "the name of a zone",
+    check: checkZoneName,
+    form: "the name of a zone: at most 64 characters, without control characters",
+    pattern: "^[^\\u0000-\\u001f\\u007f]{0,64}$",
+    default: "",
+  },
   ingressPolicy: {
     kind: "choice",
     of: ["", ...policies],
@@ -63,4 +70,9 @@ export function parseFirewallConfig(
 /** `iptables` takes no longer names; upstream's chains and the tables' own would lead in circles. */
 function checkChainName(name: string): string | undefined {
   return /^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$/.test(name) ? name : undefined
+}
+
+/** firewalld itself takes fewer names; what cannot be one must not get into messages and notes. */
+function checkZoneName(name: string): string | undefined {
+  return name.length <= 64 && !/\p{Cc}/u.test(name) ? name : undefined
 }

@@ -67,14 +67,14 @@ export class Firewall implements Disposable {
 
   /** Doing it again changes nothing. Throws `CniError`; `undo` takes back what has changed. */
   add(spec: FirewallSpec, { backend, zone }: FirewallConfig, undo: Undo): void {
-    using firewalld = this.#findFirewalld(backend, this.#log)
+    const isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
+    using firewalld = this.#findFirewalld(backend, this.#log, isFiltering)
     if (backend === "firewalld" && !firewalld)
       throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const former = firewalld ? this.#sourcesOf(spec.owner) : []
     if (backend === "iptables") this.#addByIptables(spec, undo)
     else this.#addByNftables(spec, backend, firewalld && zone, undo)
     if (!firewalld) return
-    const isFiltering = () => !this.#filter || this.#filter.hasTable(/^firewalld/)
     addSources({ firewalld, zone, socket: this.#nftables, log: this.#log, isFiltering }, spec.addresses, undo)
     const own = new Set(spec.addresses.map(hostOf))
     const gone = former.filter(({ source }) => !own.has(source))
@@ -138,7 +138,11 @@ export class Firewall implements Disposable {
     // What the Go suite has made by firewalld is in no packet filter of ours.
     using firewalld =
       isAsked || noted.length > 0 || others.any
-        ? this.#findFirewalld(isAsked ? backend : undefined, this.#log)
+        ? this.#findFirewalld(
+            isAsked ? backend : undefined,
+            this.#log,
+            () => this.#filter?.hasTable(/^firewalld/) ?? true,
+          )
         : undefined
     if (isAsked && !firewalld) throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const isTheirs = others.any && spec.policy === "open"

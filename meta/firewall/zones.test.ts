@@ -123,20 +123,28 @@ test("the sources of elements are those with a zone in the note, each once", () 
 })
 
 test.each(["nftables", "iptables"] as const)("for backend %s firewalld is not looked for", (backend) => {
-  expect(findFirewalld(backend, () => expect.unreachable())).toBeUndefined()
+  expect(
+    findFirewalld(
+      backend,
+      () => expect.unreachable(),
+      () => expect.unreachable(),
+    ),
+  ).toBeUndefined()
 })
 
-test("a bus that does not let us in is an error where firewalld is asked for, and else a line of the log", () => {
+test("a bus that does not let us in is an error where firewalld is asked for or filters, and else a line of the log", () => {
   const log: string[] = []
   const refuse = () => {
     throw new Error("Cannot log in to the bus")
   }
   const note = (line: string) => void log.push(line)
-  expect(() => findFirewalld("firewalld", note, refuse)).toThrow("Cannot log in to the bus")
+  const no = () => false
+  expect(() => findFirewalld("firewalld", note, no, refuse)).toThrow("Cannot log in to the bus")
   expect(log).toEqual([])
-  expect(findFirewalld(undefined, note, refuse)).toBeUndefined()
+  expect(findFirewalld(undefined, note, no, refuse)).toBeUndefined()
   expect(log).toEqual(["Error: Cannot log in to the bus"])
+  expect(() => findFirewalld(undefined, note, () => true, refuse)).toThrow("Cannot log in to the bus")
   const firewalld = asFirewalld(new Zones([]))
   for (const backend of ["firewalld", undefined] as const)
-    expect(findFirewalld(backend, note, () => firewalld)).toBe(firewalld)
+    expect(findFirewalld(backend, note, no, () => firewalld)).toBe(firewalld)
 })

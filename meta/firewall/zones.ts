@@ -24,19 +24,20 @@ export function sourcesOf(elements: readonly Element[]): Source[] {
 }
 
 /**
- * Returns firewalld if it runs and the backend does not rule it out. A bus that does not let us in is an error where firewalld is
- * asked for; else one line of the log.
+ * Returns firewalld if it runs and the backend does not rule it out. A bus that does not let us in or does not answer is an error where
+ * firewalld is asked for, or `isNeeded` since its rules are in force; else one line of the log.
  */
 export function findFirewalld(
   backend: Backend | undefined,
   log: (line: string) => void,
+  isNeeded: () => boolean = () => false,
   find: () => Firewalld | undefined = () => Firewalld.find(),
 ): Firewalld | undefined {
   if (backend === "nftables" || backend === "iptables") return undefined
   try {
     return find()
   } catch (error) {
-    if (backend === "firewalld") throw error
+    if (backend === "firewalld" || isNeeded()) throw error
     log(reasonOf(error))
     return undefined
   }

@@ -3,6 +3,13 @@ import { join } from "node:path"
 /** What a bus says when it lets somebody in. */
 export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
 
+/** A return to the call with this number, with one boolean; a signal before it, which is no answer. */
+export const answerTo = (serial: number, truth = 1) => [
+  ...[0x6c, 4, 1, 1, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0],
+  ...[0x6c, 2, 1, 1, 4, 0, 0, 0, 9, 0, 0, 0, 15, 0, 0, 0, 5, 1, 0x75, 0, serial, 0, 0, 0, 8, 1, 0x67, 0, 1, 0x62, 0, 0],
+  ...[truth, 0, 0, 0],
+]
+
 /** What a bus answers to one thing that it receives: texts, bytes, several of them one after the other, bytes again and again, "end" to hang up. */
 export type Answer = string | readonly number[] | readonly string[] | { forever: readonly number[] }
 

@@ -2,19 +2,12 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { startBus, welcome } from "./bus.fixture.ts"
+import { answerTo, startBus, welcome } from "./bus.fixture.ts"
 import { Bus } from "./bus.ts"
 import { DbusError } from "./message.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-bus-"))
 afterAll(() => rmSync(directory, { recursive: true }))
-
-/** A return to a call, with one boolean; a signal before it, which is no answer. */
-const answerTo = (serial: number, truth = 1) => [
-  ...[0x6c, 4, 1, 1, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0],
-  ...[0x6c, 2, 1, 1, 4, 0, 0, 0, 9, 0, 0, 0, 15, 0, 0, 0, 5, 1, 0x75, 0, serial, 0, 0, 0, 8, 1, 0x67, 0, 1, 0x62, 0, 0],
-  ...[truth, 0, 0, 0],
-]
 
 test("a bus is logged in to, and asked; signals are no answers", async () => {
   await using server = await startBus(directory, welcome, answerTo(1), answerTo(2))
