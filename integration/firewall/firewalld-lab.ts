@@ -1,5 +1,8 @@
 import { mkdir } from "node:fs/promises"
-import { type HostNamespace, startDaemon, waitFor } from "../lab/mod.ts"
+import { type Namespace, startDaemon, waitFor } from "../lab/mod.ts"
+
+/** A host with files of its own. */
+type Host = Pick<Namespace, "exec" | "tryExec" | "commandLine">
 
 /** Where the system's bus is, and what firewalld keeps; each host has its own. */
 const privateDirectories = ["/run/dbus", "/etc/firewalld"] as const
@@ -23,9 +26,10 @@ const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus 
 `
 
 /** Starts a bus on the host where programs look for the system's. It ends with the host. */
-export async function startBus(host: HostNamespace): Promise<void> {
+export async function startBus(host: Host): Promise<void> {
   for (const directory of privateDirectories) {
     await mkdir(directory, { recursive: true }) // an empty directory to mount on is all the machine gets
+    await host.exec("mkdir", ["-p", directory]) // where its /run is another one
     await host.exec("mount", ["-t", "tmpfs", "-o", "mode=755", "cni-test", directory])
   }
   await host.exec("tee", ["/run/dbus/bus.conf"], { input: busConfiguration })
@@ -34,19 +38,19 @@ export async function startBus(host: HostNamespace): Promise<void> {
 }
 
 /** Starts firewalld on the host, with Debian's zones, and waits until it answers. It ends with the host. */
-export async function startFirewalld(host: HostNamespace): Promise<void> {
+export async function startFirewalld(host: Host): Promise<void> {
   await startBus(host)
   await runFirewalld(host)
 }
 
 /** Starts firewalld on a host that has a bus. */
-export async function runFirewalld(host: HostNamespace): Promise<void> {
+export async function runFirewalld(host: Host): Promise<void> {
   await startDaemon(host.commandLine(["firewalld", "--nofork", "--nopid", "--log-file", "/run/dbus/firewalld.log"]))
   await waitFor(() => host.exec("firewall-cmd", ["--state"]), "firewalld to run", 60_000)
 }
 
 /** The number of firewalld's process, by its connection to the bus. */
-export async function firewalldPid(host: HostNamespace): Promise<number> {
+export async function firewalldPid(host: Host): Promise<number> {
   const method = ["org.freedesktop.DBus.GetConnectionUnixProcessID", "string:org.fedoraproject.FirewallD1"]
   const ask = ["--system", "--print-reply=literal", "--dest=org.freedesktop.DBus", "/org/freedesktop/DBus", ...method]
   const { stdout } = await host.exec("dbus-send", ask)
@@ -54,7 +58,7 @@ export async function firewalldPid(host: HostNamespace): Promise<number> {
 }
 
 /** Ends firewalld, which takes its rules along. */
-export async function stopFirewalld(host: HostNamespace): Promise<void> {
+export async function stopFirewalld(host: Host): Promise<void> {
   process.kill(await firewalldPid(host), "SIGTERM")
   await waitFor(
     async () => (await host.tryExec("firewall-cmd", ["--state"])).exitCode !== 0,
@@ -64,7 +68,7 @@ export async function stopFirewalld(host: HostNamespace): Promise<void> {
 }
 
 /** The sources of a zone, as firewalld's own tool lists them. */
-export async function sourcesIn(host: HostNamespace, zone = "trusted"): Promise<string[]> {
+export async function sourcesIn(host: Host, zone = "trusted"): Promise<string[]> {
   const { stdout } = await host.exec("firewall-cmd", [`--zone=${zone}`, "--list-sources"])
   return stdout.trim().split(/\s+/).filter(Boolean).sort()
 }

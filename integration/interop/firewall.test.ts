@@ -73,6 +73,19 @@ for (const backend of firewallBackends.slice(1)) {
   })
 }
 
+test("nftables, the default: Go's CHECK of what our ADD has made fails, and Go's DEL leaves the address let through, until our GC", async () => {
+  await using lab = await FirewallLab.create({ ...firewallBackends[0], iptables: "nf_tables" })
+  const pod = await lab.addPod()
+  const { exitCode, stdout } = await pod.firewall.run("CHECK", keysFor(pod), { bin: theirs })
+  expect({ exitCode, stdout }).toMatchObject({ exitCode: 1 })
+  await succeed(pod.firewall.run("DEL", keysFor(pod), { bin: theirs }))
+  expect(await lab.nftables()).toContain(`elements = { ${pod.ip} comment "${pod.owner()}" }`)
+  await pod.link.del()
+  await succeed(pod.firewall.run("GC", { "cni.dev/valid-attachments": [], prevResult: undefined }))
+  expect(await lab.nftables()).not.toContain("cni_firewall")
+  expect(await lab.iptables()).not.toContain("0x1000")
+})
+
 test("what Go's ADD has made by iptables is deleted on a node whose configuration says nothing, and policies of ours hold beside it", async () => {
   await using lab = await FirewallLab.create({ ...firewallBackends[0], iptables: "nf_tables" })
   const policy = "same-bridge"

@@ -1,8 +1,7 @@
-import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { chooseVariant, findPrograms, isTableInUse } from "../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import { type Element, PacketFilter } from "../../pkg/nftables/mod.ts"
-import { AF_INET, CniError, Code, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
+import { AF_INET, CniError, Code, isCniError, type Owner } from "../../pkg/types/mod.ts"
 import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 import type { FirewallConfig } from "./config.ts"
 import { checkAcceptMarked, ensureAcceptMarked, removeAcceptMarked } from "./iptables/accept-marked.ts"
@@ -24,7 +23,16 @@ import {
 } from "./nftables/firewall.ts"
 import { FIREWALL_TABLE } from "./nftables/layout.ts"
 import type { FirewallSpec } from "./spec.ts"
-import { addSources, checkSources, findFirewalld, removeSources, type Source, sourcesOf } from "./zones.ts"
+import {
+  addSources,
+  checkSources,
+  findFirewalld,
+  removeSources,
+  type Source,
+  sourcesAt,
+  sourcesOf,
+  sourcesOfOwner,
+} from "./zones.ts"
 
 /** What DEL has been told of an attachment, which may be nothing, or wrong. */
 export interface Told {
@@ -61,23 +69,29 @@ export class Firewall implements Disposable {
     this.#log = log
   }
 
+  /** Whether the kernel may have rules of firewalld. */
+  readonly #isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
+
   get #nftables(): NetlinkSocket | undefined {
     return this.#filter?.socket
   }
 
   /** Doing it again changes nothing. Throws `CniError`; `undo` takes back what has changed. */
   add(spec: FirewallSpec, { backend, zone }: FirewallConfig, undo: Undo): void {
-    const isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
-    using firewalld = this.#findFirewalld(backend, this.#log, isFiltering)
+    using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
     if (backend === "firewalld" && !firewalld)
       throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
-    const former = firewalld ? this.#sourcesOf(spec.owner) : []
+    const former = firewalld ? sourcesOfOwner(this.#nftables, spec.owner) : []
     if (backend === "iptables") this.#addByIptables(spec, undo)
     else this.#addByNftables(spec, backend, firewalld && zone, undo)
     if (!firewalld) return
-    addSources({ firewalld, zone, socket: this.#nftables, log: this.#log, isFiltering }, spec.addresses, undo)
-    const own = new Set(spec.addresses.map(hostOf))
-    const gone = former.filter(({ source }) => !own.has(source))
+    addSources(
+      { firewalld, zone, socket: this.#nftables, log: this.#log, isFiltering: this.#isFiltering },
+      spec.addresses,
+      undo,
+    )
+    const own = spec.addresses.map(hostOf)
+    const gone = former.filter(({ source }) => !own.includes(source))
     removeSources(firewalld, gone, this.#log)
   }
 
@@ -133,16 +147,12 @@ export class Firewall implements Disposable {
     failures.attempt("check the firewall", first)
     const others = new Failures()
     if (failures.any) others.attempt("check the firewall", second)
-    const noted = this.#sourcesFor(spec.addresses)
+    const noted = sourcesAt(this.#nftables, spec.addresses)
     const isAsked = backend === "firewalld"
     // What the Go suite has made by firewalld is in no packet filter of ours.
     using firewalld =
       isAsked || noted.length > 0 || others.any
-        ? this.#findFirewalld(
-            isAsked ? backend : undefined,
-            this.#log,
-            () => this.#filter?.hasTable(/^firewalld/) ?? true,
-          )
+        ? this.#findFirewalld(isAsked ? backend : undefined, this.#log, this.#isFiltering)
         : undefined
     if (isAsked && !firewalld) throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const isTheirs = others.any && spec.policy === "open"
@@ -151,22 +161,6 @@ export class Firewall implements Disposable {
       if (isTheirs && noted.length === 0) return
     }
     if (others.any) failures.throwIfAny()
-  }
-
-  /** The sources of firewalld that the table has a note of, at these addresses. */
-  #sourcesFor(addresses: readonly Uint8Array[]): Source[] {
-    const socket = this.#nftables
-    const ips = new Set(addresses.map(String))
-    return socket ? sourcesOf(listAddresses(socket, addresses).filter(({ key }) => ips.has(String(key[0])))) : []
-  }
-
-  /** The sources of an attachment, by the table's notes. */
-  #sourcesOf(owner: Owner): Source[] {
-    const comment = ownerComment(owner)
-    const socket = this.#nftables
-    return socket
-      ? sourcesOf(listAddresses(socket, [encodeUtf8(comment)]).filter((one) => one.comment === comment))
-      : []
   }
 
   /**

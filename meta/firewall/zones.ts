@@ -1,6 +1,7 @@
+import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import type { Element } from "../../pkg/nftables/mod.ts"
-import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
+import { CniError, Code, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
 import { Firewalld, isCommandFailed } from "./firewalld.ts"
@@ -21,6 +22,18 @@ export function sourcesOf(elements: readonly Element[]): Source[] {
     return ip && zone ? [{ zone, source: hostOf(ip) }] : []
   })
   return [...new Map(sources.map((one) => [`${one.source} ${one.zone}`, one])).values()]
+}
+
+/** The sources that the table has a note of at these addresses. Throws `NetlinkError`. */
+export function sourcesAt(socket: NetlinkSocket | undefined, addresses: readonly Uint8Array[]): Source[] {
+  const ips = new Set(addresses.map(String))
+  return socket ? sourcesOf(listAddresses(socket, addresses).filter(({ key }) => ips.has(String(key[0])))) : []
+}
+
+/** The same of an attachment. */
+export function sourcesOfOwner(socket: NetlinkSocket | undefined, owner: Owner): Source[] {
+  const comment = ownerComment(owner)
+  return socket ? sourcesOf(listAddresses(socket, [encodeUtf8(comment)]).filter((one) => one.comment === comment)) : []
 }
 
 /**
