@@ -77,13 +77,19 @@ test("ADD still fails where firewalld drops, and cannot add the source", async (
 test("a reload makes firewalld forget: CHECK says so, and the next ADD adds the sources of all containers again", async () => {
   await using lab = await labWithFirewalld()
   const [pod, other] = [await lab.addPod(), await lab.addPod({ firewall: { firewalldZone: "home" } })]
+  await using service = await EchoPeer.start(lab.host, { port: 9999 })
+  const askHost = () =>
+    askEcho(pod.namespace, { transport: "tcp", address: "10.1.0.1", port: service.port, deadlineMs: 3000 })
+  await askHost()
   await lab.host.exec("firewall-cmd", ["--reload"])
   expect(await pingOnce(pod.namespace, outside.ip)).toBe(false)
+  await expect(askHost()).rejects.toThrow()
   const { msg, details } = await fail(pod.firewall.check(pod.result))
   expect(msg).toContain(`Cannot find the address ${pod.ip}/32 in zone "trusted" of firewalld`)
   expect(details).toContain("the next ADD")
   const third = await lab.addPod()
   await expectAnswer(pod.namespace, outside.ip)
+  await askHost()
   expect(await pod.firewall.check(pod.result)).toMatchObject({ exitCode: 0 })
   expect(await sourcesIn(lab.host, "home")).toEqual([`${other.ip}/32`, `${other.ip6}/128`])
   for (const each of [pod, other, third]) await each.remove()

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { startFirewalld } from "../firewall/firewalld-lab.ts"
+import { sourcesIn, startFirewalld } from "../firewall/firewalld-lab.ts"
 import { expectUnchanged, isAllocationTrace, waitFor } from "../lab/mod.ts"
 import { askFromHost, askName, nameServer } from "./busybox.ts"
 import { Podman } from "./podman.ts"
@@ -93,6 +93,20 @@ test("beside firewalld `podman network reload --all` brings back what `nft flush
   )
   await podman.remove("one", "two")
   expect((await podman.host.exec("ls", ["/var/lib/cni/networks/podman"])).stdout).not.toContain("10.88")
+}, 60_000)
+
+test("after firewalld's reload `podman network reload --all` adds the sources again", async () => {
+  await using podman = await Podman.create()
+  await startFirewalld(podman.host)
+  for (const name of ["one", "two"]) await podman.start(name, nameServer)
+  const before = await sourcesIn(podman.host)
+  expect(before).toEqual(["10.88.0.2/32", "10.88.0.3/32"])
+  await podman.host.exec("firewall-cmd", ["--reload"])
+  expect(await sourcesIn(podman.host)).toEqual([])
+  await podman.run("network", "reload", "--all")
+  expect(await sourcesIn(podman.host)).toEqual(before)
+  await podman.remove("one", "two")
+  expect(await sourcesIn(podman.host)).toEqual([])
 }, 60_000)
 
 test("a port that is taken is refused, and nothing of the container stays", async () => {

@@ -98,7 +98,7 @@ const bare = { prevResult: undefined, runtimeConfig: undefined }
 
 for (const backend of portmapBackends)
   test.each(afterFlush)(
-    `${backend.name}: after \`nft flush ruleset\` $what does not leave route_localnet on without its guard`,
+    `${backend.name}: when all rules were flushed, $what does not leave route_localnet on without its guard`,
     async ({ run }) => {
       await using lab = await PortmapLab.create(backend)
       const [pod, other] = [await lab.addPod(), await lab.addPod()]
