@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
-import { chooseVariant, findPrograms, type Programs, requirePrograms } from "./programs.ts"
+import { chooseVariant, findPrograms, isLegacyDefault, type Programs, requirePrograms } from "./programs.ts"
 import { changeTable, readTable, restoreTable } from "./run.ts"
 import { chain, rule } from "./save-restore.ts"
 
@@ -44,6 +44,10 @@ test("a link to the newer kind is not the legacy one, also under another name", 
   for (const verb of ["save", "restore"]) symlinkSync(join(bin.path, "alternative"), join(bin.path, `iptables-${verb}`))
   expect(findPrograms(AF_INET, "legacy", [bin.path])).toBeUndefined()
   expect(findPrograms(AF_INET, "default", [bin.path])?.restore).toBe(join(bin.path, "iptables-restore"))
+  expect(isLegacyDefault(AF_INET, [bin.path])).toBe(false)
+  expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(false) // there is none
+  for (const verb of ["save", "restore"]) script(bin.path, `ip6tables-${verb}`, "")
+  expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(true)
   expect(() => requirePrograms(AF_INET, "legacy", [bin.path])).toThrow(
     '"iptables-legacy-save" and "iptables-legacy-restore"',
   )
