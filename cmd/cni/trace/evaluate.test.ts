@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { FoundRule } from "../../../pkg/nftables/mod.ts"
+import { extensionAttributes, type FoundRule } from "../../../pkg/nftables/mod.ts"
 import { evaluate, type HasElement, type Packet } from "./evaluate.ts"
 
 const packet: Packet = {
@@ -157,6 +157,16 @@ test.each<[string, Part[], object]>([
   ["redirect", [["redir", new Uint8Array()]], { matches: "yes", verdict: "nat" }],
   ["tproxy", [["tproxy", new Uint8Array()]], { matches: "yes", verdict: "nat" }],
   ["a log", [["log", new Uint8Array()], accept], { matches: "yes", verdict: "accept" }],
+  [
+    "iptables' comment",
+    [["match", extensionAttributes.encode({ name: "comment" })], accept],
+    { matches: "yes", verdict: "accept" },
+  ],
+  [
+    "iptables' other matches",
+    [["match", extensionAttributes.encode({ name: "mark" })], accept],
+    { matches: "perhaps", verdict: "accept" },
+  ],
   ["an unknown match", [["xt", new Uint8Array()], accept], { matches: "perhaps", verdict: "accept" }],
   ["a rule that decides nothing", [["counter", {}]], { matches: "yes" }],
 ])("what a rule does: %s", (_, parts, expected) => {

@@ -1,5 +1,5 @@
 import { u32 } from "../../../pkg/netlink/mod.ts"
-import { dataTypes, type FoundRule, ifnameValue } from "../../../pkg/nftables/mod.ts"
+import { dataTypes, extensionAttributes, type FoundRule, ifnameValue } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, familyOf } from "../../../pkg/types/mod.ts"
 
 /** A packet at one hook, as rules see it. */
@@ -48,7 +48,8 @@ export function evaluate(rule: FoundRule, packet: Packet, hasElement: HasElement
     if (data instanceof Uint8Array) {
       if (name === "reject") return { matches: isSure ? "yes" : "perhaps", verdict: "drop" }
       if (name === "redir" || name === "tproxy") return { matches: isSure ? "yes" : "perhaps", verdict: "nat" }
-      if (!["log", "notrack", "objref", "last"].includes(name)) isSure = false
+      const isComment = name === "match" && extensionAttributes.decode(data).name === "comment" // of iptables
+      if (!isComment && !["log", "notrack", "objref", "last"].includes(name)) isSure = false
       continue
     }
     const loaded = loadedBy(name, data as never, packet)

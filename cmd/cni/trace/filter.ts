@@ -35,6 +35,11 @@ export function passHook(view: FilterView, hook: string, packet: Packet): HookRe
     notes.push(...walk.notes)
     isMasqueraded ||= walk.isMasqueraded
     isUnclear ||= walk.isUnclear
+    // What may accept makes no difference where a packet is accepted all the same.
+    if (decision === "drop" || base.type !== "filter") {
+      notes.push(...walk.perhapsAccepting)
+      isUnclear ||= walk.perhapsAccepting.length > 0
+    }
     if (decision !== "drop") continue
     if (walk.decidedBy === undefined) notes.push(`policy drop of ${placeOf(base)}`)
     else notes.push(`dropped by ${walk.decidedBy}`)
@@ -57,6 +62,8 @@ const DEPTH = 16
 /** One packet's way through the chains of a table. */
 class Walk {
   readonly notes: string[] = []
+  /** Rules that accept, or do not. */
+  readonly perhapsAccepting: string[] = []
   decidedBy: string | undefined
   isMasqueraded = false
   isUnclear = false
@@ -81,12 +88,12 @@ class Walk {
       const { matches, verdict } = evaluate(rule, this.#packet, hasElementIn(this.#table))
       if (matches === "no" || verdict === undefined) continue
       if (matches === "perhaps") {
-        if (verdict !== "return") {
-          this.isUnclear = true
-          this.notes.push(
-            `${ruleName(rule)} may ${typeof verdict === "object" ? `jump to ${verdict.jump}` : verdict}: it looks at more than is known here`,
-          )
-        }
+        if (verdict === "return") continue
+        const what = typeof verdict === "object" ? `jump to ${verdict.jump}` : verdict
+        const note = `${ruleName(rule)} may ${what}: it looks at more than is known here`
+        this.isUnclear ||= verdict !== "accept"
+        if (verdict === "accept") this.perhapsAccepting.push(note)
+        else this.notes.push(note)
         continue
       }
       if (verdict === "return") return undefined
