@@ -86,8 +86,8 @@ for (const kind of droppers) {
         await expectAnswer(pod.namespace, outside.ip)
         await expectAnswer(pod.namespace, outside.ip6)
         await succeed(pod.firewall.run("CHECK", { cniVersion: "1.0.0", ...keys, prevResult: result }, bin))
-        expect(await ping(bare.namespace, outside.ip)).toBe(false)
-        expect(await ping(lab.outside, pod.ip)).toBe(false)
+        expect(await pingOnce(bare.namespace, outside.ip)).toBe(false)
+        expect(await pingOnce(lab.outside, pod.ip)).toBe(false)
       })
 
     test("the rule goes with the last container, also where docker has come meanwhile, and with GC; nothing of ours stays", async () => {
@@ -210,8 +210,8 @@ test("nftables: a packet that another program has given the mark is not let thro
   const [bare, pod] = [await lab.connectPod(), await lab.addPod()]
   await dropForwarded(lab)
   await expectAnswer(pod.namespace, outside.ip)
-  expect(await ping(bare.namespace, outside.ip)).toBe(false)
-  expect(await ping(lab.outside, pod.ip)).toBe(false)
+  expect(await pingOnce(bare.namespace, outside.ip)).toBe(false)
+  expect(await pingOnce(lab.outside, pod.ip)).toBe(false)
 })
 
 test("nftables: the mark is gone when the packet leaves", async () => {

@@ -112,6 +112,7 @@ export class Firewall implements Disposable {
         () => addFirewall(filter.socket, spec, zone),
         () => {
           deleteFirewall(filter.socket, spec.owner)
+          filter.forgetTables()
           removeAcceptMarked(filter, spec.adminChain)
         },
       )
@@ -183,17 +184,9 @@ export class Firewall implements Disposable {
     failures.attempt("remove the firewall's rules of iptables", () => {
       if (isTableInUse(filter, TABLE)) deleteIptablesFirewall(filter?.socket, owner, addresses, bridge)
     })
-    this.#removeWay(adminChain, failures)
+    failures.attempt("remove the way through iptables", () => removeAcceptMarked(filter, adminChain))
     filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
     failures.throwIfAny()
-  }
-
-  /** Removes the rule of iptables that lets through what the table of nf_tables does, once that has gone. */
-  #removeWay(adminChain: string, failures: Failures): void {
-    const filter = this.#filter
-    failures.attempt("remove the way through iptables", () => {
-      if (filter && isTableInUse(filter, TABLE)) removeAcceptMarked(filter, adminChain)
-    })
   }
 
   /** Removes sources, but for those that others have by now. */
@@ -227,7 +220,7 @@ export class Firewall implements Disposable {
     failures.attempt("remove stale rules of iptables", () => {
       if (isTableInUse(filter, TABLE)) gcIptablesFirewall(filter?.socket, network, valid)
     })
-    this.#removeWay(adminChain, failures)
+    failures.attempt("remove the way through iptables", () => removeAcceptMarked(filter, adminChain))
     failures.throwIfAny()
   }
 

@@ -6,6 +6,7 @@ import {
   findLegacyTable,
   findPrograms,
   isLegacyDefault,
+  isTableInUse,
   listKernelRules,
   type Removal,
   type Rule,
@@ -69,7 +70,9 @@ function ensureLegacy(family: Family, plan: Plan): void {
  * The reverse, when the table of nf_tables has gone: the rule goes, and what led to it where nothing else is left there. An ADD
  * that comes in between keeps it. Throws `CniError` after having gone through all places.
  */
-export function removeAcceptMarked({ socket }: PacketFilter, adminChain: string): void {
+export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain: string): void {
+  if (!filter || !isTableInUse(filter, TABLE)) return
+  const { socket } = filter
   const isNeeded = () => listTables(socket).some(({ name }) => name === FIREWALL_TABLE)
   if (isNeeded()) return
   const failures = new Failures()
