@@ -45,7 +45,7 @@ const asBefore = { address: "0a:00:00:00:00:05", mtu: 1400, ifalias: "to the lab
 
 const expectAsBefore = async () => expect(await shown(host, "ens5")).toEqual(asBefore)
 
-test("what a device was is in a file while a container has it, and it comes back as it was, whatever became of it", async () => {
+test("what a device was is in a file while a container has it, and it comes back as it was, also when the container has changed it", async () => {
   await onHost(({ host, inside, sandbox, takeDevice, DeviceRecords, Undo, getLink }) => {
     using undo = new Undo(() => {})
     using _lock = new DeviceRecords().open()

@@ -151,7 +151,7 @@ function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: 
   return !alias && leadsTo(host, sandbox, end) && !isGiven(sandbox, link) ? end : undefined
 }
 
-/** Whether the container was given a link by host-device: whatever its name there is, it is the host's. */
+/** Whether the container was given a link by host-device: under every name it is the host's. */
 function isGiven(sandbox: Netns, link: Link): boolean {
   return new GivenDevices(sandbox).findOwner(link) !== undefined
 }

@@ -146,7 +146,7 @@ test("patience is for the whole connection: messages to others do not lengthen i
   expect(await server.received(3)).toHaveLength(3)
 })
 
-test("after an answer that is none the next call does not take the rest of it for its own", async () => {
+test("after bytes that are no answer the next call does not take the rest of it for its own", async () => {
   await using server = await startBus(directory, welcome, answerTo(1), [1, 2, 3, ...Array(13).fill(0), ...answerTo(3)])
   using bus = Bus.find(server.path)
   const garbage = "the bytes do not begin like a message"

@@ -24,7 +24,7 @@ const LINE_MAX = 4096
 
 /**
  * A connection to a bus, as D-Bus Specification 0.38 has it: by a socket with a path, authenticated as the process' user, for
- * calls of methods, one after the other. What else comes over it is passed over. When an answer does not come in time, or is none,
+ * calls of methods, one after the other. What else comes over it is passed over. When an answer does not come in time, or cannot be read,
  * all later calls fail at once.
  *
  * @example

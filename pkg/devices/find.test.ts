@@ -38,7 +38,7 @@ test.each<[string, KernelLink, Partial<KernelLink>, boolean]>([
   expect(find(was, { ...was, index: 5, name: "as-was" })).toBe("as-was") // where it was never moved
 })
 
-test("of two that are alike it is the one with the mark, or the index of before, and else it is none", () => {
+test("of two that are alike it is the one with the mark, or the index of before; without these neither is it", () => {
   const first = { ...withoutMac, ...back, name: "first" }
   const second = { ...withoutMac, ...back, index: 31, name: "second" }
   expect(find(withoutMac, first, second)).toBeUndefined()

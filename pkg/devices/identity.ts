@@ -19,7 +19,7 @@ export interface Identity {
   otherNsid?: number | undefined
 }
 
-/** From where a link was seen: by the host, in the namespace of this nsid; on the host itself when there is none. */
+/** From where a link was seen: by the host, in the namespace of this nsid; on the host itself when it is undefined. */
 interface View {
   nsid?: number | undefined
   /** The nsid that the host has for itself, if it has one. */

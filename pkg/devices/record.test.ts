@@ -54,7 +54,7 @@ test.each<[string, unknown]>([
   ["with an MTU that is no number", { ...written, former: { ...written.former, mtu: "x" } }],
   ["with a namespace that is no number", { ...written, netns: "x" }],
   ["without an index", { ...written, index: undefined }],
-  ["that is none", ["lab"]],
+  ["that is no object", ["lab"]],
 ])("a record %s is none", (_, value) => {
   expect(encode(written)).toEqual(record)
   expect(encode(value)).toBeUndefined()

@@ -77,9 +77,19 @@ function refuseSecondDevice(
 function recordOf({ host, sandbox, inside }: Taking, device: Link): DeviceRecord {
   assignNsid(host, sandbox.fd)
   const isTaken = findLink(inside, device.index) !== undefined
-  const index = isTaken ? Math.max(...listLinks(inside).map(({ index }) => index)) + 1 : device.index
+  const index = isTaken ? highestIndex(inside) + 1 : device.index
   const place = { netns: sandbox.inode, nsid: findNsid(host, sandbox.fd), index: index as Ifindex }
   return { ...describeDevice(device), ...place }
+}
+
+/** Without a list of arguments: a container can have more links than a function takes. */
+function highestIndex(inside: NetlinkSocket): number {
+  let highest = 0
+  listLinks(inside, ({ index }) => {
+    highest = Math.max(highest, index)
+    return false
+  })
+  return highest
 }
 
 /** That another link has the mark, or that the kernel has no room for it, matters to people alone. */
