@@ -229,6 +229,18 @@ describe("dump", () => {
     expect(refused.kernel.requests).toHaveLength(2)
   })
 
+  test("asks once more when an entry was too long for the first list of a socket", () => {
+    const EMSGSIZE = 90
+    const { kernel, route } = connect((sent) =>
+      sent.sequence === 1 ? [acknowledge(sent, EMSGSIZE)] : [entry(sent, 4), done(sent)],
+    )
+    expect(tags(route.dump(request, whole))).toEqual([4])
+    expect(kernel.requests).toHaveLength(2)
+    const always = connect((sent) => [acknowledge(sent, EMSGSIZE)])
+    expect(errorOf(() => always.route.dump(request, whole))).toMatchObject({ errno: "EMSGSIZE" })
+    expect(always.kernel.requests).toHaveLength(2)
+  })
+
   test("gives all messages of all datagrams until the list ends", () => {
     const { kernel, route } = connect((sent) => [
       concat([entry(sent, 1), entry(sent, 2)]),

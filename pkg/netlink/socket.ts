@@ -151,11 +151,15 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** When the answer is lost the kernel may be in the middle of the list, and begins no other before that is at its end. */
+  /**
+   * When the answer is lost the kernel may be in the middle of the list, and begins no other before that is at its end. For the first
+   * list of a socket it has a page of room (`EMSGSIZE` for a longer entry), for the next one as much as was asked for by recv(2).
+   */
   #dumpOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     try {
       return this.#dumpOnce(request, pick)
     } catch (error) {
+      if (isErrno(error, "EMSGSIZE")) return this.#dumpOnce(request, pick)
       if (!isLost(error)) throw error
     }
     try {

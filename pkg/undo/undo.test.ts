@@ -149,6 +149,8 @@ describe("Failures", () => {
       "Cannot delete links; list links: the container has too much of it (ETIME): it goes with the container's namespace",
       expect.stringContaining("Cannot list rules; no: list links: "),
     ])
+    logged.attempt("list", fail(Object.assign(new Error("list links: EMSGSIZE"), { errno: "EMSGSIZE" })))
+    expect(lines.at(-1)).toBe("Cannot list; list links: EMSGSIZE: it goes with the container's namespace")
     logged.attempt("act", fail(new Error("no")))
     expect(() => logged.throwIfAny()).toThrow("Cannot act")
     const other = new Failures()

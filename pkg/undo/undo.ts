@@ -104,8 +104,8 @@ export class Failures {
   readonly #log: ((line: string) => void) | undefined
 
   /**
-   * With a log, what was given up for want of time (`ETIME`) is a line there, and no failure: it lies in a container, and goes with
-   * its namespace. Without, it is one.
+   * With a log, what was given up for want of time (`ETIME`), or since the kernel cannot list what is so long (`EMSGSIZE`), is a line
+   * there, and no failure: it lies in a container, and goes with its namespace. Without, it is one.
    */
   constructor(log?: (line: string) => void) {
     this.#log = log
@@ -118,7 +118,8 @@ export class Failures {
     } catch (error) {
       const failure =
         error instanceof CniError ? error : new CniError(Code.Internal, `Cannot ${what}`, { cause: error })
-      if (this.#log && isOf(failure, "ETIME")) this.#log(`${failure}: it goes with the container's namespace`)
+      if (this.#log && isOf(failure, "ETIME", "EMSGSIZE"))
+        this.#log(`${failure}: it goes with the container's namespace`)
       else this.#errors.push(failure)
       return undefined
     }
