@@ -5,11 +5,17 @@ import { Site, startDaemon } from "./site.ts"
 
 /** How often the daemon is killed. */
 const kills = extent(12, 200)
-/** Longer than an ADD takes, so that some moments lie after it. */
-const longestMs = 60
-
 const options = ["--dhcp-range=10.1.2.50,10.1.2.90,255.255.255.0,10m", "--dhcp-option=option:router,10.1.2.1"]
 const addressOf = (result: { ips: { address: string }[] }) => result.ips[0]?.address.split("/")[0] ?? ""
+
+/** How long an ADD takes where nothing is killed. */
+async function durationOfCall([attachment]: readonly Attachment[]): Promise<number> {
+  if (!attachment) throw new Error("no container")
+  const { exitCode, durationMs } = await attachment.run("ADD")
+  expect(exitCode).toBe(0)
+  await attachment.del()
+  return durationMs
+}
 
 /** Containers with an interface each, for the plugin by itself. */
 async function containers(site: Site, count: number): Promise<Attachment[]> {
@@ -31,6 +37,8 @@ test(
     await using server = await startDnsmasq(site.server, site.directory.path, options)
     const attachments = await containers(site, 4)
     const chance = new Chance(seed)
+    // Longer than an ADD takes, so that some moments lie after it; on a busy machine each takes longer.
+    const longestMs = Math.max(60, 2 * (await durationOfCall(attachments)))
     const attached = new Map<Attachment, string>()
     const outcomes = { ADD: 0, DEL: 0 }
     for (let round = 0; round < kills; round++) {

@@ -75,7 +75,7 @@ const losses: {
     takes: isOutOfReach,
   },
   { number: "#23", what: "all files are gone", lose: loseFiles, takes: isFile },
-  // That portmap has switched route_localnet on is written in the rule set, and nowhere else.
+  // That portmap has switched route_localnet on is written in the rule set alone: the setting stays, and DEL puts its guard back.
   { number: "#23", what: "all rules are gone", lose: loseRules, takes: isLocalnet },
   {
     number: "#23",
@@ -124,8 +124,10 @@ function isFile(change: Change, { plugin, role }: Stage): boolean {
   return isDevice || (/^\/(var\/lib|run)\/cni/.test(section) && sign === "-")
 }
 
-function isLocalnet({ line }: Change): boolean {
-  return line.includes("br-lab/route_localnet")
+/** The setting that portmap cannot know for its own any more, and the guard that it never leaves it without. */
+function isLocalnet({ line, sign, section }: Change): boolean {
+  const isGuard = sign === "+" && section === "nftables" && / ip cni_hostports( raw| localnet_guarded|$)/.test(line)
+  return line.includes("br-lab/route_localnet") || isGuard
 }
 
 testPlugins(

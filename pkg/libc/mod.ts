@@ -6,7 +6,7 @@
  * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)
  * try { unlink(path) } catch (error) { if (!isErrno(error, "ENOENT")) throw error }
  */
-export { BootTimer, bootMs } from "./boot-clock.ts"
+export { BootTimer, bootMs, processMs } from "./clocks.ts"
 export {
   close,
   duplicate,

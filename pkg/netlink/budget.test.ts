@@ -56,6 +56,32 @@ describe("a budget", () => {
     expect([1, 2, 3, 4].map(() => errnoOf(() => budget.step("x")))).toEqual([undefined, undefined, "ETIME", "ETIME"])
   })
 
+  test("has a list go on that other programs keep from the processor, for a while", () => {
+    const [wall, processor] = [clockAt(0), clockAt(7)]
+    const budget = new Budget(20, 0, wall.read, processor.read)
+    const listed = (ms: number, processorMs: number) => {
+      wall.pass(ms)
+      processor.pass(processorMs)
+      return errnoOf(() => budget.stepOfList("list links"))
+    }
+    budget.spend(() => {
+      expect([listed(20, 2), listed(50, 4), listed(50, 5), listed(1, 1)]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+        "ETIME",
+      ])
+      expect(errnoOf(() => budget.step("delete a link"))).toBe("ETIME")
+    })
+    const waiting = new Budget(20, 0, wall.read, processor.read)
+    waiting.spend(() => {
+      wall.pass(199)
+      expect(errnoOf(() => waiting.stepOfList("list links"))).toBeUndefined()
+      wall.pass(1)
+      expect(errnoOf(() => waiting.stepOfList("list links"))).toBe("ETIME")
+    })
+  })
+
   test("gives one of several containers a quarter of what is left, and four steps, and takes what that one spends", () => {
     const { read, pass } = clockAt(0)
     const budget = new Budget(40, 0, read)

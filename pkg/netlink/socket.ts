@@ -172,11 +172,11 @@ export class NetlinkSocket implements Disposable {
   }
 
   #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
-    this.step(request.what)
+    this.#budget?.stepOfList(request.what)
     const sequence = this.#send(request, NLM_F_DUMP)
     const found: T[] = []
     let consistent = true
-    for (; ; this.step(request.what)) {
+    for (; ; this.#budget?.stepOfList(request.what)) {
       for (const message of this.#receive(request.what)) {
         if (message.sequence !== sequence) continue
         if (message.flags & NLM_F_DUMP_INTR) consistent = false

@@ -3,6 +3,7 @@ import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
 import { check } from "./errno.ts"
 
 /** <linux/time.h> */
+const CLOCK_PROCESS_CPUTIME_ID = 2
 const CLOCK_BOOTTIME = 7
 /** <linux/timerfd.h> */
 const TFD_TIMER_ABSTIME = 1
@@ -10,8 +11,17 @@ const NS_PER_MS = 1_000_000n
 
 /** Milliseconds since this boot, whole ones, also those for which the machine was suspended: CLOCK_BOOTTIME. */
 export function bootMs(): number {
+  return readClock(CLOCK_BOOTTIME, "CLOCK_BOOTTIME")
+}
+
+/** Milliseconds that the process has had a processor: CLOCK_PROCESS_CPUTIME_ID. */
+export function processMs(): number {
+  return readClock(CLOCK_PROCESS_CPUTIME_ID, "CLOCK_PROCESS_CPUTIME_ID")
+}
+
+function readClock(clock: number, name: string): number {
   const time = new BigUint64Array(2) // struct timespec
-  check("clock_gettime", "CLOCK_BOOTTIME", () => engine.clock_gettime(CLOCK_BOOTTIME, time))
+  check("clock_gettime", name, () => engine.clock_gettime(clock, time))
   return Number((time[0] ?? 0n) * 1000n + (time[1] ?? 0n) / NS_PER_MS)
 }
 
