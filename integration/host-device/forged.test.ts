@@ -9,6 +9,7 @@ import {
   linkNames,
   ping,
   succeed,
+  waitFor,
 } from "../lab/mod.ts"
 import { asBefore, DeviceHost, describe, deviceNetwork } from "./device.ts"
 
@@ -214,6 +215,21 @@ group("names and aliases of the container's choice", () => {
     await attachment.add()
     const lines = Array.from({ length: 40 }, (_, at) => `link property add dev eth0 altname ${"n".repeat(90)}${at}`)
     await pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
+    await attachment.del()
+    expect(await net.describe()).toEqual(asBefore)
+  })
+
+  test("that are no UTF-8 hold up no DEL, and do not come to the host", async () => {
+    await using net = await DeviceHost.create()
+    const { pod, attachment } = await net.attach()
+    await attachment.add()
+    const bytes = (byte: string, count: number) => `"$(printf '${`\\${byte}`.repeat(count)}')"` // octal, as any sh has it
+    await attack(
+      pod,
+      `ip link property add dev eth0 altname ${bytes("377", 127)}`,
+      `ip link property add dev eth0 altname ${bytes("303", 1)}a`,
+      `ip link set eth0 down; ip link set eth0 name ${bytes("377", 15)}`,
+    )
     await attachment.del()
     expect(await net.describe()).toEqual(asBefore)
   })

@@ -1,5 +1,6 @@
 import { attrs, listOf } from "./attrs.ts"
 import { bytes, type Codec, concat, type Infer, i32, mac, struct, text, u8, u16, u16be, u32 } from "./codec.ts"
+import { nameText } from "./name-text.ts"
 
 /** struct ifinfomsg, <linux/rtnetlink.h> */
 export const linkHeader = struct({ family: u8, pad: u8, type: u16, index: i32, flags: u32, change: u32 })
@@ -62,7 +63,7 @@ export const linkInfo = attrs({
 export const linkAttributes = attrs({
   mac: [1, mac], // IFLA_ADDRESS
   broadcast: [2, mac],
-  name: [3, text], // IFLA_IFNAME
+  name: [3, nameText], // IFLA_IFNAME
   mtu: [4, u32],
   /** The kind of the qdisc at the root; "noqueue" and the like where none was made. */
   qdisc: [6, text],
@@ -87,8 +88,8 @@ export const linkAttributes = attrs({
   newIndex: [49, i32], // only in requests that move a link: the index that it gets there, since Linux 5.12
   minMtu: [50, u32],
   maxMtu: [51, u32],
-  altNames: [52, listOf(53, text)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
-  altName: [53, text], // only in requests
+  altNames: [52, listOf(53, nameText)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
+  altName: [53, nameText], // only in requests
   permanentMac: [54, mac], // what the hardware came with
   parentName: [56, text], // IFLA_PARENT_DEV_NAME since Linux 5.14: the device on its bus, such as 0000:03:00.0
   parentBus: [57, text], // IFLA_PARENT_DEV_BUS_NAME: "pci", "virtio", …
