@@ -171,6 +171,26 @@ group("of two containers with a device each", () => {
   })
 })
 
+test("a device that has gone with its other end is not taken for a link of a container that came later", async () => {
+  await using net = await DeviceHost.create()
+  const { pod, attachment } = await net.attach({ ipam: undefined })
+  const ends = async () => net.host.json<{ ifname: string; link_index: number }[]>("ip", ["-j", "link", "show", "ens5"])
+  const [device] = await ends()
+  await attachment.add()
+  await net.host.removeContainer(net.lan)
+  await waitFor(async () => !(await linkNames(pod)).includes("eth0"), "the end of the device")
+  // A pair of another container, which gets the numbers of that other end.
+  const later = await net.host.addContainer("later")
+  const peer = ["peer", "name", "eth0", "index", `${device?.link_index}`, "netns", later.name]
+  await net.host.exec("ip", ["link", "add", "later0", "type", "veth", ...peer])
+  await net.host.exec("ip", ["link", "set", "later0", "alias", "other/b/eth0"])
+  const before = await describe(net.host, "later0")
+  await attachment.del()
+  expect(await describe(net.host, "later0")).toEqual(before)
+  expect((await net.host.tryExec("ls", ["-A", records])).stdout).toBe("")
+  expect(await linkNames(pod)).toEqual(["lo"])
+})
+
 group("names and aliases of the container's choice", () => {
   test("do not come to the host: no bridge is blocked, and no DEL or GC of a network takes the device for its own", async () => {
     await using net = await DeviceHost.create()

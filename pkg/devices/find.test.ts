@@ -12,6 +12,7 @@ const card: KernelLink = {
 }
 const { permanentMac: _, ...withoutMac } = card
 const pair: KernelLink = { index: 5, name: "ens5", kind: "veth", link: 9 }
+const apart: KernelLink = { ...pair, linkNetnsId: 4 }
 const dummy: KernelLink = { index: 5, name: "ens5", kind: "dummy" }
 
 /** Which of these links of the host is the device that was this one. */
@@ -30,6 +31,8 @@ test.each<[string, KernelLink, Partial<KernelLink>, boolean]>([
   ["the end of a pair, by its other end", pair, {}, true],
   ["the end of another pair", pair, { link: 10 }, false],
   ["the end of a pair that leads to a namespace", pair, { linkNetnsId: 2 }, false],
+  ["the end of a pair that led to a namespace, whose numbers others may have by now", apart, {}, false],
+  ["that end with the mark", apart, { altNames: [mark] }, true],
   ["a dummy with another index, without its owner's mark", dummy, {}, false],
   ["a dummy with the mark", dummy, { altNames: [mark] }, true],
   ["a link of another kind with the mark", dummy, { kind: "veth", link: 9, altNames: [mark] }, false],

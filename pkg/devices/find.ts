@@ -28,7 +28,8 @@ function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: s
   if (!isAlike(found, device)) return false
   if (link.index === hostIndex) return true
   if (isHardware(device)) return found.permanentMac === device.permanentMac
-  const isPair = device.kind === "veth" && device.other !== undefined // of which each end has one other
+  // Each end of a pair has one other; of another namespace the index and the nsid are given to others when it has gone.
+  const isPair = device.kind === "veth" && device.other !== undefined && device.otherNsid === undefined
   return isPair || link.attributes.altNames?.includes(mark) === true
 }
 

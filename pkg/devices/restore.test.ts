@@ -95,7 +95,8 @@ function goHome(link: Partial<KernelLink> = {}, { errno = 0, onHost = asIs, besi
   const host = new LinksKernel([onHost], {
     refusal: ({ type }) => (type === RTM_GETLINK && moves === 0 ? ENODEV : 0),
   })
-  const go = () => moveHome(host.socket as RouteSocket, inside.socket as RouteSocket, linkOf(eth0), former)
+  const go = (index?: Ifindex) =>
+    moveHome(host.socket as RouteSocket, inside.socket as RouteSocket, linkOf(eth0), former, index)
   const asked = () =>
     inside.links.map(({ verb, index, flags, change, netnsFd, ...said }) => ({
       ...said,
@@ -112,6 +113,12 @@ test("a device is down, and has its former names alone, before it goes", () => {
   expect(inside.others.map(({ type, payload }) => [type, payload.toHex().includes("613a623a63")])).toEqual([
     [RTM_DELLINKPROP, true], // a:b:c
   ])
+})
+
+test("a device gets the index that it had, by which it is found, where the host has no link of it", () => {
+  const { go, asked } = goHome()
+  go(44 as Ifindex)
+  expect(asked().at(-1)).toEqual({ name: "ens5", alias: "to the lab", moves: true, newIndex: 44 })
 })
 
 test.each<[string, Partial<KernelLink>, KernelLink[]]>([
@@ -138,7 +145,7 @@ test("links that sit on a device are deleted before it goes, and nothing else, n
 test("a device that the kernel keeps in the container is there as before, name and state", () => {
   for (const flags of [0, 1]) {
     const { go, asked } = goHome({ flags }, { errno: EBUSY })
-    expect(refusalOf(go)).toMatchObject({
+    expect(refusalOf(() => go())).toMatchObject({
       message: 'Cannot give back "eth0" as "ens5"',
       details: expect.stringContaining("EBUSY"),
     })
@@ -149,5 +156,5 @@ test("a device that the kernel keeps in the container is there as before, name a
 test("a device that has gone home, though the answer that said so was lost, is known to be there", () => {
   expect(goHome({}, { errno: ENODEV }).go().name).toBe("ens5")
   const { go } = goHome({}, { errno: ENODEV, onHost: { ...asIs, mac: "0a:00:00:00:00:07" } })
-  expect(refusalOf(go)).toMatchObject({ code: 999, message: 'Cannot give back "eth0" as "ens5"' })
+  expect(refusalOf(() => go())).toMatchObject({ code: 999, message: 'Cannot give back "eth0" as "ens5"' })
 })

@@ -6,6 +6,7 @@ import {
   findLink,
   getLink,
   IFF_UP,
+  type Ifindex,
   type Link,
   type LinkChange,
   listLinks,
@@ -25,7 +26,8 @@ const NAMES_AT_ONCE = 256
 
 /**
  * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. Until then it is down, has its former name already where
- * that is free, so that udev sees one name only, and has no alternative name but its former ones. Throws `CniError`, and then the
+ * that is free, so that udev sees one name only, and has no alternative name but its former ones. It gets `formerIndex`, if one is given and
+ * free: by that it is found when this call is killed. Throws `CniError`, and then the
  * container has it.
  */
 export function moveHome(
@@ -33,6 +35,7 @@ export function moveHome(
   inside: RouteSocket,
   link: Link,
   { name, alias, altNames }: Pick<Former, "name" | "alias" | "altNames">,
+  formerIndex?: Ifindex,
 ): Link {
   const refusal = `Cannot give back "${link.name}" as "${name}"`
   if (findLink(host, name)) {
@@ -47,7 +50,8 @@ export function moveHome(
     keepAltNames(inside, link, altNames)
     if (isFree) setLink(inside, link, { name })
     using home = Netns.own()
-    setLink(inside, link, { netnsFd: home.fd, name, alias })
+    const isIndexFree = formerIndex !== undefined && !findLink(host, formerIndex)
+    setLink(inside, link, { netnsFd: home.fd, name, alias, ...(isIndexFree ? { newIndex: formerIndex } : {}) })
   } catch (cause) {
     if (findLink(inside, link.index)) {
       setLink(inside, link, { name: link.name, up: (link.flags & IFF_UP) !== 0 })
