@@ -1,5 +1,14 @@
 import { expect, test } from "bun:test"
-import { expectUnchanged, fail, isAllocationTrace, ping, succeed, takeSnapshot, waitFor } from "../lab/mod.ts"
+import {
+  expectUnchanged,
+  fail,
+  isAllocationTrace,
+  linkNames,
+  ping,
+  succeed,
+  takeSnapshot,
+  waitFor,
+} from "../lab/mod.ts"
 import { asBefore, DeviceHost, describe, device, upstream } from "./device.ts"
 
 const addresses = ["192.0.2.100", "2001:db8:2::100"]
@@ -134,6 +143,19 @@ test("a device that was down comes back down, and one without an alias without o
   expect(await describe(pod, "eth0")).toMatchObject({ up: true })
   await attachment.del()
   expect(await net.describe()).toEqual({ ...asBefore, up: false, ifalias: "" })
+})
+
+test("a tunnel comes back, under its own index, also where the container has given it another", async () => {
+  await using net = await DeviceHost.create()
+  const vxlan = ["type", "vxlan", "id", "5", "dstport", "4789", "remote", "192.0.2.9"]
+  await net.host.exec("ip", ["link", "add", "tunnel0", "index", "77", "mtu", "1300", ...vxlan])
+  const { pod, attachment } = await net.attach({ device: "tunnel0", ipam: undefined })
+  await pod.exec("ip", ["link", "add", "own0", "index", "77", "type", "bridge"])
+  await attachment.add()
+  await attachment.del()
+  expect(await linkNames(pod)).toEqual(["lo", "own0"])
+  const [found] = await net.host.json<object[]>("ip", ["-j", "link", "show", "tunnel0"])
+  expect(found).toMatchObject({ ifindex: 77, mtu: 1300 })
 })
 
 test("a device may have the name of the interface already, and the container one of the device's name", async () => {

@@ -42,7 +42,8 @@ export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRe
   const nsid = sandbox.inode === netns ? findNsid(host, sandbox.fd) : undefined
   if (nsid === undefined || nsid !== record.nsid) return undefined
   const link = findLinkInside(host, nsid, index)
-  if (link && isAlike(identityOf(link, { nsid, hostNsid: ownNsid(host) }), device)) return link
+  const view = { nsid, hostNsid: ownNsid(host), isAlone: device.other === undefined }
+  if (link && isAlike(identityOf(link, view), device)) return link
   if (!isHardware(device)) return undefined
   using inside = sandbox.run(() => RouteSocket.open())
   const isSame = ({ permanentMac, ...found }: ReturnType<typeof identityOf>) =>

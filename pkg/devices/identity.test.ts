@@ -32,6 +32,17 @@ test("an index that older kernels leave out is the link's own", () => {
   expect(identityOf(linkOf(same))).toMatchObject({ other: 5, otherNsid: 4 })
 })
 
+test("of what has no other end, such as a vxlan, the kernel says its own index when it was moved", () => {
+  const vxlan: KernelLink = { index: 5, name: "ens5" }
+  const was = identityOf(linkOf(vxlan))
+  for (const link of [5, undefined]) {
+    const moved = identityOf(linkOf({ ...vxlan, link, linkNetnsId: 7 }), { nsid: 3, hostNsid: 7, isAlone: true })
+    expect(isAlike(moved, was)).toBe(true)
+  }
+  const onAnother = identityOf(linkOf({ ...vxlan, link: 6, linkNetnsId: 7 }), { nsid: 3, hostNsid: 7, isAlone: true })
+  expect(isAlike(onAnother, was)).toBe(false)
+})
+
 test.each<[string, Partial<Identity>, boolean]>([
   ["a card", { kind: "", parent: "0000:03:00.0", bus: "pci" }, true],
   ["a card of a kind of its own", { kind: "netdevsim", parent: "netdevsim1", bus: "netdevsim" }, true],

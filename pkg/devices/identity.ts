@@ -24,13 +24,19 @@ interface View {
   nsid?: number | undefined
   /** The nsid that the host has for itself, if it has one. */
   hostNsid?: number | undefined
+  /** That it was a device without another end. Of one that was moved, such as a vxlan, the kernel says its own index then. */
+  isAlone?: boolean
 }
 
 /** Which device a link is, as a socket of the host's has listed it. */
-export function identityOf({ kind, index, attributes }: Link, { nsid, hostNsid }: View = {}): Identity {
+export function identityOf(
+  { kind, index, attributes }: Link,
+  { nsid, hostNsid, isAlone = false }: View = {},
+): Identity {
   const { parentName: parent, parentBus: bus, portName: port, permanentMac, link, linkNetnsId } = attributes
   // Older kernels leave the index out when both ends have the same one, each in its namespace.
-  const other = link ?? (linkNetnsId === undefined ? undefined : index)
+  const said = link ?? (linkNetnsId === undefined ? undefined : index)
+  const other = isAlone && said === index ? undefined : said
   const place = linkNetnsId ?? nsid
   const otherNsid = other === undefined || place === hostNsid ? undefined : place
   return { kind, parent, bus, port, permanentMac, other, otherNsid }
