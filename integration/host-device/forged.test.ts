@@ -278,6 +278,20 @@ group("names and aliases of the container's choice", () => {
   })
 })
 
+test("a device that has got another index in a namespace of the container's, and come back to it, is given back", async () => {
+  await using net = await DeviceHost.create()
+  const { pod, attachment } = await net.attach()
+  await attachment.add()
+  const nested = await net.host.addContainer("nested")
+  await pod.exec("ip", ["link", "set", "eth0", "netns", nested.name])
+  const [{ ifindex } = { ifindex: 0 }] = await nested.json<{ ifindex: number }[]>("ip", ["-j", "link", "show", "eth0"])
+  await pod.exec("ip", ["link", "add", "taken0", "index", `${ifindex}`, "type", "bridge"])
+  await nested.exec("ip", ["link", "set", "eth0", "netns", pod.name])
+  await attachment.del()
+  expect(await net.describe()).toEqual(asBefore)
+  expect(await linkNames(pod)).toEqual(["lo", "taken0"])
+})
+
 test("what a container has put on its device does not stay on it, many links at once", async () => {
   await using net = await DeviceHost.create()
   const { pod, attachment } = await net.attach()

@@ -1,7 +1,7 @@
-import { findLinkInside, findNsid, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
+import { findLinkInside, findNsid, type Link, listLinks, listLinksInside, type NetlinkSocket } from "../netlink/mod.ts"
 import { findNamespacePath, type NamespaceFile, Netns } from "../netns/mod.ts"
 import { type Owner, ownerComment } from "../types/mod.ts"
-import { identityOf, isAlike, isHardware } from "./identity.ts"
+import { type Identity, identityOf, isAlike, isHardware } from "./identity.ts"
 import { type DeviceRecord, DeviceRecords, type KeptRecord, markOf } from "./record.ts"
 
 /** Of these links of the host the device of a record. Of several that are alike it is the one that has the owner's mark, or the index of before. */
@@ -35,7 +35,7 @@ function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: s
 
 /**
  * The device of a record in the namespace that it was given to: what has its index there and is the same device, or the same
- * hardware with another index. Undefined in another namespace. Throws `NetlinkError`.
+ * hardware or end of a pair with another index, which a container can give it. Undefined in another namespace. Throws `NetlinkError`.
  */
 export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRecord): Link | undefined {
   const { device, index, netns } = record
@@ -44,11 +44,10 @@ export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRe
   const link = findLinkInside(host, nsid, index)
   const view = { nsid, hostNsid: ownNsid(host), isAlone: device.other === undefined }
   if (link && isAlike(identityOf(link, view), device)) return link
-  if (!isHardware(device)) return undefined
-  using inside = sandbox.run(() => RouteSocket.open())
-  const isSame = ({ permanentMac, ...found }: ReturnType<typeof identityOf>) =>
-    permanentMac === device.permanentMac && isAlike(found, device)
-  const found = listLinks(inside, (each) => isSame(identityOf(each)))
+  if (!isHardware(device) && device.kind !== "veth") return undefined
+  const isSame = (found: Identity) =>
+    isAlike(found, device) && (!isHardware(device) || found.permanentMac === device.permanentMac)
+  const found = listLinksInside(host, nsid, (each) => isSame(identityOf(each, view)), { kind: device.kind })
   return found.length === 1 ? found[0] : undefined
 }
 
