@@ -292,6 +292,18 @@ test("a device that has got another index in a namespace of the container's, and
   expect(await linkNames(pod)).toEqual(["lo", "taken0"])
 })
 
+test("a device answers ARP as before, and takes no more frames than before", async () => {
+  await using net = await DeviceHost.create()
+  const flags = async () => (await net.host.json<{ flags: string[] }[]>("ip", ["-j", "link", "show", "ens5"]))[0]?.flags
+  const before = await flags()
+  const { pod, attachment } = await net.attach()
+  await attachment.add()
+  await attack(pod, "ip link set eth0 arp off multicast off promisc on allmulticast on")
+  await attachment.del()
+  await waitFor(async () => (await flags())?.includes("LOWER_UP"), "the carrier")
+  expect(await flags()).toEqual(before)
+})
+
 test("what a container has put on its device does not stay on it, many links at once", async () => {
   await using net = await DeviceHost.create()
   const { pod, attachment } = await net.attach()

@@ -1,7 +1,7 @@
 import { type Fields, parseConfig } from "../config/mod.ts"
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import type { FileDescriptor } from "../libc/mod.ts"
-import { IFF_UP, type Ifindex, type Link } from "../netlink/mod.ts"
+import { IFF_UP, type Ifindex, LINK_OPTIONS, type Link } from "../netlink/mod.ts"
 import { isRecordOf, ownerOfRecord, Records, recordName } from "../records/mod.ts"
 import { findSysctl } from "../sysctl/mod.ts"
 import { isJsonObject, type Owner, ownerComment, parseJson } from "../types/mod.ts"
@@ -15,6 +15,8 @@ export interface Former {
   name: string
   alias: string
   up: boolean
+  /** Its flags of `LINK_OPTIONS`. */
+  options: number
   mtu: number
   mac: string
   altNames: readonly string[]
@@ -50,6 +52,7 @@ const schema = {
       name: { ...text, ...needed },
       alias: { ...text, ...needed },
       up: { kind: "boolean", ...needed },
+      options: { ...whole, ...needed },
       mtu: { ...whole, ...needed },
       mac: { ...text, ...needed },
       altNames: { kind: "list", of: text, ...needed },
@@ -78,7 +81,7 @@ const schema = {
 export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "former" | "hostIndex"> {
   const { name, flags, mtu, mac, index, attributes } = link
   const { alias = "", altNames = [] } = attributes
-  const former = { name, alias, up: (flags & IFF_UP) !== 0, mtu, mac, altNames }
+  const former = { name, alias, up: (flags & IFF_UP) !== 0, options: flags & LINK_OPTIONS, mtu, mac, altNames }
   return { device: identityOf(link), former, hostIndex: index }
 }
 

@@ -49,6 +49,17 @@ test.each<[string, Partial<KernelLink>, object[]]>([
   expect(restore(link)).toEqual({ changes: [...changes, { up: true }], names: [], message: undefined })
 })
 
+test("a device answers ARP again, and takes no more frames than it did", () => {
+  const [IFF_NOARP, IFF_PROMISC, IFF_MULTICAST] = [0x80, 0x100, 0x1000]
+  const kernel = new LinksKernel([])
+  const record = { ...describeDevice(linkOf({ ...asIs, flags: IFF_MULTICAST })), ...place }
+  restoreDevice(kernel.socket as RouteSocket, linkOf({ ...asIs, flags: IFF_NOARP | IFF_PROMISC }), { owner, record })
+  expect(kernel.links.map(({ flags, change }) => [flags, change])).toEqual([
+    [IFF_MULTICAST, 0x1380],
+    [0, 1], // it was down
+  ])
+})
+
 test("a device that was down stays down, and so does one of which the container may hold the other end", () => {
   expect(restore({}, { flags: 0 }).changes).toEqual([{ up: false }])
   const tap = { kind: "tun", link: undefined } as unknown as Partial<KernelLink>

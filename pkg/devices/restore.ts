@@ -7,6 +7,7 @@ import {
   getLink,
   IFF_UP,
   type Ifindex,
+  LINK_OPTIONS,
   type Link,
   type LinkChange,
   listLinks,
@@ -108,12 +109,13 @@ export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: 
   failures.throwIfAny()
 }
 
-function changesTo(link: Link, { name, alias, mac, mtu }: Former): LinkChange[] {
+function changesTo(link: Link, { name, alias, mac, mtu, options }: Former): LinkChange[] {
   return [
     ...(name === link.name ? [] : [{ name }]),
     ...(alias === (link.attributes.alias ?? "") ? [] : [{ alias }]),
     ...(mac === link.mac ? [] : [{ mac }]),
     ...(mtu === link.mtu ? [] : [{ mtu }]),
+    ...(options === (link.flags & LINK_OPTIONS) ? [] : [{ options }]),
   ]
 }
 

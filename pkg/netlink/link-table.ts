@@ -9,8 +9,12 @@ export const linkHeader = struct({ family: u8, pad: u8, type: u16, index: i32, f
 export const IFF_UP = 0x1
 export const IFF_LOOPBACK = 0x8
 export const IFF_RUNNING = 0x40
+export const IFF_NOARP = 0x80
 export const IFF_PROMISC = 0x100
 export const IFF_ALLMULTI = 0x200
+export const IFF_MULTICAST = 0x1000
+/** What `ip link set NAME arp|promisc|allmulticast|multicast on|off` changes. */
+export const LINK_OPTIONS = IFF_NOARP | IFF_PROMISC | IFF_ALLMULTI | IFF_MULTICAST
 
 /** RFC 2863 states in `IFLA_OPERSTATE`; veth pairs whose peer is down say "lowerlayerdown". */
 export const OperState = {

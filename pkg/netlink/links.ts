@@ -5,6 +5,7 @@ import {
   IFF_ALLMULTI,
   IFF_PROMISC,
   IFF_UP,
+  LINK_OPTIONS,
   type LinkData,
   type LinkKind,
   linkAttributes,
@@ -259,6 +260,8 @@ export interface LinkChange {
   promiscuous?: boolean
   /** Whether it takes all multicast frames, `ip link set NAME allmulticast on`. */
   allMulticast?: boolean
+  /** All flags of `LINK_OPTIONS`: those that are not in it go. */
+  options?: number
   name?: string
   mac?: string | undefined
   mtu?: number | undefined
@@ -279,9 +282,9 @@ export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index"
 }
 
 function toChange(which: string | Pick<Link, "index" | "name">, change: LinkChange): Request {
-  const { up, promiscuous, allMulticast, ...attributes } = change
-  let flags = 0
-  let mask = 0
+  const { up, promiscuous, allMulticast, options, ...attributes } = change
+  let flags = (options ?? 0) & LINK_OPTIONS
+  let mask = options === undefined ? 0 : LINK_OPTIONS
   for (const [bit, wanted] of [
     [IFF_UP, up],
     [IFF_PROMISC, promiscuous],

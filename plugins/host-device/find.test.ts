@@ -136,7 +136,7 @@ test.each<[string, Selector, KernelLink, boolean]>([
 
 const record = {
   device: { kind: "", parent: "0000:03:00.0", bus: "pci", permanentMac: "0a:00:00:00:00:77" },
-  former: { name: "ens5", alias: "", up: true, mtu: 1500, mac, altNames: ["enp3s0"] },
+  former: { name: "ens5", alias: "", up: true, options: 0x1000, mtu: 1500, mac, altNames: ["enp3s0"] },
 } as unknown as DeviceRecord
 
 test.each<[Selector, boolean]>([
