@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { linkKinds } from "../netlink/mod.ts"
 import { type KernelLink, linkOf } from "../netlink/testing/links.ts"
 import { type Identity, identityOf, isAlike, isHardware, isVouchedFor } from "./identity.ts"
 
@@ -66,10 +67,23 @@ test.each<[keyof Identity, string | number]>([
   ["parent", "0000:04:00.0"],
   ["bus", "virtio"],
   ["port", "p1"],
+  ["vlan", 20],
   ["other", 8],
   ["otherNsid", 5],
 ])("two that differ in %s are not alike", (key, value) => {
   const is = identityOf(linkOf({ ...pair, ...card, kind: "veth", linkNetnsId: 4 }))
   expect(isAlike(is, { ...is, permanentMac: "0a:00:00:00:00:06" })).toBe(true) // a virtual function may get another
   expect(isAlike(is, { ...is, [key]: value })).toBe(false)
+})
+
+test("VLANs of one parent are told by their IDs", () => {
+  const vlan = (id: number) => identityOf(linkOf({ ...pair, kind: "vlan", data: linkKinds.vlan.encode({ id }) }))
+  expect(vlan(10).vlan).toBe(10)
+  expect([isAlike(vlan(10), vlan(10)), isAlike(vlan(10), vlan(20))]).toEqual([true, false])
+})
+
+test("where the kernel says no parent, cards are told by the MAC that they came with", () => {
+  const of = (permanentMac: string) => identityOf(linkOf({ index: 5, name: "ens5", permanentMac }))
+  const first = of("0a:00:00:00:00:05")
+  expect([isAlike(first, of("0a:00:00:00:00:05")), isAlike(first, of("0a:00:00:00:00:06"))]).toEqual([true, false])
 })

@@ -1,4 +1,4 @@
-import type { Link } from "../netlink/mod.ts"
+import { type Link, linkData } from "../netlink/mod.ts"
 
 /**
  * What the kernel says of a device and no container can change: which device it is. What is undefined the kernel does not say
@@ -13,6 +13,8 @@ export interface Identity {
   port?: string | undefined
   /** What the hardware came with. */
   permanentMac?: string | undefined
+  /** The ID of a VLAN: several of one parent are alike in all else. */
+  vlan?: number | undefined
   /** The index of a pair's other end, or of the link that it sits on. */
   other?: number | undefined
   /** The namespace of that one: the host's nsid for it, undefined for the host itself. */
@@ -29,17 +31,16 @@ interface View {
 }
 
 /** Which device a link is, as a socket of the host's has listed it. */
-export function identityOf(
-  { kind, index, attributes }: Link,
-  { nsid, hostNsid, isAlone = false }: View = {},
-): Identity {
-  const { parentName: parent, parentBus: bus, portName: port, permanentMac, link, linkNetnsId } = attributes
+export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View = {}): Identity {
+  const { kind, index, attributes } = link
+  const { parentName: parent, parentBus: bus, portName: port, permanentMac, link: lower, linkNetnsId } = attributes
   // Older kernels leave the index out when both ends have the same one, each in its namespace.
-  const said = link ?? (linkNetnsId === undefined ? undefined : index)
+  const said = lower ?? (linkNetnsId === undefined ? undefined : index)
   const other = isAlone && said === index ? undefined : said
   const place = linkNetnsId ?? nsid
   const otherNsid = other === undefined || place === hostNsid ? undefined : place
-  return { kind, parent, bus, port, permanentMac, other, otherNsid }
+  const vlan = linkData(link, "vlan")?.id
+  return { kind, parent, bus, port, permanentMac, vlan, other, otherNsid }
 }
 
 /**
@@ -59,8 +60,12 @@ export function isVouchedFor(device: Identity): boolean {
   return isHardware(device) || device.other !== undefined || device.kind === "dummy"
 }
 
-/** Whether two say the same of all but the permanent MAC, which the owner of a virtual function may change. */
+/**
+ * Whether two say the same of all but the permanent MAC, which the owner of a virtual function may change. Where the kernel says no
+ * parent, as before 5.14, nothing but that MAC tells one card from another.
+ */
 export function isAlike(a: Identity, b: Identity): boolean {
   const isPlace = a.parent === b.parent && a.bus === b.bus && a.port === b.port
-  return a.kind === b.kind && isPlace && a.other === b.other && a.otherNsid === b.otherNsid
+  if (a.kind === "" && a.parent === undefined && a.permanentMac !== b.permanentMac) return false
+  return a.kind === b.kind && isPlace && a.vlan === b.vlan && a.other === b.other && a.otherNsid === b.otherNsid
 }

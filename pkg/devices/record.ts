@@ -67,6 +67,7 @@ const schema = {
       bus: text,
       port: text,
       permanentMac: text,
+      vlan: whole,
       other: whole,
       otherNsid: whole,
     },
