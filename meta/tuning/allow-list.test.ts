@@ -52,3 +52,13 @@ test("a name that is longer than any path is not allowed by any list", () => {
   expect(() => refuseForbidden(sysctls(key(4096)), listOf("."))).not.toThrow()
   expect(() => refuseForbidden(sysctls(key(4097)), listOf("."))).toThrow("is not allowed")
 })
+
+test("names of more than 16,384 characters together are refused at once, for every pattern", () => {
+  const keys = (count: number) => Array.from({ length: count }, (_, at) => `net.${`${at}`.padStart(60, "a")}`)
+  const list = listOf("([a-z.]+[0-9]*)+$")
+  expect(() => refuseForbidden(sysctls(...keys(256)), list)).not.toThrow()
+  const before = process.cpuUsage()
+  const tooMany = 'Cannot use "sysctl": its names have 3200000 characters together, and an allow list takes 16384'
+  expect(() => refuseForbidden(sysctls(...keys(50_000)), list)).toThrow(tooMany)
+  expect(process.cpuUsage(before).user / 1e6).toBeLessThan(1)
+})

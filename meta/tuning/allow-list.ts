@@ -10,14 +10,18 @@ const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
 /** Longer than any path that the kernel takes (PATH_MAX): what a name this long matches need not be found out. */
 const longestKey = 4096
 
+/** How many characters all names of a configuration may have together: a node's hundreds of sysctls, and a fraction of a second. */
+const mostCharacters = 16_384
+
 /**
  * Refuses sysctls that the allow list does not have: those whose key, as it was written, none of its lines matches. Each
  * line is a regular expression in RE2's syntax that may match anywhere in the key; a file without lines allows nothing.
- * Throws code 7 for a sysctl that is not allowed, code 999 for a file that cannot be used.
+ * Throws code 7 for a sysctl that is not allowed and for more names than can be looked at, code 999 for a file that cannot be used.
  */
 export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LIST): void {
   const text = sysctls.length > 0 ? readIfThere(path) : undefined
   if (text === undefined) return
+  refuseTooMany(sysctls)
   const lines = text.split("\n").map((line, at) => ({ line: line.trim(), number: at + 1 }))
   const allowed = lines.filter(({ line }) => line !== "")
   const matchers = allowed.map(({ line, number }) => compile(line, `line ${number} of the allow list "${path}"`))
@@ -29,6 +33,16 @@ export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LI
       { details: `the list is "${path}"` },
     )
   }
+}
+
+/** Names can come from a pod's author, as many as fit into a configuration of 16 MiB. */
+function refuseTooMany(sysctls: readonly SysctlEntry[]): void {
+  const characters = sysctls.reduce((sum, { key }) => sum + key.length, 0)
+  if (characters <= mostCharacters) return
+  throw new CniError(
+    Code.InvalidNetworkConfig,
+    `Cannot use "sysctl": its names have ${characters} characters together, and an allow list takes ${mostCharacters}`,
+  )
 }
 
 function readIfThere(path: string): string | undefined {

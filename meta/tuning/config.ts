@@ -102,9 +102,12 @@ export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { ke
   throw new CniError(Code.InvalidNetworkConfig, `Cannot use "sysctl": duplicated sysctl keys are not allowed: ${key}`)
 }
 
+/** How many keys are looked for one by one: each takes the time of the whole text. */
+const fewKeys = 32
+
 /** Whether a key may come twice: a look that is cheap, and nearly always enough. */
 function mayRepeat(text: string, sysctls: readonly { key: string }[]): boolean {
-  if (text.includes("\\")) return true // a key may be spelled in several ways
+  if (sysctls.length > fewKeys || text.includes("\\")) return true // a key may be spelled in several ways
   for (const { key } of sysctls) if (text.indexOf(`"${key}"`) !== text.lastIndexOf(`"${key}"`)) return true
   return false
 }
