@@ -104,7 +104,8 @@ function parseRest(ipam: JsonObject): { routes: Route[]; dns: Dns } {
 }
 
 function checkAddresses(ips: readonly IpConfig[], version: string): void {
-  const repeated = ips.find(({ address }, at) => ips.findIndex((other) => other.address === address) !== at)
+  const seen = new Set<string>()
+  const repeated = ips.find(({ address }) => seen.size === seen.add(address).size)
   if (repeated) throw invalid(`Cannot use the address ${repeated.address} twice`)
   if (atLeast(version, "0.3.0")) return
   const families = ips.flatMap(({ address }) => parseCidr(address) ?? []).map(({ ip }) => familyOf(ip))

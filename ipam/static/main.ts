@@ -1,5 +1,5 @@
 import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
-import { CniError, Code, type IpConfig, sameIp } from "../../pkg/types/mod.ts"
+import { CniError, Code, type IpConfig, normalCidr, normalIp } from "../../pkg/types/mod.ts"
 import { parseStaticConfig, type StaticConfig, staticFields } from "./config.ts"
 
 /** Address management without management: the addresses are those of the configuration, and nothing is kept. */
@@ -25,7 +25,8 @@ function checkStatic({ network, ifName }: Call, { ips }: StaticConfig): void {
     })
   }
   const found = network.prevResult.ips
-  const missing = ips.filter((expected) => !found.some((ip) => isSame(expected, ip)))
+  const known = new Set(found.flatMap(namesOf))
+  const missing = ips.filter((expected) => !known.has(describeIp(expected)))
   if (missing.length === 0) return
   const texts = missing.map(describeIp).join(", ")
   throw new CniError(Code.Internal, `static: Failed to match addr ${texts} on interface ${ifName}`, {
@@ -33,12 +34,12 @@ function checkStatic({ network, ifName }: Call, { ips }: StaticConfig): void {
   })
 }
 
-/** Whether an address of a result is a configured one; a gateway counts when one is configured. */
-function isSame(expected: IpConfig, { address, gateway }: IpConfig): boolean {
-  const [ip = "", prefix] = address.split("/")
-  const [expectedIp = "", expectedPrefix] = expected.address.split("/")
-  if (!sameIp(ip, expectedIp) || prefix !== expectedPrefix) return false
-  return expected.gateway === undefined || sameIp(expected.gateway, gateway ?? "")
+/** What may be expected of an address of a result: itself, and itself with its gateway. There may be thousands. */
+function namesOf({ address, gateway }: IpConfig): string[] {
+  const ip = { address: normalCidr(address) ?? address }
+  return gateway === undefined
+    ? [describeIp(ip)]
+    : [ip, { ...ip, gateway: normalIp(gateway) ?? gateway }].map(describeIp)
 }
 
 function describeIp({ address, gateway }: IpConfig): string {

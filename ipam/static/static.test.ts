@@ -191,3 +191,17 @@ test("STATUS says what is wrong with the configuration; GC needs none", () => {
   expect(call({ ipam: { addresses: [{ address: "x" }] } }, { verb: "STATUS" }).answer.code).toBe(7)
   expect(call({ ipam: 5, "cni.dev/valid-attachments": [] }, { verb: "GC" }).exitCode).toBe(0)
 })
+
+test("thousands of addresses take time in proportion to their number, in ADD and CHECK", () => {
+  const ips = Array.from({ length: 10_000 }, (_, at) => `10.${at >> 8}.${at & 255}.2/24`)
+  const config = { runtimeConfig: { ips }, ipam: {} }
+  const prevResult = { cniVersion: "1.1.0", ips: ips.map((address) => ({ address })) }
+  const before = process.cpuUsage()
+  expect(call(config).answer.ips).toHaveLength(10_000)
+  expect(call({ ...config, prevResult }, { verb: "CHECK" }).exitCode).toBe(0)
+  expect(process.cpuUsage(before).user / 1e6).toBeLessThan(1)
+  const less = { ...prevResult, ips: prevResult.ips.slice(1) }
+  expect(call({ ...config, prevResult: less }, { verb: "CHECK" }).answer.msg).toContain("addr 10.0.0.2/24 on")
+  const twice = call({ ...config, runtimeConfig: { ips: [...ips, "10.39.15.2/24"] } })
+  expect(twice.answer.msg).toBe("Cannot use the address 10.39.15.2/24 twice")
+})
