@@ -130,7 +130,8 @@ function posixClass(reader: Reader): Characters | undefined {
   const found = reader.take(/\[:(\^?)(\w+):\]/y)
   if (!found) return undefined
   const [text, negation, name = ""] = found
-  return { body: posix[name] ?? refuse(`cannot use ${text}`), isOthers: negation === "^" }
+  const body = Object.hasOwn(posix, name) ? posix[name] : undefined
+  return { body: body ?? refuse(`cannot use ${text}`), isOthers: negation === "^" }
 }
 
 /** One character of a class, or all from one to another. */
