@@ -12,6 +12,7 @@ import {
   takeSnapshot,
   testPlugins,
 } from "../lab/mod.ts"
+import { isLocalnetGuard } from "../portmap/portmap-lab.ts"
 
 /** A host that has been used, an attachment to it, and what both sides were like before its ADD. */
 async function attached(plugin: string) {
@@ -125,9 +126,8 @@ function isFile(change: Change, { plugin, role }: Stage): boolean {
 }
 
 /** The setting that portmap cannot know for its own any more, and the guard that it never leaves it without. */
-function isLocalnet({ line, sign, section }: Change): boolean {
-  const isGuard = sign === "+" && section === "nftables" && / ip cni_hostports( raw| localnet_guarded|$)/.test(line)
-  return line.includes("br-lab/route_localnet") || isGuard
+function isLocalnet(change: Change): boolean {
+  return change.line.includes("br-lab/route_localnet") || isLocalnetGuard(change)
 }
 
 testPlugins(

@@ -75,5 +75,5 @@ testWith(needs, "containers whose namespaces cannot be listed do not hide what e
   const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }
   const { exitCode, json } = callPlugin(host, bandwidth, { verb: "GC", config })
   expect(exitCode).toBe(1)
-  expect(json).toMatchObject({ msg: expect.stringMatching(/^2 steps failed: .*delete ifb.*containers' namespaces/) })
+  expect(json).toMatchObject({ msg: expect.stringMatching(/^2 steps failed: .*delete ifb.*look into all containers/) })
 })

@@ -91,7 +91,7 @@ describe("a renewal", () => {
 
   test("that the kernel cannot follow is told, and the lease goes on", async () => {
     site.pass()
-    site.reply("ACK", site.hear("REQUEST"), "10.1.2.3", { 121: "200a0909090a090901" })
+    site.reply("ACK", site.hear("REQUEST"), "10.1.2.3", { 121: "200a0909090a0102ff" })
     expect(site.log).toEqual([
       expect.stringMatching(/^box\/net\/eth0: Cannot change the interface for 10\.1\.2\.3\/24: NetlinkError: .*/),
     ])

@@ -1,6 +1,7 @@
 import { test } from "bun:test"
 import {
   Attachment,
+  type Change,
   type ContainerNamespace,
   chooseIptables,
   connect,
@@ -191,4 +192,9 @@ export class MappedPod {
   #keys(): object {
     return { runtimeConfig: { portMappings: this.mappings } }
   }
+}
+
+/** Whether a change is the guard that DEL and GC leave where route_localnet is on: it may be another program's setting. */
+export function isLocalnetGuard({ line, sign, section }: Change): boolean {
+  return sign === "+" && section === "nftables" && / ip cni_hostports( raw| localnet_guarded|$)/.test(line)
 }

@@ -116,6 +116,13 @@ describe("a lease", () => {
     })
   })
 
+  test("leaves out a route by an address that no router can have", () => {
+    // Option 121: 10.9.9.9/32 by 224.0.0.1, by 127.0.0.1
+    for (const router of ["e0000001", "7f000001"]) {
+      expect(leaseWith({ 121: `200a090909${router}` })).toMatchObject({ routes: [] })
+    }
+  })
+
   test("has no MTU that is none", () => {
     expect(leaseWith({ 26: "0043" })).not.toHaveProperty("mtu")
   })

@@ -77,12 +77,13 @@ function wayOut({ options }: ServerMessage, network: Cidr): Pick<Lease, "gateway
 
 /**
  * Routes in the order in which the kernel takes them, those on the link first. A router that lies neither in the lease's
- * network nor in one on the link has a route of its own, on the link: clouds give a mask of /32, or a router elsewhere.
+ * network nor in one on the link has a route of its own, on the link: clouds give a mask of /32, or a router elsewhere. A route by an
+ * address that no router can have is left out.
  */
 function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   const onLink = routes.filter(isOnLink)
   const reachable = [network, ...onLink.flatMap(({ dst }) => parseCidr(dst) ?? [])]
-  const byRouter = routes.filter((route) => !isOnLink(route))
+  const byRouter = routes.filter((route) => !isOnLink(route) && isUsable(parseIp(route.gw ?? "") ?? new Uint8Array(4)))
   const routers = new Set(byRouter.flatMap(({ gw }) => gw ?? []))
   for (const router of routers) {
     const ip = parseIp(router)
