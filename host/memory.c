@@ -13,6 +13,10 @@
 
 #include "host.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* <linux/mman.h>, newer than musl's headers */
+#endif
+
 #define CHUNK ((size_t)1 << 20)
 #define HEADER sizeof(size_t)
 #define MOST ((size_t)1 << 30) /* more than any call needs */
@@ -21,7 +25,9 @@ struct freed {
     struct freed *next;
 };
 
-static char *position, *limit;
+#define AHEAD ((size_t)64 << 10) /* so much is asked of the kernel at a time: one fault for 16 pages */
+
+static char *position, *limit, *populated;
 static size_t mapped;
 static struct freed *lists[8 * 64];
 
@@ -44,6 +50,15 @@ static void grow(size_t size) {
     if (chunk != limit) position = chunk + HEADER; /* the rest of the chunk before is lost */
     limit = chunk + length;
     mapped += length;
+    populated = chunk;
+}
+
+/* Before the kernel knows this (Linux 5.14), each page is a fault of its own, as it is where memory is short. */
+static void populate(char *up_to) {
+    size_t length = (size_t)(up_to - populated + (ptrdiff_t)AHEAD - 1) & ~(AHEAD - 1);
+    if (length > (size_t)(limit - populated)) length = (size_t)(limit - populated);
+    madvise(populated, length, MADV_POPULATE_WRITE);
+    populated += length;
 }
 
 /* A block with its header: `*size` rounded up, and which list such blocks are in once they are freed. */
@@ -72,6 +87,7 @@ static void *take(size_t size) {
     if ((size_t)(limit - position) < size) grow(size);
     void *block = position;
     position += size;
+    if (populated && position > populated) populate(position);
     *header_of(block) = size - HEADER;
     return block;
 }

@@ -44,6 +44,7 @@ static int make_image(void *heap) {
     JSValue plugins = load(context, bundles->start, (size_t)(bundles->end - bundles->start));
     if (JS_IsException(plugins)) return report(context);
     JS_RunGC(runtime);
+    JS_SealImage(runtime);
     *image = (struct image){.context = context, .plugins = plugins, .end = memory_position()};
     size_t length = ((size_t)(image->end - image_section) + 4095) & ~(size_t)4095;
     if (fwrite(image_section, 1, length, stdout) != length || fflush(stdout)) return perror("write"), 1;
@@ -64,6 +65,7 @@ static JSContext *run_maker(void) {
 
 JSContext *start(const char *name, JSValue *plugin) {
     if (!image->context) return run_maker();
+    JS_SetImage(image, (size_t)(image->end - (char *)image));
     *plugin = JS_GetPropertyStr(image->context, image->plugins, name);
     if (JS_IsUndefined(*plugin)) *plugin = JS_GetPropertyStr(image->context, image->plugins, "unknown");
     return image->context;

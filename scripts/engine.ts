@@ -6,6 +6,7 @@
  */
 import { createHash } from "node:crypto"
 import {
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -112,8 +113,21 @@ def prepare_metadata_for_build_wheel(directory, *_):
     return information
 `
 
-/** The engine's C sources, fetched from the package index when this machine has not got them yet. */
-export async function engineSource(): Promise<string> {
+/**
+ * The engine's C sources with a patch of ours: `engine` for what runs on a node, `compiler` on top of it for the program that
+ * compiles scripts.
+ */
+export async function engineSource(patched: "engine" | "compiler" = "engine"): Promise<string> {
+  const below = patched === "engine" ? await publishedSource() : await engineSource()
+  const patch = join(hostDirectory, `${patched}.patch`)
+  return cached(`${patched}-source-${hashOf(below, readFileSync(patch)).slice(0, 16)}`, async (directory) => {
+    cpSync(below, directory, { recursive: true })
+    await run(["patch", "--quiet", "--strip=1", `--directory=${directory}`, `--input=${patch}`])
+  })
+}
+
+/** The engine's C sources as published, fetched from the package index when this machine has not got them yet. */
+async function publishedSource(): Promise<string> {
   const requirement = join(hostDirectory, "engine.txt")
   const pinned = readFileSync(requirement, "utf8")
   return cached(`source-${hashOf(pinned).slice(0, 16)}`, async (directory) => {
@@ -163,7 +177,8 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
 }
 
 /** The program that compiles scripts to bytecode, for this machine. */
-export async function scriptCompiler(source: string): Promise<string> {
+export async function scriptCompiler(): Promise<string> {
+  const source = await engineSource("compiler")
   const { compiler } = targets.amd64
   const script = join(import.meta.dir, "compile.c")
   const objects = await engineObjects(source, { target: targets.amd64, compiler, engineFlags: [] })

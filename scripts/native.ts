@@ -43,19 +43,26 @@ class Workshop {
   readonly scratch: string
   readonly source: string
   readonly engine: readonly string[]
+  readonly compiler: string
 
-  private constructor(flavour: Required<Flavour>, scratch: string, source: string, engine: readonly string[]) {
+  private constructor(
+    flavour: Required<Flavour>,
+    scratch: string,
+    { source, engine, compiler }: { source: string; engine: readonly string[]; compiler: string },
+  ) {
     this.flavour = flavour
     this.scratch = scratch
     this.source = source
     this.engine = engine
+    this.compiler = compiler
   }
 
   static async open(scratch: string, asked: Flavour) {
     const { target = targets.amd64, flags = [], engineFlags = [], memory = "host/memory.c" } = asked
     const flavour = { target, compiler: asked.compiler ?? target.compiler, flags, engineFlags, memory }
     const source = await engineSource()
-    return new Workshop(flavour, scratch, source, await engineObjects(source, flavour))
+    const [engine, compiler] = await Promise.all([engineObjects(source, flavour), scriptCompiler()])
+    return new Workshop(flavour, scratch, { source, engine, compiler })
   }
 
   at(name: string): string {
@@ -84,7 +91,7 @@ class Workshop {
   /** A script's bytecode, the same for each machine of one byte order. */
   async bytecode(name: string, script: string): Promise<string> {
     writeFileSync(this.at(`${name}.js`), script)
-    await run([await scriptCompiler(this.source), this.at(`${name}.js`), this.at(`${name}.bytecode`), name])
+    await run([this.compiler, this.at(`${name}.js`), this.at(`${name}.bytecode`), name])
     return this.at(`${name}.bytecode`)
   }
 

@@ -19,7 +19,7 @@ fi
 
 missing=()
 # The build needs these programs, wherever they come from.
-for program in gcc:gcc as:binutils musl-gcc:musl-tools python3:python3; do
+for program in gcc:gcc as:binutils musl-gcc:musl-tools python3:python3 patch:patch; do
   command -v "${program%:*}" >/dev/null || missing+=("${program#*:}")
 done
 python3 -c 'import importlib.util as u; raise SystemExit(not u.find_spec("pip"))' 2>/dev/null || missing+=(python3-pip)
