@@ -3,7 +3,7 @@ import { AF_INET } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent } from "./files.ts"
 import type { Owner } from "./lease-file.ts"
 import type { Address } from "./ranges.ts"
-import { type LeaseRecord, Owners } from "./records.ts"
+import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 
 /**
  * What makes a store cheap to ask: a record for each owner, and a bitmap of the taken addresses. A cache: the files of the
@@ -89,8 +89,8 @@ export class Index {
   }
 
   /** Replaces the records file by file, see `Owners`. */
-  replaceRecords(names: readonly string[], renew: (known: LeaseRecord[], number: number) => LeaseRecord[]): void {
-    this.#owners.replaceAll(names, renew, (write) => this.attempt(write))
+  replaceRecords(names: readonly string[], numbers: Iterable<number>, renew: Renew): void {
+    this.#owners.replaceAll(names, numbers, { renew, attempt: (write) => this.attempt(write) })
   }
 
   /** The records of one file. `names` are those of all files in the directory. */

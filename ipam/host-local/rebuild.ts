@@ -24,7 +24,7 @@ export function rebuildIndex(store: StorePlace): Index {
   for (const address of scan.foreign) {
     log(`"${directory}/${address}" is no reservation: left alone, so its address stays taken`)
   }
-  index.replaceRecords(names, (known, number) =>
+  index.replaceRecords(names, scan.reservations.keys(), (known, number) =>
     renewRecords(store, scan, number, known, (address, owner) => repair(store, index, address, owner)),
   )
   for (const address of scan.torn) repair(store, index, address)

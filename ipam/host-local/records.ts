@@ -57,7 +57,7 @@ function checksum(text: string): string {
   return crc32(text).toString(16).padStart(8, "0")
 }
 
-export const fileCount = 256
+const fileCount = 256
 
 /**
  * The records of all owners as lines of text, spread over 256 files, "owners-00" to "owners-ff", so that a look-up reads
@@ -103,14 +103,15 @@ export class Owners {
 
   /**
    * Replaces the records, one file after the other, so that memory never has all of them taken apart. `renew` gets those
-   * that a file has and its number, and returns those that it is to have. `names` are those of all files in the directory.
+   * that a file has and its number, and returns those that it is to have. `names` are those of all files in the directory,
+   * `numbers` those of the files that are to have records: no other file is looked at.
    */
   replaceAll(
     names: readonly string[],
-    renew: (known: LeaseRecord[], number: number) => LeaseRecord[],
-    attempt: (write: () => void) => void,
+    numbers: Iterable<number>,
+    { renew, attempt }: { renew: Renew; attempt: (write: () => void) => void },
   ): void {
-    for (let number = 0; number < fileCount; number++) {
+    for (const number of new Set([...fileNumbersIn(names), ...numbers])) {
       const name = fileName(number)
       const known = this.linesIn(names, number)
       const former = this.#lines.get(name) ?? []
@@ -142,6 +143,9 @@ export class Owners {
   }
 }
 
+/** The records that a file of the index is to have, by those that it has and its number. */
+export type Renew = (known: LeaseRecord[], number: number) => LeaseRecord[]
+
 /** Whether a line is that of an owner: "CHECKSUM KEY …". */
 function isAbout(line: string, key: string): boolean {
   return line.startsWith(`${key} `, 9)
@@ -150,6 +154,16 @@ function isAbout(line: string, key: string): boolean {
 /** The number of the file in which the lines of an owner are: one for all interfaces of a container. */
 export function fileNumberOf({ containerId }: Owner): number {
   return crc32(containerId) % fileCount
+}
+
+/** The numbers of the files of owners among the names in an index. */
+export function fileNumbersIn(names: readonly string[]): number[] {
+  const numbers: number[] = []
+  for (const name of names) {
+    const number = Number.parseInt(name.slice(-2), 16)
+    if (name === fileName(number)) numbers.push(number)
+  }
+  return numbers
 }
 
 function fileName(number: number): string {

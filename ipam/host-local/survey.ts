@@ -3,12 +3,12 @@ import { Index } from "./index.ts"
 import { formatOwner, listAddresses, type Owner, parseOwner, readHolder } from "./lease-file.ts"
 import { isReclaimable } from "./liveness.ts"
 import type { Address } from "./ranges.ts"
-import { fileCount, fileNumberOf, type LeaseRecord, ownerKey } from "./records.ts"
+import { fileNumberOf, fileNumbersIn, type LeaseRecord, ownerKey } from "./records.ts"
 
 /** What the files of a store say; a large one has many thousands, so it is kept small. */
 export interface Scan {
   /** Each reservation as text, its address and then its file, by the number of the owner's file in the index. */
-  readonly reservations: readonly string[][]
+  readonly reservations: ReadonlyMap<number, readonly string[]>
   /** Addresses whose files are empty, as a crash in the middle of upstream's ADD or a power cut leaves them. */
   readonly torn: Set<string>
   /** Addresses whose files hold something else than a reservation. */
@@ -26,7 +26,8 @@ export interface Holding {
  * directory cannot be read.
  */
 export function scanStore(files: Files, directory: string, take: (address: Address) => void): Scan {
-  const scan: Scan = { reservations: Array.from({ length: fileCount }, () => []), torn: new Set(), foreign: [] }
+  const reservations = new Map<number, string[]>()
+  const scan: Scan = { reservations, torn: new Set(), foreign: [] }
   const buffer = new Uint8Array(4096)
   for (const [name, address] of listAddresses(files, directory)) {
     const holder = readHolder(files, directory, name, buffer)
@@ -34,7 +35,13 @@ export function scanStore(files: Files, directory: string, take: (address: Addre
     take(address)
     if (holder === "torn") scan.torn.add(name)
     else if (holder === "foreign") scan.foreign.push(name)
-    else scan.reservations[fileNumberOf(holder)]?.push(`${name}\n${formatOwner(holder)}`)
+    else {
+      const number = fileNumberOf(holder)
+      const known = reservations.get(number)
+      const reservation = `${name}\n${formatOwner(holder)}`
+      if (known) known.push(reservation)
+      else reservations.set(number, [reservation])
+    }
   }
   return scan
 }
@@ -42,7 +49,7 @@ export function scanStore(files: Files, directory: string, take: (address: Addre
 /** Who holds what, by the owner's key, of those whose records are in one file of the index. */
 export function holdingsOf({ reservations }: Scan, number: number): Map<string, Holding> {
   const holdings = new Map<string, Holding>()
-  for (const reservation of reservations[number] ?? []) {
+  for (const reservation of reservations.get(number) ?? []) {
     const end = reservation.indexOf("\n")
     const owner = parseOwner(reservation.slice(end + 1))
     if (typeof owner === "object") addHolding(holdings, owner, reservation.slice(0, end))
@@ -77,7 +84,7 @@ export function surveyStore(store: StorePlace): Survey {
   const scan = scanStore(files, directory, () => {})
   const restored = new Set<string>()
   const records: LeaseRecord[] = []
-  for (let number = 0; number < fileCount; number++) {
+  for (const number of new Set([...scan.reservations.keys(), ...fileNumbersIn(names)])) {
     const known = index.recordsIn(names, number)
     records.push(...renewRecords(store, scan, number, known, (address) => restored.add(address)))
   }

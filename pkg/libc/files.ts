@@ -4,6 +4,7 @@ import { check, errnoNumber, find, isErrno, SyscallError } from "./errno.ts"
 import { findStat, isDirectory, stat } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
+const EEXIST = errnoNumber("EEXIST")
 
 /** Reads a file to its end. Throws `SyscallError`; `EFBIG` when it is longer than `limit` bytes. */
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
@@ -144,10 +145,10 @@ export function makeDirectories(path: string, mode = 0o755): void {
   if (found && isDirectory(found)) return
   for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
     const part = at === -1 ? path : path.slice(0, at)
-    try {
-      check("mkdir", JSON.stringify(part), () => engine.mkdirat(part, mode))
-    } catch (error) {
-      if (!isErrno(error, "EEXIST") || (at === -1 && !isDirectory(stat(path)))) throw error
+    // Most parts are there: that is no exception, which would cost more than the call.
+    const result = engine.mkdirat(part, mode)
+    if (result !== -EEXIST || (at === -1 && !isDirectory(stat(path)))) {
+      check("mkdir", JSON.stringify(part), () => result)
     }
     if (at === -1) return
   }
