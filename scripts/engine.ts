@@ -80,8 +80,18 @@ export function hashOf(...parts: (string | Uint8Array)[]): string {
   return hash.digest("hex")
 }
 
-/** Makes a directory of the cache once, whole or not at all, whoever else is doing the same. */
-async function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
+/** The directories of the cache that this process has asked for: several builds at once compile the engine once. */
+const asked = new Map<string, Promise<string>>()
+
+/** A directory of the cache, made when it is not there. */
+function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
+  const known = asked.get(key) ?? makeCached(key, make)
+  asked.set(key, known)
+  return known
+}
+
+/** Makes a directory of the cache, whole or not at all, also when other processes do the same. */
+async function makeCached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
   const directory = join(cacheDirectory, key)
   if (existsSync(directory)) return directory
   mkdirSync(cacheDirectory, { recursive: true })
