@@ -58,23 +58,38 @@ static void *reallocate(void *opaque, void *block, size_t size) {
     return larger ? memcpy(larger, block, had < size ? had : size) : NULL;
 }
 
-/* Calls `look` with the header of each block of the image. */
+/* The arenas of small blocks that the image has. */
+static JSArena *arenas[4096];
+static int arena_count;
+
+static void find_arenas(JSRuntime *runtime) {
+    for (int class = 0; class < JS_ARENA_BLOCK_SIZE_COUNT; class++) {
+        struct list_head *list = &runtime->arena_state.arena_list[class];
+        for (struct list_head *at = list->next; at != list; at = at->next) {
+            if (arena_count == 4096) abort();
+            arenas[arena_count++] = list_entry(at, JSArena, link);
+        }
+    }
+}
+
+static JSArena *arena_at(char *block) {
+    for (int at = 0; at < arena_count; at++)
+        if ((char *)arenas[at] == block) return arenas[at];
+    return NULL;
+}
+
+/* Calls `look` with the header of each block of the image, used or free. */
 static void each_header(JSRuntime *runtime, void (*look)(JSMallocBlockHeader *)) {
     for (char *at = room; at < position;) {
         size_t size = *(size_t *)(void *)at;
         char *block = at + sizeof(size_t);
         at += (size + 2 * sizeof(size_t) - 1 + 8) & ~(size_t)15;
         if (block == (char *)runtime) continue;
-        if (JS_ARENA_LARGE_BLOCKS_ONLY || size != JS_ARENA_CHUNK) {
-            look((JSMallocBlockHeader *)(void *)block);
-            continue;
-        }
-        for (char *small = block + sizeof(void *); small < block + size;) { /* a chunk */
-            JSMallocBlockHeader *header = (JSMallocBlockHeader *)(void *)small;
-            if (header->block_size_idx == 0) break;
-            small += header->block_size_idx * JS_ARENA_ALIGN;
-            look(header);
-        }
+        JSArena *arena = arena_at(block);
+        if (!arena) look((JSMallocBlockHeader *)(void *)block);
+        else
+            for (int small = 0; small < arena->n_blocks; small++)
+                look(arena_get_block(arena, (unsigned)small, arena_block_sizes[arena->block_size_idx]));
     }
 }
 
@@ -142,6 +157,7 @@ int main(int count, char **arguments) {
     JS_FreeValue(context, made);
     JS_RunGC(runtime);
     if (room) {
+        find_arenas(runtime);
         JS_SealImage(runtime);
         sealed = true;
         JS_SetImage(room, (size_t)(position - room));
