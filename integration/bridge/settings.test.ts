@@ -10,6 +10,7 @@ import {
   type PluginResult,
   readSysctl,
   succeed,
+  waitFor,
 } from "../lab/mod.ts"
 
 const { ipam: _none, ...bare } = bridgeNetwork()
@@ -82,8 +83,12 @@ test("a bridge made for an interface that is down has its link-local address, as
   const attachment = new Attachment(host, await host.addContainer(), { ...bare, disableContainerInterface: true })
   await attachment.add()
   expect((await linkOf(host, "br-lab")).operstate).toBe("DOWN")
-  const { stdout } = await host.exec("ip", ["-6", "address", "show", "dev", "br-lab", "scope", "link"])
-  expect(stdout).toMatch(/inet6 fe80::\S+\/64 scope link $/m)
+  // The kernel takes "tentative" off by a work queue.
+  const hasAddress = async () => {
+    const { stdout } = await host.exec("ip", ["-6", "address", "show", "dev", "br-lab", "scope", "link"])
+    return /inet6 fe80::\S+\/64 scope link $/m.test(stdout)
+  }
+  await waitFor(hasAddress, "the bridge to have its link-local address", 10_000)
 })
 
 test("an interface without addresses has the kernel's settings: whether duplicates are looked for is for others to say", async () => {
