@@ -123,7 +123,12 @@ test("a renewal that the server refuses takes the address away, and brings anoth
   await using _second = await startOther(site, "10.1.2.100", "10.1.2.110")
   await sniffer.waitFor("NACK")
   // The interface was down: what is sent before it passes frames is lost.
-  const discover = await waitFor(() => sniffer.packets("Discover")[1], "a DISCOVER after that of ADD", 15_000)
+  const afterRefusal = () => {
+    const packets = sniffer.packets()
+    const refused = packets.findIndex(({ type }) => type === "NACK")
+    return packets.slice(refused).find(({ type }) => type === "Discover")
+  }
+  const discover = await waitFor(afterRefusal, "a DISCOVER after the refusal", 15_000)
   expect(discover.text).not.toMatch(/secs \d/) // the first one of its transaction
   await waitFor(
     async () => {
