@@ -6,8 +6,8 @@ import { NetlinkError } from "./message.ts"
 const LIMIT_MS = 1000
 /** How much of what is left one of several containers may take: the next ones have something, however many are crowded. */
 const SHARE = 1 / 4
-/** How long a list may take where other programs have the processor, as a multiple of the limit. */
-const PATIENCE = 10
+/** How much of the processor's time a list may have beyond the limit, and how long it may take, as multiples of the limit. */
+const LIST = { processor: 0.8, clock: 10 } as const
 /** Steps that are taken in any case, on a machine that is so busy that each takes long: what an ordinary container needs. */
 const FREE_STEPS = { call: 32, share: 4 } as const
 
@@ -61,13 +61,13 @@ export class Budget {
 
   /**
    * Likewise before each datagram of a list, which waits for nothing but the processor. Beyond the limit it goes on until it has had
-   * the processor for half the limit more: on a busy machine a list takes longer, and is read all the same.
+   * the processor for 0.8 of the limit more: on a busy machine a list takes longer, and is read all the same.
    */
   stepOfList(what: string): void {
     if (this.#freeSteps-- > 0 || this.#left() > 0) return
     this.#processMsAtLimit ??= this.#processClock()
-    const isBusyElsewhere = this.#processClock() - this.#processMsAtLimit < this.#limitMs / 2
-    if (isBusyElsewhere && this.#left() > this.#limitMs * (1 - PATIENCE)) return
+    const isBusyElsewhere = this.#processClock() - this.#processMsAtLimit < this.#limitMs * LIST.processor
+    if (isBusyElsewhere && this.#left() > this.#limitMs * (1 - LIST.clock)) return
     this.#refuse(what)
   }
 
