@@ -65,7 +65,7 @@ describe("a budget", () => {
       return errnoOf(() => budget.stepOfList("list links"))
     }
     budget.spend(() => {
-      expect([listed(20, 2), listed(50, 4), listed(50, 11), listed(1, 1)]).toEqual([
+      expect([listed(20, 2), listed(50, 4), listed(50, 75), listed(1, 1)]).toEqual([
         undefined,
         undefined,
         undefined,
@@ -93,6 +93,8 @@ describe("a budget", () => {
     expect([ofOne(9), ofOne(8), ofOne(6)]).toEqual([undefined, "ETIME", "ETIME"])
     expect(errnoOf(() => budget.step("x"))).toBeUndefined()
     expect(ofOne(17)).toBe("ETIME")
+    const listed = budget.share((part) => [1, 2, 3, 4, 5].map(() => errnoOf(() => part.stepOfList("x"))).at(-1))
+    expect(listed).toBe("ETIME")
     expect(errnoOf(() => budget.step("x"))).toBe("ETIME")
   })
 })
