@@ -56,7 +56,7 @@ test.each<[string, unknown]>([
   ["with a namespace that is no number", { ...written, netns: "x" }],
   ["without an index", { ...written, index: undefined }],
   ["that is no object", ["lab"]],
-])("a record %s is none", (_, value) => {
+])("a record %s cannot be used", (_, value) => {
   expect(encode(written)).toEqual(record)
   expect(encode(value)).toBeUndefined()
 })

@@ -2,7 +2,7 @@ import { findStat, isErrno, readDirectory, readTextFile } from "../libc/mod.ts"
 
 /**
  * A path to the network namespace of this inode, as far as it is mounted, or a process is in it that /proc shows; undefined when
- * there is none. No namespace is opened for it, and none but the first that fits is looked at any further.
+ * there is none. No namespace is opened for it, and only the first that fits is looked at further.
  */
 export function findNamespacePath(inode: bigint): string | undefined {
   const id = `net:[${inode}]`
