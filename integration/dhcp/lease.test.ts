@@ -122,7 +122,7 @@ test("a renewal that the server refuses takes the address away, and brings anoth
   await first[Symbol.asyncDispose]()
   await using _second = await startOther(site, "10.1.2.100", "10.1.2.110")
   await sniffer.waitFor("NACK")
-  // The interface was down: what is sent before it passes frames is lost.
+  // The interface was down: what is sent before it, and the bridge's port at its other end, pass frames is lost.
   const afterRefusal = () => {
     const packets = sniffer.packets()
     const refused = packets.findIndex(({ type }) => type === "NACK")

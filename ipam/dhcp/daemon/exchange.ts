@@ -104,7 +104,7 @@ export class Exchange {
   onReadable(buffer: Uint8Array): void {
     const place = this.#place
     if (place?.heedsEvents) {
-      place.drainEvents(buffer)
+      place.readEvents(buffer)
       this.#start(this.#around.now())
     }
     for (const [family, socket] of place?.open ?? []) {

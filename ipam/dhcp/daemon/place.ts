@@ -1,15 +1,5 @@
 import { ignoreRouters } from "../../../pkg/ip/mod.ts"
-import {
-  type Fd,
-  FileDescriptor,
-  isErrno,
-  MSG_DONTWAIT,
-  NetlinkSender,
-  openNetlink,
-  PacketSocket,
-  receive,
-  stat,
-} from "../../../pkg/libc/mod.ts"
+import { type Fd, isErrno, PacketSocket, stat } from "../../../pkg/libc/mod.ts"
 import {
   Budget,
   deleteAddress,
@@ -17,14 +7,13 @@ import {
   findLink,
   IFA_F_DADFAILED,
   IFA_F_TENTATIVE,
+  IFF_RUNNING,
   IFF_UP,
   type Ifindex,
   type Link,
   type ListedRoute,
   listAddresses,
   listRoutes,
-  NETLINK_ROUTE,
-  RouteGroup,
   RouteSocket,
   setLink,
 } from "../../../pkg/netlink/mod.ts"
@@ -32,9 +21,9 @@ import { NamespaceFile, Netns } from "../../../pkg/netns/mod.ts"
 import { AF_INET6, type Family, formatIp } from "../../../pkg/types/mod.ts"
 import { type ClientConfig, socketFilter } from "../protocol/mod.ts"
 import type { LinkRecord, NamespaceRecord } from "./journal.ts"
+import { LinkEvents } from "./link-events.ts"
 
-/** <linux/if.h>, <linux/if_addr.h>, <linux/rtnetlink.h> */
-const IFF_RUNNING = 0x40
+/** <linux/if_addr.h>, <linux/rtnetlink.h> */
 const IFA_F_PERMANENT = 0x80
 const RTPROT_RA = 9
 
@@ -57,7 +46,9 @@ export class Place implements Disposable {
   readonly link: LinkRecord
   readonly #netns: Netns
   readonly #packets = new Map<Family, PacketSocket>()
-  #events: FileDescriptor | undefined
+  #events: LinkEvents | undefined
+  /** One end of a pair was brought up, and the kernel has not dealt with its carrier yet. */
+  #isRaising = false
 
   private constructor(netns: Netns, namespace: NamespaceRecord, link: LinkRecord) {
     this.#netns = netns
@@ -101,6 +92,7 @@ export class Place implements Disposable {
 
   /** Whether the link is still in the namespace. */
   get isThere(): boolean {
+    if (this.#isRaising) return true // RTM_GETLINK would have the kernel deal with the carrier of this end alone, from Linux 6.8 on
     const found = this.work((inside) => findLink(inside, this.link.index as Ifindex))
     return found !== undefined && found.mac === this.link.mac
   }
@@ -123,6 +115,8 @@ export class Place implements Disposable {
     return this.work((inside) => {
       const link = this.requireLink(inside)
       if ((link.flags & IFF_UP) !== 0) return false
+      this.heedEvents()
+      this.#isRaising = link.kind === "veth"
       setLink(inside, link, { up: true })
       return true
     })
@@ -144,8 +138,12 @@ export class Place implements Disposable {
     })
   }
 
-  /** Whether frames pass. */
+  /**
+   * Whether frames pass. Where a pair was brought up, what the kernel reports of its carrier is awaited first: the bridge at the other
+   * end drops frames until the kernel has dealt with the carrier there, too, which it does in one go. The flags say "running" before.
+   */
   get hasCarrier(): boolean {
+    if (this.#isRaising) return false
     return this.work((inside) => ((findLink(inside, this.link.index as Ifindex)?.flags ?? 0) & IFF_RUNNING) !== 0)
   }
 
@@ -161,25 +159,19 @@ export class Place implements Disposable {
 
   /** From now on there is a descriptor that is readable when a link or an IPv6 address of the namespace has changed. */
   heedEvents(): void {
-    this.#events ??= new FileDescriptor(
-      this.#netns.run(() => openNetlink(NETLINK_ROUTE, RouteGroup.Link | RouteGroup.Ipv6Address)),
-    )
+    this.#events ??= this.#netns.run(() => LinkEvents.subscribe())
   }
 
-  /** Throws away what the descriptor of events has to say. */
-  drainEvents(into: Uint8Array): void {
-    const sender = new NetlinkSender()
-    try {
-      while (this.#events) receive(this.#events.fd, into, MSG_DONTWAIT, sender)
-    } catch (error) {
-      if (!isErrno(error, "EAGAIN", "ENOBUFS")) throw error
-    }
+  /** Reads the events that have come. */
+  readEvents(into: Uint8Array): void {
+    if (this.#events?.read(into, this.link.index as Ifindex)) this.#isRaising = false
   }
 
   /** Waits for no events any more. */
   ignoreEvents(): void {
     this.#events?.[Symbol.dispose]()
     this.#events = undefined
+    this.#isRaising = false
   }
 
   /** The frames of the link that a client may want, from the first call on. Throws `SyscallError`. */
