@@ -29,7 +29,7 @@ test("the routes of a link are its unicast ones, of both families; of a table, i
   await pod.exec("ip", ["route", "add", "10.6.0.0/16", "nexthop", "via", "10.1.0.1", "nexthop", "dev", "other"])
   await pod.exec("ip", ["route", "add", "10.5.0.0/16", "nexthop", "via", "10.1.0.1", "nexthop", "via", "10.1.0.2"])
   await pod.exec("ip", ["-6", "route", "add", "fd05::/64", "nexthop", "via", "fd00::1", "nexthop", "via", "fd01::9"])
-  const found = await runOnHost(host, pod, ({ inside, listRoutesOf, getLink, formatCidr, usedTables, takeTable }) => {
+  const found = await runOnHost(host, pod, ({ inside, listRoutesOf, getLink, formatCidr, usedTables, freeTable }) => {
     const link = getLink(inside, "eth0")
     const texts = (table?: number) =>
       listRoutesOf(inside, link, table === undefined ? {} : { table }).map(
@@ -41,7 +41,7 @@ test("the routes of a link are its unicast ones, of both families; of a table, i
       all: texts().sort(),
       of77: texts(77),
       used: [...used].sort((a, b) => a - b),
-      next: [takeTable(used, 76), takeTable(used, 76)],
+      next: [freeTable(used, 76), freeTable(used, 77)],
     }
   })
   expect(found.all).toEqual(

@@ -6,7 +6,7 @@ import { routesOf, rulesOf, twoNetworks } from "./sbr-lab.ts"
 const BOUND_MS = 2000
 
 const low = (at: number) => `${at >> 8}.${at & 255}`
-const each = (count: number, line: (at: number) => string) => Array.from({ length: count }, (_, at) => line(at))
+const each = <T>(count: number, line: (at: number) => T) => Array.from({ length: count }, (_, at) => line(at))
 
 function batch(pod: ContainerNamespace, lines: readonly string[]) {
   return pod.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n`, timeoutMs: patient(120_000) })
@@ -63,4 +63,22 @@ test("thousands of routes of the interface are moved, a hundred with each call t
     if (verb === "ADD") expect(await routesOf(pod, "-4", "100")).toHaveLength(3002)
   }
   expectUnchanged(before, await takeSnapshot(pod))
+})
+
+test("thousands of addresses cost ADD the same each: a table is looked for from the last one on", async () => {
+  const { host, pod, prevResult, sbr } = await twoNetworks()
+  await using _ = host
+  const own = prevResult.interfaces.findIndex(({ name }) => name === "net1")
+  const ips = each(2000, (at) => ({ address: `198.18.${low(at)}/32`, interface: own }))
+  await batch(
+    pod,
+    ips.map(({ address }) => `address add ${address} dev net1`),
+  )
+  const more = { ...prevResult, ips: [...prevResult.ips, ...ips] }
+  const { exitCode, cpuMs, stderr } = await sbr.run("ADD", { prevResult: more })
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" })
+  expect(cpuMs).toBeLessThan(patient(BOUND_MS))
+  const rules = await rulesOf(pod)
+  expect(rules).toHaveLength(2002)
+  expect(new Set(rules.map((rule) => rule.split(" ").at(-1))).size).toBe(2002) // a table each
 })

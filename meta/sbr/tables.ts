@@ -1,4 +1,4 @@
-import { gatewaysLast, listRoutesOf, type ResultAddress, RTPROT_SBR, takeTable, usedTables } from "../../pkg/ip/mod.ts"
+import { freeTable, gatewaysLast, listRoutesOf, type ResultAddress, RTPROT_SBR, usedTables } from "../../pkg/ip/mod.ts"
 import { type ErrnoName, isErrno } from "../../pkg/libc/mod.ts"
 import {
   addRule,
@@ -52,9 +52,12 @@ export function routeBySource(
 ): void {
   const main = listRoutesOf(inside, link, { table: RT_TABLE_MAIN })
   const used = usedTables(inside)
+  let next = FIRST_TABLE
   const planned = addresses.map((address) => {
     const routes = planTable(address, gatewayFor(address, addresses, gateways), main, link)
-    return { ip: address.ip, table: takeTable(used, FIRST_TABLE), routes }
+    const table = freeTable(used, next)
+    next = table + 1
+    return { ip: address.ip, table, routes }
   })
   const takenOut = main.filter((route) => !isLinkLocal(route))
   const inTables = new Set(planned.flatMap(({ routes }) => routes))

@@ -1,5 +1,5 @@
 import { noKind } from "../../pkg/attachment/mod.ts"
-import { takeTable, usedTables } from "../../pkg/ip/mod.ts"
+import { freeTable, usedTables } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addLink,
@@ -74,7 +74,7 @@ const ATTEMPTS = 10
  */
 function createVrf(inside: NetlinkSocket, { name, table: given, owner }: VrfSpec, undo: Undo): Vrf {
   for (let attempt = 1; ; attempt++) {
-    const table = given ?? takeTable(usedTables(inside), 1)
+    const table = given ?? freeTable(usedTables(inside), 1)
     addVrf(inside, name, table)
     let isOurs = true
     undo.defer(`create VRF "${name}"`, () => isOurs && deleteLink(inside, getLink(inside, name)))

@@ -75,10 +75,9 @@ export function usedTables(inside: NetlinkSocket): Set<number> {
   return used
 }
 
-/** The first table from a number on that is free, which it then is no more. */
-export function takeTable(used: Set<number>, first: number): number {
+/** The first table from a number on that is not used. */
+export function freeTable(used: ReadonlySet<number>, first: number): number {
   let table = first
   while (used.has(table)) table++
-  used.add(table)
   return table
 }

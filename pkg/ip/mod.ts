@@ -10,10 +10,10 @@ export { type ContainerLink, configureLink, requireMtu } from "./container.ts"
 export { checkForwarding, enableForwarding, heedRouters, ignoreRouters, requireForwarding } from "./forwarding.ts"
 export {
   addRouteIfMissing,
+  freeTable,
   gatewaysLast,
   listRoutesOf,
   RTPROT_SBR,
-  takeTable,
   usedTables,
 } from "./link-routes.ts"
 export { addRoutes, addressesOf, gatewayOf, planRoutes, type ResultAddress } from "./result.ts"
