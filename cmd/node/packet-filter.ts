@@ -2,16 +2,20 @@ import { decodeLatin1 } from "../../pkg/engine/mod.ts"
 import {
   type BaseChain,
   type FoundRule,
+  isDormant,
   listBaseChains,
   listTableRules,
   listTables,
   PacketFilter,
+  type Table,
 } from "../../pkg/nftables/mod.ts"
 
 /** All rules of nf_tables, those that `iptables-nft` has made included. Chains of the older iptables are not among them. */
 export interface FilterView {
   readonly bases: readonly BaseChain[]
   readonly rules: readonly FoundRule[]
+  /** Tables with `flags dormant`: their base chains are not among `bases`, since no packet comes through them. */
+  readonly dormant?: readonly Table[]
 }
 
 /** Reads the whole rule set, like `nft list ruleset`; undefined on a kernel without nf_tables. Throws `EPERM`. */
@@ -19,9 +23,14 @@ export function readPacketFilter(): FilterView | undefined {
   using filter = PacketFilter.find()
   if (!filter) return undefined
   const { socket } = filter
+  const tables = listTables(socket)
+  const dormant = tables.filter((table) => isDormant(socket, table))
+  const isAsleep = ({ table }: BaseChain) =>
+    dormant.some(({ family, name }) => family === table.family && name === table.name)
   return {
-    bases: listBaseChains(socket),
-    rules: listTables(socket).flatMap((table) => listTableRules(socket, table)),
+    bases: listBaseChains(socket).filter((base) => !isAsleep(base)),
+    rules: tables.flatMap((table) => listTableRules(socket, table)),
+    dormant,
   }
 }
 

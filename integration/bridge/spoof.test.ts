@@ -258,6 +258,11 @@ const damages: { what: string; damage: (host: HostNamespace, pod: ContainerNames
     says: ["spoof check", "iifname @guarded", "no such rule"],
   },
   {
+    what: "the table is dormant",
+    damage: (host) => host.exec("nft", ["add table bridge cni_spoofcheck { flags dormant; }"]),
+    says: ["iifname @guarded", 'found table bridge cni_spoofcheck with "flags dormant"'],
+  },
+  {
     what: "the port is not guarded",
     damage: (host) => host.exec("nft", ["flush", "set", "bridge", "cni_spoofcheck", "guarded"]),
     says: ["set bridge cni_spoofcheck guarded", "found nothing of the kind"],
@@ -283,4 +288,17 @@ test.each(damages)("CHECK names it when $what", async ({ damage, says }) => {
   await damage(host, pod)
   const { msg, details } = await fail(attachment.check(result))
   for (const words of says) expect(`${msg}; ${details ?? ""}`).toContain(words)
+})
+
+test("dormant tables are woken by the next ADD, of any container", async () => {
+  const { host, pod, other } = await hostAndPods()
+  await using _ = host
+  const config = bridgeNetwork({ macspoofchk: true, ipMasq: true })
+  const attachment = new Attachment(host, pod, config)
+  const result = await attachment.add()
+  const tables = ["bridge cni_spoofcheck", "ip cni_masquerade"]
+  for (const table of tables) await host.exec("nft", [`add table ${table} { flags dormant; }`])
+  await new Attachment(host, other, config).add()
+  for (const table of tables) expect((await host.exec("nft", [`list table ${table}`])).stdout).not.toContain("dormant")
+  expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })

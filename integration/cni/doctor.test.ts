@@ -136,6 +136,12 @@ const faults: readonly Fault[] = [
     seed: (lab) => nft(lab, "ip other", "nat hook prerouting priority -110", "tcp dport 8001 dnat to 192.0.2.1"),
   },
   {
+    rule: "table-dormant",
+    severity: "error",
+    names: /table ip cni_hostports is dormant/,
+    seed: ({ host }) => host.exec("nft", ["add table ip cni_hostports { flags dormant; }"]),
+  },
+  {
     rule: "port-taken",
     severity: "warning",
     names: /8001.*10\.85\.0\.2:80.*busybox \(process \d+\) listens/,

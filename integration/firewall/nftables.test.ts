@@ -97,6 +97,7 @@ const damages = [
   ["what happens on the bridge is gone", "delete element inet cni_firewall within { br1 . br1 }", "in force on bridge"],
   ["it is asked for no more", "flush set inet cni_firewall same_bridge", "policy same-bridge for bridge"],
   ["a rule is gone", "flush chain inet cni_firewall allow", "the rules of table"],
+  ["the table is dormant", "add table inet cni_firewall { flags dormant; }", 'cni_firewall with "flags dormant"'],
 ] as const
 
 test.each(damages)("CHECK says when %s, and ADD repairs it", async (_, command, says) => {
@@ -114,10 +115,14 @@ test("CHECK says when the ports of a bridge are not apart any more, and ADD repa
   await using lab = await FirewallLab.create()
   const [pod, other] = [await lab.addPod({ policy: "isolated" }), await lab.addPod({ policy: "isolated" })]
   const complete = await lab.nftables()
-  for (const command of ["flush set bridge cni_firewall isolated", "delete table bridge cni_firewall"]) {
+  for (const [command, found] of [
+    ["flush set bridge cni_firewall isolated", "none"],
+    ["delete table bridge cni_firewall", "none"],
+    ["add table bridge cni_firewall { flags dormant; }", 'table bridge cni_firewall with "flags dormant"'],
+  ]) {
     await lab.host.exec("nft", ["-f", "-"], { input: `${command}\n` })
     expect((await fail(pod.firewall.check(pod.result))).msg).toContain(
-      "in set bridge cni_firewall isolated; found none",
+      `in set bridge cni_firewall isolated; found ${found}`,
     )
     await succeed(other.allow())
     expect(await pingOnce(pod.namespace, other.ip)).toBe(false)

@@ -150,6 +150,11 @@ const damages = [
   { what: "everything is flushed", command: "flush ruleset", says: ["expected the rules", "dnat to"] },
   { what: "our rules are flushed", command: "flush table ip cni_hostports", says: ["expected the rules"] },
   {
+    what: "a table is dormant",
+    command: "add table ip6 cni_hostports { flags dormant; }",
+    says: ["expected the rules", 'found table ip6 cni_hostports with "flags dormant"'],
+  },
+  {
     what: "a mapping is gone",
     command: "delete element ip cni_hostports ports { tcp . 8080 }",
     says: ["expected tcp . 8080", "in ip cni_hostports ports; found none"],

@@ -112,6 +112,11 @@ const damages: {
     says: ["masquerade of wire/", "fd00:9::2"],
   },
   {
+    what: "the masquerade's table is dormant",
+    damage: (host) => host.exec("nft", ["add table ip cni_masquerade { flags dormant; }"]),
+    says: ["masquerade of wire/", 'found table ip cni_masquerade with "flags dormant"'],
+  },
+  {
     what: "the lease is gone",
     damage: (host) => host.exec("rm", ["/var/lib/cni/networks/wire/10.9.0.2"]),
     says: ["10.9.0.2"],

@@ -6,6 +6,7 @@ import {
   commentUserdata,
   elementListAttributes,
   joinParts,
+  refusing,
   ruleAttributes,
   setAttributes,
 } from "../nftables/testing.ts"
@@ -238,7 +239,7 @@ function message(attributes: Uint8Array): Message {
 function ruled(...comments: (string | undefined)[]) {
   const answer = (comment: string | undefined) =>
     message(ruleAttributes.encode({ table, chain, userdata: commentUserdata(comment) }))
-  return { dump: dumping(() => comments.map(answer)) }
+  return { ...refusing("ENOENT"), dump: dumping(() => comments.map(answer)) }
 }
 
 describe("the rules are all there", () => {

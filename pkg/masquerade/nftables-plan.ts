@@ -4,6 +4,7 @@ import {
   type Element,
   findElements,
   flush,
+  isDormant,
   type Line,
   LineChanges,
   Lines,
@@ -53,7 +54,7 @@ export function listNetworkSets(lines: Lines, { table }: MasqueradeLayout): Netw
  * masquerades. The kernel keeps chain and sets for as long as a rule needs them.
  */
 export function hasMasqueradeRules(
-  socket: Pick<Netfilter, "dump">,
+  socket: Pick<Netfilter, "dump" | "get">,
   { chain, rule }: MasqueradeLayout,
   addresses: readonly Cidr[],
 ): boolean {
@@ -61,7 +62,8 @@ export function hasMasqueradeRules(
   const last = comments.pop()
   if (last === undefined || last !== rule.comment) return false
   const isEveryOurs = comments.every(isNetworksComment)
-  return isEveryOurs && addresses.every(({ prefix }) => comments.includes(networksComment(prefix)))
+  const hasEach = addresses.every(({ prefix }) => comments.includes(networksComment(prefix)))
+  return isEveryOurs && hasEach && !isDormant(socket, chain.table)
 }
 
 /** The lines of these addresses in every set, if anything is in them. Throws `NetlinkError`. */

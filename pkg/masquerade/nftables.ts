@@ -2,6 +2,7 @@ import { encodeUtf8 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import {
   atomically,
+  describeDormant,
   dryRun,
   findElements,
   hasNftables,
@@ -161,6 +162,8 @@ function printRules(layout: MasqueradeLayout, addresses: readonly Cidr[]): strin
 }
 
 function printFoundRules(socket: Netfilter, { chain: { table, name } }: MasqueradeLayout): string {
+  const dormant = describeDormant(socket, table)
+  if (dormant) return dormant
   const found = listComments(socket, table, name).map(({ comment }) =>
     comment === undefined ? "one without" : `"${comment}"`,
   )

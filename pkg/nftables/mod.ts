@@ -43,8 +43,10 @@ export {
 } from "./statements.ts"
 export {
   type BaseChain,
+  describeDormant,
   findChainPolicy,
   hasChain,
+  isDormant,
   isIntervalSet,
   listBaseChains,
   listChains,

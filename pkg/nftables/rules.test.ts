@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import type { Message } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { listCommented } from "./commented.ts"
 import { masquerading } from "./examples.fixture.ts"
@@ -52,11 +53,17 @@ test("what is not there has no rules; another refusal is an error", () => {
 test("rules are known to be there by their comments, each whole", () => {
   const t = { family: "ip", name: "t" } as const
   const rule = "02000000 0600 0100 74000000 0600 0200 63000000 0c00 0700 0006 7468656e00 000000"
-  expect(hasRules(listing(rule), t, ["then"])).toBe(true)
-  expect(hasRules(listing(rule), t, ["the"])).toBe(false)
-  expect(hasRules(listing(rule), t, ["then", "again"])).toBe(false)
-  expect(hasRules(listing(rule), { family: "ip", name: "other" }, ["then"])).toBe(false)
-  expect(hasRules(listing(rule), t, [])).toBe(true)
+  const kernel = (flags: string) => ({
+    ...listing(rule),
+    get: <T>(_: unknown, read: (message: Message) => T) => read(answer(`02000000 0600010074000000 08000200${flags}`)),
+  })
+  const awake = kernel("00000000")
+  expect(hasRules(awake, t, ["then"])).toBe(true)
+  expect(hasRules(awake, t, ["the"])).toBe(false)
+  expect(hasRules(awake, t, ["then", "again"])).toBe(false)
+  expect(hasRules(awake, { family: "ip", name: "other" }, ["then"])).toBe(false)
+  expect(hasRules(awake, t, [])).toBe(true)
+  expect(hasRules(kernel("00000001"), t, ["then"])).toBe(false) // dormant: no packet comes to them
 })
 
 test("the rules of a table are told with their chains; rules of another table, or without a chain, are left out", () => {

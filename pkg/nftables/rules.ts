@@ -4,6 +4,7 @@ import { commentedRuleAttributes, NFGENMSG_SIZE, NFT_MSG_GETRULE, ruleAttributes
 import type { Expression, UnknownExpression } from "./expressions.ts"
 import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
 import type { Chain, RuleHandle, Table } from "./rule-set.ts"
+import { isDormant } from "./tables.ts"
 import { readComment } from "./userdata.ts"
 
 /** A rule as the kernel has it. */
@@ -53,8 +54,11 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
   })
 }
 
-/** Returns whether each of these comments is on a rule of the table, in any chain. Throws `NetlinkError`. */
-export function hasRules(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
+/**
+ * Returns whether each of these comments is on a rule of the table, in any chain, and the table is not dormant. Throws
+ * `NetlinkError`.
+ */
+export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, comments: readonly string[]): boolean {
   const name = `${table.name}\0`
   const needles = comments.map((comment) => decodeLatin1(encodeUtf8(`${comment}\0`)))
   const found = dumpRules(socket, table, undefined, ({ payload }) => {
@@ -63,7 +67,7 @@ export function hasRules(socket: Pick<Netfilter, "dump">, table: Table, comments
     return had.length > 0 ? had : undefined
   })
   const all = new Set(found.flat())
-  return needles.every((needle) => all.has(needle))
+  return needles.every((needle) => all.has(needle)) && !isDormant(socket, table)
 }
 
 /** Returns what `pick` takes of the rules of a table, or of one chain of it. */

@@ -2,8 +2,10 @@ import { expect, test } from "bun:test"
 import type { Message, Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import {
+  describeDormant,
   findChainPolicy,
   hasChain,
+  isDormant,
   isIntervalSet,
   listBaseChains,
   listChains,
@@ -45,6 +47,29 @@ test("a chain is asked for by family, table and name", () => {
   expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([
     [0xa04, "02000000" + "080001006e617400" + "10000300504f5354524f5554494e4700"],
   ])
+})
+
+// Captured: the kernel's answer for `nft add table inet t '{ flags dormant; }'`.
+test("a table with the flag dormant is dormant, whatever other flags it has; one that is not there is not", () => {
+  const asked: Request[] = []
+  const kernel = (flags: string) => ({
+    get: <T>(request: Request, read: (message: Message) => T): T => {
+      asked.push(request)
+      return read(answer(`01000002 0600010074000000 0800030000000000 0c0004000000000000000001 08000200${flags}`))
+    },
+  })
+  const inet = { family: "inet", name: "t" } as const
+  expect(["00000000", "00000001", "00000002", "00000003"].map((flags) => isDormant(kernel(flags), inet))).toEqual([
+    false,
+    true,
+    false,
+    true,
+  ])
+  expect(asked.map(({ type, payload }) => [type, payload.toHex()])[0]).toEqual([0xa01, "01000000" + "0600010074000000"])
+  expect(isDormant(refusing("ENOENT"), inet)).toBe(false)
+  expect(() => isDormant(refusing("EPERM"), inet)).toThrow("EPERM")
+  expect(describeDormant(kernel("00000001"), inet)).toBe('table inet t with "flags dormant"')
+  expect(describeDormant(kernel("00000000"), inet)).toBeUndefined()
 })
 
 test("there is no chain when the kernel says ENOENT, and any other refusal is an error", () => {

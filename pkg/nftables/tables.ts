@@ -85,6 +85,25 @@ export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
   })
 }
 
+/** `NFT_TABLE_F_DORMANT` */
+const NFT_TABLE_F_DORMANT = 0x1
+
+/**
+ * Returns whether a table is dormant, as `nft add table inet NAME '{ flags dormant; }'` makes it: all of it is there, and no packet
+ * comes through its chains. To add the table wakes it. Throws `NetlinkError`.
+ */
+export function isDormant(socket: Pick<Netfilter, "get">, table: Table): boolean {
+  const what = `find table ${table.family} ${table.name}`
+  const request = tableRequest(table, NFT_MSG_GETTABLE, what, tableAttributes.encode({ name: table.name }))
+  const flags = ifThere(() => socket.get(request, (answer) => tableAttributes.decode(attributesOf(answer)).flags))
+  return ((flags ?? 0) & NFT_TABLE_F_DORMANT) !== 0
+}
+
+/** Returns what CHECK says of a dormant table; undefined for one that is not. Throws `NetlinkError`. */
+export function describeDormant(socket: Pick<Netfilter, "get">, table: Table): string | undefined {
+  return isDormant(socket, table) ? `table ${table.family} ${table.name} with "flags dormant"` : undefined
+}
+
 /** Returns whether there is a chain of this name; one question, however many chains there are. Throws `NetlinkError`. */
 export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean {
   return getChain(socket, chain, () => true) ?? false

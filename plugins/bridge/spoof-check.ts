@@ -4,6 +4,7 @@ import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   atomically,
   type Chain,
+  describeDormant,
   dryRun,
   type Element,
   type FoundElements,
@@ -11,6 +12,7 @@ import {
   flush,
   hasChain,
   ifnameValue,
+  isDormant,
   listRules,
   type NamedSet,
   type Netfilter,
@@ -87,7 +89,9 @@ export class SpoofCheck {
   check(owner: Owner, port: GuardedPort): void {
     const socket = this.#requireSocket()
     const comment = ownerComment(owner)
-    if (!isComplete(socket)) throw missing(comment, printRule(rule), "no such rule, or others too")
+    if (!isComplete(socket)) {
+      throw missing(comment, printRule(rule), describeDormant(socket, table) ?? "no such rule, or others too")
+    }
     const found = find(socket, [ifnameValue(port.port), encodeUtf8(comment)])
     expectElement(guarded, found.guarded, guardedElement(port, comment))
     expectElement(allowed, found.allowed, allowedElement(port, comment))
@@ -131,10 +135,10 @@ export class SpoofCheck {
   }
 }
 
-/** Whether our rule, and no other, is in the chain: the kernel keeps chain and sets for as long as a rule needs them. */
-function isComplete(socket: Pick<Netfilter, "dump">): boolean {
+/** Whether our rule, and no other, is in the chain, and in force: the kernel keeps chain and sets for as long as a rule needs them. */
+function isComplete(socket: Pick<Netfilter, "dump" | "get">): boolean {
   const [only, ...more] = listRules(socket, chain)
-  return only?.comment === rule.comment && more.length === 0
+  return only?.comment === rule.comment && more.length === 0 && !isDormant(socket, table)
 }
 
 function find(socket: Pick<Netfilter, "dump">, needles?: readonly Uint8Array[]): SpoofCheckElements {

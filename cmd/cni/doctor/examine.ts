@@ -1,7 +1,7 @@
 import { parseNetworkList, type Runtime } from "../../../pkg/libcni/mod.ts"
 import { attachmentsOf, type FilterView, type NodePlaces, readNode, readPacketFilter } from "../../node/mod.ts"
 import { checkComplete, checkDuplicates, checkOrphans } from "./attachments.ts"
-import { checkDrops, checkShadows } from "./filters.ts"
+import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkClock, checkDisk, checkUnread } from "./host.ts"
 import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
@@ -27,6 +27,7 @@ const checks: readonly Check[] = [
   checkConntrack,
   checkDrops,
   checkShadows,
+  checkDormant,
   checkBridgeFiltering,
   checkLinks,
   checkGateways,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { FilterView } from "../../node/mod.ts"
-import { checkDrops, checkShadows } from "./filters.ts"
+import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
 import {
   accept,
   attachmentOf,
@@ -182,4 +182,19 @@ remove the rule (nft delete rule ip nat PREROUTING handle 5), or choose another 
     expect(found([taken], [base()], [])).toEqual([])
     expect(checkShadows(patientOf({ ports }))).toEqual([])
   })
+})
+
+test("a table of ours that is dormant is told, and no other", () => {
+  const dormant = [
+    { family: "inet", name: "cni_firewall" },
+    { family: "ip", name: "mine" },
+  ] as const
+  expect(told(checkDormant(patientOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
+    `error table-dormant
+table inet cni_firewall is dormant: no packet comes through its chains
+what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs
+nft add table inet cni_firewall; the next ADD of a plugin that uses the table wakes it, too`,
+  ])
+  expect(checkDormant(patientOf({ filter: { bases: [], rules: [] } }))).toEqual([])
+  expect(checkDormant(patientOf({}))).toEqual([])
 })

@@ -88,6 +88,18 @@ function valuesOf(patient: Patient): Uint8Array[] {
   return [...names.map(ifnameValue), ...networks]
 }
 
+/** Tables of ours that are there, and that no packet comes through. */
+export const checkDormant: Check = ({ filter }) =>
+  (filter?.dormant ?? [])
+    .filter(({ name }) => OURS.test(name))
+    .map(({ family, name }) => ({
+      rule: "table-dormant",
+      severity: "error",
+      what: `table ${family} ${name} is dormant: no packet comes through its chains`,
+      why: "what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs",
+      remedy: `nft add table ${family} ${name}; the next ADD of a plugin that uses the table wakes it, too`,
+    }))
+
 /** NAT of others that comes before ours at the same hook and has rules for the containers' own packets. */
 export const checkShadows: Check = (patient) => {
   const { filter } = patient

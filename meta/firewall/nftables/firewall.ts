@@ -3,6 +3,7 @@ import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   atomically,
+  describeDormant,
   dryRun,
   type Element,
   findElements,
@@ -100,7 +101,9 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   const { owner, addresses, policy, link, adminChain } = spec
   const layout = firewallLayout()
   const comment = ownerComment(owner)
-  if (!isComplete(socket, layout, adminChain)) throw missing(comment, `the rules of table inet ${layout.table.name}`)
+  if (!isComplete(socket, layout, adminChain)) {
+    throw missing(comment, `the rules of table inet ${layout.table.name}`, describeDormant(socket, layout.table))
+  }
   const lines = new Lines(socket)
   for (const ip of addresses) {
     const set = layout.containers[familyOf(ip)]
@@ -129,7 +132,8 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   }
   const isApart = policy !== "isolated" || !asked || isPortApart(socket, asked.port)
   if (!isApart && canFilterBridges(socket)) {
-    throw missing(comment, `"${link.port}" in set bridge ${portsLayout().table.name} isolated`)
+    const { table } = portsLayout()
+    throw missing(comment, `"${link.port}" in set bridge ${table.name} isolated`, describeDormant(socket, table))
   }
 }
 

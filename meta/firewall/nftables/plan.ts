@@ -39,7 +39,7 @@ function placesOf(
   return addresses.map((ip) => ({ set: containers[familyOf(ip)], element: { key: [ip], comment, note } }))
 }
 
-/** Whether all rules are there, and the jump to the administrator's chain: the kernel keeps the chains and sets that rules need. */
+/** Whether all rules are there and in force, and the jump to the administrator's chain: the kernel keeps the chains and sets that rules need. */
 export function isComplete(socket: Reader, layout: FirewallLayout, adminChain: string): boolean {
   const { table, rules, adminRule } = layout
   return hasRules(

@@ -8,6 +8,7 @@ import {
   findElements,
   getElement,
   ifnameValue,
+  isDormant,
   type NamedSet,
   type Operation,
   remove,
@@ -212,7 +213,8 @@ function planPorts(
   const count = (set: NamedSet) => findElements(socket, set, [])?.count
   const [present, before = 0] = [count(isolated), count(layout.asked.isolated)]
   const isWhole = (present ?? 0) === before
-  if (isWhole && gone.length + come.length === 0) return []
+  const wake = present !== undefined && isDormant(socket, table) ? [add.table(table)] : []
+  if (isWhole && gone.length + come.length === 0) return wake
   if (before + come.length === gone.length) return present === undefined ? [] : [remove.table(table)]
   const leaving = new Set(gone.map(keyOf))
   const others = isWhole ? [] : listAsked(socket, layout).filter((one) => isIsolated(one) && !leaving.has(keyOf(one)))
@@ -220,7 +222,7 @@ function planPorts(
   const ports = gone.filter(({ port }) => !added.some((one) => sameBytes(one.port, port)))
   const stale = ports.flatMap(({ port }) => getElement(socket, isolated, [port]) ?? [])
   return [
-    ...(present === undefined ? addPortsTable() : []),
+    ...(present === undefined ? addPortsTable() : wake),
     ...stale.map((element) => remove.elements(isolated, [element])),
     ...added.map(({ port, comment }) => add.elements(isolated, [{ key: [port], comment }])),
   ]
@@ -228,7 +230,8 @@ function planPorts(
 
 /** Whether a port is kept apart from other isolated ones. Throws `NetlinkError`. */
 export function isPortApart(socket: Reader, port: Uint8Array): boolean {
-  return getElement(socket, portsLayout().isolated, [port]) !== undefined
+  const { table, isolated } = portsLayout()
+  return getElement(socket, isolated, [port]) !== undefined && !isDormant(socket, table)
 }
 
 /** The table that keeps ports apart. */

@@ -1,6 +1,6 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { hasChain, Lines, type NamedSet, printElement, printRule } from "../../../pkg/nftables/mod.ts"
+import { describeDormant, hasChain, Lines, type NamedSet, printElement, printRule } from "../../../pkg/nftables/mod.ts"
 import { CniError, Code } from "../../../pkg/types/mod.ts"
 import type { PortmapSpec } from "../mapping.ts"
 import { conditionsChain } from "./conditions.ts"
@@ -17,7 +17,11 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
     const { layout, comment, groups, hairpinPrefix } = spec
     if (!isComplete(socket, layout, hairpinPrefix)) {
       const rules = requiredRules(layout, hairpinPrefix).map((rule) => `"${printRule(rule)}"`)
-      throw missing(comment, `the rules ${rules.join(", ")}`, "not all of them")
+      throw missing(
+        comment,
+        `the rules ${rules.join(", ")}`,
+        describeDormant(socket, layout.table) ?? "not all of them",
+      )
     }
     const lines = new Lines(socket)
     let isInForce = false

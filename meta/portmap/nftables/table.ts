@@ -176,9 +176,9 @@ export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
 }
 
-/** Whether all rules are there: the kernel keeps the chains and sets for as long as a rule needs them. */
+/** Whether all rules are there and in force: the kernel keeps the chains and sets for as long as a rule needs them. */
 export function isComplete(
-  socket: Pick<NetlinkSocket, "dump">,
+  socket: Pick<NetlinkSocket, "dump" | "get">,
   layout: TableLayout,
   hairpinPrefix: number | undefined,
 ): boolean {
