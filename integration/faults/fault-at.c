@@ -84,7 +84,7 @@ static bool fills_disk(const registers *regs) {
     switch (regs->orig_rax) {
     case SYS_write: case SYS_pwrite64: case SYS_fsync: return regs->rdi > 2 && regs->rdi < FDS_MAX && !in_memory[regs->rdi];
     case SYS_openat: return regs->rdx & O_CREAT && !is_there(regs);
-    case SYS_mkdirat: case SYS_linkat: case SYS_symlinkat: case SYS_rename: return true;
+    case SYS_mkdirat: case SYS_linkat: case SYS_rename: return true;
     }
     return false;
 }

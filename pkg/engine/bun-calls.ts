@@ -21,7 +21,6 @@ const calls = {
   statx: "isii[256]",
   getdents64: "ib",
   linkat: "ss",
-  symlinkat: "ss",
   readlinkat: "sb",
   mkdirat: "si",
   utimensat: "@s[32]i",
@@ -57,7 +56,6 @@ export const callNames = Object.keys(calls) as CallName[]
 /** What the C library calls those that have another name there. */
 const namesInC: { readonly [name in CallName]?: string } = {
   linkat: "link",
-  symlinkat: "symlink",
   readlinkat: "readlink",
   mkdirat: "mkdir",
   sendto: "send",

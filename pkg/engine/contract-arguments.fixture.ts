@@ -19,7 +19,6 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   statx: ["integer", "text", "integer", "integer", "256 bytes"],
   getdents64: ["integer", "array"],
   linkat: ["text", "text"],
-  symlinkat: ["text", "text"],
   readlinkat: ["text", "array"],
   mkdirat: ["text", "integer"],
   utimensat: ["text", "32 bytes", "integer"],

@@ -30,7 +30,6 @@ export interface Engine {
   getdents64(fd: number, into: TypedArray): number
   /** link(2), as linkat(2): the names that end in "at" are those that system call filters see. */
   linkat(from: string, to: string): number
-  symlinkat(text: string, path: string): number
   readlinkat(path: string, into: TypedArray): number
   mkdirat(path: string, mode: number): number
   /** utimensat(2) with two struct timespec, access before modification. */

@@ -113,11 +113,6 @@ export function link(from: string, to: string): void {
   check("link", `${JSON.stringify(from)} to ${JSON.stringify(to)}`, () => engine.linkat(from, to))
 }
 
-/** Makes a symbolic link with this text. Throws `EEXIST` when the name is taken. */
-export function symlink(text: string, path: string): void {
-  check("symlink", JSON.stringify(path), () => engine.symlinkat(text, path))
-}
-
 /** The text of a symbolic link. Throws `SyscallError`. */
 export function readlink(path: string): string {
   const buffer = new Uint8Array(4096)

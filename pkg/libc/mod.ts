@@ -38,7 +38,6 @@ export {
   removeDirectory,
   rename,
   setModified,
-  symlink,
   sync,
   syncDirectory,
   truncate,

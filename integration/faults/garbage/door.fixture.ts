@@ -213,7 +213,6 @@ function noting<
     | "pwrite"
     | "ftruncate"
     | "linkat"
-    | "symlinkat"
     | "mkdirat"
     | "rename"
     | "unlink"
@@ -233,7 +232,6 @@ for (const name of [
   "pwrite",
   "ftruncate",
   "linkat",
-  "symlinkat",
   "mkdirat",
   "rename",
   "unlink",
