@@ -147,6 +147,21 @@ for (const kind of droppers) {
       expect(await lab.iptables()).not.toContain("CNI-")
     })
 
+    test("without its table the rule would accept what others mark: CHECK names the table, GC takes the rule, ADD brings both", async () => {
+      await using lab = await labWith(kind)
+      const pod = await lab.addPod()
+      const ours = async () => (await lab.iptables()).match(/^.*CNI-.*$/gm) ?? []
+      const [rules, ruleSet] = [await ours(), await lab.nftables()]
+      await lab.host.exec("nft", ["delete", "table", "inet", "cni_firewall"])
+      expect(await ours()).toEqual(rules)
+      expect((await fail(pod.firewall.check(pod.result))).msg).toContain("the rules of table inet cni_firewall")
+      const valid = [{ containerID: pod.namespace.name, ifname: "eth0" }]
+      await succeed(pod.firewall.run("GC", { "cni.dev/valid-attachments": valid, prevResult: undefined }))
+      expect(await ours()).toEqual([])
+      await succeed(pod.allow())
+      expect([await ours(), await lab.nftables()]).toEqual([rules, ruleSet])
+    })
+
     test("a chain that ends in REJECT lets containers through, too", async () => {
       await using lab = await labWith(kind)
       await lab.host.exec("iptables", ["-A", "FORWARD", "-j", "REJECT"])
