@@ -90,3 +90,17 @@ testEach("an interface of the container alone is guarded, too, for as long as on
   await second?.ports.del(second.keys)
   expect(await guards()).toBeUndefined()
 })
+
+test("the guard of an interface whose setting is an administrator's does no harm to a mapping of theirs to 127.0.0.1", async () => {
+  await using lab = await PortmapLab.create(portmapBackends[0])
+  const pod = await lab.addPod()
+  await using service = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
+  const mapping = `table ip site { chain c { type nat hook prerouting priority -100; tcp dport 8081 dnat to 127.0.0.1:${service.port}; }\n}\n`
+  await lab.host.exec("nft", ["-f", "-"], { input: mapping })
+  await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=1"])
+  const guarded = async () => (await lab.host.exec("nft", ["list", "ruleset"])).stdout.includes("cni_hostports")
+  expect(await guarded()).toBe(false)
+  await succeed(pod.portmap.run("GC", { "cni.dev/valid-attachments": [], prevResult: undefined }))
+  expect(await guarded()).toBe(true)
+  await askEcho(pod.namespace, { transport: "tcp", address: gateway, port: 8081 })
+})
