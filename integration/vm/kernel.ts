@@ -7,6 +7,11 @@ export interface Kernel {
   readonly lacks: readonly Feature[]
   /** What this kernel is here for: the tests that need one of these features run. */
   readonly shows: readonly Feature[]
+  /**
+   * Of which plugins the tests by their names run, `PLUGIN: …`, where the other machines run, too, and have the others; all where it
+   * is undefined.
+   */
+  readonly only?: readonly string[] | undefined
   /** Test files, in `integration/`, that run whole. */
   readonly files: readonly string[]
   /** Test files that run once more when the machine has been started again, with its disk as it was. */

@@ -25,6 +25,11 @@ test("a kernel runs its own files whole, and of all others the tests that need w
   ])
 })
 
+test("of some plugins alone, where a kernel is there for these", () => {
+  const [{ job } = { job: { runs: [] } }] = planJobs([{ ...stock, files: [], only: ["bridge", "vrf"] }], files, [])
+  expect(job.runs.map(({ pattern }) => pattern)).toEqual(["^(bridge|vrf): .*\\(needs (\\w+, )*(vlan)(, \\w+)*\\)$"])
+})
+
 test("what is missing outside is shown by the first kernel that has it, unless one shows it anyway", () => {
   const titles = (missing: Parameters<typeof planJobs>[2]) =>
     planJobs([other, stock], files, missing).map(({ job }) =>

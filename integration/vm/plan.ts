@@ -31,7 +31,7 @@ export function featureFiles(
 }
 
 /** What of a kernel a plan depends on. */
-type Plannable = Pick<Kernel, "files" | "rebooted" | "shows" | "lacks" | "patience">
+type Plannable = Pick<Kernel, "files" | "only" | "rebooted" | "shows" | "lacks" | "patience">
 
 /** A kernel and what runs on it. */
 export interface Plan<K> {
@@ -56,14 +56,19 @@ export function planJobs<K extends Plannable>(
   })
 }
 
-function planJob({ files, rebooted = [], patience }: Plannable, all: TestFiles, features: readonly Feature[]): Job {
+function planJob(
+  { files, only, rebooted = [], patience }: Plannable,
+  all: TestFiles,
+  features: readonly Feature[],
+): Job {
   const gone = files.filter((name) => !all.has(name))
   if (gone.length > 0) throw new Error(`Cannot find integration/${gone.join(", integration/")}`)
   const others = featureFiles(all, features).filter((name) => !files.includes(name))
   const path = (name: string) => `./integration/${name}`
   const whole = { title: files.join(" "), files: files.map(path) }
   const title = `tests that need one of: ${features.join(", ")}`
-  const selected = { title, files: others.map(path), pattern: titlesWith(features) }
+  const ofPlugins = only ? `^(${only.join("|")}): .*` : ""
+  const selected = { title, files: others.map(path), pattern: `${ofPlugins}${titlesWith(features)}` }
   const again = rebooted.filter((name) => all.has(name))
   const afterReboot = { title: `${again.join(" ")}, after a reboot`, files: again.map(path), isAfterReboot: true }
   return { patience, runs: [whole, selected, afterReboot].filter((run) => run.files.length > 0) }
