@@ -1,10 +1,12 @@
 import { AF_INET, type Family, familyOf, formatCidr } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
-import { bytes, struct, text, u8, u32 } from "./codec.ts"
+import type { Request } from "./channel.ts"
+import { bytes, text } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
+import { struct, u8, u32 } from "./integers.ts"
 import type { Ifindex, Link } from "./links.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
-import type { NetlinkSocket, Request } from "./socket.ts"
+import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
 export const RTM_NEWADDR = 20

@@ -1,5 +1,4 @@
-import { concat } from "./codec.ts"
-import { linkAttributes, linkHeader } from "./link-table.ts"
+import { linkPayload } from "./link-table.ts"
 import type { Link } from "./links.ts"
 import { NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -28,7 +27,7 @@ function changeAltNames(
   type: number,
   flags: number,
 ): void {
-  const payload = concat([linkHeader.encode({ index }), linkAttributes.encode({ altNames })])
+  const payload = linkPayload.encode({ index }, { altNames })
   const what = `${type === RTM_NEWLINKPROP ? "give" : "take"} names ${altNames.join(", ")} of link "${name}"`
   route.execute({ type, flags, what, payload })
 }

@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { formatAttribute, parseAttributes } from "netlink/dist/structs"
 import { align, attribute, attrs, countAttributes, listOf, readAttributes } from "./attrs.ts"
-import { bytes, concat, DecodeError, flag, struct, text, u8, u16, u16be, u32 } from "./codec.ts"
+import { bytes, concat, DecodeError, flag, text } from "./codec.ts"
+import { struct, u8, u16, u16be, u32 } from "./integers.ts"
 import { expectOnlyDecodeErrors, hex } from "./testing.ts"
 
 // IFLA_INFO_DATA of kind "vlan", <linux/if_link.h>

@@ -1,9 +1,13 @@
-import { type Codec, concat, DecodeError, type Infer, type Struct, type StructFields } from "./codec.ts"
+import { bytes, type Codec, codec, DecodeError, type Infer } from "./codec.ts"
+import { type Struct, type StructFields, u16 } from "./integers.ts"
+import { encoded, type Output } from "./output.ts"
 
 /** Bits of an attribute's type, <linux/netlink.h>. */
 const NLA_F_NESTED = 0x8000
 const NLA_TYPE_MASK = 0x3fff
 const HEADER = 4
+/** What fits behind a header, whose length has 16 bits. */
+const MAX_BYTES = 0xffff - HEADER
 
 /** An attribute that no table knows: kept, so that it can be sent back or looked at. */
 export interface UnknownAttribute {
@@ -22,6 +26,13 @@ export interface Attributes<F extends AttributeFields> extends Codec<AttributeVa
   readonly fields: F
 }
 
+/** One row of a table. */
+interface Field {
+  name: string
+  type: number
+  codec: Codec<unknown>
+}
+
 /**
  * A set of attributes, each with its kernel number and its codec. Absent is `undefined`; zero is a value and is sent.
  * They are written in the order of the value's keys, which some subsystems care about.
@@ -31,80 +42,64 @@ export interface Attributes<F extends AttributeFields> extends Codec<AttributeVa
  * vlanData.encode({ id: 101 })
  */
 export function attrs<const F extends AttributeFields>(fields: F): Attributes<F> {
-  const byNumber = numbered(fields)
-  return {
-    nested: true,
-    fields,
-    encode(value) {
-      const parts: Uint8Array[] = []
-      for (const name in value) {
-        const item = value[name]
-        if (item === undefined) continue
-        if (name === "unknown") {
-          for (const { type, payload } of item as UnknownAttribute[]) parts.push(attribute(type, payload))
-          continue
-        }
-        const field = fields[name]
-        if (!field) throw new RangeError(`no attribute is called "${name}"`)
-        const [type, codec] = field as readonly [number, Codec<unknown>]
-        if (codec.put && codec.size !== undefined) {
-          const bytes = blank(type, codec.size) // most are integers: one array for each
-          codec.put(item, bytes, HEADER)
-          parts.push(bytes)
-        } else parts.push(attribute(codec.nested ? type | NLA_F_NESTED : type, codec.encode(item)))
-      }
-      return concat(parts)
-    },
-    decode(found) {
-      const value: Record<string, unknown> = {}
-      let isWhole = true
-      const end = found.length
-      // Written out: a link has some hundred attributes, and a call for each length and type costs an ADD 3 % more instructions.
-      for (let at = 0, length = 0; at + HEADER <= end; at += (length + 3) & ~3) {
-        length = (found[at] ?? 0) | ((found[at + 1] ?? 0) << 8)
-        if (length < HEADER || at + length > end) lengthAt(found, at) // throws
-        const field = byNumber.get(((found[at + 2] ?? 0) | ((found[at + 3] ?? 0) << 8)) & NLA_TYPE_MASK)
-        if (!field) isWhole = false
-        else if (field.codec.get && field.codec.size === length - HEADER) {
-          value[field.name] = field.codec.get(found, at + HEADER) // most are integers: no copy for each
-        } else value[field.name] = field.codec.decode(found.subarray(at + HEADER, at + length))
-      }
-      if (!isWhole) keepUnknown(value, found.slice(), byNumber)
-      return value as AttributeValue<F>
-    },
+  const { byName, byType } = rowsOf(fields)
+  const append = (value: AttributeValue<F>, to: Output) => {
+    for (const name in value) {
+      const item = value[name]
+      if (item === undefined) continue
+      const field = byName[name]
+      if (field) appendAttribute(field.type, field.codec, item, to)
+      else if (name === "unknown") appendUnknown(item as UnknownAttribute[], to)
+      else throw new RangeError(`no attribute is called "${name}"`)
+    }
   }
+  const read = (from: Uint8Array, start: number, end: number) => {
+    const value: Record<string, unknown> = {}
+    let isWhole = true
+    // Written out: a link has some hundred attributes, and a call for each length and type costs an ADD 3 % more instructions.
+    for (let at = start, length = 0; at + HEADER <= end; at += (length + 3) & ~3) {
+      length = (from[at] as number) | ((from[at + 1] as number) << 8)
+      if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
+      const field = byType[((from[at + 2] as number) | ((from[at + 3] as number) << 8)) & NLA_TYPE_MASK]
+      if (field) value[field.name] = field.codec.read(from, at + HEADER, at + length)
+      else isWhole = false
+    }
+    if (!isWhole) keepUnknown(value, from.slice(start, end), byType)
+    return value as AttributeValue<F>
+  }
+  return { ...codec(append, read), nested: true, fields }
+}
+
+type Rows = { byName: Readonly<Record<string, Field | undefined>>; byType: readonly (Field | undefined)[] }
+
+function rowsOf(fields: AttributeFields): Rows {
+  const rows = Object.entries(fields).map(([name, [type, codec]]) => ({ name, type, codec: codec as Codec<unknown> }))
+  const byName = Object.assign(Object.create(null), Object.fromEntries(rows.map((row) => [row.name, row])))
+  const byType = new Array<Field | undefined>(Math.max(0, ...rows.map(({ type }) => type + 1))).fill(undefined)
+  for (const row of rows) byType[row.type] = row
+  return { byName, byType }
 }
 
 /** Gives a value its `unknown`, taken apart when it is looked at: a link comes with dozens, of which few are ever read. */
-function keepUnknown(value: object, found: Uint8Array, known: ReadonlyMap<number, unknown>): void {
-  const get = () => readAttributes(found).filter(({ type }) => !known.has(type))
+function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): void {
+  const get = () => readAttributes(found).filter(({ type }) => !known[type])
   Object.defineProperty(value, "unknown", { get, enumerable: true, configurable: true })
 }
 
-function numbered(fields: AttributeFields): Map<number, { name: string; codec: Codec<unknown> }> {
-  const byNumber = new Map<number, { name: string; codec: Codec<unknown> }>()
-  for (const name in fields) {
-    const [type, codec] = fields[name] as readonly [number, Codec<unknown>]
-    byNumber.set(type, { name, codec })
-  }
-  return byNumber
-}
-
 /** A list in which every entry is an attribute of the same number, like `RTA_METRICS`' or set elements' lists. */
-export function listOf<T>(type: number, codec: Codec<T>): Codec<T[]> {
-  return {
-    nested: true,
-    encode(items) {
-      const parts: Uint8Array[] = []
-      for (const item of items) parts.push(attribute(codec.nested ? type | NLA_F_NESTED : type, codec.encode(item)))
-      return concat(parts)
-    },
-    decode(found) {
-      const items: T[] = []
-      for (const { payload } of readAttributes(found)) items.push(codec.decode(payload))
-      return items
-    },
+export function listOf<T>(type: number, entry: Codec<T>): Codec<T[]> {
+  const append = (items: T[], to: Output) => {
+    for (const item of items) appendAttribute(type, entry, item, to)
   }
+  const read = (from: Uint8Array, start: number, end: number) => {
+    const items: T[] = []
+    for (let at = start, length = 0; at + HEADER <= end; at += align(length)) {
+      length = lengthAt(from, at, start, end)
+      items.push(entry.read(from, at + HEADER, at + length))
+    }
+    return items
+  }
+  return { ...codec(append, read), nested: true }
 }
 
 /** What follows a message's header: a C struct, and attributes behind it. */
@@ -112,60 +107,74 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
   header: Struct<H>,
   attributes: Attributes<A>,
 ) {
+  type Head = Parameters<typeof header.encode>[0]
+  type Values = Infer<typeof attributes>
   return {
-    encode: (head: Parameters<typeof header.encode>[0], values: Infer<typeof attributes> = {}) =>
-      concat([header.encode(head), attributes.encode(values)]),
+    encode: (head: Head, values?: Values) =>
+      encoded((given, to) => {
+        header.append(head, to)
+        if (given) attributes.append(given, to)
+      }, values),
     decode: (bytes: Uint8Array) => ({
-      header: header.decode(bytes.subarray(0, header.size)),
-      attributes: attributes.decode(bytes.subarray(header.size)),
+      header: header.read(bytes, 0, Math.min(header.size, bytes.length)),
+      attributes: attributes.read(bytes, header.size, bytes.length),
     }),
   }
 }
 
-/** One attribute: length, type, payload, padded with zeros to four bytes. */
-export function attribute(type: number, payload: Uint8Array): Uint8Array {
-  const bytes = blank(type, payload.length)
-  bytes.set(payload, HEADER)
-  return bytes
+/** Adds one attribute to a message: length, type, what the codec writes, and zeros up to four bytes. */
+export function appendAttribute<T>(type: number, { append, nested }: Codec<T>, value: T, to: Output): void {
+  const start = to.end
+  to.reserve(HEADER)
+  to.end = start + HEADER
+  append(value, to)
+  const length = to.end - start
+  if (length - HEADER > MAX_BYTES)
+    throw new RangeError(`attribute ${type} has ${length - HEADER} bytes: at most ${MAX_BYTES} fit`)
+  const room = to.reserve(3)
+  const flagged = nested ? type | NLA_F_NESTED : type
+  room[start] = length
+  room[start + 1] = length >> 8
+  room[start + 2] = flagged
+  room[start + 3] = flagged >> 8
+  while (to.end & 3) room[to.end++] = 0
 }
 
-/** An attribute with room for so many bytes of payload. */
-function blank(type: number, size: number): Uint8Array {
-  const length = HEADER + size
-  if (length > 0xffff) throw new RangeError(`attribute ${type} has ${size} bytes: at most 65531 fit`)
-  const bytes = new Uint8Array((length + 3) & ~3)
-  bytes[0] = length
-  bytes[1] = length >> 8
-  bytes[2] = type
-  bytes[3] = type >> 8
-  return bytes
+function appendUnknown(attributes: readonly UnknownAttribute[], to: Output): void {
+  for (const { type, payload } of attributes) appendAttribute(type, bytes, payload, to)
+}
+
+/** One attribute as bytes. */
+export function attribute(type: number, payload: Uint8Array): Uint8Array {
+  return encoded((value, to) => appendAttribute(type, bytes, value, to), payload)
 }
 
 /** Copies of the attributes in these bytes, flags taken off their types. Throws `DecodeError` when a length is wrong. */
-export function readAttributes(bytes: Uint8Array): UnknownAttribute[] {
+export function readAttributes(from: Uint8Array): UnknownAttribute[] {
   const found: UnknownAttribute[] = []
-  for (let at = 0, length = 0; at + HEADER <= bytes.length; at += align(length)) {
-    length = lengthAt(bytes, at)
-    found.push({ type: typeAt(bytes, at), payload: bytes.slice(at + HEADER, at + length) })
+  for (let at = 0, length = 0; at + HEADER <= from.length; at += align(length)) {
+    length = lengthAt(from, at)
+    found.push({ type: u16.get(from, at + 2) & NLA_TYPE_MASK, payload: from.slice(at + HEADER, at + length) })
   }
   return found
 }
 
 /** How many attributes are in these bytes: no copies are made. Throws `DecodeError` when a length is wrong. */
-export function countAttributes(bytes: Uint8Array): number {
+export function countAttributes(from: Uint8Array): number {
   let count = 0
-  for (let at = 0; at + HEADER <= bytes.length; at += align(lengthAt(bytes, at))) count++
+  for (let at = 0; at + HEADER <= from.length; at += align(lengthAt(from, at))) count++
   return count
 }
 
-function typeAt(bytes: Uint8Array, at: number): number {
-  return ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8)) & NLA_TYPE_MASK
+/** The length of the attribute at `at`, of attributes that stand from `start` to `end`. */
+function lengthAt(from: Uint8Array, at: number, start = 0, end = from.length): number {
+  const length = u16.get(from, at)
+  if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
+  return length
 }
 
-function lengthAt(bytes: Uint8Array, at: number): number {
-  const length = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8)
-  if (length >= HEADER && at + length <= bytes.length) return length
-  throw new DecodeError(`attribute at byte ${at} says it has ${length} bytes of the ${bytes.length - at} left`)
+function wrongLength(at: number, length: number, left: number): DecodeError {
+  return new DecodeError(`attribute at byte ${at} says it has ${length} bytes of the ${left} left`)
 }
 
 /** Netlink aligns everything to four bytes. */

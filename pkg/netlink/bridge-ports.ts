@@ -1,7 +1,9 @@
-import { attribute, attrs, payloadOf, readAttributes } from "./attrs.ts"
-import { type Codec, concat, type Infer, struct, u16, u32 } from "./codec.ts"
+import { appendAttribute, attrs, payloadOf, readAttributes } from "./attrs.ts"
+import { codec, type Infer, nested } from "./codec.ts"
+import { struct, u16, u32 } from "./integers.ts"
 import { bridgePortAttributes, type bridgePortData, linkHeader } from "./link-table.ts"
 import type { Ifindex, Link } from "./links.ts"
+import type { Output } from "./output.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
@@ -20,16 +22,16 @@ const UNTAGGED = 0x4
 const RANGE_BEGIN = 0x8
 const RANGE_END = 0x10
 
+/** What family AF_BRIDGE says of a port, as far as it is about how the bridge treats it. */
+const settingsPayload = payloadOf(linkHeader, bridgePortAttributes)
+
 /** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */
 export function setBridgePort(
   route: NetlinkSocket,
   link: Pick<Link, "index" | "name">,
   port: Infer<typeof bridgePortData>,
 ): void {
-  const payload = concat([
-    linkHeader.encode({ family: AF_BRIDGE, index: link.index }),
-    bridgePortAttributes.encode({ port }),
-  ])
+  const payload = settingsPayload.encode({ family: AF_BRIDGE, index: link.index }, { port })
   route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
 }
 
@@ -43,7 +45,7 @@ export interface VlanRange {
   untagged?: true
 }
 
-const vlanList: Codec<VlanRange[]> = { nested: true, encode: encodeRanges, decode: readRanges }
+const vlanList = nested(codec(appendRanges, readRanges))
 
 /** What family AF_BRIDGE says of a port, as far as it is about VLANs. */
 const portPayload = payloadOf(linkHeader, attrs({ vlans: [26, vlanList], extMask: [29, u32] }))
@@ -94,21 +96,19 @@ export function describeVlans(vlans: readonly VlanRange[]): string {
   return ranges.join(", ") || "none"
 }
 
-function encodeRanges(vlans: VlanRange[]): Uint8Array {
-  const parts: Uint8Array[] = []
+function appendRanges(vlans: VlanRange[], to: Output): void {
   for (const { first, last, pvid, untagged } of vlans) {
     const flags = (pvid ? PVID : 0) | (untagged ? UNTAGGED : 0)
     const [begin, end] = first === last ? [0, 0] : [RANGE_BEGIN, RANGE_END]
-    parts.push(attribute(IFLA_BRIDGE_VLAN_INFO, vlanInfo.encode({ flags: flags | begin, id: first })))
-    if (first !== last) parts.push(attribute(IFLA_BRIDGE_VLAN_INFO, vlanInfo.encode({ flags: flags | end, id: last })))
+    appendAttribute(IFLA_BRIDGE_VLAN_INFO, vlanInfo, { flags: flags | begin, id: first }, to)
+    if (first !== last) appendAttribute(IFLA_BRIDGE_VLAN_INFO, vlanInfo, { flags: flags | end, id: last }, to)
   }
-  return concat(parts)
 }
 
-function readRanges(bytes: Uint8Array): VlanRange[] {
+function readRanges(from: Uint8Array, start: number, end: number): VlanRange[] {
   const ranges: VlanRange[] = []
   let first: number | undefined
-  for (const { type, payload } of readAttributes(bytes)) {
+  for (const { type, payload } of readAttributes(from.subarray(start, end))) {
     if (type !== IFLA_BRIDGE_VLAN_INFO) continue
     const { flags, id } = vlanInfo.decode(payload)
     first ??= id

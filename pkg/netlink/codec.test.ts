@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { bytes, concat, flag, i32, mac, struct, text, u8, u16, u16be, u32, u32be, u64, u64be } from "./codec.ts"
+import { bytes, concat, flag, mac, text } from "./codec.ts"
+import { i32, struct, u8, u16, u16be, u32, u32be, u64, u64be } from "./integers.ts"
 import { expectOnlyDecodeErrors, hex } from "./testing.ts"
 
 describe("integers", () => {

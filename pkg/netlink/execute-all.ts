@@ -1,6 +1,7 @@
+import type { Request } from "./channel.ts"
 import { isLost } from "./lost-answers.ts"
 import { NetlinkError, NLM_F_ACK } from "./message.ts"
-import type { NetlinkSocket, Request } from "./socket.ts"
+import type { NetlinkSocket } from "./socket.ts"
 
 /** A request that the kernel refused, and why. */
 export interface Refusal<R extends Request = Request> {

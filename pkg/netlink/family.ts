@@ -1,7 +1,8 @@
 import { isErrno } from "../libc/mod.ts"
 import type { Family } from "../types/mod.ts"
+import type { Request } from "./channel.ts"
 import type { Message } from "./message.ts"
-import type { NetlinkSocket, Request } from "./socket.ts"
+import type { NetlinkSocket } from "./socket.ts"
 
 /** Why there is nothing of IPv6, in words for people. */
 export const noIpv6 = "the kernel has no IPv6: it was built without it, or started with ipv6.disable=1"

@@ -1,15 +1,7 @@
-import { concat } from "./codec.ts"
 import type { Link } from "./links.ts"
 import { NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
-import {
-  type FilterKind,
-  type FilterOptions,
-  filterKinds,
-  findRedirect,
-  trafficAttributes,
-  trafficHeader,
-} from "./traffic-table.ts"
+import { type FilterKind, type FilterOptions, filterKinds, findRedirect, trafficPayload } from "./traffic-table.ts"
 
 /** <linux/rtnetlink.h> */
 const RTM_NEWTFILTER = 44
@@ -47,20 +39,20 @@ type Device = Pick<Link, "index" | "name">
 /** Adds a filter, like `tc filter add dev LINK parent PARENT protocol all prio 1 u32 …`. Throws `NetlinkError`. */
 export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: Device, spec: FilterSpec<K>): void {
   const { kind, parent, options } = spec
-  const payload = concat([
-    trafficHeader.encode({ index: device.index, parent, info: infoOf(spec) }),
-    trafficAttributes.encode({ kind, options: filterKinds[kind].encode(options as never) }),
-  ])
+  const payload = trafficPayload.encode(
+    { index: device.index, parent, info: infoOf(spec) },
+    { kind, options: filterKinds[kind].encode(options as never) },
+  )
   const flags = NLM_F_CREATE | NLM_F_EXCL
   route.execute({ type: RTM_NEWTFILTER, flags, what: `add a filter to "${device.name}"`, payload })
 }
 
 /** The filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; none where that is not there. */
 export function listFilters(route: NetlinkSocket, device: Device, parent: number): Filter[] {
-  const payload = trafficHeader.encode({ index: device.index, parent })
+  const payload = trafficPayload.encode({ index: device.index, parent })
   return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {
-    const header = trafficHeader.decode(message.payload.subarray(0, trafficHeader.size))
-    const { kind = "", options } = trafficAttributes.decode(message.payload.subarray(trafficHeader.size))
+    const { header, attributes } = trafficPayload.decode(message.payload)
+    const { kind = "", options } = attributes
     // First comes what all filters of one priority share, which has no handle; with u32 then also its hash table.
     if (header.handle === 0 || (kind === "u32" && (header.handle & 0xfff) === 0)) return undefined
     return {
@@ -80,10 +72,7 @@ export function listFilters(route: NetlinkSocket, device: Device, parent: number
  */
 export function deleteFilter(route: NetlinkSocket, device: Device, filter: Filter): void {
   const { kind, handle, parent } = filter
-  const payload = concat([
-    trafficHeader.encode({ index: device.index, handle, parent, info: infoOf(filter) }),
-    trafficAttributes.encode({ kind }),
-  ])
+  const payload = trafficPayload.encode({ index: device.index, handle, parent, info: infoOf(filter) }, { kind })
   route.execute({ type: RTM_DELTFILTER, what: `delete a filter of "${device.name}"`, payload })
 }
 

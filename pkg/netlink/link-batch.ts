@@ -1,7 +1,7 @@
 import { isErrno, randomBytes } from "../libc/mod.ts"
-import { concat } from "./codec.ts"
-import { linkAttributes, linkHeader } from "./link-table.ts"
-import { deleteLink, type Link, RTM_DELLINK, RTM_NEWLINK } from "./links.ts"
+import { deleteLink, RTM_DELLINK, RTM_NEWLINK } from "./link-changes.ts"
+import { linkPayload } from "./link-table.ts"
+import type { Link } from "./links.ts"
 import { NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -42,7 +42,7 @@ export function deleteEach(route: NetlinkSocket, links: readonly Pick<Link, "ind
 function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[]): boolean {
   const group = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   const what = `delete ${links.length} links`
-  const payloads = links.map(({ index }) => concat([linkHeader.encode({ index }), linkAttributes.encode({ group })]))
+  const payloads = links.map(({ index }) => linkPayload.encode({ index }, { group }))
   const last = payloads.length - 1 // whose answer says that all are through
   try {
     route.transact(
@@ -51,7 +51,7 @@ function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[
   } catch (error) {
     if (!isErrno(error, "ENODEV")) throw error // it is gone, the others have the group
   }
-  const payload = concat([linkHeader.encode({}), linkAttributes.encode({ group })])
+  const payload = linkPayload.encode({}, { group })
   try {
     route.execute({ type: RTM_DELLINK, what, payload })
     return true

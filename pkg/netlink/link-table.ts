@@ -1,5 +1,6 @@
-import { attrs, listOf } from "./attrs.ts"
-import { bytes, type Codec, concat, type Infer, i32, mac, struct, text, u8, u16, u16be, u32 } from "./codec.ts"
+import { attrs, listOf, payloadOf } from "./attrs.ts"
+import { bytes, type Codec, codec, type Infer, mac, text } from "./codec.ts"
+import { i32, struct, u8, u16, u16be, u32 } from "./integers.ts"
 import { nameText } from "./name-text.ts"
 
 /** struct ifinfomsg, <linux/rtnetlink.h> */
@@ -100,14 +101,20 @@ export const linkAttributes = attrs({
   allMulti: [61, u32],
 })
 
+/** What follows the header of a message about a link. */
+export const linkPayload = payloadOf(linkHeader, linkAttributes)
+
 /** `IFLA_PROTINFO` of family AF_BRIDGE: how a port is set, like `bridge link set`. */
 export const bridgePortAttributes = attrs({ name: [3, text], master: [10, u32], port: [12, bridgePortData] })
 
 /** The peer of a veth in the request that makes both: an ifinfomsg, and the peer's own attributes. */
-const vethPeer: Codec<Infer<typeof linkAttributes>> = {
-  encode: (attributes) => concat([new Uint8Array(linkHeader.size), linkAttributes.encode(attributes)]),
-  decode: (found) => linkAttributes.decode(found.subarray(linkHeader.size)),
-}
+const vethPeer: Codec<Infer<typeof linkAttributes>> = codec(
+  (attributes, to) => {
+    linkHeader.append({}, to)
+    linkAttributes.append(attributes, to)
+  },
+  (from, start, end) => linkAttributes.read(from, start + linkHeader.size, end),
+)
 
 /** `MACVLAN_MODE_*`, <linux/if_link.h>. */
 export const macvlanModes = { private: 1, vepa: 2, bridge: 4, passthru: 8 } as const

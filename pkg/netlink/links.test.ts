@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { addAliasedLink, addLink, addVeth, deleteLink, setLink } from "./link-changes.ts"
 import {
   bridgePortData,
   IFF_UP,
@@ -9,19 +10,7 @@ import {
   macvlanModes,
   vlanProtocols,
 } from "./link-table.ts"
-import {
-  addAliasedLink,
-  addLink,
-  addVeth,
-  deleteLink,
-  findLink,
-  getLink,
-  type Ifindex,
-  listLinks,
-  listLinksInside,
-  readLink,
-  setLink,
-} from "./links.ts"
+import { findLink, getLink, type Ifindex, listLinks, listLinksInside, readLink } from "./links.ts"
 import { encodeMessage, type Message, NLM_F_DUMP_INTR } from "./message.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import {

@@ -1,24 +1,12 @@
 import { encodeUtf8 } from "../engine/mod.ts"
 import { isErrno } from "../libc/mod.ts"
-import { concat, type Infer } from "./codec.ts"
-import {
-  IFF_ALLMULTI,
-  IFF_PROMISC,
-  IFF_UP,
-  LINK_OPTIONS,
-  type LinkData,
-  type LinkKind,
-  linkAttributes,
-  linkHeader,
-  linkKinds,
-  type OperState,
-} from "./link-table.ts"
-import { type Message, NetlinkError, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, readAnswer } from "./message.ts"
-import type { NetlinkSocket, Request } from "./socket.ts"
+import type { Request } from "./channel.ts"
+import type { Infer } from "./codec.ts"
+import { type LinkData, type LinkKind, type linkAttributes, linkKinds, linkPayload } from "./link-table.ts"
+import { type Message, NetlinkError, readAnswer } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
-export const RTM_NEWLINK = 16
-export const RTM_DELLINK = 17
 const RTM_GETLINK = 18
 /** <asm-generic/errno-base.h> */
 const ENODEV = 19
@@ -41,96 +29,6 @@ export interface Link {
   /** "veth", "bridge", …; empty for devices that were not made by netlink. */
   kind: string
   attributes: Infer<typeof linkAttributes>
-}
-
-/** A link to be made, of a kind of `linkKinds`. Undefined properties are left to the kernel. */
-export interface LinkSpec<K extends LinkKind = LinkKind> extends LinkEnd, Parent {
-  kind: K
-  data?: LinkData<K> | undefined
-}
-
-interface Parent {
-  /** The link that this one sits on: of a VLAN, a macvlan, an ipvlan. */
-  parent?: Ifindex | undefined
-  /** The namespace of that link, where it is not the socket's own: its nsid there. */
-  parentNsid?: number | undefined
-}
-
-/** What any new link may have, and each end of a veth pair. */
-export interface LinkEnd {
-  name: string
-  mac?: string | undefined
-  mtu?: number | undefined
-  master?: Ifindex | undefined
-  txQueueLength?: number | undefined
-  /** How many queues it can ever have, in each direction: `numtxqueues N numrxqueues N`. */
-  queues?: number | undefined
-  /** Makes the link in this namespace instead of the socket's own. */
-  netnsFd?: number | undefined
-  up?: boolean | undefined
-}
-
-/**
- * Creates a link, like `ip link add link PARENT name NAME type KIND`, in one request with its final name, MAC and MTU, and
- * directly in its namespace. Throws `EEXIST` when the name is taken there.
- */
-export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>): void {
-  route.execute(toAdd(spec))
-}
-
-/**
- * Creates a link that has an alias from its first moment: both requests travel in one datagram, which the kernel works off
- * even when the process is killed. Throws `EEXIST` when the name is taken; the link of that name has the alias then.
- */
-export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>, alias: string): void {
-  const requests = [toAdd(spec), toChange(spec.name, { alias })]
-  try {
-    route.transact(requests.map((request) => ({ ...request, flags: (request.flags ?? 0) | NLM_F_ACK })))
-  } catch (error) {
-    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // it may be the alias that was refused, or the answer that was lost
-    throw error
-  }
-}
-
-/** Part of the way back from another error, which must not be buried. */
-function tryDelete(route: NetlinkSocket, name: string): void {
-  try {
-    const left = findLink(route, name)
-    if (left) deleteLink(route, left)
-  } catch {}
-}
-
-function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
-  const { kind, name, data, up } = spec
-  const flags = up ? IFF_UP : 0
-  const info = { kind, data: data && linkKinds[kind].encode(data as never) }
-  const what = data && "peer" in data ? `veth pair "${name}" and "${data.peer?.name}"` : `${kind} "${name}"`
-  const payload = concat([
-    linkHeader.encode({ flags, change: flags }),
-    linkAttributes.encode({ ...attributesOf(spec), linkInfo: info }),
-  ])
-  return { type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, what: `create ${what}`, payload }
-}
-
-/**
- * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`; with an alias by `addAliasedLink`.
- * Throws `EEXIST` when a name is taken, and then neither end exists. Of the peer the kernel sets neither the master here nor `up`, which would be
- * refused: it has no other end yet when it is made.
- */
-export function addVeth(
-  route: NetlinkSocket,
-  { alias, ...end }: LinkEnd & { alias?: string },
-  peer: Omit<LinkEnd, "master" | "up">,
-): void {
-  const pair = { ...end, kind: "veth", data: { peer: attributesOf(peer) } } as const
-  if (alias === undefined) addLink(route, pair)
-  else addAliasedLink(route, pair, alias)
-}
-
-function attributesOf(link: LinkEnd & Parent) {
-  const { name, mac, mtu, parent, parentNsid, master, txQueueLength, queues, netnsFd } = link
-  const queueCounts = { txQueues: queues, rxQueues: queues }
-  return { name, mac, mtu, link: parent, linkNetnsId: parentNsid, master, txQueueLength, ...queueCounts, netnsFd }
 }
 
 /** What a link of this kind says of itself beyond what all links say; undefined for a link of another kind. */
@@ -168,10 +66,8 @@ function lookUp(which: string | Ifindex, nsid?: number): Request {
   if (name?.includes("\0")) throw new NetlinkError(what, ENODEV)
   // A name of more than 15 bytes can only be an alternative one.
   const attributes = name === undefined ? {} : encodeUtf8(name).length > 15 ? { altName: name } : { name }
-  const payload = concat([
-    linkHeader.encode({ index }),
-    linkAttributes.encode({ ...attributes, targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }),
-  ])
+  const asked = { ...attributes, targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }
+  const payload = linkPayload.encode({ index }, asked)
   return { type: RTM_GETLINK, what, payload }
 }
 
@@ -220,7 +116,7 @@ function listLinksOf(
 ): Link[] {
   const picked = { master, linkInfo: kind ? { kind } : undefined }
   const attributes = { targetNetnsId: nsid, ...picked, extMask: RTEXT_FILTER_SKIP_STATS }
-  const payload = concat([linkHeader.encode({}), linkAttributes.encode(attributes)])
+  const payload = linkPayload.encode({}, attributes)
   const seen = new Map<number, Link>()
   const pick = (message: Message) => {
     const link = readLink(message)
@@ -240,8 +136,7 @@ function listLinksOf(
 
 /** A message of type `RTM_NEWLINK` or `RTM_DELLINK`, as it comes in answers and events. */
 export function readLink(message: Message): Link {
-  const header = linkHeader.decode(message.payload.subarray(0, linkHeader.size))
-  const attributes = linkAttributes.decode(message.payload.subarray(linkHeader.size))
+  const { header, attributes } = linkPayload.decode(message.payload)
   return {
     index: header.index as Ifindex,
     name: attributes.name ?? "",
@@ -252,62 +147,4 @@ export function readLink(message: Message): Link {
     kind: attributes.linkInfo?.kind ?? "",
     attributes,
   }
-}
-
-/** What `setLink` can change. */
-export interface LinkChange {
-  up?: boolean
-  promiscuous?: boolean
-  /** Whether it takes all multicast frames, `ip link set NAME allmulticast on`. */
-  allMulticast?: boolean
-  /** All flags of `LINK_OPTIONS`: those that are not in it go. */
-  options?: number
-  name?: string
-  mac?: string | undefined
-  mtu?: number | undefined
-  /** 0 takes the link away from its master. */
-  master?: Ifindex | 0 | undefined
-  txQueueLength?: number
-  alias?: string
-  netnsFd?: number
-  /** The index that it gets in `netnsFd`'s namespace; kernels before 5.12 choose one themselves. */
-  newIndex?: Ifindex
-  /** From unknown to up is all that the kernel lets be said, and only where it is not against what the carrier says. */
-  operState?: typeof OperState.Up
-}
-
-/** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when there is none. */
-export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index" | "name">, change: LinkChange): void {
-  route.execute(toChange(which, change))
-}
-
-function toChange(which: string | Pick<Link, "index" | "name">, change: LinkChange): Request {
-  const { up, promiscuous, allMulticast, options, ...attributes } = change
-  let flags = (options ?? 0) & LINK_OPTIONS
-  let mask = options === undefined ? 0 : LINK_OPTIONS
-  for (const [bit, wanted] of [
-    [IFF_UP, up],
-    [IFF_PROMISC, promiscuous],
-    [IFF_ALLMULTI, allMulticast],
-  ] as const) {
-    if (wanted === undefined) continue
-    mask |= bit
-    if (wanted) flags |= bit
-  }
-  const payload = concat([
-    linkHeader.encode({ index: typeof which === "string" ? undefined : which.index, flags, change: mask }),
-    linkAttributes.encode(typeof which === "string" ? { name: which, ...attributes } : attributes),
-  ])
-  const name = typeof which === "string" ? which : which.name
-  const changed = Object.entries(change).flatMap(([key, value]) => (value === undefined ? [] : [key]))
-  return { type: RTM_NEWLINK, what: `set ${changed.join(", ")} of link "${name}"`, payload }
-}
-
-/**
- * Deletes a link, and with a veth its peer, like `ip link del`; of the namespace that the socket's own knows by `nsid`, if one
- * is given. Throws `ENODEV` when there is none.
- */
-export function deleteLink(route: NetlinkSocket, link: Pick<Link, "index" | "name">, nsid?: number): void {
-  const payload = concat([linkHeader.encode({ index: link.index }), linkAttributes.encode({ targetNetnsId: nsid })])
-  route.execute({ type: RTM_DELLINK, what: `delete link "${link.name}"`, payload })
 }

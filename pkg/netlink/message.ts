@@ -1,6 +1,8 @@
 import { errnoName } from "../libc/mod.ts"
 import { align, attrs } from "./attrs.ts"
-import { DecodeError, i32, struct, text, u16, u32 } from "./codec.ts"
+import { DecodeError, text } from "./codec.ts"
+import { i32, struct, u16, u32 } from "./integers.ts"
+import { encoded, type Output } from "./output.ts"
 
 /** <linux/netlink.h> */
 export const NLM_F_REQUEST = 0x001
@@ -19,7 +21,9 @@ export const NLMSG_ERROR = 2
 export const NLMSG_DONE = 3
 export const NLMSG_OVERRUN = 4
 
-const HEADER = 16
+/** struct nlmsghdr */
+const nlmsghdr = struct({ length: u32, type: u16, flags: u16, sequence: u32, port: u32 })
+const HEADER = nlmsghdr.size
 
 /** struct nlmsghdr without its length, and what follows it. */
 export interface Message {
@@ -30,15 +34,20 @@ export interface Message {
   payload: Uint8Array
 }
 
-/** One message as bytes: header, payload, padding. The kernel fills in the port. */
+/** A message to be sent: what follows its header, and what the header says but length and port, which the kernel fills in. */
+type Outgoing = Pick<Message, "type" | "flags" | "sequence" | "payload">
+
+/** Adds a message to a datagram: header, payload, padding. */
+export function appendMessage({ type, flags, sequence, payload }: Outgoing, to: Output): void {
+  const start = to.end
+  nlmsghdr.append({ length: HEADER + payload.length, type, flags, sequence }, to)
+  to.add(payload)
+  to.addZeros(start + align(HEADER + payload.length) - to.end)
+}
+
+/** One message as bytes. */
 export function encodeMessage(type: number, flags: number, sequence: number, payload: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(align(HEADER + payload.length))
-  u32.put(HEADER + payload.length, bytes, 0)
-  u16.put(type, bytes, 4)
-  u16.put(flags, bytes, 6)
-  u32.put(sequence, bytes, 8)
-  bytes.set(payload, HEADER)
-  return bytes
+  return encoded(appendMessage, { type, flags, sequence, payload })
 }
 
 /** The messages of one datagram. Throws `DecodeError` when a length is wrong. */
@@ -76,7 +85,8 @@ export interface Acknowledgement {
 
 /** Reads an `NLMSG_ERROR` message: extended acks follow the request, which is cut to its header when capped. */
 export function readAcknowledgement(message: Message): Acknowledgement {
-  const header = errorHeader.decode(message.payload.subarray(0, errorHeader.size))
+  const { payload } = message
+  const header = errorHeader.read(payload, 0, Math.min(errorHeader.size, payload.length))
   const capped = (message.flags & NLM_F_CAPPED) !== 0
   return {
     errno: 0 - header.error, // without the -0 of a negation
@@ -92,7 +102,7 @@ export function readDone(message: Message): Acknowledgement {
 
 function extackIn(message: Message, start: number): { extack?: string } {
   if ((message.flags & NLM_F_ACK_TLVS) === 0 || start >= message.payload.length) return {}
-  const ack = extendedAck.decode(message.payload.subarray(start))
+  const ack = extendedAck.read(message.payload, start, message.payload.length)
   if (ack.message !== undefined) return { extack: ack.message }
   return ack.missingType !== undefined ? { extack: `attribute ${ack.missingType} is missing` } : {}
 }

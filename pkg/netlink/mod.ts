@@ -10,6 +10,7 @@ export * from "./addresses.ts"
 export { addAltNames, deleteAltNames } from "./alt-names.ts"
 export {
   type Attributes,
+  appendAttribute,
   attribute,
   attrs,
   countAttributes,
@@ -19,11 +20,14 @@ export {
 } from "./attrs.ts"
 export * from "./bridge-ports.ts"
 export { Budget } from "./budget.ts"
+export type { Request } from "./channel.ts"
 export * from "./codec.ts"
 export { executeAll, type Refusal } from "./execute-all.ts"
 export { dumpFamily, isNoFamily, noIpv6 } from "./family.ts"
 export * from "./filters.ts"
+export * from "./integers.ts"
 export { deleteEach, deleteLinks } from "./link-batch.ts"
+export * from "./link-changes.ts"
 export * from "./link-table.ts"
 export * from "./links.ts"
 export { isLost } from "./lost-answers.ts"
@@ -41,6 +45,7 @@ export {
 } from "./message.ts"
 export * from "./neighbours.ts"
 export type { NextHop } from "./next-hops.ts"
+export { encoded, type Output } from "./output.ts"
 export * from "./qdiscs.ts"
 export { assignNsid, findNsid, forEachNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
 export {
@@ -62,5 +67,5 @@ export {
 } from "./routes.ts"
 export { listRoutingTables } from "./routing-tables.ts"
 export * from "./rules.ts"
-export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"
+export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 export * from "./traffic-table.ts"

@@ -1,5 +1,6 @@
 import { align, attrs } from "./attrs.ts"
-import { bytes, type Codec, concat, DecodeError, struct, u8, u16, u32 } from "./codec.ts"
+import { bytes, type Codec, codec, DecodeError } from "./codec.ts"
+import { struct, u8, u16, u32 } from "./integers.ts"
 import type { Ifindex } from "./links.ts"
 
 /** <linux/rtnetlink.h> */
@@ -18,25 +19,24 @@ export interface NextHop {
 }
 
 /** `RTA_MULTIPATH`: next hops one after the other, each with attributes of its own. */
-export const multipath: Codec<NextHop[]> = {
-  encode: (hops) =>
-    concat(
-      hops.map(({ gateway, index = 0, weight = 1, onLink }) => {
-        const attributes = nextHopAttributes.encode(gateway ? { gateway } : {})
-        const length = nextHopHeader.size + attributes.length
-        const header = { length, flags: onLink ? RTNH_F_ONLINK : 0, weight: weight - 1, index }
-        return concat([nextHopHeader.encode(header), attributes])
-      }),
-    ),
-  decode(found) {
+export const multipath: Codec<NextHop[]> = codec(
+  (hops, to) => {
+    for (const { gateway, index = 0, weight = 1, onLink } of hops) {
+      const start = to.end
+      nextHopHeader.append({ flags: onLink ? RTNH_F_ONLINK : 0, weight: weight - 1, index }, to)
+      nextHopAttributes.append({ gateway }, to)
+      u16.put(to.end - start, to.room, start)
+    }
+  },
+  (from, start, end) => {
     const hops: NextHop[] = []
-    for (let at = 0; at + nextHopHeader.size <= found.length; ) {
-      const length = u16.get(found, at)
-      if (length < nextHopHeader.size || at + length > found.length) {
-        throw new DecodeError(`next hop at byte ${at} says it has ${length} bytes of the ${found.length - at} left`)
+    for (let at = start; at + nextHopHeader.size <= end; ) {
+      const length = u16.get(from, at)
+      if (length < nextHopHeader.size || at + length > end) {
+        throw new DecodeError(`next hop at byte ${at - start} says it has ${length} bytes of the ${end - at} left`)
       }
-      const header = nextHopHeader.decode(found.subarray(at, at + nextHopHeader.size))
-      const { gateway } = nextHopAttributes.decode(found.subarray(at + nextHopHeader.size, at + length))
+      const header = nextHopHeader.read(from, at, at + nextHopHeader.size)
+      const { gateway } = nextHopAttributes.read(from, at + nextHopHeader.size, at + length)
       const hop: NextHop = { index: header.index as Ifindex, weight: header.weight + 1 }
       if (gateway) hop.gateway = gateway
       if (header.flags & RTNH_F_ONLINK) hop.onLink = true
@@ -45,4 +45,4 @@ export const multipath: Codec<NextHop[]> = {
     }
     return hops
   },
-}
+)

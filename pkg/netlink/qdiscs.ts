@@ -1,4 +1,4 @@
-import { concat, type Infer } from "./codec.ts"
+import type { Infer } from "./codec.ts"
 import type { Link } from "./links.ts"
 import { NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, readAnswer } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -10,8 +10,7 @@ import {
   qdiscKinds,
   TC_H_INGRESS,
   TC_H_ROOT,
-  trafficAttributes,
-  trafficHeader,
+  trafficPayload,
 } from "./traffic-table.ts"
 
 /** <linux/rtnetlink.h> */
@@ -51,10 +50,10 @@ export interface QdiscSpec<K extends QdiscKind> {
  */
 export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: Device, spec: QdiscSpec<K>): void {
   const { kind, parent = TC_H_ROOT, handle = 0, options } = spec
-  const payload = concat([
-    trafficHeader.encode({ index: device.index, handle, parent }),
-    trafficAttributes.encode({ kind, options: qdiscKinds[kind].encode(options as never) }),
-  ])
+  const payload = trafficPayload.encode(
+    { index: device.index, handle, parent },
+    { kind, options: qdiscKinds[kind].encode(options as never) },
+  )
   const flags = NLM_F_CREATE | NLM_F_EXCL
   route.execute({ type: RTM_NEWQDISC, flags, what: `add qdisc ${kind} to "${device.name}"`, payload })
 }
@@ -69,7 +68,7 @@ export function addIngress(route: NetlinkSocket, device: Device): void {
  * is none but what the kernel has where no program made one.
  */
 export function findQdisc(route: NetlinkSocket, device: Device, parent: number): Qdisc | undefined {
-  const payload = trafficHeader.encode({ index: device.index, parent })
+  const payload = trafficPayload.encode({ index: device.index, parent })
   // Without NLM_F_ECHO the kernel tells everyone who listens but the one who asks; of a default qdisc it says nothing at all,
   // and the acknowledgement ends the waiting.
   const request = {
@@ -78,15 +77,11 @@ export function findQdisc(route: NetlinkSocket, device: Device, parent: number):
     what: `find a qdisc of "${device.name}"`,
     payload,
   }
-  return route.find(request, ENOENT, ({ payload: found }) => {
-    const { handle, parent: at } = trafficHeader.decode(found.subarray(0, trafficHeader.size))
-    const { kind = "", options = new Uint8Array() } = readAttributes(found)
-    return handle === 0 ? undefined : { kind, handle, parent: at, options }
+  return route.find(request, ENOENT, (message) => {
+    const { header, attributes } = trafficPayload.decode(message.payload)
+    const { kind = "", options = new Uint8Array() } = attributes
+    return header.handle === 0 ? undefined : { kind, handle: header.handle, parent: header.parent, options }
   })
-}
-
-function readAttributes(payload: Uint8Array): Infer<typeof trafficAttributes> {
-  return trafficAttributes.decode(payload.subarray(trafficHeader.size))
 }
 
 /** What a qdisc of this kind says of itself; undefined for one of another kind. */
@@ -102,7 +97,7 @@ export function qdiscOptions<K extends QdiscKind>(
 
 /** Deletes the qdisc at one place of a link, like `tc qdisc del dev LINK root`, classes and filters with it. Throws `ENOENT`. */
 export function deleteQdisc(route: NetlinkSocket, device: Device, parent: number): void {
-  const payload = trafficHeader.encode({ index: device.index, parent })
+  const payload = trafficPayload.encode({ index: device.index, parent })
   route.execute({ type: RTM_DELQDISC, what: `delete a qdisc of "${device.name}"`, payload })
 }
 
@@ -115,20 +110,20 @@ export interface HtbClass {
 
 /** Adds a class, like `tc class add dev LINK parent 1: classid 1:1 htb rate …`. Throws `EEXIST` when it is there. */
 export function addHtbClass(route: NetlinkSocket, device: Device, { id, options }: HtbClass): void {
-  const payload = concat([
-    trafficHeader.encode({ index: device.index, handle: id, parent: (id & 0xffff0000) >>> 0 }),
-    trafficAttributes.encode({ kind: "htb", options: htbClass.encode(options) }),
-  ])
+  const payload = trafficPayload.encode(
+    { index: device.index, handle: id, parent: (id & 0xffff0000) >>> 0 },
+    { kind: "htb", options: htbClass.encode(options) },
+  )
   const flags = NLM_F_CREATE | NLM_F_EXCL
   route.execute({ type: RTM_NEWTCLASS, flags, what: `add a class to "${device.name}"`, payload })
 }
 
 /** The classes of the htb of a link, like `tc class show dev LINK`. */
 export function listHtbClasses(route: NetlinkSocket, device: Device): HtbClass[] {
-  const payload = trafficHeader.encode({ index: device.index })
+  const payload = trafficPayload.encode({ index: device.index })
   return route.dump({ type: RTM_GETTCLASS, what: `list the classes of "${device.name}"`, payload }, (message) => {
-    const { handle } = trafficHeader.decode(message.payload.subarray(0, trafficHeader.size))
-    const { kind, options } = readAttributes(message.payload)
-    return kind === "htb" && options ? { id: handle, options: htbClass.decode(options) } : undefined
+    const { header, attributes } = trafficPayload.decode(message.payload)
+    const { kind, options } = attributes
+    return kind === "htb" && options ? { id: header.handle, options: htbClass.decode(options) } : undefined
   })
 }

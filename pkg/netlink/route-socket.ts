@@ -1,7 +1,7 @@
 import { isErrno } from "../libc/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import { Budget } from "./budget.ts"
-import { i32, struct, u32 } from "./codec.ts"
+import { i32, struct, u32 } from "./integers.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h>, <linux/net_namespace.h> */

@@ -1,12 +1,14 @@
 import { isErrno } from "../libc/mod.ts"
 import { AF_INET, type Family, familyOf, formatCidr, formatIp } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
-import { bytes, struct, u8, u32 } from "./codec.ts"
+import type { Request } from "./channel.ts"
+import { bytes } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
+import { struct, u8, u32 } from "./integers.ts"
 import type { Ifindex } from "./links.ts"
 import { type Message, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "./message.ts"
 import { multipath, type NextHop, RTNH_F_ONLINK } from "./next-hops.ts"
-import type { NetlinkSocket, Request } from "./socket.ts"
+import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
 export const RTM_NEWROUTE = 24

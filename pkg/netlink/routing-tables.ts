@@ -1,7 +1,7 @@
 import type { Family } from "../types/mod.ts"
 import { align } from "./attrs.ts"
-import { u16, u32 } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
+import { u16, u32 } from "./integers.ts"
 import { RTM_GETROUTE, routeHeader } from "./routes.ts"
 import type { NetlinkSocket } from "./socket.ts"
 

@@ -1,9 +1,11 @@
 import { AF_INET, type Cidr, type Family, formatCidr } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
-import { bytes, type Codec, i32, struct, text, u8, u16, u32, u64be } from "./codec.ts"
+import type { Request } from "./channel.ts"
+import { bytes, type Codec, text } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
+import { i32, struct, u8, u16, u32, u64be } from "./integers.ts"
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
-import type { NetlinkSocket, Request } from "./socket.ts"
+import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h>, <linux/fib_rules.h> */
 const RTM_NEWRULE = 32

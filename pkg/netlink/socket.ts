@@ -1,23 +1,19 @@
-import { type Fd, isErrno, SyscallError } from "../libc/mod.ts"
+import { type Fd, isErrno } from "../libc/mod.ts"
 import type { Budget } from "./budget.ts"
-import { concat, DecodeError } from "./codec.ts"
-import { isLost, lost, onceMore, saysDone } from "./lost-answers.ts"
+import { Channel, type Request } from "./channel.ts"
+import { isLost, onceMore, saysDone } from "./lost-answers.ts"
 import {
   type Acknowledgement,
-  encodeMessage,
   type Message,
   NetlinkError,
   NLM_F_ACK,
   NLM_F_DUMP,
   NLM_F_DUMP_INTR,
-  NLM_F_REQUEST,
   NLMSG_DONE,
   NLMSG_ERROR,
-  NLMSG_OVERRUN,
   readAcknowledgement,
   readAnswer,
   readDone,
-  readMessages,
 } from "./message.ts"
 import { KernelTransport, type Transport } from "./transport.ts"
 
@@ -25,27 +21,15 @@ import { KernelTransport, type Transport } from "./transport.ts"
 export const NETLINK_ROUTE = 0
 export const NETLINK_NETFILTER = 12
 
-/** The kernel answers a request at once; this long without an answer means that it never will. */
-const ANSWER_TIMEOUT_MS = 10_000
 /** A dump that changes under our hands is asked for again; a system that changes this often is not ours to wait for. */
 const DUMP_ATTEMPTS = 10
-
-/** One request: a message type, its flags besides `NLM_F_REQUEST`, and the bytes after the header. */
-export interface Request {
-  type: number
-  flags?: number
-  payload: Uint8Array
-  /** What it does to what, for the error: `create link "eth0"`. */
-  what: string
-}
 
 /**
  * A netlink socket. It stays in the network namespace in which it was opened, wherever the thread goes. Requests are
  * answered one after the other, so one socket serves one caller.
  */
 export class NetlinkSocket implements Disposable {
-  readonly #transport: Transport
-  #sequence: number
+  readonly #channel: Channel
   readonly #budget: Budget | undefined
 
   /**
@@ -58,14 +42,12 @@ export class NetlinkSocket implements Disposable {
     transport: Transport = new KernelTransport(protocol, groups),
     budget?: Budget,
   ) {
-    this.#transport = transport
+    this.#channel = new Channel(transport)
     this.#budget = budget
-    this.#sequence = transport.firstSequence
-    transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
   }
 
   get fd(): Fd {
-    return this.#transport.fd
+    return this.#channel.fd
   }
 
   /**
@@ -86,9 +68,9 @@ export class NetlinkSocket implements Disposable {
   }
 
   #execute(request: Request): void {
-    const sequence = this.#send(request, NLM_F_ACK)
+    const sequence = this.#channel.send([request], NLM_F_ACK)
     for (;;) {
-      for (const message of this.#receive(request.what)) {
+      for (const message of this.#channel.receive(request.what)) {
         if (message.sequence !== sequence || message.type !== NLMSG_ERROR) continue
         const { errno, extack } = readAnswer(request.what, () => readAcknowledgement(message))
         if (errno !== 0) throw new NetlinkError(request.what, errno, extack)
@@ -120,11 +102,11 @@ export class NetlinkSocket implements Disposable {
   }
 
   #ask(request: Request): Message | Acknowledgement {
-    const sequence = this.#send(request, 0)
+    const sequence = this.#channel.send([request])
     for (;;) {
-      for (const message of this.#receive(request.what)) {
+      for (const message of this.#channel.receive(request.what)) {
         if (message.sequence !== sequence) continue
-        if (message.type !== NLMSG_ERROR) return { ...message, payload: message.payload.slice() }
+        if (message.type !== NLMSG_ERROR) return message
         const outcome = readAnswer(request.what, () => readAcknowledgement(message))
         if (outcome.errno !== 0 || (request.flags ?? 0) & NLM_F_ACK) return outcome
       }
@@ -167,23 +149,21 @@ export class NetlinkSocket implements Disposable {
     } catch (error) {
       if (!isErrno(error, "EBUSY")) throw error
     }
-    while (!this.#receive(request.what).some(({ type }) => type === NLMSG_DONE)) {}
+    while (!this.#channel.receive(request.what).some(({ type }) => type === NLMSG_DONE)) {}
     return this.#dumpOnce(request, pick)
   }
 
   #dumpOnce<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     this.#budget?.stepOfList(request.what)
-    const sequence = this.#send(request, NLM_F_DUMP)
+    const sequence = this.#channel.send([request], NLM_F_DUMP)
     const found: T[] = []
     let consistent = true
     for (; ; this.#budget?.stepOfList(request.what)) {
-      for (const message of this.#receive(request.what)) {
+      for (const message of this.#channel.receive(request.what)) {
         if (message.sequence !== sequence) continue
         if (message.flags & NLM_F_DUMP_INTR) consistent = false
         if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
-          // A copy: what is picked may hold on to a part of it, and the next datagram overwrites the bytes.
-          const whole = { ...message, payload: message.payload.slice() }
-          const picked = readAnswer(request.what, () => pick(whole))
+          const picked = readAnswer(request.what, () => pick(message))
           if (picked !== undefined) found.push(picked)
           continue
         }
@@ -227,14 +207,10 @@ export class NetlinkSocket implements Disposable {
    * why they were refused. Throws `NetlinkError`.
    */
   sendAll<R extends Request>(requests: readonly R[]): () => { request: R; refusal: NetlinkError | undefined }[] {
-    const first = this.#sequence + 1
+    const first = this.#channel.send(requests)
     const what = requests[0]?.what ?? "nothing"
-    const messages = requests.map(({ type, flags = 0, payload }) =>
-      encodeMessage(type, flags | NLM_F_REQUEST, ++this.#sequence, payload),
-    )
-    this.#sendDatagram(what, concat(messages))
     return () =>
-      this.#receive(what).flatMap((message) => {
+      this.#channel.receive(what).flatMap((message) => {
         const request = requests[message.sequence - first]
         if (message.type !== NLMSG_ERROR || !request) return []
         const { errno, extack } = readAnswer(request.what, () => readAcknowledgement(message))
@@ -247,46 +223,7 @@ export class NetlinkSocket implements Disposable {
    * list when the kernel had to drop some (`ENOBUFS`): look at the state again in both cases.
    */
   nextEvents(timeoutMs: number): Message[] | undefined {
-    this.#transport.setReceiveTimeout(Math.max(1, timeoutMs))
-    try {
-      return this.#receive("an event")
-    } catch (error) {
-      if (isErrno(error, "EAGAIN")) return undefined
-      if (isErrno(error, "ENOBUFS")) return []
-      throw error
-    } finally {
-      this.#transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
-    }
-  }
-
-  #send({ type, flags = 0, payload, what }: Request, extra: number): number {
-    const sequence = ++this.#sequence
-    this.#sendDatagram(what, encodeMessage(type, flags | extra | NLM_F_REQUEST, sequence, payload))
-    return sequence
-  }
-
-  #sendDatagram(what: string, datagram: Uint8Array): void {
-    try {
-      this.#transport.send(datagram)
-    } catch (error) {
-      throw error instanceof SyscallError ? new NetlinkError(what, error.errno, "the request cannot be sent") : error
-    }
-  }
-
-  /** The messages of one datagram, in bytes that the next one overwrites. */
-  #receive(what: string): Message[] {
-    try {
-      const messages = readMessages(this.#transport.receive())
-      for (const { type } of messages)
-        if (type === NLMSG_OVERRUN) throw new NetlinkError(what, "ENOBUFS", undefined, lost)
-      return messages
-    } catch (error) {
-      if (what === "an event") throw error
-      if (error instanceof SyscallError) throw new NetlinkError(what, error.errno, undefined, lost)
-      if (error instanceof DecodeError)
-        throw new NetlinkError(what, "EBADMSG", `the kernel's answer cannot be read: ${error.message}`, lost)
-      throw error
-    }
+    return this.#channel.nextEvents(timeoutMs)
   }
 
   /**
@@ -294,10 +231,10 @@ export class NetlinkSocket implements Disposable {
    * freed what was removed from nf_tables just before, for some 10 ms. The socket is of no use any more.
    */
   leave(): void {
-    this.#transport.leave()
+    this.#channel.leave()
   }
 
   [Symbol.dispose](): void {
-    this.#transport[Symbol.dispose]()
+    this.#channel[Symbol.dispose]()
   }
 }

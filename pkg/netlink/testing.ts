@@ -1,10 +1,11 @@
 /** What the tests of this room are written with. For tests only: the door does not export it. */
 import fc from "fast-check"
 import { type Fd, SyscallError } from "../libc/mod.ts"
+import type { Request } from "./channel.ts"
 import { DecodeError } from "./codec.ts"
 import type { Ifindex } from "./links.ts"
 import { encodeMessage, type Message, NetlinkError, NLMSG_DONE, NLMSG_ERROR, readMessages } from "./message.ts"
-import { NETLINK_ROUTE, NetlinkSocket, type Request } from "./socket.ts"
+import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import type { Transport } from "./transport.ts"
 
 /** Bytes as they travel: hex digits with white space between them at will; `#` begins a comment. */
@@ -37,7 +38,6 @@ export class ScriptedKernel implements Transport {
   handedOut = 0
   readonly #script: (request: Message) => Answer[]
   readonly #waiting: Answer[] = []
-  #last = new Uint8Array()
 
   constructor(script: (request: Message) => Answer[] = () => [], firstSequence = 0) {
     this.#script = script
@@ -59,14 +59,11 @@ export class ScriptedKernel implements Transport {
     for (const request of readMessages(datagram)) this.#waiting.push(...this.#script(request))
   }
 
-  /** Like the real one, it overwrites the datagram before. */
   receive(): Uint8Array {
-    this.#last.fill(0xff)
     const next = this.#waiting.shift() ?? 11 // EAGAIN
     if (typeof next === "number") throw new SyscallError("recv", next)
-    this.#last = next.slice()
     this.handedOut++
-    return this.#last
+    return next.slice()
   }
 
   setReceiveTimeout(timeoutMs: number): void {

@@ -1,5 +1,6 @@
-import { attrs, listOf } from "./attrs.ts"
-import { bytes, type Codec, concat, type Infer, i32, struct, text, u8, u16, u16be, u32, u32be, u64 } from "./codec.ts"
+import { attrs, listOf, payloadOf } from "./attrs.ts"
+import { bytes, type Codec, codec, type Infer, text } from "./codec.ts"
+import { i32, struct, u8, u16, u16be, u32, u32be, u64 } from "./integers.ts"
 
 /** struct tcmsg, <linux/rtnetlink.h>: what every message of traffic control begins with. */
 export const trafficHeader = struct({
@@ -14,6 +15,9 @@ export const trafficHeader = struct({
 
 /** `TCA_*`. What `options` holds depends on `kind`: see `qdiscKinds` and `filterKinds`. */
 export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes] })
+
+/** What follows the header of a message of traffic control. */
+export const trafficPayload = payloadOf(trafficHeader, trafficAttributes)
 
 /** Places of a qdisc or a filter, <linux/pkt_sched.h>. */
 export const TC_H_ROOT = 0xffffffff
@@ -146,21 +150,21 @@ const selectorKey = struct({ mask: u32be, value: u32be, offset: i32, offsetMask:
 const TC_U32_TERMINAL = 1
 
 /** struct tc_u32_sel: keys that have all to match; no bits of none match every packet. */
-const selector: Codec<U32Key[]> = {
-  encode: (keys) =>
-    concat([
-      selectorHeader.encode({ flags: TC_U32_TERMINAL, keys: keys.length }),
-      ...keys.map((key) => selectorKey.encode({ ...key, offsetMask: 0 })),
-    ]),
-  decode(found) {
-    const count = selectorHeader.decode(found.subarray(0, selectorHeader.size)).keys
-    return Array.from({ length: count }, (_, at) => {
-      const start = selectorHeader.size + at * selectorKey.size
-      const { mask, value, offset } = selectorKey.decode(found.subarray(start, start + selectorKey.size))
+const selector: Codec<U32Key[]> = codec(
+  (keys, to) => {
+    selectorHeader.append({ flags: TC_U32_TERMINAL, keys: keys.length }, to)
+    for (const { mask, value, offset } of keys) selectorKey.append({ mask, value, offset }, to)
+  },
+  (from, start, end) => {
+    const firstKey = start + selectorHeader.size
+    const count = selectorHeader.read(from, start, Math.min(firstKey, end)).keys
+    return Array.from({ length: count }, (_, index) => {
+      const at = firstKey + index * selectorKey.size
+      const { mask, value, offset } = selectorKey.read(from, at, Math.min(at + selectorKey.size, end))
       return { mask, value, offset }
     })
   },
-}
+)
 
 /** Actions of a filter. One is what can be sent. */
 const actions = listOf(1, action)

@@ -28,10 +28,7 @@ export interface Transport extends Disposable {
   readonly firstSequence: number
   /** Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /**
-   * The next datagram, whole, in bytes that the next call overwrites. Throws `SyscallError`, `EAGAIN` after the timeout, and
-   * `DecodeError` for a part of one.
-   */
+  /** The next datagram, whole. Throws `SyscallError`, `EAGAIN` after the timeout, and `DecodeError` for a part of one. */
   receive(): Uint8Array
   /** How long `receive` waits from now on, more than 0. */
   setReceiveTimeout(timeoutMs: number): void
@@ -39,13 +36,21 @@ export interface Transport extends Disposable {
   leave(): void
 }
 
+/**
+ * Where every datagram of the process arrives, before its bytes are copied. It lies in the process's image, of which only the pages that
+ * are written to become memory of its own. As large as the datagrams of a list: the kernel makes none larger, but for a single entry
+ * that is.
+ */
+const arrivals = new Uint8Array(32_768)
+
 /** A netlink socket of the operating system. */
 export class KernelTransport implements Transport {
   readonly fd: Fd
   /** Not to be guessed, and with so much room above it that the numbers of no process come to their end. */
   readonly firstSequence = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   readonly #sender = new NetlinkSender()
-  #buffer = new Uint8Array(32_768)
+  /** Whether something has come that was larger than `arrivals`. */
+  #hasLarge = false
   #open = true
 
   /** Opens a socket for `protocol` in the thread's namespace, joined to `groups`. Throws `SyscallError`. */
@@ -70,19 +75,24 @@ export class KernelTransport implements Transport {
   }
 
   /**
-   * The buffer grows to what the kernel has, so that nothing is ever cut off. What another process has sent to this
-   * socket, and with CAP_NET_ADMIN in the socket's namespace any may, is thrown away; it may be longer than memory.
+   * One call for what fits, which is nearly everything. What is larger comes cut off: from then on each datagram's length is asked for
+   * first, so that it comes whole when it is asked for again. What another process has sent to this socket, and with CAP_NET_ADMIN
+   * in the socket's namespace any may, is thrown away; it may be longer than memory.
    */
   receive(): Uint8Array {
     for (;;) {
-      const waiting = receive(this.fd, this.#buffer, MSG_PEEK | MSG_TRUNC, this.#sender)
-      const { isKernel } = this.#sender
-      if (isKernel && waiting > this.#buffer.length) this.#buffer = new Uint8Array(waiting)
-      const length = receive(this.fd, this.#buffer, 0, this.#sender)
-      if (!isKernel) continue
-      if (length < waiting) throw new DecodeError(`${length} of ${waiting} bytes came`)
-      return this.#buffer.subarray(0, length)
+      const into = this.#hasLarge ? this.#roomForNext() : arrivals
+      const length = receive(this.fd, into, MSG_TRUNC, this.#sender)
+      if (!this.#sender.isKernel) continue
+      if (length <= into.length) return into.slice(0, length)
+      this.#hasLarge = true
+      throw new DecodeError(`${into.length} of ${length} bytes came`)
     }
+  }
+
+  #roomForNext(): Uint8Array {
+    const waiting = receive(this.fd, arrivals, MSG_PEEK | MSG_TRUNC, this.#sender)
+    return this.#sender.isKernel && waiting > arrivals.length ? new Uint8Array(waiting) : arrivals
   }
 
   setReceiveTimeout(timeoutMs: number): void {

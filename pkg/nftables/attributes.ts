@@ -1,4 +1,4 @@
-import { attrs, bytes, listOf, text, u32be, u64be } from "../netlink/mod.ts"
+import { attrs, bytes, listOf, nested, text, u32be, u64be } from "../netlink/mod.ts"
 import { dataAttributes, expressions } from "./expressions.ts"
 
 /** Message types: `NFNL_SUBSYS_NFTABLES` << 8 | `enum nf_tables_msg_types`, <linux/netfilter/nf_tables.h> */
@@ -108,7 +108,7 @@ export const rawElementListAttributes = attrs({
   table: [1, text],
   set: [2, text],
   setId: [4, u32be],
-  elements: [3, { ...bytes, nested: true }],
+  elements: [3, nested(bytes)],
 })
 
 /** `NFTA_GEN_*` */

@@ -1,10 +1,13 @@
 import {
   type Attributes,
+  appendAttribute,
   attrs,
   bytes,
   type Codec,
+  codec,
   type Infer,
   listOf,
+  nested,
   text,
   u8,
   u32be,
@@ -62,26 +65,31 @@ export interface UnknownExpression {
   data: Uint8Array
 }
 
-const expressionAttributes = attrs({ name: [1, text], data: [2, { ...bytes, nested: true }] })
+/** `NFTA_EXPR_*` */
+const [NFTA_EXPR_NAME, NFTA_EXPR_DATA] = [1, 2]
+const rawData = nested(bytes)
+const expressionAttributes = attrs({ name: [NFTA_EXPR_NAME, text], data: [NFTA_EXPR_DATA, rawData] })
 
 /** `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables, "match" or "target". */
 export const extensionAttributes = attrs({ name: [1, text], revision: [2, u32be], info: [3, bytes] })
 
 /** `NFTA_LIST_ELEM` of `NFTA_RULE_EXPRESSIONS`: a name, and attributes that depend on it. */
-const expression: Codec<Expression | UnknownExpression> = {
-  nested: true,
-  encode({ name, data }) {
-    const table = tableOf(name)
-    const encoded = data instanceof Uint8Array ? data : table?.encode(data)
-    if (!encoded) throw new RangeError(`no expression is called "${name}"`)
-    return expressionAttributes.encode({ name, data: encoded })
-  },
-  decode(found) {
-    const { name = "", data = new Uint8Array(0) } = expressionAttributes.decode(found)
-    const table = tableOf(name)
-    return (table ? { name, data: table.decode(data) } : { name, data }) as Expression | UnknownExpression
-  },
-}
+const expression: Codec<Expression | UnknownExpression> = nested(
+  codec(
+    ({ name, data }, to) => {
+      appendAttribute(NFTA_EXPR_NAME, text, name, to)
+      const table = tableOf(name)
+      if (data instanceof Uint8Array) appendAttribute(NFTA_EXPR_DATA, rawData, data, to)
+      else if (table) appendAttribute(NFTA_EXPR_DATA, table, data, to)
+      else throw new RangeError(`no expression is called "${name}"`)
+    },
+    (from, start, end) => {
+      const { name = "", data = new Uint8Array(0) } = expressionAttributes.read(from, start, end)
+      const table = tableOf(name)
+      return (table ? { name, data: table.decode(data) } : { name, data }) as Expression | UnknownExpression
+    },
+  ),
+)
 
 function tableOf(name: string): Attributes<Record<never, never>> | undefined {
   return Object.hasOwn(expressionTables, name) ? expressionTables[name as keyof Tables] : undefined

@@ -1,5 +1,5 @@
 import { decodeLatin1, encodeUtf8 } from "../../../pkg/engine/mod.ts"
-import { bytes, type Codec, concat, DecodeError, type Infer, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
+import { bytes, concat, DecodeError, type Infer, u8, u16be, u32be, type WholeCodec } from "../../../pkg/netlink/mod.ts"
 import { type Cidr, formatCidr, formatIp, networkOf, parseIp, type Route } from "../../../pkg/types/mod.ts"
 import { checkName, decodeNames, pieces, printable } from "./bytes.ts"
 
@@ -10,7 +10,7 @@ const PAD = 0
 const END = 255
 
 /** A value that clients only read. */
-function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): Codec<T> {
+function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): WholeCodec<T> {
   return {
     encode() {
       throw new RangeError(`Cannot send ${what}: servers do`)
@@ -23,7 +23,7 @@ function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined)
   }
 }
 
-const ip: Codec<string> = {
+const ip: WholeCodec<string> = {
   encode: (value) => parseIp(value) ?? new Uint8Array(4),
   decode(found) {
     if (found.length !== 4) throw new DecodeError(`${found.length} bytes are no address`)
@@ -60,7 +60,10 @@ export const optionTable = {
   userClass: [77, bytes],
   search: [119, names],
   classlessRoutes: [121, readable("classless routes", decodeClasslessRoutes)],
-} as const satisfies Record<string, readonly [number, Codec<never> | Codec<string> | Codec<number> | Codec<unknown>]>
+} as const satisfies Record<
+  string,
+  readonly [number, WholeCodec<never> | WholeCodec<string> | WholeCodec<number> | WholeCodec<unknown>]
+>
 
 type OptionName = keyof typeof optionTable
 type OptionValue<N extends OptionName> = Infer<(typeof optionTable)[N][1]>
@@ -80,7 +83,7 @@ export function optionOf<N extends OptionName>(options: Options, key: N): Option
 /** An option as code and bytes, to be sent. */
 export function option<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
   const [code, codec] = optionTable[key]
-  return [code, (codec as Codec<OptionValue<N>>).encode(value)]
+  return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]
 }
 
 /** Options in the order of their codes, as upstream sends them, and the end. One of more than 255 bytes goes in several parts (RFC 3396). */

@@ -1,11 +1,11 @@
-import { bytes, type Codec, concat, DecodeError, type Infer, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
+import { bytes, concat, DecodeError, type Infer, u8, u16be, u32be, type WholeCodec } from "../../../pkg/netlink/mod.ts"
 import { formatIp } from "../../../pkg/types/mod.ts"
 import { decodeNames, pieces, printable } from "./bytes.ts"
 
 /** Options of DHCPv6, in order; a code may come more than once. */
 export type Options6 = readonly (readonly [number, Uint8Array])[]
 
-const ips: Codec<string[]> = {
+const ips: WholeCodec<string[]> = {
   encode: (value) => concat(value.map(() => new Uint8Array(16))),
   decode(found) {
     const list = pieces(found, 16)
@@ -13,7 +13,7 @@ const ips: Codec<string[]> = {
     return list.map(formatIp)
   },
 }
-const names: Codec<string[]> = {
+const names: WholeCodec<string[]> = {
   encode: () => new Uint8Array(),
   decode(found) {
     const list = decodeNames(found, false)
@@ -29,7 +29,7 @@ export interface Association {
   rebindSeconds: number
   options: Options6
 }
-const association: Codec<Association> = {
+const association: WholeCodec<Association> = {
   encode: ({ iaid, renewSeconds, rebindSeconds, options }) =>
     concat([u32be.encode(iaid), u32be.encode(renewSeconds), u32be.encode(rebindSeconds), encodeOptions6(options)]),
   decode: (found) => ({
@@ -47,7 +47,7 @@ export interface Address6 {
   validSeconds: number
   options: Options6
 }
-const address: Codec<Address6> = {
+const address: WholeCodec<Address6> = {
   encode: ({ ip, preferredSeconds, validSeconds, options }) =>
     concat([ip, u32be.encode(preferredSeconds), u32be.encode(validSeconds), encodeOptions6(options)]),
   decode: (found) => ({
@@ -59,13 +59,13 @@ const address: Codec<Address6> = {
 }
 
 /** RFC 8415, 21.13 */
-const status: Codec<{ code: number; message: string }> = {
+const status: WholeCodec<{ code: number; message: string }> = {
   encode: ({ code }) => u16be.encode(code),
   decode: (found) => ({ code: u16be.decode(found.subarray(0, 2)), message: printable(found.subarray(2)) }),
 }
 
 /** Addresses of servers in an NTP option: its suboption 1 (RFC 5908). */
-const ntpServers: Codec<string[]> = {
+const ntpServers: WholeCodec<string[]> = {
   encode: () => new Uint8Array(),
   decode: (found) =>
     decodeOptions6(found).flatMap(([code, value]) => (code === 1 && value.length === 16 ? formatIp(value) : [])),
@@ -113,7 +113,7 @@ export function option6Of<N extends OptionName>(options: Options6, key: N): Opti
 /** An option as code and bytes. */
 export function option6<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
   const [code, codec] = optionTable6[key]
-  return [code, (codec as Codec<OptionValue<N>>).encode(value)]
+  return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]
 }
 
 /** RFC 8415, 21.1: code, length, value. */

@@ -1,0 +1,50 @@
+/** How much there is room for at first: most messages are shorter. */
+const FIRST_BYTES = 4096
+
+/**
+ * Bytes that grow at their end. A message is put together in one of these, header and attributes alike: on the engine an array for
+ * each piece costs more than all that is written into it.
+ */
+export class Output {
+  /** The bytes so far, up to `end`, and room behind them, in which anything may stand. Another array after `reserve`. */
+  room = new Uint8Array(FIRST_BYTES)
+  end = 0
+  #capacity = FIRST_BYTES
+
+  /** Returns `room`, in which so many bytes fit behind `end`. */
+  reserve(size: number): Uint8Array {
+    if (this.end + size > this.#capacity) {
+      const larger = new Uint8Array(2 * (this.end + size))
+      larger.set(this.room)
+      this.room = larger
+      this.#capacity = larger.length
+    }
+    return this.room
+  }
+
+  /** Adds these bytes. */
+  add(bytes: Uint8Array): void {
+    this.reserve(bytes.length).set(bytes, this.end)
+    this.end += bytes.length
+  }
+
+  /** Adds so many zeros. */
+  addZeros(count: number): void {
+    this.reserve(count).fill(0, this.end, this.end + count)
+    this.end += count
+  }
+}
+
+/** One for the process, in its image. What is put together in it ends where it began: see `encoded`. */
+const scratch = new Output()
+
+/** Returns what `append` adds to an output, as an array of its own. */
+export function encoded<T>(append: (value: T, to: Output) => void, value: T): Uint8Array {
+  const start = scratch.end
+  try {
+    append(value, scratch)
+    return scratch.room.slice(start, scratch.end)
+  } finally {
+    scratch.end = start
+  }
+}
