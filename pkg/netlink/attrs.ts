@@ -6,8 +6,6 @@ import { encoded, type Output } from "./output.ts"
 const NLA_F_NESTED = 0x8000
 const NLA_TYPE_MASK = 0x3fff
 const HEADER = 4
-/** What fits behind a header, whose length has 16 bits. */
-const MAX_BYTES = 0xffff - HEADER
 
 /** An attribute that no table knows: kept, so that it can be sent back or looked at. */
 export interface UnknownAttribute {
@@ -28,9 +26,17 @@ export interface Attributes<F extends AttributeFields> extends Codec<AttributeVa
 
 /** One row of a table. */
 interface Field {
-  name: string
-  type: number
-  codec: Codec<unknown>
+  readonly name: string
+  /** With `NLA_F_NESTED` for what is nested. */
+  readonly type: number
+  readonly codec: Codec<unknown>
+  /** Of an integer: the length of the attribute, header included; -1 of others. */
+  readonly length: number
+}
+
+function fieldOf(name: string, type: number, codec: Codec<unknown>): Field {
+  const length = codec.get && codec.size !== undefined ? HEADER + codec.size : -1
+  return { name, type: codec.nested ? type | NLA_F_NESTED : type, codec, length }
 }
 
 /**
@@ -48,7 +54,7 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
       const item = value[name]
       if (item === undefined) continue
       const field = byName[name]
-      if (field) appendAttribute(field.type, field.codec, item, to)
+      if (field) appendField(field, item, to)
       else if (name === "unknown") appendUnknown(item as UnknownAttribute[], to)
       else throw new RangeError(`no attribute is called "${name}"`)
     }
@@ -61,8 +67,9 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
       length = (from[at] as number) | ((from[at + 1] as number) << 8)
       if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
       const field = byType[((from[at + 2] as number) | ((from[at + 3] as number) << 8)) & NLA_TYPE_MASK]
-      if (field) value[field.name] = field.codec.read(from, at + HEADER, at + length)
-      else isWhole = false
+      if (!field) isWhole = false
+      else if (field.length === length) value[field.name] = field.codec.get?.(from, at + HEADER)
+      else value[field.name] = field.codec.read(from, at + HEADER, at + length)
     }
     if (!isWhole) keepUnknown(value, from.slice(start, end), byType)
     return value as AttributeValue<F>
@@ -73,10 +80,14 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
 type Rows = { byName: Readonly<Record<string, Field | undefined>>; byType: readonly (Field | undefined)[] }
 
 function rowsOf(fields: AttributeFields): Rows {
-  const rows = Object.entries(fields).map(([name, [type, codec]]) => ({ name, type, codec: codec as Codec<unknown> }))
-  const byName = Object.assign(Object.create(null), Object.fromEntries(rows.map((row) => [row.name, row])))
-  const byType = new Array<Field | undefined>(Math.max(0, ...rows.map(({ type }) => type + 1))).fill(undefined)
-  for (const row of rows) byType[row.type] = row
+  const byName: Record<string, Field> = Object.create(null)
+  const types = Object.values(fields).map(([type]) => type)
+  const byType = new Array<Field | undefined>(Math.max(0, ...types) + 1).fill(undefined) // without holes: found by place
+  for (const [name, [type, codec]] of Object.entries(fields)) {
+    const field = fieldOf(name, type, codec as Codec<unknown>)
+    byName[name] = field
+    byType[type] = field
+  }
   return { byName, byType }
 }
 
@@ -88,8 +99,9 @@ function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): v
 
 /** A list in which every entry is an attribute of the same number, like `RTA_METRICS`' or set elements' lists. */
 export function listOf<T>(type: number, entry: Codec<T>): Codec<T[]> {
+  const field = fieldOf("", type, entry as Codec<unknown>)
   const append = (items: T[], to: Output) => {
-    for (const item of items) appendAttribute(type, entry, item, to)
+    for (const item of items) appendField(field, item, to)
   }
   const read = (from: Uint8Array, start: number, end: number) => {
     const items: T[] = []
@@ -123,21 +135,34 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
 }
 
 /** Adds one attribute to a message: length, type, what the codec writes, and zeros up to four bytes. */
-export function appendAttribute<T>(type: number, { append, nested }: Codec<T>, value: T, to: Output): void {
+export function appendAttribute<T>(type: number, codec: Codec<T>, value: T, to: Output): void {
+  appendField(fieldOf("", type, codec as Codec<unknown>), value, to)
+}
+
+function appendField({ type, codec, length: fixed }: Field, value: unknown, to: Output): void {
   const start = to.end
-  to.reserve(HEADER)
-  to.end = start + HEADER
-  append(value, to)
-  const length = to.end - start
-  if (length - HEADER > MAX_BYTES)
-    throw new RangeError(`attribute ${type} has ${length - HEADER} bytes: at most ${MAX_BYTES} fit`)
-  const room = to.reserve(3)
-  const flagged = nested ? type | NLA_F_NESTED : type
+  let room = to.reserve(HEADER + 8) // what any integer needs
+  let length = fixed
+  if (fixed > 0) {
+    codec.put?.(value, room, start + HEADER)
+    to.end = start + fixed
+  } else {
+    to.end = start + HEADER
+    codec.append(value, to)
+    room = to.room
+    length = to.end - start
+    if (length > 0xffff) throw tooLong(type, length)
+  }
   room[start] = length
   room[start + 1] = length >> 8
-  room[start + 2] = flagged
-  room[start + 3] = flagged >> 8
-  while (to.end & 3) room[to.end++] = 0
+  room[start + 2] = type
+  room[start + 3] = type >> 8
+  if (length & 3) to.align()
+}
+
+function tooLong(type: number, length: number): RangeError {
+  const most = 0xffff - HEADER // the length has 16 bits
+  return new RangeError(`attribute ${type & NLA_TYPE_MASK} has ${length - HEADER} bytes: at most ${most} fit`)
 }
 
 function appendUnknown(attributes: readonly UnknownAttribute[], to: Output): void {

@@ -12,6 +12,10 @@ export interface Codec<T> extends WholeCodec<T> {
   read(from: Uint8Array, start: number, end: number): T
   /** Bytes, where it is fixed: what can stand in a `struct`. */
   readonly size?: number
+  /** Of an integer: the value of the bytes that begin at `at`. Those beyond the end count as zeros. */
+  get?(from: Uint8Array, at: number): T
+  /** Likewise: puts the value's bytes into others. Throws `RangeError` for a value that does not fit. */
+  put?(value: T, into: Uint8Array, at: number): void
   /** An attribute with attributes inside, which carries `NLA_F_NESTED`. */
   readonly nested?: true
 }

@@ -21,9 +21,7 @@ export const NLMSG_ERROR = 2
 export const NLMSG_DONE = 3
 export const NLMSG_OVERRUN = 4
 
-/** struct nlmsghdr */
-const nlmsghdr = struct({ length: u32, type: u16, flags: u16, sequence: u32, port: u32 })
-const HEADER = nlmsghdr.size
+const HEADER = 16
 
 /** struct nlmsghdr without its length, and what follows it. */
 export interface Message {
@@ -40,9 +38,15 @@ type Outgoing = Pick<Message, "type" | "flags" | "sequence" | "payload">
 /** Adds a message to a datagram: header, payload, padding. */
 export function appendMessage({ type, flags, sequence, payload }: Outgoing, to: Output): void {
   const start = to.end
-  nlmsghdr.append({ length: HEADER + payload.length, type, flags, sequence }, to)
+  const room = to.reserve(HEADER)
+  u32.put(HEADER + payload.length, room, start)
+  u16.put(type, room, start + 4)
+  u16.put(flags, room, start + 6)
+  u32.put(sequence, room, start + 8)
+  u32.put(0, room, start + 12)
+  to.end = start + HEADER
   to.add(payload)
-  to.addZeros(start + align(HEADER + payload.length) - to.end)
+  to.align()
 }
 
 /** One message as bytes. */

@@ -1,5 +1,7 @@
 /** How much there is room for at first: most messages are shorter. */
 const FIRST_BYTES = 4096
+/** Netlink aligns everything to four bytes. */
+const ALIGNMENT = 4
 
 /**
  * Bytes that grow at their end. A message is put together in one of these, header and attributes alike: on the engine an array for
@@ -9,17 +11,25 @@ export class Output {
   /** The bytes so far, up to `end`, and room behind them, in which anything may stand. Another array after `reserve`. */
   room = new Uint8Array(FIRST_BYTES)
   end = 0
-  #capacity = FIRST_BYTES
+  /** Kept, since to ask an array for its length is a call. */
+  private capacity = FIRST_BYTES
 
-  /** Returns `room`, in which so many bytes fit behind `end`. */
+  /** Returns `room`, in which so many bytes fit behind `end`, and as many as align what follows. */
   reserve(size: number): Uint8Array {
-    if (this.end + size > this.#capacity) {
-      const larger = new Uint8Array(2 * (this.end + size))
-      larger.set(this.room)
-      this.room = larger
-      this.#capacity = larger.length
-    }
+    if (this.end + size + ALIGNMENT > this.capacity) this.#grow(size)
     return this.room
+  }
+
+  #grow(size: number): void {
+    const larger = new Uint8Array(2 * (this.end + size + ALIGNMENT))
+    larger.set(this.room)
+    this.room = larger
+    this.capacity = larger.length
+  }
+
+  /** Adds zeros up to the next multiple of four, for which `reserve` has left room. */
+  align(): void {
+    while (this.end & 3) this.room[this.end++] = 0
   }
 
   /** Adds these bytes. */
