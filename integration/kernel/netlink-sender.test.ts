@@ -35,5 +35,5 @@ test("however long it is, it takes none of our memory", () => {
   victim.send(encodeMessage(RTM_GETLINK, 1, 7, new Uint8Array(16)))
   const answer = victim.receive()
   expect(readMessages(answer)).toMatchObject([{ type: NLMSG_ERROR, sequence: 7 }])
-  expect(answer.buffer.byteLength).toBe(32_768)
+  expect(answer.buffer.byteLength).toBe(answer.length)
 })

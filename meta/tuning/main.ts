@@ -53,7 +53,9 @@ function addTuning(call: Call, config: TuningConfig): Answered {
     if (!failures.any) file.putBack(earlier) // else DEL goes by the one that is there
     failures.throwIfAny()
   })
-  const backup = target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
+  const backup = earlier
+    ? target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
+    : mergeBackups({}, found, presentValue) // of which it looks at nothing
   file.write(encodeBackup(backup))
   const printed = target.sandbox.run(() => setSysctls(sysctls))
   if (link) setValues(target.inside, link, wanted)

@@ -1,4 +1,4 @@
-import { findSysctl, readSysctl, requireSettable, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
+import { readSysctl, requireSettable, tryReplaceSysctl, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
@@ -39,9 +39,7 @@ export function checkForwarding(family: Family): void {
  * changed. A link without IPv6, as with an MTU below 1280, has no such setting.
  */
 export function ignoreRouters(name: string): string | undefined {
-  const before = findSysctl(acceptRa(name))
-  if (before === undefined || before === "0") return undefined
-  return tryWriteSysctl(acceptRa(name), "0") ? before : undefined
+  return tryReplaceSysctl(acceptRa(name), "0")
 }
 
 /** Takes back what `ignoreRouters` has changed. */

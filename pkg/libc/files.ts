@@ -29,6 +29,17 @@ export function readTextFile(path: string): string {
   return decodeUtf8(readFile(path))
 }
 
+/**
+ * Reads a file of the kernel's, which gives what fits in one piece, by one read(2), as UTF-8 text. Undefined when it has `limit` bytes
+ * or more. Throws `SyscallError`.
+ */
+export function readTextAtOnce(path: string, limit: number): string | undefined {
+  using file = FileDescriptor.open(path, Open.ReadOnly)
+  const bytes = new Uint8Array(limit)
+  const length = read(file.fd, bytes)
+  return length < limit ? decodeUtf8(bytes.subarray(0, length)) : undefined
+}
+
 /** Reads a descriptor to its end, `limit` bytes at most: one byte more is returned when there is more. */
 export function readToEnd(fd: Fd, limit: number): Uint8Array {
   let buffer = new Uint8Array(4096)

@@ -33,6 +33,7 @@ export {
   readDirectory,
   readFile,
   readlink,
+  readTextAtOnce,
   readTextFile,
   readToEnd,
   removeDirectory,

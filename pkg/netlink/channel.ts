@@ -5,9 +5,6 @@ import { appendMessage, type Message, NetlinkError, NLM_F_REQUEST, NLMSG_OVERRUN
 import { encoded, type Output } from "./output.ts"
 import type { Transport } from "./transport.ts"
 
-/** The kernel answers a request at once; this long without an answer means that it never will. */
-const ANSWER_TIMEOUT_MS = 10_000
-
 /** One request: a message type, its flags besides `NLM_F_REQUEST`, and the bytes after the header. */
 export interface Request {
   type: number
@@ -25,7 +22,6 @@ export class Channel implements Disposable {
   constructor(transport: Transport) {
     this.#transport = transport
     this.#sequence = transport.firstSequence
-    transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
   }
 
   get fd(): Fd {
@@ -53,10 +49,13 @@ export class Channel implements Disposable {
     return first
   }
 
-  /** The messages of the next datagram of answers, `what` for the error. Throws `NetlinkError`, that they are lost. */
+  /**
+   * The messages of the next datagram of answers, `what` for the error. The kernel does a request, and answers it, within the very call
+   * that sends it: an answer that is not there never comes. Throws `NetlinkError`, that they are lost.
+   */
   receive(what: string): Message[] {
     try {
-      return this.#receive(what)
+      return read(this.#transport.receive(), what)
     } catch (error) {
       if (error instanceof SyscallError) throw new NetlinkError(what, error.errno, undefined, lost)
       if (error instanceof DecodeError)
@@ -65,27 +64,17 @@ export class Channel implements Disposable {
     }
   }
 
-  #receive(what: string): Message[] {
-    const messages = readMessages(this.#transport.receive())
-    for (const { type } of messages)
-      if (type === NLMSG_OVERRUN) throw new NetlinkError(what, "ENOBUFS", undefined, lost)
-    return messages
-  }
-
   /**
    * Waits for the next datagram of the joined multicast groups. Undefined when `timeoutMs` is over first, and an empty
    * list when the kernel had to drop some (`ENOBUFS`): look at the state again in both cases.
    */
   nextEvents(timeoutMs: number): Message[] | undefined {
-    this.#transport.setReceiveTimeout(Math.max(1, timeoutMs))
     try {
-      return this.#receive("an event")
+      return read(this.#transport.waitForNext(Math.max(1, timeoutMs)), "an event")
     } catch (error) {
       if (isErrno(error, "EAGAIN")) return undefined
       if (isErrno(error, "ENOBUFS")) return []
       throw error
-    } finally {
-      this.#transport.setReceiveTimeout(ANSWER_TIMEOUT_MS)
     }
   }
 
@@ -97,4 +86,10 @@ export class Channel implements Disposable {
   [Symbol.dispose](): void {
     this.#transport[Symbol.dispose]()
   }
+}
+
+function read(datagram: Uint8Array, what: string): Message[] {
+  const messages = readMessages(datagram)
+  for (const { type } of messages) if (type === NLMSG_OVERRUN) throw new NetlinkError(what, "ENOBUFS", undefined, lost)
+  return messages
 }

@@ -59,9 +59,9 @@ export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec
  * even when the process is killed. Throws `EEXIST` when the name is taken; the link of that name has the alias then.
  */
 export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>, alias: string): void {
-  const requests = [toAdd(spec), toChange(spec.name, { alias })]
   try {
-    route.transact(requests.map((request) => ({ ...request, flags: (request.flags ?? 0) | NLM_F_ACK })))
+    // Refusals come by themselves, and the acknowledgement of the last after all of them.
+    route.transact([toAdd(spec), { ...toChange(spec.name, { alias }), flags: NLM_F_ACK }])
   } catch (error) {
     if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // it may be the alias that was refused, or the answer that was lost
     throw error

@@ -346,7 +346,7 @@ describe("an ifb", () => {
     addAliasedLink(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), { kind: "ifb", name: "x" }, "a/b/c")
     expect(kernel.datagrams).toHaveLength(1)
     expect(kernel.requests.map(({ type, flags }) => ({ type, flags }))).toEqual([
-      { type: 16, flags: 0x605 },
+      { type: 16, flags: 0x601 },
       { type: 16, flags: 0x5 },
     ])
     const aliases = kernel.requests.map(({ payload }) => linkAttributes.decode(payload.subarray(16)))

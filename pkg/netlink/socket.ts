@@ -17,9 +17,7 @@ import {
 } from "./message.ts"
 import { KernelTransport, type Transport } from "./transport.ts"
 
-/** <linux/netlink.h> */
-export const NETLINK_ROUTE = 0
-export const NETLINK_NETFILTER = 12
+export { NETLINK_NETFILTER, NETLINK_ROUTE } from "./transport.ts"
 
 /** A dump that changes under our hands is asked for again; a system that changes this often is not ours to wait for. */
 const DUMP_ATTEMPTS = 10

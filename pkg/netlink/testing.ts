@@ -66,8 +66,9 @@ export class ScriptedKernel implements Transport {
     return next.slice()
   }
 
-  setReceiveTimeout(timeoutMs: number): void {
+  waitForNext(timeoutMs: number): Uint8Array {
     this.timeouts.push(timeoutMs)
+    return this.receive()
   }
 
   leave(): void {

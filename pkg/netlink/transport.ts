@@ -3,6 +3,7 @@ import {
   type Fd,
   isErrno,
   leaveToKernel,
+  MSG_DONTWAIT,
   MSG_PEEK,
   MSG_TRUNC,
   NetlinkSender,
@@ -16,6 +17,8 @@ import {
 import { DecodeError } from "./codec.ts"
 
 /** <linux/netlink.h> */
+export const NETLINK_ROUTE = 0
+export const NETLINK_NETFILTER = 12
 const SOL_NETLINK = 270
 const NETLINK_CAP_ACK = 10
 const NETLINK_EXT_ACK = 11
@@ -28,10 +31,10 @@ export interface Transport extends Disposable {
   readonly firstSequence: number
   /** Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /** The next datagram, whole. Throws `SyscallError`, `EAGAIN` after the timeout, and `DecodeError` for a part of one. */
+  /** The next datagram, whole. Throws `SyscallError`, `EAGAIN` when none is there, and `DecodeError` for a part of one. */
   receive(): Uint8Array
-  /** How long `receive` waits from now on, more than 0. */
-  setReceiveTimeout(timeoutMs: number): void
+  /** Likewise, but waits for it so long, more than 0. */
+  waitForNext(timeoutMs: number): Uint8Array
   /** Closes it without waiting for what the closing waits for. */
   leave(): void
 }
@@ -56,7 +59,9 @@ export class KernelTransport implements Transport {
   /** Opens a socket for `protocol` in the thread's namespace, joined to `groups`. Throws `SyscallError`. */
   constructor(protocol: number, groups = 0) {
     this.fd = openNetlink(protocol, groups)
-    for (const option of [NETLINK_EXT_ACK, NETLINK_CAP_ACK, NETLINK_GET_STRICT_CHK]) this.#tryOption(option)
+    this.#tryOption(NETLINK_EXT_ACK)
+    this.#tryOption(NETLINK_CAP_ACK)
+    if (protocol === NETLINK_ROUTE) this.#tryOption(NETLINK_GET_STRICT_CHK)
   }
 
   /** Kernels older than an option say `ENOPROTOOPT`, and answer with less detail. */
@@ -74,15 +79,24 @@ export class KernelTransport implements Transport {
     sendToKernel(this.fd, datagram)
   }
 
+  receive(): Uint8Array {
+    return this.#receive(MSG_DONTWAIT)
+  }
+
+  waitForNext(timeoutMs: number): Uint8Array {
+    setReceiveTimeout(this.fd, timeoutMs)
+    return this.#receive(0)
+  }
+
   /**
    * One call for what fits, which is nearly everything. What is larger comes cut off: from then on each datagram's length is asked for
    * first, so that it comes whole when it is asked for again. What another process has sent to this socket, and with CAP_NET_ADMIN
    * in the socket's namespace any may, is thrown away; it may be longer than memory.
    */
-  receive(): Uint8Array {
+  #receive(flags: number): Uint8Array {
     for (;;) {
-      const into = this.#hasLarge ? this.#roomForNext() : arrivals
-      const length = receive(this.fd, into, MSG_TRUNC, this.#sender)
+      const into = this.#hasLarge ? this.#roomForNext(flags) : arrivals
+      const length = receive(this.fd, into, flags | MSG_TRUNC, this.#sender)
       if (!this.#sender.isKernel) continue
       if (length <= into.length) return into.slice(0, length)
       this.#hasLarge = true
@@ -90,13 +104,9 @@ export class KernelTransport implements Transport {
     }
   }
 
-  #roomForNext(): Uint8Array {
-    const waiting = receive(this.fd, arrivals, MSG_PEEK | MSG_TRUNC, this.#sender)
+  #roomForNext(flags: number): Uint8Array {
+    const waiting = receive(this.fd, arrivals, flags | MSG_PEEK | MSG_TRUNC, this.#sender)
     return this.#sender.isKernel && waiting > arrivals.length ? new Uint8Array(waiting) : arrivals
-  }
-
-  setReceiveTimeout(timeoutMs: number): void {
-    setReceiveTimeout(this.fd, timeoutMs)
   }
 
   leave(): void {

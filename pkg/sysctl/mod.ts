@@ -10,6 +10,7 @@ export {
   readSysctl,
   requireSettable,
   sysctlPath,
+  tryReplaceSysctl,
   tryWriteSysctl,
   writeSysctl,
 } from "./sysctl.ts"

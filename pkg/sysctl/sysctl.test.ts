@@ -1,5 +1,14 @@
 import { expect, test } from "bun:test"
-import { findSysctl, isWriteOnly, readSysctl, requireSettable, sysctlPath, tryWriteSysctl, writeSysctl } from "./mod.ts"
+import {
+  findSysctl,
+  isWriteOnly,
+  readSysctl,
+  requireSettable,
+  sysctlPath,
+  tryReplaceSysctl,
+  tryWriteSysctl,
+  writeSysctl,
+} from "./mod.ts"
 
 test("the first separator of a name decides what the others are", () => {
   expect(sysctlPath("net.ipv4.ip_forward")).toBe("/proc/sys/net/ipv4/ip_forward")
@@ -39,4 +48,10 @@ test("a setting that cannot be written is an error, unless it has the value alre
   expect(tryWriteSysctl("kernel.ostype", "Linux")).toBe(true)
   expect(tryWriteSysctl("kernel.ostype", "Minix")).toBe(false)
   expect(tryWriteSysctl("net/ipv4/no_such_setting", "1")).toBe(false)
+})
+
+test("a setting that is not replaced has no value before", () => {
+  expect(tryReplaceSysctl("kernel.ostype", "Linux")).toBeUndefined()
+  expect(tryReplaceSysctl("kernel.ostype", "Minix")).toBeUndefined()
+  expect(tryReplaceSysctl("net/ipv4/no_such_setting", "1")).toBeUndefined()
 })

@@ -1,4 +1,4 @@
-import { FileDescriptor, isErrno, Open, readTextFile, stat, writeExisting } from "../libc/mod.ts"
+import { FileDescriptor, isErrno, Open, readTextAtOnce, readTextFile, stat, writeExisting } from "../libc/mod.ts"
 
 const ROOT = "/proc/sys/"
 
@@ -29,8 +29,11 @@ export function readSysctl(name: string): string {
   return readSetting(sysctlPath(name))
 }
 
+/** Nearly all settings are shorter. What fits the kernel gives in one piece. */
+const SHORT_BYTES = 128
+
 function readSetting(path: string): string {
-  const text = readTextFile(path)
+  const text = readTextAtOnce(path, SHORT_BYTES) ?? readTextFile(path)
   return text.endsWith("\n") ? text.slice(0, -1) : text
 }
 
@@ -62,7 +65,10 @@ export function isWriteOnly(name: string): boolean {
  */
 export function writeSysctl(name: string, value: string): void {
   const path = sysctlPath(name)
-  if (findSetting(path) === value) return
+  if (findSetting(path) !== value) writeSetting(path, value)
+}
+
+function writeSetting(path: string, value: string): void {
   writeExisting(path, value === "" ? "\n" : value) // the kernel takes no notice of a write without bytes
 }
 
@@ -78,8 +84,23 @@ export function requireSettable(name: string, value: string): void {
  * was disabled at boot, or where /proc/sys may not be written.
  */
 export function tryWriteSysctl(name: string, value: string): boolean {
+  return tryWrite(() => writeSysctl(name, value))
+}
+
+/**
+ * Like `tryWriteSysctl`, and returns what the value was before; undefined where nothing was changed: it was that already, or the kernel
+ * does not have it, or it may not be written.
+ */
+export function tryReplaceSysctl(name: string, value: string): string | undefined {
+  const path = sysctlPath(name)
+  const before = findSetting(path)
+  if (before === undefined || before === value) return undefined
+  return tryWrite(() => writeSetting(path, value)) ? before : undefined
+}
+
+function tryWrite(write: () => void): boolean {
   try {
-    writeSysctl(name, value)
+    write()
     return true
   } catch (error) {
     if (isErrno(error, "ENOENT", "EROFS", "EACCES", "EPERM", "EINVAL")) return false

@@ -41,10 +41,11 @@ const NET_ADDR_SET = "3"
 /**
  * The bridge of the configuration, made when there is none, up, with an address that stays, and promiscuous when that is
  * asked for. Containers can make no routes of the host's by it. Throws `CniError` when the name belongs to something else,
- * or to a bridge that does not tell VLANs apart where the configuration has some.
+ * or to a bridge that does not tell VLANs apart where the configuration has some. `seen` is the bridge where the caller has seen it: when
+ * it was removed since, changing it fails with `ENODEV`.
  */
-export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo): Link {
-  const existing = findPresent(host, config.bridge)
+export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo, seen?: Link): Link {
+  const existing = seen ?? findPresent(host, config.bridge)
   if (!existing) {
     const takeBack = () => whileUnused(host, config.bridge, (bridge) => deleteLink(host, bridge))
     if (createBridge(host, config)) undo.defer(`create bridge "${config.bridge}"`, takeBack)

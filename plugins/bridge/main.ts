@@ -38,10 +38,10 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
 function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {
   const { call, owner, host, sandbox, inside, undo } = attaching
   const { ifName, netns } = call
-  const present = findPresent(host, config.bridge)
-  if (present) requireBridge(present, config)
+  const seen = findPresent(host, config.bridge)
+  if (seen) requireBridge(seen, config)
   attaching.leaseEarly()
-  const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner) }, undo)
+  const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner), seen }, undo)
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)
   if (config.checkSpoofing) guardPort(attaching, { port, mac: link.mac })

@@ -19,20 +19,20 @@ export interface BridgePort {
 }
 
 /**
- * Makes the container's pair, both ends down, with the host's end as a port of the bridge, which is made if need be.
- * Throws `CniError`.
+ * Makes the container's pair, both ends down, with the host's end as a port of the bridge, which is made if need be; `seen` is the
+ * bridge where the caller has seen it. Throws `CniError`.
  */
 export function joinBridge(
   host: RouteSocket,
   config: BridgeConfig,
-  { sandbox, ifName, alias }: { sandbox: Netns; ifName: string; alias: string },
+  { sandbox, ifName, alias, seen }: { sandbox: Netns; ifName: string; alias: string; seen?: Link | undefined },
   undo: Undo,
 ): BridgePort {
   const pair = { sandbox, ifName, alias, mtu: config.mtu, mac: config.mac }
   for (let attempt = 1; ; attempt++) {
     let bridge: Link | undefined
     try {
-      bridge = ensureBridge(host, config, undo)
+      bridge = ensureBridge(host, config, undo, attempt === 1 ? seen : undefined)
       using _held = holdBridge(bridge)
       const master = bridge.index
       const port = createVethPair(host, { ...pair, master })

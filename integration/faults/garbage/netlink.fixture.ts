@@ -117,7 +117,7 @@ export function record(name: string): Uint8Array[] {
       answers.push(datagram.slice())
       return datagram
     },
-    setReceiveTimeout: (timeoutMs) => kernel.setReceiveTimeout(timeoutMs),
+    waitForNext: (timeoutMs) => kernel.waitForNext(timeoutMs),
     leave: () => kernel.leave(),
     [Symbol.dispose]: () => kernel[Symbol.dispose](),
   }
@@ -143,7 +143,7 @@ export function replay(name: string, answers: readonly Uint8Array[]): void {
       if (next === undefined) throw new SyscallError("recv", 11) // EAGAIN
       return next.slice()
     },
-    setReceiveTimeout: () => {},
+    waitForNext: () => new Uint8Array(),
     leave: () => {},
     [Symbol.dispose]: () => {},
   }
