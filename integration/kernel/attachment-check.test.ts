@@ -35,7 +35,7 @@ test("CHECK names the first difference of the interface, and has the plugin comp
     setLink(inside, eth0, { mtu: 1500, up: false })
     texts.push(attempt(), attempt({}, { keepDown: true }), attempt({ checkRoutes: () => {} }, { keepDown: true }))
     setLink(inside, eth0, { up: true })
-    kit.addRoutes(inside, eth0, prevResult)
+    for (const spec of kit.planRoutes(prevResult, eth0)) kit.addRoute(inside, spec)
     texts.push(attempt())
     kit.deleteAddress(inside, eth0, { ...(kit.parseCidr("10.1.0.5/24") as { ip: Uint8Array; prefix: number }) })
     texts.push(attempt())

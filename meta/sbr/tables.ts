@@ -78,7 +78,7 @@ export function routeBySource(
       undo,
     )
   }
-  undo.defer("take routes out of table main", () => putBack(inside, takenOut, { isWayBack: true }))
+  undo.defer("take routes out of table main", () => putBack(inside, takenOut, { isBounded: false }))
   throwFirst(executeAll(inside, takenOut.map(toDeleteRoute)))
 }
 
@@ -101,7 +101,7 @@ type Limits = NonNullable<Parameters<typeof executeAll>[2]>
 /** Adds routes beside others to the same destination: a source hint may stand beside the kernel's own route to the network. */
 function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Undo, mayBeThere = false): void {
   const made = new Set(routes)
-  undo.defer("add routes", () => deleteRoutes(inside, [...made], { isWayBack: true })) // before: they may be there when an answer is lost
+  undo.defer("add routes", () => deleteRoutes(inside, [...made], { isBounded: false })) // before: they may be there when an answer is lost
   const refusals = executeAll(
     inside,
     routes.map((route) => toAddRoute(route, "append")),

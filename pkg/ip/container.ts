@@ -1,8 +1,20 @@
-import { addAddress, isNoFamily, type Link, type NetlinkSocket, noIpv6, setLink } from "../netlink/mod.ts"
+import {
+  executeAll,
+  isNoFamily,
+  type Link,
+  NetlinkError,
+  type NetlinkSocket,
+  noIpv6,
+  type Refusal,
+  type Request,
+  toAddAddress,
+  toAddRoute,
+  toSetLink,
+} from "../netlink/mod.ts"
 import type { Netns } from "../netns/mod.ts"
 import { tryWriteSysctl } from "../sysctl/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type Result } from "../types/mod.ts"
-import { addRoutes, addressesOf } from "./result.ts"
+import { addressesOf, planRoutes } from "./result.ts"
 import { subscribeToAddresses, waitForDetection } from "./wait.ts"
 
 /** RFC 8200: a link with less has no IPv6, and the kernel takes no address for it. */
@@ -24,7 +36,8 @@ export interface BringUp {
 
 /**
  * Gives a container's interface the addresses of a result, brings it up, and installs the routes, like `ip addr add`,
- * `ip link set up`, `ip route add`. All of it goes with the interface: it has no reverse of its own. Throws `CniError`.
+ * `ip link set up`, `ip route append`, all in one datagram where nothing is to be waited for. All of it goes with the interface: it has no
+ * reverse of its own. Throws `CniError`, that of the first refusal.
  */
 export function configureLink(
   { sandbox, inside, link }: ContainerLink,
@@ -36,27 +49,44 @@ export function configureLink(
   using events = hasIpv6 && detectDuplicates ? sandbox.run(subscribeToAddresses) : undefined
   // Without addresses of ours it is for the program that adds some to look for duplicates.
   if (addresses.length > 0) sandbox.run(() => setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates }))
-  for (const address of addresses) {
-    try {
-      addAddress(inside, link, { ...address, noDad: !detectDuplicates })
-    } catch (cause) {
-      const details = isNoFamily(cause) ? { details: `${noIpv6}: ${cause}` } : {}
-      throw new CniError(Code.Internal, `Cannot add address ${formatCidr(address)} to "${link.name}"`, {
-        cause,
-        ...details,
-      })
-    }
-  }
+  const steps: Step[] = [
+    ...addresses.map((address) => ({
+      ...toAddAddress(link, { ...address, noDad: !detectDuplicates }),
+      aim: `add address ${formatCidr(address)} to "${link.name}"`,
+    })),
+    { ...toSetLink(link, { up: true }), aim: `bring up "${link.name}"` },
+  ]
+  // Appended: another interface of the container may have the same route, the default route above all, and keeps it.
+  const routes = planRoutes(result, link).map((spec) => ({
+    ...toAddRoute(spec, "append"),
+    aim: `add the routes of "${link.name}"`,
+  }))
+  if (events) {
+    takeSteps(inside, steps)
+    waitForDetection(inside, link, events)
+    takeSteps(inside, routes)
+  } else takeSteps(inside, [...steps, ...routes])
+}
+
+/** A request, and what it is for, as errors say it. */
+type Step = Request & { readonly aim: string }
+
+/** Sends the requests at once. Throws the `CniError` of the first that is refused. */
+function takeSteps(inside: NetlinkSocket, steps: readonly Step[]): void {
+  const [refusal] = refusalsOf(inside, steps)
+  if (!refusal) return
+  const { request, error } = refusal
+  const details = isNoFamily(error) ? { details: `${noIpv6}: ${error}` } : {}
+  throw new CniError(Code.Internal, `Cannot ${request.aim}`, { cause: error, ...details })
+}
+
+function refusalsOf(inside: NetlinkSocket, steps: readonly Step[]): readonly Refusal<Step>[] {
   try {
-    setLink(inside, link, { up: true })
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot bring up "${link.name}"`, { cause })
-  }
-  if (events) waitForDetection(inside, link, events)
-  try {
-    addRoutes(inside, link, result)
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot add the routes of "${link.name}"`, { cause })
+    return executeAll(inside, steps, { isBounded: false }) // the configuration may have thousands
+  } catch (error) {
+    const [request] = steps
+    if (!request || !(error instanceof NetlinkError)) throw error
+    return [{ request, error }]
   }
 }
 

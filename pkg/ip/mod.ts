@@ -16,6 +16,6 @@ export {
   RTPROT_SBR,
   usedTables,
 } from "./link-routes.ts"
-export { addRoutes, addressesOf, gatewayOf, planRoutes, type ResultAddress } from "./result.ts"
+export { addressesOf, gatewayOf, planRoutes, type ResultAddress } from "./result.ts"
 export { createVethPair, randomVethName, VETH_QUEUES } from "./veth.ts"
 export { waitOperational, waitUntil } from "./wait.ts"

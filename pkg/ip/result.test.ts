@@ -1,9 +1,8 @@
 import { expect, test } from "bun:test"
 import type { Ifindex, RouteSpec } from "../netlink/mod.ts"
-import { LinksKernel } from "../netlink/testing/links.ts"
 import { formatCidr, formatIp, type Result } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
-import { addRoutes, addressesOf, gatewayOf, planRoutes } from "./result.ts"
+import { addressesOf, gatewayOf, planRoutes } from "./result.ts"
 
 const link = { index: 7 as Ifindex }
 const ips = [
@@ -100,16 +99,6 @@ test.each<[string, () => unknown]>([
 test("the unspecified address, of either family, is no gateway", () => {
   expect([gatewayOf(undefined), gatewayOf("0.0.0.0"), gatewayOf("::")]).toEqual([undefined, undefined, undefined])
   expect(gatewayOf("0.0.0.1")).toEqual(Uint8Array.of(0, 0, 0, 1))
-})
-
-test("the routes of a result are asked of the kernel, each beside those that are there", () => {
-  const { socket, others } = new LinksKernel([])
-  addRoutes(socket, link, { ips, routes: [{ dst: "10.9.0.0/16" }, { dst: "::/0" }] })
-  // RTM_NEWROUTE, with NLM_F_REQUEST, ACK, CREATE and APPEND
-  expect(others.map(({ type, flags, payload }) => [type, flags, payload[0]])).toEqual([
-    [24, 0x0c05, 2],
-    [24, 0x0c05, 10],
-  ])
 })
 
 test("a destination is on the link from scope link on, and not below", () => {

@@ -1,4 +1,4 @@
-import { addRoute, type Link, type NetlinkSocket, type NextHop, RouteScope, type RouteSpec } from "../netlink/mod.ts"
+import { type Link, type NextHop, RouteScope, type RouteSpec } from "../netlink/mod.ts"
 import {
   type Cidr,
   CniError,
@@ -62,18 +62,6 @@ export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Li
     else for (const only of hops.values()) specs.push({ ...spec, ...only })
   }
   return specs
-}
-
-/**
- * Installs the routes of a result on a link, like `ip route append … dev LINK`: another interface of the container may have
- * the same, a default route above all, and keeps it. Throws `NetlinkError`.
- */
-export function addRoutes(
-  route: NetlinkSocket,
-  link: Pick<Link, "index">,
-  result: Pick<Result, "ips" | "routes">,
-): void {
-  for (const spec of planRoutes(result, link)) addRoute(route, spec, "append")
 }
 
 /** A gateway of "0.0.0.0" or "::" says that there is none. */

@@ -56,9 +56,17 @@ export function addAddress(
   link: Pick<Link, "index" | "name">,
   address: { ip: Uint8Array; prefix: number; noDad?: boolean },
 ): void {
+  route.execute(toAddAddress(link, address))
+}
+
+/** The request of `addAddress`, for `executeAll`. */
+export function toAddAddress(
+  link: Pick<Link, "index" | "name">,
+  address: { ip: Uint8Array; prefix: number; noDad?: boolean },
+): Request {
   const payload = encodeAddress(link.index, address)
   const what = `add address ${formatCidr(address)} to "${link.name}"`
-  route.execute({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload })
+  return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload }
 }
 
 /** The request that gives a link an address again which it has lost, as it was; for `executeAll`. */

@@ -15,17 +15,18 @@ const BATCH = 100
 /**
  * Sends requests of which none depends on another's answer, many in one datagram, and waits until the kernel has gone through all of
  * them: one that it refuses stops no other. Returns the refusals. Throws `NetlinkError`, when an answer is lost for good, and `ETIME` when
- * the socket's budget is over before the last one; the way back of an ADD, `isWayBack`, goes to its end.
+ * the socket's budget is over before the last one. With `isBounded` false it goes to its end: the way back of an ADD, what a configuration
+ * asks for.
  */
 export function executeAll<R extends Request>(
   route: NetlinkSocket,
   requests: readonly R[],
-  { isWayBack = false } = {},
+  { isBounded = true } = {},
 ): Refusal<R>[] {
   return route.spend(() => {
     const refusals: Refusal<R>[] = []
     for (let at = 0; at < requests.length; at += BATCH) {
-      if (at > 0 && !isWayBack) route.step(requests[at]?.what ?? "")
+      if (at > 0 && isBounded) route.step(requests[at]?.what ?? "")
       refusals.push(...executeSome(route, requests.slice(at, at + BATCH)))
     }
     return refusals

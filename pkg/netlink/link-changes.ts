@@ -61,7 +61,7 @@ export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec
 export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>, alias: string): void {
   try {
     // Refusals come by themselves, and the acknowledgement of the last after all of them.
-    route.transact([toAdd(spec), { ...toChange(spec.name, { alias }), flags: NLM_F_ACK }])
+    route.transact([toAdd(spec), { ...toSetLink(spec.name, { alias }), flags: NLM_F_ACK }])
   } catch (error) {
     if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // it may be the alias that was refused, or the answer that was lost
     throw error
@@ -130,10 +130,11 @@ export interface LinkChange {
 
 /** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when there is none. */
 export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index" | "name">, change: LinkChange): void {
-  route.execute(toChange(which, change))
+  route.execute(toSetLink(which, change))
 }
 
-function toChange(which: string | Pick<Link, "index" | "name">, change: LinkChange): Request {
+/** The request of `setLink`, for `executeAll`. */
+export function toSetLink(which: string | Pick<Link, "index" | "name">, change: LinkChange): Request {
   const { up, promiscuous, allMulticast, options, ...attributes } = change
   let flags = (options ?? 0) & LINK_OPTIONS
   let mask = options === undefined ? 0 : LINK_OPTIONS
