@@ -183,6 +183,31 @@ describe("links", () => {
     expect(await inside(host, ({ route, getLink }, name) => getLink(route, name).name, alternative)).toBe("veth0")
   })
 
+  test("with more names than an answer of 32 KiB holds are read whole, one and in a list", async () => {
+    const names = Array.from({ length: 320 }, (_, at) => `${at}`.padStart(120, "n"))
+    await host.exec("ip", ["link", "add", "many0", "type", "bridge"])
+    const read = () =>
+      inside(host, ({ route, getLink, listLinks }) => ({
+        own: getLink(route, "many0").attributes.altNames,
+        listed: listLinks(route, ({ name }) => name === "many0").map(({ attributes }) => attributes.altNames),
+        next: getLink(route, "lo").name, // nothing of the large answer is left
+      }))
+    await inside(
+      host,
+      ({ route, getLink, addAltNames }, all) => {
+        for (let at = 0; at < all.length; at += 64) addAltNames(route, getLink(route, "many0"), all.slice(at, at + 64))
+      },
+      names,
+    )
+    const { own, listed, next } = await read()
+    const [shown] = await host.json<{ altnames: string[] }[]>("ip", ["-j", "link", "show", "dev", "many0"])
+    expect(shown?.altnames).toHaveLength(320)
+    expect(own).toEqual(shown?.altnames)
+    expect(listed).toEqual([own])
+    expect(next).toBe("lo")
+    await host.exec("ip", ["link", "del", "many0"])
+  })
+
   test("that are ports of a bridge reflect what came from them, and keep apart", async () => {
     await inside(host, ({ route, getLink, setBridgePort }) =>
       setBridgePort(route, getLink(route, "veth0"), { hairpin: 1, isolated: 1, learning: 0 }),

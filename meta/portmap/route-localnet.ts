@@ -46,7 +46,7 @@ function settingOf(link: string): string {
 
 /** Whether packets from and to 127.0.0.0/8 may pass the interface. */
 export function isLocalnetOn(link: string): boolean {
-  return isLocalnetOnLink("all") || isLocalnetOnLink(link)
+  return isLocalnetOnLink(link) || isLocalnetOnLink("all")
 }
 
 /** Whether it is on for this interface, be it on for all or not; for one that has gone it is off. */
@@ -111,8 +111,7 @@ export function missingLocalnetEntry(
   link: string | undefined,
 ): LocalnetEntry | undefined {
   if (link === undefined || !localnetLinks || !localnetGuarded) return undefined
-  if (!isLocalnetOn(link)) return { set: localnetLinks, link }
-  if (!isLocalnetOnLink(link)) return undefined
+  if (!isLocalnetOnLink(link)) return isLocalnetOnLink("all") ? undefined : { set: localnetLinks, link }
   const isKnown = [localnetLinks, localnetGuarded].some((set) => getElement(socket, set, [ifnameValue(link)]))
   return isKnown ? undefined : { set: localnetGuarded, link }
 }
