@@ -1,6 +1,7 @@
 /**
- * What the executable is under each of its names: this module's exports, by the name that runtimes call. The build takes them
- * from here.
+ * What each plugin's executable is: this module's exports, by the name that runtimes call. The build makes a file of each, of
+ * what that export uses and nothing else: these lines are the table of who runs in whose process. A list that is written with
+ * `...` would put what is in it into every file, since the bundler does not know that reading a list has no effect.
  */
 import { dhcp, runDhcp } from "../ipam/dhcp/main.ts"
 import { hostLocal } from "../ipam/host-local/main.ts"
@@ -52,7 +53,16 @@ export const pluginNames: readonly string[] = [
 export const ipamPlugins: readonly Plugin<unknown>[] = [dhcp, hostLocal, staticIpam]
 
 /** What flannel has attach containers in its process. */
-export const delegates: readonly Plugin<unknown>[] = [bridge, hostDevice, ipvlan, macvlan, ptp, ...ipamPlugins]
+export const delegates: readonly Plugin<unknown>[] = [
+  bridge,
+  hostDevice,
+  ipvlan,
+  macvlan,
+  ptp,
+  dhcp,
+  hostLocal,
+  staticIpam,
+]
 
 const runBandwidth = () => runPlugin(bandwidth)
 const runBridge = () => runPlugin(bridge, ipamPlugins)
@@ -76,7 +86,8 @@ const runVrf = () => runPlugin(vrf)
 /** What it is under a name that is no plugin's: it tells a runtime on stdout, a human on stderr. */
 function runUnknown(): never {
   const msg = `Cannot act as "${programName()}": no such plugin`
-  const details = `names that this executable answers to: ${pluginNames.join(", ")}`
+  const names = Object.keys(Reflect.get(globalThis, "plugins")).filter((name) => name !== "unknown")
+  const details = `names that this executable answers to: ${names.join(", ")}`
   if (readEnvironment().CNI_COMMAND === undefined) {
     logLine(`${msg}; ${details}`)
     return exit(1)

@@ -1,6 +1,5 @@
-/* Starting from bytecode: the bundle of one plugin is read and evaluated in each process. No fixed addresses. */
+/* Starting from bytecode: the bundle is read and evaluated in each process. No fixed addresses. */
 #include <elf.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
@@ -21,16 +20,11 @@ static bool protect_tables(void) {
     return true;
 }
 
-JSContext *start(const char *name, JSValue *plugin) {
+JSContext *start(JSValue *plugins) {
     if (!protect_tables()) return NULL;
     JSRuntime *runtime = new_runtime();
     JSContext *context = runtime ? new_context(runtime) : NULL;
     if (!context) return NULL;
-    const struct blob *bundle = bundles, *other = bundles;
-    while (bundle->name && strcmp(bundle->name, name)) bundle++;
-    if (!bundle->name)
-        for (bundle = other; strcmp(bundle->name, "unknown");) bundle++;
-    JSValue plugins = load(context, bundle->start, (size_t)(bundle->end - bundle->start));
-    *plugin = JS_IsException(plugins) ? plugins : JS_GetPropertyStr(context, plugins, bundle->name);
+    *plugins = load(context, bytecode.start, (size_t)(bytecode.end - bytecode.start));
     return context;
 }

@@ -20,8 +20,8 @@ JSContext *new_context(JSRuntime *runtime);
 extern char **program_arguments;
 extern bool answered; /* something has been written to stdout */
 
-/* bytecode.c or snapshot.c, the two ways to start: `*plugin` is the function of this name, or that called "unknown". */
-JSContext *start(const char *name, JSValue *plugin);
+/* bytecode.c or snapshot.c, the two ways to start: `*plugins` is an object of functions by name, or an exception. */
+JSContext *start(JSValue *plugins);
 
 /* main.c: the engine as every program of this folder wants it; NULL without memory */
 JSRuntime *new_runtime(void);
@@ -32,8 +32,7 @@ int report(JSContext *context);
 
 /* Linked in by the build, see scripts/native.ts. */
 struct blob {
-    const char *name;
     const uint8_t *start, *end;
 };
-extern const struct blob bundles[]; /* bytecode; ends with an empty name */
-extern const struct blob positions; /* which line of a bundle is which line of a source file */
+extern const struct blob bytecode;  /* of the bundle, where that is evaluated at each start */
+extern const struct blob positions; /* which line of the bundle is which line of a source file */

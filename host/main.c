@@ -1,5 +1,5 @@
 /*
- * The executable: the name that it is called by decides which plugin it is. A plugin is a function of TypeScript that reads
+ * The executable: a plugin, under that plugin's name. A plugin is a function of TypeScript that reads
  * its input, answers and ends the process; all else here is for the case that it cannot.
  */
 #include <errno.h>
@@ -94,14 +94,17 @@ static bool limit_stack(JSRuntime *runtime) {
 
 int main(int count, char **arguments) {
     const char *path = count > 0 ? arguments[0] : "", *slash = strrchr(path, '/');
-    JSValue plugin;
+    JSValue plugins, plugin;
     if (!hold_standard_descriptors()) return fail("stdin, stdout or stderr is closed, and there is no /dev/null in its place");
     signal(SIGPIPE, SIG_IGN); /* a reader who has gone is an error of write(2), and ADD is undone */
     signal(SIGCHLD, SIG_DFL); /* ignored, as a caller may have left it, it would cost us our programs' exit codes */
     program_arguments = arguments;
-    JSContext *context = start(slash ? slash + 1 : path, &plugin);
+    JSContext *context = start(&plugins);
     if (!context) return fail("not enough memory to start");
     if (!limit_stack(JS_GetRuntime(context))) return fail("not enough stack (RLIMIT_STACK)");
+    if (JS_IsException(plugins)) return report(context);
+    plugin = JS_GetPropertyStr(context, plugins, slash ? slash + 1 : path); /* the object has no prototype */
+    if (JS_IsUndefined(plugin)) plugin = JS_GetPropertyStr(context, plugins, "unknown");
     if (JS_IsException(plugin) || JS_IsException(JS_Call(context, plugin, JS_UNDEFINED, 0, NULL))) return report(context);
     return fail("it ended without an answer");
 }

@@ -2,13 +2,14 @@
  * Starting from a heap image: the heap of a process that has evaluated all plugins is a section of the executable, at an
  * address that never changes. The kernel maps it copy-on-write; nothing is read, parsed or evaluated.
  *
- * The executable is linked twice. The first one's image is empty: it evaluates the bundle and writes its heap, which the
- * second one then has. What the heap points to, code and tables, must lie at the same addresses in both; the build compares.
+ * Two executables are linked. The first one's image is empty: it evaluates the bytecode of a file and writes its heap, which the
+ * second one then has; all plugins have the first one in common. What the heap points to, code and tables, must lie at the same
+ * addresses in both; the build compares.
  */
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -36,12 +37,13 @@ int __wrap_gettimeofday(struct timeval *now, void *zone) {
 }
 
 /* Evaluates everything and writes the image to stdout. Returns the process's status. */
-static int make_image(void *heap) {
-    memory_use(heap, (char *)heap + ROOM);
+static int make_image(void *file) {
+    const struct blob *given = file;
+    memory_use(image_section + 4096, image_section + 4096 + ROOM);
     JSRuntime *runtime = new_runtime();
     JSContext *context = runtime ? new_context(runtime) : NULL;
     if (!context) return 1;
-    JSValue plugins = load(context, bundles->start, (size_t)(bundles->end - bundles->start));
+    JSValue plugins = load(context, given->start, (size_t)(given->end - given->start));
     if (JS_IsException(plugins)) return report(context);
     JS_RunGC(runtime);
     JS_SealImage(runtime);
@@ -52,21 +54,25 @@ static int make_image(void *heap) {
 }
 
 /*
- * The heap knows addresses of the stack, which would make two builds differ: so both lie where they always do. A process of
- * its own, since clone(2) takes the stack that it shall run on. Returns only when it could not.
+ * The heap knows addresses of the stack, which would make two builds differ: so both lie where they always do, and the bytecode,
+ * too. A process of its own, since clone(2) takes the stack that it shall run on. Returns only when it could not.
  */
 static JSContext *run_maker(void) {
-    char *heap = image_section + 4096, *stack = heap + ROOM;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, status = 0; /* the build leaves this room free */
-    if (mmap(heap, ROOM + STACK, PROT_READ | PROT_WRITE, flags, -1, 0) != heap) return perror("mmap"), NULL;
-    if (clone(make_image, stack + STACK, SIGCHLD, heap) == -1 || wait(&status) == -1) return perror("clone"), NULL;
+    char *heap = image_section + 4096, *stack = heap + ROOM, *text = stack + STACK; /* the build leaves this room free */
+    const char *path = program_arguments[0] ? program_arguments[1] : NULL;
+    int fd = path ? open(path, O_RDONLY) : -1, flags = MAP_PRIVATE | MAP_FIXED, status = 0;
+    off_t length = lseek(fd, 0, SEEK_END);
+    if (length <= 0) return perror("the file of the bytecode"), NULL;
+    struct blob file = {.start = (const uint8_t *)text, .end = (const uint8_t *)text + length};
+    if (mmap(heap, ROOM + STACK, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0) != heap) return perror("mmap"), NULL;
+    if (mmap(text, (size_t)length, PROT_READ, flags, fd, 0) != text) return perror("mmap"), NULL;
+    if (clone(make_image, stack + STACK, SIGCHLD, &file) == -1 || wait(&status) == -1) return perror("clone"), NULL;
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-JSContext *start(const char *name, JSValue *plugin) {
+JSContext *start(JSValue *plugins) {
     if (!image->context) return run_maker();
     JS_SetImage(image, (size_t)(image->end - (char *)image));
-    *plugin = JS_GetPropertyStr(image->context, image->plugins, name);
-    if (JS_IsUndefined(*plugin)) *plugin = JS_GetPropertyStr(image->context, image->plugins, "unknown");
+    *plugins = image->plugins;
     return image->context;
 }

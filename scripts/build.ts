@@ -4,7 +4,7 @@ import { copyExecutable } from "../cmd/install.ts"
 import { manualPages } from "../cmd/man/pages.ts"
 import { pluginNames } from "../cmd/plugins.ts"
 import type { Target } from "./engine.ts"
-import { buildFromBytecode, buildFromSnapshot, buildListeners, listeners } from "./native.ts"
+import { buildEach, type Start } from "./native.ts"
 
 const root = join(import.meta.dir, "..")
 
@@ -43,36 +43,23 @@ async function compileTool(main: string, outfile: string): Promise<void> {
   }
 }
 
-/**
- * Puts the plugins' executable under each plugin's name, each a file of its own (docs/decisions.md says why); `others` are those
- * that have an executable of their own.
- */
-export function namePlugins(
-  executable: string,
-  directory: string,
-  others: Readonly<Record<string, string>> = {},
-): void {
+/** Copies the executable of each plugin into a directory, whole files in one step each, and removes what else is there. */
+export function layPlugins(directory: string, executable: (name: string) => string): void {
   mkdirSync(directory, { recursive: true })
   for (const name of pluginNames) {
-    copyExecutable(others[name] ?? executable, join(directory, `.${name}`))
+    copyExecutable(executable(name), join(directory, `.${name}`))
     renameSync(join(directory, `.${name}`), join(directory, name))
   }
   for (const name of readdirSync(directory)) if (!pluginNames.includes(name)) rmSync(join(directory, name))
 }
 
-/** How plugins start that listen to no network. */
-export type Start = "snapshot" | "bytecode"
-
-/** Builds the plugins into a directory, as they are installed: those that listen to a network start from bytecode in any case. */
+/** Builds the plugins into a directory, as they are installed: a file for each. */
 export async function buildPlugins(directory: string, target?: Target, start: Start = "snapshot"): Promise<void> {
   mkdirSync(dirname(directory), { recursive: true })
   const scratch = mkdtempSync(join(dirname(directory), ".plugins-"))
   try {
-    const [executable, listener] = [join(scratch, "plugins"), join(scratch, "listener")]
-    const flavour = target ? { target } : {}
-    const build = start === "snapshot" ? buildFromSnapshot : buildFromBytecode
-    await Promise.all([build(executable, flavour), buildListeners(listener, flavour)])
-    namePlugins(executable, directory, Object.fromEntries(listeners.map((name) => [name, listener])))
+    await buildEach(scratch, target ? { target } : {}, start)
+    layPlugins(directory, (name) => join(scratch, name))
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }

@@ -96,3 +96,23 @@ test("all plugins' table is small and knows the line of each function that is ca
   }
   expect(compared).toBeGreaterThan(300)
 })
+
+/** The plugins that are in a plugin's file, each by the module that its definition is in. */
+async function pluginsIn(name: string): Promise<string[]> {
+  const main = join(import.meta.dir, "../cmd/plugins.ts")
+  const programs = [name, "unknown"].map((program) => ({ name: program, main, run: program }))
+  const { positions } = await bundle("plugins", programs)
+  const files = positions.split("\n")[1] ?? ""
+  return [...files.matchAll(/(?:plugins|ipam|meta)\/([a-z-]+)\/main\.ts/g)].map(([, plugin = ""]) => plugin).sort()
+}
+
+describe("a plugin's file has that plugin, what runs in its process, and no other:", () => {
+  const ipam = ["dhcp", "host-local", "static"]
+  const delegates = ["bridge", "host-device", "ipvlan", "macvlan", "ptp"]
+  const attaches = ["bridge", "dummy", "host-device", "ipvlan", "macvlan", "ptp", "tap", "vlan"]
+
+  test.each([...pluginNames])("%s", async (name) => {
+    const others = name === "flannel" ? [...delegates, ...ipam] : attaches.includes(name) ? ipam : []
+    expect(await pluginsIn(name)).toEqual([name, ...others].sort())
+  })
+})

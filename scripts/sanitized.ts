@@ -1,9 +1,8 @@
 /** The build with sanitizers, `npm run test:sanitized`. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
-import { namePlugins } from "./build.ts"
 import { sanitized } from "./flavours.ts"
-import { buildFromBytecode, type Flavour } from "./native.ts"
+import { buildEach, type Flavour } from "./native.ts"
 
 const root = join(import.meta.dir, "..")
 const directory = join(root, "dist/sanitized")
@@ -24,8 +23,7 @@ export function sanitizedFlavour(): Flavour {
 /** Builds the plugins, and forgets earlier reports. */
 export async function buildSanitized(): Promise<void> {
   rmSync(directory, { recursive: true, force: true })
-  await buildFromBytecode(join(directory, "plugins"), sanitizedFlavour())
-  namePlugins(join(directory, "plugins"), sanitizedPlugins)
+  await buildEach(sanitizedPlugins, sanitizedFlavour(), "bytecode")
 }
 
 /** What the sanitizers have found. */

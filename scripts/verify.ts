@@ -6,26 +6,34 @@ import { execa } from "execa"
 /** What the image points into: it must lie in both links at the same places, with the same content. */
 const sections = [".text", ".rodata", ".data", ".data.rel.ro", ".init_array"]
 
-/** Throws when the code or the constants of two executables differ. `scratch` is a file to write. */
-export async function requireSameSections(
-  objcopy: string,
-  maker: string,
-  linked: string,
-  scratch: string,
-): Promise<void> {
+/** Throws when the code or the constants of two executables differ. */
+export function requireSameSections(maker: string, linked: string): void {
+  const [made, used] = [sectionsOf(readFileSync(maker)), sectionsOf(readFileSync(linked))]
   for (const name of sections) {
-    const [made, used] = [
-      await sectionOf(objcopy, maker, name, scratch),
-      await sectionOf(objcopy, linked, name, scratch),
-    ]
-    if (!made.equals(used))
+    if (!(made.get(name) ?? empty).equals(used.get(name) ?? empty))
       throw new Error(`Section ${name} differs between the executable that made the image and the one that has it`)
   }
 }
 
-async function sectionOf(objcopy: string, file: string, name: string, scratch: string): Promise<Buffer> {
-  await execa(objcopy, ["--output-target=binary", `--only-section=${name}`, file, scratch])
-  return readFileSync(scratch)
+const empty = Buffer.alloc(0)
+const SHT_NOBITS = 8
+
+/** Address and content of each section of an ELF file, elf(5): what `objdump --section-headers --full-contents` shows. */
+function sectionsOf(file: Buffer): Map<string, Buffer> {
+  const [table, size, count] = [Number(file.readBigUInt64LE(40)), file.readUInt16LE(58), file.readUInt16LE(60)]
+  const headers = Array.from({ length: count }, (_, at) => file.subarray(table + at * size, table + (at + 1) * size))
+  const content = (header: Buffer) => {
+    const offset = Number(header.readBigUInt64LE(24))
+    const length = header.readUInt32LE(4) === SHT_NOBITS ? 0 : Number(header.readBigUInt64LE(32))
+    return file.subarray(offset, offset + length)
+  }
+  const names = content(headers[file.readUInt16LE(62)] ?? empty)
+  const nameOf = (header: Buffer) => {
+    const at = header.readUInt32LE(0)
+    return names.toString("latin1", at, names.indexOf(0, at))
+  }
+  const address = (header: Buffer) => header.subarray(16, 24)
+  return new Map(headers.map((header) => [nameOf(header), Buffer.concat([address(header), content(header)])]))
 }
 
 /** An ADD that needs neither root nor a namespace, and changes nothing but files below `directory`. */

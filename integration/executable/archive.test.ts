@@ -3,7 +3,7 @@ import { cp, mkdir, readdir, readFile, symlink } from "node:fs/promises"
 import { homedir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { Spec, Validation } from "@cyclonedx/cyclonedx-library"
-import { namePlugins } from "../../scripts/build.ts"
+import { layPlugins } from "../../scripts/build.ts"
 import { makeArchive } from "../../scripts/dist.ts"
 import { root as project, targets } from "../../scripts/engine.ts"
 import {
@@ -148,7 +148,7 @@ const installers = [
 
 /** The ways that plugins get into a directory. */
 const layouts: Readonly<Record<string, (bin: string) => Promise<unknown>>> = {
-  "the build": async (bin) => namePlugins(join(builtPlugins, "bridge"), bin),
+  "the build": async (bin) => layPlugins(bin, (name) => join(builtPlugins, name)),
   "`cni install`": (bin) => mustRun([join(builtPlugins, "../cni"), "install", "--bin-dir", bin]),
   "the archive": (bin) => mustRun(["tar", "-C", bin, "-xzf", archive]),
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { appendFile, copyFile, link, readFile, symlink, writeFile } from "node:fs/promises"
+import { statSync } from "node:fs"
+import { copyFile, link, readdir, readFile, symlink, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import {
   Attachment,
@@ -21,12 +22,25 @@ const tool = join(builtPlugins, "../cni")
 const version = { env: { CNI_COMMAND: "VERSION" } }
 const project = join(import.meta.dir, "../..")
 
-test("it is the plugin whose name it is called by: hard link, symbolic link, copy, found by PATH", async () => {
-  await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
-  await link(executable, bin.join("bridge"))
-  await symlink(executable, bin.join("loopback"))
-  await copyFile(executable, bin.join("host-local"))
-  for (const name of ["bridge", "loopback", "host-local"]) {
+/** Changes one thing in the bytes of an executable. */
+type Spoil = (bytes: Buffer, buildId: Buffer) => void
+
+async function buildIdOf(file: string): Promise<Buffer> {
+  const { stdout } = await mustRun(["readelf", "--notes", file])
+  return Buffer.from(/Build ID: ([0-9a-f]+)/.exec(stdout)?.[1] ?? "", "hex")
+}
+
+function makeOtherBuild(bytes: Buffer, id: Buffer): void {
+  const at = bytes.indexOf(id)
+  expect([id.length, bytes.indexOf(id, at + 1)]).toEqual([20, -1])
+  bytes.writeUInt8(bytes.readUInt8(at + 19) ^ 1, at + 19)
+}
+
+test("a plugin's file alone is that plugin: hard link, symbolic link, copy, found by PATH", async () => {
+  const places = { dhcp: copyFile, bridge: link, loopback: symlink, "host-local": copyFile } as const
+  for (const [name, place] of Object.entries(places)) {
+    await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
+    await place(join(builtPlugins, name), bin.join(name))
     for (const command of [[bin.join(name)], ["/usr/bin/env", `PATH=${bin.path}`, name]]) {
       const { stderr, exitCode } = await runProgram(command, { env: {} })
       expect({ name, exitCode, stderr: stderr.split("\n")[0] }).toMatchObject({
@@ -46,14 +60,37 @@ test("VERSION is one line with every supported version, and does not wait for st
   })
 })
 
-test("a name that it does not know is an error on stdout for a runtime, and help on stderr for a human", async () => {
-  await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
-  await link(executable, bin.join("brigde"))
-  const asked = await runProgram([bin.join("brigde")], version)
-  expect(asked.exitCode).toBe(1)
-  expect(JSON.parse(asked.stdout)).toMatchObject({ code: 4, msg: expect.stringContaining('"brigde"') })
-  const bare = await runProgram([bin.join("brigde")], { env: {} })
-  expect(bare).toMatchObject({ exitCode: 1, stdout: "", stderr: expect.stringContaining("bridge") })
+// "loopback" is a plugin, but not the one of this file; what runs in bridge's process is no name of it either.
+test.each(["brigde", "loopback", "host-local", "constructor"])(
+  "a file under the name %p, which it does not know, is an error on stdout for a runtime, and help on stderr for a human",
+  async (name) => {
+    await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
+    await link(executable, bin.join(name))
+    const asked = await runProgram([bin.join(name)], version)
+    expect(asked.exitCode).toBe(1)
+    expect(JSON.parse(asked.stdout)).toEqual({
+      cniVersion: "1.1.0",
+      code: 4,
+      msg: `Cannot act as "${name}": no such plugin`,
+      details: "names that this executable answers to: bridge",
+    })
+    const bare = await runProgram([bin.join(name)], { env: {} })
+    expect(bare).toMatchObject({ exitCode: 1, stdout: "", stderr: expect.stringMatching(/answers to: bridge\n$/) })
+  },
+)
+
+test("all files together are under 50 MB, and each is smaller than one of all plugins would be", async () => {
+  const sizes = (await readdir(builtPlugins)).map((name) => statSync(join(builtPlugins, name)).size)
+  expect(sizes).toHaveLength(19)
+  expect(sizes.reduce((a, b) => a + b)).toBeLessThan(50e6)
+  expect(Math.max(...sizes)).toBeLessThan(4e6)
+})
+
+test("all files are of one suite: each has the same build id, however it starts", async () => {
+  const names = await readdir(builtPlugins)
+  const ids = await Promise.all(names.map((name) => buildIdOf(join(builtPlugins, name))))
+  expect(ids.map((id) => id.length)).toEqual(Array(19).fill(20))
+  expect(new Set(ids.map((id) => id.toString("hex"))).size).toBe(1)
 })
 
 test("what lies in the working directory is neither read nor run", async () => {
@@ -71,8 +108,9 @@ test("what lies in the working directory is neither read nor run", async () => {
 test("host-local in this process and as a process of its own give the same bytes", async () => {
   await using host = await HostNamespace.create()
   await using apart = await TemporaryDirectory.create("cni-apart", join(project, "dist"))
-  await copyFile(executable, apart.join("host-local"))
-  await appendFile(apart.join("host-local"), "another build")
+  const bytes = await readFile(join(builtPlugins, "host-local"))
+  makeOtherBuild(bytes, await buildIdOf(join(builtPlugins, "host-local")))
+  await writeFile(apart.join("host-local"), bytes, { mode: 0o755 })
   const pod = await host.addContainer()
   const config = bridgeNetwork({ isDefaultGateway: true, mtu: 1400 })
   const answers: { inProcess: string[]; apart: string[] } = { inProcess: [], apart: [] }
@@ -115,18 +153,8 @@ test("ADD starts no program, and needs at most 12 netlink requests once the brid
   expect(requests.length).toBeLessThanOrEqual(12)
 })
 
-/** Bytes of the executable, with one thing changed. */
-type Spoil = (bytes: Buffer, buildId: Buffer) => void
-
 test.each<[string, Spoil]>([
-  [
-    "another build's, however alike the files are",
-    (bytes, id) => {
-      const at = bytes.indexOf(id)
-      expect([id.length, bytes.indexOf(id, at + 1)]).toEqual([20, -1])
-      bytes.writeUInt8(bytes.readUInt8(at + 19) ^ 1, at + 19)
-    },
-  ],
+  ["another build's, however alike the files are", makeOtherBuild],
   [
     "one that claims a note of 1.25 GiB",
     (bytes) => {
@@ -141,9 +169,9 @@ test.each<[string, Spoil]>([
   await using host = await HostNamespace.create()
   await using bin = await TemporaryDirectory.create("cni-other-build", join(project, "dist"))
   await copyFile(executable, bin.join("bridge"))
-  const { stdout: notes } = await mustRun(["readelf", "--notes", executable])
-  const bytes = await readFile(executable)
-  spoil(bytes, Buffer.from(/Build ID: ([0-9a-f]+)/.exec(notes)?.[1] ?? "", "hex"))
+  const file = join(builtPlugins, "host-local")
+  const bytes = await readFile(file)
+  spoil(bytes, await buildIdOf(file))
   await writeFile(bin.join("host-local"), bytes, { mode: 0o755 })
   const pod = await host.addContainer()
   const call = { verb: "ADD", containerId: pod.name, netns: pod.path, ifName: "eth0" } as const

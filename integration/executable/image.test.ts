@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
 import { run as compile, engineSource } from "../../scripts/engine.ts"
 import { runProgram, TemporaryDirectory } from "../lab/mod.ts"
-import { buildingMs } from "./plugins-built.ts"
+import { buildingMs } from "./launcher.ts"
 
 /** The engine as plugins have it, and with AddressSanitizer watching each of its blocks. */
 const flavours = {

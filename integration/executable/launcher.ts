@@ -12,3 +12,6 @@ export function buildLauncher(allowed: readonly string[] = allowedCalls): Promis
     `-DNAMES=${allowed.map((name) => `"${name}"`).join(",")}`,
   ])
 }
+
+/** How long a test may take to build an executable: the engine is compiled once for each way of doing so. */
+export const buildingMs = 290_000

@@ -1,17 +1,20 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { dirname } from "node:path"
 import { failing } from "../../scripts/flavours.ts"
-import { buildFromSnapshot } from "../../scripts/native.ts"
+import { buildEach } from "../../scripts/native.ts"
 import {
   Attachment,
   bridgeNetwork,
+  builtPlugins,
   expectUnchanged,
   extent,
   HostNamespace,
   isAllocationTrace,
   type PluginOutput,
+  TemporaryDirectory,
   takeSnapshot,
 } from "../lab/mod.ts"
-import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
+import { buildingMs } from "./launcher.ts"
 
 /** At how many allocations, evenly apart, a test lets memory run out; `npm run test:faults` takes each. */
 const points = extent(60, 100_000)
@@ -21,9 +24,10 @@ const [lastOnes, stepOfLast] = [150, extent(3, 1)]
 const round = 10
 const aborted = 128 + 6
 
-let plugins: PluginsBuilt
+let plugins: TemporaryDirectory
 beforeAll(async () => {
-  plugins = await PluginsBuilt.create((out) => buildFromSnapshot(out, failing))
+  plugins = await TemporaryDirectory.create("cni-build", dirname(builtPlugins))
+  await buildEach(plugins.path, failing)
 }, buildingMs)
 afterAll(() => plugins[Symbol.asyncDispose]())
 
@@ -55,7 +59,7 @@ test.each([
     await using host = await HostNamespace.create()
     const pod = await host.addContainer()
     const config = bridgeNetwork({ isDefaultGateway: true, ipMasq: true })
-    const attachment = new Attachment(host, pod, config, { bin: plugins.path("bridge") })
+    const attachment = new Attachment(host, pod, config, { bin: plugins.join("bridge") })
     const add = async (allocation: number) => {
       const output = await attachment.run("ADD", {}, { env: { FAIL_ALLOCATION: `${allocation}${suffix}` } })
       expectClean(`${allocation}${suffix}`, output)

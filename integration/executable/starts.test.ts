@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { copyFile } from "node:fs/promises"
+import { rename } from "node:fs/promises"
 import { dirname } from "node:path"
-import { buildFromBytecode, listeners } from "../../scripts/native.ts"
+import { buildEach, buildFromSnapshot, listeners, programsOf } from "../../scripts/native.ts"
 import {
   builtPlugins,
   mustRun,
@@ -12,11 +12,12 @@ import {
   TemporaryDirectory,
   testPlugins,
 } from "../lab/mod.ts"
-import { buildingMs, PluginsBuilt } from "./plugins-built.ts"
+import { buildingMs } from "./launcher.ts"
 
-let fromBytecode: PluginsBuilt
+let fromBytecode: TemporaryDirectory
 beforeAll(async () => {
-  fromBytecode = await PluginsBuilt.create((out) => buildFromBytecode(out))
+  fromBytecode = await TemporaryDirectory.create("cni-build", dirname(builtPlugins))
+  await buildEach(fromBytecode.path, {}, "bytecode")
 }, buildingMs)
 afterAll(() => fromBytecode[Symbol.asyncDispose]())
 
@@ -42,31 +43,29 @@ async function saidBy(plugin: string, bin: string): Promise<string[]> {
 testPlugins(pluginsAs(), "%s says the same from its heap image and from bytecode, byte for byte", async (plugin) => {
   const fromImage = await saidBy(plugin, `${builtPlugins}/${plugin}`)
   expect(fromImage[0]).toStartWith('0\n{"cniVersion":"1.1.0"')
-  expect(await saidBy(plugin, fromBytecode.path(plugin))).toEqual(fromImage)
+  expect(await saidBy(plugin, fromBytecode.join(plugin))).toEqual(fromImage)
 })
 
-test.each([...listeners])(
-  "%s, whose own file starts from bytecode, says the same as from the image of the others",
-  async (name) => {
-    await using place = await TemporaryDirectory.create("cni-images", dirname(builtPlugins))
-    await copyFile(`${builtPlugins}/bridge`, place.join(name))
-    const ipam = { type: name, daemonSocketPath: place.join("none.sock") }
-    const inputs = ["", "{", JSON.stringify({ cniVersion: "1.1.0", name: "lab", type: "ptp", ipam })]
-    const calls = ["VERSION", "STATUS", "ADD", "CHECK", "DEL", "GC"].flatMap((verb) =>
-      inputs.map((input) => ({ verb, input })),
-    )
-    const called = { CNI_CONTAINERID: "a", CNI_NETNS: place.join("none"), CNI_IFNAME: "eth0", CNI_PATH: "/" }
-    const said = (file: string) =>
-      Promise.all([
-        ...calls.map(({ verb, input }) => runProgram([file], { input, env: { ...called, CNI_COMMAND: verb } })),
-        ...["-no-such-flag", "-timeout=x"].map((flag) => runProgram([file, "daemon", flag], { env: {} })),
-        runProgram([file], { env: {} }),
-      ]).then((outputs) => outputs.map(({ stdout, stderr, exitCode }) => ({ stdout, stderr, exitCode })))
-    const own = await said(`${builtPlugins}/${name}`)
-    expect(own.map(({ exitCode }) => exitCode)).toContainValues([0, 1, 2])
-    expect(await said(place.join(name))).toEqual(own)
-  },
-)
+test.each([...listeners])("%s, whose own file starts from bytecode, says the same as from an image", async (name) => {
+  await using place = await TemporaryDirectory.create("cni-images", dirname(builtPlugins))
+  await buildFromSnapshot(place.join("image"), {}, programsOf(name))
+  await rename(place.join("image"), place.join(name))
+  const ipam = { type: name, daemonSocketPath: place.join("none.sock") }
+  const inputs = ["", "{", JSON.stringify({ cniVersion: "1.1.0", name: "lab", type: "ptp", ipam })]
+  const calls = ["VERSION", "STATUS", "ADD", "CHECK", "DEL", "GC"].flatMap((verb) =>
+    inputs.map((input) => ({ verb, input })),
+  )
+  const called = { CNI_CONTAINERID: "a", CNI_NETNS: place.join("none"), CNI_IFNAME: "eth0", CNI_PATH: "/" }
+  const said = (file: string) =>
+    Promise.all([
+      ...calls.map(({ verb, input }) => runProgram([file], { input, env: { ...called, CNI_COMMAND: verb } })),
+      ...["-no-such-flag", "-timeout=x"].map((flag) => runProgram([file, "daemon", flag], { env: {} })),
+      runProgram([file], { env: {} }),
+    ]).then((outputs) => outputs.map(({ stdout, stderr, exitCode }) => ({ stdout, stderr, exitCode })))
+  const own = await said(`${builtPlugins}/${name}`)
+  expect(own.map(({ exitCode }) => exitCode)).toContainValues([0, 1, 2])
+  expect(await said(place.join(name))).toEqual(own)
+})
 
 test("neither needs a loader or a library; the addresses of that from bytecode are the kernel's choice", async () => {
   const about = async (file: string) => {
@@ -80,6 +79,6 @@ test("neither needs a loader or a library; the addresses of that from bytecode a
   }
   const alone = { hasLoader: false, hasLibraries: false, isWritableCode: false }
   expect(await about(`${builtPlugins}/bridge`)).toEqual({ type: "EXEC", ...alone })
-  expect(await about(fromBytecode.path("bridge"))).toEqual({ type: "DYN", ...alone })
+  expect(await about(fromBytecode.join("bridge"))).toEqual({ type: "DYN", ...alone })
   for (const name of listeners) expect(await about(`${builtPlugins}/${name}`)).toEqual({ type: "DYN", ...alone })
 })

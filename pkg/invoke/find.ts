@@ -74,8 +74,8 @@ export type Builtin = (call: { env: Environment; stdin: Uint8Array }) => Reply
 export type Builtins = Readonly<Record<string, Builtin>>
 
 /**
- * The plugin inside this executable that running `path` would start, if any: the file is of the same build as this
- * executable, and its name is the name of the plugin, as it is when called by that path.
+ * The plugin inside this executable that the file at `path` is, if any: the file is of the same build as this executable, and
+ * its name is the plugin's. A plugin is called by no other name than that of its file.
  */
 export function builtinAt(path: string, builtins: Builtins): Builtin | undefined {
   const name = path.slice(path.lastIndexOf("/") + 1)
@@ -83,7 +83,7 @@ export function builtinAt(path: string, builtins: Builtins): Builtin | undefined
   return builtin && isSameBuild(path) ? builtin : undefined
 }
 
-/** Each plugin is a file of its own, so it is not the inode that tells: all files of one build have its id, however they start. */
+/** Each plugin is a file of its own, so it is not the inode that tells: all files of one build have its id, whichever plugin they are and however they start. */
 function isSameBuild(path: string): boolean {
   try {
     return identityOf(path) === identityOf("/proc/self/exe")

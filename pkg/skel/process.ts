@@ -8,7 +8,7 @@ import { prepare, serve } from "./serve.ts"
 
 /**
  * Runs a plugin as this process: reads `CNI_*` and stdin, replies on stdout once, exits. Those of `delegates` that this
- * plugin calls run in this process when `CNI_PATH` leads to this very executable. Nothing is ever waited for.
+ * plugin calls run in this process when `CNI_PATH` leads to a file of the same build. Nothing is ever waited for.
  *
  * @example if (import.meta.main) runPlugin(ptp)
  */

@@ -83,10 +83,8 @@ function signIn(output: string): string {
 
 /** Builds the plugins of the sandbox's sources. */
 export async function builds(sandbox: Place): Promise<boolean> {
-  const build = `import { buildFromBytecode } from "./scripts/native.ts"
-    import { namePlugins } from "./scripts/build.ts"
-    await buildFromBytecode("dist/.plugins")
-    namePlugins("dist/.plugins", "dist/bin")`
+  const build = `import { buildPlugins } from "./scripts/build.ts"
+    await buildPlugins("dist/bin", undefined, "bytecode")`
   return (await sandbox.run([process.execPath, "-e", build], unitMs)).exitCode === 0
 }
 

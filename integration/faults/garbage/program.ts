@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { namePlugins } from "../../../scripts/build.ts"
+import { layPlugins } from "../../../scripts/build.ts"
 import { buildFromBytecode, type Flavour } from "../../../scripts/native.ts"
 import { neededDirectories } from "../../../scripts/sanitized.ts"
 import { buildLauncher } from "../../executable/launcher.ts"
@@ -45,7 +45,7 @@ export class FuzzProgram implements AsyncDisposable {
     const path = join(directory, "fuzz")
     await buildFromBytecode(path, flavour, [{ name: "fuzz", main: join(import.meta.dir, "fuzz.fixture.ts") }])
     const program = new FuzzProgram(directory, await buildLauncher())
-    namePlugins(path, program.bin)
+    layPlugins(program.bin, () => path)
     for (const [name, script] of Object.entries(delegates)) {
       writeFileSync(join(program.bin, name), `#!/usr/bin/dash\n${script}\n`)
       chmodSync(join(program.bin, name), 0o755)
