@@ -14,6 +14,14 @@ void memory_use(char *start, char *end);
 _Noreturn void out_of_memory(void);
 /* Where in the range given to `memory_use` the next allocation would lie. */
 char *memory_position(void);
+/*
+ * Whether each block of that range, in their order, is free now, as the last thing that is done. Told of that, a process that does
+ * the same takes those that will be free from another place, so that the range has none: a heap image is made twice.
+ */
+void memory_fates(char *start, uint8_t *known);
+void memory_set_aside(const uint8_t *known, char *start);
+/* Whether nothing of the range is free and all that was set aside is, as the last thing that is done. */
+bool memory_is_apart(char *start);
 
 /* door.c: the language and what TypeScript can ask of the system. NULL without memory. */
 JSContext *new_context(JSRuntime *runtime);

@@ -27,7 +27,9 @@ struct freed {
 
 #define AHEAD ((size_t)32 << 10) /* so much is asked of the kernel at a time: one fault for 8 pages */
 
-static char *position, *limit, *populated;
+static char *position, *limit, *populated, *aside_start, *aside;
+static const uint8_t *fates;
+static size_t taken;
 static size_t mapped;
 static struct freed *lists[8 * 64];
 
@@ -41,6 +43,12 @@ void memory_use(char *start, char *end) {
 }
 
 char *memory_position(void) { return position; }
+
+void memory_set_aside(const uint8_t *known, char *start) {
+    fates = known;
+    aside = aside_start = start + HEADER;
+}
+
 
 static void grow(size_t size) {
     size_t length = size > CHUNK - HEADER ? (size + HEADER + 4095) & ~(size_t)4095 : CHUNK;
@@ -85,8 +93,9 @@ static void *take(size_t size) {
         return freed;
     }
     if ((size_t)(limit - position) < size) grow(size);
-    void *block = position;
-    position += size;
+    char **end = fates && fates[taken++] ? &aside : &position;
+    void *block = *end;
+    *end += size;
     if (populated && position > populated) populate(position);
     *header_of(block) = size - HEADER;
     return block;
@@ -100,6 +109,28 @@ static void give(void *, void *block) {
     struct freed *freed = block;
     freed->next = lists[list];
     lists[list] = freed;
+}
+
+static void mark_free(void) {
+    for (size_t list = 0; list < sizeof lists / sizeof *lists; list++)
+        for (struct freed *freed = lists[list]; freed; freed = freed->next) *header_of(freed) |= 1;
+}
+
+static bool is_marked(const char *block) { return *header_of(block) & 1; }
+
+static char *next_to(char *block) { return block + (*header_of(block) & ~(size_t)1) + HEADER; }
+
+void memory_fates(char *start, uint8_t *known) {
+    mark_free();
+    for (char *block = start + HEADER; block < position; block = next_to(block)) *known++ = is_marked(block);
+}
+
+bool memory_is_apart(char *start) {
+    bool apart = true;
+    mark_free();
+    for (char *block = start + HEADER; block < position; block = next_to(block)) apart = apart && !is_marked(block);
+    for (char *block = aside_start; block < aside; block = next_to(block)) apart = apart && is_marked(block);
+    return apart;
 }
 
 static void *allocate(void *, size_t size) { return take(size); }

@@ -36,17 +36,29 @@ int __wrap_gettimeofday(struct timeval *now, void *zone) {
     return 0;
 }
 
-/* Evaluates everything and writes the image to stdout. Returns the process's status. */
-static int make_image(void *file) {
-    const struct blob *given = file;
-    memory_use(image_section + 4096, image_section + 4096 + ROOM);
+#define BLOCKS ((size_t)1 << 20) /* more than there are */
+
+struct making {
+    struct blob bytecode;
+    char *heap;
+    uint8_t *fates; /* of all blocks of the heap: seen in the rehearsal, used after it */
+    bool rehearsed;
+};
+
+/* Evaluates everything; writes the image to stdout unless it is the rehearsal. Returns the process's status. */
+static int make_image(void *argument) {
+    struct making *making = argument;
+    memory_use(making->heap, making->heap + ROOM);
+    if (making->rehearsed) memory_set_aside(making->fates, making->heap + ROOM);
     JSRuntime *runtime = new_runtime();
     JSContext *context = runtime ? new_context(runtime) : NULL;
     if (!context) return 1;
-    JSValue plugins = load(context, given->start, (size_t)(given->end - given->start));
+    JSValue plugins = load(context, making->bytecode.start, (size_t)(making->bytecode.end - making->bytecode.start));
     if (JS_IsException(plugins)) return report(context);
     JS_RunGC(runtime);
     JS_SealImage(runtime);
+    if (!making->rehearsed) return memory_fates(making->heap, making->fates), 0;
+    if (!memory_is_apart(making->heap)) return fputs("The image was made in another way than in its rehearsal\n", stderr), 1;
     *image = (struct image){.context = context, .plugins = plugins, .end = memory_position()};
     size_t length = ((size_t)(image->end - image_section) + 4095) & ~(size_t)4095;
     if (fwrite(image_section, 1, length, stdout) != length || fflush(stdout)) return perror("write"), 1;
@@ -55,18 +67,21 @@ static int make_image(void *file) {
 
 /*
  * The heap knows addresses of the stack, which would make two builds differ: so both lie where they always do, and the bytecode,
- * too. A process of its own, since clone(2) takes the stack that it shall run on. Returns only when it could not.
+ * too. Processes of their own, since clone(2) takes the stack that they shall run on. Returns only when it could not.
  */
 static JSContext *run_maker(void) {
-    char *heap = image_section + 4096, *stack = heap + ROOM, *text = stack + STACK; /* the build leaves this room free */
+    char *heap = image_section + 4096, *stack = heap + 2 * ROOM, *text = stack + STACK; /* the build leaves this room free */
     const char *path = program_arguments[0] ? program_arguments[1] : NULL;
-    int fd = path ? open(path, O_RDONLY) : -1, flags = MAP_PRIVATE | MAP_FIXED, status = 0;
+    int fd = path ? open(path, O_RDONLY) : -1, own = MAP_PRIVATE | MAP_FIXED, shared = MAP_SHARED | MAP_ANONYMOUS, status = 0;
     off_t length = lseek(fd, 0, SEEK_END);
     if (length <= 0) return perror("the file of the bytecode"), NULL;
-    struct blob file = {.start = (const uint8_t *)text, .end = (const uint8_t *)text + length};
-    if (mmap(heap, ROOM + STACK, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0) != heap) return perror("mmap"), NULL;
-    if (mmap(text, (size_t)length, PROT_READ, flags, fd, 0) != text) return perror("mmap"), NULL;
-    if (clone(make_image, stack + STACK, SIGCHLD, &file) == -1 || wait(&status) == -1) return perror("clone"), NULL;
+    if (mmap(heap, 2 * ROOM + STACK, PROT_READ | PROT_WRITE, own | MAP_ANONYMOUS, -1, 0) != heap) return perror("mmap"), NULL;
+    if (mmap(text, (size_t)length, PROT_READ, own, fd, 0) != text) return perror("mmap"), NULL;
+    struct making making = {.bytecode = {(const uint8_t *)text, (const uint8_t *)text + length}, .heap = heap};
+    making.fates = mmap(NULL, BLOCKS, PROT_READ | PROT_WRITE, shared, -1, 0);
+    if (making.fates == MAP_FAILED) return perror("mmap"), NULL;
+    for (int times = 0; times < 2 && status == 0; times++, making.rehearsed = true)
+        if (clone(make_image, stack + STACK, SIGCHLD, &making) == -1 || wait(&status) == -1) return perror("clone"), NULL;
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 

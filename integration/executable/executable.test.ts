@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
-import { statSync } from "node:fs"
 import { copyFile, link, readdir, readFile, symlink, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import { scriptCompiler } from "../../scripts/engine.ts"
 import {
   Attachment,
   bridgeNetwork,
@@ -79,11 +79,13 @@ test.each(["brigde", "loopback", "host-local", "constructor"])(
   },
 )
 
-test("all files together are under 50 MB, and each is smaller than one of all plugins would be", async () => {
-  const sizes = (await readdir(builtPlugins)).map((name) => statSync(join(builtPlugins, name)).size)
-  expect(sizes).toHaveLength(19)
-  expect(sizes.reduce((a, b) => a + b)).toBeLessThan(50e6)
-  expect(Math.max(...sizes)).toBeLessThan(4e6)
+test("all 19 files together are under 42 MB, and none has the parser of scripts", async () => {
+  const files = await Promise.all((await readdir(builtPlugins)).map((name) => readFile(join(builtPlugins, name))))
+  expect(files).toHaveLength(19)
+  expect(files.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(42e6)
+  const parserSays = "invalid destructuring target"
+  expect((await readFile(await scriptCompiler())).includes(parserSays)).toBe(true)
+  expect(files.filter((file) => file.includes(parserSays))).toEqual([])
 })
 
 test("all files are of one suite: each has the same build id, however it starts", async () => {
