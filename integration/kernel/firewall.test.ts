@@ -173,3 +173,75 @@ test("STATUS is well, with a table and without, and leaves nothing", async () =>
   expect(status().exitCode).toBe(0)
   expect(await ruleset()).toBe(before)
 })
+
+describe("rules for policies", () => {
+  const inChain = async (name: string) => {
+    const { stdout } = await host.exec("nft", ["-a", "list", "chain", "inet", "cni_firewall", name])
+    return [...stdout.matchAll(/comment "([^"]*)" # handle (\d+)/g)].map(([, comment, handle]) => ({ comment, handle }))
+  }
+  const forward = async () => (await inChain("forward")).map(({ comment }) => comment)
+  const policed = ["on one bridge", "from bridge to bridge", "all others"]
+
+  test("are there while a bridge has a policy: else no packet passes them", async () => {
+    const [bridged, isolated] = [
+      { number: 3, name: "net2", bridge: "br2", policy: "same-bridge" },
+      { number: 4, name: "net3", bridge: "br3", policy: "isolated" },
+    ] as const
+    add(one)
+    expect(await forward()).toEqual(["all others"])
+    for (const [first, second] of [
+      [bridged, isolated],
+      [isolated, bridged],
+    ] as const) {
+      add(first, second, { number: 5 })
+      expect(await forward()).toEqual(policed)
+      done("CHECK", one, first, second)
+      done("DEL", first)
+      expect(await forward()).toEqual(policed)
+      done("DEL", second)
+      expect(await forward()).toEqual(["all others"])
+      done("CHECK", one)
+    }
+  })
+
+  /** Has the table be as the release before made it: all rules in any case, and the mark cleared first. */
+  async function makeFormer(): Promise<void> {
+    const mark = (await inChain("admit")).find(({ comment }) => comment === "the mark of others does not count")
+    const insert = (rule: string) => `insert rule inet cni_firewall forward ${rule}\n`
+    const policies = [
+      insert('iifname @policed oifname @policed drop comment "from bridge to bridge"'),
+      insert('iifname . oifname vmap @within comment "on one bridge"'),
+    ]
+    const missing = (await forward()).length > 1 ? [] : policies
+    const input = [
+      `delete rule inet cni_firewall admit handle ${mark?.handle}\n`,
+      ...missing,
+      insert('meta mark set meta mark & 0xffffefff comment "the mark of others does not count"'),
+    ]
+    await host.exec("nft", ["-f", "-"], { input: input.join("") })
+  }
+
+  test("of the release before stay in use, and its containers are served as before", async () => {
+    add(one)
+    await makeFormer()
+    const before = await forward()
+    expect(before).toEqual(["the mark of others does not count", ...policed])
+    const others: Firewalled[] = [{ number: 3 }, { number: 4, name: "net2", bridge: "br2", policy: "same-bridge" }]
+    done("CHECK", one)
+    add(...others)
+    done("CHECK", one, ...others)
+    expect(await forward()).toEqual(before)
+    done("DEL", one, ...others)
+    expect(await ruleset()).toBe("")
+  })
+
+  test("of the release before go with the last policy, and the mark is cleared all the same", async () => {
+    const bridged = { number: 3, name: "net2", bridge: "br2", policy: "same-bridge" } as const
+    add(one, bridged)
+    await makeFormer()
+    done("DEL", bridged)
+    expect(await forward()).toEqual(["all others"])
+    expect((await inChain("admit")).at(-1)?.comment).toBe("the mark of others does not count")
+    done("CHECK", one)
+  })
+})

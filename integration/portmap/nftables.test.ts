@@ -95,8 +95,8 @@ test("the table reads like what it does, and no program is needed for it", async
 
 	chain raw {
 		type filter hook prerouting priority raw; policy accept;
-		iifname != "lo" ip daddr 127.0.0.0/8 drop comment "route_localnet would let them in"
-		iifname != "lo" ip saddr 127.0.0.0/8 drop comment "nor as if from the host itself"
+		ip daddr 127.0.0.0/8 iifname != "lo" drop comment "route_localnet would let them in"
+		ip saddr 127.0.0.0/8 iifname != "lo" drop comment "nor as if from the host itself"
 	}
 }
 `)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { refusalOf } from "../../../pkg/types/testing.ts"
-import { type Group, inForce, made, ruleSet, specOf, standingBy } from "../testing/firewall.ts"
+import { type Group, inForce, made, ruleSet, rulesOf, specOf, standingBy } from "../testing/firewall.ts"
 import { checkFirewall } from "./firewall.ts"
 
 /** What CHECK of container c2 says about a table with all this; "fine" when it finds nothing missing. */
@@ -92,6 +92,16 @@ test("an isolated port is to be apart from the others where the kernel filters o
   expect(check("isolated", [...together, ...made(specOf(3, "isolated")).slice(3)])).toBe(missing)
   expect(check("isolated", together, "EEXIST")).toBe(missing)
   expect(check("isolated", together, "EOPNOTSUPP")).toBe("fine")
+})
+
+test("a policy in force without its rules is not, as far as packets are concerned", () => {
+  for (const policy of policies) {
+    const whole = ruleSet(...made(specOf(2, policy)), ...inForce(policy))
+    const { socket } = new RuleSetKernel({ ...whole, rules: rulesOf(false, "CNI-ADMIN") })
+    expect(refusalOf(() => checkFirewall(socket, specOf(2, policy))).message).toBe(
+      "Cannot find the firewall rules of net1/c2/eth0: expected the rules of table inet cni_firewall; found none",
+    )
+  }
 })
 
 test("without the table's rules nothing else is looked at", () => {

@@ -17,8 +17,8 @@ import {
 import { AF_INET, AF_INET6, familyOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
 import { readNote } from "../spec.ts"
 import { type FirewallLayout, portsLayout } from "./layout.ts"
-import { findLines } from "./plan.ts"
-import { type Asked, askedBy, listAsked, planPolicies } from "./policies.ts"
+import { addTable, findLines, listAdminChains } from "./plan.ts"
+import { type Asked, askedBy, countPoliced, listAsked, planPolicies } from "./policies.ts"
 
 type Reader = Pick<NetlinkSocket, "get" | "dump">
 
@@ -65,14 +65,24 @@ export function planRemoval(socket: Reader, layout: FirewallLayout, sought: Soug
   const gone = told?.gone ?? listAsked(socket, layout, needles).filter(isOurs)
   const context = { canKeepPortsApart: hasPortsTable(socket), open }
   const isAllOf = (set: SharedSet["standby"], size: number) => findElements(socket, set, [])?.count === size
+  const policies = gone.length > 0 ? planPolicies(socket, layout, { gone, come: [] }, context) : []
   return {
     operations: [
       ...changes.operations,
       ...removeEmptied(changes, isAllOf),
-      ...(gone.length > 0 ? planPolicies(socket, layout, { gone, come: [] }, context) : []),
+      ...policies,
+      ...removeUnneeded(socket, layout, policies),
     ],
     elements,
   }
+}
+
+/** Leaves out the rules for policies where the last policy goes with these operations. */
+function removeUnneeded(socket: Reader, layout: FirewallLayout, operations: readonly Operation[]): Operation[] {
+  if (operations.length === 0) return []
+  const { before, after } = countPoliced(socket, layout, operations)
+  if (before === 0 || after > 0) return []
+  return addTable(layout, listAdminChains(socket, layout), { hasPolicies: false })
 }
 
 type Commented = { comment?: string | undefined }

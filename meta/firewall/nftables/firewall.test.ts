@@ -3,12 +3,62 @@ import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { printTransaction } from "../../../pkg/nftables/mod.ts"
 import { RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
 import { refusing } from "../../../pkg/nftables/testing.ts"
-import { inForce, layout, made, ruleSet, specOf, standingBy } from "../testing/firewall.ts"
+import { inForce, layout, made, ruleSet, rulesOf, specOf, standingBy } from "../testing/firewall.ts"
 import { addFirewall, canFilter, deleteFirewall, gcFirewall, listAddresses } from "./firewall.ts"
 import { planNew } from "./plan.ts"
 
 const lists = ({ asked }: RuleSetKernel) => asked.filter((question) => question.startsWith("list"))
 const owner = specOf(2).owner
+
+/** The rules that are put into a chain, after a flush of it. */
+function rulesIn({ sent }: RuleSetKernel, chain: string): string[] {
+  const place = `chain inet cni_firewall ${chain}`
+  const lines = sent.flat().slice(sent.flat().indexOf(`flush ${place}`))
+  return lines.flatMap((line) => line.split(`add rule inet cni_firewall ${chain} `)[1] ?? [])
+}
+
+describe("rules for policies", () => {
+  const all = [
+    'iifname . oifname vmap @within comment "on one bridge"',
+    'iifname @policed oifname @policed drop comment "from bridge to bridge"',
+    'goto admit comment "all others"',
+  ]
+
+  test("come with the first bridge that has one, before all others of their chain", () => {
+    const kernel = new RuleSetKernel(ruleSet(...made(specOf(3))))
+    addFirewall(kernel.socket, specOf(2, "same-bridge"))
+    expect(rulesIn(kernel, "forward")).toEqual(all)
+  })
+
+  test("come back where they were flushed while a bridge has one, and stay while another bridge has", () => {
+    const groups = [...made(specOf(3, "same-bridge")), ...made(specOf(4)), ...inForce("same-bridge")]
+    const rules = rulesOf(false, "CNI-ADMIN")
+    const [without, flushed] = [rules, rules.filter(({ chain }) => chain !== "forward")]
+    for (const [policy, found] of [
+      ["same-bridge", without],
+      ["same-bridge", flushed],
+      ["open", flushed],
+    ] as const) {
+      const kernel = new RuleSetKernel({ ...ruleSet(...groups), rules: found })
+      addFirewall(kernel.socket, specOf(2, policy, { owner: { ...owner, network: "net9" } }))
+      expect(rulesIn(kernel, "forward")).toEqual(all)
+    }
+    const two = new RuleSetKernel(ruleSet(...groups, ...inForce("isolated", "br2")))
+    deleteFirewall(two.socket, specOf(3).owner)
+    expect(rulesIn(two, "forward")).toEqual([])
+  })
+
+  test("that a table of an earlier release has without policies stay as they are", () => {
+    const former = { ...ruleSet(...made(specOf(3)), ...made(specOf(4))), rules: rulesOf(true, "CNI-ADMIN") }
+    const plain = new RuleSetKernel(former)
+    addFirewall(plain.socket, specOf(2))
+    deleteFirewall(plain.socket, specOf(3).owner)
+    expect(plain.sent.flat().filter((line) => !/^(create|delete) element/.test(line))).toEqual([])
+    const policed = new RuleSetKernel(former)
+    addFirewall(policed.socket, specOf(2, "same-bridge"))
+    expect(rulesIn(policed, "forward")).toEqual([])
+  })
+})
 
 describe("adding to a complete table", () => {
   test("creates the elements in one transaction, and reads no list", () => {
@@ -152,11 +202,12 @@ describe("deleting", () => {
     for (const addresses of [told, []]) {
       const kernel = new RuleSetKernel(ruleSet(...groups))
       deleteFirewall(kernel.socket, owner, addresses)
-      expect(kernel.sent.flat().slice(2)).toEqual([
+      expect(kernel.sent.flat().slice(2, 5)).toEqual([
         'delete element inet cni_firewall same_bridge { "br1" . "veth2" }',
         'delete element inet cni_firewall within { "br1" . "br1" }',
         'delete element inet cni_firewall policed { "br1" }',
       ])
+      expect(rulesIn(kernel, "forward")).toEqual(['goto admit comment "all others"'])
       const shared = new RuleSetKernel(ruleSet(...groups, ...made(specOf(3, "same-bridge"))))
       deleteFirewall(shared.socket, owner, addresses)
       expect(shared.sent.flat().slice(2)).toEqual(['delete element inet cni_firewall same_bridge { "br1" . "veth2" }'])
@@ -167,7 +218,8 @@ describe("deleting", () => {
     const groups = [...made(specOf(2, "isolated")), ...inForce("isolated"), ...many(1)]
     const alone = new RuleSetKernel(ruleSet(...groups))
     deleteFirewall(alone.socket, owner, told)
-    expect(alone.sent.flat().at(-1)).toBe("delete table bridge cni_firewall")
+    expect(alone.sent.flat()).toContain("delete table bridge cni_firewall")
+    expect(rulesIn(alone, "forward")).toEqual(['goto admit comment "all others"'])
     const shared = new RuleSetKernel(ruleSet(...groups, ...made(specOf(3, "isolated"))))
     deleteFirewall(shared.socket, owner, told)
     expect(shared.sent.flat().slice(2)).toEqual([

@@ -101,9 +101,11 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   const { owner, addresses, policy, link, adminChain } = spec
   const layout = firewallLayout()
   const comment = ownerComment(owner)
-  if (!isComplete(socket, layout, adminChain)) {
+  const expectRules = (needed: { hasPolicies: boolean }) => {
+    if (isComplete(socket, layout, adminChain, needed)) return
     throw missing(comment, `the rules of table inet ${layout.table.name}`, describeDormant(socket, layout.table))
   }
+  expectRules({ hasPolicies: false })
   const lines = new Lines(socket)
   for (const ip of addresses) {
     const set = layout.containers[familyOf(ip)]
@@ -130,6 +132,7 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   if (inForce !== expected || !isPoliced) {
     throw missing(comment, `policy ${expected} in force on bridge "${link.bridge}"`, isPoliced ? inForce : "open")
   }
+  expectRules({ hasPolicies: true })
   const isApart = policy !== "isolated" || !asked || isPortApart(socket, asked.port)
   if (!isApart && canFilterBridges(socket)) {
     const { table } = portsLayout()
@@ -149,7 +152,9 @@ function missing(owner: string, expected: string, found = "none"): CniError {
 export function canFilter(socket: NetlinkSocket, adminChain: string): boolean {
   const layout = firewallLayout()
   return dryRun(socket, layout.table, () =>
-    isComplete(socket, layout, adminChain) ? [] : addTable(layout, [adminChain]),
+    isComplete(socket, layout, adminChain, { hasPolicies: false })
+      ? []
+      : addTable(layout, [adminChain], { hasPolicies: true }),
   )
 }
 

@@ -40,6 +40,8 @@ export interface FirewallLayout {
   asked: Readonly<Record<"same-bridge" | "isolated", NamedSet>>
   chains: readonly Chain[]
   rules: readonly Rule[]
+  /** Stand before the others of their chain while a bridge has a policy: no packet pays for policies that there are not. */
+  policyRules: readonly Rule[]
   /** Where the jumps to administrators' chains are. */
   admin: Chain
   /** The rule that jumps to a chain of the administrator, and has its name for a comment. */
@@ -102,17 +104,19 @@ export function firewallLayout(): FirewallLayout {
     chains: [allow, admin, admit, forward, unmark],
     rules: [
       { chain: allow, statements: [setMark(ACCEPT_MARK), verdict("accept")], comment: "what filters go by" },
-      { chain: forward, statements: [clearMark(ACCEPT_MARK)], comment: "the mark of others does not count" },
+      { chain: forward, statements: [verdict({ goto: admit.name })], comment: "all others" },
+      { chain: admit, statements: [verdict({ jump: admin.name })], comment: "the administrator first" },
+      ...([AF_INET, AF_INET6] as const).flatMap((family) => admitRules(admit, allow, family, sets[family])),
+      { chain: admit, statements: [clearMark(ACCEPT_MARK)], comment: "the mark of others does not count" },
+      { chain: unmark, statements: [clearMark(ACCEPT_MARK)], comment: "no filter is left" },
+    ],
+    policyRules: [
       { chain: forward, statements: [verdictMap([input, output], within)], comment: "on one bridge" },
       {
         chain: forward,
         statements: [matchSet([input], "==", policed), matchSet([output], "==", policed), verdict("drop")],
         comment: "from bridge to bridge",
       },
-      { chain: forward, statements: [verdict({ goto: admit.name })], comment: "all others" },
-      { chain: admit, statements: [verdict({ jump: admin.name })], comment: "the administrator first" },
-      ...([AF_INET, AF_INET6] as const).flatMap((family) => admitRules(admit, allow, family, sets[family])),
-      { chain: unmark, statements: [clearMark(ACCEPT_MARK)], comment: "no filter is left" },
     ],
     admin,
     adminRule: (name) => ({ chain: admin, statements: [verdict({ jump: name })], comment: name }),

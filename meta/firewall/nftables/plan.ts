@@ -19,7 +19,7 @@ import {
 import { AF_INET, AF_INET6, familyOf, isOwnerOf, ownerComment } from "../../../pkg/types/mod.ts"
 import { type FirewallSpec, printNote } from "../spec.ts"
 import type { FirewallLayout } from "./layout.ts"
-import { askedBy, findPolicy, planPolicy } from "./policies.ts"
+import { askedBy, countPoliced, findPolicy, planPolicy } from "./policies.ts"
 
 type Reader = Pick<NetlinkSocket, "get" | "dump">
 
@@ -39,19 +39,33 @@ function placesOf(
   return addresses.map((ip) => ({ set: containers[familyOf(ip)], element: { key: [ip], comment, note } }))
 }
 
-/** Whether all rules are there and in force, and the jump to the administrator's chain: the kernel keeps the chains and sets that rules need. */
-export function isComplete(socket: Reader, layout: FirewallLayout, adminChain: string): boolean {
-  const { table, rules, adminRule } = layout
+/**
+ * Whether all rules are there and in force, those for policies too where bridges have any, and the jump to the administrator's chain:
+ * the kernel keeps the chains and sets that rules need. Tables of earlier releases are complete: they have the rules for policies in any case.
+ */
+export function isComplete(
+  socket: Reader,
+  layout: FirewallLayout,
+  adminChain: string,
+  { hasPolicies }: { hasPolicies: boolean },
+): boolean {
+  const { table, rules, policyRules, adminRule } = layout
+  const needed = [...(hasPolicies ? policyRules : []), ...rules, adminRule(adminChain)]
   return hasRules(
     socket,
     table,
-    [...rules, adminRule(adminChain)].flatMap(({ comment }) => comment ?? []),
+    needed.flatMap(({ comment }) => comment ?? []),
   )
 }
 
-/** Adds all of the table. What is there stays, except for rules in our chains that are not ours. */
-export function addTable(layout: FirewallLayout, adminChains: Iterable<string>): Operation[] {
-  const { table, containers, within, policed, asked, chains, rules, adminRule } = layout
+/** Adds all of the table. What is there stays, except for rules in our chains that are not ours, or not needed. */
+export function addTable(
+  layout: FirewallLayout,
+  adminChains: Iterable<string>,
+  { hasPolicies }: { hasPolicies: boolean },
+): Operation[] {
+  const { table, containers, within, policed, asked, chains, policyRules, adminRule } = layout
+  const rules = [...(hasPolicies ? policyRules : []), ...layout.rules]
   const sets = [containers[AF_INET], containers[AF_INET6], within, policed, asked["same-bridge"], asked.isolated]
   const names = [...new Set(adminChains)]
   return [
@@ -79,7 +93,8 @@ export function planNew(
   zone?: string,
 ): Operation[] | undefined {
   const { policy, link, owner, adminChain } = spec
-  if (policy === "isolated" || !isComplete(socket, layout, adminChain)) return undefined
+  const hasPolicies = policy !== "open"
+  if (policy === "isolated" || !isComplete(socket, layout, adminChain, { hasPolicies })) return undefined
   if (link && findPolicy(socket, layout, ifnameValue(link.bridge)) !== policy) return undefined
   const asked = link ? askedBy(policy, link, owner.containerId, ownerComment(owner)) : []
   return [
@@ -125,12 +140,14 @@ export function planAdd(
       membersOf(line).filter((one) => !isOwn(one)),
     )
   }
+  const policies = planPolicy(socket, layout, spec, canKeepPortsApart)
+  const { before, after } = countPoliced(socket, layout, policies)
+  const hasPolicies = after > 0
+  const isRight = isComplete(socket, layout, spec.adminChain, { hasPolicies }) && (hasPolicies || before === 0)
   return [
-    ...(isComplete(socket, layout, spec.adminChain)
-      ? []
-      : addTable(layout, [...listAdminChains(socket, layout), spec.adminChain])),
+    ...(isRight ? [] : addTable(layout, [...listAdminChains(socket, layout), spec.adminChain], { hasPolicies })),
     ...changes.operations,
-    ...planPolicy(socket, layout, spec, canKeepPortsApart),
+    ...policies,
   ]
 }
 

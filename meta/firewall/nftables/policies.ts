@@ -199,6 +199,18 @@ function planBridge(socket: Reader, layout: FirewallLayout, bridge: Uint8Array, 
   ]
 }
 
+/** How many bridges have a policy, before these operations and after them. Throws `NetlinkError`. */
+export function countPoliced(
+  socket: Reader,
+  { policed }: FirewallLayout,
+  operations: readonly Operation[],
+): { before: number; after: number } {
+  const before = findElements(socket, policed, [])?.count ?? 0
+  const changes = operations.filter((one) => one.object === "element" && one.set === policed)
+  const removed = changes.filter(({ verb }) => verb === "delete").length
+  return { before, after: before + changes.length - 2 * removed }
+}
+
 /**
  * Ports of isolated containers, in the table that comes with the first and goes with the last. Where it has not as many as are asked
  * for, a program has removed some, and all are added again.

@@ -60,9 +60,10 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
   }))
 }
 
-/** All rules of the table, with the jumps to these chains. */
-export function rulesOf(...adminChains: readonly string[]): KernelRule[] {
-  return [...layout.rules, ...adminChains.map(layout.adminRule)].map(
+/** All rules of the table, with the jumps to these chains; those for policies where bridges have any. */
+export function rulesOf(hasPolicies: boolean, ...adminChains: readonly string[]): KernelRule[] {
+  const policyRules = hasPolicies ? layout.policyRules : []
+  return [...policyRules, ...layout.rules, ...adminChains.map(layout.adminRule)].map(
     ({ chain, comment = "" }, at): KernelRule => ({
       family: 1,
       table: chain.table.name,
@@ -86,6 +87,9 @@ export function ruleSet(...groups: readonly Group[]): RuleSet & { rules: KernelR
       set,
       elements: groups.filter((group) => isSame(group.set, set)).flatMap(({ elements }) => elements),
     })),
-    rules: rulesOf("CNI-ADMIN"),
+    rules: rulesOf(
+      groups.some(({ set }) => set === policed),
+      "CNI-ADMIN",
+    ),
   }
 }

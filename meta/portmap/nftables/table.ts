@@ -122,8 +122,9 @@ export function tableLayout(family: Family): TableLayout {
     const notLoopback = match(fields.inputInterface, "!=", ifnameValue("lo"))
     const toLoopback = matchPrefix(destination, "==", LOOPBACK, 8)
     const fromLoopback = matchPrefix(source, "==", LOOPBACK, 8)
+    // Every packet passes these: most are told by one byte of the header, which costs less than an interface's name.
     const guard = (statement: Statement, comment: string) =>
-      guards.push({ chain: raw, statements: [notLoopback, statement, verdict("drop")], comment })
+      guards.push({ chain: raw, statements: [statement, notLoopback, verdict("drop")], comment })
     guard(toLoopback, "route_localnet would let them in")
     guard(fromLoopback, "nor as if from the host itself")
     const toLocalhost = [isMapped, fromLoopback, matchSet([destination], "==", localhost), masquerade]
