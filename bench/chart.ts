@@ -1,4 +1,5 @@
-import { loadSuffix, type Measurement } from "./measure.ts"
+import { loads } from "./load.ts"
+import type { Measurement } from "./measure.ts"
 
 const bar = { height: 12, gap: 3, group: 14 } as const
 const left = 350
@@ -12,7 +13,8 @@ interface Group {
 }
 
 function groupsOf(measurements: readonly Measurement[]): Group[] {
-  const rows = new Set(measurements.map(({ row }) => row).filter((row) => !row.endsWith(loadSuffix)))
+  const isIdle = (row: string) => Object.values(loads).every(({ suffix }) => !row.endsWith(suffix))
+  const rows = new Set(measurements.map(({ row }) => row).filter(isIdle))
   return [...rows].flatMap((title) => {
     const ofRow = measurements.filter(({ row, contender }) => row === title && contender in colours)
     const base = ofRow.find(({ contender }) => contender === "Go")?.median

@@ -1,9 +1,9 @@
 /**
  * Measures our executables side by side with Debian's Go plugins and with the kernel alone. Needs root.
  *
- *   npm run bench -- [--only REGEX] [--runs N] [--peer DIR] [--json] [--write]
+ *   npm run bench -- [--only REGEX] [--runs N] [--seconds N] [--peer DIR] [--json] [--write]
  *
- * `--peer` adds the plugins of a directory, for example a newer release of the reference plugins. `--write` makes
+ * A row takes at most so many runs, by default 300, and so many seconds, by default 20. `--peer` adds the plugins of a directory, for example a newer release of the reference plugins. `--write` makes
  * RESULTS.md and results.svg.
  */
 import { parseArgs } from "node:util"
@@ -12,9 +12,10 @@ import { type Measurement, measure, rowName } from "./measure.ts"
 import { buildPrograms } from "./programs.ts"
 import { formatTables } from "./report.ts"
 import { machineFacts, writeResults } from "./results.ts"
-import { allScenarios } from "./scenarios.ts"
+import { allScenarios, leftOutHere } from "./scenarios.ts"
+import { runsForP99 } from "./statistics.ts"
 import { hasPlugin, originOf, prepareSuites, type Suite, sizeOf } from "./suites.ts"
-import { judge } from "./targets.ts"
+import { judge } from "./verdicts.ts"
 
 async function suiteFacts(suites: readonly Suite[]): Promise<string[]> {
   return Promise.all(
@@ -32,14 +33,17 @@ async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       only: { type: "string", default: "" },
-      runs: { type: "string", default: "30" },
+      runs: { type: "string", default: String(runsForP99) },
+      seconds: { type: "string", default: "20" },
       peer: { type: "string" },
       json: { type: "boolean", default: false },
       write: { type: "boolean", default: false },
     },
   })
-  const runs = Number(values.runs)
+  const limits = { runs: Number(values.runs), seconds: Number(values.seconds) }
+  const { runs, seconds } = limits
   if (!Number.isInteger(runs) || runs < 1) throw new Error(`Cannot run "${values.runs}" times: expected 1 or more`)
+  if (!(seconds > 0)) throw new Error(`Cannot run for "${values.seconds}" seconds: expected more than 0`)
   if (process.getuid?.() !== 0) throw new Error("The benchmark makes network namespaces, which needs root")
   const only = new RegExp(values.only)
   const suites = prepareSuites(values.peer)
@@ -47,15 +51,28 @@ async function main(): Promise<void> {
   const wanted = all.filter((scenario) => scenario.steps.some((step) => only.test(rowName(scenario, step))))
   if (wanted.length === 0) throw new Error(`No row matches "${values.only}"`)
   await buildPrograms()
+  const start = performance.now()
   const measurements: Measurement[] = []
   for (const [at, scenario] of wanted.entries()) {
     console.error(`${at + 1}/${wanted.length} ${scenario.steps.map((step) => rowName(scenario, step)).join(" / ")}`)
-    measurements.push(...(await measure(scenario, runs)).filter(({ row }) => only.test(row)))
+    measurements.push(...(await measure(scenario, limits)).filter(({ row }) => only.test(row)))
   }
-  const ours = suites.filter(({ name }) => name === "ours").map((suite) => sizeOf(suite, pluginNames).bridge)
-  const verdicts = judge(measurements, ours[0] ?? Number.NaN)
-  const facts = [...(await machineFacts()), ...(await suiteFacts(suites))]
-  const options = [values.only && `--only '${values.only}'`, `--runs ${runs}`, values.peer && "--peer DIR", "--write"]
+  const [ours = Number.NaN] = suites
+    .filter(({ name }) => name === "ours")
+    .map((suite) => sizeOf(suite, pluginNames).all)
+  const verdicts = judge(measurements, ours)
+  const minutes = Math.ceil((performance.now() - start) / 60_000)
+  const lacking = leftOutHere()
+  const facts = [
+    ...(await machineFacts()),
+    ...(await suiteFacts(suites)),
+    `Measured in ${minutes} minutes`,
+    ...(lacking.length > 0
+      ? [`The kernel lacks what these make, so they have no rows but VERSION: ${lacking.join(", ")}`]
+      : []),
+  ]
+  const lengths = [`--runs ${runs}`, `--seconds ${seconds}`]
+  const options = [values.only && `--only '${values.only}'`, ...lengths, values.peer && "--peer DIR", "--write"]
   const command = `npm run bench -- ${options.filter(Boolean).join(" ")}`
   if (values.write) writeResults({ measurements, verdicts, command, facts })
   if (values.json) console.log(JSON.stringify({ facts, measurements, verdicts }, undefined, 2))

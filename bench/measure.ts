@@ -1,10 +1,10 @@
 import type { Sample } from "../integration/lab/mod.ts"
-import { Load } from "./load.ts"
+import { Load, type LoadKind, loads } from "./load.ts"
 import { type Summary, summarize } from "./statistics.ts"
 
 /** A subject that is timed, set up and ready. */
 export interface Contender extends AsyncDisposable {
-  /** One round: what each step took, by the step's name. */
+  /** One round: what each step took, by the step's name. A step that this contender cannot do is left out. */
   round(): Promise<Readonly<Record<string, Sample>>>
 }
 
@@ -16,12 +16,14 @@ export interface Scenario {
   readonly contenders: Readonly<Record<string, () => Promise<Contender>>>
   /** The contender whose median the ratios are relative to. */
   readonly baseline: string
-  /** Rounds for so many runs asked for, where a round takes long; by default all. */
-  readonly rounds?: (runs: number) => number
+  /** How many times as long as others it may take, where a 99th percentile is wanted of what takes long; by default once. */
+  readonly patience?: number
+  /** Rounds however long they take; by default 5. */
+  readonly atLeast?: number
   /** Rounds before the first one that counts: files get cached, bridges made; by default 3. */
   readonly warmUp?: number
-  /** Other processes keep the processors busy. */
-  readonly loaded?: boolean
+  /** What else the node does. */
+  readonly load?: LoadKind
 }
 
 /** One contender in one row. */
@@ -36,49 +38,71 @@ export interface Measurement extends Summary {
   readonly peakKb: number
 }
 
-/** What the name of a row ends with when the node had other work. */
-export const loadSuffix = ", under load"
+/** When a scenario ends: after so many rounds, or so many seconds. */
+export interface Limits {
+  readonly runs: number
+  readonly seconds: number
+}
 
 /** The name of the row of a step. */
 export function rowName(scenario: Scenario, step: string): string {
-  return `${scenario.name} ${step}${scenario.loaded ? loadSuffix : ""}`
+  return `${scenario.name} ${step}${scenario.load ? loads[scenario.load].suffix : ""}`
 }
 
 /** The same scenario on a node that has other work. */
-export function underLoad(scenario: Scenario): Scenario {
-  const rounds = scenario.rounds ?? ((runs: number) => runs)
-  return { ...scenario, loaded: true, rounds: (runs) => Math.ceil(rounds(runs) / 2) }
+export function underLoad(scenario: Scenario, load: LoadKind): Scenario {
+  return { ...scenario, load }
+}
+
+/** Whether there is to be another round, after so many that have taken so many seconds. */
+export function goesOn(scenario: Scenario, limits: Limits, rounds: number, seconds: number): boolean {
+  if (rounds < Math.min(scenario.atLeast ?? 5, limits.runs)) return true
+  return rounds < limits.runs && seconds < limits.seconds * (scenario.patience ?? 1)
 }
 
 /**
  * Runs a scenario: all contenders are set up, then take turns (A B A B …), so that whatever else the machine does hits
  * all of them alike.
  */
-export async function measure(scenario: Scenario, runs: number): Promise<Measurement[]> {
+export async function measure(scenario: Scenario, limits: Limits): Promise<Measurement[]> {
   await using stack = new AsyncDisposableStack()
   const contenders: [name: string, contender: Contender][] = []
   for (const [name, start] of Object.entries(scenario.contenders)) contenders.push([name, stack.use(await start())])
-  if (scenario.loaded) stack.use(new Load())
+  const load = scenario.load && stack.use(new Load(scenario.load))
   const samples = new Map(contenders.map(([name]) => [name, new Map<string, Sample[]>()]))
-  const rounds = scenario.rounds?.(runs) ?? runs
-  for (let round = -(scenario.warmUp ?? 3); round < rounds; round++) {
+  let start = performance.now()
+  const seconds = () => (performance.now() - start) / 1000
+  for (let round = -(scenario.warmUp ?? 3); round < 0 || goesOn(scenario, limits, round, seconds()); round++) {
+    if (round === 0) start = performance.now()
     for (const [name, contender] of contenders) {
       const steps = await contender.round()
       if (round < 0) continue
       for (const [step, sample] of Object.entries(steps)) samples.get(name)?.getOrInsert(step, []).push(sample)
     }
   }
+  if (scenario.load && load?.running !== loads[scenario.load].count) throw new Error("The load has ended too early")
   return scenario.steps.flatMap((step) => {
-    const lists = [...samples].map(([contender, steps]) => ({ contender, list: steps.get(step) ?? [] }))
-    const measured = lists.map(({ contender, list }) => ({
-      row: rowName(scenario, step),
-      contender,
-      ...summarize(list.map(({ ms }) => ms)),
-      cpuMs: summarize(list.map(({ cpuMs }) => cpuMs)).median,
-      faults: summarize(list.map(({ faults }) => faults)).median,
-      peakKb: Math.max(...list.map(({ peakKb }) => peakKb)),
-    }))
-    const base = measured.find(({ contender }) => contender === scenario.baseline)?.median ?? Number.NaN
-    return measured.map((measurement) => ({ ...measurement, ratio: measurement.median / base }))
+    const lists = [...samples].flatMap(([contender, steps]) => {
+      const list = steps.get(step)
+      return list ? [{ contender, list }] : []
+    })
+    return summarizeRow(rowName(scenario, step), scenario.baseline, lists)
   })
+}
+
+function summarizeRow(
+  row: string,
+  baseline: string,
+  lists: readonly { contender: string; list: readonly Sample[] }[],
+): Measurement[] {
+  const measured = lists.map(({ contender, list }) => ({
+    row,
+    contender,
+    ...summarize(list.map(({ ms }) => ms)),
+    cpuMs: summarize(list.map(({ cpuMs }) => cpuMs)).median,
+    faults: summarize(list.map(({ faults }) => faults)).median,
+    peakKb: Math.max(...list.map(({ peakKb }) => peakKb)),
+  }))
+  const base = measured.find(({ contender }) => contender === baseline)?.median ?? Number.NaN
+  return measured.map((measurement) => ({ ...measurement, ratio: measurement.median / base }))
 }

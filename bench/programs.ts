@@ -10,6 +10,10 @@ export const programs = {
   floor: join(directory, "floor"),
   /** Does nothing. */
   empty: join(directory, "empty"),
+  /** Keeps processors or the disk busy, see load.c. */
+  load: join(directory, "load"),
+  /** Client and server of the data path's rows, see traffic.c. */
+  traffic: join(directory, "traffic"),
 } as const
 
 /** Compiles the programs, and the station's. */

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { formatTables } from "./report.ts"
 
 test("measurements have one block per row, verdicts their bound and what came of it", () => {
-  const shared = { runs: 30, min: 1, max: 120.5, cpuMs: 2, peakKb: 3_072, faults: 300 }
+  const shared = { runs: 30, min: 1, p99: 99, max: 120.5, cpuMs: 2, peakKb: 3_072, faults: 300 }
   const text = formatTables(
     [
       { row: "bridge ADD", contender: "ours", ...shared, median: 8, ratio: 0.4 },
@@ -17,14 +17,14 @@ test("measurements have one block per row, verdicts their bound and what came of
   )
   expect(text).toBe(
     [
-      "ms      runs   min  median     max   CPU   MB  faults  ratio",
+      "ms      runs   min  median    p99     max   CPU   MB  faults  ratio",
       "",
       "bridge ADD",
-      "  ours    30  1.00    8.00  120.50  2.00  3.0     300   0.40",
-      "  Go      30  1.00   20.00  120.50  2.00  3.0     300   1.00",
+      "  ours    30  1.00    8.00  99.00  120.50  2.00  3.0     300   0.40",
+      "  Go      30  1.00   20.00  99.00  120.50  2.00  3.0     300   1.00",
       "",
       "bridge DEL",
-      "  ours    30  1.00   30.00  120.50  2.00  3.0     300   1.50",
+      "  ours    30  1.00   30.00  99.00  120.50  2.00  3.0     300   1.50",
       "",
       "target      is    must             goal",
       "bridge ADD  0.4   <= 0.4   met     <= 0.3  missed",

@@ -1,11 +1,11 @@
 import type { Measurement } from "./measure.ts"
-import { holds, type Verdict } from "./targets.ts"
+import { holds, type Verdict } from "./verdicts.ts"
 
-const columns = ["runs", "min", "median", "max", "CPU", "MB", "faults", "ratio"] as const
+const columns = ["runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"] as const
 
 /** A measurement's numbers, as all tables have them. */
 export function numbersOf(measured: Measurement): string[] {
-  const times = [measured.min, measured.median, measured.max, measured.cpuMs].map((ms) => ms.toFixed(2))
+  const times = [measured.min, measured.median, measured.p99, measured.max, measured.cpuMs].map((ms) => ms.toFixed(2))
   const faults = measured.faults.toFixed(0)
   return [String(measured.runs), ...times, (measured.peakKb / 1024).toFixed(1), faults, measured.ratio.toFixed(2)]
 }

@@ -5,7 +5,7 @@ import { mustRun } from "../integration/lab/mod.ts"
 import { drawChart } from "./chart.ts"
 import type { Measurement } from "./measure.ts"
 import { cellsOf, numbersOf } from "./report.ts"
-import type { Verdict } from "./targets.ts"
+import type { Verdict } from "./verdicts.ts"
 
 /** What a run was, for its readers. */
 export interface Run {
@@ -52,10 +52,10 @@ ${table(["what", "measured", "must", "", "goal", ""], verdicts.map(cellsOf))}
 
 ## Rows
 
-Milliseconds of wall time; CPU time in milliseconds and page faults are medians, memory is the highest of all runs. All three
-include the processes that a plugin starts.
+Milliseconds of wall time; p99 is the longest of fewer than 100 runs. CPU time in milliseconds and page faults are medians,
+memory is the highest of all runs. All three include the processes that a plugin starts.
 
-${table(["row", "contender", "runs", "min", "median", "max", "CPU", "MB", "faults", "ratio"], rows)}
+${table(["row", "contender", "runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"], rows)}
 `
 }
 

@@ -40,6 +40,16 @@ export function hasPlugin(suite: Suite, plugin: string): boolean {
   return existsSync(join(suite.directory, plugin))
 }
 
+/** Ours, and of the other suites those that have a plugin: Debian's Go plugins have no dummy, flannel or tap. */
+export function ableTo(suites: readonly Suite[], plugin: string): Suite[] {
+  return suites.filter((suite) => suite.name === "ours" || hasPlugin(suite, plugin))
+}
+
+/** What ratios are relative to: the Go plugins, where they are there. */
+export function baselineOf(suites: readonly Suite[]): Suite["name"] {
+  return suites.some(({ name }) => name === "Go") ? "Go" : "ours"
+}
+
 /** The absolute path of a suite's plugin. Throws when it is not there. */
 export function pluginPath(suite: Suite, plugin: string): string {
   const path = join(suite.directory, plugin)

@@ -41,7 +41,7 @@ export function bursts(suites: readonly Suite[]): Scenario[] {
     steps: ["ADDs", "DELs"],
     contenders: contendersOf(suites, (suite) => startBurst(suite, parallel)),
     baseline: "Go",
-    rounds: (runs) => Math.ceil(runs / 6),
+    atLeast: 2,
     warmUp: 1,
   }))
 }

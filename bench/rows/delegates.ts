@@ -1,6 +1,6 @@
 import type { HostNamespace } from "../../integration/lab/mod.ts"
 import type { Scenario } from "../measure.ts"
-import { contendersOf, hasPlugin, type Suite } from "../suites.ts"
+import { ableTo, baselineOf, contendersOf, type Suite } from "../suites.ts"
 import { bridgeConfig } from "./bridge.ts"
 import { type ChainOf, startNode } from "./node.ts"
 
@@ -30,9 +30,9 @@ const byFlannel: ChainOf = (dataDir) => [
   } as { type: string },
 ]
 
-/** Source based routing after bridge, and flannel before it. Of the other suites only those that have flannel take part there: Debian's Go plugins do not. */
+/** Source based routing after bridge, and flannel before it. */
 export function delegates(suites: readonly Suite[]): Scenario[] {
-  const able = suites.filter((suite) => suite.name === "ours" || hasPlugin(suite, "flannel"))
+  const able = ableTo(suites, "flannel")
   return [
     {
       name: "bridge+host-local+sbr",
@@ -44,7 +44,7 @@ export function delegates(suites: readonly Suite[]): Scenario[] {
       name: "flannel+bridge+host-local",
       steps: ["ADD", "DEL"],
       contenders: contendersOf(able, (suite) => startNode(suite, byFlannel, 0, writeSubnetFile)),
-      baseline: "ours",
+      baseline: baselineOf(able),
     },
   ]
 }

@@ -1,6 +1,7 @@
 import { HostNamespace, pluginEnv, Station } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
+import { fillSameBridge } from "./filling.ts"
 
 /** Containers of the host that are let through before the measurement begins. */
 const fillings = [0, 1_000] as const
@@ -20,27 +21,6 @@ function firewallConfig(netns: string) {
   }
 }
 
-const addressOf = (index: number) => `10.88.${(index + 3) >> 8}.${(index + 3) & 0xff}`
-
-/** What a suite keeps of so many containers, as a file for the program that loads it. */
-function othersOf(suite: Suite, count: number): { program: readonly string[]; file: string } {
-  const indexes = Array.from({ length: count }, (_, index) => index)
-  if (suite.name !== "ours") {
-    const rules = indexes.map((index) => {
-      const ip = addressOf(index)
-      return `-A CNI-FORWARD -d ${ip}/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
--A CNI-FORWARD -s ${ip}/32 -j ACCEPT\n`
-    })
-    return { program: ["iptables-restore", "--noflush"], file: `*filter\n${rules.join("")}COMMIT\n` }
-  }
-  const elements = indexes.map((index) => {
-    const owner = `comment "bench/other-${index}/eth0"`
-    return `add element inet cni_firewall containers { ${addressOf(index)} ${owner} }
-add element inet cni_firewall same_bridge { "bench0" . "veth${index}" ${owner} }\n`
-  })
-  return { program: ["nft", "-f", "-"], file: elements.join("") }
-}
-
 /** Times ADD and DEL of one suite on a host of its own, on which so many other containers are let through. */
 async function startFirewall(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
@@ -54,9 +34,7 @@ async function startFirewall(suite: Suite, count: number): Promise<Contender> {
     station.time({ command: [bin], env: pluginEnv({ ...call, verb, containerId }), input: JSON.stringify(config) })
   if (count > 0) {
     await run("ADD", "bench-0")
-    const { program, file } = othersOf(suite, count)
-    const [name = "", ...args] = program
-    await host.exec(name, args, { input: file })
+    await fillSameBridge(count)(host, suite)
   }
   const kept = stack.move()
   let rounds = 0

@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs"
-import { mkdir, utimes } from "node:fs/promises"
+import { mkdir, rm, utimes } from "node:fs/promises"
 import { join } from "node:path"
 import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
@@ -54,6 +54,18 @@ async function startOneByOne(suite: Suite, taken: number): Promise<Contender> {
   }
 }
 
+/** The first ADD of a node, and the DEL after it: each round begins without a store. */
+async function startFirst(suite: Suite): Promise<Contender> {
+  const { job, store, station, kept } = await startPool(suite, 0)
+  return {
+    async round() {
+      await rm(store, { recursive: true })
+      return { ADD: await station.time(job("ADD", "bench")), DEL: await station.time(job("DEL", "bench")) }
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}
+
 /** One ADD after another suite or an operator has changed the store: what is known about it has to be found out again. */
 async function startAnew(suite: Suite, taken: number): Promise<Contender> {
   const { job, store, station, kept } = await startPool(suite, taken)
@@ -101,6 +113,12 @@ export function hostLocals(suites: readonly Suite[]): Scenario[] {
       baseline: "Go",
     },
     {
+      name: "host-local, no store,",
+      steps: ["ADD", "DEL"],
+      contenders: contendersOf(suites, startFirst),
+      baseline: "Go",
+    },
+    {
       name: "host-local by leases",
       steps: ["ADD", "DEL"],
       contenders: Object.fromEntries(filled),
@@ -111,14 +129,12 @@ export function hostLocals(suites: readonly Suite[]): Scenario[] {
       steps: ["ADD"],
       contenders: contendersOf(suites, (suite) => startAnew(suite, most)),
       baseline: "Go",
-      rounds: (runs) => Math.ceil(runs / 3),
     },
     ...[0, 1_000].map((taken) => ({
       name: `host-local, ${together.processes} processes, ${numbers.format(taken)} leases,`,
       steps: [`${together.calls} ADDs`, `${together.calls} DELs`],
       contenders: contendersOf(suites, (suite) => startTogether(suite, taken)),
       baseline: "Go",
-      rounds: (runs: number) => Math.ceil(runs / 2),
     })),
   ]
 }

@@ -1,6 +1,6 @@
-import type { HostNamespace } from "../../integration/lab/mod.ts"
+import { type Feature, type HostNamespace, hasFeature } from "../../integration/lab/mod.ts"
 import type { Scenario } from "../measure.ts"
-import { contendersOf, type Suite } from "../suites.ts"
+import { ableTo, baselineOf, contendersOf, type Suite } from "../suites.ts"
 import { startNode } from "./node.ts"
 
 /** A network without an end on the host, in the newest version that both suites speak. */
@@ -20,22 +20,34 @@ async function layCables(host: HostNamespace): Promise<void> {
   }
 }
 
-/** Each with host-local. Debian's Go plugins have no tap. */
+const kinds: readonly { type: string; keys?: object; needs?: Feature }[] = [
+  { type: "ptp" },
+  { type: "macvlan", keys: { master: "up0" }, needs: "macvlan" },
+  { type: "ipvlan", keys: { master: "up0" }, needs: "ipvlan" },
+  { type: "vlan", keys: { master: "up0", vlanId: 5 }, needs: "vlan" },
+  { type: "host-device", keys: { device: "dev0" } },
+  { type: "dummy", needs: "dummy" },
+  { type: "tap", needs: "tap" },
+]
+
+/** Each with host-local, where the kernel has what it needs. Debian's Go plugins have neither dummy nor tap. */
 export function interfaces(suites: readonly Suite[]): Scenario[] {
-  const kinds: [type: string, keys: object][] = [
-    ["macvlan", { master: "up0" }],
-    ["host-device", { device: "dev0" }],
-    ["tap", {}],
-  ]
-  return kinds.map(([type, keys]) => {
-    const able = type === "tap" ? suites.filter(({ name }) => name !== "Go") : suites
-    return {
-      name: `${type}+host-local`,
-      steps: ["ADD", "DEL"],
-      contenders: contendersOf(able, (suite) =>
-        startNode(suite, (dataDir) => [config(type, keys, dataDir)], 0, layCables),
-      ),
-      baseline: type === "tap" ? "ours" : "Go",
-    }
-  })
+  return kinds
+    .filter(({ needs }) => needs === undefined || hasFeature(needs))
+    .map(({ type, keys = {} }) => {
+      const able = ableTo(suites, type)
+      return {
+        name: `${type}+host-local`,
+        steps: ["ADD", "DEL"],
+        contenders: contendersOf(able, (suite) =>
+          startNode(suite, (dataDir) => [config(type, keys, dataDir)], 0, layCables),
+        ),
+        baseline: baselineOf(able),
+      }
+    })
+}
+
+/** What this kernel cannot make, and why its rows are missing. */
+export function leftOut(): string[] {
+  return kinds.flatMap(({ type, needs }) => (needs !== undefined && !hasFeature(needs) ? [type] : []))
 }

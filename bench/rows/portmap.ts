@@ -1,6 +1,7 @@
 import { HostNamespace, pluginEnv, Station } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
+import { fillPortmap } from "./filling.ts"
 
 /** Containers of the host that have a port mapped before the measurement begins. */
 const fillings = [1, 1_000] as const
@@ -20,43 +21,6 @@ function portmapConfig(netns: string) {
   }
 }
 
-const addressOf = (index: number) => `10.88.${(index + 3) >> 8}.${(index + 3) & 0xff}`
-const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
-
-/** What a suite keeps of so many containers with one port each, in either packet filter, as a file for the program that loads it. */
-const others: Readonly<
-  Record<"nftables" | "iptables", { program: readonly string[]; file: (count: number) => string }>
-> = {
-  nftables: {
-    program: ["nft", "-f", "-"],
-    file: (count) =>
-      indexes(count)
-        .map((index) => {
-          const [ip, owner] = [addressOf(index), `comment "bench/other-${index}/eth0"`]
-          return `add element ip cni_hostports ports { tcp . ${20_000 + index} ${owner} : ${ip} . 80 }
-            add element ip cni_hostports hairpin { 10.88.0.0 . ${ip} ${owner} }
-            add element ip cni_hostports localhost { ${ip} ${owner} }\n`
-        })
-        .join(""),
-  },
-  iptables: {
-    program: ["iptables-restore", "--noflush"],
-    file: (count) => `*nat\n${indexes(count).map(goRules).join("")}COMMIT\n`,
-  },
-}
-
-function goRules(index: number): string {
-  const chain = `CNI-DN-${index.toString(16).padStart(21, "0")}`
-  const port = 20_000 + index
-  const comment = `--comment "dnat name: \\"bench\\" id: \\"other-${index}\\""`
-  return `:${chain} - [0:0]
--A ${chain} -s 10.88.0.0/16 -p tcp -m tcp --dport ${port} -j CNI-HOSTPORT-SETMARK
--A ${chain} -s 127.0.0.1/32 -p tcp -m tcp --dport ${port} -j CNI-HOSTPORT-SETMARK
--A ${chain} -p tcp -m tcp --dport ${port} -j DNAT --to-destination ${addressOf(index)}:80
--A CNI-HOSTPORT-DNAT -p tcp -m comment ${comment} -m multiport --dports ${port} -j ${chain}
-`
-}
-
 /** Times ADD and DEL of one suite on a host of its own, on which so many other containers have a port. */
 async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
@@ -73,12 +37,7 @@ async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   const resident = { ...config.prevResult, ips: [{ address: "10.88.255.2/16", interface: 1 }] }
   const port = { hostPort: 8079, containerPort: 80, protocol: "tcp" }
   await run("ADD", "resident", { ...config, prevResult: resident, runtimeConfig: { portMappings: [port] } })
-  if (count > 1) {
-    const isNftables = (await host.tryExec("nft", ["list", "table", "ip", "cni_hostports"])).exitCode === 0
-    const { program, file } = others[isNftables ? "nftables" : "iptables"]
-    const [name = "", ...args] = program
-    await host.exec(name, args, { input: file(count - 1) })
-  }
+  await fillPortmap(count - 1)(host, suite)
   const kept = stack.move()
   let rounds = 0
   return {

@@ -1,7 +1,8 @@
-import { HostNamespace, pluginEnv, Station } from "../../integration/lab/mod.ts"
+import { pluginNames } from "../../cmd/plugins.ts"
+import { HostNamespace, pluginEnv, type Sample, Station } from "../../integration/lab/mod.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { programs } from "../programs.ts"
-import { contendersOf, pluginPath, type Suite } from "../suites.ts"
+import { contendersOf, hasPlugin, pluginPath, type Suite } from "../suites.ts"
 
 /** Times `bin` with CNI_COMMAND=VERSION: the start of a process, one line out, its end. */
 async function startVersion(bin: string, cold = false): Promise<Contender> {
@@ -27,5 +28,32 @@ export function versions(suites: readonly Suite[]): Scenario[] {
     },
     baseline: "Go",
   })
-  return [scenario("bridge", false), scenario("bridge, from a cold page cache,", true)]
+  const everyPlugin: Scenario = {
+    name: "VERSION of",
+    steps: pluginNames,
+    contenders: contendersOf(suites, startEvery),
+    baseline: "Go",
+  }
+  return [scenario("bridge", false), scenario("bridge, from a cold page cache,", true), everyPlugin]
+}
+
+/** Times VERSION of all plugins that a suite has, one after the other. */
+async function startEvery(suite: Suite): Promise<Contender> {
+  await using stack = new AsyncDisposableStack()
+  const host = stack.use(await HostNamespace.create())
+  const station = stack.use(Station.open(host))
+  const bins = pluginNames
+    .filter((name) => hasPlugin(suite, name))
+    .map((name) => [name, pluginPath(suite, name)] as const)
+  const kept = stack.move()
+  return {
+    async round() {
+      const samples: Record<string, Sample> = {}
+      for (const [name, bin] of bins) {
+        samples[name] = await station.time({ command: [bin], env: pluginEnv({ bin, verb: "VERSION" }), input: "" })
+      }
+      return samples
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
 }

@@ -12,7 +12,7 @@
  *     ns of all; for each step: ns, CPU us, peak memory in KB, page faults, exit code (256 + the signal, -1: not run),
  *     stdout, stderr
  *
- * CPU time, memory and faults include those of the program's own children. `station busy` is a load for one processor.
+ * CPU time, memory and faults include those of the program's own children.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -201,13 +201,7 @@ static void serve(size_t length) {
     answer(count, now() - start);
 }
 
-int main(int count, char **arguments) {
-    pid_t parent = getppid();
-    if (count > 1 && strcmp(arguments[1], "busy") == 0) {
-        while (getppid() == parent)
-            for (volatile int i = 0; i < 10000000; i++) continue;
-        return 0;
-    }
+int main(void) {
     size_t length;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(shared != MAP_FAILED, "mmap");

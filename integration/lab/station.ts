@@ -5,7 +5,7 @@ import { compileProgram } from "./c-program.ts"
 import type { Namespace } from "./namespace.ts"
 import { programEnv } from "./program.ts"
 
-/** The program that sits in the namespace, see station.c; `busy` as its argument has it do nothing but take CPU time. */
+/** The program that sits in the namespace, see station.c. */
 export const stationProgram = join(import.meta.dir, "../../dist/lab/station")
 
 /** Compiles the station's program. */

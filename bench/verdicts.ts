@@ -1,0 +1,53 @@
+import type { Measurement } from "./measure.ts"
+import { runsForP99 } from "./statistics.ts"
+import { type Cell, sizes, type Target, targets } from "./targets.ts"
+
+/** A target and what was measured. */
+export interface Verdict {
+  readonly what: string
+  readonly value: number
+  readonly unit: "x" | "MB"
+  /** Whether less is better. */
+  readonly atMost: boolean
+  readonly must: number
+  readonly goal?: number
+}
+
+/** The verdicts on what was measured, and on so many bytes of files; a target whose rows were not measured is left out. */
+export function judge(measurements: readonly Measurement[], fileBytes: number): Verdict[] {
+  const find = ([row, contender]: Cell) =>
+    measurements.find((measured) => measured.row === row && measured.contender === contender)
+  const ratios = targets.flatMap((target): Verdict[] => {
+    const [ours, other] = [find(target.ours), find(target.other)]
+    return ours && other ? [verdictOf(target, ours, other)] : []
+  })
+  const calls = measurements.filter(
+    ({ contender, row }) => contender.startsWith("ours") && !row.startsWith("data path"),
+  )
+  const peak = (isAnew: boolean) =>
+    Math.max(...calls.filter(({ row }) => row.includes("read anew") === isAnew).map(({ peakKb }) => peakKb / 1024))
+  const amounts: Verdict[] = [
+    { ...sizes.call, value: peak(false), unit: "MB", atMost: true },
+    { ...sizes.readAnew, value: peak(true), unit: "MB", atMost: true },
+    { ...sizes.files, value: fileBytes / 2 ** 20, unit: "MB", atMost: true },
+  ]
+  return [...ratios, ...amounts.filter(({ value }) => Number.isFinite(value))]
+}
+
+function verdictOf({ what, figure, isRate, must, goal }: Target, ours: Measurement, other: Measurement): Verdict {
+  const ratio = ours[figure] / other[figure]
+  const isShaky = figure === "p99" && ours.runs < runsForP99
+  return {
+    what: isShaky ? `${what} of ${ours.runs} runs` : what,
+    value: isRate ? 1 / ratio : ratio,
+    unit: "x",
+    atMost: !isRate,
+    must,
+    ...(goal === undefined ? {} : { goal }),
+  }
+}
+
+/** Whether a bound holds. */
+export function holds({ value, atMost }: Verdict, bound: number): boolean {
+  return atMost ? value <= bound : value >= bound
+}
