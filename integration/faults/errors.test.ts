@@ -95,7 +95,7 @@ const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fa
     fault: /^fail:257:.*:13$/,
     call: /networks\/lab\/10/,
   },
-  { plugin: "flannel", verb: "GC", what: "a part of an answer", fault: /^short:45:3\d$/, call: /^recvfrom/ },
+  { plugin: "flannel", verb: "GC", what: "a part of an answer", fault: /^short:45:1\d$/, call: /^recvfrom/ },
   { plugin: "ptp", verb: "ADD", what: "lists that keep changing", fault: /^changing/, call: /^recv/ },
   { plugin: "tuning", verb: "DEL", what: "a value that cannot be set now", fault: /^refuse:.*:16$/, call: /type 16 / },
   { plugin: "sbr", verb: "DEL", what: "a route that cannot be put back now", fault: /^fail:.*:12$/, call: /type 24 / },

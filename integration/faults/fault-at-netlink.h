@@ -55,6 +55,6 @@ static void tamper(registers *regs, struct socket *socket, struct fault *fault) 
     }
     if (is(fault, "changed") || is(fault, "changing")) each_message(length, mark_changed, socket);
     if (is(fault, "stray")) each_message(length, renumber, socket);
-    if (is(fault, "short")) regs->rax = length / 2;
+    if (is(fault, "short")) regs->rax = length / 2 | 1;
     copy_out(regs->rsi, datagram, length);
 }

@@ -13,9 +13,9 @@
  *   refuse:44:K:E   the kernel does not do this request, and answers with error E
  *   lie:44:K:E      it does, and answers with E
  *   lose:44:K       it does, and the answer is lost: ENOBUFS, as when the kernel has no memory for it
- *   never:44:K      it gets none and does not answer: EAGAIN at once if the socket has SO_RCVTIMEO, else the wait is for ever
+ *   never:44:K      it gets none and does not answer: EAGAIN for who does not wait, else the wait is for ever
  *   changed:45:K    the answer is one of a list that changed meanwhile (NLM_F_DUMP_INTR); changing: this and all later ones
- *   short:45:K      half of the answer; twice: it comes again; stray: one with another sequence number comes first
+ *   short:45:K      half of the answer, cut within a message; twice: it comes again; stray: one with another sequence number comes first
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include <fcntl.h>
@@ -38,8 +38,8 @@
 typedef struct user_regs_struct registers;
 
 static struct fault { char kind[16]; long number, nth, error; bool fired; } faults[FAULTS_MAX];
-/* A netlink socket, whether it has a deadline, and what becomes of the answer to its last request, whose messages are first to last. */
-static struct socket { bool netlink, deadline, filter; struct fault *fate; uint32_t first, last; } sockets[FDS_MAX];
+/* A netlink socket, whether it is of the packet filter, and what becomes of the answer to its last request, whose messages are first to last. */
+static struct socket { bool netlink, filter; struct fault *fate; uint32_t first, last; } sockets[FDS_MAX];
 static bool in_memory[FDS_MAX]; /* a file of /proc or /sys, which no disk is full for */
 static long counts[CALLS_MAX], changes;
 static int fault_count;
@@ -185,10 +185,8 @@ static void enter(registers *regs) {
     if (now.fault) fire(now.fault, regs);
     if (is_refusal(now.fault) && number != SYS_close) return skip(regs, -now.fault->error);
     if (!socket) return;
-    if (number == SYS_setsockopt && regs->rdx == SO_RCVTIMEO) socket->deadline = true;
     if (number == SYS_sendto) return enter_request(regs, socket, now.fault);
     if (number != SYS_recvfrom) return;
-    if (is(socket->fate, "never") && socket->deadline) return skip(regs, -EAGAIN);
     if (is(socket->fate, "lose")) { /* taken away, and reported as the kernel does when it had no memory for it */
         regs->r10 = (regs->r10 & ~(uint64_t)MSG_PEEK) | MSG_DONTWAIT;
         set_registers(regs);
