@@ -81,15 +81,13 @@ static bool hold_standard_descriptors(void) {
     return true;
 }
 
-/* The engine refuses recursion beyond what it is given here. False when that would be too little to run. */
-static bool limit_stack(JSRuntime *runtime) {
+/* How deep a program may nest: the engine refuses recursion beyond that. 0 when it is too little to run, which is to be known before anything does. */
+static size_t stack_room(void) {
     struct rlimit stack;
     size_t most = STACK_MAX, used = STACK_OF_C; /* arguments and environment lie on the stack too, the file's name first */
     used += getauxval(AT_EXECFN) - (uintptr_t)__builtin_frame_address(0);
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < used + most) most = stack.rlim_cur < used ? 0 : stack.rlim_cur - used;
-    JS_SetMaxStackSize(runtime, most);
-    JS_UpdateStackTop(runtime);
-    return most >= STACK_LEAST;
+    return most >= STACK_LEAST ? most : 0;
 }
 
 int main(int count, char **arguments) {
@@ -97,11 +95,15 @@ int main(int count, char **arguments) {
     JSValue plugins, plugin;
     if (!hold_standard_descriptors()) return fail("stdin, stdout or stderr is closed, and there is no /dev/null in its place");
     signal(SIGPIPE, SIG_IGN); /* a reader who has gone is an error of write(2), and ADD is undone */
+    signal(SIGXFSZ, SIG_IGN); /* likewise a file that would be larger than RLIMIT_FSIZE */
     signal(SIGCHLD, SIG_DFL); /* ignored, as a caller may have left it, it would cost us our programs' exit codes */
+    size_t room = stack_room();
+    if (!room) return fail("not enough stack (RLIMIT_STACK)");
     program_arguments = arguments;
     JSContext *context = start(&plugins);
     if (!context) return fail("not enough memory to start");
-    if (!limit_stack(JS_GetRuntime(context))) return fail("not enough stack (RLIMIT_STACK)");
+    JS_SetMaxStackSize(JS_GetRuntime(context), room);
+    JS_UpdateStackTop(JS_GetRuntime(context));
     if (JS_IsException(plugins)) return report(context);
     plugin = JS_GetPropertyStr(context, plugins, slash ? slash + 1 : path); /* the object has no prototype */
     if (JS_IsUndefined(plugin)) plugin = JS_GetPropertyStr(context, plugins, "unknown");

@@ -38,3 +38,25 @@ test("a renewal that brings another address takes the old one off the interface,
   await waitFor(async () => (await routes()).stdout === before.replace("10.1.2.77", "10.1.2.78"), "the same routes")
   await waitFor(() => pingOnce(pod, "10.1.2.1"), "the server's machine to answer")
 })
+
+test("an answer that is longer than any that was asked for is not taken", async () => {
+  await using site = await Site.create("bridge", ["-timeout", "20s"])
+  for (const link of ["up0", "br-lab"]) await site.host.exec("ip", ["link", "set", link, "mtu", "9000"])
+  await site.server.exec("ip", ["link", "set", "eth0", "mtu", "9000"])
+  await using _server = await startServer(site, "giant")
+  const { pod, attachment } = await site.attach()
+  await attachment.add({ mtu: 9000 })
+  expect(await addressesOf(pod, "eth0")).toEqual(["10.1.2.77/24"])
+})
+
+test("an MTU and a route that the kernel refuses keep no container from its new address and its other routes", async () => {
+  await using site = await Site.create("macvlan")
+  await using _server = await startServer(site, "refusing")
+  const { pod, attachment } = await site.attach()
+  await attachment.add()
+  await site.daemon.waitFor(/lost 10.1.2.77\/24: NAK/)
+  await waitFor(async () => (await addressesOf(pod, "eth0")).join() === "10.1.2.77/24", "the address", 15_000)
+  const routes = () => pod.exec("ip", ["-4", "route", "show", "default"])
+  await waitFor(async () => (await routes()).stdout.trim() === "default via 10.1.2.1 dev eth0", "the default route")
+  await site.daemon.waitFor(/Cannot set the MTU; Cannot add a route/)
+})

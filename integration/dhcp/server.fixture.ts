@@ -3,6 +3,9 @@
  *
  *   bun server.fixture.ts hostile FRAMES   sends many frames that are wrong, or nearly right, before the right one: 10.1.2.77
  *   bun server.fixture.ts moving           leases 10.1.2.77 for four seconds, and renews that as 10.1.2.78
+ *   bun server.fixture.ts giant            answers 10.1.2.66 with 1,700 routes in a frame of 8.5 KB, and then 10.1.2.77
+ *   bun server.fixture.ts refusing         leases 10.1.2.77 for four seconds, refuses to renew it, and then leases it with
+ *                                          an MTU and a route that no kernel takes
  */
 import { writeSync } from "node:fs"
 import { answer4, config4, createClient, readSent } from "../../ipam/dhcp/protocol/testing/link.ts"
@@ -51,6 +54,10 @@ const hostile: Record<number, string>[] = [
 /** A lease that may be taken, with a name that is none. */
 const withName = { 15: Buffer.from("a\nnameserver 6.6.6.6").toString("hex"), 3: "0a010201", 51: "00000e10" }
 
+/** An MTU of 65535, 172.16.0.0/16 by the network's broadcast address, and a default route. */
+const unusable = { 26: "ffff", 121: "10ac100a0102ff" + "000a010201", 51: "00000e10" }
+let refusals = 0
+
 using route = RouteSocket.open()
 const socket = PacketSocket.open(getLink(route, "eth0").index, filter)
 writeSync(1, "listening\n")
@@ -65,9 +72,16 @@ for (;;) {
   const type = answers[options[53] ?? ""]
   if (type === undefined) continue
   const state = { ...createClient({ ...config4, mac: formatMac(frame.subarray(6, 12)) }), xid }
+  if (mode === "refusing" && clientAddress !== "0.0.0.0") {
+    refusals++
+    socket.send(answer4(state, 6, "0.0.0.0"))
+    continue
+  }
   const isMoved = mode === "moving" && clientAddress !== "0.0.0.0"
-  const seconds = mode === "moving" ? "00000004" : "00000e10"
-  const good = answer4(state, type, isMoved ? "10.1.2.78" : "10.1.2.77", { 51: seconds, 3: "0a010201" })
+  const seconds = mode === "moving" || mode === "refusing" ? "00000004" : "00000e10"
+  const usual = refusals > 0 ? unusable : { 51: seconds, 3: "0a010201" }
+  const good = answer4(state, type, isMoved ? "10.1.2.78" : "10.1.2.77", usual)
+  if (mode === "giant") socket.send(answer4(state, type, "10.1.2.66", { 121: "000a010201".repeat(1700) }))
   for (let count = 0; count < frames; count++) {
     socket.send(worse(state, type, good))
     if (count % 64 === 63) await Bun.sleep(2) // the client's socket holds some hundreds

@@ -8,8 +8,10 @@ import {
   bridgeNetwork,
   builtPlugins,
   type CProgram,
+  expectUnchanged,
   fail,
   HostNamespace,
+  isAllocationTrace,
   mustRun,
   newest,
   pluginEnv,
@@ -18,6 +20,7 @@ import {
   programEnv,
   runProgram,
   TemporaryDirectory,
+  takeSnapshot,
   testWith,
   waitFor,
 } from "../lab/mod.ts"
@@ -163,16 +166,28 @@ test("a plugin that waits for another's lock may be stopped, and goes on when it
   }
 })
 
-test("a stack that is too small for anything is one error", async () => {
+test.each(["loopback", "dhcp"])("a stack that is too small for anything is one error (%s)", async (plugin) => {
   for (const size of [16, 64, 128, 192]) {
     const under = ["prlimit", `--stack=${size * KiB}`]
-    const { stdout, exitCode } = await runProgram([...under, `${builtPlugins}/loopback`], {
+    const { stdout, exitCode } = await runProgram([...under, `${builtPlugins}/${plugin}`], {
       env: { ...programEnv, CNI_COMMAND: "VERSION" },
     })
     expect({ size, exitCode, error: JSON.parse(stdout) }).toMatchObject({
       exitCode: 1,
       error: { code: 999, msg: expect.stringContaining("RLIMIT_STACK") },
     })
+  }
+})
+
+test("a limit on the size of files is an error, and nothing is left", async () => {
+  await using host = await HostNamespace.create()
+  const pod = await host.addContainer()
+  const before = await takeSnapshot(host)
+  const attachment = new Attachment(host, pod, bridgeNetwork())
+  for (const size of [0, 8]) {
+    const error = await fail(attachment.run("ADD", {}, { under: ["prlimit", `--fsize=${size}`] }))
+    expect(error.details).toContain("EFBIG")
+    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   }
 })
 

@@ -78,6 +78,19 @@ group("DEL", () => {
     expect(await leases(net)).not.toContain("192.0.2.100")
   })
 
+  test("fails where the kernel does not say which boot this is, keeps the record, and then succeeds", async () => {
+    await using net = await DeviceHost.create()
+    const before = await takeSnapshot(net.host)
+    const { attachment } = await net.attach()
+    await attachment.add()
+    const hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc/sys && exec "$0"']
+    const error = await fail(attachment.run("DEL", {}, { under: hidden }))
+    expect(error.msg).toContain('"/proc/sys/kernel/random/boot_id"')
+    await attachment.del()
+    expect(await net.describe()).toEqual(asBefore)
+    expectUnchanged(before, await takeSnapshot(net.host), isAllocationTrace)
+  })
+
   test("knows the device when the container has taken off its alternative name and its alias", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()

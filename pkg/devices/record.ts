@@ -3,7 +3,7 @@ import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import type { FileDescriptor } from "../libc/mod.ts"
 import { IFF_UP, type Ifindex, LINK_OPTIONS, type Link } from "../netlink/mod.ts"
 import { isRecordOf, ownerOfRecord, Records, recordName } from "../records/mod.ts"
-import { findSysctl } from "../sysctl/mod.ts"
+import { readSysctl } from "../sysctl/mod.ts"
 import { isJsonObject, type Owner, ownerComment, parseJson } from "../types/mod.ts"
 import { type Identity, identityOf } from "./identity.ts"
 
@@ -92,13 +92,17 @@ export function encodeRecord({ former, device, hostIndex, netns, nsid, index }: 
   return encodeUtf8(`${JSON.stringify(record, null, 1)}\n`)
 }
 
-/** Undefined for what cannot be read, and for a record of an earlier boot: its device is another by now. */
+/**
+ * Undefined for what makes no sense, and for a record of an earlier boot: its device is another by now. Throws `SyscallError` when the
+ * kernel does not tell which boot this is: a record that may be right must not be taken for an old one.
+ */
 export function decodeRecord(bytes: Uint8Array): DeviceRecord | undefined {
+  const current = bootId()
   try {
     const json = parseJson(decodeUtf8(bytes), "record")
     if (!isJsonObject(json)) return undefined
     const { boot, netns, nsid, index, hostIndex, ...rest } = parseConfig(schema, json)
-    if (boot !== bootId()) return undefined
+    if (boot !== current) return undefined
     const indexes = { hostIndex: hostIndex as Ifindex, index: index as Ifindex }
     return { ...rest, ...indexes, nsid, netns: BigInt(netns) }
   } catch {
@@ -107,7 +111,7 @@ export function decodeRecord(bytes: Uint8Array): DeviceRecord | undefined {
 }
 
 function bootId(): string {
-  return findSysctl("kernel/random/boot_id") ?? ""
+  return readSysctl("kernel/random/boot_id")
 }
 
 /** The alternative name of a device that says whose it is: for people, and a hint for nothing more. */

@@ -12,6 +12,7 @@ import {
   setLink,
 } from "../../../pkg/netlink/mod.ts"
 import { AF_INET6, familyOf } from "../../../pkg/types/mod.ts"
+import { Failures } from "../../../pkg/undo/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, Lease } from "../protocol/mod.ts"
 import { mtuOf, resultOf } from "./result.ts"
@@ -29,38 +30,52 @@ export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
   if (mtu !== undefined && mtu !== link.mtu) setLink(inside, link, { mtu })
 }
 
-/** Makes of the interface what has become of its lease. Throws `NetlinkError`. */
+/**
+ * Makes of the interface what has become of its lease, as far as it can: a route or an MTU that the kernel refuses does not keep
+ * the container from its address and its other routes. Throws `CniError`.
+ */
 export function applyChange(site: Site, change: Change): void {
-  if (change.kind === "bound") applyLease(site, change.lease)
-  else if (change.kind === "renewed") applyRenewal(site, change.before, change.lease)
-  else applyLoss(site, change.lease)
+  const failures = new Failures()
+  if (change.kind === "bound") applyLease(site, change.lease, failures)
+  else if (change.kind === "renewed") applyRenewal(site, change.before, change.lease, failures)
+  else failures.attempt("take the address off the interface", () => applyLoss(site, change.lease))
+  failures.throwIfAny()
 }
 
 /** Brings the interface up with the address and routes of a lease that comes after the loss of another. */
-function applyLease(site: Site, lease: Lease): void {
+function applyLease(site: Site, lease: Lease, failures: Failures): void {
   const { inside, link } = site
-  if ((link.flags & IFF_UP) === 0) setLink(inside, link, { up: true })
-  applyMtu(site, lease)
-  addAddresses(site, lease)
-  for (const route of routesOf(site, lease)) unlessErrno(() => addRoute(inside, route, "append"), "EEXIST")
+  failures.attempt("bring the interface up", () => {
+    if ((link.flags & IFF_UP) === 0) setLink(inside, link, { up: true })
+  })
+  failures.attempt("set the MTU", () => applyMtu(site, lease))
+  failures.attempt("add the address", () => addAddresses(site, lease))
+  for (const route of routesOf(site, lease)) {
+    failures.attempt("add a route", () => unlessErrno(() => addRoute(inside, route, "append"), "EEXIST"))
+  }
 }
 
 /** Changes of the interface what a renewed lease has otherwise than before: address, routes, MTU. */
-function applyRenewal(site: Site, before: Lease, after: Lease): void {
+function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failures): void {
   const { inside, link } = site
-  applyMtu(site, after)
+  failures.attempt("set the MTU", () => applyMtu(site, after))
   const [had, has] = [routesOf(site, before), routesOf(site, after)].map(
     (specs) => new Map(specs.map((spec) => [show(spec), spec])),
   )
   const isMoved = before.address !== after.address
   if (isMoved) {
     // In this order: the kernel takes the later address of a subnet away together with the earlier one.
-    removeAddresses(inside, link, before)
-    addAddresses(site, after)
+    failures.attempt("remove the address", () => removeAddresses(inside, link, before))
+    failures.attempt("add the address", () => addAddresses(site, after))
   }
   // One to the same destination takes the place of the old one, so that the container is never without.
-  for (const [text, route] of has ?? []) if (isMoved || !had?.has(text)) addRoute(inside, route, "replace")
-  for (const [text, route] of had ?? []) if (!has?.has(text)) unlessErrno(() => deleteRoute(inside, route), "ESRCH")
+  for (const [text, route] of has ?? []) {
+    if (isMoved || !had?.has(text)) failures.attempt("set a route", () => addRoute(inside, route, "replace"))
+  }
+  for (const [text, route] of had ?? []) {
+    if (!has?.has(text))
+      failures.attempt("remove a route", () => unlessErrno(() => deleteRoute(inside, route), "ESRCH"))
+  }
 }
 
 /** Takes the address of a lost lease off the interface, and with one of IPv4 the interface down: its address may be given to another. */

@@ -12,8 +12,14 @@ const Bpf = {
   Return: 0x06,
 } as const
 
+/**
+ * The longest frame that a client may want: it asks servers for messages of 1500 bytes at most. A neighbour on a virtual link can send 64 KB
+ * in one, with thousands of routes; such a frame is cut off here, and is no whole datagram then.
+ */
+const longestFrame = 2048
+
 /** Takes the whole frame, or nothing of it. */
-const take: FilterInstruction = [Bpf.Return, 0, 0, 0x40000]
+const take: FilterInstruction = [Bpf.Return, 0, 0, longestFrame]
 const drop: FilterInstruction = [Bpf.Return, 0, 0, 0]
 
 /** Like `tcpdump -dd "udp dst port 68"`. */

@@ -187,4 +187,10 @@ describe("the socket's filter", () => {
     expect(runFilter(socketFilter(AF_INET6, false), frame) > 0).toBe(is6)
     expect(runFilter(socketFilter(AF_INET, false), frame) > 0).toBe(is4 && frame !== captured.busyboxProbe)
   })
+
+  test("takes 2,048 bytes of a frame at most", () => {
+    expect(runFilter(socketFilter(AF_INET, true), captured.busyboxProbe)).toBe(2048)
+    expect(runFilter(socketFilter(AF_INET, false), captured.offer)).toBe(2048)
+    expect(runFilter(socketFilter(AF_INET6, false), captured.routerAdvertisement)).toBe(2048)
+  })
 })

@@ -31,6 +31,16 @@ describe("a lease", () => {
     expect(lease).not.toHaveProperty("renewAt")
   })
 
+  test.each(["00000000", "00000001"])("of %s seconds lasts four, so that it is not renewed all the time", (seconds) => {
+    const times = { renewAt: 7000, rebindAt: 8500, expiresAt: 9000 }
+    expect(leaseWith({ 51: seconds, 58: "", 59: "" })).toMatchObject(times)
+    expect(leaseWith({ 51: seconds, 58: seconds, 59: seconds })).toMatchObject(times)
+  })
+
+  test("is not renewed within two seconds, though the server says so", () => {
+    expect(leaseWith({ 58: "00000001", 59: "0000003c" })).toMatchObject({ renewAt: 65_000, rebindAt: 110_000 })
+  })
+
   test("is renewed after half of it where the server says only until when it is rebound", () => {
     expect(leaseWith({ 58: "", 59: "00000064" })).toMatchObject({ renewAt: 65_000, rebindAt: 105_000 })
     expect(leaseWith({ 58: "00000032", 59: "" })).toMatchObject({ renewAt: 55_000, rebindAt: 110_000 })

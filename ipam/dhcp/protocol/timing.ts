@@ -3,6 +3,9 @@ import type { ClientConfig, Lease, Moment } from "./types.ts"
 /** RFC 2131, 3.3: a lease that never ends. RFC 8415, 7.7, has the same number. */
 const infinity = 0xffffffff
 
+/** What a lease lasts at least. For less a client would do nothing but renew it, and with each renewal wait for the disk. */
+const leastMs = 4_000
+
 /** RFC 2131, 4.1: the time before a packet is sent again is longer or shorter by up to a second; here also by no more than a quarter. */
 export function jitter(ms: number, moment: Moment): number {
   return Math.max(1, Math.round(ms + (2 * moment.random() - 1) * Math.min(1000, ms / 4)))
@@ -10,7 +13,7 @@ export function jitter(ms: number, moment: Moment): number {
 
 /**
  * When a lease is to be renewed, rebound, and ends. T1 is half of the lease time and T2 seven eighths where the server does not say, or what
- * it says is out of order (RFC 2131, 4.4.5). Both come a little sooner, by chance: clients that began together do not renew together.
+ * it says is out of order (RFC 2131, 4.4.5), or sooner than half of the shortest lease. Both come a little sooner, by chance: clients that began together do not renew together.
  */
 export function leaseTimes(
   seconds: { valid: number; renew?: number | undefined; rebind?: number | undefined },
@@ -18,9 +21,9 @@ export function leaseTimes(
 ): Pick<Lease, "renewAt" | "rebindAt" | "expiresAt"> {
   const { now } = moment
   if (seconds.valid === infinity) return {}
-  const valid = Math.max(1, seconds.valid) * 1000
-  let [renew, rebind] = [(seconds.renew || seconds.valid / 2) * 1000, (seconds.rebind || seconds.valid * 0.875) * 1000]
-  if (renew > rebind || rebind > valid) [renew, rebind] = [valid / 2, valid * 0.875]
+  const valid = Math.max(leastMs, seconds.valid * 1000)
+  let [renew, rebind] = [(seconds.renew ?? 0) * 1000 || valid / 2, (seconds.rebind ?? 0) * 1000 || valid * 0.875]
+  if (renew < leastMs / 2 || renew > rebind || rebind > valid) [renew, rebind] = [valid / 2, valid * 0.875]
   const sooner = 1 - moment.random() / 32
   return {
     renewAt: Math.round(now + renew * sooner),
