@@ -1,5 +1,5 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
-import { CniError, Code } from "../../pkg/types/mod.ts"
+import { AlreadyAttached, CniError, Code } from "../../pkg/types/mod.ts"
 import { describeOwner, type Owner, type PreparedLease, toolHint } from "./lease-file.ts"
 import { isReclaimable } from "./liveness.ts"
 import {
@@ -131,7 +131,7 @@ function takeFromFormer(session: Session, { owner, rangeSets }: Request): Addres
     const address = parseAddress(first)
     const index = rangeSets.findIndex((set) => address && rangeOf(set, address))
     const text = `${first} has been allocated to ${owner.containerId}, duplicate allocation is not allowed`
-    throw failure(`failed to allocate for range ${Math.max(index, 0)}: ${text}`, {
+    throw new AlreadyAttached(Code.Internal, `failed to allocate for range ${Math.max(index, 0)}: ${text}`, {
       details: [
         `${describeOwner(holding.owner)} was added before and not deleted`,
         ...(holding.netns ? [`its network namespace is ${holding.netns.path}`] : []),

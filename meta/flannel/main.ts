@@ -4,6 +4,7 @@ import { mismatch } from "../../pkg/ip/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import {
+  AlreadyAttached,
   type Attachment,
   CniError,
   Code,
@@ -45,7 +46,14 @@ function addByDelegate(call: Call, config: FlannelConfig): Answered {
     unlessNotFound(() => call.delegate.del(type, bytes))
     kept.remove(owner)
   })
-  const result = explaining(config, subnets, () => call.delegate.add(type, bytes))
+  const result = explaining(config, subnets, () => {
+    try {
+      return call.delegate.add(type, bytes)
+    } catch (error) {
+      if (error instanceof AlreadyAttached) undo.keep()
+      throw error
+    }
+  })
   return call.answer(result, undo)
 }
 
@@ -71,7 +79,7 @@ function explaining<T>(config: FlannelConfig, { subnets }: NodeSubnets, run: () 
     return run()
   } catch (error) {
     const advice = isCniError(error) ? adviceOnChange(config, subnets) : undefined
-    if (!isCniError(error) || advice === undefined) throw error
+    if (!isCniError(error) || error instanceof AlreadyAttached || advice === undefined) throw error
     throw new CniError(error.code, error.message, { details: [error.details, advice].filter(Boolean).join("; ") })
   }
 }

@@ -1,4 +1,4 @@
-import { CniError, Code, type Result } from "../types/mod.ts"
+import { AlreadyAttached, CniError, Code, type Result } from "../types/mod.ts"
 import { type Environment, execPlugin } from "./exec.ts"
 import { type Builtins, builtinAt, PluginNotFound, requirePlugin } from "./find.ts"
 import { pluginError, readResult } from "./printed.ts"
@@ -6,8 +6,8 @@ import { pluginError, readResult } from "./printed.ts"
 /** Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration itself, as flannel does. */
 export interface Delegate {
   /**
-   * Runs ADD; the result is that of the delegate. When it fails the delegate's DEL has been run. Throws the delegate's
-   * error, or code 999 when there is no such plugin.
+   * Runs ADD; the result is that of the delegate. When it fails the delegate's DEL has been run, unless the error is `AlreadyAttached`:
+   * that DEL would take from a container what it uses. Throws the delegate's error, or code 999 when there is no such plugin.
    */
   add(type: string, stdin?: Uint8Array): Result
   check(type: string, stdin?: Uint8Array): void
@@ -52,6 +52,7 @@ export function delegateTo(context: DelegateContext): Delegate {
       try {
         return readResult(run("ADD", path, stdin), context.configVersion)
       } catch (error) {
+        if (error instanceof AlreadyAttached) throw error
         cleanUp(() => run("DEL", path, stdin), `Cannot undo ADD of plugin "${type}"`, context.log)
         throw error
       }
@@ -73,9 +74,10 @@ function runPluginAt(path: string, command: string, context: DelegateContext, st
   const env = { ...context.env, CNI_COMMAND: command }
   const builtin = builtinAt(path, context.builtins)
   if (!builtin) return execPlugin({ path, env, stdin, log: context.log })
-  const { stdout, exitCode } = builtin({ env, stdin })
+  const { stdout, exitCode, isAttached } = builtin({ env, stdin })
   if (exitCode === 0) return stdout
-  throw pluginError({ stdout, stderr: "", cause: `exit status ${exitCode}` })
+  const error = pluginError({ stdout, stderr: "", cause: `exit status ${exitCode}` })
+  throw isAttached ? new AlreadyAttached(error.code, error.message, { details: error.details ?? "" }) : error
 }
 
 function cleanUp(undo: () => void, what: string, log: (text: string) => void): void {

@@ -65,6 +65,8 @@ function firstFile(
 export interface Reply {
   stdout: string
   exitCode: number
+  /** Its error is `AlreadyAttached`. */
+  isAttached?: boolean
 }
 
 /** A plugin inside this executable, called with what a process of its own would get. */

@@ -1,7 +1,15 @@
 import { type Exhaustion, exhaustion, locate } from "../engine/mod.ts"
 import type { Reply } from "../invoke/mod.ts"
 import { isErrno } from "../libc/mod.ts"
-import { CniError, Code, type ErrorObject, encodeResult, printJson, toErrorObject } from "../types/mod.ts"
+import {
+  AlreadyAttached,
+  CniError,
+  Code,
+  type ErrorObject,
+  encodeResult,
+  printJson,
+  toErrorObject,
+} from "../types/mod.ts"
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
@@ -78,7 +86,8 @@ function runVerb<C>(plugin: Plugin<C>, call: Call, config: C): unknown {
 
 /** Any thrown value as the reply that reports it: the error object of CNI 1.1.0, exit code 1. Never throws. */
 export function errorReply(error: unknown, cniVersion: string): Reply {
-  return { stdout: printJson(errorObject(error, cniVersion)), exitCode: 1 }
+  const reply = { stdout: printJson(errorObject(error, cniVersion)), exitCode: 1 }
+  return error instanceof AlreadyAttached ? { ...reply, isAttached: true } : reply
 }
 
 function errorObject(error: unknown, cniVersion: string): ErrorObject {

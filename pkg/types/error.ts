@@ -52,6 +52,12 @@ export class CniError extends Error {
   }
 }
 
+/**
+ * What an ADD asks for is there by an earlier one, which is in use: nothing of it is this ADD's to take back, and a delegate that
+ * throws it gets no DEL.
+ */
+export class AlreadyAttached extends CniError {}
+
 /** Whether a value is a `CniError` with this code. */
 export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)

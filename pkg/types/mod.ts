@@ -32,7 +32,7 @@ export {
 } from "./addresses.ts"
 export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
 export { foldKeys, member } from "./decode.ts"
-export { CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
+export { AlreadyAttached, CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
 export {
   describe,
   isJsonObject,
