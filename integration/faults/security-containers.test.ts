@@ -401,3 +401,36 @@ test("attachments whose names are alike when joined by a separator are kept apar
     await second?.link.del()
   }
 })
+
+/** Lines for `ip -batch` that give a macvlan more source MACs than the length of an attribute can count. */
+const tooManySources = (link: string) =>
+  Array.from({ length: 6000 }, (_, at) => {
+    const [high, low] = [at >> 8, at & 0xff].map((byte) => byte.toString(16).padStart(2, "0"))
+    return `link set ${link} type macvlan macaddr add 02:00:00:00:${high}:${low}`
+  })
+
+test("links whose settings are too long for the kernel's own answer hold up no DEL, and GC of no other container", async () => {
+  await using host = await HostNamespace.create()
+  await host.exec("ip", ["link", "add", "uplink", "up", "type", "veth", "peer", "name", "card"])
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]] }
+  const config = { cniVersion: "1.1.0", name: "lab", type: "macvlan", master: "uplink", ipam }
+  const [attacker, other] = [await host.addContainer("attacker"), await host.addContainer("other")]
+  const [own, theirs] = [new Attachment(host, attacker, config), new Attachment(host, other, config)]
+  const result = await own.add()
+  await theirs.add()
+  const batch = [
+    "link set eth0 type macvlan mode source",
+    ...tooManySources("eth0"),
+    "link add mine link eth0 type macvlan mode source",
+    ...tooManySources("mine"),
+  ]
+  await attacker.exec("ip", ["-batch", "-"], { input: `${batch.join("\n")}\n` })
+  const chained = (type: string) => new Attachment(host, attacker, { cniVersion: "1.1.0", name: "lab", type })
+  for (const type of ["bandwidth", "tuning", "sbr", "vrf"]) await chained(type).del({ prevResult: result })
+  const valid = [{ containerID: attacker.name, ifname: "eth0" }]
+  await succeed(own.run("GC", { "cni.dev/valid-attachments": valid }))
+  expect(await linkNames(other)).not.toContain("eth0")
+  expect((await attacker.tryExec("ip", ["link", "show", "eth0"])).exitCode).toBe(0)
+  await own.del()
+  expect((await attacker.tryExec("ip", ["link", "show", "eth0"])).exitCode).toBe(1)
+})

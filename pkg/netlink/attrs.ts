@@ -179,7 +179,7 @@ export function readAttributes(from: Uint8Array): UnknownAttribute[] {
   const found: UnknownAttribute[] = []
   for (let at = 0, length = 0; at + HEADER <= from.length; at += align(length)) {
     length = lengthAt(from, at)
-    found.push({ type: u16.get(from, at + 2) & NLA_TYPE_MASK, payload: from.slice(at + HEADER, at + length) })
+    found.push({ type: typeAt(from, at), payload: from.slice(at + HEADER, at + length) })
   }
   return found
 }
@@ -191,8 +191,13 @@ export function countAttributes(from: Uint8Array): number {
   return count
 }
 
+/** The type of the attribute at `at`, flags taken off. */
+export function typeAt(from: Uint8Array, at: number): number {
+  return u16.get(from, at + 2) & NLA_TYPE_MASK
+}
+
 /** The length of the attribute at `at`, of attributes that stand from `start` to `end`. */
-function lengthAt(from: Uint8Array, at: number, start = 0, end = from.length): number {
+export function lengthAt(from: Uint8Array, at: number, start = 0, end = from.length): number {
   const length = u16.get(from, at)
   if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
   return length

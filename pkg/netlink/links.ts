@@ -3,6 +3,7 @@ import { isErrno } from "../libc/mod.ts"
 import type { Request } from "./channel.ts"
 import type { Infer } from "./codec.ts"
 import { type LinkData, type LinkKind, type linkAttributes, linkKinds, linkPayload } from "./link-table.ts"
+import { decodeLongLink, MAX_LENGTH } from "./long-links.ts"
 import { type Message, NetlinkError, readAnswer } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -136,7 +137,8 @@ function listLinksOf(
 
 /** A message of type `RTM_NEWLINK` or `RTM_DELLINK`, as it comes in answers and events. */
 export function readLink(message: Message): Link {
-  const { header, attributes } = linkPayload.decode(message.payload)
+  const { payload } = message
+  const { header, attributes } = payload.length > MAX_LENGTH ? decodeLongLink(payload) : linkPayload.decode(payload)
   return {
     index: header.index as Ifindex,
     name: attributes.name ?? "",

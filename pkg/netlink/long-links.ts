@@ -1,0 +1,52 @@
+import { align, lengthAt, typeAt } from "./attrs.ts"
+import type { Infer } from "./codec.ts"
+import { linkAttributes, linkHeader, linkInfo, type linkPayload } from "./link-table.ts"
+
+/** The most that an attribute can say of its own length. */
+export const MAX_LENGTH = 0xffff
+const HEADER = 4
+const IFLA_LINKINFO = 18
+const IFLA_PROP_LIST = 52
+const IFLA_ALT_IFNAME = 53
+/** Of `IFLA_LINKINFO`, the second one where a kind has settings. */
+const IFLA_INFO_DATA = 2
+
+/** What `linkPayload` decodes, of a message so long that an attribute's length may be wrong. Throws `DecodeError`. */
+export function decodeLongLink(payload: Uint8Array): ReturnType<typeof linkPayload.decode> {
+  const header = linkHeader.decode(payload.subarray(0, linkHeader.size))
+  return { header, attributes: decodeAttributes(payload.subarray(linkHeader.size)) }
+}
+
+/**
+ * The attributes of a link. The kernel writes a nest of more than 64 KiB with its length cut to 16 bits, and a container can make
+ * such nests: a macvlan with 6,000 source MACs, a VLAN with as many priorities, and before Linux 5.18 alternative names. Behind the
+ * length that such a nest says lie bytes of the container's choice, which would pass for attributes of the kernel. They are not read: of settings
+ * that may be so long nothing is known, nor of what follows them, but for the kind. Throws `DecodeError`.
+ */
+export function decodeAttributes(found: Uint8Array): Infer<typeof linkAttributes> {
+  for (let at = 0; found.length - at > MAX_LENGTH; at = endAt(found, at)) {
+    const type = typeAt(found, at)
+    if (type === IFLA_PROP_LIST) return withLongList(found, at)
+    if (type !== IFLA_LINKINFO) continue
+    const kindEnd = endAt(found, at + HEADER)
+    if (typeAt(found, kindEnd) !== IFLA_INFO_DATA) continue
+    const { kind } = linkInfo.decode(found.subarray(at + HEADER, kindEnd))
+    return { ...linkAttributes.decode(found.subarray(0, at)), linkInfo: { kind } }
+  }
+  return linkAttributes.decode(found)
+}
+
+/** The list ends where an attribute is no name: at the top level there are none. */
+function withLongList(found: Uint8Array, start: number): Infer<typeof linkAttributes> {
+  const altNames: string[] = []
+  let at = start + HEADER
+  for (; at + HEADER <= found.length && typeAt(found, at) === IFLA_ALT_IFNAME; at = endAt(found, at)) {
+    altNames.push(linkAttributes.decode(found.subarray(at, endAt(found, at))).altName ?? "")
+  }
+  return { ...linkAttributes.decode(found.subarray(0, start)), ...linkAttributes.decode(found.subarray(at)), altNames }
+}
+
+/** Where the next attribute begins. Throws `DecodeError` when the length of this one is wrong. */
+function endAt(found: Uint8Array, at: number): number {
+  return at + align(lengthAt(found, at))
+}
