@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Attachment, expectUnchanged, fail, takeSnapshot, writeSysctl } from "../lab/mod.ts"
+import { Attachment, expectUnchanged, fail, succeed, takeSnapshot, writeSysctl } from "../lab/mod.ts"
 import { everything, linkOf, TuningChain } from "./chain.ts"
 
 const sysctlPaths = ["net/ipv4/conf/eth0/arp_filter", "net/core/somaxconn", "net/ipv4/tcp_rmem"]
@@ -154,6 +154,31 @@ test("what the kernel does not take back is reported once, with the rest done, a
   expect(await chain.backups()).toEqual([])
   await chain.tuning.del()
 })
+
+test.each([
+  [
+    "ip_unprivileged_port_start",
+    "net/ipv4/ip_unprivileged_port_start",
+    "0",
+    "net/ipv4/ip_local_port_range",
+    "500 60999",
+  ],
+  ["ipfrag_high_thresh", "net/ipv4/ipfrag_high_thresh", "8388608", "net/ipv4/ipfrag_low_thresh", "8388608"],
+  ["the MTU of IPv6", "net/ipv6/conf/eth0/mtu", "1400", "net/ipv6/conf/eth0/mtu", "1300"],
+])(
+  "%s that a container has made impossible is a line on stderr, and the rest is set back",
+  async (_, path, value, other, contradiction) => {
+    await using chain = await TuningChain.create({ sysctl: { [path]: value, "net.ipv4.conf.eth0.arp_filter": "1" } })
+    await chain.tuning.add()
+    const attack = other === path ? "ip link set eth0 mtu 1300" : `echo ${contradiction} > /proc/sys/${other}`
+    await chain.pod.exec("sh", ["-c", attack])
+    const { stderr } = await succeed(chain.tuning.run("DEL"))
+    expect(stderr).toContain(path)
+    expect(stderr).toContain("EINVAL")
+    expect(await chain.sysctl("net/ipv4/conf/eth0/arp_filter")).toBe("0")
+    expect(await chain.backups()).toEqual([])
+  },
+)
 
 test("a directory of one's own for the backups is used by all verbs", async () => {
   await using chain = await TuningChain.create({ mtu: 1400, dataDir: "/run/cni/elsewhere" })

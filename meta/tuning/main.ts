@@ -95,10 +95,16 @@ function checkTuning(call: Call, config: TuningConfig): void {
   if (peer && peer.mtu !== mtu) throw mismatch(`"mtu" of "${peer.name}" on the host`, String(mtu), String(peer.mtu))
 }
 
+/**
+ * What the kernel says of a value that it had before ADD, when a container has changed another one since that goes with it: the
+ * range of local ports, and with it the first one that needs no privilege; the MTU of the link, and with it that of IPv6.
+ */
+const contradicted = ["EINVAL", "ERANGE", "EADDRINUSE"] as const
+
 /** By the backup alone. What cannot be set back is reported once: it must not hold up what else DEL has to do. */
 function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const file = new BackupFile(dataDir, ownerOf(call))
-  const failures = new Failures()
+  const failures = new Failures(call.log, contradicted)
   const earlier = file.read()
   const backup = earlier && decodeBackup(earlier)
   using target = backup && Target.find(call)

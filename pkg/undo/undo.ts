@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { type ErrnoName, isErrno } from "../libc/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
 interface Step {
@@ -102,13 +102,15 @@ const shortages = [
 export class Failures {
   readonly #errors: CniError[] = []
   readonly #log: ((line: string) => void) | undefined
+  readonly #givenUp: readonly ErrnoName[]
 
   /**
    * With a log, what was given up for want of time (`ETIME`), or since the kernel cannot list what is so long (`EMSGSIZE`), is a line
-   * there, and no failure: it lies in a container, and goes with its namespace. Without, it is one.
+   * there, and no failure: it lies in a container, and goes with its namespace. Without, it is one. `others` are more such errors.
    */
-  constructor(log?: (line: string) => void) {
+  constructor(log?: (line: string) => void, others: readonly ErrnoName[] = []) {
     this.#log = log
+    this.#givenUp = ["ETIME", "EMSGSIZE", ...others]
   }
 
   /** Runs one step and keeps its error. Returns the step's value, or `undefined` when it failed. */
@@ -118,8 +120,7 @@ export class Failures {
     } catch (error) {
       const failure =
         error instanceof CniError ? error : new CniError(Code.Internal, `Cannot ${what}`, { cause: error })
-      if (this.#log && isOf(failure, "ETIME", "EMSGSIZE"))
-        this.#log(`${failure}: it goes with the container's namespace`)
+      if (this.#log && isOf(failure, ...this.#givenUp)) this.#log(`${failure}: it goes with the container's namespace`)
       else this.#errors.push(failure)
       return undefined
     }
