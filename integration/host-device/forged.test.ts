@@ -5,6 +5,7 @@ import {
   advertiseRouter,
   bridgeNetwork,
   type ContainerNamespace,
+  fail,
   learnt,
   linkNames,
   ping,
@@ -315,4 +316,38 @@ test("what a container has put on its device does not stay on it, many links at 
   await attachment.del()
   expect(await net.describe()).toEqual(asBefore)
   expect(await linkNames(pod)).toEqual(["lo", "alone"])
+})
+
+/** A container that has hidden its device, one end of a pair of the host, in a namespace of its own. */
+async function hide(net: DeviceHost) {
+  await addSecond(net)
+  await net.host.exec("ip", ["link", "add", "own0", "type", "veth", "peer", "name", "own1"])
+  const { pod, attachment } = await net.attach({ device: "own0", ipam: undefined })
+  await attachment.add()
+  const nested = await net.host.addContainer("nested")
+  await pod.exec("ip", ["link", "set", "eth0", "netns", nested.name])
+  return { pod, attachment, nested }
+}
+
+test("a device that the container hides in a namespace of its own keeps its record through DEL and ADD, and comes home by GC", async () => {
+  await using net = await DeviceHost.create()
+  const { pod, attachment, nested } = await hide(net)
+  for (const verb of ["ADD", "DEL", "ADD"] as const) {
+    const output = attachment.run(verb, { device: "ens6" })
+    if (verb === "DEL") await succeed(output)
+    else expect(await fail(output)).toMatchObject({ msg: expect.stringContaining('has "own0" already') })
+  }
+  expect(await linkNames(net.host)).toContain("ens6")
+  await nested.exec("ip", ["link", "set", "eth0", "netns", pod.name])
+  await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
+  expect(await linkNames(net.host)).toEqual(expect.arrayContaining(["own0", "own1"]))
+  expect((await net.host.exec("ls", [records])).stdout).not.toContain("eth0")
+})
+
+test("a device that the container has hidden and deleted leaves no record after DEL", async () => {
+  await using net = await DeviceHost.create()
+  const { attachment, nested } = await hide(net)
+  await nested.exec("ip", ["link", "delete", "eth0"])
+  await attachment.del()
+  expect((await net.host.exec("ls", [records])).stdout).not.toContain("eth0")
 })

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import type { Ifindex } from "../netlink/mod.ts"
 import { type KernelLink, linkOf } from "../netlink/testing/links.ts"
-import { findAmong } from "./find.ts"
+import { chooseInside, findAmong } from "./find.ts"
+import { identityOf } from "./identity.ts"
 import { describeDevice } from "./record.ts"
 
 const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
@@ -48,4 +49,24 @@ test("of two that are alike it is the one with the mark, or the index of before;
   expect(find(withoutMac, first, { ...second, altNames: [mark] })).toBe("second")
   expect(find(withoutMac, first)).toBe("first")
   expect(find(withoutMac, first, withoutMac)).toBe("ens5") // an ADD that was killed has not moved it
+})
+
+const port = (permanentMac: string, index: number): KernelLink => ({
+  ...card,
+  permanentMac,
+  index,
+  name: `port${index}`,
+})
+
+test.each<[string, KernelLink | undefined, KernelLink[], string | undefined]>([
+  ["the one at its index with its MAC", card, [], "ens5"],
+  ["of two ports with exchanged indexes the one with its MAC", port("0a:00:00:00:00:06", 5), [card], "ens5"],
+  ["a virtual function whose MAC its owner has changed", port("0a:00:00:00:00:06", 5), [], "port5"],
+  ["one with another index", undefined, [{ ...card, index: 8 }], "ens5"],
+  ["none of several with its MAC", undefined, [card, { ...card, index: 8 }], undefined],
+  ["none with another MAC and index", undefined, [port("0a:00:00:00:00:06", 8)], undefined],
+])("inside a card is %s", (_, atIndex, others, found) => {
+  const links = [...(atIndex ? [atIndex] : []), ...others].map(linkOf)
+  const seen = { atIndex: atIndex && linkOf(atIndex), list: () => links }
+  expect(chooseInside(identityOf(linkOf(card)), seen, (link) => identityOf(link))?.name).toBe(found as string)
 })

@@ -1,4 +1,13 @@
-import { findLinkInside, findNsid, type Link, listLinks, listLinksInside, type NetlinkSocket } from "../netlink/mod.ts"
+import {
+  findLink,
+  findLinkInside,
+  findNsid,
+  type Ifindex,
+  type Link,
+  listLinks,
+  listLinksInside,
+  type NetlinkSocket,
+} from "../netlink/mod.ts"
 import { findNamespacePath, type NamespaceFile, Netns } from "../netns/mod.ts"
 import { type Owner, ownerComment } from "../types/mod.ts"
 import { type Identity, identityOf, isAlike, isHardware } from "./identity.ts"
@@ -41,14 +50,34 @@ export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRe
   const { device, index, netns } = record
   const nsid = sandbox.inode === netns ? findNsid(host, sandbox.fd) : undefined
   if (nsid === undefined || nsid !== record.nsid) return undefined
-  const link = findLinkInside(host, nsid, index)
-  const view = { nsid, hostNsid: ownNsid(host), isAlone: device.other === undefined }
-  if (link && isAlike(identityOf(link, view), device)) return link
+  // Looked up after the links: the kernel may give the host a number of its own when it first tells of one that leads here.
+  const look = () => ({ nsid, hostNsid: ownNsid(host), isAlone: device.other === undefined })
+  const atIndex = findLinkInside(host, nsid, index)
+  let view = look()
+  const list = () => {
+    const links = listLinksInside(host, nsid, () => true, { kind: device.kind })
+    view = look()
+    return links
+  }
+  return chooseInside(device, { atIndex, list }, (link) => identityOf(link, view))
+}
+
+/**
+ * The device among the links of its namespace: the one at its index, unless that is a port with another MAC of its own, beside one
+ * that has the device's; a container can exchange the indexes of two ports. The owner of a virtual function may change such a MAC.
+ */
+export function chooseInside(
+  device: Identity,
+  { atIndex, list }: { atIndex: Link | undefined; list: () => Link[] },
+  identify: (link: Link) => Identity,
+): Link | undefined {
+  const hasItsMac = (link: Link) => !isHardware(device) || identify(link).permanentMac === device.permanentMac
+  const isDevice = (link: Link) => isAlike(identify(link), device)
+  const likely = atIndex && isDevice(atIndex) ? atIndex : undefined
+  if (likely && hasItsMac(likely)) return likely
   if (!isHardware(device) && device.kind !== "veth") return undefined
-  const isSame = (found: Identity) =>
-    isAlike(found, device) && (!isHardware(device) || found.permanentMac === device.permanentMac)
-  const found = listLinksInside(host, nsid, (each) => isSame(identityOf(each, view)), { kind: device.kind })
-  return found.length === 1 ? found[0] : undefined
+  const found = list().filter((link) => isDevice(link) && hasItsMac(link))
+  return found.length === 1 ? found[0] : likely
 }
 
 function ownNsid(host: NetlinkSocket): number | undefined {
@@ -72,6 +101,21 @@ export function findNamespace(record: DeviceRecord, named?: NamespaceFile): Netn
 export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | undefined {
   using namespace = findNamespace(record)
   return namespace && findInside(host, namespace, record)
+}
+
+/**
+ * Whether a device that is not found may be in a namespace of its container's own: the one that it was given to lives, and it is
+ * hardware, or a pair's end of which the other one is on the host and leads to another namespace. The numbers of
+ * other namespaces are given to others when they have gone. Throws `NetlinkError`.
+ */
+export function mayBeHidden(host: NetlinkSocket, record: DeviceRecord): boolean {
+  using namespace = findNamespace(record)
+  if (!namespace) return false
+  const { device } = record
+  if (isHardware(device)) return true
+  if (device.kind !== "veth" || device.other === undefined || device.otherNsid !== undefined) return false
+  const other = findLink(host, device.other as Ifindex)
+  return other?.kind === "veth" && other.attributes.linkNetnsId !== undefined
 }
 
 /** Whose devices of the host are in a namespace, by their indexes there. Reads the records when it is first asked. */

@@ -3,7 +3,7 @@ import { findLink, listLinks, RouteGroup, RouteSocket } from "../netlink/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
 import { type Owner, ownerComment } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
-import { findAmong, findInside, findNamespace, findOnHost } from "./find.ts"
+import { findAmong, findInside, findNamespace, findOnHost, mayBeHidden } from "./find.ts"
 import { isHardware } from "./identity.ts"
 import { DeviceRecords, type KeptRecord } from "./record.ts"
 import { moveHome, restoreDevice } from "./restore.ts"
@@ -42,8 +42,8 @@ function awaitReturn(host: RouteSocket, kept: KeptRecord): void {
 
 /**
  * Makes the device of a record what it was. Returns whether it is there. The record of hardware that is nowhere stays, since
- * the kernel will put it on the host, where GC or the next ADD finds it; any other device has gone with its namespace. The
- * caller holds the lock of the records. Throws `CniError`.
+ * the kernel will put it on the host, where GC or the next ADD finds it, and so does that of a pair's end which its container has
+ * hidden; any other device has gone with its namespace. The caller holds the lock of the records. Throws `CniError`.
  */
 export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: NamespaceFile): boolean {
   const { owner, record } = kept
@@ -61,7 +61,7 @@ export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: Name
     restoreDevice(host, moveHome(host, inside, link, record.former, record.hostIndex), kept)
     return true
   }
-  if (!isHardware(record.device)) new DeviceRecords().remove(owner)
+  if (!isHardware(record.device) && !mayBeHidden(host, record)) new DeviceRecords().remove(owner)
   return false
 }
 

@@ -15,7 +15,7 @@ import {
 import type { Netns } from "../netns/mod.ts"
 import { CniError, Code, type Owner, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
-import { findInside, findRecorded } from "./find.ts"
+import { findInside, findOnHost, findRecorded, mayBeHidden } from "./find.ts"
 import { type DeviceRecord, DeviceRecords, describeDevice, markOf } from "./record.ts"
 import { returnRecorded } from "./return.ts"
 
@@ -60,17 +60,23 @@ export function takeDevice(taking: Taking, device: Link): Link {
   return link
 }
 
-/** Of an ADD that was killed, or of one that is repeated after the container has renamed its interface. */
+/** Of an ADD that was killed, or of one that is repeated after the container has renamed its interface, or hidden it. */
 function refuseSecondDevice(
   host: RouteSocket,
   earlier: DeviceRecord | undefined,
   { device, owner }: { device: Link; owner: Owner },
 ): void {
-  if (!earlier || !findRecorded(host, earlier)) return
+  if (!earlier || findOnHost(host, { owner, record: earlier })) return
+  const isThere = findRecorded(host, earlier) !== undefined
+  if (!isThere && !mayBeHidden(host, earlier)) return
   throw new CniError(
     Code.Internal,
     `Cannot take the device "${device.name}": ${ownerComment(owner)} has "${earlier.former.name}" already`,
-    { details: "DEL that attachment first" },
+    {
+      details: isThere
+        ? "DEL that attachment first"
+        : "the container has put it into a namespace of its own: DEL that attachment when the container has ended",
+    },
   )
 }
 

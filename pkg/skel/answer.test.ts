@@ -54,7 +54,7 @@ test("what the kernel refuses is told in a sentence, without places in our sourc
   const gone = Object.assign(new Error('list addresses of "br0": ENODEV'), { errno: "ENODEV" })
   expect(replyTo(gone)).toMatchObject({
     msg: 'Cannot list addresses of "br0": ENODEV',
-    details: "the interface has gone meanwhile: somebody has deleted it",
+    details: "the interface was deleted or moved during the call",
   })
 })
 

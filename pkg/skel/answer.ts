@@ -109,7 +109,7 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
 /** What the kernel refused in words of ours, where no plugin has found any; another error as it is. */
 function worded(error: unknown): unknown {
   if (!isErrno(error)) return error
-  const details = isErrno(error, "ENODEV") ? "the interface has gone meanwhile: somebody has deleted it" : ""
+  const details = isErrno(error, "ENODEV") ? "the interface was deleted or moved during the call" : ""
   return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })
 }
 
