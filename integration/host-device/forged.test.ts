@@ -351,3 +351,24 @@ test("a device that the container has hidden and deleted leaves no record after 
   await attachment.del()
   expect((await net.host.exec("ls", [records])).stdout).not.toContain("eth0")
 })
+
+test("a container that has taken the device's index and the highest ones is given the device all the same", async () => {
+  await using net = await DeviceHost.create()
+  const { pod, attachment } = await net.attach()
+  const [{ ifindex } = { ifindex: 0 }] = await net.host.json<{ ifindex: number }[]>("ip", [
+    "-j",
+    "link",
+    "show",
+    "ens5",
+  ])
+  await attack(
+    pod,
+    `ip link add own0 index ${ifindex} type veth peer name own1 index 2147483647`,
+    "ip link add own2 index 2147483646 type bridge",
+  )
+  await attachment.add()
+  const [given] = await pod.json<{ ifindex: number }[]>("ip", ["-j", "link", "show", "eth0"])
+  expect(given).toMatchObject({ ifindex: 2147483645 })
+  await attachment.del()
+  expect(await net.describe()).toEqual(asBefore)
+})

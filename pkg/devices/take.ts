@@ -83,19 +83,26 @@ function refuseSecondDevice(
 function recordOf({ host, sandbox, inside }: Taking, device: Link): DeviceRecord {
   assignNsid(host, sandbox.fd)
   const isTaken = findLink(inside, device.index) !== undefined
-  const index = isTaken ? highestIndex(inside) + 1 : device.index
+  const index = isTaken ? findFreeIndex(inside) : device.index
   const place = { netns: sandbox.inode, nsid: findNsid(host, sandbox.fd), index: index as Ifindex }
   return { ...describeDevice(device), ...place }
 }
 
-/** Without a list of arguments: a container can have more links than a function takes. */
-function highestIndex(inside: NetlinkSocket): number {
+/** Indexes are positive and have 31 bits. */
+const MAX_INDEX = 0x7fffffff
+
+/** An index that no link has, above all of them if there is one. A container chooses the indexes of its links, and how many there are. */
+function findFreeIndex(inside: NetlinkSocket): number {
+  const taken = new Set<number>()
   let highest = 0
   listLinks(inside, ({ index }) => {
+    taken.add(index)
     highest = Math.max(highest, index)
     return false
   })
-  return highest
+  let free = Math.min(highest + 1, MAX_INDEX)
+  while (taken.has(free)) free--
+  return free
 }
 
 /** That another link has the mark, or that the kernel has no room for it, matters to people alone. */
