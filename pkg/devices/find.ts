@@ -109,13 +109,15 @@ export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | 
  * other namespaces are given to others when they have gone. Throws `NetlinkError`.
  */
 export function mayBeHidden(host: NetlinkSocket, record: DeviceRecord): boolean {
+  if (!isHardware(record.device) && !hasOtherEnd(host, record.device)) return false
   using namespace = findNamespace(record)
-  if (!namespace) return false
-  const { device } = record
-  if (isHardware(device)) return true
-  if (device.kind !== "veth" || device.other === undefined || device.otherNsid !== undefined) return false
-  const other = findLink(host, device.other as Ifindex)
-  return other?.kind === "veth" && other.attributes.linkNetnsId !== undefined
+  return namespace !== undefined
+}
+
+function hasOtherEnd(host: NetlinkSocket, { kind, other, otherNsid }: Identity): boolean {
+  if (kind !== "veth" || other === undefined || otherNsid !== undefined) return false
+  const end = findLink(host, other as Ifindex)
+  return end?.kind === "veth" && end.attributes.linkNetnsId !== undefined
 }
 
 /** Whose devices of the host are in a namespace, by their indexes there. Reads the records when it is first asked. */
