@@ -430,7 +430,11 @@ test("links whose settings are too long for the kernel's own answer hold up no D
   const valid = [{ containerID: attacker.name, ifname: "eth0" }]
   await succeed(own.run("GC", { "cni.dev/valid-attachments": valid }))
   expect(await linkNames(other)).not.toContain("eth0")
-  expect((await attacker.tryExec("ip", ["link", "show", "eth0"])).exitCode).toBe(0)
+  await attacker.exec("ip", ["link", "set", "eth0", "down"])
+  await attacker.exec("ip", ["link", "set", "eth0", "type", "macvlan", "macaddr", "flush"])
+  await attacker.exec("ip", ["link", "set", "eth0", "name", "hidden"]) // so that DEL has to list the links
+  expect((await attacker.tryExec("ip", ["link", "show", "hidden"])).exitCode).toBe(0)
+  await chained("tuning").del({ prevResult: result })
   await own.del()
-  expect((await attacker.tryExec("ip", ["link", "show", "eth0"])).exitCode).toBe(1)
+  expect((await attacker.tryExec("ip", ["link", "show", "hidden"])).exitCode).toBe(1)
 })

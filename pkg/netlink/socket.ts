@@ -145,7 +145,8 @@ export class NetlinkSocket implements Disposable {
     try {
       return this.#dumpOnce(request, pick)
     } catch (error) {
-      if (!isErrno(error, "EBUSY")) throw error
+      // ENOBUFS: the end of the first list took the room for the beginning of this one, which comes when that has been read.
+      if (!isErrno(error, "EBUSY", "ENOBUFS")) throw error
     }
     while (!this.#channel.receive(request.what).some(({ type }) => type === NLMSG_DONE)) {}
     return this.#dumpOnce(request, pick)
