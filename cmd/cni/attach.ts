@@ -9,6 +9,7 @@ import {
 } from "../../pkg/libcni/mod.ts"
 import { decodeResult, printJson } from "../../pkg/types/mod.ts"
 import { attachmentOf, type Terminal } from "../environment.ts"
+import { attachmentsOf, describeLostBridge, lostBridge, readNode } from "../node/mod.ts"
 import {
   type Arguments,
   type Command,
@@ -16,6 +17,7 @@ import {
   given,
   netnsPath,
   networkOf,
+  placesOf,
   runtimeFlags,
   runtimeOf,
   text,
@@ -99,12 +101,19 @@ export const status: Command = {
   words: ["NETWORK"],
   flags: runtimeFlags,
   help: `Exit code 0: it can. 1: it cannot, and the message says why. Only for configurations from version 1.1.0 on.
+It is about the next container; a warning on stderr says where containers that live have lost their bridge.
 
 Example:
   cni status mynet`,
   async run(args, terminal) {
     const network = networkOf(word(args, 0), args, terminal)
     await statusNetwork(runtimeOf(args, terminal), network)
+    const node = readNode(placesOf(args, terminal))
+    const lost = attachmentsOf(node).flatMap((one) =>
+      one.network === network.name ? (lostBridge(one, node) ?? []) : [],
+    )
+    for (const sentence of new Set(lost.map(describeLostBridge)))
+      terminal.stderr(`Warning: ${sentence}: containers are cut off. "cni doctor ${network.name}" tells more\n`)
     say(args, terminal, `Network "${network.name}" is ready`)
   },
 }

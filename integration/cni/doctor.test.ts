@@ -164,6 +164,12 @@ const faults: readonly Fault[] = [
     seed: async (lab) => lab.host.exec("ip", ["link", "set", await endOf(lab), "nomaster"]),
   },
   {
+    rule: "bridge-missing",
+    severity: "error",
+    names: /^bridge "cni0" is not there, and 2 containers live by it: .*web-1.*web-2/,
+    seed: ({ host }) => host.exec("ip", ["link", "delete", "cni0"]),
+  },
+  {
     rule: "gateway-missing",
     severity: "error",
     names: /10\.85\.0\.1/,
@@ -369,6 +375,29 @@ async function findAndName(fault: Fault): Promise<void> {
   expect([...others].filter((each) => !(fault.besides ?? []).includes(each))).toEqual([])
   expect(exitCode).toBe(findings.some(({ severity }) => severity === "error") ? 3 : 0)
 }
+
+test.each([
+  ["bridge-missing", (_: NodeLab) => ["link", "delete", "cni0"]],
+  ["not-in-bridge", async (lab: NodeLab) => ["link", "set", await endOf(lab), "nomaster"]],
+] as const)(
+  "the remedy of %s is pasted, and then the containers reach each other and nothing is found",
+  async (rule, fault) => {
+    await using lab = await NodeLab.create()
+    const [client] = [await lab.addPod("client"), await lab.addPod("server")]
+    await lab.host.exec("ip", [...(await fault(lab))])
+    const status = await lab.cni(["status", "pods"])
+    expect(status).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(/^Warning: .*"cni0".*cni doctor pods/) })
+    const remedy = (await doctor(lab)).findings.find((finding) => finding.rule === rule)?.remedy ?? ""
+    await lab.host.exec("sh", ["-ec", remedy.replace(/ \(.*$/, "")])
+    expect(await doctor(lab)).toEqual({ findings: [], fixes: [], stderr: "", exitCode: 0 })
+    expect((await lab.cni(["status", "pods"])).stderr).toBe("")
+    for (const address of ["10.85.0.1", "10.85.0.3"])
+      await waitFor(
+        async () => (await client.tryExec("ping", ["-c1", "-W1", address])).exitCode === 0,
+        `${address} to answer`,
+      )
+  },
+)
 
 /** The plugins that a node's network needs, in a directory of their own, changed by `change`. */
 async function otherPlugins(change: (directory: string) => Promise<unknown>): Promise<TemporaryDirectory> {

@@ -6,6 +6,7 @@ interface Drawn {
   uplinks: { name: string; addresses: string[]; routes: string[] }[]
   segments: {
     title: string
+    isThere: boolean
     kind: string
     caption: string
     addresses: string[]
@@ -17,6 +18,7 @@ interface Drawn {
       ports: string[]
       hostEnd?: string
       orphan: string[]
+      fault?: string
       counters?: { sent: { packets: number; bytes: number } }
       config?: object
     }[]
@@ -62,6 +64,39 @@ test("json: uplinks with routes, the bridge with its address, containers with ad
   // The container sends what the host's end receives.
   expect(web?.counters?.sent.packets).toBeGreaterThanOrEqual(4)
   expect(web?.counters?.sent.packets).toBeLessThanOrEqual(link?.stats64.rx.packets ?? 0)
+})
+
+test("a deleted bridge, and a port that has left its bridge, connect nothing", async () => {
+  await using lab = await NodeLab.create()
+  await lab.addPod("left")
+  const { host } = lab
+  const ends = await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])
+  await lab.addPod("stays")
+  await host.exec("ip", ["link", "set", ends[0]?.ifname ?? "", "nomaster"])
+  const segments = async () => (JSON.parse(await draw(lab, "--format", "json")) as Drawn).segments
+  expect(await segments()).toMatchObject([
+    {
+      title: "cni0",
+      isThere: true,
+      members: [{ title: "left", fault: `"${ends[0]?.ifname}" is no port of bridge "cni0"` }, { title: "stays" }],
+    },
+  ])
+  expect((await draw(lab, "--format", "dot")).match(/"segment cni0" -> /g)).toHaveLength(1)
+  await host.exec("ip", ["link", "delete", "cni0"])
+  const fault = 'bridge "cni0" is not there'
+  expect(await segments()).toMatchObject([
+    {
+      title: "cni0",
+      isThere: false,
+      addresses: [],
+      members: [
+        { title: "left", fault },
+        { title: "stays", fault },
+      ],
+    },
+  ])
+  expect(await draw(lab, "--format", "dot")).not.toContain("->")
+  expect(await draw(lab)).toContain(">not there</text>")
 })
 
 test("svg is well-formed, also with names that are markup, and has the configuration of each container", async () => {

@@ -12,7 +12,7 @@ import { NodeLab } from "./node-lab.ts"
 
 interface Traced {
   hops: { where: string; what: string; passes: "yes" | "no" | "perhaps" }[]
-  probe?: { outcome: string; ms: number }
+  probe?: { outcome: string; ms: number; reason?: string }
 }
 
 async function trace(lab: NodeLab, pod: ContainerNamespace, to: string, ...args: string[]) {
@@ -47,13 +47,19 @@ const nft = (lab: NodeLab, hook: string, ...rules: string[]) =>
     input: `table inet guard {\n chain c {\n type ${hook};\n${rules.join("\n")}\n}\n}\n`,
   })
 
+/** The host's end of a pod. */
+async function portOf({ host }: NodeLab, pod: ContainerNamespace | undefined): Promise<string> {
+  const links = await host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
+  return links.find(({ ifalias }) => pod !== undefined && ifalias?.includes(pod.name))?.ifname ?? ""
+}
+
 /** What is told by reading has to be what a connection meets. */
 const ways: readonly {
   name: string
   to: string
   arrives: boolean
   says: RegExp
-  seed?: (lab: NodeLab, server: ContainerNamespace) => Promise<unknown>
+  seed?: (lab: NodeLab, server: ContainerNamespace, client: ContainerNamespace) => Promise<unknown>
 }[] = [
   {
     name: "to another pod, by the bridge",
@@ -152,15 +158,32 @@ const ways: readonly {
     seed: (lab) => nft(lab, "filter hook input priority 0", 'iifname "cni0" drop'),
   },
   {
+    name: "nowhere: the bridge was deleted",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /^from 10\.85\.0\.2 .*bridge "cni0" is not there/s,
+    seed: ({ host }) => host.exec("ip", ["link", "delete", "cni0"]),
+  },
+  {
+    name: "nowhere: the container's port has left its bridge",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /"veth\w+" is no port of bridge "cni0": the container is cut off/,
+    seed: async (lab, _, client) => lab.host.exec("ip", ["link", "set", await portOf(lab, client), "nomaster"]),
+  },
+  {
+    name: "nowhere: the port of the pod behind a published port has left its bridge",
+    to: "192.0.2.2:8002",
+    arrives: false,
+    says: /"veth\w+" is no port of bridge "cni0": pod shop\/server is cut off/,
+    seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "nomaster"]),
+  },
+  {
     name: "nowhere: the other pod's port is down",
     to: "10.85.0.3:80",
     arrives: false,
     says: /of pod shop\/server is down/,
-    seed: async ({ host }, server) => {
-      const links = await host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
-      const port = links.find(({ ifalias }) => ifalias?.includes(server.name))?.ifname ?? ""
-      await host.exec("ip", ["link", "set", port, "down"])
-    },
+    seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "down"]),
   },
 ]
 
@@ -169,7 +192,7 @@ test.each(ways.map((way) => [way.name, way] as const))(
   async (_, way) => {
     const { lab, client, server } = await scene()
     await using _lab = lab
-    await way.seed?.(lab, server)
+    await way.seed?.(lab, server, client)
     const before = await takeSnapshot(lab.host)
     const read = await trace(lab, client, way.to)
     expectUnchanged(before, await takeSnapshot(lab.host))
@@ -182,6 +205,36 @@ test.each(ways.map((way) => [way.name, way] as const))(
     expect(proved.exitCode).toBe(way.arrives ? 0 : 3)
   },
 )
+
+/** What the kernel answers `connect` at once, or later: never "connected". */
+test.each<[string, RegExp, (pod: ContainerNamespace) => Promise<unknown>]>([
+  ["eth0 is down", /ENETUNREACH/, (pod) => pod.exec("ip", ["link", "set", "eth0", "down"])],
+  ["there is no default route", /ENETUNREACH/, (pod) => pod.exec("ip", ["route", "del", "default"])],
+  ["a route is unreachable", /EHOSTUNREACH/, (pod) => pod.exec("ip", ["route", "add", "unreachable", "192.0.2.1"])],
+  ["a route prohibits it", /EACCES/, (pod) => pod.exec("ip", ["route", "add", "prohibit", "192.0.2.1"])],
+  ["a route is a blackhole", /EINVAL/, (pod) => pod.exec("ip", ["route", "add", "blackhole", "192.0.2.1"])],
+  [
+    "there is no local port left",
+    /EADDRNOTAVAIL/,
+    async (pod) => {
+      await writeSysctl(pod, "net/ipv4/ip_local_port_range", "40000 40000")
+      await startDaemon(pod.commandLine(["busybox", "nc", "-ll", "-p", "40000", "-e", "true"]))
+      const listeners = async () => (await pod.exec("cat", ["/proc/net/tcp", "/proc/net/tcp6"])).stdout
+      await waitFor(async () => listeners().then((text) => text.includes(":9C40 ")), "a process on the only port")
+    },
+  ],
+])("a probe says no where %s, and why", async (_, reason, breakIt) => {
+  const { lab, client } = await scene()
+  await using _lab = lab
+  await breakIt(client)
+  const { probe, exitCode, end } = await trace(lab, client, "192.0.2.1:80", "--probe")
+  expect({ ...probe, exitCode }).toMatchObject({
+    outcome: "unreachable",
+    reason: expect.stringMatching(reason),
+    exitCode: 3,
+  })
+  if (!reason.test("EADDRNOTAVAIL")) expect(end?.passes).toBe("no")
+})
 
 testWith(
   ["br_netfilter"],

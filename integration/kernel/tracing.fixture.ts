@@ -1,6 +1,7 @@
 /** What the tests of `cni trace` share: the way of a packet is read in this process, which is in the host's namespace meanwhile. */
 import { parseDestination } from "../../cmd/cni/trace/command.ts"
-import { type Hop, walk } from "../../cmd/cni/trace/walk.ts"
+import { walk } from "../../cmd/cni/trace/walk.ts"
+import type { Hop } from "../../cmd/cni/trace/way.ts"
 import { type Node, type NodeAttachment, readLinks, readPacketFilter } from "../../cmd/node/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../lab/mod.ts"
@@ -90,7 +91,7 @@ export function waysOf(
     const [end] = link("veth2")
     const other = { ...attachmentOf("c2", ["10.85.0.3", "fd00::3"]), pod: { namespace: "shop", name: "db" } }
     const attachments = [attachment, { ...other, ...(end ? { link: end } : {}) }]
-    const node = { links, rules: { owned: [], ports: mapped } } as unknown as Node
+    const node = { links, networks: [], rules: { owned: [], ports: mapped } } as unknown as Node
     return walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, parseDestination(to, isUdp))
   })
   return hops.map(({ where, what, passes }) => `${where}: ${what}${passes === "yes" ? "" : ` [${passes}]`}`)

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { NodeAttachment } from "../../node/mod.ts"
 import { checkGateways, checkLinks, checkMtu } from "./links.ts"
-import { attachmentOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, cachedOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
 
 const members = [memberOf({ type: "tuning" }), memberOf({ type: "bridge", isGateway: true })]
 const bridge = linkOf(3, "cni0", { kind: "bridge", addresses: ["10.85.0.1/24", "fd00::1/64"] })
@@ -29,7 +29,14 @@ ip link set ${name} up`
 test("hosts' ends that are no ports of their bridge any more", () => {
   const found = (link: NodeAttachment["link"] | undefined, parts: Parts = {}) =>
     told(
-      checkLinks(patientOf({ members, links: [bridge], attachments: [attachmentOf(link ? { link } : {})], ...parts })),
+      checkLinks(
+        patientOf({
+          members,
+          links: [bridge],
+          attachments: [attachmentOf({ ...cachedOf(members.map(({ raw }) => raw)), ...(link ? { link } : {}) })],
+          ...parts,
+        }),
+      ),
     )
   const { master: _, ...alone } = veth
   expect(found(alone)).toEqual([
@@ -43,8 +50,51 @@ ip link set veth1 master cni0`,
   expect(found(undefined)).toEqual([])
   expect(found({ ...alone, nsid: 1 })).toEqual([])
   expect(found({ ...alone, kind: "tun" })).toEqual([])
-  expect(found(alone, { links: [] })).toEqual([])
-  expect(found(alone, { members: [memberOf({ type: "bridge" }, "lan"), memberOf({ type: "ptp" })] })).toEqual([])
+  const other = (...plugins: object[]) => ({ attachments: [attachmentOf({ ...cachedOf(plugins), link: alone })] })
+  expect(found(alone, other({ type: "ptp" }))).toEqual([])
+  expect(found(alone, { attachments: [attachmentOf({ link: alone, isAlive: false })] })).toEqual([])
+  const networks = [
+    { network: { name: "pods", plugins: [{ type: "bridge", raw: { type: "bridge", bridge: "br9" } }] } },
+  ]
+  expect(found(alone, { networks, attachments: [attachmentOf({ link: alone })] })[0]).toContain(
+    'bridge "br9" is not there',
+  )
+})
+
+test("a bridge that was deleted, once for all containers of it", () => {
+  const { master: _, ...alone } = veth
+  const result = (...ips: object[]) => ({ interfaces: [], ips, routes: [], dns: {} }) as never
+  const containers = (count: number) =>
+    Array.from({ length: count }, (_, at) =>
+      attachmentOf({
+        ...cachedOf([{ type: "bridge", isGateway: true }]),
+        containerId: `c${at + 1}`,
+        link: { ...alone, name: `veth${at + 1}` },
+        result: result({ address: `10.85.0.${at + 2}/24`, gateway: "10.85.0.1" }, { address: "fd00::2/64" }),
+      }),
+    )
+  const found = (count: number, parts: Parts = {}) =>
+    told(checkLinks(patientOf({ members, attachments: containers(count), ...parts })))
+  expect(found(1)).toEqual([
+    `error bridge-missing (pods)
+bridge "cni0" is not there, and a container lives by it: "pods/c1/eth0"
+the containers reach nothing, and nothing reaches them
+ip link add cni0 up type bridge; ip address add 10.85.0.1/24 dev cni0; for end in veth1; do ip link set $end master cni0; done (keys of ports, such as hairpinMode and vlan, come back when the containers are attached anew)`,
+  ])
+  expect(found(5)).toHaveLength(1)
+  expect(found(5)[0]).toContain('5 containers live by it: "pods/c1/eth0", "pods/c2/eth0", "pods/c3/eth0" and 2 more\n')
+  expect(found(1, { members: [memberOf({ type: "bridge" })] })[0]).toContain("ip link add cni0 up type bridge; for end")
+  // A link of another kind with the bridge's name is no bridge.
+  expect(found(1, { links: [linkOf(3, "cni0", { kind: "dummy" })] })).toHaveLength(1)
+  const flannel = attachmentOf({
+    ...cachedOf([{ type: "flannel" }]),
+    link: alone,
+    result: {
+      ...(result() as object),
+      interfaces: [{ name: "br7" }, { name: "veth1" }, { name: "eth0", sandbox: "/x" }],
+    } as never,
+  })
+  expect(found(0, { attachments: [flannel] })[0]).toContain('bridge "br7" is not there')
 })
 
 test("bridges that have lost the gateway of containers, for each gateway once", () => {

@@ -1,5 +1,5 @@
-import type { NodeLink } from "../../node/mod.ts"
-import { bridgeOf, bridgesOf, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { lostBridge, type NodeAttachment, type NodeLink } from "../../node/mod.ts"
+import { bridgeOf, bridgesOf, type Check, type Finding, type Member, nameOf, type Patient } from "./finding.ts"
 
 function onHost({ node }: Patient, name: string): NodeLink | undefined {
   return node.links.find((link) => link.nsid === undefined && link.name === name)
@@ -20,29 +20,69 @@ export const checkLinks: Check = (patient) => {
         remedy: `ip link set ${name} up`,
       }),
     ),
-    ...leftBridge(patient),
+    ...lostBridges(patient),
   ]
 }
 
-function leftBridge(patient: Patient): Finding[] {
-  return patient.attachments.flatMap((one): Finding[] => {
-    const name = patient.members.flatMap((member) =>
-      member.network === one.network ? (bridgeOf(member) ?? []) : [],
-    )[0]
-    const bridge = name === undefined ? undefined : onHost(patient, name)
-    const { link } = one
-    if (!bridge || link?.nsid !== undefined || link?.kind !== "veth" || link.master === bridge.index) return []
-    return [
-      {
+/** Bridges that were deleted, once for all their containers, and hosts' ends that are no ports of their bridge. */
+function lostBridges(patient: Patient): Finding[] {
+  const { node, attachments } = patient
+  const lost = attachments.flatMap((one) => {
+    const found = lostBridge(one, node)
+    return found ? [{ one, ...found }] : []
+  })
+  const left = lost.filter(({ isThere }) => isThere)
+  const deleted = Map.groupBy(
+    lost.filter(({ isThere }) => !isThere),
+    ({ bridge }) => bridge,
+  )
+  return [
+    ...[...deleted].map(([bridge, users]): Finding => {
+      const ends = users.map(({ end }) => end.name)
+      const gateways = new Set(users.flatMap(({ one }) => gatewaysOf(one, patient)))
+      const commands = [
+        `ip link add ${bridge} up type bridge`,
+        ...[...gateways].map((gateway) => `ip address add ${gateway} dev ${bridge}`),
+        `for end in ${ends.join(" ")}; do ip link set $end master ${bridge}; done`,
+      ]
+      const containers = users.length === 1 ? "a container lives" : `${users.length} containers live`
+      return {
+        rule: "bridge-missing",
+        severity: "error",
+        network: users[0]?.one.network ?? "",
+        what: `bridge "${bridge}" is not there, and ${containers} by it: ${someOf(users.map(({ one }) => nameOf(one)))}`,
+        why: "the containers reach nothing, and nothing reaches them",
+        remedy: `${commands.join("; ")} (keys of ports, such as hairpinMode and vlan, come back when the containers are attached anew)`,
+      }
+    }),
+    ...left.map(
+      ({ one, bridge, end }): Finding => ({
         rule: "not-in-bridge",
         severity: "error",
         network: one.network,
-        what: `"${link.name}", the host's end of ${nameOf(one)}, is no port of bridge "${name}"`,
+        what: `"${end.name}", the host's end of ${nameOf(one)}, is no port of bridge "${bridge}"`,
         why: "the container reaches nothing",
-        remedy: `ip link set ${link.name} master ${name}`,
-      },
-    ]
-  })
+        remedy: `ip link set ${end.name} master ${bridge}`,
+      }),
+    ),
+  ]
+}
+
+/** The addresses that the bridge has as the gateway of a container, with the prefix length of the container's own. */
+function gatewaysOf({ network, result }: NodeAttachment, { members }: Patient): string[] {
+  if (!members.some((member) => member.network === network && isGateway(member))) return []
+  return result?.ips.flatMap(({ gateway, address }) => (gateway ? [`${gateway}/${address.split("/")[1]}`] : [])) ?? []
+}
+
+/** Whether the bridge has the gateway's address. */
+function isGateway(member: Member): boolean {
+  return bridgeOf(member) !== undefined && (member.raw.isGateway === true || member.raw.isDefaultGateway === true)
+}
+
+/** Three examples of many. */
+function someOf(names: readonly string[]): string {
+  const shown = names.slice(0, 3).join(", ")
+  return names.length > 3 ? `${shown} and ${names.length - 3} more` : shown
 }
 
 /** Bridges that have lost the address which is the containers' gateway. */
@@ -51,8 +91,7 @@ export const checkGateways: Check = (patient) => {
   for (const one of patient.attachments) {
     const member = patient.members.find((each) => each.network === one.network && bridgeOf(each) !== undefined)
     const bridge = member && onHost(patient, bridgeOf(member) ?? "")
-    const isGateway = member?.raw.isGateway === true || member?.raw.isDefaultGateway === true
-    if (!bridge || !isGateway || one.isAlive === false) continue
+    if (!bridge || !isGateway(member) || one.isAlive === false) continue
     const gateways = one.result?.ips.flatMap(({ gateway }) => gateway ?? []) ?? []
     const missing = gateways.find((gateway) => !bridge.addresses.some((address) => address.split("/")[0] === gateway))
     if (missing === undefined) continue

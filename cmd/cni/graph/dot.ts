@@ -8,8 +8,10 @@ export function dotOf({ uplinks, segments }: Graph): string {
     lines.push(`  ${quoted(id)} [label=${quoted([name, ...addresses, ...routes, kind].join("\n"))}]`)
   }
   for (const segment of segments) {
-    const { id, title, caption, addresses, masquerades, ports, members, uplink = uplinks[0]?.id } = segment
-    lines.push(`  ${quoted(id)} [label=${quoted([title, caption, ...addresses].join("\n"))}, style=bold]`)
+    const { id, title, caption, isThere, addresses, masquerades, ports, members, uplink = uplinks[0]?.id } = segment
+    lines.push(
+      `  ${quoted(id)} [label=${quoted([title, isThere ? caption : `${caption}, not there`, ...addresses].join("\n"))}, style=${isThere ? "bold" : "dashed"}]`,
+    )
     const label = [...(masquerades ? ["masquerade"] : []), ...(ports > 0 ? [`${ports} ports`] : [])].join(", ")
     if (uplink !== undefined) lines.push(`  ${quoted(uplink)} -> ${quoted(id)} [dir=both, label=${quoted(label)}]`)
     for (const one of members) {
@@ -18,10 +20,12 @@ export function dotOf({ uplinks, segments }: Graph): string {
         one.addresses.join(" "),
         one.ports.join(" "),
         one.counters ? countersText(one.counters) : "",
+        one.fault ?? "",
       ]
-      const style = one.orphan.length > 0 ? ", style=dashed" : ""
+      const style = one.orphan.length > 0 || one.fault ? ", style=dashed" : ""
       lines.push(`  ${quoted(one.id)} [label=${quoted(said.filter((line) => line !== "").join("\n"))}${style}]`)
-      lines.push(`  ${quoted(id)} -> ${quoted(one.id)} [dir=none, label=${quoted(one.hostEnd ?? one.ifName)}]`)
+      if (one.fault === undefined)
+        lines.push(`  ${quoted(id)} -> ${quoted(one.id)} [dir=none, label=${quoted(one.hostEnd ?? one.ifName)}]`)
     }
   }
   return `${lines.join("\n")}\n}\n`

@@ -21,7 +21,7 @@ const attachmentOf = (more: Partial<NodeAttachment> = {}, config?: object | stri
   ...more,
 })
 const graph = (links: NodeLink[], attachments: NodeAttachment[], routes: Node["routes"] = []) =>
-  graphOf({ links, routes } as unknown as Node, attachments)
+  graphOf({ links, routes, networks: [] } as unknown as Node, attachments)
 const segments = (links: NodeLink[], attachments: NodeAttachment[]) => graph(links, attachments).segments
 const listOf = (plugin: JsonObject) => ({ name: "pods", plugins: [plugin] })
 
@@ -54,6 +54,7 @@ test("the ports of a bridge are together, with all that is known of them", () =>
       title: "cni0",
       caption: "bridge",
       isUp: false,
+      isThere: true,
       mtu: 1450,
       addresses: ["10.85.0.1/24"],
       networks: ["pods", "lan"],

@@ -1,5 +1,13 @@
 import { isJsonObject, type JsonObject, parseJsonObject } from "../../../pkg/types/mod.ts"
-import type { Counters, Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
+import {
+  type Counters,
+  describeLostBridge,
+  type LostBridge,
+  lostBridge,
+  type Node,
+  type NodeAttachment,
+  type NodeLink,
+} from "../../node/mod.ts"
 
 /** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
 export interface Graph {
@@ -29,6 +37,8 @@ export interface Segment {
   /** "bridge", "macvlan on eth0", "ptp" */
   readonly caption: string
   readonly isUp: boolean
+  /** False for a bridge that was deleted, and that containers live by. */
+  readonly isThere: boolean
   readonly mtu?: number
   readonly addresses: readonly string[]
   readonly networks: readonly string[]
@@ -54,6 +64,8 @@ export interface Member {
   readonly vlanId?: number
   readonly isAlive?: boolean
   readonly orphan: readonly string[]
+  /** Why no packet comes to it from its segment: its bridge was deleted, or it is no port of it. */
+  readonly fault?: string
   readonly masquerades: boolean
   /** As the container sees them. */
   readonly counters?: Counters
@@ -67,8 +79,10 @@ export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Gra
   const drafts = new Map<string, { shared: Shared; members: Member[] }>()
   for (const one of attachments) {
     const config = configOf(one)
-    const shared = sharedOf(one, config, onHost)
-    drafts.getOrInsert(shared.key, { shared, members: [] }).members.push(memberOf(one, config))
+    const isPort = onHost.some(({ index }) => index === one.link?.master) // of its own bridge or of another
+    const lost = isPort ? undefined : lostBridge(one, node)
+    const shared = lost && !lost.isThere ? deletedBridge(lost.bridge) : sharedOf(one, config, onHost)
+    drafts.getOrInsert(shared.key, { shared, members: [] }).members.push(memberOf(one, config, lost))
   }
   const segments = [...drafts.values()].map(({ shared, members }): Segment => {
     const { link } = shared
@@ -78,6 +92,7 @@ export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Gra
       title: shared.title,
       caption: shared.caption,
       isUp: link?.isUp ?? true,
+      isThere: !shared.isDeleted,
       ...(link === undefined ? {} : { mtu: link.mtu }),
       addresses: link?.addresses.filter((address) => !address.startsWith("fe80:")) ?? [],
       networks: [...new Set(members.map(({ network }) => network))],
@@ -106,6 +121,11 @@ interface Shared {
   readonly title: string
   readonly caption: string
   readonly link?: NodeLink
+  readonly isDeleted?: boolean
+}
+
+function deletedBridge(name: string): Shared {
+  return { key: name, kind: "bridge", title: name, caption: "bridge", isDeleted: true }
 }
 
 const ON_PARENT = ["macvlan", "ipvlan", "vlan"]
@@ -128,7 +148,7 @@ function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: r
   return { key, kind: "network", title: one.network, caption: type }
 }
 
-function memberOf(one: NodeAttachment, config: JsonObject | undefined): Member {
+function memberOf(one: NodeAttachment, config: JsonObject | undefined, lost: LostBridge | undefined): Member {
   const { network, containerId, ifName, addresses, ports, link, isAlive, orphan, pod, rules } = one
   const hostEnd = link?.nsid === undefined ? link : undefined
   const counters = hostEnd?.counters && { received: hostEnd.counters.sent, sent: hostEnd.counters.received }
@@ -141,6 +161,7 @@ function memberOf(one: NodeAttachment, config: JsonObject | undefined): Member {
     addresses,
     ports,
     orphan,
+    ...(lost === undefined ? {} : { fault: describeLostBridge(lost) }),
     masquerades: rules.some(({ place }) => /masquerade|nat (POSTROUTING|CNI-)/.test(place)),
     ...(hostEnd === undefined ? {} : { hostEnd: hostEnd.name }),
     ...(link === undefined ? {} : { mtu: link.mtu }),

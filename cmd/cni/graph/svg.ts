@@ -105,12 +105,13 @@ function memberLines(one: Member): { text: string; tone: string }[] {
     ...(one.ports.length > 0 ? [{ text: `ports ${one.ports.join(" ")}`, tone: "dim" }] : []),
     ...(one.counters === undefined ? [] : [{ text: countersText(one.counters), tone: "dim" }]),
     ...(one.orphan.length > 0 ? [{ text: shortened(`orphan: ${one.orphan[0]}`, 26), tone: "bad" }] : []),
+    ...(one.fault === undefined ? [] : [{ text: shortened(one.fault, 26), tone: "bad" }]),
   ]
 }
 
 function memberBox(member: Member, x: number, y: number, height: number): string {
   const lines = memberLines(member)
-  const kind = member.orphan.length > 0 ? "member orphan" : "member"
+  const kind = member.orphan.length > 0 || member.fault !== undefined ? "member orphan" : "member"
   return group(kind, member.id, memberDetails(member), [
     rectangle(x, y, COLUMN, height),
     text(x + 10, y + FIRST_LINE, shortened(member.title, 26), "title"),
@@ -127,12 +128,14 @@ function segmentBox(segment: Segment, x: number, y: number) {
     `${segment.members.length} interface${segment.members.length === 1 ? "" : "s"}${segment.mtu === undefined ? "" : ` · MTU ${segment.mtu}`}`,
     ...(segment.counters === undefined ? [] : [countersText(segment.counters)]),
   ]
-  const height = FIRST_LINE + (lines.length + (segment.isUp ? 0 : 1)) * LINE + 8
-  const svg = group(`segment ${segment.kind}`, segment.id, segmentDetails(segment), [
+  const fault = segment.isThere ? (segment.isUp ? undefined : "down") : "not there"
+  const height = FIRST_LINE + (lines.length + (fault === undefined ? 0 : 1)) * LINE + 8
+  const kind = `segment ${segment.kind}${segment.isThere ? "" : " orphan"}`
+  const svg = group(kind, segment.id, segmentDetails(segment), [
     rectangle(x, y, SEGMENT_WIDTH, height),
     text(x + 10, y + FIRST_LINE, shortened(segment.title, 24), "title"),
     ...lines.map((line, at) => text(x + 10, y + FIRST_LINE + (at + 1) * LINE, shortened(line, ROOM - 2), "dim")),
-    ...(segment.isUp ? [] : [text(x + 10, y + FIRST_LINE + (lines.length + 1) * LINE, "down", "bad")]),
+    ...(fault === undefined ? [] : [text(x + 10, y + FIRST_LINE + (lines.length + 1) * LINE, fault, "bad")]),
   ])
   return { svg, height }
 }
@@ -154,7 +157,7 @@ function uplinkBox(uplink: Uplink, x: number, y: number) {
   return { svg, height }
 }
 
-/** From a segment to the left side of each of its members: one line down beside each column. */
+/** From a segment to the left side of each of its members that is connected: one line down beside each column. */
 function trunk(
   segment: Segment,
   at: { x: number; y: number; memberX: number; top: number; columns: number; rows: number; height: number },
@@ -165,8 +168,12 @@ function trunk(
     const count = Math.min(rows, segment.members.length - column * rows)
     const left = memberX + column * (COLUMN + 2 * GAP)
     const rail = left - GAP
-    const stubs = Array.from({ length: count }, (_, row) => `M${rail} ${top + row * (height + GAP) + 22}H${left}`)
-    const last = top + (count - 1) * (height + GAP) + 22
+    const members = segment.members.slice(column * rows, column * rows + count)
+    const connected = members.flatMap(({ fault }, row) => (fault === undefined ? [row] : []))
+    const lastRow = connected.at(-1)
+    if (lastRow === undefined) return ""
+    const stubs = connected.map((row) => `M${rail} ${top + row * (height + GAP) + 22}H${left}`)
+    const last = top + lastRow * (height + GAP) + 22
     const from =
       columns === 1
         ? `M${x} ${y}H${rail}M${rail} ${Math.min(y, top + 22)}`

@@ -23,6 +23,7 @@ export function memberDetails(one: Member): string {
     `${one.network}/${one.containerId}/${one.ifName}`,
     ...(one.title === one.containerId ? [] : [`pod: ${one.title}`]),
     ...(one.orphan.length > 0 ? [`orphan: ${one.orphan.join(", ")}`] : []),
+    ...(one.fault === undefined ? [] : [`not connected: ${one.fault}`]),
     `namespace: ${one.isAlive === undefined ? "unknown" : one.isAlive ? "alive" : "gone"}`,
     `addresses: ${one.addresses.join(", ") || "none"}`,
     ...(one.ports.length > 0 ? [`published ports: ${one.ports.join(", ")}`] : []),
@@ -37,7 +38,7 @@ export function memberDetails(one: Member): string {
 
 export function segmentDetails(one: Segment): string {
   return [
-    `${one.caption}: ${one.title}`,
+    `${one.caption}: ${one.title}${one.isThere ? "" : ", not there"}`,
     `networks: ${one.networks.join(", ")}`,
     `${one.members.length} interfaces, ${one.ports} published ports, masquerade ${one.masquerades ? "yes" : "no"}`,
     ...(one.mtu === undefined ? [] : [`MTU ${one.mtu}, ${one.isUp ? "up" : "down"}`]),

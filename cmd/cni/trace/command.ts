@@ -16,7 +16,8 @@ import {
 } from "../command.ts"
 import { type ScreenSize, type Tone, tinted, wrapped } from "../screen.ts"
 import { type Probed, probe } from "./probe.ts"
-import { type Destination, type Hop, walk } from "./walk.ts"
+import { walk } from "./walk.ts"
+import type { Destination, Hop } from "./way.ts"
 
 /** `cni trace` */
 export const trace: Command = {
@@ -93,6 +94,7 @@ function report(hops: readonly Hop[], probed: Probed | undefined, screen: Screen
   })
   if (!probed) return lines.join("")
   const isLost = probed.outcome === "no answer" || probed.outcome === "unreachable"
-  const said = `probe: ${probed.outcome} after ${probed.ms.toFixed(1)} ms`
+  const reason = probed.reason === undefined ? "" : `: ${probed.reason}`
+  const said = `probe: ${probed.outcome} after ${probed.ms.toFixed(1)} ms${reason}`
   return `${lines.join("")}\n${tinted(said, isLost ? "bad" : "good", screen)}\n`
 }

@@ -1,26 +1,18 @@
-import { readFileSync } from "node:fs"
-import { findLink, findRoute, IFF_UP, type Link, RouteSocket } from "../../../pkg/netlink/mod.ts"
+import { findLink, IFF_UP, RouteSocket } from "../../../pkg/netlink/mod.ts"
 import type { Netns } from "../../../pkg/netns/mod.ts"
-import { AF_INET, contains, familyOf, formatIp, parseCidr, parseIp } from "../../../pkg/types/mod.ts"
-import type { FilterView, Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
+import { AF_INET, familyOf, formatIp, parseIp } from "../../../pkg/types/mod.ts"
+import {
+  describeLostBridge,
+  type FilterView,
+  lostBridge,
+  type Node,
+  type NodeAttachment,
+  type NodeLink,
+} from "../../node/mod.ts"
 import type { Packet } from "./evaluate.ts"
+import { has, isConntrackFull, isOfLink, nameOf, routeTo, sourceOf, sysctl } from "./facts.ts"
 import { passHook } from "./filter.ts"
-
-/** Where a packet goes. */
-export interface Destination {
-  readonly ip: Uint8Array
-  /** 0 for none: ICMP. */
-  readonly port: number
-  readonly protocol: "tcp" | "udp" | "icmp"
-}
-
-/** One step on the way. */
-export interface Hop {
-  readonly where: "container" | "bridge" | "host" | "filter" | "nat" | "end"
-  readonly what: string
-  /** "no": the packet ends here. "perhaps": it depends on what is not known here. */
-  readonly passes: "yes" | "no" | "perhaps"
-}
+import { type Destination, type Hop, Way } from "./way.ts"
 
 /** What a walk needs to know. */
 export interface Ground {
@@ -28,35 +20,6 @@ export interface Ground {
   readonly attachments: readonly NodeAttachment[]
   readonly attachment: NodeAttachment
   readonly filter: FilterView | undefined
-}
-
-/** `IPPROTO_*` */
-function protocolOf({ protocol, ip }: Destination): number {
-  return { tcp: 6, udp: 17, icmp: familyOf(ip) === AF_INET ? 1 : 58 }[protocol]
-}
-
-/** Collects hops; knows whether the packet has ended. */
-class Way {
-  readonly hops: Hop[] = []
-
-  pass(where: Hop["where"], what: string, passes: Hop["passes"] = "yes"): void {
-    this.hops.push({ where, what, passes })
-  }
-
-  /** The packet ends here. */
-  end(what: string): Hop[] {
-    this.hops.push({ where: "end", what, passes: "no" })
-    return this.hops
-  }
-
-  arrive(what: string): Hop[] {
-    this.hops.push({
-      where: "end",
-      what,
-      passes: this.hops.some(({ passes }) => passes === "perhaps") ? "perhaps" : "yes",
-    })
-    return this.hops
-  }
 }
 
 /** The way of a packet that begins a connection from a container, read from routes, links and rules. Changes nothing. */
@@ -67,8 +30,8 @@ export function walk(ground: Ground, sandbox: Netns, destination: Destination): 
   const link = findLink(inside, attachment.ifName)
   if (!link) return way.end(`the container has no interface "${attachment.ifName}"`)
   if ((link.flags & IFF_UP) === 0) return way.end(`"${attachment.ifName}" in the container is down`)
-  const route = findRoute(inside, destination.ip)
-  if (!route) return way.end(`the container has no route to ${formatIp(destination.ip)}`)
+  const route = routeTo(inside, destination.ip)
+  if (typeof route === "string") return way.end(`the container ${route}`)
   const gateway = route.gateway && formatIp(route.gateway)
   const source = route.preferredSource ?? sourceOf(attachment, destination)
   if (!source) return way.end(`the container has no address of the family of ${formatIp(destination.ip)}`)
@@ -84,6 +47,8 @@ export function walk(ground: Ground, sandbox: Netns, destination: Destination): 
       `the interface has no end on the host: it goes on by what it sits on, and ${formatIp(destination.ip)} answers or not`,
     )
   if (!end.isUp) return way.end(`"${end.name}", the host's end, is down`)
+  const lost = lostBridge(attachment, node)
+  if (lost) return way.end(`${describeLostBridge(lost)}: the container is cut off`)
   const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
   if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
   if (bridge) way.pass("bridge", `port "${end.name}" of bridge "${bridge.name}"`)
@@ -91,19 +56,6 @@ export function walk(ground: Ground, sandbox: Netns, destination: Destination): 
   if (gateway === undefined && bridge && !isOfLink(bridge, destination.ip))
     return throughBridge(way, ground, bridge, packet)
   return throughHost(way, ground, packet, destination)
-}
-
-function nameOf(socket: RouteSocket, index: Link["index"] | undefined): string | undefined {
-  return index === undefined ? undefined : findLink(socket, index)?.name
-}
-
-function sourceOf({ addresses }: NodeAttachment, { ip }: Destination): Uint8Array | undefined {
-  const own = addresses.flatMap((address) => parseIp(address.split("/")[0] ?? "") ?? [])
-  return own.find((each) => each.length === ip.length)
-}
-
-function isOfLink({ addresses }: NodeLink, ip: Uint8Array): boolean {
-  return addresses.some((address) => address.split("/")[0] === formatIp(ip))
 }
 
 /** To another container of the bridge: frames, which pass the packet filter only where br_netfilter sends them there. */
@@ -129,6 +81,11 @@ function throughBridge(way: Way, { attachments, node, filter }: Ground, bridge: 
 
 function describe({ network, containerId, ifName, pod }: NodeAttachment): string {
   return pod === undefined ? `container ${network}/${containerId}/${ifName}` : `pod ${pod.namespace}/${pod.name}`
+}
+
+/** `IPPROTO_*` */
+function protocolOf({ protocol, ip }: Destination): number {
+  return { tcp: 6, udp: 17, icmp: familyOf(ip) === AF_INET ? 1 : 58 }[protocol]
 }
 
 /** The first packet of a connection, as it comes to the host. */
@@ -178,15 +135,15 @@ function mappedTo(node: Node, { ip, port, protocol }: Destination) {
   return address && { ip: address, port: Number(found.to.slice(at + 1)), text: found.to, owner: found.owner }
 }
 
-function forward(way: Way, { attachments, filter }: Ground, packet: Packet): Hop[] {
+function forward(way: Way, { node, attachments, filter }: Ground, packet: Packet): Hop[] {
   const isIpv4 = familyOf(packet.destination) === AF_INET
   const setting = isIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding"
   if (sysctl(setting) === "0") return way.end(`${setting} is 0: the host forwards nothing`)
   if (isIpv4 && sysctl(`net/ipv4/conf/${packet.input}/forwarding`) === "0")
     return way.end(`net/ipv4/conf/${packet.input}/forwarding is 0: the host forwards nothing from "${packet.input}"`)
   using host = RouteSocket.open()
-  const route = findRoute(host, packet.destination)
-  if (!route) return way.end(`the host has no route to ${formatIp(packet.destination)}`)
+  const route = routeTo(host, packet.destination)
+  if (typeof route === "string") return way.end(`the host ${route}`)
   const output = nameOf(host, route.index) ?? "?"
   const gateway = route.gateway === undefined ? "" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("host", `forwarded from "${packet.input}" to "${output}"${gateway}`)
@@ -199,6 +156,8 @@ function forward(way: Way, { attachments, filter }: Ground, packet: Packet): Hop
   if (last?.verdict === "drop") return dropped(way)
   const text = formatIp(packet.destination)
   const other = attachments.find(({ addresses }) => addresses.some((address) => address.split("/")[0] === text))
+  const lost = other && lostBridge(other, node)
+  if (lost) return way.end(`${describeLostBridge(lost)}: ${describe(other)} is cut off`)
   if (other)
     return way.arrive(
       `it reaches ${describe(other)}, ${text}${packet.destinationPort > 0 ? ` port ${packet.destinationPort}` : ""}, by "${output}"`,
@@ -213,11 +172,6 @@ function forward(way: Way, { attachments, filter }: Ground, packet: Packet): Hop
   )
 }
 
-function has(address: string, ip: Uint8Array): boolean {
-  const cidr = parseCidr(address.includes("/") ? address : `${address}/${8 * ip.length}`)
-  return cidr !== undefined && contains(cidr, ip)
-}
-
 /** Whether the rules at a hook let it pass; says what they do. Rules that change addresses are told apart by the caller. */
 function passed(way: Way, filter: FilterView, hook: string, packet: Packet, mayBeMapped: boolean): boolean {
   const { verdict, notes, isUnclear } = passHook(filter, hook, packet)
@@ -230,17 +184,4 @@ function passed(way: Way, filter: FilterView, hook: string, packet: Packet, mayB
 
 function dropped(way: Way): Hop[] {
   return way.end("dropped by the packet filter")
-}
-
-function isConntrackFull(): boolean {
-  const [count, most] = ["count", "max"].map((name) => Number(sysctl(`net/netfilter/nf_conntrack_${name}`) ?? 0))
-  return count !== undefined && most !== undefined && most > 0 && count >= most
-}
-
-function sysctl(path: string): string | undefined {
-  try {
-    return readFileSync(`/proc/sys/${path}`, "utf8").trim()
-  } catch {
-    return undefined
-  }
 }

@@ -35,6 +35,7 @@ export function segmentOf(members: readonly Member[], more: Partial<Segment> = {
     title: "pods",
     caption: "ptp",
     isUp: true,
+    isThere: true,
     addresses: [],
     networks: ["pods"],
     masquerades: false,
