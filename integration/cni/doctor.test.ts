@@ -166,7 +166,7 @@ const faults: readonly Fault[] = [
   {
     rule: "bridge-missing",
     severity: "error",
-    names: /^bridge "cni0" is not there, and 2 containers live by it: .*web-1.*web-2/,
+    names: /^bridge "cni0" is not there, and 2 containers live by it: .*web-\d.*web-\d/,
     seed: ({ host }) => host.exec("ip", ["link", "delete", "cni0"]),
   },
   {

@@ -60,6 +60,12 @@ export class NodeLab implements AsyncDisposable {
     })
   }
 
+  /** `cni …` as a person sees it, on a terminal of 120 columns without colours. */
+  onTerminal(args: readonly string[]): Promise<Output> {
+    const env = { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: builtPlugins, NO_COLOR: "1" }
+    return this.host.tryExec("script", ["-qec", `stty cols 120; ${tool} ${args.join(" ")}`, "/dev/null"], { env })
+  }
+
   /** Attaches a new pod with one published port, as kubelet would name it; the container has the namespace's name unless it is said. Throws what `cni add` says. */
   async addPod(name = "web", network = "pods", containerId?: string): Promise<ContainerNamespace> {
     const pod = await this.host.addContainer()

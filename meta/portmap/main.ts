@@ -8,7 +8,7 @@ import { type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
 import { checkLocalnet, findLocalnetLink, isLocalnetOn, switchLocalnetOn } from "./route-localnet.ts"
 
-export { type PortRule, portRulesIn }
+export { Hostports, type PortRule, portRulesIn }
 
 /** Maps ports of the host to ports of a container that an earlier plugin of the chain has made. */
 export const portmap = definePlugin<PortmapConfig>({

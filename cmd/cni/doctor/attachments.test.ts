@@ -3,10 +3,12 @@ import type { NodeAttachment } from "../../node/mod.ts"
 import { checkComplete, checkDuplicates, checkOrphans, isProvablyGone } from "./attachments.ts"
 import { attachmentOf, cachedOf, linkOf, type Parts, patientOf, told } from "./testing/patients.ts"
 
-const orphans = (more: Partial<NodeAttachment>) => told(checkOrphans(patientOf({ attachments: [attachmentOf(more)] })))
+const networks = [{ network: { name: "pods", plugins: [{ type: "bridge" }] } }]
+const orphans = (more: Partial<NodeAttachment>, parts: Parts = { networks }) =>
+  told(checkOrphans(patientOf({ ...parts, attachments: [attachmentOf(more)] })))
 const ruleIn = (place: string) => ({ place, backend: "nftables", owner: "" }) as const
-const FIX = "cni doctor --fix deletes it; so does cni gc NETWORK --auto"
-const BY_HAND = "make sure that it is used by nobody, then: cni gc NETWORK --keep …"
+const FIX = "cni doctor --fix deletes it; so does cni gc pods --auto"
+const BY_HAND = "if no container uses it: cni gc pods --auto"
 
 describe("what a container that is gone has left", () => {
   test("is told part by part", () => {
@@ -51,6 +53,23 @@ its container is gone, and no DEL came; the address is lost to the pool
 ${BY_HAND}`,
     ])
     expect(orphans({})).toEqual([])
+    expect(orphans({ sources: ["lease"], orphan: ["lease without cache entry"] }, {})[0]).toContain(
+      'if no container uses it: write a configuration of network "pods", and run cni gc',
+    )
+  })
+
+  test("and has no configuration is told with a command that works", () => {
+    const gone = {
+      isAlive: false,
+      netns: "/run/netns/x",
+      sources: ["cache"],
+      orphan: ["cache entry without namespace"],
+    } as const
+    const [ofLoopback] = orphans({ ...gone, ...cachedOf([{ type: "loopback" }]) }, {})
+    expect(ofLoopback).toMatch(/^warning stale-cache \(pods\), fixable\n(.*\n)*cni doctor --fix deletes it$/)
+    expect(orphans(gone, {})[0]).toMatch(
+      /^warning stale-cache \(pods\)\n(.*\n)*delete \/nowhere\/cache\/results\/pods-c1-eth0: it has no configuration/,
+    )
   })
 
   test.each<[boolean, string, Partial<NodeAttachment>]>([

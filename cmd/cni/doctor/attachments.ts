@@ -1,19 +1,20 @@
-import { parseNetworkList } from "../../../pkg/libcni/mod.ts"
+import { cacheFile, parseNetworkList } from "../../../pkg/libcni/mod.ts"
 import { askedMappings, ipamOf, type NodeAttachment } from "../../node/mod.ts"
 import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { isDeletable, planDeletion } from "./fix.ts"
 
 const GONE = "its container is gone, and no DEL came"
-const FIX = "cni doctor --fix deletes it; so does cni gc NETWORK --auto"
 
 /** What containers that are gone have left: leases, records, links, rules. */
-export const checkOrphans: Check = ({ attachments }) =>
-  attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one))
+export const checkOrphans: Check = (patient) =>
+  patient.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, patient))
 
-function orphanFindings(one: NodeAttachment): Finding[] {
-  const about = { network: one.network, severity: "warning" as const, ...(isProvablyGone(one) ? { orphan: one } : {}) }
+function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
+  const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, patient))
+  const about = { network: one.network, severity: "warning" as const, ...(isFixable ? { orphan: one } : {}) }
   const found: Finding[] = []
   const has = (text: string) => one.orphan.some((reason) => reason.startsWith(text))
-  const remedy = isProvablyGone(one) ? FIX : "make sure that it is used by nobody, then: cni gc NETWORK --keep …"
+  const remedy = orphanRemedy(one, patient, isFixable)
   if (has("lease")) {
     const what = `host-local keeps ${one.addresses.join(", ")} for ${nameOf(one)}: ${reasonsOf(one, "lease")}`
     found.push({ ...about, rule: "stale-lease", what, why: `${GONE}; the address is lost to the pool`, remedy })
@@ -34,6 +35,16 @@ function orphanFindings(one: NodeAttachment): Finding[] {
     found.push({ ...about, rule: "orphaned-link", what, why, remedy })
   }
   return found
+}
+
+/** `cni gc` needs the network's file; the record of a runtime, such as that of "cni-loopback", has none. */
+function orphanRemedy(one: NodeAttachment, { node }: Patient, isFixable: boolean): string {
+  const hasFile = node.networks.some(({ network }) => network?.name === one.network)
+  if (isFixable) return `cni doctor --fix deletes it${hasFile ? `; so does cni gc ${one.network} --auto` : ""}`
+  if (one.sources.join() === "cache")
+    return `delete ${cacheFile(node.places.cacheDir, one)}: it has no configuration that a DEL could be run with`
+  if (hasFile) return `if no container uses it: cni gc ${one.network} --auto`
+  return `if no container uses it: write a configuration of network "${one.network}", and run cni gc`
 }
 
 function reasonsOf({ orphan }: NodeAttachment, beginning: string): string {

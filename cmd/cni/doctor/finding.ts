@@ -73,5 +73,5 @@ export function containerLinks(patient: Patient): string[] {
 /** How messages call an attachment. */
 export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): string {
   const whose = pod === undefined ? "" : ` (pod ${[pod.namespace, pod.name].filter((part) => part).join("/")})`
-  return `"${network}/${containerId}/${ifName}"${whose}`
+  return `"${network}/${containerId}${ifName === "" ? "" : `/${ifName}`}"${whose}`
 }

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Lab } from "../../../pkg/libcni/testing/lab.ts"
-import { carryOut, describeDeletion, planDeletion } from "./fix.ts"
+import { carryOut, describeDeletion, isDeletable, planDeletion } from "./fix.ts"
 import { attachmentOf, cachedOf, patientOf } from "./testing/patients.ts"
 
 const inFile = { name: "pods", plugins: [{ type: "ptp" }, { type: "tuning" }] }
@@ -32,8 +32,16 @@ test("without a configuration its leases are released, of its own stores alone",
   expect(describeDeletion(deletion)).toBe(
     "release the lease of pods/c1/eth0 (no configuration of its network is left for a DEL)",
   )
-  expect(describeDeletion(planDeletion(attachmentOf(), patientOf()))).toBe(
-    'nothing: there is no configuration of network "pods" to run a DEL with',
+  expect(isDeletable(deletion)).toBe(true)
+  expect(isDeletable(planDeletion(attachmentOf(), patientOf()))).toBe(false)
+})
+
+test("rules that name no interface are deleted by themselves, also where there is a configuration", () => {
+  const rules = [{ place: "ip nat POSTROUTING", backend: "iptables", owner: 'name: "pods" id: "c1"' }] as const
+  const deletion = planDeletion(attachmentOf({ ifName: "", rules }), patientOf({ networks }))
+  expect(isDeletable(deletion)).toBe(true)
+  expect(describeDeletion(deletion)).toBe(
+    "delete the rules in ip nat POSTROUTING of pods/c1 (they name no interface for a DEL)",
   )
 })
 

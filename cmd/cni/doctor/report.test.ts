@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Finding } from "./finding.ts"
 import { bridgeOf, bridgesOf, containerLinks, nameOf, readSysctl } from "./finding.ts"
-import { asJson, report } from "./report.ts"
+import { asJson, report, summary } from "./report.ts"
 import { attachmentOf, linkOf, memberOf, patientOf } from "./testing/patients.ts"
 
 const finding = (more: Partial<Finding> = {}): Finding => ({
@@ -19,10 +19,15 @@ const examination = (findings: Finding[], count = 1) => ({
   findings,
   patient: patientOf({ attachments: Array.from({ length: count }, () => attachmentOf()) }),
 })
-const deletion = { orphan: attachmentOf(), network: undefined, stores: [] }
+const rules = ["ip nat POSTROUTING", "ip nat POSTROUTING", "ip cni_masquerade containers"].map(
+  (place) => ({ place, backend: "iptables", owner: "" }) as const,
+)
+const deletion = { orphan: attachmentOf({ ifName: "", rules }), network: undefined, stores: [] }
 
 test("a report has what was found with its reason and its remedy, what is mended, and how many there are", () => {
-  expect(report(examination([finding(), warning]), [deletion, { ...deletion, stores: ["/x"] }], {})).toBe(
+  expect(
+    report(examination([finding(), warning]), [deletion, { ...deletion, orphan: attachmentOf(), stores: ["/x"] }], {}),
+  ).toBe(
     `ERROR link-down
   interface "cni0" is down
   why: nothing passes it
@@ -33,10 +38,9 @@ WARNING no-nftables
   why: nothing passes it
   do: ip link set cni0 up
 
-Fixing: nothing: there is no configuration of network "pods" to run a DEL with
+Fixing: delete the rules in ip nat POSTROUTING, ip cni_masquerade containers of pods/c1 (they name no interface for a DEL)
 Fixing: release the lease of pods/c1/eth0 (no configuration of its network is left for a DEL)
 
-1 error, 1 warning, 1 attachment looked at
 `,
   )
 })
@@ -47,8 +51,9 @@ test.each([
   [[warning], 3, "\x1b[33m0 errors, 1 warning, 3 attachments looked at\x1b[0m\n"],
   [[finding(), warning, finding()], 1, "\x1b[31;1m2 errors, 1 warning, 1 attachment looked at\x1b[0m\n"],
 ])("the sum of %j and %d attachments is in a colour of its own", (findings, attachments, sum) => {
-  const text = report(examination(findings, attachments), [], { colour: true })
-  expect(text.split("\n\n").at(-1)).toBe(sum)
+  const screen = { colour: true }
+  const text = report(examination(findings, attachments), [], screen)
+  expect(summary(examination(findings, attachments), screen)).toBe(sum)
   expect(text.startsWith(`\x1b[31;1mERROR\x1b[0m \x1b[1mlink-down\x1b[0m\n`)).toBe(findings[0]?.severity === "error")
   expect(text.startsWith(`\x1b[33mWARNING\x1b[0m \x1b[1mno-nftables\x1b[0m\n`)).toBe(
     findings[0]?.severity === "warning",
@@ -63,9 +68,14 @@ test("for programs it has the same, and what can be fixed", () => {
       { rule: "link-down", severity: "error", network: "pods", ...told, fixable: false },
       { rule: "no-nftables", severity: "warning", ...told, fixable: true },
     ],
-    fixes: ['nothing: there is no configuration of network "pods" to run a DEL with'],
+    fixes: [
+      "delete the rules in ip nat POSTROUTING, ip cni_masquerade containers of pods/c1 (they name no interface for a DEL)",
+    ],
   })
   expect(asJson(examination([]))).toEqual({ findings: [] })
+  expect(asJson(examination([]), [], ["Cannot"])).toEqual({ findings: [], failures: ["Cannot"] })
+  const fixed = summary(examination([]), {}, 2)
+  expect(fixed).toBe("0 errors, 0 warnings, 1 attachment looked at, after 2 deletions\n")
 })
 
 test("the bridges of a node are those that configurations name, each once", () => {

@@ -1,0 +1,124 @@
+import { listLeases, release, type Store } from "../../ipam/host-local/main.ts"
+import { commentOf, findEverywhere } from "../../pkg/iptables/mod.ts"
+import { isErrno } from "../../pkg/libc/mod.ts"
+import type { AttachmentId } from "../../pkg/libcni/mod.ts"
+import { deleteLink, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
+import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod.ts"
+import { isOwnerOf, ownerComment } from "../../pkg/types/mod.ts"
+import { deleteStaleRules } from "../node/mod.ts"
+
+/** Something that an attachment has on this host. */
+export interface Belonging {
+  readonly kind: "lease" | "link" | "rule"
+  /** "10.22.0.7", "veth01ab23cd", "ip cni_masquerade containers" */
+  readonly what: string
+  /** As the thing itself says it: "network/container/interface", or what the reference suite writes. */
+  readonly owner: string
+}
+
+/** Chains of containers that either suite makes with iptables. */
+const CONTAINER_CHAINS = /^CNI-/
+const PARENTS = ["POSTROUTING", "CNI-HOSTPORT-DNAT"]
+
+/**
+ * What attachments of a network have on this host that are not valid, by the owner's name on each thing: the addresses in
+ * `stores`, links, and rules of both packet filters. This is what a GC goes by, too. Throws `EPERM` without CAP_NET_ADMIN.
+ */
+export function staleBelongings(
+  network: string,
+  stores: readonly Store[],
+  valid: readonly AttachmentId[],
+): Belonging[] {
+  const isStale = staleness(network, valid)
+  return [...staleLeases(network, stores, valid), ...staleLinks(isStale), ...staleRules(isStale)]
+}
+
+/**
+ * Deletes what `staleBelongings` tells, after the plugins' GC: a plugin of the other suite, and one of a network before version 1.1.0,
+ * leaves some. Rules come first, leases last, so that no other container gets an address that rules still name. Goes on
+ * after errors and returns them.
+ */
+export function deleteBelongings(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): string[] {
+  const failures: string[] = []
+  const attempt = (step: () => void) => {
+    try {
+      step()
+    } catch (error) {
+      failures.push(error instanceof Error ? error.message : String(error))
+    }
+  }
+  const isStale = staleness(network, valid)
+  const owners = valid.map(({ containerId, ifName }) => ({ network, containerId, ifName }))
+  if (staleRules(isStale).length > 0) attempt(() => deleteStaleRules(network, owners))
+  using host = RouteSocket.open()
+  for (const link of listLinks(host, ({ attributes: { alias } }) => alias !== undefined && isStale(alias)))
+    attempt(() => deleteLink(host, link))
+  for (const store of stores)
+    for (const { holder } of listLeases(store))
+      if (typeof holder !== "string" && !isHeld(holder, valid)) attempt(() => release(store, holder))
+  return failures
+}
+
+function isHeld(holder: { containerId: string; ifName: string }, valid: readonly AttachmentId[]): boolean {
+  return valid.some(
+    ({ containerId, ifName }) =>
+      containerId === holder.containerId && (holder.ifName === "" || ifName === holder.ifName),
+  )
+}
+
+function staleLeases(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): Belonging[] {
+  return stores.flatMap(listLeases).flatMap(({ address, holder }): Belonging[] => {
+    if (typeof holder === "string") return [] // no reservation of a container's
+    return isHeld(holder, valid)
+      ? []
+      : [{ kind: "lease", what: address, owner: `${network}/${holder.containerId}/${holder.ifName}` }]
+  })
+}
+
+function staleLinks(isStale: (owner: string) => boolean): Belonging[] {
+  using host = RouteSocket.open()
+  const links = listLinks(host, ({ attributes: { alias } }) => alias !== undefined && isStale(alias))
+  return links.map(({ name, attributes }) => ({ kind: "link", what: name, owner: attributes.alias ?? "" }))
+}
+
+function staleRules(isStale: (owner: string) => boolean): Belonging[] {
+  using filter = findFilter()
+  const { rules, elements } = filter ? listCommented(filter.socket, isStale) : { rules: [], elements: [] }
+  const native = [...rules, ...elements].map(({ table, name, comment }) => ({
+    what: `${table.family} ${table.name} ${name}`,
+    owner: comment,
+  }))
+  const search = { chains: CONTAINER_CHAINS, parents: PARENTS }
+  const iptables = findEverywhere(filter?.socket, "nat", search).flatMap(({ family, rules }) =>
+    rules.flatMap((rule) => {
+      const owner = commentOf(rule)
+      return owner !== undefined && isStale(owner) ? [{ what: `${tableFamily[family]} nat ${rule.chain}`, owner }] : []
+    }),
+  )
+  const found = new Map([...native, ...iptables].map((one) => [`${one.what} ${one.owner}`, one])) // each place once
+  return [...found.values()].map((one) => ({ kind: "rule", ...one }))
+}
+
+/** Undefined where there is no packet filter, and where this user may not look at it. */
+function findFilter(): PacketFilter | undefined {
+  try {
+    return PacketFilter.find()
+  } catch (error) {
+    if (isErrno(error, "EPERM")) return undefined
+    throw error
+  }
+}
+
+/** Tells what a name on a thing says: an attachment of this network, and none that is valid. */
+function staleness(network: string, valid: readonly AttachmentId[]): (owner: string) => boolean {
+  const owners = new Set(valid.map(({ containerId, ifName }) => ownerComment({ network, containerId, ifName })))
+  // `name: "NETWORK" id: "CONTAINER"`, with words before it: the reference suite's, for any interface
+  const upstream = `name: ${JSON.stringify(network)} id: `
+  const containers = new Set(valid.map(({ containerId }) => JSON.stringify(containerId)))
+  return (owner) => {
+    const at = owner.indexOf(upstream)
+    if (at !== -1) return !containers.has(owner.slice(at + upstream.length))
+    const [mark = ""] = owner.split(" ") // a path may follow it
+    return isOwnerOf(mark, network) && !owners.has(mark)
+  }
+}
