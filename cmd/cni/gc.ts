@@ -7,6 +7,7 @@ import {
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
 import { type JsonObject, printJson } from "../../pkg/types/mod.ts"
+import { cacheDirs } from "../node/mod.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
 import { type Command, given, networkOf, runtimeFlags, runtimeOf, texts, UsageError, word } from "./command.ts"
 import { storesOf } from "./ipam.ts"
@@ -23,7 +24,7 @@ export const gc: Command = {
     ...runtimeFlags,
   },
   help: `Everything of this network is deleted that is not kept, so say what to keep: a list, or --auto, or both.
---auto knows the attachments in --cache-dir only: it must be the one of the runtime that made them. Both with and without
+--auto knows the attachments in --cache-dir, and in "multus" below it, only: it must be the one of the runtime that made them. Both with and without
 --dry-run it prints every attachment in the cache, and every lease, link and rule that is deleted. What the plugins leave of that, such
 as those that know no GC, is deleted by this command. Exit code 1: something of it is still there, and a message names it.
 
@@ -39,7 +40,9 @@ Examples:
     const runtime = runtimeOf(args, terminal)
     const network = networkOf(word(args, 0), args, terminal)
     const stores = storesOf(network.name, args, terminal)
-    const attached = () => cachedAttachments(runtime.cacheDir).filter((one) => one.network === network.name)
+    const caches = cacheDirs(runtime.cacheDir)
+    const attached = () =>
+      caches.flatMap((directory) => cachedAttachments(directory)).filter((one) => one.network === network.name)
     const dry = given(args, "dry-run")
     const print = (rows: string[][]) => {
       if (given(args, "json")) terminal.stdout(`${printJson(rows.map(rowAsJson))}\n`)
@@ -49,7 +52,7 @@ Examples:
     /** Decides what to keep and says what that means. */
     const decide = () => {
       const valid = [...listed, ...(given(args, "auto") ? attached().filter(isAlive) : [])]
-      const stale = new Set(staleAttachments(runtime, network, valid).map(nameOf))
+      const stale = new Set(caches.flatMap((cacheDir) => staleAttachments({ cacheDir }, network, valid)).map(nameOf))
       const belongings = staleBelongings(network.name, stores, valid)
       const fate = dry ? "would delete" : "delete"
       print([
@@ -74,14 +77,18 @@ Examples:
     }
     let valid: readonly AttachmentId[] | undefined
     const failures: string[] = []
-    try {
-      await gcNetwork(runtime, network, () => {
-        valid = decide()
-        return valid
-      })
-    } catch (error) {
-      if (valid === undefined) throw error
-      failures.push(messageOf(error))
+    for (const cacheDir of caches) {
+      const isUsed = cacheDir === runtime.cacheDir || staleAttachments({ cacheDir }, network, valid ?? []).length > 0
+      if (!isUsed) continue
+      try {
+        await gcNetwork({ ...runtime, cacheDir }, network, () => {
+          valid ??= decide()
+          return valid
+        })
+      } catch (error) {
+        if (valid === undefined) throw error
+        failures.push(messageOf(error))
+      }
     }
     failures.push(...deleteBelongings(network.name, stores, valid ?? []))
     const left = staleBelongings(network.name, stores, valid ?? [])

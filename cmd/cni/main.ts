@@ -5,6 +5,7 @@ import { complete, completionHelp, completionScript, shells } from "../completio
 import { runInside } from "../dry-run/inside.ts"
 import { INSIDE } from "../dry-run/run.ts"
 import { defaults, type Terminal } from "../environment.ts"
+import { didYouMean } from "../lint/did-you-mean.ts"
 import { add, check, del, status } from "./attach.ts"
 import { type Command, Found, UsageError, word } from "./command.ts"
 import { dhcpList } from "./dhcp.ts"
@@ -118,7 +119,14 @@ function explain(words: readonly string[], { stdout, stderr }: Terminal): number
     stdout(groupHelp(name, group, commands))
   else {
     const [cni, unknown] = group === undefined ? ["cni", name] : [`cni ${name}`, subcommand]
-    stderr(`${cni}: Cannot run "${unknown}": no such command. "${cni} --help" lists them\n`)
+    const known = Object.keys(commands).flatMap((each) => {
+      const [first = "", second] = each.split(" ")
+      if (group !== undefined) return first === name && second !== undefined ? [second] : []
+      return [first]
+    })
+    const near = didYouMean(unknown, known)
+    const meant = near === undefined ? "." : `; did you mean "${near}"?`
+    stderr(`${cni}: Cannot run "${unknown}": no such command${meant} "${cni} --help" lists them\n`)
     return 2
   }
   return 0

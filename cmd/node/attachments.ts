@@ -4,7 +4,7 @@ import { decodeResult, isJsonObject, type Owner, ownerComment, type Result } fro
 import type { OwnedRule } from "./filter-rules.ts"
 import type { NodeLink } from "./links.ts"
 import { askedPorts } from "./ports.ts"
-import type { Node } from "./read.ts"
+import type { CacheEntry, Node } from "./read.ts"
 
 /** Where an attachment was seen. */
 export type Source = "cache" | "lease" | "link" | "rule"
@@ -27,7 +27,7 @@ export interface NodeAttachment extends Owner {
   readonly rules: readonly OwnedRule[]
   /** When it was added, milliseconds since 1970. */
   readonly addedMs?: number
-  readonly cached?: CachedAttachment
+  readonly cached?: CacheEntry
   readonly result?: Result
   /** What makes it an orphan, as sentences; none for one whose container lives, as far as that can be known. */
   readonly orphan: readonly string[]
@@ -43,7 +43,7 @@ interface Draft {
   link?: NodeLink
   rules: OwnedRule[]
   addedMs?: number | undefined
-  cached?: CachedAttachment
+  cached?: CacheEntry
   result?: Result | undefined
   /** Whether its lease is of a container that is known to be gone. */
   isLeaseStale?: boolean
@@ -110,7 +110,7 @@ class Drafts {
   }
 }
 
-function addCached(drafts: Drafts, cached: CachedAttachment, writtenMs: number | undefined): void {
+function addCached(drafts: Drafts, cached: CacheEntry, writtenMs: number | undefined): void {
   const { network, containerId, ifName } = cached
   const draft = drafts.of({ network, containerId, ifName })
   const result = resultOf(cached)

@@ -22,5 +22,13 @@ export {
   verdictOf,
 } from "./packet-filter.ts"
 export { type AskedMapping, askedMappings } from "./ports.ts"
-export { DEFAULT_DATA_DIR, type Node, type NodePlaces, readNode, type Unread } from "./read.ts"
+export {
+  type CacheEntry,
+  cacheDirs,
+  DEFAULT_DATA_DIR,
+  type Node,
+  type NodePlaces,
+  readNode,
+  type Unread,
+} from "./read.ts"
 export { deleteRulesOf, deleteStaleRules } from "./rule-removal.ts"

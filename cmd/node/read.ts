@@ -1,4 +1,5 @@
 import { statSync } from "node:fs"
+import { join } from "node:path"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
 import { type LeaseStore, readStores } from "./leases.ts"
@@ -12,6 +13,7 @@ export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
 export interface NodePlaces {
   readonly confDir: string
   readonly binDirs: readonly string[]
+  /** The runtime's; Multus keeps what it has delegated in `multus` below it. */
   readonly cacheDir: string
   /** host-local's, for networks whose configuration names none, or that have none any more. */
   readonly dataDir: string
@@ -23,6 +25,18 @@ export interface Unread {
   readonly reason: string
 }
 
+/** An attachment in a cache. */
+export interface CacheEntry extends CachedAttachment {
+  readonly writtenMs: number | undefined
+  /** Which cache it is in. */
+  readonly cacheDir?: string
+}
+
+/** The caches of a node: the runtime's, and that of Multus, by which its delegates were added. */
+export function cacheDirs(cacheDir: string): string[] {
+  return [cacheDir, join(cacheDir, "multus")]
+}
+
 /** A node at one moment. */
 export interface Node {
   readonly places: NodePlaces
@@ -30,7 +44,7 @@ export interface Node {
   readonly readMs: number
   /** The files of the configuration directory in the order in which runtimes look at them. */
   readonly networks: readonly NetworkFile[]
-  readonly cache: readonly (CachedAttachment & { readonly writtenMs: number | undefined })[]
+  readonly cache: readonly CacheEntry[]
   readonly stores: readonly LeaseStore[]
   /** Of the host's namespace, and of namespaces in which it has no end of a pair. */
   readonly links: readonly NodeLink[]
@@ -64,8 +78,10 @@ export function readNode(places: NodePlaces): Node {
   }
 }
 
-function readCached(cacheDir: string): Node["cache"] {
-  return cachedAttachments(cacheDir).map((one) => ({ ...one, writtenMs: modifiedMs(cacheFile(cacheDir, one)) }))
+function readCached(runtimes: string): Node["cache"] {
+  return cacheDirs(runtimes).flatMap((cacheDir) =>
+    cachedAttachments(cacheDir).map((one) => ({ ...one, cacheDir, writtenMs: modifiedMs(cacheFile(cacheDir, one)) })),
+  )
 }
 
 function modifiedMs(file: string): number | undefined {

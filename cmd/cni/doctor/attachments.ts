@@ -42,7 +42,7 @@ function orphanRemedy(one: NodeAttachment, { node }: Patient, isFixable: boolean
   const hasFile = node.networks.some(({ network }) => network?.name === one.network)
   if (isFixable) return `cni doctor --fix deletes it${hasFile ? `; so does cni gc ${one.network} --auto` : ""}`
   if (one.sources.join() === "cache")
-    return `delete ${cacheFile(node.places.cacheDir, one)}: it has no configuration that a DEL could be run with`
+    return `delete ${cacheFile(one.cached?.cacheDir ?? node.places.cacheDir, one)}: it has no configuration that a DEL could be run with`
   if (hasFile) return `if no container uses it: cni gc ${one.network} --auto`
   return `if no container uses it: write a configuration of network "${one.network}", and run cni gc`
 }
@@ -145,11 +145,15 @@ function missingLease(one: NodeAttachment, { node }: Patient): Finding[] {
   ]
 }
 
+/** Every container has these, and runtimes note them: containerd's network is "cni-loopback". */
+const LOOPBACK = /^127\.|^::1$/
+
 /** One address, two containers that live. */
 export const checkDuplicates: Check = ({ attachments }) => {
   const holders = new Map<string, NodeAttachment[]>()
   for (const one of attachments.filter(({ isAlive }) => isAlive !== false)) {
     for (const address of new Set(one.addresses.map((each) => each.split("/")[0] ?? ""))) {
+      if (LOOPBACK.test(address)) continue
       holders.getOrInsert(`${one.network} ${address}`, []).push(one)
     }
   }

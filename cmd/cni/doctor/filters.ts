@@ -11,6 +11,11 @@ export const checkDrops: Check = (patient) => {
   const { filter } = patient
   if (!filter || patient.attachments.length === 0) return []
   const values = valuesOf(patient)
+  // The plugin firewall lets all its containers through again at each of its ADDs.
+  const hasFirewall = patient.members.some(({ type }) => type === "firewall")
+  const again = hasFirewall
+    ? '; the next ADD by the plugin "firewall" does it too, and podman network reload --all'
+    : ""
   const bases = filter.bases.filter(
     ({ hook, type, table }) => hook === "forward" && type === "filter" && !OURS.test(table.name),
   )
@@ -28,22 +33,30 @@ export const checkDrops: Check = (patient) => {
     const who = maker === undefined ? "" : ` (made by ${maker})`
     if (dropped && !(isUnconditional(dropped) && accepted)) {
       const what = `a rule in ${place}${who} drops packets of containers: chain ${dropped.chain.name}, handle ${dropped.handle}`
-      return [finding("forward-drop-rule", what, maker)]
+      return [finding("forward-drop-rule", what, remedyFor(maker))]
     }
     if (base.policy === "accept" || accepted) return []
     return [
-      finding("forward-drop", `${place}${who} drops what no rule of it accepts, and none accepts containers`, maker),
+      finding(
+        "forward-drop",
+        `${place}${who} drops what no rule of it accepts, and none accepts containers`,
+        `${remedyFor(maker)}${again}`,
+      ),
     ]
   })
 }
 
-function finding(rule: string, what: string, maker: string | undefined): Finding {
+function remedyFor(maker: string | undefined): string {
+  return remedies[maker ?? ""] ?? "accept what comes from and goes to the containers' interfaces there"
+}
+
+function finding(rule: string, what: string, remedy: string): Finding {
   return {
     rule,
     severity: "error",
     what,
     why: "a drop is final, whatever other tables say: containers reach nothing beyond their bridge, published ports do not answer",
-    remedy: remedies[maker ?? ""] ?? "accept what comes from and goes to the containers' interfaces there",
+    remedy,
   }
 }
 
@@ -77,7 +90,7 @@ function rulesOf({ rules }: FilterView, table: { family: string; name: string },
 }
 
 /** What rules about containers compare with: interfaces, as far as their names go, and networks, as far as their prefixes go. */
-function valuesOf(patient: Patient): Uint8Array[] {
+export function valuesOf(patient: Patient): Uint8Array[] {
   const names = [...new Set([...containerLinks(patient), ...bridgesOf(patient)])]
   const networks = patient.attachments.flatMap(({ addresses }) =>
     addresses.flatMap((address) => {

@@ -70,6 +70,19 @@ export function containerLinks(patient: Patient): string[] {
   return [...new Set([...own.map(({ name }) => name), ...ends])]
 }
 
+/** Those of them that packets are routed by: not the ports of a bridge, whose IPv4 settings the kernel never asks. */
+export function routedLinks(patient: Patient): string[] {
+  const { links } = patient.node
+  const onHost = links.filter(({ nsid }) => nsid === undefined)
+  const bridges = new Set(onHost.filter(({ kind }) => kind === "bridge").map(({ index }) => index as number))
+  const isPort = (name: string) => {
+    const end =
+      onHost.find((link) => link.name === name) ?? patient.attachments.find(({ link }) => link?.name === name)?.link
+    return end?.master !== undefined && bridges.has(end.master)
+  }
+  return containerLinks(patient).filter((name) => !isPort(name))
+}
+
 /** How messages call an attachment. */
 export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): string {
   const whose = pod === undefined ? "" : ` (pod ${[pod.namespace, pod.name].filter((part) => part).join("/")})`

@@ -67,7 +67,8 @@ export async function carryOut({ orphan, network, stores }: Deletion, runtime: R
     args: cached?.args ?? [],
     capabilityArgs: cached?.capabilityArgs ?? {},
   }
-  if (network) await delNetwork(runtime, network, attachment)
+  const cacheDir = cached?.cacheDir ?? runtime.cacheDir
+  if (network) await delNetwork({ ...runtime, cacheDir }, network, attachment)
   else for (const directory of stores) release(new Store({ directory, log: () => {} }), { containerId, ifName })
   // Plugins of the other suite go by the namespace, or by what only the runtime knows.
   if (orphan.rules.length > 0) deleteRulesOf(orphan)

@@ -1,5 +1,6 @@
 import { accessSync, constants, statfsSync, statSync } from "node:fs"
 import { dirname } from "node:path"
+import { findExposure } from "../../../pkg/records/mod.ts"
 import { type Check, type Finding, nameOf } from "./finding.ts"
 
 /** Less than this share of a file system, or fewer bytes, is nearly nothing. */
@@ -65,17 +66,32 @@ export const checkClock: Check = ({ attachments, node: { readMs } }) => {
   ]
 }
 
+function exposed(directory: string, exposure: string): Finding {
+  const path = /"([^"]+)"/.exec(exposure)?.[1] ?? directory
+  return {
+    rule: "state-exposed",
+    severity: "error",
+    what: `"${directory}" is not root's alone: ${exposure}`,
+    why: "plugins and runtime refuse what others may have changed there: ADD and DEL fail",
+    remedy: `chown root:root ${path}; chmod go-w ${path} (a tmpfs: mount it with mode=0755)`,
+  }
+}
+
 /** Parts of the node that the other checks did not see. */
-export const checkUnread: Check = ({ node: { unread }, filter }) => [
-  ...unread.map(
-    ({ what, reason }): Finding => ({
+export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
+  ...unread.map(({ what, reason }): Finding => {
+    const directory = { cache: places.cacheDir, leases: places.dataDir }[what as string]
+    const exposure =
+      directory === undefined ? undefined : findExposure(directory, what === "cache" ? "results" : undefined)
+    if (directory !== undefined && exposure !== undefined) return exposed(directory, exposure)
+    return {
       rule: "cannot-look",
       severity: "warning",
       what: `the ${what} cannot be read: ${reason}`,
       why: "what is wrong with them is not among these findings",
       remedy: "run cni doctor as root on the host, in its own namespaces",
-    }),
-  ),
+    }
+  }),
   ...(filter === undefined
     ? [
         {

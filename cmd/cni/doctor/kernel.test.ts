@@ -5,6 +5,7 @@ import {
   accept,
   attachmentOf,
   baseOf,
+  compare,
   drop,
   jump,
   linkOf,
@@ -85,6 +86,27 @@ sysctl -w net.ipv4.conf.${name}.rp_filter=2 (loose)`
   expect(checkReversePath(patientOf({ members, links, sysctls: {} }))).toEqual([])
 })
 
+test("settings of a bridge's ports, which the kernel does not ask, say nothing", () => {
+  const sysctls = {
+    "net/ipv4/conf/veth7/rp_filter": "1",
+    "net/ipv4/conf/veth7/forwarding": "0",
+    "net/ipv4/ip_forward": "1",
+  }
+  const found = (bridge: object, link: object) => {
+    const links = [linkOf(3, "cni0", bridge)]
+    const patient = patientOf({
+      members,
+      links,
+      sysctls,
+      attachments: [attachmentOf({ link: linkOf(7, "veth7", link) })],
+    })
+    return [...checkReversePath(patient), ...checkForwarding(patient)].map(({ rule }) => rule)
+  }
+  expect(found({ kind: "bridge" }, { master: 3 })).toEqual([])
+  expect(found({ kind: "vrf" }, { master: 3 })).toEqual(["rp-filter-strict", "forwarding-off-link"])
+  expect(found({ kind: "bridge" }, {})).toEqual(["rp-filter-strict", "forwarding-off-link"])
+})
+
 describe("frames between containers of one bridge", () => {
   const CALL = "net/bridge/bridge-nf-call-iptables"
   const pod = { ...both, pod: { namespace: "shop", name: "web" } }
@@ -114,7 +136,9 @@ modprobe br_netfilter; sysctl -w net.bridge.bridge-nf-call-iptables=1`
   })
 
   test.each<[boolean, string, Part[], object, string?]>([
-    [true, "a policy", [accept], { policy: "drop" }],
+    [true, "a policy", [["xt", new Uint8Array()], accept], { policy: "drop" }],
+    [false, "a policy, where a rule accepts the bridge", [compare(...Buffer.from("cni0")), accept], { policy: "drop" }],
+    [false, "a rule for all, after one that accepts the bridge", [jump("c")], {}],
     [true, "a rule for all", [drop], {}],
     [true, "a rule for all in a chain that is jumped to", [jump("a")], {}],
     [false, "a rule that accepts", [accept], {}],

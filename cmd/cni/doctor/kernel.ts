@@ -1,6 +1,7 @@
 import { AF_INET, familyOf, parseCidr } from "../../../pkg/types/mod.ts"
-import { chainsAt, isUnconditional, verdictOf } from "../../node/mod.ts"
-import { bridgesOf, type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
+import { chainsAt, comparesWith, type FilterView, isUnconditional, verdictOf } from "../../node/mod.ts"
+import { valuesOf } from "./filters.ts"
+import { bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
 
 /** A table of which this share is used is nearly full. */
 const NEARLY_FULL = 0.8
@@ -24,7 +25,7 @@ export const checkForwarding: Check = (patient) => {
     })
   }
   if (patient.sysctl("net/ipv4/ip_forward") === "0") return found
-  for (const link of containerLinks(patient)) {
+  for (const link of routedLinks(patient)) {
     if (patient.sysctl(`net/ipv4/conf/${link}/forwarding`) !== "0") continue
     found.push({
       rule: "forwarding-off-link",
@@ -44,7 +45,7 @@ function familyOfText(address: string): 4 | 6 {
 /** Strict reverse path filtering; what counts is the larger of the value for all and the interface's. */
 export const checkReversePath: Check = (patient) => {
   const all = Number(patient.sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
-  return containerLinks(patient).flatMap((link): Finding[] => {
+  return routedLinks(patient).flatMap((link): Finding[] => {
     const value = Math.max(all, Number(patient.sysctl(`net/ipv4/conf/${link}/rp_filter`) ?? 0))
     if (value !== 1) return []
     return [
@@ -86,18 +87,21 @@ export const checkBridgeFiltering: Check = (patient) => {
   return found
 }
 
-function dropsForwarded({ filter }: Patient): boolean {
+/** A chain with a rule that accepts what comes from or goes to containers, as docker's and ufw's users write it, drops none of it. */
+function dropsForwarded(patient: Patient): boolean {
+  const { filter } = patient
+  const values = valuesOf(patient)
   const bases = filter?.bases.filter(({ hook, type }) => hook === "forward" && type === "filter") ?? []
   return bases.some((base) => {
-    if (base.policy === "drop") return true
     const chains = filter ? chainsAt(filter, base) : []
-    return filter?.rules.some(
-      (rule) =>
-        rule.chain.table.name === base.table.name &&
-        chains.includes(rule.chain.name) &&
-        verdictOf(rule) === "drop" &&
-        isUnconditional(rule),
+    const rules = (filter?.rules ?? []).filter(
+      ({ chain }) =>
+        chain.table.name === base.table.name && chain.table.family === base.table.family && chains.includes(chain.name),
     )
+    const isAccepting = (rule: FilterView["rules"][number]) =>
+      verdictOf(rule) === "accept" && (isUnconditional(rule) || comparesWith(rule, values))
+    if (rules.some(isAccepting)) return false
+    return base.policy === "drop" || rules.some((rule) => verdictOf(rule) === "drop" && isUnconditional(rule))
   })
 }
 

@@ -27,6 +27,7 @@ test.each([
   ["crio", false],
   ["podman", false],
   ["rootlessport", false],
+  ["sleep", false],
   ["dnsmasq", true],
 ])("%s listens for itself, and not to keep the port free: %p", (program, isTaken) => {
   using server = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data() {} } })

@@ -1,8 +1,11 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs"
 import type { Check } from "./finding.ts"
 
-/** Runtimes that listen on a published port, so that no other process takes it, and never accept a connection. */
-const RESERVES = new Set(["conmon", "crio", "podman", "rootlessport"])
+/**
+ * Runtimes that listen on a published port, so that no other process takes it, and never accept a connection. nerdctl's OCI hook
+ * leaves its sockets to a process of `sleep infinity`.
+ */
+const RESERVES = new Set(["conmon", "crio", "podman", "rootlessport", "sleep"])
 
 /** Ports of the host that lead to containers, and that a process of the host listens on as well. */
 export const checkListeners: Check = ({ node }) => {

@@ -17,6 +17,13 @@ cni lint /etc/cni/net.d/10-x.conf`,
   ])
 })
 
+test("a directory without any network, unless it could not be read", () => {
+  const found = (parts: Parts) => checkFiles(patientOf(parts)).map(({ rule, what }) => `${rule}: ${what}`)
+  expect(found({})).toEqual(['config-none: there is no network configuration in "/etc/cni/net.d"'])
+  expect(found({ networks: [networkOf("pods")] })).toEqual([])
+  expect(found({ unread: [{ what: "networks", reason: "EACCES" }] })).toEqual([])
+})
+
 test("networks that hide others of the same name", () => {
   const networks = [{ ...networkOf("pods"), file: "/etc/cni/net.d/10-a.conf" }, networkOf("lan"), networkOf("pods")]
   expect(told(checkFiles(patientOf({ networks })))).toEqual([

@@ -6,7 +6,7 @@ import { type Check, containerLinks, type Finding, type Patient } from "./findin
 const NEARLY_FULL = 0.8
 
 /** Files that no runtime can use, or that hide one another. */
-export const checkFiles: Check = ({ node: { networks, places } }) => {
+export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
   const broken = networks.flatMap(({ file, error }): Finding[] =>
     error === undefined
       ? []
@@ -36,7 +36,19 @@ export const checkFiles: Check = ({ node: { networks, places } }) => {
           },
         ],
   )
-  return [...broken, ...twice]
+  const none: Finding[] =
+    networks.length > 0 || unread.some(({ what }) => what === "networks")
+      ? []
+      : [
+          {
+            rule: "config-none",
+            severity: "error",
+            what: `there is no network configuration in "${places.confDir}"`,
+            why: 'kubelet says "NetworkReady=false ... cni plugin not initialized", and takes no pods',
+            remedy: `write one, such as README.md has, to ${places.confDir}/10-pods.conflist; or name the runtime's directory by --conf-dir`,
+          },
+        ]
+  return [...none, ...broken, ...twice]
 }
 
 /** Networks whose containers share addresses. */
