@@ -208,6 +208,12 @@ describe("the row that says most comes first", () => {
   })
 })
 
+test("a bridge with another address is explained by the code that it has, not by STATUS, which refers to it", () => {
+  const [best] = explain('"cni0" already has an IP address different from 10.85.0.1/24').known
+  expect(best?.code).toBe(999)
+  expect(best?.what).toContain("forceAddress")
+})
+
 test("an error object over several lines is one error, also where nothing is known of it", () => {
   const object = (msg: string) => JSON.stringify({ code: 7, msg }, undefined, 2)
   expect(explainLog(object("cni plugin not initialized")).map(({ said }) => said.message)).toEqual([

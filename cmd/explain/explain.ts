@@ -102,9 +102,13 @@ function matches({ message, code }: Said, messages: readonly KnownMessage[]): Kn
   return [best, ...others.slice(0, 1)]
 }
 
-/** The longer the surer; rows that say what to do, and where to look, say more than those that do not. */
-function weightOf({ weight, remedy, code }: KnownMessage, said: number | undefined): number {
-  return weight + (remedy === undefined ? 0 : 45) + (said !== undefined && code === said ? 5 : 0)
+/**
+ * The longer the surer; rows that say what to do, and where to look, say more than those that do not, and one that refers to another
+ * code ("as with ADD: codes 5, 7 and 999") says less than that code's own.
+ */
+function weightOf({ weight, what, remedy, code }: KnownMessage, said: number | undefined): number {
+  const reference = what.startsWith("as with ") ? -1 : 0
+  return weight + reference + (remedy === undefined ? 0 : 45) + (said !== undefined && code === said ? 5 : 0)
 }
 
 /** Whether two patterns are about different parts of a message. */

@@ -31,6 +31,19 @@ const network = {
   ],
 }
 
+/** How often a fault is told. */
+const timesTold = (differences: readonly Difference[], address: string) =>
+  differences.filter(({ expected }) => expected.split("/")[0] === address).length
+
+test("an address that is gone is told once, in the container and on the bridge", async () => {
+  await using attached = await Attached.create()
+  await attached.pod.exec("ip", ["address", "flush", "dev", "eth0"])
+  expect(timesTold((await attached.diff()).differences, "10.22.0.2")).toBe(1)
+  await using another = await Attached.create()
+  await another.host.exec("ip", ["address", "flush", "dev", "br-diff"])
+  expect(timesTold((await another.diff()).differences, "10.22.0.1")).toBe(1)
+})
+
 interface Difference {
   what: string
   expected: string
@@ -155,7 +168,6 @@ describe("says what others have changed", () => {
     const { differences } = await attached.diff()
     expect(differences.map(({ what }) => what)).toEqual([
       "MTU of eth0",
-      'bridge: MTU of "eth0"',
       expect.stringMatching(/^portmap: Cannot find a port mapping/),
     ])
   })
