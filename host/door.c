@@ -46,7 +46,7 @@ static const struct call calls[] = {
     {"pread", "ibl", SYS_pread64}, {"pwrite", "ibl", SYS_pwrite64}, CALL(ftruncate, "il"), CALL(fcntl, "iil"), CALL(ioctl, "iil"),
     {"ioctlIfreq", "ii[40]", SYS_ioctl},
     /* names of files */
-    CALL(statx, "isii[256]"), CALL(getdents64, "ib"), CALL(linkat, "@s@s0"), CALL(readlinkat, "@sb"),
+    CALL(statx, "isii[256]"), CALL(statfs, "s[120]"), CALL(getdents64, "ib"), CALL(linkat, "@s@s0"), CALL(readlinkat, "@sb"),
     CALL(mkdirat, "@si"), CALL(utimensat, "@s[32]i"), CALL(inotify_init1, "i"), CALL(inotify_add_watch, "isi"),
 #ifdef SYS_rename
     CALL(rename, "ss"), CALL(unlink, "s"), CALL(rmdir, "s"),

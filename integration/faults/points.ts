@@ -65,6 +65,7 @@ const names: Readonly<Record<number, string>> = {
     82: "rename",
     84: "rmdir",
     87: "unlink",
+    137: "statfs",
     158: "arch_prctl",
   },
   ...{
@@ -131,6 +132,7 @@ const errors: Readonly<Record<string, readonly string[]>> = {
   setns: ["EPERM", "ENOMEM", "EMFILE"],
   getrandom: ["EINTR"],
   statx: ["EIO", "EACCES", "ENOMEM", "EINTR"],
+  statfs: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   pidfd_open: ["EMFILE", "ENOMEM"],
   // What cannot fail, or has nobody left to tell.
   ...{

@@ -14,11 +14,12 @@ export interface Files
     | "open"
     | "read"
     | "readDirectory"
+    | "fileSystemType"
     | "findFile"
     | "setModified"
     | "stat"
     | "sync"
-    | "syncDirectory"
+    | "syncPath"
     | "truncate"
     | "unlink"
     | "writeAt"
@@ -41,11 +42,12 @@ export const kernelFiles: Files = {
   open: libc.open,
   read: libc.read,
   readDirectory: libc.readDirectory,
+  fileSystemType: libc.fileSystemType,
   findFile: libc.findFile,
   setModified: libc.setModified,
   stat: libc.stat,
   sync: libc.sync,
-  syncDirectory: libc.syncDirectory,
+  syncPath: libc.syncPath,
   truncate: libc.truncate,
   unlink: libc.unlink,
   writeAt: libc.writeAt,

@@ -4,7 +4,8 @@ import { errnoNumber, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, kernelFiles } from "./files.ts"
 import { Index } from "./index.ts"
 import { parseAddress } from "./ranges.ts"
-import { recorded } from "./testing/faulty-files.ts"
+import { fileSystems } from "./testing/crash-scenes.ts"
+import { onNfs, recorded, withoutLinks } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
@@ -128,12 +129,40 @@ test("a rebuild removes files that never became a reservation once no process ca
   expect(store.addresses()).toEqual(["10.0.0.2"])
 })
 
-test("ADD puts the name of a reservation on the disk before it answers, after the file has it", () => {
+const syncs = ["sync", "syncPath"]
+
+test.each(fileSystems)("ADD, STATUS and DEL wait for no disk$where", ({ hasLinks }) => {
   using store = new TemporaryStore(small, v6)
+  const caller = { files: hasLinks ? recording.files : withoutLinks(recording.files) }
   recording.calls.length = 0
-  store.add("a", recording)
-  const links = recording.calls.findLastIndex(([name]) => name === "link")
-  const synced = recording.calls.findIndex(([name, path]) => name === "syncDirectory" && path === store.directory)
-  expect(links).toBeGreaterThan(0)
-  expect(synced).toBeGreaterThan(links)
+  store.add("a", caller)
+  store.open(caller).tryLease()
+  store.del("a", caller)
+  const names = recording.calls.map(([name]) => name)
+  expect(names).toContain("createFile")
+  expect(names.filter((name) => syncs.includes(String(name)))).toEqual([])
+})
+
+test("where other hosts use the store, ADD has the file on the disk before the name, and the name before it answers", () => {
+  using store = new TemporaryStore(small, v6)
+  store.files = { ...recording.files, fileSystemType: onNfs }
+  recording.calls.length = 0
+  store.add("a")
+  const order = recording.calls.flatMap(([name, path]) => (name === "link" ? "link" : name === "syncPath" ? path : []))
+  expect(order).toEqual([expect.stringContaining("/.index/new/"), "link", "link", store.directory])
+  recording.calls.length = 0
+  store.open().tryLease()
+  expect(recording.calls.map(([name]) => name)).toContain("sync")
+})
+
+test("where other hosts use a store without links to files, each file is on the disk before the next is made", () => {
+  using store = new TemporaryStore(small, v6)
+  store.files = { ...withoutLinks(recording.files), fileSystemType: onNfs }
+  recording.calls.length = 0
+  store.add("a")
+  const isReservation = (path: unknown) => ["10.0.0.2", "fd00::2"].some((name) => path === store.path(name))
+  const order = recording.calls.flatMap(([name, path]) =>
+    name === "sync" || (name === "open" && isReservation(path)) ? name : [],
+  )
+  expect(order).toEqual(["open", "sync", "open", "sync"])
 })

@@ -16,12 +16,12 @@ export function formatOwner({ containerId, ifName }: Owner): string {
 }
 
 /**
- * Reads the file of a reservation. "torn": nothing, or zero bytes, as after a power cut. "foreign": another format, such
- * as a note of the operator's.
+ * Reads the file of a reservation. "torn": nothing, or zero bytes from somewhere on, as after a power cut. "foreign": another
+ * format, such as a note of the operator's.
  */
 export function parseOwner(text: string): Owner | "torn" | "foreign" {
-  const trimmed = text.replaceAll("\0", "").trim()
-  if (trimmed === "") return "torn"
+  const trimmed = text.trim()
+  if (trimmed === "" || /^[^\0]*\0+$/.test(trimmed)) return "torn"
   const [, containerId, ifName = ""] = /^([A-Za-z0-9][\w.-]*)(?:\r\n([^\s/]+))?$/.exec(trimmed) ?? []
   return containerId === undefined ? "foreign" : { containerId, ifName }
 }
@@ -79,11 +79,14 @@ export class PreparedLease implements Disposable {
   /** When it was written, in nanoseconds since 1970. */
   readonly #written: bigint
   readonly #files: Files
+  readonly #isDurable: boolean
   /** When the files were written that could not be links to this one. */
   readonly #copies = new Map<string, bigint>()
 
-  constructor(files: Files, path: string, owner: Owner) {
+  /** `isDurable`: each file is on the disk before anything else happens. */
+  constructor(files: Files, path: string, owner: Owner, isDurable: boolean) {
     this.#files = files
+    this.#isDurable = isDurable
     this.#path = path
     this.#owner = owner
     this.#written = files.stat(path).modified
@@ -125,7 +128,7 @@ export class PreparedLease implements Disposable {
   #fill(fd: Fd, path: string): void {
     try {
       this.#files.writeAt(fd, encodeUtf8(formatOwner(this.#owner)), 0)
-      this.#files.sync(fd)
+      if (this.#isDurable) this.#files.sync(fd)
     } catch (error) {
       if (error instanceof SyscallError) withdraw(this.#files, path)
       throw error

@@ -1,11 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, unlinkSync, utimesSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, unlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { AF_INET } from "../../pkg/types/mod.ts"
 import { kernelFiles } from "./files.ts"
-import { isSharedMount } from "./liveness.ts"
+import { isShared } from "./liveness.ts"
 import type { NamespaceRecord } from "./records.ts"
+import { onNfs } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const full = [{ subnet: "10.0.0.0/30" }] // one address: 10.0.0.2
@@ -117,18 +118,60 @@ describe("an ADD of a container that has addresses already", () => {
   })
 })
 
-// Lines of /proc/self/mountinfo, of a disk, of NFS and of 9p; proc_pid_mountinfo(5): optional fields end with "-".
-const mountinfo = `25 1 254:0 / / rw,relatime - ext4 /dev/root rw
-36 25 0:31 / /mnt/nfs4 rw,noatime shared:7 - nfs4 server:/export rw,vers=4.2
-37 25 0:32 / /srv rw master:1 propagate_from:2 - 9p host9p rw
-38 25 0:33 / /mnt/ntfs rw - fuseblk /dev/sdb1 rw
-39 25 254:3 / /srv/ceph rw - ext4 /dev/mapper/vg-ceph rw
-40 25 254:4 / /srv/nfs rw - xfs /dev/nfs rw
-`
+// Their numbers, as <linux/magic.h> has them.
+test.each([
+  ["nfs", 0x6969, true],
+  ["9p", 0x01021997, true],
+  ["cifs", 0xff534d42, true],
+  ["ceph", 0x00c36400, true],
+  ["fuse, and virtiofs", 0x65735546, true],
+  ["gfs2", 0x01161970, true],
+  ["ocfs2", 0x7461636f, true],
+  ["vfat", 0x4d44, true],
+  ["ext4", 0xef53, false],
+  ["xfs", 0x58465342, false],
+  ["btrfs", 0x9123683e, false],
+  ["tmpfs", 0x01021994, false],
+  ["overlay", 0x794c7630, false],
+])("whether a store on %s is taken for one that other hosts use", (_, type, expected) => {
+  expect(isShared({ ...kernelFiles, fileSystemType: () => type }, "/")).toBe(expected)
+})
 
-test("a store is other hosts' too where its file system comes from elsewhere: no boot of ours tells who is dead", () => {
-  expect(["0:31", "0:32"].map((device) => isSharedMount(mountinfo, device))).toEqual([true, true])
-  const own = ["254:0", "0:33", "0:3", "9:9"]
-  const withSuchNames = ["254:3", "254:4"]
-  expect([...own, ...withSuchNames].filter((device) => isSharedMount(mountinfo, device))).toEqual([])
+test("a store is taken for one that other hosts use where that cannot be found out", () => {
+  expect(isShared(kernelFiles, "/proc/none")).toBe(true)
+})
+
+describe("what a power cut has torn", () => {
+  test.each(["", "a\r\n\0\0\0\0"])("is free when it is of an earlier boot: %j", (text) => {
+    using store = new TemporaryStore(full)
+    store.add("a")
+    writeFileSync(store.path("10.0.0.2"), text)
+    expect(store.add("b", { bootId: "boot-2" })).toEqual(["10.0.0.2"])
+    store.del("a", { bootId: "boot-2" })
+    expect(store.addresses()).toEqual(["10.0.0.2"])
+  })
+
+  test.each([
+    ["of this boot", "boot-1", false, false],
+    ["whose namespace is there", "boot-2", true, false],
+    ["in a store that other hosts use", "boot-2", false, true],
+  ])("stays its owner's %s", (_, bootId, isHere, isOnNfs) => {
+    using store = new TemporaryStore(full)
+    using namespace = new Namespace()
+    store.add("a", { netns: namespace.observe() })
+    if (!isHere) namespace.remove()
+    writeFileSync(store.path("10.0.0.2"), "")
+    unlinkSync(store.path(".index/seal"))
+    const files = isOnNfs ? { ...kernelFiles, fileSystemType: onNfs } : kernelFiles
+    expect(() => store.add("b", { bootId, files })).toThrow("no IP addresses available")
+    expect(readFileSync(store.path("10.0.0.2"), "latin1")).toBe("a\r\neth0")
+  })
+
+  test("leaves an owner's other address as one of the earlier boot", () => {
+    using store = new TemporaryStore(full, [{ subnet: "fd00::/126" }])
+    store.add("a")
+    unlinkSync(store.path("fd00::2"))
+    expect(store.add("b", { bootId: "boot-2" })).toEqual(["10.0.0.2", "fd00::3"])
+    expect(store.log).toEqual(["released 10.0.0.2 of container a, interface eth0, which an earlier boot has ended"])
+  })
 })

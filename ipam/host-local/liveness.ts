@@ -1,4 +1,4 @@
-import { isErrno, readTextFile } from "../../pkg/libc/mod.ts"
+import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, readSmall, type StorePlace } from "./files.ts"
 import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 
@@ -46,19 +46,41 @@ function isUnchanged(files: Files, directory: string, { addresses, written }: Le
   }
 }
 
-/** Whether other hosts, with boots and namespaces of their own, can write to the directory. */
-function isShared(files: Files, directory: string): boolean {
-  return isSharedMount(readTextFile("/proc/self/mountinfo"), files.stat(directory).device)
+/**
+ * Whether a power cut, or another end of an earlier boot, has ended the owner of a reservation: what is torn of it is free. False
+ * where other hosts use the store, whose boots are none of ours.
+ */
+export function isEnded({ files, directory, bootId }: StorePlace, { bootId: recorded, netns }: LeaseRecord): boolean {
+  const isHere = netns !== undefined && namespaceExists(files, netns)
+  return recorded !== bootId && !isHere && !isShared(files, directory)
 }
 
-/** Whether a device, as `stat` has it, is mounted from elsewhere, by the lines of proc_pid_mountinfo(5). */
-export function isSharedMount(mountinfo: string, device: string): boolean {
-  // "36 35 0:31 / /mnt rw,noatime - nfs4 server:/export rw"
-  const mount = mountinfo.split("\n").find((line) => line.split(" ")[2] === device)
-  return /^(?:9p|afs|beegfs|ceph|cifs|coda|fuse|gfs2|glusterfs|lustre|ncpfs|nfs4?|ocfs2|smb3?|smbfs|virtiofs)\b/.test(
-    mount?.split(" - ")[1] ?? "",
-  )
+/** Whether other hosts, with boots and namespaces of their own, can write to the directory. */
+export function isShared(files: Files, directory: string): boolean {
+  try {
+    return !ownTypes.has(files.fileSystemType(directory))
+  } catch (error) {
+    if (error instanceof SyscallError) return true
+    throw error
+  }
 }
+
+/**
+ * File systems of one host, by their numbers in <linux/magic.h>, which have a file whole after a power cut, or empty, or with
+ * zeros at its end: never with what was on its place before.
+ */
+const ownTypes: ReadonlySet<number> = new Set([
+  0xef53, // ext2, ext3, ext4
+  0x58465342, // xfs
+  0x9123683e, // btrfs
+  0xf2f52010, // f2fs
+  0xca451a4e, // bcachefs
+  0x2fc12fc1, // zfs
+  0x24051905, // ubifs
+  0x01021994, // tmpfs
+  0x858458f6, // ramfs
+  0x794c7630, // overlay: what is written goes to one of the others
+])
 
 /**
  * Whether the addresses of an owner may be given to others: it is known to be dead. Reservations in the old form, for a

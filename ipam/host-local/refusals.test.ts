@@ -7,6 +7,7 @@ import { checkStatus } from "./inventory.ts"
 import { toolHint } from "./lease-file.ts"
 import { parseAddress, parseRangeSets } from "./ranges.ts"
 import { releaseAddress } from "./reservations.ts"
+import { onNfs } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
 /** What people are told: code, message and details of every refusal, and the lines on stderr, whole. */
@@ -98,10 +99,13 @@ describe("an ADD is refused", () => {
     )
   })
 
-  test("where it cannot be put on the disk, and what stays then is told", () => {
+  test("where it cannot be put on a disk that other hosts use, and what stays then is told", () => {
     using store = new TemporaryStore(small)
     const unlink = (path: string) => (path.includes("10.0.0.2") ? eio("unlink") : kernelFiles.unlink(path))
-    const files = { ...kernelFiles, unlink, syncDirectory: () => eio("fsync") }
+    const syncPath = (path: string) => {
+      if (path === store.directory) eio("fsync")
+    }
+    const files = { ...kernelFiles, unlink, syncPath, fileSystemType: onNfs }
     expect(refused(store, "a", { files })).toEqual({
       code: 999,
       message: `Cannot reserve addresses in "${store.directory}"`,
@@ -190,7 +194,7 @@ describe("STATUS", () => {
   test.each(["open", "writeAt", "sync"] as const)("is code 50 where no reservation can be written: %s", (call) => {
     using store = new TemporaryStore(small)
     store.add("a")
-    const files = { ...kernelFiles, [call]: () => eio(call) }
+    const files = { ...kernelFiles, fileSystemType: onNfs, [call]: () => eio(call) }
     const { code, message, details } = refusalOf(() => checkStatus(store.open({ files }), sets))
     expect({ code, message }).toEqual({ code: 50, message: `Cannot reserve addresses in "${store.directory}"` })
     expect(details).toMatch(new RegExp(`^${call} test: .* \\(EIO\\)`))

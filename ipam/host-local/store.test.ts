@@ -17,7 +17,7 @@ import { listLeases } from "./inventory.ts"
 import { PreparedLease } from "./lease-file.ts"
 import { parseAddress } from "./ranges.ts"
 import { releaseAddress } from "./reservations.ts"
-import { fullAt, readOnly, unreadable } from "./testing/faulty-files.ts"
+import { fullAt, onNfs, readOnly, unreadable } from "./testing/faulty-files.ts"
 import { owner, TemporaryStore } from "./testing/temporary-store.ts"
 
 const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
@@ -173,7 +173,7 @@ describe("ADD", () => {
   test("finds the one free address among 60,000", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/16" }])
     store.add("first", requested("10.0.200.1"))
-    const lease = new PreparedLease(kernelFiles, store.path("10.0.200.1"), owner("first"))
+    const lease = new PreparedLease(kernelFiles, store.path("10.0.200.1"), owner("first"), false)
     store.open().locked((session) => {
       for (let value = 2; value < 65535; value++) {
         const text = `10.0.${value >> 8}.${value & 255}`
@@ -269,7 +269,7 @@ describe("a failure on the way back does not hide the first one:", () => {
     expect(error.details).toStartWith("createFile test")
   })
 
-  test("of an ADD that cannot be put on the disk, on a file system that is read-only from then on", () => {
+  test("of an ADD that cannot be put on a disk that other hosts use, on a file system that is read-only from then on", () => {
     using store = new TemporaryStore(small)
     const frozen = readOnly().files
     const refuse = (): never => {
@@ -277,11 +277,13 @@ describe("a failure on the way back does not hide the first one:", () => {
     }
     let isFrozen = false
     const unlink = (path: string) => (isFrozen ? frozen.unlink(path) : kernelFiles.unlink(path))
-    const syncDirectory = () => {
+    const syncPath = (path: string) => {
+      if (path !== store.directory) return
       isFrozen = true
       refuse()
     }
-    const error = refusalOf(() => store.add("a", { files: { ...kernelFiles, unlink, syncDirectory } }))
+    const files = { ...kernelFiles, unlink, syncPath, fileSystemType: onNfs }
+    const error = refusalOf(() => store.add("a", { files }))
     expect(error.details).toContain("fsync test")
     expect(store.log.join()).toContain("EROFS")
   })

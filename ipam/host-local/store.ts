@@ -14,7 +14,7 @@ import {
   unnamed,
   withdraw,
 } from "./lease-file.ts"
-import { type Liveness, livenessOf, readBootId } from "./liveness.ts"
+import { isShared, type Liveness, livenessOf, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 import { isSealed, rebuildIndex, seal } from "./rebuild.ts"
@@ -38,6 +38,8 @@ export class Store {
   readonly log: (line: string) => void
   readonly #lockDeadlineMs: number | undefined
   #isOwn = false
+  /** Whether other hosts use the store; known from `prepareLease` on. */
+  #isShared = true
 
   constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StoreOptions) {
     this.directory = directory
@@ -81,19 +83,24 @@ export class Store {
     return value
   }
 
-  /** Puts the names of the reservations on the disk. */
+  /** Puts the names of the reservations on the disk, where other hosts go by them after this one has failed. */
   sync(): void {
-    this.files.syncDirectory(this.directory)
+    if (this.#isShared) this.files.syncPath(this.directory)
   }
 
-  /** Writes the file of a reservation, on the disk before it has the name of an address. */
+  /**
+   * Writes the file of a reservation. Where other hosts use the store it is on the disk before it has the name of an address.
+   * Elsewhere nothing waits for the disk: what a power cut takes, or tears, is of containers that it has ended, see `isEnded`.
+   */
   prepareLease(owner: Owner): PreparedLease {
     this.#requireOwn()
     for (;;) {
       const path = `${this.#drafts}/${draftPrefix(owner)}${randomHex(4)}`
       try {
         this.files.createFile(path, encodeUtf8(formatOwner(owner)))
-        return new PreparedLease(this.files, path, owner)
+        this.#isShared = isShared(this.files, this.#drafts)
+        if (this.#isShared) this.files.syncPath(path)
+        return new PreparedLease(this.files, path, owner, this.#isShared)
       } catch (error) {
         if (isErrno(error, "ENOENT")) this.create()
         else if (!isErrno(error, "EEXIST")) {
@@ -112,7 +119,7 @@ export class Store {
       try {
         using file = new FileDescriptor(this.files.open(this.#drafts, Open.WriteOnly | flags, 0o600))
         this.files.writeAt(file.fd, encodeUtf8(formatOwner(owner)), 0)
-        this.files.sync(file.fd)
+        if (isShared(this.files, this.#drafts)) this.files.sync(file.fd)
         return
       } catch (error) {
         if (!isErrno(error, "EINVAL", "EISDIR", "EOPNOTSUPP", "ENOENT")) throw error

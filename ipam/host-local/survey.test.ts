@@ -83,7 +83,7 @@ const reservations: { of: string; made: (store: TemporaryStore) => void; isRecla
       truncateSync(store.path("10.0.0.2"))
       kernelFiles.setModified(store.path("10.0.0.2"), modified) // as after a power cut
     },
-    isReclaimable: false,
+    isReclaimable: true,
   },
   { of: "an operator", made: (store) => write(store, "kept for the printer"), isReclaimable: false },
 ]

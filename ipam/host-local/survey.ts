@@ -1,7 +1,7 @@
 import { type Files, ifPresent, type StorePlace } from "./files.ts"
 import { Index } from "./index.ts"
 import { formatOwner, listAddresses, type Owner, parseOwner, readHolder } from "./lease-file.ts"
-import { isReclaimable } from "./liveness.ts"
+import { isEnded, isReclaimable } from "./liveness.ts"
 import type { Address } from "./ranges.ts"
 import { fileNumberOf, fileNumbersIn, type LeaseRecord, ownerKey } from "./records.ts"
 
@@ -98,8 +98,8 @@ export function surveyStore(store: StorePlace): Survey {
 
 /**
  * What is known of everyone whose records are in one file of the index: the `known` record where it fits the files of the
- * reservations, else one of this boot. Torn files of which a record says whose they are count as that owner's; `restore` is
- * told of them, and they are taken off the scan's list.
+ * reservations, else one of this boot. Torn files of which a record says whose they are count as that owner's, unless the power
+ * that tore them has ended it; `restore` is told of them, and they are taken off the scan's list.
  */
 export function renewRecords(
   store: StorePlace,
@@ -113,7 +113,8 @@ export function renewRecords(
   for (const record of known) {
     records.set(ownerKey(record.owner), record)
     for (const address of record.addresses) {
-      if (!scan.torn.delete(address)) continue
+      if (!scan.torn.has(address) || isEnded(store, record)) continue
+      scan.torn.delete(address)
       addHolding(holdings, record.owner, address) // and so it can be released even if it cannot be restored
       restore(address, record.owner)
     }
@@ -121,7 +122,7 @@ export function renewRecords(
   return Array.from(holdings).flatMap(([key, { owner, addresses }]) => {
     const record = records.get(key)
     if (record && holdsExactly(record, addresses)) return [record]
-    return ifPresent(() => importRecord(store, owner, addresses)) ?? []
+    return ifPresent(() => importRecord(store, { owner, addresses }, record)) ?? []
   })
 }
 
@@ -129,8 +130,14 @@ function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolea
   return record.addresses.length === addresses.length && addresses.every((each) => record.addresses.includes(each))
 }
 
-/** The record of a reservation that another program made. */
-function importRecord({ files, directory, bootId }: StorePlace, owner: Owner, addresses: string[]): LeaseRecord {
+/**
+ * The record of reservations that another program made; of those that are left of a known record, what this says. Its boot
+ * counts for each file that was not written again since.
+ */
+function importRecord({ files, directory, bootId }: StorePlace, holding: Holding, known?: LeaseRecord): LeaseRecord {
+  const { owner, addresses } = holding
   const written = addresses.map((address) => files.stat(`${directory}/${address}`).modified)
-  return { owner, addresses, bootId, written }
+  const isKnown = (address: string, at: number) => known?.written[known.addresses.indexOf(address)] === written[at]
+  const rest = addresses.every(isKnown) ? known : undefined
+  return { bootId, ...rest, owner, addresses, written }
 }

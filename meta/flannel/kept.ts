@@ -19,7 +19,7 @@ export class KeptConfigs {
   readonly #records: Records
 
   constructor(directory: string) {
-    this.#records = new Records(directory, "delegate's configuration")
+    this.#records = new Records(directory, "delegate's configuration", true)
   }
 
   /** The one of an attachment; undefined when there is none. Throws `CniError`. */

@@ -36,7 +36,7 @@ export class BackupFile {
     return found ?? former
   }
 
-  /** Makes it hold these bytes, whole or not at all, also after a power cut. One under the former name goes. Throws `CniError`. */
+  /** Makes it hold these bytes, whole or not at all. One under the former name goes. Throws `CniError`. */
   write(bytes: Uint8Array): void {
     this.#records.write(this.#name, bytes)
     if (this.#isFormer) this.#removeFormer()

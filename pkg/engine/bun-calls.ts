@@ -19,6 +19,7 @@ const calls = {
   fcntl: "iil",
   ioctl: "iil",
   statx: "isii[256]",
+  statfs: "s[120]",
   getdents64: "ib",
   linkat: "ss",
   readlinkat: "sb",

@@ -17,6 +17,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   ioctl: ["integer", "integer", "long"],
   ioctlIfreq: ["integer", "integer", "40 bytes"],
   statx: ["integer", "text", "integer", "integer", "256 bytes"],
+  statfs: ["text", "120 bytes"],
   getdents64: ["integer", "array"],
   linkat: ["text", "text"],
   readlinkat: ["text", "array"],

@@ -159,6 +159,14 @@ export const fileCases: Cases = [
     [-2, -9, -22],
   ],
   [
+    "statfs: the type of /proc, PROC_SUPER_MAGIC; ENOENT, ENOTDIR",
+    (e) => {
+      const into = new Uint32Array(30)
+      return [e.statfs("/proc", into), into[0] ?? 0, e.statfs("", into), e.statfs("/dev/null/x", into)]
+    },
+    [0, 0x9fa0, -2, -20],
+  ],
+  [
     "getrandom fills the whole array, differently each time; EINVAL",
     (e) => {
       const [one, two] = [room(64), room(256)]

@@ -27,6 +27,8 @@ export interface Engine {
   ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number
   /** statx(2) into a struct of 256 bytes. */
   statx(directory: number, path: string, flags: number, mask: number, into: TypedArray): number
+  /** statfs(2) into a struct of 120 bytes. */
+  statfs(path: string, into: TypedArray): number
   getdents64(fd: number, into: TypedArray): number
   /** link(2), as linkat(2): the names that end in "at" are those that system call filters see. */
   linkat(from: string, to: string): number

@@ -30,7 +30,7 @@ import {
   rename,
   setModified,
   sync,
-  syncDirectory,
+  syncPath,
   truncate,
   tryUnlink,
   tryUnnamedFile,
@@ -240,7 +240,7 @@ describe("names", () => {
       () => removeDirectory(bad),
       () => setModified(bad, 0n),
       () => readDirectory(bad),
-      () => syncDirectory(bad),
+      () => syncPath(bad),
     ]
     for (const call of calls) expect(call).toThrow(/: Invalid argument \(EINVAL\)$/)
     expect(readFileSync(good, "utf8")).toBe("")
@@ -285,7 +285,7 @@ describe("directories", () => {
     const names = Array.from({ length: 400 }, (_, at) => `${"n".repeat(200 + (at % 40))}é${at}`) // 64 KiB hold some 280
     for (const name of names) writeFileSync(join(path, name), "")
     expect(readDirectory(path).sort()).toEqual(names.sort())
-    syncDirectory(path)
+    syncPath(path)
     expect(() => removeDirectory(path)).toThrow("ENOTEMPTY")
   })
 

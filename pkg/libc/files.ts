@@ -61,11 +61,10 @@ export function writeExisting(path: string, text: string): void {
   writeAll(file.fd, encodeUtf8(text))
 }
 
-/** Makes a new file with these bytes and sees to it that they are on the disk. Throws `EEXIST` when it exists. */
+/** Makes a new file with these bytes, which the disk may get later. Throws `EEXIST` when it exists. */
 export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, mode)
   writeAll(file.fd, bytes)
-  sync(file.fd)
 }
 
 /** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
@@ -92,10 +91,10 @@ export function sync(fd: Fd): void {
   check("fsync", `descriptor ${fd}`, () => engine.fsync(fd))
 }
 
-/** Puts the names in a directory on the disk: after a rename, link or unlink in it. Throws `SyscallError`. */
-export function syncDirectory(path: string): void {
-  using directory = FileDescriptor.open(path, Open.ReadOnly)
-  sync(directory.fd)
+/** Puts the bytes of a file, or the names in a directory, on the disk, like `sync path`. Throws `SyscallError`. */
+export function syncPath(path: string): void {
+  using file = FileDescriptor.open(path, Open.ReadOnly)
+  sync(file.fd)
 }
 
 export function readAt(fd: Fd, into: Uint8Array, offset: number): number {

@@ -40,7 +40,7 @@ export {
   rename,
   setModified,
   sync,
-  syncDirectory,
+  syncPath,
   truncate,
   tryUnlink,
   tryUnnamedFile,
@@ -76,5 +76,5 @@ export {
   setSocketOption,
 } from "./socket.ts"
 export { type Spawn, type Spawned, spawn } from "./spawn.ts"
-export { findStat, isDirectory, isRegularFile, isSymlink, type Stat, stat, statOpen } from "./stat.ts"
+export { fileSystemType, findStat, isDirectory, isRegularFile, isSymlink, type Stat, stat, statOpen } from "./stat.ts"
 export { acceptConnection, connectTo, listenAt } from "./unix-socket.ts"

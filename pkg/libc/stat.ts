@@ -93,6 +93,13 @@ export function findStat(path: string, noFollow = false): Stat | undefined {
   return find("stat", JSON.stringify(path), statx) === undefined ? undefined : new Stat(words)
 }
 
+/** The type of the file system that a path is on, like `stat -f`: its number in <linux/magic.h>. Throws `SyscallError`. */
+export function fileSystemType(path: string): number {
+  const words = new Uint32Array(30) // struct statfs of 64 bits: the type comes first
+  check("statfs", JSON.stringify(path), () => engine.statfs(path, words))
+  return words[0] ?? 0
+}
+
 const FileType = { Mask: 0o170000, Directory: 0o040000, Regular: 0o100000, Symlink: 0o120000 } as const
 
 export function isRegularFile(found: Stat): boolean {

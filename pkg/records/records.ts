@@ -9,6 +9,7 @@ import {
   removeDirectory,
   rename,
   stat,
+  syncPath,
   tryLock,
   tryUnlink,
   tryUnnamedFile,
@@ -41,17 +42,20 @@ export function isRecordOf(name: string, network: string): boolean {
 
 /**
  * Files in a directory with what DEL has to know of each attachment and the kernel cannot tell. They can be read by root alone,
- * and are whole or not there, also after a power cut.
+ * and are whole or not there. After a power cut those that are not durable may be empty, or be missing: such a record is about what
+ * the power has ended, and what cannot be read of it counts as absent.
  */
 export class Records {
   readonly directory: string
   readonly #what: string
+  readonly #isDurable: boolean
   #isOwn = false
 
-  /** `what` is the word that errors have for one of them. */
-  constructor(directory: string, what: string) {
+  /** `what` is the word that errors have for one of them. `isDurable`: each is on the disk when `write` returns. */
+  constructor(directory: string, what: string, isDurable = false) {
     this.directory = directory
     this.#what = what
+    this.#isDurable = isDurable
   }
 
   /** Throws `CniError` when others can change what is in the directory. Asked once: what they cannot change stays like that. */
@@ -122,7 +126,9 @@ export class Records {
       requireOwn(this.directory) // another process may have made it in between
       removeIfThere(draft) // of a call that was killed here
       createFile(draft, bytes, 0o600)
+      if (this.#isDurable) syncPath(draft)
       rename(draft, path)
+      if (this.#isDurable) syncPath(this.directory)
     } catch (cause) {
       try {
         removeIfThere(draft)

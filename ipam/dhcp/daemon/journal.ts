@@ -9,7 +9,7 @@ import {
   readTextFile,
   rename,
   sync,
-  syncDirectory,
+  syncPath,
   tryLock,
   tryUnlink,
   writeAll,
@@ -128,7 +128,7 @@ export class Journal {
       if (durable) sync(file.fd)
     }
     rename(temporary, `${this.directory}/${name}`)
-    if (durable) syncDirectory(this.directory)
+    if (durable) syncPath(this.directory)
   }
 
   /** Removes the record of a key; nothing when there is none. Throws `SyscallError`. */

@@ -18,13 +18,18 @@ export function killedAt(at: number): FaultyFiles {
 
 /** The kernel's system calls, of which from number `at` on `times` fail with `ENOSPC`, if they need room. */
 export function fullAt(at: number, times = 1): FaultyFiles {
-  const needRoom = ["createFile", "link", "makeDirectories", "sync", "writeAt", "writeExisting"]
+  const needRoom = ["createFile", "link", "makeDirectories", "sync", "syncPath", "writeAt", "writeExisting"]
   let left = times
   return faulty((call, name) =>
     call >= at && needRoom.includes(name) && left-- > 0
       ? new SyscallError(name, errnoNumber("ENOSPC"), "test")
       : undefined,
   )
+}
+
+/** `fileSystemType` of a file system that other hosts use. */
+export function onNfs(): number {
+  return 0x6969
 }
 
 /** The same system calls on a file system without hard links. */
