@@ -95,10 +95,9 @@ static int netlink(int family) {
     return fd;
 }
 
-static void write_file(const char *path, int flags, const char *content, int durable) {
+static void write_file(const char *path, int flags, const char *content) {
     int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
     must(fd >= 0 && write(fd, content, strlen(content)) >= 0, path);
-    if (durable) must(fsync(fd) == 0, path);
     close(fd);
 }
 
@@ -196,27 +195,25 @@ static void add_default_route(int fd) {
 }
 
 static void add(int netns, int host) {
-    write_file(".floor", O_CREAT | O_EXCL, "floor\r\neth0", 1);
+    write_file(".floor", O_CREAT | O_EXCL, "floor\r\neth0");
     must(link(".floor", ADDRESS) == 0, "link");
-    write_file("last_reserved_ip.0", O_CREAT, ADDRESS, 0);
-    int directory = open(".", O_RDONLY | O_CLOEXEC);
-    must(fsync(directory) == 0, "fsync");
+    write_file("last_reserved_ip.0", O_CREAT, ADDRESS);
     must(unlink(".floor") == 0, "unlink");
 
     int route = netlink(NETLINK_ROUTE), filter = netlink(NETLINK_NETFILTER);
     add_pair(route, netns);
-    write_file("/proc/sys/net/ipv6/conf/" VETH "/accept_ra", 0, "0", 0);
+    write_file("/proc/sys/net/ipv6/conf/" VETH "/accept_ra", 0, "0");
     set_up(route, OWNER);
     masquerade(filter, 1);
     map_port(filter, 1);
 
-    write_file(".settings", O_CREAT | O_EXCL, "{ \"net/core/somaxconn\": { \"was\": \"4096\", \"set\": \"500\" } }", 1);
+    write_file(".settings", O_CREAT | O_EXCL, "{ \"net/core/somaxconn\": { \"was\": \"4096\", \"set\": \"500\" } }");
     must(rename(".settings", "settings") == 0, "rename");
     must(setns(netns, CLONE_NEWNET) == 0, "setns");
     int inside = netlink(NETLINK_ROUTE);
-    write_file("/proc/sys/net/ipv4/conf/eth0/arp_notify", 0, "1", 0);
-    write_file("/proc/sys/net/ipv6/conf/eth0/accept_dad", 0, "0", 0);
-    write_file("/proc/sys/net/core/somaxconn", 0, "500", 0);
+    write_file("/proc/sys/net/ipv4/conf/eth0/arp_notify", 0, "1");
+    write_file("/proc/sys/net/ipv6/conf/eth0/accept_dad", 0, "0");
+    write_file("/proc/sys/net/core/somaxconn", 0, "500");
     add_address(inside);
     set_up(inside, NULL);
     add_default_route(inside);
@@ -226,7 +223,7 @@ static void add(int netns, int host) {
 static void del(int netns, int host) {
     int route = netlink(NETLINK_ROUTE), filter = netlink(NETLINK_NETFILTER);
     must(setns(netns, CLONE_NEWNET) == 0, "setns");
-    write_file("/proc/sys/net/core/somaxconn", 0, "4096", 0);
+    write_file("/proc/sys/net/core/somaxconn", 0, "4096");
     must(setns(host, CLONE_NEWNET) == 0, "setns");
     must(unlink("settings") == 0, "unlink");
     map_port(filter, 0);

@@ -12,7 +12,7 @@ export interface Pod {
   readonly netns: string
 }
 
-/** A host with the plugins of one suite, and a disk: a suite that makes its files durable pays for it. */
+/** A host with the plugins of one suite, and a disk. */
 export class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly station: Station
