@@ -1,15 +1,16 @@
 import { expect, test } from "bun:test"
 import { executeAll } from "./execute-all.ts"
-import { type Message, NLM_F_ACK } from "./message.ts"
+import { type Message, NLM_F_ACK, NLM_F_CREATE } from "./message.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { type Answer, acknowledge, ScriptedKernel } from "./testing.ts"
 
-const [EEXIST, ENOBUFS, EAGAIN] = [17, 105, 11]
+const [EEXIST, EINVAL, ENOBUFS, EAGAIN] = [17, 22, 105, 11]
 
 /** Requests that are told apart by their only byte. */
 const requests = (count: number) =>
   Array.from({ length: count }, (_, at) => ({
     type: 24,
+    flags: NLM_F_CREATE,
     what: `add route ${at}`,
     payload: Uint8Array.of(at % 256),
     at,
@@ -53,10 +54,10 @@ test("when an answer is lost each is asked for by itself, and what is there by t
   const { kernel, route } = connect((request) => {
     if (kernel.datagrams.length > 1) isLost = false
     if (isLost) return (request.payload[0] ?? 0) === 0 ? [ENOBUFS] : []
-    return [acknowledge(request, EEXIST)]
+    return [acknowledge(request, (request.payload[0] ?? 0) === 2 ? EINVAL : EEXIST)]
   })
   const refusals = executeAll(route, requests(3))
-  expect(refusals.map(({ request }) => request.at)).toEqual([0, 1, 2])
+  expect(refusals.map(({ request }) => request.at)).toEqual([2])
   expect(kernel.datagrams).toHaveLength(4)
 })
 
