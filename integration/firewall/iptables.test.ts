@@ -1,6 +1,19 @@
 import { expect, test } from "bun:test"
-import { chooseIptables, expectUnchanged, fail, pingOnce, succeed, takeSnapshot } from "../lab/mod.ts"
+import { join } from "node:path"
+import { between, endedBefore, useBetween } from "../faults/between.ts"
+import {
+  builtPlugins,
+  chooseIptables,
+  expectUnchanged,
+  fail,
+  pingOnce,
+  pluginEnv,
+  succeed,
+  takeSnapshot,
+} from "../lab/mod.ts"
 import { expectAnswer, FirewallLab, firewallBackends, outside } from "./firewall-lab.ts"
+
+useBetween()
 
 /** The rules of a chain, of IPv4. */
 async function rulesOf({ host }: FirewallLab, chain: string, program = "iptables"): Promise<string[]> {
@@ -184,4 +197,31 @@ test("iptables: a family that fails takes the other one's rules back", async () 
   await lab.host.exec("nft", ["delete", "chain", "ip6", "filter", "SITE"])
   const isShared = ({ line }: { line: string }) => line.includes("SITE")
   expectUnchanged(before, await takeSnapshot(lab.host), isShared)
+})
+
+testBoth("an ADD has its policy's rule whenever the last DEL that shares the rule comes in between", async (lab) => {
+  const keys = { policy: "same-bridge", isIpv4Only: true } as const
+  const [leaving, coming] = [await lab.connectPod(keys), await lab.connectPod(keys)]
+  const bin = join(builtPlugins, "firewall")
+  const { name: containerId, path: netns } = leaving.namespace
+  const env = pluginEnv({ bin, verb: "DEL", containerId, netns, ifName: "eth0" })
+  const words = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+  const del = `env ${words.join(" ")} ${bin} <<'END'\n${JSON.stringify(leaving.firewall.config)}\nEND`
+  let tried = 0
+  for (let nth = 1, hasEnded = false; !hasEnded; nth += 4) {
+    await succeed(leaving.allow())
+    const output = await coming.firewall.run("ADD", {}, { under: between(nth, "run", del) })
+    hasEnded = output.exitCode === endedBefore
+    if (hasEnded) await leaving.firewall.del()
+    else await succeed(Promise.resolve(output))
+    const own = '-i br1 ! -o br1 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge)"'
+    const rule = `-A CNI-ISOLATION-STAGE-1 ${own} -j CNI-ISOLATION-STAGE-2`
+    expect({ nth, rules: await rulesOf(lab, "CNI-ISOLATION-STAGE-1") }).toEqual({
+      nth,
+      rules: expect.arrayContaining([rule]),
+    })
+    await coming.firewall.del()
+    tried++
+  }
+  expect(tried).toBeGreaterThan(20)
 })

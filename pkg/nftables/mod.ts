@@ -54,4 +54,4 @@ export {
   listTables,
   PacketFilter,
 } from "./tables.ts"
-export { atomically, commit, dryRun, hasNftables, tryCommit } from "./transaction.ts"
+export { atomically, commit, dryRun, getGeneration, hasNftables, tryCommit } from "./transaction.ts"

@@ -2,11 +2,13 @@ import {
   changeTable,
   chooseVariant,
   findEverywhere,
+  type Programs,
   readTable,
   removeEverywhere,
   requirePrograms,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
+import { getGeneration } from "../../../pkg/nftables/mod.ts"
 import {
   AF_INET,
   AF_INET6,
@@ -21,6 +23,9 @@ import {
 import type { FirewallSpec } from "../spec.ts"
 import { findMissing, type IptablesSpec, planAdd, planRemove } from "./plan.ts"
 import { firewallSearch, hostOf, labelsOf, readLabel, TABLE } from "./rules.ts"
+
+/** Each time, another caller has removed a rule that it shares with the attachment. */
+const ATTEMPTS = 10
 
 /** A socket to nf_tables, where iptables keeps its rules nowadays; undefined on a kernel without. */
 type Nftables = NetlinkSocket | undefined
@@ -45,11 +50,26 @@ export function addIptablesFirewall(socket: Nftables, spec: FirewallSpec): void 
     programs: requirePrograms(family, variant),
   }))
   try {
-    for (const { programs, rules } of families) changeTable(programs, TABLE, (found) => planAdd(rules, found))
+    for (const { programs, rules } of families) addRules(variant === "default" ? socket : undefined, programs, rules)
   } catch (error) {
     tryDelete(socket, spec.owner)
     throw error
   }
+}
+
+/**
+ * Adds an attachment's rules to a table. Between the reading and the change, DEL of another attachment may remove a rule that was
+ * there for both: so the table is changed again until nothing is missing. Nothing is where the generation of the rule set, of which
+ * `netfilter` tells if iptables keeps its rules there, says that no other change came in between.
+ */
+function addRules(netfilter: Nftables, programs: Programs, rules: IptablesSpec): void {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const before = netfilter && getGeneration(netfilter)
+    changeTable(programs, TABLE, (found) => planAdd(rules, found))
+    const isOnlyChange = netfilter && before !== undefined && getGeneration(netfilter) === before + 1
+    if (isOnlyChange || findMissing(rules, readTable(programs, TABLE)) === undefined) return
+  }
+  throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: others keep changing it`)
 }
 
 /** That it cannot is no news beside the error that is being thrown. */
