@@ -64,6 +64,8 @@ async function meddleOnce(stage: Stage, verb: (typeof verbs)[number], lines: str
   await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
   await at.maker?.del()
   await stage.host.removeContainer(pod)
+  // What the container has hidden from DEL in another namespace is remembered for as long as the container lives.
+  await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
   return !ended
 }
 

@@ -192,6 +192,9 @@ test("it leases, renews when it is time, and goes on after the next one has star
   expect(renewal.from).toBe("10.1.2.3")
   site.send(site.answer("ACK", renewal, "10.1.2.4", short))
   await waitFor(async () => (await addressesOf(site.pod, "eth0")).includes("10.1.2.4/24"), "the other address")
+  const leases = join(directory, "leasing/leases")
+  const journal = () => readdirSync(leases).map((name) => readFileSync(join(leases, name), "utf8"))
+  await waitFor(() => journal().some((text) => text.includes('"10.1.2.4/24"')), "the other address in the journal")
   await daemon.ended("SIGKILL")
   daemon = await Daemon.serving(flags)
   await using _last = daemon
@@ -201,5 +204,5 @@ test("it leases, renews when it is time, and goes on after the next one has star
   expect(await del.exited).toBe(0)
   let heard = ""
   while (heard !== "07") heard = site.hearAny().options[53] ?? ""
-  expect(readdirSync(join(directory, "leasing/leases"))).toEqual(["lock"])
+  expect(readdirSync(leases)).toEqual(["lock"])
 })
