@@ -75,7 +75,7 @@ describe.each(fileSystems)("after a power cut$where", (fileSystem) => {
   const disk = work(worked, fileSystem.hasLinks)
   const last = disk.moments - 1
 
-  /** Every container is of an earlier boot: whatever the disk has of it, it is given nothing twice and loses nothing. */
+  /** Every container is of an earlier boot: in each state of the disk no address is given twice or lost. */
   function cut(
     how: string,
     momentOf: (directory: string) => number,

@@ -50,7 +50,7 @@ test("a chain is asked for by family, table and name", () => {
 })
 
 // Captured: the kernel's answer for `nft add table inet t '{ flags dormant; }'`.
-test("a table with the flag dormant is dormant, whatever other flags it has; one that is not there is not", () => {
+test("a table with the flag dormant is dormant, with other flags too; one that is not there is not", () => {
   const asked: Request[] = []
   const kernel = (flags: string) => ({
     get: <T>(request: Request, read: (message: Message) => T): T => {

@@ -5,7 +5,7 @@ import { contains, formatIp, parseCidr, parseIp } from "../../../pkg/types/mod.t
 import type { NodeAttachment, NodeLink } from "../../node/mod.ts"
 import type { Destination } from "./way.ts"
 
-/** The route to an address, or why there is none. A route of type blackhole or prohibit is an answer, given as an error. */
+/** The route to an address, or the reason why it cannot be reached. A route of type blackhole or prohibit is an answer, given as an error. */
 export function routeTo(socket: RouteSocket, ip: Uint8Array): NonNullable<ReturnType<typeof findRoute>> | string {
   try {
     return findRoute(socket, ip) ?? `has no route to ${formatIp(ip)}`
