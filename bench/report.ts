@@ -7,7 +7,7 @@ const columns = ["runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "
 export function numbersOf(measured: Measurement): string[] {
   const times = [measured.min, measured.median, measured.p99, measured.max, measured.cpuMs].map((ms) => ms.toFixed(2))
   const faults = measured.faults.toFixed(0)
-  return [String(measured.runs), ...times, (measured.peakKb / 1024).toFixed(1), faults, measured.ratio.toFixed(2)]
+  return [String(measured.runs), ...times, (measured.peakKb / 1024).toFixed(1), faults, formatRatio(measured.ratio)]
 }
 
 /** A verdict's cells: what, value, what it must be, and whether; then the same for the goal. */
@@ -36,4 +36,9 @@ export function formatTables(measurements: readonly Measurement[], verdicts: rea
   const blocks = lines.map((line, at) => (titles[at] === titles[at - 1] ? line : `\n${titles[at]}\n${line}`))
   const judged = align([["target", "is", "must", "", "goal", ""], ...verdicts.map(cellsOf)], "padEnd")
   return [head, ...blocks, "", ...judged].join("\n")
+}
+
+/** Empty where no Go plugin does the same. */
+function formatRatio(ratio: number): string {
+  return Number.isNaN(ratio) ? "" : ratio.toFixed(2)
 }

@@ -128,7 +128,7 @@ export interface LinkChange {
   operState?: typeof OperState.Up
 }
 
-/** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when there is none. */
+/** Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when the link does not exist. */
 export function setLink(route: NetlinkSocket, which: string | Pick<Link, "index" | "name">, change: LinkChange): void {
   route.execute(toSetLink(which, change))
 }
@@ -158,7 +158,7 @@ export function toSetLink(which: string | Pick<Link, "index" | "name">, change: 
 
 /**
  * Deletes a link, and with a veth its peer, like `ip link del`; of the namespace that the socket's own knows by `nsid`, if one
- * is given. Throws `ENODEV` when there is none.
+ * is given. Throws `ENODEV` when the link does not exist.
  */
 export function deleteLink(route: NetlinkSocket, link: Pick<Link, "index" | "name">, nsid?: number): void {
   const payload = linkPayload.encode({ index: link.index }, { targetNetnsId: nsid })
