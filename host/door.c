@@ -345,7 +345,7 @@ FUNCTION(encode_utf8) {
     return bytes;
 }
 
-/* The length of the character at the start; 0 when it is none, and then `*skip` is what one U+FFFD stands for. */
+/* The length of the character at the start; 0 when the bytes are no character, and then `*skip` is the number of bytes that one U+FFFD replaces. */
 static size_t character(const uint8_t *at, size_t left, size_t *skip) {
     static const uint8_t least[] = {0xe0, 0xa0, 0xf0, 0x90}, most[] = {0xed, 0x9f, 0xf4, 0x8f}; /* of the second byte */
     uint8_t lead = at[0], low = 0x80, high = 0xbf;

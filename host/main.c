@@ -69,7 +69,7 @@ int report(JSContext *context) {
 
 /*
  * A closed one among the first three descriptors is opened on /dev/null: else a file of ours would take its place. Not so that
- * it could be used: an answer that nobody gets is a failed ADD.
+ * it could be used: an answer that is not delivered is a failed ADD.
  */
 static bool hold_standard_descriptors(void) {
     static const int useless[3] = {O_WRONLY, O_RDONLY, O_RDWR};
@@ -94,7 +94,7 @@ int main(int count, char **arguments) {
     const char *path = count > 0 ? arguments[0] : "", *slash = strrchr(path, '/');
     JSValue plugins, plugin;
     if (!hold_standard_descriptors()) return fail("stdin, stdout or stderr is closed, and there is no /dev/null in its place");
-    signal(SIGPIPE, SIG_IGN); /* a reader who has gone is an error of write(2), and ADD is undone */
+    signal(SIGPIPE, SIG_IGN); /* a reader that closed its end is an error of write(2), and ADD is undone */
     signal(SIGXFSZ, SIG_IGN); /* likewise a file that would be larger than RLIMIT_FSIZE */
     signal(SIGCHLD, SIG_DFL); /* ignored, as a caller may have left it, it would cost us our programs' exit codes */
     size_t room = stack_room();

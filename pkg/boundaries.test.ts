@@ -223,7 +223,7 @@ test("no file of these folders imports itself by way of others", async () => {
   expect(importCircles(new Map(await Promise.all(read)))).toEqual([])
 })
 
-test("a circle of imports is found wherever it begins", () => {
+test("a circle of imports is found from each of its files", () => {
   const circle = new Map([
     ["a.ts", ["b.ts"]],
     ["b.ts", ["c.ts", "d.ts"]],

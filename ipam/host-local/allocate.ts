@@ -104,7 +104,7 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
   if (take() || afterReclaiming(session, take)) return address
   const holder = session.holder(text)
   throw failure(`${prefix}requested IP address ${text} is not available in range set ${formatRangeSet(set)}`, {
-    details: `reserved for ${typeof holder === "object" ? describeOwner(holder) : "nobody that can be read"}; asked for by ${describeOwner(owner)}`,
+    details: `reserved for ${typeof holder === "object" ? describeOwner(holder) : "an owner that cannot be read"}; asked for by ${describeOwner(owner)}`,
   })
 }
 

@@ -23,7 +23,7 @@ test.each([
   ["/var/lib/cni/networks/net", { dataDir: "" }],
   ["/data/net", { dataDir: "/data" }],
   ["/data/net", { DataDir: "/data/" }],
-])("reservations are in %s for %j, whatever the verb", (directory, ipam) => {
+])("reservations are in %s for %j, with each verb", (directory, ipam) => {
   for (const verb of ["ADD", "CHECK", "DEL", "GC", "STATUS"])
     expect(parse({ ipam: { subnet, ...ipam } }, { verb }).directory).toBe(directory)
 })
@@ -82,7 +82,7 @@ describe("is refused, whole:", () => {
     ])
   })
 
-  test("a route that is none", () => {
+  test("a route that cannot be parsed", () => {
     const [code, message] = refusal({ ipam: { subnet, routes: [{ dst: "x" }] } })
     expect([code, message]).toEqual([7, expect.stringMatching(/^Cannot use "ipam\.routes": .*routes\[0\]\.dst/)])
   })

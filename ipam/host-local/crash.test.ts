@@ -146,9 +146,9 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** What must be true of a store, whatever happened: kept beside it, from the answers alone. */
+/** What must be true of a store after any event: kept beside it, from the answers alone. */
 class Model {
-  /** Containers that were added and whose addresses nobody may get. */
+  /** Containers that were added and whose addresses no other container may get. */
   readonly live = new Map<string, string[]>()
   /** Containers whose ADD or DEL did not come to its end. */
   readonly unsure = new Set<string>()
@@ -262,7 +262,7 @@ function perform(store: TemporaryStore, model: Model, step: Step): void {
   }
 }
 
-test("whatever happens in whatever order, no address is given twice and none is lost", () => {
+test("in any order of events no address is given twice and none is lost", () => {
   fc.assert(
     fc.property(fc.array(anyStep, { minLength: 5, maxLength: 40 }), (steps) => {
       using store = new TemporaryStore(v4, v6)

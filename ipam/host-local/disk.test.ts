@@ -14,7 +14,7 @@ const page = ".index/used-4-1400"
 
 const readBytes = (store: TemporaryStore, name: string) => [...readFileSync(store.path(name))]
 
-/** What the disk has of a store, whatever a call has in memory. */
+/** What the disk has of a store, without what a call has in memory. */
 describe("the bitmap on the disk", () => {
   test("has a bit for each taken address, and keeps those of other calls", () => {
     using store = new TemporaryStore(ranges)

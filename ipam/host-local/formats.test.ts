@@ -101,7 +101,7 @@ describe("the file of a reservation", () => {
 })
 
 describe("a record of the index", () => {
-  test("a line with other things than times where they stand is none, though its checksum is right", () => {
+  test("a line without times in their places is refused, though its checksum is right", () => {
     for (const written of ["", "x", "17,", "1e3", " "]) {
       const text = `abc@eth0 10.0.0.2 b-1 ${written}`
       expect(parseRecord(`${crc32(text).toString(16).padStart(8, "0")} ${text}`)).toBeUndefined()
@@ -126,7 +126,7 @@ describe("a record of the index", () => {
     expect(parseRecord(formatRecord({ ...record, netns }))).toEqual(record)
   })
 
-  test("of which a part is missing, or wrong, is none", () => {
+  test("with a part missing or wrong is refused", () => {
     const line = formatRecord({ ...record, netns: { path: "/run/netns/a", identity: "0:4" } })
     for (let at = 0; at < line.length; at++) {
       expect(parseRecord(line.slice(0, at))).toBeUndefined()

@@ -42,7 +42,7 @@ describe("the index", () => {
   test("is used: ADD and DEL make the same calls among one reservation and among a hundred, and list them never", () => {
     const few = callsAmong(1)
     expect(callsAmong(100)).toEqual(few)
-    expect(few.map((calls) => calls.filter((name) => name === "readDirectory").length)).toEqual([0, 1]) // drafts, of which there is none
+    expect(few.map((calls) => calls.filter((name) => name === "readDirectory").length)).toEqual([0, 1]) // drafts: there are none
   })
 
   test("is left alone by calls that change nothing", () => {
@@ -116,7 +116,7 @@ test("a rebuild removes files that never became a reservation once no process ca
   using store = new TemporaryStore(small)
   store.add("a")
   for (const name of ["young", "old"]) writeFileSync(store.path(`.index/new/${name}`), "a\r\neth0")
-  // Of the time of change nobody but the kernel disposes.
+  // Only the kernel sets the time of change.
   const stat: Files["stat"] = (path, ...rest) => {
     const found = kernelFiles.stat(path, ...rest)
     const ageMs = path.endsWith("/old") ? 601_000n : path.endsWith("/young") ? 590_000n : 0n

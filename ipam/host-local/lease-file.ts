@@ -48,7 +48,7 @@ export function* listAddresses(files: Files, directory: string): Iterable<[strin
   }
 }
 
-/** Whom the file of an address names; `undefined` when there is none. */
+/** The owner that the file of an address names; `undefined` without such a file. */
 export function readHolder(
   files: Files,
   directory: string,

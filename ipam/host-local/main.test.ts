@@ -156,7 +156,7 @@ describe("a configuration is refused with code 7 for", () => {
     expect(data.names()).toEqual([])
   })
 
-  test("a requested address that is none, an empty one included", () => {
+  test("a requested address that cannot be parsed, or is empty", () => {
     using data = new DataDir()
     for (const ips of [["10.1.0.x"], [""]]) {
       const { answer } = data.call(single, { runtimeConfig: { ips } })

@@ -28,7 +28,7 @@ describe("a range without limits hands out", () => {
   })
 })
 
-test("limits count, and an empty limit is none", () => {
+test("limits count, and an empty limit is no limit", () => {
   expect(texts({ subnet: "10.1.0.0/24", rangeStart: "10.1.0.10", rangeEnd: "10.1.0.20" })).toBe("10.1.0.10-10.1.0.20")
   expect(texts({ subnet: "10.1.0.0/24", rangeStart: "", rangeEnd: "", gateway: "" })).toBe("10.1.0.1-10.1.0.254")
 })

@@ -72,7 +72,7 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
 
 /**
  * The time of modification of a store's directory, and of the index in it, that means "the index knows about everything":
- * the first second of 1990, which no clock shows. A program that makes or removes a file without us, be it the Go plugin or
+ * the first second of 1990, which no clock shows. A program that makes or removes a file without us, such as the Go plugin or
  * `rm`, makes the kernel set it to the present.
  */
 const sealed = 631_152_000_000_000_000n

@@ -29,7 +29,7 @@ export function ownerKey({ containerId, ifName }: Owner): string {
 
 /**
  * A record as a line of text: owner, addresses, boot, times, namespace and its path, with blanks between, and before all
- * a checksum, so that a line of which only a part was written is none.
+ * a checksum, so that a line of which only a part was written is refused.
  */
 export function formatRecord({ owner, addresses, bootId, written, netns }: LeaseRecord): string {
   const fields = [ownerKey(owner), addresses.join(","), bootId, written.join(",")]

@@ -62,7 +62,7 @@ describe("an ADD is refused", () => {
     [
       ["10.0.0.3"],
       "failed to allocate for range 0: requested IP address 10.0.0.3 is not available in range set 10.0.0.1-10.0.0.4",
-      "reserved for nobody that can be read; asked for by container b, interface eth0",
+      "reserved for an owner that cannot be read; asked for by container b, interface eth0",
     ],
   ])("for the requested addresses %j", (texts, message, details) => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.4" }], [{ subnet: "fd00::/126" }])
@@ -171,7 +171,7 @@ describe("what was done besides is told", () => {
 describe("STATUS", () => {
   const sets = parseRangeSets([small, [{ subnet: "fd00::/126" }]])
 
-  test("tells of a range set that is full, and by how much, whichever of them it is", () => {
+  test("tells of a range set that is full, and by how much, for each range set", () => {
     using store = new TemporaryStore(small)
     for (const name of ["a", "b"]) store.add(name)
     checkStatus(store.open(), sets)
@@ -201,7 +201,7 @@ describe("STATUS", () => {
   })
 })
 
-test("an address of nobody's that is released by hand leaves the index as it is", () => {
+test("an address without an owner that is released by hand leaves the index as it is", () => {
   using store = new TemporaryStore(small)
   store.add("a")
   const seal = () => kernelFiles.stat(store.path(".index/seal")).changed

@@ -37,7 +37,7 @@ function takeBack(store: Store, owner: Owner): void {
 }
 
 /**
- * Releases what an owner holds, wherever in the store it is. Nothing to release is success. Returns false when there is no
+ * Releases what an owner holds anywhere in the store. Nothing to release is success. Returns false when there is no
  * store.
  */
 export function release(store: Store, owner: Owner): boolean {

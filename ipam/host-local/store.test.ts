@@ -124,7 +124,7 @@ describe("ADD", () => {
     expect(store.add("c")).toEqual(["10.0.0.2"])
   })
 
-  test("never gives away a gateway, wherever in the set it lies", () => {
+  test("never gives away a gateway anywhere in the set", () => {
     using store = new TemporaryStore([
       { subnet: "10.0.0.0/30", gateway: "10.0.1.1" },
       { subnet: "10.0.1.0/30", gateway: "10.0.1.2" },
@@ -230,7 +230,7 @@ describe("DEL", () => {
     expect(store.addresses()).toEqual([])
   })
 
-  test("does not touch an address that another program has given to somebody else in the meantime", () => {
+  test("does not touch an address that another program has given to another container since", () => {
     using store = new TemporaryStore(small)
     store.add("a")
     unlinkSync(store.path("10.0.0.2"))
@@ -241,7 +241,7 @@ describe("DEL", () => {
     expect(store.addresses()).toEqual([])
   })
 
-  test("notices an address that was given to somebody else by rewriting the file in place", () => {
+  test("notices an address that was given to another container by rewriting the file in place", () => {
     using store = new TemporaryStore(small)
     store.add("a")
     writeFileSync(store.path("10.0.0.2"), "b\r\neth0")
@@ -356,7 +356,7 @@ describe("what others do to the directory is noticed at once:", () => {
 })
 
 describe("torn and foreign files", () => {
-  test("an empty reservation that nobody is known to hold is removed, and said so", () => {
+  test("an empty reservation without a known owner is removed, and said so", () => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/30" }])
     write(store, "10.0.0.2", "")
     expect(store.add("a")).toEqual(["10.0.0.2"])
@@ -439,7 +439,7 @@ describe("torn and foreign files", () => {
 })
 
 describe("GC", () => {
-  test("releases what is not attached, whoever made it, and nothing else", () => {
+  test("releases what is not attached, of each program, and nothing else", () => {
     using store = new TemporaryStore(small, v6)
     store.add("a")
     store.add("b")

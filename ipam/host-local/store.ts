@@ -58,11 +58,11 @@ export class Store {
     this.#requireOwn()
     this.files.makeDirectories(this.directory)
     this.files.makeDirectories(this.#drafts, 0o700)
-    this.#isOwn = false // what leads there may have been made by somebody else meanwhile
+    this.#isOwn = false // another program may have made what leads there since
     this.#requireOwn()
   }
 
-  /** Asked once: what nobody else can change stays like that. */
+  /** Asked once: a store that only root can change stays like that. */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory, ".index")
     this.#isOwn = true
@@ -138,7 +138,7 @@ export class Store {
     this.#removeDrafts("", (found) => !isKept(found))
   }
 
-  /** What does not say whose it is was never finished. What cannot be removed is in nobody's way. */
+  /** What does not say whose it is was never finished. What cannot be removed does no harm. */
   #removeDrafts(prefix: string, isStale: (owner: Owner) => boolean): void {
     this.#requireOwn()
     try {

@@ -37,7 +37,7 @@ describe("ADD", () => {
     expect(answer.dns).toEqual(dns)
   })
 
-  test("reads keys whatever their case", () => {
+  test("reads keys in any case", () => {
     const { answer } = call({ IPAM: { Addresses: [{ Address: "10.1.2.3/24", GATEWAY: "10.1.2.1" }] } })
     expect(answer.ips).toEqual([{ address: "10.1.2.3/24", gateway: "10.1.2.1" }])
   })
@@ -180,7 +180,7 @@ describe("CHECK", () => {
   })
 })
 
-test("DEL succeeds whatever the configuration says", () => {
+test("DEL succeeds with every configuration", () => {
   for (const config of [{}, { ipam: 5 }, { ipam: { addresses: "none" } }]) {
     expect(call(config, { verb: "DEL", args: "broken" })).toEqual({ exitCode: 0, answer: undefined })
   }

@@ -43,7 +43,7 @@ describe("a limit", () => {
     expect(tbfOptions({ rate: 1e11, burst: 1500 }).burst).toBe(1500)
   })
 
-  test("fits into the kernel's fields, and is known again, whatever it is", () => {
+  test("fits into the kernel's fields, and is known again", () => {
     const any = fc.record({
       rate: fc.integer({ min: 1, max: 2 ** 50 }),
       burst: fc.integer({ min: 1, max: 2 ** 32 - 2 }),
@@ -70,7 +70,7 @@ describe("a limit", () => {
     expect(isHtbClassOf({ id: 1, options: {} }, limit)).toBe(false)
   })
 
-  test("is none of another kind", () => {
+  test("is never that of another kind", () => {
     expect(isTbfOf({ ...asQdisc({ rate: 1, burst: 1 }), kind: "htb" }, { rate: 1, burst: 1 })).toBe(false)
   })
 })

@@ -84,7 +84,7 @@ function checkLimits(call: Call, config: BandwidthConfig): void {
   checkShaper(route, ifb, receives)
 }
 
-/** The kernel is the record: what there is goes, whatever the configuration says. */
+/** The kernel is the record: every limit found is removed, also one that the configuration does not name. */
 function deleteLimits(call: Call, config: BandwidthConfig): void {
   const failures = new Failures(call.log)
   using sides = Sides.find(call)

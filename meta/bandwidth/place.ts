@@ -70,7 +70,7 @@ export class Sides implements Disposable {
     })
   }
 
-  /** Wherever there may be limits, whatever the configuration says by now of what and how much. */
+  /** Every place where limits may be, also those that the configuration no longer names. */
   listPlaces({ shapeIn }: BandwidthConfig): Place[] {
     const { host, sandbox, inside, link } = this
     const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: this.#call.network.prevResult }

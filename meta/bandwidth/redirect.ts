@@ -25,7 +25,7 @@ import { findIfbs, type IfbOwner } from "./ifb.ts"
 import { describeQdisc } from "./limit.ts"
 import { HANDLE } from "./shaper.ts"
 
-/** The class that upstream's filter names, `1:1`; there is none. */
+/** The class that upstream's filter names, `1:1`; no such class exists. */
 const CLASS = 0x10001
 const MAX_PRIORITY = 0xffff
 
@@ -107,7 +107,7 @@ interface Parts {
 }
 
 /**
- * Takes away the filters that lead to devices which go or have gone, the hook if it is left without a filter, the limit of
+ * Takes away the filters that lead to devices that are removed or no longer exist, the hook if it is left without a filter, the limit of
  * the link, and the devices. These come last, and not at all when a step before has failed: as long as one is there, the next try
  * knows that there is something to do. Returns whether it got to them.
  */
@@ -117,7 +117,7 @@ export function removeParts({ route, link, filters, ifbs }: Parts, failures: Fai
   return true
 }
 
-/** Takes away what is on a link. Returns whether all of it has gone. */
+/** Takes away what is on a link. Returns whether nothing is left. */
 function stopRedirection(
   route: NetlinkSocket,
   link: Link,
@@ -182,7 +182,7 @@ function deleteShaper(route: NetlinkSocket, link: Link): void {
   }
 }
 
-/** Makes a change of what may have gone meanwhile. Returns true. */
+/** Makes a change of what may have been deleted since. Returns true. */
 function ifThere(change: () => void): true {
   try {
     change()

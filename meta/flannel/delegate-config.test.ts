@@ -24,7 +24,7 @@ test("the delegate's configuration is that of the reference plugin, byte for byt
   )
 })
 
-test("what is given wins, whatever the case of its keys; only a bridge is a gateway", () => {
+test("what is given wins, in any case of its keys; only a bridge is a gateway", () => {
   const delegate = { Type: "ptp", IPMasq: true, MTU: 1300, x: [{ b: 1, a: 2 }] }
   const ipam = { type: "dhcp", routes: [{ dst: "192.0.2.0/24" }], ranges: "replaced", rangeStart: "10.1.1.1", keep: 1 }
   const config = delegateConfig(configOf({ delegate, ipam, runtimeConfig: { mac: "x" } }), node)
@@ -45,7 +45,7 @@ test("what is given wins, whatever the case of its keys; only a bridge is a gate
   expect(text(config)).toContain('"x":[{"a":2,"b":1}]')
 })
 
-test("a range of the former kind would clash with the subnet of the node, in whichever case it is written", () => {
+test("a range of the former kind would clash with the subnet of the node, in any case of its letters", () => {
   const ipam = { RangeStart: "a", RANGEEND: "b", Subnet: "c", gateWay: "d", Ranges: [], dataDir: "/e" }
   expect(delegateConfig(configOf({ ipam }), node).ipam).toEqual({
     ...{ type: "host-local", dataDir: "/e", routes: [{ dst: "10.9.0.0/16" }] },

@@ -13,7 +13,7 @@ export interface Kept {
 
 /**
  * The configurations that delegates had for their ADDs, one for each attachment. The reference plugin has one file for each
- * container, by its ID alone, whatever network and interface it is about: these are found, too.
+ * container, by its ID alone, for every network and interface: these are found, too.
  */
 export class KeptConfigs {
   readonly #records: Records

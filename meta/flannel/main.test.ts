@@ -30,7 +30,7 @@ describe("CHECK", () => {
     expect(node.called).toEqual([["CHECK bridge", { ...keptConfig, cniVersion: "1.1.0", ...runtime }]])
   })
 
-  test("names a configuration that is missing, or is none", () => {
+  test("names a configuration that is missing, or cannot be parsed", () => {
     using node = nodeWith({})
     expect(refusalOf(() => node.run("CHECK")).message).toBe(
       `Check of the delegate's configuration failed: expected one of "c1" in "${node.dataDir}", found none`,

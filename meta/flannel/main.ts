@@ -32,7 +32,7 @@ export const flannel = definePlugin<FlannelConfig>({
   gc: collectGarbage,
 })
 
-/** The configuration is kept before the delegate is run: from then on DEL finds it, whatever happens. */
+/** The configuration is kept before the delegate is run: from then on DEL finds it, also after `kill -9`. */
 function addByDelegate(call: Call, config: FlannelConfig): Answered {
   const subnets = readSubnetFile(config.subnetFile)
   refuseRepetition(call)
@@ -139,7 +139,7 @@ function deleteByDelegate(call: Call, config: FlannelConfig): void {
 }
 
 /**
- * Nothing was added, or its configuration has gone: a delegate that finds by itself what is the attachment's takes it back,
+ * Nothing was added, or its configuration was deleted: a delegate that finds by itself what is the attachment's takes it back,
  * and one that needs more than it is told is no reason to fail.
  */
 function deleteWithoutKept(call: Call, config: FlannelConfig): void {

@@ -56,7 +56,7 @@ export function sourceOf({ src }: Rule): string {
 
 /**
  * What the kernel says of a route whose interface the container has taken down, moved, or given other addresses since: with
- * what it has changed the route has gone, too.
+ * what it has changed the route is deleted, too.
  */
 const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"] as const
 

@@ -64,7 +64,7 @@ describe("the table of an address has", () => {
     expect(plan("10.1.0.2/16", undefined, ...main)).toEqual(["0.0.0.0/0 via 10.1.0.1", "0.0.0.0/0 via 10.1.0.9"])
   })
 
-  test("default routes with a metric besides; of IPv6 1024 is none", () => {
+  test("default routes with a metric besides; of IPv6 1024 is the default", () => {
     const four = routeOf("0.0.0.0/0 via 10.1.0.1", 7)
     expect(plan("10.1.0.2/16", "10.1.0.1", four)).toEqual([
       "0.0.0.0/0 via 10.1.0.1 metric 7",

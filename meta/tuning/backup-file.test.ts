@@ -27,7 +27,7 @@ test("a backup has all three names of its attachment, can be read by root alone,
   expect(statSync(below).mode & 0o777).toBe(0o700)
 })
 
-test("a draft that a killed ADD left is in nobody's way, and goes with the backup", () => {
+test("a draft that a killed ADD left does no harm, and goes with the backup", () => {
   const file = new BackupFile(directory, owner)
   const drafts = [".lab:c1:eth0.json", ".lab~c1_eth0.json"].map((name) => join(directory, name)) // of now, of before
   for (const draft of drafts) writeFileSync(draft, "{")
@@ -38,7 +38,7 @@ test("a draft that a killed ADD left is in nobody's way, and goes with the backu
   file.remove()
 })
 
-test("#46 no two attachments have one backup, whatever their names look like when joined", () => {
+test("#46 no two attachments have one backup, also when their joined names are equal", () => {
   const owners = ["lab", "lab-2"].flatMap((network) =>
     [
       ["a", "b_c"],
@@ -80,7 +80,7 @@ describe("a backup under upstream's name", () => {
     expect(readdirSync(directory)).toEqual(["c1_eth0.json"])
   })
 
-  test("is looked at only where there is none under our own", () => {
+  test("is looked at only where none exists under our own", () => {
     former('{"mtu": 1500}')
     new BackupFile(directory, owner).write(text("{}"))
     const file = new BackupFile(directory, owner)

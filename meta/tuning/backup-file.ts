@@ -28,7 +28,7 @@ export class BackupFile {
     this.#formerDraft = `${formerDraftPrefix(owner.network)}${formerName(owner)}`
   }
 
-  /** What is in it, be it under the former name; undefined when there is none. Throws `CniError`. */
+  /** Its content, also under the former name; undefined when there is none. Throws `CniError`. */
   read(): Uint8Array | undefined {
     const found = this.#records.read(this.#name)
     const former = found ? undefined : this.#readFormer()

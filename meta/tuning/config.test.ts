@@ -115,7 +115,7 @@ test("a key that comes twice is found, in sysctl and in args.cni.sysctl", () => 
   expect(duplicateKey(String.raw`{"sysctl": {"net.a": "1", "net\u002ea": "2"}}`)).toBe("net.a")
 })
 
-test("the same key at the top and in args.cni is none", () => {
+test("the same key at the top and in args.cni is no duplicate", () => {
   expect(duplicateKey('{"sysctl": {"net.a": "1"}, "args": {"cni": {"sysctl": {"net.a": "2"}}}}')).toBeUndefined()
 })
 
@@ -133,7 +133,7 @@ test("a document without the same key twice has no duplicate", () => {
   )
 })
 
-test("a key that was put in twice is found, wherever it is", () => {
+test("a key that was put in twice is found at every level", () => {
   const key = fc.string().filter((text) => text !== "__proto__")
   fc.assert(
     fc.property(fc.dictionary(key, fc.jsonValue(), { minKeys: 1 }), fc.jsonValue(), (sysctl, other) => {

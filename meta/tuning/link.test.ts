@@ -13,7 +13,7 @@ const link: Link = {
   attributes: { txQueueLength: 1000 },
 }
 
-test("the values of a link are those that somebody set", () => {
+test("the values of a link are those that were set", () => {
   expect(valuesOf(link)).toEqual({ mac: "0a:00:00:00:00:01", promisc: false, mtu: 1500, allmulti: false, txQLen: 1000 })
   expect(valuesOf({ ...link, flags: 0x1043 | 0x100 | 0x200 })).toMatchObject({ promisc: true, allmulti: true })
 })
@@ -25,7 +25,7 @@ test("a link that is promiscuous for a capture is not switched to it", () => {
   })
 })
 
-test("zero and false are values, undefined is none", () => {
+test("zero and false are values, undefined means no value", () => {
   expect(hasValues({ txQLen: 0 })).toBe(true)
   expect(hasValues({ allmulti: false })).toBe(true)
   expect(hasValues({ mac: undefined })).toBe(false)

@@ -90,7 +90,7 @@ export class Target implements Disposable {
     this.#ifName = ifName
   }
 
-  /** Throws code 4 when the namespace does not exist, is none, or is another container's. */
+  /** Throws code 4 when the path does not exist, is no namespace, or is another container's. */
   static open(call: Call): Target {
     return new Target(openSandbox(call), call.ifName)
   }

@@ -8,7 +8,7 @@ function entry(key: string, value: string, from: SysctlEntry["from"] = "sysctl")
   return { key, value, from }
 }
 
-test("a sysctl is found with its value, whichever way it is spelled", () => {
+test("a sysctl is found with its value, in each spelling", () => {
   const [found] = findSysctls([entry("net.ipv4.conf.IFNAME.rp_filter", "5")], "lo")
   expect(found).toMatchObject({ path: "net/ipv4/conf/lo/rp_filter", value: "5", found: expect.stringMatching(/^\d$/) })
   expect(findSysctls([entry("net.ipv4/conf.lo/rp_filter", "5")], "lo")[0]?.path).toBe("net/ipv4/conf/lo/rp_filter")
@@ -80,7 +80,7 @@ test("only the first IFNAME is replaced, and by the name as it is", () => {
   expect(sysctlPaths("net.ipv4.neigh.IFNAME.IFNAME", "$&")).toEqual(["net/ipv4/neigh/$&/IFNAME"])
 })
 
-test("whatever the key, the file is below net", () => {
+test("for every key the file is below net", () => {
   const words = fc.constantFrom("net", "..", ".", "/", "ipv4", "IFNAME", "kernel", "\0", "x")
   fc.assert(
     fc.property(fc.array(words, { maxLength: 8 }), (parts) => {

@@ -107,7 +107,7 @@ function restoreSysctl(path: string, was: string): void {
   try {
     writeSysctl(path, was)
   } catch (error) {
-    if (!isErrno(error, "ENOENT")) throw error // it has gone with its interface
+    if (!isErrno(error, "ENOENT")) throw error // it was removed with its interface
   }
 }
 

@@ -110,7 +110,7 @@ export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
 }
 
 /**
- * Deletes the VRFs without an interface that this network's ADD made for an attachment which is none of the valid ones, in the
+ * Deletes the VRFs without an interface that this network's ADD made for an attachment that is not among the valid ones, in the
  * namespaces of containers that live: the host has an nsid for each, see `assignNsid`. What a container has too many of stays, and is
  * logged. Throws `CniError`, and `NetlinkError`.
  */

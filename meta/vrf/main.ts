@@ -154,7 +154,7 @@ function removeFromVrf(call: Call, { name }: VrfConfig): void {
   failures.throwIfAny()
 }
 
-/** That something cannot be put back holds nobody up: most interfaces are deleted next. */
+/** What cannot be put back does not fail the call: most interfaces are deleted next. */
 function leave(target: Inside, { table }: Vrf, call: Call): void {
   const losable = noteLosable(target.inside, target.link, { table, needed: [] })
   try {

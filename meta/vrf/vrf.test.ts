@@ -108,7 +108,7 @@ describe("a VRF that is there", () => {
     expect(findVrf(new LinksKernel([]).socket, "red")).toBeUndefined()
   })
 
-  test("goes when no interface is in it, and may have gone before", () => {
+  test("is deleted when no interface is in it, and may be deleted already", () => {
     const deleted = (present: readonly KernelLink[], errno = 0) => {
       const kernel = new LinksKernel(present, { refusal: ({ type }) => (type === 17 ? errno : 0) })
       deleteVrfIfEmpty(kernel.socket, { link: linkOf(vrfOf(7)), table: 7 })

@@ -107,7 +107,7 @@ test("what a kernel before Linux 5.8 lists besides is left alone", () => {
   expect(socket.deleted).toEqual([])
 })
 
-test("a flow that has ended meanwhile is none, and another refusal is an error", () => {
+test("a flow that ended during the call is not counted, and another refusal is an error", () => {
   const flush = (errno: string) => {
     flushConntrack(kernel([translated], errno), { family: AF_INET, protocol: 17, ports: [53] }, () => true)
   }

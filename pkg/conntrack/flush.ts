@@ -112,7 +112,7 @@ function readTuple({ ip = {}, protocol = {} }: Infer<typeof tupleAttributes> = {
   }
 }
 
-/** The id of the entry goes along: another one with the same addresses and ports may have come meanwhile. */
+/** The id of the entry goes along: another one with the same addresses and ports may have come since. */
 function deleteEntry(socket: ConntrackSocket, payload: Uint8Array): void {
   try {
     socket.execute({ type: IPCTNL_MSG_CT_DELETE, what: "forget a tracked connection", payload })

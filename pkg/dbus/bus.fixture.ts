@@ -1,6 +1,6 @@
 import { join } from "node:path"
 
-/** What a bus says when it lets somebody in. */
+/** What a bus answers when it accepts a client. */
 export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
 
 /** A return to the call with this number, with one boolean; a signal before it, which is no answer. */

@@ -46,7 +46,7 @@ export class Bus implements Disposable {
     this.#deadline = monotonicMs() + patienceMs
   }
 
-  /** Connects to the system's bus. Undefined where there is none. Throws `DbusError` when one does not let us in. */
+  /** Connects to the system's bus. Undefined where there is none. Throws `DbusError` when it does not accept us. */
   static findSystem(): Bus | undefined {
     const address = readEnvironment().DBUS_SYSTEM_BUS_ADDRESS || SYSTEM_BUS
     for (const path of pathsIn(address)) {

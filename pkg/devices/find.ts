@@ -37,7 +37,7 @@ function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: s
   if (!isAlike(found, device)) return false
   if (link.index === hostIndex) return true
   if (isHardware(device)) return found.permanentMac === device.permanentMac
-  // Each end of a pair has one other; of another namespace the index and the nsid are given to others when it has gone.
+  // Each end of a pair has one other; the index of another namespace and the nsid are given to others when it is deleted.
   const isPair = device.kind === "veth" && device.other !== undefined && device.otherNsid === undefined
   return isPair || link.attributes.altNames?.includes(mark) === true
 }
@@ -85,7 +85,7 @@ function ownNsid(host: NetlinkSocket): number | undefined {
   return findNsid(host, own.fd)
 }
 
-/** The namespace of a record: the one that the call names, or another that can be entered. Undefined when it has gone. */
+/** The namespace of a record: the one that the call names, or another that can be entered. Undefined when it no longer exists. */
 export function findNamespace(record: DeviceRecord, named?: NamespaceFile): Netns | undefined {
   const found = named && Netns.find(named)
   if (found?.inode === record.netns) return found
@@ -97,7 +97,7 @@ export function findNamespace(record: DeviceRecord, named?: NamespaceFile): Netn
   return undefined
 }
 
-/** The device of a record in its namespace, wherever that is. Throws `NetlinkError`. */
+/** The device of a record in its namespace. Throws `NetlinkError`. */
 export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | undefined {
   using namespace = findNamespace(record)
   return namespace && findInside(host, namespace, record)
@@ -106,7 +106,7 @@ export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | 
 /**
  * Whether a device that is not found may be in a namespace of its container's own: the one that it was given to lives, and it is
  * hardware, or a pair's end of which the other one is on the host and leads to another namespace. The numbers of
- * other namespaces are given to others when they have gone. Throws `NetlinkError`.
+ * other namespaces are given to others when they are deleted. Throws `NetlinkError`.
  */
 export function mayBeHidden(host: NetlinkSocket, record: DeviceRecord): boolean {
   if (!isHardware(record.device) && !hasOtherEnd(host, record.device)) return false

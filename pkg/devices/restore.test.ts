@@ -164,7 +164,7 @@ test("a device that the kernel keeps in the container is there as before, name a
   }
 })
 
-test("a device that has gone home, though the answer that said so was lost, is known to be there", () => {
+test("a device is found on the host though the answer of its move was lost", () => {
   expect(goHome({}, { errno: ENODEV }).go().name).toBe("ens5")
   const { go } = goHome({}, { errno: ENODEV, onHost: { ...asIs, mac: "0a:00:00:00:00:07" } })
   expect(refusalOf(() => go())).toMatchObject({ code: 999, message: 'Cannot give back "eth0" as "ens5"' })

@@ -43,7 +43,7 @@ function awaitReturn(host: RouteSocket, kept: KeptRecord): void {
 /**
  * Makes the device of a record what it was. Returns whether it is there. The record of hardware that is nowhere stays, since
  * the kernel will put it on the host, where GC or the next ADD finds it, and so does that of a pair's end which its container has
- * hidden; any other device has gone with its namespace. The caller holds the lock of the records. Throws `CniError`.
+ * hidden; any other device was deleted with its namespace. The caller holds the lock of the records. Throws `CniError`.
  */
 export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: NamespaceFile): boolean {
   const { owner, record } = kept

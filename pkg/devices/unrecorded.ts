@@ -17,7 +17,7 @@ import { identityOf, isAlike, isHardware } from "./identity.ts"
 import { DeviceRecords, markOf } from "./record.ts"
 import { moveHome, refuseAdvertisements } from "./restore.ts"
 
-/** How long the kernel may take to put a device on the host when the device's namespace has gone. */
+/** How long the kernel may take to put a device on the host when the device's namespace no longer exists. */
 export const RETURN_DEADLINE_MS = 1000
 
 /** What DEL knows of a device without a record: the Go suite has moved it, or an earlier version of this one. */
@@ -67,7 +67,7 @@ function giveBackUnrecorded(host: RouteSocket, sandbox: Netns, owner: Owner, pla
   }
 }
 
-/** Whether a link is a device that an attachment was given, whichever: it is for that one's DEL to give it back. */
+/** Whether a link is a device that an attachment was given: the DEL of that attachment gives it back. */
 function isRecorded(link: Link, { inode }: Netns): boolean {
   const { permanentMac, ...found } = identityOf(link)
   return new DeviceRecords().list().some(({ record: { netns, device } }) => {
@@ -75,7 +75,7 @@ function isRecorded(link: Link, { inode }: Netns): boolean {
   })
 }
 
-/** The wanted name if it can be had, or one like those that the kernel gives to devices whose namespace has gone. */
+/** The wanted name if it can be had, or one like those that the kernel gives to devices whose namespace no longer exists. */
 function freeName(host: NetlinkSocket, wanted: string | undefined): string {
   if (wanted !== undefined && interfaceName.check(wanted) !== undefined && !findLink(host, wanted)) return wanted
   let number = 0

@@ -119,7 +119,7 @@ test.each<[string, string[], string[], string]>([
     "10.9.0.0/16 dev eth0, found 10.9.0.0/16 via 10.1.0.2 dev eth0",
   ],
   [
-    "another link, of two, which has gone",
+    "another link, of two, which was deleted",
     ["10.9.0.0/16 dev 5"],
     ["10.9.0.0/16 dev 6", "10.9.0.0/16 dev 7"],
     "10.9.0.0/16 dev eth0, found 10.9.0.0/16 dev number 6, 10.9.0.0/16 dev number 7",

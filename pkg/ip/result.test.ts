@@ -31,7 +31,7 @@ test("without any gateway it is a route on the link", () => {
   expect(plan([{ dst: "10.9.0.0/16" }], [{ address: "10.1.0.5/24" }]).map(show)).toEqual(["10.9.0.0/16 direct"])
 })
 
-test("scope link, or the unspecified address as gateway, means that there is none", () => {
+test("scope link, or the unspecified address as gateway, means no gateway", () => {
   expect(plan([{ dst: "10.9.0.0/16", scope: 253 }]).map(show)).toEqual(["10.9.0.0/16 direct"])
   expect(plan([{ dst: "10.9.0.0/16", gw: "0.0.0.0" }]).map(show)).toEqual(["10.9.0.0/16 direct"])
 })

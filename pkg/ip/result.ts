@@ -64,7 +64,7 @@ export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Li
   return specs
 }
 
-/** A gateway of "0.0.0.0" or "::" says that there is none. */
+/** A gateway of "0.0.0.0" or "::" means no gateway. */
 function impliedGateway(route: Route, gateways: Uint8Array[], family: Family): Uint8Array | undefined {
   if (route.gw !== undefined || (route.scope ?? 0) >= RouteScope.Link) return undefined
   return gateways.find((gateway) => familyOf(gateway) === family)

@@ -65,7 +65,7 @@ test("a link that passes traffic is not asked for again; one that does by now is
   expect(waitOperational(socket, linkOf(down))).toMatchObject({ mtu: 1300, attributes: { operState: 6 } })
 })
 
-test("a link that has gone is not waited for", () => {
+test("a link that no longer exists is not waited for", () => {
   expect(refusalOf(() => waitOperational(new LinksKernel([]).socket, linkOf(down)))).toMatchObject({
     code: 11,
     message: 'Cannot bring up "eth0" within 2550 ms: its state is gone',

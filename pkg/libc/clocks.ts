@@ -27,7 +27,7 @@ function readClock(clock: number, name: string): number {
 
 /**
  * A time of `bootMs` to wait for, timerfd_create(2). The time limits of poll(2) stand still while the machine is suspended; this
- * descriptor is readable as soon as it goes on, when its time has come meanwhile.
+ * descriptor is readable as soon as it goes on, when its time came during the sleep.
  */
 export class BootTimer implements Disposable {
   readonly #timer: FileDescriptor

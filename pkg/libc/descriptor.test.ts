@@ -23,7 +23,7 @@ test("a descriptor is closed at the end of its scope", () => {
   expect(() => read(file.fd, new Uint8Array(8))).toThrow(`read descriptor ${file.fd}: Bad file descriptor (EBADF)`)
 })
 
-test("disposing twice does not close the file that got the number meanwhile", () => {
+test("disposing twice does not close the file that got the number since", () => {
   const first = FileDescriptor.open("/dev/null", Open.ReadOnly)
   first[Symbol.dispose]()
   using second = FileDescriptor.open("/dev/zero", Open.ReadOnly)

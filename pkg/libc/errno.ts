@@ -51,7 +51,7 @@ function retry(attempt: () => number): number {
 
 /**
  * Linux' errors by number: 2 is in line 2. Names and numbers: <asm-generic/errno-base.h> and <asm-generic/errno.h>, the same on
- * x86-64 and arm64. The texts are those of glibc's strerror(3), whichever C library the process runs on.
+ * x86-64 and arm64. The texts are those of glibc's strerror(3), with each C library.
  */
 const errors = [
   ["", ""],

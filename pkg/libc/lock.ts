@@ -25,7 +25,7 @@ export function tryLockShared(fd: Fd): boolean {
 
 /**
  * Asks for a lock once a millisecond, for so many milliseconds; returns whether it was to be had. For those that others hold
- * for a moment, and that nothing depends on: whoever can open the file can also keep it for ever.
+ * for a moment, and that nothing depends on: a process that can open the file can also keep it for ever.
  */
 export function lockWithin(ms: number, isLocked: () => boolean): boolean {
   const end = monotonicMs() + ms

@@ -54,7 +54,7 @@ test("random bytes are as many as are asked for, and as text two digits each", (
   expect(randomHex(256)).toMatch(/^[0-9a-f]{512}$/)
 })
 
-test("of a variable that stands twice in the environment the first value counts, and what has no name is none", () => {
+test("of a variable that stands twice in the environment the first value counts, and what has no name is no variable", () => {
   told({ environment: () => ["A=1", "B=x=y", "A=2", "=3", "none", "C="] }, () => {
     expect(readEnvironment()).toEqual({ A: "1", B: "x=y", C: "" })
   })

@@ -59,7 +59,7 @@ export function setNetworkNamespace(fd: Fd): void {
   check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
 }
 
-/** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is none. */
+/** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is no namespace. */
 export function namespaceType(fd: Fd): number {
   return ioctl(fd, "NS_GET_NSTYPE", NS_GET_NSTYPE)
 }

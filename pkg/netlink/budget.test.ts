@@ -151,7 +151,7 @@ describe("many links are deleted at once", () => {
     expect(() => deleteLinks(route, links(1700))).toThrow("delete 1700 links: the container has too much of it (ETIME)")
   })
 
-  test("where one has gone, and all of them one by one where the group has a link that cannot be deleted", () => {
+  test("where one was deleted, and all of them one by one where the group has a link that cannot be deleted", () => {
     const gone = connect(answering(({ type, payload }) => (type === RTM_NEWLINK && payload[4] === 2 ? ENODEV : 0)))
     deleteLinks(gone.route, links(3))
     expect(gone.kernel.requests.filter(({ type }) => type === RTM_DELLINK)).toHaveLength(1)

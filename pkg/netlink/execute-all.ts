@@ -13,7 +13,7 @@ export interface Refusal<R extends Request = Request> {
 const BATCH = 100
 
 /**
- * Sends requests of which none depends on another's answer, many in one datagram, and waits until the kernel has gone through all of
+ * Sends requests of which none depends on another's answer, many in one datagram, and waits until the kernel has processed all of
  * them: one that it refuses stops no other. Returns the refusals. Throws `NetlinkError`, when an answer is lost for good, and `ETIME` when
  * the socket's budget is over before the last one. With `isBounded` false it goes to its end: the way back of an ADD, what a configuration
  * asks for.
@@ -43,7 +43,7 @@ function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[
   }
 }
 
-/** The last one is acknowledged: by then the kernel has gone through the others, of which it answers refusals alone. */
+/** The last one is acknowledged: by then the kernel has processed the others, of which it answers refusals alone. */
 function executeBatch<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   const last = batch.length - 1
   const flagsOf = ({ flags = 0 }: Request, at: number) => (at === last ? flags | NLM_F_ACK : flags)

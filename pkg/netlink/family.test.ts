@@ -49,7 +49,7 @@ test("addresses of all families are asked for as one list", () => {
   expect(() => listAddresses(refusing(EOPNOTSUPP))).toThrow("EOPNOTSUPP")
 })
 
-test("the table of a route is its attribute, wherever that is, else the byte of its header", () => {
+test("the table of a route is its attribute, in any place, else the byte of its header", () => {
   const noAttribute = Uint8Array.of(AF_INET, 16, 0, 0, 99, 3, 0, 1, 0, 0, 0, 0)
   const later = Uint8Array.of(
     ...noAttribute.with(4, 252),

@@ -140,7 +140,7 @@ describe("listing", () => {
   })
 
   // upstream's plugin, after the device that its filter led to was deleted: two actions, which lead nowhere
-  test("shows a redirection to a link that has gone as one to 0", () => {
+  test("shows a redirection to a link that no longer exists as one to 0", () => {
     const gone = redirectTo(0)
     const options = filterKinds.u32.encode({ selector: everything, actions: [gone, gone] })
     const size = options.length + 4

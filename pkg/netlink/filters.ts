@@ -76,7 +76,7 @@ export function deleteFilter(route: NetlinkSocket, device: Device, filter: Filte
   route.execute({ type: RTM_DELTFILTER, what: `delete a filter of "${device.name}"`, payload })
 }
 
-/** The links that a filter sends packets to instead; 0 for one that has gone. */
+/** The links that a filter sends packets to instead; 0 for one that no longer exists. */
 export function redirectsOf({ options }: Filter): number[] {
   return (options?.actions ?? []).flatMap((action) => findRedirect(action) ?? [])
 }

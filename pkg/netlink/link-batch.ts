@@ -49,7 +49,7 @@ function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[
       payloads.map((payload, at) => ({ type: RTM_NEWLINK, flags: at === last ? NLM_F_ACK : 0, what, payload })),
     )
   } catch (error) {
-    if (!isErrno(error, "ENODEV")) throw error // it is gone, the others have the group
+    if (!isErrno(error, "ENODEV")) throw error // it was deleted, the others have the group
   }
   const payload = linkPayload.encode({}, { group })
   try {

@@ -601,7 +601,7 @@ describe("looking up", () => {
     ])
   })
 
-  test("those of a namespace that has gone are none", () => {
+  test("a namespace that no longer exists has no links", () => {
     const kernel = new ScriptedKernel((request) => [acknowledge(request, 22)])
     expect(listLinksInside(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 5, () => true)).toEqual([])
   })

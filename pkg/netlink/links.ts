@@ -50,7 +50,7 @@ export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | 
   return route.find(lookUp(which), ENODEV, readLink)
 }
 
-/** A link of the namespace that the socket's own knows by this nsid; undefined when either has gone. Throws `NetlinkError`. */
+/** A link of the namespace that the socket's own knows by this nsid; undefined when either no longer exists. Throws `NetlinkError`. */
 export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
   try {
     return route.find(lookUp(index, nsid), ENODEV, readLink)
@@ -81,7 +81,7 @@ export interface LinkFilter {
 /**
  * The links of the namespace, like `ip link show type KIND`: all, or those that are wanted. A host with hundreds of links, on which containers
  * come and go all the time, changes during each attempt to list them; then what any attempt has seen: each link that was there
- * all the while, and some that have gone.
+ * all the time, and some that no longer exist.
  */
 export function listLinks(
   route: NetlinkSocket,
@@ -91,7 +91,7 @@ export function listLinks(
   return listLinksOf(route, undefined, isWanted, filter)
 }
 
-/** Those of the namespace that the socket's own knows by this nsid; none when it has gone. */
+/** Those of the namespace that the socket's own knows by this nsid; none when it no longer exists. */
 export function listLinksInside(
   route: NetlinkSocket,
   nsid: number,
@@ -106,7 +106,7 @@ export function listLinksInside(
   }
 }
 
-/** How often links are listed that change meanwhile: a list of hundreds takes a while, and what three have not seen is not there. */
+/** How often links are listed that change during the dump: a link that three dumps have not seen does not exist. */
 const LIST_ATTEMPTS = 3
 
 function listLinksOf(

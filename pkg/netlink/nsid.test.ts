@@ -20,7 +20,7 @@ test("a namespace is asked for by a descriptor", () => {
   expect(request?.payload).toEqual(hex`00000000 0800 0300 06000000`)
 })
 
-test("number 0 is a number, and -1 is none", () => {
+test("0 is an nsid, and -1 means no nsid", () => {
   expect(findNsid(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`00000000`)), 6)).toBe(0)
   expect(findNsid(new NetlinkSocket(NETLINK_ROUTE, 0, kernelWith(hex`ffffffff`)), 6)).toBeUndefined()
 })

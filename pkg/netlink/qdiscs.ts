@@ -65,7 +65,7 @@ export function addIngress(route: NetlinkSocket, device: Device): void {
 
 /**
  * The qdisc at one place of a link, `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`. Undefined when there
- * is none but what the kernel has where no program made one.
+ * is the kernel's own, which it has where no program made one.
  */
 export function findQdisc(route: NetlinkSocket, device: Device, parent: number): Qdisc | undefined {
   const payload = trafficPayload.encode({ index: device.index, parent })

@@ -49,7 +49,7 @@ test.each<[string, (route: Route) => unknown]>([
   expect(refused).toThrow(new netlink.NetlinkError(what, "EPERM"))
 })
 
-test("a request for a link has the family of all, whatever is asked", () => {
+test("a request for a link has the family AF_UNSPEC, for each question", () => {
   const kernel = new ScriptedKernel((sent) => [acknowledge(sent)])
   const socket = new netlink.NetlinkSocket(netlink.NETLINK_ROUTE, 0, kernel)
   netlink.setLink(socket, link, { up: true })

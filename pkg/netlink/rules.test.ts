@@ -220,7 +220,7 @@ describe("listing", () => {
     ])
   })
 
-  test("gives all selectors, and none where the kernel says that there is none", () => {
+  test("gives all selectors, and none where the kernel has none", () => {
     expect(listRules(listing(inverse, transport, vrf), AF_INET)).toEqual([
       byInverse,
       { ...byTransport, protocol: 0 },

@@ -74,7 +74,7 @@ describe("execute", () => {
     })
   })
 
-  test("passes over answers to earlier requests, notifications, and whatever else is in the datagram", () => {
+  test("passes over answers to earlier requests, notifications, and other messages in the datagram", () => {
     const { route } = connect((sent) => [
       concat([entry(sent, 1), acknowledge({ ...sent, sequence: sent.sequence - 1 }, 1)]),
       concat([entry({ sequence: 0 }, 2), acknowledge(sent)]),
@@ -88,7 +88,7 @@ describe("execute", () => {
     expect(errorOf(() => route.execute(request))).toMatchObject({ errno: "EAGAIN", message: "find link: EAGAIN" })
   })
 
-  test("takes a datagram that is none for an answer that was lost", () => {
+  test("takes a malformed datagram for an answer that was lost", () => {
     const { kernel, route } = connect((sent) => (sent.sequence === 1 ? [hex`01020304`] : [acknowledge(sent)]))
     route.execute(request)
     expect(kernel.requests).toHaveLength(2)
@@ -149,7 +149,7 @@ describe("execute", () => {
   })
 })
 
-test("an answer that is not what the format says is an error of the request, whichever way it is asked for", () => {
+test("an answer that is not what the format says is an error of the request, for each kind of request", () => {
   const garbage = Uint8Array.of(9, 0, 0, 0)
   const { route } = connect(() => [garbage])
   const says = { errno: "EBADMSG", message: expect.stringMatching(/^find link: the kernel's answer cannot be read: /) }
@@ -377,7 +377,7 @@ describe("transact", () => {
 })
 
 describe("nextEvents", () => {
-  test("gives one datagram of notifications, whoever caused them", () => {
+  test("gives one datagram of notifications of each origin", () => {
     const { kernel, route } = connect()
     kernel.push(concat([entry({ sequence: 0 }, 1), entry({ sequence: 99 }, 2)]), entry({ sequence: 0 }, 3))
     expect(tags(route.nextEvents(100) ?? [])).toEqual([1, 2])

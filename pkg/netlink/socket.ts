@@ -23,7 +23,7 @@ export { NETLINK_NETFILTER, NETLINK_ROUTE } from "./transport.ts"
 const DUMP_ATTEMPTS = 10
 
 /**
- * A netlink socket. It stays in the network namespace in which it was opened, wherever the thread goes. Requests are
+ * A netlink socket. It stays in the network namespace in which it was opened, also when the thread enters another. Requests are
  * answered one after the other, so one socket serves one caller.
  */
 export class NetlinkSocket implements Disposable {

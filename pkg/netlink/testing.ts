@@ -49,7 +49,7 @@ export class ScriptedKernel implements Transport {
     return this.datagrams.flatMap(readMessages)
   }
 
-  /** Something that nobody asked for. */
+  /** A message that answers no request. */
   push(...answers: Answer[]): void {
     this.#waiting.push(...answers)
   }

@@ -122,7 +122,7 @@ export function redirectTo(ifindex: number): Action {
   return { kind: "mirred", options }
 }
 
-/** Where an action sends packets instead; 0 when that link has gone, undefined for another action. */
+/** Where an action sends packets instead; 0 when that link no longer exists, undefined for another action. */
 export function findRedirect({ kind, options }: Action): number | undefined {
   if (kind !== "mirred" || !options) return undefined
   const { parameters } = mirredOptions.decode(options)

@@ -54,7 +54,7 @@ test("what cannot be opened is told by the kernel's reason, also when it was tri
   }
 })
 
-test("for a cleanup all of these mean that the namespace has gone, and so does an empty path", () => {
+test("for a cleanup all of these mean that the namespace no longer exists, and so does an empty path", () => {
   const loop = join(directory, "loop")
   symlinkSync("loop", loop)
   const long = join(directory, "n".repeat(256))
@@ -137,7 +137,7 @@ test("a namespace is found by its inode, through a process that is in it", () =>
 
 test("each namespace that processes are in has one path in the list, the own one too", () => {
   const inodeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.ino ?? []
-  const ids = listNamespaces().flatMap(inodeOf) // others come and go meanwhile
+  const ids = listNamespaces().flatMap(inodeOf) // others come and go during the test
   expect(ids.filter((id) => id === inodeOf(own))).toHaveLength(1)
   expect(new Set(ids).size).toBe(ids.length)
 })

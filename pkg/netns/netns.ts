@@ -15,12 +15,12 @@ import {
 import { Budget, RouteSocket } from "../netlink/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
-/** The thread's own namespace: `/proc/self` would be the main thread's, wherever this one is. */
+/** The thread's own namespace: `/proc/self` would be the main thread's, also for another thread. */
 const OWN = "/proc/thread-self/ns/net"
 
 const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 
-/** A value that is there when the call returns: code after an `await` runs wherever the thread has moved by then. */
+/** A value that is there when the call returns: code after an `await` runs in the namespace that the thread has entered by then. */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
@@ -113,8 +113,8 @@ export class Netns implements Disposable {
   }
 
   /**
-   * Like `open`, and undefined when the namespace has gone: the path is empty, nothing is there, or what is there is the
-   * file that it was mounted on, or something else that is none.
+   * Like `open`, and undefined when the namespace no longer exists: the path is empty, nothing is there, or what is there is the
+   * file that it was mounted on, or something else that is no namespace.
    */
   static find(place: string | NamespaceFile): Netns | undefined {
     const file = pathOf(place) === "" ? undefined : findFileAt(place)
@@ -193,7 +193,7 @@ function openNonBlocking(path: string): FileDescriptor | undefined {
   }
 }
 
-/** Of what is no namespace file systems say ENOTTY or EINVAL, and drivers of devices whatever they like. */
+/** For a file that is no namespace, file systems answer ENOTTY or EINVAL, and drivers of devices any error. */
 function isNetworkNamespace(fd: Fd): boolean {
   try {
     return namespaceType(fd) === CLONE_NEWNET

@@ -7,7 +7,7 @@ import { findExposure, requireOwn } from "./mod.ts"
 const top = mkdtempSync(join(tmpdir(), "cni-exposure-"))
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
-/** A directory with this mode, whatever the umask. */
+/** A directory with this mode, under any umask. */
 function make(name: string, mode = 0o755): string {
   const path = join(top, name)
   mkdirSync(path)
@@ -24,7 +24,7 @@ test("a directory of ours that only we may write to is trusted, and so is one th
   expect(findExposure("/")).toBeUndefined()
 })
 
-test("one that others may write to is not, be it sticky, nor is one on the way that is not sticky", () => {
+test("one that others may write to is not, also a sticky one, nor is one on the way that is not sticky", () => {
   const open = make("open", 0o777)
   expect(findExposure(open)).toBe(`everybody may write to "${open}"`)
   const sticky = make("sticky", 0o1777)
@@ -45,13 +45,13 @@ test("a link is followed, and all that it leads through is looked at", () => {
   symlinkSync("round", join(top, "round"))
   for (const link of ["absolute", "relative"])
     expect(findExposure(join(top, link))).toBe(`everybody may write to "${hidden}"`)
-  expect(findExposure(join(top, "round"))).toBeUndefined() // whoever uses it is told ELOOP
+  expect(findExposure(join(top, "round"))).toBeUndefined() // the next call that uses it gets ELOOP
   const good = make("good")
   symlinkSync(good, join(top, "to-good"))
   expect(findExposure(join(top, "to-good"))).toBeUndefined()
 })
 
-test("what is no directory is left to whoever uses it", () => {
+test("what is no directory is left to the call that uses it", () => {
   writeFileSync(join(top, "file"), "")
   chmodSync(join(top, "file"), 0o666)
   expect(findExposure(join(top, "file"))).toBeUndefined()

@@ -9,12 +9,12 @@ const OTHERS_MAY_WRITE = 0o002
 /** As many links as the kernel follows, path_resolution(7); beyond that it says ELOOP itself. */
 const LINKS_MAX = 40
 
-/** Errors by which the path leads to nothing that could be used: whoever uses it is told them. */
+/** Errors by which the path cannot be used at all: the next call that uses it gets them. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG", "EACCES", "ELOOP"] as const
 
 /**
  * Throws `CniError` when others than the administrator could change what is in a directory, or in its subdirectory `inside`. To
- * be called before anything there is believed or written, and again once the directory has been made: then nobody can change it.
+ * be called before anything there is believed or written, and again once the directory has been made: then no other user can change it.
  */
 export function requireOwn(directory: string, inside?: string): void {
   const exposure = findExposure(directory, inside)

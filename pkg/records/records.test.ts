@@ -89,7 +89,7 @@ test("what others can change is neither believed nor changed, and that is asked 
   expect(trusted.read(name)).toEqual(bytes("planted"))
 })
 
-test("where there is no directory there are no records, whatever is in its place", () => {
+test("where there is no directory there are no records, with each kind of file in its place", () => {
   for (const place of [join(directory, "none"), "/dev/null/x"]) expect(new Records(place, "backup").list()).toEqual([])
   expect(() => new Records(join(directory, "n".repeat(256)), "backup").list()).toThrow("ENAMETOOLONG")
 })

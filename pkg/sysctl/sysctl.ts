@@ -54,7 +54,7 @@ function findSetting(path: string): string | undefined {
   }
 }
 
-/** Whether the kernel has a setting for writing alone, as "net/ipv4/route/flush" is: nobody may read it. Throws `SyscallError`. */
+/** Whether the kernel has a setting for writing alone, as "net/ipv4/route/flush" is: root may not read it either. Throws `SyscallError`. */
 export function isWriteOnly(name: string): boolean {
   return (stat(sysctlPath(name)).mode & 0o444) === 0
 }

@@ -9,7 +9,7 @@ test("a known key is found however it is written, and an unknown one stays", () 
   })
 })
 
-test("an exact match comes before any other, wherever it stands", () => {
+test("an exact match comes before any other, in each order", () => {
   expect(foldKeys({ mtu: 1, MTU: 2 }, ["mtu"])).toEqual({ mtu: 1 })
   expect(foldKeys({ MTU: 2, mtu: 1 }, ["mtu"])).toEqual({ mtu: 1 })
   expect(member({ mtu: 1, MTU: 2 }, "mtu")).toBe(1)

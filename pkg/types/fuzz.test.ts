@@ -13,7 +13,7 @@ import {
 } from "./mod.ts"
 import { anyCidr, anyIp, anyResult } from "./result.fixture.ts"
 
-// Whatever arrives, decoders answer with a value or with a CniError, never with anything else.
+// For every input decoders answer with a value or with a CniError, never with anything else.
 
 /** A key that some decoder looks for, in several spellings, or any other. */
 const key = fc.oneof(

@@ -66,7 +66,7 @@ describe("reading", () => {
     )
   })
 
-  test("a thousand levels are read, of lists and objects, and one more is refused, wherever it is", () => {
+  test("a thousand levels are read, of lists and objects, and one more is refused, at each place", () => {
     const lists = (count: number) => `${"[".repeat(count)}1${"]".repeat(count)}`
     const objects = (count: number) => `${'{"a":'.repeat(count)}1${"}".repeat(count)}`
     for (const nested of [lists, objects]) {
@@ -103,7 +103,7 @@ describe("numbers", () => {
   })
 
   test.each(["N", " N", "[N]", "[N,1]", "[1,N]", "[ N ]", "[\tN\n]", '{"a":N}', '{"a": N, "b": 1}', '{"a":[[N],{}]}'])(
-    "wherever they stand, as in %s",
+    "at each place, as in %s",
     (place) => {
       for (const number of ["12345678901234567890", "-9007199254740993", "1e400", "-1.5E+400", "12345678901234567e3"]) {
         const text = place.replace("N", number)

@@ -138,7 +138,7 @@ describe("prevResult", () => {
 describe("attachments", () => {
   const one = { containerID: "c1", ifname: "eth0" }
 
-  test("absent is unknown; an empty list is none, and so is null", () => {
+  test("absent is unknown; an empty list has no entry, and so has null", () => {
     expect(parseNetworkConfig(lab())).not.toHaveProperty("attachments")
     for (const list of [null, []]) {
       expect(parseNetworkConfig(lab({ "cni.dev/valid-attachments": list })).attachments).toEqual([])

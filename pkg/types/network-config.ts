@@ -38,7 +38,7 @@ const taggedAttachments = "cni.dev/attachments" // the key of the tagged 1.1.0 t
 
 /**
  * Reads the configuration that a plugin gets on stdin. Throws code 6 for a key of the wrong type or a `prevResult` that
- * is none of this version, code 7 for a bad name or attachment. With `lenient`, for DEL, unreadable `ipam`, `dns`,
+ * is not of this version, code 7 for a bad name or attachment. With `lenient`, for DEL, unreadable `ipam`, `dns`,
  * `runtimeConfig` and `prevResult` count as absent: they must not stop a cleanup.
  */
 export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean } = {}): NetworkConfig {

@@ -50,7 +50,7 @@ export function staleOf(network: string, valid: readonly Owner[]): (comment: str
   return (comment) => isOwnerOf(comment, network) && !kept.has(comment)
 }
 
-/** Whether a comment names an owner that is an interface of this container, in whichever network. */
+/** Whether a comment names an owner that is an interface of this container, in any network. */
 export function isOfContainer(comment: string, containerId: string): boolean {
   const [, found, ...rest] = comment.split("/")
   return rest.length === 1 && found === shorten(containerId, CONTAINER_BYTES)

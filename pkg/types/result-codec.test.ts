@@ -49,7 +49,7 @@ describe("addresses", () => {
     },
   )
 
-  test("#101 a route gateway 1.2.3.x is refused, an empty one is none", () => {
+  test("#101 a route gateway 1.2.3.x is refused, an empty one means no gateway", () => {
     expect(refusal(Code.Decoding, () => decodeResult(withRoute({ gw: "1.2.3.x" }), ""))).toContain('"routes[0].gw"')
     expect(decodeResult(withRoute({ gw: "" }), "").routes).toEqual([{ dst: "0.0.0.0/0" }])
   })

@@ -77,7 +77,7 @@ describe("a bridge that is not there", () => {
 })
 
 describe("a bridge that is there", () => {
-  test("that is down is brought up, and nobody says of it that it is", () => {
+  test("that is down is set up, without a message", () => {
     const { kernel, undo } = ensure([{ ...bridge, flags: 0 }])
     expect(kernel.links).toHaveLength(1)
     expect(kernel.links[0]).toMatchObject({ verb: "set", index: 5, flags: IFF_UP, change: IFF_UP })
@@ -95,7 +95,7 @@ describe("a bridge that is there", () => {
     expect(again.kernel.links[0]?.change).toBe(IFF_UP)
   })
 
-  test("is refused when it is none, or does not tell VLANs apart where it has to", () => {
+  test("is refused when it is no bridge, or has no VLAN filtering where it is needed", () => {
     const refusal = (link: KernelLink, keys = {}) => refusalOf(() => requireBridge(linkOf(link), config(keys)))
     expect(refusal({ index: 5, name, kind: "dummy" })).toMatchObject({
       code: 7,
@@ -150,7 +150,7 @@ describe("room for a gateway address", () => {
     ["10.1.9.9", 24],
     ["10.9.9.9", 8],
     ["10.1.0.1", 24],
-  ])("there is none where %s/%d overlaps, unless it is forced", (text, prefix) => {
+  ])("is not set where %s/%d overlaps, unless it is forced", (text, prefix) => {
     expect(refusalOf(() => room(false, gateway, addressMessage(text, prefix)))).toMatchObject({
       code: 999,
       message: `"${name}" already has an IP address different from 10.1.0.1/16`,

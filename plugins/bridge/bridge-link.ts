@@ -111,7 +111,7 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
 }
 
 /**
- * Whether a bridge has the address that was set, be it the one it had: any other follows the lowest of its ports', and
+ * Whether a bridge has the address that was set, also when it is the one it had: any other follows the lowest of its ports', and
  * containers lose their gateway when a port comes or goes. False where /sys does not tell, or is another namespace's.
  * Setting it once more would have the kernel forget all neighbours on the bridge.
  */
@@ -145,7 +145,7 @@ export function randomMac(): string {
  */
 export function holdBridge({ name }: Link): Disposable | undefined {
   const file = openSettings(name)
-  // Every user of the host may lock what can be read: whoever holds it for longer is no ADD, and holds up none.
+  // Every user of the host may lock what can be read: a lock that is held for longer is not an ADD's, and stops no ADD.
   if (file) lockWithin(TAKING_BACK_MS, () => tryLockShared(file.fd))
   return file
 }

@@ -134,7 +134,7 @@ test.each<[string, KernelLink, Partial<BridgeConfig>, Result, string | undefined
     'Check of "br0" failed: expected a bridge, found none',
   ],
   [
-    "that is none",
+    "that is no port",
     { ...bridge, kind: "dummy" },
     {},
     recorded(""),

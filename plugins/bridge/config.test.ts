@@ -85,7 +85,7 @@ test("VLANs are checked for every verb but those that clean up", () => {
   expect(parse({ vlan: 5000, vlanTrunk: [{ id: 5000 }] }, { verb: "GC" }).vlans).toMatchObject({ native: 0 })
 })
 
-test("a trunk may have null entries, and null for a trunk is none", () => {
+test("a trunk may have null entries, and null means no trunk", () => {
   expect(parse({ vlanTrunk: [null, { id: 5 }] }).vlans.trunk).toEqual([{ first: 5, last: 5 }])
   expect(parse({ vlanTrunk: null }).vlans.trunk).toBeUndefined()
   expect(parse({ vlanTrunk: [] }).vlans.trunk).toEqual([])

@@ -49,7 +49,7 @@ export interface BridgeConfig extends InterfaceConfig {
   isDefaultGateway: boolean
   forceAddress: boolean
   ipMasq: boolean
-  /** Undefined: whichever the kernel can do. */
+  /** Undefined: the backend that the kernel has. */
   ipMasqBackend: MasqueradeBackend | undefined
   hairpinMode: boolean
   promiscMode: boolean

@@ -159,7 +159,7 @@ describe("the host's interface in a VLAN", () => {
       "in VLANs 1-3",
     ],
   ] as [string, [number, number][], string][])(
-    "with its port in %s is somebody else's: refused, and left alone",
+    "with its port in %s is another program's: refused, and left alone",
     (_, infos, found) => {
       const kernel = kernelOf(pair, () => [vlansOf(21, ...infos)])
       const refusal = {

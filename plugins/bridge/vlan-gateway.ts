@@ -44,7 +44,7 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
   let problem = findProblem(host, gateway, link)
   if (problem !== undefined) {
     joinVlan(host, gateway, link)
-    problem = findProblem(host, gateway, link) // another container's ADD may have joined it meanwhile
+    problem = findProblem(host, gateway, link) // another container's ADD may have joined it since
   }
   if (problem !== undefined) throw notInVlan(gateway, problem)
   for (const end of [peerOnHost(host, link), link]) {

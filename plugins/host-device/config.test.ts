@@ -56,7 +56,7 @@ test.each<[string, JsonObject, object]>([
   expect(parse(raw).selector).toEqual(selector as never)
 })
 
-test("a driver for user space is looked for at the device of the runtime, or of the network, whatever chooses it", () => {
+test("a driver for user space is looked for at the device of the runtime, or of the network, for each key that chooses it", () => {
   expect(parse({ device: "ens5" }).pci).toBeUndefined()
   expect(parse({ device: "ens5", pciBusID: "0000:03:00.0" }).pci).toBe("0000:03:00.0")
   expect(parse({ pciBusID: "0000:03:00.0", runtimeConfig: { deviceID: "0000:04:00.0" } }).pci).toBe("0000:04:00.0")

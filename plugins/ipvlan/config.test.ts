@@ -11,13 +11,13 @@ function parse(keys: JsonObject, verb: Verb = "ADD") {
 
 const defaults = { master: undefined, linkInContainer: false, mode: "l2", flag: "bridge", mtu: undefined } as const
 
-test("nothing has to be there, and an empty text is none", () => {
+test("no key is needed, and an empty text means no value", () => {
   expect(parse({})).toEqual({ ...defaults, dns: undefined, ipam: undefined })
   expect(parse({ master: "", mode: "", flag: "", mtu: 0, ipam: { type: "" } })).toEqual(parse({}))
   expect(parse({ mtu: -1 }).mtu).toBeUndefined() // as upstream
 })
 
-test("every key, whatever its case", () => {
+test("every key, in any case", () => {
   const keys = { MASTER: "eth1", Mode: "l3s", flag: "vepa", mtu: 1400, linkincontainer: true, ipam: { type: "static" } }
   const expected = {
     master: "eth1",

@@ -41,7 +41,7 @@ export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanC
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
-/** Compares mode, flag and master. Mode and flag are the master's: whoever makes the last interface on it sets them for all. */
+/** Compares mode, flag and master. Mode and flag are the master's: the last interface made on it sets them for all. */
 export function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
   const { link } = checking
   const data = linkData(link, "ipvlan")

@@ -6,7 +6,7 @@ import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/ske
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 
-/** Brings up a container's loopback interface, "lo" whichever name `CNI_IFNAME` has. The kernel gives it its addresses. */
+/** Brings up a container's loopback interface, "lo" for every `CNI_IFNAME`. The kernel gives it its addresses. */
 export const loopback = definePlugin<null>({
   name: "loopback",
   config: () => null,

@@ -27,7 +27,7 @@ test("nothing is needed; empty texts and an MTU of 0 are nothing, root as owner 
   expect(parse({ owner: 0, group: 0 })).toMatchObject({ owner: 0, group: 0 })
 })
 
-test("everything is read, whatever the case of its key", () => {
+test("everything is read, in any case of its key", () => {
   const raw = {
     MultiQueue: true,
     vnethdr: true,

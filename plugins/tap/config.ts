@@ -13,7 +13,7 @@ import type { Verb } from "../../pkg/skel/mod.ts"
 import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 import type { TapDevice } from "./device.ts"
 
-const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // one more is (uid_t)-1, which is none
+const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // one more is (uid_t)-1, which is no user
 
 /** The keys of its configuration. */
 export const tapFields = {

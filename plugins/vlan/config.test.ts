@@ -24,7 +24,7 @@ test("master and IPAM plugin have to be there", () => {
   expect(parse({ master: null, ipam: null }, "DEL")).toMatchObject({ master: undefined, ipam: undefined })
 })
 
-test("every key, whatever its case", () => {
+test("every key, in any case", () => {
   const keys = { VLANID: 4094, Protocol: "802.1AD", mtu: 1400, linkincontainer: true }
   expect(parse(keys)).toMatchObject({ vlanId: 4094, protocol: "802.1ad", mtu: 1400, linkInContainer: true })
   expect(parse({ mtu: 0 }).mtu).toBeUndefined()

@@ -40,7 +40,7 @@ export function findVlanTaken(
   return vlanTaken(parent, config, "an interface in a network namespace that has no path")
 }
 
-/** Undefined also for a namespace that has gone, or that cannot be looked into. */
+/** Undefined also for a namespace that no longer exists, or that cannot be looked into. */
 function lookInto(
   path: string,
   budget: Budget,
@@ -81,6 +81,6 @@ function describeHolder({ name, attributes: { alias } }: Link, where: string): s
 function vlanTaken(parent: Link, { vlanId }: VlanConfig, holder: string): CniError {
   return new CniError(Code.Internal, `Cannot use VLAN ${vlanId} of "${parent.name}": it is taken by ${holder}`, {
     details:
-      "a master has one interface of each VLAN, in whatever namespace; for more containers bridge the VLAN, or use macvlan on it",
+      "a master has one interface of each VLAN, in all namespaces together; for more containers bridge the VLAN, or use macvlan on it",
   })
 }

@@ -3,7 +3,7 @@ import { release, reserve } from "../reservations.ts"
 import { Store } from "../store.ts"
 import { owner } from "./temporary-store.ts"
 
-// A process that adds and deletes containers of its own until somebody ends it, and says before and after what it does:
+// A process that adds and deletes containers of its own until it is killed, and says before and after what it does:
 // bun busy-process.ts DIRECTORY PREFIX SUBNET...
 
 const [directory = "", prefix = "", ...subnets] = Bun.argv.slice(2)

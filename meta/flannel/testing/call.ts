@@ -87,7 +87,7 @@ export class FlannelNode implements Disposable {
       },
       log: (line: string) => void this.log.push(line),
       answer: (_: Result, undo?: Undo) => {
-        if (this.refusesAnswer) throw new Error("nobody reads")
+        if (this.refusesAnswer) throw new Error("no reader")
         undo?.keep()
         return {} as Answered
       },
