@@ -61,7 +61,7 @@ export function goesOn(scenario: Scenario, limits: Limits, rounds: number, secon
 }
 
 /**
- * Runs a scenario: all contenders are set up, then take turns (A B A B …), so that whatever else the machine does hits
+ * Runs a scenario: all contenders are set up, then take turns (A B A B …), so that all else that the machine does hits
  * all of them alike.
  */
 export async function measure(scenario: Scenario, limits: Limits): Promise<Measurement[]> {

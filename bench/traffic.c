@@ -6,7 +6,7 @@
  *     traffic megabytes ...                                       so much in one direction, and a byte back when all of it is there
  *
  * Both ends are processes on one processor, and the server is the client's child: what wait4(2) tells about the client is
- * what the packets cost, wherever else the scheduler has put whom. Clients end their connections by a reset, which leaves no port waiting.
+ * what the packets cost, on every processor that the scheduler chooses. Clients end their connections by a reset, which leaves no port waiting.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -66,10 +66,10 @@ describe("the source of each line of a script", () => {
     expect(findPosition(table, "mine", line, column)).toBe(source)
   })
 
-  test("is none before the first source, in the bundle's own entry, and in a bundle that is not there", () => {
+  test("is undefined before the first source, in the bundle's own entry, and in a bundle that is not there", () => {
     expect(findPosition(table, "mine", 1, 1)).toBeUndefined()
     expect(findPosition(table, "mine", 7, 1)).toBeUndefined()
-    expect(findPosition(table, "nobody", 2, 3)).toBeUndefined()
+    expect(findPosition(table, "unknown", 2, 3)).toBeUndefined()
     expect(findPosition(table, "other", 1, 1)).toBe("pkg/o.ts:1")
     expect(findPosition(table, "last", 1, 1)).toBe("pkg/l.ts:1")
   })

@@ -109,7 +109,7 @@ async function makeCached(key: string, make: (directory: string) => Promise<void
 
 /**
  * pip asks a source package for its name and version before it hands the package out, and for that runs the package's own
- * build program, with the newest release of whatever that needs. This answers in its place: nothing of either is run.
+ * build program, with the newest release of all that it needs. This answers in its place: nothing of either is run.
  */
 const standIn = `import os
 def prepare_metadata_for_build_wheel(directory, *_):

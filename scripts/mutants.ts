@@ -54,21 +54,21 @@ async function tryRoom(room: string, options: Options): Promise<string> {
   const waiting = sample.filter((mutant) => !options.equivalent.has(formatMutant(mutant)))
   const equivalent = sample.length - waiting.length
   const integration = options.integration ? integrationOf(room) : []
-  const count: Record<Verdict["by"], number> = { unit: 0, types: 0, integration: 0, nobody: 0 }
+  const count: Record<Verdict["by"], number> = { unit: 0, types: 0, integration: 0, none: 0 }
   await Promise.all(
     options.sandboxes.map(async (sandbox) => {
       for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
         const { by, sign, flaky } = await judge(root, sandbox, options.tests, mutant, integration)
         count[by]++
         for (const sign of flaky) console.log(`failed once and not again, so it has noticed nothing: ${sign}\n`)
-        if (by === "nobody") console.log(`${formatMutant(mutant)}\n`)
+        if (by === "none") console.log(`${formatMutant(mutant)}\n`)
         else if (options.verbose) console.log(`${formatMutant(mutant)}\n= noticed, ${by}: ${sign}\n`)
       }
     }),
   )
-  const share = (100 * count.nobody) / Math.max(1, sample.length - equivalent)
+  const share = (100 * count.none) / Math.max(1, sample.length - equivalent)
   const noticed = [count.unit, count.types, count.integration]
-  return `| ${[room, all.length, sample.length, ...noticed, equivalent, count.nobody, `${share.toFixed(1)} %`].join(" | ")} |`
+  return `| ${[room, all.length, sample.length, ...noticed, equivalent, count.none, `${share.toFixed(1)} %`].join(" | ")} |`
 }
 
 interface Options {

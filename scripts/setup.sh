@@ -18,7 +18,7 @@ if [ ! -x node_modules/.bin/bun ] || [ package-lock.json -nt node_modules/.packa
 fi
 
 missing=()
-# The build needs these programs, wherever they come from.
+# The build needs these programs, from any package.
 for program in gcc:gcc as:binutils musl-gcc:musl-tools python3:python3 patch:patch; do
   command -v "${program%:*}" >/dev/null || missing+=("${program#*:}")
 done

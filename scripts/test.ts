@@ -13,7 +13,7 @@
  *   npm run conformance    the tests that hold the statements of docs/conformance.md, and for each what holds it;
  *                          needs root; `npm run --silent conformance -- --json` prints JSON
  *
- * Goes through all steps whatever fails, and ends with the line `N passed, N failed`; a step that is not a test counts
+ * Goes through all steps even when a step fails, and ends with the line `N passed, N failed`; a step that is not a test counts
  * as one failure when it fails, and so does a test file that dies or hangs. `npm test` and `npm run conformance` also
  * count one failure for each statement of docs/conformance.md that does not hold.
  */

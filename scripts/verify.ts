@@ -54,7 +54,7 @@ const addOf = (name: string, directory: string) => ({
 const needNoNamespace = ["host-local", "static"]
 
 /**
- * Throws when two executables answer differently under one of the names: VERSION, an ADD, and a configuration that is none.
+ * Throws when two executables answer differently under one of the names: VERSION, an ADD, and a malformed configuration.
  * `emulator` is what runs them on this machine, `scratch` a directory to be made.
  */
 export async function requireSameAnswers(

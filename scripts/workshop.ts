@@ -156,7 +156,7 @@ export class Workshop {
 
 /**
  * Names the suite inside each of its executables, by what all of them are made of: two that have the same name are of the same
- * sources, in whichever way they start and whichever plugin they are (`pkg/invoke` goes by that). `script` is the bundle of all
+ * sources, for each way to start and each plugin (`pkg/invoke` goes by that). `script` is the bundle of all
  * programs of the suite.
  */
 function named(script: string, engine: readonly string[], { memory, flags, engineFlags }: Required<Flavour>): string {

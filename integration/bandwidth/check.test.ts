@@ -26,7 +26,7 @@ describe("#28 CHECK of bandwidth names it when", () => {
 
   const cases: [string, object, (limited: Limited) => Promise<unknown>, string][] = [
     [
-      "the limit towards the container has gone",
+      "the limit towards the container no longer exists",
       {},
       tc("qdisc", "del", "dev", "END", "root"),
       "expected tbf 1: rate 8000000bit burst 32768b limit 57768b, found none",
@@ -44,7 +44,7 @@ describe("#28 CHECK of bandwidth names it when", () => {
       "found bfifo 5:",
     ],
     [
-      "the limit from the container has gone",
+      "the limit from the container no longer exists",
       {},
       tc("qdisc", "del", "dev", "IFB", "root"),
       "expected tbf 1: rate 8000000bit",
@@ -55,9 +55,9 @@ describe("#28 CHECK of bandwidth names it when", () => {
       tc("qdisc", "replace", "dev", "IFB", ...changed),
       "found tbf 1: rate 9000000bit",
     ],
-    ["the hook has gone", {}, tc("qdisc", "del", "dev", "END", "ingress"), "found neither ingress nor clsact"],
+    ["the hook no longer exists", {}, tc("qdisc", "del", "dev", "END", "ingress"), "found neither ingress nor clsact"],
     [
-      "the filter has gone",
+      "the filter no longer exists",
       {},
       tc("filter", "del", "dev", "END", ...filterOf),
       "found ingress ffff: with 0 other filters",
@@ -87,10 +87,10 @@ describe("#28 CHECK of bandwidth names it when", () => {
       },
       "with 1 other filters",
     ],
-    ["the device has gone", {}, ip("link", "del", "IFB"), "Check of the ifb of"],
+    ["the device no longer exists", {}, ip("link", "del", "IFB"), "Check of the ifb of"],
     ["the device is down", {}, ip("link", "set", "IFB", "down"), "expected up, found down"],
     [
-      "a class has gone",
+      "a class no longer exists",
       withSubnets,
       (limited) =>
         tc(

@@ -10,7 +10,7 @@ describe("an ADD that fails leaves nothing, when", () => {
   const cases: [string, object, (limited: Limited) => Promise<unknown>, RegExp, number][] = [
     ["there is no prevResult", { prevResult: undefined }, async () => {}, /prevResult is missing/, 7],
     [
-      "the interface has gone",
+      "the interface no longer exists",
       {},
       ({ pod }) => pod.exec("ip", ["link", "del", "eth0"]),
       /there is no such interface/,

@@ -59,7 +59,7 @@ describe("DEL takes everything back", () => {
     }
   })
 
-  testWith(needs, "when the namespace has gone, or the interface", async () => {
+  testWith(needs, "when the namespace no longer exists, or the interface", async () => {
     await using limited = await Limited.create(both)
     const { host, pod } = limited
     await limited.bandwidth.add()

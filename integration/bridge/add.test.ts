@@ -126,7 +126,7 @@ test("the bridge keeps its MAC when ports come and go", async () => {
   expect((await link(host, "br-lab")).address).toBe(interfaces[0]?.mac ?? "")
 })
 
-test("an existing bridge is used as it is, whatever its MTU and MAC", async () => {
+test("an existing bridge is used as it is, with any MTU and MAC", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "mtu", "1300", "type", "bridge"])

@@ -108,7 +108,7 @@ const damages: {
     says: ["host interface", "expected up, found down"],
   },
   {
-    what: "the port is somebody else's",
+    what: "the port is another attachment's",
     damage: (host, _, { interfaces }) => host.exec("ip", ["link", "set", interfaces[1]?.name ?? "", "alias", "other"]),
     says: ["alias of host interface", "/eth0, found other"],
   },

@@ -55,7 +55,7 @@ describe("portIsolation", () => {
 })
 
 describe("hairpinMode", () => {
-  /** How many of its own broadcasts come back to a container that asks for an address nobody has. */
+  /** How many of its own broadcasts come back to a container that asks for an address that is not in use. */
   async function ownBroadcasts(pod: ContainerNamespace): Promise<number> {
     const { address } = await linkOf(pod, "eth0")
     const chain = "{ type filter hook ingress device eth0 priority 0; }"
@@ -209,7 +209,7 @@ describe("DNS", () => {
   test.each([
     ["is the IPAM plugin's without any of its own", undefined, { nameservers: ["192.0.2.53"] }],
     ["is the configuration's when it has any", { domain: "a.example" }, { domain: "a.example" }],
-    ["is none with an empty list, which takes the IPAM plugin's away", { nameservers: [] }, undefined],
+    ["is empty with an empty list, which takes the IPAM plugin's away", { nameservers: [] }, undefined],
   ])("%s", async (_, dns, answered) => {
     const { host, pods } = await hostAndPods()
     await using _host = host

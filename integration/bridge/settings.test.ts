@@ -108,7 +108,7 @@ test("an interface without addresses has the kernel's settings: whether duplicat
   expect(await readSysctl(other, "net/ipv6/conf/eth0/accept_dad")).toBe("0")
 })
 
-test("promiscMode is set and checked whoever else has the bridge promiscuous at the time, as a packet capture has", async () => {
+test("promiscMode is set and checked also while a packet capture has the bridge promiscuous", async () => {
   await using host = await HostNamespace.create()
   await host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])
   const attachment = new Attachment(host, await host.addContainer(), bridgeNetwork({ promiscMode: true }))

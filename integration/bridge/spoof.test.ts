@@ -116,7 +116,7 @@ describe("ADD with macspoofchk", () => {
     expect((await spoofTable(host)).filter(({ rule }) => rule)).toHaveLength(1)
   })
 
-  test("puts a rule set right that somebody has changed", async () => {
+  test("puts a rule set right that was changed", async () => {
     const { host, pod, other } = await hostAndPods()
     await using _ = host
     await new Attachment(host, pod, guarded).add()

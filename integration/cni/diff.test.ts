@@ -181,7 +181,7 @@ describe("says what others have changed", () => {
     expect(differences).toContainEqual({ what, expected: "rules", found: "nothing" })
   })
 
-  test("a namespace that has gone", async () => {
+  test("a namespace that no longer exists", async () => {
     await using attached = await Attached.create()
     await attached.host.removeContainer(attached.pod)
     const { exitCode, differences } = await attached.diff()

@@ -168,7 +168,7 @@ describe("an ADD that would fail fails here, with the same words", () => {
     expect([exitCode, JSON.parse(stdout).msg]).toEqual([1, expect.stringMatching(words)])
   })
 
-  test("a plugin of others that writes wherever it likes cannot", async () => {
+  test("a foreign plugin cannot write", async () => {
     await using host = await HostNamespace.create()
     await using directory = await TemporaryDirectory.create()
     const mark = directory.join("written")

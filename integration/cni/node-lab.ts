@@ -53,7 +53,7 @@ export class NodeLab implements AsyncDisposable {
     await Bun.write(join(this.confDir, file), typeof network === "string" ? network : JSON.stringify(network, null, 2))
   }
 
-  /** `cni …`, whatever its exit code. */
+  /** `cni …`, with any exit code. */
   cni(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Output> {
     return this.host.tryExec(tool, args, {
       env: { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: builtPlugins, ...env },

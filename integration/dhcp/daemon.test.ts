@@ -60,7 +60,7 @@ test("a killed daemon's leases are renewed by the next one, which takes over its
   await released(lab.server)
 })
 
-test("cni dhcp ls shows the lease as the daemon has it, and when its namespace has gone", async () => {
+test("cni dhcp ls shows the lease as the daemon has it, and when its namespace no longer exists", async () => {
   await using lab = await siteWithServer()
   const { pod, attachment } = await lab.site.attach()
   const result = await attachment.add()

@@ -51,7 +51,7 @@ const hostile: Record<number, string>[] = [
   { 43: "ab".repeat(1000) },
 ]
 
-/** A lease that may be taken, with a name that is none. */
+/** A lease that may be taken, with a name that is not valid. */
 const withName = { 15: Buffer.from("a\nnameserver 6.6.6.6").toString("hex"), 3: "0a010201", 51: "00000e10" }
 
 /** An MTU of 65535, 172.16.0.0/16 by the network's broadcast address, and a default route. */

@@ -100,7 +100,7 @@ test("#8 portmap: ports lead to the addresses of CNI_IFNAME", async () => {
   expect(rules).not.toContain("10.22.0.2 . 80")
 })
 
-test("#8 loopback: it is lo that comes up and is in the result, whatever CNI_IFNAME says", async () => {
+test("#8 loopback: it is lo that comes up and is in the result, with any CNI_IFNAME", async () => {
   await using stage = await Stage.create("loopback")
   const { pod, attachment } = await stage.attach({ ifName: "eth0" })
   const { interfaces } = await attachment.add()

@@ -50,7 +50,7 @@ const mistakes: {
   { what: "a value is out of range", keys: { mtu: 70000 }, code: 7, says: ["mtu", "65535", "70000"] },
   { what: "a MAC is malformed", keys: { runtimeConfig: { mac: "zz" } }, code: 7, says: ["runtimeConfig.mac", "zz"] },
   {
-    what: "the IPAM range is none",
+    what: "the IPAM range cannot be parsed",
     keys: { ipam: { type: "host-local", ranges: [[{ subnet: "10.1.2.3/40" }]] } },
     code: 7,
     says: ["10.1.2.3/40"],

@@ -26,9 +26,13 @@ const ways: {
   isOutOfReach?: boolean
 }[] = [
   { what: "without CNI_NETNS", call: { netns: "" }, isOutOfReach: true },
-  { what: "after the namespace has gone", happens: (host, pod) => host.removeContainer(pod), isOutOfReach: true },
   {
-    what: "after the interface has gone",
+    what: "after the namespace no longer exists",
+    happens: (host, pod) => host.removeContainer(pod),
+    isOutOfReach: true,
+  },
+  {
+    what: "after the interface no longer exists",
     happens: (_, pod) => pod.exec("ip", ["link", "del", "eth0"]),
   },
   {

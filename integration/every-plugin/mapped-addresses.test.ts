@@ -15,7 +15,7 @@ import {
 } from "../lab/mod.ts"
 import { hostAddresses, testEach } from "../portmap/portmap-lab.ts"
 
-// An IPv4-mapped address ("::ffff:10.1.0.2", RFC 4291, 2.5.5.2) is its IPv4 address, whichever plugin reads it.
+// An IPv4-mapped address ("::ffff:10.1.0.2", RFC 4291, 2.5.5.2) is its IPv4 address, for every plugin.
 
 /** Debian's Go plugins, the oracle. */
 const theirs = "/usr/lib/cni"

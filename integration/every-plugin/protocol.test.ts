@@ -127,7 +127,7 @@ test.each(pluginsAs())(
 
 testPlugins(
   pluginsAs(),
-  "#3, #95 %s: DEL by the number of a process that has gone, and that one of the host has by now, cleans up and leaves the host alone, and says so on stderr",
+  "#3, #95 %s: DEL by the number of a process that ended, and that one of the host has by now, cleans up and leaves the host alone, and says so on stderr",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { host } = stage
@@ -182,7 +182,7 @@ test("#44, #97 tuning: nor is it where there is nothing to set", async () => {
 
 testPlugins(
   [...pluginsAs("interface", "loopback"), "tuning"],
-  "#44 %s: CHECK of a namespace that has gone is not code 3, since leases and rules are left to clean up",
+  "#44 %s: CHECK of a namespace that no longer exists is not code 3, since leases and rules are left to clean up",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { attachment, pod } = await stage.attach()

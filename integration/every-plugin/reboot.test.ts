@@ -40,7 +40,7 @@ interface Former extends Attached {
   readonly result: PluginResult
 }
 
-/** DEL of the plugin, and of bridge, which has made the interface of a chained one; the namespace has gone. */
+/** DEL of the plugin, and of bridge, which has made the interface of a chained one; the namespace no longer exists. */
 async function deleteFormer({ attachment, maker, result }: Former): Promise<void> {
   await attachment.del({ prevResult: result })
   await maker?.del()

@@ -90,7 +90,7 @@ testPlugins(
   },
 )
 
-// What these make belongs to the interface, whatever network that is in.
+// What these make belongs to the interface, in any network.
 const ofInterface = ["bandwidth", "sbr"]
 testPlugins(
   stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plugin) && !ofInterface.includes(plugin)),

@@ -13,7 +13,7 @@ import {
 
 const outputs = [
   { output: "a full disk", redirect: (bin: string) => `exec ${bin} > /dev/full` },
-  { output: "a pipe that nobody reads", redirect: (bin: string) => `exec 3> >(exec true); sleep 0.2; exec ${bin} >&3` },
+  { output: "a pipe without a reader", redirect: (bin: string) => `exec 3> >(exec true); sleep 0.2; exec ${bin} >&3` },
 ]
 
 testPlugins(

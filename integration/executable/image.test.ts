@@ -47,7 +47,7 @@ test.each<Flavour>(["plain", "watched"])(
   },
 )
 
-test("without memory, at whichever allocation, no count in the image is written and no freed block is touched", async () => {
+test("without memory, at each allocation, no count in the image is written and no freed block is touched", async () => {
   const ended = { well: 0, inException: 0, inAssertion: 0 }
   for (let fail = 1; fail < 6000; fail += 97) {
     const { exitCode, stderr } = await run("watched", 1, fail)

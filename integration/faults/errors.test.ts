@@ -48,7 +48,7 @@ const sample: Readonly<Record<Verb, number>> = { ADD: 8, DEL: 4, CHECK: 1, GC: 2
 const sampleOfLike: typeof sample = { ADD: 2, DEL: 1, CHECK: 0, GC: 1, STATUS: 0 }
 
 for (const subject of subjects) {
-  const title = `${subject.title}: whatever the kernel refuses, ADD leaves nothing when it fails, and DEL, CHECK, GC and STATUS tell the truth`
+  const title = `${subject.title}: for each refusal of the kernel, ADD leaves nothing when it fails, and DEL, CHECK, GC and STATUS tell the truth`
   testWhereItRuns(
     subject.plugin,
     title,

@@ -68,7 +68,7 @@ export async function syncAnother(host: HostNamespace, disk: string): Promise<vo
   await host.exec("dd", ["if=/dev/zero", `of=${disk}/other`, "bs=4k", "count=4", "conv=fsync", "status=none"])
 }
 
-/** What has reached the disk meanwhile: names, some of a store's files, now and then everything. */
+/** What has reached the disk in the meantime: names, some of a store's files, now and then everything. */
 export async function disturb(host: HostNamespace, chance: Chance, disk: string, store: string): Promise<void> {
   const index = tryList(host.file(join(store, ".index"))).map((name) => join(store, ".index", name))
   const files = tryList(host.file(store)).map((name) => join(store, name))

@@ -14,7 +14,7 @@
  *   lie:44:K:E      it does, and answers with E
  *   lose:44:K       it does, and the answer is lost: ENOBUFS, as when the kernel has no memory for it
  *   never:44:K      it gets none and does not answer: EAGAIN for who does not wait, else the wait is for ever
- *   changed:45:K    the answer is one of a list that changed meanwhile (NLM_F_DUMP_INTR); changing: this and all later ones
+ *   changed:45:K    the answer is one of a list that changed in the meantime (NLM_F_DUMP_INTR); changing: this and all later ones
  *   short:45:K      half of the answer, cut within a message; twice: it comes again; stray: one with another sequence number comes first
  */
 #define _GNU_SOURCE /* process_vm_readv */

@@ -91,7 +91,7 @@ async function found(kind: string, plugin?: string): Promise<Case[]> {
 }
 
 test.each(pluginsAs())(
-  "%s answers whatever it is told by one document, and changes nothing before it has looked",
+  "%s answers every input by one document, and changes nothing before it has looked",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const ground = await prepareGround(stage, program.bin, canAdd.includes(plugin))

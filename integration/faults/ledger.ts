@@ -9,7 +9,7 @@ export class Ledger {
   readonly #robbed = new Set<string>()
   /** Addresses that two living containers were told to have. */
   readonly violations: string[] = []
-  /** The same where a saboteur had removed the reservation of the first: nobody could know. */
+  /** The same where a saboteur had removed the reservation of the first: no plugin could know. */
   robberies = 0
   /** How many addresses were given. */
   given = 0

@@ -66,7 +66,7 @@ const impostors: Readonly<Record<string, (directory: string) => Promise<string>>
 
 testPlugins(
   pluginsAs(),
-  "%s: what is no network namespace is told to ADD and CHECK, changes nothing, and to DEL is one that has gone",
+  "%s: what is no network namespace is told to ADD and CHECK, changes nothing, and to DEL is one that no longer exists",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { host } = stage

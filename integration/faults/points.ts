@@ -134,7 +134,7 @@ const errors: Readonly<Record<string, readonly string[]>> = {
   statx: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   statfs: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   pidfd_open: ["EMFILE", "ENOMEM"],
-  // What cannot fail, or has nobody left to tell.
+  // What cannot fail, or has no reader left.
   ...{
     arch_prctl: [],
     set_tid_address: [],

@@ -161,7 +161,7 @@ function wrongAnswer({ exitCode, stdout, stderr }: Output, { call, errno }: Poin
   const { code, msg, details = "" } = error
   const text = `${msg}; ${details}`
   if (!codes.includes(Number(code)) || typeof msg !== "string" || msg === "") return `no error of ours: ${quoted}`
-  if (/\.ts:\d+/.test(text)) return `an error that nobody expected: ${quoted}`
+  if (/\.ts:\d+/.test(text)) return `an unexpected error: ${quoted}`
   const isNamed = errno === undefined || text.includes(errno) || /^Cannot run the plugin:|not enough memory/.test(text)
   if (!isNamed) return `it does not name ${errno}: ${quoted}`
   return ""

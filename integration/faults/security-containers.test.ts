@@ -64,7 +64,7 @@ class Neighbours implements AsyncDisposable {
   }
 }
 
-test("a container that writes others' names on its links, or gives them those of the host's, has nobody's deleted or moved", async () => {
+test("a container that writes others' names on its links, or gives them those of the host's, has none of them deleted or moved", async () => {
   await using net = await Neighbours.create()
   const { host, attacker, other } = net
   const hostNames = (await linkNames(host)).filter((name) => name !== "lo")

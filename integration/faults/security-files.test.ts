@@ -29,7 +29,7 @@ function asRoot(host: HostNamespace, script: string): Promise<Output> {
 /** Ways in which a directory is given to others, as commands in it, and what is said of it. */
 const openings = [
   { to: "everybody", by: "chmod 777 .", says: /everybody may write to/ },
-  { to: "everybody, be it sticky", by: "chmod 1777 .", says: /everybody may write to/ },
+  { to: "everybody, also sticky", by: "chmod 1777 .", says: /everybody may write to/ },
   { to: "another user", by: "chown 4711 .", says: /belongs to user 4711/ },
   { to: "a group", by: "chgrp 4711 . && chmod 775 .", says: /group 4711 may write to/ },
   { to: "the owner of the directory that it is in", by: "chown 4711 ..", says: /belongs to user 4711/ },
@@ -203,7 +203,7 @@ test("cni: results that others can change are not believed, and no plugin runs f
   await expectVictimUntouched(lab.host)
 })
 
-test("what is made can be changed by root alone, whatever the umask, and leases and locks not even be read", async () => {
+test("what is made can be changed by root alone, with any umask, and leases and locks not even be read", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const tuned = { cniVersion: "1.1.0", name: "lab", type: "tuning", sysctl: { "net.ipv4.conf.eth0.arp_notify": "1" } }
@@ -263,7 +263,7 @@ const fakes = [
   "conntrack",
 ]
 
-test("no file of the working directory runs, whatever variables of loaders, shells and runtimes say", async () => {
+test("no file of the working directory runs, with any variables of loaders, shells and runtimes", async () => {
   await using host = await HostNamespace.create()
   const trap = "/run/cni/cwd"
   await asRoot(host, `mkdir ${trap}`)

@@ -7,7 +7,7 @@ export type PluginKeys = { readonly type: string } & Record<string, unknown>
 /** A network of the storm: a chain of plugins, and what they are called with. */
 export interface StormNetwork {
   readonly name: string
-  /** `container` is a number that no other container has meanwhile. */
+  /** `container` is a number that no other container has in the meantime. */
   readonly plugins: (container: number) => readonly PluginKeys[]
   /** The version of its configuration. */
   readonly cniVersion: string
@@ -152,7 +152,7 @@ export async function addUplink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "set", "card", "up"])
 }
 
-/** Gives the host the device of a container, where it has none: a virtual one may have gone with a namespace. */
+/** Gives the host the device of a container, where it has none: a virtual one may be deleted with a namespace. */
 export async function addDevice(host: HostNamespace, container: number): Promise<void> {
   const name = deviceOf(container)
   const words = ["link", "add", name, "up", "type", "veth", "peer", "name", name.replace("dev", "far")]

@@ -37,7 +37,7 @@ function choose(mayKill: boolean): Choices {
   return { slot, network, verb, fate, kill: mayKill && kills < 15 ? { at, ms: ms + 1 } : undefined }
 }
 
-/** So many steps by all workers, in the order that chance says. Meanwhile saboteurs, unless there is none. */
+/** So many steps by all workers, in the order that chance says; saboteurs act at the same time, unless there is none. */
 async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<string, number>): Promise<void> {
   const endings: { at: number; end: Ending }[] = []
   let begun = 0
@@ -113,7 +113,7 @@ testWith(
     await clear(storm)
     const before = await takeSnapshot(host)
 
-    // Nobody is in the way: nothing may fail.
+    // No saboteur acts: nothing may fail.
     await run(storm, steps)
     expect(storm.tally.lines()).toEqual([])
     await storm.ledger.compare(host, storm.attached)
@@ -130,7 +130,7 @@ testWith(
     expect(storm.ledger.violations).toEqual([])
     expect(storm.tally.violations).toEqual([])
 
-    // The saboteurs have gone, and firewalld is as it was.
+    // The saboteurs no longer exist, and firewalld is as it was.
     await reload(host)
     await storm.addEach() // which gives firewalld the sources back that it has forgotten
     await clear(storm)

@@ -72,7 +72,7 @@ export class Storm {
     return this.#slots.flatMap(({ pod }) => pod ?? [])
   }
 
-  /** Those whose interface our plugins have made: it can be told by its owner, whatever its name. */
+  /** Those whose interface our plugins have made: it can be told by its owner, with any name. */
   get ownPods(): ContainerNamespace[] {
     return this.#slots.flatMap(({ pod, network }) => (pod && network?.cniVersion !== "1.0.0" ? [pod] : []))
   }

@@ -14,7 +14,7 @@ export async function asBefore(scene: ChainHost): Promise<string> {
   return (await scene.hostChanges()) + (await scene.containerChanges())
 }
 
-/** The kernel removes in its own time what a namespace that has gone had; a virtual device of the host it does not give back. */
+/** The kernel removes in its own time what a namespace that no longer exists had; a virtual device of the host it does not give back. */
 async function afterContainer(scene: ChainHost): Promise<string> {
   const isDevice = (change: Change) => scene.movesDevice && isLeftToKernel("host-device", change)
   const last = { changes: "" }
@@ -59,7 +59,7 @@ export const ways: readonly Way[] = [
     },
   },
   {
-    what: "DEL after the namespace has gone",
+    what: "DEL after the namespace no longer exists",
     removesContainer: true,
     async recover(scene) {
       await scene.removeContainer()

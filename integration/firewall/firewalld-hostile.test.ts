@@ -137,7 +137,7 @@ test("a bus that says nothing is an error of ADD where firewalld's rules are in 
   await expectNothing(lab)
 })
 
-test("a source that another program moves to another zone meanwhile is that program's: CHECK says so, DEL leaves it there", async () => {
+test("a source that another program moves to another zone in the meantime is that program's: CHECK says so, DEL leaves it there", async () => {
   await using lab = await labWithFirewalld()
   const pod = await lab.addPod()
   for (const source of [`${pod.ip}/32`, `${pod.ip6}/128`])

@@ -98,7 +98,7 @@ for (const kind of droppers) {
         expect(await pingOnce(lab.outside, pod.ip)).toBe(false)
       })
 
-    test("the rule goes with the last container, also where docker has come meanwhile, and with GC; nothing of ours stays", async () => {
+    test("the rule goes with the last container, also where docker has come in the meantime, and with GC; nothing of ours stays", async () => {
       await using lab = await labWith(kind)
       const pods = [await lab.addPod(), await lab.addPod({ network: 2 })]
       await startDocker(lab)

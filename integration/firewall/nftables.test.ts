@@ -34,7 +34,7 @@ test("elements have owners: addresses, ports, and the policies they ask for; a s
   expect(await lab.nftables()).toBe(before)
 })
 
-test("the table goes with the last container, whichever DEL that is, and however little it is told", async () => {
+test("the table goes with the last container, in any order of the DELs, however little they are told", async () => {
   await using lab = await FirewallLab.create()
   const pods: FirewalledPod[] = []
   for (const policy of ["isolated", "same-bridge", "open"] as const) {

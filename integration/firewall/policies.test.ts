@@ -93,15 +93,18 @@ testEach(
   },
 )
 
-testEach("of two networks on a bridge the stricter policy counts, until its last container has gone", async (lab) => {
-  const a = await lab.addPod({ policy: "same-bridge" })
-  const strict = await lab.addPod({ name: "strict", policy: "isolated" })
-  const b = await lab.addPod({ policy: "same-bridge" })
-  await lab.passBridgedPackets(true)
-  expect(await pingOnce(a.namespace, b.ip)).toBe(false)
-  await strict.remove()
-  await expectAnswer(a.namespace, b.ip)
-})
+testEach(
+  "of two networks on a bridge the stricter policy counts, until its last container no longer exists",
+  async (lab) => {
+    const a = await lab.addPod({ policy: "same-bridge" })
+    const strict = await lab.addPod({ name: "strict", policy: "isolated" })
+    const b = await lab.addPod({ policy: "same-bridge" })
+    await lab.passBridgedPackets(true)
+    expect(await pingOnce(a.namespace, b.ip)).toBe(false)
+    await strict.remove()
+    await expectAnswer(a.namespace, b.ip)
+  },
+)
 
 testEach("a policy goes with the last container of its bridge", async (lab) => {
   const policy = "same-bridge"

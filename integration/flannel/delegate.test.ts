@@ -128,7 +128,7 @@ test("GC forgets what is gone, under both names, and leaves what is another netw
 })
 
 // Their CHECK does not find a route without a gateway, which all of flannel's are.
-test("the Go plugins are delegates as well, whatever runs by DEL", async () => {
+test("the Go plugins are delegates as well, also when DEL is another suite's", async () => {
   await using net = await FlannelHost.create()
   const pod = await net.host.addContainer()
   const attachment = net.attachment(pod, { cniVersion: "1.0.0" }, { path: "/usr/lib/cni" })

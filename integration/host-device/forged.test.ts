@@ -172,7 +172,7 @@ group("of two containers with a device each", () => {
   })
 })
 
-test("a device that has gone with its other end is not taken for a link of a container that came later", async () => {
+test("a device that was deleted with its other end is not taken for a link of a container that came later", async () => {
   await using net = await DeviceHost.create()
   const { pod, attachment } = await net.attach({ ipam: undefined })
   const ends = async () => net.host.json<{ ifname: string; link_index: number }[]>("ip", ["-j", "link", "show", "ens5"])

@@ -121,7 +121,7 @@ testWith(
 
 testWith(
   ["spare_nic"],
-  "a network card comes back as it was: on GC, and on DEL without a namespace or after it has gone",
+  "a network card comes back as it was: on GC, and on DEL without a namespace or after it no longer exists",
   async () => {
     await using host = await HostNamespace.create()
     const name = "ens5"

@@ -66,7 +66,11 @@ group("DEL", () => {
   })
 
   test.each<[string, object, (net: DeviceHost, pod: ContainerNamespace) => Promise<unknown>]>([
-    ["after the namespace has gone, and a virtual device with it,", {}, ({ host }, pod) => host.removeContainer(pod)],
+    [
+      "after the namespace no longer exists, and a virtual device with it,",
+      {},
+      ({ host }, pod) => host.removeContainer(pod),
+    ],
     ["without CNI_NETNS, while a virtual device is in its namespace,", { netns: "" }, nothing],
     ["with a path at which something else lies by now", { netns: "/etc/hostname" }, nothing],
   ])("%s releases the lease", async (_, call, happens) => {
@@ -181,7 +185,7 @@ group("with the Go suite", () => {
 
 group("CHECK names it when", () => {
   test.each<[string, (net: DeviceHost, pod: ContainerNamespace) => Promise<unknown>, string]>([
-    ["the interface has gone", (_, pod) => change(pod, "name", "other"), "found none"],
+    ["the interface no longer exists", (_, pod) => change(pod, "name", "other"), "found none"],
     [
       "there is another instead",
       async (_, pod) => {
@@ -205,12 +209,16 @@ group("CHECK names it when", () => {
     ],
     ["it is down", (_, pod) => pod.exec("ip", ["link", "set", "eth0", "down"]), "expected up, found down"],
     [
-      "an address has gone",
+      "an address no longer exists",
       (_, pod) => pod.exec("ip", ["addr", "del", "192.0.2.100/24", "dev", "eth0"]),
       "expected 192.0.2.100/24",
     ],
-    ["a route has gone", (_, pod) => pod.exec("ip", ["-6", "route", "del", "default"]), "expected default"],
-    ["the lease has gone", ({ host }) => host.exec("rm", ["/var/lib/cni/networks/lab/192.0.2.100"]), "192.0.2.100"],
+    ["a route no longer exists", (_, pod) => pod.exec("ip", ["-6", "route", "del", "default"]), "expected default"],
+    [
+      "the lease no longer exists",
+      ({ host }) => host.exec("rm", ["/var/lib/cni/networks/lab/192.0.2.100"]),
+      "192.0.2.100",
+    ],
   ])("%s", async (_, damage, says) => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
@@ -324,7 +332,7 @@ group("GC", () => {
     expect(await leases(net)).not.toContain("192.0.2.100")
   })
 
-  test("takes no link out of a container that the container may have made, whatever is written on it", async () => {
+  test("takes no link out of a container that the container may have made, with any owner written on it", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     const { ino } = await Bun.file(pod.path).stat()

@@ -18,7 +18,7 @@ import {
 const theirs = "/usr/lib/cni/host-local"
 const ours = join(builtPlugins, "host-local")
 
-/** One store, used by whichever program. */
+/** One store, used by both programs. */
 class SharedStore implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
   readonly #ranges: object[][]
@@ -68,7 +68,7 @@ function addressesOf({ json }: PluginOutput): string[] {
   return (json as PluginResult).ips.map(({ address }) => address.replace(/\/.*/, ""))
 }
 
-test("both hand out the next address, whoever handed out the last", async () => {
+test("both hand out the next address, also when the other handed out the last", async () => {
   await using store = await SharedStore.create("10.66.0.0/29", "fd66::/64")
   expect(await store.add(ours, "a")).toEqual(["10.66.0.2", "fd66::2"])
   expect(await store.add(theirs, "b")).toEqual(["10.66.0.3", "fd66::3"])
@@ -116,7 +116,7 @@ test("the files of both are the same bytes", async () => {
 /** What two programs did to a store in parallel, as they told it. */
 class Ledger {
   readonly live = new Map<string, string[]>()
-  /** Containers that nobody is working on. */
+  /** Containers without a call. */
   readonly idle: string[] = []
 
   added(name: string, addresses: string[]): void {

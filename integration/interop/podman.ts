@@ -52,7 +52,7 @@ export class Podman implements AsyncDisposable {
     return (await mustRun(this.#commandLine(args), { env })).stdout.trim()
   }
 
-  /** `podman …`, whatever its exit code. */
+  /** `podman …`, with any exit code. */
   try(...args: string[]): Promise<Output> {
     return runProgram(this.#commandLine(args), { env })
   }

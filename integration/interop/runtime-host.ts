@@ -16,8 +16,8 @@ import {
 export const confDir = "/etc/cni/net.d"
 
 /**
- * A host that container runtimes run on: a `HostNamespace` with a process tree of its own, so that whatever a runtime
- * starts, in whatever namespace, ends with the host, and with its own /run, /etc/cni, /opt and part of the cgroup tree,
+ * A host that container runtimes run on: a `HostNamespace` with a process tree of its own, so that all that a runtime
+ * starts, in any namespace, ends with the host, and with its own /run, /etc/cni, /opt and part of the cgroup tree,
  * because that is where runtimes write. Needs root.
  * @example
  * await using host = await RuntimeHost.create()

@@ -57,7 +57,7 @@ for (const [mode, flag, keys, neighbour] of modes) {
       { info_kind: "ipvlan", info_data: { mode, [flag]: true } },
       `lan/${a.pod.name}/eth0`,
     ])
-    // Above layer 2 nobody answers for the containers: the way to them is the host.
+    // Above layer 2 the master does not answer for the containers: the way to them is the host.
     if (mode !== "l2") {
       for (const [ip, via] of [...first, ...second].map((ip) => [
         ip,
@@ -142,7 +142,7 @@ testWith(["ipvlan"], "CHECK of an ipvlan names what is not as ADD made it", asyn
   expect(await says()).toContain("expected a ipvlan, found none")
 })
 
-testWith(["ipvlan"], "DEL of an ipvlan leaves nothing, whatever has happened, without its master", async () => {
+testWith(["ipvlan"], "DEL of an ipvlan leaves nothing after each fault, without its master", async () => {
   await using net = await LanHost.create()
   const broken = { master: "a/b", mode: "l9", flag: 1, mtu: "wide", linkInContainer: "yes", prevResult: "?" }
   const ways: [object, (pod: ContainerNamespace) => Promise<unknown>][] = [
@@ -185,8 +185,8 @@ testWith(["ipvlan", "macvlan"], "an ADD of ipvlan that fails leaves nothing, and
 test.each<[string, object, string]>([
   ["the master is not there", { master: "up9" }, 'Cannot find the master interface "up9"'],
   ["there is no default route", { master: undefined }, "there is no default route"],
-  ["the mode is none", { mode: "bridge" }, 'Cannot use "mode"'],
-  ["the flag is none", { flag: "l2" }, 'Cannot use "flag"'],
+  ["the mode is unknown", { mode: "bridge" }, 'Cannot use "mode"'],
+  ["the flag is unknown", { flag: "l2" }, 'Cannot use "flag"'],
   ["the MTU is less than IPv6 takes", { mtu: 1000 }, 'Cannot use "mtu" 1000'],
 ])("ADD leaves nothing, and STATUS says why, when %s", async (_, keys, says) => {
   await using net = await LanHost.create()

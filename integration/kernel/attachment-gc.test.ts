@@ -19,7 +19,7 @@ test("GC deletes the pairs of its network's attachments that are not valid, and 
   for (const name of left) await host.exec("ip", ["link", "delete", name])
 })
 
-testWith(["macvlan"], "GC finds what lies in containers alone, wherever ADD has given one an nsid", async () => {
+testWith(["macvlan"], "GC finds what lies in containers alone, where ADD gave them an nsid", async () => {
   const other = await host.addContainer()
   const attach = (namespace: ContainerNamespace, containerId: string) =>
     runAttaching(
@@ -143,7 +143,7 @@ test("a chained plugin works in the namespace that the path leads to, unless the
     for (const name of ["end0", "end1"]) kit.deleteLink(host, kit.getLink(host, name))
     return seen
   })
-  const gone = "\"NS\" is another container's namespace by now: this one's has gone"
+  const gone = "\"NS\" is another container's namespace by now: this one's no longer exists"
   const another =
     '4 Cannot use "NS" as CNI_NETNS: its "eth0" is that of another container; the interface belongs to "lab/c1/eth0", and CNI_CONTAINERID is "c2"'
   expect<unknown[]>(seen).toEqual([
@@ -188,7 +188,7 @@ testWith(["nf_tables"], "what fails is named, step by step, where the kernel ref
   await host.exec("ip", ["link", "delete", "end0"])
 })
 
-test("no verb leaves a descriptor open, whatever comes of it", async () => {
+test("no verb leaves a descriptor open, in success and in failure", async () => {
   const left = await onHost(({ sandbox, callFor, tester, plainConfig, openSandbox, findSandbox, ...kit }) => {
     const count = () => kit.readDirectory("/proc/self/fd").length
     const place = { netns: sandbox.path, network: { ipam: { type: "static" } } }

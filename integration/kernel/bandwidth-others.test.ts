@@ -138,7 +138,7 @@ describe("what is not ours", () => {
   })
 
   const drop = "u32 match ip protocol 1 0xff flowid 1:1"
-  testWith(needs, "stays: a hook is used after its filters, whichever kind it is", async () => {
+  testWith(needs, "stays: a hook of each kind is used after its filters", async () => {
     for (const [kind, parent] of [
       ["clsact", "ffff:fff2"],
       ["ingress", "ffff:"],

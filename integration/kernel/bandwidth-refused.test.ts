@@ -35,15 +35,19 @@ testWith(needs, "a device of an earlier ADD that cannot be removed fails the nex
   done("DEL", both)
 })
 
-testWith(needs, "a device in a container that cannot be removed fails GC, unless it has gone meanwhile", async () => {
-  await connect()
-  add(inside)
-  const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }
-  refusals.set(DELLINK, EPERM)
-  expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(1)
-  refusals.set(DELLINK, ENODEV)
-  expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(0)
-})
+testWith(
+  needs,
+  "a device in a container that cannot be removed fails GC, unless it no longer exists in the meantime",
+  async () => {
+    await connect()
+    add(inside)
+    const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }
+    refusals.set(DELLINK, EPERM)
+    expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(1)
+    refusals.set(DELLINK, ENODEV)
+    expect(callPlugin(host, bandwidth, { verb: "GC", config }).exitCode).toBe(0)
+  },
+)
 
 testWith(needs, "what cannot be listed or removed keeps its device, by which the next DEL or GC finds it", async () => {
   const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }

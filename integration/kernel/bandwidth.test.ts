@@ -117,7 +117,7 @@ describe("ADD makes, and DEL takes back,", () => {
     ])
   })
 
-  testWith(needs, "by the owner's name, when the namespace or the interface has gone", async () => {
+  testWith(needs, "by the owner's name, when the namespace or the interface no longer exists", async () => {
     await connect()
     for (const keys of [both, { ingressRate: "8M" }]) {
       add(keys)

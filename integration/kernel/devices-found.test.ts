@@ -15,7 +15,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 const onHost = <T>(body: (kit: Kit & typeof devices) => T) =>
   runOnHost<T, typeof devices>(host, pod, body, { more: ["devices/mod.ts"] })
 
-test("a device whose namespace has gone is waited for until the host has it again", async () => {
+test("a device whose namespace no longer exists is waited for until the host has it again", async () => {
   const counts = await onHost(({ host, returnDevice, NamespaceFile }) => {
     const owner = { network: "lab", containerId: "c9", ifName: "eth0" }
     const place = { owner, ifName: "eth0", mayBe: () => true, log: () => {}, name: undefined }

@@ -125,7 +125,7 @@ test.each([
   expect([site.service.tenants.size, site.records, leftOpen(before)]).toEqual([0, [], []])
 })
 
-test("an address that another machine probes for is declined; without probes nobody listens for that", async () => {
+test("an address that another machine probes for is declined; without probes the client does not listen for that", async () => {
   using site = await DhcpSite.create(host)
   const isProbe = (frame: Uint8Array) => frame[12] === 8 && frame[13] === 6
   const user = encodeProbe("0a:58:0a:01:02:77", Uint8Array.of(10, 1, 2, 3))

@@ -1,4 +1,4 @@
-/** How dhcp gives up a lease that it does not get, on a kernel's link that changes meanwhile. */
+/** How dhcp gives up a lease that it does not get, on a kernel's link that changes in the meantime. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { HostNamespace, linkOf } from "../lab/mod.ts"
 import { DhcpSite, mac } from "./dhcp-site.fixture.ts"

@@ -81,7 +81,7 @@ describe("a renewal", () => {
     expect(states(site)[0]?.lease?.address).toBe("10.1.2.4/24")
   })
 
-  test("goes on where the address, or a route, has been taken off meanwhile", async () => {
+  test("goes on where the address, or a route, has been taken off in the meantime", async () => {
     await site.pod.exec("ip", ["address", "flush", "dev", "eth0"])
     site.pass()
     site.reply("ACK", site.hear("REQUEST"), "10.1.2.4", { 3: "0a0102fe" })
@@ -100,7 +100,7 @@ describe("a renewal", () => {
     expect(states(site)).toMatchObject([{ phase: "bound" }])
   })
 
-  test("that nobody answers is asked of everybody at T2, and does not raise an interface that was taken down", async () => {
+  test("that is not answered is asked of all servers at T2, and does not set up an interface that was set down", async () => {
     await site.pod.exec("ip", ["link", "set", "eth0", "down"])
     expect(site.pass()).toBe(t1)
     while (site.now < 1_000_000 + t2) site.pass()
@@ -168,7 +168,7 @@ describe("a lease that is lost", () => {
   })
 })
 
-describe("an interface that has gone", () => {
+describe("an interface that no longer exists", () => {
   test("is found out when its lease is to be renewed, and the lease is forgotten when it has expired", async () => {
     await site.pod.exec("ip", ["link", "del", "eth0"])
     const { tenant } = site

@@ -14,7 +14,7 @@ const hour = 3_600_000
 const refusal = (message: unknown) => expect.objectContaining({ name: "Refusal", message })
 
 describe("a release", () => {
-  test("tells the server from the address itself, and forgets the lease, whatever else the configuration says", async () => {
+  test("tells the server from the address itself, and forgets the lease, with any other configuration", async () => {
     using site = await DhcpSite.create(host)
     site.lease()
     await site.pod.exec("ip", ["address", "add", "10.1.2.3/24", "dev", "eth0"])
@@ -65,7 +65,7 @@ describe("a release", () => {
   test.each([
     ["link", (site: DhcpSite) => site.pod.exec("ip", ["link", "del", "eth0"])],
     ["namespace", (site: DhcpSite) => host.removeContainer(site.pod)],
-  ])("of a %s that has gone leaves nothing", async (_, remove) => {
+  ])("of a %s that no longer exists leaves nothing", async (_, remove) => {
     using site = await DhcpSite.create(host)
     site.lease()
     await remove(site)
@@ -104,7 +104,7 @@ describe("a check", () => {
     expect(() => site.service.check(site.call(ipam, more))).toThrow(refusal(message))
   })
 
-  test("is refused once the lease is lost, and when the interface has gone", async () => {
+  test("is refused once the lease is lost, and when the interface no longer exists", async () => {
     using site = await DhcpSite.create(host)
     site.lease()
     site.pass()
@@ -162,7 +162,7 @@ describe("another daemon", () => {
     expect(site.hear("REQUEST").from).toBe("10.1.2.3") // renewed, and not asked for anew
   })
 
-  test("asks every server whether a lease still holds whose time came meanwhile", async () => {
+  test("asks every server whether a lease still holds whose time came in the meantime", async () => {
     using site = await DhcpSite.create(host)
     site.lease()
     site.now = site.tenant.due ?? 0
@@ -175,7 +175,7 @@ describe("another daemon", () => {
     expect(site.hear("REQUEST").from).toBe("10.1.2.3") // and renews it from then on
   })
 
-  test("gives back what nobody waits for any more", async () => {
+  test("gives back a lease that no call waits for any more", async () => {
     using site = await DhcpSite.create(host)
     const before = openInKernel()
     site.allocate()
@@ -194,7 +194,7 @@ describe("another daemon", () => {
     expect([site.service.tenants.size, site.records, site.hasMore]).toEqual([0, [], false])
   })
 
-  test("keeps the lease of a namespace that has gone until it has expired, so that none takes its place", async () => {
+  test("keeps the lease of a namespace that no longer exists until it has expired, so that none takes its place", async () => {
     using site = await DhcpSite.create(host)
     site.lease()
     await host.removeContainer(site.pod)

@@ -58,7 +58,7 @@ export class DhcpSite implements Disposable {
   readonly #route: RouteSocket
   readonly #server: PacketSocket
   readonly #buffer = new Uint8Array(65_536)
-  /** Frames of the client that nobody has asked for yet. */
+  /** Frames of the client that no test has asked for yet. */
   #frames: Uint8Array[] = []
   now = 1_000_000
   service: Service
@@ -133,7 +133,7 @@ export class DhcpSite implements Disposable {
     return this.journal.list((line) => this.log.push(line))
   }
 
-  /** The next packet of DHCPv4 that the client sends, which has to be of this type; what the client waits for goes on meanwhile. */
+  /** The next packet of DHCPv4 that the client sends, which has to be of this type; what the client waits for goes on in the meantime. */
   hear(type: string): Sent {
     const sent = this.hearAny()
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)

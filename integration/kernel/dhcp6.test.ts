@@ -180,6 +180,6 @@ describe("a lease of IPv6", () => {
     expect(await stateOf(site)).toMatchObject({ addresses: ["10.1.2.3/24"], isUp: true })
     await site.pod.exec("ip", ["link", "set", "eth0", "down"])
     for (let tries = 0; tries < 4; tries++) site.pass()
-    expect((await stateOf(site)).isUp).toBe(false) // no client of IPv6 raises what somebody has taken down
+    expect((await stateOf(site)).isUp).toBe(false) // no client of IPv6 sets up a link that was set down
   })
 })

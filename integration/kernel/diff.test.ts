@@ -1,5 +1,5 @@
 /**
- * What `cni diff` compares a result with, in this process, which is in the host's namespace meanwhile.
+ * What `cni diff` compares a result with, in this process, which is in the host's namespace in the meantime.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { compareGateways, compareRules, compareWithKernel, type Difference } from "../../cmd/diff/compare.ts"
@@ -123,7 +123,7 @@ test.each<[string, (result: Result) => unknown, string[]]>([
   expect(differences(change)).toEqual(expected)
 })
 
-test("a namespace that has gone is all that is said", () => {
+test("a namespace that no longer exists is all that is said", () => {
   expect(onHost(() => compareWithKernel(whole(), "/run/netns/not-there"))).toEqual([
     "namespace /run/netns/not-there: there, gone",
   ])

@@ -117,7 +117,7 @@ test("a table that a program has emptied in part is completed, with the ports of
 describe("an administrator's chain", () => {
   const site = { iptablesAdminChainName: "SITE" }
 
-  test("is heeded beside the others', and stays with its rules when all containers have gone", async () => {
+  test("is heeded beside the others', and stays with its rules when all containers no longer exist", async () => {
     add(one, { number: 3, keys: site })
     expect((await ruleset()).match(/jump [-\w]+ comment "(CNI-ADMIN|SITE)"/g)).toEqual([
       'jump CNI-ADMIN comment "CNI-ADMIN"',

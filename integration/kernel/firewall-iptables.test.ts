@@ -159,7 +159,7 @@ describe("backend nftables", () => {
     ["a rule of another program", "-A INPUT -s 192.0.2.1 -j DROP"],
     ["a policy", dropIpv4],
     ["a chain", "-N DOCKER-USER"],
-  ])("leaves a table that it has made to %s that came meanwhile", async (_, line) => {
+  ])("leaves a table that it has made to %s that came in the meantime", async (_, line) => {
     done("ADD", { number: 2 })
     await iptables(line)
     done("DEL", { number: 2 })

@@ -144,7 +144,7 @@ describe("CHECK", () => {
     expect(asked).toEqual([])
   })
 
-  test("compares the sources that are noted, whatever the zone is by now, and lets go of firewalld", () => {
+  test("compares the sources that are noted, with any zone of today, and lets go of firewalld", () => {
     const zones = new Zones(["home 10.1.0.2/32", "home fd00:1::2/128"])
     for (const backend of [undefined, "nftables", "firewalld"] as const)
       hostWith(zones, made(specOf(2), "home")).firewall.check(specOf(2), configOf(backend))
@@ -210,7 +210,7 @@ describe("DEL", () => {
     )
   })
 
-  test("goes on where firewalld has gone, and where a source cannot be removed, which is a line of the log", () => {
+  test("goes on where firewalld has stopped, and where a source cannot be removed, which is a line of the log", () => {
     const { firewall, kernel } = hostWith(undefined, [...made(specOf(2), "home"), ...made(specOf(3))])
     firewall.delete(specOf(2).owner, configOf(), told)
     expect(kernel.sent).toHaveLength(1)

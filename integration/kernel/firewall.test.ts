@@ -43,7 +43,7 @@ describe.each(pairs)(
       expect(await ruleset()).toBe(before)
     })
 
-    test("go one by one, and the table with the last, whatever DEL is told", async () => {
+    test("go one by one, and the table with the last, with any input of DEL", async () => {
       const nothing = { prevResult: undefined, ingressPolicy: "" }
       const wrong = [configOf({ number: 9, policy: first }), configOf(b)].map(({ prevResult }) => ({ prevResult }))
       for (const keys of first === "isolated" ? [{}, nothing, ...wrong] : [nothing]) {
@@ -69,7 +69,7 @@ test.each(pairs)("a network whose policy was %s and is %s has the new one for al
   expect(sameButComments(await elements(host))).toEqual(sameButComments(wanted))
 })
 
-test("an ADD whose answer nobody takes leaves the others as they were", async () => {
+test("an ADD whose answer is not read leaves the others as they were", async () => {
   const others: Firewalled[] = [{ number: 3, policy: "same-bridge" }]
   for (const present of [[], others]) {
     add(...present)
@@ -93,7 +93,7 @@ test("containers without a port in the result are told apart by the first 15 byt
 })
 
 describe("an address", () => {
-  test("of two networks is let through until both have gone, whichever goes first", async () => {
+  test("of two networks is let through until both no longer exist, in either order", async () => {
     const [a, b, c] = [one, { ...one, name: "net2" }, { ...one, name: "net3" }]
     for (const [first, second, third] of [
       [a, b, c],

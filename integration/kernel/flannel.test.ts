@@ -1,5 +1,5 @@
 /**
- * ADD of flannel, which looks into the container's namespace, with a delegate that is none.
+ * ADD of flannel, which looks into the container's namespace, with a delegate that is a fake.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { FlannelNode } from "../../meta/flannel/testing/call.ts"
@@ -55,14 +55,14 @@ test("a delegate that fails is undone and forgotten; its error has what to do ab
   expect(node.log).toEqual([])
 })
 
-test("an answer that nobody takes undoes it; a delegate that cannot be undone is logged, and kept for DEL", () => {
+test("an answer that is not read undoes it; a delegate that cannot be undone is logged, and kept for DEL", () => {
   using node = new FlannelNode()
   node.refusesAnswer = true
-  expect(() => add(node)).toThrow("nobody reads")
+  expect(() => add(node)).toThrow("no reader")
   expect(node.called.map(([what]) => what)).toEqual(["ADD bridge", "DEL bridge"])
   expect(node.kept).toEqual({})
   node.refusals.set("DEL", new CniError(11, "busy"))
-  expect(() => add(node)).toThrow("nobody reads")
+  expect(() => add(node)).toThrow("no reader")
   expect(node.log).toEqual(['Cannot undo "attach by "bridge"": busy'])
   expect(Object.keys(node.kept)).toEqual([own])
 })

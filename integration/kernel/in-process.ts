@@ -15,7 +15,7 @@ export interface ProcessCall {
   readonly ifName?: string
   /** Plugins that it may delegate to. */
   readonly builtins?: Readonly<Record<string, Builtin>>
-  /** Takes the result; one that throws is a caller who has gone. */
+  /** Takes the result; one that throws is a caller that closed its end. */
   readonly write?: (text: string) => void
 }
 
@@ -28,7 +28,7 @@ export interface Answer {
 }
 
 /**
- * Calls a plugin from its sources in this process, whose thread is in the host's network namespace meanwhile: no build, and
+ * Calls a plugin from its sources in this process, whose thread is in the host's network namespace in the meantime: no build, and
  * nothing to start. Throws when it leaves a socket or a namespace open. Files are those of this process, so a plugin that keeps some has to be told a directory of the test's own.
  */
 export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {
@@ -51,5 +51,5 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
 
 /** For `write`: the caller does not take the answer, so that all that ADD has done is to be undone. */
 export function refuseAnswer(): never {
-  throw new Error("nobody reads")
+  throw new Error("no reader")
 }

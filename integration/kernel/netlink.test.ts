@@ -462,7 +462,7 @@ describe("routes", () => {
     )
   })
 
-  test("are deleted whoever made them, once, in their table, and one of several ways leaves the others", async () => {
+  test("are deleted, of any origin, once, in their table, and one of several ways leaves the others", async () => {
     await host.exec("ip", ["route", "add", "10.9.0.0/16", "via", "10.1.2.2", "proto", "static"])
     const again = await inside(host, ({ route, deleteRoute, ip, isErrno }) => {
       deleteRoute(route, { dst: ip("10.9.0.0"), prefix: 16 })

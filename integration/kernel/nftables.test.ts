@@ -151,7 +151,7 @@ testWith(
   },
 )
 
-testWith(["nf_tables"], "a rule that somebody has flushed is missed by CHECK and made by the next ADD", async () => {
+testWith(["nf_tables"], "a rule that was flushed is missed by CHECK and made by the next ADD", async () => {
   await using host = await HostNamespace.create()
   using netfilter = netfilterOf(host)
   addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
@@ -165,7 +165,7 @@ testWith(["nf_tables"], "a rule that somebody has flushed is missed by CHECK and
   expect(count(await listing(host), "masquerade comment")).toBe(1)
 })
 
-testWith(["nf_tables"], "a rule of somebody else's in our chain goes with the next ADD", async () => {
+testWith(["nf_tables"], "a foreign rule in our chain goes with the next ADD", async () => {
   await using host = await HostNamespace.create()
   using netfilter = netfilterOf(host)
   addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])

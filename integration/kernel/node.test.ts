@@ -1,4 +1,4 @@
-/** A node as it is read by `cni`, in this process, which is in the host's namespace meanwhile. */
+/** A node as it is read by `cni`, in this process, which is in the host's namespace in the meantime. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdir, writeFile } from "node:fs/promises"
 import { type Node, type NodeLink, readNode } from "../../cmd/node/mod.ts"

@@ -40,7 +40,7 @@ for (const [backend, keys, shown] of backends)
       expect(await ruleset()).toBe(all)
     })
 
-    test("an ADD whose answer nobody takes leaves what there was, alone and beside another", async () => {
+    test("an ADD whose answer is not read leaves what there was, alone and beside another", async () => {
       for (const others of [[], [web]]) {
         if (others.length > 0) done("ADD", 3, others, keys)
         const before = [await shown(), await localnet()]
@@ -50,7 +50,7 @@ for (const [backend, keys, shown] of backends)
       }
     })
 
-    test("DEL takes them back, whatever it is told, and the setting with the last", async () => {
+    test("DEL takes them back, with any input, and the setting with the last", async () => {
       const wrong = { runtimeConfig: { portMappings: [{ hostPort: "x" }] }, backend: undefined }
       for (const told of [{}, { prevResult: undefined, ...wrong }]) {
         done("ADD", 2, [web, dns], keys)
@@ -124,7 +124,7 @@ for (const [backend, keys, shown] of backends)
       done("DEL", 2, [], keys)
     })
 
-    test("what was on before stays on and guarded, also when the last port has gone", async () => {
+    test("what was on before stays on and guarded, also when the last port no longer exists", async () => {
       await sh("sysctl -qw net.ipv4.conf.br0.route_localnet=1")
       done("ADD", 2, [web], keys)
       expect(await ruleset()).toMatch(

@@ -108,7 +108,7 @@ test("each address has a table with the routes that concern it, and in main ther
   done("CHECK")
 })
 
-test("tables that a rule leads to, or that have a route, are taken by nobody", async () => {
+test("tables that a rule leads to, or that have a route, are not taken", async () => {
   await batch("rule add from 192.0.2.1 lookup 100", "route add fd00:9::/64 dev eth0 table 102")
   done("ADD")
   const tables = (await shown()).flatMap((line) => /^from .* lookup (\d+) proto 67/.exec(line)?.[1] ?? [])
@@ -129,7 +129,7 @@ test("source hints: the networks are in main with their sources, beside nothing 
 })
 
 test.each([[{}], [{ addSourceHints: true }], [{ gateways: ["10.3.0.9"] }], [{ table: 500 }]])(
-  "with %j an ADD whose answer nobody takes leaves all as it was, and so does DEL, once and again",
+  "with %j an ADD whose answer is not read leaves all as it was, and so does DEL, once and again",
   async (keys) => {
     const before = await shown()
     expect(call("ADD", keys, { write: refuseAnswer })).toMatchObject({ exitCode: 1, log: [] })
@@ -256,7 +256,7 @@ describe("DEL", () => {
     expect((await shown()).filter((line) => line.startsWith("from"))).toEqual([])
   })
 
-  test("after the interface has gone takes its rules, by prevResult or by their mark; without a namespace it succeeds", async () => {
+  test("after the interface no longer exists takes its rules, by prevResult or by their mark; without a namespace it succeeds", async () => {
     for (const keys of [{}, { prevResult: undefined }]) {
       done("ADD")
       await batch("link set net1 down", "link set net1 name other", "address flush dev other")

@@ -34,7 +34,7 @@ test.each<[string, Packet, string[]]>([
     ['container: from 10.85.0.2 by "lo", directly', "end: it stays in the container: the address is its own"],
   ],
   [
-    "to nobody",
+    "to no listener",
     ["10.85.0.77"],
     [
       ...DIRECTLY,
@@ -86,7 +86,7 @@ test.each<[string, Packet, string[]]>([
     ],
   ],
   [
-    "out, where the container is of nobody that is known",
+    "out, where no record knows the container",
     ["192.0.2.1:80", { addresses: ["10.86.0.2"] }],
     [
       ...BY_GATEWAY,
@@ -160,7 +160,7 @@ testWith(["br_netfilter"], "frames pass the packet filter where the setting of t
   await filterFrames(scene.host, "0")
 })
 
-test("a port of UDP is none of TCP, one of another address is none of this, and one of IPv6 none of IPv4", () => {
+test("a port of UDP is not one of TCP, nor one of another address of this, nor one of IPv6 of IPv4", () => {
   const toHost = (...packet: Packet) => ways(...packet).at(-1)
   const HOST = "end: it reaches the host itself; whether a process listens there is not looked at"
   expect(toHost("192.0.2.2:53")).toBe(HOST)

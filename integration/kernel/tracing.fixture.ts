@@ -1,4 +1,4 @@
-/** What the tests of `cni trace` share: the way of a packet is read in this process, which is in the host's namespace meanwhile. */
+/** What the tests of `cni trace` share: the way of a packet is read in this process, which is in the host's namespace in the meantime. */
 import { parseDestination } from "../../cmd/cni/trace/command.ts"
 import { walk } from "../../cmd/cni/trace/walk.ts"
 import type { Hop } from "../../cmd/cni/trace/way.ts"

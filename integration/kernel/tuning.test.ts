@@ -108,7 +108,7 @@ test("everything is set, said in the result, checked, and set back", async () =>
   done("DEL", { dataDir })
 })
 
-test("an ADD whose answer nobody takes leaves what there was, and the backup of an earlier one", async () => {
+test("an ADD whose answer is not read leaves what there was, and the backup of an earlier one", async () => {
   const before = await shown()
   expect(call("ADD", all, { write: refuseAnswer })).toMatchObject({ exitCode: 1, log: [] })
   expect(await shown()).toEqual(before)

@@ -62,7 +62,7 @@ describe("ADD changes nothing when", () => {
     await inside("ip link add far1 type veth")
   })
 
-  test("rules of others lead by its address, or of sbr by another's, but these are in nobody's way", async () => {
+  test("rules of others lead by its address, or of sbr by another's, but these stop no ADD", async () => {
     await inside("ip rule add from 10.1.0.2 lookup 100; ip rule add from 10.2.0.2 lookup 100 proto 67")
     done("ADD", 1)
     await inside("ip rule del from 10.1.0.2 lookup 100; ip rule del from 10.2.0.2 lookup 100")

@@ -64,7 +64,7 @@ test("a route of the result that the interface never had is not made, by ADD in 
   }
 })
 
-test("an ADD whose answer nobody takes leaves everything as it was, with the VRF and without", async () => {
+test("an ADD whose answer is not read leaves everything as it was, with the VRF and without", async () => {
   const result = configOf(1, {}).prevResult
   const keys = { prevResult: { ...result, routes: [] } }
   expect(call("ADD", 1, keys, { write: refuseAnswer })).toMatchObject({ exitCode: 1, log: [] })

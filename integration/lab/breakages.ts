@@ -15,7 +15,7 @@ export interface Breakage {
   keys: object
   code: number
   says: string | RegExp
-  /** Whether STATUS has to say so, too: it makes ADD fail whatever container it is for, and can be known without one. */
+  /** Whether STATUS has to say so, too: it makes ADD fail for every container, and can be known without one. */
   everyAdd: boolean
 }
 

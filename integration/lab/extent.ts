@@ -42,7 +42,7 @@ export function readFigures(told: string): string[] {
   return figures.map(({ what, tried, held, note = "" }) => `| ${what} | ${tried} | ${held} | ${note} |`)
 }
 
-/** Tells a figure to whoever runs the tests; a test that stands alone keeps it to itself. */
+/** Prints a figure for the test run; a test that stands alone keeps it to itself. */
 export async function tellFigure(figure: Figure): Promise<void> {
   const file = process.env.CNI_FAULTS_FIGURES
   if (file !== undefined) await appendFile(file, `${JSON.stringify(figure)}\n`)

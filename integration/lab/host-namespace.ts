@@ -58,7 +58,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     return container
   }
 
-  /** Removes a container namespace, as a runtime does when the container has gone. */
+  /** Removes a container namespace, as a runtime does when the container no longer exists. */
   async removeContainer(container: ContainerNamespace): Promise<void> {
     await removeNamespace(container.name)
     const at = this.#containers.indexOf(container)

@@ -244,7 +244,7 @@ test("waiting ends with the value, or with what was waited for and the last erro
   await expect(waiting).rejects.toHaveProperty("cause.message", "not yet")
 })
 
-test("namespaces have the kernel's own IPv4 settings, whatever those of the machine are", async () => {
+test("namespaces have the kernel's own IPv4 settings, with any settings of the machine", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   for (const namespace of [host, pod]) {

@@ -55,7 +55,7 @@ export function portOf({ interfaces }: PluginResult): string {
   return interfaces[1]?.name ?? ""
 }
 
-/** Gives a container's interface another MAC, as somebody inside may do. */
+/** Gives a container's interface another MAC, as a process inside may do. */
 export async function changeMac(pod: ContainerNamespace, mac: string): Promise<void> {
   await pod.exec("ip", ["link", "set", "dev", "eth0", "address", mac])
 }

@@ -22,7 +22,7 @@ export abstract class Namespace {
     return mustRun(this.commandLine([file, ...args]), options)
   }
 
-  /** Runs a program inside, whatever its exit code. */
+  /** Runs a program inside, with any exit code. */
   tryExec(file: string, args: readonly string[] = [], options: ProgramOptions = {}): Promise<Output> {
     return runProgram(this.commandLine([file, ...args]), options)
   }

@@ -41,7 +41,7 @@ export class ProgramError extends Error {
 }
 
 /**
- * Runs a program to its end, whatever its exit code; no shell in between.
+ * Runs a program to its end, with any exit code; no shell in between.
  * Throws when it cannot be started (`ENOENT`) or does not end in time.
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
@@ -76,7 +76,7 @@ export async function mustRun(command: readonly string[], options: ProgramOption
 }
 
 /**
- * Starts a program that outlives its caller: in a session of its own, child of nobody here, its streams closed. A test
+ * Starts a program that outlives its caller: in a session of its own, no child of this process, its streams closed. A test
  * runner kills the children of a test that ran into its time limit; it cannot find this one.
  */
 export async function startDaemon(command: readonly string[]): Promise<void> {

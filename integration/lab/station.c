@@ -86,7 +86,7 @@ static char **next_texts(int *used) {
     return texts;
 }
 
-/* Drops the executable's pages from the page cache; nobody else may be running it. */
+/* Drops the executable's pages from the page cache; no other process may be running it. */
 static void forget(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     must(fd >= 0 && fdatasync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0, path);

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { leftOutLine, leftOutTests, titlesWith, titleWith } from "./test-with.ts"
 
-test("what is left out is printed and read back, among whatever else is printed, with a serial line's ends of line", () => {
+test("what is left out is printed and read back, among other output, with a serial line's ends of line", () => {
   const one = { title: titleWith("two VLANs are two networks", ["vlan_filtering"]), missing: ["vlan_filtering"] }
   const two = { title: titleWith("a (needs b), c; d", ["vlan", "vrf"]), missing: ["vlan", "vrf"] }
   expect(leftOutLine(one)).toBe(

@@ -27,7 +27,7 @@ test("ADD brings lo up and answers its addresses; CHECK passes; DEL takes it dow
   await attachment.del()
 })
 
-test("whatever the interface is called, it is lo", async () => {
+test("with any interface is called, it is lo", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const { interfaces } = await new Attachment(host, pod, config, { ifName: "eth7" }).add()
@@ -51,7 +51,7 @@ test("a foreign address on lo is an error, and lo is down again", async () => {
   expect(lo?.flags).not.toContain("UP")
 })
 
-test("DEL of a namespace that has gone, or without one, succeeds", async () => {
+test("DEL of a namespace that no longer exists, or without one, succeeds", async () => {
   const { host, pod } = await hostAndPod()
   await using _ = host
   const attachment = new Attachment(host, pod, config)

@@ -164,7 +164,7 @@ test.each([
   ["of the default route", [through(1)], "up1"],
   ["with the lowest metric, listed last or first", [`${through(0)} metric 200`, `${through(1)} metric 100`], "up1"],
   ["with no metric before one with some", [`${through(0)} metric 1`, through(1)], "up1"],
-  ["of IPv4 before IPv6, whatever the metric", [`${through6(0)} metric 1`, `${through(1)} metric 900`], "up1"],
+  ["of IPv4 before IPv6, with any metric", [`${through6(0)} metric 1`, `${through(1)} metric 900`], "up1"],
   ["of IPv6, where IPv4 has none", [`${through6(0)} metric 2000`, `${through6(1)} metric 1500`], "up1"],
   [
     "that comes first of several next hops",

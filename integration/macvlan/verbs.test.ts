@@ -27,10 +27,15 @@ const nothing = async () => {}
 describe("DEL", () => {
   const ways: [string, object, object, (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>][] = [
     ["", {}, {}, nothing],
-    ["after the namespace has gone", {}, {}, (host, pod) => host.removeContainer(pod)],
-    ["after the interface has gone", {}, {}, (_, pod) => pod.exec("ip", ["link", "del", "eth0"])],
+    ["after the namespace no longer exists", {}, {}, (host, pod) => host.removeContainer(pod)],
+    ["after the interface no longer exists", {}, {}, (_, pod) => pod.exec("ip", ["link", "del", "eth0"])],
     ["after the interface was renamed inside the container", {}, {}, (_, pod) => rename(pod, "net0")],
-    ["after the master has gone, and the interface with it", {}, {}, (host) => host.exec("ip", ["link", "del", "up0"])],
+    [
+      "after the master no longer exists, and the interface with it",
+      {},
+      {},
+      (host) => host.exec("ip", ["link", "del", "up0"]),
+    ],
     ["after the alias was taken off", {}, {}, (_, pod) => pod.exec("ip", ["link", "set", "eth0", "alias", ""])],
     [
       "with a configuration that changed or broke since ADD",
@@ -86,7 +91,11 @@ describe("DEL", () => {
 
 describe("CHECK", () => {
   test.each<[string, (net: LanHost, pod: ContainerNamespace) => Promise<unknown>, string]>([
-    ["the interface has gone", (_, pod) => pod.exec("ip", ["link", "del", "eth0"]), "expected a macvlan, found none"],
+    [
+      "the interface no longer exists",
+      (_, pod) => pod.exec("ip", ["link", "del", "eth0"]),
+      "expected a macvlan, found none",
+    ],
     [
       "the interface is of another kind",
       async (_, pod) => {
@@ -112,12 +121,16 @@ describe("CHECK", () => {
     ],
     ["the interface is down", (_, pod) => pod.exec("ip", ["link", "set", "eth0", "down"]), "expected up, found down"],
     [
-      "an address has gone",
+      "an address no longer exists",
       (_, pod) => pod.exec("ip", ["addr", "del", "192.0.2.100/24", "dev", "eth0"]),
       "expected 192.0.2.100/24",
     ],
-    ["a route has gone", (_, pod) => pod.exec("ip", ["-6", "route", "del", "default"]), "expected default"],
-    ["the lease has gone", (net) => net.host.exec("rm", ["/var/lib/cni/networks/lan/192.0.2.100"]), "192.0.2.100"],
+    ["a route no longer exists", (_, pod) => pod.exec("ip", ["-6", "route", "del", "default"]), "expected default"],
+    [
+      "the lease no longer exists",
+      (net) => net.host.exec("rm", ["/var/lib/cni/networks/lan/192.0.2.100"]),
+      "192.0.2.100",
+    ],
   ])("names it when %s", async (_, damage, says) => {
     await using net = await LanHost.create()
     const { pod, attachment } = await net.attach()
@@ -152,7 +165,7 @@ describe("a failed ADD leaves nothing", () => {
   test.each<[string, object, string, boolean, (net: LanHost, pod: ContainerNamespace) => Promise<unknown>]>([
     ["the master is not there", { master: "up9" }, 'Cannot find the master interface "up9"', true, nothing],
     ["there is no default route", { master: undefined }, "there is no default route", true, nothing],
-    ["the mode is none", { mode: "l2" }, 'Cannot use "mode"', true, nothing],
+    ["the mode is unknown", { mode: "l2" }, 'Cannot use "mode"', true, nothing],
     ["the MTU is larger than the master's", { mtu: 9000 }, "invalid MTU 9000", true, nothing],
     ["the MTU is less than IPv6 takes", { mtu: 1000 }, 'Cannot use "mtu" 1000', true, nothing],
     [

@@ -81,7 +81,7 @@ describe("a container of the Go suite", () => {
     expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 
-  test("passes our CHECK, whatever the backend of today", async () => {
+  test("passes our CHECK, with each backend of today", async () => {
     const { host } = await createHost("nf_tables")
     await using _ = host
     const attachment = new Attachment(host, await host.addContainer(), network)

@@ -32,7 +32,7 @@ testEach("conditions keep packets from the containers that have them, and from n
   await expect(ask("outside", ip, 8081)).rejects.toThrow("ended with exit code 1")
 })
 
-testEach("conditions go with DEL, whatever it is told, and with an ADD that has none", async (lab) => {
+testEach("conditions go with DEL, with any input, and with an ADD that has none", async (lab) => {
   const pod = await lab.addPod()
   const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
   await succeed(pod.map([{ ...web, hostPort: 1 }]))

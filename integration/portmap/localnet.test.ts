@@ -15,7 +15,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const nothing = { "cni.dev/valid-attachments": [] }
 
-/** Whoever has switched the setting on: what the next ADD finds is the same. */
+/** The setting is switched on by us or by another program: what the next ADD finds is the same. */
 const causes = [
   {
     by: "an ADD, before all rules were flushed",

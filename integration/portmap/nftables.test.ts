@@ -102,7 +102,7 @@ test("the table reads like what it does, and no program is needed for it", async
 `)
 })
 
-test("a mapping of one address goes before one of all, whichever came first", async () => {
+test("a mapping of one address goes before one of all, in either order of ADD", async () => {
   await using lab = await createLab()
   const [all, one] = [await lab.addPod(), await lab.addPod()]
   await using peer = await EchoPeer.start(all.namespace)

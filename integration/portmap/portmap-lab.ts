@@ -80,7 +80,7 @@ export class PortmapLab implements AsyncDisposable {
     return new PortmapLab(host, outside, backend)
   }
 
-  /** A lab on a host that has no uplink, with whatever backend its kernel can do. */
+  /** A lab on a host that has no uplink, with the backend that its kernel has. */
   static onPlainHost(host: HostNamespace): PortmapLab {
     return new PortmapLab(host, host, { name: "iptables-legacy", keys: {}, iptables: "legacy" })
   }
@@ -175,7 +175,7 @@ export class MappedPod {
     return this.result.ips[1]?.address.replace(/\/.*/, "") ?? ""
   }
 
-  /** ADD of portmap, whatever it answers; DEL and CHECK are told the same mappings from then on. */
+  /** ADD of portmap, with any answer; DEL and CHECK are told the same mappings from then on. */
   map(mappings: readonly PortMapping[], keys: object = {}, call: object = {}): Promise<PluginOutput> {
     this.mappings = mappings
     return this.portmap.run("ADD", { ...this.#keys(), ...keys }, call)

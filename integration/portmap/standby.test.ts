@@ -73,7 +73,7 @@ testEach("two interfaces in one network, and a third attachment, go in any order
   expectUnchanged(before, await takeSnapshot(lab.host), ({ section }) => section.startsWith("/var/lib/cni"))
 })
 
-testEach("another container is refused as ever, by whoever is first", async (lab) => {
+testEach("another container is refused as ever, by the first that has the port", async (lab) => {
   const { first, second, peer, mappings } = await createTwins(lab)
   await using _ = peer
   const stranger = await lab.addPod()

@@ -42,7 +42,7 @@ const breakages: {
     code: 7,
     says: "tcp, udp or sctp",
   },
-  { step: "the host's address is none", mappings: [{ ...web, hostIP: "localhost" }], code: 7, says: "hostIP" },
+  { step: "the host's address cannot be parsed", mappings: [{ ...web, hostIP: "localhost" }], code: 7, says: "hostIP" },
   {
     step: "a port is to lead to two places",
     mappings: [web, { ...web, containerPort: 81 }],

@@ -45,7 +45,7 @@ test("#26, #27 CHECK of bridge misses a route that sbr has moved when it is gone
   await using _ = host
   await sbr.add()
   for (const table of ["100", "101"]) await pod.exec("ip", ["route", "del", "default", "table", table])
-  // Another link's is none of the interface's.
+  // Another link's address is not the interface's.
   await pod.exec("sh", ["-c", "ip link add other up type bridge && ip route add default dev other table 300"])
   expect((await maker.check(prevResult)).stdout).toContain("Check of routes failed: expected default")
 })

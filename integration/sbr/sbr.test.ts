@@ -150,7 +150,7 @@ describe("DEL", () => {
     }
   })
 
-  test("after the interface has gone removes the rules, by prevResult or by their mark", async () => {
+  test("after the interface no longer exists removes the rules, by prevResult or by their mark", async () => {
     for (const keys of [{}, { prevResult: undefined }]) {
       const { host, pod, sbr } = await twoNetworks()
       await using _ = host
@@ -161,7 +161,7 @@ describe("DEL", () => {
     }
   })
 
-  test("after the namespace has gone succeeds, and makes no file at its path", async () => {
+  test("after the namespace no longer exists succeeds, and makes no file at its path", async () => {
     const { host, pod, sbr } = await twoNetworks()
     await using _ = host
     await sbr.add()
@@ -184,13 +184,17 @@ describe("DEL", () => {
 
 describe("CHECK names it when", () => {
   test.each<[string, string[], string]>([
-    ["a rule has gone", ["rule", "del", "from", "10.2.0.2"], "Check of rules failed: expected from 10.2.0.2 lookup"],
     [
-      "the default route has gone",
+      "a rule no longer exists",
+      ["rule", "del", "from", "10.2.0.2"],
+      "Check of rules failed: expected from 10.2.0.2 lookup",
+    ],
+    [
+      "the default route no longer exists",
       ["-6", "route", "del", "default", "table", "101"],
       "expected a default route dev net1",
     ],
-    ["the interface has gone", ["link", "del", "net1"], "there is no such interface"],
+    ["the interface no longer exists", ["link", "del", "net1"], "there is no such interface"],
   ])("%s", async (_, damage, says) => {
     const { host, pod, prevResult, sbr } = await twoNetworks()
     await using _host = host
@@ -212,7 +216,12 @@ describe("a failed ADD leaves nothing", () => {
     ["there are three gateways", { gateways: ["10.2.0.1", "10.2.0.9", "::1"] }, "more than 2 entries", async () => {}],
     ["a gateway is no address", { gateways: ["10.2.0.1/16"] }, 'Cannot use "gateways"', async () => {}],
     ["a gateway cannot be reached", { gateways: ["198.51.100.1"] }, "198.51.100.1", async () => {}],
-    ["the interface has gone", {}, "there is no such interface", (pod) => pod.exec("ip", ["link", "del", "net1"])],
+    [
+      "the interface no longer exists",
+      {},
+      "there is no such interface",
+      (pod) => pod.exec("ip", ["link", "del", "net1"]),
+    ],
   ])("when %s", async (_, keys, says, setUp) => {
     const { host, pod, prevResult, sbr } = await twoNetworks(keys)
     await using _host = host

@@ -77,14 +77,14 @@ testWith(
   },
 )
 
-/** With a MAC of its own, which it keeps whatever becomes of its ports. */
+/** With a MAC of its own, which it keeps when its ports change. */
 const withBridge = (pod: ContainerNamespace) =>
   pod.exec("ip", ["link", "add", "br0", "address", "0a:00:00:00:00:bb", "type", "bridge"])
 
 describe("CHECK", () => {
   const keys = { owner: 4711, group: 4712, bridge: "br0" }
   for (const [what, says, change, changed] of [
-    ["the tap has gone", "expected a tun, found none", "link del eth0", {}],
+    ["the tap no longer exists", "expected a tun, found none", "link del eth0", {}],
     [
       "there is a device without Ethernet in its place",
       'type of "eth0" failed: expected tap, found tun',
@@ -95,11 +95,11 @@ describe("CHECK", () => {
     ["there is no group", 'group of "eth0" failed: expected 4712, found none', "", { group: undefined }],
     ["it has many queues", 'multiQueue of "eth0" failed: expected false, found true', "", { multi_queue: true }],
     ["it is no port of the bridge", 'bridge of "eth0" failed: expected br0, found none', "link set eth0 nomaster", {}],
-    ["the bridge has gone", 'bridge of "eth0" failed: expected br0, found none', "link del br0", {}],
+    ["the bridge no longer exists", 'bridge of "eth0" failed: expected br0, found none', "link del br0", {}],
     ["the MTU is another", "expected 1500, found 1400", "link set eth0 mtu 1400", {}],
     ["the MAC is another", "found 0a:00:00:00:00:09", "link set eth0 address 0a:00:00:00:00:09", {}],
     ["it is down", "expected up, found down", "link set eth0 down", {}],
-    ["an address has gone", "expected 10.22.0.2/16", "addr flush dev eth0", {}],
+    ["an address no longer exists", "expected 10.22.0.2/16", "addr flush dev eth0", {}],
   ] as const) {
     testWith(["tap"], `names it when ${what}`, async () => {
       const made = await attached(keys, withBridge)
@@ -168,7 +168,7 @@ const breakages: Breakage[] = [
     everyAdd: false,
   },
   {
-    step: "what has the bridge's name is none",
+    step: "the link of the bridge's name is no bridge",
     keys: { bridge: "lo" },
     code: 7,
     says: '"lo" is no bridge',
@@ -191,7 +191,7 @@ const breakages: Breakage[] = [
     everyAdd: false,
   },
   {
-    step: "the SELinux context is none",
+    step: "the SELinux context is not valid",
     keys: { selinuxContext: "no:such:context" },
     code: 7,
     says: 'Cannot use "selinuxContext" "no:such:context"',

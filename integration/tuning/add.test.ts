@@ -52,7 +52,7 @@ test("a larger MTU is that of both ends, or nothing that large would pass, and t
   expect(interfaces.map(({ mtu }) => mtu)).toEqual([9000, 9000, 9000])
 })
 
-test("a pair that ends in a third namespace is changed at the container's end alone, whoever has its number here", async () => {
+test("a pair that ends in a third namespace is changed at the container's end alone, also when a link here has its index", async () => {
   await using host = await HostNamespace.create()
   const [pod, third] = [await host.addContainer(), await host.addContainer("third")]
   // Both ends have the number 9, and so has the container's end of a pair of this host's.

@@ -13,7 +13,7 @@ test("CHECK passes for a MAC in capitals or with dashes", async () => {
   expect(await chain.tuning.check(await chain.tuning.add())).toMatchObject({ exitCode: 0 })
 })
 
-test("CHECK compares sysctls as the kernel prints them, whatever it makes of what was written", async () => {
+test("CHECK compares sysctls as the kernel prints them, not as they were written", async () => {
   const sysctl = {
     "net.ipv4.ip_default_ttl": "0x1f", // prints 31
     "net.ipv4.ip_local_reserved_ports": "9000,8000-8002", // prints 8000-8002,9000
@@ -26,14 +26,14 @@ test("CHECK compares sysctls as the kernel prints them, whatever it makes of wha
   expect((await fail(chain.tuning.check(result))).msg).toContain('expected "31", found "30"')
 })
 
-test("CHECK does not mind a link that is promiscuous for somebody else", async () => {
+test("CHECK does not mind a link that is promiscuous for another program", async () => {
   await using chain = await TuningChain.create({ mtu: 1400 })
   const result = await chain.tuning.add()
   await chain.pod.exec("ip", ["link", "add", "br0", "type", "bridge"])
   await chain.pod.exec("ip", ["link", "set", "eth0", "master", "br0"])
   await waitFor(async () => (await chain.link()).promiscuity === 1, "the bridge to listen")
   expect(await chain.tuning.check(result)).toMatchObject({ exitCode: 0 })
-  // And that somebody else listens does not make up for the switch.
+  // And that another program listens does not make up for the switch.
   expect((await fail(chain.tuning.check(result, { promisc: true }))).msg).toContain('"promisc"')
 })
 

@@ -31,7 +31,7 @@ test("DEL needs neither prevResult nor a valid configuration", async () => {
   expect(await chain.backups()).toEqual([])
 })
 
-test("DEL goes by the backup, whatever the configuration says by now", async () => {
+test("DEL goes by the backup, with any configuration of today", async () => {
   await using chain = await TuningChain.create(everything)
   const before = await chain.link()
   await chain.tuning.add()
@@ -73,7 +73,7 @@ test.each(["", '{\n "mac": "0a:', "[]", "\u0000\u0000"])(
   },
 )
 
-test("what depends on each other comes back whatever the order", async () => {
+test("what depends on each other comes back with any order", async () => {
   const [all, one] = ["net.ipv4.ip_forward", "net.ipv4.conf.IFNAME.forwarding"]
   for (const sysctl of [
     { [all]: "1", [one]: "1" },

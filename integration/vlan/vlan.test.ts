@@ -93,21 +93,25 @@ async function refused(net: LanHost, keys: object, happens?: (pod: ContainerName
   return { ...error, pod, attachment }
 }
 
-testWith(["vlan"], "a VLAN of a master is one container's: the next is told whose, until that has gone", async () => {
-  await using net = await LanHost.create()
-  const holder = await net.attach(tagged)
-  await holder.attachment.add()
-  const { code, msg, details, attachment } = await refused(net, {})
-  const { name } = holder.pod
-  expect(msg).toMatch(`Cannot use VLAN 5 of "up0": it is taken by "eth0" in "`)
-  expect(msg).toEndWith(`", of lan/${name}/eth0`)
-  expect([code, details]).toEqual([999, expect.stringContaining("one interface of each VLAN")])
-  await succeed(attachment.run("STATUS")) // it can be had again
-  await (await net.attach({ ...tagged, vlanId: 6 })).attachment.add()
-  await (await net.attach({ ...tagged, protocol: "802.1ad" })).attachment.add()
-  await holder.attachment.del()
-  await attachment.add()
-})
+testWith(
+  ["vlan"],
+  "a VLAN of a master is one container's: the next is told whose, until that no longer exists",
+  async () => {
+    await using net = await LanHost.create()
+    const holder = await net.attach(tagged)
+    await holder.attachment.add()
+    const { code, msg, details, attachment } = await refused(net, {})
+    const { name } = holder.pod
+    expect(msg).toMatch(`Cannot use VLAN 5 of "up0": it is taken by "eth0" in "`)
+    expect(msg).toEndWith(`", of lan/${name}/eth0`)
+    expect([code, details]).toEqual([999, expect.stringContaining("one interface of each VLAN")])
+    await succeed(attachment.run("STATUS")) // it can be had again
+    await (await net.attach({ ...tagged, vlanId: 6 })).attachment.add()
+    await (await net.attach({ ...tagged, protocol: "802.1ad" })).attachment.add()
+    await holder.attachment.del()
+    await attachment.add()
+  },
+)
 
 testWith(["vlan"], "a VLAN that the master's own namespace has is no container's, and STATUS says so", async () => {
   await using net = await LanHost.create()
@@ -134,7 +138,7 @@ testWith(["vlan"], "CHECK of a vlan names what is not as ADD made it", async () 
   expect(await says()).toContain("expected a vlan, found none")
 })
 
-testWith(["vlan"], "DEL of a vlan leaves nothing, whatever has happened, without its master", async () => {
+testWith(["vlan"], "DEL of a vlan leaves nothing after each fault, without its master", async () => {
   await using net = await LanHost.create()
   const local = { type: "host-local", ranges: [[{ subnet: "198.51.100.0/24" }]] }
   const broken = { master: "a/b", vlanId: 9999, protocol: 1, mtu: "wide", linkInContainer: "yes", prevResult: "?" }
@@ -169,8 +173,14 @@ test.each<[string, number, object, string, (net: LanHost) => Promise<unknown>]>(
   ["the master is not there", 7, { master: "up9" }, 'Cannot find the master interface "up9"', async () => {}],
   ["there is no master", 7, { master: "" }, 'with vlan: no "master"', async () => {}],
   ["there is no IPAM plugin", 7, { ipam: {} }, 'with vlan: no "ipam.type"', async () => {}],
-  ["the VLAN is none", 7, { vlanId: 4095 }, "expected a whole number from 0 to 4094, found 4095", async () => {}],
-  ["the protocol is none", 7, { protocol: "isl" }, 'Cannot use "protocol"', async () => {}],
+  [
+    "the VLAN is out of range",
+    7,
+    { vlanId: 4095 },
+    "expected a whole number from 0 to 4094, found 4095",
+    async () => {},
+  ],
+  ["the protocol is unknown", 7, { protocol: "isl" }, 'Cannot use "protocol"', async () => {}],
   [
     "the MTU is larger than the master's",
     7,

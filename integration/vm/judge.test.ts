@@ -49,7 +49,7 @@ test("a failed test is a failure, and so is a skipped one that no pattern left o
   expect(failuresOf({}, {}, [tests("skipped", "passed"), []])).toEqual(["a.test.ts: a skipped test: skipped"])
 })
 
-test("a run that did not come to its end is a failure, whatever passed before", () => {
+test("a run that did not come to its end is a failure, also when all before passed", () => {
   expect(failuresOf({ exitCode: null }, {})).toEqual(["whole files: ended with a signal"])
   expect(failuresOf({}, { exitCode: 1 })).toEqual(["selected tests: ended with 1"])
 })

@@ -40,7 +40,7 @@ test("what is missing outside is shown by the first kernel that has it, unless o
   expect(titles(["nf_tables"])).toEqual(["no_nf_tables", "vlan, nf_tables"])
 })
 
-test("a file that has gone is an error, not one file less", () => {
+test("a file that no longer exists is an error, not one file less", () => {
   expect(() => planJobs([{ ...stock, files: ["x.test.ts"] }], files, [])).toThrow("Cannot find integration/x.test.ts")
 })
 

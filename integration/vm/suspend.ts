@@ -1,5 +1,5 @@
 /**
- * Suspends a machine on which the daemon of dhcp has a lease, which ends meanwhile: the daemon has to ask for another at once
+ * Suspends a machine on which the daemon of dhcp has a lease, which ends in the meantime: the daemon has to ask for another at once
  * when the machine goes on. Debian's kernel under QEMU; needs what `main.ts` needs.
  *
  *   bun integration/vm/suspend.ts

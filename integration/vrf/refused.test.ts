@@ -54,7 +54,7 @@ test.each<[string, object, number, string]>([
   expectUnchanged(inside, await takeSnapshot(pod))
 })
 
-test("DEL of vrf succeeds after the namespace has gone, and without one", async () => {
+test("DEL of vrf succeeds after the namespace no longer exists, and without one", async () => {
   await using net = await VrfHost.create()
   const { vrf, maker } = await net.attach(1)
   await maker.del()

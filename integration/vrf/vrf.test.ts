@@ -82,7 +82,7 @@ testWith(
     await a.vrf.del()
     expect(await net.link("red")).toMatchObject({ table: 2 })
     await pod.exec("ip", ["link", "del", "eth2"])
-    await b.vrf.del() // also when its interface has gone
+    await b.vrf.del() // also when its interface no longer exists
     expect(await net.link("red")).toBeUndefined()
     expect(await net.link("blue")).toMatchObject({ table: 4 })
     await pod.exec("ip", ["address", "flush", "dev", "eth3"])
@@ -200,7 +200,7 @@ testWith(
       expect((await fail(vrf.run("ADD", keys))).msg).toContain(words)
       expect(await net.link("red")).toBeUndefined()
     }
-    await vrf.del() // another master is none of its business
+    await vrf.del() // another master does not concern it
     expect(await net.link("eth1")).toMatchObject({ master: "other" })
     await pod.exec("ip", ["link", "set", "eth1", "nomaster"])
     expect(await net.describe()).toEqual(before)

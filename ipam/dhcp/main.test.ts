@@ -64,7 +64,7 @@ function run(
   })
   const log: string[] = []
   const write = () => {
-    throw new Error("nobody reads")
+    throw new Error("no reader")
   }
   const { exitCode, stdout } = serve(dhcp, {
     env,

@@ -49,7 +49,7 @@ export function findSandbox({
   if (!sandbox) return undefined
   try {
     if (!isAnothers(sandbox, containerId, ifName)) return sandbox
-    log(`"${namespace.path}" is another container's namespace by now: this one's has gone`)
+    log(`"${namespace.path}" is another container's namespace by now: this one's no longer exists`)
   } catch (error) {
     if (!isErrno(error, "ETIME")) {
       sandbox[Symbol.dispose]()

@@ -66,7 +66,7 @@ export interface Engine {
   pipe2(pair: TypedArray, flags: number): number
   /**
    * Starts a program: `argv` and `environment` whole, descriptors 0 to 2 from those given, which are above 2, and no others,
-   * no signal blocked or ignored. Returns the process' id, or the error of whichever step failed, execve(2) included.
+   * no signal blocked or ignored. Returns the process' id, or the error of the step that failed, execve(2) included.
    */
   startProcess(
     path: string,
@@ -92,7 +92,7 @@ export interface Engine {
 
   /** UTF-8 of a text; a lone surrogate becomes U+FFFD. */
   encodeUtf8(text: string): Uint8Array<ArrayBuffer>
-  /** The text of UTF-8, a byte order mark kept; what is none becomes U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */
+  /** The text of UTF-8, a byte order mark kept; malformed bytes become U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */
   decodeUtf8(bytes: Uint8Array): string
   /** A character for each byte. */
   decodeLatin1(bytes: Uint8Array): string

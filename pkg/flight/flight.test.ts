@@ -66,7 +66,7 @@ test("the file keeps its size, and the newest lines", () => {
   })
 })
 
-test("wherever a write is torn, the slot is the old line, the new line, or none", () => {
+test("torn at any byte, the slot is the old line, the new line, or none", () => {
   const older = encodeLine({ ...line, container: "older", error: "x".repeat(300), exitCode: 1 }, 7, SLOT_BYTES)
   const newer = encodeLine({ ...line, container: "newer", changes: ["lease addresses"] }, 1031, SLOT_BYTES)
   for (const [before, after] of [
@@ -84,7 +84,7 @@ test("wherever a write is torn, the slot is the old line, the new line, or none"
   }
 })
 
-test("a byte that changes makes a line unreadable, whichever it is", () => {
+test("a byte that changes makes a line unreadable, at each place", () => {
   const slot = encodeLine({ ...line, container: "c1" }, 3, SLOT_BYTES)
   const end = slot.indexOf(0x7d) + 1
   for (let at = 0; at < end; at++) {
@@ -93,7 +93,7 @@ test("a byte that changes makes a line unreadable, whichever it is", () => {
   }
 })
 
-test("whatever a line holds, it fits, and says at least who was called", () => {
+test("a line with any content fits, and says at least who was called", () => {
   const text = fc.string({ unit: anyCharacter, maxLength: 3000 })
   fc.assert(
     fc.property(text, text, fc.array(text, { maxLength: 20 }), (container, error, changes) => {

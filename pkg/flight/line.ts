@@ -95,7 +95,7 @@ const WORDS_FROM = 12
 /** Four blanks: what a slot is filled up with. */
 const BLANKS = 0x20202020
 
-/** Cut between characters, whatever their bytes. */
+/** Cut between characters, with any bytes. */
 function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }

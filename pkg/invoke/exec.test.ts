@@ -88,7 +88,7 @@ describe("a plugin that fails", () => {
     ["a list", "[]"],
     ["a negative code", '{"code":-1,"msg":"a"}'],
     ["a code that is text", '{"code":"1","msg":"a"}'],
-    ["a message that is none", '{"code":1,"msg":{}}'],
+    ["a message that is no text", '{"code":1,"msg":{}}'],
   ])("#137 with %s on stdout has that quoted", (_what, text) => {
     const { error } = run(`printf '%s' '${text}'; exit 1`)
     expect(error).toMatchObject({ code: 0, details: "exit status 1" })
@@ -127,7 +127,7 @@ describe("a plugin that fails", () => {
     expect(error?.message).toBe("netplugin failed with no error message: signal: killed after 100 ms")
   })
 
-  test("to close its output keeps nobody: a descendant that holds it does not count after the time is up", () => {
+  test("a closed output does not keep the caller: a descendant that holds it does not count after the time is up", () => {
     const started = performance.now()
     expect(run("sleep 5 & echo {}", { timeoutMs: 200 }).stdout).toBe("{}\n")
     expect(performance.now() - started).toBeLessThan(4000)

@@ -85,7 +85,7 @@ export function builtinAt(path: string, builtins: Builtins): Builtin | undefined
   return builtin && isSameBuild(path) ? builtin : undefined
 }
 
-/** Each plugin is a file of its own, so it is not the inode that tells: all files of one build have its id, whichever plugin they are and however they start. */
+/** Each plugin is a file of its own, so it is not the inode that tells: all files of one build have its id, for each plugin and each way to start. */
 function isSameBuild(path: string): boolean {
   try {
     return identityOf(path) === identityOf("/proc/self/exe")

@@ -10,7 +10,7 @@ const documented = [
   { what: "host-local's books, without a lease", section: /^\/var\/lib\/cni$/, line: /^(?!.*\/[0-9a-f.:]+ = )/ },
 ] as const
 
-/** Splits changes into the kinds that are documented to stay, and those that nobody may leave behind. */
+/** Splits changes into the kinds that are documented to stay, and those that must not stay. */
 export function judgeRemains(changes: readonly Change[]): { stays: string[]; leaked: Change[] } {
   const reason = ({ section, line }: Change) =>
     documented.find((known) => known.section.test(section) && known.line.test(line))?.what

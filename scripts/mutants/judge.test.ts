@@ -39,6 +39,6 @@ test("a test has noticed a mistake when it fails twice; one that fails once is t
     ...{ ...twice, flaky: ["(fail) is well"] },
     asked: ["./a.test.ts", "./a.test.ts", "./b.test.ts", "./b.test.ts"],
   })
-  expect(await verdictOf(failed, passed)).toMatchObject({ by: "nobody", flaky: ["(fail) is well"] })
-  expect(await verdictOf()).toMatchObject({ by: "nobody", flaky: [] })
+  expect(await verdictOf(failed, passed)).toMatchObject({ by: "none", flaky: ["(fail) is well"] })
+  expect(await verdictOf()).toMatchObject({ by: "none", flaky: [] })
 })

@@ -11,9 +11,9 @@ export interface Mutant {
   readonly change: Change
 }
 
-/** Who noticed a mistake, nobody when it survived; and by what. */
+/** What noticed a mistake, "none" when it survived; and by what. */
 export interface Verdict {
-  readonly by: "unit" | "types" | "integration" | "nobody"
+  readonly by: "unit" | "types" | "integration" | "none"
   readonly sign: string
   /** What failed once and not again: it has noticed nothing, and is a test to be mended. */
   readonly flaky: readonly string[]
@@ -64,7 +64,7 @@ export async function judge(
         ? { by: "integration" as const, sign: "the build" }
         : undefined) ??
       (await notice("integration", integration, 6 * testMs, 10 * unitMs))
-    return { ...(noticed ?? { by: "nobody", sign: "" }), flaky }
+    return { ...(noticed ?? { by: "none", sign: "" }), flaky }
   } finally {
     await sandbox.write(file, source)
   }

@@ -71,8 +71,8 @@ describe("a mistake that makes no difference", () => {
   test("is written as the tool prints it, with the reason below", () => {
     const difference = differenceOf("a.ts", "a\n  b\nc\n", "a\n  d\nc\n")
     expect(format(difference)).toBe("a.ts\n- b\n+ d")
-    expect(parseEquivalents(`${format(difference)}\n= nobody reads it\n\n- e\n= nor this`)).toEqual([
-      { file: "a.ts", before: ["b"], after: ["d"], reason: "nobody reads it" },
+    expect(parseEquivalents(`${format(difference)}\n= it is not read\n\n- e\n= nor this`)).toEqual([
+      { file: "a.ts", before: ["b"], after: ["d"], reason: "it is not read" },
       { file: "a.ts", before: ["e"], after: [], reason: "nor this" },
     ])
   })

@@ -42,7 +42,7 @@ describe("a statement", () => {
     })
   })
 
-  test("with two tests holds when both passed, whatever files they are in", () => {
+  test("with two tests holds when both passed, in any files", () => {
     const tests = [ran("#1 it works"), ran("#1 it works", "passed", "b.test.ts"), ran("#2 it works")]
     expect(outcome(tests).verdicts).toEqual(["holds", "holds"])
   })

@@ -5,7 +5,7 @@ import { basename } from "node:path"
 
 /** Words that hide the subject of a sentence, and what to write instead. */
 const plainer: readonly (readonly [word: RegExp, instead: string])[] = [
-  [/\b(?:some|no)body\b/i, "the program, user or container that is meant"],
+  [/\b(?:some|no)body\b(?!")/i, "the program, user or container that is meant"],
   [/\bwho(?:so)?ever\b/i, "the program, user or container that is meant"],
   [/\b(?:what|which|wher)(?:so)?ever\b/i, "each, every, any, in all places"],
   [/(?<!there )\bis none\b/i, 'what it is not: "is no namespace"'],
@@ -17,18 +17,15 @@ const plainer: readonly (readonly [word: RegExp, instead: string])[] = [
 
 /** Directories whose text is not plain yet. A directory leaves this list when its text is; none joins it. */
 const notYet = [
-  "bench/",
+  "CHANGELOG.md",
   "cmd/",
-  "docs/",
-  "integration/",
+  "docs/reliability.md",
+  "integration/kernel/dhcp-given-up.test.ts",
+  "integration/kernel/tracing.fixture.ts",
   "ipam/dhcp/",
-  "meta/firewall/",
-  "meta/portmap/",
-  "scripts/",
 ].concat(
-  ["attachment", "config", "engine", "flight", "invoke", "iptables", "libcni"].map((room) => `pkg/${room}/`),
-  ["masquerade", "nftables", "skel"].map((room) => `pkg/${room}/`),
-  ["CHANGELOG.md", "README.md"], // of the root
+  ["meta/firewall/", "meta/portmap/"],
+  ["attachment", "config", "iptables", "libcni", "masquerade", "nftables", "skel"].map((room) => `pkg/${room}/`),
 )
 
 const files = execFileSync("git", ["ls-files", "*.ts", "*.md", "*.c", "*.h", "*.sh", "*.patch"], { encoding: "utf8" })

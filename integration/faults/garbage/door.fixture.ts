@@ -54,7 +54,7 @@ export function watch<T>(asked: Garbling | undefined, run: () => T): Seen & { re
   }
 }
 
-/** Runs something that connects to a server, which says these bytes whatever it is told. */
+/** Runs something that connects to a server, which answers every request by these bytes. */
 export function serving<T>(bytes: Uint8Array, run: () => T): T {
   script = bytes
   try {

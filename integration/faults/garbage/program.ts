@@ -7,7 +7,7 @@ import { buildLauncher } from "../../executable/launcher.ts"
 import { builtPlugins, type CProgram, type HostNamespace, mustRun } from "../../lab/mod.ts"
 import type { Case, Outcome } from "./case.ts"
 
-/** What stands in `CNI_PATH` as IPAM plugin and is none of ours: what it prints, and how it ends. */
+/** What stands in `CNI_PATH` as IPAM plugin and is not ours: what it prints, and how it ends. */
 const delegates: Readonly<Record<string, string>> = {
   delegate: `printf '{"cniVersion":"1.1.0","ips":[{"address":"10.77.0.5/24","gateway":"10.77.0.1"}]}'`,
   "delegate-endless": `yes '{"cniVersion"' | head -c 70000000`,

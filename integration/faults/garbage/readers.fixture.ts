@@ -192,7 +192,8 @@ function leaseBy(family: Family, parts: readonly Uint8Array[], areFrames = false
 
 function requireSound({ state, send, changes }: Step): void {
   if (state.phase === "bound" && !state.lease) throw new Error("bound without a lease")
-  if (state.deadline !== undefined && !Number.isFinite(state.deadline)) throw new Error("a deadline that is none")
+  if (state.deadline !== undefined && !Number.isFinite(state.deadline))
+    throw new Error("a deadline that is not a number")
   for (const { length } of send) if (length > 1514) throw new Error(`a frame of ${length} bytes`)
   for (const { lease } of changes)
     if (!/^[0-9a-f.:]+\/\d+$/.test(lease.address)) throw new Error(`the address ${lease.address}`)

@@ -40,7 +40,7 @@ function garble(chance: Chance, reader: string, bytes: Uint8Array): Uint8Array {
   return encodeUtf8(JSON.stringify(value) ?? "")
 }
 
-/** Lines of the index that pass for whole, whatever stands in them. */
+/** Lines of the index that pass for whole, with any content. */
 function withChecksums(text: string): string {
   const lines = text.split("\n").map((line) => {
     const rest = line.slice(9)

@@ -32,7 +32,7 @@ export class UdpFlow implements AsyncDisposable {
     await waitFor(() => isFrom(this.#answers.at(-1)), `the flow to be answered from port ${port}`)
   }
 
-  /** Waits until some packets have gone unanswered. */
+  /** Waits until some packets got no answer. */
   async unanswered(): Promise<void> {
     let count = -1
     await waitFor(async () => {

@@ -8,7 +8,7 @@ const program = (name: string) => join(import.meta.dir, `${name}.ts`)
 export const advertised = "2001:db8:bad:"
 
 /**
- * Sends a router advertisement from a container, and waits until the host is done with it, whatever it has made of it: the
+ * Sends a router advertisement from a container, and waits until the host is done with it, accepted or not: the
  * kernel counts one before it looks at it, but goes through them one after the other, so two are sent.
  */
 export async function advertiseRouter(from: Namespace, link: string, host: Namespace): Promise<void> {
