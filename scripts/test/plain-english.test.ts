@@ -19,7 +19,6 @@ const plainer: readonly (readonly [word: RegExp, instead: string])[] = [
 const notYet = [
   "CHANGELOG.md",
   "cmd/",
-  "docs/reliability.md",
   "integration/kernel/dhcp-given-up.test.ts",
   "integration/kernel/tracing.fixture.ts",
   "ipam/dhcp/",
