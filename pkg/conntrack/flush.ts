@@ -23,7 +23,7 @@ const HEADER_SIZE = 4
 const BY_PROTOCOL = 1 << 3
 const BY_DESTINATION_PORT = 1 << 5
 
-/** For each request the kernel walks its whole table: of more ports than this all entries of the protocol are listed. */
+/** The kernel walks its whole table for each request: for more ports than this, one request lists all entries of the protocol. */
 const PORTS_ASKED = 16
 
 /** `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Ports of protocols that have any. */
@@ -35,7 +35,7 @@ const tupleAttributes = attrs({
 /** `CTA_*`: an entry of the table, with its two directions before and after translation. */
 export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2, tupleAttributes] })
 
-/** What a deletion says: the tuple as it was listed, byte for byte, so that nothing is lost that this room does not know. */
+/** The body of a deletion: the tuple as it was listed, byte for byte, attributes unknown here included. */
 const rawEntryAttributes = attrs({ original: [1, { ...bytes, nested: true }], id: [12, bytes], zone: [18, bytes] })
 
 /** `CTA_TUPLE_ORIG` with the protocol and perhaps the port, which tells at a glance what an entry is for, and `CTA_FILTER`. */
@@ -56,13 +56,13 @@ export interface Tuple {
 
 /** A connection, or a flow of datagrams, that the kernel tracks. */
 export interface ConntrackEntry {
-  /** Of its packets as they came, before any translation. */
+  /** The addresses of its packets before any translation. */
   original: Tuple
-  /** Of the answers: their source is where the packets were sent on to. */
+  /** The addresses of the answers: their source is the translated destination. */
   reply: Tuple
 }
 
-/** What this room needs of a netlink socket for `NETLINK_NETFILTER`. */
+/** The part of a `NETLINK_NETFILTER` socket that this room uses. */
 export type ConntrackSocket = Pick<NetlinkSocket, "dump" | "execute">
 
 /**

@@ -10,7 +10,7 @@ export const answerTo = (serial: number, truth = 1) => [
   ...[truth, 0, 0, 0],
 ]
 
-/** What a bus answers to one thing that it receives: texts, bytes, several of them one after the other, bytes again and again, "end" to hang up. */
+/** The answers of a bus to one message: texts, bytes, several of them one after the other, bytes again and again, "end" to hang up. */
 export type Answer = string | readonly number[] | readonly string[] | { forever: readonly number[] }
 
 /** A bus in a process of its own, and what it has received, in hexadecimal. */

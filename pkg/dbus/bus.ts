@@ -12,7 +12,7 @@ import {
   type Value,
 } from "./message.ts"
 
-/** Where the system's bus is unless `DBUS_SYSTEM_BUS_ADDRESS` says so. */
+/** The system bus's address unless `DBUS_SYSTEM_BUS_ADDRESS` says so. */
 const SYSTEM_BUS = "unix:path=/var/run/dbus/system_bus_socket"
 
 const DAEMON = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus" }
@@ -24,7 +24,7 @@ const LINE_MAX = 4096
 
 /**
  * A connection to a bus, as D-Bus Specification 0.38 has it: by a socket with a path, authenticated as the process' user, for
- * calls of methods, one after the other. What else comes over it is passed over. When an answer does not come in time, or cannot be read,
+ * calls of methods, one after the other. Other messages are skipped. When an answer does not come in time, or cannot be read,
  * all later calls fail at once.
  *
  * @example
@@ -35,7 +35,7 @@ export class Bus implements Disposable {
   readonly #socket: FileDescriptor
   readonly #patienceMs: number
   readonly #deadline: number
-  /** Why nothing can be asked any more. */
+  /** The error after which no further call is possible. */
   #broken: unknown
   #received = new Uint8Array(0)
   #serial = 0

@@ -27,7 +27,7 @@ export interface MethodCall {
 /** A value of the types that are read: text, number, truth, and a list of texts. */
 export type Value = string | number | boolean | string[]
 
-/** What came over the bus, as far as it matters to who has called a method. */
+/** A message of the bus, with the fields that a caller of a method needs. */
 export interface Message {
   type: number
   replySerial: number | undefined

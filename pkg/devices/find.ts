@@ -13,7 +13,7 @@ import { type Owner, ownerComment } from "../types/mod.ts"
 import { type Identity, identityOf, isAlike, isHardware } from "./identity.ts"
 import { type DeviceRecord, DeviceRecords, type KeptRecord, markOf } from "./record.ts"
 
-/** Of these links of the host the device of a record. Of several that are alike it is the one that has the owner's mark, or the index of before. */
+/** Finds the device of a record among these links of the host. Among several alike, the one with the owner's mark or the former index is chosen. */
 export function findAmong(links: readonly Link[], { owner, record }: KeptRecord): Link | undefined {
   const mark = markOf(owner)
   const found = links.filter((link) => isDeviceOnHost(record, link, mark))
@@ -120,7 +120,7 @@ function hasOtherEnd(host: NetlinkSocket, { kind, other, otherNsid }: Identity):
   return end?.kind === "veth" && end.attributes.linkNetnsId !== undefined
 }
 
-/** Whose devices of the host are in a namespace, by their indexes there. Reads the records when it is first asked. */
+/** The owners of the host's devices in a namespace, by their indexes there. The records are read at the first question. */
 export class GivenDevices {
   readonly #inode: bigint
   #owners: Map<number, Owner> | undefined

@@ -1,7 +1,7 @@
 import { type Link, linkData } from "../netlink/mod.ts"
 
 /**
- * What the kernel says of a device and no container can change: which device it is. What is undefined the kernel does not say
+ * A device's identity: attributes that the kernel reports and no container can change. An undefined one is not reported
  * of this one.
  */
 export interface Identity {
@@ -11,7 +11,7 @@ export interface Identity {
   parent?: string | undefined
   bus?: string | undefined
   port?: string | undefined
-  /** What the hardware came with. */
+  /** The permanent MAC of the hardware. */
   permanentMac?: string | undefined
   /** The ID of a VLAN: several of one parent are alike in all else. */
   vlan?: number | undefined
@@ -30,7 +30,7 @@ interface View {
   isAlone?: boolean
 }
 
-/** Which device a link is, as a socket of the host's has listed it. */
+/** The identity of a link that a socket of the host has listed. */
 export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View = {}): Identity {
   const { kind, index, attributes } = link
   const { parentName: parent, parentBus: bus, portName: port, permanentMac, link: lower, linkNetnsId } = attributes

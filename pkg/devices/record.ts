@@ -7,10 +7,10 @@ import { readSysctl } from "../sysctl/mod.ts"
 import { isJsonObject, type Owner, ownerComment, parseJson } from "../types/mod.ts"
 import { type Identity, identityOf } from "./identity.ts"
 
-/** Where the records are: a reboot makes every device anew, and empties it. */
+/** The directory of the records. A reboot empties it, and makes every device anew. */
 const DIRECTORY = "/run/cni/host-device"
 
-/** What a device was on the host, and shall be again. */
+/** The state of a device on the host, which DEL restores. */
 export interface Former {
   name: string
   alias: string
@@ -22,7 +22,7 @@ export interface Former {
   altNames: readonly string[]
 }
 
-/** What is known of a device that an attachment has. */
+/** The record of a device that an attachment has. */
 export interface DeviceRecord {
   device: Identity
   former: Former
@@ -78,7 +78,7 @@ const schema = {
   index: { ...whole, ...needed },
 } as const satisfies Fields
 
-/** What a device of the host is, and which. */
+/** The state and identity of a device of the host. */
 export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "former" | "hostIndex"> {
   const { name, flags, mtu, mac, index, attributes } = link
   const { alias = "", altNames = [] } = attributes
@@ -119,7 +119,7 @@ export function markOf(owner: Owner): string {
   return ownerComment(owner).replaceAll("/", ":")
 }
 
-/** Where it is written down, for root alone, which devices containers have, and what these were on the host. */
+/** The records of devices that containers have, with their state on the host. Only root can read them. */
 export class DeviceRecords {
   readonly #files: Records
 
@@ -127,7 +127,7 @@ export class DeviceRecords {
     this.#files = new Records(directory, "record")
   }
 
-  /** For ADD: makes the directory, and takes its lock. Throws `CniError`. */
+  /** Makes the directory and takes its lock, for ADD. Throws `CniError`. */
   open(): FileDescriptor | undefined {
     this.#files.make()
     return this.#files.lock()

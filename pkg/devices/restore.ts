@@ -22,7 +22,7 @@ import { Failures } from "../undo/mod.ts"
 import { isVouchedFor } from "./identity.ts"
 import { DeviceRecords, type Former, type KeptRecord } from "./record.ts"
 
-/** How many alternative names one request takes off: a container can give a device thousands. */
+/** The number of alternative names that one request removes: a container can add thousands. */
 const NAMES_AT_ONCE = 256
 
 /**
@@ -104,7 +104,7 @@ export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: 
   const isUp = former.up && isVouchedFor(device)
   if (!isVouchedFor(device)) refuseAdvertisements(former.name)
   failures.attempt(`restore up of "${former.name}"`, () => setLink(host, link, { up: isUp }))
-  // What a next DEL may do better it knows by the record.
+  // The record tells the next DEL what is left to do.
   if (!failures.mayPass) failures.attempt("remove the record", () => new DeviceRecords().remove(owner))
   failures.throwIfAny()
 }

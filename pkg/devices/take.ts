@@ -19,7 +19,7 @@ import { findInside, findOnHost, findRecorded, mayBeHidden } from "./find.ts"
 import { type DeviceRecord, DeviceRecords, describeDevice, markOf } from "./record.ts"
 import { returnRecorded } from "./return.ts"
 
-/** Where a device is moved to, and whose it becomes: an attachment on the way to being made. */
+/** The target of a move: a container's namespace, the interface's name there, and the owner. */
 interface Taking {
   call: { netns: string; ifName: string }
   owner: Owner
@@ -60,7 +60,7 @@ export function takeDevice(taking: Taking, device: Link): Link {
   return link
 }
 
-/** Of an ADD that was killed, or of one that is repeated after the container has renamed its interface, or hidden it. */
+/** The record of a killed ADD, or of one that is repeated after the container renamed or hid its interface. */
 function refuseSecondDevice(
   host: RouteSocket,
   earlier: DeviceRecord | undefined,
@@ -105,7 +105,7 @@ function findFreeIndex(inside: NetlinkSocket): number {
   return free
 }
 
-/** That another link has the mark, or that the kernel has no room for it, matters to people alone. */
+/** The mark is for people: it is left out when another link has it, or the kernel has no room. */
 function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
   try {
     addAltNames(host, device, [markOf(owner)])

@@ -17,12 +17,12 @@ import { identityOf, isAlike, isHardware } from "./identity.ts"
 import { DeviceRecords, markOf } from "./record.ts"
 import { moveHome, refuseAdvertisements } from "./restore.ts"
 
-/** How long the kernel may take to put a device on the host when the device's namespace no longer exists. */
+/** Time for the kernel to put a device on the host when the device's namespace no longer exists. */
 export const RETURN_DEADLINE_MS = 1000
 
-/** What DEL knows of a device without a record: the Go suite has moved it, or an earlier version of this one. */
+/** A device without a record, which the Go suite or an earlier version of this one has moved, as DEL sees it. */
 export interface Unrecorded {
-  /** Where the container has it, and under which name, if its namespace is there. */
+  /** The container's namespace and the device's name there, if the namespace exists. */
   namespace: NamespaceFile
   ifName: string
   log: (line: string) => void

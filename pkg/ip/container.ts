@@ -28,7 +28,7 @@ export interface ContainerLink {
   link: Link
 }
 
-/** How a container's interface is brought up. */
+/** Settings with which a container's interface is set up. */
 export interface BringUp {
   /** Waits for the kernel to make sure that no other host has the IPv6 addresses; else they are usable at once. */
   detectDuplicates?: boolean

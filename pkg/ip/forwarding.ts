@@ -12,7 +12,7 @@ export function enableForwarding(family: Family): void {
   setForwarding(family, writeSysctl)
 }
 
-/** Throws the `CniError` of `enableForwarding` where that would, and changes nothing. For STATUS. */
+/** Throws where `enableForwarding` would, and changes nothing. For STATUS. */
 export function requireForwarding(family: Family): void {
   setForwarding(family, requireSettable)
 }

@@ -24,7 +24,7 @@ export const RTPROT_SBR = 67
 const RT_TABLE_DEFAULT = 253
 const families = [AF_INET, AF_INET6] as const
 
-/** Which routes of a link are wanted. */
+/** A selection among the routes of a link. */
 export type LinkRouteFilter = Pick<RouteFilter, "table" | "protocol" | "prefixes">
 
 /**

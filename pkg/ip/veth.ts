@@ -14,7 +14,7 @@ export const VETH_QUEUES = 1
 
 /** A veth pair between the host and a container. */
 export interface VethPair {
-  /** Where the container's end goes, and its name there. */
+  /** The namespace of the container's end, and its name there. */
   sandbox: Netns
   ifName: string
   mtu?: number | undefined
@@ -22,7 +22,7 @@ export interface VethPair {
   mac?: string | undefined
   /** The bridge that the host's end joins. */
   master?: Ifindex
-  /** What is written on the host's end from its first moment: DEL and GC find it by that, also when ADD was killed. */
+  /** The alias of the host's end, set when it is made: DEL and GC find the pair by it, also after a killed ADD. */
   alias: string
 }
 

@@ -17,7 +17,7 @@ import {
   type Result,
 } from "../types/mod.ts"
 
-/** What the functions here need of a plugin's call. */
+/** The part of a plugin's call that these functions use. */
 export interface IpamCaller {
   readonly network: NetworkConfig
   readonly delegate: Delegate
@@ -85,7 +85,7 @@ export const ipam = {
 } as const
 
 /**
- * What the IPAM plugin's result will have, as far as a configuration says it in the keys of host-local and static: every
+ * The addresses that the IPAM plugin's result will have, by the keys of host-local and static in a configuration: every
  * container gets one address of each set. For STATUS, which cannot ask for addresses. Of host-local the address is that of
  * the network, since the container's is not known. Empty for other plugins, and for what cannot be read.
  */

@@ -206,7 +206,7 @@ export function errnoName(errno: number): string {
   return errno === ENOTSUPP ? "ENOTSUPP" : errors[errno]?.[0] || `errno ${errno}`
 }
 
-/** What an error number means: "No such file or directory". */
+/** The text of an error number: "No such file or directory". */
 export function errnoText(errno: number): string {
   return errors[errno]?.[1] || `Unknown error ${errno}`
 }

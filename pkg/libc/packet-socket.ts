@@ -27,7 +27,7 @@ export function encodeFilter(instructions: readonly FilterInstruction[]): Uint8A
 /** The Ethernet frames of one link of the namespace in which it was opened, packet(7). */
 export class PacketSocket implements Disposable {
   readonly #socket: FileDescriptor
-  /** Where recvfrom(2) puts the sender, which the frame says, too. */
+  /** The buffer of recvfrom(2) for the sender, which the frame has, too. */
   readonly #sender = new Uint8Array(12)
 
   private constructor(socket: FileDescriptor) {

@@ -21,7 +21,7 @@ export function randomHex(byteLength: number): string {
   return text
 }
 
-/** Does nothing for a time; signals do not end it. For what no descriptor tells. */
+/** Sleeps for a time; signals do not end it. For events without a descriptor. */
 export function sleep(ms: number): void {
   const end = monotonicMs() + ms
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))
@@ -44,7 +44,7 @@ export function programName(): string {
   return path.slice(path.lastIndexOf("/") + 1)
 }
 
-/** What followed the name on the command line. */
+/** The arguments on the command line, without the program's name. */
 export function programArguments(): string[] {
   return engine.arguments().slice(1)
 }
@@ -59,7 +59,7 @@ export function setNetworkNamespace(fd: Fd): void {
   check("setns", `descriptor ${fd}`, () => engine.setns(fd, CLONE_NEWNET))
 }
 
-/** Which kind of namespace a descriptor is, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is no namespace. */
+/** The kind of a namespace's descriptor, `CLONE_NEWNET` for a network one. Throws `ENOTTY` when it is no namespace. */
 export function namespaceType(fd: Fd): number {
   return ioctl(fd, "NS_GET_NSTYPE", NS_GET_NSTYPE)
 }

@@ -52,12 +52,12 @@ export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
   check("sendto", "the kernel", () => engine.sendto(fd, bytes, 0))
 }
 
-/** Who sent a datagram of netlink: filled in by `receive`. */
+/** The sender of a netlink datagram, set by `receive`. */
 export class NetlinkSender {
   /** struct sockaddr_nl: family and padding, port, groups */
   readonly address = new Uint32Array(3)
 
-  /** Whether it was the kernel: only the kernel has port 0, netlink(7). */
+  /** Whether the kernel sent it: only the kernel has port 0, netlink(7). */
   get isKernel(): boolean {
     return this.address[0] === AF_NETLINK && this.address[1] === 0
   }

@@ -2,7 +2,7 @@ import { engine } from "../engine/mod.ts"
 import { readDirectory } from "./files.ts"
 import { type Spawn, type Spawned, spawn } from "./spawn.ts"
 
-/** How a run of a program went, as a plain value; output that is long is told by its length. */
+/** The outcome of a program's run, as a plain value; long output is shown by its length. */
 type Story = Omit<Spawned, "stdout" | "stderr"> & { stdout: string | number; stderr: string | number }
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json | undefined }
 
@@ -31,7 +31,7 @@ function file(path: string, content: string, mode: number): string {
   return path
 }
 
-/** What happens while a file is open for writing. */
+/** Runs a function while a file is open for writing. */
 function whileWritten<T>(path: string, work: () => T): T {
   const fd = engine.open(path, 0o2000001, 0)
   const result = work()
@@ -221,7 +221,7 @@ export function run(): never {
   return engine.exit(0)
 }
 
-/** How many descriptors this process has open. */
+/** The number of open descriptors of this process. */
 export const descriptors = () => readDirectory("/proc/self/fd").length
 
 /** Whether this process has no child, living or dead: WNOHANG, ECHILD. */

@@ -32,13 +32,13 @@ export interface Spawn {
   readonly path: string
   /** The name that it is called by; by default the path. */
   readonly name?: string
-  /** What follows the program's name. */
+  /** The arguments, without the program's name. */
   readonly args?: readonly string[]
   /** The whole environment. */
   readonly env: Readonly<Record<string, string>>
   /** The working directory; by default ours. */
   readonly cwd?: string
-  /** What the program reads on stdin; by default nothing. */
+  /** The bytes for the program's stdin; empty by default. */
   readonly stdin?: Uint8Array
   /** After this long the program is killed; by default never. */
   readonly timeoutMs?: number
@@ -46,7 +46,7 @@ export interface Spawn {
   readonly outputLimit: number
 }
 
-/** How a program ended, and what it wrote until then. */
+/** The end of a program, with its output until then. */
 export interface Spawned {
   /** Undefined when a signal ended it. */
   readonly exitCode: number | undefined
@@ -123,7 +123,7 @@ function noInput(): Pipe {
   return { reading, writing: undefined, [Symbol.dispose]: () => reading[Symbol.dispose]() }
 }
 
-/** What the program reads: as much as it takes, without waiting for it. */
+/** Writes to the program's stdin as many bytes as it takes, without waiting. */
 class Input {
   readonly #pipe: FileDescriptor | undefined
   #rest: Uint8Array
@@ -237,7 +237,7 @@ class Child implements Disposable {
   }
 }
 
-/** Which of the descriptors are ready, the first for writing, the others for reading; none when the time is up. */
+/** The descriptors that are ready, the first for writing, the others for reading; none when the time is up. */
 function pollAll(fds: readonly number[], timeoutMs: number): boolean[] {
   const requests = new Int32Array(fds.flatMap((fd, at) => [fd, at === 0 ? Poll.Out : Poll.In]))
   const ready = engine.poll(requests, timeoutMs)

@@ -8,7 +8,7 @@ const AT_EMPTY_PATH = 0x1000
 const STATX_BASIC_STATS = 0x7ff
 
 /**
- * What statx(2) tells about a file. Each field is put together when it is read: 64-bit arithmetic is slow, and host-local looks
+ * A file's attributes, by statx(2). Each field is decoded when it is read: 64-bit arithmetic is slow, and host-local looks
  * at 30,000 files to make its index anew.
  */
 export class Stat {

@@ -6,7 +6,7 @@ const AF_UNIX = 1
 const SOCK_STREAM = 1
 const SOCK_NONBLOCK = Open.NonBlocking
 const SOCK_CLOEXEC = Open.CloseOnExec
-/** What of a path fits into struct sockaddr_un with the zero byte behind it, <linux/un.h>. */
+/** The longest path of struct sockaddr_un, without its zero byte, <linux/un.h>. */
 const PATH_MAX = 107
 
 /**

@@ -30,7 +30,7 @@ interface Field {
   /** With `NLA_F_NESTED` for what is nested. */
   readonly type: number
   readonly codec: Codec<unknown>
-  /** Of an integer: the length of the attribute, header included; -1 of others. */
+  /** The length of an integer's attribute, header included; -1 for other types. */
   readonly length: number
 }
 
@@ -114,7 +114,7 @@ export function listOf<T>(type: number, entry: Codec<T>): Codec<T[]> {
   return { ...codec(append, read), nested: true }
 }
 
-/** What follows a message's header: a C struct, and attributes behind it. */
+/** The payload of a message: a C struct, then attributes. */
 export function payloadOf<H extends StructFields, A extends AttributeFields>(
   header: Struct<H>,
   attributes: Attributes<A>,
@@ -184,7 +184,7 @@ export function readAttributes(from: Uint8Array): UnknownAttribute[] {
   return found
 }
 
-/** How many attributes are in these bytes: no copies are made. Throws `DecodeError` when a length is wrong. */
+/** Counts the attributes in these bytes, without copies. Throws `DecodeError` when a length is wrong. */
 export function countAttributes(from: Uint8Array): number {
   let count = 0
   for (let at = 0; at + HEADER <= from.length; at += align(lengthAt(from, at))) count++

@@ -22,7 +22,7 @@ const UNTAGGED = 0x4
 const RANGE_BEGIN = 0x8
 const RANGE_END = 0x10
 
-/** What family AF_BRIDGE says of a port, as far as it is about how the bridge treats it. */
+/** Settings of a bridge port, of family AF_BRIDGE. */
 const settingsPayload = payloadOf(linkHeader, bridgePortAttributes)
 
 /** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */
@@ -47,7 +47,7 @@ export interface VlanRange {
 
 const vlanList = nested(codec(appendRanges, readRanges))
 
-/** What family AF_BRIDGE says of a port, as far as it is about VLANs. */
+/** The VLANs of a bridge port, of family AF_BRIDGE. */
 const portPayload = payloadOf(linkHeader, attrs({ vlans: [26, vlanList], extMask: [29, u32] }))
 
 /**

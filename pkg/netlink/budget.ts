@@ -2,18 +2,18 @@ import { monotonicMs } from "../engine/mod.ts"
 import { processMs } from "../libc/mod.ts"
 import { NetlinkError } from "./message.ts"
 
-/** How long a call works on what a container can multiply, all in all. */
+/** The total time of a call for objects that a container can multiply. */
 const LIMIT_MS = 1000
-/** How much of what is left one of several containers may take: the next ones have something, however many are crowded. */
+/** The share of the remaining time that one of several containers may take, so that the next ones have some. */
 const SHARE = 1 / 4
-/** How much of the processor's time a list may have beyond the limit, and how long it may take, as multiples of the limit. */
+/** The processor's time that a list may have beyond the limit, and its time on the clock, as multiples of the limit. */
 const LIST = { processor: 4, clock: 10 } as const
 /** Steps that are taken in any case, on a machine that is so busy that each takes long: what an ordinary container needs. */
 const FREE_STEPS = { call: 32, share: 4 } as const
 
 /**
  * The time that a call has for what a container can multiply: its links, addresses, routes, rules. Only the time spent on these
- * counts, so that a slow disk or a DHCP server takes nothing of it. What is not done when it is over goes with the namespace.
+ * counts, so that a slow disk or a DHCP server takes nothing of it. Work that is not done by then is left to the namespace's end.
  */
 export class Budget {
   #leftMs: number

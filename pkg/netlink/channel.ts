@@ -10,7 +10,7 @@ export interface Request {
   type: number
   flags?: number
   payload: Uint8Array
-  /** What it does to what, for the error: `create link "eth0"`. */
+  /** The verb and object of its error: `create link "eth0"`. */
   what: string
 }
 

@@ -2,7 +2,7 @@ import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import { encoded, type Output } from "./output.ts"
 
 /**
- * How one value travels: its bytes in a netlink attribute or a C struct. Integers are little or big endian by the
+ * The bytes of one value in a netlink attribute or a C struct. Integers are little or big endian by the
  * codec's name; a plain `u32` is in the machine's order, and every machine that we build for is little endian.
  */
 export interface Codec<T> extends WholeCodec<T> {
@@ -12,7 +12,7 @@ export interface Codec<T> extends WholeCodec<T> {
   read(from: Uint8Array, start: number, end: number): T
   /** Bytes, where it is fixed: what can stand in a `struct`. */
   readonly size?: number
-  /** Of an integer: the value of the bytes that begin at `at`. Those beyond the end count as zeros. */
+  /** For integers only: the value of the bytes that begin at `at`. Bytes beyond the end count as zeros. */
   get?(from: Uint8Array, at: number): T
   /** Likewise: puts the value's bytes into others. Throws `RangeError` for a value that does not fit. */
   put?(value: T, into: Uint8Array, at: number): void

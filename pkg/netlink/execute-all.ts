@@ -9,7 +9,7 @@ export interface Refusal<R extends Request = Request> {
   readonly error: NetlinkError
 }
 
-/** How many requests travel in one datagram: the refusals of all fit into what the kernel keeps for a socket. */
+/** The number of requests in one datagram: the kernel's buffer for a socket holds the refusals of all. */
 const BATCH = 100
 
 /**

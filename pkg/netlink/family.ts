@@ -4,7 +4,7 @@ import type { Request } from "./channel.ts"
 import type { Message } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** Why there is nothing of IPv6, in words for people. */
+/** The reason in a message for a kernel without IPv6. */
 export const noIpv6 = "the kernel has no IPv6: it was built without it, or started with ipv6.disable=1"
 
 /**
@@ -16,7 +16,7 @@ export function isNoFamily(error: unknown): boolean {
 }
 
 /**
- * Asks for the list of one address family, or of all without one, and keeps what `pick` makes of it. Of a family that the kernel does
+ * Lists one address family, or all without one, and keeps the results of `pick`. For a family that the kernel does
  * not have the list is empty: the kernel refuses it, or answers with the lists of the families that it has. Throws `NetlinkError`.
  */
 export function dumpFamily<T>(

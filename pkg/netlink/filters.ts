@@ -8,7 +8,7 @@ const RTM_NEWTFILTER = 44
 const RTM_DELTFILTER = 45
 const RTM_GETTFILTER = 46
 
-/** Which packets a filter sees, <linux/if_ether.h>. */
+/** The protocol of a filter's packets, <linux/if_ether.h>. */
 export const filterProtocols = { all: 0x0003, ip: 0x0800, ipv6: 0x86dd } as const
 
 /** A filter to be made: the kernel chooses its handle. */
@@ -29,11 +29,11 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
-  /** Of the kinds that are known: what it compares and does. */
+  /** The options, for the known kinds. */
   options?: FilterOptions<"u32">
 }
 
-/** What traffic control does with a link. */
+/** The requests of traffic control for filters. */
 type Device = Pick<Link, "index" | "name">
 
 /** Adds a filter, like `tc filter add dev LINK parent PARENT protocol all prio 1 u32 …`. Throws `NetlinkError`. */

@@ -28,7 +28,7 @@ function unfit(value: number, min: number, max: number): RangeError {
   return new RangeError(`${value} does not fit: expected ${min} to ${max}`)
 }
 
-// Each written out: a loop over the bytes, or a call for a part of it, costs an ADD 3 % more instructions. What lies beyond the end is
+// Each is unrolled: a loop over the bytes, or a call for a part of it, costs an ADD 3 % more instructions. Bytes beyond the end are
 // undefined, and counts as 0 where bits are joined.
 
 export const u8 = fixed<number>(
@@ -129,7 +129,7 @@ export type StructFields = Record<string, FixedCodec<number> | FixedCodec<bigint
 type StructValue<F extends StructFields> = { [K in keyof F]: Infer<F[K]> }
 type PartialStruct<F extends StructFields> = { [K in keyof F]?: Infer<F[K]> | undefined }
 
-/** A struct as a codec. What is left out of a value is 0. */
+/** A struct as a codec. Fields that a value leaves out are 0. */
 export interface Struct<F extends StructFields> extends Codec<StructValue<F>> {
   readonly size: number
   append(value: PartialStruct<F>, to: Output): void

@@ -5,7 +5,7 @@ import type { Link } from "./links.ts"
 import { NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** How many links are deleted at once: some 50 ms of the kernel's time, in which other changes of links wait. */
+/** The number of links that one request deletes: some 50 ms of the kernel's time, in which other changes of links wait. */
 const BATCH = 500
 
 /**

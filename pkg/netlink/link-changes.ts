@@ -32,14 +32,14 @@ interface Parent {
   parentNsid?: number | undefined
 }
 
-/** What any new link may have, and each end of a veth pair. */
+/** The attributes of any new link, and of each end of a veth pair. */
 export interface LinkEnd {
   name: string
   mac?: string | undefined
   mtu?: number | undefined
   master?: Ifindex | undefined
   txQueueLength?: number | undefined
-  /** How many queues it can ever have, in each direction: `numtxqueues N numrxqueues N`. */
+  /** The largest number of queues in each direction: `numtxqueues N numrxqueues N`. */
   queues?: number | undefined
   /** Makes the link in this namespace instead of the socket's own. */
   netnsFd?: number | undefined
@@ -87,7 +87,7 @@ function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
 
 /**
  * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`; with an alias by `addAliasedLink`.
- * Throws `EEXIST` when a name is taken, and then neither end exists. Of the peer the kernel sets neither the master here nor `up`, which would be
+ * Throws `EEXIST` when a name is taken, and then neither end exists. For the peer, the kernel sets neither the master here nor `up`, which would be
  * refused: it has no other end yet when it is made.
  */
 export function addVeth(
@@ -106,11 +106,11 @@ function attributesOf(link: LinkEnd & Parent) {
   return { name, mac, mtu, link: parent, linkNetnsId: parentNsid, master, txQueueLength, ...queueCounts, netnsFd }
 }
 
-/** What `setLink` can change. */
+/** The attributes that `setLink` can change. */
 export interface LinkChange {
   up?: boolean
   promiscuous?: boolean
-  /** Whether it takes all multicast frames, `ip link set NAME allmulticast on`. */
+  /** Receives all multicast frames, `ip link set NAME allmulticast on`. */
   allMulticast?: boolean
   /** All flags of `LINK_OPTIONS`: those that are not in it go. */
   options?: number

@@ -14,7 +14,7 @@ export const IFF_NOARP = 0x80
 export const IFF_PROMISC = 0x100
 export const IFF_ALLMULTI = 0x200
 export const IFF_MULTICAST = 0x1000
-/** What `ip link set NAME arp|promisc|allmulticast|multicast on|off` changes. */
+/** The flags of `ip link set NAME arp|promisc|allmulticast|multicast on|off`. */
 export const LINK_OPTIONS = IFF_NOARP | IFF_PROMISC | IFF_ALLMULTI | IFF_MULTICAST
 
 /** RFC 2863 states in `IFLA_OPERSTATE`; veth pairs whose peer is down say "lowerlayerdown". */
@@ -56,7 +56,7 @@ export const bridgePortData = attrs({
   isolated: [33, u8],
 })
 
-/** `IFLA_LINKINFO`. What `data` holds depends on `kind`: see `linkKinds`. */
+/** `IFLA_LINKINFO`. The type of `data` depends on `kind`: see `linkKinds`. */
 export const linkInfo = attrs({
   kind: [1, text],
   data: [2, bytes],
@@ -101,7 +101,7 @@ export const linkAttributes = attrs({
   allMulti: [61, u32],
 })
 
-/** What follows the header of a message about a link. */
+/** The payload of a message about a link. */
 export const linkPayload = payloadOf(linkHeader, linkAttributes)
 
 /** `IFLA_PROTINFO` of family AF_BRIDGE: how a port is set, like `bridge link set`. */

@@ -32,7 +32,7 @@ export interface Link {
   attributes: Infer<typeof linkAttributes>
 }
 
-/** What a link of this kind says of itself beyond what all links say; undefined for a link of another kind. */
+/** The `IFLA_INFO_DATA` of a link of this kind; undefined for a link of another kind. */
 export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, kind: K): LinkData<K> | undefined {
   if (found !== kind) return undefined
   const data = attributes.linkInfo?.data ?? new Uint8Array()
@@ -106,7 +106,7 @@ export function listLinksInside(
   }
 }
 
-/** How often links are listed that change during the dump: a link that three dumps have not seen does not exist. */
+/** The number of dumps when links change during each: a link that three dumps have not seen does not exist. */
 const LIST_ATTEMPTS = 3
 
 function listLinksOf(

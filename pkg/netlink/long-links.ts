@@ -8,10 +8,10 @@ const HEADER = 4
 const IFLA_LINKINFO = 18
 const IFLA_PROP_LIST = 52
 const IFLA_ALT_IFNAME = 53
-/** Of `IFLA_LINKINFO`, the second one where a kind has settings. */
+/** `IFLA_INFO_DATA` of `IFLA_LINKINFO`, where a kind has settings. */
 const IFLA_INFO_DATA = 2
 
-/** What `linkPayload` decodes, of a message so long that an attribute's length may be wrong. Throws `DecodeError`. */
+/** Decodes like `linkPayload` a message so long that an attribute's length may be wrong. Throws `DecodeError`. */
 export function decodeLongLink(payload: Uint8Array): ReturnType<typeof linkPayload.decode> {
   const header = linkHeader.decode(payload.subarray(0, linkHeader.size))
   return { header, attributes: decodeAttributes(payload.subarray(linkHeader.size)) }
@@ -46,7 +46,7 @@ function withLongList(found: Uint8Array, start: number): Infer<typeof linkAttrib
   return { ...linkAttributes.decode(found.subarray(0, start)), ...linkAttributes.decode(found.subarray(at)), altNames }
 }
 
-/** Where the next attribute begins. Throws `DecodeError` when the length of this one is wrong. */
+/** The offset of the next attribute. Throws `DecodeError` when the length of this one is wrong. */
 function endAt(found: Uint8Array, at: number): number {
   return at + align(lengthAt(found, at))
 }

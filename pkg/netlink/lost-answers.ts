@@ -3,7 +3,7 @@ import { NetlinkError, NLM_F_CREATE } from "./message.ts"
 
 /**
  * Answers that are lost: the kernel had no memory for one, or does not answer. It does a request before send(2) returns, so all of
- * it may be done, or nothing. What only asks is asked again; what changes is asked for again, and may be refused as done.
+ * it may be done, or nothing. A question is sent again; so is a change, which may then be refused as done.
  */
 export const lost = { isLost: true }
 

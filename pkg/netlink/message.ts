@@ -81,7 +81,7 @@ const errorHeader = struct({ error: i32, length: u32, type: u16, flags: u16, seq
 /** `enum nlmsgerr_attrs`: the kernel's own text about a refused request. */
 const extendedAck = attrs({ message: [1, text], offset: [2, u32], missingType: [5, u32], missingNest: [6, u32] })
 
-/** What an `NLMSG_ERROR` or `NLMSG_DONE` message says: an errno, 0 for none, and the kernel's text if it has any. */
+/** The content of an `NLMSG_ERROR` or `NLMSG_DONE` message: an errno, 0 for success, and the kernel's text if it has any. */
 export interface Acknowledgement {
   errno: number
   extack?: string
@@ -126,7 +126,7 @@ export class NetlinkError extends Error {
 
   /** Whether the reason passes: other processes kept changing the same, and each attempt was in vain. */
   readonly willPass: boolean
-  /** Whether it is the answer that was lost: the kernel may have done the request, or not. */
+  /** Whether the answer was lost: the kernel may have done the request, or not. */
   readonly isLost: boolean
 
   constructor(what: string, errno: number | string, extack?: string, { willPass = false, isLost = false } = {}) {
@@ -139,7 +139,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** What `read` makes of an answer to a request. Throws `NetlinkError`, `EBADMSG`, for one that is not what the format says. */
+/** Decodes an answer by `read`. Throws `NetlinkError`, `EBADMSG`, for a malformed one. */
 export function readAnswer<T>(what: string, read: () => T): T {
   try {
     return read()

@@ -17,7 +17,7 @@ export const NeighbourState = { Reachable: 0x02, Stale: 0x04, Failed: 0x20, NoAr
 const neighbourHeader = struct({ family: u8, pad1: u8, pad2: u16, index: u32, state: u16, flags: u8, type: u8 })
 const neighbourPayload = payloadOf(neighbourHeader, attrs({ ip: [1, bytes], mac: [2, mac] }))
 
-/** Which hardware address an IP address has on a link. */
+/** The hardware address of an IP address on a link. */
 export interface Neighbour {
   ip: Uint8Array
   mac: string

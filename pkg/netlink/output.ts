@@ -1,4 +1,4 @@
-/** How much there is room for at first: most messages are shorter. */
+/** The first size in bytes: most messages are shorter. */
 const FIRST_BYTES = 4096
 /** Netlink aligns everything to four bytes. */
 const ALIGNMENT = 4
@@ -45,7 +45,7 @@ export class Output {
   }
 }
 
-/** One for the process, in its image. What is put together in it ends where it began: see `encoded`. */
+/** The process's only output, in its image. Each use of it ends at the offset where it began: see `encoded`. */
 const scratch = new Output()
 
 /** Returns what `append` adds to an output, as an array of its own. */

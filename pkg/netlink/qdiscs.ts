@@ -22,7 +22,7 @@ const RTM_GETTCLASS = 42
 /** <asm-generic/errno-base.h> */
 const ENOENT = 2
 
-/** What traffic control does with a link. */
+/** The requests of traffic control for qdiscs. */
 type Device = Pick<Link, "index" | "name">
 
 /** A qdisc as the kernel describes it. */
@@ -84,7 +84,7 @@ export function findQdisc(route: NetlinkSocket, device: Device, parent: number):
   })
 }
 
-/** What a qdisc of this kind says of itself; undefined for one of another kind. */
+/** The options of a qdisc of this kind; undefined for one of another kind. */
 export function qdiscOptions<K extends QdiscKind>(
   { kind: found, options }: Qdisc,
   kind: K,

@@ -113,9 +113,9 @@ export function toDeleteRoute(spec: RouteSpec): Request & { spec: RouteSpec } {
   return { type: RTM_DELROUTE, what: `delete route ${showRoute(spec)}`, payload, spec }
 }
 
-/** Which routes of a family are wanted. */
+/** A selection among the routes of a family. */
 export interface RouteFilter {
-  /** Of this table, which the kernel picks out; of all tables when undefined. */
+  /** The table, which the kernel selects; all tables when undefined. */
   table?: number
   /** By this link, or with a next hop by it, which the kernel picks out. */
   index?: Ifindex

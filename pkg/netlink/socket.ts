@@ -132,7 +132,7 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * When the answer is lost the kernel may be in the middle of the list, and begins no other before that is at its end. For the first
+   * After a lost answer the kernel may be in the middle of the list, and begins no other before its end. For the first
    * list of a socket it has a page of room (`EMSGSIZE` for a longer entry), for the next one as much as was asked for by recv(2).
    */
   #dumpOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {

@@ -1,4 +1,4 @@
-/** What the tests of this room are written with. For tests only: the door does not export it. */
+/** Helpers of this room's tests. For tests only: the door does not export it. */
 import fc from "fast-check"
 import { type Fd, SyscallError } from "../libc/mod.ts"
 import type { Request } from "./channel.ts"
@@ -24,7 +24,7 @@ export function linkNumber(index: number, name: string): { index: Ifindex; name:
   return { index: index as Ifindex, name }
 }
 
-/** What a scripted kernel does when it is asked for a datagram: gives one, or fails with an errno. */
+/** The behaviour of a scripted kernel at a receive: a datagram, or an errno. */
 export type Answer = Uint8Array | number
 
 /** Plays the kernel's part in a test: keeps what is sent to it, and answers what its script says. */
@@ -34,7 +34,7 @@ export class ScriptedKernel implements Transport {
   readonly datagrams: Uint8Array[] = []
   readonly timeouts: number[] = []
   closed = 0
-  /** How many datagrams have been received from it. */
+  /** The number of datagrams received from it. */
   handedOut = 0
   readonly #script: (request: Message) => Answer[]
   readonly #waiting: Answer[] = []
@@ -132,7 +132,7 @@ export function dumping(answers: (request: Request) => readonly Message[]): Netl
   }
 }
 
-/** How a payload is laid out: bytes before the attributes, which of them hold attributes, and which hold a text. */
+/** The layout of a payload: the number of bytes before the attributes, the nested attributes, and the texts. */
 export interface Layout {
   header?: number
   nested?: Record<number, Layout>

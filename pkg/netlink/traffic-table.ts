@@ -13,19 +13,19 @@ export const trafficHeader = struct({
   info: u32,
 })
 
-/** `TCA_*`. What `options` holds depends on `kind`: see `qdiscKinds` and `filterKinds`. */
+/** `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. */
 export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes] })
 
-/** What follows the header of a message of traffic control. */
+/** The payload of a message of traffic control. */
 export const trafficPayload = payloadOf(trafficHeader, trafficAttributes)
 
 /** Places of a qdisc or a filter, <linux/pkt_sched.h>. */
 export const TC_H_ROOT = 0xffffffff
-/** Where the qdiscs "ingress" and "clsact" hang. */
+/** The parent of the qdiscs "ingress" and "clsact". */
 export const TC_H_INGRESS = 0xfffffff1
 /** The handle of both, `ffff:`, under which the filters of "ingress" are. */
 export const INGRESS_HANDLE = 0xffff0000
-/** Where "clsact" has the filters of what arrives, `ffff:fff2`; "ingress" takes it for its own. */
+/** The parent of "clsact"'s filters for arriving packets, `ffff:fff2`; "ingress" accepts it as well. */
 export const CLSACT_INGRESS = 0xfffffff2
 
 /** struct tc_ratespec; `prefix` keeps apart the two that some structs have. A rate is in bytes a second. */
@@ -106,7 +106,7 @@ const mirredOptions = attrs({
   ],
 })
 
-/** How mirred sends packets, <linux/tc_act/tc_mirred.h>. */
+/** The actions of mirred, <linux/tc_act/tc_mirred.h>. */
 export const TCA_EGRESS_REDIR = 1
 /** The packet is the action's from here on, <linux/pkt_cls.h>. */
 export const TC_ACT_STOLEN = 4
@@ -122,7 +122,7 @@ export function redirectTo(ifindex: number): Action {
   return { kind: "mirred", options }
 }
 
-/** Where an action sends packets instead; 0 when that link no longer exists, undefined for another action. */
+/** The link that an action redirects packets to; 0 when that link no longer exists, undefined for another action. */
 export function findRedirect({ kind, options }: Action): number | undefined {
   if (kind !== "mirred" || !options) return undefined
   const { parameters } = mirredOptions.decode(options)

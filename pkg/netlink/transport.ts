@@ -27,7 +27,7 @@ const NETLINK_GET_STRICT_CHK = 12
 /** Carries datagrams between a `NetlinkSocket` and the kernel; in tests a script answers in the kernel's place. */
 export interface Transport extends Disposable {
   readonly fd: Fd
-  /** What the sequence numbers of requests begin behind. */
+  /** The sequence number before the first request's. */
   readonly firstSequence: number
   /** Throws `SyscallError`. */
   send(datagram: Uint8Array): void
@@ -40,7 +40,7 @@ export interface Transport extends Disposable {
 }
 
 /**
- * Where every datagram of the process arrives, before its bytes are copied. It lies in the process's image, of which only the pages that
+ * The buffer for every datagram of the process, before its bytes are copied. It lies in the process's image, of which only the pages that
  * are written to become memory of its own. As large as the datagrams of a list: the kernel makes none larger, but for a single entry
  * that is.
  */
@@ -89,8 +89,8 @@ export class KernelTransport implements Transport {
   }
 
   /**
-   * One call for what fits, which is nearly everything. What is larger comes cut off: from then on each datagram's length is asked for
-   * first, so that it comes whole when it is asked for again. What another process has sent to this socket, and with CAP_NET_ADMIN
+   * One call for a datagram that fits, as nearly all do. A larger one is cut off: from then on each datagram's length is asked for
+   * first, so that it comes whole when it is asked for again. A datagram that another process has sent to this socket, and with CAP_NET_ADMIN
    * in the socket's namespace any may, is thrown away; it may be longer than memory.
    */
   #receive(flags: number): Uint8Array {

@@ -1,7 +1,7 @@
 import { readDirectory, readlink, readTextFile } from "../libc/mod.ts"
 
 /**
- * A path for each network namespace that is mounted, or that a process is in, as far as /proc shows them. What keeps a
+ * A path for each network namespace that is mounted, or that a process is in, as /proc shows them. What keeps a
  * namespace by a descriptor alone, or in another mount and PID namespace, is not seen.
  */
 export function listNamespaces(): string[] {

@@ -24,7 +24,7 @@ const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
- * What a path leads to, opened once: the same namespace is compared with the own one, entered, and handed to the kernel.
+ * A namespace, its path opened once: the same one is compared with the process's own, entered, and passed to the kernel.
  * Paths change: a container ends, and the number of its process is given to another.
  */
 export class NamespaceFile implements Disposable {
@@ -129,12 +129,12 @@ export class Netns implements Disposable {
     return Netns.open(OWN)
   }
 
-  /** For `IFLA_NET_NS_FD`. */
+  /** The descriptor, for `IFLA_NET_NS_FD`. */
   get fd(): Fd {
     return this.#file.fd
   }
 
-  /** What tells it from all other namespaces alive. */
+  /** The inode, which no other living namespace has. */
   get inode(): bigint {
     return statOpen(this.#file.fd).inode
   }

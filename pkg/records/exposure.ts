@@ -71,7 +71,7 @@ class Walk {
     return undefined
   }
 
-  /** Of a directory in one that only the administrator can change by now: planted before that, or given away. */
+  /** The owner of a directory whose parent only the administrator can change by now: it was made before that, or given away. */
   #within(path: string): string | undefined {
     const found = findStat(path, true)
     if (!found) return undefined

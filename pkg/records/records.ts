@@ -20,7 +20,7 @@ import { requireOwn } from "./exposure.ts"
 /** Errors that say that there is no file, besides ENOENT: one with a name that is too long cannot exist either. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
 
-/** How long a call waits for the others' that work on the same directory: each holds its lock for some hundredths of a second. */
+/** The time that a call waits for the lock of the directory: each call holds it for some hundredths of a second. */
 const PATIENCE_MS = 10_000
 
 /** The file's name of an attachment. No name of a network, a container or an interface has a ":", so that no two have one file. */
@@ -104,7 +104,7 @@ export class Records {
     }
   }
 
-  /** What is in the file of this name; undefined when there is none. Throws `CniError`. */
+  /** The content of the file of this name; undefined when there is none. Throws `CniError`. */
   read(name: string): Uint8Array | undefined {
     const path = this.pathOf(name)
     this.#requireOwn()
@@ -181,7 +181,7 @@ export class Records {
   }
 }
 
-/** Where a new one is written before it takes the name: no name of a network begins with ".". */
+/** The draft of a new record: no name of a network begins with ".". */
 export function draftOf(name: string): string {
   return `.${name}`
 }

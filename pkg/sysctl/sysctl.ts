@@ -29,7 +29,7 @@ export function readSysctl(name: string): string {
   return readSetting(sysctlPath(name))
 }
 
-/** Nearly all settings are shorter. What fits the kernel gives in one piece. */
+/** Nearly all settings are shorter. The kernel gives a setting that fits in one piece. */
 const SHORT_BYTES = 128
 
 function readSetting(path: string): string {

@@ -96,7 +96,7 @@ function longestZeroRun(groups: string[]): { start: number; length: number } {
   return longest
 }
 
-/** How many bits of an IPv4-mapped address come before its IPv4 address. */
+/** The number of bits of an IPv4-mapped address before its IPv4 address. */
 const MAPPED_BITS = 96
 
 /**

@@ -1,9 +1,9 @@
 import { CniError, Code } from "./error.ts"
 
-/** For each key that a plugin knows, how its value is read; `undefined` for a value that makes no sense. */
+/** A reader for each key that a plugin knows; it returns `undefined` for an invalid value. */
 export type CniArgReaders = Readonly<Record<string, (value: string) => unknown>>
 
-/** What `readCniArgs` returns: one property for each known key that was given. */
+/** The result of `readCniArgs`: one property for each known key that was given. */
 export type CniArgs<R extends CniArgReaders> = { -readonly [K in keyof R]?: Exclude<ReturnType<R[K]>, undefined> }
 
 /**

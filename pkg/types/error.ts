@@ -39,7 +39,7 @@ export class CniError extends Error {
     this.#details = options.details
   }
 
-  /** What `details` of the error object holds: as given, else the texts of the causes, joined with ": ". */
+  /** The `details` of the error object: as given, else the texts of the causes, joined with ": ". */
   get details(): string | undefined {
     if (this.#details !== undefined) return this.#details === "" ? undefined : this.#details
     const causes = causeTexts(this.cause)

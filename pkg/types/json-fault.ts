@@ -1,4 +1,4 @@
-/** What the next token may be. */
+/** The tokens that may be next. */
 type Expected = "value" | "value or ]" | "key" | "key or }" | "colon" | "comma or ]" | "comma or }" | "end"
 
 const wanted: Record<Expected, string> = {
@@ -13,7 +13,7 @@ const wanted: Record<Expected, string> = {
 }
 
 /**
- * Where and why a text is not one JSON value: `line 3, column 7: expected ":", found "="`. Lines and columns count
+ * The position and the reason of a syntax error in JSON: `line 3, column 7: expected ":", found "="`. Lines and columns count
  * from 1, columns in characters. `undefined` when the text is JSON. For error messages only: `JSON.parse` judges.
  */
 export function locateJsonFault(text: string): string | undefined {
@@ -43,7 +43,7 @@ function tokens(): RegExp {
   return new RegExp(`${space}(?:(${sign})|(${string})|(${scalar}))`, "y")
 }
 
-/** What is expected after this token, or `undefined` when the token may not stand here. */
+/** The tokens expected after this one; `undefined` when this token may not stand here. */
 function step(expected: Expected, match: RegExpExecArray, open: string[]): Expected | undefined {
   const [, mark, text, other] = match
   const isValue = expected === "value" || expected === "value or ]"

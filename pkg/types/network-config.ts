@@ -17,7 +17,7 @@ export interface NetworkConfig {
   ipam?: IpamConfig
   dns?: Dns
   args?: JsonObject
-  /** What the runtime adds for the capabilities. Fold its keys before use: containerd capitalises them. */
+  /** The runtime's values for the capabilities. Fold its keys before use: containerd capitalises them. */
   runtimeConfig?: JsonObject
   prevResult?: Result
   /** GC only: the attachments that are still valid. Absent is "unknown"; a list that is `null` is empty, as in Go. */

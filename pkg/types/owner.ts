@@ -2,21 +2,21 @@ import { sha256 } from "../engine/mod.ts"
 import { isPlain } from "./names.ts"
 import type { Attachment } from "./network-config.ts"
 
-/** Whose a kernel object is: an interface of a container in a network. */
+/** The owner of a kernel object: an interface of a container in a network. */
 export interface Owner {
   network: string
   containerId: string
   ifName: string
 }
 
-/** What a plugin's call says of the attachment. */
+/** The fields of a plugin's call that name the attachment. */
 interface AttachmentCall {
   network: { name: string }
   containerId: string
   ifName: string
 }
 
-/** Whose kernel objects a call is about. */
+/** The owner of a call's kernel objects. */
 export function ownerOf({ network, containerId, ifName }: AttachmentCall): Owner {
   return { network: network.name, containerId, ifName }
 }

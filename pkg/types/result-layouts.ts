@@ -22,7 +22,7 @@ import {
   type Route,
 } from "./result.ts"
 
-/** What one family gets in versions 0.1.0 and 0.2.0. */
+/** The object for one family in versions 0.1.0 and 0.2.0. */
 export interface FamilyConfig {
   ip: string
   gateway?: string

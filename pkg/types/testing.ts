@@ -1,4 +1,4 @@
-/** What tests of refusals are written with. For tests only: the door does not export it. */
+/** Helpers for tests of refusals. For tests only: the door does not export it. */
 import { CniError } from "./error.ts"
 
 /** The `CniError` that `action` throws. Throws when it throws none, and what else it throws. */

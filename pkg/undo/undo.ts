@@ -41,7 +41,7 @@ export class Undo implements Disposable {
     }
   }
 
-  /** What has been changed so far, in its order. */
+  /** The changes so far, in order. */
   get changes(): string[] {
     return this.#steps.map(({ what }) => what)
   }

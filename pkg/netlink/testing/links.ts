@@ -17,7 +17,7 @@ export interface KernelLink extends Omit<Infer<typeof linkAttributes>, "linkInfo
   readonly slaveData?: Uint8Array
 }
 
-/** What a kernel is told to change: the attributes of the request, and of its header what says which link and flags. */
+/** A request to a scripted kernel: its attributes, and the link and flags of its header. */
 export interface LinkRequest extends Omit<Infer<typeof linkAttributes>, "linkInfo"> {
   readonly verb: "add" | "set" | "delete"
   readonly index: number

@@ -1,6 +1,6 @@
 /** Routes and addresses as the kernel lists them, written out: <linux/rtnetlink.h>, <linux/if_addr.h>. */
 
-/** What a route says of itself; a default route of table main unless it says otherwise. */
+/** The attributes of a route; a default route of table main by default. */
 export interface SaidRoute {
   readonly dst?: Uint8Array
   readonly family?: 2 | 10
