@@ -5,7 +5,7 @@ import { type Backup, backupOf, type Change, decodeBackup, encodeBackup, mergeBa
 const link = { mac: "0a:00:00:00:00:01", promisc: false, mtu: 1500, allmulti: false, txQLen: 1000 }
 
 function change(of: Partial<Change>): Change {
-  return { network: "lab", wanted: {}, link, peerMtu: 1500, sysctls: [], ...of }
+  return { wanted: {}, link, peerMtu: 1500, sysctls: [], ...of }
 }
 
 function text(bytes: Uint8Array): string {
@@ -23,7 +23,6 @@ test("the file begins with what upstream writes, in its order and indentation", 
   expect(text(encodeBackup(backup))).toBe(`{
  "mac": "0a:00:00:00:00:01",
  "txQLen": 1000,
- "network": "lab",
  "set": {
   "mac": "0a:00:00:00:00:02",
   "txQLen": 5
@@ -82,7 +81,6 @@ describe("a second ADD", () => {
   test("of another tuning plugin in the chain adds to them", () => {
     const second = change({ wanted: { mtu: 1300, txQLen: 5 }, link: tuned, peerMtu: 1400 })
     expect(mergeBackups(first, second, nothing)).toEqual({
-      network: "lab",
       mtu: 1500,
       peerMtu: 1500,
       promisc: false,
@@ -100,7 +98,6 @@ describe("a second ADD", () => {
   test("of a new container takes what is there, not what a dead one left", () => {
     const fresh = { ...link, mtu: 9000 }
     expect(mergeBackups(first, change({ wanted: { mtu: 1400 }, link: fresh, peerMtu: 9000 }), nothing)).toEqual({
-      network: "lab",
       mtu: 9000,
       peerMtu: 9000,
       set: { mtu: 1400 },

@@ -22,8 +22,6 @@ export interface SysctlBackup {
  * that ADD was to change; upstream passes over the rest.
  */
 export interface Backup extends LinkValues {
-  /** Whose attachment it is, for GC. */
-  network?: string | undefined
   /** MTU of the other end of the veth pair. */
   peerMtu?: number | undefined
   /** What ADD gave the link. */
@@ -38,7 +36,6 @@ const whole = { kind: "integer" } as const
 const linkFields = { mac: text, promisc: flag, mtu: whole, allmulti: flag, txQLen: whole } as const
 const schema = {
   ...linkFields,
-  network: text,
   peerMtu: whole,
   set: { kind: "object", fields: linkFields },
   sysctl: { kind: "record", of: { kind: "object", fields: { was: text, set: text, is: text } } },
@@ -59,15 +56,14 @@ export function decodeBackup(bytes: Uint8Array | undefined): Backup {
 }
 
 /** A backup as upstream writes it: one space of indentation, no newline at the end. */
-export function encodeBackup({ network, peerMtu, set, sysctl, ...link }: Backup): Uint8Array {
+export function encodeBackup({ peerMtu, set, sysctl, ...link }: Backup): Uint8Array {
   const isEmpty = Object.keys(sysctl ?? {}).length === 0
-  const ordered = { ...pick(link), network, peerMtu, set: set && pick(set), sysctl: isEmpty ? undefined : sysctl }
+  const ordered = { ...pick(link), peerMtu, set: set && pick(set), sysctl: isEmpty ? undefined : sysctl }
   return encodeUtf8(JSON.stringify(ordered, null, 1))
 }
 
 /** What ADD is about to change, and how it found it. */
 export interface Change {
-  network: string
   wanted: LinkValues
   /** Everything about the link as it is now; empty when nothing about it is wanted. */
   link: LinkValues
@@ -76,8 +72,8 @@ export interface Change {
 }
 
 /** What takes back one ADD and nothing else: the values that it found. */
-export function backupOf({ network, wanted, link, peerMtu, sysctls }: Change): Backup {
-  const backup: Backup = { network, set: wanted, sysctl: {} }
+export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
+  const backup: Backup = { set: wanted, sysctl: {} }
   for (const key of linkKeys) if (wanted[key] !== undefined) assign(backup, key, link)
   if (wanted.mtu !== undefined) backup.peerMtu = peerMtu
   for (const { path, value, found } of sysctls) backup.sysctl = { ...backup.sysctl, [path]: { was: found, set: value } }

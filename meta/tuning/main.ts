@@ -43,7 +43,7 @@ function addTuning(call: Call, config: TuningConfig): Answered {
   const sysctls = target.sandbox.run(() => findSysctls(entries, call.ifName))
   const link = hasValues(wanted) ? target.getLink() : earlier && target.findLink()
   const peer = link && wanted.mtu !== undefined ? peerToTune(target, link, wanted.mtu) : undefined
-  const found = { network: call.network.name, wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
+  const found = { wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
 
   using undo = new Undo(call.log)
   // One reverse for everything, the one that DEL has, remembered before the first change.
