@@ -1,6 +1,6 @@
 /** <asm-generic/errno-base.h>: nothing there; a signal came. */
 const ENOENT = 2
-const EINTR = 4
+export const EINTR = 4
 
 /** A failed system call. It stays inside the process: `CniError` is what leaves it. */
 export class SyscallError extends Error {

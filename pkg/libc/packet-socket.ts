@@ -1,10 +1,9 @@
 import { engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
 import { check, isErrno } from "./errno.ts"
-import { MSG_DONTWAIT } from "./socket.ts"
+import { MSG_DONTWAIT, SOCK_RAW } from "./socket.ts"
 
 const AF_PACKET = 17
-const SOCK_RAW = 3
 /** <linux/if_ether.h>, in network order */
 const ETH_P_ALL = 0x0300
 

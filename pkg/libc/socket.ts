@@ -2,10 +2,10 @@ import { engine } from "../engine/mod.ts"
 import { close, type Fd } from "./descriptor.ts"
 import { check } from "./errno.ts"
 
-const AF_UNIX = 1
+export const AF_UNIX = 1
 const AF_NETLINK = 16
 const SOCK_DGRAM = 2
-const SOCK_RAW = 3
+export const SOCK_RAW = 3
 const SOCK_CLOEXEC = 0o2000000
 const SOL_SOCKET = 1
 const SO_RCVTIMEO = 20

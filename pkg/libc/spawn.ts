@@ -1,8 +1,7 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, Poll } from "./descriptor.ts"
-import { check, SyscallError } from "./errno.ts"
+import { check, EINTR, SyscallError } from "./errno.ts"
 
-const EINTR = 4
 const EAGAIN = 11
 const EPIPE = 32
 const F_SETFL = 4

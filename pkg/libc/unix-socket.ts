@@ -1,8 +1,8 @@
 import { encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
 import { check, errnoNumber, SyscallError } from "./errno.ts"
+import { AF_UNIX } from "./socket.ts"
 
-const AF_UNIX = 1
 const SOCK_STREAM = 1
 const SOCK_NONBLOCK = Open.NonBlocking
 const SOCK_CLOEXEC = Open.CloseOnExec

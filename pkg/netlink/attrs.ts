@@ -5,7 +5,8 @@ import { encoded, type Output } from "./output.ts"
 /** Bits of an attribute's type, <linux/netlink.h>. */
 const NLA_F_NESTED = 0x8000
 const NLA_TYPE_MASK = 0x3fff
-const HEADER = 4
+/** The length of struct nlattr in bytes. */
+export const HEADER = 4
 
 /** An attribute that no table knows: kept, so that it can be sent back or looked at. */
 export interface UnknownAttribute {

@@ -1,14 +1,13 @@
 import { appendAttribute, attrs, payloadOf, readAttributes } from "./attrs.ts"
 import { codec, type Infer, nested } from "./codec.ts"
 import { struct, u16, u32 } from "./integers.ts"
+import { RTM_DELLINK } from "./link-changes.ts"
 import { bridgePortAttributes, type bridgePortData, linkHeader } from "./link-table.ts"
-import type { Ifindex, Link } from "./links.ts"
+import { type Ifindex, type Link, RTM_GETLINK } from "./links.ts"
 import type { Output } from "./output.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
-const RTM_DELLINK = 17
-const RTM_GETLINK = 18
 const RTM_SETLINK = 19
 const AF_BRIDGE = 7
 /** Asks for VLANs, those in a row as ranges: a port with all of them has one entry instead of 4094. */

@@ -8,7 +8,7 @@ import { type Message, NetlinkError, readAnswer } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/rtnetlink.h> */
-const RTM_GETLINK = 18
+export const RTM_GETLINK = 18
 /** <asm-generic/errno-base.h> */
 const ENODEV = 19
 /** Leaves the IPv6 counters out of the answer: they are many of its bytes, and are read nowhere here. */

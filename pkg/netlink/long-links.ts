@@ -1,10 +1,9 @@
-import { align, lengthAt, typeAt } from "./attrs.ts"
+import { align, HEADER, lengthAt, typeAt } from "./attrs.ts"
 import type { Infer } from "./codec.ts"
 import { linkAttributes, linkHeader, linkInfo, type linkPayload } from "./link-table.ts"
 
 /** The most that an attribute can say of its own length. */
 export const MAX_LENGTH = 0xffff
-const HEADER = 4
 const IFLA_LINKINFO = 18
 const IFLA_PROP_LIST = 52
 const IFLA_ALT_IFNAME = 53
