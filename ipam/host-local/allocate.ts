@@ -18,7 +18,7 @@ import {
 import type { NamespaceRecord } from "./records.ts"
 import type { Session } from "./store.ts"
 
-/** What an ADD asks of the store. */
+/** The request of an ADD. */
 export interface Request {
   readonly owner: Owner
   readonly netns: NamespaceRecord | undefined
@@ -66,9 +66,9 @@ interface Choice {
   readonly lease: PreparedLease
   readonly index: number
   readonly set: RangeSet
-  /** What is asked for and not yet found a set for. */
+  /** The requested addresses that no set has taken yet. */
   readonly wanted: Address[]
-  /** What the owner had before it was lost. */
+  /** The addresses that the owner had before it was lost. */
   readonly former: readonly Address[]
   readonly owner: Owner
 }

@@ -26,7 +26,7 @@ export interface Files
     | "writeExisting"
   > {}
 
-/** Where the parts of a store work. */
+/** The directories of a store. */
 export interface StorePlace {
   readonly files: Files
   /** The network's directory: `<dataDir>/<network>` */
@@ -71,7 +71,7 @@ export function writeSmall(files: Files, path: string, text: string): void {
   files.truncate(file.fd, bytes.length)
 }
 
-/** What `attempt` returns, or `undefined` when there is no such file. */
+/** Returns the result of `attempt`, or `undefined` when there is no such file. */
 export function ifPresent<T>(attempt: () => T): T | undefined {
   try {
     return attempt()

@@ -6,7 +6,7 @@ import type { Address } from "./ranges.ts"
 import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 
 /**
- * What makes a store cheap to ask: a record for each owner, and a bitmap of the taken addresses. A cache: the files of the
+ * Makes questions to a store cheap: a record for each owner, and a bitmap of the taken addresses. A cache: the files of the
  * reservations have the say, and what cannot be written here only makes the next call read them all.
  */
 export class Index {
@@ -29,7 +29,7 @@ export class Index {
     return this.#isWritten
   }
 
-  /** What an owner holds. */
+  /** The addresses that an owner holds. */
   record(owner: Owner): LeaseRecord | undefined {
     return this.#owners.get(owner)
   }
@@ -147,7 +147,7 @@ export const pageBytes = 4096
 
 const bitsPerPage = BigInt(pageBytes * 8)
 
-/** Where in the bitmap an address is. */
+/** The place of an address in the bitmap. */
 export interface Place {
   /** "used-4-1e002": family and number of the page. */
   readonly page: string

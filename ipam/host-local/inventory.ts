@@ -10,7 +10,7 @@ import { surveyStore } from "./survey.ts"
 /** One taken address, for people and tools. */
 export interface Lease {
   readonly address: string
-  /** Whom it is reserved for; "torn" for an empty file, "foreign" for a file that is no reservation. */
+  /** The owner of the reservation; "torn" for an empty file, "foreign" for a file that is no reservation. */
   readonly holder: Owner | "torn" | "foreign"
   /** When the file was written, in milliseconds since 1970. */
   readonly writtenMs: number
@@ -83,7 +83,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   }
 }
 
-/** What of a range set is handed out: how many addresses, how many of these an ADD could take back, of how many. */
+/** The use of a range set: addresses handed out, those among them that an ADD could take back, and all. */
 export function usageOf(
   set: RangeSet,
   taken: readonly Address[],

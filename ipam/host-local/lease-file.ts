@@ -3,14 +3,14 @@ import { type Fd, FileDescriptor, isErrno, Open, SyscallError } from "../../pkg/
 import { type Files, ifPresent, readSmall } from "./files.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 
-/** Whom an address is reserved for. */
+/** The owner of a reservation. */
 export interface Owner {
   readonly containerId: string
   /** "" in reservations made before 2019, which hold for all interfaces of a container. */
   readonly ifName: string
 }
 
-/** What the file of a reservation holds: upstream's format, byte for byte. */
+/** The content of a reservation's file: upstream's format, byte for byte. */
 export function formatOwner({ containerId, ifName }: Owner): string {
   return ifName === "" ? containerId.trim() : `${containerId.trim()}\r\n${ifName}`
 }
@@ -37,7 +37,7 @@ export function describeOwner({ containerId, ifName }: Owner): string {
   return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
 }
 
-/** Where the tool comes from that errors tell people to use: no plugin needs it, so a node may not have it. */
+/** The origin of the tool that errors name: no plugin needs it, so a node may not have it. */
 export const toolHint = '("cni" is put on a node by "cni install --tool-dir")'
 
 /** The addresses that have a file, by their text. Other names than the canonical one are not reservations. */
@@ -67,7 +67,7 @@ export function readHolder(
 /** `O_TMPFILE`, a file without a name, on x86-64 and on arm64, <fcntl.h>; each refuses the other's with `EINVAL`. */
 export const unnamed = [0o20200000, 0o20040000]
 
-/** What the names of an owner's reservations begin with while they are on their way: all that is known of an empty one. */
+/** The prefix of the draft names of an owner's reservations: the only trace of the owner in an empty draft. */
 export function draftPrefix({ containerId, ifName }: Owner): string {
   return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }

@@ -17,11 +17,11 @@ export function namespaceExists(files: Files, { path, identity }: NamespaceRecor
   }
 }
 
-/** What is known of an owner: dead owners' addresses may be given away, lost ones' to the same owner again. */
+/** The state of an owner: dead owners' addresses may be given away, lost ones' to the same owner again. */
 export type Liveness = "alive" | "lost" | "dead"
 
 /**
- * What can be proved about the owner of a reservation.
+ * The state of a reservation's owner, as far as it can be proved.
  *
  * - "dead": it was made in an earlier boot, and its namespace is not there either.
  * - "lost": its namespace is gone from where it was, or it was made in an earlier boot: another container of that name

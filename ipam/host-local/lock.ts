@@ -17,10 +17,10 @@ import {
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { ifPresent } from "./files.ts"
 
-/** How long to wait for the lock, unless told otherwise: half a minute is a hundred times what a holder may need. */
+/** The default time to wait for the lock: half a minute is a hundred times the time of a holder. */
 const defaultDeadlineMs = 30_000
 
-/** How often to look without being woken: upstream unlocks some time before it closes the file. */
+/** The interval of attempts without a wake-up: upstream unlocks some time before it closes the file. */
 const lookAgainMs = 20
 
 /** The locks that this process has waited for in vain. */
@@ -86,7 +86,7 @@ function isStill(path: string, fd: Fd): boolean {
   return named?.inode === opened.inode && named.device === opened.device
 }
 
-/** Who holds the lock, from /proc/locks: "process 4711 (host-local)". */
+/** The holder of the lock, from /proc/locks: "process 4711 (host-local)". */
 function holderOf(path: string): string {
   try {
     const { inode } = stat(path)

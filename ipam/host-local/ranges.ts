@@ -64,7 +64,7 @@ export interface Range {
   readonly start: Address
   readonly end: Address
   readonly gateway: Address
-  /** What lies in the subnet and is no host: of IPv4 the network and the broadcast address. */
+  /** The addresses of a subnet that are no host's: for IPv4 the network and the broadcast address. */
   readonly reserved: readonly Address[]
 }
 
@@ -120,7 +120,7 @@ export function isKeptBack(set: RangeSet, address: Address): boolean {
   return false
 }
 
-/** How many addresses a set can hand out. */
+/** The number of addresses that a set can hand out. */
 export function capacityOf(set: RangeSet): bigint {
   const keptBack = set.flatMap(({ gateway, reserved }) => [gateway, ...reserved])
   const inside = keptBack.filter((address) => rangeOf(set, address)).map(formatAddress)

@@ -5,7 +5,7 @@ import { describeOwner, formatOwner, type Owner } from "./lease-file.ts"
 import { parseAddress } from "./ranges.ts"
 import { renewRecords, scanStore } from "./survey.ts"
 
-/** How old a file that never became a reservation is when no process can be at work on it any more. */
+/** The age at which no process can still be at work on a draft. */
 const abandonedNs = 600_000_000_000n
 
 /**
@@ -105,7 +105,7 @@ export function breakSeal(files: Files, directory: string): void {
   }
 }
 
-/** What the seal says if it is good; `undefined` when one of the directories was modified. */
+/** The content of the seal if it is good; `undefined` when one of the directories was modified. */
 function sealText(files: Files, directory: string, bootId: string): string | undefined {
   const store = files.stat(directory)
   const index = files.stat(`${directory}/.index`)

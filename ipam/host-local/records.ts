@@ -2,7 +2,7 @@ import { crc32, decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Files, writeSmall } from "./files.ts"
 import type { Owner } from "./lease-file.ts"
 
-/** What the index knows about an owner beyond what the files of the reservations say. */
+/** Facts of an owner in the index that the reservations' files do not have. */
 export interface LeaseRecord {
   readonly owner: Owner
   /** As text, in the order of the range sets. */
@@ -22,7 +22,7 @@ export interface NamespaceRecord {
   readonly identity: string
 }
 
-/** What the lines of an owner are found by: "CONTAINER@INTERFACE". */
+/** The key of an owner's lines: "CONTAINER@INTERFACE". */
 export function ownerKey({ containerId, ifName }: Owner): string {
   return `${containerId}@${ifName}`
 }

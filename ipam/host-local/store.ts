@@ -20,7 +20,7 @@ import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 import { isSealed, rebuildIndex, seal } from "./rebuild.ts"
 import type { LeaseRecord } from "./records.ts"
 
-/** Where the reservations of a network are; the rest is for tests. */
+/** The directory of a network's reservations; the other fields are for tests. */
 export interface StoreOptions {
   /** `<dataDir>/<network>` */
   readonly directory: string
@@ -138,7 +138,7 @@ export class Store {
     this.#removeDrafts("", (found) => !isKept(found))
   }
 
-  /** What does not say whose it is was never finished. What cannot be removed does no harm. */
+  /** Removes drafts without an owner, which were never finished. One that cannot be removed does no harm. */
   #removeDrafts(prefix: string, isStale: (owner: Owner) => boolean): void {
     this.#requireOwn()
     try {
@@ -185,12 +185,12 @@ export class Session {
     return this.#index.owners()
   }
 
-  /** What an owner holds, or, if that is nothing, what was reserved in the old form for its whole container. */
+  /** The addresses of an owner; without one, those that upstream's old format reserved for its whole container. */
   holding(owner: Owner): LeaseRecord | undefined {
     return this.ownHolding(owner) ?? this.ownHolding({ containerId: owner.containerId, ifName: "" })
   }
 
-  /** What exactly this owner holds. */
+  /** The addresses of exactly this owner. */
   ownHolding(owner: Owner): LeaseRecord | undefined {
     const record = this.#index.record(owner)
     if (!record || record.addresses.every((address) => this.#isHeld(address, owner))) return record
@@ -198,7 +198,7 @@ export class Session {
     return this.#index.record(owner)
   }
 
-  /** Whom an address is reserved for. */
+  /** The owner of an address. */
   holder(address: string): ReturnType<typeof readHolder> {
     return readHolder(this.place.files, this.place.directory, address)
   }

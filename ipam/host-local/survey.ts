@@ -5,7 +5,7 @@ import { isEnded, isReclaimable } from "./liveness.ts"
 import type { Address } from "./ranges.ts"
 import { fileNumberOf, fileNumbersIn, type LeaseRecord, ownerKey } from "./records.ts"
 
-/** What the files of a store say; a large one has many thousands, so it is kept small. */
+/** The content of a store's files, kept small: a large store has many thousands. */
 export interface Scan {
   /** Each reservation as text, its address and then its file, by the number of the owner's file in the index. */
   readonly reservations: ReadonlyMap<number, readonly string[]>
@@ -15,7 +15,7 @@ export interface Scan {
   readonly foreign: string[]
 }
 
-/** What one owner holds. */
+/** The addresses of one owner. */
 export interface Holding {
   readonly owner: Owner
   readonly addresses: string[]
@@ -46,7 +46,7 @@ export function scanStore(files: Files, directory: string, take: (address: Addre
   return scan
 }
 
-/** Who holds what, by the owner's key, of those whose records are in one file of the index. */
+/** The addresses by owner's key, for the owners whose records are in one file of the index. */
 export function holdingsOf({ reservations }: Scan, number: number): Map<string, Holding> {
   const holdings = new Map<string, Holding>()
   for (const reservation of reservations.get(number) ?? []) {
@@ -67,7 +67,7 @@ export function addHolding(holdings: Map<string, Holding>, owner: Owner, address
 
 /** A store as a rebuild of its index would find it. */
 export interface Survey {
-  /** Of everyone who holds something, torn files of known owners included. */
+  /** The addresses of all owners, torn files of known owners included. */
   readonly records: readonly LeaseRecord[]
   /** The addresses that an ADD takes back before it is refused. */
   readonly reclaimable: ReadonlySet<string>
@@ -97,7 +97,7 @@ export function surveyStore(store: StorePlace): Survey {
 }
 
 /**
- * What is known of everyone whose records are in one file of the index: the `known` record where it fits the files of the
+ * The records of all owners in one file of the index: the `known` record where it fits the files of the
  * reservations, else one of this boot. Torn files of which a record says whose they are count as that owner's, unless the power
  * that tore them has ended it; `restore` is told of them, and they are taken off the scan's list.
  */

@@ -34,7 +34,7 @@ function checkStatic({ network, ifName }: Call, { ips }: StaticConfig): void {
   })
 }
 
-/** What may be expected of an address of a result: itself, and itself with its gateway. There may be thousands. */
+/** The forms that match an address of a result: itself, and itself with its gateway. There may be thousands. */
 function namesOf({ address, gateway }: IpConfig): string[] {
   const ip = { address: normalCidr(address) ?? address }
   return gateway === undefined

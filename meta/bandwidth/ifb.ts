@@ -16,7 +16,7 @@ import type { Undo } from "../../pkg/undo/mod.ts"
 /** Packets that wait in queues that other programs put there; tbf has its own, in bytes. Upstream's 0 would be one. */
 const QUEUE_LENGTH = 1000
 
-/** Whose a device is, and what it may be called. */
+/** The owner of a device, and the names that it may have. */
 export interface IfbOwner {
   owner: Owner
   /** Upstream's name is made of network and container alone: of two interfaces of a container only one can have it. */
@@ -63,7 +63,7 @@ export function startIfb(route: NetlinkSocket, { upstreamName }: IfbOwner, link:
   return link
 }
 
-/** What tells whose a device is that upstream made, which writes no owner on it. */
+/** The facts by which the owner of upstream's device is found: upstream writes none on it. */
 export interface Traces extends IfbOwner {
   /** The links that the interface's filters lead to; undefined when the interface is not known. */
   redirects: readonly number[] | undefined

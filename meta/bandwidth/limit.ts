@@ -1,6 +1,6 @@
 import { type HtbClass, type Qdisc, type QdiscOptions, qdiscOptions } from "../../pkg/netlink/mod.ts"
 
-/** How fast one direction may be. */
+/** The limit of one direction. */
 export interface Limit {
   /** Bytes a second, 1 or more. */
   rate: number
@@ -12,7 +12,7 @@ export interface Limit {
 export const MAX_U32 = 0xffffffff
 /** The clock of traffic control since Linux 2.6.31: one tick is 64 ns, `PSCHED_SHIFT` in <net/pkt_sched.h>. */
 const TICKS_PER_US = 15.625
-/** How long a packet may wait at the rate, as for upstream. */
+/** The time that a packet may wait at the rate, upstream's value. */
 const LATENCY_US = 25_000
 
 /** The smallest burst that is chosen here: more than twenty frames of Ethernet, three jumbo frames. */
@@ -63,7 +63,7 @@ export function tbfOptions(limit: Limit): QdiscOptions<"tbf"> {
   return { parameters, rate64: longRate(rate), burst: isExact ? undefined : burst }
 }
 
-/** Whether a qdisc is the tbf of a limit. Of a burst that has no exact ticks `limit` tells, since it contains it. */
+/** Whether a qdisc is the tbf of a limit. A burst without exact ticks is compared by `limit`, which contains it. */
 export function isTbfOf(found: Qdisc, limit: Limit): boolean {
   const options = qdiscOptions(found, "tbf")
   if (!options?.parameters) return false

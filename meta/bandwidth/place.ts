@@ -94,7 +94,7 @@ export class Sides implements Disposable {
 }
 
 /**
- * Whether a host's end is the one to limit: what says another owner is not, since the container names its interfaces. Else it is
+ * Whether a host's end is the one to limit: one with another owner is not, since the container names its interfaces. Else it is
  * one that the configuration or the result means: a device that was moved into the container may be a veth, too.
  */
 function isLimited(

@@ -77,7 +77,7 @@ function matchesAll({ protocol, options }: Filter): boolean {
   return protocol === filterProtocols.all && (options?.selector ?? []).every(({ mask }) => mask === 0)
 }
 
-/** Where an attachment may be limited. */
+/** The links where an attachment may be limited. */
 export interface Place extends IfbOwner {
   route: NetlinkSocket
   /** The container's interface, or the host's end of it; undefined when it is not there. */
@@ -87,7 +87,7 @@ export interface Place extends IfbOwner {
 
 /**
  * Takes away what limits an attachment at one place: its own, upstream's, and what upstream's DEL leaves, among it a filter
- * that leads nowhere, which drops every packet. What other programs have put there stays. Nothing there is success.
+ * that leads nowhere, which drops every packet. Qdiscs and filters of other programs stay. No limit is success.
  */
 export function removeShaping({ route, link, prevResult, ...whose }: Place, failures: Failures): void {
   const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(route, link))
@@ -96,11 +96,11 @@ export function removeShaping({ route, link, prevResult, ...whose }: Place, fail
   removeParts({ route, link, filters, ifbs }, failures)
 }
 
-/** What limits a link, or may. */
+/** The qdiscs and filters of a link's limit. */
 interface Parts {
   route: NetlinkSocket
   link: Link | undefined
-  /** Of what the link receives; undefined where they could not be listed. */
+  /** The filters of received packets; undefined where they could not be listed. */
   filters: readonly Filter[] | undefined
   /** The devices that go. */
   ifbs: readonly Link[]

@@ -32,11 +32,11 @@ import {
   tbfOptions,
 } from "./limit.ts"
 
-/** What a link shall send no faster, and to or from which peers. */
+/** The limit of a link's packets, and the peers whose packets count. */
 export interface Shape {
   limit: Limit
   subnets: Subnets | undefined
-  /** Where a packet has the peer's address: `dst` from the container, `src` towards it. */
+  /** The header field with the peer's address: `dst` from the container, `src` towards it. */
   peer: "src" | "dst"
 }
 
@@ -96,7 +96,7 @@ export function planFilters({ subnets: { list, areShaped }, peer }: Shape & { su
   })
 }
 
-/** Where the addresses are in the network headers. */
+/** The offsets of the addresses in the network headers. */
 const offsets = { 4: { src: 12, dst: 16 }, 16: { src: 8, dst: 24 } } as const
 
 /** The words of an address that a prefix covers, one at least. */
@@ -157,7 +157,7 @@ function checkHtb(route: NetlinkSocket, device: Device, shape: Shape & { subnets
     throw mismatch(`the filters of "${device.name}"`, `${shape.subnets.list.length}`, `${present.length}`)
 }
 
-/** What a filter compares and where it leads, like `match 0a010000/ffff0000 at 16 flowid 1:1`. */
+/** The comparisons of a filter and its class, like `match 0a010000/ffff0000 at 16 flowid 1:1`. */
 function describeFilter({ protocol, options }: FilterSpec | Filter): string {
   const hex = (word: number) => word.toString(16).padStart(8, "0")
   const keys = (options?.selector ?? []).map(

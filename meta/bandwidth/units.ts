@@ -1,12 +1,12 @@
-/** What a prefix multiplies with; "Ki" and its like are powers of 1024. */
+/** The factors of prefixes; "Ki" and its like are powers of 1024. */
 const powers = { "": 0, k: 1, m: 2, g: 3, t: 4 } as const
 
 const pattern = /^(\d{1,20}(?:\.\d{1,9})?)(?: (?=\S))?(?:([kKmMgGtT])(i)?)?(bits?|B)?(\/s)?$/
 
-/** What errors expect of a rate. */
+/** The expected form of a rate, for errors. */
 export const expectedRate =
   'bits per second, as a whole number or with a unit such as "10M", "1Gbit", "2.5MB/s", "512Kibit"'
-/** What errors expect of a burst. */
+/** The expected form of a burst, for errors. */
 export const expectedBurst = 'bits, as a whole number or with a unit such as "2M", "2Mbit", "256KiB"'
 
 /**

@@ -64,7 +64,7 @@ function refuseRepetition(call: Call): void {
   refuseExistingInterface(inside, call)
 }
 
-/** What is not there has made nothing; what cannot be looked at may have. */
+/** A delegate that is not installed has made nothing; one that cannot be looked at may have. */
 function unlessNotFound(run: () => void): void {
   try {
     run()
@@ -101,7 +101,7 @@ function whatToDo(former: readonly string[], now: readonly string[]): string {
   return `${change}: remove the containers that have addresses of the former one, and then the bridge, if it has its gateway`
 }
 
-/** What the runtime says now takes the place of what it said to ADD. */
+/** The runtime's present values replace those of ADD. */
 function configFor({ raw }: Call, kept: JsonObject, keys: readonly string[]): Uint8Array {
   const current: JsonObject = {}
   for (const key of ["cniVersion", ...keys]) {

@@ -2,11 +2,11 @@ import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno, readFile } from "../../pkg/libc/mod.ts"
 import { type Cidr, CniError, Code, formatCidr, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 
-/** What flanneld says of the node. Networks and subnets as text, without host bits, IPv4 before IPv6. */
+/** The node's part of flanneld's file. Networks and subnets as text, without host bits, IPv4 before IPv6. */
 export interface NodeSubnets {
-  /** Of all nodes. */
+  /** The networks of all nodes. */
   networks: string[]
-  /** Of this node: one of each family at most. */
+  /** The subnets of this node: one of each family at most. */
   subnets: string[]
   mtu: number
   /** Whether flanneld masquerades; if it does, the delegate must not. */

@@ -100,7 +100,7 @@ function checkSourceRouting(call: Call, { table, gateways }: SbrConfig): void {
 }
 
 /**
- * The routes that were moved go back to table main, since the interface may live on. What a container has too much of stays, and goes
+ * The routes that were moved go back to table main, since the interface may live on. Objects that a container has too many of stay, and go
  * with its namespace.
  */
 function deleteSourceRouting(call: Call, { table }: SbrConfig): void {

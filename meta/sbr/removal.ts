@@ -16,7 +16,7 @@ import { deleteRoutes, putBack, TABLE_OF_UNUSED } from "./tables.ts"
 
 const families = [AF_INET, AF_INET6] as const
 
-/** What is known of the interface whose rules are to go. */
+/** The interface whose rules are removed, as far as it is known. */
 export interface Sources {
   link: Link | undefined
   /** The addresses that it has, or had. */

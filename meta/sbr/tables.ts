@@ -21,7 +21,7 @@ import type { SbrConfig } from "./config.ts"
 
 const FIRST_TABLE = 100
 /**
- * Where the routes wait for DEL that ADD takes out of table main and that no address has a use for, such as a default route by
+ * The table that keeps for DEL the routes that ADD takes out of table main and that no address uses, such as a default route by
  * another gateway than the configuration's. No rule leads here.
  */
 export const TABLE_OF_UNUSED = 67_000

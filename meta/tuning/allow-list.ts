@@ -10,7 +10,7 @@ const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
 /** Longer than any path that the kernel takes (PATH_MAX): what a name this long matches need not be found out. */
 const longestKey = 4096
 
-/** How many characters all names of a configuration may have together: a node's hundreds of sysctls, and a fraction of a second. */
+/** The limit of characters of all names of a configuration together: a node's hundreds of sysctls, and a fraction of a second. */
 const mostCharacters = 16_384
 
 /**

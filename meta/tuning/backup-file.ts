@@ -2,7 +2,7 @@ import { isRecordOf, Records, recordName, removeIfThere } from "../../pkg/record
 import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
-/** What errors call one of the files. */
+/** The name of such a file in errors. */
 const WHAT = "backup"
 
 /**

@@ -9,22 +9,22 @@ import { restoreSysctls, sameValue } from "./sysctls.ts"
 
 /** A sysctl in a backup. */
 export interface SysctlBackup {
-  /** What it was before, as the kernel printed it; absent for those that can only be written. */
+  /** The value before ADD, as the kernel printed it; absent for a sysctl that can only be written. */
   was?: string | undefined
-  /** What ADD wrote. */
+  /** The value that ADD wrote. */
   set?: string | undefined
-  /** What the kernel made of it, where it prints something else: "31" for "0x1f". */
+  /** The value that the kernel prints instead, if it is another text: "31" for "0x1f". */
   is?: string | undefined
 }
 
 /**
- * What DEL needs: how everything was. The settings of the link at the top are upstream's file, in which only those are
+ * The record for DEL: all values before ADD. The settings of the link at the top are upstream's file, in which only those are
  * that ADD was to change; upstream passes over the rest.
  */
 export interface Backup extends LinkValues {
   /** MTU of the other end of the veth pair. */
   peerMtu?: number | undefined
-  /** What ADD gave the link. */
+  /** The values that ADD gave the link. */
   set?: LinkValues | undefined
   /** By path: "net/ipv4/conf/eth0/rp_filter" */
   sysctl?: Record<string, SysctlBackup> | undefined
@@ -41,7 +41,7 @@ const schema = {
   sysctl: { kind: "record", of: { kind: "object", fields: { was: text, set: text, is: text } } },
 } as const satisfies Fields
 
-/** Reads a backup, if there is one. What cannot be read of it counts as absent: a torn file must not stop DEL. */
+/** Reads a backup, if there is one. Unreadable parts count as absent: a torn file must not stop DEL. */
 export function decodeBackup(bytes: Uint8Array | undefined): Backup {
   if (!bytes) return {}
   try {
@@ -62,7 +62,7 @@ export function encodeBackup({ peerMtu, set, sysctl, ...link }: Backup): Uint8Ar
   return encodeUtf8(JSON.stringify(ordered, null, 1))
 }
 
-/** What ADD is about to change, and how it found it. */
+/** The changes of an ADD, with the values that it found. */
 export interface Change {
   wanted: LinkValues
   /** Everything about the link as it is now; empty when nothing about it is wanted. */
@@ -71,7 +71,7 @@ export interface Change {
   sysctls: readonly { path: string; value: string; found: string | undefined }[]
 }
 
-/** What takes back one ADD and nothing else: the values that it found. */
+/** The backup of one ADD alone: the values that it found. */
 export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
   const backup: Backup = { set: wanted, sysctl: {} }
   for (const key of linkKeys) if (wanted[key] !== undefined) assign(backup, key, link)
@@ -82,7 +82,7 @@ export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
 
 /**
  * The backup for an attachment that may have one already, of another tuning plugin in the chain or of an ADD that is now
- * repeated. Its original values stay for everything that still has the value which that ADD gave it. What has another value
+ * repeated. Its original values stay for everything that still has the value which that ADD gave it. A setting with another value
  * by now was set by another program, or belongs to a new container: then what is there now is the original.
  */
 export function mergeBackups(previous: Backup, change: Change, present: (path: string) => string | undefined): Backup {

@@ -12,7 +12,7 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** What can be set on a link, under the keys of the configuration and the backup, in the order in which it is done. */
+/** The settings of a link, by the keys of the configuration and the backup, in the order in which they are set. */
 export const linkKeys = ["mac", "promisc", "mtu", "allmulti", "txQLen"] as const
 
 /** Settings of a link, those that matter at the place in question. */
@@ -28,7 +28,7 @@ export interface LinkValues {
 }
 
 /**
- * What a link has now. The switches are those that were set, as by `ip link set NAME promisc on`: a packet capture or a
+ * The present values of a link. The switches are those that were set, as by `ip link set NAME promisc on`: a packet capture or a
  * bridge that holds the link promiscuous for itself does not count.
  */
 export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkValues> {
@@ -76,7 +76,7 @@ function changeOf(key: keyof LinkValues, { mac, promisc, mtu, allmulti, txQLen }
 }
 
 /**
- * What is tuned: a container's namespace, its interface, and the other end of that when it is a veth. Sockets are opened
+ * The target of tuning: a container's namespace, its interface, and the other end of that when it is a veth. Sockets are opened
  * when they are first needed.
  */
 export class Target implements Disposable {
@@ -95,7 +95,7 @@ export class Target implements Disposable {
     return new Target(openSandbox(call), call.ifName)
   }
 
-  /** For DEL: undefined when there is no namespace any more. */
+  /** The target for DEL; undefined when the namespace no longer exists. */
   static find(call: Call): Target | undefined {
     const sandbox = findSandbox(call)
     return sandbox && new Target(sandbox, call.ifName)

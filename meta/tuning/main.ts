@@ -101,7 +101,7 @@ function checkTuning(call: Call, config: TuningConfig): void {
  */
 const contradicted = ["EINVAL", "ERANGE", "EADDRINUSE"] as const
 
-/** By the backup alone. What cannot be set back is reported once: it must not hold up what else DEL has to do. */
+/** Restores by the backup alone. A value that cannot be restored is reported once, and stops no other step of DEL. */
 function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const file = new BackupFile(dataDir, ownerOf(call))
   const failures = new Failures(call.log, contradicted)
@@ -113,7 +113,7 @@ function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
     return true
   }
   const isThrough = failures.attempt("restore the settings", restore)
-  // What a next DEL may do better has to be known by then.
+  // The backup keeps what the next DEL has to try again.
   if (isThrough && !failures.mayPass) failures.attempt("remove the backup", () => file.remove())
   failures.throwIfAny()
 }
@@ -159,13 +159,13 @@ function requirePrevResult({ network: { prevResult }, ifName }: Call): Result {
   })
 }
 
-/** What the kernel prints for a value: what it printed when ADD had set it, else the value as it is. */
+/** The kernel's text for a value: as printed after ADD set it, else the value itself. */
 function asPrinted({ sysctl = {} }: Backup, path: string, value: string): string {
   const known = sysctl[path]
   return known?.set === value ? (known.is ?? value) : value
 }
 
-/** Where the changes took place: the container's interface, and those of the host whose MTU may be another by now. */
+/** The links that were changed: the container's interface, and those of the host whose MTU may be another by now. */
 export interface Places {
   ifName: string
   /** By name. */

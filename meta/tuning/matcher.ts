@@ -7,7 +7,7 @@ type Step =
   | { readonly is: "fork"; readonly to: number[] }
   | { readonly is: "found" }
 
-/** How large a matcher may become: a text of a thousand characters takes some seconds then. Patterns in use have less than a hundred. */
+/** The largest size of a matcher: a text of a thousand characters takes some seconds then. Patterns in use have less than a hundred. */
 const mostSteps = 10_000
 
 /**
@@ -47,7 +47,7 @@ export class Matcher {
     return false
   }
 
-  /** Where the steps that wait for a character go on after this one. */
+  /** The next states of the steps that wait for this character. */
   #past(waiting: readonly number[], character: string | undefined): number[] {
     const past: number[] = []
     if (character === undefined) return past

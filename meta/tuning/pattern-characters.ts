@@ -8,7 +8,7 @@ export interface Flags {
   readonly s: boolean
 }
 
-/** Where a parser is in its text. */
+/** The position of a parser in its text. */
 export class Reader {
   readonly text: string
   #at = 0

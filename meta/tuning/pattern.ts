@@ -35,7 +35,7 @@ export function parsePattern(text: string): Pattern {
   return reader.isAtEnd ? pattern : refuse("unexpected )")
 }
 
-/** What a group of a pattern is parsed with; its flags end with it. */
+/** The state of the parser in a group; its flags end with the group. */
 interface Group {
   readonly reader: Reader
   readonly names: Set<string>
@@ -72,7 +72,7 @@ function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray):
   return { is: "repeat", of, least, most }
 }
 
-/** What stands here up to the next count: one part, several of `\Q…\E`, or none of flags. */
+/** The parts up to the next count: one, several of `\Q…\E`, or none of flags. */
 function parseParts(group: Group): readonly Pattern[] {
   const { reader, flags } = group
   const opened = reader.take(/\((?:\?(?:P?<(\w+)>|([imsU]*)(?:-([imsU]+))?([:)])))?/y)

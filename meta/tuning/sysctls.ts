@@ -10,7 +10,7 @@ export interface SysctlEntry {
   /** As it was written, "IFNAME" included. */
   key: string
   value: string
-  /** What stands in `args.cni` wins over what stands at the top. */
+  /** A value in `args.cni` wins over one at the top. */
   from: "sysctl" | "args.cni.sysctl"
 }
 
@@ -89,7 +89,7 @@ function cannot(what: string, cause: unknown): CniError {
 /**
  * Gives sysctls, by path, the values they had, the last one first. One that the kernel does not have is passed over. It
  * goes through them twice, and reports the second time: some set others with them, as ip_forward sets the forwarding of
- * every interface. What is right already is not written.
+ * every interface. A value that is right already is not written.
  */
 export function restoreSysctls(
   originals: Readonly<Record<string, { was?: string | undefined }>>,

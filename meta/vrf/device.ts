@@ -25,7 +25,7 @@ export interface Vrf {
   table: number
 }
 
-/** What is asked for. */
+/** The requested VRF. */
 export interface VrfSpec {
   name: string
   /** Undefined: one that is free. */

@@ -20,7 +20,7 @@ const RTPROT_RA = 9
 /** <linux/if.h>: the link has a carrier. */
 const IFF_LOWER_UP = 0x10000
 
-/** What a link loses when its master changes: the kernel takes it down and up, and IPv6 down also where it is down already. */
+/** The addresses and routes that a link loses when its master changes: the kernel sets it down and up, and removes IPv6 also from a link that is down. */
 export interface Losable {
   /** Routes of the table that the link leaves, which go to the one that it comes to. */
   routes: RouteSpec[]

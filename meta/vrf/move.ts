@@ -39,7 +39,7 @@ export interface Inside {
   link: Link
 }
 
-/** Where a link goes: 0 is no VRF. */
+/** The master of a link: 0 is no VRF. */
 export interface Move {
   master: Ifindex | 0
   fromTable: number
@@ -48,7 +48,7 @@ export interface Move {
 
 /**
  * Puts a link into a VRF or out of it, like `ip link set NAME master VRF`, and gives it back what it loses by that. Returns when the
- * addresses that are awaited can be used. What it has done already when it throws is taken back by doing the reverse. Throws `CniError`,
+ * addresses that are awaited can be used. When it throws, its reverse takes back what was done. Throws `CniError`,
  * with code 11 when the addresses are not ready in time, and `NetlinkError`.
  */
 export function moveLink(

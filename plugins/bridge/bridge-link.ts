@@ -75,7 +75,7 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
   return bridge
 }
 
-/** What has the bridge's name. A device that its container has given it, and the kernel has put on the host, gets back its own. */
+/** Finds the link of the bridge's name. A device to which a container gave this name, and which the kernel has put on the host, gets back its own. */
 export function findPresent(host: RouteSocket, name: string): Link | undefined {
   const found = findLink(host, name)
   if (!found || found.kind === "bridge") return found
@@ -119,7 +119,7 @@ function isMacFixed({ name, mac }: Link): boolean {
   return tellOfLink(name, "address") === mac && tellOfLink(name, "addr_assign_type") === NET_ADDR_SET
 }
 
-/** What /sys says of a link; "" for one that is not there, or that another call is just removing (EINVAL, then ENODEV). */
+/** The content of a link's file in /sys; "" for one that is not there, or that another call is just removing (EINVAL, then ENODEV). */
 function tellOfLink(name: string, file: string): string {
   try {
     return decodeUtf8(findFile(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()

@@ -8,7 +8,7 @@ import type { BridgeConfig } from "./config.ts"
 import { preparePort } from "./port.ts"
 import { guardPort } from "./spoof-check.ts"
 
-/** What an earlier plugin of the chain has made for this attachment. */
+/** The interface that an earlier plugin of the chain has made for this attachment. */
 interface EarlierInterface {
   prevResult: Result
   /** The container's interface. */

@@ -9,7 +9,7 @@ import type { BridgeConfig } from "./config.ts"
 import { setPortVlans } from "./vlan-filtering.ts"
 import { planPort } from "./vlans.ts"
 
-/** How often a bridge may go away under our hands: each time another first ADD has failed and taken its bridge back. */
+/** The number of times that a bridge may be deleted during the call: each time another first ADD has failed and taken its bridge back. */
 const ATTEMPTS = 10
 
 /** A bridge, and the name of a port of it. */

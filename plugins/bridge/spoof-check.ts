@@ -40,7 +40,7 @@ import {
   table,
 } from "./spoof-check-rules.ts"
 
-/** What the kernel has to be built with; said where it refuses. */
+/** The options that the kernel needs, for the error where it refuses. */
 const NEEDS = "the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)"
 
 /** Has a port drop frames from another MAC than the container's own. Throws `CniError`. */

@@ -57,7 +57,7 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
   return link
 }
 
-/** Throws the `CniError` of `ensureVlanGateway` when the name belongs to something else, and changes nothing. For STATUS. */
+/** Throws where `ensureVlanGateway` would because another link has the name, and changes nothing. For STATUS. */
 export function requireVlanGateway(host: NetlinkSocket, gateway: VlanGateway): void {
   const link = findLink(host, gateway.name)
   if (!link || portToJoin(host, gateway, link)) return
@@ -108,11 +108,11 @@ function isNew(bridge: Link, vlans: readonly VlanRange[]): boolean {
   return others.length === 0 && (!only || (only.first === only.last && only.first === defaultVlanOf(bridge)))
 }
 
-/** What keeps a link from being the gateway's; undefined when nothing does. */
+/** The reason why a link cannot be the gateway's; undefined when it can. */
 export function findProblem(host: NetlinkSocket, { bridge, vlans }: VlanGateway, link: Link): string | undefined {
   const { native } = vlans
   if (link.kind === "vlan") {
-    // What an administrator may have made instead: a VLAN interface on the bridge itself.
+    // An administrator's equivalent: a VLAN interface on the bridge itself.
     const id = linkData(link, "vlan")?.id
     if (id === native && link.attributes.link === bridge.index) return undefined
     return `VLAN ${id} of link number ${link.attributes.link}`

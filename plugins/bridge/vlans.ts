@@ -14,9 +14,9 @@ export interface TrunkEntry {
 
 /** The VLANs that a configuration asks for. */
 export interface VlanConfig {
-  /** Of frames without a tag; 0 for none. */
+  /** The VLAN of frames without a tag; 0 for none. */
   native: number
-  /** Of frames with a tag: sorted, none twice. Undefined without a `vlanTrunk`, which is not the same as an empty one. */
+  /** The VLANs of frames with a tag: sorted, none twice. Undefined without a `vlanTrunk`, which is not the same as an empty one. */
   trunk: readonly VlanRange[] | undefined
   /** Whether the port stays in the VLAN that the bridge puts every new port into. */
   preserveDefault: boolean

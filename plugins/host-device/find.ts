@@ -67,7 +67,7 @@ function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): s
   return master === undefined ? undefined : `it is a port of "${findLink(host, master as Ifindex)?.name}"`
 }
 
-/** Who has a device, for errors: the attachment of its record, or a namespace with a link that looks like the Go suite's. */
+/** The holder of a device, for errors: the attachment of its record, or a namespace with a link that looks like the Go suite's. */
 function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | undefined; what: string } | undefined {
   for (const { owner, record } of new DeviceRecords().list()) {
     if (!isSelectedRecord(selector, record) || !findRecorded(host, record)) continue

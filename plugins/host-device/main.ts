@@ -96,7 +96,7 @@ function detachDevice({ namespace, ifName, log }: Call, config: HostDeviceConfig
   })
 }
 
-/** Of its name nothing tells but what the container may have written; of its place older kernels say nothing. */
+/** Its name is known only from text that the container may have written; its place older kernels do not report. */
 function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
   if (!selector || selector.by === "name") return true
   return (selector.by === "path" && link.attributes.parentName === undefined) || isSelected(selector, link)

@@ -93,7 +93,7 @@ function requireHostEnd(host: RouteSocket, sandbox: Netns, link: Link): Link {
   return end
 }
 
-/** What ADD has answered of the host's end. Throws `CniError` when it has answered another one. */
+/** The host's end in ADD's result. Throws `CniError` when the result names another one. */
 function requireRecorded(end: Link, prevResult: Result, { ifName }: { ifName: string }): Interface {
   const recorded = findRecordedOnHost(prevResult, end)
   if (recorded) return recorded

@@ -22,7 +22,7 @@ export interface TapDevice {
   multiQueue: boolean
   /** Frames have a struct virtio_net_hdr before them, until it is opened otherwise. */
   vnetHdr: boolean
-  /** Who may open it without CAP_NET_ADMIN has to be what is set of the two; without both everyone may. */
+  /** Owner and group that may open it without CAP_NET_ADMIN: both, where both are set; any user without both. */
   owner: number | undefined
   group: number | undefined
 }
@@ -42,7 +42,7 @@ export function noTun(cause: unknown): CniError {
   return new CniError(Code.Internal, `Cannot open "/dev/net/tun"${why}`, { cause })
 }
 
-/** What `TUNSETIFF` takes: struct ifreq, a name of 16 bytes and flags of 2, <linux/if.h>. */
+/** The argument of `TUNSETIFF`: struct ifreq, a name of 16 bytes and flags of 2, <linux/if.h>. */
 export function ifreqOf({ name, multiQueue, vnetHdr }: TapDevice): Uint8Array {
   const flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (multiQueue ? IFF_MULTI_QUEUE : 0) | (vnetHdr ? IFF_VNET_HDR : 0)
   const ifreq = new Uint8Array(40)

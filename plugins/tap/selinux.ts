@@ -46,7 +46,7 @@ export function createTapIn(context: string, tap: TapDevice): void {
   if (details !== undefined) throw new CniError(Code.Internal, refusal, { details })
 }
 
-/** How a program has failed: what it says, or else how it ended. Undefined for one that has not. */
+/** The failure of a program: its message, or else its end. Undefined for one that succeeded. */
 export function failureOf({ exitCode, signal, stderr }: ReturnType<typeof spawn>): string | undefined {
   return exitCode === 0 ? undefined : decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
 }

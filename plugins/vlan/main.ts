@@ -70,7 +70,7 @@ export function checkVlan(checking: Checking, config: VlanConfig): void {
   checkMaster(checking, config)
 }
 
-/** Looks whether ADD could use the master. What another container has taken comes free when that goes: it is no reason to call the network unusable. */
+/** Checks whether ADD could use the master. A VLAN that another container has is freed by its DEL: the network stays usable. */
 export function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (!parent) return
