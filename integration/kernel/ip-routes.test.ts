@@ -158,22 +158,28 @@ test("a setting that does not let itself be made is named, and the cause told", 
 test("an interface of the host stops heeding routers where it did, and heeds them again as it did before", async () => {
   await host.exec("ip", ["link", "add", "ra0", "type", "bridge"])
   const setting = "net/ipv6/conf/ra0/accept_ra"
-  const found = await runOnHost(host, pod, ({ ignoreRouters, heedRouters, readSysctl, writeSysctl }) => {
-    const name = "net/ipv6/conf/ra0/accept_ra"
-    return ["2", "0"].map((value) => {
-      writeSysctl(name, value)
-      const before = ignoreRouters("ra0")
-      const between = readSysctl(name)
-      heedRouters("ra0", before)
-      return [before ?? "as it was", between, readSysctl(name)]
-    })
-  })
+  const found = await runOnHost(
+    host,
+    pod,
+    ({ refuseRouterAdvertisements, restoreAcceptRa, readSysctl, writeSysctl }) => {
+      const name = "net/ipv6/conf/ra0/accept_ra"
+      return ["2", "0"].map((value) => {
+        writeSysctl(name, value)
+        const before = refuseRouterAdvertisements("ra0")
+        const between = readSysctl(name)
+        restoreAcceptRa("ra0", before)
+        return [before ?? "as it was", between, readSysctl(name)]
+      })
+    },
+  )
   expect(found).toEqual([
     ["2", "0", "2"],
     ["as it was", "0", "0"],
   ])
   expect((await host.exec("cat", [`/proc/sys/${setting}`])).stdout).toBe("0\n")
-  expect(await runOnHost(host, pod, ({ ignoreRouters }) => ignoreRouters("absent") ?? "nothing")).toBe("nothing")
+  expect(
+    await runOnHost(host, pod, ({ refuseRouterAdvertisements }) => refuseRouterAdvertisements("absent") ?? "nothing"),
+  ).toBe("nothing")
 })
 
 test("a setting without a value, one that may not be written, and one that takes no such value are told apart from none", async () => {

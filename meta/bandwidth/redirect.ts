@@ -113,7 +113,8 @@ interface Parts {
  */
 export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): boolean {
   if (link && !stopRedirection(route, link, filters, ifbs, failures)) return false
-  for (const ifb of ifbs) failures.attempt(`delete ifb "${ifb.name}"`, () => ifThere(() => deleteLink(route, ifb)))
+  for (const ifb of ifbs)
+    failures.attempt(`delete ifb "${ifb.name}"`, () => tolerateMissing(() => deleteLink(route, ifb)))
   return true
 }
 
@@ -127,7 +128,7 @@ function stopRedirection(
 ): boolean {
   let isOver = filters !== undefined
   const step = (verb: string, change: () => void) => {
-    const isDone = failures.attempt(`${verb} "${link.name}"`, () => ifThere(change)) ?? false
+    const isDone = failures.attempt(`${verb} "${link.name}"`, () => tolerateMissing(change)) ?? false
     isOver &&= isDone
   }
   const gone = new Set([0, ...ifbs.map(({ index }) => index)])
@@ -155,7 +156,7 @@ function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], 
       const isWhole = first && filters.length === inAll.get(priority)?.length
       for (const filter of isWhole ? [{ ...first, handle: 0 }] : filters) {
         route.step(`delete the filters of "${link.name}"`)
-        ifThere(() => deleteFilter(route, link, filter))
+        tolerateMissing(() => deleteFilter(route, link, filter))
       }
     }
   })
@@ -183,7 +184,7 @@ function deleteShaper(route: NetlinkSocket, link: Link): void {
 }
 
 /** Makes a change of what may have been deleted since. Returns true. */
-function ifThere(change: () => void): true {
+function tolerateMissing(change: () => void): true {
   try {
     change()
   } catch (error) {

@@ -12,7 +12,7 @@ import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/ske
 import { CniError, Code, formatIp, keyOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
-import { deleteRules, findSourceRules, putRoutesBack, sourceOf } from "./removal.ts"
+import { deleteRules, findSourceRules, restoreRoutes, sourceOf } from "./removal.ts"
 import { addSourceRule, gatewayFor, routeBySource } from "./tables.ts"
 
 /** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
@@ -111,7 +111,7 @@ function deleteSourceRouting(call: Call, { table }: SbrConfig): void {
   const failures = new Failures(call.log)
   const rules = failures.attempt("find the rules", () => findRulesToDelete(inside, link, call, table)) ?? []
   const withTables = rules.filter((rule) => rule.protocol === RTPROT_SBR && rule.table !== table)
-  if (link) failures.attempt("put the routes back", () => putRoutesBack(inside, link, withTables))
+  if (link) failures.attempt("put the routes back", () => restoreRoutes(inside, link, withTables))
   // By the rules a next DEL finds the tables whose routes it may be able to put back.
   if (!failures.mayPass) failures.attempt("delete the rules", () => deleteRules(inside, rules))
   failures.throwIfAny()

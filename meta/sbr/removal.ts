@@ -12,7 +12,7 @@ import {
   toDeleteRule,
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, AF_INET6, keyOf } from "../../pkg/types/mod.ts"
-import { deleteRoutes, putBack, TABLE_OF_UNUSED } from "./tables.ts"
+import { addRoutesBack, deleteRoutes, TABLE_OF_UNUSED } from "./tables.ts"
 
 const families = [AF_INET, AF_INET6] as const
 
@@ -65,14 +65,14 @@ const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"]
  * container has made impossible; and deletes those that were made here. What a container writes into these tables comes into its
  * main table, which it may write itself. Throws `NetlinkError`.
  */
-export function putRoutesBack(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
+export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
   const tables = new Set([TABLE_OF_UNUSED, ...rules.map(({ table }) => table)])
   tables.delete(RT_TABLE_MAIN)
   const routes = listRoutesIn(inside, link, tables)
-  putBack(
+  addRoutesBack(
     inside,
     routes.filter(({ protocol }) => protocol !== RTPROT_SBR),
-    { borne: outdated },
+    { tolerated: outdated },
   )
   const made = listRoutesOf(inside, link, { table: RT_TABLE_MAIN, protocol: RTPROT_SBR })
   deleteRoutes(inside, [...routes, ...made])

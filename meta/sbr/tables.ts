@@ -78,7 +78,7 @@ export function routeBySource(
       undo,
     )
   }
-  undo.defer("take routes out of table main", () => putBack(inside, takenOut, { isBounded: false }))
+  undo.defer("take routes out of table main", () => addRoutesBack(inside, takenOut, { isBounded: false }))
   throwFirst(executeAll(inside, takenOut.map(toDeleteRoute)))
 }
 
@@ -119,19 +119,19 @@ export function deleteRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[]
 }
 
 /** Adds routes of table main that were there before, unless they are there. Throws `NetlinkError`. */
-export function putBack(
+export function addRoutesBack(
   inside: NetlinkSocket,
   routes: readonly RouteSpec[],
-  { borne = [], ...limits }: Limits & { borne?: readonly ErrnoName[] } = {},
+  { tolerated = [], ...limits }: Limits & { tolerated?: readonly ErrnoName[] } = {},
 ): void {
   // Those on the link first: gateways have to be reached. Of all tables at once, since a route of one may need another's.
   const wanted = gatewaysLast(routes).map((route) => toAddRoute({ ...route, table: RT_TABLE_MAIN }, "append"))
-  throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...borne)
+  throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)
 }
 
 /** Throws the first refusal but for some errors. */
-function throwFirst(refusals: readonly Refusal[], ...borne: ErrnoName[]): void {
-  for (const { error } of refusals) if (!borne.some((errno) => isErrno(error, errno))) throw error
+function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName[]): void {
+  for (const { error } of refusals) if (!tolerated.some((errno) => isErrno(error, errno))) throw error
 }
 
 /** The routes of an address' table: those on the link first, so that gateways can be reached; the default route last. */

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { auxiliaryDevice, hasDriver, listInterfaces, pciDevice, wouldBeOn } from "./sysfs.ts"
+import { auxiliaryDevice, hasDriver, isBelowParent, listInterfaces, pciDevice } from "./sysfs.ts"
 
 const directory = mkdtempSync(join(tmpdir(), "cni-sysfs-"))
 afterAll(() => rmSync(directory, { recursive: true }))
@@ -32,7 +32,7 @@ test("a device without interfaces, one that no longer exists, and what is no dir
 
 test("an interface is on a device that the kernel calls by the last part of its path, or on a virtio device in it", () => {
   const path = device("0000:03:00.0", "virtio1", "other")
-  expect(["0000:03:00.0", "virtio1", "virtio2", "other", undefined].map((name) => wouldBeOn(path, name))).toEqual([
+  expect(["0000:03:00.0", "virtio1", "virtio2", "other", undefined].map((name) => isBelowParent(path, name))).toEqual([
     ...[true, true, false, false, false],
   ])
 })

@@ -12,7 +12,7 @@ export function auxiliaryDevice(id: string): string {
 
 /** Whether a PCI device has one of these drivers. */
 export function hasDriver(id: string, drivers: readonly string[]): boolean {
-  return drivers.some((driver) => ifThere(() => stat(`/sys/bus/pci/drivers/${driver}/${id}`)))
+  return drivers.some((driver) => tolerateMissing(() => stat(`/sys/bus/pci/drivers/${driver}/${id}`)))
 }
 
 /** The interfaces of a device that are in this process' namespace, by name, in order; a virtio device in it counts as the device. */
@@ -21,7 +21,7 @@ export function listInterfaces(directory: string): string[] {
 }
 
 /** Whether an interface whose kernel calls its device `parentName` is one of a device, in any namespace. */
-export function wouldBeOn(directory: string, parentName: string | undefined): boolean {
+export function isBelowParent(directory: string, parentName: string | undefined): boolean {
   return withVirtio(directory).some((path) => path.slice(path.lastIndexOf("/") + 1) === parentName)
 }
 
@@ -31,10 +31,10 @@ function withVirtio(directory: string): string[] {
 }
 
 function list(directory: string): string[] {
-  return (ifThere(() => readDirectory(directory)) ?? []).sort()
+  return (tolerateMissing(() => readDirectory(directory)) ?? []).sort()
 }
 
-function ifThere<T>(read: () => T): T | undefined {
+function tolerateMissing<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {

@@ -88,13 +88,13 @@ function freeName(host: NetlinkSocket, wanted: string | undefined): string {
  * name that the kernel or the runtime has given it. The alias is the container's to write: it only tells among devices which of them gets
  * the name that the configuration says. Throws `NetlinkError`.
  */
-export function findPutBack(host: NetlinkSocket, name: string): Link | undefined {
+export function findReturnedByKernel(host: NetlinkSocket, name: string): Link | undefined {
   const found = listLinks(host, (link) => isHardware(identityOf(link)) && link.attributes.alias === name)
   return found.length === 1 && interfaceName.check(name) !== undefined ? found[0] : undefined
 }
 
 /** Gives such a device its name, down, without the alias and with `accept_ra` 0. Throws `NetlinkError`. */
-export function renamePutBack(host: NetlinkSocket, { index }: Link, name: string): Link {
+export function renameReturnedByKernel(host: NetlinkSocket, { index }: Link, name: string): Link {
   setLink(host, getLink(host, index), { up: false })
   setLink(host, getLink(host, index), { name, alias: "" })
   refuseAdvertisements(name)

@@ -35,15 +35,15 @@ export function checkForwarding(family: Family): void {
 
 /**
  * Has an interface of the host take no routes and addresses from router advertisements, which every container can send,
- * like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Returns the value before, for `heedRouters`; undefined when nothing
+ * like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Returns the value before, for `restoreAcceptRa`; undefined when nothing
  * changed. A link without IPv6, as with an MTU below 1280, has no such setting.
  */
-export function ignoreRouters(name: string): string | undefined {
+export function refuseRouterAdvertisements(name: string): string | undefined {
   return tryReplaceSysctl(acceptRa(name), "0")
 }
 
-/** Takes back what `ignoreRouters` has changed. */
-export function heedRouters(name: string, before: string | undefined): void {
+/** Takes back what `refuseRouterAdvertisements` has changed. */
+export function restoreAcceptRa(name: string, before: string | undefined): void {
   if (before !== undefined) tryWriteSysctl(acceptRa(name), before)
 }
 

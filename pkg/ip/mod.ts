@@ -7,7 +7,13 @@
  */
 export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
 export { type ContainerLink, configureLink, requireMtu } from "./container.ts"
-export { checkForwarding, enableForwarding, heedRouters, ignoreRouters, requireForwarding } from "./forwarding.ts"
+export {
+  checkForwarding,
+  enableForwarding,
+  refuseRouterAdvertisements,
+  requireForwarding,
+  restoreAcceptRa,
+} from "./forwarding.ts"
 export {
   addRouteIfMissing,
   freeTable,

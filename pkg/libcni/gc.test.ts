@@ -5,7 +5,7 @@ import { addNetwork } from "./add.ts"
 import { cachedAttachments } from "./cache.ts"
 import { delNetwork } from "./del.ts"
 import { gcNetwork } from "./gc.ts"
-import { attachmentOf, failure, Lab, networkOf, whileThere } from "./testing/lab.ts"
+import { attachmentOf, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
 const chain = networkOf([{ type: "one" }, { type: "two" }])
 const c1 = { containerId: "c1", ifName: "eth0" }
@@ -79,7 +79,7 @@ test("#222 a cache that cannot be listed is an error, and nothing is deleted", a
 test("#223 GC waits for an ADD that is under way, and a DEL waits for GC", async () => {
   using lab = new Lab()
   const gate = join(lab.root, "gate")
-  lab.plugin("one", { ADD: { stdout: "{}", script: whileThere(gate) } })
+  lab.plugin("one", { ADD: { stdout: "{}", script: waitsWhileExists(gate) } })
   const network = networkOf([{ type: "one" }])
   await addNetwork(lab.runtime, network, attachmentOf({ containerId: "c2" }))
   writeFileSync(gate, "")

@@ -7,7 +7,7 @@ import { checkNetwork } from "./check.ts"
 import { delNetwork } from "./del.ts"
 import { gcNetwork } from "./gc.ts"
 import { withContainer, withEverything } from "./lock.ts"
-import { attachmentOf, failure, Lab, networkOf, whileThere } from "./testing/lab.ts"
+import { attachmentOf, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
 /** An operation that records when it starts and ends, and takes as long as it is told. */
 function recorder() {
@@ -46,7 +46,7 @@ test("#230 ADD, CHECK and DEL of one container follow one another", async () => 
   using lab = new Lab()
   const gate = join(lab.root, "gate")
   writeFileSync(gate, "")
-  lab.plugin("one", { ADD: { stdout: "{}", script: `[ $CNI_CONTAINERID = c2 ] || ${whileThere(gate)}` } })
+  lab.plugin("one", { ADD: { stdout: "{}", script: `[ $CNI_CONTAINERID = c2 ] || ${waitsWhileExists(gate)}` } })
   const network = networkOf([{ type: "one" }])
   const add = addNetwork(lab.runtime, network, attachmentOf())
   while (lab.calls.length === 0) await Bun.sleep(1)
@@ -119,7 +119,7 @@ test("#230 an operation that loses its lock is stopped: its plugin is killed, no
   using lab = new Lab()
   const gate = join(lab.root, "gate")
   writeFileSync(gate, "")
-  lab.plugin("one", { ADD: { stdout: "{}", script: whileThere(gate) } })
+  lab.plugin("one", { ADD: { stdout: "{}", script: waitsWhileExists(gate) } })
   lab.plugin("two")
   const network = networkOf([{ type: "one" }, { type: "two" }])
   const add = failure(addNetwork(lab.runtime, network, attachmentOf(), { undo: true }))
@@ -133,7 +133,7 @@ test("#230 an operation that loses its lock is stopped: its plugin is killed, no
 test("#230 a DEL that loses its lock leaves the cache file, and a collection asks no further plugin", async () => {
   using lab = new Lab()
   const gate = join(lab.root, "gate")
-  const waiting = { script: whileThere(gate) }
+  const waiting = { script: waitsWhileExists(gate) }
   for (const type of ["one", "two"]) lab.plugin(type, { DEL: waiting, GC: waiting })
   const network = networkOf([{ type: "one" }, { type: "two" }])
   await addNetwork(lab.runtime, network, attachmentOf())

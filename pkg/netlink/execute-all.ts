@@ -1,5 +1,5 @@
 import type { Request } from "./channel.ts"
-import { isLost, saysDone } from "./lost-answers.ts"
+import { isAlreadyDone, isLost } from "./lost-answers.ts"
 import { NetlinkError, NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
@@ -62,7 +62,7 @@ function executeAlone<R extends Request>(route: NetlinkSocket, request: R): Refu
     route.execute(request)
     return []
   } catch (error) {
-    if (saysDone(request, error)) return []
+    if (isAlreadyDone(request, error)) return []
     if (error instanceof NetlinkError && !error.isLost) return [{ request, error }]
     throw error
   }

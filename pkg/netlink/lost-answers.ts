@@ -13,7 +13,7 @@ export function isLost(error: unknown): error is NetlinkError {
 }
 
 /** Asks the kernel again when its answer to a question was lost. */
-export function onceMore<T>(ask: () => T): T {
+export function retryLostAnswer<T>(ask: () => T): T {
   try {
     return ask()
   } catch (error) {
@@ -23,7 +23,7 @@ export function onceMore<T>(ask: () => T): T {
 }
 
 /** Whether a request was done by the same one before it: what it makes is there, or what it deletes is not. */
-export function saysDone({ type, flags = 0 }: { type: number; flags?: number }, error: unknown): boolean {
+export function isAlreadyDone({ type, flags = 0 }: { type: number; flags?: number }, error: unknown): boolean {
   if (!(error instanceof NetlinkError)) return false
   if (flags & NLM_F_CREATE) return isErrno(error, "EEXIST")
   const deletes = type >= 16 && type < 256 && (type & 3) === 1 // <linux/rtnetlink.h> has requests in fours

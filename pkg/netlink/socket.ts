@@ -1,7 +1,7 @@
 import { type Fd, isErrno } from "../libc/mod.ts"
 import type { Budget } from "./budget.ts"
 import { Channel, type Request } from "./channel.ts"
-import { isLost, onceMore, saysDone } from "./lost-answers.ts"
+import { isAlreadyDone, isLost, retryLostAnswer } from "./lost-answers.ts"
 import {
   type Acknowledgement,
   type Message,
@@ -60,7 +60,7 @@ export class NetlinkSocket implements Disposable {
       try {
         this.#execute(request)
       } catch (second) {
-        if (!saysDone(request, second)) throw second
+        if (!isAlreadyDone(request, second)) throw second
       }
     }
   }
@@ -83,7 +83,7 @@ export class NetlinkSocket implements Disposable {
    */
   get<T>(request: Request, read: (message: Message) => T): T {
     const isList = (request.flags ?? 0) & NLM_F_DUMP // of which the caller wants the first message, on a socket of its own
-    const answer = isList ? this.#ask(request) : onceMore(() => this.#ask(request))
+    const answer = isList ? this.#ask(request) : retryLostAnswer(() => this.#ask(request))
     if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
@@ -93,7 +93,7 @@ export class NetlinkSocket implements Disposable {
    * acknowledgement alone, where the request asks for one (`NLM_F_ACK`).
    */
   find<T>(request: Request, nothing: number, read: (message: Message) => T): T | undefined {
-    const answer = onceMore(() => this.#ask(request))
+    const answer = retryLostAnswer(() => this.#ask(request))
     if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     if (answer.errno === nothing || answer.errno === 0) return undefined
     throw new NetlinkError(request.what, answer.errno, answer.extack)

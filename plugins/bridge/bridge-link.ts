@@ -1,6 +1,6 @@
 import { restoreAllReturned } from "../../pkg/devices/mod.ts"
 import { decodeUtf8 } from "../../pkg/engine/mod.ts"
-import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
+import { refuseRouterAdvertisements, restoreAcceptRa } from "../../pkg/ip/mod.ts"
 import {
   FileDescriptor,
   findFile,
@@ -52,8 +52,8 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, undo: Undo
   }
   const bridge = existing ?? getLink(host, config.bridge)
   requireBridge(bridge, config)
-  const accepted = ignoreRouters(bridge.name)
-  const heedAgain = () => whileUnused(host, bridge.name, () => heedRouters(bridge.name, accepted))
+  const accepted = refuseRouterAdvertisements(bridge.name)
+  const heedAgain = () => whileUnused(host, bridge.name, () => restoreAcceptRa(bridge.name, accepted))
   if (accepted !== undefined) undo.defer(`ignore routers on "${bridge.name}"`, heedAgain)
   const isUp = (bridge.flags & IFF_UP) !== 0
   const promiscuous = config.promiscMode && (bridge.flags & IFF_PROMISC) === 0
@@ -116,11 +116,11 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
  * Setting it once more would have the kernel forget all neighbours on the bridge.
  */
 function isMacFixed({ name, mac }: Link): boolean {
-  return tellOfLink(name, "address") === mac && tellOfLink(name, "addr_assign_type") === NET_ADDR_SET
+  return readLinkAttribute(name, "address") === mac && readLinkAttribute(name, "addr_assign_type") === NET_ADDR_SET
 }
 
 /** The content of a link's file in /sys; "" for one that is not there, or that another call is just removing (EINVAL, then ENODEV). */
-function tellOfLink(name: string, file: string): string {
+function readLinkAttribute(name: string, file: string): string {
   try {
     return decodeUtf8(findFile(`/sys/class/net/${name}/${file}`) ?? new Uint8Array()).trim()
   } catch (error) {

@@ -1,5 +1,5 @@
 import { type Attaching, describeInterface, findHostEnd, type Sides } from "../../pkg/attachment/mod.ts"
-import { heedRouters, ignoreRouters } from "../../pkg/ip/mod.ts"
+import { refuseRouterAdvertisements, restoreAcceptRa } from "../../pkg/ip/mod.ts"
 import { findLink, IFF_UP, type Ifindex, type Link, RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import type { Call } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
@@ -37,8 +37,8 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
     throw new CniError(Code.Internal, `Cannot join "${port.name}" to bridge "${bridge.name}": it belongs to "${other}"`)
   }
   if (config.checkSpoofing) guardPort(attaching, { port: port.name, mac: link.mac })
-  const accepted = ignoreRouters(port.name)
-  undo.defer(`ignore routers on "${port.name}"`, () => heedRouters(port.name, accepted))
+  const accepted = refuseRouterAdvertisements(port.name)
+  undo.defer(`ignore routers on "${port.name}"`, () => restoreAcceptRa(port.name, accepted))
   // Down while it joins, so that nothing passes before it has its VLANs.
   const isUp = (port.flags & IFF_UP) !== 0
   setLink(host, port, { up: false })

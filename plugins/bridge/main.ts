@@ -5,7 +5,13 @@ import {
   type Lease,
   type Sides,
 } from "../../pkg/attachment/mod.ts"
-import { configureLink, enableForwarding, ignoreRouters, requireForwarding, waitOperational } from "../../pkg/ip/mod.ts"
+import {
+  configureLink,
+  enableForwarding,
+  refuseRouterAdvertisements,
+  requireForwarding,
+  waitOperational,
+} from "../../pkg/ip/mod.ts"
 import { Masquerade } from "../../pkg/masquerade/mod.ts"
 import { findLink, getLink, type RouteSocket, setLink } from "../../pkg/netlink/mod.ts"
 import { runPlugin } from "../../pkg/skel/mod.ts"
@@ -45,7 +51,7 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)
   if (config.checkSpoofing) guardPort(attaching, { port, mac: link.mac })
-  ignoreRouters(port)
+  refuseRouterAdvertisements(port)
   setLink(host, port, { up: true }) // from here on frames can pass
   const { keepDown, detectDuplicates } = config
   const result = lease()

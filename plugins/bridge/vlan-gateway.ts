@@ -1,4 +1,4 @@
-import { heedRouters, ignoreRouters, randomVethName, VETH_QUEUES } from "../../pkg/ip/mod.ts"
+import { randomVethName, refuseRouterAdvertisements, restoreAcceptRa, VETH_QUEUES } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addVeth,
@@ -49,8 +49,8 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway, new
   if (problem !== undefined) throw notInVlan(gateway, problem)
   for (const end of [peerOnHost(host, link), link]) {
     if (!end) continue
-    const accepted = ignoreRouters(end.name)
-    const heedAgain = () => isUnused(host, gateway, newPort) && heedRouters(end.name, accepted)
+    const accepted = refuseRouterAdvertisements(end.name)
+    const heedAgain = () => isUnused(host, gateway, newPort) && restoreAcceptRa(end.name, accepted)
     if (accepted !== undefined) undo.defer(`ignore routers on "${end.name}"`, heedAgain)
     if ((end.flags & IFF_UP) === 0) setLink(host, end, { up: true })
   }

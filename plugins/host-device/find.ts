@@ -1,11 +1,11 @@
 import {
   type DeviceRecord,
   DeviceRecords,
-  findPutBack,
   findRecorded,
+  findReturnedByKernel,
   hasDriver,
+  isBelowParent,
   listInterfaces,
-  wouldBeOn,
 } from "../../pkg/devices/mod.ts"
 import {
   findLink,
@@ -29,7 +29,7 @@ export function isUserspace({ pci }: HostDeviceConfig): boolean {
 export function findDevice(host: NetlinkSocket, selector: Selector): Link | undefined {
   switch (selector.by) {
     case "name":
-      return findLink(host, selector.text) ?? findPutBack(host, selector.text)
+      return findLink(host, selector.text) ?? findReturnedByKernel(host, selector.text)
     case "mac": {
       const found = listLinks(host, (link) => isSelected(selector, link))
       // VLANs, macvlans and bridges have the MAC of the device below them.
@@ -88,7 +88,7 @@ export function isSelectedRecord(selector: Selector, { device, former }: DeviceR
     case "mac":
       return [former.mac, device.permanentMac].includes(selector.text)
     case "path":
-      return device.parent === undefined || selector.directories.some((path) => wouldBeOn(path, device.parent))
+      return device.parent === undefined || selector.directories.some((path) => isBelowParent(path, device.parent))
   }
 }
 
@@ -101,7 +101,7 @@ export function isSelected(selector: Selector, link: Link): boolean {
     case "mac":
       return [link.mac, permanentMac].includes(selector.text)
     case "path":
-      return selector.directories.some((directory) => wouldBeOn(directory, parentName))
+      return selector.directories.some((directory) => isBelowParent(directory, parentName))
   }
 }
 

@@ -8,7 +8,7 @@ import {
 import {
   DeviceRecords,
   findInside,
-  renamePutBack,
+  renameReturnedByKernel,
   restoreAllReturned,
   restoreReturned,
   returnDevice,
@@ -60,7 +60,7 @@ function takeSelected(attaching: Attaching, selector: Selector): Link {
 function restorePutBack(host: RouteSocket, device: Link, { by, text }: Selector): Link {
   const { alias, altNames } = device.attributes
   const isPutBack = by === "name" && device.name !== text && alias === text && !altNames?.includes(text)
-  return isPutBack ? renamePutBack(host, device, text) : device
+  return isPutBack ? renameReturnedByKernel(host, device, text) : device
 }
 
 /** Compares whose the device is, and which. Throws `CniError`. */

@@ -1,4 +1,4 @@
-import { type ContainerLink, configureLink, ignoreRouters } from "../../pkg/ip/mod.ts"
+import { type ContainerLink, configureLink, refuseRouterAdvertisements } from "../../pkg/ip/mod.ts"
 import { isErrno } from "../../pkg/libc/mod.ts"
 import {
   addAddress,
@@ -30,7 +30,7 @@ import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
  */
 export function raiseHostEnd(host: NetlinkSocket, name: string, families: readonly Family[]): void {
   const ipv6 = `net/ipv6/conf/${name}`
-  ignoreRouters(name)
+  refuseRouterAdvertisements(name)
   tryWriteSysctl(`${ipv6}/accept_dad`, "0")
   if (families.includes(AF_INET6)) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may have it off for new links
   setLink(host, name, { up: true })

@@ -92,7 +92,7 @@ export class Exchange {
   /** Brings the link up and begins on it, as soon as frames pass. Throws `SyscallError`, `NetlinkError`. */
   begin(place: Place): void {
     this.#place = place
-    if (this.#subject.config.dhcpv6) place.ignoreRouters()
+    if (this.#subject.config.dhcpv6) place.refuseRouterAdvertisements()
     place.raise()
     const now = this.#around.now()
     this.#startBy = now + CARRIER_MS

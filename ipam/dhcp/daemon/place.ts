@@ -1,4 +1,4 @@
-import { ignoreRouters } from "../../../pkg/ip/mod.ts"
+import { refuseRouterAdvertisements } from "../../../pkg/ip/mod.ts"
 import { type Fd, isErrno, PacketSocket, stat } from "../../../pkg/libc/mod.ts"
 import {
   Budget,
@@ -126,8 +126,8 @@ export class Place implements Disposable {
    * Leaves the advertisements of routers to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`: routes and addresses that the
    * kernel has made of some already would be in the way of those of the lease. Throws `NetlinkError`.
    */
-  ignoreRouters(): void {
-    this.#netns.run(() => ignoreRouters(this.link.name))
+  refuseRouterAdvertisements(): void {
+    this.#netns.run(() => refuseRouterAdvertisements(this.link.name))
     this.work((inside) => {
       const link = this.requireLink(inside)
       const isLearnt = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index

@@ -27,7 +27,7 @@ export interface Behaviour {
 }
 
 /** A script for a behaviour: waits for as long as the file is there, so at most until the lab is gone. */
-export function whileThere(file: string): string {
+export function waitsWhileExists(file: string): string {
   return `while [ -e ${quote(file)} ]; do sleep 0.01; done`
 }
 
