@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { Lab } from "../pkg/libcni/testing/lab.ts"
+import { recordingTerminal } from "../tools/testing.ts"
 import { cnitool } from "./cnitool.ts"
 import { completionScript } from "./completion.ts"
-import { recordingTerminal } from "./testing.ts"
 
 function labOfOne(): Lab {
   const lab = new Lab()

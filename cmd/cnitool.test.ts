@@ -4,10 +4,10 @@ import { resolve } from "node:path"
 import { staticIpam } from "../ipam/static/main.ts"
 import { Lab } from "../pkg/libcni/testing/lab.ts"
 import { serve } from "../pkg/skel/mod.ts"
+import { containerIdOf } from "../tools/environment.ts"
+import { recordingTerminal } from "../tools/testing.ts"
 import { cnitool } from "./cnitool.ts"
 import { completionScript } from "./completion.ts"
-import { containerIdOf } from "./environment.ts"
-import { recordingTerminal } from "./testing.ts"
 
 function labOfOne(): Lab {
   const lab = new Lab()

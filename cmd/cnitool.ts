@@ -11,8 +11,8 @@ import {
   statusNetwork,
 } from "../pkg/libcni/mod.ts"
 import { printJson } from "../pkg/types/mod.ts"
+import { attachmentOf, defaults, readPath, type Terminal } from "../tools/environment.ts"
 import { type Completable, complete, completionHelp, completionScript, shells } from "./completion.ts"
-import { attachmentOf, defaults, readPath, type Terminal } from "./environment.ts"
 
 /**
  * `cnitool COMMAND NETWORK NETNS`: upstream's commands, variables, messages and exit codes, for scripts that know it. Text

@@ -1,8 +1,8 @@
 /** The tool for people: `cni`, and `cnitool` where it is called by that name. */
 import { basename } from "node:path"
+import { processTerminal } from "../tools/environment.ts"
 import { cni } from "./cni/main.ts"
 import { cnitool } from "./cnitool.ts"
-import { processTerminal } from "./environment.ts"
 
 process.exitCode = 1 // until the command says otherwise
 const tool = basename(process.argv0) === "cnitool" ? cnitool : cni

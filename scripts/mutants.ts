@@ -1,7 +1,7 @@
 /**
  * Tries the tests: makes small mistakes in the sources, one at a time, and looks whether a test notices.
  *
- *   npm run test:mutants                                  all rooms of pkg, plugins, ipam and meta: hours; `cmd` by its name
+ *   npm run test:mutants                                  all rooms of pkg, plugins, ipam and meta: hours; `tools` and `cmd` by name
  *   npm run test:mutants -- pkg/nftables --sample 60      60 mistakes in one room; a file can be named, too
  *   npm run test:mutants -- pkg/nftables --integration    what the unit tests let pass is built and run in namespaces
  *   npm run test:mutants -- pkg/nftables --operator swapped   only the kinds of mistakes that have this word, see mutants/operators.ts

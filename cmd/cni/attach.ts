@@ -8,12 +8,10 @@ import {
   statusNetwork,
 } from "../../pkg/libcni/mod.ts"
 import { decodeResult, printJson } from "../../pkg/types/mod.ts"
-import { attachmentOf, type Terminal } from "../environment.ts"
-import { attachmentsOf, describeLostBridge, lostBridge, readNode } from "../node/mod.ts"
 import {
   type Arguments,
+  attachmentFlags,
   type Command,
-  type Flag,
   given,
   netnsPath,
   networkOf,
@@ -22,15 +20,10 @@ import {
   runtimeOf,
   text,
   word,
-} from "./command.ts"
-import { resultTable } from "./tables.ts"
-
-/** The flags that say which interface of which container it is. */
-export const attachmentFlags = {
-  ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (CNI_IFNAME, else eth0)" },
-  "container-id": { type: "string", value: "ID", help: "default: made from the namespace's path, as cnitool does" },
-  ...runtimeFlags,
-} as const satisfies Record<string, Flag>
+} from "../../tools/command.ts"
+import { attachmentOf, type Terminal } from "../../tools/environment.ts"
+import { attachmentsOf, describeLostBridge, lostBridge, readNode } from "../../tools/node/mod.ts"
+import { resultTable } from "../../tools/tables.ts"
 
 const environmentHelp = `NETNS is a path, or a name from "ip netns list". Arguments for the plugins come from the environment:
   CNI_ARGS   K=V;K=V

@@ -5,7 +5,7 @@ import type { AttachmentId } from "../../pkg/libcni/mod.ts"
 import { deleteLink, listLinks, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod.ts"
 import { isOwnerOf, ownerComment } from "../../pkg/types/mod.ts"
-import { deleteStaleRules } from "../node/mod.ts"
+import { deleteStaleRules } from "../../tools/node/mod.ts"
 
 /** Something that an attachment has on this host. */
 export interface Belonging {

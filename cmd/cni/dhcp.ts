@@ -1,7 +1,7 @@
 import { DEFAULT_STATE, Journal, type LeaseRecord, namespaceLives, readBootId } from "../../ipam/dhcp/main.ts"
 import { printJson } from "../../pkg/types/mod.ts"
-import { type Command, text } from "./command.ts"
-import { age, table } from "./tables.ts"
+import { type Command, text } from "../../tools/command.ts"
+import { age, table } from "../../tools/tables.ts"
 
 /** A lease as it is shown; times are milliseconds since 1970, and absent where the lease never ends. */
 export interface ShownLease {

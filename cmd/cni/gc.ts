@@ -7,11 +7,20 @@ import {
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
 import { type JsonObject, printJson } from "../../pkg/types/mod.ts"
-import { cacheDirs } from "../node/mod.ts"
+import {
+  type Command,
+  given,
+  networkOf,
+  runtimeFlags,
+  runtimeOf,
+  texts,
+  UsageError,
+  word,
+} from "../../tools/command.ts"
+import { cacheDirs } from "../../tools/node/mod.ts"
+import { table } from "../../tools/tables.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
-import { type Command, given, networkOf, runtimeFlags, runtimeOf, texts, UsageError, word } from "./command.ts"
 import { storesOf } from "./ipam.ts"
-import { table } from "./tables.ts"
 
 /** `cni gc` */
 export const gc: Command = {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { parseArgs } from "node:util"
-import { ruleNames } from "../lint/rules.ts"
-import { recordingTerminal } from "../testing.ts"
+import { ruleNames } from "../../tools/lint/rules.ts"
+import { recordingTerminal } from "../../tools/testing.ts"
 import { cni, commands, groups } from "./main.ts"
 
 const all = Object.entries(commands)

@@ -1,4 +1,4 @@
-import type { Command, Flag } from "./command.ts"
+import type { Command, Flag } from "../../tools/command.ts"
 
 /** What `cni --help` prints. */
 export function toolHelp(commands: Readonly<Record<string, Command>>): string {

@@ -2,9 +2,9 @@ import { expect, test } from "bun:test"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Lab } from "../../pkg/libcni/testing/lab.ts"
-import { recordingTerminal } from "../testing.ts"
+import { age, usageBar } from "../../tools/tables.ts"
+import { recordingTerminal } from "../../tools/testing.ts"
 import { cni } from "./main.ts"
-import { age, usageBar } from "./tables.ts"
 
 /** A network of six addresses, two of them reserved in the layout that the reference suite writes too. */
 function labWithLeases() {

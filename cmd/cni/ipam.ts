@@ -23,10 +23,10 @@ import {
   printJson,
   validateNetworkName,
 } from "../../pkg/types/mod.ts"
-import { defaults, type Terminal } from "../environment.ts"
-import { DEFAULT_DATA_DIR } from "../node/mod.ts"
-import { type Arguments, type Command, text, UsageError, word } from "./command.ts"
-import { leaseTable, type NetworkUse, useAsJson } from "./tables.ts"
+import { type Arguments, type Command, text, UsageError, word } from "../../tools/command.ts"
+import { defaults, type Terminal } from "../../tools/environment.ts"
+import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
+import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
 
 const places = {
   "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { Lab } from "../../pkg/libcni/testing/lab.ts"
+import { recordingTerminal } from "../../tools/testing.ts"
 import { completionScript } from "../completion.ts"
-import { recordingTerminal } from "../testing.ts"
 import { cni } from "./main.ts"
 
 const result = {

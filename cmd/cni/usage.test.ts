@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Lab } from "../../pkg/libcni/testing/lab.ts"
-import { recordingTerminal } from "../testing.ts"
+import { recordingTerminal } from "../../tools/testing.ts"
 import { cni } from "./main.ts"
 
 function labOfOne(): Lab {

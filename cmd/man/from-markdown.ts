@@ -1,4 +1,4 @@
-import { cellsOf } from "../configuration/key-docs.ts"
+import { cellsOf } from "../../tools/configuration/key-docs.ts"
 import { bullet, heading, literal, paragraph, subheading, term } from "./roff.ts"
 
 /** A page in Markdown as the body of a manual page. The headline and the first paragraph are the caller's. */

@@ -1,8 +1,8 @@
 import { version } from "../../package.json"
-import type { Command } from "../cni/command.ts"
+import type { Command } from "../../tools/command.ts"
+import { plain } from "../../tools/configuration/key-docs.ts"
+import { type Known, knownPlugins } from "../../tools/configuration/plugins.ts"
 import { commands } from "../cni/main.ts"
-import { plain } from "../configuration/key-docs.ts"
-import { type Known, knownPlugins } from "../configuration/plugins.ts"
 import { fromMarkdown } from "./from-markdown.ts"
 import { header, heading, literal, paragraph, term } from "./roff.ts"
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { mkdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { type Case, cases, placed } from "../../cmd/lint/cases.fixture.ts"
+import { type Case, cases, placed } from "../../tools/lint/cases.fixture.ts"
 import { builtPlugins, HostNamespace, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
 const tool = join(builtPlugins, "../cni")

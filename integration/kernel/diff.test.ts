@@ -2,9 +2,9 @@
  * What `cni diff` compares a result with, in this process, which is in the host's namespace in the meantime.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { compareGateways, compareRules, compareWithKernel, type Difference } from "../../cmd/diff/compare.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { Result } from "../../pkg/types/mod.ts"
+import { compareGateways, compareRules, compareWithKernel, type Difference } from "../../tools/diff/compare.ts"
 import { type ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 
 let host: HostNamespace

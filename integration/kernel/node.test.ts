@@ -1,8 +1,8 @@
 /** A node as it is read by `cni`, in this process, which is in the host's namespace in the meantime. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdir, writeFile } from "node:fs/promises"
-import { type Node, type NodeLink, readNode } from "../../cmd/node/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
+import { type Node, type NodeLink, readNode } from "../../tools/node/mod.ts"
 import { type ContainerNamespace, HostNamespace, TemporaryDirectory } from "../lab/mod.ts"
 
 let host: HostNamespace

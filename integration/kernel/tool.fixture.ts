@@ -1,6 +1,6 @@
 import { cni } from "../../cmd/cni/main.ts"
-import { processTerminal } from "../../cmd/environment.ts"
-import { recordingTerminal } from "../../cmd/testing.ts"
+import { processTerminal } from "../../tools/environment.ts"
+import { recordingTerminal } from "../../tools/testing.ts"
 import { type HostNamespace, programEnv } from "../lab/mod.ts"
 
 /** A command line for `cni`, and who reads what it prints. */

@@ -2,12 +2,12 @@ import { existsSync, readFileSync } from "node:fs"
 import { dirname, join, normalize } from "node:path"
 
 /**
- * Rooms whose unit tests are asked when the room's own tell nothing; those of `cmd`, which imports all, of its own sources alone, but
- * for what is made of all plugins' tables.
+ * Rooms whose unit tests are asked when the room's own tell nothing; those of `tools` and `cmd`, which import all, of their own sources
+ * alone, but for what is made of all plugins' tables.
  */
-const rooms = "{pkg,plugins,ipam,meta,cmd}"
-const isOfTool = (file: string) => file.startsWith("cmd/") && !isOfAllPlugins(file)
-const isOfAllPlugins = (test: string) => /^cmd\/(plugins|configuration\/[^/]+)\.test\.ts$/.test(test)
+const rooms = "{pkg,plugins,ipam,meta,tools,cmd}"
+const isOfTool = (file: string) => /^(tools|cmd)\//.test(file) && !isOfAllPlugins(file)
+const isOfAllPlugins = (test: string) => /^(cmd\/plugins|tools\/configuration\/[^/]+)\.test\.ts$/.test(test)
 
 /** Tests, and what only tests import. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/

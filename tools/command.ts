@@ -1,0 +1,143 @@
+import { existsSync } from "node:fs"
+import { resolve } from "node:path"
+import type { ParseArgsConfig } from "node:util"
+import { loadNetwork, type Network, type Runtime } from "../pkg/libcni/mod.ts"
+import { defaults, readPath, type Terminal } from "./environment.ts"
+import { DEFAULT_DATA_DIR, type NodePlaces } from "./node/mod.ts"
+
+/** What the command line holds for a command: flags by name, then the words that are no flags. */
+export interface Arguments {
+  readonly flags: Readonly<Record<string, string | boolean | readonly (string | boolean)[] | undefined>>
+  readonly words: readonly string[]
+}
+
+/** One flag: how it is read, and what the help says of it. */
+export type Flag = NonNullable<ParseArgsConfig["options"]>[string] & {
+  /** Placeholder of the value: "DIR". */
+  readonly value?: string
+  readonly help: string
+}
+
+/** One command of the tool. */
+export interface Command {
+  /** One line for the list of commands. */
+  readonly summary: string
+  /** The words it wants, as the help names them: in brackets, at the end, those that may be left out; "…" at the end is for more. */
+  readonly words: readonly string[]
+  readonly flags: Readonly<Record<string, Flag>>
+  /** For completion: what a word may be, by its name in `words`. */
+  readonly choices?: Readonly<Record<string, readonly string[]>>
+  /** What there is to know, and examples. */
+  readonly help: string
+  /** Does it. What it throws becomes a message and exit code 1 */
+  run(args: Arguments, terminal: Terminal): Promise<void>
+}
+
+/** The command line cannot be understood: exit code 2, with a pointer to the help. */
+export class UsageError extends Error {}
+
+/** The command has done what it was asked for and said all; the exit code tells what it found. */
+export class Found extends Error {
+  readonly exitCode: number
+
+  constructor(exitCode: number) {
+    super(`exit code ${exitCode}`)
+    this.exitCode = exitCode
+  }
+}
+
+/** The exit code of a command that looks for faults and has found some; 1 is for a command that could not look. */
+export const FOUND_FAULTS = 3
+
+/** The value of a flag that takes text. */
+export function text(args: Arguments, flag: string): string | undefined {
+  const value = args.flags[flag]
+  return typeof value === "string" ? value : undefined
+}
+
+/** The values of a flag that may be given several times. */
+export function texts(args: Arguments, flag: string): string[] {
+  const value = args.flags[flag]
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : []
+}
+
+/** Whether a flag without a value was given. */
+export function given(args: Arguments, flag: string): boolean {
+  return args.flags[flag] === true
+}
+
+/** The word at a place; the tool has checked that it is there. */
+export function word(args: Arguments, index: number): string {
+  return args.words[index] ?? ""
+}
+
+/** The flags of every command that runs plugins. */
+export const runtimeFlags = {
+  "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
+  "bin-dir": { type: "string", value: "DIR[:DIR]", help: "plugins (CNI_PATH, else /opt/cni/bin)" },
+  "cache-dir": { type: "string", value: "DIR", help: "results of ADD, for CHECK and DEL (default /var/lib/cni)" },
+  timeout: { type: "string", value: "SECONDS", help: "kill a plugin that takes longer (default: never)" },
+  json: { type: "boolean", help: "print JSON, also on a terminal and for errors" },
+} as const satisfies Record<string, Flag>
+
+/** The flags that say which interface of which container it is. */
+export const attachmentFlags = {
+  ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (CNI_IFNAME, else eth0)" },
+  "container-id": { type: "string", value: "ID", help: "default: made from the namespace's path, as cnitool does" },
+  ...runtimeFlags,
+} as const satisfies Record<string, Flag>
+
+/** The flags of every command that reads a node. */
+export const nodeFlags = {
+  "conf-dir": runtimeFlags["conf-dir"],
+  "bin-dir": runtimeFlags["bin-dir"],
+  "cache-dir": runtimeFlags["cache-dir"],
+  json: runtimeFlags.json,
+} as const satisfies Record<string, Flag>
+
+/** Where the flags and the environment say that a node keeps things. */
+export function placesOf(args: Arguments, { env }: Terminal): NodePlaces {
+  return {
+    confDir: resolve(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)),
+    binDirs: readPath(text(args, "bin-dir") ?? (env.CNI_PATH || defaults.binDir)),
+    cacheDir: resolve(text(args, "cache-dir") ?? defaults.cacheDir),
+    dataDir: DEFAULT_DATA_DIR,
+  }
+}
+
+/** Whether a command prints JSON: it was asked to, or no human reads it. */
+export function wantsJson(args: Arguments, terminal: Terminal): boolean {
+  return given(args, "json") || !terminal.interactive
+}
+
+/** The runtime that the flags and the environment ask for. */
+export function runtimeOf(args: Arguments, { env, stderr, signal }: Terminal): Runtime {
+  const timeout = text(args, "timeout")
+  return {
+    path: readPath(text(args, "bin-dir") ?? (env.CNI_PATH || defaults.binDir)),
+    cacheDir: resolve(text(args, "cache-dir") ?? defaults.cacheDir),
+    env,
+    stderr,
+    signal,
+    ...(timeout === undefined ? {} : { timeoutMs: readSeconds(timeout) }),
+  }
+}
+
+/** Loads the network of that name; what is odd about the files goes to stderr. */
+export function networkOf(name: string, args: Arguments, { env, stderr }: Terminal): Network {
+  const network = loadNetwork(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir), name)
+  for (const warning of network.warnings) stderr(`Warning: ${warning}\n`)
+  return network
+}
+
+/** A namespace as a path: what `ip netns` calls "demo" is /run/netns/demo. Its existence is the plugins' affair. */
+export function netnsPath(given: string): string {
+  const named = `/run/netns/${given}`
+  return !given.includes("/") && !existsSync(given) && existsSync(named) ? named : resolve(given)
+}
+
+function readSeconds(timeout: string): number {
+  const seconds = Number(timeout)
+  if (Number.isFinite(seconds) && seconds > 0) return seconds * 1000
+  throw new Error(`Cannot use --timeout ${timeout}: expected a number of seconds above 0`)
+}

@@ -1,0 +1,133 @@
+import { expect, test } from "bun:test"
+import { pluginNames } from "../../cmd/plugins.ts"
+import type { Fields, Schema } from "../../pkg/config/mod.ts"
+import { cellsOf, describeKey, firstTable, keyDocs, plain } from "./key-docs.ts"
+import { anything, mergeFields, schemaAt } from "./key-tables.ts"
+import { capabilitiesOf, findPlugin, knownPlugins } from "./plugins.ts"
+
+test("every plugin of the executable has its row here: schemas, lint and manual pages are made from it", () => {
+  expect(knownPlugins.map(({ name }) => name)).toEqual([...pluginNames])
+})
+
+test("every plugin has its table of keys but loopback, which has no keys of its own", () => {
+  expect(knownPlugins.filter(({ plugin }) => plugin.fields === undefined).map(({ name }) => name)).toEqual(["loopback"])
+})
+
+/** The paths of a table's keys, "ipam.ranges[][].subnet". */
+function pathsOf(fields: Fields, path = ""): string[] {
+  return Object.entries(fields).flatMap(([key, schema]) => inside(schema, path === "" ? key : `${path}.${key}`))
+}
+
+function inside(schema: Schema, path: string): string[] {
+  if (schema.kind === "object") return [path, ...pathsOf(schema.fields, path)]
+  if (schema.kind === "list" && schema.of.kind !== "text") return [path, ...inside(schema.of, `${path}[]`).slice(1)]
+  return [path]
+}
+
+/** Keys that their object's row explains, or that say it themselves. */
+const explainedAbove = /^(runtimeConfig|args)(\.cni)?$|\[\]\.|^args\.cni\.|^ipam\.ranges\[\]|^capabilities\./
+
+test.each(knownPlugins.map(({ name }) => name))("%s: its page says what each of its keys means", (name) => {
+  const known = findPlugin(name)
+  if (known === undefined) throw new Error(name)
+  const docs = keyDocs(known)
+  const own = pathsOf(known.plugin.fields ?? {})
+  const silent = own.filter((path) => !explainedAbove.test(path) && describeKey(docs, path) === undefined)
+  expect(silent).toEqual([])
+})
+
+test.each(knownPlugins.map(({ name }) => name))("%s: its page names no key that it does not have", (name) => {
+  const known = findPlugin(name)
+  if (known === undefined) throw new Error(name)
+  const unknown = keyDocs(known)
+    .flatMap(({ paths }) => paths)
+    .filter(
+      (path) =>
+        schemaAt(
+          known.fields,
+          path.split(".").flatMap((part) => part.match(/\[\]|[^[\]]+/g) ?? []),
+        ) === undefined,
+    )
+  expect(unknown).toEqual([])
+})
+
+test("capabilities are what a plugin reads of runtimeConfig", () => {
+  const of = (name: string) => capabilitiesOf(findPlugin(name) ?? { plugin: {} as never })
+  expect(of("portmap")).toEqual(["portMappings"])
+  expect(of("bridge")).toEqual(["mac"])
+  expect(of("host-local").sort()).toEqual(["ipRanges", "ips"])
+  expect(of("loopback")).toEqual([])
+})
+
+const page = `# x
+
+## Keys
+
+Words, and ## Keys in them.
+
+| key | default | meaning |
+| --- | --- | --- |
+| \`a\`, \`args.cni.mac\`, \`MAC\` in \`CNI_ARGS\`, \`CNI_ARGS\` \`IP\`, \`list[]\` | 5 | [one](x.md), **two** |
+| a range's \`subnet\` | | a \\| b |
+
+| key | meaning |
+| --- | --- |
+| \`other\` | of another table |
+
+## Verbs
+
+| \`b\` | | not a key |
+`
+
+test("the keys of a page are the first table below the headline", () => {
+  expect(keyDocs({ page, kind: "interface" })).toEqual([
+    {
+      keys: "`a`, `args.cni.mac`, `MAC` in `CNI_ARGS`, `CNI_ARGS` `IP`, `list[]`",
+      ...{ paths: ["a", "args.cni.mac", "list"], default: "5", meaning: "[one](x.md), **two**" },
+    },
+    { keys: "a range's `subnet`", paths: ["subnet"], default: "", meaning: "a | b" },
+  ])
+  const ofIpam = keyDocs({ page, kind: "ipam" })
+  expect(ofIpam.map(({ paths }) => paths)).toEqual([
+    ["ipam.a", "args.cni.mac", "ipam.list[]"],
+    ["ipam.ranges[][].subnet"],
+  ])
+  expect(keyDocs({ page: "# x\n", kind: "ipam" })).toEqual([])
+  expect(describeKey(ofIpam, "ipam.a")).toBe("one, two")
+  expect(describeKey([], "ipam.routes[].gw")).toBe("the gateway; by default that of the address")
+  expect(describeKey([], "ipam.dns.search")).toBe("domains that short names are looked up in")
+  expect(describeKey([], "type")).toBe("the plugin: the name of its executable")
+  expect(describeKey([], "nothing")).toBeUndefined()
+})
+
+test("cells of a table, and words without the marks of Markdown", () => {
+  expect(cellsOf("| a | b \\| c |  |  ")).toEqual(["a", "b | c", ""])
+  expect(firstTable("x\n| a |\n| b |\ny\n| c |")).toEqual([["a"], ["b"]])
+  expect([firstTable("x"), firstTable("| a |")]).toEqual([[], [["a"]]])
+  expect(plain("[a](b) and [c](d), `e` `f` **g** **h**")).toBe("a and c, e f g h")
+})
+
+const text = { kind: "text" } as const
+const object = (fields: Fields): Schema => ({ kind: "object", fields })
+
+test("of two tables each key is there, and of objects that both have the keys of both", () => {
+  const merged = mergeFields(
+    { a: text, both: object({ x: text }), open: object({ x: text }), changed: text },
+    { b: text, both: object({ y: text }), open: anything, changed: { kind: "integer" } },
+  )
+  expect(merged).toEqual({
+    ...{ a: text, b: text, both: object({ x: text, y: text }), open: anything, changed: { kind: "integer" } },
+  })
+  expect(merged.open).toBe(anything)
+})
+
+test("what stands at a path of a table", () => {
+  const table: Fields = {
+    a: object({ list: { kind: "list", of: object({ x: text }) }, map: { kind: "record", of: text } }),
+  }
+  expect(schemaAt(table, ["a", "list", 0, "x"])).toBe(text)
+  expect(schemaAt(table, ["a", "map", "any"])).toBe(text)
+  expect(schemaAt(table, [])).toEqual(object(table))
+  for (const path of [["b"], ["b", "c"], ["toString"], ["a", "map", "any", "x"]])
+    expect(schemaAt(table, path)).toBeUndefined()
+})

@@ -1,0 +1,49 @@
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { type Command, given, text, UsageError } from "../command.ts"
+import { allSchemas, schemaOf } from "./json-schema.ts"
+import { knownPlugins } from "./plugins.ts"
+
+/** `cni schema` */
+export const schemaCommand: Command = {
+  summary: "Print the JSON Schema of a network's list or of one plugin",
+  words: ["[PLUGIN]"],
+  choices: { PLUGIN: ["conflist", ...knownPlugins.map(({ name }) => name)] },
+  flags: {
+    strict: { type: "boolean", help: "refuse unknown keys, which plugins let through" },
+    write: { type: "string", value: "DIR", help: "write all schemas into a directory instead of printing one" },
+    json: { type: "boolean", help: "changes nothing: a schema is JSON" },
+  },
+  help: `Without PLUGIN it is the schema of a whole network's list, a .conflist, with all plugins; with the name of a plugin that of
+its object in "plugins". Editors complete and check by it:
+  "$schema": "./schemas/conflist.json"     as first key of the file, or
+  "json.schemas": [{ "fileMatch": ["*.conflist"], "url": "./conflist.json" }]     in VS Code's settings
+
+A schema says less than "cni lint": nothing of keys that contradict each other, of addresses, and of keys in another letter case.
+
+Examples:
+  cni schema > conflist.json
+  cni schema bridge --strict
+  cni schema --write schemas`,
+  async run(args, { stdout }) {
+    const directory = text(args, "write")
+    if (directory !== undefined) {
+      mkdirSync(directory, { recursive: true })
+      const files = Object.entries(allSchemas())
+      for (const [file, schema] of files) writeFileSync(join(directory, file), print(schema))
+      stdout(`Wrote ${files.length} schemas into ${directory}\n`)
+      return
+    }
+    const name = args.words[0] ?? "conflist"
+    const schema = schemaOf(name, { strict: given(args, "strict") })
+    if (schema === undefined) {
+      const names = ["conflist", ...knownPlugins.map((known) => known.name)]
+      throw new UsageError(`unknown plugin ${name}: expected ${names.join(", ")}`)
+    }
+    stdout(print(schema))
+  },
+}
+
+function print(schema: object): string {
+  return `${JSON.stringify(schema, undefined, 2)}\n`
+}

@@ -1,0 +1,85 @@
+import { checkEachPlugin, type NetworkPlugin } from "../../pkg/libcni/mod.ts"
+import { decodeResult, member, printJson } from "../../pkg/types/mod.ts"
+import {
+  attachmentFlags,
+  type Command,
+  FOUND_FAULTS,
+  Found,
+  given,
+  netnsPath,
+  networkOf,
+  runtimeOf,
+  text,
+  word,
+} from "../command.ts"
+import { attachmentOf } from "../environment.ts"
+import { type ScreenSize, tinted, wrapped } from "../screen.ts"
+import { compareGateways, compareRules, compareWithKernel, type Difference } from "./compare.ts"
+
+/** `cni diff` */
+export const diffCommand: Command = {
+  summary: "Show what differs between what ADD made and what is there",
+  words: ["NETWORK", "NETNS"],
+  flags: attachmentFlags,
+  help: `NETNS is a path, or a name from "ip netns list". The record of the ADD is compared with interfaces, MACs, MTUs, addresses and routes, all
+of them; then every plugin is asked by CHECK, also after one that says no, which adds rules, leases and settings. Nothing is changed.
+
+Exit code 0: nothing differs. ${FOUND_FAULTS}: something does. 1: it could not be looked at.
+
+Examples:
+  cni diff mynet demo
+  cni diff mynet /proc/4242/ns/net --container-id 4e5f6a --json`,
+  async run(args, terminal) {
+    const runtime = runtimeOf(args, terminal)
+    const network = networkOf(word(args, 0), args, terminal)
+    const named = { containerId: text(args, "container-id"), ifName: text(args, "ifname") }
+    const attachment = attachmentOf(terminal.env, netnsPath(word(args, 1)), named)
+    const { answers, result, added } = await checkEachPlugin(runtime, network, attachment)
+    const seen: Difference[] = [
+      ...compareWithKernel(decodeResult(result, added.network.cniVersion), added.attachment.netns),
+      ...(added.network.plugins.some(hasGateway)
+        ? compareGateways(decodeResult(result, added.network.cniVersion))
+        : []),
+      ...compareRules(added.network.plugins, network.name, added.attachment),
+    ]
+    const differences: Difference[] = [
+      ...seen,
+      ...answers.flatMap(({ type, error }) => {
+        if (error === undefined) return []
+        const [, what = error.message, expected = "", found = ""] =
+          /^(?:Check of )?(.*?)(?: failed)?: expected (.*)[,;] found (.*)$/s.exec(error.message) ?? []
+        if (seen.some((one) => isSameFault(one, what, expected))) return []
+        return [{ what: `${type}: ${what}`, expected, found: found || (error.details ?? "") }]
+      }),
+    ]
+    if (given(args, "json"))
+      terminal.stdout(
+        `${printJson({ network: network.name, containerId: attachment.containerId, ifName: attachment.ifName, differences })}\n`,
+      )
+    else if (differences.length === 0)
+      terminal.stdout(`${attachment.ifName} in ${attachment.netns} is as ADD has made it\n`)
+    else terminal.stdout(differences.map((difference) => asText(difference, terminal)).join("\n"))
+    if (differences.length > 0) throw new Found(FOUND_FAULTS)
+  },
+}
+
+/** Whether a plugin's words are about what the kernel has shown already. */
+function isSameFault(seen: Difference, what: string, expected: string): boolean {
+  if (what.startsWith("addresses of ")) return addressOf(seen.expected) === addressOf(expected)
+  return seen.what === what.replaceAll('"', "")
+}
+
+function addressOf(cidr: string): string {
+  return cidr.split("/")[0] ?? ""
+}
+
+/** Whether the host has the gateway's addresses because of a plugin. */
+function hasGateway({ raw }: NetworkPlugin): boolean {
+  return member(raw, "isGateway") === true || member(raw, "isDefaultGateway") === true
+}
+
+/** As diff(1) marks lines: "-" is what ADD has made, "+" what is there. */
+function asText({ what, expected, found }: Difference, screen: ScreenSize): string {
+  const line = (mark: string, text: string) => (text === "" ? "" : wrapped(text, screen, "  ").replace(/^ /, mark))
+  return `${tinted(what, "strong", screen)}\n${line("-", expected)}${line("+", found)}`
+}

@@ -1,0 +1,178 @@
+import { describe, expect, test } from "bun:test"
+import type { NodeAttachment } from "../node/mod.ts"
+import { checkComplete, checkDuplicates, checkOrphans, isProvablyGone } from "./attachments.ts"
+import { attachmentOf, cachedOf, linkOf, type Parts, patientOf, told } from "./testing/patients.ts"
+
+const networks = [{ network: { name: "pods", plugins: [{ type: "bridge" }] } }]
+const orphans = (more: Partial<NodeAttachment>, parts: Parts = { networks }) =>
+  told(checkOrphans(patientOf({ ...parts, attachments: [attachmentOf(more)] })))
+const ruleIn = (place: string) => ({ place, backend: "nftables", owner: "" }) as const
+const FIX = "cni doctor --fix deletes it; so does cni gc pods --auto"
+const BY_HAND = "if no container uses it: cni gc pods --auto"
+
+describe("what a container that is gone has left", () => {
+  test("is told part by part", () => {
+    const rules = ["ip cni_masquerade containers", "ip nat POSTROUTING", "ip nat POSTROUTING"].map(ruleIn)
+    const orphan = [
+      "lease without namespace",
+      "cache entry without namespace",
+      "rules without namespace",
+      "rules without lease",
+    ]
+    const addresses = ["10.85.0.2", "fd00::2"]
+    expect(orphans({ isAlive: false, netns: "/run/netns/x", orphan, rules, addresses })).toEqual([
+      `warning stale-lease (pods), fixable
+host-local keeps 10.85.0.2, fd00::2 for "pods/c1/eth0": lease without namespace
+its container is gone, and no DEL came; the address is lost to the pool
+${FIX}`,
+      `warning stale-cache (pods), fixable
+the runtime's cache has "pods/c1/eth0", and there is no namespace "/run/netns/x"
+its container is gone, and no DEL came
+${FIX}`,
+      `warning orphaned-rules (pods), fixable
+rules for "pods/c1/eth0" in ip cni_masquerade containers, ip nat POSTROUTING: rules without namespace, rules without lease
+packets of the address's next holder, or to a port of the host, go the wrong way
+${FIX}`,
+    ])
+  })
+
+  test("and may be used by another is left to people", () => {
+    const link = linkOf(4, "veth1")
+    expect(orphans({ link, orphan: ["link without cache entry"], pod: { namespace: "shop", name: "web" } })).toEqual([
+      `warning orphaned-link (pods)
+interface "veth1" is that of "pods/c1/eth0" (pod shop/web), which no cache entry knows
+the runtime will not delete it; it keeps its address and its port of the bridge
+${BY_HAND}`,
+    ])
+    expect(
+      orphans({ sources: ["lease"], orphan: ["lease without cache entry"], pod: { namespace: "", name: "web" } }),
+    ).toEqual([
+      `warning stale-lease (pods)
+host-local keeps  for "pods/c1/eth0" (pod web): lease without cache entry
+its container is gone, and no DEL came; the address is lost to the pool
+${BY_HAND}`,
+    ])
+    expect(orphans({})).toEqual([])
+    expect(orphans({ sources: ["lease"], orphan: ["lease without cache entry"] }, {})[0]).toContain(
+      'if no container uses it: write a configuration of network "pods", and run cni gc',
+    )
+  })
+
+  test("and has no configuration is told with a command that works", () => {
+    const gone = {
+      isAlive: false,
+      netns: "/run/netns/x",
+      sources: ["cache"],
+      orphan: ["cache entry without namespace"],
+    } as const
+    const [ofLoopback] = orphans({ ...gone, ...cachedOf([{ type: "loopback" }]) }, {})
+    expect(ofLoopback).toMatch(/^warning stale-cache \(pods\), fixable\n(.*\n)*cni doctor --fix deletes it$/)
+    expect(orphans(gone, {})[0]).toMatch(
+      /^warning stale-cache \(pods\)\n(.*\n)*delete \/nowhere\/cache\/results\/pods-c1-eth0: it has no configuration/,
+    )
+  })
+
+  test.each<[boolean, string, Partial<NodeAttachment>]>([
+    [true, "its namespace has gone", { isAlive: false, netns: "/x", sources: ["cache", "lease"] }],
+    [false, "its namespace has gone, and a link is there", { isAlive: false, link: linkOf(4, "veth1") }],
+    [false, "its namespace is there", { isAlive: true, netns: "/x", sources: ["rule"] }],
+    [true, "nothing but rules name it", { sources: ["rule"] }],
+    [false, "rules name it, which note a namespace", { sources: ["rule"], netns: "/x" }],
+    [false, "a lease names it as well", { sources: ["rule", "lease"] }],
+  ])("is provably of nobody: %p, where %s", (isGone, _, more) => {
+    expect(isProvablyGone(attachmentOf(more))).toBe(isGone)
+  })
+})
+
+describe("what containers that live have to have", () => {
+  const AGAIN = "restart the container, or have it attached again (podman network reload, a new pod)"
+  const missing = (more: Partial<NodeAttachment>, parts: Parts = {}) =>
+    told(checkComplete(patientOf({ ...parts, attachments: [attachmentOf({ isAlive: true, ...more })] })))
+
+  test("is an end on the host", () => {
+    const interfaces = [{ name: "cni0" }, { name: "veth9" }, { name: "eth0", sandbox: "/x" }]
+    const result = { interfaces, ips: [], routes: [], dns: {} }
+    const cached = cachedOf([{ type: "bridge" }])
+    expect(missing({ ...cached, result })).toEqual([
+      `error missing-host-end (pods)
+"veth9", the host's end of "pods/c1/eth0", is not there
+the container has no interface any more
+${AGAIN}`,
+    ])
+    expect(missing({ ...cached, result, link: linkOf(4, "veth9") })).toEqual([])
+    expect(
+      missing({ ...cached, result: { ...result, interfaces: [{ name: "veth0", sandbox: "/x" }, { name: "myveth" }] } }),
+    ).toEqual([])
+    expect(missing({ result })).toEqual([])
+    expect(missing({ ...cached, result, isAlive: false })).toEqual([])
+  })
+
+  test("is a masquerade, where it is asked for", () => {
+    const cached = cachedOf([{ type: "bridge", ipMasq: true }, { type: "tuning" }])
+    expect(missing(cached)).toEqual([
+      `error missing-masquerade (pods)
+there is no masquerade for "pods/c1/eth0", and its network has "ipMasq"
+what it sends leaves with an address that nobody outside can answer; a reload of a firewall may have flushed it
+${AGAIN}`,
+    ])
+    for (const place of ["ip cni_masquerade containers", "ip nat POSTROUTING", "ip nat CNI-01"]) {
+      expect(missing({ ...cached, rules: [ruleIn("elsewhere"), ruleIn(place)] })).toEqual([])
+    }
+    expect(missing({ ...cached, rules: [ruleIn("ip nat PREROUTING")] })).toHaveLength(1)
+    expect(missing(cachedOf([{ type: "bridge", ipMasq: false }]))).toEqual([])
+    expect(missing(cachedOf("no JSON"))).toEqual([])
+  })
+
+  test("are its published ports", () => {
+    const portMappings = [
+      { hostPort: 8080, containerPort: 80 },
+      { hostPort: 53, containerPort: 53, protocol: "udp" },
+    ]
+    const cached = cachedOf([{ type: "portmap" }], { capabilityArgs: { portMappings } })
+    expect(missing(cached)).toEqual([
+      `error missing-ports (pods)
+ports 8080/tcp, 53/udp do not lead to "pods/c1/eth0": their rules are not there
+a reload of a firewall, or nft flush ruleset, has removed them
+${AGAIN}`,
+    ])
+    for (const place of ["ip cni_hostports ports", "ip nat CNI-DN-01", "ip nat CNI-HOSTPORT-DNAT"]) {
+      expect(missing({ ...cached, rules: [ruleIn("elsewhere"), ruleIn(place)] })).toEqual([])
+    }
+    expect(missing(cachedOf([{ type: "portmap" }]))).toEqual([])
+  })
+
+  test("is its lease, where leases can be read", () => {
+    const cached = cachedOf([{ type: "tuning" }, { type: "bridge", ipam: { type: "host-local" } }])
+    const more = { ...cached, addresses: ["10.85.0.2/24", "fd00::2/64"] }
+    expect(missing(more)).toEqual([
+      `error missing-lease (pods)
+10.85.0.2/24, fd00::2/64 of "pods/c1/eth0" is not reserved in host-local's store
+the next container may get the same address
+${AGAIN}`,
+    ])
+    expect(missing({ ...more, sources: ["lease"] })).toEqual([])
+    const unread = (what: "leases" | "links") => [
+      { what: "rules" as const, reason: "" },
+      { what, reason: "EACCES" },
+    ]
+    expect(missing(more, { unread: unread("leases") })).toEqual([])
+    expect(missing(more, { unread: unread("links") })).toHaveLength(1)
+    expect(missing(cachedOf([{ type: "bridge", ipam: { type: "static" } }]))).toEqual([])
+  })
+})
+
+test("two containers that live and have one address", () => {
+  const of = (containerId: string, addresses: string[], more: Partial<NodeAttachment> = {}) =>
+    attachmentOf({ containerId, addresses, isAlive: true, ...more })
+  const found = (...attachments: NodeAttachment[]) => told(checkDuplicates(patientOf({ attachments })))
+  const one = of("c1", ["10.85.0.2/24", "10.85.0.2"])
+  expect(found(one)).toEqual([])
+  expect(found(one, of("c2", ["10.85.0.3", "10.85.0.2/16"], { isAlive: undefined as never }))).toEqual([
+    `error duplicate-address (pods)
+"pods/c1/eth0" and "pods/c2/eth0" have the same address, 10.85.0.2
+each gets some of the other's packets
+delete one of them and start it again; see that no second host-local shares the range`,
+  ])
+  expect(found(one, of("c2", ["10.85.0.2/24"], { isAlive: false }))).toEqual([])
+  expect(found(one, of("c2", ["10.85.0.2/24"], { network: "lan" }))).toEqual([])
+})

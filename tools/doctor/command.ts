@@ -1,0 +1,92 @@
+import type { Runtime } from "../../pkg/libcni/mod.ts"
+import { printJson } from "../../pkg/types/mod.ts"
+import {
+  type Command,
+  FOUND_FAULTS,
+  Found,
+  given,
+  nodeFlags,
+  placesOf,
+  runtimeFlags,
+  runtimeOf,
+  text,
+  wantsJson,
+  word,
+} from "../command.ts"
+import { writeBundle } from "./bundle.ts"
+import { type Examination, examine } from "./examine.ts"
+import { nameOf } from "./finding.ts"
+import { carryOut, type Deletion, planDeletion, remainsOf } from "./fix.ts"
+import { asJson, report, summary } from "./report.ts"
+
+/** `cni doctor` */
+export const doctor: Command = {
+  summary: "Look for what is wrong with this node's networks, with a reason and a remedy for each",
+  words: ["[NETWORK]"],
+  flags: {
+    fix: { type: "boolean", help: "delete what containers that are provably gone left behind, after showing it" },
+    bundle: { type: "string", value: "FILE", help: "write a tar for a maintainer, secrets taken out" },
+    timeout: runtimeFlags.timeout,
+    ...nodeFlags,
+  },
+  help: `Looks at kernel settings, the packet filter, links, routes, configurations, plugin files, pools, leases, disk and clock,
+and asks the plugins of every network for their STATUS. It only looks, unless --fix is given. docs/doctor.md explains every finding.
+
+--fix runs the plugins' DEL for attachments that no link leads to and whose namespace is gone, deletes their rules, made by either
+suite, and nothing else. Then it looks again: the last line counts what is left.
+
+Exit code 0: no errors, perhaps warnings. 3: errors were found. 1: it could not look, or a fix failed.
+
+Examples:
+  cni doctor
+  cni doctor pods --json
+  cni doctor --fix
+  cni doctor --bundle /tmp/node.tar`,
+  async run(args, terminal) {
+    const network = args.words.length > 0 ? word(args, 0) : undefined
+    const places = placesOf(args, terminal)
+    const runtime = runtimeOf(args, terminal)
+    const examination = await examine(places, runtime, network)
+    const bundle = text(args, "bundle")
+    if (bundle !== undefined) {
+      await writeBundle(bundle, examination)
+      terminal.stderr(`Wrote ${bundle}\n`)
+    }
+    const deletions = given(args, "fix") ? planDeletions(examination) : []
+    const isJson = wantsJson(args, terminal)
+    if (!isJson) terminal.stdout(report(examination, deletions, terminal))
+    const reasons = await fix(deletions, runtime)
+    const left = deletions.length > 0 ? await examine(places, runtime, network) : examination
+    const failures = deletions.flatMap((deletion) => {
+      const reason = reasons.get(deletion)
+      const remains = reason === undefined ? remainsOf(deletion, left.patient.node) : [reason]
+      return remains.map((each) => `Cannot delete what is left of ${nameOf(deletion.orphan)}: ${each}`)
+    })
+    if (isJson) terminal.stdout(`${printJson(asJson(examination, deletions, failures))}\n`)
+    else terminal.stdout(summary(left, terminal, deletions.length))
+    for (const failure of failures) terminal.stderr(`cni doctor: ${failure}\n`)
+    if (failures.length > 0) throw new Found(FIX_FAILED)
+    if (left.findings.some(({ severity }) => severity === "error")) throw new Found(FOUND_FAULTS)
+  },
+}
+
+/** The exit code of a fix that failed. */
+const FIX_FAILED = 1
+
+function planDeletions({ findings, patient }: Examination): Deletion[] {
+  const orphans = new Set(findings.flatMap(({ orphan }) => orphan ?? []))
+  return [...orphans].map((orphan) => planDeletion(orphan, patient))
+}
+
+/** Deletes all, whichever fail, and returns why those failed that did. */
+async function fix(deletions: readonly Deletion[], runtime: Runtime): Promise<Map<Deletion, string>> {
+  const failures = new Map<Deletion, string>()
+  for (const deletion of deletions) {
+    try {
+      await carryOut(deletion, runtime)
+    } catch (error) {
+      failures.set(deletion, error instanceof Error ? error.message : String(error))
+    }
+  }
+  return failures
+}

@@ -1,0 +1,107 @@
+import { parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
+import { attachmentsOf, type FilterView, type NodePlaces, readNode, readPacketFilter } from "../node/mod.ts"
+import { checkComplete, checkDuplicates, checkOrphans } from "./attachments.ts"
+import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
+import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
+import { checkClock, checkDisk, checkUnread } from "./host.ts"
+import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
+import { checkGateways, checkLinks, checkMtu } from "./links.ts"
+import { checkListeners } from "./listeners.ts"
+import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
+import { checkPlugins } from "./plugins.ts"
+import { checkStatus } from "./status.ts"
+
+/** All that look, in the order in which their findings are told. */
+const checks: readonly Check[] = [
+  checkUnread,
+  checkDisk,
+  checkClock,
+  checkFiles,
+  checkPlugins,
+  checkSubnets,
+  checkRoutes,
+  checkPools,
+  checkForwarding,
+  checkReversePath,
+  checkIpv6,
+  checkConntrack,
+  checkDrops,
+  checkShadows,
+  checkDormant,
+  checkBridgeFiltering,
+  checkLinks,
+  checkGateways,
+  checkMtu,
+  checkComplete,
+  checkDuplicates,
+  checkListeners,
+  checkOrphans,
+]
+
+/** What was looked at, and what was found. */
+export interface Examination {
+  readonly patient: Patient
+  readonly findings: readonly Finding[]
+}
+
+/** Reads the node once and lets every check look at it; asks the plugins of every network for their STATUS. */
+export async function examine(places: NodePlaces, runtime: Runtime, network?: string): Promise<Examination> {
+  const patient = readPatient(places)
+  const findings = checks.flatMap((check) => check(patient))
+  for (const { network: found } of patient.node.networks) {
+    const isTwice = patient.node.networks.find((each) => each.network?.name === found?.name)?.network !== found
+    if (found && !isTwice && (network === undefined || found.name === network))
+      findings.push(...(await checkStatus(runtime, found)))
+  }
+  // What is about the node as a whole concerns every network.
+  const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
+  return { patient, findings: findings.filter(isAsked).sort(bySeverity) }
+}
+
+function readPatient(places: NodePlaces): Patient {
+  const node = readNode(places)
+  return {
+    node,
+    attachments: attachmentsOf(node),
+    filter: tryReadFilter(),
+    members: membersOf(node),
+    sysctl: readSysctl,
+  }
+}
+
+/** Undefined where this user may not look at it, which `cannot-look` says. */
+function tryReadFilter(): FilterView | undefined {
+  try {
+    return readPacketFilter()
+  } catch {
+    return undefined
+  }
+}
+
+function membersOf({ networks, cache }: Patient["node"]): Member[] {
+  const members = new Map<string, Member>()
+  const add = (network: string, { type, raw }: Pick<Member, "type" | "raw">) => {
+    members.getOrInsert(`${network} ${JSON.stringify(raw)}`, { network, type, raw })
+  }
+  for (const { network } of networks) for (const plugin of network?.plugins ?? []) add(network?.name ?? "", plugin)
+  const seen = new Set<string>()
+  for (const { network, config } of cache) {
+    const text = Buffer.from(config).toString("latin1")
+    if (seen.has(text)) continue
+    seen.add(text)
+    for (const plugin of pluginsIn(config)) add(network, plugin)
+  }
+  return [...members.values()]
+}
+
+function pluginsIn(config: Uint8Array) {
+  try {
+    return parseNetworkList(config).plugins
+  } catch {
+    return []
+  }
+}
+
+function bySeverity(a: Finding, b: Finding): number {
+  return Number(a.severity === "warning") - Number(b.severity === "warning")
+}

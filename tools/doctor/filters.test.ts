@@ -1,0 +1,200 @@
+import { describe, expect, test } from "bun:test"
+import type { FilterView } from "../node/mod.ts"
+import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
+import {
+  accept,
+  attachmentOf,
+  baseOf,
+  compare,
+  drop,
+  jump,
+  linkOf,
+  memberOf,
+  type Part,
+  patientOf,
+  ruleOf,
+  told,
+} from "./testing/patients.ts"
+
+const FORWARD = "ip filter FORWARD"
+const name = (text: string) => compare(...new TextEncoder().encode(text.padEnd(16, "\0")))
+const counter: Part = ["counter", {}]
+
+describe("rules of others that drop what containers send or get", () => {
+  const attachments = [
+    attachmentOf({ addresses: ["10.85.0.2/24", "172.16.0.2/4", "0.0.0.0/0", "x"], link: linkOf(4, "veth1") }),
+  ]
+  const members = [memberOf({ type: "bridge" })]
+  const found = (rules: FilterView["rules"], base: Parameters<typeof baseOf>[1] = {}, place = FORWARD) =>
+    told(checkDrops(patientOf({ attachments, members, filter: { bases: [baseOf(place, base)], rules } })))
+  const WHY =
+    "a drop is final, whatever other tables say: containers reach nothing beyond their bridge, published ports do not answer"
+  const ELSE = "accept what comes from and goes to the containers' interfaces there"
+
+  test("by one rule are told with where it is", () => {
+    expect(found([ruleOf(FORWARD, 7, counter, drop)])).toEqual([
+      `error forward-drop-rule
+a rule in table ip filter, chain FORWARD drops packets of containers: chain FORWARD, handle 7
+${WHY}
+${ELSE}`,
+    ])
+    const jumps = [ruleOf(FORWARD, 1, jump("GUARD")), ruleOf("ip filter GUARD", 9, name("cni0"), drop)]
+    expect(found(jumps).join()).toContain("chain FORWARD drops packets of containers: chain GUARD, handle 9\n")
+  })
+
+  test.each<[boolean, string, Part[]]>([
+    [true, "reject", [["reject", new Uint8Array()]]],
+    [true, "the bridge", [name("cni0"), drop]],
+    [true, "a container's end", [name("veth1"), drop]],
+    [true, "the containers' network", [compare(10, 85, 0), drop]],
+    [true, "a wider network", [compare(10, 85), drop]],
+    [true, "a network of less than a byte", [compare(160, 1), drop]],
+    [true, "one container", [compare(10, 85, 0, 2), drop]],
+    [false, "another interface", [name("docker0"), drop]],
+    [false, "another network", [compare(10, 86, 0), drop]],
+    [false, "the port of nothing", [compare(), drop]],
+    [false, "accepts", [name("cni0"), accept]],
+    [false, "what is not known", [["xt", new Uint8Array()], drop]],
+  ])("are such: %p, for %s", (isDrop, _, parts) => {
+    expect(found([ruleOf(FORWARD, 7, ...parts)])).toHaveLength(isDrop ? 1 : 0)
+  })
+
+  test("that drop the rest drop no container that another rule accepts", () => {
+    const accepted = ruleOf(FORWARD, 6, name("cni0"), accept)
+    expect(found([accepted, ruleOf(FORWARD, 7, drop)])).toEqual([])
+    expect(found([accepted, ruleOf(FORWARD, 7, name("veth1"), drop)])).toHaveLength(1)
+    expect(found([ruleOf(FORWARD, 6, name("docker0"), accept), ruleOf(FORWARD, 7, drop)])).toHaveLength(1)
+    // One that drops all, in a chain of which it is not known what comes there.
+    expect(found([ruleOf(FORWARD, 1, jump("GUARD")), ruleOf("ip filter GUARD", 9, drop)])).toEqual([])
+  })
+
+  test("by a policy are told, unless a rule accepts containers", () => {
+    const policy = { policy: "drop" } as const
+    expect(found([ruleOf(FORWARD, 1, name("docker0"), accept)], policy)).toEqual([
+      `error forward-drop
+table ip filter, chain FORWARD drops what no rule of it accepts, and none accepts containers
+${WHY}
+${ELSE}`,
+    ])
+    expect(found([ruleOf(FORWARD, 1, name("cni0"), accept)], policy)).toEqual([])
+    expect(found([ruleOf(FORWARD, 1, accept)], policy)).toEqual([])
+    expect(found([])).toEqual([])
+  })
+
+  test("are looked for in filters at hook forward that are not of plugins, and where there are containers", () => {
+    const rules = [ruleOf(FORWARD, 7, drop), ruleOf("ip cni_x c", 7, drop), ruleOf("ip6 filter FORWARD", 8, drop)]
+    expect(found(rules, { hook: "input" })).toEqual([])
+    expect(found(rules, { type: "nat" })).toEqual([])
+    expect(found(rules, {}, "ip cni_x c")).toEqual([])
+    expect(found(rules, {}, "inet other FORWARD")).toEqual([])
+    const filter = { bases: [baseOf(FORWARD)], rules }
+    expect(checkDrops(patientOf({ members, filter }))).toEqual([])
+    expect(checkDrops(patientOf({ attachments }))).toEqual([])
+  })
+
+  test.each([
+    [
+      "docker",
+      [ruleOf(FORWARD, 1, jump("DOCKER-USER"))],
+      FORWARD,
+      "iptables -I DOCKER-USER -i cni0 -j ACCEPT; iptables -I DOCKER-USER -o cni0 -j ACCEPT (the bridge's own name)",
+    ],
+    [
+      "docker",
+      [ruleOf("ip filter DOCKER", 1, accept)],
+      FORWARD,
+      "iptables -I DOCKER-USER -i cni0 -j ACCEPT; iptables -I DOCKER-USER -o cni0 -j ACCEPT (the bridge's own name)",
+    ],
+    [
+      "ufw",
+      [],
+      "ip filter ufw-forward",
+      "ufw route allow in on cni0; ufw route allow out on cni0 (the bridge's own name)",
+    ],
+    ["kube-proxy", [ruleOf("ip filter KUBE-FORWARD", 1, accept)], FORWARD, ELSE],
+    [
+      "firewalld",
+      [],
+      "inet firewalld filter_FORWARD",
+      "firewall-cmd --permanent --zone=trusted --add-interface=cni0; firewall-cmd --reload (the bridge's own name)",
+    ],
+  ])("of %s come with how that is told to let them pass", (maker, rules, place, remedy) => {
+    const [told] = found(rules, { policy: "drop" }, place)
+    expect(told).toContain(`(made by ${maker}) drops what no rule of it accepts`)
+    expect(told).toEndWith(`\n${remedy}`)
+  })
+
+  test("in another table say nothing of who has made this one", () => {
+    const others = [
+      ruleOf("ip nat DOCKER", 1, accept),
+      ruleOf("ip nat X", 1, jump("DOCKER")),
+      ruleOf("ip filter mufw-x", 1, accept),
+    ]
+    expect(found(others, { policy: "drop" }).join()).not.toContain("made by")
+  })
+})
+
+describe("NAT of others that comes before published ports", () => {
+  const PRE = "ip nat PREROUTING"
+  const base = (more: Parameters<typeof baseOf>[1] = {}) =>
+    baseOf(PRE, { type: "nat", hook: "prerouting", priority: -100, ...more })
+  const own = baseOf("ip cni_hostports prerouting", { type: "nat", hook: "prerouting", priority: -101 })
+  const port = { hostPort: "8080/tcp", port: 8080, protocol: "tcp", to: "10.85.0.2:80", owner: "pods/c1/eth0" }
+  const ports = [{ ...port, port: 53, hostPort: "53/udp" }, port]
+  const nat: Part = ["nat", {}]
+  const found = (rules: FilterView["rules"], bases = [base()], more = ports) =>
+    told(checkShadows(patientOf({ ports: more, filter: { bases, rules } })))
+  const taken = ruleOf(PRE, 5, compare(0x1f, 0x90), nat)
+
+  test("is told with the rule that takes a port first", () => {
+    expect(found([ruleOf(PRE, 4, compare(0x1f, 0x91), nat), taken])).toEqual([
+      `error port-shadowed
+a rule in table ip nat, chain PREROUTING, takes port 8080/tcp first
+packets to that port of the host do not reach the container
+remove the rule (nft delete rule ip nat PREROUTING handle 5), or choose another port`,
+    ])
+    const jumps = [ruleOf(PRE, 1, jump("MINE")), ruleOf("ip nat MINE", 2, compare(0, 53), ["target", {}])]
+    expect(found(jumps).join()).toContain("chain MINE, takes port 53/udp first")
+    expect(found([ruleOf(PRE, 5, compare(0x1f, 0x90), ["redir", {}])])).toHaveLength(1)
+  })
+
+  test.each<[string, Part[]]>([
+    ["changes no address", [compare(0x1f, 0x90), accept]],
+    ["is about another port", [compare(0x1f, 0x91), nat]],
+    ["is about a port with the same end", [compare(0x1e, 0x90), nat]],
+    ["compares four bytes", [compare(0x1f, 0x90, 0, 0), nat]],
+    ["compares what is not known", [["cmp", new Uint8Array([0x1f, 0x90])], nat]],
+    ["compares in another way", [["range", { data: { value: Uint8Array.of(0x1f, 0x90) } }], nat]],
+  ])("is none where a rule %s", (_, parts) => {
+    expect(found([ruleOf(PRE, 5, ...parts)])).toEqual([])
+  })
+
+  test("is at the hook, as early as ours or earlier, in tables of others", () => {
+    expect(found([taken], [base({ priority: -101 }), own])).toHaveLength(1)
+    expect(found([taken], [base({ priority: -100 }), own])).toEqual([])
+    expect(found([taken], [base({ priority: -99 })])).toEqual([])
+    expect(found([taken], [base({ hook: "output" })])).toEqual([])
+    expect(found([taken], [base({ type: "filter" })])).toEqual([])
+    const elsewhere = { ...own, hook: "output", priority: -300 }
+    expect(found([taken], [elsewhere, base({ priority: -100 })])).toHaveLength(1)
+    expect(found([ruleOf("ip cni_hostports prerouting", 1, compare(0x1f, 0x90), nat)], [own])).toEqual([])
+    expect(found([taken], [base()], [port])).toHaveLength(1)
+    expect(found([taken], [base()], [])).toEqual([])
+    expect(checkShadows(patientOf({ ports }))).toEqual([])
+  })
+})
+
+test("a table of ours that is dormant is told, and no other", () => {
+  const dormant = [
+    { family: "inet", name: "cni_firewall" },
+    { family: "ip", name: "mine" },
+  ] as const
+  expect(told(checkDormant(patientOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
+    `error table-dormant
+table inet cni_firewall is dormant: no packet comes through its chains
+what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs
+nft add table inet cni_firewall; the next ADD of a plugin that uses the table wakes it, too`,
+  ])
+  expect(checkDormant(patientOf({ filter: { bases: [], rules: [] } }))).toEqual([])
+  expect(checkDormant(patientOf({}))).toEqual([])
+})

@@ -1,0 +1,90 @@
+import { readFileSync } from "node:fs"
+import type { JsonObject } from "../../pkg/types/mod.ts"
+import type { FilterView, Node, NodeAttachment } from "../node/mod.ts"
+
+/** One thing that is wrong with a node. */
+export interface Finding {
+  /** A name of `rules`, with a row in docs/doctor.md. */
+  readonly rule: string
+  /** "error": something does not work, or will not. "warning": it works, and something is not as it should be. */
+  readonly severity: "error" | "warning"
+  /** The network that it is about, if it is about one. */
+  readonly network?: string
+  /** What was found, with names. */
+  readonly what: string
+  /** What comes of it. */
+  readonly why: string
+  /** What to do, with a command where there is one. */
+  readonly remedy: string
+  /** The attachment that `--fix` deletes: only one whose container is provably gone. */
+  readonly orphan?: NodeAttachment
+}
+
+/** What the checks look at. */
+export interface Patient {
+  readonly node: Node
+  readonly attachments: readonly NodeAttachment[]
+  /** All rules of the packet filter; undefined where it cannot be seen. */
+  readonly filter: FilterView | undefined
+  /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */
+  readonly members: readonly Member[]
+  /** A value below /proc/sys in this namespace; undefined where the kernel has none. */
+  sysctl(path: string): string | undefined
+}
+
+/** A plugin in a network. */
+export interface Member {
+  readonly network: string
+  readonly type: string
+  readonly raw: JsonObject
+}
+
+/** Looks at one subject. Changes nothing, and never throws for what is not there. */
+export type Check = (patient: Patient) => Finding[]
+
+/** Reads a value below /proc/sys in this namespace; undefined where the kernel has none. */
+export function readSysctl(path: string): string | undefined {
+  try {
+    return readFileSync(`/proc/sys/${path}`, "utf8").trim()
+  } catch {
+    return undefined
+  }
+}
+
+/** The bridge that a configuration of the plugin bridge names. */
+export function bridgeOf({ type, raw }: Member): string | undefined {
+  if (type !== "bridge") return undefined
+  return typeof raw.bridge === "string" && raw.bridge !== "" ? raw.bridge : "cni0"
+}
+
+/** The bridges of a node's networks, each once. */
+export function bridgesOf({ members }: Patient): string[] {
+  return [...new Set(members.flatMap((member) => bridgeOf(member) ?? []))]
+}
+
+/** The interfaces on the host by which packets of containers come: bridges that are there, and ends of pairs. */
+export function containerLinks(patient: Patient): string[] {
+  const bridges = new Set(bridgesOf(patient))
+  const own = patient.node.links.filter(({ name, nsid }) => nsid === undefined && bridges.has(name))
+  const ends = patient.attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.name ?? []) : []))
+  return [...new Set([...own.map(({ name }) => name), ...ends])]
+}
+
+/** Those of them that packets are routed by: not the ports of a bridge, whose IPv4 settings the kernel never asks. */
+export function routedLinks(patient: Patient): string[] {
+  const { links } = patient.node
+  const onHost = links.filter(({ nsid }) => nsid === undefined)
+  const bridges = new Set(onHost.filter(({ kind }) => kind === "bridge").map(({ index }) => index as number))
+  const isPort = (name: string) => {
+    const end =
+      onHost.find((link) => link.name === name) ?? patient.attachments.find(({ link }) => link?.name === name)?.link
+    return end?.master !== undefined && bridges.has(end.master)
+  }
+  return containerLinks(patient).filter((name) => !isPort(name))
+}
+
+/** How messages call an attachment. */
+export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): string {
+  const whose = pod === undefined ? "" : ` (pod ${[pod.namespace, pod.name].filter((part) => part).join("/")})`
+  return `"${network}/${containerId}${ifName === "" ? "" : `/${ifName}`}"${whose}`
+}

@@ -1,0 +1,160 @@
+import { expect, test } from "bun:test"
+import type { NodeAttachment } from "../node/mod.ts"
+import { checkGateways, checkLinks, checkMtu } from "./links.ts"
+import { attachmentOf, cachedOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
+
+const members = [memberOf({ type: "tuning" }), memberOf({ type: "bridge", isGateway: true })]
+const bridge = linkOf(3, "cni0", { kind: "bridge", addresses: ["10.85.0.1/24", "fd00::1/64"] })
+const veth = linkOf(4, "veth1", { master: 3 })
+
+test("bridges and hosts' ends that are down, each once", () => {
+  const down = { isUp: false }
+  const end = { ...veth, ...down }
+  const inside = linkOf(5, "eth0", { ...down, nsid: 1 })
+  const links = [linkOf(3, "cni0", { ...down, nsid: 1 }), { ...bridge, ...down }, linkOf(9, "other", down)]
+  const attachments = [
+    attachmentOf({ link: end }),
+    attachmentOf({ link: end }),
+    attachmentOf({ link: inside }),
+    attachmentOf(),
+  ]
+  const text = (name: string) => `error link-down
+interface "${name}" is down
+nothing passes it
+ip link set ${name} up`
+  expect(told(checkLinks(patientOf({ members, links, attachments })))).toEqual([text("cni0"), text("veth1")])
+  expect(checkLinks(patientOf({ members, links: [bridge], attachments: [attachmentOf({ link: veth })] }))).toEqual([])
+})
+
+test("hosts' ends that are no ports of their bridge any more", () => {
+  const found = (link: NodeAttachment["link"] | undefined, parts: Parts = {}) =>
+    told(
+      checkLinks(
+        patientOf({
+          members,
+          links: [bridge],
+          attachments: [attachmentOf({ ...cachedOf(members.map(({ raw }) => raw)), ...(link ? { link } : {}) })],
+          ...parts,
+        }),
+      ),
+    )
+  const { master: _, ...alone } = veth
+  expect(found(alone)).toEqual([
+    `error not-in-bridge (pods)
+"veth1", the host's end of "pods/c1/eth0", is no port of bridge "cni0"
+the container reaches nothing
+ip link set veth1 master cni0`,
+  ])
+  expect(found({ ...veth, master: 9 })).toHaveLength(1)
+  expect(found(veth)).toEqual([])
+  expect(found(undefined)).toEqual([])
+  expect(found({ ...alone, nsid: 1 })).toEqual([])
+  expect(found({ ...alone, kind: "tun" })).toEqual([])
+  const other = (...plugins: object[]) => ({ attachments: [attachmentOf({ ...cachedOf(plugins), link: alone })] })
+  expect(found(alone, other({ type: "ptp" }))).toEqual([])
+  expect(found(alone, { attachments: [attachmentOf({ link: alone, isAlive: false })] })).toEqual([])
+  const networks = [
+    { network: { name: "pods", plugins: [{ type: "bridge", raw: { type: "bridge", bridge: "br9" } }] } },
+  ]
+  expect(found(alone, { networks, attachments: [attachmentOf({ link: alone })] })[0]).toContain(
+    'bridge "br9" is not there',
+  )
+})
+
+test("a bridge that was deleted, once for all containers of it", () => {
+  const { master: _, ...alone } = veth
+  const result = (...ips: object[]) => ({ interfaces: [], ips, routes: [], dns: {} }) as never
+  const containers = (count: number) =>
+    Array.from({ length: count }, (_, at) =>
+      attachmentOf({
+        ...cachedOf([{ type: "bridge", isGateway: true }]),
+        containerId: `c${at + 1}`,
+        link: { ...alone, name: `veth${at + 1}` },
+        result: result({ address: `10.85.0.${at + 2}/24`, gateway: "10.85.0.1" }, { address: "fd00::2/64" }),
+      }),
+    )
+  const found = (count: number, parts: Parts = {}) =>
+    told(checkLinks(patientOf({ members, attachments: containers(count), ...parts })))
+  expect(found(1)).toEqual([
+    `error bridge-missing (pods)
+bridge "cni0" is not there, and a container lives by it: "pods/c1/eth0"
+the containers reach nothing, and nothing reaches them
+ip link add cni0 up type bridge; ip address add 10.85.0.1/24 dev cni0; for end in veth1; do ip link set $end master cni0; done (keys of ports, such as hairpinMode and vlan, come back when the containers are attached anew)`,
+  ])
+  expect(found(5)).toHaveLength(1)
+  expect(found(5)[0]).toContain('5 containers live by it: "pods/c1/eth0", "pods/c2/eth0", "pods/c3/eth0" and 2 more\n')
+  expect(found(1, { members: [memberOf({ type: "bridge" })] })[0]).toContain("ip link add cni0 up type bridge; for end")
+  // A link of another kind with the bridge's name is no bridge.
+  expect(found(1, { links: [linkOf(3, "cni0", { kind: "dummy" })] })).toHaveLength(1)
+  const flannel = attachmentOf({
+    ...cachedOf([{ type: "flannel" }]),
+    link: alone,
+    result: {
+      ...(result() as object),
+      interfaces: [{ name: "br7" }, { name: "veth1" }, { name: "eth0", sandbox: "/x" }],
+    } as never,
+  })
+  expect(found(0, { attachments: [flannel] })[0]).toContain('bridge "br7" is not there')
+})
+
+test("bridges that have lost the gateway of containers, for each gateway once", () => {
+  const ips = [
+    { address: "10.85.0.2/24", gateway: "10.85.0.1" },
+    { address: "fd00::2/64", gateway: "fd00::9" },
+    { address: "x" },
+  ]
+  const result = { interfaces: [], ips, routes: [], dns: {} }
+  const found = (parts: Parts = {}, more: Partial<NodeAttachment> = {}) =>
+    told(
+      checkGateways(
+        patientOf({ members, links: [bridge], attachments: [attachmentOf({ result, ...more })], ...parts }),
+      ),
+    )
+  expect(found()).toEqual([
+    `error gateway-missing (pods)
+bridge "cni0" does not have fd00::9, the containers' gateway
+containers reach nothing beyond their network
+ip address add fd00::9/PREFIX dev cni0; the next ADD does it, too`,
+  ])
+  expect(found({ attachments: [attachmentOf({ result }), attachmentOf({ result })] })).toHaveLength(1)
+  expect(found({ links: [{ ...bridge, addresses: [...bridge.addresses, "fd00::9/128"] }] })).toEqual([])
+  expect(found({}, { isAlive: false })).toEqual([])
+  expect(found({}, { result: undefined as never })).toEqual([])
+  expect(found({ links: [] })).toEqual([])
+  const of = (keys: object, network?: string) => ({ members: [memberOf({ type: "bridge", ...keys }, network)] })
+  expect(found(of({ isDefaultGateway: true }))).toHaveLength(1)
+  expect(found(of({}))).toEqual([])
+  expect(found(of({ isGateway: true }, "lan"))).toEqual([])
+  expect(found({ members: [memberOf({ type: "ptp", isGateway: true })] })).toEqual([])
+})
+
+test("sizes of packets that do not go together", () => {
+  const route = (dst: string, dev: string) => ({ dst, dev, protocol: 3 })
+  const routes = [route("10.0.0.0/8", "cni0"), { dst: "0.0.0.0/0", protocol: 3 }, route("0.0.0.0/0", "eth0")]
+  const found = (...links: ReturnType<typeof linkOf>[]) => told(checkMtu(patientOf({ members, links, routes })))
+  const eth0 = (mtu: number) => linkOf(2, "eth0", { mtu })
+  expect(
+    found(
+      eth0(1400),
+      bridge,
+      linkOf(4, "veth1", { master: 3, mtu: 1400 }),
+      linkOf(5, "veth2", { master: 3, mtu: 9000 }),
+    ),
+  ).toEqual([
+    `warning mtu-mismatch
+bridge "cni0" has MTU 1500, and its port "veth1" 1400, "veth2" 9000
+large packets between these containers are dropped, while small ones such as pings pass
+set "mtu" in the network's configuration; now: ip link set veth1 mtu 1500`,
+    `warning mtu-uplink
+bridge "cni0" has MTU 1500, and "eth0", by which its containers go out, 1400
+connections hang where ICMP that asks for smaller packets is filtered
+set "mtu": 1400 in the network's configuration`,
+  ])
+  expect(found(bridge, linkOf(4, "veth1", { master: 3, mtu: 1400 })).join()).toContain('and its port "veth1" 1400\n')
+  expect(found(eth0(1500), bridge, veth)).toEqual([])
+  expect(
+    found(bridge, veth, linkOf(6, "veth3", { mtu: 1 }), linkOf(7, "veth4", { mtu: 1, master: 3, nsid: 1 })),
+  ).toEqual([])
+  expect(found(eth0(1), veth)).toEqual([])
+  expect(checkMtu(patientOf({ members, links: [eth0(1), bridge] }))).toEqual([])
+})

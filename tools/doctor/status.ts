@@ -1,0 +1,68 @@
+import {
+  type Network,
+  type NetworkPlugin,
+  pluginVersions,
+  type Runtime,
+  statusNetwork,
+  validateNetwork,
+} from "../../pkg/libcni/mod.ts"
+import { atLeast, CniError, Code, isCniError } from "../../pkg/types/mod.ts"
+import type { Finding } from "./finding.ts"
+
+/** The first version of the specification with STATUS. */
+const WITH_STATUS = "1.1.0"
+
+/**
+ * Asks the plugins of a network whether they could serve an ADD; also where its version has no such question, as long as they
+ * speak one that has. Plugins that do not are left out.
+ */
+export async function checkStatus(runtime: Runtime, network: Network): Promise<Finding[]> {
+  const isAsked = atLeast(network.cniVersion, WITH_STATUS)
+  const asked = isAsked ? network : { ...network, cniVersion: WITH_STATUS }
+  try {
+    await statusNetwork(runtime, asked)
+    return []
+  } catch (error) {
+    if (isCniError(error, Code.IncompatibleVersion)) return []
+    const speaking = await withStatus(runtime, network.plugins)
+    if (speaking.length === network.plugins.length) return [finding(network, error)]
+    try {
+      if (isAsked) await validateNetwork(runtime, network)
+      else await statusNetwork(runtime, { ...asked, plugins: speaking })
+      return []
+    } catch (cause) {
+      return [finding(network, cause)]
+    }
+  }
+}
+
+/** The plugins that know STATUS; one that does not may answer it with anything. */
+async function withStatus(runtime: Runtime, plugins: readonly NetworkPlugin[]): Promise<NetworkPlugin[]> {
+  const found: NetworkPlugin[] = []
+  for (const plugin of plugins) {
+    try {
+      if ((await pluginVersions(runtime, plugin.type)).includes(WITH_STATUS)) found.push(plugin)
+    } catch {
+      found.push(plugin) // it is not there, or broken: that is what STATUS has said
+    }
+  }
+  return found
+}
+
+function finding(network: Network, error: unknown): Finding {
+  const said =
+    error instanceof CniError ? [error.message, error.details].filter((part) => part).join(": ") : String(error)
+  const feature = /the kernel has no [^;]*/.exec(said)?.[0]
+  return {
+    rule: feature === undefined ? "status" : "kernel-feature",
+    severity: "error",
+    network: network.name,
+    what: `network "${network.name}" cannot take containers: ${said}`,
+    why:
+      feature === undefined ? "every ADD would fail for this reason" : "the kernel lacks what the network is made of",
+    remedy:
+      feature === undefined
+        ? `docs/errors.md has the words; cni status ${network.name} asks again`
+        : "modprobe the module that is named, or take another kernel",
+  }
+}

@@ -1,0 +1,93 @@
+import type { FoundRule } from "../../../pkg/nftables/mod.ts"
+import type { FilterView, Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
+import type { Finding, Member, Patient } from "../finding.ts"
+
+/** What a patient of a test has; all else is as on a node on which nothing is. */
+export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores">> {
+  attachments?: NodeAttachment[]
+  filter?: FilterView
+  members?: Member[]
+  ports?: Node["rules"]["ports"]
+  networks?: object[]
+  stores?: object[]
+  /** What /proc/sys has. */
+  sysctls?: Readonly<Record<string, string>>
+}
+
+export function patientOf({
+  attachments = [],
+  members = [],
+  filter,
+  ports = [],
+  sysctls = {},
+  ...node
+}: Parts = {}): Patient {
+  const places = { confDir: "/etc/cni/net.d", binDirs: [], cacheDir: "/nowhere/cache", dataDir: "/nowhere/data" }
+  const empty = { places, readMs: 0, networks: [], cache: [], stores: [], links: [], routes: [], unread: [] }
+  const read = { ...empty, rules: { owned: [], ports }, ...node } as never
+  return { node: read, attachments, filter, members, sysctl: (path) => sysctls[path] }
+}
+
+export const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): NodeLink => ({
+  ...{ index, name, kind: "veth", mac: "", mtu: 1500, isUp: true, state: "up", addresses: [] },
+  ...more,
+})
+
+/** "pods/c1/eth0", of which nothing is known. */
+export const attachmentOf = (more: Partial<NodeAttachment> = {}): NodeAttachment => ({
+  ...{
+    network: "pods",
+    containerId: "c1",
+    ifName: "eth0",
+    sources: [],
+    addresses: [],
+    ports: [],
+    rules: [],
+    orphan: [],
+  },
+  ...more,
+})
+
+/** What the runtime's cache has of an attachment whose network has these plugins. */
+export const cachedOf = (plugins: readonly object[] | string, more: object = {}): { cached: never } => {
+  const list = typeof plugins === "string" ? plugins : JSON.stringify({ cniVersion: "1.1.0", name: "pods", plugins })
+  return { cached: { config: new TextEncoder().encode(list), capabilityArgs: {}, args: [], ...more } as never }
+}
+
+export const memberOf = (raw: { type: string } & Record<string, unknown>, network = "pods"): Member =>
+  ({ network, type: raw.type, raw }) as Member
+
+export type Part = readonly [name: string, data: object]
+
+/** A rule of a chain, "ip filter FORWARD"; of a number. */
+export function ruleOf(place: string, handle: number, ...parts: readonly Part[]): FoundRule {
+  const [family, table, name] = place.split(" ")
+  const expressions = parts.map(([name, data]) => ({ name, data }))
+  return { chain: { table: { family, name: table }, name }, handle: BigInt(handle), expressions } as never
+}
+
+/** A base chain at a hook; "ip filter FORWARD". */
+export function baseOf(place: string, more: Partial<FilterView["bases"][number]> = {}): FilterView["bases"][number] {
+  const [family, table, name = ""] = place.split(" ")
+  const base = { table: { family, name: table } as never, name, type: "filter", hook: "forward" }
+  return { ...base, priority: 0, policy: "accept", ...more }
+}
+
+const [DROP, ACCEPT, JUMP] = [0, 1, 0xfffffffd] // <linux/netfilter/nf_tables.h>, <linux/netfilter.h>
+const verdict = (code: number, chain?: string): Part => ["immediate", { data: { verdict: { code, chain } } }]
+export const drop = verdict(DROP)
+export const accept = verdict(ACCEPT)
+export const jump = (chain: string): Part => verdict(JUMP, chain)
+export const compare = (...value: number[]): Part => ["cmp", { data: { value: Uint8Array.from(value) } }]
+
+/** The findings as they are read; the network that one is about is in brackets. */
+export function told(findings: readonly Finding[]): string[] {
+  return findings.map(({ severity, rule, network, what, why, remedy, orphan }) =>
+    [
+      `${severity} ${rule}${network === undefined ? "" : ` (${network})`}${orphan === undefined ? "" : ", fixable"}`,
+      what,
+      why,
+      remedy,
+    ].join("\n"),
+  )
+}

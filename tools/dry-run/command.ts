@@ -1,0 +1,63 @@
+import { decodeResult, type JsonObject, printJson } from "../../pkg/types/mod.ts"
+import { attachmentFlags, type Command, given, networkOf, runtimeOf, text, UsageError, word } from "../command.ts"
+import { attachmentOf } from "../environment.ts"
+import { resultTable } from "../tables.ts"
+import type { Made } from "./inside.ts"
+import { dryRunAdd } from "./run.ts"
+
+/** `cni dry-run` */
+export const dryRunCommand: Command = {
+  summary: "Show what an ADD would make, without making it",
+  words: ["ADD", "NETWORK"],
+  choices: { ADD: ["ADD"] },
+  flags: attachmentFlags,
+  help: `Runs the real plugins, in namespaces of their own that are gone a moment later: a network with a copy of this host's bridges, addresses,
+routes and rules, where stand-ins have the names of its devices, and file systems that are read-only but for a copy of host-local's
+store. What is printed is what they have made there: interfaces, addresses, routes, settings, files, and rules as nft writes them.
+
+Another ADD may take the address first. Names and MACs that are chosen by chance will be others. Devices have no carrier but their
+stand-ins': what a switch or a DHCP server would say is not known, and daemons are not asked. Needs root and util-linux, and nft for the rules.
+
+CNI_ARGS and CAP_ARGS are read as by "cni add". Exit code 0: ADD would succeed. 1: it would not, and the message says why.
+
+Examples:
+  cni dry-run ADD mynet
+  CAP_ARGS='{"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]}' cni dry-run ADD mynet --json`,
+  async run(args, terminal) {
+    if (word(args, 0).toUpperCase() !== "ADD") throw new UsageError(`cannot try ${word(args, 0)}: expected ADD`)
+    const runtime = runtimeOf(args, terminal)
+    const network = networkOf(word(args, 1), args, terminal)
+    const named = { containerId: text(args, "container-id") ?? "dry-run", ifName: text(args, "ifname") }
+    const { netns: _, ...attachment } = attachmentOf(terminal.env, "/", named)
+    const made = withoutPath(await dryRunAdd(runtime, network, attachment))
+    if (given(args, "json")) terminal.stdout(`${printJson(made)}\n`)
+    else terminal.stdout(asText(made, network.cniVersion))
+  },
+}
+
+/** The container's namespace has gone with everything else. */
+function withoutPath(made: Made): Made {
+  const interfaces = (made.result.interfaces ?? []) as JsonObject[]
+  const shown = interfaces.map((one) => (one.sandbox === undefined ? one : { ...one, sandbox: "container" }))
+  return interfaces.length === 0 ? made : { ...made, result: { ...made.result, interfaces: shown } }
+}
+
+function asText({ result, host, container, sysctls, files, rules }: Made, version: string): string {
+  const list = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  + ${line}\n`).join("")}`]
+  const stateOf = ({ links, addresses, routes }: Made["host"]) => [
+    ...links.map((line) => `link ${line}`),
+    ...addresses.map((line) => `address ${line}`),
+    ...routes.map((line) => `route ${line}`),
+  ]
+  const settings = Object.entries(sysctls).map(([key, { was, is }]) => `${key} = ${is}, was ${was}`)
+  return [
+    resultTable(decodeResult(result, version)),
+    ...list("On the host", [...stateOf(host), ...settings]),
+    ...list("In the container", stateOf(container)),
+    ...list("Files", files),
+    ...(rules === undefined ? ["Rules are not shown: that needs the program nft\n"] : []),
+    ...(rules ? [`Rules\n${rules.replace(/^(?=.)/gm, "  ")}`] : []),
+    "Nothing was changed\n",
+  ].join("\n")
+}

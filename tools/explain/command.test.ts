@@ -1,0 +1,176 @@
+import { expect, test } from "bun:test"
+import { cni } from "../../cmd/cni/main.ts"
+import { recordingTerminal } from "../testing.ts"
+import { looksFor } from "./known.ts"
+
+async function explain(args: string[], stdin = "") {
+  const terminal = recordingTerminal({}, false, { stdin: async () => stdin })
+  return { code: await cni(["explain", ...args], terminal), out: terminal.out, err: terminal.err }
+}
+const TAKEN = `WHAT     a process of the host listens on the port that should be published, or rootlessport holds it
+DO       stop that process, or publish another port
+LOOK     ss -tulpn
+PAGE     docs/messages.md#the-packet-filter
+`
+const DIFFERENT = 'failed to set bridge addr: "cni0" already has an IP address different from 1'
+
+// The texts are those of docs/messages.md, docs/errors.md and docs/lint.md, without the marks of Markdown.
+test.each<[string, string[], string, string]>([
+  [
+    "a message",
+    [DIFFERENT],
+    "",
+    `MESSAGE  ${DIFFERENT}
+WHAT     the bridge has the gateway address of another subnet: the node's pod CIDR has changed, or two networks name one bridge
+DO       when no pod of the old subnet is left, delete the bridge, which the next ADD makes anew; or name another bridge; or forceAddress
+LOOK     ip address show type bridge
+         cni lint
+PAGE     docs/messages.md#upstreams-interface-plugins
+`,
+  ],
+  [
+    "an error object, by the code in it",
+    ['{"code":7,"msg":"Cannot use \\"vlan\\": expected a number, found \\"x\\""}'],
+    "",
+    `MESSAGE  Cannot use "vlan": expected a number, found "x"
+CODE     7
+WHAT     correct the key
+LOOK     cni lint
+PAGE     docs/errors.md#7-the-configuration
+`,
+  ],
+  [
+    "an error without a code, by that of the page",
+    ["dummy interface requires an IPAM configuration"],
+    "",
+    `MESSAGE  dummy interface requires an IPAM configuration
+CODE     7
+WHAT     dummy: name an IPAM plugin by ipam.type
+LOOK     cni lint
+PAGE     docs/errors.md#7-the-configuration
+`,
+  ],
+  [
+    "a message with two parts that are known",
+    ["no IP addresses available in range set: 1; context deadline exceeded"],
+    "",
+    `MESSAGE  no IP addresses available in range set: 1; context deadline exceeded
+WHAT     every address of the range is reserved. Mostly by containers that are gone: a crash or a reboot, after which the runtime sent no DEL
+DO       cni gc NETWORK --auto frees those that are gone; a larger range if all are in use
+ALSO     the runtime has given up: a plugin took longer than its limit. What had been made may be left until DEL or GC: find the plugin that hangs: a lock, a DHCP server, an API that does not answer
+LOOK     cni ipam ls
+         ls /var/lib/cni/networks
+PAGE     docs/messages.md#addresses
+`,
+  ],
+  [
+    "a log, each kind of message once",
+    ["-"],
+    `a: bind: address already in use
+nothing
+plugin type="portmap" failed (add): bind: address already in use
+b: bind: address already in use
+`,
+    `MESSAGE  a: bind: address already in use  (2 times)\n${TAKEN}\nMESSAGE  bind: address already in use\nPLUGIN   portmap, add\n${TAKEN}`,
+  ],
+  [
+    "a rule of lint",
+    ["shared-mac"],
+    "",
+    `shared-mac
+
+Warning. A mac in the file is that of every container of the network; two with one MAC on one network disturb each other. Fine where there is only one.
+
+docs/lint.md#shared-mac
+`,
+  ],
+])("%s", async (_, args, stdin, out) => {
+  expect(await explain(args, stdin)).toEqual({ code: 0, out, err: "" })
+})
+
+test("a code, with its messages and what each means", async () => {
+  const { code, out } = await explain(["5"])
+  expect(code).toBe(0)
+  expect(out).toStartWith(
+    `5: input and output
+
+  error reading from stdin: …
+      stdin cannot be read, or has more than 16 MiB
+  Cannot write the result to stdout
+      the runtime has gone, or the disk that stdout leads to is full. ADD is undone
+`,
+  )
+  expect(out).toEndWith("\n      a directory of cni\n\ndocs/errors.md#5-input-and-output\n")
+})
+
+test("for programs", async () => {
+  const { out } = await explain(["--json", DIFFERENT])
+  expect(JSON.parse(out)).toEqual([
+    {
+      message: DIFFERENT,
+      count: 1,
+      explanations: [
+        {
+          pattern: 'failed to set bridge addr: "…" already has an IP address different from …',
+          what: "the bridge has the gateway address of another subnet: the node's pod CIDR has changed, or two networks name one bridge",
+          remedy:
+            "when no pod of the old subnet is left, delete the bridge, which the next ADD makes anew; or name another bridge; or forceAddress",
+          looks: ["ip address show type bridge", "cni lint"],
+          page: "docs/messages.md#upstreams-interface-plugins",
+        },
+      ],
+    },
+  ])
+  const section = JSON.parse((await explain(["--json", "shared-mac"])).out)
+  expect(section).toEqual({
+    headline: "shared-mac",
+    page: "docs/lint.md#shared-mac",
+    text: expect.stringMatching(/^Warning\. A `mac` in the file/),
+  })
+})
+
+test.each([
+  ["something", [], "no such thing"],
+  ["a log that says nothing", ["-"], "all is well\n"],
+  ["nothing", ["-"], ""],
+])("of %s it is said that nothing is known", async (_, args, stdin) => {
+  expect(await explain(args.length > 0 ? args : [stdin], stdin)).toEqual({
+    ...{ code: 1, out: "" },
+    err: "cni explain: Cannot explain this: no message that is known is like it\n",
+  })
+})
+
+test("of an error that is not known, its code may be", async () => {
+  expect((await explain(['{"code":11,"msg":"something"}'])).err).toBe(
+    'cni explain: Cannot explain this: no message that is known is like it. Code 11: try again: "cni explain 11" lists what has it\n',
+  )
+  expect((await explain(["--json", '{"code":12345,"msg":"something"}'])).err).toEndWith("is like it\n")
+})
+
+test.each([
+  ['failed to find plugin "…" in path', ["ls -l /opt/cni/bin", "cni lint"]],
+  ['Cannot start plugin "…"', ["ls -l /opt/cni/bin", "cni lint"]],
+  ['Cannot open netns "…"', ["findmnt -t nsfs", "ip netns"]],
+  ['Cannot use "KEY": expected', ["cni lint"]],
+  ["range set", ["cni lint"]],
+  ["This plugin must be called as chained plugin", ["cni lint"]],
+  ["failed to allocate", ["cni ipam ls"]],
+  ["Cannot map ports", ["nft list table ip cni_hostports", "ss -tulpn"]],
+  ["Cannot masquerade", ["nft list table ip cni_masquerade", "cni status NETWORK"]],
+  ["Cannot guard port", ["nft list table bridge cni_spoofcheck"]],
+  ["a VLAN", ["bridge vlan", "ip -d link show type bridge"]],
+  ["a Bridge", ["ip -d link show type bridge", "bridge link"]],
+  ["a master", ["ip -d link"]],
+  ["a device", ["ip -d link", "ls -l /sys/bus/pci/devices"]],
+  ["a Sysctl", ["ls -l /run/cni/tuning", "cat /etc/cni/tuning/allowlist.conf"]],
+  ["forwarding", ["sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding", "findmnt /proc/sys"]],
+  ["a cached result", ["ls -l /var/lib/cni/results", "df -h /var/lib/cni"]],
+  ["Cannot lock x", ["cat /proc/locks", "ps -eo pid,etime,args"]],
+  ["a tap", ["ls -l /dev/net/tun", "cni status NETWORK"]],
+  ["Check of x", ["cni diff NETWORK NETNS"]],
+  ["it already exists", ["cni ipam ls", "ls /var/lib/cni/results"]],
+  ["nothing", []],
+  ["a VLAN of a master of a device", ["bridge vlan", "ip -d link show type bridge", "ip -d link"]],
+])("where to look for: %s", (message, commands) => {
+  expect(looksFor(message)).toEqual(commands)
+})

@@ -1,0 +1,95 @@
+import { hostname } from "node:os"
+import type { FlightLine, Numbered } from "../../pkg/flight/mod.ts"
+import { type Arguments, type Command, given, nodeFlags, text, wantsJson } from "../command.ts"
+import { pause } from "../ps.ts"
+import { type Cell, fittedTable, type ScreenSize } from "../screen.ts"
+import { otlpOf } from "./otlp.ts"
+import { fileFlag, readLines } from "./recorder.ts"
+
+/** How often `--follow` looks. */
+const FOLLOW_MS = 200
+
+/** `cni log` */
+export const log: Command = {
+  summary: "Show the calls of plugins that the flight recorder has kept",
+  words: [],
+  flags: {
+    follow: { type: "boolean", short: "f", help: "go on with what comes, until Ctrl-C" },
+    container: { type: "string", value: "ID", help: "only calls for containers whose ID begins so" },
+    network: { type: "string", value: "NETWORK", help: "only calls for this network" },
+    failed: { type: "boolean", help: "only calls that failed" },
+    otlp: { type: "boolean", help: "print spans as OTLP JSON, for a collector of OpenTelemetry" },
+    ...fileFlag,
+    json: nodeFlags.json,
+  },
+  help: `One line for each call: when, which plugin and verb, container, how long, what was changed or what went wrong. Off until
+"cni recorder on". Without a terminal, or with --json, one JSON object a line.
+
+Exit code 0. 1: the recorder is off.
+
+Examples:
+  cni log --failed
+  cni log --follow --container 4e5f6a
+  cni log --otlp | curl --json @- http://127.0.0.1:4318/v1/traces`,
+  async run(args, terminal) {
+    const json = wantsJson(args, terminal)
+    const print = (lines: readonly Numbered[]) => {
+      if (lines.length > 0) terminal.stdout(json ? jsonLines(lines) : lineTable(lines, terminal))
+    }
+    const found = select(required(text(args, "file")), args)
+    if (given(args, "otlp")) {
+      terminal.stdout(`${JSON.stringify(otlpOf(found, hostname()))}\n`)
+      return
+    }
+    print(found)
+    if (found.length === 0 && !json && !given(args, "follow")) terminal.stdout("No calls\n")
+    let next = (found.at(-1)?.sequence ?? -1) + 1
+    while (given(args, "follow") && !terminal.signal.aborted) {
+      await pause(FOLLOW_MS, terminal.signal)
+      const fresh = select(readLines(text(args, "file")) ?? [], args).filter(({ sequence }) => sequence >= next)
+      next = (fresh.at(-1)?.sequence ?? next - 1) + 1
+      print(fresh)
+    }
+  },
+}
+
+function required(file: string | undefined): Numbered[] {
+  const lines = readLines(file)
+  if (lines === undefined)
+    throw new Error('Cannot read the calls: the flight recorder is off; "cni recorder on" starts it')
+  return lines
+}
+
+function select(lines: readonly Numbered[], args: Arguments): Numbered[] {
+  const container = text(args, "container")
+  const network = text(args, "network")
+  return lines.filter(
+    ({ line }) =>
+      (container === undefined || line.container?.startsWith(container) === true) &&
+      (network === undefined || line.network === network) &&
+      (!given(args, "failed") || line.exitCode !== 0),
+  )
+}
+
+function jsonLines(lines: readonly Numbered[]): string {
+  return lines.map(({ sequence, line }) => `${JSON.stringify({ seq: sequence, ...line })}\n`).join("")
+}
+
+function lineTable(lines: readonly Numbered[], screen: ScreenSize): string {
+  const rows = lines.map(({ line }): Cell[] => [
+    line.time.slice(5, 23).replace("T", " "),
+    line.verb,
+    line.plugin,
+    line.network ?? "-",
+    line.container ?? "-",
+    line.interface ?? "-",
+    `${line.ms.toFixed(1)} ms`,
+    outcome(line),
+  ])
+  return fittedTable(["TIME", "VERB", "PLUGIN", "NETWORK", "CONTAINER", "INTERFACE", "TOOK", "OUTCOME"], rows, screen)
+}
+
+function outcome({ exitCode, code, error, ips = [], changes = [] }: FlightLine): Cell {
+  if (exitCode !== 0) return { text: `failed (${code ?? exitCode}): ${error ?? ""}`, tone: "bad" }
+  return ["ok", ips.join(", "), changes.join("; ")].filter((part) => part !== "").join(": ")
+}

@@ -1,0 +1,179 @@
+import { renameSync, writeFileSync } from "node:fs"
+import { version } from "../../package.json"
+import type { Numbered } from "../../pkg/flight/mod.ts"
+import { type Command, nodeFlags, placesOf, text } from "../command.ts"
+import { attachmentsOf, type Node, readNode } from "../node/mod.ts"
+import { fileFlag, readLines } from "./recorder.ts"
+
+/** Upper bounds of the histogram, seconds. */
+const BUCKETS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
+
+/** `cni metrics` */
+export const metrics: Command = {
+  summary: "Print this node's networks as metrics for Prometheus",
+  words: [],
+  flags: {
+    output: {
+      type: "string",
+      short: "o",
+      value: "FILE",
+      help: "write it there in one step, for node_exporter's textfile collector",
+    },
+    ...fileFlag,
+    "conf-dir": nodeFlags["conf-dir"],
+    "cache-dir": nodeFlags["cache-dir"],
+    json: nodeFlags.json,
+  },
+  help: `Attachments, orphans, addresses used and free, and, while the flight recorder is on, calls, errors and durations of what its
+ring holds: the last 1024 calls. share/systemd has a timer that writes the file, share/grafana a dashboard. --json prints the samples as JSON.
+
+Examples:
+  cni metrics
+  cni metrics --output /var/lib/prometheus/node-exporter/cni.prom`,
+  async run(args, terminal) {
+    const node = readNode(placesOf(args, terminal))
+    const families = familiesOf(node, readLines(text(args, "file")))
+    const printed =
+      args.flags.json === true ? `${JSON.stringify(families, undefined, 2)}\n` : families.map(printFamily).join("")
+    const file = text(args, "output")
+    if (file === undefined) terminal.stdout(printed)
+    else {
+      const temporary = `${file}.${process.pid}.tmp` // the collector reads *.prom alone
+      writeFileSync(temporary, printed, { mode: 0o644 })
+      renameSync(temporary, file)
+    }
+  },
+}
+
+/** A metric with its samples, <https://prometheus.io/docs/instrumenting/exposition_formats/>. */
+export interface Family {
+  readonly name: string
+  readonly type: "gauge" | "counter" | "histogram"
+  readonly help: string
+  readonly samples: readonly Sample[]
+}
+
+interface Sample {
+  /** What follows the name: "_bucket". */
+  readonly suffix?: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+/** What a node is, as metrics; those of the recorder only where it is on. */
+export function familiesOf(node: Node, lines: readonly Numbered[] | undefined): Family[] {
+  const attachments = attachmentsOf(node)
+  const names = node.networks.flatMap(({ network }) => network?.name ?? [])
+  const networks = [...new Set([...names, ...attachments.map(({ network }) => network)])].sort()
+  const count = (isCounted: (one: (typeof attachments)[number]) => boolean) =>
+    networks.map((network) => ({
+      labels: { network },
+      value: attachments.filter((one) => one.network === network && isCounted(one)).length,
+    }))
+  const ranges = node.stores.flatMap(({ network, rangeSets }) =>
+    rangeSets.map(({ ranges, used, total }) => ({ labels: { network, range: ranges }, used, total: Number(total) })),
+  )
+  const gauge = (name: string, help: string, samples: readonly Sample[]): Family => ({
+    name,
+    type: "gauge",
+    help,
+    samples,
+  })
+  return [
+    gauge("cni_info", "The version of the tool.", [{ labels: { version }, value: 1 }]),
+    gauge(
+      "cni_attachments",
+      "Interfaces of containers.",
+      count(() => true),
+    ),
+    gauge(
+      "cni_orphans",
+      "What was left of containers that are gone.",
+      count(({ orphan }) => orphan.length > 0),
+    ),
+    gauge(
+      "cni_addresses_used",
+      "Addresses that host-local has handed out.",
+      ranges.map(({ labels, used }) => ({ labels, value: used })),
+    ),
+    gauge(
+      "cni_addresses_free",
+      "Addresses that host-local can hand out.",
+      ranges.map(({ labels, used, total }) => ({ labels, value: Math.max(0, total - used) })),
+    ),
+    gauge("cni_recorder_on", "Whether the flight recorder is on.", [{ labels: {}, value: lines ? 1 : 0 }]),
+    ...(lines ? recorded(lines) : []),
+  ]
+}
+
+function recorded(lines: readonly Numbered[]): Family[] {
+  const grouped = (labelsOf: (line: Numbered["line"]) => Record<string, string> | undefined) => {
+    const groups = new Map<string, { labels: Record<string, string>; lines: Numbered["line"][] }>()
+    for (const { line } of lines) {
+      const labels = labelsOf(line)
+      if (labels) groups.getOrInsert(JSON.stringify(labels), { labels, lines: [] }).lines.push(line)
+    }
+    return [...groups.values()]
+  }
+  const counted = (groups: ReturnType<typeof grouped>) =>
+    groups.map((one) => ({ labels: one.labels, value: one.lines.length }))
+  const operations = grouped(({ plugin, verb, exitCode }) => ({
+    plugin,
+    verb,
+    result: exitCode === 0 ? "success" : "error",
+  }))
+  const errors = grouped(({ plugin, verb, exitCode, code }) =>
+    exitCode === 0 ? undefined : { plugin, verb, code: String(code ?? 0) },
+  )
+  const durations = grouped(({ plugin, verb }) => ({ plugin, verb }))
+  const total = (lines.at(-1)?.sequence ?? -1) + 1
+  return [
+    {
+      name: "cni_calls_total",
+      type: "counter",
+      help: "Calls since the recorder was switched on.",
+      samples: [{ labels: {}, value: total }],
+    },
+    { name: "cni_operations", type: "gauge", help: "Calls in the recorder's ring.", samples: counted(operations) },
+    {
+      name: "cni_errors",
+      type: "gauge",
+      help: "Failed calls in the recorder's ring, by the error's code.",
+      samples: counted(errors),
+    },
+    {
+      name: "cni_operation_duration_seconds",
+      type: "histogram",
+      help: "How long the calls in the recorder's ring took.",
+      samples: durations.flatMap(({ labels, lines: group }) =>
+        histogram(
+          labels,
+          group.map(({ ms }) => ms / 1000),
+        ),
+      ),
+    },
+  ]
+}
+
+function histogram(labels: Record<string, string>, seconds: readonly number[]): Sample[] {
+  const bounds = [...BUCKETS, Number.POSITIVE_INFINITY]
+  return [
+    ...bounds.map((bound) => ({
+      suffix: "_bucket",
+      labels: { ...labels, le: bound === Number.POSITIVE_INFINITY ? "+Inf" : String(bound) },
+      value: seconds.filter((each) => each <= bound).length,
+    })),
+    { suffix: "_sum", labels, value: Math.round(seconds.reduce((sum, each) => sum + each, 0) * 1e6) / 1e6 },
+    { suffix: "_count", labels, value: seconds.length },
+  ]
+}
+
+function printFamily({ name, type, help, samples }: Family): string {
+  const lines = samples.map(({ suffix = "", labels, value }) => {
+    const pairs = Object.entries(labels).map(
+      ([key, text]) => `${key}="${text.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"`,
+    )
+    return `${name}${suffix}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`
+  })
+  return lines.length === 0 ? "" : `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`
+}

@@ -1,0 +1,56 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { dirname } from "node:path"
+import { emptyRing, FLIGHT_FILE, type Numbered, RING_SLOTS, readRing } from "../../pkg/flight/mod.ts"
+import type { Command, Flag } from "../command.ts"
+
+/** The flag of every command that reads the ring. */
+export const fileFlag = {
+  file: { type: "string", value: "FILE", help: `the ring (default ${FLIGHT_FILE})` },
+} as const satisfies Record<string, Flag>
+
+/** `cni recorder on` */
+export const recorderOn: Command = {
+  summary: "Have every call of a plugin leave a line",
+  words: [],
+  flags: {},
+  help: `Makes ${FLIGHT_FILE}, a ring of ${RING_SLOTS} lines in 1 MiB that never grows; root alone reads it. Where it is, the
+plugins of this suite write a line for each call. It goes with the next boot. A ring that is there stays.
+
+Example:
+  cni recorder on; cni log --follow`,
+  async run(_args, terminal) {
+    if (!existsSync(FLIGHT_FILE)) {
+      mkdirSync(dirname(FLIGHT_FILE), { recursive: true, mode: 0o755 })
+      const temporary = `${FLIGHT_FILE}.${process.pid}`
+      writeFileSync(temporary, emptyRing(), { mode: 0o600 })
+      renameSync(temporary, FLIGHT_FILE)
+    }
+    if (terminal.interactive) terminal.stdout(`Recording into ${FLIGHT_FILE}\n`)
+  },
+}
+
+/** `cni recorder off` */
+export const recorderOff: Command = {
+  summary: "Stop recording, and remove the lines",
+  words: [],
+  flags: {},
+  help: `Removes ${FLIGHT_FILE}. Twice does no harm.`,
+  async run(_args, terminal) {
+    rmSync(FLIGHT_FILE, { force: true })
+    if (terminal.interactive) terminal.stdout("Recording is off\n")
+  },
+}
+
+/** The lines of the ring; undefined when the recorder is off. Throws for a file that is no ring. */
+export function readLines(file: string = FLIGHT_FILE): Numbered[] | undefined {
+  let bytes: Uint8Array
+  try {
+    bytes = readFileSync(file)
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
+    throw error
+  }
+  const lines = readRing(bytes)
+  if (lines === undefined) throw new Error(`Cannot read "${file}": it is not a flight recorder's file`)
+  return lines
+}

@@ -1,0 +1,217 @@
+import { isJsonObject, type JsonObject, parseJsonObject } from "../../pkg/types/mod.ts"
+import {
+  type Counters,
+  describeLostBridge,
+  type LostBridge,
+  lostBridge,
+  type Node,
+  type NodeAttachment,
+  type NodeLink,
+} from "../node/mod.ts"
+
+/** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
+export interface Graph {
+  readonly uplinks: readonly Uplink[]
+  readonly segments: readonly Segment[]
+}
+
+/** An interface of the host that containers' packets may leave by. */
+export interface Uplink {
+  readonly id: string
+  readonly name: string
+  readonly kind: string
+  readonly mtu: number
+  readonly isUp: boolean
+  readonly addresses: readonly string[]
+  /** "default via 192.0.2.1" */
+  readonly routes: readonly string[]
+  readonly counters?: Counters
+}
+
+/** What the interfaces of several containers have in common: a bridge, a parent, or being a network's pairs. */
+export interface Segment {
+  readonly id: string
+  readonly kind: "bridge" | "parent" | "network"
+  /** "cni0", "eth0", "pods" */
+  readonly title: string
+  /** "bridge", "macvlan on eth0", "ptp" */
+  readonly caption: string
+  readonly isUp: boolean
+  /** False for a bridge that was deleted, and that containers live by. */
+  readonly isThere: boolean
+  readonly mtu?: number
+  readonly addresses: readonly string[]
+  readonly networks: readonly string[]
+  readonly masquerades: boolean
+  readonly ports: number
+  readonly counters?: Counters
+  /** The uplink that it is a part of, for parents. */
+  readonly uplink?: string
+  readonly members: readonly Member[]
+}
+
+/** A container's interface. */
+export interface Member {
+  readonly id: string
+  readonly title: string
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+  readonly addresses: readonly string[]
+  readonly ports: readonly string[]
+  readonly hostEnd?: string
+  readonly mtu?: number
+  readonly vlanId?: number
+  readonly isAlive?: boolean
+  readonly orphan: readonly string[]
+  /** Why no packet comes to it from its segment: its bridge was deleted, or it is no port of it. */
+  readonly fault?: string
+  readonly masquerades: boolean
+  /** As the container sees them. */
+  readonly counters?: Counters
+  /** The network list that made it. */
+  readonly config?: JsonObject
+}
+
+/** The links of a node and what leads where, as a picture has them. */
+export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Graph {
+  const onHost = node.links.filter(({ nsid }) => nsid === undefined)
+  const drafts = new Map<string, { shared: Shared; members: Member[] }>()
+  for (const one of attachments) {
+    const config = configOf(one)
+    const isPort = onHost.some(({ index }) => index === one.link?.master) // of its own bridge or of another
+    const lost = isPort ? undefined : lostBridge(one, node)
+    const shared = lost && !lost.isThere ? deletedBridge(lost.bridge) : sharedOf(one, config, onHost)
+    drafts.getOrInsert(shared.key, { shared, members: [] }).members.push(memberOf(one, config, lost))
+  }
+  const segments = [...drafts.values()].map(({ shared, members }): Segment => {
+    const { link } = shared
+    return {
+      id: `segment ${shared.key}`,
+      kind: shared.kind,
+      title: shared.title,
+      caption: shared.caption,
+      isUp: link?.isUp ?? true,
+      isThere: !shared.isDeleted,
+      ...(link === undefined ? {} : { mtu: link.mtu }),
+      addresses: link?.addresses.filter((address) => !address.startsWith("fe80:")) ?? [],
+      networks: [...new Set(members.map(({ network }) => network))],
+      masquerades: members.some(({ masquerades }) => masquerades),
+      ports: members.reduce((sum, { ports }) => sum + ports.length, 0),
+      ...(link?.counters === undefined ? {} : { counters: link.counters }),
+      ...(shared.kind === "parent" && link ? { uplink: `uplink ${link.name}` } : {}),
+      members: members.sort(byTitle),
+    }
+  })
+  return {
+    uplinks: uplinksOf(node, onHost, drafts),
+    segments: segments.sort((a, b) => b.members.length - a.members.length),
+  }
+}
+
+/** "web-9" comes before "web-10". */
+function byTitle(a: Member, b: Member): number {
+  return a.title.localeCompare(b.title, "en", { numeric: true })
+}
+
+/** What an attachment has in common with others. */
+interface Shared {
+  readonly key: string
+  readonly kind: Segment["kind"]
+  readonly title: string
+  readonly caption: string
+  readonly link?: NodeLink
+  readonly isDeleted?: boolean
+}
+
+function deletedBridge(name: string): Shared {
+  return { key: name, kind: "bridge", title: name, caption: "bridge", isDeleted: true }
+}
+
+const ON_PARENT = ["macvlan", "ipvlan", "vlan"]
+
+function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: readonly NodeLink[]): Shared {
+  const plugin = pluginsIn(config)[0]
+  const type = typeof plugin?.type === "string" ? plugin.type : (one.link?.kind ?? "network")
+  const master = onHost.find(({ index }) => index === one.link?.master && one.link?.nsid === undefined)
+  const bridge =
+    master ?? (type === "bridge" ? onHost.find(({ name }) => name === (plugin?.bridge ?? "cni0")) : undefined)
+  if (bridge) return { key: bridge.name, kind: "bridge", title: bridge.name, caption: "bridge", link: bridge }
+  const isOnParent = ON_PARENT.includes(type)
+  const parent = isOnParent
+    ? onHost.find(({ name, index }) =>
+        typeof plugin?.master === "string" ? name === plugin.master : index === one.link?.peer,
+      )
+    : undefined
+  const key = `${type} ${parent?.name ?? one.network}`
+  if (parent) return { key, kind: "parent", title: parent.name, caption: `${type} on ${parent.name}`, link: parent }
+  return { key, kind: "network", title: one.network, caption: type }
+}
+
+function memberOf(one: NodeAttachment, config: JsonObject | undefined, lost: LostBridge | undefined): Member {
+  const { network, containerId, ifName, addresses, ports, link, isAlive, orphan, pod, rules } = one
+  const hostEnd = link?.nsid === undefined ? link : undefined
+  const counters = hostEnd?.counters && { received: hostEnd.counters.sent, sent: hostEnd.counters.received }
+  return {
+    id: `attachment ${network}/${containerId}/${ifName}`,
+    title: pod?.name ?? containerId,
+    network,
+    containerId,
+    ifName,
+    addresses,
+    ports,
+    orphan,
+    ...(lost === undefined ? {} : { fault: describeLostBridge(lost) }),
+    masquerades: rules.some(({ place }) => /masquerade|nat (POSTROUTING|CNI-)/.test(place)),
+    ...(hostEnd === undefined ? {} : { hostEnd: hostEnd.name }),
+    ...(link === undefined ? {} : { mtu: link.mtu }),
+    ...(link?.vlanId === undefined ? {} : { vlanId: link.vlanId }),
+    ...(isAlive === undefined ? {} : { isAlive }),
+    ...(counters === undefined ? (link?.counters ? { counters: link.counters } : {}) : { counters }),
+    ...(config === undefined ? {} : { config }),
+  }
+}
+
+function uplinksOf(
+  { routes }: Node,
+  onHost: readonly NodeLink[],
+  drafts: ReadonlyMap<string, { shared: Shared }>,
+): Uplink[] {
+  const parents = new Set(
+    [...drafts.values()].flatMap(({ shared: { kind, link } }) => (kind === "parent" && link ? [link.name] : [])),
+  )
+  const bridges = new Set(
+    [...drafts.values()].flatMap(({ shared: { kind, link } }) => (kind === "bridge" && link ? [link.name] : [])),
+  )
+  const own = (name: string) => routes.filter(({ dev, protocol }) => dev === name && protocol !== 2)
+  const isUplink = ({ name, kind, addresses }: NodeLink) =>
+    parents.has(name) ||
+    (!bridges.has(name) && name !== "lo" && kind !== "veth" && addresses.some((each) => !each.startsWith("fe80:"))) ||
+    (kind === "veth" && routes.some(({ dev, dst }) => dev === name && /^(0\.0\.0\.0|::)\/0$/.test(dst)))
+  return onHost.filter(isUplink).map(({ name, kind, mtu, isUp, addresses, counters }) => ({
+    id: `uplink ${name}`,
+    name,
+    kind: kind || "device",
+    mtu,
+    isUp,
+    addresses: addresses.filter((address) => !address.startsWith("fe80:")),
+    routes: own(name).map(
+      ({ dst, gateway }) =>
+        `${/^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst}${gateway === undefined ? "" : ` via ${gateway}`}`,
+    ),
+    ...(counters === undefined ? {} : { counters }),
+  }))
+}
+
+function configOf({ cached }: NodeAttachment): JsonObject | undefined {
+  try {
+    return cached && parseJsonObject(cached.config)
+  } catch {
+    return undefined
+  }
+}
+
+function pluginsIn(config: JsonObject | undefined): JsonObject[] {
+  if (config === undefined) return []
+  return Array.isArray(config.plugins) ? config.plugins.filter(isJsonObject) : [config]
+}

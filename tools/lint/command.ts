@@ -1,0 +1,102 @@
+import { resolve } from "node:path"
+import { parseCidr } from "../../pkg/types/mod.ts"
+import { type Command, Found, given, runtimeFlags, runtimeOf, text, texts, UsageError } from "../command.ts"
+import { defaults } from "../environment.ts"
+import { type ScreenSize, type Tone, tinted } from "../screen.ts"
+import type { Finding } from "./findings.ts"
+import { type LintReport, lint } from "./lint.ts"
+import type { Severity } from "./rules.ts"
+
+/** `cni lint` */
+export const lintCommand: Command = {
+  summary: "Find what is wrong with network configurations",
+  words: ["[FILE|DIR]"],
+  flags: {
+    "conf-dir": runtimeFlags["conf-dir"],
+    "bin-dir": runtimeFlags["bin-dir"],
+    node: { type: "boolean", help: "also look at this node; done anyway where no FILE or DIR is named" },
+    "service-range": {
+      type: "string",
+      multiple: true,
+      value: "CIDR",
+      help: "addresses of Kubernetes services; repeat for each",
+    },
+    strict: { type: "boolean", help: "warnings count as errors" },
+    timeout: runtimeFlags.timeout,
+    json: { type: "boolean", help: "print JSON" },
+  },
+  help: `Checks every key of every plugin, the order of the chain, addresses, and the files of a directory together: by the same tables and
+parsers that the plugins read by. Each finding has file, line and column, a severity and the name of a rule; "cni explain RULE" says
+what is meant and what to do. Without FILE or DIR it is --conf-dir, and this node is looked at, too: interfaces, routes, installed
+plugins (their VERSION is run, which changes nothing), and on a control plane the range of services.
+
+Exit code 0: no errors. 1: errors, or warnings with --strict.
+
+Examples:
+  cni lint
+  cni lint 10-mynet.conflist --strict
+  cni lint /etc/cni/net.d --service-range 10.96.0.0/12 --json`,
+  async run(args, terminal) {
+    const serviceRanges = texts(args, "service-range")
+    const wrong = serviceRanges.find((range) => parseCidr(range) === undefined)
+    if (wrong !== undefined) throw new UsageError(`--service-range ${wrong} is no network such as 10.96.0.0/12`)
+    const path = args.words[0] ?? text(args, "conf-dir") ?? (terminal.env.NETCONFPATH || defaults.confDir)
+    const looksAtNode = given(args, "node") || args.words[0] === undefined
+    const node = looksAtNode ? runtimeOf(args, terminal) : undefined
+    const report = await lint(path, { node, serviceRanges })
+    const counts = countOf(report.findings)
+    if (given(args, "json")) terminal.stdout(`${JSON.stringify(asJson(report), undefined, 2)}\n`)
+    else terminal.stdout(asText(report, counts, terminal))
+    if (counts.error > 0 || (given(args, "strict") && counts.warning > 0)) throw new Found(1)
+  },
+}
+
+type Counts = Record<Severity, number>
+
+function countOf(findings: readonly Finding[]): Counts {
+  const counts = { error: 0, warning: 0, info: 0 }
+  for (const { severity } of findings) counts[severity]++
+  return counts
+}
+
+const tones: Record<Severity, Tone> = { error: "bad", warning: "warning", info: "quiet" }
+
+/** As compilers write it: editors and people find the place. */
+function asText({ findings, sources }: LintReport, counts: Counts, screen: ScreenSize): string {
+  const shown = findings.map((finding) => {
+    const { file, line, column, severity, rule, message, hint } = finding
+    const text = sources.find((source) => source.file === file)?.text.split("\n")[line - 1]
+    return [
+      `${tinted(`${file}:${line}:${column}:`, "strong", screen)} ${tinted(`${severity}:`, tones[severity], screen)} ${message} ${tinted(`[${rule}]`, "quiet", screen)}\n`,
+      ...(text === undefined ? [] : excerpt(text, finding)),
+      ...(hint === undefined ? [] : [`      = ${hint}\n`]),
+    ].join("")
+  })
+  const files = `${sources.length} ${sources.length === 1 ? "file" : "files"}`
+  const found = (["error", "warning", "info"] as const).flatMap((severity) => {
+    const name = severity === "info" ? "note" : severity
+    const count = counts[severity]
+    return count === 0 ? [] : [`${count} ${name}${count === 1 ? "" : "s"}`]
+  })
+  return `${shown.join("")}${files}: ${found.length === 0 ? "nothing found" : found.join(", ")}\n`
+}
+
+const LONGEST = 100
+
+/** The line, and a mark below what is meant. */
+function excerpt(text: string, { line, column, endColumn }: Finding): string[] {
+  const characters = [...text.replaceAll("\t", " ")]
+  const from = column > LONGEST - 20 ? column - 20 : 0
+  const shown = characters.slice(from, from + LONGEST).join("")
+  const width = Math.max(1, Math.min(endColumn - column, LONGEST))
+  const number = String(line).padStart(5)
+  return [`${number} | ${shown}\n`, `      | ${" ".repeat(column - 1 - from)}${"^".repeat(width)}\n`]
+}
+
+function asJson({ findings, sources }: LintReport) {
+  return {
+    files: sources.map(({ file }) => resolve(file)),
+    ...{ errors: countOf(findings).error, warnings: countOf(findings).warning, notes: countOf(findings).info },
+    findings: findings.map(({ endColumn: _, ...finding }) => ({ ...finding, page: `docs/lint.md#${finding.rule}` })),
+  }
+}

@@ -1,0 +1,100 @@
+import { Netns } from "../../pkg/netns/mod.ts"
+import { parseIp, printJson } from "../../pkg/types/mod.ts"
+import {
+  type Command,
+  FOUND_FAULTS,
+  Found,
+  given,
+  netnsPath,
+  nodeFlags,
+  placesOf,
+  text,
+  UsageError,
+  wantsJson,
+  word,
+} from "../command.ts"
+import { attachmentsOf, readNode, readPacketFilter } from "../node/mod.ts"
+import { type ScreenSize, type Tone, tinted, wrapped } from "../screen.ts"
+import { type Probed, probe } from "./probe.ts"
+import { walk } from "./walk.ts"
+import type { Destination, Hop } from "./way.ts"
+
+/** `cni trace` */
+export const trace: Command = {
+  summary: "Tell the way of a packet from a container, and where it ends",
+  words: ["NETWORK", "NETNS"],
+  flags: {
+    to: { type: "string", value: "ADDRESS[:PORT]", help: "where it goes; an IPv6 address with a port in brackets" },
+    udp: { type: "boolean", help: "UDP instead of TCP" },
+    ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (default eth0)" },
+    probe: { type: "boolean", help: "prove it: begin a TCP connection from the container, and close it" },
+    ...nodeFlags,
+  },
+  help: `Follows the first packet of a connection by reading: the container's routes, the bridge, the host's routes and forwarding, the
+rules of the packet filter in their order, published ports, masquerade, the table of connections. A rule that looks at what is not
+known here (limits, marks, ranges, extensions of iptables) is told as one that may decide. It changes nothing; --probe sends packets.
+
+Exit code 0: it arrives, or may. 3: it ends on the way, or the probe had no answer.
+
+Examples:
+  cni trace pods demo --to 192.0.2.7:443
+  cni trace pods demo --to 10.85.0.1:8080 --probe
+  cni trace pods demo --to '[2001:db8::7]:53' --udp`,
+  async run(args, terminal) {
+    const to = text(args, "to")
+    if (to === undefined) throw new UsageError("say where the packet goes: --to ADDRESS[:PORT]")
+    const destination = parseDestination(to, given(args, "udp"))
+    const isProbed = given(args, "probe")
+    if (isProbed && (destination.protocol !== "tcp" || destination.port === 0))
+      throw new UsageError("--probe needs a TCP port: --to ADDRESS:PORT")
+    const node = readNode(placesOf(args, terminal))
+    const attachments = attachmentsOf(node)
+    const [network, path, ifName] = [word(args, 0), netnsPath(word(args, 1)), text(args, "ifname") ?? "eth0"]
+    const attachment = attachments.find((one) => one.network === network && one.netns === path && one.ifName === ifName)
+    if (!attachment)
+      throw new Error(
+        `Cannot trace: no attachment of "${path}" ("${ifName}") to network "${network}" is known; "cni ps" lists them`,
+      )
+    using sandbox = Netns.open(path)
+    const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
+    const probed = isProbed ? probe(sandbox, destination) : undefined
+    if (wantsJson(args, terminal))
+      terminal.stdout(
+        `${printJson({ hops: hops.map((hop) => ({ ...hop })), ...(probed ? { probe: { ...probed } } : {}) })}\n`,
+      )
+    else terminal.stdout(report(hops, probed, terminal))
+    const isLost = probed
+      ? probed.outcome === "no answer" || probed.outcome === "unreachable"
+      : hops.some(({ passes }) => passes === "no")
+    if (isLost) throw new Found(FOUND_FAULTS)
+  },
+}
+
+/** "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", "2001:db8::7". Throws a usage error. */
+export function parseDestination(text: string, isUdp: boolean): Destination {
+  const [, bracketed, bare, port] = /^(?:\[([^\]]+)\]|([^:]+|[^[\]]*:[^[\]]*:[^[\]]*?))(?::(\d+))?$/.exec(text) ?? []
+  const whole = parseIp(text)
+  const ip = whole ?? parseIp(bracketed ?? bare ?? "")
+  const number = whole || port === undefined ? 0 : Number(port)
+  if (!ip || number > 65535)
+    throw new UsageError(`cannot use --to ${text}: expected ADDRESS[:PORT], like 192.0.2.7:443 or [2001:db8::7]:443`)
+  return { ip, port: number, protocol: isUdp ? "udp" : number === 0 ? "icmp" : "tcp" }
+}
+
+const signs = { yes: ["ok", "good"], no: ["STOP", "bad"], perhaps: ["?", "warning"] } as const satisfies Record<
+  Hop["passes"],
+  readonly [string, Tone]
+>
+
+function report(hops: readonly Hop[], probed: Probed | undefined, screen: ScreenSize): string {
+  const lines = hops.map(({ where, what, passes }) => {
+    const [sign, tone] = signs[passes]
+    const [first = "", ...others] = wrapped(what, screen, " ".repeat(18)).trimEnd().split("\n")
+    return `${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${[first.trimStart(), ...others].join("\n")}\n`
+  })
+  if (!probed) return lines.join("")
+  const isLost = probed.outcome === "no answer" || probed.outcome === "unreachable"
+  const reason = probed.reason === undefined ? "" : `: ${probed.reason}`
+  const said = `probe: ${probed.outcome} after ${probed.ms.toFixed(1)} ms${reason}`
+  return `${lines.join("")}\n${tinted(said, isLost ? "bad" : "good", screen)}\n`
+}

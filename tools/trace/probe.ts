@@ -1,0 +1,88 @@
+import { dlopen, ptr } from "bun:ffi"
+import { engine } from "../../pkg/engine/mod.ts"
+import { errnoName, errnoNumber, type Fd, FileDescriptor, Poll, poll, SyscallError } from "../../pkg/libc/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
+import type { Destination } from "./way.ts"
+
+/** What came of a probe. */
+export interface Probed {
+  readonly outcome: "connected" | "refused" | "no answer" | "unreachable"
+  readonly ms: number
+  /** Why there is no connection, where the kernel says so: "connect: Network is unreachable (ENETUNREACH)". */
+  readonly reason?: string
+}
+
+/** How long an answer may take. */
+const PATIENCE_MS = 3000
+
+/** <sys/socket.h> */
+const SOCK_STREAM = 1
+const SOCK_NONBLOCK = 0o4000
+const SOCK_CLOEXEC = 0o2000000
+const SOL_SOCKET = 1
+const SO_ERROR = 4
+/** struct sockaddr_in6 */
+const SOCKADDR_SIZE = 28
+
+/**
+ * Begins a TCP connection from the container's namespace and closes it. "connected" is said only of a socket that has a peer.
+ * "refused" proves the way there and back: the other end has said so. Throws `SyscallError` when no socket can be made.
+ */
+export function probe(sandbox: Netns, destination: Destination): Probed {
+  const startMs = performance.now()
+  const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC
+  const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // it stays in that namespace
+  if (made < 0) throw new SyscallError("socket", -made, "in the container's namespace")
+  using socket = new FileDescriptor(made as Fd)
+  const errno = connectTo(socket.fd, addressOf(destination))
+  const ms = performance.now() - startMs
+  if (errno === undefined) return { outcome: "no answer", ms }
+  if (errno === 0) return { outcome: "connected", ms }
+  return { outcome: outcomeOf(errno), ms, reason: new SyscallError("connect", errno).message }
+}
+
+/** The error of a connection, at once or later; 0 when it is there, undefined when no answer came. */
+function connectTo(fd: Fd, address: Uint8Array): number | undefined {
+  const errno = -engine.connect(fd, address)
+  if (errno > 0 && !isUnderWay(errno)) return errno
+  if (errno > 0 && !poll(fd, Poll.Out, PATIENCE_MS)) return undefined
+  const { getsockopt, getpeername } = libc()
+  const said = new Int32Array(1)
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, ptr(said), ptr(new Uint32Array([4])))
+  if (said[0]) return said[0]
+  // SO_ERROR is 0 also of a socket that never began to connect: only a peer proves a connection.
+  const isConnected = getpeername(fd, ptr(new Uint8Array(SOCKADDR_SIZE)), ptr(new Uint32Array([SOCKADDR_SIZE]))) === 0
+  return isConnected ? 0 : errnoNumber("ENOTCONN")
+}
+
+/** Whether `connect` goes on after this error: the socket does not block, and a signal does not end it. */
+export function isUnderWay(errno: number): boolean {
+  return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
+}
+
+/** What an error of connect(2) says of the way. */
+export function outcomeOf(errno: number): Exclude<Probed["outcome"], "connected"> {
+  const name = errnoName(errno)
+  if (name === "ECONNREFUSED" || name === "ECONNRESET") return "refused"
+  return name === "ETIMEDOUT" ? "no answer" : "unreachable"
+}
+
+/** The two calls that no plugin needs. */
+function libc() {
+  return dlopen("libc.so.6", {
+    getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
+    getpeername: { args: ["i32", "ptr", "ptr"], returns: "i32" },
+  }).symbols
+}
+
+/** struct sockaddr_in and sockaddr_in6, <netinet/in.h>. */
+function addressOf({ ip, port }: Destination): Uint8Array {
+  const isIpv4 = familyOf(ip) === AF_INET
+  const address = new Uint8Array(isIpv4 ? 16 : SOCKADDR_SIZE)
+  const view = new DataView(address.buffer)
+  view.setUint16(0, familyOf(ip), true)
+  view.setUint16(2, port)
+  address.set(ip, isIpv4 ? 4 : 8)
+  return address
+}
