@@ -1,120 +1,120 @@
 /**
- * What each plugin's executable is: this module's exports, by the name that runtimes call. The build makes a file of each, of
- * what that export uses and nothing else: these lines are the table of who runs in whose process. A list that is written with
- * `...` would put what is in it into every file, since the bundler does not know that reading a list has no effect.
+ * The table of the plugins: a row registers one. The executables, the lists of names, the schemas, `cni lint`, the manual pages, the
+ * lists of `cni graph` and `cni doctor`, and the lists of the tests follow from it.
  */
 import { dhcp, runDhcp } from "../ipam/dhcp/main.ts"
+import dhcpPage from "../ipam/dhcp/README.md" with { type: "text" }
 import { hostLocal } from "../ipam/host-local/main.ts"
+import hostLocalPage from "../ipam/host-local/README.md" with { type: "text" }
 import { staticIpam } from "../ipam/static/main.ts"
+import staticPage from "../ipam/static/README.md" with { type: "text" }
 import { bandwidth } from "../meta/bandwidth/main.ts"
+import bandwidthPage from "../meta/bandwidth/README.md" with { type: "text" }
 import { firewall } from "../meta/firewall/main.ts"
+import firewallPage from "../meta/firewall/README.md" with { type: "text" }
 import { flannel } from "../meta/flannel/main.ts"
+import flannelPage from "../meta/flannel/README.md" with { type: "text" }
 import { portmap } from "../meta/portmap/main.ts"
+import portmapPage from "../meta/portmap/README.md" with { type: "text" }
 import { sbr } from "../meta/sbr/main.ts"
+import sbrPage from "../meta/sbr/README.md" with { type: "text" }
 import { tuning } from "../meta/tuning/main.ts"
+import tuningPage from "../meta/tuning/README.md" with { type: "text" }
 import { vrf } from "../meta/vrf/main.ts"
-import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
-import { answer, logLine, type Plugin, runPlugin } from "../pkg/skel/mod.ts"
-import { newestVersion } from "../pkg/types/mod.ts"
+import vrfPage from "../meta/vrf/README.md" with { type: "text" }
+import type { Fields } from "../pkg/config/mod.ts"
+import type { Plugin } from "../pkg/skel/mod.ts"
 import { bridge } from "../plugins/bridge/main.ts"
+import bridgePage from "../plugins/bridge/README.md" with { type: "text" }
 import { dummy } from "../plugins/dummy/main.ts"
+import dummyPage from "../plugins/dummy/README.md" with { type: "text" }
 import { hostDevice } from "../plugins/host-device/main.ts"
+import hostDevicePage from "../plugins/host-device/README.md" with { type: "text" }
 import { ipvlan } from "../plugins/ipvlan/main.ts"
+import ipvlanPage from "../plugins/ipvlan/README.md" with { type: "text" }
 import { loopback } from "../plugins/loopback/main.ts"
+import loopbackPage from "../plugins/loopback/README.md" with { type: "text" }
 import { macvlan } from "../plugins/macvlan/main.ts"
+import macvlanPage from "../plugins/macvlan/README.md" with { type: "text" }
 import { ptp } from "../plugins/ptp/main.ts"
-import { runTap } from "../plugins/tap/main.ts"
+import ptpPage from "../plugins/ptp/README.md" with { type: "text" }
+import { runTap, tap } from "../plugins/tap/main.ts"
+import tapPage from "../plugins/tap/README.md" with { type: "text" }
 import { vlan } from "../plugins/vlan/main.ts"
+import vlanPage from "../plugins/vlan/README.md" with { type: "text" }
+import { flannelKeys, hostLocalKeys, staticKeys } from "./handed-on-keys.ts"
 
-/** Every plugin, in alphabetical order. */
-export const pluginNames: readonly string[] = [
-  "bandwidth",
-  "bridge",
-  "dhcp",
-  "dummy",
-  "firewall",
-  "flannel",
-  "host-device",
-  "host-local",
-  "ipvlan",
-  "loopback",
-  "macvlan",
-  "portmap",
-  "ptp",
-  "sbr",
-  "static",
-  "tap",
-  "tuning",
-  "vlan",
-  "vrf",
-]
+/** What a plugin is in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made. */
+export type PluginKind = "interface" | "ipam" | "chained"
 
-/** The IPAM plugins that run in the process of the plugin that asks them for addresses. */
-export const ipamPlugins: readonly Plugin<unknown>[] = [dhcp, hostLocal, staticIpam]
-
-/** What flannel has attach containers in its process. */
-export const delegates: readonly Plugin<unknown>[] = [
-  bridge,
-  hostDevice,
-  ipvlan,
-  macvlan,
-  ptp,
-  dhcp,
-  hostLocal,
-  staticIpam,
-]
-
-const runBandwidth = () => runPlugin(bandwidth)
-const runBridge = () => runPlugin(bridge, ipamPlugins)
-const runDummy = () => runPlugin(dummy, ipamPlugins)
-const runFirewall = () => runPlugin(firewall)
-const runFlannel = () => runPlugin(flannel, delegates)
-const runHostDevice = () => runPlugin(hostDevice, ipamPlugins)
-const runHostLocal = () => runPlugin(hostLocal)
-const runIpvlan = () => runPlugin(ipvlan, ipamPlugins)
-const runLoopback = () => runPlugin(loopback)
-const runMacvlan = () => runPlugin(macvlan, ipamPlugins)
-const runPortmap = () => runPlugin(portmap)
-const runPtp = () => runPlugin(ptp, ipamPlugins)
-const runSbr = () => runPlugin(sbr)
-const runStatic = () => runPlugin(staticIpam)
-const runTapPlugin = () => runTap(ipamPlugins)
-const runTuning = () => runPlugin(tuning)
-const runVlan = () => runPlugin(vlan, ipamPlugins)
-const runVrf = () => runPlugin(vrf)
-
-/** What it is under a name that is no plugin's: it tells a runtime on stdout, a human on stderr. */
-function runUnknown(): never {
-  const msg = `Cannot act as "${programName()}": no such plugin`
-  const names = Object.keys(Reflect.get(globalThis, "plugins")).filter((name) => name !== "unknown")
-  const details = `names that this executable answers to: ${names.join(", ")}`
-  if (readEnvironment().CNI_COMMAND === undefined) {
-    logLine(`${msg}; ${details}`)
-    return exit(1)
-  }
-  const stdout = `${JSON.stringify({ cniVersion: newestVersion, code: 4, msg, details })}\n`
-  return exit(answer({ stdout, exitCode: 1 }))
+/** What the suite knows of a plugin, besides what the plugin itself says. */
+export interface PluginRow {
+  readonly plugin: Plugin<unknown>
+  /** Its page, in Markdown. */
+  readonly page: string
+  readonly kind: PluginKind
+  /** May also come after another interface plugin, and then takes what that has made. */
+  readonly joins?: true
+  /** False for an interface plugin without an IPAM plugin. */
+  readonly leases?: false
+  /** Other plugins of the suite that attach containers for it. The first is the default of the key `delegate.type`. */
+  readonly delegates?: readonly [string, ...string[]]
+  /** Its containers have addresses of the network that the host's own interface is in. */
+  readonly isOnLan?: true
+  /** Keys that it hands on without a table of its own. */
+  readonly handsOn?: Fields
+  /** What its executable runs, where that is more than `runPlugin`; gets the plugins that run in its process. */
+  readonly run?: (inProcess: readonly Plugin<unknown>[]) => never
+  /** Listens to the network: it lies at addresses in memory that the kernel chooses, docs/security.md. */
+  readonly listens?: true
 }
 
-export {
-  runBandwidth as bandwidth,
-  runBridge as bridge,
-  runDhcp as dhcp,
-  runDummy as dummy,
-  runFirewall as firewall,
-  runFlannel as flannel,
-  runHostDevice as "host-device",
-  runHostLocal as "host-local",
-  runIpvlan as ipvlan,
-  runLoopback as loopback,
-  runMacvlan as macvlan,
-  runPortmap as portmap,
-  runPtp as ptp,
-  runSbr as sbr,
-  runStatic as static,
-  runTapPlugin as tap,
-  runTuning as tuning,
-  runUnknown as unknown,
-  runVlan as vlan,
-  runVrf as vrf,
+/** Every plugin of this suite, in alphabetical order. */
+export const plugins: readonly PluginRow[] = [
+  { plugin: bandwidth, page: bandwidthPage, kind: "chained" },
+  { plugin: bridge, page: bridgePage, kind: "interface", joins: true },
+  { plugin: dhcp, page: dhcpPage, kind: "ipam", run: runDhcp, listens: true, isOnLan: true },
+  { plugin: dummy, page: dummyPage, kind: "interface" },
+  { plugin: firewall, page: firewallPage, kind: "chained" },
+  {
+    plugin: flannel,
+    page: flannelPage,
+    kind: "interface",
+    delegates: ["bridge", "host-device", "ipvlan", "macvlan", "ptp"],
+    handsOn: flannelKeys,
+  },
+  { plugin: hostDevice, page: hostDevicePage, kind: "interface", isOnLan: true },
+  { plugin: hostLocal, page: hostLocalPage, kind: "ipam", handsOn: hostLocalKeys },
+  { plugin: ipvlan, page: ipvlanPage, kind: "interface", joins: true, isOnLan: true },
+  { plugin: loopback, page: loopbackPage, kind: "interface", joins: true, leases: false },
+  { plugin: macvlan, page: macvlanPage, kind: "interface", joins: true, isOnLan: true },
+  { plugin: portmap, page: portmapPage, kind: "chained" },
+  { plugin: ptp, page: ptpPage, kind: "interface" },
+  { plugin: sbr, page: sbrPage, kind: "chained" },
+  { plugin: staticIpam, page: staticPage, kind: "ipam", handsOn: staticKeys },
+  { plugin: tap, page: tapPage, kind: "interface", run: runTap },
+  { plugin: tuning, page: tuningPage, kind: "chained" },
+  { plugin: vlan, page: vlanPage, kind: "interface", isOnLan: true },
+  { plugin: vrf, page: vrfPage, kind: "chained" },
+]
+
+export const pluginNames: readonly string[] = plugins.map(({ plugin }) => plugin.name)
+
+/** Throws when the suite has no plugin of that name. */
+export function requirePlugin(name: string): PluginRow {
+  const row = plugins.find(({ plugin }) => plugin.name === name)
+  if (!row) throw new Error(`Cannot find plugin "${name}": cmd/plugins.ts has no row for it`)
+  return row
+}
+
+/** The other plugins that run in the process of this one: its delegates, and for an interface the IPAM plugins. */
+export function pluginsInProcess({ kind, delegates, leases }: PluginRow): Plugin<unknown>[] {
+  if (kind !== "interface" || leases === false) return []
+  const attaching = delegates?.map((name) => requirePlugin(name).plugin) ?? []
+  return [...attaching, ...plugins.filter((row) => row.kind === "ipam").map(({ plugin }) => plugin)]
+}
+
+/** Whether its interfaces sit on a link of the host, the key `master`. */
+export function isOnMaster({ plugin: { fields = {} } }: PluginRow): boolean {
+  return "master" in fields
 }

@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { pluginNames } from "../cmd/plugins.ts"
 import { findPosition } from "../pkg/engine/mod.ts"
 import { bundle, encodePositions } from "./bundle.ts"
+import { programsOf } from "./programs.ts"
 
 /** A hand-made map, ECMA-426: for each generated line [column, file, source line, source column], all counted from 0. */
 function mappings(lines: readonly (readonly [number, number, number, number])[][]): string {
@@ -76,11 +77,7 @@ describe("the source of each line of a script", () => {
 })
 
 test("all plugins' table is small and knows the line of each function that is called like no other", async () => {
-  const main = join(import.meta.dir, "../cmd/plugins.ts")
-  const { script, positions } = await bundle(
-    "plugins",
-    pluginNames.map((name) => ({ name, main, run: name })),
-  )
+  const { script, positions } = await bundle("plugins", await programsOf(...pluginNames))
   expect(positions.length).toBeLessThan(100_000)
   const lines = script.split("\n")
   let compared = 0
@@ -99,9 +96,7 @@ test("all plugins' table is small and knows the line of each function that is ca
 
 /** The plugins that are in a plugin's file, each by the module that its definition is in. */
 async function pluginsIn(name: string): Promise<string[]> {
-  const main = join(import.meta.dir, "../cmd/plugins.ts")
-  const programs = [name, "unknown"].map((program) => ({ name: program, main, run: program }))
-  const { positions } = await bundle("plugins", programs)
+  const { positions } = await bundle("plugins", await programsOf(name))
   const files = positions.split("\n")[1] ?? ""
   return [...files.matchAll(/(?:plugins|ipam|meta)\/([a-z-]+)\/main\.ts/g)].map(([, plugin = ""]) => plugin).sort()
 }

@@ -3,12 +3,18 @@ import { relative, resolve } from "node:path"
 
 const root = new URL("..", import.meta.url).pathname
 
-/** What is inside an executable: the bundle of each entry, `globalThis.plugins[name]` after its evaluation. */
+/** What a module exports under a name. */
+export interface Export {
+  readonly main: string
+  readonly name: string
+}
+
+/** What is inside an executable: a function that is called, `globalThis.plugins[name]` after the bundle's evaluation. */
 export interface Program {
   readonly name: string
-  readonly main: string
-  /** The function that `main` exports for it; "run" unless given. */
-  readonly run?: string
+  readonly run: Export
+  /** What the function is called with: exports, and lists of them. */
+  readonly args?: readonly (Export | readonly Export[])[]
 }
 
 /** One script; its evaluation leaves `globalThis.plugins`, an object of functions by name. */
@@ -24,10 +30,15 @@ const generated = ".bundle.ts"
 
 /** Bundles programs with all that they import. */
 export async function bundle(name: string, programs: readonly Program[]): Promise<Bundle> {
-  const imports = programs.map(
-    ({ main, run = "run" }, at) => `import { ${JSON.stringify(run)} as run${at} } from ${JSON.stringify(main)}`,
-  )
-  const runs = programs.map((program, at) => `  ${JSON.stringify(program.name)}: () => run${at}(),`)
+  const imports: string[] = []
+  const imported = (value: Export | readonly Export[]): string => {
+    if (!("main" in value)) return `[${value.map(imported).join(", ")}]`
+    const line = `import { ${JSON.stringify(value.name)} as x${imports.length} } from ${JSON.stringify(value.main)}`
+    return `x${imports.push(line) - 1}`
+  }
+  const runs = programs.map(({ name, run, args = [] }) => {
+    return `  ${JSON.stringify(name)}: () => ${imported(run)}(${args.map(imported).join(", ")}),`
+  })
   const entry = `${root}cmd/${name}${generated}`
   const source = [...imports, "globalThis.plugins = {", "  __proto__: null,", ...runs, "}", ""].join("\n")
   const built = await Bun.build({

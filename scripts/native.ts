@@ -4,17 +4,13 @@
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { pluginNames } from "../cmd/plugins.ts"
 import { bundle, type Program } from "./bundle.ts"
-import { root, run } from "./engine.ts"
+import { run } from "./engine.ts"
+import { listeners, pluginNames, programsOf } from "./programs.ts"
 import { requireSameAnswers, requireSameSections } from "./verify.ts"
 import { type Flavour, Workshop } from "./workshop.ts"
 
 export type { Flavour }
-
-/** Plugins in one executable, with what it is under other names. */
-export const programsOf = (...names: readonly string[]): readonly Program[] =>
-  [...names, "unknown"].map((name) => ({ name, main: join(root, "cmd/plugins.ts"), run: name }))
 
 async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>): Promise<T> {
   mkdirSync(dirname(out), { recursive: true })
@@ -117,21 +113,18 @@ export async function buildFromSnapshot(out: string, flavour: Flavour, programs:
   await buildOne("snapshot", out, flavour, programs)
 }
 
-/** The plugins that listen to a network: what they lie at in memory is to be the kernel's choice, docs/security.md. */
-export const listeners: readonly string[] = ["dhcp"]
-
 /**
  * An executable for each plugin, of that plugin and what runs in its process (`cmd/plugins.ts`), in a directory that is made for them.
  * Those that listen to a network start from bytecode in any case.
  */
 export async function buildEach(directory: string, flavour: Flavour = {}, start: Start = "snapshot"): Promise<void> {
   await inScratch(join(directory, "plugins"), async (scratch) => {
-    const shop = await Workshop.open(scratch, flavour, programsOf(...pluginNames))
+    const shop = await Workshop.open(scratch, flavour, await programsOf(...pluginNames))
     await Promise.all(
       pluginNames.map(async (name) => {
         const room = shop.room(name)
         const way = listeners.includes(name) ? "bytecode" : start
-        room.finish(await link(room, way, programsOf(name)), join(directory, name))
+        room.finish(await link(room, way, await programsOf(name)), join(directory, name))
       }),
     )
   })

@@ -29,8 +29,8 @@ let built = ""
 
 beforeAll(async () => {
   built = await mkdtemp(join(project, "dist/contract-"))
-  const programs: Program[] = Object.entries(entries).map(([name, main]) => ({ name, main }))
-  programs.push({ name: "unknown", main: entries.contract })
+  const programs: Program[] = Object.entries(entries).map(([name, main]) => ({ name, run: { main, name: "run" } }))
+  programs.push({ name: "unknown", run: { main: entries.contract, name: "run" } })
   for (const [kind, build] of Object.entries({ bytecode: buildFromBytecode, snapshot: buildFromSnapshot })) {
     await build(join(built, kind, "contract"), {}, programs)
     await copyFile(join(built, kind, "contract"), join(built, kind, "spawn"))

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { rename } from "node:fs/promises"
 import { dirname } from "node:path"
-import { buildEach, buildFromSnapshot, listeners, programsOf } from "../../scripts/native.ts"
+import { buildEach, buildFromSnapshot } from "../../scripts/native.ts"
+import { listeners, programsOf } from "../../scripts/programs.ts"
 import {
   builtPlugins,
   mustRun,
@@ -48,7 +49,7 @@ testPlugins(pluginsAs(), "%s says the same from its heap image and from bytecode
 
 test.each([...listeners])("%s, whose own file starts from bytecode, says the same as from an image", async (name) => {
   await using place = await TemporaryDirectory.create("cni-images", dirname(builtPlugins))
-  await buildFromSnapshot(place.join("image"), {}, programsOf(name))
+  await buildFromSnapshot(place.join("image"), {}, await programsOf(name))
   await rename(place.join("image"), place.join(name))
   const ipam = { type: name, daemonSocketPath: place.join("none.sock") }
   const inputs = ["", "{", JSON.stringify({ cniVersion: "1.1.0", name: "lab", type: "ptp", ipam })]

@@ -5,7 +5,7 @@ import { buildFromBytecode, buildFromSnapshot } from "../../scripts/native.ts"
 import { runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 const fixture = join(import.meta.dir, "throwing.fixture.ts")
-const programs = [{ name: "throwing", main: fixture }]
+const programs = [{ name: "throwing", run: { main: fixture, name: "run" } }]
 
 /** "function file:line" of each call, the innermost first, up to the fixture's own verb; without what a bundler adds to names. */
 async function framesOf(command: readonly string[], network: string): Promise<{ msg: string; frames: string[] }> {

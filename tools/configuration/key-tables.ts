@@ -1,4 +1,7 @@
 import { dns, type Fields, type Schema } from "../../pkg/config/mod.ts"
+import { anything } from "../handed-on-keys.ts"
+
+export { anything }
 
 const text = { kind: "text" } as const
 const list = (of: typeof text) => ({ kind: "list", of }) as const
@@ -15,9 +18,6 @@ export const networkKeys = {
   loadOnlyInlinedPlugins: flag,
 } as const satisfies Fields
 
-/** What no plugin looks into, unless its own table has the key. */
-export const anything: Schema = { kind: "object", fields: {} }
-
 /** The keys that the specification gives every plugin of a list (CNI 1.1.0, "Plugin configuration objects"). */
 export const pluginKeys = {
   type: { kind: "text", required: true },
@@ -28,33 +28,6 @@ export const pluginKeys = {
   dns,
   args: anything,
 } as const satisfies Fields
-
-const number = { kind: "integer" } as const
-
-const routes = {
-  kind: "list",
-  of: {
-    kind: "object",
-    fields: {
-      dst: { kind: "text", required: true },
-      gw: text,
-      mtu: number,
-      advmss: number,
-      priority: number,
-      table: number,
-      scope: number,
-    },
-  },
-} as const
-
-/** What flannel hands on to its delegate. */
-export const flannelKeys: Fields = { delegate: anything, ipam: anything, runtimeConfig: anything }
-
-/** What host-local hands on to the result as it is written. */
-export const hostLocalKeys = { ipam: { kind: "object", fields: { routes } } } as const satisfies Fields
-
-/** What static hands on to the result as it is written. */
-export const staticKeys = { ipam: { kind: "object", fields: { routes, dns } } } as const satisfies Fields
 
 /** Keys that only a runtime may set (CNI 1.1.0, "Plugin configuration objects"). */
 export const reservedKeys: readonly string[] = ["runtimeConfig", "prevResult"]

@@ -5,10 +5,6 @@ import { cellsOf, describeKey, firstTable, keyDocs, plain } from "./key-docs.ts"
 import { anything, mergeFields, schemaAt } from "./key-tables.ts"
 import { capabilitiesOf, findPlugin, knownPlugins } from "./plugins.ts"
 
-test("every plugin of the executable has its row here: schemas, lint and manual pages are made from it", () => {
-  expect(knownPlugins.map(({ name }) => name)).toEqual([...pluginNames])
-})
-
 test("every plugin has its table of keys but loopback, which has no keys of its own", () => {
   expect(knownPlugins.filter(({ plugin }) => plugin.fields === undefined).map(({ name }) => name)).toEqual(["loopback"])
 })

@@ -1,5 +1,6 @@
 import { basename } from "node:path"
 import { contains, parseCidr } from "../../pkg/types/mod.ts"
+import { plugins } from "../../cmd/plugins.ts"
 import { type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
 
 /** A pool of which this share is used is nearly empty. */
@@ -91,8 +92,8 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return a.ip.length === b.ip.length && (contains(a, b.ip) || contains(b, a.ip))
 }
 
-/** Kinds of interfaces whose addresses are those of the network around the host: its routes are the same on purpose. */
-const ON_THE_LAN = new Set(["macvlan", "ipvlan", "vlan", "host-device", "dhcp"])
+/** The plugins whose addresses are of the network around the host: its routes are the same on purpose. */
+const ON_THE_LAN = new Set(plugins.filter(({ isOnLan }) => isOnLan).map(({ plugin }) => plugin.name))
 
 /** Routes of the host into a network of containers that lead elsewhere. */
 export const checkRoutes: Check = (patient) => {

@@ -8,6 +8,7 @@ import {
   type NodeAttachment,
   type NodeLink,
 } from "../node/mod.ts"
+import { isOnMaster, plugins } from "../../cmd/plugins.ts"
 
 /** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
 export interface Graph {
@@ -128,7 +129,8 @@ function deletedBridge(name: string): Shared {
   return { key: name, kind: "bridge", title: name, caption: "bridge", isDeleted: true }
 }
 
-const ON_PARENT = ["macvlan", "ipvlan", "vlan"]
+/** The plugins whose interfaces sit on one of the host. */
+const ON_PARENT = plugins.filter(isOnMaster).map(({ plugin }) => plugin.name)
 
 function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: readonly NodeLink[]): Shared {
   const plugin = pluginsIn(config)[0]

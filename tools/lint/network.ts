@@ -135,7 +135,7 @@ function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, is
   const isForeign = ipam === undefined && nodeAt(node, ["ipam", "type"]) !== undefined // its keys are not known here
   const table = isForeign || ownIpam === undefined ? { ...rest, ipam: anything } : fields
   checkKeys({ source, findings, also, isComplete: known !== undefined }, node, table)
-  if (known?.delegates !== undefined) checkDelegate(source, nodeAt(node, ["delegate"]), known.delegates, findings)
+  if (known?.delegates !== undefined) checkDelegate(source, nodeAt(node, ["delegate"]), known.delegates[0], findings)
 }
 
 /** The keys of the plugin that makes the interface for another. */

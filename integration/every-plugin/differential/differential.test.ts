@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { delegates, pluginNames } from "../../../cmd/plugins.ts"
+import { pluginNames, pluginsInProcess, requirePlugin } from "../../../cmd/plugins.ts"
 import { builtPlugins, hostFor, TemporaryDirectory } from "../../lab/mod.ts"
 import { generateCalls } from "./calls.ts"
 import type { DriverAnswer, DriverCall, Side } from "./driver.ts"
@@ -18,6 +18,7 @@ async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAn
     await host.exec("mount", ["--bind", pod, path])
   }
   await host.exec("mkdir", [place.bin])
+  const delegates = pluginsInProcess(requirePlugin("flannel"))
   for (const name of pluginNames) {
     // Delegates are served by the process that "is" their executable.
     const isServed = side === "served" && delegates.some((delegate) => delegate.name === name)

@@ -4,11 +4,10 @@
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { delegates, ipamPlugins } from "../../../cmd/plugins.ts"
+import { pluginsInProcess, requirePlugin } from "../../../cmd/plugins.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
-import { type Plugin, prepare } from "../../../pkg/skel/mod.ts"
-import { definitionOf } from "../definitions.ts"
+import { prepare } from "../../../pkg/skel/mod.ts"
 
 /** One call of a plugin. */
 export interface DriverCall {
@@ -30,42 +29,20 @@ export interface DriverAnswer {
 export type Side = "executable" | "served" | "main.ts"
 
 const project = join(import.meta.dir, "../../..")
-const rooms: Readonly<Record<string, string>> = {
-  dhcp: "ipam",
-  flannel: "meta",
-  "host-local": "ipam",
-  static: "ipam",
-  bandwidth: "meta",
-  firewall: "meta",
-  portmap: "meta",
-  sbr: "meta",
-  tuning: "meta",
-  vrf: "meta",
-}
-
-function makesInterfaces(name: string): boolean {
-  return !(name in rooms) && name !== "loopback"
-}
-
-/** The plugins that run in the process of this one, as in the executable. */
-function delegatesOf(name: string): readonly Plugin<unknown>[] {
-  if (name === "flannel") return delegates
-  return makesInterfaces(name) ? ipamPlugins : []
-}
-
 function start(command: string[], env: DriverCall["env"], stdin: Uint8Array): DriverAnswer {
   const { exitCode, stdout, stderr } = Bun.spawnSync(command, { env, stdin, stdout: "pipe", stderr: "pipe" })
   return { exitCode, stdout: stdout.toString(), stderr: stderr.toString() }
 }
 
 function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): DriverAnswer {
+  const row = requirePlugin(name)
   let [stdout, stderr] = ["", ""]
   const log = (line: string) => {
     stderr += `${line.toWellFormed()}\n`
   }
   const builtinsOn = (namespace: NamespaceFile) => {
     const builtins: Record<string, Builtin> = {}
-    for (const delegate of delegatesOf(name)) {
+    for (const delegate of pluginsInProcess(row)) {
       builtins[delegate.name] = ({ env, stdin }) =>
         prepare(delegate, { env, stdin: () => stdin, log, namespace }).run(() => builtins)
     }
@@ -74,15 +51,20 @@ function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): Dri
   const write = (text: string) => {
     stdout += text
   }
-  const reply = prepare(definitionOf(name), { env, stdin: () => stdin, log, write }).run(builtinsOn)
+  const reply = prepare(row.plugin, { env, stdin: () => stdin, log, write }).run(builtinsOn)
   return { exitCode: reply.exitCode, stdout: (stdout + reply.stdout).toWellFormed(), stderr }
+}
+
+/** `main.ts` of a plugin. */
+function mainOf(plugin: string): string {
+  const [main = ""] = new Bun.Glob(`{plugins,ipam,meta}/${plugin}/main.ts`).scanSync({ cwd: project, absolute: true })
+  return main
 }
 
 const sides: Readonly<Record<Side, (plugin: string, env: DriverCall["env"], stdin: Uint8Array) => DriverAnswer>> = {
   executable: (plugin, env, stdin) => start([join(project, "dist/bin", plugin)], env, stdin),
   served: serveHere,
-  "main.ts": (plugin, env, stdin) =>
-    start([process.execPath, join(project, rooms[plugin] ?? "plugins", plugin, "main.ts")], env, stdin),
+  "main.ts": (plugin, env, stdin) => start([process.execPath, mainOf(plugin)], env, stdin),
 }
 
 function stdinOf({ stdin, prevResultOf }: DriverCall, answers: readonly DriverAnswer[]): Uint8Array {

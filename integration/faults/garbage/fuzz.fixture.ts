@@ -2,13 +2,12 @@
 // questions of plugins as cases; else each line of stdin is a case: stderr has its number before it begins, stdout what came of all.
 // biome-ignore assist/source/organizeImports: the door is watched before anything is taken from it
 import { watch } from "./door.fixture.ts"
-import { delegates } from "../../../cmd/plugins.ts"
+import { pluginsInProcess, requirePlugin } from "../../../cmd/plugins.ts"
 import { decodeUtf8, encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import { exit, type Fd, programArguments, read, writeAll } from "../../../pkg/libc/mod.ts"
 import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
 import { logLine, type Plugin, prepare, serve } from "../../../pkg/skel/mod.ts"
-import { definitionOf } from "../../every-plugin/definitions.ts"
 import type { CallCase, Case, Outcome, ReadCase } from "./case.ts"
 import { questions, record } from "./netlink.fixture.ts"
 import { judgeReader } from "./readers.fixture.ts"
@@ -24,7 +23,7 @@ interface Answer {
 
 function serveCall(name: string, env: CallCase["env"], stdin: Uint8Array): Answer {
   let early = true
-  const plugin = definitionOf(name)
+  const { plugin } = requirePlugin(name)
   const begin =
     <C extends unknown[], R>(verb: (...values: C) => R) =>
     (...values: C): R => {
@@ -42,7 +41,7 @@ function serveCall(name: string, env: CallCase["env"], stdin: Uint8Array): Answe
   const log = () => {}
   const builtinsOn = (namespace: NamespaceFile) => {
     const builtins: Record<string, Builtin> = {}
-    for (const delegate of delegates)
+    for (const delegate of pluginsInProcess(requirePlugin("flannel")))
       builtins[delegate.name] = (inner) =>
         serve(delegate, { env: inner.env, stdin: () => inner.stdin, log, namespace, builtins })
     return builtins

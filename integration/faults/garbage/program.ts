@@ -43,7 +43,8 @@ export class FuzzProgram implements AsyncDisposable {
     rmSync(directory, { recursive: true, force: true })
     mkdirSync(directory, { recursive: true })
     const path = join(directory, "fuzz")
-    await buildFromBytecode(path, flavour, [{ name: "fuzz", main: join(import.meta.dir, "fuzz.fixture.ts") }])
+    const run = { main: join(import.meta.dir, "fuzz.fixture.ts"), name: "run" }
+    await buildFromBytecode(path, flavour, [{ name: "fuzz", run }])
     const program = new FuzzProgram(directory, await buildLauncher())
     layPlugins(program.bin, () => path)
     for (const [name, script] of Object.entries(delegates)) {

@@ -1,0 +1,33 @@
+/** Keys that plugins hand on to others as they are written: `cni schema` and `cni lint` know them from here. */
+import { dns, type Fields, type Schema } from "../pkg/config/mod.ts"
+
+/** What no plugin looks into, unless its own table has the key. */
+export const anything: Schema = { kind: "object", fields: {} }
+
+const text = { kind: "text" } as const
+const number = { kind: "integer" } as const
+
+const routes = {
+  kind: "list",
+  of: {
+    kind: "object",
+    fields: {
+      dst: { kind: "text", required: true },
+      gw: text,
+      mtu: number,
+      advmss: number,
+      priority: number,
+      table: number,
+      scope: number,
+    },
+  },
+} as const
+
+/** What flannel hands on to its delegate. */
+export const flannelKeys: Fields = { delegate: anything, ipam: anything, runtimeConfig: anything }
+
+/** What host-local hands on to the result as it is written. */
+export const hostLocalKeys = { ipam: { kind: "object", fields: { routes } } } as const satisfies Fields
+
+/** What static hands on to the result as it is written. */
+export const staticKeys = { ipam: { kind: "object", fields: { routes, dns } } } as const satisfies Fields

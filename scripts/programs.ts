@@ -1,0 +1,38 @@
+/**
+ * The programs of the executables, from the rows of `cmd/plugins.ts`: a program imports its plugin and those that run in its process,
+ * each from its own module, so that nothing else gets into its file.
+ */
+import { join } from "node:path"
+import { pluginNames, pluginsInProcess, requirePlugin } from "../cmd/plugins.ts"
+import type { Plugin } from "../pkg/skel/mod.ts"
+import type { Export, Program } from "./bundle.ts"
+import { root } from "./engine.ts"
+
+export { pluginNames }
+
+/** The plugins that listen to the network: they start from bytecode. */
+export const listeners: readonly string[] = pluginNames.filter((name) => requirePlugin(name).listens)
+
+/** Plugins in one executable, with what it is under other names. */
+export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
+  const unknown = { name: "unknown", run: { main: join(root, "cmd/unknown.ts"), name: "runUnknown" } }
+  return [...(await Promise.all(names.map(programOf))), unknown]
+}
+
+async function programOf(name: string): Promise<Program> {
+  const row = requirePlugin(name)
+  const inProcess = await Promise.all(pluginsInProcess(row).map((other) => exportOf(other, other)))
+  if (row.run) return { name, run: await exportOf(row.plugin, row.run), args: [inProcess] }
+  const run = { main: join(root, "pkg/skel/mod.ts"), name: "runPlugin" }
+  return { name, run, args: [await exportOf(row.plugin, row.plugin), inProcess] }
+}
+
+/** Under which name the module of a plugin exports it, or something else. Throws when it does not. */
+async function exportOf({ name: plugin }: Plugin<unknown>, value: unknown): Promise<Export> {
+  const [main] = new Bun.Glob(`{plugins,ipam,meta}/${plugin}/main.ts`).scanSync({ cwd: root, absolute: true })
+  if (main === undefined) throw new Error(`Cannot find main.ts of plugin "${plugin}"`)
+  const found = Object.entries<unknown>(await import(main)).find(([, exported]) => exported === value)
+  if (!found)
+    throw new Error(`Cannot build plugin "${plugin}": ${main} does not export what its row in cmd/plugins.ts has`)
+  return { main, name: found[0] }
+}
