@@ -51,7 +51,7 @@ test("a lease is on record before it is asked for, and held once the server has 
     progress: "held",
   })
   expect(Math.abs(Date.now() - writtenAt)).toBeLessThan(60_000)
-  expect([config.socketPath, clients.length, clients[0].phase, clients[0].lease.address, others]).toEqual([
+  expect([config.daemonSocketPath, clients.length, clients[0].phase, clients[0].lease.address, others]).toEqual([
     "/run/cni/dhcp.sock",
     1,
     "bound",

@@ -34,7 +34,7 @@ function inside(firewall: Firewall): Pick<Firewall, "add" | "check" | "delete" |
   }
 }
 
-const common = { adminChain: "CNI-ADMIN", zone: "trusted", policy: "open" } as const
+const common = { iptablesAdminChainName: "CNI-ADMIN", firewalldZone: "trusted", ingressPolicy: "open" } as const
 const configOf = (backend?: Backend): FirewallConfig => ({ ...common, backend })
 
 /** The same of one that the test plays the kernel and firewalld for. */

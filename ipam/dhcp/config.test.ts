@@ -16,7 +16,7 @@ const hex = (text: string) => Buffer.from(text).toString("hex")
 
 test("a configuration with nothing but its type asks for what upstream asks for, and more", () => {
   expect(parse({})).toEqual({
-    socketPath: "/run/cni/dhcp.sock",
+    daemonSocketPath: "/run/cni/dhcp.sock",
     provide: [],
     request: [121, 3, 1, 6, 15, 26, 42, 119],
     priority: 0,
@@ -108,10 +108,10 @@ describe("options", () => {
 
 test("no ipam at all is code 7, and nothing to DEL", () => {
   expect(codeOf(() => parseDhcpConfig({}, ""))).toBe(7)
-  expect(parseDhcpConfig({}, "", true).socketPath).toBe("/run/cni/dhcp.sock")
+  expect(parseDhcpConfig({}, "", true).daemonSocketPath).toBe("/run/cni/dhcp.sock")
   const broken = { ipam: { daemonSocketPath: "/a", provide: [{ option: "nonsense", value: "a" }], priority: "x" } }
   expect(codeOf(() => parseDhcpConfig(broken, ""))).toBe(7)
-  expect(parseDhcpConfig(broken, "", true)).toMatchObject({ socketPath: "/a", provide: [], priority: 0 })
+  expect(parseDhcpConfig(broken, "", true)).toMatchObject({ daemonSocketPath: "/a", provide: [], priority: 0 })
 })
 
 // the reference plugins' generateClientID: CONTAINER/NETWORK/INTERFACE, cut to 254 bytes, after a zero

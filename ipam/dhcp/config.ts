@@ -53,48 +53,38 @@ const CLASSLESS_ROUTES = 121
 const fallbackRequests = [1, 3, 15, 6]
 
 /** The configuration of one attachment, checked. */
-export interface DhcpConfig {
-  readonly socketPath: string
-  /** Options of DHCPv4 to send: code, and bytes as hexadecimal digits. */
-  readonly provide: readonly (readonly [number, string])[]
-  /** Codes of the options to ask for. */
-  readonly request: readonly number[]
-  /** Of every route of the result; 0 leaves it as it is. */
-  readonly priority: number
-  /** Whether the answer's name servers, domains and MTU are used, or only what upstream's plugin uses. */
-  readonly useOptions: boolean
-  readonly broadcast: boolean
-  /** Whether an address is probed for by ARP before it is used. */
-  readonly probe: boolean
-  readonly dhcpv6: boolean
-  /** How long ADD waits for a lease; undefined leaves that to the daemon. */
-  readonly timeoutMs: number | undefined
-}
+export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 
 /**
  * Reads the configuration and `CNI_ARGS`; for DEL and GC what is wrong counts as absent. Throws code 7 that names the key. A pair of
  * `CNI_ARGS` that is none is passed over, as upstream does.
  */
-export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false): DhcpConfig {
+export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) {
   const ipam = attempt(
     lenient,
     parseConfig(dhcpFields, { ipam: socketOf(raw) }).ipam,
     () => parseConfig(dhcpFields, raw).ipam,
   )
   const values = readArgs(args)
-  const provide = attempt(lenient, [], () => [
+  const provide: readonly (readonly [number, string])[] = attempt(lenient, [], () => [
     ...ipam.provide.flatMap((each, at) => provideOption(each, `ipam.provide[${at}]`, values)),
     ...userClassOption(ipam.userClass),
   ])
   return {
-    socketPath: ipam.daemonSocketPath || DEFAULT_SOCKET,
+    daemonSocketPath: ipam.daemonSocketPath || DEFAULT_SOCKET,
+    /** Options of DHCPv4 to send: code, and bytes as hexadecimal digits. */
     provide,
+    /** Codes of the options to ask for. */
     request: attempt(lenient, [], () => requestList(ipam.request, ipam.useOptions)),
+    /** Of every route of the result; 0 leaves it as it is. */
     priority: ipam.priority,
+    /** Whether the answer's name servers, domains and MTU are used, or only what upstream's plugin uses. */
     useOptions: ipam.useOptions,
     broadcast: ipam.broadcast,
+    /** Whether an address is probed for by ARP before it is used. */
     probe: ipam.probe,
     dhcpv6: ipam.dhcpv6,
+    /** How long ADD waits for a lease; undefined leaves that to the daemon. */
     timeoutMs: ipam.timeout === undefined ? undefined : ipam.timeout * 1000,
   }
 }

@@ -58,7 +58,9 @@ function checkDhcp(call: Call, config: DhcpConfig): void {
     ask(call, config, "Check")
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
-    call.log(`CHECK cannot tell: the daemon at "${config.socketPath}" is upstream's, which would lease anew to answer`)
+    call.log(
+      `CHECK cannot tell: the daemon at "${config.daemonSocketPath}" is upstream's, which would lease anew to answer`,
+    )
   }
 }
 
@@ -71,32 +73,32 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
     withOrWithoutDaemon(call, config, "Collect", (service) => service.collect(argumentsOf(call)))
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
-    call.log(`GC has released nothing: the daemon at "${config.socketPath}" is upstream's, which cannot`)
+    call.log(`GC has released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which cannot`)
   }
 }
 
 /** For as long as no daemon answers, what it would do is done here, with its journal: a container's end must not wait for it. */
 function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act: (service: Service) => void): void {
   try {
-    callDaemon({ socketPath: config.socketPath, patienceMs: PATIENCE_MS }, method, argumentsOf(call))
+    callDaemon({ socketPath: config.daemonSocketPath, patienceMs: PATIENCE_MS }, method, argumentsOf(call))
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw failure(method, error)
     if (!actOnJournal(call.log, act)) call.log(`there are no leases to release, and ${error.message}`)
   }
 }
 
-function requireServing(_call: Call, { socketPath }: DhcpConfig): void {
+function requireServing(_call: Call, { daemonSocketPath }: DhcpConfig): void {
   try {
-    requireDaemon({ socketPath, patienceMs: PATIENCE_MS })
+    requireDaemon({ socketPath: daemonSocketPath, patienceMs: PATIENCE_MS })
   } catch (error) {
     if (error instanceof NoDaemonError) throw noDaemon(Code.PluginNotAvailable, "lease addresses", error)
     throw failure("STATUS", error)
   }
 }
 
-function ask(call: Call, { socketPath }: DhcpConfig, method: Method, patienceMs = PATIENCE_MS): GobObject {
+function ask(call: Call, { daemonSocketPath }: DhcpConfig, method: Method, patienceMs = PATIENCE_MS): GobObject {
   try {
-    return callDaemon({ socketPath, patienceMs }, method, argumentsOf(call))
+    return callDaemon({ socketPath: daemonSocketPath, patienceMs }, method, argumentsOf(call))
   } catch (error) {
     if (error instanceof NoDaemonError) throw noDaemon(Code.TryAgainLater, whats[method], error)
     throw failure(method, error)

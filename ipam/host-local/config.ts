@@ -1,4 +1,4 @@
-import { type Fields, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
+import { type Fields, isCleanup, parseConfig, pathOrNone } from "../../pkg/config/mod.ts"
 import {
   AF_INET,
   AF_INET6,
@@ -44,17 +44,7 @@ export const hostLocalFields = {
 } as const satisfies Fields
 
 /** The configuration of host-local, checked. */
-export interface HostLocalConfig {
-  /** The directory of this network's reservations. */
-  readonly directory: string
-  /** The container gets one address of each. */
-  readonly rangeSets: readonly RangeSet[]
-  /** The addresses that the caller asks for, each once. */
-  readonly requested: readonly Address[]
-  readonly routes: readonly Route[]
-  /** A file in the form of resolv.conf(5) to report as `dns`. */
-  readonly resolvConf: string | undefined
-}
+export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
 
 /**
  * Reads the configuration. What is wrong throws code 7 (`CNI_ARGS`: code 4), except for DEL and GC, which need to know
@@ -63,19 +53,18 @@ export interface HostLocalConfig {
 export function parseHostLocalConfig(
   network: NetworkConfig,
   { verb, args, raw }: { verb: string; args: string; raw: JsonObject },
-): HostLocalConfig {
-  if (verb === "DEL" || verb === "GC") {
-    return { directory: directoryOf(network, raw), rangeSets: [], requested: [], routes: [], resolvConf: undefined }
-  }
+) {
+  const directory = directoryOf(network, raw)
+  if (isCleanup(verb)) return { directory, rangeSets: [], requested: [], routes: [], resolvConf: undefined }
   if (member(raw, "ipam") === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, "IPAM config missing 'ipam' key", {
       details: `network "${network.name}" says nothing of its addresses`,
     })
   }
-  const { ipam, args: hints, runtimeConfig } = parseConfig(hostLocalFields, raw)
+  const { ipam, runtimeConfig, ...read } = parseConfig(hostLocalFields, raw)
   const { IP = "" } = args === "" ? {} : readCniArgs(args, { IP: (value) => value })
   // The conventions: a plugin that knows `args` ignores the same wish in CNI_ARGS.
-  const hinted = hints?.cni?.ips.length ? hints.cni.ips : IP === "" ? [] : [readArg(IP)]
+  const hinted = read.args?.cni?.ips.length ? read.args.cni.ips : IP === "" ? [] : [readArg(IP)]
   const wished = runtimeConfig?.ips ?? []
   const requested = hinted.length + wished.length === 0 ? [] : parseRequested([...hinted, ...wished])
   const sets: (readonly RangeText[])[] = []
@@ -89,13 +78,17 @@ export function parseHostLocalConfig(
       details: `set "ipam.ranges" of network "${network.name}"`,
     })
   }
-  const read = parseRangeSets(sets, keys)
-  checkFamilies(read, network.cniVersion)
+  const rangeSets = parseRangeSets(sets, keys)
+  checkFamilies(rangeSets, network.cniVersion)
   return {
-    directory: directoryOf(network, raw),
-    rangeSets: read,
+    /** The directory of this network's reservations. */
+    directory,
+    /** The container gets one address of each. */
+    rangeSets,
+    /** The addresses that the caller asks for, each once. */
     requested,
     routes: parseRoutes(raw),
+    /** A file in the form of resolv.conf(5) to report as `dns`. */
     resolvConf: ipam.resolvConf || undefined,
   }
 }

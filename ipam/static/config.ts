@@ -36,11 +36,7 @@ export const staticFields = {
 } as const satisfies Fields
 
 /** The result, all of which is in the configuration. */
-export interface StaticConfig {
-  readonly ips: readonly IpConfig[]
-  readonly routes: readonly Route[]
-  readonly dns: Dns
-}
+export type StaticConfig = ReturnType<typeof parseStaticConfig>
 
 /**
  * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`, unless `args.cni.ips` has
@@ -50,7 +46,7 @@ export interface StaticConfig {
 export function parseStaticConfig(
   network: NetworkConfig,
   { verb, args, raw }: { verb: string; args: string; raw: JsonObject },
-): StaticConfig {
+): { ips: readonly IpConfig[]; routes: readonly Route[]; dns: Dns } {
   if (verb === "DEL" || verb === "GC") return { ips: [], routes: [], dns: {} }
   const ipam = member(raw, "ipam")
   if (ipam === undefined)

@@ -45,16 +45,7 @@ export interface Subnets {
 }
 
 /** The configuration, checked. */
-export interface BandwidthConfig {
-  /** Towards the container. */
-  ingress: Limit | undefined
-  /** From the container. */
-  egress: Limit | undefined
-  /** Undefined: limited with every peer. */
-  subnets: Subnets | undefined
-  /** On which end of a veth pair; undefined for the host's, where there is one. */
-  shapeIn: "host" | "container" | undefined
-}
+export type BandwidthConfig = ReturnType<typeof parseBandwidthConfig>
 
 /** Bits of burst that runtimes say when none is asked for: containerd's, and that of kubelet's time. */
 const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
@@ -63,19 +54,19 @@ const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
  * Reads the configuration. Limits at the top go before those of the runtime; zeros are none. For DEL and GC what is wrong
  * counts as absent. Throws code 7 that names the key.
  */
-export function parseBandwidthConfig(
-  _network: NetworkConfig,
-  { verb, raw }: { verb: Verb; raw: JsonObject },
-): BandwidthConfig {
+export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
   const lenient = isCleanup(verb)
   const { shapeIn, runtimeConfig, ...top } = parseConfig(bandwidthFields, raw, lenient)
   if (lenient) return { ingress: undefined, egress: undefined, subnets: undefined, shapeIn }
-  const asked = runtimeConfig?.bandwidth ?? {}
-  const chosen = hasLimit(top) ? top : withoutUnlimited(asked)
+  const chosen = hasLimit(top) ? top : withoutUnlimited(runtimeConfig?.bandwidth ?? {})
   return {
-    ingress: limitOf("ingress", chosen),
-    egress: limitOf("egress", chosen),
+    /** Towards the container. */
+    ingress: limitOf(chosen, "ingressRate", "ingressBurst"),
+    /** From the container. */
+    egress: limitOf(chosen, "egressRate", "egressBurst"),
+    /** Undefined: limited with every peer. */
     subnets: subnetsOf(chosen) ?? subnetsOf(top),
+    /** On which end of a veth pair; undefined for the host's, where there is one. */
     shapeIn,
   }
 }
@@ -94,11 +85,14 @@ function withoutUnlimited({ ingressBurst = 0, egressBurst = 0, ...rest }: Entry)
 }
 
 /** The words of the errors are upstream's, as far as it has them. */
-function limitOf(direction: "ingress" | "egress", entry: Entry): Limit | undefined {
-  const rate = entry[`${direction}Rate`] || undefined
-  const burst = entry[`${direction}Burst`] || undefined
+function limitOf(
+  entry: Entry,
+  rateKey: "ingressRate" | "egressRate",
+  burstKey: "ingressBurst" | "egressBurst",
+): Limit | undefined {
+  const rate = entry[rateKey] || undefined
+  const burst = entry[burstKey] || undefined
   if (rate === undefined && burst === undefined) return undefined
-  const [rateKey, burstKey] = [`${direction}Rate`, `${direction}Burst`]
   if (rate === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${burstKey}": if burst is set, rate must also be set`, {
       details: `"${rateKey}" is missing, or is 0`,

@@ -10,7 +10,12 @@ function parse(raw: JsonObject, verb: Verb = "ADD") {
   return parseFirewallConfig(network, { verb, raw: { ...network, ...raw } })
 }
 
-const defaults = { backend: undefined, adminChain: "CNI-ADMIN", zone: "trusted", policy: "open" } as const
+const defaults = {
+  backend: undefined,
+  iptablesAdminChainName: "CNI-ADMIN",
+  firewalldZone: "trusted",
+  ingressPolicy: "open",
+} as const
 
 test("without keys, or with empty ones, everything is upstream's default", () => {
   expect(parse({})).toEqual(defaults)
@@ -19,7 +24,12 @@ test("without keys, or with empty ones, everything is upstream's default", () =>
 
 test("#48 keys count in any case", () => {
   const raw = { BACKEND: "iptables", IPTablesAdminChainName: "SITE", FirewalldZone: "home", IngressPolicy: "isolated" }
-  expect(parse(raw)).toEqual({ backend: "iptables", adminChain: "SITE", zone: "home", policy: "isolated" })
+  expect(parse(raw)).toEqual({
+    backend: "iptables",
+    iptablesAdminChainName: "SITE",
+    firewalldZone: "home",
+    ingressPolicy: "isolated",
+  })
 })
 
 test.each([
@@ -85,7 +95,7 @@ test("a policy needs an interface of the host, whose name the kernel would take"
   const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
   const ips = [{ address: "::ffff:10.1.0.2/112" }, { address: "10.1.0.2/16" }, { address: "fd00::2/64" }]
   const result = { interfaces: [{ name: "eth0", sandbox }], ips, routes: [], dns: {} }
-  expect(() => specOf(owner, result, { ...defaults, policy: "isolated" })).toThrow(
+  expect(() => specOf(owner, result, { ...defaults, ingressPolicy: "isolated" })).toThrow(
     'Cannot apply ingressPolicy "isolated"',
   )
   const { addresses } = specOf(owner, result, defaults)

@@ -1,4 +1,4 @@
-import { type Fields, invalidConfig, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, invalidConfig, isCleanup, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 import { isOwnChain } from "./nftables/layout.ts"
@@ -41,29 +41,22 @@ export const firewallFields = {
 } as const satisfies Fields
 
 /** The configuration, checked. */
-export interface FirewallConfig {
-  /** Undefined: firewalld where it runs, else nftables, else iptables. */
-  backend: Backend | undefined
-  /** The chain with the administrator's rules, in each packet filter. */
-  adminChain: string
-  /** The zone of firewalld that the addresses become sources of. */
-  zone: string
-  policy: Policy
-}
+export type FirewallConfig = ReturnType<typeof parseFirewallConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseFirewallConfig(
-  _network: NetworkConfig,
-  { verb, raw }: { verb: Verb; raw: JsonObject },
-): FirewallConfig {
-  const read = parseConfig(firewallFields, raw, verb === "DEL" || verb === "GC")
-  const adminChain = read.iptablesAdminChainName || "CNI-ADMIN"
-  if (isOwnChain(adminChain)) throw invalidConfig("iptablesAdminChainName", "a name of its own", adminChain)
+export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+  const read = parseConfig(firewallFields, raw, isCleanup(verb))
+  const iptablesAdminChainName = read.iptablesAdminChainName || "CNI-ADMIN"
+  if (isOwnChain(iptablesAdminChainName))
+    throw invalidConfig("iptablesAdminChainName", "a name of its own", iptablesAdminChainName)
   return {
-    backend: backends.find((backend) => backend === read.backend),
-    adminChain,
-    zone: read.firewalldZone || "trusted",
-    policy: policies.find((policy) => policy === read.ingressPolicy) ?? "open",
+    /** Undefined: firewalld where it runs, else nftables, else iptables. */
+    backend: read.backend || undefined,
+    /** The chain with the administrator's rules, in each packet filter. */
+    iptablesAdminChainName,
+    /** The zone of firewalld that the addresses become sources of. */
+    firewalldZone: read.firewalldZone || "trusted",
+    ingressPolicy: read.ingressPolicy || "open",
   }
 }
 

@@ -77,16 +77,16 @@ export class Firewall implements Disposable {
   }
 
   /** Doing it again changes nothing. Throws `CniError`; `undo` takes back what has changed. */
-  add(spec: FirewallSpec, { backend, zone }: FirewallConfig, undo: Undo): void {
+  add(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig, undo: Undo): void {
     using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
     if (backend === "firewalld" && !firewalld)
       throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const former = firewalld ? sourcesOfOwner(this.#nftables, spec.owner) : []
     if (backend === "iptables") this.#addByIptables(spec, undo)
-    else this.#addByNftables(spec, backend, firewalld && zone, undo)
+    else this.#addByNftables(spec, backend, firewalld && firewalldZone, undo)
     if (!firewalld) return
     addSources(
-      { firewalld, zone, socket: this.#nftables, log: this.#log, isFiltering: this.#isFiltering },
+      { firewalld, zone: firewalldZone, socket: this.#nftables, log: this.#log, isFiltering: this.#isFiltering },
       spec.addresses,
       undo,
     )
@@ -134,7 +134,7 @@ export class Firewall implements Disposable {
    * Checks that all is as `add` has left it, by the backend that ADD takes or, since containers outlive changes of configuration,
    * by another one. Throws `CniError` that tells what was expected and what was found.
    */
-  check(spec: FirewallSpec, { backend, zone }: FirewallConfig): void {
+  check(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig): void {
     const byNftables = () => {
       const filter = this.#filter
       if (!filter) throw new CniError(Code.Internal, `Cannot filter by nftables: ${NO_NFTABLES}`)
@@ -158,7 +158,10 @@ export class Firewall implements Disposable {
     if (isAsked && !firewalld) throw new CniError(Code.Internal, `Cannot use firewalld: ${NO_FIREWALLD}`)
     const isTheirs = others.any && spec.policy === "open"
     if (firewalld && (isAsked || isTheirs || noted.length > 0)) {
-      checkSources(firewalld, noted.length > 0 ? noted : spec.addresses.map((ip) => ({ zone, source: hostOf(ip) })))
+      checkSources(
+        firewalld,
+        noted.length > 0 ? noted : spec.addresses.map((ip) => ({ zone: firewalldZone, source: hostOf(ip) })),
+      )
       if (isTheirs && noted.length === 0) return
     }
     if (others.any) failures.throwIfAny()
@@ -168,7 +171,11 @@ export class Firewall implements Disposable {
    * Ends what `add` has begun, found by the attachment's names alone, by all backends; of what the Go suite has made it has to be told
    * the addresses. Goes through all steps even when one fails, and then throws `CniError`. Nothing there is success.
    */
-  delete(owner: Owner, { backend, zone, adminChain }: FirewallConfig, { addresses, bridge }: Told): void {
+  delete(
+    owner: Owner,
+    { backend, firewalldZone, iptablesAdminChainName }: FirewallConfig,
+    { addresses, bridge }: Told,
+  ): void {
     const filter = this.#filter
     const failures = new Failures()
     let elements: readonly Element[] = []
@@ -178,13 +185,13 @@ export class Firewall implements Disposable {
     const sources = sourcesOf(elements)
     // The Go suite keeps no record of the sources that it has added.
     if (elements.length === 0 && (backend === undefined || backend === "firewalld")) {
-      sources.push(...addresses.map((ip) => ({ zone, source: hostOf(ip) })))
+      sources.push(...addresses.map((ip) => ({ zone: firewalldZone, source: hostOf(ip) })))
     }
     this.#removeSources(sources, failures)
     failures.attempt("remove the firewall's rules of iptables", () => {
       if (isTableInUse(filter, TABLE)) deleteIptablesFirewall(filter?.socket, owner, addresses, bridge)
     })
-    failures.attempt("remove the way through iptables", () => removeAcceptMarked(filter, adminChain))
+    failures.attempt("remove the way through iptables", () => removeAcceptMarked(filter, iptablesAdminChainName))
     filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
     failures.throwIfAny()
   }
@@ -209,7 +216,11 @@ export class Firewall implements Disposable {
   }
 
   /** Ends what belongs to none of the valid attachments of a network, like `delete`. */
-  gc(network: string, valid: readonly Owner[], { adminChain }: Pick<FirewallConfig, "adminChain">): void {
+  gc(
+    network: string,
+    valid: readonly Owner[],
+    { iptablesAdminChainName }: Pick<FirewallConfig, "iptablesAdminChainName">,
+  ): void {
     const filter = this.#filter
     const failures = new Failures()
     failures.attempt("remove stale rules of the firewall", () => {
@@ -220,18 +231,18 @@ export class Firewall implements Disposable {
     failures.attempt("remove stale rules of iptables", () => {
       if (isTableInUse(filter, TABLE)) gcIptablesFirewall(filter?.socket, network, valid)
     })
-    failures.attempt("remove the way through iptables", () => removeAcceptMarked(filter, adminChain))
+    failures.attempt("remove the way through iptables", () => removeAcceptMarked(filter, iptablesAdminChainName))
     failures.throwIfAny()
   }
 
   /** Throws code 50 with the reason when this host cannot filter, for STATUS. Runs no program. */
-  requireUsable({ backend, adminChain }: FirewallConfig): void {
+  requireUsable({ backend, iptablesAdminChainName }: FirewallConfig): void {
     const socket = this.#nftables
     if (backend === "firewalld") {
       using firewalld = this.#findFirewalld(backend, this.#log)
       if (firewalld) return
     } else {
-      if (backend !== "iptables" && socket && canFilter(socket, adminChain)) return
+      if (backend !== "iptables" && socket && canFilter(socket, iptablesAdminChainName)) return
       if (backend !== "nftables" && findPrograms(AF_INET, chooseVariant(socket))) return
     }
     throw new CniError(Code.PluginNotAvailable, `Cannot filter by ${backend ?? "nftables or iptables"}`, {

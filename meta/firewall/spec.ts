@@ -55,16 +55,18 @@ export function readNote(text = ""): Note {
 export function specOf(
   owner: Owner,
   result: Result,
-  { policy, adminChain }: FirewallConfig,
+  config: Pick<FirewallConfig, "ingressPolicy" | "iptablesAdminChainName">,
   findMaster: (port: string) => string | undefined = masterOf,
 ): FirewallSpec {
   const addresses = new Map(addressesOf(result).map(({ ip }) => [String(ip), ip]))
   const link = hostLinkOf(result, findMaster)
-  if (policy === "open" || addresses.size === 0 || link) {
-    return { owner, addresses: [...addresses.values()], policy, link, adminChain }
+  const { ingressPolicy, iptablesAdminChainName } = config
+  if (ingressPolicy === "open" || addresses.size === 0 || link) {
+    const rest = { policy: ingressPolicy, adminChain: iptablesAdminChainName }
+    return { owner, addresses: [...addresses.values()], link, ...rest }
   }
   const reason = "prevResult names no interface of the host"
-  throw new CniError(Code.InvalidNetworkConfig, `Cannot apply ingressPolicy "${policy}": ${reason}`, {
+  throw new CniError(Code.InvalidNetworkConfig, `Cannot apply ingressPolicy "${ingressPolicy}": ${reason}`, {
     details: "it goes by the bridge, or by the host's end of a pair: put firewall after bridge or ptp",
   })
 }

@@ -25,33 +25,23 @@ export const flannelFields = { subnetFile: path, dataDir: path } as const satisf
 const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
 
 /** The configuration of flannel, checked. */
-export interface FlannelConfig {
-  /** Of the network, for the delegate's; undefined where the configuration names no version. */
-  cniVersion: string | undefined
-  name: string
-  /** What flanneld has written about the subnet of this node. */
-  subnetFile: string
-  /** Where the delegates' configurations are kept. */
-  dataDir: string
-  /** What the delegate's configuration and its IPAM are to have, as it was written. */
-  delegate: JsonObject
-  ipam: JsonObject
-  runtimeConfig: JsonObject | undefined
-}
+export type FlannelConfig = ReturnType<typeof parseFlannelConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
 export function parseFlannelConfig(
   { name, ipam = {}, runtimeConfig }: NetworkConfig,
   { verb, raw }: { verb: Verb; raw: JsonObject },
-): FlannelConfig {
+) {
   const lenient = isCleanup(verb)
   const { subnetFile, dataDir } = parseConfig(flannelFields, raw, lenient)
   const version = member(raw, "cniVersion")
   return {
+    /** Of the network, for the delegate's; undefined where the configuration names no version. */
     cniVersion: typeof version === "string" && version !== "" ? version : undefined,
     name,
     subnetFile: subnetFile || "/run/flannel/subnet.env",
     dataDir: dataDir || "/var/lib/cni/flannel",
+    /** What the delegate's configuration is to have, as it was written. */
     delegate: lenient ? tryReadDelegate(raw) : readDelegate(raw),
     ipam,
     runtimeConfig,

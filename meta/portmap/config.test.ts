@@ -11,20 +11,20 @@ function parse(raw: JsonObject, verb: Verb = "ADD") {
 }
 
 function mappings(...portMappings: JsonObject[]) {
-  return parse({ runtimeConfig: { portMappings } }).mappings
+  return parse({ runtimeConfig: { portMappings } }).portMappings
 }
 
 test("without keys there is nothing to map, with snat and bit 13", () => {
   expect(parse({})).toEqual({
-    mappings: [],
+    portMappings: [],
     backend: undefined,
     snat: true,
     masqAll: false,
-    markBit: 13,
+    markMasqBit: 13,
     externalSetMarkChain: undefined,
     conditions: { [AF_INET]: [], [AF_INET6]: [] },
   })
-  expect(parse({ runtimeConfig: { portMappings: null } }).mappings).toEqual([])
+  expect(parse({ runtimeConfig: { portMappings: null } }).portMappings).toEqual([])
 })
 
 test("an address of the host that is none is told with what was expected", () => {
@@ -34,7 +34,7 @@ test("an address of the host that is none is told with what was expected", () =>
 
 test("#48 keys and protocols count in any case", () => {
   const raw = { RuntimeConfig: { PortMappings: [{ HostPort: 8080, ContainerPort: 80, Protocol: "TCP", HostIP: "" }] } }
-  expect(parse(raw).mappings).toEqual([
+  expect(parse(raw).portMappings).toEqual([
     { protocol: "tcp", hostPort: 8080, containerPort: 80, family: undefined, hostIp: undefined },
   ])
 })
@@ -111,16 +111,16 @@ test("nft's conditions are part of one line", () => {
 test("a mark of our own and a chain of others exclude each other", () => {
   expect(() => parse({ externalSetMarkChain: "X", markMasqBit: 5 })).toThrow('"markMasqBit"')
   expect(() => parse({ markMasqBit: 32 })).toThrow("from 0 to 31")
-  expect(parse({ markMasqBit: 0 }).markBit).toBe(0)
+  expect(parse({ markMasqBit: 0 }).markMasqBit).toBe(0)
 })
 
 test("for DEL and GC what cannot be read is not known, and stops nothing", () => {
   for (const verb of ["DEL", "GC"] as const) {
     const read = parse({ backend: "ipfw", markMasqBit: 99, runtimeConfig: { portMappings: [{ hostPort: 0 }] } }, verb)
-    expect(read).toMatchObject({ backend: undefined, mappings: undefined })
-    expect(parse({ runtimeConfig: 5 }, verb).mappings).toBeUndefined()
-    expect(parse({}, verb).mappings).toEqual([])
+    expect(read).toMatchObject({ backend: undefined, portMappings: undefined })
+    expect(parse({ runtimeConfig: 5 }, verb).portMappings).toBeUndefined()
+    expect(parse({}, verb).portMappings).toEqual([])
     const twice = [web, { ...web, containerPort: 81 }]
-    expect(parse({ runtimeConfig: { portMappings: twice } }, verb).mappings).toHaveLength(2)
+    expect(parse({ runtimeConfig: { portMappings: twice } }, verb).portMappings).toHaveLength(2)
   }
 })

@@ -1,4 +1,4 @@
-import { type Fields, type Infer, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, type Infer, invalidConfig, isCleanup, off, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
@@ -63,45 +63,34 @@ export const portmapFields = {
 } as const satisfies Fields
 
 /** The configuration, checked. */
-export interface PortmapConfig {
-  /** Undefined when DEL or GC cannot read them. */
-  mappings: readonly Mapping[] | undefined
-  /** Undefined: nftables, or iptables where the kernel leaves no choice. */
-  backend: Backend | undefined
-  snat: boolean
-  masqAll: boolean
-  /** The bit by which the rules of iptables mark what is to be masqueraded. */
-  markBit: number
-  /** The chain of iptables that marks instead. */
-  externalSetMarkChain: string | undefined
-  /** What packets must meet besides, as parts of a rule of the backend's program. */
-  conditions: Readonly<Record<Family, readonly string[]>>
-}
+export type PortmapConfig = ReturnType<typeof parsePortmapConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parsePortmapConfig(
-  _network: NetworkConfig,
-  { verb, raw }: { verb: Verb; raw: JsonObject },
-): PortmapConfig {
-  const lenient = verb === "DEL" || verb === "GC"
+export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+  const lenient = isCleanup(verb)
   const read = parseConfig(portmapFields, raw, lenient)
   if (!lenient && read.externalSetMarkChain && read.markMasqBit !== undefined) {
     throw invalidConfig("markMasqBit", "nothing together with externalSetMarkChain", read.markMasqBit)
   }
   const isUnreadable = read.runtimeConfig === undefined && (member(raw, "runtimeConfig") ?? null) !== null
-  const mappings = (read.runtimeConfig?.portMappings ?? []).map(readMapping)
-  if (!lenient) refuseContradictions(mappings)
+  const portMappings: readonly Mapping[] = (read.runtimeConfig?.portMappings ?? []).map(readMapping)
+  if (!lenient) refuseContradictions(portMappings)
   return {
-    mappings: isUnreadable ? undefined : mappings,
+    /** Undefined when DEL or GC cannot read them. */
+    portMappings: isUnreadable ? undefined : portMappings,
+    /** Undefined: nftables, or iptables where the kernel leaves no choice. */
     backend: chooseBackend(read, lenient),
     snat: read.snat,
     masqAll: read.masqAll,
-    markBit: read.markMasqBit ?? 13,
+    /** The bit by which the rules of iptables mark what is to be masqueraded. */
+    markMasqBit: read.markMasqBit ?? 13,
+    /** The chain of iptables that marks instead. */
     externalSetMarkChain: read.externalSetMarkChain || undefined,
+    /** What packets must meet besides, as parts of a rule of the backend's program. */
     conditions: {
       [AF_INET]: wordsOf("conditionsV4", read.conditionsV4, lenient),
       [AF_INET6]: wordsOf("conditionsV6", read.conditionsV6, lenient),
-    },
+    } as Readonly<Record<Family, readonly string[]>>,
   }
 }
 

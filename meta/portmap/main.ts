@@ -24,7 +24,7 @@ export const portmap = definePlugin<PortmapConfig>({
 
 function addPortmap(call: Call, config: PortmapConfig): Answered {
   const result = requirePrevResult(call)
-  const addresses = mappedAddresses(result, call.ifName, config.mappings ?? [])
+  const addresses = mappedAddresses(result, call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) return call.answer(result)
   using hostports = Hostports.open()
   const { spec, localnet } = prepare(call, config, addresses)
@@ -43,7 +43,7 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
 }
 
 function checkPortmap(call: Call, config: PortmapConfig): void {
-  const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.mappings ?? [])
+  const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) return
   using hostports = Hostports.open()
   const { spec, localnet } = prepare(call, config, addresses)
@@ -52,11 +52,11 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
 }
 
 /** What it is told of mappings says where to look first, and never that there are none: the kernel is the record. */
-function deletePortmap(call: Call, { mappings = [] }: PortmapConfig): void {
+function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   const { prevResult } = call.network
   using hostports = Hostports.open()
   const addresses = prevResult ? addressesOf(prevResult).map(({ ip }) => ip) : []
-  hostports.delete(ownerOf(call), mappings, addresses)
+  hostports.delete(ownerOf(call), portMappings, addresses)
 }
 
 function statusPortmap(_call: Call, config: PortmapConfig): void {
@@ -79,12 +79,13 @@ function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
 /** What is to be mapped, and the interface that has to let 127.0.0.1 through to the container, if there is one. */
 function prepare(
   call: Call,
-  { snat, masqAll, conditions, mappings = [] }: PortmapConfig,
+  { snat, masqAll, conditions, portMappings = [] }: PortmapConfig,
   addresses: readonly MappedAddress[],
 ): { spec: PortmapSpec; localnet: string | undefined } {
   const link = snat ? findLocalnetLink(addresses) : undefined
   const links = { localnetLink: link?.isShared ? link.name : undefined, openedLink: link?.name }
-  const spec = { owner: ownerOf(call), netns: call.netns, addresses, mappings, snat, masqAll, conditions, ...links }
+  const { netns } = call
+  const spec = { owner: ownerOf(call), netns, addresses, mappings: portMappings, snat, masqAll, conditions, ...links }
   return { spec, localnet: link?.name }
 }
 

@@ -1,4 +1,4 @@
-import { type Fields, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
+import { type Fields, invalidConfig, isCleanup, off, parseConfig } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import {
   AF_INET,
@@ -19,20 +19,19 @@ export const sbrFields = {
 } as const satisfies Fields
 
 /** The configuration of source based routing, checked. */
-export interface SbrConfig {
-  /** Sources are looked up in this table, in which others make the routes; undefined for tables of our own. */
-  table: number | undefined
-  /** Instead of the gateways of the result, by family. */
-  gateways: ReadonlyMap<Family, Uint8Array>
-  /** The networks stay in table main, with the source that belongs to them. */
-  addSourceHints: boolean
-}
+export type SbrConfig = ReturnType<typeof parseSbrConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }): SbrConfig {
-  const lenient = verb === "DEL" || verb === "GC"
-  const { table, gateways = [], addSourceHints } = parseConfig(sbrFields, raw, lenient)
-  return { table, gateways: lenient ? new Map() : byFamily(gateways), addSourceHints }
+export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+  const { gateways = [], ...read } = parseConfig(sbrFields, raw, isCleanup(verb))
+  return {
+    /** Sources are looked up in this table, in which others make the routes; undefined for tables of our own. */
+    table: read.table,
+    /** The gateways that are used instead of the result's. */
+    gateways: isCleanup(verb) ? new Map<Family, Uint8Array>() : byFamily(gateways),
+    /** The networks stay in table main, with the source that belongs to them. */
+    addSourceHints: read.addSourceHints,
+  }
 }
 
 function byFamily(gateways: readonly string[]): Map<Family, Uint8Array> {

@@ -35,14 +35,7 @@ export const tuningFields = {
 } as const satisfies Fields
 
 /** The configuration, checked. */
-export interface TuningConfig {
-  /** In the order in which they are set: as written, those of `args.cni` last. */
-  sysctls: readonly SysctlEntry[]
-  /** What is to be set on the link. `promisc` is true or absent: the plugin does not switch it off. */
-  link: LinkValues
-  /** The directory of the backups. */
-  dataDir: string
-}
+export type TuningConfig = ReturnType<typeof parseTuningConfig>
 
 /**
  * Reads the configuration. `args.cni` wins over `runtimeConfig`, that over `CNI_ARGS`, and that over what stands at the
@@ -51,24 +44,23 @@ export interface TuningConfig {
 export function parseTuningConfig(
   _network: NetworkConfig,
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-): TuningConfig {
+) {
   const lenient = isCleanup(verb)
   const { args: { cni = {} } = {}, runtimeConfig, ...top } = parseConfig(tuningFields, raw, lenient)
-  const sysctls = [...entries("sysctl", top.sysctl), ...entries("args.cni.sysctl", cni.sysctl)]
+  // In the order in which they are set: as written, those of `args.cni` last.
+  const sysctls: readonly SysctlEntry[] = [...entries("sysctl", top.sysctl), ...entries("args.cni.sysctl", cni.sysctl)]
   if (!lenient) for (const { key } of sysctls) sysctlPaths(key, "IFNAME")
   const wantedMac = cni.mac || runtimeConfig?.mac || macOfArgs(args, lenient) || top.mac
   const address = wantedMac ? parseMac(wantedMac) : undefined
-  return {
-    sysctls,
-    link: {
-      mac: address && formatMac(address),
-      promisc: (cni.promisc ?? top.promisc) || undefined,
-      mtu: (cni.mtu ?? top.mtu) || undefined,
-      allmulti: cni.allmulti ?? top.allmulti,
-      txQLen: cni.txQLen ?? top.txQLen,
-    },
-    dataDir: top.dataDir || DATA_DIRECTORY,
+  const link: LinkValues = {
+    mac: address && formatMac(address),
+    // It is true or absent: the plugin does not switch it off.
+    promisc: (cni.promisc ?? top.promisc) || undefined,
+    mtu: (cni.mtu ?? top.mtu) || undefined,
+    allmulti: cni.allmulti ?? top.allmulti,
+    txQLen: cni.txQLen ?? top.txQLen,
   }
+  return { sysctls, link, dataDir: top.dataDir || DATA_DIRECTORY }
 }
 
 function entries(from: SysctlEntry["from"], sysctl: Record<string, string> = {}): SysctlEntry[] {

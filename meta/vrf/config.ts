@@ -11,17 +11,12 @@ export const vrfFields = {
 } as const satisfies Fields
 
 /** The configuration of a VRF, checked. */
-export interface VrfConfig {
-  /** Undefined for DEL and GC alone, where it was not to be read. */
-  name: string | undefined
-  /** Its routing table; undefined for one that is free. */
-  table: number | undefined
-}
+export type VrfConfig = ReturnType<typeof parseVrfConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }): VrfConfig {
-  const lenient = isCleanup(verb)
-  const { vrfname: name, table } = parseConfig(vrfFields, raw, lenient)
-  if (name === undefined && !lenient) throw invalidConfig("vrfname", NAME, undefined)
-  return { name, table: table || undefined }
+export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+  const { vrfname, table } = parseConfig(vrfFields, raw, isCleanup(verb))
+  if (vrfname === undefined && !isCleanup(verb)) throw invalidConfig("vrfname", NAME, undefined)
+  /** Without a name only for DEL and GC, without a table for one that is free. */
+  return { vrfname, table: table || undefined }
 }

@@ -43,17 +43,17 @@ export const vrf = definePlugin<VrfConfig>({
   gc: collectGarbage,
 })
 
-function addToVrf(call: Call, { name = "", table }: VrfConfig): Answered {
+function addToVrf(call: Call, { vrfname = "", table }: VrfConfig): Answered {
   const prevResult = requirePrevResult(call)
   using host = RouteSocket.open()
   using sandbox = openSandbox(call)
   using inside = sandbox.openRoute()
-  const link = requireLink(inside, call, name)
-  refuseOtherMaster(inside, link, name)
-  refuseSourceRouting(inside, link, name)
+  const link = requireLink(inside, call, vrfname)
+  refuseOtherMaster(inside, link, vrfname)
+  refuseSourceRouting(inside, link, vrfname)
   assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
   using undo = new Undo(call.log)
-  const found = requireVrf(inside, { name, table, owner: ownerOf(call) }, undo)
+  const found = requireVrf(inside, { name: vrfname, table, owner: ownerOf(call) }, undo)
   if (link.attributes.master !== found.link.index) enter({ sandbox, inside, link }, found, prevResult, undo)
   return call.answer(prevResult, undo)
 }
@@ -114,19 +114,19 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
 }
 
 /** VRF, table, master, and the routes of the result in the VRF's table. */
-function checkVrf(call: Call, { name = "", table }: VrfConfig): void {
+function checkVrf(call: Call, { vrfname = "", table }: VrfConfig): void {
   const prevResult = requirePrevResult(call)
   using sandbox = openSandbox(call)
   using inside = sandbox.openRoute()
-  const link = requireLink(inside, call, name)
-  const found = findVrf(inside, name)
-  if (!found) throw mismatch("VRFs", `"${name}"`, "none of that name")
+  const link = requireLink(inside, call, vrfname)
+  const found = findVrf(inside, vrfname)
+  if (!found) throw mismatch("VRFs", `"${vrfname}"`, "none of that name")
   if (table !== undefined && found.table !== table) {
-    throw mismatch(`VRF "${name}"`, `table ${table}`, `table ${found.table}`)
+    throw mismatch(`VRF "${vrfname}"`, `table ${table}`, `table ${found.table}`)
   }
-  if ((found.link.flags & IFF_UP) === 0) throw mismatch(`VRF "${name}"`, "up", "down")
+  if ((found.link.flags & IFF_UP) === 0) throw mismatch(`VRF "${vrfname}"`, "up", "down")
   if (link.attributes.master !== found.link.index) {
-    throw mismatch(`master of "${link.name}"`, `"${name}"`, masterOf(inside, link)?.name ?? "none")
+    throw mismatch(`master of "${link.name}"`, `"${vrfname}"`, masterOf(inside, link)?.name ?? "none")
   }
   checkRouteSpecs(
     inside,
@@ -135,15 +135,15 @@ function checkVrf(call: Call, { name = "", table }: VrfConfig): void {
 }
 
 /** The routes go back to table main, since the interface may live on. The VRF goes with its last interface. */
-function removeFromVrf(call: Call, { name }: VrfConfig): void {
+function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
   using inside = sandbox.openRoute()
   const failures = new Failures(call.log)
   const link = findLink(inside, call.ifName)
   const master = link && masterOf(inside, link)
-  const vrfName = name ?? (master?.kind === "vrf" ? master.name : undefined)
-  const named = vrfName === undefined ? undefined : tryFindVrf(inside, vrfName)
+  const chosen = vrfname ?? (master?.kind === "vrf" ? master.name : undefined)
+  const named = chosen === undefined ? undefined : tryFindVrf(inside, chosen)
   // What a killed GC of the interface's plugin and of this one has left.
   const found = named ?? failures.attempt("find the VRF", () => findVrfOf(inside, ownerOf(call)))
   if (link && found && master?.index === found.link.index) {

@@ -15,9 +15,9 @@ describe("the configuration", () => {
   }
 
   test("has a name, and a table unless one is to be chosen", () => {
-    expect(parse({ vrfname: "red" })).toEqual({ name: "red", table: undefined })
-    expect(parse({ VrfName: "red", Table: 0 })).toEqual({ name: "red", table: undefined })
-    expect(parse({ vrfname: "red", table: 1 })).toEqual({ name: "red", table: 1 })
+    expect(parse({ vrfname: "red" })).toEqual({ vrfname: "red", table: undefined })
+    expect(parse({ VrfName: "red", Table: 0 })).toEqual({ vrfname: "red", table: undefined })
+    expect(parse({ vrfname: "red", table: 1 })).toEqual({ vrfname: "red", table: 1 })
     expect(parse({ vrfname: "red", table: 4294967295 }).table).toBe(4294967295)
   })
 

@@ -18,7 +18,7 @@ export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
   /** Undefined: the one that the kernel can do. */
   ipMasqBackend?: MasqueradeBackend | undefined
   /** The interface stays down. */
-  keepDown?: boolean
+  disableContainerInterface?: boolean
 }
 
 /** Both sides of an attachment while a verb works on it. */

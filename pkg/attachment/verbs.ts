@@ -128,7 +128,7 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   const owner = ownerOf(call)
   const link = expectInterface(inside, call, plugin.chained ? undefined : plugin.kind)
   checkInterface(link, recorded.interface)
-  if (!config.keepDown) checkUp(link, "interface")
+  if (!config.disableContainerInterface) checkUp(link, "interface")
   const checking = { call, owner, host, sandbox, inside, filter, recorded, link }
   plugin.check?.(checking, config)
   checkAddresses(inside, link, recorded.addresses)

@@ -74,6 +74,11 @@ const MAX_MTU = 65535
 /** An MTU as it is configured: 0, and what is below it, leaves it to the kernel. See `linkMtu`. */
 export const mtuOrNone = { kind: "integer", min: -(2 ** 31), max: MAX_MTU, default: 0 } as const
 
+/** The names in a table, such as the modes of a kind of link: what a choice may be. */
+export function namesOf<T extends object>(table: T): readonly (keyof T & string)[] {
+  return Object.keys(table) as (keyof T & string)[]
+}
+
 const text = (expected: string) => ({ kind: "text", expected }) as const
 
 /** Name resolution as results carry it. */
@@ -143,7 +148,7 @@ export function readInterfaceKeys(
 }
 
 /** The MTU that a link shall have; undefined for the kernel's choice. Throws code 7 for one that the kernel refuses. */
-export function linkMtu(mtu: number, lenient: boolean): number | undefined {
+function linkMtu(mtu: number, lenient: boolean): number | undefined {
   if (mtu <= 0) return undefined
   if (mtu >= MIN_MTU) return mtu
   if (lenient) return undefined
@@ -163,7 +168,7 @@ export function ownDns(fields: DnsFields = {}, dns: Dns = {}): Dns | undefined {
 }
 
 /** Where a hardware address for the container's interface may be asked for, the first first. */
-export interface MacRequest {
+interface MacRequest {
   /** `runtimeConfig.mac`, the capability. */
   runtimeConfig?: { mac?: string | undefined } | undefined
   /** `args.cni.mac`. */

@@ -17,18 +17,16 @@ export {
   interfaceKeys,
   interfaceName,
   isCleanup,
-  linkMtu,
   linkNameOrNone,
-  type MacRequest,
   macAddress,
   macAddressOrNone,
   masqueradeKeys,
   mtuOrNone,
+  namesOf,
   off,
   ownDns,
   pathOrNone,
   readInterfaceKeys,
-  requestedMac,
 } from "./fields.ts"
 export { expectation, invalidConfig, parseConfig } from "./parse.ts"
 export type { Fields, Infer, Schema } from "./schema.ts"

@@ -36,7 +36,7 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
     const other = findLink(host, master as Ifindex)?.name ?? `link number ${master}`
     throw new CniError(Code.Internal, `Cannot join "${port.name}" to bridge "${bridge.name}": it belongs to "${other}"`)
   }
-  if (config.checkSpoofing) guardPort(attaching, { port: port.name, mac: link.mac })
+  if (config.macspoofchk) guardPort(attaching, { port: port.name, mac: link.mac })
   const accepted = refuseRouterAdvertisements(port.name)
   undo.defer(`ignore routers on "${port.name}"`, () => restoreAcceptRa(port.name, accepted))
   // Down while it joins, so that nothing passes before it has its VLANs.

@@ -9,7 +9,7 @@ import type { BridgeConfig } from "./config.ts"
 
 const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
 const noVlans = { native: 0, trunk: undefined, preserveDefault: false }
-const config = { bridge: "br0", mtu: 1500, hairpinMode: false, isolated: false, vlans: noVlans } as BridgeConfig
+const config = { bridge: "br0", mtu: 1500, hairpinMode: false, portIsolation: false, vlans: noVlans } as BridgeConfig
 
 const data = linkKinds.bridge.encode({ vlanFiltering: 1, vlanDefaultPvid: 1 })
 const bridge: KernelLink = { index: 2, name: "br0", kind: "bridge", flags: IFF_UP, mac: "0a:00:00:00:00:bb", data }
@@ -33,7 +33,7 @@ test.each<[string, Partial<KernelLink>, Partial<BridgeConfig>, Uint8Array[], str
   [
     "with all that was asked for",
     { slaveKind: "bridge", slaveData },
-    { hairpinMode: true, isolated: true },
+    { hairpinMode: true, portIsolation: true },
     [],
     undefined,
   ],
@@ -60,11 +60,11 @@ test.each<[string, Partial<KernelLink>, Partial<BridgeConfig>, Uint8Array[], str
     [],
     'hairpin mode of port "veth1" failed: expected on, found off',
   ],
-  ["without isolation", {}, { isolated: true }, [], 'isolation of port "veth1" failed: expected on, found off'],
+  ["without isolation", {}, { portIsolation: true }, [], 'isolation of port "veth1" failed: expected on, found off'],
   [
     "of another kind of master, whose data is not read",
     { slaveKind: "bond", slaveData },
-    { isolated: true },
+    { portIsolation: true },
     [],
     'isolation of port "veth1" failed: expected on, found off',
   ],

@@ -29,7 +29,7 @@ export function checkPort(
   checkHostEnd(port, owner, config)
   const { hairpin, isolated } = portDataOf(port)
   if (config.hairpinMode && hairpin !== 1) throw mismatch(`hairpin mode of port "${port.name}"`, "on", "off")
-  if (config.isolated && isolated !== 1) throw mismatch(`isolation of port "${port.name}"`, "on", "off")
+  if (config.portIsolation && isolated !== 1) throw mismatch(`isolation of port "${port.name}"`, "on", "off")
   checkVlans(host, port, config.vlans)
 }
 

@@ -55,8 +55,8 @@ test("IPAM and a container's interface that stays down do not go together, in up
   const ipam = { type: "host-local" }
   const error = refusal({ disableContainerInterface: true, ipam })
   expect(error).toMatchObject({ code: 7, message: "cannot use IPAM when DisableContainerInterface flag is set" })
-  expect(parse({ disableContainerInterface: true }).keepDown).toBe(true)
-  expect(parse({ disableContainerInterface: true, ipam }, { verb: "DEL" }).keepDown).toBe(true)
+  expect(parse({ disableContainerInterface: true }).disableContainerInterface).toBe(true)
+  expect(parse({ disableContainerInterface: true, ipam }, { verb: "DEL" }).disableContainerInterface).toBe(true)
 })
 
 test("the gateway addresses are on an interface of the VLAN, when there is a VLAN and addresses", () => {

@@ -1,6 +1,5 @@
 import {
   type Fields,
-  type InterfaceConfig,
   interfaceKeys,
   interfaceName,
   invalidConfig,
@@ -11,10 +10,9 @@ import {
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
-import type { MasqueradeBackend } from "../../pkg/masquerade/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
-import { parseVlans, type VlanConfig } from "./vlans.ts"
+import { parseVlans } from "./vlans.ts"
 
 /** A number that may be a VLAN; which ones may, and when, is for `parseVlans` to say. */
 const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
@@ -43,37 +41,13 @@ export const bridgeFields = {
 } as const satisfies Fields
 
 /** The configuration of a bridge attachment, checked. */
-export interface BridgeConfig extends InterfaceConfig {
-  bridge: string
-  isGateway: boolean
-  isDefaultGateway: boolean
-  forceAddress: boolean
-  ipMasq: boolean
-  /** Undefined: the backend that the kernel has. */
-  ipMasqBackend: MasqueradeBackend | undefined
-  hairpinMode: boolean
-  promiscMode: boolean
-  detectDuplicates: boolean
-  vlans: VlanConfig
-  /** The interface by which the host is in the VLAN; undefined where the bridge itself has the gateway addresses. */
-  vlanGateway: string | undefined
-  hasRules: boolean
-  /** Frames from another MAC than the container's own are dropped. */
-  checkSpoofing: boolean
-  /** Nothing goes from the port to other isolated ones. */
-  isolated: boolean
-  /** The container's end stays down, for another program to bring it up. */
-  keepDown: boolean
-}
+export type BridgeConfig = ReturnType<typeof parseBridgeConfig>
 
 /**
  * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4
  * for `CNI_ARGS`.
  */
-export function parseBridgeConfig(
-  network: NetworkConfig,
-  call: { verb: Verb; args: string; raw: JsonObject },
-): BridgeConfig {
+export function parseBridgeConfig(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }) {
   const { verb } = call
   const lenient = isCleanup(verb)
   const read = parseConfig(bridgeFields, call.raw, lenient)
@@ -93,22 +67,13 @@ export function parseBridgeConfig(
   const vlans = parseVlans(lenient ? 0 : read.vlan, lenient ? undefined : read.vlanTrunk, read.preserveDefaultVlan)
   const isGateway = read.isGateway || read.isDefaultGateway
   return {
+    ...read,
     ...common,
-    bridge: read.bridge,
     isGateway,
-    isDefaultGateway: read.isDefaultGateway,
-    forceAddress: read.forceAddress,
-    ipMasq: read.ipMasq,
-    ipMasqBackend: read.ipMasqBackend,
-    hairpinMode: read.hairpinMode,
-    promiscMode: read.promiscMode,
-    detectDuplicates: read.enabledad,
     vlans,
+    /** The interface by which the host is in the VLAN; undefined where the bridge itself has the gateway addresses. */
     vlanGateway: isGateway && ipam && vlans.native !== 0 ? gatewayName(read.bridge, vlans.native) : undefined,
     hasRules: (read.ipMasq && ipam !== undefined) || read.macspoofchk,
-    checkSpoofing: read.macspoofchk,
-    isolated: read.portIsolation,
-    keepDown: read.disableContainerInterface,
   }
 }
 

@@ -50,14 +50,14 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner), seen }, undo)
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)
-  if (config.checkSpoofing) guardPort(attaching, { port, mac: link.mac })
+  if (config.macspoofchk) guardPort(attaching, { port, mac: link.mac })
   refuseRouterAdvertisements(port)
   setLink(host, port, { up: true }) // from here on frames can pass
-  const { keepDown, detectDuplicates } = config
+  const { disableContainerInterface, enabledad } = config
   const result = lease()
-  if (!keepDown) configureLink({ sandbox, inside, link }, result, { detectDuplicates })
+  if (!disableContainerInterface) configureLink({ sandbox, inside, link }, result, { detectDuplicates: enabledad })
   const end = getLink(host, port)
-  const portLink = keepDown ? end : waitOperational(host, end)
+  const portLink = disableContainerInterface ? end : waitOperational(host, end)
 
   const gateways = config.isGateway ? gatewaysOf(result) : []
   const vlan = config.vlanGateway ? { name: config.vlanGateway, bridge, vlans: config.vlans } : undefined
@@ -79,7 +79,7 @@ function familiesOf(gateways: readonly { ip: Uint8Array }[]): Set<Family> {
 
 /** The bridge and the VLAN's gateway, as far as they are there, have to be what ADD can use. */
 function requireLinks({ host, filter }: Pick<Sides, "host" | "filter">, config: BridgeConfig): void {
-  if (config.checkSpoofing) new SpoofCheck(filter).requireUsable()
+  if (config.macspoofchk) new SpoofCheck(filter).requireUsable()
   const bridge = findLink(host, config.bridge)
   if (!bridge) return
   requireBridge(bridge, config)

@@ -53,11 +53,11 @@ export function joinBridge(
  * is up, and so before anything can pass it. Throws `CniError`.
  */
 export function preparePort(host: RouteSocket, { bridge, port }: BridgePort, config: BridgeConfig): void {
-  const { hairpinMode, isolated, vlans } = config
-  if (!hairpinMode && !isolated && planPort(vlans).length === 0) return
+  const { hairpinMode, portIsolation, vlans } = config
+  if (!hairpinMode && !portIsolation && planPort(vlans).length === 0) return
   const link = getLink(host, port)
-  if (hairpinMode || isolated) {
-    setBridgePort(host, link, { ...(hairpinMode ? { hairpin: 1 } : {}), ...(isolated ? { isolated: 1 } : {}) })
+  if (hairpinMode || portIsolation) {
+    setBridgePort(host, link, { ...(hairpinMode ? { hairpin: 1 } : {}), ...(portIsolation ? { isolated: 1 } : {}) })
   }
   setPortVlans(host, bridge, link, vlans)
 }

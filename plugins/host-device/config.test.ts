@@ -57,10 +57,10 @@ test.each<[string, JsonObject, object]>([
 })
 
 test("a driver for user space is looked for at the device of the runtime, or of the network, for each key that chooses it", () => {
-  expect(parse({ device: "ens5" }).pci).toBeUndefined()
-  expect(parse({ device: "ens5", pciBusID: "0000:03:00.0" }).pci).toBe("0000:03:00.0")
-  expect(parse({ pciBusID: "0000:03:00.0", runtimeConfig: { deviceID: "0000:04:00.0" } }).pci).toBe("0000:04:00.0")
-  expect(parse({ device: "ens5", DPDKMode: true }).pci).toBeUndefined()
+  expect(parse({ device: "ens5" }).pciBusID).toBeUndefined()
+  expect(parse({ device: "ens5", pciBusID: "0000:03:00.0" }).pciBusID).toBe("0000:03:00.0")
+  expect(parse({ pciBusID: "0000:03:00.0", runtimeConfig: { deviceID: "0000:04:00.0" } }).pciBusID).toBe("0000:04:00.0")
+  expect(parse({ device: "ens5", DPDKMode: true }).pciBusID).toBeUndefined()
 })
 
 test("without a choice ADD and CHECK are refused in upstream's words; STATUS unless the runtime will choose", () => {

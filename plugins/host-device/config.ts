@@ -1,15 +1,15 @@
-import { dns, type Fields, interfaceKeys, macAddressOrNone, ownDns, parseConfig } from "../../pkg/config/mod.ts"
+import {
+  dns,
+  type Fields,
+  interfaceKeys,
+  isCleanup,
+  macAddressOrNone,
+  ownDns,
+  parseConfig,
+} from "../../pkg/config/mod.ts"
 import { auxiliaryDevice, pciDevice } from "../../pkg/devices/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import {
-  CniError,
-  Code,
-  type Dns,
-  formatMac,
-  type JsonObject,
-  type NetworkConfig,
-  parseMac,
-} from "../../pkg/types/mod.ts"
+import { CniError, Code, formatMac, type JsonObject, type NetworkConfig, parseMac } from "../../pkg/types/mod.ts"
 
 /** A text that counts as absent when it is empty, as upstream reads it. */
 const textLike = (form: string, pattern: RegExp) => {
@@ -38,23 +38,11 @@ export type Selector =
   | { by: "path"; text: string; key: string; directories: readonly string[] }
 
 /** The configuration of a host-device attachment, checked. */
-export interface HostDeviceConfig {
-  /** Undefined where the runtime names the device for each container, and has not yet. */
-  selector: Selector | undefined
-  /** The device on the PCI bus, if it is known: it may have a driver for user space. */
-  pci: string | undefined
-  mtu: undefined
-  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
-  dns: Dns | undefined
-  ipam: string | undefined
-}
+export type HostDeviceConfig = ReturnType<typeof parseHostDeviceConfig>
 
 /** Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key. */
-export function parseHostDeviceConfig(
-  network: NetworkConfig,
-  { verb, raw }: { verb: Verb; raw: JsonObject },
-): HostDeviceConfig {
-  const lenient = verb === "DEL" || verb === "GC"
+export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: { verb: Verb; raw: JsonObject }) {
+  const lenient = isCleanup(verb)
   const read = parseConfig(hostDeviceFields, raw, lenient)
   const deviceID = read.runtimeConfig?.deviceID || undefined
   const selector = selectorOf({ ...read, deviceID })
@@ -63,8 +51,10 @@ export function parseHostDeviceConfig(
     throw new CniError(Code.InvalidNetworkConfig, asUpstream)
   }
   return {
+    /** Undefined where the runtime names the device for each container, and has not yet. */
     selector,
-    pci: (deviceID ?? read.pciBusID) || undefined,
+    /** The device on the PCI bus, if it is known: it may have a driver for user space. */
+    pciBusID: (deviceID ?? read.pciBusID) || undefined,
     mtu: undefined,
     dns: ownDns(read.dns, network.dns),
     ipam: read.ipam?.type || undefined,

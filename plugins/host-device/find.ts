@@ -21,8 +21,8 @@ import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
 
 /** Whether the device is run by a process, as DPDK does it: there is no interface to move then. */
-export function isUserspace({ pci }: HostDeviceConfig): boolean {
-  return pci !== undefined && hasDriver(pci, ["vfio-pci", "uio_pci_generic", "igb_uio"])
+export function isUserspace({ pciBusID }: HostDeviceConfig): boolean {
+  return pciBusID !== undefined && hasDriver(pciBusID, ["vfio-pci", "uio_pci_generic", "igb_uio"])
 }
 
 /** The device on the host; undefined when it is not there. Devices that have a record are restored before, see `restoreReturned`. */

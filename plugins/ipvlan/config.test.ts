@@ -9,7 +9,14 @@ function parse(keys: JsonObject, verb: Verb = "ADD") {
   return parseIpvlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, raw })
 }
 
-const defaults = { master: undefined, linkInContainer: false, mode: "l2", flag: "bridge", mtu: undefined } as const
+const defaults = {
+  master: undefined,
+  linkInContainer: false,
+  mode: "l2",
+  flag: "bridge",
+  mtu: undefined,
+  mac: undefined,
+} as const
 
 test("no key is needed, and an empty text means no value", () => {
   expect(parse({})).toEqual({ ...defaults, dns: undefined, ipam: undefined })
@@ -27,7 +34,7 @@ test("every key, in any case", () => {
     linkInContainer: true,
     ipam: "static",
   } as const
-  expect(parse(keys)).toEqual({ ...expected, dns: undefined })
+  expect(parse(keys)).toEqual({ ...expected, mac: undefined, dns: undefined })
 })
 
 test("a master may be named by an alternative name, which is longer than a name", () => {

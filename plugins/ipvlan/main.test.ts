@@ -13,6 +13,7 @@ const config: IpvlanConfig = {
   mode: "l3",
   flag: "private",
   mtu: 1400,
+  mac: undefined,
   dns: undefined,
   ipam: "static",
 }

@@ -2,27 +2,25 @@ import {
   dns,
   type Fields,
   interfaceKeys,
-  linkMtu,
+  isCleanup,
   linkNameOrNone,
   macAddress,
   mtuOrNone,
+  namesOf,
   off,
-  ownDns,
   parseConfig,
-  requestedMac,
+  readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
 import { macvlanModes } from "../../pkg/netlink/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
-import { type Dns, formatMac, type JsonObject, type NetworkConfig, parseMac } from "../../pkg/types/mod.ts"
-
-type Mode = keyof typeof macvlanModes
+import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
 
 /** The keys of its configuration. */
 export const macvlanFields = {
   master: linkNameOrNone,
   mode: {
     kind: "choice",
-    of: ["", ...Object.keys(macvlanModes)],
+    of: ["", ...namesOf(macvlanModes)],
     expected: '"bridge", "private", "vepa" or "passthru"',
     default: "bridge",
   },
@@ -36,40 +34,21 @@ export const macvlanFields = {
 } as const satisfies Fields
 
 /** The configuration of a macvlan attachment, checked. */
-export interface MacvlanConfig {
-  /** The link that it sits on; undefined for that of an earlier plugin, or of the default route. */
-  master: string | undefined
-  /** The master is in the container's namespace, not in the host's. */
-  linkInContainer: boolean
-  mode: Mode
-  /** Frames that wait to be copied to the other macvlans; undefined for the kernel's 1000. */
-  broadcastQueueLength: number | undefined
-  mtu: number | undefined
-  mac: string | undefined
-  /** Replaces the IPAM plugin's; empty when the configuration takes that away. */
-  dns: Dns | undefined
-  ipam: string | undefined
-}
+export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>
 
 /**
  * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for
  * `CNI_ARGS`.
  */
-export function parseMacvlanConfig(
-  network: NetworkConfig,
-  { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-): MacvlanConfig {
-  const lenient = verb === "DEL" || verb === "GC"
-  const read = parseConfig(macvlanFields, raw, lenient)
-  const configured = read.mac === undefined ? undefined : parseMac(read.mac)
+export function parseMacvlanConfig(network: NetworkConfig, call: { verb: Verb; args: string; raw: JsonObject }) {
+  const read = parseConfig(macvlanFields, call.raw, isCleanup(call.verb))
   return {
+    ...readInterfaceKeys(read, network, call),
+    /** Undefined for the interface of an earlier plugin, or that of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,
-    mode: (read.mode || "bridge") as Mode,
-    broadcastQueueLength: read.bcqueuelen || undefined,
-    mtu: linkMtu(read.mtu, lenient),
-    mac: requestedMac(read, args, lenient) ?? (configured && formatMac(configured)),
-    dns: ownDns(read.dns, network.dns),
-    ipam: read.ipam?.type || undefined,
+    mode: read.mode || "bridge",
+    /** Undefined for the kernel's 1000. */
+    bcqueuelen: read.bcqueuelen || undefined,
   }
 }

@@ -116,7 +116,7 @@ test("every key, and the largest queue", () => {
     master: "eth1",
     linkInContainer: true,
     mode: "bridge",
-    broadcastQueueLength: 4294967295,
+    bcqueuelen: 4294967295,
     mtu: undefined,
     mac: undefined,
     dns: { domain: "a" },
@@ -124,6 +124,6 @@ test("every key, and the largest queue", () => {
   })
   expect(parse({ mac: "0A:00:00:00:00:01", runtimeConfig: { mac: "0A:00:00:00:00:02" } }).mac).toBe("0a:00:00:00:00:02")
   expect(parse({ mac: "0a:00:00:00:00:01" }, "ADD", "MAC=0a:00:00:00:00:03").mac).toBe("0a:00:00:00:00:03")
-  expect(parse({ mtu: 0, bcqueuelen: 0 })).toMatchObject({ mtu: undefined, broadcastQueueLength: undefined })
+  expect(parse({ mtu: 0, bcqueuelen: 0 })).toMatchObject({ mtu: undefined, bcqueuelen: undefined })
   expect(parse({ ipam: {}, master: "" })).toMatchObject({ ipam: undefined, master: undefined })
 })

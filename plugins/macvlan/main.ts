@@ -32,11 +32,11 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig>({
 /** Makes the interface on its master. Throws `CniError`. */
 export function attachMacvlan(attaching: Attaching, lease: Lease, config: MacvlanConfig): Interface[] {
   const { call, sandbox, inside } = attaching
-  const { linkInContainer, mode, mtu, mac, broadcastQueueLength } = config
+  const { linkInContainer, mode, mtu, mac, bcqueuelen } = config
   const parent = requireMaster(attaching, config)
   requireMtuOfParent(mtu, parent)
   attaching.leaseEarly()
-  const data = { mode: macvlanModes[mode], broadcastQueueLength }
+  const data = { mode: macvlanModes[mode], broadcastQueueLength: bcqueuelen }
   const link = addInterface(attaching, { kind: "macvlan", parent, parentInside: linkInContainer, mtu, mac, data })
   configureLink({ sandbox, inside, link }, lease())
   return [{ ...describeInterface(link), sandbox: call.netns }]

@@ -1,13 +1,11 @@
 import {
   type Fields,
-  type InterfaceConfig,
   interfaceKeys,
   isCleanup,
   masqueradeKeys,
   parseConfig,
   readInterfaceKeys,
 } from "../../pkg/config/mod.ts"
-import type { MasqueradeBackend } from "../../pkg/masquerade/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/types/mod.ts"
 
@@ -15,12 +13,7 @@ import { CniError, Code, type JsonObject, type NetworkConfig } from "../../pkg/t
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
 /** The configuration of a point-to-point attachment, checked. The MTU is that of both ends. */
-export interface PtpConfig extends InterfaceConfig {
-  ipMasq: boolean
-  /** Undefined: the one that the kernel can do. */
-  ipMasqBackend: MasqueradeBackend | undefined
-  hasRules: boolean
-}
+export type PtpConfig = ReturnType<typeof parsePtpConfig>
 
 /**
  * Reads the configuration. For DEL and GC what is wrong or missing counts as absent. Throws code 7 that names the key,
@@ -29,7 +22,7 @@ export interface PtpConfig extends InterfaceConfig {
 export function parsePtpConfig(
   network: NetworkConfig,
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-): PtpConfig {
+) {
   const lenient = isCleanup(verb)
   const read = parseConfig(ptpFields, raw, lenient)
   if (!lenient && !network.ipam?.type) {
@@ -39,6 +32,5 @@ export function parsePtpConfig(
   }
   // Upstream's ptp does not look at CNI_ARGS: keys that only others know must not become an error.
   const call = { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` }
-  const { ipMasq, ipMasqBackend } = read
-  return { ...readInterfaceKeys(read, network, call), ipMasq, ipMasqBackend, hasRules: ipMasq }
+  return { ...read, ...readInterfaceKeys(read, network, call), hasRules: read.ipMasq }
 }

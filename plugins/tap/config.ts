@@ -1,6 +1,5 @@
 import {
   type Fields,
-  type InterfaceConfig,
   interfaceKeys,
   interfaceName,
   isCleanup,
@@ -11,7 +10,6 @@ import {
 } from "../../pkg/config/mod.ts"
 import type { Verb } from "../../pkg/skel/mod.ts"
 import type { JsonObject, NetworkConfig } from "../../pkg/types/mod.ts"
-import type { TapDevice } from "./device.ts"
 
 const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // one more is (uid_t)-1, which is no user
 
@@ -33,12 +31,7 @@ export const tapFields = {
 } as const satisfies Fields
 
 /** The configuration of a tap device, checked. */
-export interface TapConfig extends InterfaceConfig, Omit<TapDevice, "name"> {
-  /** In which SELinux context it is made; undefined for our own. */
-  selinuxContext: string | undefined
-  /** The bridge in the container that it is a port of. */
-  bridge: string | undefined
-}
+export type TapConfig = ReturnType<typeof parseTapConfig>
 
 /**
  * Reads the configuration. For DEL and GC what is wrong counts as absent. Throws code 7 that names the key, or code 4 for
@@ -47,13 +40,14 @@ export interface TapConfig extends InterfaceConfig, Omit<TapDevice, "name"> {
 export function parseTapConfig(
   network: NetworkConfig,
   { verb, args, raw }: { verb: Verb; args: string; raw: JsonObject },
-): TapConfig {
+) {
   const read = parseConfig(tapFields, raw, isCleanup(verb))
-  const { multiQueue, vnetHdr, owner, group, selinuxContext, bridge } = read
   return {
+    ...read,
     ...readInterfaceKeys(read, network, { verb, args }),
-    ...{ multiQueue, vnetHdr, owner, group },
-    selinuxContext: selinuxContext || undefined,
-    bridge: bridge || undefined,
+    /** Undefined for our own. */
+    selinuxContext: read.selinuxContext || undefined,
+    /** The bridge in the container that it is a port of. */
+    bridge: read.bridge || undefined,
   }
 }

@@ -1,6 +1,7 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Fd, FileDescriptor, ioctl, ioctlIfreq, isErrno, Open } from "../../pkg/libc/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
+import type { TapConfig } from "./config.ts"
 
 /** <linux/if_tun.h> */
 const requests = {
@@ -15,16 +16,9 @@ const IFF_NO_PI = 0x1000 // no struct tun_pi before each frame
 const IFF_VNET_HDR = 0x4000
 const IFF_TUN_EXCL = 0x8000
 
-/** A tap device to be made. */
-export interface TapDevice {
+/** A tap device to be made, its keys as in the plugin's README. */
+export interface TapDevice extends Pick<TapConfig, "multiQueue" | "vnetHdr" | "owner" | "group"> {
   name: string
-  /** It can have a queue for each descriptor that it is opened by, and has to be opened so. */
-  multiQueue: boolean
-  /** Frames have a struct virtio_net_hdr before them, until it is opened otherwise. */
-  vnetHdr: boolean
-  /** Owner and group that may open it without CAP_NET_ADMIN: both, where both are set; any user without both. */
-  owner: number | undefined
-  group: number | undefined
 }
 
 /** Opens the device that taps are made by, for the namespace that the thread is in. Throws `CniError`. */

@@ -9,7 +9,7 @@ function parse(keys: JsonObject, verb: Verb = "ADD") {
   return parseVlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, raw })
 }
 
-const defaults = { linkInContainer: false, vlanId: 0, protocol: "802.1q", mtu: undefined } as const
+const defaults = { linkInContainer: false, vlanId: 0, protocol: "802.1q", mtu: undefined, mac: undefined } as const
 
 test("master and IPAM plugin have to be there", () => {
   expect(parse({})).toEqual({ ...defaults, master: "eth1", ipam: "static", dns: undefined })

@@ -14,6 +14,7 @@ const config: VlanConfig = {
   vlanId: 7,
   protocol: "802.1ad",
   mtu: 1400,
+  mac: undefined,
   dns: undefined,
   ipam: "static",
 }

@@ -26,7 +26,7 @@ function rulesOf(changes: Partial<Owner> = {}, mapping = web, lastByte = 2): Ipt
     localnetLink: undefined,
     openedLink: undefined,
   }
-  return iptablesRules(spec, mapped, { markBit: 13, externalSetMarkChain: undefined })
+  return iptablesRules(spec, mapped, { markMasqBit: 13, externalSetMarkChain: undefined })
 }
 
 const empty: Content = { chains: [], rules: [] }

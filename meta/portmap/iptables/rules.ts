@@ -39,7 +39,7 @@ const COMMENT_LENGTH = 255
 /** What the rules of iptables depend on besides the mappings. */
 export interface IptablesOptions {
   /** The bit of the packet's mark that asks for the masquerade. */
-  markBit: number
+  markMasqBit: number
   /** A chain of others that sets such a mark, and then the masquerade is theirs too. */
   externalSetMarkChain: string | undefined
 }
@@ -66,7 +66,7 @@ export interface IptablesRules {
 
 export function iptablesRules(spec: PortmapSpec, mapped: MappedAddress, options: IptablesOptions): IptablesRules {
   const { owner, snat, netns, mappings, conditions } = spec
-  const { markBit, externalSetMarkChain } = options
+  const { markMasqBit, externalSetMarkChain } = options
   const chain = dnatChain(owner)
   const isMarkedHere = snat && !externalSetMarkChain
   const setMark = snat ? (externalSetMarkChain ?? SETMARK) : undefined
@@ -77,7 +77,7 @@ export function iptablesRules(spec: PortmapSpec, mapped: MappedAddress, options:
     network: owner.network,
     containerId: owner.containerId,
     mapped,
-    shared: [...(isMarkedHere ? markingChains(markBit) : []), { chain: DNAT, rules: [] }],
+    shared: [...(isMarkedHere ? markingChains(markMasqBit) : []), { chain: DNAT, rules: [] }],
     entries: [
       ...(isMarkedHere ? [{ chain: "POSTROUTING", words: toMasq }] : []),
       { chain: "PREROUTING", words: toHost },
