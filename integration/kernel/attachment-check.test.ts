@@ -33,7 +33,11 @@ test("CHECK names the first difference of the interface, and has the plugin comp
     setLink(inside, eth0, { mtu: 1400 })
     texts.push(attempt())
     setLink(inside, eth0, { mtu: 1500, up: false })
-    texts.push(attempt(), attempt({}, { disableContainerInterface: true }), attempt({ checkRoutes: () => {} }, { disableContainerInterface: true }))
+    texts.push(
+      attempt(),
+      attempt({}, { disableContainerInterface: true }),
+      attempt({ checkRoutes: () => {} }, { disableContainerInterface: true }),
+    )
     setLink(inside, eth0, { up: true })
     for (const spec of kit.planRoutes(prevResult, eth0)) kit.addRoute(inside, spec)
     texts.push(attempt())

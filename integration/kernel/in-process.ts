@@ -42,7 +42,13 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   using namespace = Netns.open(host.path)
   const before = openInKernel()
   const reply = namespace.run(() =>
-    serve(plugin, { env, stdin: () => stdin, log: (line) => log.push(line), builtins, ...(write && { write }) }),
+    serve(plugin, {
+      env,
+      stdin: () => stdin,
+      log: (line) => log.push(line),
+      builtinsOn: () => builtins,
+      ...(write && { write }),
+    }),
   )
   const left = leftOpen(before)
   if (left.length > 0) throw new Error(`${verb} of ${plugin.name} has left open: ${left.join(", ")}`)

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import type { JsonObject } from "../types/mod.ts"
+import { requestedMac } from "./fields.ts"
 import {
   dns,
   type Fields,
@@ -15,7 +16,6 @@ import {
   parseConfig,
   pathOrNone,
   readInterfaceKeys,
-  requestedMac,
 } from "./mod.ts"
 
 const schema = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields

@@ -114,27 +114,20 @@ test("a log that fails as well, after the answer, changes nothing of it", () => 
   ).toEqual(answer)
 })
 
-test("what was changed is noted once the answer is written, and then it is kept", () => {
+test("what was changed is kept once the answer is written, and not when it cannot be", () => {
   const order: string[] = []
-  const kept = { changes: ["lease addresses"], keep: () => void order.push("keep") }
-  const add = (verb: (call: Call) => ReturnType<Call["answer"]>, write: (text: string) => void) => {
+  const undo = { keep: () => void order.push("keep") }
+  const add = (call: Call) => call.answer(oneAddress, undo)
+  const replyTo = (write: (text: string) => void) => {
     const stdin = () => new TextEncoder().encode('{"cniVersion":"1.0.0","name":"lab"}')
-    const noteChanges = (changes: readonly string[]) => void order.push(...changes)
     const env = { ...attachment, CNI_COMMAND: "ADD" }
-    const surroundings = { env, stdin, log() {}, write, noteChanges }
-    return serve({ ...new Recorder().plugin, add: verb }, surroundings)
+    return serve({ ...new Recorder().plugin, add }, { env, stdin, log() {}, write })
   }
-  const write = () => void order.push("write")
-  expect(add((call) => call.answer(oneAddress, kept), write)).toEqual({ stdout: "", exitCode: 0 })
-  expect(order.splice(0)).toEqual(["write", "lease addresses", "keep"])
-  add((call) => call.answer(oneAddress, { keep: kept.keep }), write)
+  expect(replyTo(() => void order.push("write"))).toEqual({ stdout: "", exitCode: 0 })
   expect(order.splice(0)).toEqual(["write", "keep"])
-  const refused = add(
-    (call) => call.answer(oneAddress, kept),
-    () => {
-      throw new Error("no space")
-    },
-  )
+  const refused = replyTo(() => {
+    throw new Error("no space")
+  })
   expect(order).toEqual([])
   expect(JSON.parse(refused.stdout)).toMatchObject({ code: 5, msg: "Cannot write the result to stdout" })
 })

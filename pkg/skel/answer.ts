@@ -13,16 +13,11 @@ import {
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
- * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none; `noteChanges` gets what it changed. Throws what the plugin throws until
- * it has answered; what it throws later is logged. Throws code 999 when ADD returns something that `call.answer` did
- * not make, or returns a promise: nothing is waited for.
+ * Runs the verb of a call; a result of ADD goes out by `write`, the other verbs have none. Throws what the plugin throws until it has
+ * answered; what it throws later is logged. Throws code 999 when ADD returns something that `call.answer` did not make, or returns a
+ * promise: nothing is waited for.
  */
-export function perform<C>(
-  plugin: Plugin<C>,
-  parts: Omit<Call, "answer">,
-  write: (text: string) => void,
-  noteChanges?: (changes: readonly string[]) => void,
-): void {
+export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
   const answers = new Set<unknown>()
   let isKept = false
   const call: Call = {
@@ -36,24 +31,30 @@ export function perform<C>(
       } catch (cause) {
         throw new CniError(Code.Io, "Cannot write the result to stdout", { cause })
       }
-      if (noteChanges && undo?.changes) noteChanges(undo.changes)
       undo?.keep()
       isKept = true
       return answer
     },
   }
-  const config = plugin.config(call.network, { verb: call.verb, args: call.args, raw: call.raw })
   let answer: unknown
   try {
+    const config = plugin.config(call.network, { verb: call.verb, args: call.args, raw: call.raw })
     answer = runVerb(plugin, call, config)
   } catch (error) {
-    if (!isKept) throw error
+    if (!isKept) throw logged(error, parts.log)
     logAfterAnswer(error, parts.log)
     return
   }
   if (call.verb === "ADD" ? answers.has(answer) : answer === undefined) return
   const what = isPromise(answer) ? "a promise" : "something else than the protocol has for it"
   throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
+}
+
+/** Logs where an error of the plugin's own code comes from: a bug. Returns the error. */
+function logged(error: unknown, log: (line: string) => void): unknown {
+  if (!(error instanceof CniError || isErrno(error)) && error instanceof Error)
+    log([error.toString(), ...sourceFrames(error, 20)].join("\n    at "))
+  return error
 }
 
 /** Never throws: a second answer would be the consequence. */
@@ -93,7 +94,7 @@ export function errorReply(error: unknown, cniVersion: string): Reply {
 function errorObject(error: unknown, cniVersion: string): ErrorObject {
   try {
     const exhausted = exhaustion(error)
-    const object = toErrorObject(exhausted ? shortage(exhausted) : worded(error), cniVersion)
+    const object = toErrorObject(exhausted ? shortage(exhausted) : toCniError(error), cniVersion)
     if (!(error instanceof CniError || isErrno(error))) {
       const frames = sourceFrames(error).join(", ")
       const details = [object.details, frames && `at ${frames}`].filter((part) => part).join("; ")
@@ -106,8 +107,8 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
   }
 }
 
-/** What the kernel refused in words of ours, where no plugin has found any; another error as it is. */
-function worded(error: unknown): unknown {
+/** An error of the kernel that no plugin has caught, as a `CniError`; returns another error as it is. */
+function toCniError(error: unknown): unknown {
   if (!isErrno(error)) return error
   const details = isErrno(error, "ENODEV") ? "the interface was deleted or moved during the call" : ""
   return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })

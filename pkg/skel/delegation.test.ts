@@ -30,7 +30,7 @@ function run(command: string, config: object, path: string) {
   const builtins: Builtins = {
     pool: (call) => serve(pool, { env: call.env, stdin: () => call.stdin, log: surroundings.log }),
   }
-  return { ...serve(outer, { ...surroundings, builtins }), log }
+  return { ...serve(outer, { ...surroundings, builtinsOn: () => builtins }), log }
 }
 
 test("the delegates of a process are called there, and by one another", async () => {

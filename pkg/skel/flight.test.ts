@@ -3,11 +3,20 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { emptyRing, type FlightLine, readRing } from "../flight/mod.ts"
+import type { Builtins, Reply } from "../invoke/mod.ts"
+import { CniError, type Result } from "../types/mod.ts"
 import { Flight } from "./flight.ts"
+import { oneAddress, Recorder } from "./plugin.fixture.ts"
+import { type Call, definePlugin, type Plugin } from "./plugin.ts"
+import { serve } from "./serve.ts"
 
-const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/run/netns/c1" }
-const result = '{"cniVersion":"1.1.0","ips":[{"address":"192.0.2.7/24"},{"address":"2001:db8::7/64"}]}'
+const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/run/netns/not-there" }
+const result: Result = {
+  ...oneAddress,
+  ips: [{ address: "192.0.2.7/24" }, { address: "2001:db8::7/64" }],
+}
 const done = { stdout: "", exitCode: 0 }
+const stages = { input: expect.any(Number), plugin: expect.any(Number) }
 
 /** A directory with an empty ring; `lines` is what it holds then. */
 class Ring implements Disposable {
@@ -31,32 +40,58 @@ class Ring implements Disposable {
   }
 }
 
+type Lines = Partial<FlightLine>
+
+interface Watched {
+  plugin?: Partial<Plugin<unknown>>
+  stdin?: object
+  builtins?: Builtins
+}
+
+/** Serves a call of the recorder on a ring, as a process does. */
+function fly(
+  flight: Flight,
+  variables: Record<string, string>,
+  { plugin = {}, stdin = {}, builtins = {} }: Watched = {},
+): Reply {
+  const config = { cniVersion: "1.0.0", name: "lab", ...stdin }
+  const bridge = { ...new Recorder({ result }).plugin, name: "bridge", ...plugin } as Plugin<unknown>
+  const reply = serve(
+    flight.watch(bridge),
+    flight.watchIo({
+      env: { CNI_PATH: "/bin", ...variables },
+      stdin: () => new TextEncoder().encode(JSON.stringify(config)),
+      log() {},
+      write() {},
+      builtinsOn: () => builtins,
+    }),
+  )
+  flight.end(reply)
+  return reply
+}
+
 /** The line of one call, without what time it took. */
-function lineOf(variables: Record<string, string>, fly: (flight: Flight) => void): Partial<FlightLine> {
+function lineOf(variables: Record<string, string>, watched?: Watched): Lines {
   using ring = new Ring()
   const flight = ring.begin(variables)
-  if (flight) fly(flight)
+  if (flight) fly(flight, variables, watched)
   const [{ time, ms, ...line } = {} as FlightLine, ...others] = ring.lines
   expect(others).toBeEmpty()
   return line
 }
 
 test("the line of an ADD says whose it is, what was given, and what was changed", () => {
-  const line = lineOf(env, (flight) => {
-    const changes = ["lease addresses"]
-    flight.noteResult(result)
-    flight.noteChanges(changes)
-    changes.push("what comes later")
-    flight.end("lab", done)
-  })
+  const changes = ["lease addresses"]
+  const keep = () => void changes.splice(0)
+  const line = lineOf(env, { plugin: { add: (call) => call.answer(result, { keep, changes: [...changes] }) } })
   expect(line).toEqual({
     plugin: "bridge",
     verb: "ADD",
     network: "lab",
     container: "c1",
     interface: "eth0",
-    netns: "/run/netns/c1",
-    stages: {},
+    netns: "/run/netns/not-there",
+    stages,
     exitCode: 0,
     ips: ["192.0.2.7/24", "2001:db8::7/64"],
     changes: ["lease addresses"],
@@ -64,41 +99,42 @@ test("the line of an ADD says whose it is, what was given, and what was changed"
 })
 
 test("what a call does not have is not in its line", () => {
-  const bare = { plugin: "bridge", verb: "GC", stages: {}, exitCode: 0 }
-  const variables = { CNI_COMMAND: "GC", CNI_CONTAINERID: "", CNI_IFNAME: "", CNI_NETNS: "" }
-  for (const given of [variables, { CNI_COMMAND: "GC" }])
-    expect(lineOf(given, (flight) => flight.end(undefined, done))).toEqual(bare)
+  const bare = { plugin: "bridge", verb: "GC", stages, exitCode: 0 }
+  for (const variables of [
+    { CNI_COMMAND: "GC", CNI_CONTAINERID: "", CNI_IFNAME: "", CNI_NETNS: "" },
+    { CNI_COMMAND: "GC" },
+  ])
+    expect(lineOf(variables, { stdin: { cniVersion: "1.1.0" } })).toEqual(bare)
+})
+
+test("the addresses of results of every version are in it", () => {
+  for (const cniVersion of ["0.2.0", "0.4.0", "1.1.0"])
+    expect(lineOf(env, { stdin: { cniVersion } }).ips).toEqual(["192.0.2.7/24", "2001:db8::7/64"])
 })
 
 test.each([
-  ['{"ip4":{"ip":"192.0.2.7/24"},"ip6":{"ip":"2001:db8::7/64"}}', ["192.0.2.7/24", "2001:db8::7/64"]],
-  ['{"ip6":{"ip":"2001:db8::7/64"}}', ["2001:db8::7/64"]],
-  ['{"ip4":{}}', []],
-  ['{"ips":[]}', []],
-])("the addresses of %s are %j", (text, ips) => {
-  const line = lineOf(env, (flight) => {
-    flight.noteResult(text)
-    flight.end("lab", done)
-  })
-  expect(line.ips).toEqual(ips)
-})
-
-test.each([
-  ['{"code":7,"msg":"no","details":"why"}', { code: 7, error: "no; why" }],
-  ['{"code":7,"msg":"no"}', { code: 7, error: "no" }],
-])("of a call that fails with %s the line has code and text, and neither addresses nor changes", (stdout, told) => {
-  const line = lineOf(env, (flight) => {
-    flight.noteResult(result)
-    flight.noteChanges(["lease addresses"])
-    flight.end("lab", { stdout, exitCode: 1 })
-  })
-  const { plugin, verb, network, container, interface: ifName, netns, stages, ...rest } = line
-  expect(rest).toEqual({ exitCode: 1, ...told })
-})
+  ["why", { code: 7, error: "no; why" }],
+  ["", { code: 7, error: "no" }],
+])(
+  "of a call that fails with details %j the line has code and text, and neither addresses nor changes",
+  (details, told) => {
+    const add = (call: Call) => {
+      call.answer(result, { keep() {}, changes: ["lease addresses"] })
+      return undefined as never
+    }
+    const refuse = () => {
+      throw new CniError(7, "no", { details })
+    }
+    expect(lineOf(env, { plugin: { config: refuse } })).toMatchObject({ network: "lab", exitCode: 1, ...told })
+    const line = lineOf(env, { plugin: { add } })
+    expect(line).toMatchObject({ exitCode: 1, code: 999 })
+    expect([line.ips, line.changes]).toEqual([undefined, undefined])
+  },
+)
 
 test("a valid span of the caller is the parent of one of its own", () => {
   const [id, parent] = ["0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"]
-  const trace = (TRACEPARENT: string) => lineOf({ ...env, TRACEPARENT }, (flight) => flight.end(undefined, done)).trace
+  const trace = (TRACEPARENT: string) => lineOf({ ...env, TRACEPARENT }).trace
   expect(trace(`00-${id}-${parent}-01`)).toEqual({ id, parent, span: expect.stringMatching(/^[0-9a-f]{16}$/) })
   expect(trace(`00-${id}-${parent}-01`)?.span).not.toBe(trace(`00-${id}-${parent}-01`)?.span as string)
   for (const broken of ["", `00-${id}-${parent}`, `00-${id}-${parent}-01-`, `x00-${id}-${parent}-01`])
@@ -116,37 +152,48 @@ test("a valid span of the caller is the parent of one of its own", () => {
     expect(trace(`00-${id}-${parent}-01`.replace(from, to))).toBeUndefined()
 })
 
-test("the time of each part is added up, also of one that throws, to a microsecond; a part of another is in both", () => {
+test("the time before the plugin and of it is told to a microsecond; that of one in its process is in both", () => {
   using ring = new Ring()
   let nowMs = 1000
   const spend = (ms: number) => {
     nowMs += ms
   }
   const flight = Flight.begin("bridge", env, ring.path, () => nowMs) as Flight
-  const ipam = flight.timedBuiltin(({ env: { VALUE }, stdin }) => {
+  const bridge = definePlugin({
+    ...new Recorder().plugin,
+    config: () => ({ fromConfig: spend(20) }),
+    check(call) {
+      call.delegate.check("exe")
+      expect(() => call.delegate.check("exe")).toThrow("on purpose")
+    },
+  })
+  let calls = 0
+  const exe = () => {
     spend(1.23456)
-    return { stdout: `${VALUE} ${stdin.length}`, exitCode: 3 }
-  })
-  const call = { env: { VALUE: "a" }, stdin: new Uint8Array(5) }
-  const replies = flight.timed("plugin", () => {
-    spend(20)
-    return [ipam(call), ipam(call)]
-  })
-  expect(replies).toEqual(Array(2).fill({ stdout: "a 5", exitCode: 3 }))
-  const failing = () => {
-    spend(3)
-    throw new Error("on purpose")
+    if (calls++ > 0) throw new Error("on purpose")
+    return { stdout: "", exitCode: 0 }
   }
-  expect(() => flight.timed("input", failing)).toThrow("on purpose")
+  const reply = serve(
+    flight.watch(bridge),
+    flight.watchIo({
+      env: { ...env, CNI_COMMAND: "CHECK", CNI_PATH: "/proc/self" },
+      stdin() {
+        spend(3)
+        return new TextEncoder().encode('{"cniVersion":"1.0.0","name":"lab"}')
+      },
+      log() {},
+      builtinsOn: () => ({ exe }),
+    }),
+  )
   spend(0.5)
-  flight.end("lab", done)
-  expect(ring.lines).toMatchObject([{ ms: 25.969, stages: { plugin: 22.469, ipam: 2.47, input: 3 } }])
+  flight.end(reply)
+  expect(ring.lines).toMatchObject([{ ms: 25.969, stages: { input: 3, plugin: 22.969, ipam: 2.469 } }])
 })
 
 test("a line begins with the time of day, and its own clock is the system's", () => {
   using ring = new Ring()
   const [began, beganMs] = [Date.now(), performance.now()]
-  ring.begin(env)?.end("lab", done)
+  ring.begin(env)?.end(done)
   const [{ time, ms } = {} as FlightLine] = ring.lines
   expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   expect(Date.parse(time)).toBeWithin(began, Date.now() + 1)
@@ -163,6 +210,10 @@ test("there is no line for VERSION, for a program without a command, and where t
 test("an answer that cannot be read is a line that is lost, no failure, and nothing stays open", () => {
   const open = () => readdirSync("/proc/self/fd").length
   const before = open()
-  expect(lineOf(env, (flight) => flight.end("lab", { stdout: "oops", exitCode: 1 }))).toEqual({})
+  {
+    using ring = new Ring()
+    ring.begin(env)?.end({ stdout: "oops", exitCode: 1 })
+    expect(ring.lines).toEqual([])
+  }
   expect(open()).toBe(before)
 })

@@ -2,11 +2,13 @@ import { monotonicMs } from "../engine/mod.ts"
 import { FLIGHT_FILE, type FlightLine, FlightRecorder, type FlightTrace } from "../flight/mod.ts"
 import type { Builtin, Environment, Reply } from "../invoke/mod.ts"
 import { randomHex } from "../libc/mod.ts"
+import type { Call, Plugin } from "./plugin.ts"
+import type { CallIo } from "./serve.ts"
 
 /** "00-TRACE-SPAN-FLAGS", W3C Trace Context. */
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/
 
-/** What is kept of one call while it runs. Made only when the recorder is on. */
+/** What is kept of one call while it runs. Made only when the recorder is on: it wraps the plugin, and what that sees of the process. */
 export class Flight {
   readonly #recorder: FlightRecorder
   readonly #env: Environment
@@ -14,7 +16,10 @@ export class Flight {
   readonly #time: string
   readonly #clock: () => number
   readonly #startMs: number
-  readonly #stages: Record<string, number> = {}
+  /** When the plugin was first called. */
+  #pluginMs: number | undefined
+  #ipamMs: number | undefined
+  #network: string | undefined
   #changes: readonly string[] | undefined
   #result = ""
 
@@ -35,44 +40,71 @@ export class Flight {
     return recorder && new Flight(recorder, plugin, env, clock)
   }
 
-  /** Runs a part of the call and adds its time to the stage's. */
-  timed<T>(stage: string, run: () => T): T {
-    const startMs = this.#clock()
-    try {
-      return run()
-    } finally {
-      this.#stages[stage] = round((this.#stages[stage] ?? 0) + this.#clock() - startMs)
+  /** The plugin as it is, which notes the network, the changes of the host, and when it is called. */
+  watch<C>(plugin: Plugin<C>): Plugin<C> {
+    return {
+      ...plugin,
+      config: (network, call) => {
+        this.#network = network.name
+        this.#pluginMs = this.#clock()
+        return plugin.config(network, call)
+      },
+      add: (call, config) => {
+        const answer: Call["answer"] = (result, undo) => {
+          const changes = undo?.changes
+          const answered = call.answer(result, undo)
+          this.#changes = changes
+          return answered
+        }
+        return plugin.add({ ...call, answer }, config)
+      },
     }
   }
 
-  /** A plugin in this process, whose time is that of the stage "ipam". */
-  timedBuiltin(builtin: Builtin): Builtin {
-    return (call) => this.timed("ipam", () => builtin(call))
+  /** The process as it is, which notes the result and the time of the plugins in this process, which is that of the stage "ipam". */
+  watchIo(io: CallIo): CallIo {
+    return {
+      ...io,
+      write: (text) => {
+        io.write?.(text)
+        this.#result = text
+      },
+      builtinsOn: (namespace) => {
+        const builtins = Object.entries(io.builtinsOn?.(namespace) ?? {})
+        return Object.fromEntries(builtins.map(([name, builtin]) => [name, this.#timed(builtin)]))
+      },
+    }
   }
 
-  noteChanges(changes: readonly string[]): void {
-    this.#changes = [...changes]
-  }
-
-  noteResult(text: string): void {
-    this.#result = text
+  #timed(builtin: Builtin): Builtin {
+    return (call) => {
+      const startMs = this.#clock()
+      try {
+        return builtin(call)
+      } finally {
+        this.#ipamMs = (this.#ipamMs ?? 0) + this.#clock() - startMs
+      }
+    }
   }
 
   /** Writes the line, after the answer. Never throws: the call is over. */
-  end(network: string | undefined, { stdout, exitCode }: Reply): void {
+  end({ stdout, exitCode }: Reply): void {
     try {
-      const ms = round(this.#clock() - this.#startMs)
+      const endMs = this.#clock()
+      const pluginMs = this.#pluginMs ?? endMs
+      const stages = { input: round(pluginMs - this.#startMs), plugin: round(endMs - pluginMs) }
+      const ipam = this.#ipamMs === undefined ? {} : { ipam: round(this.#ipamMs) }
       const { CNI_COMMAND: verb = "", CNI_CONTAINERID: container, CNI_IFNAME: ifName, CNI_NETNS: netns } = this.#env
       this.#recorder.record({
         time: this.#time,
         plugin: this.#plugin,
         verb,
-        network,
+        network: this.#network,
         container: container || undefined,
         interface: ifName || undefined,
         netns: netns || undefined,
-        ms,
-        stages: this.#stages,
+        ms: round(endMs - this.#startMs),
+        stages: { ...stages, ...ipam },
         exitCode,
         ...(exitCode === 0 ? { ips: addressesIn(this.#result), changes: this.#changes } : errorIn(stdout)),
         trace: this.#trace(),

@@ -15,4 +15,4 @@ export {
   type Verb,
 } from "./plugin.ts"
 export { answer, logLine, runPlugin } from "./process.ts"
-export { type Prepared, prepare, type Surroundings, serve } from "./serve.ts"
+export { type CallIo, serve } from "./serve.ts"

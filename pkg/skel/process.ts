@@ -4,7 +4,7 @@ import { exit, type Fd, isErrno, Poll, poll, read, readEnvironment, write } from
 import type { NamespaceFile } from "../netns/mod.ts"
 import { Flight } from "./flight.ts"
 import type { Plugin } from "./plugin.ts"
-import { prepare, serve } from "./serve.ts"
+import { serve } from "./serve.ts"
 
 /**
  * Runs a plugin as this process: reads `CNI_*` and stdin, replies on stdout once, exits. Those of `delegates` that this
@@ -15,32 +15,12 @@ import { prepare, serve } from "./serve.ts"
 export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unknown>[] = []): never {
   const env = readEnvironment()
   const flight = Flight.begin(plugin.name, env)
-  if (flight) return exit(fly(flight, plugin, delegates, env))
-  const call = prepare(plugin, { env, stdin: readStdin, log: logLine, write: writeStdout })
-  return exit(answer(call.run((namespace) => builtinsOf(delegates, namespace)))) // nothing left behind holds us up
-}
-
-/** The same with the recorder on. Returns the exit code. */
-function fly<C>(
-  flight: Flight,
-  plugin: Plugin<C>,
-  delegates: readonly Plugin<unknown>[],
-  env: Record<string, string>,
-): number {
-  const write = (text: string) => {
-    writeStdout(text)
-    flight.noteResult(text)
-  }
-  const noteChanges = (changes: readonly string[]) => flight.noteChanges(changes)
-  const call = flight.timed("input", () => prepare(plugin, { env, stdin: readStdin, log: logLine, write, noteChanges }))
-  const builtins = (namespace: NamespaceFile) =>
-    Object.fromEntries(
-      Object.entries(builtinsOf(delegates, namespace)).map(([name, builtin]) => [name, flight.timedBuiltin(builtin)]),
-    )
-  const reply = flight.timed("plugin", () => call.run(builtins))
+  const builtinsOn = (namespace: NamespaceFile) => builtinsOf(delegates, namespace)
+  const io = { env, stdin: readStdin, log: logLine, write: writeStdout, builtinsOn }
+  const reply = flight ? serve(flight.watch(plugin), flight.watchIo(io)) : serve(plugin, io)
   const exitCode = answer(reply)
-  flight.end(call.network, reply)
-  return exitCode
+  flight?.end(reply)
+  return exit(exitCode) // at once: what a verb left behind must not keep the process
 }
 
 /**
@@ -62,9 +42,10 @@ export function answer(reply: Reply): number {
 
 function builtinsOf(delegates: readonly Plugin<unknown>[], namespace: NamespaceFile): Record<string, Builtin> {
   const builtins: Record<string, Builtin> = {}
+  const builtinsOn = () => builtins
   for (const delegate of delegates) {
     builtins[delegate.name] = ({ env, stdin }) =>
-      serve(delegate, { env, stdin: () => stdin, builtins, log: logLine, namespace })
+      serve(delegate, { env, stdin: () => stdin, builtinsOn, log: logLine, namespace })
   }
   return builtins
 }

@@ -7,7 +7,7 @@ import { SyscallError } from "../libc/mod.ts"
 import { CniError } from "../types/mod.ts"
 import { ask, attachment, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { type Call, definePlugin } from "./plugin.ts"
-import { prepare, serve } from "./serve.ts"
+import { serve } from "./serve.ts"
 
 const bytes = (text: string) => () => new TextEncoder().encode(text)
 const unreadable = () => {
@@ -338,7 +338,7 @@ describe("a delegate", () => {
       return { stdout: "", exitCode: 0 }
     }
     const { plugin } = new Recorder({ behave: (call) => call.delegate.del("exe") })
-    const reply = serve(plugin, { env: { ...env, CNI_NETNS: netns }, stdin, log() {}, builtins: { exe } })
+    const reply = serve(plugin, { env: { ...env, CNI_NETNS: netns }, stdin, log() {}, builtinsOn: () => ({ exe }) })
     expect(reply).toEqual({ stdout: "", exitCode: 0 })
     return seen
   }
@@ -353,34 +353,23 @@ describe("a delegate", () => {
   test("is none in this process unless there are any", () => {
     const { plugin } = new Recorder({ behave: (call) => call.delegate.del("exe") })
     const call = { env: { ...env, CNI_PATH: "/not/there" }, stdin, log() {} }
-    for (const reply of [prepare(plugin, call).run(), serve(plugin, call)])
-      expect(JSON.parse(reply.stdout)).toMatchObject({ msg: 'failed to find plugin "exe" in path [/not/there]' })
+    expect(JSON.parse(serve(plugin, call).stdout)).toMatchObject({
+      msg: 'failed to find plugin "exe" in path [/not/there]',
+    })
   })
 })
 
-describe("a prepared call", () => {
-  const given = (config: string, env: object = {}) =>
-    prepare(new Recorder().plugin, {
-      env: { ...attachment, CNI_COMMAND: "ADD", ...env },
-      stdin: bytes(config),
-      log() {},
-    })
-
-  test("has the version for errors and the network's name, as far as they could be read", () => {
-    expect(given('{"cniVersion":"0.4.0","name":"lab"}')).toMatchObject({ cniVersion: "0.4.0", network: "lab" })
-    expect(given('{"cniVersion":"0.4.0","name":"%"}')).toMatchObject({ cniVersion: "0.4.0" })
-    expect(given("oops")).toMatchObject({ cniVersion: "1.1.0" })
-    expect(given("oops").network).toBeUndefined()
-  })
-
+describe("a call", () => {
   test("leaves no descriptor open, refused or run", () => {
     const open = () => readdirSync("/proc/self/fd").length
     const before = open()
-    const env = { CNI_NETNS: "/proc/thread-self/ns/net" }
+    const env = { CNI_COMMAND: "ADD", CNI_NETNS: "/proc/thread-self/ns/net" }
     const config = '{"cniVersion":"1.1.0","name":"lab"}'
-    expect(given(config, env).run().exitCode).toBe(1)
-    expect(given(config, { ...env, CNI_NETNS_OVERRIDE: "1" }).run().exitCode).toBe(0)
-    expect(given(config.replace("1.1.0", "9.9.9"), env).run().exitCode).toBe(1)
+    const exitCode = (config: string, more: object = {}) =>
+      ask(new Recorder().plugin, { ...env, ...more }, config).exitCode
+    expect(exitCode(config)).toBe(1)
+    expect(exitCode(config, { CNI_NETNS_OVERRIDE: "1" })).toBe(0)
+    expect(exitCode(config.replace("1.1.0", "9.9.9"))).toBe(1)
     expect(open()).toBe(before)
   })
 })

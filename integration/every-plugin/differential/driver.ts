@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { pluginsInProcess, requirePlugin } from "../../../cmd/plugins.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
-import { prepare } from "../../../pkg/skel/mod.ts"
+import { serve } from "../../../pkg/skel/mod.ts"
 
 /** One call of a plugin. */
 export interface DriverCall {
@@ -44,14 +44,14 @@ function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): Dri
     const builtins: Record<string, Builtin> = {}
     for (const delegate of pluginsInProcess(row)) {
       builtins[delegate.name] = ({ env, stdin }) =>
-        prepare(delegate, { env, stdin: () => stdin, log, namespace }).run(() => builtins)
+        serve(delegate, { env, stdin: () => stdin, log, namespace, builtinsOn: () => builtins })
     }
     return builtins
   }
   const write = (text: string) => {
     stdout += text
   }
-  const reply = prepare(row.plugin, { env, stdin: () => stdin, log, write }).run(builtinsOn)
+  const reply = serve(row.plugin, { env, stdin: () => stdin, log, write, builtinsOn })
   return { exitCode: reply.exitCode, stdout: (stdout + reply.stdout).toWellFormed(), stderr }
 }
 

@@ -7,7 +7,7 @@ import { decodeUtf8, encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import { exit, type Fd, programArguments, read, writeAll } from "../../../pkg/libc/mod.ts"
 import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
-import { logLine, type Plugin, prepare, serve } from "../../../pkg/skel/mod.ts"
+import { logLine, type Plugin, serve } from "../../../pkg/skel/mod.ts"
 import type { CallCase, Case, Outcome, ReadCase } from "./case.ts"
 import { questions, record } from "./netlink.fixture.ts"
 import { judgeReader } from "./readers.fixture.ts"
@@ -43,10 +43,10 @@ function serveCall(name: string, env: CallCase["env"], stdin: Uint8Array): Answe
     const builtins: Record<string, Builtin> = {}
     for (const delegate of pluginsInProcess(requirePlugin("flannel")))
       builtins[delegate.name] = (inner) =>
-        serve(delegate, { env: inner.env, stdin: () => inner.stdin, log, namespace, builtins })
+        serve(delegate, { env: inner.env, stdin: () => inner.stdin, log, namespace, builtinsOn: () => builtins })
     return builtins
   }
-  const { stdout, exitCode } = prepare(watched, { env, stdin: () => stdin, log }).run(builtinsOn)
+  const { stdout, exitCode } = serve(watched, { env, stdin: () => stdin, log, builtinsOn })
   return { stdout, exitCode, early }
 }
 
