@@ -1,7 +1,7 @@
 import { addressesOf, mismatch } from "../ip/mod.ts"
 import { findLink, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.ts"
 import { type Cidr, CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../types/mod.ts"
-import type { InterfaceKind } from "./find.ts"
+import type { InterfaceKind } from "./kinds.ts"
 
 /** What ADD has answered for the container's interface. */
 export interface Recorded {

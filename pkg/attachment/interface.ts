@@ -17,7 +17,7 @@ import {
 } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family, ownerComment } from "../types/mod.ts"
-import { type InterfaceKind, noKind } from "./find.ts"
+import { type InterfaceKind, noKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, Checking, Sides } from "./plugin.ts"
 
 /** How a configuration says which link an interface sits on. */

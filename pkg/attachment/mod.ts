@@ -18,7 +18,8 @@ export {
   noHostEnd,
   type Recorded,
 } from "./check.ts"
-export { deleteInContainers, findHostEnd, type InterfaceKind, noKind, requireKind } from "./find.ts"
+export { deleteInContainers } from "./delete.ts"
+export { findHostEnd } from "./host-end.ts"
 export {
   addInterface,
   checkMaster,
@@ -29,6 +30,7 @@ export {
   requireMtuOfParent,
   requireParent,
 } from "./interface.ts"
+export { type InterfaceKind, noKind, requireKind } from "./kinds.ts"
 export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, Lease, OwnedRules, Sides } from "./plugin.ts"
 export { findSandbox, openSandbox } from "./sandbox.ts"
 export { defineInterfacePlugin, refuseExistingInterface } from "./verbs.ts"

@@ -7,7 +7,7 @@ import type { Call, Plugin } from "../skel/mod.ts"
 import type { Interface, Owner, Result } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import type { Recorded } from "./check.ts"
-import type { InterfaceKind } from "./find.ts"
+import type { InterfaceKind } from "./kinds.ts"
 
 /** What the scaffold has to know of a plugin's configuration. */
 export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {

@@ -3,7 +3,8 @@ import { isErrno } from "../libc/mod.ts"
 import { findLink, type Link, listLinks, type NetlinkSocket, RouteSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { CniError, Code, isOfContainer } from "../types/mod.ts"
-import { findHostEnd, type InterfaceKind, interfaceKinds } from "./find.ts"
+import { findHostEnd } from "./host-end.ts"
+import { type InterfaceKind, interfaceKinds } from "./kinds.ts"
 
 /** What a call says of the container. */
 interface Place {

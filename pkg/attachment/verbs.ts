@@ -8,7 +8,8 @@ import { type Answered, type Call, definePlugin, type Plugin, requireForAdd, req
 import { type Attachment, CniError, Code, type Interface, ownerOf, ownersOf, type Result } from "../types/mod.ts"
 import { Failures, Undo } from "../undo/mod.ts"
 import { checkInterface, checkUp, expectInterface, readRecorded } from "./check.ts"
-import { deleteInterface, deleteOrphans, interfaceKinds, requireKind } from "./find.ts"
+import { deleteInterface, deleteOrphans } from "./delete.ts"
+import { interfaceKinds, requireKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, InterfacePlugin } from "./plugin.ts"
 
 /**

@@ -1,14 +1,11 @@
 import { GivenDevices } from "../devices/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import {
-  addLink,
   deleteEach,
   deleteLink,
   deleteLinks,
   findLink,
-  findNsid,
   forEachNsid,
-  type Ifindex,
   type Link,
   type LinkKind,
   listLinks,
@@ -17,95 +14,10 @@ import {
   RouteSocket,
 } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
-import { CniError, Code, type Owner, ownerComment, staleOf } from "../types/mod.ts"
+import { type Owner, ownerComment, staleOf } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
-
-/**
- * The kinds of interfaces that containers are given, and on which link the alias with the owner's name is. "host": on the
- * host's end of the pair, where GC finds it without the container's namespace. "container": on the interface itself, which
- * the kernel deletes together with its namespace. `module`: what to load where the kernel has no such links, which STATUS
- * looks at; for kinds that netlink makes on a parent, or that refuse a group's MAC.
- */
-export const interfaceKinds = {
-  veth: { owner: "host" },
-  macvlan: { owner: "container", module: "macvlan" },
-  ipvlan: { owner: "container", module: "ipvlan" },
-  vlan: { owner: "container", module: "8021q" },
-  dummy: { owner: "container", module: "dummy" },
-  tun: { owner: "container" }, // what the kernel calls a tap
-} as const satisfies Partial<Record<LinkKind, { owner: "host" | "container"; module?: string }>>
-
-export type InterfaceKind = keyof typeof interfaceKinds
-
-/** Kinds of links that chained plugins make, and what to load for them. */
-const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const satisfies Partial<
-  Record<LinkKind, { module: string }>
->
-
-type Kind = InterfaceKind | keyof typeof otherKinds
-
-/**
- * Throws `CniError` when the kernel has no links of a kind, where that can be asked. The request cannot make one: a group's
- * MAC is no link's, and ipvlan, which does not look at it, needs a parent. It loads the module, as ADD does.
- */
-export function requireKind(host: NetlinkSocket, kind: Kind): void {
-  if (moduleOf(kind) === undefined) return
-  try {
-    addLink(host, { kind, name: `no-${kind}`, mac: "01:00:00:00:00:00" })
-  } catch (error) {
-    if (!isErrno(error, "EOPNOTSUPP")) return
-    throw new CniError(Code.Internal, `Cannot create interfaces of kind "${kind}"`, { details: noKind(kind) })
-  }
-}
-
-/** What errors say of a kind that the kernel does not have. */
-export function noKind(kind: Kind): string {
-  return `the kernel has no ${kind}: load the module "${moduleOf(kind) ?? kind}"`
-}
-
-function moduleOf(kind: Kind): string | undefined {
-  const rows: Readonly<Record<Kind, { owner?: string; module?: string }>> = { ...interfaceKinds, ...otherKinds }
-  return rows[kind].module
-}
-
-/** The namespace of a container, as far as a link's other end is looked for in it. */
-type Sandbox = Pick<Netns, "fd" | "isOwn">
-
-/**
- * The host's end of a container's interface: the veth that the container's end leads to, and that leads to the
- * container's end. Undefined for other kinds, and for a pair that ends elsewhere. Throws `NetlinkError`.
- */
-export function findHostEnd(host: NetlinkSocket, sandbox: Sandbox, inside: Link): Link | undefined {
-  const end = findLikelyHostEnd(host, inside)
-  return end && leadsTo(host, sandbox, end) ? end : undefined
-}
-
-/**
- * What `findHostEnd` returns, unless two namespaces have links of the same indexes by chance, which is not rare: indexes are
- * small, and begin anew in every namespace. For callers who know the link by something else.
- */
-function findLikelyHostEnd(host: NetlinkSocket, inside: Link): Link | undefined {
-  if (inside.kind !== "veth") return undefined
-  const found = findLink(host, peerIndex(inside))
-  if (found?.kind !== "veth" || peerIndex(found) !== inside.index) return undefined
-  return endsInOwn(found) === endsInOwn(inside) ? found : undefined
-}
-
-/** Whether the peer of a host's link is in the container. One question to the kernel. */
-function leadsTo(host: NetlinkSocket, sandbox: Sandbox, end: Link): boolean {
-  if (endsInOwn(end)) return sandbox.isOwn // a runtime may insist on that
-  return findNsid(host, sandbox.fd) === end.attributes.linkNetnsId
-}
-
-/** The kernel names the peer's namespace, unless it is the link's own. */
-function endsInOwn({ attributes }: Link): boolean {
-  return attributes.linkNetnsId === undefined
-}
-
-/** Older kernels leave the peer's index out when both ends have the same one, each in its namespace. */
-function peerIndex({ attributes, index }: Link): Ifindex {
-  return (attributes.link ?? index) as Ifindex
-}
+import { findLikelyHostEnd, leadsTo } from "./host-end.ts"
+import { type InterfaceKind, interfaceKinds } from "./kinds.ts"
 
 /** Where a container's interface is looked for. */
 interface Place {
