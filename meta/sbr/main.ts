@@ -12,8 +12,8 @@ import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/ske
 import { CniError, Code, formatIp, keyOf, type Result } from "../../pkg/types/mod.ts"
 import { Failures, Undo } from "../../pkg/undo/mod.ts"
 import { parseSbrConfig, type SbrConfig, sbrFields } from "./config.ts"
-import { deleteRules, findSourceRules, restoreRoutes, sourceOf } from "./removal.ts"
-import { addSourceRule, gatewayFor, routeBySource } from "./tables.ts"
+import { findSourceRules, restoreRoutes, sourceOf } from "./removal.ts"
+import { addSourceRule, deleteRules, gatewayFor, routeBySource } from "./tables.ts"
 
 /** Has what a container sends from an interface's addresses leave by that interface, by routing tables of their own. */
 export const sbr = definePlugin<SbrConfig>({

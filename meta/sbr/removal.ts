@@ -1,7 +1,5 @@
 import { listRoutesOf, RTPROT_SBR } from "../../pkg/ip/mod.ts"
-import { isErrno } from "../../pkg/libc/mod.ts"
 import {
-  executeAll,
   type Link,
   type ListedRoute,
   listRoutingTables,
@@ -9,7 +7,6 @@ import {
   type NetlinkSocket,
   RT_TABLE_MAIN,
   type Rule,
-  toDeleteRule,
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, AF_INET6, keyOf } from "../../pkg/types/mod.ts"
 import { addRoutesBack, deleteRoutes, TABLE_OF_UNUSED } from "./tables.ts"
@@ -84,9 +81,4 @@ const FEW = 8
 function listRoutesIn(inside: NetlinkSocket, link: Link, tables: ReadonlySet<number>): ListedRoute[] {
   if (tables.size <= FEW) return [...tables].flatMap((table) => listRoutesOf(inside, link, { table }))
   return listRoutesOf(inside, link).filter(({ table }) => tables.has(table))
-}
-
-/** Deletes rules, of which some may not be there any more. Throws `NetlinkError`. */
-export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void {
-  for (const { error } of executeAll(inside, rules.map(toDeleteRule))) if (!isErrno(error, "ENOENT")) throw error
 }

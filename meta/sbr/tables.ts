@@ -2,7 +2,6 @@ import { freeTable, gatewaysLast, listRoutesOf, type ResultAddress, RTPROT_SBR, 
 import { type ErrnoName, isErrno } from "../../pkg/libc/mod.ts"
 import {
   addRule,
-  deleteRule,
   executeAll,
   type Link,
   type ListedRoute,
@@ -14,6 +13,7 @@ import {
   type Rule,
   toAddRoute,
   toDeleteRoute,
+  toDeleteRule,
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET6, CniError, Code, contains, familyOf, networkOf, sameBytes } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
@@ -31,11 +31,19 @@ const IPV6_METRIC = 1024
 /** A rule for what has this source, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
 export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: number, undo: Undo): void {
   const rule: Rule = { family: familyOf(ip), src: { ip, prefix: ip.length * 8 }, table, protocol: RTPROT_SBR }
-  undo.step(
-    "add a rule",
-    () => addRule(inside, rule),
-    () => deleteRule(inside, rule),
-  )
+  let mayBeOurs = true
+  undo.defer("add a rule", () => mayBeOurs && deleteRules(inside, [rule])) // before: the answer may be lost
+  try {
+    addRule(inside, rule)
+  } catch (error) {
+    mayBeOurs = !isErrno(error, "EEXIST")
+    throw error
+  }
+}
+
+/** Deletes rules, of which some may not be there any more. Throws `NetlinkError`. */
+export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void {
+  for (const { error } of executeAll(inside, rules.map(toDeleteRule))) if (!isErrno(error, "ENOENT")) throw error
 }
 
 /**

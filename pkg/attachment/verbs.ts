@@ -111,11 +111,8 @@ function addMasquerade(
   backend: MasqueradeBackend | undefined,
 ): void {
   const masquerade = new Masquerade(filter)
-  undo.step(
-    "masquerade",
-    () => masquerade.add(owner, addresses, backend),
-    () => masquerade.remove(owner, call.namespace),
-  )
+  undo.defer("masquerade", () => masquerade.remove(owner, call.namespace)) // before: the answer may be lost
+  masquerade.add(owner, addresses, backend)
 }
 
 function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {

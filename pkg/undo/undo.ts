@@ -19,26 +19,12 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Remembers how to take back a change that has just been made; `what` names the change, for the log. A change that throws
-   * has left nothing, so this is not reached.
+   * Adds the reverse of a change; `what` names the change, for the log. It stands on the line after a change that is made whole or not
+   * at all. It stands before a change that may be made in part, or without the kernel's answer: `revert` then accepts that nothing is
+   * there.
    */
   defer(what: string, revert: () => void): void {
     this.#steps.push({ what, revert })
-  }
-
-  /**
-   * Makes a change and remembers how to take it back; also when it throws for an answer that was lost, since it may have been made
-   * then. The reverse has to bear that there is nothing.
-   */
-  step<T>(what: string, change: () => T, revert: () => void): T {
-    try {
-      const value = change()
-      this.defer(what, revert)
-      return value
-    } catch (error) {
-      if (isLost(error)) this.defer(what, revert)
-      throw error
-    }
   }
 
   /** The changes so far, in order. */
@@ -73,12 +59,6 @@ function takeBack(steps: readonly Step[]): (Step & { error: unknown })[] {
       return [{ ...step, error }]
     }
   })
-}
-
-/** Whether an error, or a cause of it, is that the kernel's answer was lost. */
-function isLost(error: unknown): boolean {
-  for (let at = error; at instanceof Error; at = at.cause) if ("isLost" in at && at.isLost === true) return true
-  return false
 }
 
 /** Errors of the kernel that are not about what was asked. */
