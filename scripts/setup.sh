@@ -34,7 +34,7 @@ for group in "$@"; do
     peers) for package in containernetworking-plugins iptables; do need "$package"; done ;;
     browser) for package in chromium fonts-dejavu-core; do need "$package"; done ;;
     runtimes) for package in podman conmon crun containerd runc busybox-static; do need "$package"; done ;;
-    vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs; do need "$package"; done ;;
+    vm) for package in qemu-system-x86 busybox-static cpio kmod user-mode-linux secilc e2fsprogs xfsprogs; do need "$package"; done ;;
     vagrant) need vagrant ;;
     *) echo "setup.sh: unknown group \"$group\"" >&2; exit 2 ;;
   esac

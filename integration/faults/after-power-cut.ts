@@ -19,6 +19,12 @@ export const ours = `${builtPlugins}/host-local`
 export const place = "/run/cni"
 const theirs = "/usr/lib/cni/host-local"
 
+/** The configuration of host-local that these leases are of; `undefined` is its own directory. */
+export function leasesConfig(dataDir?: string): object {
+  const ipam = { type: "host-local", ...(dataDir === undefined ? {} : { dataDir }), ranges }
+  return { cniVersion: "1.1.0", name: "lab", type: "host-local", ipam }
+}
+
 /** host-local on a node, by the disk that a store is on. */
 export class Leases {
   readonly #host: HostNamespace
@@ -30,8 +36,7 @@ export class Leases {
   }
 
   run(bin: string, verb: PluginCall["verb"], containerId: string, keys: object = {}): Promise<PluginOutput> {
-    const ipam = { type: "host-local", dataDir: this.#dataDir, ranges }
-    const config = { cniVersion: "1.1.0", name: "lab", type: "host-local", ipam, ...keys }
+    const config = { ...leasesConfig(this.#dataDir), ...keys }
     const call = { bin, verb, containerId, netns: "/run/netns/none", ifName: "eth0" }
     return runPlugin(this.#host, { ...call, config: bin === theirs ? { ...config, cniVersion: "1.0.0" } : config })
   }

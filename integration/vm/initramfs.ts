@@ -15,8 +15,8 @@ export interface Settings {
 interface Contents {
   /** Its process 1, a script of this directory. */
   readonly init?: string
-  /** Programs, which are in its root directory by their own names. */
-  readonly programs?: readonly string[]
+  /** Programs and others, which are in its root directory by their own names. */
+  readonly files?: readonly string[]
 }
 
 /**
@@ -27,7 +27,7 @@ export async function makeInitramfs(
   scratch: string,
   settings: Settings,
   modules: readonly string[],
-  { init = "init.sh", programs = [] }: Contents = {},
+  { init = "init.sh", files = [] }: Contents = {},
 ): Promise<string> {
   const root = join(scratch, "root")
   for (const directory of ["bin", "dev", "proc", "sys", "modules", "host", "ram", "newroot"]) {
@@ -36,7 +36,7 @@ export async function makeInitramfs(
   await copyFile("/bin/busybox", join(root, "bin/busybox"))
   await copyFile(join(import.meta.dir, init), join(root, "init"))
   await chmod(join(root, "init"), 0o755)
-  for (const program of programs) await copyFile(program, join(root, basename(program)))
+  for (const file of files) await copyFile(file, join(root, basename(file)))
   const variables = Object.entries(settings).map(([name, value]) => `${name}=${quote(value)}\n`)
   await writeFile(join(root, "settings"), variables.join(""))
   for (const [at, file] of (await moduleFiles(settings.modules, modules)).entries()) {

@@ -5,6 +5,7 @@
  *   npm run test:vm                          on all of them
  *   bun integration/vm/main.ts qemu|uml      on one; also uml-without-ipv6, and qemu-without-ipv6, of which the first has a part
  *   bun integration/vm/main.ts suspend       the machine that is suspended, of `suspend.ts`
+ *   bun integration/vm/main.ts power         a sample of the power cuts of `power-cuts.ts`
  *   bun integration/vm/main.ts uml --faults killed
  *                                            on one, the long form of `integration/faults/killed*`
  *
@@ -18,6 +19,7 @@ import { type Judgement, judge } from "./judge.ts"
 import type { Kernel } from "./kernel.ts"
 import { runMachine } from "./machine.ts"
 import { featureFiles, planJobs, readTestFiles, type TestFiles } from "./plan.ts"
+import { testPowerCuts } from "./power-cuts.ts"
 import { qemu, qemuWithoutIpv6 } from "./qemu.ts"
 import { testSuspend } from "./suspend.ts"
 import { uml, umlWithoutIpv6 } from "./uml.ts"
@@ -25,6 +27,9 @@ import { uml, umlWithoutIpv6 } from "./uml.ts"
 const kernels = { qemu, uml, "qemu-without-ipv6": qemuWithoutIpv6, "uml-without-ipv6": umlWithoutIpv6 }
 type KernelName = keyof typeof kernels
 const kernelNames = Object.keys(kernels) as KernelName[]
+
+/** Machines that are tests of their own; they run after the others, one by one, since they are told by seconds. */
+const alone = { suspend: testSuspend, power: () => testPowerCuts(1) }
 
 /** How many machines run at a time: each keeps a processor busy, and CI has tests beside them. */
 const AT_ONCE = 2
@@ -90,15 +95,17 @@ async function runMachines(names: readonly KernelName[], word?: string): Promise
 
 if (import.meta.main) {
   const { values, positionals: asked } = parseArgs({ allowPositionals: true, options: { faults: { type: "string" } } })
-  const unknown = asked.find((name) => name !== "suspend" && !Object.hasOwn(kernels, name))
+  const known = [...kernelNames, ...Object.keys(alone)]
+  const unknown = asked.find((name) => !known.includes(name))
   if (unknown !== undefined) {
-    console.error(`Unknown machine "${unknown}": choose from ${kernelNames.join(", ")}, suspend`)
+    console.error(`Unknown machine "${unknown}": choose from ${known.join(", ")}`)
     process.exit(2)
   }
-  const names = kernelNames.filter((name) => asked.length === 0 || asked.includes(name))
-  const isSuspended = values.faults === undefined && (asked.length === 0 || asked.includes("suspend"))
+  const isAsked = (name: string) => asked.length === 0 || asked.includes(name)
+  const names = kernelNames.filter(isAsked)
   const results = names.length > 0 ? [await runMachines(names, values.faults)] : []
-  if (isSuspended) results.push(await testSuspend()) // alone: it is told by seconds
+  for (const [name, run] of Object.entries(alone))
+    if (values.faults === undefined && isAsked(name)) results.push(await run())
   const passed = results.reduce((sum, each) => sum + each.passed, 0)
   const failed = results.reduce((sum, each) => sum + each.failed, 0)
   console.log(`\n${passed} passed, ${failed} failed`)

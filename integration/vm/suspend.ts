@@ -17,7 +17,7 @@ async function suspend(): Promise<string[]> {
   await using scratch = await TemporaryDirectory.create("cni-vm-suspend")
   const { image, modules } = await debianKernel()
   const settings = { share: "none", reports: "", modules, checkout: "" }
-  const contents = { init: "suspend.sh", programs: [join(builtPlugins, "dhcp")] }
+  const contents = { init: "suspend.sh", files: [join(builtPlugins, "dhcp"), join(import.meta.dir, "dhcp-scene.sh")] }
   const initramfs = await makeInitramfs(scratch.path, settings, ["veth"], contents)
   const command = [
     ...["qemu-system-x86_64", "-accel", "tcg", "-m", "512", "-nodefaults", "-display", "none", "-serial", "stdio"],
