@@ -1,21 +1,15 @@
 /**
- * Everything that has to hold before a change goes in.
+ * Everything that has to hold before a change goes in: `modes` below has what there is.
  *
- *   npm test               the gate, then the build and the integration tests; needs root
- *   npm run gate           the gate: format, lint, types, unit tests; needs nothing
- *   npm run test:interop   the built plugins under podman and containerd, and beside the Go plugins; needs root
- *   npm run test:browser   the pictures that cni draws, in headless Chromium; needs root
- *   npm run test:arm64     the plugins for arm64, under QEMU; needs root
- *   npm run test:sanitized integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer
- *                          watch, and the quick form of the tests of garbage; needs root
- *   npm run test:faults    the long form of what `npm test` has of kills, errors, storms and garbage: an hour or more; needs root.
- *                          `npm run test:faults -- storm` runs the files that have `storm` in their path
- *   npm run conformance    the tests that hold the statements of docs/conformance.md, and for each what holds it;
- *                          needs root; `npm run --silent conformance -- --json` prints JSON
+ *   npm test                       the gate, the build, the integration tests, and the statements of docs/conformance.md
+ *   bun scripts/test.ts --MODE     one of the modes, such as --gate; npm has a command for each
  *
- * Goes through all steps even when a step fails, and ends with the line `N passed, N failed`; a step that is not a test counts
- * as one failure when it fails, and so does a test file that dies or hangs. `npm test` and `npm run conformance` also
- * count one failure for each statement of docs/conformance.md that does not hold.
+ * Goes through all steps even when a step fails, and says in a line how each test file ended. The output of the tests is in
+ * dist/test.log; failures are printed at the end. A file that fails runs once more, alone, after the others: a second failure counts,
+ * a pass is reported as FLAKY with the first output. Where more than ten files fail none runs again.
+ *
+ * The last line is `N passed, N failed`, and the exit code 0 when nothing failed; a step that is not a test counts
+ * as one failure when it fails, and so does a test file that dies or hangs, and each statement of docs/conformance.md that does not hold.
  */
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
@@ -24,7 +18,7 @@ import { readReports, sanitizedPlugins } from "./sanitized.ts"
 import { type Conformance, failuresOf, judge } from "./test/conformance.ts"
 import { formatReport, jsonReport, summaryOf } from "./test/conformance-report.ts"
 import { mayHaveNumbers } from "./test/numbers.ts"
-import { Runner } from "./test/runner.ts"
+import { emptyLog, Runner } from "./test/runner.ts"
 import { parseStatements } from "./test/statements.ts"
 
 const root = join(import.meta.dir, "..")
@@ -97,7 +91,7 @@ async function sanitized(runner: Runner): Promise<void> {
 }
 
 /** Judges the statements of docs/conformance.md by the tests that have run; counts those that do not hold. */
-async function conformance(runner: Runner): Promise<Conformance> {
+async function judgeStatements(runner: Runner): Promise<Conformance> {
   const list = parseStatements(await Bun.file(join(root, "docs/conformance.md")).text())
   const judged = judge(list, runner.testCases)
   for (const failure of failuresOf(judged)) runner.fail(failure)
@@ -109,11 +103,13 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
   return files.filter((_, at) => mayHaveNumbers(sources[at] ?? ""))
 }
 
-/** The tests in namespaces; those that need real runtimes, a cross compiler or another build are asked for by themselves. */
-function integrationFiles(kind: "namespaces" | "interop" | "arm64" | "browser"): string[] {
-  const kindOf = (file: string) =>
-    /^\.\/integration\/(interop|arm64|browser|sanitized)\//.exec(file)?.[1] ?? "namespaces"
-  return testFiles(["integration"]).filter((file) => kindOf(file) === kind)
+/** The tests of these rooms need real runtimes, a cross compiler or another build, and are asked for by themselves. */
+const roomsOfTheirOwn = ["interop", "arm64", "browser", "sanitized"] as const
+
+/** The tests of one of these rooms, or else those in namespaces. */
+function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
+  const roomOf = (file: string) => roomsOfTheirOwn.find((each) => file.startsWith(`./integration/${each}/`))
+  return testFiles(["integration"]).filter((file) => roomOf(file) === room)
 }
 
 /** The tests that have a long form, which tell figures of it. Bun's globs know no slash inside braces. */
@@ -138,34 +134,57 @@ async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
+async function everything(runner: Runner): Promise<void> {
+  await gate(runner)
+  await integration(runner, integrationFiles())
+  for (const pattern of unmatchedTelling(runner.testCases.map(({ titles }) => titles.at(-1) ?? "")))
+    runner.fail(`No test is called like ${pattern}, which integration/lab/cases.ts has among those of similar plugins`)
+  runner.summarize(summaryOf(await judgeStatements(runner)))
+}
+
+/** The tests that hold statements, and for each statement what holds it. */
+async function conformance(runner: Runner, words: readonly string[]): Promise<void> {
+  await unit(runner, await withNumbers(testFiles(unitRooms)))
+  await integration(runner, await withNumbers(integrationFiles()))
+  const judged = await judgeStatements(runner)
+  console.log(words.includes("--json") ? JSON.stringify(jsonReport(judged), undefined, 2) : `\n${formatReport(judged)}`)
+  runner.summarize(summaryOf(judged))
+}
+
+/** Runs tests; `words` are the other arguments. */
+type Mode = (runner: Runner, words: readonly string[]) => Promise<void>
+
+const modes: Readonly<Record<string, Mode>> = {
+  /** `npm test`; needs root, as all that follow the gate. */
+  all: everything,
+  /** Format, lint, types, unit tests; needs nothing. */
+  gate,
+  /** The built plugins under podman and containerd, and beside the Go plugins. */
+  interop: (runner) => integration(runner, integrationFiles("interop")),
+  /** The pictures that cni draws, in headless Chromium. */
+  browser: (runner) => integration(runner, integrationFiles("browser")),
+  /** The plugins for arm64, under QEMU. */
+  arm64: (runner) => integration(runner, integrationFiles("arm64")),
+  /** Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch, and calls by chance. */
+  sanitized,
+  /** The long form of what `npm test` has of kills, errors, storms and garbage; with words the files that have one in their path. */
+  faults,
+  /** The tests that hold statements of docs/conformance.md, and what holds each; with `--json` as JSON. */
+  conformance,
+}
+
 if (import.meta.main) {
-  const asked = new Set(process.argv.slice(2))
-  await using reports = await TemporaryDirectory.create("cni-reports")
-  const runner = new Runner(root, reports.path, asked.has("--json") ? 2 : 1)
-  let summary: string | undefined
-  if (asked.has("--interop")) await integration(runner, integrationFiles("interop"))
-  else if (asked.has("--browser")) await integration(runner, integrationFiles("browser"))
-  else if (asked.has("--arm64")) await integration(runner, integrationFiles("arm64"))
-  else if (asked.has("--gate")) await gate(runner)
-  else if (asked.has("--faults")) {
-    const words = process.argv.slice(2).filter((word) => !word.startsWith("--"))
-    await faults(runner, words)
-  } else if (asked.has("--sanitized")) await sanitized(runner)
-  else if (asked.has("--conformance")) {
-    await unit(runner, await withNumbers(testFiles(unitRooms)))
-    await integration(runner, await withNumbers(integrationFiles("namespaces")))
-    const judged = await conformance(runner)
-    console.log(asked.has("--json") ? JSON.stringify(jsonReport(judged), undefined, 2) : `\n${formatReport(judged)}`)
-    summary = summaryOf(judged)
-  } else {
-    await gate(runner)
-    await integration(runner, integrationFiles("namespaces"))
-    for (const pattern of unmatchedTelling(runner.testCases.map(({ titles }) => titles.at(-1) ?? ""))) {
-      runner.fail(
-        `No test is called like ${pattern}, which integration/lab/cases.ts has among those of similar plugins`,
-      )
-    }
-    summary = summaryOf(await conformance(runner))
+  const [first = "--all", ...rest] = process.argv.slice(2)
+  const mode = modes[first.replace(/^--/, "")]
+  if (mode === undefined) {
+    console.error(`Unknown mode "${first}": choose from --${Object.keys(modes).join(", --")}`)
+    process.exit(2)
   }
-  process.exitCode = runner.finish(summary)
+  await using reports = await TemporaryDirectory.create("cni-reports")
+  const log = join(root, "dist/test.log")
+  await emptyLog(log)
+  const show = rest.includes("--json") ? 2 : 1
+  const runner = new Runner({ root, reports: reports.path, log, show })
+  await mode(runner, rest)
+  process.exitCode = runner.finish()
 }

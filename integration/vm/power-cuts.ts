@@ -114,7 +114,7 @@ async function cutPower(fileSystem: FileSystem, cuts: number): Promise<Seen> {
     const [shown, number] = [machine.console.livingOfAll.length, left?.torn ?? "?"]
     const at = `killed ${moment.ms} ms after line ${moment.line} of its console`
     console.log(`${fileSystem}, power cut ${boot}: ${at}; ${shown} attachments, ${number} reservations torn`)
-    for (const fault of faults) console.log(`  FAILED: ${fault}`)
+    for (const fault of faults) console.log(`${fileSystem}, power cut ${boot}: FAILED: ${fault}`)
   }
   return seen
 }
@@ -142,24 +142,24 @@ async function cutOnce(
 /** So many cuts have to show something of everything. */
 const enough = 10
 
-/** Answers how many tests passed and how much failed, as `main.ts` counts. */
+/** Both file systems at a time. Answers how many tests passed and how much failed, as `main.ts` counts. */
 export async function testPowerCuts(
   cuts: number,
   chosen: readonly FileSystem[] = allFileSystems,
 ): Promise<{ passed: number; failed: number }> {
-  let passed = 0
-  for (const fileSystem of chosen) {
-    const { held, torn, records, leases } = await cutPower(fileSystem, cuts)
-    const hasShownAll = cuts < enough || (torn > 0 && records > 0 && leases > 0)
-    const isGood = held === cuts && hasShownAll
-    if (isGood) passed++
-    const title = `no living address is given twice, none is lost, and records outlive the power: ${cuts} cuts of a machine with ${fileSystem}`
-    const note = `${torn} reservations torn, ${records} records of flannel and ${leases} leases of dhcp kept`
-    console.log(
-      `${isGood ? "(pass)" : "(fail)"} ${title}\n| ${fileSystem}, seed ${seed} | ${cuts} | ${held} | ${note} |`,
-    )
-  }
+  const results = chosen.map((fileSystem) => testFileSystem(fileSystem, cuts))
+  const passed = (await Promise.all(results)).filter(Boolean).length
   return { passed, failed: chosen.length - passed }
+}
+
+async function testFileSystem(fileSystem: FileSystem, cuts: number): Promise<boolean> {
+  const { held, torn, records, leases } = await cutPower(fileSystem, cuts)
+  const hasShownAll = cuts < enough || (torn > 0 && records > 0 && leases > 0)
+  const isGood = held === cuts && hasShownAll
+  const title = `no living address is given twice, none is lost, and records outlive the power: ${cuts} cuts of a machine with ${fileSystem}`
+  const note = `${torn} reservations torn, ${records} records of flannel and ${leases} leases of dhcp kept`
+  console.log(`${isGood ? "(pass)" : "(fail)"} ${title}\n| ${fileSystem}, seed ${seed} | ${cuts} | ${held} | ${note} |`)
+  return isGood
 }
 
 if (import.meta.main) {

@@ -64,7 +64,8 @@ async function requireLeases(host: HostNamespace, given: ReadonlyMap<string, rea
   const journal = (await read(host, `${disk}/dhcp/*.json`)).split("\n").filter(isJson)
   for (const [name, addresses] of given) {
     const record = journal.find((line) => line.includes(`"containerId":"${name}"`)) ?? ""
-    for (const address of addresses) ok(record.includes(`"${address}"`), `dhcp has no lease ${address} of ${name}`)
+    for (const address of addresses)
+      ok(record.includes(`"address":"${address}/`), `dhcp has no lease ${address} of ${name}`)
   }
   return given.size
 }

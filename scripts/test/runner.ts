@@ -1,33 +1,61 @@
-import { join } from "node:path"
+import { appendFile, mkdir, rm, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
 import { execa } from "execa"
-import { parseTestCases, type TestCase } from "./test-cases.ts"
-import { parseTotals, type Totals } from "./totals.ts"
+import { leftOutTests } from "../../integration/lab/mod.ts"
+import {
+  type Attempt,
+  attempt,
+  count,
+  explain,
+  failuresOf,
+  filesToRepeat,
+  isGood,
+  type Limits,
+  mended,
+} from "./attempt.ts"
+import type { TestCase } from "./test-cases.ts"
 
-/** How long one test, and all tests of one run together, may take. */
-export interface Limits {
-  readonly testMs: number
-  readonly fileMs: number
+/** Where a runner works. */
+export interface Place {
+  /** The directory that programs run in. */
+  readonly root: string
+  /** An empty directory for the reports of `bun test`. */
+  readonly reports: string
+  /** A file for all that the tests print. */
+  readonly log: string
+  /** Where what is to be read is shown: stdout or stderr. */
+  readonly show?: 1 | 2
 }
 
-/** Runs the steps of a test run, shows them, and counts. */
+/** Files that failed at first, and are to run once more alone. */
+interface Doubtful {
+  readonly title: string
+  readonly files: readonly string[]
+  readonly limits: Limits
+  readonly first: Attempt
+}
+
+/** So many files that fail are no accident: they do not run once more. */
+const mostDoubtful = 10
+
+/** How many of the slowest files are named at the end. */
+const slowest = 20
+
+/** Runs the steps of a test run, says in a line how each has ended, and counts. What tests print is in the log. */
 export class Runner {
-  readonly #root: string
-  readonly #reports: string
-  readonly #show: 1 | 2
-  #passed = 0
+  readonly #place: Place
+  readonly #failures: string[] = []
+  readonly #flaky: string[] = []
+  readonly #testCases: TestCase[] = []
+  readonly #times: { file: string; seconds: number }[] = []
+  /** How many tests were left out for want of a feature of the kernel. */
+  readonly #leftOut = new Map<string, number>()
+  readonly #summary: string[] = []
   #failed = 0
   #runs = 0
-  readonly #failures: string[] = []
-  readonly #testCases: TestCase[] = []
 
-  /**
-   * `root` is the directory that the programs run in, `reports` an empty one for the reports of `bun test`; `show` is
-   * where everything is shown, stdout or stderr.
-   */
-  constructor(root: string, reports: string, show: 1 | 2 = 1) {
-    this.#root = root
-    this.#reports = reports
-    this.#show = show
+  constructor(place: Place) {
+    this.#place = place
   }
 
   /** The tests that have run so far. */
@@ -35,40 +63,57 @@ export class Runner {
     return this.#testCases
   }
 
-  /** Runs a program; anything but exit code 0 counts as one failure. Answers whether it succeeded. */
-  async step(title: string, command: readonly string[], limitMs?: number): Promise<boolean> {
-    const succeeded = (await this.#run(title, command, { timeout: limitMs, live: true })).exitCode === 0
-    if (!succeeded) this.fail(`${title} failed`)
-    return succeeded
+  /** Runs a program, and shows what it prints; anything but exit code 0 counts as one failure. Answers whether it succeeded. */
+  async step(title: string, command: readonly string[], limitMs = 300_000): Promise<boolean> {
+    const { root, show = 1 } = this.#place
+    const [file = "", ...args] = command
+    this.#print(`==> ${title}: ${command.map((word) => word.replace(`${root}/`, "")).join(" ")}`)
+    const { exitCode } = await execa(file, args, {
+      cwd: root,
+      stdin: "ignore",
+      stdout: show === 1 ? "inherit" : process.stderr,
+      stderr: "inherit",
+      reject: false,
+      timeout: limitMs,
+      killSignal: "SIGKILL",
+    })
+    if (exitCode !== 0) this.fail(`${title} failed`)
+    return exitCode === 0
   }
 
-  /** Runs test files with one `bun test` and counts what its report says. */
+  /** Runs test files with one `bun test`; those that fail once more, alone. */
   async tests(title: string, files: readonly string[], limits: Limits): Promise<void> {
-    const reportFile = join(this.#reports, `${++this.#runs}.xml`)
-    const options = [`--timeout=${limits.testMs}`, "--reporter=junit", `--reporter-outfile=${reportFile}`]
-    const command = [process.execPath, "test", ...options, ...files]
-    const { exitCode, output } = await this.#run(title, command, { timeout: limits.fileMs, live: false })
-    const report = await readReport(reportFile)
-    const totals: Totals = report === undefined ? { passed: 0, failed: 0, skipped: 0 } : parseTotals(report)
-    this.#testCases.push(...parseTestCases(report ?? ""))
-    this.#passed += totals.passed
-    this.#failed += totals.failed + totals.skipped
-    if (totals.failed > 0) this.#failures.push(`${title}: ${totals.failed} failed`, ...failedTests(output))
-    if (totals.skipped > 0) this.#failures.push(`${title}: ${totals.skipped} skipped, which counts as failed`)
-    if (exitCode !== 0 && totals.failed === 0) this.fail(`${title} ended with ${exitCode ?? "a timeout or a signal"}`)
+    this.#print(`==> ${title}: ${files.length} files`)
+    const first = await this.#attempt(files, limits)
+    this.#print(lineOf(title, first))
+    if (isGood(first)) this.#keep(first)
+    else await this.#settle([{ title, files, limits, first }])
   }
 
   /**
    * Runs each test file with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for the kernel more
-   * than it computes.
+   * than it computes. A file that fails runs once more when all have ended, alone.
    */
   async eachFile(files: readonly string[], limits: Limits, lanes: number): Promise<void> {
     const waiting = [...files]
+    const doubtful: Doubtful[] = []
+    let ended = 0
     const work = async () => {
-      for (let file = waiting.shift(); file !== undefined; file = waiting.shift())
-        await this.tests(file, [file], limits)
+      for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+        const first = await this.#attempt([file], limits)
+        this.#times.push({ file, seconds: first.seconds })
+        this.#print(lineOf(`file ${++ended} of ${files.length}: ${file}`, first))
+        if (isGood(first)) this.#keep(first)
+        else doubtful.push({ title: file, files: [file], limits, first })
+      }
     }
     await Promise.all(Array.from({ length: lanes }, work))
+    await this.#settle(doubtful)
+  }
+
+  /** Has a line printed before the last one. */
+  summarize(line: string): void {
+    this.#summary.push(line)
   }
 
   /** Counts one failure that is not a test's, and says why. */
@@ -78,70 +123,84 @@ export class Runner {
   }
 
   /**
-   * Prints what failed, the line `summary` if there is one, and the last line. Answers the exit code: 0 only when tests
-   * ran and nothing failed.
+   * Prints what there is to know of the run, what failed at last, and the last line. Answers the exit code: 0 only when tests ran, and
+   * nothing failed, or what failed passed when it ran once more alone.
    */
-  finish(summary?: string): number {
-    if (this.#passed + this.#failed === 0) this.fail("No test ran")
-    this.#print("")
-    for (const failure of this.#failures) this.#print(failure)
-    if (summary !== undefined) this.#print(summary)
-    this.#print(`${this.#passed} passed, ${this.#failed} failed`)
+  finish(): number {
+    const passed = count(this.#testCases, "passed")
+    if (passed + this.#failed === 0) this.fail("No test ran")
+    this.#printTimes()
+    for (const [feature, tests] of this.#leftOut)
+      this.#print(`not on this kernel, without ${feature}: ${tests} tests, which npm run test:vm runs`)
+    this.#print(`What the tests printed is in ${this.#place.log}`)
+    for (const line of [...this.#flaky, ...this.#failures]) this.#print(line)
+    for (const line of this.#summary) this.#print(line)
+    this.#print(`${passed} passed, ${this.#failed} failed`)
     return this.#failed === 0 ? 0 : 1
   }
 
+  async #attempt(files: readonly string[], limits: Limits): Promise<Attempt> {
+    const { root, reports, log } = this.#place
+    const one = await attempt(root, join(reports, `${++this.#runs}.xml`), files, limits)
+    await appendFile(log, `\n==> bun test ${files.join(" ")}\n${one.output}\n`)
+    return one
+  }
+
+  /** Runs once more what has failed, alone, and tells both results: a second failure is one, a second run that passes is not. */
+  async #settle(doubtful: readonly Doubtful[]): Promise<void> {
+    for (const { title, files, limits, first } of doubtful) {
+      if (doubtful.length > mostDoubtful) {
+        this.#count(title, first)
+        continue
+      }
+      const again = filesToRepeat(files, first)
+      this.#print(`==> once more, alone: ${again.join(" ")}`)
+      const second = await this.#attempt(again, limits)
+      this.#print(lineOf(title, second))
+      const whole = mended(first, again, second)
+      if (isGood(whole)) {
+        this.#keep(whole)
+        this.#flaky.push(...explain(`FLAKY: ${title}`, first), `FLAKY: once more, alone: ${lineOf(title, second)}`)
+      } else {
+        this.#count(`${title}, also alone`, whole)
+        this.#failures.push(...explain(`${title}, at first`, first))
+      }
+    }
+  }
+
+  #count(title: string, one: Attempt): void {
+    this.#keep(one)
+    this.#failed += failuresOf(one)
+    this.#failures.push(...explain(title, one))
+  }
+
+  #keep({ cases, output }: Attempt): void {
+    this.#testCases.push(...cases)
+    for (const { missing } of leftOutTests(output))
+      for (const feature of missing) this.#leftOut.set(feature, (this.#leftOut.get(feature) ?? 0) + 1)
+  }
+
+  #printTimes(): void {
+    const sorted = this.#times.toSorted((a, b) => b.seconds - a.seconds).slice(0, slowest)
+    if (sorted.length > 1) this.#print("The slowest files:")
+    for (const { file, seconds } of sorted.length > 1 ? sorted : [])
+      this.#print(`  ${seconds.toFixed(0).padStart(4)} s ${file}`)
+  }
+
   #print(line: string): void {
-    if (this.#show === 1) console.log(line)
-    else console.error(line)
-  }
-
-  /** Shows what the program prints as it comes (`live`), or whole when it has ended. */
-  async #run(title: string, command: readonly string[], { timeout = 300_000, live }: Running): Promise<Ended> {
-    const [file = "", ...args] = command
-    const shown = command.map((word) => word.replace(`${this.#root}/`, "")).filter((word) => !word.startsWith("--rep"))
-    const heading = `\n==> ${title}: ${shown.join(" ")}`
-    if (live) this.#print(heading)
-    const result = await execa(file, args, {
-      cwd: this.#root,
-      stdin: "ignore",
-      stdout: live ? [this.#show, "pipe"] : "pipe",
-      stderr: live ? ["inherit", "pipe"] : "pipe",
-      all: true,
-      reject: false,
-      timeout,
-      killSignal: "SIGKILL",
-    })
-    if (!live) this.#print(`${heading}\n${result.all}`)
-    return { exitCode: result.exitCode, output: result.all }
+    if (this.#place.show === 2) console.error(line)
+    else console.log(line)
   }
 }
 
-/** How long a program may take, in milliseconds, and when its output is shown. */
-interface Running {
-  timeout: number | undefined
-  live: boolean
+function lineOf(title: string, one: Attempt): string {
+  const failed = isGood(one) ? "" : `, ${failuresOf(one)} FAILED`
+  return `${title}: ${count(one.cases, "passed")} passed${failed}, ${one.seconds.toFixed(1)} s`
 }
 
-/** How a program ended, and all that it printed. */
-interface Ended {
-  exitCode: number | undefined
-  output: string
-}
-
-/** What `bun test` printed of each test that failed, to be read again at the end of a long run. */
-function failedTests(output: string): string[] {
-  const told: string[] = []
-  let lines: string[] = []
-  for (const line of output.split("\n")) {
-    lines.push(line)
-    if (line.startsWith("(fail)")) told.push(lines.slice(-60).join("\n"))
-    if (/^\((fail|pass|skip|todo)\)/.test(line) || line.endsWith(".test.ts:")) lines = []
-  }
-  return told
-}
-
-/** What a run of `bun test` reported; nothing when it died before it could. */
-async function readReport(path: string): Promise<string | undefined> {
-  const file = Bun.file(path)
-  return (await file.exists()) ? await file.text() : undefined
+/** Makes the log, empty, also where root has made the one before. */
+export async function emptyLog(log: string): Promise<void> {
+  await mkdir(dirname(log), { recursive: true })
+  await rm(log, { force: true })
+  await writeFile(log, "")
 }

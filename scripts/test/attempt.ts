@@ -1,0 +1,96 @@
+import { join } from "node:path"
+import { execa } from "execa"
+import { parseTestCases, type TestCase } from "./test-cases.ts"
+
+/** How long one test, and all tests of one run together, may take. */
+export interface Limits {
+  readonly testMs: number
+  readonly fileMs: number
+}
+
+/** What a `bun test` has shown. */
+export interface Attempt {
+  readonly cases: readonly TestCase[]
+  /** Undefined when it was ended by a signal or at its time limit. */
+  readonly exitCode: number | undefined
+  readonly output: string
+  readonly seconds: number
+}
+
+/** Runs test files with one `bun test`; `report` is the path for its report. */
+export async function attempt(
+  cwd: string,
+  report: string,
+  files: readonly string[],
+  { testMs, fileMs }: Limits,
+): Promise<Attempt> {
+  const options = [`--timeout=${testMs}`, "--reporter=junit", `--reporter-outfile=${report}`]
+  const begun = performance.now()
+  const { exitCode, all } = await execa(process.execPath, ["test", ...options, ...files], {
+    cwd,
+    stdin: "ignore",
+    all: true,
+    reject: false,
+    timeout: fileMs,
+    killSignal: "SIGKILL",
+  })
+  const file = Bun.file(report)
+  const cases = (await file.exists()) ? parseTestCases(await file.text()) : []
+  return { cases, exitCode, output: all, seconds: (performance.now() - begun) / 1000 }
+}
+
+/** How many tests are in a state. */
+export function count(cases: readonly TestCase[], state: TestCase["state"]): number {
+  return cases.filter((each) => each.state === state).length
+}
+
+/** Whether all is well: a test that was skipped counts as failed. */
+export function isGood({ cases, exitCode }: Attempt): boolean {
+  return exitCode === 0 && cases.every(({ state }) => state === "passed")
+}
+
+/** How many failures it counts for: one at least, if it did not end well. */
+export function failuresOf(one: Attempt): number {
+  const failed = count(one.cases, "failed") + count(one.cases, "skipped")
+  return isGood(one) ? 0 : Math.max(failed, 1)
+}
+
+/** Why it is no success, in a line, and what `bun test` printed of each test that failed. */
+export function explain(title: string, one: Attempt): string[] {
+  const [failed, skipped] = [count(one.cases, "failed"), count(one.cases, "skipped")]
+  const why = [
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(skipped > 0 ? [`${skipped} skipped, which counts as failed`] : []),
+  ]
+  const ended = one.exitCode === undefined ? "a timeout or a signal" : `exit code ${one.exitCode}`
+  const told = failedTests(one.output)
+  // What a run that died has printed last tells more than nothing.
+  const last = told.length === 0 ? [one.output.split("\n").slice(-60).join("\n")] : told
+  return [`${title}: ${why.join(", ") || `ended with ${ended}`}`, ...last]
+}
+
+/** What `bun test` printed of each test that failed. */
+function failedTests(output: string): string[] {
+  const told: string[] = []
+  let lines: string[] = []
+  for (const line of output.split("\n")) {
+    lines.push(line)
+    if (line.startsWith("(fail)")) told.push(lines.slice(-60).join("\n"))
+    if (/^\((fail|pass|skip|todo)\)/.test(line) || line.endsWith(".test.ts:")) lines = []
+  }
+  return told
+}
+
+/** The files that a second attempt is about: those with a test that did not pass; all where no test says so. */
+export function filesToRepeat(files: readonly string[], { cases }: Attempt): string[] {
+  const bad = new Set(cases.filter(({ state }) => state !== "passed").map(({ file }) => file))
+  const named = files.filter((file) => bad.has(join(file)))
+  return named.length > 0 ? named : [...files]
+}
+
+/** The first attempt with what a second one has shown of some of its files. */
+export function mended(first: Attempt, repeated: readonly string[], second: Attempt): Attempt {
+  const isRepeated = ({ file }: TestCase) => repeated.some((each) => join(each) === file)
+  const kept = first.cases.filter((each) => !isRepeated(each))
+  return { ...second, cases: [...kept, ...second.cases] }
+}

@@ -1,0 +1,83 @@
+import { expect, test } from "bun:test"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { execa } from "execa"
+import { TemporaryDirectory } from "../../integration/lab/mod.ts"
+
+const limits = { testMs: 10_000, fileMs: 60_000 }
+
+/** Test files by their names, each with one test of this body. */
+type Files = Readonly<Record<string, string>>
+
+const good = ""
+const bad = 'throw new Error("broken")'
+/** Fails when it runs for the first time. */
+const once = `if (!existsSync(import.meta.path + ".seen")) { writeFileSync(import.meta.path + ".seen", ""); throw new Error("too slow") }`
+
+/** Runs these files by a runner of another process, and answers what it printed and how it ended. */
+async function run(files: Files, call: "eachFile" | "tests" = "eachFile") {
+  await using directory = await TemporaryDirectory.create("cni-runner")
+  for (const [name, body] of Object.entries(files)) {
+    const head = 'import { test } from "bun:test"\nimport { existsSync, writeFileSync } from "node:fs"\n'
+    writeFileSync(directory.join(`${name}.test.ts`), `${head}test("title of ${name}", () => { ${body} })\n`)
+  }
+  const paths = Object.keys(files).map((name) => `./${name}.test.ts`)
+  const place = { root: directory.path, reports: directory.path, log: directory.join("log") }
+  const how =
+    call === "tests"
+      ? `runner.tests("unit tests", ${JSON.stringify(paths)}, `
+      : `runner.eachFile(${JSON.stringify(paths)}, `
+  const script = `import { Runner } from ${JSON.stringify(join(import.meta.dir, "runner.ts"))}
+    const runner = new Runner(${JSON.stringify(place)})
+    await ${how}${JSON.stringify(limits)}, 2)
+    process.exitCode = runner.finish()`
+  const { stdout, exitCode } = await execa(process.execPath, ["-e", script], { reject: false, stderr: "inherit" })
+  return { lines: stdout.split("\n"), exitCode, log: readFileSync(place.log, "utf8") }
+}
+
+test("each file that passes is one line, which has its number; what it prints is in the log", async () => {
+  const { lines, exitCode, log } = await run({ a: 'console.log("noise")', b: good })
+  const shown = lines.filter((line) => line.startsWith("file ")).map((line) => line.replace(/[\d.]+ s$/, "1 s"))
+  expect(shown.map((line) => line.replace(/[ab]\.test/, "x.test"))).toEqual([
+    "file 1 of 2: ./x.test.ts: 1 passed, 1 s",
+    "file 2 of 2: ./x.test.ts: 1 passed, 1 s",
+  ])
+  expect(lines.join("\n")).not.toContain("noise")
+  expect(log).toContain("noise")
+  expect([exitCode, lines.at(-1)]).toEqual([0, "2 passed, 0 failed"])
+}, 60_000)
+
+test.each(["eachFile", "tests"] as const)(
+  "a file that fails and passes when it runs once more alone is told as flaky with both results, and is no failure (%s)",
+  async (call) => {
+    const { lines, exitCode } = await run({ a: once, b: good }, call)
+    const flaky = lines.filter((line) => line.startsWith("FLAKY: "))
+    expect(flaky).toHaveLength(2)
+    expect(flaky[0]).toMatch(/: 1 failed$/)
+    expect(flaky[1]).toMatch(/^FLAKY: once more, alone: .*: 1 passed, [\d.]+ s$/)
+    expect(lines.slice(lines.findIndex((line) => line.startsWith("FLAKY"))).join("\n")).toContain("too slow")
+    expect([exitCode, lines.at(-1)]).toEqual([0, "2 passed, 0 failed"])
+  },
+  60_000,
+)
+
+test("a file that fails twice is a failure, counted once, and both outputs are shown", async () => {
+  const { lines, exitCode } = await run({ a: bad, b: good })
+  expect(lines).toContain("==> once more, alone: ./a.test.ts")
+  const end = lines.slice(lines.indexOf("./a.test.ts, also alone: 1 failed"))
+  expect(end.filter((line) => line.includes("error: broken"))).toHaveLength(2)
+  expect(end).toContain("./a.test.ts, at first: 1 failed")
+  expect([exitCode, lines.at(-1)]).toEqual([1, "1 passed, 1 failed"])
+}, 60_000)
+
+test("a file that dies is a failure with what it printed at last", async () => {
+  const { lines, exitCode } = await run({ a: 'console.log("last words"); process.kill(process.pid, "SIGKILL")' })
+  expect(lines).toContain("last words")
+  expect([exitCode, lines.at(-1)]).toEqual([1, "0 passed, 1 failed"])
+}, 60_000)
+
+test("where more than ten files fail none runs once more", async () => {
+  const { lines, exitCode } = await run(Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`f${at}`, once])))
+  expect(lines.filter((line) => line.startsWith("==> once more"))).toEqual([])
+  expect([exitCode, lines.at(-1)]).toEqual([1, "0 passed, 11 failed"])
+}, 60_000)
