@@ -1,3 +1,4 @@
+import { isOnMaster, plugins } from "../../cmd/plugins.ts"
 import { isJsonObject, type JsonObject, parseJsonObject } from "../../pkg/types/mod.ts"
 import {
   type Counters,
@@ -8,7 +9,6 @@ import {
   type NodeAttachment,
   type NodeLink,
 } from "../node/mod.ts"
-import { isOnMaster, plugins } from "../../cmd/plugins.ts"
 
 /** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
 export interface Graph {
