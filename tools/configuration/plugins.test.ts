@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test"
-import { pluginNames } from "../../cmd/plugins.ts"
 import type { Fields, Schema } from "../../pkg/config/mod.ts"
 import { cellsOf, describeKey, firstTable, keyDocs, plain } from "./key-docs.ts"
 import { anything, mergeFields, schemaAt } from "./key-tables.ts"
