@@ -190,7 +190,6 @@ export class Hostports implements Disposable {
   #contextOf(socket: NetlinkSocket, failures?: Failures): DeleteContext {
     return {
       socket,
-      open: () => this.#openSocket(),
       isLocalnetNeeded: () => isTableInUse(this.#filter, "nat") && hasIptablesHostports(socket),
       localnetStays(links) {
         failures?.attempt("switch off route_localnet", () => {

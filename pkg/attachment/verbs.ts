@@ -149,6 +149,7 @@ function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>
   if (kind) failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, kind))
   if (plugin.detach) failures.attempt(`detach "${call.ifName}"`, () => plugin.detach?.(call, config, owner))
   if (!usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
+  filter?.socket.leave()
   failures.throwIfAny()
 }
 

@@ -7,6 +7,8 @@ import { type Answer, acknowledge, done, hex, ScriptedKernel } from "./testing.t
 
 const EINTR = 4
 const EAGAIN = 11
+const EBUSY = 16
+const NLM_F_DUMP = 0x300
 const ENOMEM = 12
 const ENOBUFS = 105
 
@@ -34,6 +36,44 @@ function errorOf(action: () => unknown): unknown {
   }
   throw new Error("nothing was thrown")
 }
+
+describe("the beginning of a list", () => {
+  const beginning = { ...request, flags: NLM_F_DUMP }
+  /** A kernel that begins no list of a socket before the one before it is at its end, and goes on with that as answers are read. */
+  function listing() {
+    let open: Message | undefined
+    return connect((sent) => {
+      const goingOn = open ? [entry(open, 2)] : []
+      if ((sent.flags & NLM_F_DUMP) === 0) return [...goingOn, entry(sent, 9, 0)]
+      const atEnd = open && done(open)
+      open = open ? undefined : sent
+      return atEnd ? [...goingOn, acknowledge(sent, EBUSY), atEnd] : [entry(sent, 1)]
+    })
+  }
+
+  test("leaves the socket good for other questions, whose answers are told from what is left of the list", () => {
+    const { route } = listing()
+    expect(tags([route.get(beginning, whole), route.get(request, whole), route.get(request, whole)])).toEqual([1, 9, 9])
+  })
+
+  test("leaves it good for other lists: the first is read to its end then", () => {
+    const { route } = listing()
+    const beginnings = [1, 2, 3].map(() => route.get(beginning, whole))
+    expect(tags(beginnings)).toEqual([1, 1, 1])
+  })
+
+  test("leaves it good for a whole list", () => {
+    let busy = false
+    const { route } = connect((sent) => {
+      if (busy) return [entry(sent, 3), done(sent)]
+      if (sent.sequence === 1) return [entry(sent, 1)]
+      busy = true
+      return [entry({ sequence: 1 }, 2), acknowledge(sent, EBUSY), done({ sequence: 1 })]
+    })
+    route.get(beginning, whole)
+    expect(tags(route.dump(request, whole))).toEqual([3])
+  })
+})
 
 describe("execute", () => {
   test("asks for an acknowledgement, with a new sequence number each time", () => {

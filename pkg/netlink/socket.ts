@@ -19,6 +19,9 @@ import { KernelTransport, type Transport } from "./transport.ts"
 
 export { NETLINK_NETFILTER, NETLINK_ROUTE } from "./transport.ts"
 
+/** A list of this socket is not at its end yet. */
+const EBUSY = 16
+
 /** A dump that changes under our hands is asked for again; a system that changes this often is not ours to wait for. */
 const DUMP_ATTEMPTS = 10
 
@@ -82,8 +85,8 @@ export class NetlinkSocket implements Disposable {
    * `NetlinkError`.
    */
   get<T>(request: Request, read: (message: Message) => T): T {
-    const isList = (request.flags ?? 0) & NLM_F_DUMP // of which the caller wants the first message, on a socket of its own
-    const answer = isList ? this.#ask(request) : retryLostAnswer(() => this.#ask(request))
+    const isList = (request.flags ?? 0) & NLM_F_DUMP // of which the caller wants the first message
+    const answer = isList ? this.#askForBeginning(request) : retryLostAnswer(() => this.#ask(request))
     if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
@@ -97,6 +100,18 @@ export class NetlinkSocket implements Disposable {
     if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     if (answer.errno === nothing || answer.errno === 0) return undefined
     throw new NetlinkError(request.what, answer.errno, answer.extack)
+  }
+
+  /** What is left of a list comes between later answers, a datagram for each that is read, and no other list begins before its end. */
+  #askForBeginning(request: Request): Message | Acknowledgement {
+    const answer = this.#ask(request)
+    if ("payload" in answer || answer.errno !== EBUSY) return answer
+    this.#readToTheEnd(request.what)
+    return this.#ask(request)
+  }
+
+  #readToTheEnd(what: string): void {
+    while (!this.#channel.receive(what).some(({ type }) => type === NLMSG_DONE)) {}
   }
 
   #ask(request: Request): Message | Acknowledgement {
@@ -140,7 +155,7 @@ export class NetlinkSocket implements Disposable {
       return this.#dumpOnce(request, pick)
     } catch (error) {
       if (isErrno(error, "EMSGSIZE")) return this.#dumpOnce(request, pick)
-      if (!isLost(error)) throw error
+      if (!isErrno(error, "EBUSY") && !isLost(error)) throw error
     }
     try {
       return this.#dumpOnce(request, pick)
@@ -148,7 +163,7 @@ export class NetlinkSocket implements Disposable {
       // ENOBUFS: the end of the first list took the room for the beginning of this one, which comes when that has been read.
       if (!isErrno(error, "EBUSY", "ENOBUFS")) throw error
     }
-    while (!this.#channel.receive(request.what).some(({ type }) => type === NLMSG_DONE)) {}
+    this.#readToTheEnd(request.what)
     return this.#dumpOnce(request, pick)
   }
 

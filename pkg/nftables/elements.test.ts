@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import type { Message, Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { dataTypes } from "./data-types.ts"
-import { findElement, findElements, getElement, sampleElement, sampleElements } from "./elements.ts"
+import { findElement, findElements, getElement, sampleElements } from "./elements.ts"
 import { masquerading } from "./examples.fixture.ts"
 import { goldenPolicies } from "./golden-policies.fixture.ts"
 import type { NamedSet } from "./rule-set.ts"
@@ -119,10 +119,22 @@ test("an element is sought among those that have the needle in their bytes, and 
   const elements = [element(1, "net1/c1"), element(2, "net1/c2"), element(3, "net1/c22")]
   const { socket } = new RuleSetKernel({ sets: [{ set, elements }] })
   const needle = new TextEncoder().encode("/c2")
-  for (const find of [findElement, sampleElement]) {
-    expect(find(socket, set, needle, () => true)?.comment).toBe("net1/c2")
-    expect(find(socket, set, needle, ({ comment }) => comment === "net1/c22")?.comment).toBe("net1/c22")
-    expect(find(socket, set, needle, () => false)).toBeUndefined()
-    expect(find(socket, set, new TextEncoder().encode("/c3"), () => true)).toBeUndefined()
+  expect(findElement(socket, set, needle, () => true)?.comment).toBe("net1/c2")
+  expect(findElement(socket, set, needle, ({ comment }) => comment === "net1/c22")?.comment).toBe("net1/c22")
+  expect(findElement(socket, set, needle, () => false)).toBeUndefined()
+  expect(findElement(socket, set, new TextEncoder().encode("/c3"), () => true)).toBeUndefined()
+})
+
+test("of a list no more is read than its beginning, where the element is in it or the list is short", () => {
+  const set = { table, name: "s", key: [ipv4] }
+  const find = (count: number, at: number) => {
+    const elements = Array.from({ length: count }, (_, n) => ({ key: [Uint8Array.of(10, 1, 0, n)], comment: `c${n}` }))
+    const kernel = new RuleSetKernel({ sets: [{ set, elements }] })
+    const isSought = ({ comment }: { comment?: string | undefined }) => comment === `c${at}`
+    return [findElement(kernel.socket, set, new Uint8Array(0), isSought)?.comment, kernel.asked]
   }
+  expect(find(30, 9)).toEqual(["c9", ["look at ip s"]])
+  expect(find(30, 10)).toEqual(["c10", ["look at ip s", "list ip s"]])
+  expect(find(30, 30)).toEqual([undefined, ["look at ip s", "list ip s"]])
+  expect(find(9, 9)).toEqual([undefined, ["look at ip s"]])
 })

@@ -40,34 +40,26 @@ export function findElements(
 }
 
 /**
- * Returns an element that `isSought`, with `needle` in its bytes: the first that is listed; of the others no more is read. Undefined
- * when there is none. Throws `NetlinkError`.
+ * Returns an element that `isSought`, with `needle` in its bytes: the first that is listed. Looks at the beginning of the list first,
+ * and reads the rest only if it has to. Undefined when there is none. Throws `NetlinkError`.
  */
 export function findElement(
-  socket: Pick<Netfilter, "dump">,
+  socket: Pick<Netfilter, "get" | "dump">,
   set: NamedSet,
   needle: Uint8Array,
   isSought: (element: Element) => boolean,
 ): Element | undefined {
-  let found: Element | undefined
+  const firstOf = (list: Uint8Array) => firstIn(list, set, needle, isSought)
+  const beginning = readBeginning(socket, set)
+  let found = firstOf(beginning)
+  if (found || isWholeList(countAttributes(beginning))) return found
   ifThere(() =>
     socket.dump(listRequest(set), (answer) => {
-      found ??= firstIn(elementsIn(answer), set, needle, isSought)
+      found ??= firstOf(elementsIn(answer))
       return undefined
     }),
   )
   return found
-}
-
-/** Like `findElement`, but looks at the beginning of the list alone, and spoils the socket as `sampleElements` does. */
-export function sampleElement(
-  socket: Pick<Netfilter, "get">,
-  set: NamedSet,
-  needle: Uint8Array,
-  isSought: (element: Element) => boolean,
-): Element | undefined {
-  const read = (answer: Message) => firstIn(elementsIn(answer), set, needle, isSought)
-  return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, read))
 }
 
 function firstIn(
@@ -119,15 +111,21 @@ export interface Sample {
   commented: number
 }
 
-/**
- * Looks at the first ten elements of a set or some more, without reading all others. The socket has a list to read out
- * from then on, so it is good for nothing else. Throws `NetlinkError`.
- */
+/** Looks at the first ten elements of a set or some more, without reading all others. Throws `NetlinkError`. */
 export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
-  const read = (answer: Message) => readAttributes(elementsIn(answer))
-  const elements = ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, read)) ?? []
+  const elements = readAttributes(readBeginning(socket, set))
   const hasNeedle = including([commentUserdata(comment) ?? new Uint8Array(0)])
   return { count: elements.length, commented: elements.filter(({ payload }) => hasNeedle(payload)).length }
+}
+
+/** Returns whether a beginning of so many elements is the whole list: at least ten of the longest fit into one answer. */
+export function isWholeList(count: number): boolean {
+  return count < 10
+}
+
+/** Returns the elements of a list's first answer, encoded; none when there is no such set. */
+function readBeginning(socket: Pick<Netfilter, "get">, set: NamedSet): Uint8Array {
+  return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, elementsIn)) ?? new Uint8Array(0)
 }
 
 /** Returns the question for all elements of a set. */

@@ -21,8 +21,8 @@ import { readComment } from "./userdata.ts"
  * nf_tables of the thread's namespace: one socket for all that a plugin does there, and the list of tables, read once, when
  * it is first needed. What is to be removed is looked for in it first: mostly there is nothing to look into.
  *
- * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link; to close it
- * right after a removal waits for the rules alone.
+ * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link. After a removal
+ * `socket.leave()` it: closing waits until what any process has removed is freed, and no rules can be changed meanwhile.
  */
 export class PacketFilter implements Disposable {
   readonly socket: NetlinkSocket

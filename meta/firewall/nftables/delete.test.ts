@@ -16,7 +16,6 @@ function removal(groups: readonly Group[], addresses: readonly Uint8Array[]) {
     isStale: (found) => found === comment,
     needles: [new TextEncoder().encode(comment)],
     told: { owner, addresses },
-    open: () => Object.assign(new RuleSetKernel(ruleSet(...groups)).socket, { [Symbol.dispose]() {} }),
   })
   const lines = printTransaction(operations).trim().split("\n")
   return { lines, elements, isList: kernel.asked.some((question) => /^list .* containers/.test(question)) }

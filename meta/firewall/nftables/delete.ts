@@ -35,8 +35,6 @@ export interface Sought {
   needles?: readonly Uint8Array[]
   /** The one attachment, if it is one, and the addresses that it is said to have: where to look first. */
   told?: { owner: Owner; addresses: readonly Uint8Array[] }
-  /** Opens a socket to look at the beginning of a list. */
-  open(): NetlinkSocket
 }
 
 /**
@@ -44,7 +42,7 @@ export interface Sought {
  * table goes, unless an administrator has rules in it. Throws `NetlinkError`.
  */
 export function planRemoval(socket: Reader, layout: FirewallLayout, sought: Sought): FirewallRemoval {
-  const { isStale, needles, open } = sought
+  const { isStale, needles } = sought
   const { table, chains } = layout
   const lines = new Lines(socket)
   const isOurs = ({ comment }: Commented) => comment !== undefined && isStale(comment)
@@ -63,7 +61,7 @@ export function planRemoval(socket: Reader, layout: FirewallLayout, sought: Soug
     if (!isKept) return { operations: removeTables(socket, lines, layout), elements }
   }
   const gone = told?.gone ?? listAsked(socket, layout, needles).filter(isOurs)
-  const context = { canKeepPortsApart: hasPortsTable(socket), open }
+  const context = { canKeepPortsApart: hasPortsTable(socket) }
   const isAllOf = (set: SharedSet["standby"], size: number) => findElements(socket, set, [])?.count === size
   const policies = gone.length > 0 ? planPolicies(socket, layout, { gone, come: [] }, context) : []
   return {
@@ -95,7 +93,7 @@ function findTold(
   socket: Reader,
   lines: Lines,
   layout: FirewallLayout,
-  { told, open }: Sought,
+  { told }: Sought,
 ): { found: Line[]; gone: Asked[] } | undefined {
   const { addresses, owner } = told ?? { addresses: [] }
   if (!owner || addresses.length === 0) return undefined
@@ -103,7 +101,7 @@ function findTold(
   const found = addresses.map((ip) => lines.find(layout.containers[familyOf(ip)], [ip]))
   const own = found.flatMap((line) => membersOf(line).find((one) => one.comment === comment) ?? [])
   const { count, link } = readNote(own[0]?.note)
-  if (count !== found.length || own.length !== count || !hasOthers(layout, comment, open)) return undefined
+  if (count !== found.length || own.length !== count || !hasOthers(socket, layout, comment)) return undefined
   // Its network's policy may have become another one since.
   const asked = (["isolated", "same-bridge"] as const).flatMap((policy) =>
     link ? askedBy(policy, link, owner.containerId, comment) : [],
@@ -114,9 +112,8 @@ function findTold(
 }
 
 /** Whether addresses of others are at the beginning of a list. */
-function hasOthers({ containers }: FirewallLayout, comment: string, open: () => NetlinkSocket): boolean {
+function hasOthers(socket: Reader, { containers }: FirewallLayout, comment: string): boolean {
   return ([AF_INET, AF_INET6] as const).some((family) => {
-    using socket = open()
     const { count, commented } = sampleElements(socket, containers[family], comment)
     return count > commented
   })

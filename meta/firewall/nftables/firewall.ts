@@ -11,7 +11,6 @@ import {
   ifnameValue,
   Lines,
   type NamedSet,
-  openNetfilter,
   printElement,
   tryCommit,
 } from "../../../pkg/nftables/mod.ts"
@@ -61,13 +60,12 @@ export function deleteFirewall(
     isStale,
     needles: [encodeUtf8(comment)],
     told: { owner, addresses },
-    open: openNetfilter,
   })
 }
 
 /** The same for all attachments to this network but the valid ones. */
 export function gcFirewall(socket: NetlinkSocket, network: string, valid: readonly Owner[]): readonly Element[] {
-  return removeWhere(socket, { isStale: staleOf(network, valid), open: openNetfilter })
+  return removeWhere(socket, { isStale: staleOf(network, valid) })
 }
 
 function removeWhere(socket: NetlinkSocket, sought: Sought): readonly Element[] {

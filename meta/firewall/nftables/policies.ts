@@ -12,7 +12,6 @@ import {
   type NamedSet,
   type Operation,
   remove,
-  sampleElement,
   type Verdict,
 } from "../../../pkg/nftables/mod.ts"
 import { isOwnerOf, ownerComment, sameBytes } from "../../../pkg/types/mod.ts"
@@ -116,8 +115,6 @@ export interface PolicyContext {
   bridge?: Uint8Array | undefined
   /** Whether the kernel filters on bridges. */
   canKeepPortsApart: boolean
-  /** Opens a socket to look at the beginning of a list, which mostly tells that others ask, too. */
-  open?: (() => NetlinkSocket) | undefined
 }
 
 /**
@@ -128,13 +125,13 @@ export function planPolicies(
   socket: Reader,
   layout: FirewallLayout,
   { gone, come }: AskedChanges,
-  { bridge, canKeepPortsApart, open }: PolicyContext,
+  { bridge, canKeepPortsApart }: PolicyContext,
 ): Operation[] {
   const all = [...gone.map((one) => one.bridge), ...come.map((one) => one.bridge), ...(bridge ? [bridge] : [])]
   const leaving = new Set(gone.map(keyOf))
   const isAsked = (policy: Asked["policy"], on: Uint8Array) =>
     come.some((one) => one.policy === policy && sameBytes(one.bridge, on)) ||
-    isAskedFor(socket, layout, policy, on, (one) => !leaving.has(keyOf(one)), open)
+    isAskedFor(socket, layout, policy, on, (one) => !leaving.has(keyOf(one)))
   return [
     ...gone.map((one) => remove.elements(layout.asked[one.policy], [elementOf(one)])),
     ...come.map((one) => add.elements(layout.asked[one.policy], [elementOf(one)])),
@@ -153,15 +150,10 @@ export function isAskedFor(
   policy: Asked["policy"],
   bridge: Uint8Array,
   counts: (one: Asked) => boolean = () => true,
-  open?: () => NetlinkSocket,
 ): boolean {
   const isSought = (element: Element) => {
     const one = askedIn(policy, element)
     return sameBytes(one.bridge, bridge) && counts(one)
-  }
-  if (open) {
-    using other = open()
-    if (sampleElement(other, asked[policy], bridge, isSought)) return true
   }
   return findElement(socket, asked[policy], bridge, isSought) !== undefined
 }

@@ -13,11 +13,12 @@ import { type DnatMapping, families, type Mapping } from "../mapping.ts"
 import { guardOnly, readLocalnetRecord, switchLocalnetOff } from "../route-localnet.ts"
 import { addPromotedConditions, deleteConditions } from "./conditions.ts"
 import { readDnat } from "./elements.ts"
-import { findByComment, findByPorts, hasOnly, type Sockets, type TableRemoval } from "./find.ts"
+import { findByComment, findByPorts, hasOnly, type TableRemoval } from "./find.ts"
 import { familyName } from "./table.ts"
 
 /** What deleting works with. */
-export interface DeleteContext extends Sockets {
+export interface DeleteContext {
+  socket: NetlinkSocket
   /** Whether iptables needs the interfaces of `localnet_links`; asked when the last mapping goes. */
   isLocalnetNeeded(): boolean
   /** Gets the interfaces whose `route_localnet` could not be switched off with the attachment's mappings; the guard stays. */
@@ -34,7 +35,7 @@ export function deleteHostports(context: DeleteContext, owner: Owner, mappings: 
   const comment = ownerComment(owner)
   const isOwn = (found: string) => found === comment
   return deleteFound(context, () => {
-    return findByPorts(context, comment, mappings) ?? findByComment(context.socket, isOwn, [encodeUtf8(comment)])
+    return findByPorts(context.socket, comment, mappings) ?? findByComment(context.socket, isOwn, [encodeUtf8(comment)])
   })
 }
 
@@ -101,7 +102,7 @@ function deleteElements(context: DeleteContext, removal: TableRemoval): Operatio
     ...deleteConditions(context.socket, layout, conditions, elements),
     ...changes.operations,
     ...addPromotedConditions(context.socket, layout, changes),
-    ...removeEmptied(changes, (set, count) => hasOnly(context, set, count)),
+    ...removeEmptied(changes, (set, count) => hasOnly(context.socket, set, count)),
   ]
 }
 

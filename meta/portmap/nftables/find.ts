@@ -4,6 +4,7 @@ import {
   type FoundElements,
   type FoundRule,
   findElements,
+  isWholeList,
   keyIn,
   LineChanges,
   Lines,
@@ -97,25 +98,18 @@ export function findByComment(
   })
 }
 
-/** Two ways to ask nf_tables. */
-export interface Sockets {
-  socket: NetlinkSocket
-  /** Opens one more, for a look at the beginning of a list; the caller need not close it. */
-  open(): NetlinkSocket
-}
-
 /**
  * Finds what an attachment has in the tables by asking for its ports one by one. Undefined when that may not be all: the
  * elements' notes say how many there are. Throws `NetlinkError`.
  */
 export function findByPorts(
-  sockets: Sockets,
+  socket: NetlinkSocket,
   comment: string,
   mappings: readonly Mapping[],
 ): TableRemoval[] | undefined {
   const removals: TableRemoval[] = []
   let missing = Number.POSITIVE_INFINITY
-  const lines = new Lines(sockets.socket)
+  const lines = new Lines(socket)
   for (const family of families) {
     const layout = tableLayout(family)
     const changes = new LineChanges()
@@ -143,7 +137,7 @@ export function findByPorts(
     if (!note || !ip || note.isConditional) return undefined
     const isLast =
       changes.promoted.length === 0 &&
-      [layout.ports, layout.addressPorts].every((map) => hasNoOther(sockets, map, comment, inForce.get(map) ?? 0))
+      [layout.ports, layout.addressPorts].every((map) => hasNoOther(socket, map, comment, inForce.get(map) ?? 0))
     missing = Math.min(missing, note.count)
     for (const { set, key } of masqueradeKeys(layout, { ip, prefix: note.prefix })) {
       if (elements.length < missing) find(set, key)
@@ -155,21 +149,18 @@ export function findByPorts(
   return undefined
 }
 
-/** A shorter list than this has been looked at in full: so many of the longest elements fit into one answer. */
-const WHOLE = 10
-
 /** Whether a map has no elements besides this owner's. */
-function hasNoOther(sockets: Sockets, map: NamedSet, comment: string, own: number): boolean {
-  const { count, commented } = sampleElements(sockets.open(), map, comment)
-  return commented === count && isCount(sockets, map, own, count)
+function hasNoOther(socket: NetlinkSocket, map: NamedSet, comment: string, own: number): boolean {
+  const { count, commented } = sampleElements(socket, map, comment)
+  return commented === count && isCount(socket, map, own, count)
 }
 
 /** Whether a set has so many elements, and no more. Throws `NetlinkError`. */
-export function hasOnly(sockets: Sockets, set: NamedSet, count: number): boolean {
-  return isCount(sockets, set, count, sampleElements(sockets.open(), set, "").count)
+export function hasOnly(socket: NetlinkSocket, set: NamedSet, count: number): boolean {
+  return isCount(socket, set, count, sampleElements(socket, set, "").count)
 }
 
-function isCount({ socket }: Sockets, set: NamedSet, count: number, atLeast: number): boolean {
-  if (atLeast < WHOLE || count < atLeast) return atLeast === count
+function isCount(socket: NetlinkSocket, set: NamedSet, count: number, atLeast: number): boolean {
+  if (isWholeList(atLeast) || count < atLeast) return atLeast === count
   return findElements(socket, set, [])?.count === count
 }
