@@ -3,7 +3,8 @@
  *
  *   npm run bench -- [--only REGEX] [--runs N] [--seconds N] [--peer DIR] [--json] [--write]
  *
- * A row takes at most so many runs, by default 300, and so many seconds, by default 20. `--peer` adds the plugins of a directory, for example a newer release of the reference plugins. `--write` makes
+ * A row takes at most so many runs, by default 300, and so many seconds, by default 5, and up to four times as many while a verdict
+ * on it is unsure. `--peer` adds the plugins of a directory, for example a newer release of the reference plugins. `--write` makes
  * RESULTS.md and results.svg.
  */
 import { parseArgs } from "node:util"
@@ -15,7 +16,7 @@ import { machineFacts, writeResults } from "./results.ts"
 import { allScenarios, leftOutHere } from "./scenarios.ts"
 import { runsForP99 } from "./statistics.ts"
 import { hasPlugin, originOf, prepareSuites, type Suite, sizeOf } from "./suites.ts"
-import { judge } from "./verdicts.ts"
+import { isUnsure, judge } from "./verdicts.ts"
 
 async function suiteFacts(suites: readonly Suite[]): Promise<string[]> {
   return Promise.all(
@@ -34,7 +35,7 @@ async function main(): Promise<void> {
     options: {
       only: { type: "string", default: "" },
       runs: { type: "string", default: String(runsForP99) },
-      seconds: { type: "string", default: "20" },
+      seconds: { type: "string", default: "5" },
       peer: { type: "string" },
       json: { type: "boolean", default: false },
       write: { type: "boolean", default: false },
@@ -55,7 +56,7 @@ async function main(): Promise<void> {
   const measurements: Measurement[] = []
   for (const [at, scenario] of wanted.entries()) {
     console.error(`${at + 1}/${wanted.length} ${scenario.steps.map((step) => rowName(scenario, step)).join(" / ")}`)
-    measurements.push(...(await measure(scenario, limits)).filter(({ row }) => only.test(row)))
+    measurements.push(...(await measure(scenario, limits, isUnsure)).filter(({ row }) => only.test(row)))
   }
   const [ours = Number.NaN] = suites
     .filter(({ name }) => name === "ours")
@@ -75,7 +76,14 @@ async function main(): Promise<void> {
   const options = [values.only && `--only '${values.only}'`, ...lengths, values.peer && "--peer DIR", "--write"]
   const command = `npm run bench -- ${options.filter(Boolean).join(" ")}`
   if (values.write) writeResults({ measurements, verdicts, command, facts })
-  if (values.json) console.log(JSON.stringify({ facts, measurements, verdicts }, undefined, 2))
+  if (values.json)
+    console.log(
+      JSON.stringify(
+        { facts, measurements: measurements.map(({ samples: _, ...row }) => row), verdicts },
+        undefined,
+        2,
+      ),
+    )
   else console.log([formatTables(measurements, verdicts), ...facts].join("\n"))
 }
 

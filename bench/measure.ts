@@ -36,6 +36,8 @@ export interface Measurement extends Summary {
   readonly cpuMs: number
   readonly faults: number
   readonly peakKb: number
+  /** Of each round. */
+  readonly samples: readonly Sample[]
 }
 
 /** When a scenario ends: after so many rounds, or so many seconds. */
@@ -43,6 +45,9 @@ export interface Limits {
   readonly runs: number
   readonly seconds: number
 }
+
+/** How many times as long a scenario goes on at most, for as long as a verdict on it is unsure. */
+const LONGER = 4
 
 /** The name of the row of a step. */
 export function rowName(scenario: Scenario, step: string): string {
@@ -60,11 +65,21 @@ export function goesOn(scenario: Scenario, limits: Limits, rounds: number, secon
   return rounds < limits.runs && seconds < limits.seconds * (scenario.patience ?? 1)
 }
 
+/** The next limits of a scenario on which verdicts are unsure; undefined when it has gone on for long enough. */
+export function extended(limits: Limits, { runs, seconds }: Limits): Limits | undefined {
+  const longer = { runs: limits.runs + runs, seconds: limits.seconds + seconds }
+  return longer.runs > LONGER * runs ? undefined : longer
+}
+
 /**
- * Runs a scenario: all contenders are set up, then take turns (A B A B …), so that all else that the machine does hits
- * all of them alike.
+ * Runs a scenario: all contenders are set up, then take turns (A B B A …), so that what else the machine does hits
+ * all of them alike. It goes on beyond the limits while a verdict on the measurements `isUnsure`.
  */
-export async function measure(scenario: Scenario, limits: Limits): Promise<Measurement[]> {
+export async function measure(
+  scenario: Scenario,
+  limits: Limits,
+  isUnsure: (measurements: readonly Measurement[]) => boolean,
+): Promise<Measurement[]> {
   await using stack = new AsyncDisposableStack()
   const contenders: [name: string, contender: Contender][] = []
   for (const [name, start] of Object.entries(scenario.contenders)) contenders.push([name, stack.use(await start())])
@@ -72,22 +87,31 @@ export async function measure(scenario: Scenario, limits: Limits): Promise<Measu
   const samples = new Map(contenders.map(([name]) => [name, new Map<string, Sample[]>()]))
   let start = performance.now()
   const seconds = () => (performance.now() - start) / 1000
-  for (let round = -(scenario.warmUp ?? 3); round < 0 || goesOn(scenario, limits, round, seconds()); round++) {
+  const summarized = () =>
+    scenario.steps.flatMap((step) => {
+      const lists = [...samples].flatMap(([contender, steps]) => {
+        const list = steps.get(step)
+        return list ? [{ contender, list }] : []
+      })
+      return summarizeRow(rowName(scenario, step), scenario.baseline, lists)
+    })
+  let until = limits
+  for (let round = -(scenario.warmUp ?? 3); ; round++) {
     if (round === 0) start = performance.now()
-    for (const [name, contender] of contenders) {
+    if (round > 0 && !goesOn(scenario, until, round, seconds())) {
+      const longer = extended(until, limits)
+      if (!longer || !isUnsure(summarized())) break
+      until = longer
+    }
+    // A B B A: what comes first, and after which other one, is the same for all.
+    for (const [name, contender] of round % 2 === 0 ? contenders : contenders.toReversed()) {
       const steps = await contender.round()
       if (round < 0) continue
       for (const [step, sample] of Object.entries(steps)) samples.get(name)?.getOrInsert(step, []).push(sample)
     }
   }
   if (scenario.load && load?.running !== loads[scenario.load].count) throw new Error("The load has ended too early")
-  return scenario.steps.flatMap((step) => {
-    const lists = [...samples].flatMap(([contender, steps]) => {
-      const list = steps.get(step)
-      return list ? [{ contender, list }] : []
-    })
-    return summarizeRow(rowName(scenario, step), scenario.baseline, lists)
-  })
+  return summarized()
 }
 
 function summarizeRow(
@@ -102,6 +126,7 @@ function summarizeRow(
     cpuMs: summarize(list.map(({ cpuMs }) => cpuMs)).median,
     faults: summarize(list.map(({ faults }) => faults)).median,
     peakKb: Math.max(...list.map(({ peakKb }) => peakKb)),
+    samples: list,
   }))
   const base = measured.find(({ contender }) => contender === baseline)?.median ?? Number.NaN
   return measured.map((measurement) => ({ ...measurement, ratio: measurement.median / base }))

@@ -1,5 +1,5 @@
 import type { Measurement } from "./measure.ts"
-import { holds, type Verdict } from "./verdicts.ts"
+import { outcomeOf, type Verdict } from "./verdicts.ts"
 
 const columns = ["runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"] as const
 
@@ -10,13 +10,16 @@ export function numbersOf(measured: Measurement): string[] {
   return [String(measured.runs), ...times, (measured.peakKb / 1024).toFixed(1), faults, formatRatio(measured.ratio)]
 }
 
-/** A verdict's cells: what, value, what it must be, and whether; then the same for the goal. */
+/** A verdict's cells: what, value, its interval, what it must be, and whether; then the same for the goal. */
 export function cellsOf(verdict: Verdict): string[] {
-  const { what, value, unit, atMost, must, goal } = verdict
+  const { what, value, interval, unit, atMost, must, goal } = verdict
   const amount = (number: number) => `${number}${unit === "x" ? "" : ` ${unit}`}`
   const bound = (number: number) => `${atMost ? "<=" : ">="} ${amount(number)}`
-  const reached = goal === undefined ? ["", ""] : [bound(goal), holds(verdict, goal) ? "met" : "missed"]
-  return [what, amount(Number(value.toFixed(2))), bound(must), holds(verdict, must) ? "met" : "MISSED", ...reached]
+  const rounded = (number: number) => Number(number.toFixed(2))
+  const within = interval ? `${rounded(interval.low)} to ${rounded(interval.high)}` : ""
+  const outcome = outcomeOf(verdict, must)
+  const reached = goal === undefined ? ["", ""] : [bound(goal), outcomeOf(verdict, goal)]
+  return [what, amount(rounded(value)), within, bound(must), outcome === "missed" ? "MISSED" : outcome, ...reached]
 }
 
 /** Rows of cells as lines, the first column to the left, the others as told. */
@@ -34,7 +37,7 @@ export function formatTables(measurements: readonly Measurement[], verdicts: rea
   )
   const titles = measurements.map(({ row }) => row)
   const blocks = lines.map((line, at) => (titles[at] === titles[at - 1] ? line : `\n${titles[at]}\n${line}`))
-  const judged = align([["target", "is", "must", "", "goal", ""], ...verdicts.map(cellsOf)], "padEnd")
+  const judged = align([["target", "is", "95 %", "must", "", "goal", ""], ...verdicts.map(cellsOf)], "padEnd")
   return [head, ...blocks, "", ...judged].join("\n")
 }
 

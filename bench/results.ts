@@ -48,7 +48,9 @@ ${facts.map((fact) => `- ${fact}`).join("\n")}
 
 ## Targets
 
-${table(["what", "measured", "must", "", "goal", ""], verdicts.map(cellsOf))}
+Met or missed where the whole 95 % interval of what was measured lies on one side of a bound; else unsure.
+
+${table(["what", "measured", "95 %", "must", "", "goal", ""], verdicts.map(cellsOf))}
 
 ## Rows
 

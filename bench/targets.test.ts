@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { pluginNames } from "../cmd/plugins.ts"
-import { goesOn, rowName } from "./measure.ts"
+import { extended, goesOn, rowName } from "./measure.ts"
 import { allScenarios, leftOutHere } from "./scenarios.ts"
 import { targets } from "./targets.ts"
 
@@ -53,4 +53,12 @@ test("a scenario ends with its runs or its time, but not before it has a few rou
     false,
   ])
   expect(goesOn(scenario, { runs: 1, seconds: 20 }, 1, 0)).toBe(false)
+})
+
+test("an unsure scenario gets as much again, up to four times", () => {
+  const limits = { runs: 300, seconds: 5 }
+  const second = extended(limits, limits)
+  expect(second).toEqual({ runs: 600, seconds: 10 })
+  expect(extended({ runs: 900, seconds: 15 }, limits)).toEqual({ runs: 1200, seconds: 20 })
+  expect(extended({ runs: 1200, seconds: 20 }, limits)).toBeUndefined()
 })

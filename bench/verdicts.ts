@@ -1,11 +1,13 @@
 import type { Measurement } from "./measure.ts"
-import { runsForP99 } from "./statistics.ts"
+import { type Interval, intervalOf, runsForP99 } from "./statistics.ts"
 import { type Cell, sizes, type Target, targets } from "./targets.ts"
 
 /** A target and what was measured. */
 export interface Verdict {
   readonly what: string
   readonly value: number
+  /** Where the value of very many rounds lies, with 95 %; without one the value is as it is. */
+  readonly interval?: Interval
   readonly unit: "x" | "MB"
   /** Whether less is better. */
   readonly atMost: boolean
@@ -36,10 +38,13 @@ export function judge(measurements: readonly Measurement[], fileBytes: number): 
 
 function verdictOf({ what, figure, isRate, must, goal }: Target, ours: Measurement, other: Measurement): Verdict {
   const ratio = ours[figure] / other[figure]
+  const times = ({ samples }: Measurement) => samples.map(({ ms, cpuMs }) => (figure === "cpuMs" ? cpuMs : ms))
+  const { low, high } = intervalOf(times(ours), times(other), figure === "p99" ? "p99" : "median")
   const isShaky = figure === "p99" && ours.runs < runsForP99
   return {
     what: isShaky ? `${what} of ${ours.runs} runs` : what,
     value: isRate ? 1 / ratio : ratio,
+    interval: isRate ? { low: 1 / high, high: 1 / low } : { low, high },
     unit: "x",
     atMost: !isRate,
     must,
@@ -47,7 +52,16 @@ function verdictOf({ what, figure, isRate, must, goal }: Target, ours: Measureme
   }
 }
 
-/** Whether a bound holds. */
-export function holds({ value, atMost }: Verdict, bound: number): boolean {
-  return atMost ? value <= bound : value >= bound
+/** What is to be said of a bound: met or missed where the whole interval lies on one side of it. */
+export type Outcome = "met" | "missed" | "unsure"
+
+export function outcomeOf({ value, atMost, interval = { low: value, high: value } }: Verdict, bound: number): Outcome {
+  const holds = (value: number) => (atMost ? value <= bound : value >= bound)
+  const [low, high] = [holds(interval.low), holds(interval.high)]
+  return low !== high ? "unsure" : low ? "met" : "missed"
+}
+
+/** Whether more rounds could tell whether a bound that must hold does. */
+export function isUnsure(measurements: readonly Measurement[]): boolean {
+  return judge(measurements, Number.NaN).some((verdict) => outcomeOf(verdict, verdict.must) === "unsure")
 }

@@ -41,7 +41,6 @@ export function bursts(suites: readonly Suite[]): Scenario[] {
     steps: ["ADDs", "DELs"],
     contenders: contendersOf(suites, (suite) => startBurst(suite, parallel)),
     baseline: "Go",
-    atLeast: 2,
-    warmUp: 1,
+    ...(parallel === Math.max(...atATime) ? { atLeast: 3, warmUp: 1 } : { atLeast: 1, warmUp: 0 }),
   }))
 }

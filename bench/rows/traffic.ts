@@ -98,11 +98,11 @@ function named(prefix: string, traffics: readonly Traffic[]): (readonly [string,
 
 /** Both directions of a way: what a packet waits for, and how much passes. */
 const way = (from: Traffic["from"], to: Traffic["to"]): Traffic[] => [
-  { what: "trips", count: 5_000, from, to },
-  { what: "megabytes", count: 500, from, to },
+  { what: "trips", count: 2_000, from, to },
+  { what: "megabytes", count: 200, from, to },
 ]
-const toPort: Traffic = { what: "connections", count: 1_000, from: "outside", to: "port" }
-const toOutside: Traffic = { what: "connections", count: 1_000, from: "pod", to: "outside" }
+const toPort: Traffic = { what: "connections", count: 400, from: "outside", to: "port" }
+const toOutside: Traffic = { what: "connections", count: 400, from: "pod", to: "outside" }
 
 const published = { name: "data path, published port beside other mappings,", steps: named("", [toPort]) }
 const masquerade = { name: `data path, masquerade beside ${masqueraded} containers,`, steps: named("", [toOutside]) }
@@ -132,6 +132,7 @@ export function traffics(suites: readonly Suite[]): Scenario[] {
     steps: steps.map(([step]) => step),
     contenders: contendersOf(suites, (suite) => startPath(suite, hasFirewall, fill, steps)),
     baseline: "Go",
+    patience: 2,
   })
   const besideEach = suites.flatMap((suite) =>
     mappings.map((count) => {
