@@ -8,7 +8,7 @@
  * RESULTS.md and results.svg.
  */
 import { parseArgs } from "node:util"
-import { pluginNames } from "../cmd/plugins.ts"
+import { pluginNames } from "../suite/plugins.ts"
 import { type Measurement, measure, rowName } from "./measure.ts"
 import { buildPrograms } from "./programs.ts"
 import { formatTables } from "./report.ts"

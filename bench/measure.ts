@@ -65,7 +65,7 @@ export function goesOn(scenario: Scenario, limits: Limits, rounds: number, secon
   return rounds < limits.runs && seconds < limits.seconds * (scenario.patience ?? 1)
 }
 
-/** The next limits of a scenario on which verdicts are unsure; undefined when it has gone on for long enough. */
+/** The next limits of a scenario on which verdicts are unsure; undefined when it ran long enough. */
 export function extended(limits: Limits, { runs, seconds }: Limits): Limits | undefined {
   const longer = { runs: limits.runs + runs, seconds: limits.seconds + seconds }
   return longer.runs > LONGER * runs ? undefined : longer

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { pluginNames } from "../cmd/plugins.ts"
+import { pluginNames } from "../suite/plugins.ts"
 import { extended, goesOn, rowName } from "./measure.ts"
 import { allScenarios, leftOutHere } from "./scenarios.ts"
 import { targets } from "./targets.ts"

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { basename, dirname, join } from "node:path"
 import { newestVersion, supportedVersions } from "../pkg/types/mod.ts"
-import { pluginNames } from "./plugins.ts"
+import { pluginNames } from "../suite/plugins.ts"
 
 /** Runs a program of this repository under a name. */
 function run(file: string, name: string, env: Record<string, string> = {}) {

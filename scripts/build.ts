@@ -2,7 +2,7 @@ import { linkSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writ
 import { basename, dirname, join } from "node:path"
 import { copyExecutable } from "../cmd/install.ts"
 import { manualPages } from "../cmd/man/pages.ts"
-import { pluginNames } from "../cmd/plugins.ts"
+import { pluginNames } from "../suite/plugins.ts"
 import type { Target } from "./engine.ts"
 import { buildEach, type Start } from "./native.ts"
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
-import { pluginNames } from "../cmd/plugins.ts"
 import { findPosition } from "../pkg/engine/mod.ts"
+import { pluginNames } from "../suite/plugins.ts"
 import { bundle, encodePositions } from "./bundle.ts"
 import { programsOf } from "./programs.ts"
 

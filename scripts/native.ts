@@ -114,7 +114,7 @@ export async function buildFromSnapshot(out: string, flavour: Flavour, programs:
 }
 
 /**
- * An executable for each plugin, of that plugin and what runs in its process (`cmd/plugins.ts`), in a directory that is made for them.
+ * An executable for each plugin, of that plugin and what runs in its process (`suite/plugins.ts`), in a directory that is made for them.
  * Those that listen to a network start from bytecode in any case.
  */
 export async function buildEach(directory: string, flavour: Flavour = {}, start: Start = "snapshot"): Promise<void> {

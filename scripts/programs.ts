@@ -1,10 +1,10 @@
 /**
- * The programs of the executables, from the rows of `cmd/plugins.ts`: a program imports its plugin and those that run in its process,
+ * The programs of the executables, from the rows of `suite/plugins.ts`: a program imports its plugin and those that run in its process,
  * each from its own module, so that nothing else gets into its file.
  */
 import { join } from "node:path"
-import { pluginNames, pluginsInProcess, requirePlugin } from "../cmd/plugins.ts"
 import type { Plugin } from "../pkg/skel/mod.ts"
+import { pluginNames, pluginsInProcess, requirePlugin } from "../suite/plugins.ts"
 import type { Export, Program } from "./bundle.ts"
 import { root } from "./engine.ts"
 
@@ -15,7 +15,7 @@ export const listeners: readonly string[] = pluginNames.filter((name) => require
 
 /** Plugins in one executable, with what it is under other names. */
 export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
-  const unknown = { name: "unknown", run: { main: join(root, "cmd/unknown.ts"), name: "runUnknown" } }
+  const unknown = { name: "unknown", run: { main: join(root, "suite/unknown.ts"), name: "runUnknown" } }
   return [...(await Promise.all(names.map(programOf))), unknown]
 }
 
@@ -33,6 +33,6 @@ async function exportOf({ name: plugin }: Plugin<unknown>, value: unknown): Prom
   if (main === undefined) throw new Error(`Cannot find main.ts of plugin "${plugin}"`)
   const found = Object.entries<unknown>(await import(main)).find(([, exported]) => exported === value)
   if (!found)
-    throw new Error(`Cannot build plugin "${plugin}": ${main} does not export what its row in cmd/plugins.ts has`)
+    throw new Error(`Cannot build plugin "${plugin}": ${main} does not export what its row in suite/plugins.ts has`)
   return { main, name: found[0] }
 }

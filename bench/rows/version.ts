@@ -1,5 +1,5 @@
-import { pluginNames } from "../../cmd/plugins.ts"
 import { HostNamespace, pluginEnv, type Sample, Station } from "../../integration/lab/mod.ts"
+import { pluginNames } from "../../suite/plugins.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { programs } from "../programs.ts"
 import { contendersOf, hasPlugin, pluginPath, type Suite } from "../suites.ts"

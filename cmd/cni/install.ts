@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
+import { pluginNames } from "../../suite/plugins.ts"
 import { type Command, given, text } from "../../tools/command.ts"
 import { defaults } from "../../tools/environment.ts"
 import { table } from "../../tools/tables.ts"
 import { type Installed, install } from "../install.ts"
-import { pluginNames } from "../plugins.ts"
 
 /** `cni install` */
 export const installCommand: Command = {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { pluginNames } from "../../cmd/plugins.ts"
+import { pluginNames } from "../../suite/plugins.ts"
 import { builtPlugins, mustRun, runProgram } from "../lab/mod.ts"
 
 const manual = join(builtPlugins, "../man")

@@ -1,4 +1,4 @@
-import { pluginNames } from "../../cmd/plugins.ts"
+import { pluginNames } from "../../suite/plugins.ts"
 import { newest } from "./attachment.ts"
 import type { Feature } from "./features.ts"
 import type { HostNamespace } from "./host-namespace.ts"

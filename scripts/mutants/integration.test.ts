@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { pluginNames } from "../../cmd/plugins.ts"
+import { pluginNames } from "../../suite/plugins.ts"
 import { integrationOf } from "./integration.ts"
 
 const root = join(import.meta.dir, "../..")

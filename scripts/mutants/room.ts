@@ -5,9 +5,9 @@ import { dirname, join, normalize } from "node:path"
  * Rooms whose unit tests are asked when the room's own tell nothing; those of `tools` and `cmd`, which import all, of their own sources
  * alone, but for what is made of all plugins' tables.
  */
-const rooms = "{pkg,plugins,ipam,meta,tools,cmd}"
-const isOfTool = (file: string) => /^(tools|cmd)\//.test(file) && !isOfAllPlugins(file)
-const isOfAllPlugins = (test: string) => /^(cmd\/plugins|tools\/configuration\/[^/]+)\.test\.ts$/.test(test)
+const rooms = "{pkg,plugins,ipam,meta,suite,tools,cmd}"
+const isOfTool = (file: string) => /^(suite|tools|cmd)\//.test(file) && !isOfAllPlugins(file)
+const isOfAllPlugins = (test: string) => /^(suite\/plugins|tools\/configuration\/[^/]+)\.test\.ts$/.test(test)
 
 /** Tests, and what only tests import. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/

@@ -1,5 +1,5 @@
-import { anything } from "../../cmd/handed-on-keys.ts"
 import { dns, type Fields, type Schema } from "../../pkg/config/mod.ts"
+import { anything } from "../../suite/handed-on-keys.ts"
 
 export { anything }
 

@@ -1,5 +1,5 @@
-import { type PluginRow, plugins } from "../../cmd/plugins.ts"
 import type { Fields } from "../../pkg/config/mod.ts"
+import { type PluginRow, plugins } from "../../suite/plugins.ts"
 import { mergeFields, pluginKeys } from "./key-tables.ts"
 
 /** A plugin as the tools for configurations know it. */

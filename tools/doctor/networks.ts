@@ -1,6 +1,6 @@
 import { basename } from "node:path"
-import { plugins } from "../../cmd/plugins.ts"
 import { contains, parseCidr } from "../../pkg/types/mod.ts"
+import { plugins } from "../../suite/plugins.ts"
 import { type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
 
 /** A pool of which this share is used is nearly empty. */

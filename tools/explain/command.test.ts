@@ -97,7 +97,7 @@ test("a code, with its messages and what each means", async () => {
   error reading from stdin: …
       stdin cannot be read, or has more than 16 MiB
   Cannot write the result to stdout
-      the runtime has gone, or the disk that stdout leads to is full. ADD is undone
+      the runtime has ended, or the disk that stdout leads to is full. ADD is undone
 `,
   )
   expect(out).toEndWith("\n      a directory of cni\n\ndocs/errors.md#5-input-and-output\n")

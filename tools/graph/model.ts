@@ -1,5 +1,5 @@
-import { isOnMaster, plugins } from "../../cmd/plugins.ts"
 import { isJsonObject, type JsonObject, parseJsonObject } from "../../pkg/types/mod.ts"
+import { isOnMaster, plugins } from "../../suite/plugins.ts"
 import {
   type Counters,
   describeLostBridge,

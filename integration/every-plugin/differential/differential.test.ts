@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { pluginNames, pluginsInProcess, requirePlugin } from "../../../cmd/plugins.ts"
+import { pluginNames, pluginsInProcess, requirePlugin } from "../../../suite/plugins.ts"
 import { builtPlugins, hostFor, TemporaryDirectory } from "../../lab/mod.ts"
 import { generateCalls } from "./calls.ts"
 import type { DriverAnswer, DriverCall, Side } from "./driver.ts"

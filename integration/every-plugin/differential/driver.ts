@@ -4,10 +4,10 @@
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { pluginsInProcess, requirePlugin } from "../../../cmd/plugins.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
 import { serve } from "../../../pkg/skel/mod.ts"
+import { pluginsInProcess, requirePlugin } from "../../../suite/plugins.ts"
 
 /** One call of a plugin. */
 export interface DriverCall {

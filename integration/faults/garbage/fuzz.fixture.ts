@@ -2,7 +2,7 @@
 // questions of plugins as cases; else each line of stdin is a case: stderr has its number before it begins, stdout what came of all.
 // biome-ignore assist/source/organizeImports: the door is watched before anything is taken from it
 import { watch } from "./door.fixture.ts"
-import { pluginsInProcess, requirePlugin } from "../../../cmd/plugins.ts"
+import { pluginsInProcess, requirePlugin } from "../../../suite/plugins.ts"
 import { decodeUtf8, encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { Builtin } from "../../../pkg/invoke/mod.ts"
 import { exit, type Fd, programArguments, read, writeAll } from "../../../pkg/libc/mod.ts"

@@ -41,7 +41,7 @@ test.each([
     },
   ],
 ])("under another name, with the environment %j, it says which names there are", (env, said) => {
-  const script = `import { runUnknown } from ${JSON.stringify(join(root, "cmd/unknown.ts"))}; globalThis.plugins = { bridge: 1, tap: 1, unknown: 1 }; runUnknown()`
+  const script = `import { runUnknown } from ${JSON.stringify(join(root, "suite/unknown.ts"))}; globalThis.plugins = { bridge: 1, tap: 1, unknown: 1 }; runUnknown()`
   const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, "-e", script], { env })
   const named = (bytes: Uint8Array) => new TextDecoder().decode(bytes).replace(/(act as \\?")[^"\\]*/, "$1NAME")
   expect({ stdout: named(stdout), stderr: named(stderr), exitCode }).toEqual({ ...said, exitCode: 1 })

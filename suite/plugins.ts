@@ -103,7 +103,7 @@ export const pluginNames: readonly string[] = plugins.map(({ plugin }) => plugin
 /** Throws when the suite has no plugin of that name. */
 export function requirePlugin(name: string): PluginRow {
   const row = plugins.find(({ plugin }) => plugin.name === name)
-  if (!row) throw new Error(`Cannot find plugin "${name}": cmd/plugins.ts has no row for it`)
+  if (!row) throw new Error(`Cannot find plugin "${name}": suite/plugins.ts has no row for it`)
   return row
 }
 
