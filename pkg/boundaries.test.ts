@@ -57,7 +57,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   cmd: /./,
   "integration/lab": /^(pkg\/|suite$|cmd$)/,
   integration: /./,
-  bench: ["suite", "integration/lab"],
+  bench: ["cmd", "suite", "integration/lab"],
   scripts: /^(pkg\/|suite$|tools$|cmd$|integration\/lab$)/,
 }
 

@@ -22,7 +22,7 @@ export class PowerConsole {
   /** Those of `#answered` that live since this boot. */
   readonly #ofThisBoot = new Set<string>()
 
-  /** The power has gone: every container has ended, and the runtime will delete it. */
+  /** The power is cut: every container has ended, and the runtime will delete it. */
   cut(): void {
     this.#ofThisBoot.clear()
     this.lines = 0
