@@ -118,11 +118,7 @@ describe("ADD", () => {
 
   test.each([
     ["refused", 999, "error calling DHCP.Allocate: no more tries"],
-    [
-      "unreadable",
-      999,
-      "error calling DHCP.Allocate: its answer cannot be read: an address that has neither 4 nor 16 bytes",
-    ],
+    ["unreadable", 999, "error calling DHCP.Allocate: its answer cannot be read: an address of neither 4 nor 16 bytes"],
   ])("that is %s is the error in upstream's words", async (answer, code, msg) => {
     const { exitCode, json } = run("ADD", { answer })
     expect({ exitCode, json }).toEqual({ exitCode: 1, json: { cniVersion: "1.1.0", code, msg } })

@@ -6,7 +6,7 @@ import { type DhcpConfig, dhcpFields, parseDhcpConfig } from "./config.ts"
 import { runDaemon } from "./daemon/main.ts"
 import type { Service } from "./daemon/service.ts"
 import { callDaemon, DaemonError, NoDaemonError, readable, requireDaemon } from "./rpc/client.ts"
-import type { GobObject } from "./rpc/gob-types.ts"
+import type { GobObject } from "./rpc/gob.ts"
 import { type CallArguments, decodeReply, type Method } from "./rpc/messages.ts"
 import { actOnJournal } from "./without-daemon.ts"
 

@@ -8,8 +8,8 @@ import {
   read,
   write,
 } from "../../../pkg/libc/mod.ts"
-import { GobError } from "../rpc/gob-types.ts"
-import { encodeReply, nothingType, resultType } from "../rpc/messages.ts"
+import { GobError } from "../rpc/gob.ts"
+import { emptyType, encodeReply, resultType } from "../rpc/messages.ts"
 import { type IncomingCall, RpcError, RpcSession, rejection } from "../rpc/serve.ts"
 import { Refusal, type Service } from "./service.ts"
 import type { Tenant, Waiter } from "./tenant.ts"
@@ -99,7 +99,7 @@ export class Sessions {
   }
 
   #dispatch(session: Session, incoming: IncomingCall): void {
-    const done = () => this.#send(session, session.rpc.reply(incoming, nothingType, {}))
+    const done = () => this.#send(session, session.rpc.reply(incoming, emptyType, {}))
     try {
       switch (incoming.method) {
         case "DHCP.Allocate":

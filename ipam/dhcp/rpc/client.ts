@@ -1,9 +1,8 @@
 import { decodeLatin1, encodeUtf8, monotonicMs } from "../../../pkg/engine/mod.ts"
 import { connectTo, type Fd, isErrno, Poll, poll, read, write } from "../../../pkg/libc/mod.ts"
 import { findExposure } from "../../../pkg/records/mod.ts"
+import { GobEncoder, GobError, type GobObject } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
-import { GobEncoder } from "./gob-encode.ts"
-import { GobError, type GobObject } from "./gob-types.ts"
 import { argumentType, type CallArguments, encodeArguments, type Method, requestType, textOf } from "./messages.ts"
 
 /** What Go's net/rpc begins a connection with. */

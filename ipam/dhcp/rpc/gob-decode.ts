@@ -1,20 +1,28 @@
 import { decodeUtf8 } from "../../../pkg/engine/mod.ts"
-import { GobError, type GobObject, type GobValue } from "./gob-types.ts"
+import {
+  boolean,
+  GobError,
+  type GobObject,
+  type GobType,
+  type GobValue,
+  isGobObject,
+  octets,
+  type Slice,
+  type Struct,
+  signed,
+  text,
+  unsigned,
+  wireType,
+} from "./gob.ts"
 
-/** A type as its sender has defined it, with the numbers of others. */
-type Wire = { readonly fields: readonly { name: string; id: number }[] } | { readonly element: number }
-
-/** More than any configuration with its prevResult. */
+/** Longer than any configuration with its prevResult. */
 const MESSAGE_MAX = 17 << 20
 /** Deeper than any type of this protocol: a sender may define a list of itself. */
 const DEPTH_MAX = 16
 
-/**
- * Reads values as encoding/gob sends them, for one direction of one connection. Bytes are pushed as they come; the types are those
- * that the sender defines, whatever numbers they have.
- */
+/** Reads one direction of one connection: bytes are pushed as they arrive, values are taken once they are whole. */
 export class GobDecoder {
-  readonly #types = new Map<number, Wire>()
+  readonly #types = new Map<number, Struct | Slice>()
   #bytes = new Uint8Array()
 
   push(bytes: Uint8Array): void {
@@ -24,19 +32,20 @@ export class GobDecoder {
     this.#bytes = all
   }
 
-  /** The next value of a struct; undefined when not all of it has come yet. Throws `GobError`. */
+  /** Returns the next value of a struct; undefined when it has not arrived whole. Throws `GobError`. */
   next(): GobObject | undefined {
     for (;;) {
       const message = this.#takeMessage()
       if (!message) return undefined
-      const reader = new Reader(message)
-      const id = reader.signed()
-      if (id < 0) this.#types.set(-id, readDefinition(reader))
-      else return this.#readTop(reader, id)
+      const id = message.signed()
+      const type = this.#types.get(id)
+      if (id < 0) this.#types.set(-id, definedBy(this.#readStruct(message, wireType, 0)))
+      else if (type && "fields" in type) return this.#readStruct(message, type, 0)
+      else throw new GobError(`type ${id} of a value is not a struct`)
     }
   }
 
-  #takeMessage(): Uint8Array | undefined {
+  #takeMessage(): Reader | undefined {
     const header = new Reader(this.#bytes)
     if (!header.hasUnsigned) return undefined
     const length = header.unsigned()
@@ -45,96 +54,48 @@ export class GobDecoder {
     if (end > this.#bytes.length) return undefined
     const message = this.#bytes.slice(header.at, end)
     this.#bytes = this.#bytes.slice(end)
-    return message
+    return new Reader(message)
   }
 
-  #readTop(reader: Reader, id: number): GobObject {
-    const type = this.#types.get(id)
-    if (!type || !("fields" in type)) throw new GobError(`a value of type ${id}, which is no struct`)
-    return this.#readStruct(reader, type, 0)
+  #readValue(reader: Reader, type: GobType, depth: number): GobValue {
+    if (depth > DEPTH_MAX) throw new GobError(`a value nested deeper than ${DEPTH_MAX}`)
+    if ("fields" in type) return this.#readStruct(reader, type, depth)
+    if ("element" in type) {
+      const count = reader.unsigned()
+      if (count > reader.left) throw new GobError(`a list of ${count} in ${reader.left} bytes`)
+      return Array.from({ length: count }, () => this.#readValue(reader, type.element, depth + 1))
+    }
+    if (type.id === boolean.id) return reader.unsigned() !== 0
+    if (type.id === signed.id) return reader.signed()
+    if (type.id === unsigned.id) return reader.unsigned()
+    if (type.id === octets.id) return reader.bytes().slice()
+    if (type.id === text.id) return decodeUtf8(reader.bytes())
+    const defined = this.#types.get(type.id)
+    if (!defined) throw new GobError(`type ${type.id} of a value is not defined`)
+    return this.#readValue(reader, defined, depth)
   }
 
-  #readStruct(
-    reader: Reader,
-    { fields }: { fields: readonly { name: string; id: number }[] },
-    depth: number,
-  ): GobObject {
+  #readStruct(reader: Reader, { fields }: Struct, depth: number): GobObject {
     const value: Record<string, GobValue> = Object.create(null)
-    for (let at = -1; ; ) {
-      const step = reader.unsigned()
-      if (step === 0) return value
+    for (let at = -1, step = reader.unsigned(); step !== 0; step = reader.unsigned()) {
       at += step
       const field = fields[at]
-      if (!field) throw new GobError(`field ${at} of a struct that has ${fields.length}`)
-      value[field.name] = this.#readValue(reader, field.id, depth + 1)
+      if (!field) throw new GobError(`field ${at} of a struct of ${fields.length}`)
+      value[field[0]] = this.#readValue(reader, field[1], depth + 1)
     }
-  }
-
-  #readValue(reader: Reader, id: number, depth: number): GobValue {
-    if (depth > DEPTH_MAX) throw new GobError("a value that is too deep")
-    switch (id) {
-      case 1:
-        return reader.unsigned() !== 0
-      case 2:
-        return reader.signed()
-      case 3:
-        return reader.unsigned()
-      case 5:
-        return reader.bytes().slice()
-      case 6:
-        return decodeUtf8(reader.bytes())
-    }
-    const type = this.#types.get(id)
-    if (!type) throw new GobError(`a value of type ${id}, which was not defined`)
-    if ("fields" in type) return this.#readStruct(reader, type, depth)
-    const count = reader.unsigned()
-    if (count > reader.left) throw new GobError(`a list of ${count} in ${reader.left} bytes`)
-    const list: GobValue[] = []
-    while (list.length < count) list.push(this.#readValue(reader, type.element, depth + 1))
-    return list
+    return value
   }
 }
 
-/** The definition of a type, Go's `wireType`: of lists and structs, the only ones here. */
-function readDefinition(reader: Reader): Wire {
-  const kind = reader.unsigned()
-  if (kind !== 2 && kind !== 3) throw new GobError(`a definition of kind ${kind - 1}: expected a list or a struct`)
-  let wire: Wire = kind === 2 ? { element: 0 } : { fields: [] }
-  readFields(reader, (field) => {
-    if (field === 0) readFields(reader, (part) => void (part === 0 ? reader.bytes() : reader.signed()))
-    else if (kind === 2) wire = { element: reader.signed() }
-    else wire = { fields: readFieldList(reader) }
-  })
-  return wire
+/** The type that a definition, a value of `wireType`, stands for. */
+function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
+  if (isGobObject(SliceT)) return { name: "", element: { id: Number(SliceT.Elem ?? 0) } }
+  if (!isGobObject(StructT)) throw new GobError("a definition of neither a list nor a struct")
+  const fields = Array.isArray(StructT.Field) ? StructT.Field.filter(isGobObject) : []
+  return { name: "", fields: fields.map(({ Name, Id }) => [String(Name ?? ""), { id: Number(Id ?? 0) }]) }
 }
 
-function readFieldList(reader: Reader): { name: string; id: number }[] {
-  const count = reader.unsigned()
-  if (count > reader.left) throw new GobError(`${count} fields in ${reader.left} bytes`)
-  const fields: { name: string; id: number }[] = []
-  while (fields.length < count) {
-    const field = { name: "", id: 0 }
-    readFields(reader, (part) => {
-      if (part === 0) field.name = decodeUtf8(reader.bytes())
-      else field.id = reader.signed()
-    })
-    fields.push(field)
-  }
-  return fields
-}
-
-/** Goes through the fields that a struct has: `read` takes the value of the field with this number, 0 or 1. */
-function readFields(reader: Reader, read: (field: number) => void): void {
-  for (let at = -1; ; ) {
-    const step = reader.unsigned()
-    if (step === 0) return
-    at += step
-    if (at > 1) throw new GobError(`field ${at} in the definition of a type`)
-    read(at)
-  }
-}
-
-/** Numbers and bytes, one after the other. Throws `GobError` beyond the end. */
+/** Reads numbers and bytes one after the other. Throws `GobError` beyond the end. */
 class Reader {
   readonly #bytes: Uint8Array
   at = 0
@@ -147,7 +108,7 @@ class Reader {
     return this.#bytes.length - this.at
   }
 
-  /** Whether a whole number is there. */
+  /** Whether a whole number has arrived. */
   get hasUnsigned(): boolean {
     const first = this.#bytes[this.at]
     return first !== undefined && (first < 0x80 || this.left > 256 - first)

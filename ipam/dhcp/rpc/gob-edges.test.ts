@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { encodeAll, outcomeOf } from "./gob.fixture.ts"
-import { type GobType, type GobValue, slice, struct, unsigned } from "./gob-types.ts"
+import { type GobType, type GobValue, slice, struct, unsigned } from "./gob.ts"
 
 // https://pkg.go.dev/encoding/gob, "Encoding Details": below 128 a number is its byte; else the byte is minus the count of bytes.
 describe("the edges of numbers and lists", () => {
@@ -16,24 +16,25 @@ describe("the edges of numbers and lists", () => {
 
   test("a list of fields cannot have more than there are bytes left", () => {
     // Type -64 is a struct: nothing of its name, then its fields.
-    const define = (...fields: number[]) => [6 + fields.length, 0x7f, 3, 1, 0, 1, ...fields, 0]
+    const define = (...fields: number[]) => [7 + fields.length, 0x7f, 3, 1, 0, 1, ...fields, 0, 0]
     expect(outcomeOf(define(2, 0, 0))).toEqual([])
-    expect(outcomeOf(define(4, 0, 0))).toBe("4 fields in 3 bytes")
+    expect(outcomeOf(define(5, 0, 0))).toBe("a list of 5 in 4 bytes")
   })
 })
 
-describe("what is no gob of this protocol is named", () => {
+describe("an error names what is not gob of this protocol", () => {
   // Type 64, whose number is 0xff 0x80, with two fields: numbers without a sign.
-  const struct64 = [13, 0x7f, 3, 1, 0, 1, 2, 2, 6, 0, 2, 6, 0, 0]
+  const struct64 = [14, 0x7f, 3, 1, 0, 1, 2, 2, 6, 0, 2, 6, 0, 0, 0]
   test.each([
     ["a number of 9 bytes", [0xf7, 1, 2, 3, 4, 5, 6, 7, 8, 9]],
     ["a number of more than 53 bits", [0xf8, 1, 2, 3, 4, 5, 6, 7, 8]],
-    ["a value of type 0, which is no struct", [1, 0]],
-    ["a value of type 3, which is no struct", [1, 6]],
-    ["a definition of kind 3: expected a list or a struct", [2, 0x7f, 4]],
-    ["field 2 in the definition of a type", [4, 0x7f, 3, 3, 0]],
+    ["type 0 of a value is not a struct", [1, 0]],
+    ["type 3 of a value is not a struct", [1, 6]],
+    ["field 3 of a struct of 3", [2, 0x7f, 4]],
+    ["a definition of neither a list nor a struct", [2, 0x7f, 0]],
+    ["field 2 of a struct of 2", [4, 0x7f, 3, 3, 0]],
     ["a message that ends too early", [9, 0x7f, 3, 1, 0, 1, 3, 0, 0, 0]],
-    ["field 2 of a struct that has 2", [...struct64, 4, 0xff, 0x80, 3, 0]],
+    ["field 2 of a struct of 2", [...struct64, 4, 0xff, 0x80, 3, 0]],
   ])("%s", (says, bytes) => {
     expect(outcomeOf(bytes)).toBe(says)
   })
@@ -53,5 +54,5 @@ test.each([
     return outcomeOf([...encodeAll([struct("", { A: type }), { A: value }])])
   }
   expect(outcome(depth)).toBeArrayOfSize(1)
-  expect(outcome(depth + 1)).toBe("a value that is too deep")
+  expect(outcome(depth + 1)).toBe("a value nested deeper than 16")
 })

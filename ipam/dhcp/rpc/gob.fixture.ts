@@ -1,7 +1,6 @@
 /** What the tests of this room read and write gobs with. For tests only. */
+import { GobEncoder, GobError, type GobObject } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
-import { GobEncoder } from "./gob-encode.ts"
-import { GobError, type GobObject } from "./gob-types.ts"
 
 /** All values in bytes. */
 export function decodeAll(bytes: Uint8Array): GobObject[] {

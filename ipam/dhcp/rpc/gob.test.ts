@@ -4,15 +4,15 @@ import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import { DaemonError, readable } from "./client.ts"
 import { goAllocateReply, goAllocateRequest, goErrorReply, goReleaseReply, goReleaseRequest } from "./go.fixture.ts"
 import { decodeAll, encodeAll } from "./gob.fixture.ts"
+import { GobError, type GobObject, octets, signed, slice, struct, text, unsigned } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
-import { GobError, type GobObject, octets, signed, slice, struct, text, unsigned } from "./gob-types.ts"
 import {
   argumentType,
   decodeArguments,
   decodeReply,
+  emptyType,
   encodeArguments,
   encodeReply,
-  nothingType,
   requestType,
   responseType,
   resultType,
@@ -28,7 +28,7 @@ const call = {
   path: "/usr/lib/cni",
   stdin: encodeUtf8(config),
 }
-const { NetnsOverride: _, ...fieldsOf1_1 } = argumentType.fields
+const { NetnsOverride: _, ...fieldsOf1_1 } = Object.fromEntries(argumentType.fields)
 /** The types as the plugins of 1.1.1 have them. */
 const old = {
   argument: struct("CmdArgs", fieldsOf1_1),
@@ -97,7 +97,7 @@ describe("what Go's plugin and daemon send", () => {
 
   // The numbers of types count on with what a process has sent before: Go's daemon has 75 for this one by then.
   test("is written but for the number of a type: nothing, and an error", () => {
-    const written = encodeAll([responseType, { ServiceMethod: "DHCP.Release" }], [nothingType, {}])
+    const written = encodeAll([responseType, { ServiceMethod: "DHCP.Release" }], [emptyType, {}])
     const renumbered = goReleaseReply.map((byte, at) =>
       at > 60 ? (byte === 0x97 ? 0x83 : byte === 0x98 ? 0x84 : byte) : byte,
     )

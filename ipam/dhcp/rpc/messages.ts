@@ -1,5 +1,6 @@
 import { RouteScope } from "../../../pkg/netlink/mod.ts"
 import {
+  type Dns,
   formatCidr,
   formatIp,
   type IpConfig,
@@ -21,9 +22,9 @@ import {
   struct,
   text,
   unsigned,
-} from "./gob-types.ts"
+} from "./gob.ts"
 
-/** What goes before every argument and every reply, net/rpc. */
+/** What goes before every argument and every reply; net/rpc/server.go. */
 export const requestType = struct("Request", { ServiceMethod: text, Seq: unsigned })
 export const responseType = struct("Response", { ServiceMethod: text, Seq: unsigned, Error: text })
 
@@ -38,30 +39,16 @@ export const argumentType = struct("CmdArgs", {
   StdinData: octets,
 })
 
-/** The reply that says no more than that it was done, and the one beside an error. */
-export const nothingType = struct("", {})
+/** An empty reply: of every method but Allocate, and after an error. */
+export const emptyType = struct("", {})
 
 const texts = slice("[]string", text)
 const network = struct("IPNet", { IP: octets, Mask: octets })
-/** What Go has behind a pointer has no name. */
-const interfaceType = struct("", {
-  Name: text,
-  Mac: text,
-  Mtu: signed,
-  Sandbox: text,
-  SocketPath: text,
-  PciID: text,
-})
+/** The structs without a name are behind pointers in Go. */
+const interfaceType = struct("", { Name: text, Mac: text, Mtu: signed, Sandbox: text, SocketPath: text, PciID: text })
 const ipType = struct("", { Interface: signed, Address: network, Gateway: octets })
-const routeType = struct("", {
-  Dst: network,
-  GW: octets,
-  MTU: signed,
-  AdvMSS: signed,
-  Priority: signed,
-  Table: signed,
-  Scope: signed,
-})
+const numbers = { MTU: signed, AdvMSS: signed, Priority: signed, Table: signed, Scope: signed }
+const routeType = struct("", { Dst: network, GW: octets, ...numbers })
 
 /** The reply of Allocate, a result in the layout of CNI 1.0. */
 export const resultType = struct("Result", {
@@ -72,7 +59,7 @@ export const resultType = struct("Result", {
   DNS: struct("DNS", { Nameservers: texts, Domain: text, Search: texts, Options: texts }),
 })
 
-/** The methods; "Check" and "Collect" are this suite's own. */
+/** The methods; Check and Collect are only of this suite. */
 export type Method = "Allocate" | "Release" | "Check" | "Collect"
 
 /** A call of the plugin, as the daemon gets it. */
@@ -90,10 +77,10 @@ export function encodeArguments({ containerId, netns, ifName, args, path, stdin 
   return { ContainerID: containerId, Netns: netns, IfName: ifName, Args: args, Path: path, StdinData: stdin }
 }
 
-/** Throws `GobError` for what is no call. */
+/** Throws `GobError` for a value that is not a call. */
 export function decodeArguments(value: GobObject): CallArguments {
   const stdin = value.StdinData ?? new Uint8Array()
-  if (!(stdin instanceof Uint8Array)) throw new GobError("a call whose StdinData is no bytes")
+  if (!(stdin instanceof Uint8Array)) throw new GobError("StdinData is not bytes")
   return {
     containerId: textOf(value, "ContainerID"),
     netns: textOf(value, "Netns"),
@@ -117,58 +104,49 @@ export function encodeReply({ ips, routes, dns }: Result): GobObject {
       Table: table,
       Scope: scope,
     })),
-    DNS: {
-      Nameservers: dns.nameservers ?? [],
-      Domain: dns.domain ?? "",
-      Search: dns.search ?? [],
-      Options: dns.options ?? [],
-    },
+    DNS: { Nameservers: dns.nameservers, Domain: dns.domain, Search: dns.search, Options: dns.options },
   }
 }
 
-/** Upstream's daemon says "0.0.0.0" for the router of a route that has none. */
+/** Upstream's daemon sends "0.0.0.0" as the router of a route without one. */
 function unsetRouter(dst: string, scope: number | undefined): string | undefined {
   return scope === RouteScope.Link ? (dst.includes(":") ? "::" : "0.0.0.0") : undefined
 }
 
-/** The result in the reply of Allocate. Throws `GobError` for addresses that are none. */
+/** The result in the reply of Allocate. Throws `GobError` for addresses that cannot be read. */
 export function decodeReply(value: GobObject): Result {
-  const dns = isGobObject(value.DNS) ? value.DNS : {}
-  const domain = textOf(dns, "Domain")
   return {
     interfaces: [],
-    ips: listOf(value, "IPs").map((ip): IpConfig => {
-      const gateway = decodeIp(ip.Gateway)
-      return { address: decodeNetwork(ip.Address), ...(gateway === undefined ? {} : { gateway }) }
-    }),
-    routes: listOf(value, "Routes").map(decodeRoute),
-    dns: {
-      ...textsOf(dns, "Nameservers", "nameservers"),
-      ...(domain === "" ? {} : { domain }),
-      ...textsOf(dns, "Search", "search"),
-      ...textsOf(dns, "Options", "options"),
-    },
+    ips: listOf(value, "IPs")
+      .filter(isGobObject)
+      .map(({ Address, Gateway }): IpConfig => {
+        const gateway = decodeIp(Gateway)
+        return { address: decodeNetwork(Address), ...(gateway === undefined ? {} : { gateway }) }
+      }),
+    routes: listOf(value, "Routes").filter(isGobObject).map(decodeRoute),
+    dns: isGobObject(value.DNS) ? decodeDns(value.DNS) : {},
   }
 }
 
-function decodeRoute(route: GobObject): Route {
-  const gw = decodeIp(route.GW)
-  const numbers: Partial<Route> = {}
-  for (const [name, key] of [
-    ["MTU", "mtu"],
-    ["AdvMSS", "advmss"],
-    ["Priority", "priority"],
-    ["Table", "table"],
-    ["Scope", "scope"],
-  ] as const) {
-    const number = route[name]
-    if (typeof number === "number") numbers[key] = number
+function decodeRoute({ Dst, GW, MTU, AdvMSS, Priority, Table, Scope }: GobObject): Route {
+  const gw = decodeIp(GW)
+  const numbers = { mtu: MTU, advmss: AdvMSS, priority: Priority, table: Table, scope: Scope }
+  const sent = Object.entries(numbers).filter(([, number]) => typeof number === "number")
+  return { dst: decodeNetwork(Dst), ...(gw === undefined ? {} : { gw }), ...Object.fromEntries(sent) }
+}
+
+function decodeDns(dns: GobObject): Dns {
+  const domain = textOf(dns, "Domain")
+  const lists = { nameservers: "Nameservers", search: "Search", options: "Options" }
+  const sent = Object.entries(lists).map(([key, name]) => [key, textsOf(dns, name)] as const)
+  return {
+    ...(domain === "" ? {} : { domain }),
+    ...Object.fromEntries(sent.filter(([, list]) => list.length > 0)),
   }
-  return { dst: decodeNetwork(route.Dst), ...(gw === undefined ? {} : { gw }), ...numbers }
 }
 
 function encodeIp(ip: string | undefined): Uint8Array {
-  return (ip === undefined ? undefined : parseIp(ip)) ?? new Uint8Array()
+  return parseIp(ip ?? "") ?? new Uint8Array()
 }
 
 function encodeNetwork(cidr: string): GobObject {
@@ -179,7 +157,7 @@ function encodeNetwork(cidr: string): GobObject {
 function decodeIp(bytes: GobValue | undefined): string | undefined {
   if (bytes === undefined) return undefined
   if (bytes instanceof Uint8Array && (bytes.length === 4 || bytes.length === 16)) return formatIp(unmapped(bytes))
-  throw new GobError("an address that has neither 4 nor 16 bytes")
+  throw new GobError("an address of neither 4 nor 16 bytes")
 }
 
 function decodeNetwork(value: GobValue | undefined): string {
@@ -187,29 +165,26 @@ function decodeNetwork(value: GobValue | undefined): string {
   if (!(IP instanceof Uint8Array && (IP.length === 4 || IP.length === 16)))
     throw new GobError("a network without an address")
   const ip = unmapped(IP)
-  const mask = Mask instanceof Uint8Array ? Mask : new Uint8Array() // Go leaves out nothing but an empty one
+  const mask = Mask instanceof Uint8Array ? Mask : new Uint8Array() // Go omits an empty mask
   const bits = [...mask.subarray(mask.length - ip.length)].map((byte) => byte.toString(2).padStart(8, "0")).join("")
   const prefix = bits.indexOf("0") === -1 ? bits.length : bits.indexOf("0")
   if (bits.includes("1", prefix)) throw new GobError("a network whose mask has holes")
   return formatCidr({ ip, prefix })
 }
 
-/** The text of a field; "" when it is absent, as all that is zero. */
+/** The text of a field; "" when it is absent, as every zero is. */
 export function textOf(value: GobObject, name: string): string {
   const field = value[name] ?? ""
   if (typeof field === "string") return field
-  throw new GobError(`${name} is no text`)
+  throw new GobError(`${name} is not a text`)
 }
 
-function listOf(value: GobObject, name: string): GobObject[] {
+function listOf(value: GobObject, name: string): readonly GobValue[] {
   const list = value[name] ?? []
-  if (!Array.isArray(list)) throw new GobError(`${name} is no list`)
-  return list.filter(isGobObject)
+  if (Array.isArray(list)) return list
+  throw new GobError(`${name} is not a list`)
 }
 
-function textsOf<K extends string>(value: GobObject, name: string, key: K): { [key in K]?: string[] } {
-  const list = value[name] ?? []
-  if (!Array.isArray(list)) throw new GobError(`${name} is no list`)
-  const found = list.filter((each) => typeof each === "string")
-  return found.length === 0 ? {} : ({ [key]: found } as { [key in K]?: string[] })
+function textsOf(value: GobObject, name: string): string[] {
+  return listOf(value, name).filter((each) => typeof each === "string")
 }

@@ -1,8 +1,8 @@
 import { decodeLatin1, encodeUtf8 } from "../../../pkg/engine/mod.ts"
+import type { GobObject, Struct } from "./gob.ts"
+import { GobEncoder } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
-import { GobEncoder } from "./gob-encode.ts"
-import type { GobObject, Struct } from "./gob-types.ts"
-import { type CallArguments, decodeArguments, nothingType, responseType, textOf } from "./messages.ts"
+import { type CallArguments, decodeArguments, emptyType, responseType, textOf } from "./messages.ts"
 
 const GREETING = /^CONNECT \/_goRPC_ HTTP\/1\.[01]\r?\n(?:[^\r\n]+\r?\n)*\r?\n/
 const GREETING_MAX = 4096
@@ -72,7 +72,7 @@ export class RpcSession {
   /** The answer to a call that failed, in words. */
   refuse({ method, sequence }: IncomingCall, reason: string): Uint8Array {
     const response = this.#encoder.encode(responseType, { ServiceMethod: method, Seq: sequence, Error: reason })
-    return joined(response, this.#encoder.encode(nothingType, {}))
+    return joined(response, this.#encoder.encode(emptyType, {}))
   }
 }
 

@@ -4,7 +4,7 @@
  *   bun scripted-daemon.ts DIRECTORY   listens on DIRECTORY/dhcp.sock
  */
 import { join } from "node:path"
-import { type CallArguments, encodeReply, nothingType, resultType } from "../rpc/messages.ts"
+import { type CallArguments, emptyType, encodeReply, resultType } from "../rpc/messages.ts"
 import { type IncomingCall, RpcSession } from "../rpc/serve.ts"
 
 const lease = {
@@ -19,7 +19,7 @@ const ours = ["DHCP.Check", "DHCP.Collect"]
 function done(rpc: RpcSession, call: IncomingCall): Uint8Array {
   return call.method === "DHCP.Allocate"
     ? rpc.reply(call, resultType, encodeReply(lease))
-    : rpc.reply(call, nothingType, {})
+    : rpc.reply(call, emptyType, {})
 }
 
 /** What it answers; nothing to any other. */

@@ -1,0 +1,159 @@
+import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
+
+/**
+ * A codec for encoding/gob, as far as net/rpc's peers of this plugin use it: structs, lists, numbers, texts, bytes. A sender defines
+ * each type before its first value and numbers it as it likes; a definition is itself a value, of `wireType`, which both sides know.
+ *
+ * @example
+ * const request = struct("Request", { ServiceMethod: text, Seq: unsigned })
+ */
+export type GobType = Numbered | Struct | Slice
+
+/** A type by its number: one that every sender has, or, in what was read, one that its sender has defined. */
+interface Numbered {
+  readonly id: number
+}
+
+export interface Struct {
+  readonly name: string
+  readonly fields: readonly (readonly [name: string, type: GobType])[]
+}
+
+export interface Slice {
+  readonly name: string
+  readonly element: GobType
+}
+
+/** A value; a struct is an object without the fields that are zero, which are not sent. */
+export type GobValue = boolean | number | string | Uint8Array | readonly GobValue[] | GobObject
+
+export interface GobObject {
+  readonly [field: string]: GobValue | undefined
+}
+
+export const boolean: Numbered = { id: 1 }
+export const signed: Numbered = { id: 2 }
+export const unsigned: Numbered = { id: 3 }
+export const octets: Numbered = { id: 5 }
+export const text: Numbered = { id: 6 }
+
+export function struct(name: string, fields: { readonly [name: string]: GobType }): Struct {
+  return { name, fields: Object.entries(fields) }
+}
+
+/** A list; `name` is its Go type, "[]string". */
+export function slice(name: string, element: GobType): Slice {
+  return { name, element }
+}
+
+/** The type of a definition, from encoding/gob/type.go. Arrays have no use here. */
+const common = struct("CommonType", { Name: text, Id: signed })
+export const wireType = struct("wireType", {
+  ArrayT: common,
+  SliceT: struct("sliceType", { CommonType: common, Elem: signed }),
+  StructT: struct("structType", { CommonType: common, Field: slice("[]fieldType", common) }),
+})
+
+/** The first number of a sender's own types, as Go's programs count. */
+const FIRST_TYPE = 65
+
+/** A stream that is not gob, or has a type that this codec does not know. */
+export class GobError extends Error {
+  override readonly name = "GobError"
+}
+
+/** Whether a value is one of a struct. */
+export function isGobObject(value: GobValue | undefined): value is GobObject {
+  return typeof value === "object" && !Array.isArray(value) && !(value instanceof Uint8Array)
+}
+
+/** Writes one direction of one connection: each type is defined once, before its first value. */
+export class GobEncoder {
+  readonly #ids = new Map<GobType, number>()
+  readonly #defined = new Set<GobType>()
+
+  /** Returns the messages for a value: the definitions of types that are new, then the value. */
+  encode(type: Struct, value: GobObject): Uint8Array {
+    const out: number[] = []
+    const id = this.#number(type)
+    this.#define(type, out)
+    putMessage(out, id, type, value)
+    return Uint8Array.from(out)
+  }
+
+  /** Numbers a type in Go's order: a struct before its fields, a list after its elements. */
+  #number(type: GobType): number {
+    if ("id" in type) return type.id
+    const known = this.#ids.get(type)
+    if (known !== undefined) return known
+    if ("element" in type) this.#number(type.element)
+    const id = FIRST_TYPE + this.#ids.size
+    this.#ids.set(type, id)
+    if ("fields" in type) for (const [, field] of type.fields) this.#number(field)
+    return id
+  }
+
+  #define(type: GobType, out: number[]): void {
+    if ("id" in type || this.#defined.has(type)) return
+    this.#defined.add(type)
+    const id = this.#number(type)
+    const CommonType = { Name: type.name, Id: id }
+    if ("element" in type) {
+      putMessage(out, -id, wireType, { SliceT: { CommonType, Elem: this.#number(type.element) } })
+      this.#define(type.element, out)
+      return
+    }
+    const Field = type.fields.map(([Name, field]) => ({ Name, Id: this.#number(field) }))
+    putMessage(out, -id, wireType, { StructT: { CommonType, Field } })
+    for (const [, field] of type.fields) this.#define(field, out)
+  }
+}
+
+function putMessage(out: number[], id: number, type: Struct, value: GobObject): void {
+  const body: number[] = []
+  putSigned(body, id)
+  putValue(body, type, value)
+  putUnsigned(out, body.length)
+  for (const byte of body) out.push(byte)
+}
+
+function putValue(out: number[], type: GobType, value: GobValue): void {
+  if (type === text && typeof value === "string") putBytes(out, encodeUtf8(value))
+  else if (type === octets && value instanceof Uint8Array) putBytes(out, value)
+  else if (type === signed && typeof value === "number") putSigned(out, value)
+  else if (type === unsigned && typeof value === "number") putUnsigned(out, value)
+  else if ("element" in type && Array.isArray(value)) {
+    putUnsigned(out, value.length)
+    for (const element of value) putValue(out, type.element, element)
+  } else if ("fields" in type && isGobObject(value)) {
+    let last = -1
+    for (const [at, [name, inner]] of type.fields.entries()) {
+      const field = value[name]
+      if (field === undefined || field === 0 || (!isGobObject(field) && Object(field).length === 0)) continue
+      putUnsigned(out, at - last)
+      putValue(out, inner, field)
+      last = at
+    }
+    out.push(0)
+  } else throw new TypeError(`Cannot encode ${JSON.stringify(value)} as ${JSON.stringify(type)}`)
+}
+
+/** A number below 128 is one byte; any other is its count of bytes, negated, and these bytes, the highest first. Up to 53 bits. */
+function putUnsigned(out: number[], value: number): void {
+  if (value < 0x80) {
+    out.push(value)
+    return
+  }
+  const bytes: number[] = []
+  for (let rest = value; rest > 0; rest = Math.floor(rest / 256)) bytes.unshift(rest % 256)
+  out.push(256 - bytes.length, ...bytes)
+}
+
+function putSigned(out: number[], value: number): void {
+  putUnsigned(out, value < 0 ? (-value - 1) * 2 + 1 : value * 2)
+}
+
+function putBytes(out: number[], bytes: Uint8Array): void {
+  putUnsigned(out, bytes.length)
+  for (const byte of bytes) out.push(byte)
+}
