@@ -1,17 +1,258 @@
+/**
+ * The DHCP client: from a state and an event to the next state, the frames to send, and the changes of the interface. It opens nothing,
+ * sends nothing and waits for nothing: frames, time and the deadline of the state are its inputs and outputs.
+ *
+ * The states are those of RFC 2131, figure 5, and RFC 8415, 18.2. "waiting", "probing", "routing" and "ended" are of this client.
+ *
+ * | state      | DHCPv4 sends              | DHCPv6 sends         | next state                                                         |
+ * | ---------- | ------------------------- | -------------------- | ------------------------------------------------------------------ |
+ * | init       | nothing                   | nothing              | start: selecting, or with a lease rebooting                        |
+ * | selecting  | DISCOVER                  | SOLICIT              | OFFER, ADVERTISE: requesting; no answer: waiting                   |
+ * | requesting | REQUEST to all            | REQUEST              | ACK, REPLY: probing, routing or bound; NAK, no answer: waiting     |
+ * | probing    | ARP probes                |                      | silence: bound; a conflict: DECLINE, waiting                       |
+ * | routing    |                           | router solicitations | a router advertisement, or silence: bound                          |
+ * | bound      | nothing                   | nothing              | T1: renewing                                                       |
+ * | renewing   | REQUEST to the server     | RENEW                | ACK, REPLY: bound; T2: rebinding; NAK: selecting; NoBinding: requesting |
+ * | rebinding  | REQUEST to all            | REBIND               | ACK, REPLY: bound; NAK, the end of the lease: selecting            |
+ * | rebooting  | REQUEST (INIT-REBOOT)     | CONFIRM              | ACK, REPLY, silence: bound; NAK, NotOnLink: selecting              |
+ * | waiting    | nothing                   | nothing              | the end of the pause: selecting                                    |
+ * | ended      | RELEASE                   | RELEASE              |                                                                    |
+ */
 import { AF_INET } from "../../../pkg/types/mod.ts"
-import { advance4 } from "./client4.ts"
-import { advance6 } from "./client6.ts"
-import type { ClientConfig, ClientEvent, ClientState, Moment, Step } from "./types.ts"
+import { encodeProbe, findUser } from "./frames.ts"
+import { addressOf, addressText } from "./lease4.ts"
+import { withRouter } from "./lease6.ts"
+import { declineFrame, readAnswer4, releaseFrame, requestFrame } from "./message4.ts"
+import { readAnswer6, releaseFrame6, requestFrame6, routerSolicitation } from "./message6.ts"
+import { preferredRouter, readAdvertisement } from "./router.ts"
+import { holds, nextWait, pauseMs, secondsSince } from "./timing.ts"
+import type { Answer, Change, ClientConfig, ClientEvent, ClientState, Lease, Moment, Phase, Step } from "./types.ts"
 
-/** Returns a client that has done nothing yet: `advance` it by "start". */
+/** How often a request is sent before there is no answer to it; RFC 2131, 4.1; RFC 8415, 7.6. More often than not at all until T2 or the end. */
+const tries4: Partial<Record<Phase, number>> = { selecting: 4, requesting: 4, rebooting: 2 }
+const tries6: Partial<Record<Phase, number>> = { selecting: 5, requesting: 5, rebooting: 4 }
+/** RFC 5227, 1.1: probes before an address counts as free. */
+const PROBES = 3
+/** Router solicitations when the address is there already, and the wait after each; RFC 4861, 10. */
+const ROUTER_TRIES = 4
+const ROUTER_WAIT_MS = 1000
+/** How long an advertisement counts as the answer to a router solicitation. */
+const ROUTER_FRESH_MS = 10_000
+/** RFC 2131, 3.1, 5: the pause after a DECLINE. */
+const DECLINE_PAUSE_MS = 10_000
+
+/** Phases in which a frame cannot mean anything. */
+const deaf: readonly Phase[] = ["init", "bound", "waiting", "ended"]
+
+/** Returns a client in "init"; "start" begins. */
 export function createClient(config: ClientConfig): ClientState {
   return { config, phase: "init", xid: 0, begunAt: 0, sent: 0, waitMs: 0, failures: 0 }
 }
 
 /**
- * Returns what follows when something happens to a client. Nothing else decides: the same arguments give the same step. Never
- * throws for what a frame holds. Until the next event, "time" is due at `state.deadline`.
+ * Returns what follows when an event happens to a client; the same arguments give the same step. Never throws for what a frame
+ * holds. The next "time" is due at `state.deadline`.
  */
 export function advance(state: ClientState, event: ClientEvent, moment: Moment): Step {
-  return state.config.family === AF_INET ? advance4(state, event, moment) : advance6(state, event, moment)
+  if (state.phase === "ended") return stepTo(state)
+  switch (event.kind) {
+    case "start":
+      return holds(state.lease, moment) ? begin(state, "rebooting", moment) : lose(state, moment)
+    case "time":
+      return state.deadline !== undefined && moment.now >= state.deadline ? onTime(state, moment) : stepTo(state)
+    case "frame":
+      return deaf.includes(state.phase) ? stepTo(state) : onFrame(state, event.frame, moment)
+    case "release":
+      return release(state, moment)
+  }
+}
+
+/** The deadline of a state has come. */
+function onTime(state: ClientState, moment: Moment): Step {
+  const { phase, sent, lease, offer } = state
+  if (phase !== "routing" && lease && !holds(lease, moment)) return lose(state, moment)
+  const isUnanswered = sent >= ((isIpv4(state) ? tries4 : tries6)[phase] ?? Number.POSITIVE_INFINITY)
+  switch (phase) {
+    case "selecting":
+      return isUnanswered ? pause(state, moment) : send(state, moment)
+    case "requesting":
+      if (!isUnanswered) return send(state, moment)
+      return lease ? begin(state, "rebinding", moment) : pause(state, moment)
+    case "rebooting": // without an answer the lease is good until it ends; RFC 2131, 3.2; RFC 8415, 18.2.3
+      return isUnanswered && lease ? settle(state, lease, moment) : send(state, moment)
+    case "probing":
+      return offer ? probe(state, offer, moment) : begin(state, "selecting", moment)
+    case "routing":
+      return offer ? awaitRouter(state, offer, moment) : begin(state, "selecting", moment)
+    case "bound":
+      return begin(state, "renewing", moment)
+    case "renewing":
+      if (lease?.rebindAt !== undefined && moment.now >= lease.rebindAt) return begin(state, "rebinding", moment)
+      return send(state, moment)
+    case "rebinding":
+      return send(state, moment)
+    default:
+      return begin(state, "selecting", moment)
+  }
+}
+
+function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
+  const { phase, offer } = state
+  if (phase === "probing") {
+    const user = offer && findUser(frame, state.config.mac, addressOf(offer))
+    return user === undefined ? stepTo(state) : decline(state, offer as Lease, user, moment)
+  }
+  const router = isIpv4(state) ? undefined : readAdvertisement(frame, moment.now)
+  if (router) {
+    const heard = changed(state, { router: preferredRouter(state.router, router) })
+    return phase === "routing" && offer ? bind(heard, offer, moment) : stepTo(heard)
+  }
+  if (phase === "routing") return stepTo(state)
+  const answer = (isIpv4(state) ? readAnswer4 : readAnswer6)(state, frame, moment)
+  return answer ? onAnswer(changed(state, { seen: answer.seen }), answer, moment) : stepTo(state)
+}
+
+/** A server has answered what this state has sent. */
+function onAnswer(state: ClientState, answer: Answer, moment: Moment): Step {
+  const { phase, lease, config } = state
+  switch (answer.kind) {
+    case "offer":
+      // The REQUEST of DHCPv4 goes on with the transaction of its DISCOVER; RFC 2131, 4.4.1.
+      return isIpv4(state)
+        ? send(changed(state, { phase: "requesting", offer: answer.lease, sent: 0, waitMs: config.timeoutMs }), moment)
+        : begin(changed(state, { offer: answer.lease }), "requesting", moment)
+    case "ack":
+      if (!isIpv4(state)) return awaitRouter(changed(state, { sent: 0 }), answer.lease, moment)
+      if (phase !== "requesting" || config.probeMs <= 0) return bind(state, answer.lease, moment)
+      return probe(changed(state, { phase: "probing", offer: answer.lease, sent: 0 }), answer.lease, moment)
+    case "confirmed":
+      return lease ? settle(state, lease, moment) : stepTo(state)
+    case "nak":
+      if (lease) return lose(state, moment, answer.seen)
+      break
+    case "no binding":
+      if (lease && (phase === "renewing" || phase === "rebinding"))
+        return begin(changed(state, { offer: lease }), "requesting", moment)
+      break
+    case "ignored":
+      return stepTo(state)
+  }
+  return phase === "requesting" && !lease ? pause(state, moment) : stepTo(state)
+}
+
+/** Enters a state with a transaction of its own, and sends its first request. */
+function begin(state: ClientState, phase: Phase, moment: Moment): Step {
+  const transaction = { xid: randomXid(state, moment), begunAt: moment.now, sent: 0 }
+  const waitMs = isIpv4(state) ? state.config.timeoutMs : 0
+  const offer = phase === "requesting" ? state.offer : undefined
+  return send(changed(state, { phase, ...transaction, waitMs, offer }), moment)
+}
+
+/** Sends the request of the state, for the first time or again, and sets the deadline for its answer. */
+function send(state: ClientState, moment: Moment): Step {
+  const { now } = moment
+  const { phase, lease, offer } = state
+  if (phase !== "selecting" && !(phase === "requesting" ? offer : lease)) return begin(state, "selecting", moment)
+  const sent = { sent: state.sent + 1, ...nextWait(state, moment) }
+  if (!isIpv4(state)) {
+    const solicitation = hasFreshRouter(state, moment) ? [] : [routerSolicitation(state)]
+    return stepTo(changed(state, sent), [...solicitation, requestFrame6(state, now)])
+  }
+  // A REQUEST says the same age as the DISCOVER before it; RFC 2131, 4.4.1.
+  const secs = phase === "requesting" ? state.secs : secondsSince(state.begunAt, now)
+  return stepTo(changed(state, { ...sent, secs }), [requestFrame(changed(state, { secs }))])
+}
+
+/** Pauses before the next attempt. */
+function pause(state: ClientState, moment: Moment, ms?: number): Step {
+  const failures = state.failures + 1
+  const deadline = moment.now + (ms ?? pauseMs(failures, state.config, moment))
+  return stepTo(changed(state, { phase: "waiting", failures, deadline, offer: undefined }))
+}
+
+/** Probes for the address once more; it is free when no probe was answered. */
+function probe(state: ClientState, offer: Lease, moment: Moment): Step {
+  if (state.sent >= PROBES) return bind(state, offer, moment)
+  const deadline = moment.now + Math.ceil(state.config.probeMs / PROBES)
+  return stepTo(changed(state, { sent: state.sent + 1, deadline }), [encodeProbe(state.config.mac, addressOf(offer))])
+}
+
+/** Tells the server that another host uses the address, and pauses. */
+function decline(state: ClientState, offer: Lease, user: string, moment: Moment): Step {
+  const seen = `${addressText(offer)} in use by ${user}`
+  const declined = stepTo(changed(state, { seen }), [declineFrame(state, offer)])
+  return andThen(declined, (free) => pause(free, moment, Math.min(DECLINE_PAUSE_MS, state.config.timeoutMs)))
+}
+
+/** Has the address, and asks for routers unless one was heard just now; after some tries it is bound without one. */
+function awaitRouter(state: ClientState, lease: Lease, moment: Moment): Step {
+  if (hasFreshRouter(state, moment) || state.sent >= ROUTER_TRIES) return bind(state, lease, moment)
+  const deadline = moment.now + Math.min(ROUTER_WAIT_MS, state.config.timeoutMs)
+  const waiting = changed(state, { phase: "routing", offer: lease, sent: state.sent + 1, deadline })
+  return stepTo(waiting, [routerSolicitation(state)])
+}
+
+function hasFreshRouter({ router }: ClientState, { now }: Moment): boolean {
+  return router !== undefined && now < router.at + ROUTER_FRESH_MS
+}
+
+/** Takes a lease: the first one, or the one that a renewal has brought. */
+function bind(state: ClientState, given: Lease, moment: Moment): Step {
+  const { lease: before } = state
+  const lease = withRouter(given, state.router, moment.now)
+  const change: Change = before ? { kind: "renewed", lease, before } : { kind: "bound", lease }
+  return andThen(stepTo(state, [], [change]), (bound) => settle(bound, lease, moment))
+}
+
+/** Enters "bound" until T1. */
+function settle(state: ClientState, lease: Lease, moment: Moment): Step {
+  const bound = changed(state, { phase: "bound", lease, offer: undefined, failures: 0, deadline: lease.renewAt })
+  if (lease.renewAt !== undefined && moment.now >= lease.renewAt) return begin(bound, "renewing", moment)
+  return stepTo(bound)
+}
+
+/** Gives up the lease, if there is one, and asks for another. */
+function lose(state: ClientState, moment: Moment, why?: string): Step {
+  const { lease } = state
+  const reason = why ?? `the lease of ${lease && addressText(lease)} has expired`
+  const lost = stepTo(withoutLease(state), [], lease ? [{ kind: "lost", lease, why: reason }] : [])
+  return andThen(lost, (free) => begin(free, "selecting", moment))
+}
+
+/** Releases what a server has given, or may have given by an answer that was lost. */
+function release(state: ClientState, moment: Moment): Step {
+  const { lease = state.phase === "selecting" ? undefined : state.offer } = state
+  const transaction = { xid: randomXid(state, moment), begunAt: moment.now, deadline: undefined }
+  const ended = changed(withoutLease(state), { phase: "ended", ...transaction })
+  if (!lease || !holds(lease, moment)) return stepTo(ended)
+  return stepTo(ended, [isIpv4(state) ? releaseFrame(ended, lease) : releaseFrame6(ended, lease, moment.now)])
+}
+
+function isIpv4({ config }: ClientState): boolean {
+  return config.family === AF_INET
+}
+
+function randomXid(state: ClientState, moment: Moment): number {
+  return Math.floor(moment.random() * 2 ** (isIpv4(state) ? 32 : 24))
+}
+
+function withoutLease(state: ClientState): ClientState {
+  return changed(state, { lease: undefined, offer: undefined })
+}
+
+/** The state with changes. `undefined` removes a property, so that a state is the same before and after the journal. */
+function changed(state: ClientState, changes: { [K in keyof ClientState]?: ClientState[K] | undefined }): ClientState {
+  const next: Record<string, unknown> = { ...state, ...changes }
+  for (const key of Object.keys(changes)) if (next[key] === undefined) delete next[key]
+  return next as unknown as ClientState
+}
+
+function stepTo(state: ClientState, send: readonly Uint8Array[] = [], changes: readonly Change[] = []): Step {
+  return { state, send, changes, listen: !deaf.includes(state.phase) }
+}
+
+/** Two steps as one. */
+function andThen(first: Step, next: (state: ClientState) => Step): Step {
+  const { state, send, changes, listen } = next(first.state)
+  return { state, send: [...first.send, ...send], changes: [...first.changes, ...changes], listen }
 }

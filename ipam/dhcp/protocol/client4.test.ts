@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { encodeProbe } from "./arp.ts"
+import { encodeProbe } from "./frames.ts"
 import { answer4, clientMac, config4, ip, serverMac, TestClient } from "./testing/link.ts"
 
 const [discover, offer, request, declined, ack, nak, released] = ["01", 2, "03", "04", 5, 6, "07"] as const

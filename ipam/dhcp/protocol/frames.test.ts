@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
-import { encodeProbe, findUser } from "./arp.ts"
 import { createClient } from "./client.ts"
 import { socketFilter } from "./filter.ts"
-import { checksum, encodeUdp, multicastMac, readPacket } from "./frames.ts"
-import { encodeRouterSolicitation } from "./message6.ts"
+import { checksum, encodeProbe, encodeUdp, findUser, multicastMac, readPacket } from "./frames.ts"
+import { routerSolicitation } from "./message6.ts"
 import * as captured from "./testing/captured.ts"
 import { clientMac, config6, ip, serverMac } from "./testing/link.ts"
 
@@ -117,7 +116,7 @@ describe("ARP", () => {
 
 describe("ICMPv6", () => {
   test("asks for routers as Linux does", () => {
-    expect(encodeRouterSolicitation(createClient(config6))).toEqual(captured.routerSolicitation)
+    expect(routerSolicitation(createClient(config6))).toEqual(captured.routerSolicitation)
   })
 
   test("is not read when its checksum is wrong, or when it came through a router", () => {

@@ -1,11 +1,16 @@
 import { contains, formatCidr, formatIp, networkOf, type Route } from "../../../pkg/types/mod.ts"
 import { toHex } from "./bytes.ts"
 import { addressOf } from "./lease4.ts"
-import { iaid, type Message6, Status6 } from "./message6.ts"
-import { type Address6, type Association, option6Of, options6Of } from "./options6.ts"
+import { type Address6, type Association, type Options6, option6Of, options6Of } from "./options6.ts"
 import { advertisementOf } from "./router.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment, RouterSeen } from "./types.ts"
+
+/** RFC 8415, 7.5 */
+export const Status6 = { Success: 0, NoAddrsAvail: 2, NoBinding: 3, NotOnLink: 4 } as const
+
+/** The client has one DUID for each attachment, so one association is enough. */
+export const iaid = 1
 
 /** Why there is no lease in a message: the server's status, or in words what is wrong. */
 export interface Refusal {
@@ -18,7 +23,7 @@ export interface Refusal {
  * else the first.
  */
 export function leaseOf6(
-  message: Message6,
+  message: { readonly options: Options6 },
   server: { ip: Uint8Array; mac: string },
   moment: Moment,
   before?: Lease,
@@ -49,7 +54,7 @@ export function leaseOf6(
 }
 
 /** A status that is not success; undefined for success, which need not be said. */
-export function statusOf(options: Message6["options"]): Refusal | undefined {
+export function statusOf(options: Options6): Refusal | undefined {
   const status = option6Of(options, "status")
   if (!status || status.code === Status6.Success) return undefined
   return { status: status.code, why: `status ${status.code}${status.message === "" ? "" : `: "${status.message}"`}` }

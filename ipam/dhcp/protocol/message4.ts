@@ -1,9 +1,13 @@
 import { concat, struct, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
-import { formatIp, parseIp } from "../../../pkg/types/mod.ts"
-import { encodeOptions, type Options, optionOf, readOptions } from "./options4.ts"
+import { formatIp, parseIp, parseMac, sameBytes } from "../../../pkg/types/mod.ts"
+import { fromHex } from "./bytes.ts"
+import { broadcastMac, type Endpoint, encodeUdp, readPacket } from "./frames.ts"
+import { addressOf, addressText, leaseOf } from "./lease4.ts"
+import { encodeOptions, type Options, option, optionOf, readOptions } from "./options4.ts"
+import type { Answer, ClientState, Lease, Moment } from "./types.ts"
 
 /** RFC 2132, 9.6 */
-export const MessageType = {
+const MessageType = {
   Discover: 1,
   Offer: 2,
   Request: 3,
@@ -102,4 +106,90 @@ export function readMessage(payload: Uint8Array): ServerMessage | undefined {
     type,
     options,
   }
+}
+
+/** What upstream says it takes; also the MTU of most links. */
+const maxSize = 1500
+
+const clientPort = 68
+const serverPort = 67
+const unspecified = new Uint8Array(4)
+const toAll: Endpoint = { mac: broadcastMac, ip: new Uint8Array(4).fill(255), port: serverPort }
+
+type Option = readonly [number, Uint8Array]
+
+/** The frame that a state sends; RFC 2131, table 5, has the fields that are set in it. */
+export function requestFrame(state: ClientState): Uint8Array {
+  const { phase, config, lease, offer } = state
+  const options: Option[] = [option("maxSize", maxSize)]
+  if (config.request.length > 0) options.push(option("parameters", Uint8Array.from(config.request)))
+  for (const [code, value] of config.provide) options.push([code, fromHex(value)])
+  if (phase === "requesting" && offer) options.push(...chosen(offer))
+  if (phase === "rebooting" && lease) options.push(option("requestedAddress", addressText(lease)))
+  const type = phase === "selecting" ? MessageType.Discover : MessageType.Request
+  if (lease && phase === "renewing") return frame(state, type, { options, address: lease, to: serverOf(lease) })
+  return frame(state, type, { options, ...(lease && phase === "rebinding" && { address: lease }) })
+}
+
+/** Releases a lease. Unicast from the address itself: a server's kernel drops what comes from 0.0.0.0 to one of its addresses. */
+export function releaseFrame(state: ClientState, lease: Lease): Uint8Array {
+  const options = [option("server", lease.server)]
+  return frame(state, MessageType.Release, { options, address: lease, to: serverOf(lease) })
+}
+
+/** Says that an address is in use already. */
+export function declineFrame(state: ClientState, offer: Lease): Uint8Array {
+  return frame(state, MessageType.Decline, { options: chosen(offer) })
+}
+
+function chosen(offer: Lease): Option[] {
+  return [option("requestedAddress", addressText(offer)), option("server", offer.server)]
+}
+
+function frame(
+  state: ClientState,
+  type: number,
+  { options, address, to }: { options: readonly Option[]; address?: Lease; to?: Endpoint },
+): Uint8Array {
+  const { config, xid } = state
+  const isFree = type === MessageType.Release || type === MessageType.Decline // of seconds and flags
+  const message = encodeMessage({
+    xid,
+    secs: isFree ? 0 : (state.secs ?? 0),
+    broadcast: config.broadcast && !isFree && address === undefined,
+    ...(address && { clientAddress: addressText(address) }),
+    mac: parseMac(config.mac) ?? new Uint8Array(6),
+    options: new Map([option("messageType", type), option("clientId", fromHex(config.clientId)), ...options]),
+  })
+  const from: Endpoint = { mac: config.mac, ip: address ? addressOf(address) : unspecified, port: clientPort }
+  return encodeUdp(from, to ?? toAll, message)
+}
+
+function serverOf({ server, serverMac }: Lease): Endpoint {
+  return { mac: serverMac, ip: parseIp(server) ?? unspecified, port: serverPort }
+}
+
+/**
+ * Reads a frame as the answer to what a state has sent. Undefined for a frame of another hardware address or transaction, for an ACK
+ * in "selecting", and for an ACK of another server than the one that was asked.
+ */
+export function readAnswer4(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
+  const packet = readPacket(frame)
+  if (packet?.kind !== "udp" || packet.to.port !== clientPort || packet.to.ip.length !== 4) return undefined
+  const message = readMessage(packet.payload)
+  if (message?.xid !== state.xid || !sameBytes(message.mac, parseMac(state.config.mac) ?? new Uint8Array()))
+    return undefined
+  const server = optionOf(message.options, "server")
+  const { offer, lease, phase } = state
+  if (phase === "requesting" && server !== offer?.server) return undefined
+  const from = server === undefined ? "" : ` from ${server}`
+  if (message.type === MessageType.Nak && phase !== "selecting") {
+    const why = optionOf(message.options, "message")
+    return { kind: "nak", seen: `NAK${from}${why === undefined ? "" : `: "${why}"`}` }
+  }
+  if (message.type !== (phase === "selecting" ? MessageType.Offer : MessageType.Ack)) return undefined
+  const given = leaseOf(message, packet.from.mac, moment, phase === "requesting" ? offer : lease)
+  const seen = `${phase === "selecting" ? "OFFER" : "ACK"} of ${message.yourAddress}${from}`
+  if (typeof given === "string") return { kind: "ignored", seen: `${seen}, which is ignored: ${given}` }
+  return { kind: phase === "selecting" ? "offer" : "ack", lease: given, seen }
 }

@@ -1,14 +1,15 @@
 import { sha256 } from "../../../pkg/engine/mod.ts"
 import { concat, DecodeError, u16be, u32be } from "../../../pkg/netlink/mod.ts"
-import { parseIp } from "../../../pkg/types/mod.ts"
+import { formatIp, parseIp } from "../../../pkg/types/mod.ts"
 import { fromHex, toHex } from "./bytes.ts"
-import { type Endpoint, encodeIcmpv6, encodeUdp, ethernetAddress, multicastMac } from "./frames.ts"
+import { type Endpoint, encodeIcmpv6, encodeUdp, ethernetAddress, multicastMac, readPacket } from "./frames.ts"
 import { addressOf } from "./lease4.ts"
-import { decodeOptions6, encodeOptions6, type Options6, option6 } from "./options6.ts"
-import type { ClientState, Lease } from "./types.ts"
+import { iaid, leaseOf6, type Refusal, Status6, statusOf } from "./lease6.ts"
+import { decodeOptions6, encodeOptions6, type Options6, option6, option6Of } from "./options6.ts"
+import type { Answer, ClientState, Lease, Moment, Phase } from "./types.ts"
 
 /** RFC 8415, 7.3 */
-export const MessageType6 = {
+const MessageType6 = {
   Solicit: 1,
   Advertise: 2,
   Request: 3,
@@ -19,27 +20,21 @@ export const MessageType6 = {
   Release: 8,
 } as const
 
-/** RFC 8415, 7.5 */
-export const Status6 = { Success: 0, NoAddrsAvail: 2, NoBinding: 3, NotOnLink: 4 } as const
-
-export const clientPort6 = 546
+const clientPort6 = 546
 const serverPort6 = 547
 
 /** The options that a result has room for: name servers, search list, time servers (RFC 3646, 5908, 4075). */
 export const usualRequests6: readonly number[] = [23, 24, 56, 31]
 
-/** The client has one DUID for each attachment, so one association is enough. */
-export const iaid = 1
-
 /** A message of DHCPv6 (RFC 8415, 8). */
-export interface Message6 {
+interface Message6 {
   type: number
   xid: number
   options: Options6
 }
 
-/** Undefined for what is no message. */
-export function readMessage6(payload: Uint8Array): Message6 | undefined {
+/** Reads the payload of a datagram; undefined when it is not a message. */
+function readMessage6(payload: Uint8Array): Message6 | undefined {
   if (payload.length < 4) return undefined
   const first = u32be.get(payload, 0)
   try {
@@ -50,7 +45,7 @@ export function readMessage6(payload: Uint8Array): Message6 | undefined {
   }
 }
 
-/** A DUID that is always the same for the same text: a UUID of its digest (RFC 6355; RFC 9562, version 8), hexadecimal. */
+/** The DUID of a text: a UUID made of its digest (RFC 6355; RFC 9562, version 8), hexadecimal. */
 export function makeDuid(key: string): string {
   const uuid = fromHex(sha256(key).slice(0, 32))
   uuid[6] = 0x80 | ((uuid[6] ?? 0) & 0x0f)
@@ -62,31 +57,57 @@ export function makeDuid(key: string): string {
 const allServers = fromHex("ff020000000000000000000000010002")
 const allRouters = fromHex("ff020000000000000000000000000002")
 
-/** A frame for all servers on the link. `asks` adds what configuration is wanted, `server` names the one that is meant. */
-export function encodeMessage6(
+/** The message that each state sends; RFC 8415, 18.2. */
+const requests: Partial<Record<Phase, number>> = {
+  selecting: MessageType6.Solicit,
+  requesting: MessageType6.Request,
+  rebooting: MessageType6.Confirm,
+  renewing: MessageType6.Renew,
+  rebinding: MessageType6.Rebind,
+}
+
+/** The frame that a state sends. REQUEST and RENEW name their server. CONFIRM asks for nothing but whether the address is of the link. */
+export function requestFrame6(state: ClientState, now: number): Uint8Array {
+  const { phase, config, lease, offer } = state
+  const address = phase === "requesting" ? offer : phase === "selecting" ? undefined : lease
+  const server = phase === "requesting" || phase === "renewing" ? address : undefined
+  const asked: Option6[] = []
+  if (phase !== "rebooting") {
+    if (config.request.length > 0)
+      asked.push(option6("request", concat(config.request.map((code) => u16be.encode(code)))))
+    for (const [code, value] of config.provide) asked.push([code, fromHex(value)])
+  }
+  return frame(state, requests[phase] ?? MessageType6.Solicit, now, { address, server, asked })
+}
+
+/** Releases a lease. */
+export function releaseFrame6(state: ClientState, lease: Lease, now: number): Uint8Array {
+  return frame(state, MessageType6.Release, now, { address: lease, server: lease, asked: [] })
+}
+
+type Option6 = Options6[number]
+
+/** A frame for all servers on the link. */
+function frame(
   state: ClientState,
   type: number,
   now: number,
-  content: { address?: Lease | undefined; server?: string | undefined; asks?: boolean },
+  { address, server, asked }: { address: Lease | undefined; server: Lease | undefined; asked: Options6 },
 ): Uint8Array {
   const { config, xid } = state
   const hundredths = Math.min(0xffff, Math.max(0, Math.floor((now - state.begunAt) / 10)))
-  const options: (readonly [number, Uint8Array])[] = [option6("clientId", fromHex(config.clientId))]
-  if (content.server !== undefined) options.push(option6("serverId", fromHex(content.server)))
+  const options: Option6[] = [option6("clientId", fromHex(config.clientId))]
+  if (server?.serverDuid !== undefined) options.push(option6("serverId", fromHex(server.serverDuid)))
   options.push(option6("elapsed", hundredths))
-  const ip = content.address && addressOf(content.address)
+  const ip = address && addressOf(address)
   const held = ip ? [option6("address", { ip, preferredSeconds: 0, validSeconds: 0, options: [] })] : []
-  options.push(option6("association", { iaid, renewSeconds: 0, rebindSeconds: 0, options: held }))
-  if (content.asks && config.request.length > 0) {
-    options.push(option6("request", concat(config.request.map((code) => u16be.encode(code)))))
-  }
-  if (content.asks) for (const [code, value] of config.provide) options.push([code, fromHex(value)])
+  options.push(option6("association", { iaid, renewSeconds: 0, rebindSeconds: 0, options: held }), ...asked)
   const payload = concat([u32be.encode(type * 0x1000000 + xid), encodeOptions6(options)])
   return encodeUdp(sourceOf(state, clientPort6), { ...multicast(allServers), port: serverPort6 }, payload)
 }
 
-/** A frame that asks routers to say who they are (RFC 4861, 4.1). */
-export function encodeRouterSolicitation(state: ClientState): Uint8Array {
+/** A router solicitation; RFC 4861, 4.1. */
+export function routerSolicitation(state: ClientState): Uint8Array {
   const message = concat([Uint8Array.of(133, 0, 0, 0, 0, 0, 0, 0, 1, 1), ethernetAddress(state.config.mac)])
   return encodeIcmpv6(sourceOf(state, 0), multicast(allRouters), message)
 }
@@ -99,4 +120,37 @@ function sourceOf({ config: { mac, linkLocal } }: ClientState, port: number): En
 
 function multicast(ip: Uint8Array): Omit<Endpoint, "port"> {
   return { mac: multicastMac(ip), ip }
+}
+
+/**
+ * Reads a frame as the answer to what a state has sent. Undefined for a frame of another DUID or transaction, for a REPLY in
+ * "selecting", and for a REPLY of another server than the one that was asked.
+ */
+export function readAnswer6(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
+  const packet = readPacket(frame)
+  if (packet?.kind !== "udp" || packet.to.port !== clientPort6 || packet.to.ip.length !== 16) return undefined
+  const message = readMessage6(packet.payload)
+  const { phase, config, offer, lease, xid } = state
+  const expected = phase === "selecting" ? MessageType6.Advertise : MessageType6.Reply
+  if (message?.type !== expected || message.xid !== xid) return undefined
+  const [client, server] = [option6Of(message.options, "clientId"), option6Of(message.options, "serverId")]
+  if (!client || !server || toHex(client) !== config.clientId) return undefined
+  const asked = phase === "requesting" ? offer : phase === "renewing" ? lease : undefined
+  if (asked && asked.serverDuid !== toHex(server)) return undefined
+  const from = `from ${formatIp(packet.from.ip)}`
+  const name = phase === "selecting" ? "ADVERTISE" : "REPLY"
+  if (phase === "rebooting") {
+    const refusal = statusOf(message.options)
+    return refusal ? refused(refusal, `${name} ${from}`) : { kind: "confirmed", seen: `${name} ${from}` }
+  }
+  const given = leaseOf6(message, packet.from, moment, offer ?? lease)
+  if ("why" in given) return refused(given, `${name} ${from}`)
+  const seen = `${name} of ${given.address.replace("/128", "")} ${from}`
+  return { kind: phase === "selecting" ? "offer" : "ack", lease: given, seen }
+}
+
+function refused({ status, why }: Refusal, message: string): Answer {
+  const seen = `${message}: ${why}`
+  if (status === Status6.NoBinding) return { kind: "no binding", seen }
+  return { kind: status === Status6.NotOnLink || status === Status6.NoAddrsAvail ? "nak" : "failed", seen }
 }

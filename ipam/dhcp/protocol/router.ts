@@ -53,6 +53,14 @@ export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }
 
+/** Of two routers the one of the higher preference, and of equals the known one. A router's last advertisement replaces its earlier ones. */
+export function preferredRouter(router: RouterSeen | undefined, heard: RouterSeen): RouterSeen {
+  const [known, said] = [router && advertisementOf(router), advertisementOf(heard)]
+  if (!router || !known || !said || router.address === heard.address) return heard
+  if (heard.at >= router.at + known.lifetimeSeconds * 1000) return heard
+  return said.lifetimeSeconds > 0 && said.preference > known.preference ? heard : router
+}
+
 /** Undefined where an option has no length, or goes beyond the end (RFC 4861, 6.1.2). */
 function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
   if (message.length < header.size) return undefined

@@ -1,19 +1,21 @@
-import type { ClientConfig, Lease, Moment } from "./types.ts"
+import { AF_INET } from "../../../pkg/types/mod.ts"
+import type { ClientConfig, ClientState, Lease, Moment, Phase } from "./types.ts"
 
 /** RFC 2131, 3.3: a lease that never ends. RFC 8415, 7.7, has the same number. */
 const infinity = 0xffffffff
 
-/** What a lease lasts at least. For less a client would do nothing but renew it, and with each renewal wait for the disk. */
+/** The shortest lease. With a shorter one a client would do nothing but renew it, and wait for the disk each time. */
 const leastMs = 4_000
 
-/** RFC 2131, 4.1: the time before a packet is sent again is longer or shorter by up to a second; here also by no more than a quarter. */
-export function jitter(ms: number, moment: Moment): number {
+/** A wait that is longer or shorter by a random time: a second at most (RFC 2131, 4.1), and a quarter of it at most. */
+function jitter(ms: number, moment: Moment): number {
   return Math.max(1, Math.round(ms + (2 * moment.random() - 1) * Math.min(1000, ms / 4)))
 }
 
 /**
- * When a lease is to be renewed, rebound, and ends. T1 is half of the lease time and T2 seven eighths where the server does not say, or what
- * it says is out of order (RFC 2131, 4.4.5), or sooner than half of the shortest lease. Both come a little sooner, by chance: clients that began together do not renew together.
+ * T1, T2 and the end of a lease. T1 is half of the lease time and T2 seven eighths where the server does not give them, gives them out of
+ * order (RFC 2131, 4.4.5), or gives a T1 below half of the shortest lease. Both come sooner by a random time: clients that began
+ * together do not renew together.
  */
 export function leaseTimes(
   seconds: { valid: number; renew?: number | undefined; rebind?: number | undefined },
@@ -32,26 +34,44 @@ export function leaseTimes(
   }
 }
 
-/** How long to wait after so many attempts that failed: four times two seconds, then 8, 16, 32 … up to the longest. */
+/** The pause after a number of failed attempts: four times two seconds, then 8, 16, 32 … up to the longest. */
 export function pauseMs(failures: number, config: ClientConfig, moment: Moment): number {
   const ms = failures <= 4 ? 2000 : 8000 * 2 ** Math.min(20, failures - 5)
   return jitter(Math.min(ms, Math.max(config.resendMaxMs, 1)), moment)
 }
 
-/**
- * How long to wait for an answer to a request to renew: half of the time that is left until `end`, a minute at least (RFC 2131, 4.4.5), or a
- * quarter of the whole time where that is less. Never beyond the end.
- */
-export function renewalWait(begin: number, end: number, now: number): number {
+/** The first and the longest wait for an answer of DHCPv6; RFC 8415, 7.6. */
+const waits6: Partial<Record<Phase, { firstMs: number; longestMs: number }>> = {
+  selecting: { firstMs: 1000, longestMs: 30_000 },
+  requesting: { firstMs: 1000, longestMs: 30_000 },
+  rebooting: { firstMs: 1000, longestMs: 4000 },
+  renewing: { firstMs: 10_000, longestMs: 600_000 },
+  rebinding: { firstMs: 10_000, longestMs: 600_000 },
+}
+
+/** The deadline of the request that a state sends now, at the latest T2 or the end of its lease; and the wait that the next one goes by. */
+export function nextWait(state: ClientState, moment: Moment): Pick<ClientState, "waitMs"> & { deadline: number } {
+  const { phase, waitMs, lease, begunAt, config } = state
+  const { now } = moment
+  const end = phase === "renewing" ? lease?.rebindAt : lease?.expiresAt
+  const latest = end === undefined || end <= now ? Number.POSITIVE_INFINITY : end
+  if (config.family !== AF_INET) {
+    const wait = retransmission(waitMs, waits6[phase] ?? { firstMs: 1000, longestMs: 1000 }, moment)
+    return { waitMs: wait, deadline: Math.min(now + wait, latest) }
+  }
+  if (phase === "renewing" || phase === "rebinding")
+    return { waitMs, deadline: now + renewalWait(begunAt, end ?? now, now) }
+  return { waitMs: waitMs * 2, deadline: Math.min(now + jitter(waitMs, moment), latest) }
+}
+
+/** Half of the time until `end`, a minute at least (RFC 2131, 4.4.5), or a quarter of the whole time where that is less. Never beyond the end. */
+function renewalWait(begin: number, end: number, now: number): number {
   const least = Math.min(60_000, (end - begin) / 4)
   return Math.max(1, Math.round(Math.min(end - now, Math.max(least, (end - now) / 2))))
 }
 
-/**
- * How long to wait for an answer of DHCPv6, after the wait before; 0 for the first time (RFC 8415, 15). The first is a little longer
- * than said, never shorter.
- */
-export function retransmission(
+/** The wait after one of `beforeMs`, which is 0 for the first; RFC 8415, 15. The first is a little longer than it says, never shorter. */
+function retransmission(
   beforeMs: number,
   { firstMs, longestMs }: { firstMs: number; longestMs: number },
   moment: Moment,
@@ -62,7 +82,12 @@ export function retransmission(
   return Math.round(next > longestMs ? longestMs * (1 + factor) : next)
 }
 
-/** Whether there is a lease, and it has not ended. */
+/** The age of a transaction as DHCPv4 says it. */
+export function secondsSince(then: number, now: number): number {
+  return Math.min(0xffff, Math.max(0, Math.floor((now - then) / 1000)))
+}
+
+/** Whether there is a lease that has not ended. */
 export function holds(lease: Lease | undefined, { now }: Moment): boolean {
   return lease !== undefined && (lease.expiresAt === undefined || now < lease.expiresAt)
 }

@@ -118,6 +118,21 @@ export interface ClientState {
   readonly seen?: string
 }
 
+/** A server's answer to what a state has sent. `seen` describes it in words. */
+export type Answer =
+  /** OFFER and ADVERTISE; ACK and REPLY. */
+  | { readonly kind: "offer" | "ack"; readonly lease: Lease; readonly seen: string }
+  /** The lease holds, unchanged: a REPLY to CONFIRM. */
+  | { readonly kind: "confirmed"; readonly seen: string }
+  /** The lease may not be used: NAK, or status NotOnLink or NoAddrsAvail. */
+  | { readonly kind: "nak"; readonly seen: string }
+  /** The server does not know the lease: status NoBinding. */
+  | { readonly kind: "no binding"; readonly seen: string }
+  /** The request has failed: any other status, or an answer of DHCPv6 that gives no address. */
+  | { readonly kind: "failed"; readonly seen: string }
+  /** An answer of DHCPv4 that gives no address; another one may follow. */
+  | { readonly kind: "ignored"; readonly seen: string }
+
 /** A router advertisement as the state keeps it. */
 export interface RouterSeen {
   readonly address: string

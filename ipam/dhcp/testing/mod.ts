@@ -3,8 +3,7 @@ export { Journal, type LeaseRecord } from "../daemon/journal.ts"
 export { parseOptions } from "../daemon/options.ts"
 export { Service } from "../daemon/service.ts"
 export type { Tenant } from "../daemon/tenant.ts"
-export { encodeProbe } from "../protocol/arp.ts"
-export { readPacket } from "../protocol/frames.ts"
+export { encodeProbe, readPacket } from "../protocol/frames.ts"
 export * as captured from "../protocol/testing/captured.ts"
 export {
   answer4,
