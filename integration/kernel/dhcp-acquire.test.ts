@@ -25,8 +25,8 @@ test("a lease is on record before it is asked for, and held once the server has 
   const before = openInKernel(/netns/)
   const caller = site.allocate()
   const discover = site.hear("DISCOVER")
-  expect([await isUp(site), site.records, site.tenant.result]).toEqual([true, [], undefined])
-  expect(site.tenant.descriptors).toHaveLength(1)
+  expect([await isUp(site), site.records, site.holder.result]).toEqual([true, [], undefined])
+  expect(site.holder.descriptors).toHaveLength(1)
   site.reply("OFFER", discover, "10.1.2.3")
   expect(site.records).toMatchObject([{ progress: "acquiring", clients: [{ phase: "requesting" }] }])
   expect(site.hasMore).toBe(true)
@@ -34,8 +34,8 @@ test("a lease is on record before it is asked for, and held once the server has 
   site.now += 1000
   site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
   expect(caller.told).toEqual([result("10.1.2.3/24")])
-  expect(site.tenant.result).toEqual(result("10.1.2.3/24"))
-  expect([leftOpen(before, /netns/), site.tenant.descriptors]).toEqual([[], []])
+  expect(site.holder.result).toEqual(result("10.1.2.3/24"))
+  expect([leftOpen(before, /netns/), site.holder.descriptors]).toEqual([[], []])
   const { dev, ino } = statSync(site.pod.path)
   const [{ ifindex } = {}] = await site.pod.json<{ ifindex?: number }[]>("ip", ["-j", "link", "show", "eth0"])
   const [{ writtenAt, config, clients, ...record } = {}, ...others] = JSON.parse(JSON.stringify(site.records))
@@ -82,18 +82,18 @@ test("two callers at once are told of one lease, and a third one later of the sa
   site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
   const third = site.allocate()
   for (const { told } of [first, second, third]) expect(told).toEqual([result("10.1.2.3/24")])
-  expect([site.hasMore, site.service.tenants.size]).toEqual([false, 1])
+  expect([site.hasMore, site.service.holders.size]).toEqual([false, 1])
 })
 
 describe("without a carrier", () => {
   test("DISCOVER is sent after five seconds all the same", async () => {
     using site = await DhcpSite.create(host, { carrier: false })
     site.allocate()
-    expect([await isUp(site), site.hasMore, site.tenant.descriptors.length]).toEqual([true, false, 1])
+    expect([await isUp(site), site.hasMore, site.holder.descriptors.length]).toEqual([true, false, 1])
     expect([site.pass(), site.pass()]).toEqual([2000, 2000]) // to look after the namespace
-    expect([site.records, site.tenant.descriptors.length]).toEqual([[], 1])
+    expect([site.records, site.holder.descriptors.length]).toEqual([[], 1])
     expect(site.pass()).toBe(1000)
-    expect(site.tenant.descriptors).toHaveLength(1) // the socket for answers, and no events any more
+    expect(site.holder.descriptors).toHaveLength(1) // the socket for answers, and no events any more
     await host.exec("ip", ["link", "set", site.link, "up"])
     const isReady = async () => (await linkOf(site.pod, "eth0")).operstate === "UP"
     await waitFor(isReady, "the kernel to notice the carrier")
@@ -104,11 +104,11 @@ describe("without a carrier", () => {
   test("nothing is sent until it is there, and then at once", async () => {
     using site = await DhcpSite.create(host, { carrier: false })
     site.allocate()
-    site.tenant.onReadable(new Uint8Array(100)) // another event
-    expect(site.tenant.descriptors).toHaveLength(1)
+    site.holder.onReadable(new Uint8Array(100)) // another event
+    expect(site.holder.descriptors).toHaveLength(1)
     await host.exec("ip", ["link", "set", site.link, "up"])
     expect([site.hear("DISCOVER").secs, site.now]).toEqual([0, 1_000_000])
-    expect(site.tenant.descriptors).toHaveLength(1)
+    expect(site.holder.descriptors).toHaveLength(1)
     expect(site.pass()).toBe(2000)
   })
 })
@@ -122,7 +122,7 @@ test.each([
   const [netns, message] = expected(site.pod.path)
   const refused = () => site.allocate(site.call({}, { ifName, netns }))
   expect(refused).toThrow(expect.objectContaining({ name: "Refusal", message }))
-  expect([site.service.tenants.size, site.records, leftOpen(before)]).toEqual([0, [], []])
+  expect([site.service.holders.size, site.records, leftOpen(before)]).toEqual([0, [], []])
 })
 
 test("an address that another machine probes for is declined; without probes the client does not listen for that", async () => {
@@ -130,7 +130,7 @@ test("an address that another machine probes for is declined; without probes the
   const isProbe = (frame: Uint8Array) => frame[12] === 8 && frame[13] === 6
   const user = encodeProbe("0a:58:0a:01:02:77", Uint8Array.of(10, 1, 2, 3))
   const caller = site.lease({ probe: true })
-  expect([caller.told, site.tenant.descriptors.length]).toEqual([[], 1])
+  expect([caller.told, site.holder.descriptors.length]).toEqual([[], 1])
   site.hearFrame(isProbe)
   site.send(user)
   expect(site.hear("DECLINE").options[50]).toBe("0a010203")

@@ -15,7 +15,7 @@ const isUp = async ({ pod }: DhcpSite) => (await linkOf(pod, "eth0")).flags.incl
 describe("without an answer ADD ends with an error that says what was missing, where, and what was seen", () => {
   const none = "none: is the parent's switch port right?"
   const giveUp = (site: DhcpSite) => {
-    while (site.service.tenants.size > 0) site.pass()
+    while (site.service.holders.size > 0) site.pass()
   }
 
   test.each([
@@ -58,12 +58,12 @@ describe("a caller that goes", () => {
     const [first, second] = [site.allocate(), site.allocate()]
     site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
     site.hear("REQUEST")
-    const { tenant } = site
-    site.service.abandon(tenant, first)
-    site.service.abandon(tenant, first)
-    expect([site.service.tenants.size, site.records.length, site.hasMore]).toEqual([1, 1, false])
-    site.service.abandon(tenant, second)
-    expect([site.service.tenants.size, site.records, tenant.descriptors]).toEqual([0, [], []])
+    const { holder } = site
+    site.service.abandon(holder, first)
+    site.service.abandon(holder, first)
+    expect([site.service.holders.size, site.records.length, site.hasMore]).toEqual([1, 1, false])
+    site.service.abandon(holder, second)
+    expect([site.service.holders.size, site.records, holder.descriptors]).toEqual([0, [], []])
     site.hear("RELEASE")
     expect([first.told, second.told]).toEqual([[], []])
   })
@@ -71,8 +71,8 @@ describe("a caller that goes", () => {
   test("once it was answered leaves the lease alone", async () => {
     using site = await DhcpSite.create(host)
     const caller = site.lease()
-    site.service.abandon(site.tenant, caller)
-    expect([site.service.tenants.size, site.hasMore]).toEqual([1, false])
+    site.service.abandon(site.holder, caller)
+    expect([site.service.holders.size, site.hasMore]).toEqual([1, false])
   })
 })
 
@@ -92,13 +92,13 @@ describe("while a lease is acquired", () => {
     using site = await DhcpSite.create(host)
     const caller = site.allocate()
     site.hear("DISCOVER")
-    const { tenant } = site
+    const { holder } = site
     await site.pod.exec("ip", ["link", "del", "eth0"])
-    site.waitUntil("the end", () => tenant.isGone)
-    expect(caller.told).toEqual([`"eth0" in "${site.pod.path}" has gone`])
-    expect([tenant.descriptors, tenant.due, tenant.isOver]).toEqual([[], undefined, true])
-    site.service.forgetIfOver(tenant)
-    expect([site.service.tenants.size, site.records]).toEqual([0, []])
+    site.waitUntil("the end", () => holder.isGone)
+    expect(caller.told).toEqual([`"eth0" in "${site.pod.path}" was deleted`])
+    expect([holder.descriptors, holder.due, holder.isOver]).toEqual([[], undefined, true])
+    site.service.forgetIfOver(holder)
+    expect([site.service.holders.size, site.records]).toEqual([0, []])
   })
 
   test("a namespace that goes is let go of within two seconds", async () => {
@@ -106,23 +106,23 @@ describe("while a lease is acquired", () => {
     const before = openInKernel(/netns/)
     const caller = site.allocate()
     site.hear("DISCOVER")
-    const { tenant } = site
-    tenant.look()
-    expect(tenant.isGone).toBe(false)
+    const { holder } = site
+    holder.checkNamespace()
+    expect(holder.isGone).toBe(false)
     await host.removeContainer(site.pod)
     expect(site.pass()).toBe(2000)
-    expect(caller.told).toEqual([`"eth0" in "${site.pod.path}" has gone`])
-    expect([tenant.isGone, leftOpen(before, /netns/)]).toEqual([true, []])
+    expect(caller.told).toEqual([`"eth0" in "${site.pod.path}" was deleted`])
+    expect([holder.isGone, leftOpen(before, /netns/)]).toEqual([true, []])
   })
 
   test("an ADD for another link of this name begins anew", async () => {
     using site = await DhcpSite.create(host)
     const first = site.lease()
     expect(first.told).toHaveLength(1)
-    const old = site.tenant
+    const old = site.holder
     await site.pod.exec("ip", ["link", "set", "eth0", "address", "0a:58:0a:01:02:99"])
     const second = site.allocate()
-    expect([site.tenant === old, second.told]).toEqual([false, []])
+    expect([site.holder === old, second.told]).toEqual([false, []])
     expect(site.records).toEqual([])
   })
 

@@ -48,14 +48,14 @@ const asItWas = { isUp: true, mtu: 1500, addresses: ["10.1.2.3/24"], routes: ["d
 
 describe("a renewal", () => {
   test("is asked of the server itself at T1, and leaves the interface as it is when nothing has changed", async () => {
-    expect([site.tenant.due, site.pass()]).toEqual([1_000_000 + t1, t1])
+    expect([site.holder.due, site.pass()]).toEqual([1_000_000 + t1, t1])
     const request = site.hear("REQUEST")
     const wanted = { toMac: serverMac, from: "10.1.2.3", to: "10.1.2.1", clientAddress: "10.1.2.3" }
     expect(request).toMatchObject(wanted)
-    expect(site.tenant.descriptors).toHaveLength(1)
+    expect(site.holder.descriptors).toHaveLength(1)
     site.reply("ACK", request, "10.1.2.3")
     expect(await stateOf(site)).toEqual(asItWas)
-    expect(site.tenant.descriptors).toEqual([])
+    expect(site.holder.descriptors).toEqual([])
     expect(states(site)).toMatchObject([{ phase: "bound", lease: { since: site.now, expiresAt: site.now + hour } }])
     expect(site.log).toEqual([])
   })
@@ -77,7 +77,7 @@ describe("a renewal", () => {
     site.pass()
     site.reply("ACK", site.hear("REQUEST"), "10.1.2.4")
     expect(await stateOf(site)).toEqual({ ...asItWas, addresses: ["10.1.2.4/24"] })
-    expect(site.tenant.result?.ips).toEqual([{ address: "10.1.2.4/24", gateway: "10.1.2.1" }])
+    expect(site.holder.result?.ips).toEqual([{ address: "10.1.2.4/24", gateway: "10.1.2.1" }])
     expect(states(site)[0]?.lease?.address).toBe("10.1.2.4/24")
   })
 
@@ -120,7 +120,7 @@ describe("a lease that is lost", () => {
     site.pass()
     site.reply("NAK", site.hear("REQUEST"), "0.0.0.0", { 56: "676f" })
     expect(site.log).toEqual(['box/net/eth0: lost 10.1.2.3/24: NAK from 10.1.2.1: "go"'])
-    expect([site.tenant.result, site.tenant.leases]).toEqual([undefined, []])
+    expect([site.holder.result, site.holder.leases]).toEqual([undefined, []])
     expect(states(site)).toMatchObject([{ phase: "selecting" }])
     expect(await stateOf(site)).toEqual({ isUp: true, mtu: 1500, addresses: [], routes: [] }) // up to ask
     const discover = site.hear("DISCOVER")
@@ -128,7 +128,7 @@ describe("a lease that is lost", () => {
     expect((await stateOf(site)).mtu).toBe(1500)
     site.reply("ACK", site.hear("REQUEST"), "10.1.2.9", { 26: "0578" })
     expect(await stateOf(site)).toEqual({ ...asItWas, mtu: 1400, addresses: ["10.1.2.9/24"] })
-    expect(site.tenant.result?.ips).toEqual([{ address: "10.1.2.9/24", gateway: "10.1.2.1" }])
+    expect(site.holder.result?.ips).toEqual([{ address: "10.1.2.9/24", gateway: "10.1.2.1" }])
     expect(site.log).toHaveLength(1)
   })
 
@@ -137,12 +137,12 @@ describe("a lease that is lost", () => {
     expect(site.log).toEqual(["box/net/eth0: lost 10.1.2.3/24: the lease of 10.1.2.3 has expired"])
     const before = await stateOf(site)
     expect(before).toEqual({ isUp: true, mtu: 1500, addresses: [], routes: [] })
-    while (site.tenant.descriptors.length > 0) site.pass()
+    while (site.holder.descriptors.length > 0) site.pass()
     expect(await stateOf(site)).toEqual({ ...before, isUp: false })
-    expect(site.tenant.descriptors).toEqual([])
+    expect(site.holder.descriptors).toEqual([])
     site.pass()
     expect(await stateOf(site)).toEqual(before)
-    site.waitUntil("the carrier, and nothing more of the link", () => site.tenant.descriptors.length === 1)
+    site.waitUntil("the carrier, and nothing more of the link", () => site.holder.descriptors.length === 1)
   })
 
   test("is followed by one that raises an interface that was taken down while its address was probed for", async () => {
@@ -171,33 +171,33 @@ describe("a lease that is lost", () => {
 describe("an interface that no longer exists", () => {
   test("is found out when its lease is to be renewed, and the lease is forgotten when it has expired", async () => {
     await site.pod.exec("ip", ["link", "del", "eth0"])
-    const { tenant } = site
+    const { holder } = site
     const before = openInKernel()
     site.pass()
-    expect([tenant.isGone, tenant.due, tenant.isOver]).toEqual([true, 1_000_000 + hour, false])
+    expect([holder.isGone, holder.due, holder.isOver]).toEqual([true, 1_000_000 + hour, false])
     expect(leftOpen(before)).toEqual([])
-    site.service.forgetIfOver(tenant)
-    expect(site.service.tenants.size).toBe(1)
+    site.service.forgetIfOver(holder)
+    expect(site.service.holders.size).toBe(1)
     site.now = 1_000_000 + hour - 1
-    expect(tenant.isOver).toBe(false)
+    expect(holder.isOver).toBe(false)
     site.now++
-    expect(tenant.isOver).toBe(true)
-    site.service.forgetIfOver(tenant)
-    expect([site.service.tenants.size, site.records]).toEqual([0, []])
+    expect(holder.isOver).toBe(true)
+    site.service.forgetIfOver(holder)
+    expect([site.service.holders.size, site.records]).toEqual([0, []])
   })
 
   test("and come back with another MAC is another one", async () => {
     await site.pod.exec("ip", ["link", "set", "eth0", "address", "0a:58:0a:01:02:99"])
     site.pass()
-    expect(site.tenant.isGone).toBe(true)
+    expect(site.holder.isGone).toBe(true)
   })
 
   test("while its server is asked ends that", async () => {
     site.pass()
     site.hear("REQUEST")
     await site.pod.exec("ip", ["link", "del", "eth0"])
-    site.waitUntil("the end", () => site.tenant.isGone)
-    expect(site.tenant.descriptors).toEqual([])
+    site.waitUntil("the end", () => site.holder.isGone)
+    expect(site.holder.descriptors).toEqual([])
   })
 })
 

@@ -23,7 +23,7 @@ describe("a release", () => {
     const release = site.hear("RELEASE")
     expect(release).toMatchObject({ toMac: serverMac, from: "10.1.2.3", to: "10.1.2.1", clientAddress: "10.1.2.3" })
     expect(release.options).toEqual({ 53: "07", 54: "0a010201", 61: "00626f782f6e65742f65746830" })
-    expect([site.service.tenants.size, site.records, site.hasMore, site.log]).toEqual([0, [], false, []])
+    expect([site.service.holders.size, site.records, site.hasMore, site.log]).toEqual([0, [], false, []])
     expect(leftOpen(before)).toEqual([])
     expect(await addressesOf(site.pod, "eth0")).toEqual(["10.1.2.3/24"]) // left to the plugin that has made the interface
     site.service.release(site.call())
@@ -35,31 +35,31 @@ describe("a release", () => {
     site.lease()
     for (const other of [{ containerId: "bo" }, { ifName: "eth1" }, { name: "other" }])
       site.service.release(site.call({}, other))
-    expect([site.service.tenants.size, site.hasMore]).toEqual([1, false])
+    expect([site.service.holders.size, site.hasMore]).toEqual([1, false])
   })
 
   test("while an ADD waits ends that", async () => {
     using site = await DhcpSite.create(host)
     const caller = site.allocate()
     site.hear("DISCOVER")
-    const { tenant } = site
+    const { holder } = site
     site.service.release(site.call())
-    expect([caller.told, tenant.descriptors, tenant.due, site.records]).toEqual([
-      ["it was given back"],
+    expect([caller.told, holder.descriptors, holder.due, site.records]).toEqual([
+      ["the lease was released during the call"],
       [],
       undefined,
       [],
     ])
-    site.service.onTime(tenant)
+    site.service.onTime(holder)
     expect(site.hasMore).toBe(false)
   })
 
   test("before frames pass sends nothing when they do", async () => {
     using site = await DhcpSite.create(host, { carrier: false })
     site.allocate()
-    const { tenant } = site
+    const { holder } = site
     site.service.release(site.call())
-    expect([tenant.due, tenant.descriptors]).toEqual([undefined, []])
+    expect([holder.due, holder.descriptors]).toEqual([undefined, []])
   })
 
   test.each([
@@ -70,7 +70,7 @@ describe("a release", () => {
     site.lease()
     await remove(site)
     site.service.release(site.call())
-    expect([site.service.tenants.size, site.records, site.log]).toEqual([0, [], []])
+    expect([site.service.holders.size, site.records, site.log]).toEqual([0, [], []])
   })
 })
 
@@ -135,9 +135,9 @@ describe("a collection", () => {
     site.service.collect(site.call()) // without a list
     site.service.collect(site.call({}, valid("other", "box")))
     site.service.collect(site.call({}, { ...valid("other"), name: "other" }))
-    expect([site.service.tenants.size, site.hasMore]).toEqual([1, false])
+    expect([site.service.holders.size, site.hasMore]).toEqual([1, false])
     site.service.collect(site.call({}, valid("other")))
-    expect([site.service.tenants.size, site.records]).toEqual([0, []])
+    expect([site.service.holders.size, site.records]).toEqual([0, []])
     site.hear("RELEASE")
   })
 
@@ -145,7 +145,7 @@ describe("a collection", () => {
     using site = await DhcpSite.create(host)
     site.lease()
     site.service.collect(site.call({}, { "cni.dev/valid-attachments": [{ containerID: "box", ifname: "eth1" }] }))
-    expect(site.service.tenants.size).toBe(0)
+    expect(site.service.holders.size).toBe(0)
   })
 })
 
@@ -153,11 +153,11 @@ describe("another daemon", () => {
   test("goes on with the leases that are held, and does nothing before their time", async () => {
     using site = await DhcpSite.create(host)
     site.lease()
-    const { due } = site.tenant
+    const { due } = site.holder
     const before = site.records
     site.restart()
-    expect([site.tenant.key, site.tenant.due, site.tenant.descriptors]).toEqual(["box/net/eth0", due, []])
-    expect([site.records, site.hasMore, site.tenant.network]).toEqual([before, false, "net"])
+    expect([site.holder.key, site.holder.due, site.holder.descriptors]).toEqual(["box/net/eth0", due, []])
+    expect([site.records, site.hasMore, site.holder.subject.network]).toEqual([before, false, "net"])
     site.pass()
     expect(site.hear("REQUEST").from).toBe("10.1.2.3") // renewed, and not asked for anew
   })
@@ -165,7 +165,7 @@ describe("another daemon", () => {
   test("asks every server whether a lease still holds whose time came in the meantime", async () => {
     using site = await DhcpSite.create(host)
     site.lease()
-    site.now = site.tenant.due ?? 0
+    site.now = site.holder.due ?? 0
     site.restart()
     site.pass()
     const request = site.hear("REQUEST")
@@ -181,9 +181,9 @@ describe("another daemon", () => {
     site.allocate()
     site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
     site.hear("REQUEST")
-    site.tenant.close("the daemon was killed")
+    site.holder.close("the daemon was killed")
     site.restart()
-    expect([site.service.tenants.size, site.records, leftOpen(before)]).toEqual([0, [], []])
+    expect([site.service.holders.size, site.records, leftOpen(before)]).toEqual([0, [], []])
     expect(site.hear("RELEASE").clientAddress).toBe("10.1.2.3")
   })
 
@@ -191,15 +191,15 @@ describe("another daemon", () => {
     using site = await DhcpSite.create(host)
     site.lease()
     site.restart("another boot")
-    expect([site.service.tenants.size, site.records, site.hasMore]).toEqual([0, [], false])
+    expect([site.service.holders.size, site.records, site.hasMore]).toEqual([0, [], false])
   })
 
   test("keeps the lease of a namespace that no longer exists until it has expired, so that none takes its place", async () => {
     using site = await DhcpSite.create(host)
     site.lease()
     await host.removeContainer(site.pod)
-    const { tenants } = site.restart()
-    expect([site.tenant.isGone, site.tenant.due, tenants.size]).toEqual([true, 1_000_000 + hour, 1])
+    const { holders } = site.restart()
+    expect([site.holder.isGone, site.holder.due, holders.size]).toEqual([true, 1_000_000 + hour, 1])
   })
 })
 

@@ -9,13 +9,14 @@ import {
   type CallArguments,
   config4,
   createClient,
+  type Holder,
   Journal,
+  kernelLinks,
   type LeaseRecord,
   parseOptions,
   readSent,
   type Sent,
   Service,
-  type Tenant,
 } from "../../ipam/dhcp/testing/mod.ts"
 import { encodeFilter, type Fd, isErrno, PacketSocket, Poll, pollAll } from "../../pkg/libc/mod.ts"
 import { getLink, RouteSocket } from "../../pkg/netlink/mod.ts"
@@ -94,7 +95,7 @@ export class DhcpSite implements Disposable {
   /** Has another daemon go on with the leases in the journal. */
   restart(bootId = "this boot"): Service {
     const log = (line: string) => void this.log.push(line)
-    const moment = { now: () => this.now, random: () => 0.5 }
+    const moment = { now: () => this.now, random: () => 0.5, links: kernelLinks(() => this.now) }
     this.service = new Service({ options: parseOptions(this.#flags), journal: this.journal, bootId, ...moment, log })
     this.service.resume()
     return this.service
@@ -123,10 +124,10 @@ export class DhcpSite implements Disposable {
   }
 
   /** The lease of the container. */
-  get tenant(): Tenant {
-    const [tenant] = this.service.tenants.values()
-    if (!tenant) throw new Error("There is no lease")
-    return tenant
+  get holder(): Holder {
+    const [holder] = this.service.holders.values()
+    if (!holder) throw new Error("There is no lease")
+    return holder
   }
 
   get records(): LeaseRecord[] {
@@ -184,21 +185,21 @@ export class DhcpSite implements Disposable {
 
   /** Sends frames to the client, which reads them, if it is one of this process. */
   send(...frames: Uint8Array[]): void {
-    const [tenant] = this.service.tenants.values()
+    const [holder] = this.service.holders.values()
     // What is sent before the kernel has noticed the carrier is dropped without a word.
     this.waitUntil("the server's carrier", () => (getLink(this.#route, this.link).flags & IFF_RUNNING) !== 0)
     for (const frame of frames) this.#server.send(frame)
-    if (!tenant) return
-    pollAll(tenant.descriptors.map(toRead), patienceMs)
-    tenant.onReadable(this.#buffer)
+    if (!holder) return
+    pollAll(holder.descriptors.map(toRead), patienceMs)
+    holder.onReadable(this.#buffer)
   }
 
   /** Waits for a frame of the client, or for what the client waits for, and has it take that. */
   #wait(ms: number): void {
-    const tenants = [...this.service.tenants.values()]
-    const waiting = tenants.flatMap((tenant) => tenant.descriptors.map((fd) => ({ fd, tenant })))
+    const holders = [...this.service.holders.values()]
+    const waiting = holders.flatMap((holder) => holder.descriptors.map((fd) => ({ fd, holder })))
     const ready = pollAll([this.#server.fd, ...waiting.map(({ fd }) => fd)].map(toRead), ms)
-    for (const [at, { tenant }] of waiting.entries()) if (ready[at + 1] !== 0) tenant.onReadable(this.#buffer)
+    for (const [at, { holder }] of waiting.entries()) if (ready[at + 1] !== 0) holder.onReadable(this.#buffer)
   }
 
   /** Waits for what the client hears of the kernel, until that has an effect. */
@@ -213,14 +214,14 @@ export class DhcpSite implements Disposable {
   /** Lets time pass to when the lease has something to do, at the latest to `until`; returns how much passed. */
   pass(until = Number.POSITIVE_INFINITY): number {
     const before = this.now
-    const { tenant } = this
-    this.now = Math.max(before, Math.min(tenant.due ?? until, until))
-    this.service.onTime(tenant)
+    const { holder } = this
+    this.now = Math.max(before, Math.min(holder.due ?? until, until))
+    this.service.onTime(holder)
     return this.now - before
   }
 
   [Symbol.dispose](): void {
-    for (const tenant of this.service.tenants.values()) tenant.close("the test is over")
+    for (const holder of this.service.holders.values()) holder.close("the test is over")
     this.#server[Symbol.dispose]()
     this.#route[Symbol.dispose]()
     rmSync(this.directory, { recursive: true })

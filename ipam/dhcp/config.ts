@@ -1,7 +1,7 @@
 import { type Fields, invalidConfig, off, parseConfig } from "../../pkg/config/mod.ts"
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, member } from "../../pkg/types/mod.ts"
-import { encodeUserClass } from "./protocol/mod.ts"
+import { encodeUserClass } from "./protocol/options4.ts"
 
 const text = { kind: "text", expected: "a text" } as const
 const word = { ...text, default: "" } as const

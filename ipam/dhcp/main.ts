@@ -3,16 +3,16 @@ import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/ske
 import { CniError, Code, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type DhcpConfig, dhcpFields, parseDhcpConfig } from "./config.ts"
+import { hostEnvironment } from "./daemon/environment.ts"
 import { runDaemon } from "./daemon/main.ts"
-import type { Service } from "./daemon/service.ts"
+import { parseOptions } from "./daemon/options.ts"
+import { Service } from "./daemon/service.ts"
 import { callDaemon, DaemonError, NoDaemonError, readable, requireDaemon } from "./rpc/client.ts"
 import type { GobObject } from "./rpc/gob.ts"
 import { type CallArguments, decodeReply, type Method } from "./rpc/messages.ts"
-import { actOnJournal } from "./without-daemon.ts"
 
-export { Journal, keyOf, type LeaseRecord, readBootId } from "./daemon/journal.ts"
+export { Journal, keyOf, type LeaseRecord, namespaceLives, readBootId } from "./daemon/journal.ts"
 export { DEFAULT_STATE } from "./daemon/options.ts"
-export { namespaceLives } from "./daemon/place.ts"
 
 /** How long a daemon is waited for that has no reason to take its time. */
 const PATIENCE_MS = 30_000
@@ -85,6 +85,26 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
     if (!(error instanceof NoDaemonError)) throw failure(method, error)
     if (!actOnJournal(call.log, act)) call.log(`there are no leases to release, and ${error.message}`)
   }
+}
+
+/**
+ * Does with the leases in the journal what no daemon is there to do. Returns false when there is no journal. Throws code 11 when a
+ * daemon has it, which is just starting, or listens elsewhere.
+ */
+function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
+  const env = hostEnvironment(parseOptions([]), log)
+  const { journal } = env
+  if (!journal.exists) return false
+  using lock = journal.tryLock()
+  if (!lock) {
+    throw new CniError(Code.TryAgainLater, `Cannot use the leases in "${journal.directory}": a daemon has them`, {
+      details: 'it is starting, or listens on another socket than "ipam.daemonSocketPath"',
+    })
+  }
+  const service = new Service(env)
+  service.resume()
+  act(service)
+  return true
 }
 
 function requireServing(_call: Call, { daemonSocketPath }: DhcpConfig): void {

@@ -14,7 +14,7 @@ import {
 import { AF_INET6, familyOf } from "../../../pkg/types/mod.ts"
 import { Failures } from "../../../pkg/undo/mod.ts"
 import type { DhcpConfig } from "../config.ts"
-import type { Change, Lease } from "../protocol/mod.ts"
+import type { Change, Lease } from "../protocol/types.ts"
 import { mtuOf, resultOf } from "./result.ts"
 
 /** A container's interface, and a socket in its namespace. */
@@ -82,11 +82,11 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
   if (addressesOf({ ips: [{ address: lease.address }] }).every(({ ip }) => familyOf(ip) !== AF_INET6))
-    lower({ inside, link })
+    setDown(inside, link)
 }
 
-/** Takes the interface down, like `ip link set down`. */
-export function lower({ inside, link }: Pick<Site, "inside" | "link">): void {
+/** Sets the interface down, like `ip link set down`. */
+export function setDown(inside: RouteSocket, link: Link): void {
   if ((link.flags & IFF_UP) !== 0) setLink(inside, link, { up: false })
 }
 

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { parseDhcpConfig } from "../config.ts"
-import { createClient } from "../protocol/mod.ts"
+import { createClient } from "../protocol/client.ts"
+import { Deadlines } from "./deadlines.ts"
 import { Journal, keyOf, type LeaseRecord } from "./journal.ts"
 import { clientConfigOf, parseDuration, parseOptions, UsageError } from "./options.ts"
 import { States } from "./states.ts"
-import { Timers } from "./timers.ts"
 
 let directory = ""
 beforeEach(() => {
@@ -18,21 +18,10 @@ const config = parseDhcpConfig({ ipam: {} }, "")
 const link = { name: "eth0", index: 2, mac: "0a:00:00:00:00:01" }
 
 function record(containerId: string): LeaseRecord {
-  const key = `${containerId}/net/eth0`
-  return {
-    version: 1,
-    bootId: "boot",
-    writtenAt: 1_000_000,
-    clock: 500,
-    containerId,
-    network: "net",
-    ifName: "eth0",
-    namespace: { path: "/run/netns/a", identity: "0:4:1" },
-    link,
-    config,
-    progress: "held",
-    clients: [createClient(clientConfigOf({ key, config, link }, parseOptions([])))],
-  }
+  const namespace = { path: "/run/netns/a", identity: "0:4:1" }
+  const subject = { containerId, network: "net", ifName: "eth0", namespace, link, config }
+  const clients = [createClient(clientConfigOf(subject, parseOptions([])))]
+  return { version: 1, bootId: "boot", writtenAt: 1_000_000, clock: 500, ...subject, progress: "held", clients }
 }
 
 function open(): Journal {
@@ -106,14 +95,14 @@ test("states are the same after they were parked", () => {
   expect(states.due).toBeUndefined()
   const [client] = clients
   if (client) states.set(0, { ...client, deadline: 7 })
-  expect([states.due, states.find(0)?.deadline]).toEqual([7, 7])
+  expect([states.due, states.list[0]?.deadline]).toEqual([7, 7])
   states.park()
   states.park()
-  expect([states.due, states.list[0]?.deadline, states.find(0)?.deadline]).toEqual([7, 7, 7])
+  expect([states.due, states.list[0]?.deadline, states.list[0]?.deadline]).toEqual([7, 7, 7])
 })
 
 test("timers give what is due, the soonest first, whatever the order of adding", () => {
-  const timers = new Timers<number>()
+  const timers = new Deadlines<number>()
   const times = Array.from({ length: 200 }, (_, at) => (at * 7919) % 211)
   for (const time of times) timers.add(time, time)
   expect(timers.next).toBe(Math.min(...times))
@@ -121,7 +110,7 @@ test("timers give what is due, the soonest first, whatever the order of adding",
   for (let what = timers.take(150); what !== undefined; what = timers.take(150)) taken.push(what)
   expect(taken).toEqual(times.filter((time) => time <= 150).sort((a, b) => a - b))
   expect(timers.size).toBe(times.length - taken.length)
-  expect(new Timers().take(1e9)).toBeUndefined()
+  expect(new Deadlines().take(1e9)).toBeUndefined()
 })
 
 describe("the command line", () => {

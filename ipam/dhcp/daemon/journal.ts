@@ -8,6 +8,7 @@ import {
   readDirectory,
   readTextFile,
   rename,
+  stat,
   sync,
   syncPath,
   tryLock,
@@ -17,7 +18,7 @@ import {
 import { requireOwn } from "../../../pkg/records/mod.ts"
 import { isJsonObject, parseJsonObject } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
-import type { ClientState } from "../protocol/mod.ts"
+import type { ClientState } from "../protocol/types.ts"
 
 /** A network namespace, by the path to it and by what no other that lives has. */
 export interface NamespaceRecord {
@@ -33,16 +34,11 @@ export interface LinkRecord {
   readonly mac: string
 }
 
-/** Which link's leases these are. */
-export interface Subject {
-  readonly key: string
-  readonly config: DhcpConfig
-  readonly namespace: NamespaceRecord
-  readonly link: LinkRecord
-}
+/** Whose a lease is. */
+export type Owner = Pick<LeaseRecord, "containerId" | "network" | "ifName">
 
-/** How far an attachment is: until ADD has been answered, DEL gives back what may have been leased. */
-export type Progress = "acquiring" | "held" | "releasing"
+/** Whose a lease is, and for which link. */
+export type Subject = Owner & Pick<LeaseRecord, "namespace" | "link" | "config">
 
 /** What is kept on disk of one attachment's lease. */
 export interface LeaseRecord {
@@ -58,22 +54,29 @@ export interface LeaseRecord {
   readonly namespace: NamespaceRecord
   readonly link: LinkRecord
   readonly config: DhcpConfig
-  readonly progress: Progress
+  /** "acquiring" until ADD is answered, "releasing" from DEL on: then the next daemon releases what may be leased. */
+  readonly progress: "acquiring" | "held" | "releasing"
   readonly clients: readonly ClientState[]
 }
 
 /** Whose a lease is: upstream's key, "CONTAINER/NETWORK/INTERFACE". */
-export function keyOf({
-  containerId,
-  network,
-  ifName,
-}: Pick<LeaseRecord, "containerId" | "network" | "ifName">): string {
+export function keyOf({ containerId, network, ifName }: Owner): string {
   return `${containerId}/${network}/${ifName}`
 }
 
 /** The id of this boot, which nothing that runs survives. */
 export function readBootId(): string {
   return readTextFile("/proc/sys/kernel/random/boot_id").trim()
+}
+
+/** Whether a namespace is still at its path. Where stat(2) fails otherwise the answer is yes. */
+export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
+  try {
+    const { device, inode } = stat(path)
+    return identity === `${device}:${inode}`
+  } catch (error) {
+    return !isErrno(error, "ENOENT", "ENOTDIR", "ESRCH")
+  }
 }
 
 const RECORD = /^[0-9a-f]{40}\.json$/

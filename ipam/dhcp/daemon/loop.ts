@@ -16,10 +16,10 @@ import {
   watchSignals,
 } from "../../../pkg/libc/mod.ts"
 import { NETLINK_ROUTE, RouteGroup } from "../../../pkg/netlink/mod.ts"
+import { Deadlines } from "./deadlines.ts"
+import type { Holder } from "./holder.ts"
 import type { Service } from "./service.ts"
 import { Sessions } from "./sessions.ts"
-import type { Tenant } from "./tenant.ts"
-import { Timers } from "./timers.ts"
 
 /** More than a frame of any link, and than most that a plugin sends. */
 const BUFFER = 65_536
@@ -43,11 +43,11 @@ class Loop {
   readonly #service: Service
   readonly #sessions: Sessions
   readonly #log: (line: string) => void
-  readonly #timers = new Timers<Tenant>()
+  readonly #deadlines = new Deadlines<Holder>()
   /** For when each lease is in the timers. */
-  readonly #scheduled = new Map<Tenant, number>()
+  readonly #scheduled = new Map<Holder, number>()
   /** The leases with something open. */
-  readonly #active = new Set<Tenant>()
+  readonly #active = new Set<Holder>()
   readonly #buffer = new Uint8Array(BUFFER)
   readonly #sender = new NetlinkSender()
   #collectAt = 0
@@ -55,8 +55,8 @@ class Loop {
   constructor(service: Service, log: (line: string) => void) {
     this.#service = service
     this.#log = log
-    this.#sessions = new Sessions(service, log, (tenant) => this.#touch(tenant))
-    for (const tenant of service.tenants.values()) this.#touch(tenant)
+    this.#sessions = new Sessions(service, log, (holder) => this.#touch(holder))
+    for (const holder of service.holders.values()) this.#touch(holder)
   }
 
   /** Waits once, and does what there is to do then. False when the process is to end. */
@@ -65,70 +65,70 @@ class Loop {
     const own = [signals, server, hostEvents, timer.fd]
     const requests: PollRequest[] = [...own, ...byDescriptor.keys()].map((fd) => ({ fd, events: Poll.In }))
     requests.push(...this.#sessions.requests)
-    timer.set(this.#timers.next)
+    timer.set(this.#deadlines.next)
     const ready = pollAll(requests, undefined)
     if (ready[0] !== 0) return false
     if (ready[1] !== 0) this.#sessions.accept(server)
     if (ready[2] !== 0) this.#lookAfterLinks(hostEvents)
     for (const [at, { fd }] of requests.entries()) {
       if (at < own.length || ready[at] === 0) continue
-      const tenant = byDescriptor.get(fd)
-      if (tenant) this.#attend(tenant, () => tenant.onReadable(this.#buffer))
+      const holder = byDescriptor.get(fd)
+      if (holder) this.#attend(holder, () => holder.onReadable(this.#buffer))
       else this.#sessions.serve(fd, this.#buffer)
     }
-    this.#attendTimers()
+    this.#attendDeadlines()
     this.#collect()
     return true
   }
 
-  #activeDescriptors(): Map<Fd, Tenant> {
-    const found = new Map<Fd, Tenant>()
-    for (const tenant of this.#active) {
-      const { descriptors } = tenant
-      if (descriptors.length === 0) this.#active.delete(tenant)
-      for (const fd of descriptors) found.set(fd, tenant)
+  #activeDescriptors(): Map<Fd, Holder> {
+    const found = new Map<Fd, Holder>()
+    for (const holder of this.#active) {
+      const { descriptors } = holder
+      if (descriptors.length === 0) this.#active.delete(holder)
+      for (const fd of descriptors) found.set(fd, holder)
     }
     return found
   }
 
-  #attendTimers(): void {
+  #attendDeadlines(): void {
     const now = bootMs()
-    for (let tenant = this.#timers.take(now); tenant; tenant = this.#timers.take(now)) {
-      this.#scheduled.delete(tenant)
-      const { due } = tenant
-      if (this.#service.tenants.get(tenant.key) !== tenant) continue // given back
-      const current = tenant
+    for (let holder = this.#deadlines.take(now); holder; holder = this.#deadlines.take(now)) {
+      this.#scheduled.delete(holder)
+      const { due } = holder
+      if (this.#service.holders.get(holder.key) !== holder) continue // given back
+      const current = holder
       if (due !== undefined && due <= now) this.#attend(current, () => this.#service.onTime(current))
       else this.#touch(current)
     }
   }
 
   /** Has something done for a lease. What goes wrong with one is no matter of the others'. */
-  #attend(tenant: Tenant, act: () => void): void {
+  #attend(holder: Holder, act: () => void): void {
     try {
       act()
-      this.#touch(tenant)
+      this.#touch(holder)
     } catch (error) {
       this.#log(
-        `dhcp daemon: ${tenant.key}: ${error instanceof Error ? `${error.message}\n${error.stack}` : String(error)}`,
+        `dhcp daemon: ${holder.key}: ${error instanceof Error ? `${error.message}\n${error.stack}` : String(error)}`,
       )
-      tenant.close("of an error in the daemon, which is in its log")
-      this.#schedule(tenant, bootMs() + PAUSE_MS)
+      holder.close("of an error in the daemon, which is in its log")
+      this.#schedule(holder, bootMs() + PAUSE_MS)
     }
   }
 
-  #touch(tenant: Tenant): void {
-    this.#service.forgetIfOver(tenant)
-    if (this.#service.tenants.get(tenant.key) !== tenant) return
-    if (tenant.descriptors.length > 0) this.#active.add(tenant)
-    if (tenant.due !== undefined) this.#schedule(tenant, Math.max(tenant.due, bootMs() + 1))
+  #touch(holder: Holder): void {
+    this.#service.forgetIfOver(holder)
+    if (this.#service.holders.get(holder.key) !== holder) return
+    if (holder.descriptors.length > 0) this.#active.add(holder)
+    if (holder.due !== undefined) this.#schedule(holder, Math.max(holder.due, bootMs() + 1))
   }
 
-  #schedule(tenant: Tenant, due: number): void {
-    const scheduled = this.#scheduled.get(tenant)
+  #schedule(holder: Holder, due: number): void {
+    const scheduled = this.#scheduled.get(holder)
     if (scheduled !== undefined && scheduled <= due) return // it comes up, and is looked at then
-    this.#scheduled.set(tenant, due)
-    this.#timers.add(due, tenant)
+    this.#scheduled.set(holder, due)
+    this.#deadlines.add(due, holder)
   }
 
   /** A link of the host has gone: a container's end may have gone with it, and nothing may keep its namespace. */
@@ -138,7 +138,7 @@ class Loop {
     } catch (error) {
       if (!isErrno(error, "EAGAIN", "ENOBUFS")) throw error
     }
-    for (const tenant of this.#active) this.#attend(tenant, () => tenant.look())
+    for (const holder of this.#active) this.#attend(holder, () => holder.checkNamespace())
   }
 
   #collect(): void {

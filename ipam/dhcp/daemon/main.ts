@@ -19,11 +19,11 @@ import {
 import { requireOwn } from "../../../pkg/records/mod.ts"
 import { logLine } from "../../../pkg/skel/mod.ts"
 import { CniError } from "../../../pkg/types/mod.ts"
+import { hostEnvironment } from "./environment.ts"
 import type { Journal } from "./journal.ts"
 import { runLoop } from "./loop.ts"
 import { type DaemonOptions, parseOptions, UsageError, usage } from "./options.ts"
 import { Service } from "./service.ts"
-import { surroundingsOf } from "./surroundings.ts"
 
 /** The first descriptor that systemd hands over, sd_listen_fds(3). */
 const LISTEN_FDS_START = 3
@@ -52,8 +52,8 @@ export function runDaemon(): never {
 }
 
 function serve(options: DaemonOptions): void {
-  const around = surroundingsOf(options, (line) => logLine(`dhcp daemon: ${line}`))
-  const { journal } = around
+  const env = hostEnvironment(options, (line) => logLine(`dhcp daemon: ${line}`))
+  const { journal } = env
   using lock = lockJournal(journal)
   if (!lock) throw new StartError(`another daemon keeps its leases in "${journal.directory}"`)
   raiseDescriptorLimit()
@@ -61,10 +61,10 @@ function serve(options: DaemonOptions): void {
   const activated = activatedSocket()
   const path = `${options.hostPrefix}${options.socketPath}`
   using server = activated ?? listenInPlaceOfDead(path)
-  const service = new Service(around)
+  const service = new Service(env)
   service.resume()
   logLine(
-    `dhcp daemon: serving ${activated ? "the socket handed over" : `"${path}"`}, ${service.tenants.size} leases resumed`,
+    `dhcp daemon: serving ${activated ? "the socket handed over" : `"${path}"`}, ${service.holders.size} leases resumed`,
   )
   runLoop(service, server.fd, logLine)
   if (!activated) tryUnlink(path)

@@ -1,6 +1,8 @@
 import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
-import { clientIdOf, DEFAULT_SOCKET, type DhcpConfig, ownClientId } from "../config.ts"
-import { type ClientConfig, makeDuid, usualRequests6 } from "../protocol/mod.ts"
+import { clientIdOf, DEFAULT_SOCKET, ownClientId } from "../config.ts"
+import { makeDuid, usualRequests6 } from "../protocol/message6.ts"
+import type { ClientConfig } from "../protocol/types.ts"
+import { keyOf, type Subject } from "./journal.ts"
 
 /** Where leases are kept, unless the command line says otherwise. */
 export const DEFAULT_STATE = "/var/lib/cni/dhcp"
@@ -101,18 +103,11 @@ function refuseDuration(name: string, value: string): never {
   throw new UsageError(`invalid value "${value}" for -${name}: expected a duration such as 10s or 1m30s`)
 }
 
-/** What a client is for: an attachment with this key, configuration and link. */
-interface Subject {
-  readonly key: string
-  readonly config: DhcpConfig
-  readonly link: { readonly mac: string }
-}
-
-/** How a client of DHCPv6 is to behave, on a link with this address of its own. */
+/** The configuration of a client of DHCPv6 on a link with this link-local address. */
 export function client6ConfigOf(subject: Subject, options: DaemonOptions, linkLocal: string): ClientConfig {
   const own = {
     family: AF_INET6 as Family,
-    clientId: makeDuid(subject.key),
+    clientId: makeDuid(keyOf(subject)),
     provide: [],
     request: usualRequests6,
     linkLocal,
@@ -120,15 +115,13 @@ export function client6ConfigOf(subject: Subject, options: DaemonOptions, linkLo
   return { ...clientConfigOf(subject, options), ...own }
 }
 
-/** How a client of DHCPv4 is to behave. */
-export function clientConfigOf(
-  { key, config, link }: Subject,
-  { broadcast, timeoutMs, resendMaxMs }: DaemonOptions,
-): ClientConfig {
+/** The configuration of a client of DHCPv4. */
+export function clientConfigOf(subject: Subject, { broadcast, timeoutMs, resendMaxMs }: DaemonOptions): ClientConfig {
+  const { config, link } = subject
   return {
     family: AF_INET,
     mac: link.mac,
-    clientId: ownClientId(config) ?? clientIdOf(key),
+    clientId: ownClientId(config) ?? clientIdOf(keyOf(subject)),
     provide: config.provide.filter(([code]) => code !== CLIENT_IDENTIFIER),
     request: config.request,
     broadcast: config.broadcast || broadcast,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
-import type { ClientState, Lease } from "../protocol/mod.ts"
+import type { ClientState, Lease } from "../protocol/types.ts"
 import { missingOf, mtuOf, resultOf } from "./result.ts"
 
 function lease(more: Partial<Lease>): Lease {
@@ -74,6 +74,6 @@ describe("what is missing until there is a lease", () => {
 
   test("is the carrier where nobody asks yet, and the link's own address where all have a lease", () => {
     expect(missingOf([])).toBe("carrier")
-    expect(missingOf([client(AF_INET6, "bound")])).toBe("IPv6 address of the link's own")
+    expect(missingOf([client(AF_INET6, "bound")])).toBe("link-local IPv6 address")
   })
 })

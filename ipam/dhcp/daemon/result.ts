@@ -1,6 +1,7 @@
 import { AF_INET, type Dns, type Result, type Route } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
-import type { ClientState, Lease } from "../protocol/mod.ts"
+import type { ClientState, Lease } from "../protocol/types.ts"
+import type { Subject } from "./journal.ts"
 
 type Wishes = Pick<DhcpConfig, "priority" | "useOptions">
 
@@ -34,10 +35,21 @@ export function mtuOf(leases: readonly Lease[], { useOptions }: Wishes): number 
   return useOptions ? leases.find(({ mtu }) => mtu !== undefined)?.mtu : undefined
 }
 
-/** What is missing until there is a lease, for the error of ADD: "OFFER", "ACK from server 10.1.2.1". */
+/** Why there is no lease after this time, for the error of ADD. */
+export function noLeaseReason(
+  { link, namespace }: Subject,
+  clients: readonly ClientState[],
+  patienceMs: number,
+): string {
+  const where = `"${link.name}" (${link.mac}) in "${namespace.path}"`
+  const seen = clients.flatMap((client) => client.seen ?? []).at(-1) ?? "none: is the parent's switch port right?"
+  return `no more tries: no ${missingOf(clients)} in ${patienceMs / 1000} s on ${where}; last packet seen: ${seen}`
+}
+
+/** What the clients wait for: "OFFER", "ACK from server 10.1.2.1". */
 export function missingOf(clients: readonly ClientState[]): string {
   const waiting = clients.find(({ phase }) => phase !== "bound")
-  if (!waiting) return clients.length === 0 ? "carrier" : "IPv6 address of the link's own"
+  if (!waiting) return clients.length === 0 ? "carrier" : "link-local IPv6 address"
   return waiting.offer ? `${awaited(waiting)} from server ${waiting.offer.server}` : awaited(waiting)
 }
 

@@ -9,10 +9,10 @@ import {
 } from "../../../pkg/types/mod.ts"
 import { type DhcpConfig, parseDhcpConfig } from "../config.ts"
 import type { CallArguments } from "../rpc/messages.ts"
-import { keyOf } from "./journal.ts"
-import { NoLinkError } from "./place.ts"
-import type { Surroundings } from "./surroundings.ts"
-import { type Owner, Tenant, type Waiter } from "./tenant.ts"
+import type { Environment } from "./environment.ts"
+import { Holder, type Waiter } from "./holder.ts"
+import { keyOf, type Owner } from "./journal.ts"
+import { NoLinkError } from "./link.ts"
 
 /** A call that the daemon refuses, in the words that its caller is told. */
 export class Refusal extends Error {
@@ -21,11 +21,11 @@ export class Refusal extends Error {
 
 /** The leases of this host, and what can be asked of them. */
 export class Service {
-  readonly tenants = new Map<string, Tenant>()
-  readonly #around: Surroundings
+  readonly holders = new Map<string, Holder>()
+  readonly #env: Environment
 
-  constructor(around: Surroundings) {
-    this.#around = around
+  constructor(env: Environment) {
+    this.#env = env
   }
 
   /**
@@ -33,24 +33,24 @@ export class Service {
    * given back; what an earlier boot had has gone with its containers.
    */
   resume(): void {
-    const { journal, bootId, log } = this.#around
+    const { journal, bootId, log } = this.#env
     journal.sweep()
     for (const record of journal.list(log)) {
       if (record.bootId !== bootId) {
         journal.remove(keyOf(record))
         continue
       }
-      const tenant = Tenant.resume(record, this.#around)
-      if (record.progress === "held") this.tenants.set(tenant.key, tenant)
-      else tenant.release()
+      const holder = Holder.resume(record, this.#env)
+      if (record.progress === "held") this.holders.set(holder.key, holder)
+      else holder.release()
     }
   }
 
   /** Leases addresses for an attachment, or tells those that it has. The waiter is answered now or later. Throws `Refusal`. */
-  allocate(call: CallArguments, waiter: Waiter): Tenant | undefined {
+  allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)
     const path = this.#pathOf(call)
-    const known = this.tenants.get(keyOf(owner))
+    const known = this.holders.get(keyOf(owner))
     if (known && !known.isGone && known.isAbout(path)) {
       const { result } = known
       if (result) waiter.answer(result)
@@ -59,10 +59,10 @@ export class Service {
     }
     if (known) this.#drop(known)
     try {
-      const tenant = Tenant.acquire(owner, path, config, this.#around)
-      this.tenants.set(tenant.key, tenant)
-      tenant.wait(waiter)
-      return tenant
+      const holder = Holder.acquire(owner, path, config, this.#env)
+      this.holders.set(holder.key, holder)
+      holder.wait(waiter)
+      return holder
     } catch (error) {
       if (error instanceof NoLinkError || isCniError(error)) throw new Refusal(error.message)
       throw error
@@ -71,19 +71,19 @@ export class Service {
 
   /** Gives the leases of an attachment back. There being none is success. */
   release(call: CallArguments): void {
-    const tenant = this.tenants.get(keyOf(this.#read(call, true).owner))
-    if (tenant) this.#drop(tenant)
+    const holder = this.holders.get(keyOf(this.#read(call, true).owner))
+    if (holder) this.#drop(holder)
   }
 
   /** Looks whether an attachment has the addresses that its ADD was answered with. Throws `Refusal`; acquires nothing. */
   check(call: CallArguments): void {
     const { owner, network } = this.#read(call, true)
-    const tenant = this.tenants.get(keyOf(owner))
-    if (!tenant) throw new Refusal(`no lease is known for ${keyOf(owner)}`)
-    if (tenant.isGone || !tenant.isAbout(this.#pathOf(call))) {
+    const holder = this.holders.get(keyOf(owner))
+    if (!holder) throw new Refusal(`no lease is known for ${keyOf(owner)}`)
+    if (holder.isGone || !holder.isAbout(this.#pathOf(call))) {
       throw new Refusal(`the lease of ${keyOf(owner)} is of another interface than "${call.ifName}" in "${call.netns}"`)
     }
-    const held = tenant.leases.map(({ address }) => address)
+    const held = holder.leases.map(({ address }) => address)
     const isHeld = (address: string) => held.some((each) => sameIp(ipOf(each), ipOf(address)))
     const expected = network.prevResult?.ips.map(({ address }) => address) ?? []
     const found = `${held.join(", ") || "none"} is leased`
@@ -96,40 +96,40 @@ export class Service {
   collect(call: CallArguments): void {
     const { network } = this.#read(call, true)
     if (network.attachments === undefined) return
-    for (const tenant of this.#staleOf(network.name, network.attachments)) this.#drop(tenant)
+    for (const holder of this.#staleOf(network.name, network.attachments)) this.#drop(holder)
   }
 
-  #staleOf(network: string, valid: readonly Attachment[]): Tenant[] {
+  #staleOf(network: string, valid: readonly Attachment[]): Holder[] {
     const keys = new Set(
       valid.map(({ containerID, ifname }) => keyOf({ containerId: containerID, network, ifName: ifname })),
     )
-    return [...this.tenants.values()].filter((tenant) => tenant.network === network && !keys.has(tenant.key))
+    return [...this.holders.values()].filter((holder) => holder.subject.network === network && !keys.has(holder.key))
   }
 
   /** Has a lease do what is due, and forgets it when it has given up. */
-  onTime(tenant: Tenant): void {
-    if (!tenant.onTime() && this.tenants.get(tenant.key) === tenant) this.tenants.delete(tenant.key)
+  onTime(holder: Holder): void {
+    if (!holder.onTime() && this.holders.get(holder.key) === holder) this.holders.delete(holder.key)
   }
 
   /** Gives a lease back that is wanted no more, or whose holder was replaced. */
-  abandon(tenant: Tenant, waiter: Waiter): void {
-    if (tenant.abandon(waiter) && this.tenants.get(tenant.key) === tenant) this.#drop(tenant)
+  abandon(holder: Holder, waiter: Waiter): void {
+    if (holder.abandon(waiter) && this.holders.get(holder.key) === holder) this.#drop(holder)
   }
 
   /** Forgets what has no namespace and no lease any more. */
-  forgetIfOver(tenant: Tenant): void {
-    if (!tenant.isOver || this.tenants.get(tenant.key) !== tenant) return
-    this.#around.journal.remove(tenant.key)
-    this.tenants.delete(tenant.key)
+  forgetIfOver(holder: Holder): void {
+    if (!holder.isOver || this.holders.get(holder.key) !== holder) return
+    this.#env.journal.remove(holder.key)
+    this.holders.delete(holder.key)
   }
 
-  #drop(tenant: Tenant): void {
-    this.tenants.delete(tenant.key)
-    tenant.release()
+  #drop(holder: Holder): void {
+    this.holders.delete(holder.key)
+    holder.release()
   }
 
   #pathOf({ netns }: CallArguments): string {
-    return `${this.#around.options.hostPrefix}${netns}`
+    return `${this.#env.options.hostPrefix}${netns}`
   }
 
   #read(call: CallArguments, lenient: boolean): { owner: Owner; config: DhcpConfig; network: NetworkConfig } {

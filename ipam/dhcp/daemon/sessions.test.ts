@@ -7,22 +7,22 @@ import { encodeAll } from "../rpc/gob.fixture.ts"
 import type { GobObject } from "../rpc/gob.ts"
 import { GobDecoder } from "../rpc/gob-decode.ts"
 import { argumentType, decodeReply, requestType } from "../rpc/messages.ts"
+import type { Holder, Waiter } from "./holder.ts"
 import { Refusal, type Service } from "./service.ts"
 import { Sessions } from "./sessions.ts"
-import type { Tenant, Waiter } from "./tenant.ts"
 
 const result: Result = { interfaces: [], ips: [{ address: "10.1.2.3/24" }], routes: [], dns: {} }
 const welcome = "HTTP/1.0 200 Connected to Go RPC\n\n"
 const greeting = new TextEncoder().encode("CONNECT /_goRPC_ HTTP/1.0\n\n")
-const tenant = { key: "box/net/eth0" } as Tenant
+const holder = { key: "box/net/eth0" } as Holder
 
 /** What the service was asked, and who waits for it. */
 let asked: unknown[]
 let waiters: Waiter[]
-let touched: Tenant[]
+let touched: Holder[]
 let log: string[]
 /** What the service makes of a call. */
-let act: (waiter?: Waiter) => Tenant | undefined
+let act: (waiter?: Waiter) => Holder | undefined
 let directory: string
 let server: FileDescriptor
 let sessions: Sessions
@@ -40,7 +40,7 @@ beforeEach(() => {
   }
   const service = {
     ...Object.fromEntries(["allocate", "release", "check", "collect"].map((name) => [name, on(name)])),
-    abandon: (whose: Tenant, waiter: Waiter) => asked.push(["abandon", whose.key, waiters.indexOf(waiter)]),
+    abandon: (whose: Holder, waiter: Waiter) => asked.push(["abandon", whose.key, waiters.indexOf(waiter)]),
   }
   sessions = new Sessions(
     service as unknown as Service,
@@ -136,9 +136,9 @@ describe("a call", () => {
   })
 
   test("of DHCP.Allocate is answered when there is a lease, and the lease's times are looked at meanwhile", () => {
-    act = () => tenant
+    act = () => holder
     const client = new Client(greeting, callBytes("DHCP.Allocate", 3))
-    expect([client.values(), touched, asked]).toEqual([[], [tenant], [["allocate", "box"]]])
+    expect([client.values(), touched, asked]).toEqual([[], [holder], [["allocate", "box"]]])
     waiters[0]?.answer(result)
     const [response, reply = {}] = client.values()
     expect([response, decodeReply(reply)]).toEqual([{ ServiceMethod: "DHCP.Allocate", Seq: 3 }, result])
@@ -154,7 +154,7 @@ describe("a call", () => {
   })
 
   test("of DHCP.Allocate that comes to nothing is refused with the reason", () => {
-    act = () => tenant
+    act = () => holder
     const client = new Client(greeting, callBytes("DHCP.Allocate"))
     waiters[0]?.refuse("no more tries")
     expect(client.values()).toEqual([{ ServiceMethod: "DHCP.Allocate", Error: "no more tries" }, {}])
@@ -210,7 +210,7 @@ test.each([
 })
 
 test("a caller that goes gives up all that it waits for, and nobody answers it any more", () => {
-  act = () => tenant
+  act = () => holder
   const bytes = encodeAll(...callOf("DHCP.Allocate", 1), ...callOf("DHCP.Allocate", 2))
   const client = new Client(greeting, bytes)
   client.close()

@@ -11,8 +11,8 @@ import {
 import { GobError } from "../rpc/gob.ts"
 import { emptyType, encodeReply, resultType } from "../rpc/messages.ts"
 import { type IncomingCall, RpcError, RpcSession, rejection } from "../rpc/serve.ts"
+import type { Holder, Waiter } from "./holder.ts"
 import { Refusal, type Service } from "./service.ts"
-import type { Tenant, Waiter } from "./tenant.ts"
 
 /** Who connects and says nothing keeps a descriptor, no more than so many. */
 const SESSIONS_MAX = 4096
@@ -25,7 +25,7 @@ interface Session {
   out: Uint8Array
   /** It is closed once everything is written. */
   isEnding: boolean
-  readonly waiting: Map<Waiter, Tenant>
+  readonly waiting: Map<Waiter, Holder>
 }
 
 /** The connections of plugins: their calls go to the service, its answers to them. */
@@ -34,9 +34,9 @@ export class Sessions {
   readonly #service: Service
   readonly #log: (line: string) => void
   /** Tells which lease has just changed, so that its times are looked at. */
-  readonly #touch: (tenant: Tenant) => void
+  readonly #touch: (holder: Holder) => void
 
-  constructor(service: Service, log: (line: string) => void, touch: (tenant: Tenant) => void) {
+  constructor(service: Service, log: (line: string) => void, touch: (holder: Holder) => void) {
     this.#service = service
     this.#log = log
     this.#touch = touch
@@ -137,10 +137,10 @@ export class Sessions {
         this.#send(session, session.rpc.refuse(incoming, reason))
       },
     }
-    const tenant = this.#service.allocate(incoming.call, waiter)
-    if (!tenant) return
-    session.waiting.set(waiter, tenant)
-    this.#touch(tenant)
+    const holder = this.#service.allocate(incoming.call, waiter)
+    if (!holder) return
+    session.waiting.set(waiter, holder)
+    this.#touch(holder)
   }
 
   #send(session: Session, bytes: Uint8Array): void {
@@ -165,7 +165,7 @@ export class Sessions {
   #end(session: Session): void {
     if (!this.#sessions.delete(session.socket.fd)) return
     session.socket[Symbol.dispose]()
-    for (const [waiter, tenant] of session.waiting) this.#service.abandon(tenant, waiter)
+    for (const [waiter, holder] of session.waiting) this.#service.abandon(holder, waiter)
     session.waiting.clear()
   }
 }

@@ -1,46 +1,36 @@
-import type { ClientState } from "../protocol/mod.ts"
-import { soonest } from "./timers.ts"
+import type { ClientState } from "../protocol/types.ts"
+import { earliest } from "./deadlines.ts"
 
 /**
- * The states of a link's clients. While nothing happens to them they are kept as text: a host may have thousands of leases, and one
- * is some hundred bytes as text, and ten times that as objects.
+ * The states of the clients of one attachment. While nothing happens to them they are kept as text: a host may have thousands of
+ * leases, and one takes some hundred bytes as text, ten times that as objects.
  */
 export class States {
-  #live: ClientState[] = []
-  #parked: { readonly text: string; readonly due: number | undefined } | undefined
+  #live: ClientState[] | undefined
+  #parked: { readonly text: string; readonly due: number | undefined }
 
   constructor(states: readonly ClientState[]) {
-    this.#live = [...states]
-    this.park()
+    this.#parked = { text: JSON.stringify(states), due: earliest(states.map(({ deadline }) => deadline)) }
   }
 
   get list(): readonly ClientState[] {
-    return this.#parked ? JSON.parse(this.#parked.text) : this.#live
+    return this.#live ?? JSON.parse(this.#parked.text)
   }
 
-  /** When the first of them has something to do; undefined for never. */
+  /** The earliest deadline; undefined for never. */
   get due(): number | undefined {
-    return this.#parked ? this.#parked.due : soonest(this.#live.map(({ deadline }) => deadline))
-  }
-
-  find(at: number): ClientState | undefined {
-    return this.#wake()[at]
+    return this.#live ? earliest(this.#live.map(({ deadline }) => deadline)) : this.#parked.due
   }
 
   /** Puts a state in place of the one there, or behind the last. */
   set(at: number, state: ClientState): void {
-    this.#wake()[at] = state
+    this.#live ??= [...this.list]
+    this.#live[at] = state
   }
 
-  /** Nothing is to happen for a while. */
+  /** Keeps the states as text until the next change. */
   park(): void {
-    if (!this.#parked) this.#parked = { text: JSON.stringify(this.#live), due: this.due }
-    this.#live = []
-  }
-
-  #wake(): ClientState[] {
-    if (this.#parked) this.#live = JSON.parse(this.#parked.text)
-    this.#parked = undefined
-    return this.#live
+    if (this.#live) this.#parked = { text: JSON.stringify(this.#live), due: this.due }
+    this.#live = undefined
   }
 }

@@ -1,5 +1,4 @@
 import { encodeFilter, type FilterInstruction } from "../../../pkg/libc/mod.ts"
-import { AF_INET, type Family } from "../../../pkg/types/mod.ts"
 
 /** <linux/bpf_common.h>: loads of a half word and a byte of the frame, of the IPv4 header's length into X, jumps, and the end. */
 const Bpf = {
@@ -13,8 +12,8 @@ const Bpf = {
 } as const
 
 /**
- * The longest frame that a client may want: it asks servers for messages of 1500 bytes at most. A neighbour on a virtual link can send 64 KB
- * in one, with thousands of routes; such a frame is cut off here, and is no whole datagram then.
+ * The longest frame that is received: clients ask servers for messages of 1500 bytes at most. A neighbour on a virtual link can send
+ * 64 KB in one frame, with thousands of routes; such a frame is truncated here, and the datagram in it is ignored.
  */
 const longestFrame = 2048
 
@@ -37,7 +36,7 @@ const filter4: readonly FilterInstruction[] = [
   drop,
 ]
 
-/** Like `tcpdump -dd "arp or (udp dst port 68)"`. Of a network with many hosts ARP is heard by all: only for whom it means something. */
+/** Like `tcpdump -dd "arp or (udp dst port 68)"`. For a client that probes; the hosts of a large network send much ARP. */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
   [Bpf.JumpEqual, 0, 1, 0x0806],
@@ -45,14 +44,23 @@ const filter4WithArp: readonly FilterInstruction[] = [
   ...filter4,
 ]
 
-/** Like `tcpdump -dd "ip6 and (udp dst port 546 or icmp6[icmp6type] == 134)"`. */
+/** Like `tcpdump -dd "ip6 and udp dst port 546"`. */
 const filter6: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
-  [Bpf.JumpEqual, 0, 8, 0x86dd],
+  [Bpf.JumpEqual, 0, 5, 0x86dd],
   [Bpf.Byte, 0, 0, 14 + 6], // next header
-  [Bpf.JumpEqual, 0, 2, 17],
+  [Bpf.JumpEqual, 0, 3, 17],
   [Bpf.Half, 0, 0, 14 + 40 + 2], // destination port
-  [Bpf.JumpEqual, 3, 4, 546],
+  [Bpf.JumpEqual, 0, 1, 546],
+  take,
+  drop,
+]
+
+/** Like `tcpdump -dd "icmp6[icmp6type] == icmp6-routeradvert"`. */
+const filterRouter: readonly FilterInstruction[] = [
+  [Bpf.Half, 0, 0, 12], // type
+  [Bpf.JumpEqual, 0, 5, 0x86dd],
+  [Bpf.Byte, 0, 0, 14 + 6], // next header
   [Bpf.JumpEqual, 0, 3, 58],
   [Bpf.Byte, 0, 0, 14 + 40], // type of message
   [Bpf.JumpEqual, 0, 1, 134],
@@ -60,11 +68,12 @@ const filter6: readonly FilterInstruction[] = [
   drop,
 ]
 
-/**
- * The filter for a client's packet socket, struct sock_filter: lets through what a client may want to see, and nothing else. ARP is
- * for a client that probes.
- */
-export function socketFilter(family: Family, probes: boolean): Uint8Array {
-  if (family !== AF_INET) return encodeFilter(filter6)
-  return encodeFilter(probes ? filter4WithArp : filter4)
+const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
+
+/** What a packet socket hears: answers of DHCPv4 servers, these and ARP, answers of DHCPv6 servers, or router advertisements. */
+export type Heard = keyof typeof filters
+
+/** The filter of a packet socket, struct sock_filter: lets through these frames and no others. */
+export function socketFilter(heard: Heard): Uint8Array {
+  return encodeFilter(filters[heard])
 }

@@ -1,8 +1,10 @@
 /** The parts of this room that the tests on a kernel put together. For tests only: the door does not export them. */
+export type { Holder } from "../daemon/holder.ts"
 export { Journal, type LeaseRecord } from "../daemon/journal.ts"
+export { kernelLinks } from "../daemon/link.ts"
 export { parseOptions } from "../daemon/options.ts"
 export { Service } from "../daemon/service.ts"
-export type { Tenant } from "../daemon/tenant.ts"
+
 export { encodeProbe, readPacket } from "../protocol/frames.ts"
 export * as captured from "../protocol/testing/captured.ts"
 export {

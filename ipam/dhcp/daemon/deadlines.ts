@@ -1,13 +1,10 @@
-/**
- * When things are due, the soonest first: a heap. A thing may be put in again with another time; the earlier entry then comes up
- * as well, and it is for the caller to see that nothing is due.
- */
-export class Timers<T> {
-  readonly #entries: { readonly at: number; readonly what: T }[] = []
+/** A min-heap of deadlines. An item may be added again with another deadline; it is then taken once for each. */
+export class Deadlines<T> {
+  readonly #entries: { readonly at: number; readonly item: T }[] = []
 
-  add(at: number, what: T): void {
+  add(at: number, item: T): void {
     const entries = this.#entries
-    entries.push({ at, what })
+    entries.push({ at, item })
     let child = entries.length - 1
     while (child > 0) {
       const parent = (child - 1) >> 1
@@ -17,17 +14,17 @@ export class Timers<T> {
     }
   }
 
-  /** When the next thing is due; undefined for never. */
+  /** The earliest deadline; undefined for never. */
   get next(): number | undefined {
     return this.#entries[0]?.at
   }
 
-  /** How many entries there are. */
+  /** The number of entries. */
   get size(): number {
     return this.#entries.length
   }
 
-  /** Takes out what is due by now; undefined when nothing is. */
+  /** Removes and returns an item whose deadline has come; undefined when there is none. */
   take(now: number): T | undefined {
     const entries = this.#entries
     const [first] = entries
@@ -37,7 +34,7 @@ export class Timers<T> {
       entries[0] = last
       this.#sink()
     }
-    return first.what
+    return first.item
   }
 
   #sink(): void {
@@ -62,8 +59,8 @@ export class Timers<T> {
   }
 }
 
-/** The soonest of some times; undefined when there is none. */
-export function soonest(times: readonly (number | undefined)[]): number | undefined {
+/** The earliest of some times; undefined when there is none. */
+export function earliest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { Ifindex } from "../../../pkg/netlink/mod.ts"
-import { reportsCarrier } from "./link-events.ts"
+import { reportsCarrier } from "./sockets.ts"
 
 // struct nlmsghdr, struct ifinfomsg: `strace -x -e recvfrom`, while the other end of a pair was a bridge's port.
 const event = (flags: string, change: string, type = "1000") =>

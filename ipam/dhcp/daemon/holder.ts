@@ -1,0 +1,298 @@
+import type { Fd } from "../../../pkg/libc/mod.ts"
+import type { Result } from "../../../pkg/types/mod.ts"
+import type { DhcpConfig } from "../config.ts"
+import { advance, createClient } from "../protocol/client.ts"
+import type { Change, ClientConfig, ClientEvent, ClientState, Lease } from "../protocol/types.ts"
+import { earliest } from "./deadlines.ts"
+import type { Environment } from "./environment.ts"
+import { keyOf, type LeaseRecord, type Owner, type Subject } from "./journal.ts"
+import { type ContainerLink, deletedError } from "./link.ts"
+import { client6ConfigOf, clientConfigOf } from "./options.ts"
+import { noLeaseReason, resultOf } from "./result.ts"
+import { States } from "./states.ts"
+
+/** How long the kernel may take until a link that is up passes frames; DISCOVER is sent after that in any case. */
+const CARRIER_MS = 5_000
+/** Frames that are read in one go; other holders are served between. */
+const FRAMES_MAX = 64
+
+/** A call that waits for a lease. */
+export interface Waiter {
+  answer(result: Result): void
+  refuse(reason: string): void
+}
+
+/**
+ * An attachment that acquires or holds leases: by a client of DHCPv4, and one of DHCPv6 where it is configured. `protocol/client.ts`
+ * has their states. A holder gives them frames and time, carries out their steps on the link, keeps its record on disk, and answers
+ * the calls that wait. Its record is "acquiring" until ADD is answered, then "held", and "releasing" from DEL on.
+ */
+export class Holder {
+  readonly key: string
+  readonly subject: Subject
+  readonly #env: Environment
+  readonly #link: ContainerLink
+  readonly #states: States
+  readonly #waiters = new Set<Waiter>()
+  #progress: LeaseRecord["progress"]
+  #giveUpAt: number | undefined
+  /** Clients that wait for frames. */
+  readonly #listening = new Set<number>()
+  /** Clients from the journal whose deadline has passed while no daemon ran. */
+  readonly #overdue: Set<number>
+  /** The end of the wait for frames to pass; undefined once all clients have started. */
+  #startBy: number | undefined
+
+  private constructor(
+    record: Subject & Pick<LeaseRecord, "progress" | "clients">,
+    env: Environment,
+    link: ContainerLink,
+  ) {
+    const { containerId, network, ifName, namespace, config, progress, clients } = record
+    this.key = keyOf(record)
+    this.subject = { containerId, network, ifName, namespace, link: record.link, config }
+    this.#env = env
+    this.#link = link
+    this.#states = new States(clients)
+    this.#progress = progress
+    this.#overdue = new Set(clients.flatMap(({ deadline = Infinity }, at) => (deadline <= env.now() ? at : [])))
+  }
+
+  /** Goes on with a record of the journal. */
+  static resume(record: LeaseRecord, env: Environment): Holder {
+    const holder = new Holder(record, env, env.links.at(record))
+    holder.checkNamespace()
+    return holder
+  }
+
+  /** Begins to acquire leases for a link. Throws `CniError` or `NoLinkError` when it is not there, `SyscallError`, `NetlinkError`. */
+  static acquire(owner: Owner, path: string, config: DhcpConfig, env: Environment): Holder {
+    const link = env.links.open(path, owner.ifName)
+    try {
+      const holder = new Holder({ ...owner, ...link.record, config, progress: "acquiring", clients: [] }, env, link)
+      const now = env.now()
+      holder.#giveUpAt = now + holder.#patienceMs
+      if (config.dhcpv6) link.ignoreRouters()
+      link.setUp()
+      holder.#startBy = now + CARRIER_MS
+      holder.#start(now)
+      return holder
+    } catch (error) {
+      link.close()
+      throw error
+    }
+  }
+
+  /** The leases that are not lost. */
+  get leases(): Lease[] {
+    return this.#states.list.flatMap(({ lease }) => lease ?? [])
+  }
+
+  /** The result of ADD; undefined before it is answered, and once the leases are lost. */
+  get result(): Result | undefined {
+    if (this.#progress !== "held" || this.leases.length === 0) return undefined
+    return resultOf(this.leases, this.subject.config)
+  }
+
+  /** Whether the namespace or the link was deleted. */
+  get isGone(): boolean {
+    return this.#link.isGone
+  }
+
+  /** Whether there is nothing left to do: the link was deleted, and the leases have expired. */
+  get isOver(): boolean {
+    const now = this.#env.now()
+    return this.isGone && this.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
+  }
+
+  /** Whether the namespace that is now at a path is that of the leases, and has their link. */
+  isAbout(path: string): boolean {
+    if (this.isGone) return false
+    const { namespace, link } = this.subject
+    return this.#env.links.at({ namespace: { ...namespace, path }, link }).exists()
+  }
+
+  /** The descriptors to poll. */
+  get descriptors(): readonly Fd[] {
+    return this.#link.descriptors
+  }
+
+  /** When `onTime` is due, or `isOver` once the link was deleted; undefined for never. */
+  get due(): number | undefined {
+    if (this.isGone) return earliest(this.leases.map(({ expiresAt }) => expiresAt))
+    return earliest([this.#states.due, this.#startBy, this.#link.checkAt, this.#giveUpAt])
+  }
+
+  wait(waiter: Waiter): void {
+    this.#waiters.add(waiter)
+    this.#noticeDeletion()
+  }
+
+  /** A caller has closed its connection. Returns whether the leases are now acquired for no caller. */
+  abandon(waiter: Waiter): boolean {
+    this.#waiters.delete(waiter)
+    return this.#progress === "acquiring" && this.#waiters.size === 0
+  }
+
+  /** Reads what has arrived at the descriptors. */
+  onReadable(buffer: Uint8Array): void {
+    if (this.#link.readEvents(buffer)) this.#start(this.#env.now())
+    for (const [at, { config }] of this.#states.list.entries()) {
+      for (let count = 0; count < FRAMES_MAX; count++) {
+        const frame = this.#link.receive(config, buffer)
+        if (!frame) break
+        this.#advance(at, { kind: "frame", frame })
+      }
+    }
+    this.#noticeDeletion()
+  }
+
+  /** Does what is due. Returns false when ADD has run out of time: the leases are released, and the holder is to be forgotten. */
+  onTime(): boolean {
+    const now = this.#env.now()
+    if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {
+      this.release(noLeaseReason(this.subject, this.#states.list, this.#patienceMs))
+      return false
+    }
+    if (now >= (this.#link.checkAt ?? Infinity)) this.#link.check()
+    this.#start(now)
+    for (const [at, { deadline }] of this.#states.list.entries()) {
+      if (this.isGone || deadline === undefined || now < deadline) continue
+      this.#advance(at, { kind: this.#overdue.delete(at) ? "start" : "time" })
+    }
+    this.#noticeDeletion()
+    return true
+  }
+
+  /** Closes the link when its namespace is not at its path any more. */
+  checkNamespace(): void {
+    this.#link.check()
+    this.#noticeDeletion()
+  }
+
+  /** Releases the leases, forgets them, and refuses the calls that wait. What cannot be sent is left to expire. */
+  release(reason = "the lease was released during the call"): void {
+    this.#progress = "releasing"
+    this.#giveUpAt = this.#startBy = undefined
+    const states = this.#states.list
+    if (states.some(({ lease, offer }) => lease ?? offer)) this.#write(false)
+    for (const at of states.keys()) {
+      try {
+        if (!this.isGone) this.#advance(at, { kind: "release" })
+      } catch (error) {
+        this.#env.log(`${this.key}: Cannot release the address, which is left to expire: ${String(error)}`)
+      }
+    }
+    this.#env.journal.remove(this.key)
+    this.close(reason)
+  }
+
+  /** Closes the link, and refuses the calls that wait. */
+  close(reason: string): void {
+    for (const waiter of this.#waiters) waiter.refuse(reason)
+    this.#waiters.clear()
+    this.#closeLink()
+  }
+
+  #closeLink(): void {
+    this.#listening.clear()
+    this.#link.close()
+    this.#states.park()
+  }
+
+  #noticeDeletion(): void {
+    if (!this.isGone) return
+    this.#startBy = undefined
+    this.close(deletedError(this.subject).message)
+  }
+
+  /** Starts the clients that have not started, as far as possible: frames have to pass, and DHCPv6 needs a link-local address. */
+  #start(now: number): void {
+    if (this.#startBy === undefined) return
+    const { subject } = this
+    const { options } = this.#env
+    this.#link.watch() // before looking, so that no change is missed between
+    if (now < this.#startBy && !this.#link.passesFrames) return
+    this.#link.sendDelayed()
+    if (this.#states.list.length === 0) this.#startClient(0, clientConfigOf(subject, options))
+    if (subject.config.dhcpv6 && this.#states.list.length === 1 && !this.isGone) {
+      const { linkLocal } = this.#link
+      this.#startBy = now + CARRIER_MS
+      if (linkLocal === undefined) return
+      this.#startClient(1, client6ConfigOf(subject, options, linkLocal))
+    }
+    this.#startBy = undefined
+    this.#link.unwatch()
+  }
+
+  #startClient(at: number, config: ClientConfig): void {
+    this.#states.set(at, createClient(config))
+    this.#advance(at, { kind: "start" })
+  }
+
+  /** Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm. */
+  #advance(at: number, event: ClientEvent): void {
+    const before = this.#states.list[at]
+    if (!before) return
+    const { now, random } = this.#env
+    const { state, send, changes, listen } = advance(before, event, { now: now(), random })
+    this.#states.set(at, state)
+    if (listen) this.#listening.add(at)
+    else this.#listening.delete(at)
+    // The server may lease what is requested, whether its answer arrives or not.
+    if (this.#progress === "acquiring" && state.offer && state.offer !== before.offer) this.#write(false)
+    for (const change of changes) this.#apply(change)
+    for (const frame of send) this.#send(state, frame)
+    if (this.isGone) return
+    if (this.#progress === "acquiring") this.#answerWhenBound()
+    else if (this.#progress === "held") this.#keep(changes)
+    if (this.#listening.size === 0 && this.#startBy === undefined) this.#closeLink()
+  }
+
+  #send({ config, lease }: ClientState, frame: Uint8Array): void {
+    if (this.#link.send(config, frame, lease === undefined)) return
+    this.#startBy ??= this.#env.now() + CARRIER_MS
+    this.#start(this.#env.now())
+  }
+
+  /** Changes the interface. Until ADD is answered its addresses and routes are left to the plugin that calls. */
+  #apply(change: Change): void {
+    const { config } = this.subject
+    const { address } = change.lease
+    if (change.kind === "lost") this.#env.log(`${this.key}: lost ${address}: ${change.why}`)
+    try {
+      if (this.#progress === "held") this.#link.apply(change, config)
+      else if (this.#progress === "acquiring" && change.kind !== "lost") this.#link.applyMtu(change.lease, config)
+    } catch (error) {
+      this.#env.log(`${this.key}: Cannot change the interface for ${address}: ${String(error)}`)
+    }
+  }
+
+  #answerWhenBound(): void {
+    const states = this.#states.list
+    const isBound = states.every(({ phase }) => phase === "bound" || phase === "renewing" || phase === "rebinding")
+    if (!isBound || this.#startBy !== undefined || states.length < (this.subject.config.dhcpv6 ? 2 : 1)) return
+    this.#progress = "held"
+    this.#giveUpAt = undefined
+    this.#write(true)
+    for (const waiter of this.#waiters) waiter.answer(resultOf(this.leases, this.subject.config))
+    this.#waiters.clear()
+  }
+
+  /** Records what has changed. While no server answers after a loss, the interface is up only to send. */
+  #keep(changes: readonly Change[]): void {
+    if (changes.length > 0) this.#write(true)
+    const [client] = this.#states.list
+    if (client?.phase === "waiting" && !client.lease) this.#link.setDown()
+  }
+
+  get #patienceMs(): number {
+    return Math.min(this.subject.config.timeoutMs ?? Infinity, this.#env.options.resendTimeoutMs)
+  }
+
+  #write(durable: boolean): void {
+    const { bootId, journal, now } = this.#env
+    const state = { progress: this.#progress, clients: this.#states.list }
+    journal.write({ version: 1, bootId, writtenAt: Date.now(), clock: now(), ...this.subject, ...state }, durable)
+  }
+}

@@ -1,0 +1,286 @@
+import { refuseRouterAdvertisements } from "../../../pkg/ip/mod.ts"
+import { type Fd, isErrno } from "../../../pkg/libc/mod.ts"
+import {
+  Budget,
+  deleteAddress,
+  deleteRoute,
+  findLink,
+  IFA_F_DADFAILED,
+  IFA_F_TENTATIVE,
+  IFF_RUNNING,
+  IFF_UP,
+  type Ifindex,
+  type Link,
+  type ListedRoute,
+  listAddresses,
+  listRoutes,
+  RouteSocket,
+  setLink,
+} from "../../../pkg/netlink/mod.ts"
+import { NamespaceFile, Netns } from "../../../pkg/netns/mod.ts"
+import { AF_INET6, formatIp } from "../../../pkg/types/mod.ts"
+import type { DhcpConfig } from "../config.ts"
+import type { Change, ClientConfig, Lease } from "../protocol/types.ts"
+import { applyChange, applyMtu, setDown } from "./interface.ts"
+import { namespaceLives, type Subject } from "./journal.ts"
+import { LinkEvents, Packets } from "./sockets.ts"
+
+/** <linux/if_addr.h>, <linux/rtnetlink.h> */
+const IFA_F_PERMANENT = 0x80
+const RTPROT_RA = 9
+/** How often the path of a namespace is checked while something in it is open. */
+const CHECK_MS = 2_000
+
+type Place = Pick<Subject, "namespace" | "link">
+
+/** A container's link as a holder uses it. It is opened when it is used, and keeps the namespace alive until it is closed. */
+export type ContainerLink = Pick<KernelLink, keyof KernelLink>
+
+/** Where links come from: the kernel, or a test. */
+export interface Links {
+  /** Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it is not there. */
+  open(path: string, ifName: string): ContainerLink
+  /** The link of a record, closed. */
+  at(record: Place): ContainerLink
+}
+
+/** The links of this kernel. */
+export function kernelLinks(now: () => number): Links {
+  return {
+    open: (path, ifName) => KernelLink.open(path, ifName, now),
+    at: (record) => new KernelLink(record, now),
+  }
+}
+
+/** There is no such link. */
+export class NoLinkError extends Error {
+  override readonly name = "NoLinkError"
+}
+
+/** The error about a link that was deleted. */
+export function deletedError({ namespace, link }: Place): NoLinkError {
+  return new NoLinkError(`"${link.name}" in "${namespace.path}" was deleted`)
+}
+
+class KernelLink {
+  readonly record: Place
+  readonly #now: () => number
+  #netns: Netns | undefined
+  readonly #packets = new Packets()
+  #events: LinkEvents | undefined
+  /** One end of a veth pair was set up, and the kernel has not dealt with its carrier yet. */
+  #awaitsCarrier = false
+  readonly #delayed: (readonly [ClientConfig, Uint8Array])[] = []
+  isGone = false
+  /** When `check` is due; undefined while it is closed. */
+  checkAt: number | undefined
+
+  constructor({ namespace, link }: Place, now: () => number, netns?: Netns) {
+    this.record = { namespace, link }
+    this.#now = now
+    if (netns) this.#opened(netns)
+  }
+
+  static open(path: string, ifName: string, now: () => number): KernelLink {
+    using file = NamespaceFile.open(path)
+    const netns = Netns.open(file)
+    try {
+      using inside = netns.openRoute()
+      const found = findLink(inside, ifName)
+      if (!found) throw new NoLinkError(`error looking up "${ifName}" in "${path}": Link not found`)
+      const { name, index, mac } = found
+      return new KernelLink(
+        { namespace: { path, identity: file.identity ?? "" }, link: { name, index, mac } },
+        now,
+        netns,
+      )
+    } catch (error) {
+      netns[Symbol.dispose]()
+      throw error
+    }
+  }
+
+  #opened(netns: Netns): Netns {
+    this.checkAt = this.#now() + CHECK_MS
+    this.#netns = netns
+    return netns
+  }
+
+  /** The namespace, open; undefined when it was deleted, or the link in it. */
+  #open(): Netns | undefined {
+    if (this.#netns || this.isGone) return this.#netns
+    const { namespace } = this.record
+    using file = NamespaceFile.open(namespace.path)
+    const netns = file.identity === namespace.identity ? Netns.find(file) : undefined
+    if (netns) this.#opened(netns)
+    if (!netns || !this.#isThere) this.#onDeleted()
+    return this.#netns
+  }
+
+  /** Opens the link if it is there, closes it again, and returns whether it was. */
+  exists(): boolean {
+    const exists = namespaceLives(this.record.namespace) && this.#open() !== undefined
+    this.close()
+    return exists
+  }
+
+  /** Closes the link for good when its namespace is not at its path any more. */
+  check(): void {
+    if (this.checkAt !== undefined) this.checkAt = this.#now() + CHECK_MS
+    if (!namespaceLives(this.record.namespace)) this.#onDeleted()
+  }
+
+  #onDeleted(): void {
+    this.isGone = true
+    this.close()
+  }
+
+  /** Closes everything; the link is opened again when it is used. */
+  close(): void {
+    this.#packets.close()
+    this.#delayed.length = 0
+    this.unwatch()
+    this.#netns?.[Symbol.dispose]()
+    this.#netns = this.checkAt = undefined
+  }
+
+  get #isThere(): boolean {
+    if (this.#awaitsCarrier) return true // from Linux 6.8 on RTM_GETLINK makes the kernel deal with the carrier of this end alone
+    const found = this.#inside((inside) => findLink(inside, this.#index))
+    return found !== undefined && found.mac === this.record.link.mac
+  }
+
+  get #index(): Ifindex {
+    return this.record.link.index as Ifindex
+  }
+
+  /** Calls `act` with a socket in the namespace; undefined when the link was deleted. Lists are bounded, since other holders wait meanwhile. */
+  #inside<T>(act: (inside: RouteSocket) => T): T | undefined {
+    const netns = this.#open()
+    if (!netns) return undefined
+    using inside = netns.run(() => RouteSocket.open(new Budget()))
+    return act(inside)
+  }
+
+  /** Calls `act` with the link as it is now. Throws `NoLinkError`. */
+  #onLink<T>(act: (inside: RouteSocket, link: Link) => T): T | undefined {
+    return this.#inside((inside) => {
+      const link = findLink(inside, this.#index)
+      if (!link) throw deletedError(this.record)
+      return act(inside, link)
+    })
+  }
+
+  /** Sets the link up if it is down, and returns whether it was. Throws `NetlinkError`. */
+  setUp(): boolean | undefined {
+    return this.#onLink((inside, link) => {
+      if ((link.flags & IFF_UP) !== 0) return false
+      this.watch()
+      this.#awaitsCarrier = link.kind === "veth"
+      setLink(inside, link, { up: true })
+      return true
+    })
+  }
+
+  setDown(): void {
+    this.#onLink(setDown)
+  }
+
+  /** Changes the interface for what has become of a lease. Throws `CniError`. */
+  apply(change: Change, config: DhcpConfig): void {
+    this.#onLink((inside, link) => applyChange({ inside, link, config }, change))
+  }
+
+  /** Sets the MTU of a lease. Throws `NetlinkError`. */
+  applyMtu(lease: Lease, config: DhcpConfig): void {
+    this.#onLink((inside, link) => applyMtu({ inside, link, config }, lease))
+  }
+
+  /**
+   * Leaves router advertisements to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`, and deletes the routes and
+   * addresses that the kernel has made of earlier ones: they would be in the way of those of the lease. Throws `NetlinkError`.
+   */
+  ignoreRouters(): void {
+    this.#open()?.run(() => refuseRouterAdvertisements(this.record.link.name))
+    this.#onLink((inside, link) => {
+      const isLearnt = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index
+      for (const route of listRoutes(inside, AF_INET6, { isWanted: isLearnt })) deleteRoute(inside, route)
+      for (const address of listAddresses(inside, link, AF_INET6)) {
+        if (address.scope === 0 && (address.flags & IFA_F_PERMANENT) === 0) deleteAddress(inside, link, address)
+      }
+    })
+  }
+
+  /**
+   * Whether frames pass. After one end of a veth pair was set up, this waits for the kernel's event about its carrier: the bridge at the
+   * other end drops frames until the kernel has dealt with the carrier there, which it does for both at once. The flags say "running" before.
+   */
+  get passesFrames(): boolean {
+    if (this.#awaitsCarrier) return false
+    return this.#inside((inside) => ((findLink(inside, this.#index)?.flags ?? 0) & IFF_RUNNING) !== 0) ?? false
+  }
+
+  /** The link-local address, once duplicate address detection is over; undefined before. */
+  get linkLocal(): string | undefined {
+    return this.#onLink((inside, link) => {
+      const isUsable = (flags: number) => (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) === 0
+      const isLinkLocal = (ip: Uint8Array) => ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
+      const own = listAddresses(inside, link, AF_INET6).find(({ ip, flags }) => isLinkLocal(ip) && isUsable(flags))
+      return own && formatIp(own.ip)
+    })
+  }
+
+  /** From now on a descriptor is readable after every change of the namespace's links and IPv6 addresses. */
+  watch(): void {
+    this.#events ??= this.#open()?.run(() => LinkEvents.subscribe())
+  }
+
+  /** Reads the events that have arrived. Returns whether the link is watched. */
+  readEvents(into: Uint8Array): boolean {
+    if (this.#events?.read(into, this.#index)) this.#awaitsCarrier = false
+    return this.#events !== undefined
+  }
+
+  unwatch(): void {
+    this.#events?.[Symbol.dispose]()
+    this.#events = undefined
+    this.#awaitsCarrier = false
+  }
+
+  /** The descriptors to poll. */
+  get descriptors(): readonly Fd[] {
+    return this.#events ? [...this.#packets.descriptors, this.#events.fd] : this.#packets.descriptors
+  }
+
+  /**
+   * Sends a frame, and hears its answers from then on. A link that is down is set up first if `maySetUp`; this returns false then, and the
+   * frame is sent by `sendDelayed`. A frame that the kernel does not take counts as lost on the way. Throws `SyscallError`.
+   */
+  send(config: ClientConfig, frame: Uint8Array, maySetUp: boolean): boolean {
+    const netns = this.#open()
+    if (!netns) return true
+    const isSent = () => netns.run(() => this.#packets.send(this.#index, config, frame))
+    if (isSent()) return true
+    if (maySetUp && config.family !== AF_INET6 && this.setUp()) {
+      this.#delayed.push([config, frame])
+      return false
+    }
+    isSent() // a socket says once that its link was down, also when it is up again
+    return true
+  }
+
+  sendDelayed(): void {
+    for (const [config, frame] of this.#delayed.splice(0)) this.send(config, frame, false)
+  }
+
+  /** Receives the next frame for a client; undefined when there is none, or the link is closed. */
+  receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
+    try {
+      return this.#packets.receive(config, buffer)
+    } catch (error) {
+      if (!isErrno(error, "ENETDOWN", "ENXIO")) throw error
+      if (!this.#isThere) this.#onDeleted() // else it is down: the next frame sets it up, or is lost
+      return undefined
+    }
+  }
+}

@@ -1,0 +1,116 @@
+import {
+  type Fd,
+  FileDescriptor,
+  isErrno,
+  MSG_DONTWAIT,
+  NetlinkSender,
+  openNetlink,
+  PacketSocket,
+  receive,
+} from "../../../pkg/libc/mod.ts"
+import {
+  IFF_RUNNING,
+  type Ifindex,
+  linkHeader,
+  NETLINK_ROUTE,
+  RouteGroup,
+  RTM_NEWLINK,
+  u16,
+} from "../../../pkg/netlink/mod.ts"
+import { AF_INET } from "../../../pkg/types/mod.ts"
+import { type Heard, socketFilter } from "../protocol/filter.ts"
+import type { ClientConfig } from "../protocol/types.ts"
+
+/**
+ * Router advertisements that are read after each frame of the client. They have a socket of their own, so that a flood of them
+ * neither fills the queue of the servers' answers nor takes the time of other leases.
+ */
+const ADVERTISEMENTS_MAX = 64
+
+/** What a client hears. */
+function heardBy({ family, probeMs }: ClientConfig): readonly Heard[] {
+  if (family !== AF_INET) return ["dhcpv6", "router"]
+  return probeMs > 0 ? ["dhcp and arp"] : ["dhcp"]
+}
+
+/** The packet sockets of one link, opened by the first frame that is sent. */
+export class Packets {
+  readonly #sockets = new Map<Heard, PacketSocket>()
+  #advertisementsLeft = 0
+
+  /** The descriptors to poll. */
+  get descriptors(): Fd[] {
+    const read = [...this.#sockets].filter(([heard]) => heard !== "router" || this.#advertisementsLeft > 0)
+    return read.map(([, { fd }]) => fd)
+  }
+
+  /** Sends a frame on a link of the thread's namespace. Returns false when the link is down, or was down before. Throws `SyscallError`. */
+  send(index: Ifindex, config: ClientConfig, frame: Uint8Array): boolean {
+    for (const heard of heardBy(config)) {
+      if (!this.#sockets.has(heard)) this.#sockets.set(heard, PacketSocket.open(index, socketFilter(heard)))
+    }
+    this.#advertisementsLeft = ADVERTISEMENTS_MAX
+    try {
+      this.#sockets.get(heardBy(config)[0] ?? "dhcp")?.send(frame)
+    } catch (error) {
+      if (isErrno(error, "ENETDOWN")) return false
+      if (!isErrno(error, "ENOBUFS", "ENXIO", "EAGAIN", "EMSGSIZE")) throw error // these lose one frame
+    }
+    return true
+  }
+
+  /** Receives the next frame for a client: answers of servers before router advertisements. Throws `ENETDOWN` once the link goes down. */
+  receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
+    for (const heard of heardBy(config)) {
+      if (heard === "router" && this.#advertisementsLeft <= 0) continue
+      const frame = this.#sockets.get(heard)?.receive(buffer)
+      if (frame && heard === "router") this.#advertisementsLeft--
+      if (frame) return frame
+    }
+    return undefined
+  }
+
+  close(): void {
+    for (const socket of this.#sockets.values()) socket[Symbol.dispose]()
+    this.#sockets.clear()
+  }
+}
+
+/** Of struct nlmsghdr, <linux/netlink.h>. */
+const HEADER = 16
+
+/** The kernel's events about the links and IPv6 addresses of the thread's namespace. */
+export class LinkEvents extends FileDescriptor {
+  readonly #sender = new NetlinkSender()
+
+  /** Subscribes to the events. Throws `SyscallError`. */
+  static subscribe(): LinkEvents {
+    return new LinkEvents(openNetlink(NETLINK_ROUTE, RouteGroup.Link | RouteGroup.Ipv6Address))
+  }
+
+  /** Reads the events that have arrived. Returns whether one of them reports the link's carrier, or some were dropped. */
+  read(into: Uint8Array, link: Ifindex): boolean {
+    let hasCarrier = false
+    try {
+      for (;;) {
+        const length = receive(this.fd, into, MSG_DONTWAIT, this.#sender)
+        if (this.#sender.isKernel && reportsCarrier(into.subarray(0, length), link)) hasCarrier = true
+      }
+    } catch (error) {
+      if (isErrno(error, "ENOBUFS")) return true
+      if (!isErrno(error, "EAGAIN")) throw error
+      return hasCarrier
+    }
+  }
+}
+
+/**
+ * Whether an event says that the kernel has dealt with a link's carrier, and frames pass. The event of `ip link set up` may say "running"
+ * too, from before the link was set down; but it names the flags that it changes. The kernel sends each event in a datagram of its own.
+ */
+export function reportsCarrier(event: Uint8Array, link: Ifindex): boolean {
+  const end = HEADER + linkHeader.size
+  if (event.length < end || u16.get(event, 4) !== RTM_NEWLINK) return false
+  const { index, flags, change } = linkHeader.decode(event.subarray(HEADER, end))
+  return index === link && change === 0 && (flags & IFF_RUNNING) !== 0
+}
