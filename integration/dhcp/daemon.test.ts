@@ -1,14 +1,17 @@
 import { expect, test } from "bun:test"
-import { readdirSync, readlinkSync } from "node:fs"
+import { readdirSync, readFileSync, readlinkSync } from "node:fs"
+import { connect } from "node:net"
 import { join } from "node:path"
 import {
   Attachment,
   builtPlugins,
   type ContainerNamespace,
   fail,
+  HostNamespace,
   newest,
   runPlugin,
   succeed,
+  TemporaryDirectory,
   waitFor,
 } from "../lab/mod.ts"
 import { Running } from "./running.ts"
@@ -275,4 +278,28 @@ test("with a prefix the daemon finds namespaces below it, and keeps its leases t
   await released(server)
   const { stdout } = await runPlugin(site.host, { bin: join(builtPlugins, "dhcp"), verb: "VERSION" })
   expect(stdout).toContain(newest)
+})
+
+// <https://man7.org/linux/man-pages/man2/accept.2.html>: with EMFILE the connection stays in the queue, and poll(2) reports it at once.
+test("a daemon without a free descriptor tries to accept once a second, and serves again when a connection ends", async () => {
+  await using host = await HostNamespace.create()
+  await using directory = await TemporaryDirectory.create()
+  const trace = directory.join("trace")
+  const limited = ["prlimit", "--nofile=40:40", "strace", "-D", "-ttt", "-e", "trace=accept4", "-o", trace]
+  await using daemon = await startDaemon(host, [], limited)
+  const callers = Array.from({ length: 60 }, () => connect(`/proc/${daemon.pid}/root/run/cni/dhcp.sock`))
+  try {
+    const refusals = () =>
+      [...readFileSync(trace, "latin1").matchAll(/^([\d.]+) accept4\(.*EMFILE/gm)].map(([, time]) => Number(time))
+    await waitFor(() => refusals().length >= 3, "the third attempt without a free descriptor")
+    const [first = 0, , third = 0] = refusals()
+    expect(third - first).toBeGreaterThan(1.9)
+    const greeting: (string | Buffer)[] = []
+    callers.at(-1)?.on("data", (bytes) => greeting.push(bytes))
+    callers.at(-1)?.write("CONNECT /_goRPC_ HTTP/1.0\n\n")
+    for (const caller of callers.slice(0, -1)) caller.destroy()
+    await waitFor(() => greeting.join("") === "HTTP/1.0 200 Connected to Go RPC\n\n", "the last caller to be served")
+  } finally {
+    for (const caller of callers) caller.destroy()
+  }
 })

@@ -16,7 +16,7 @@ import {
   watchSignals,
 } from "../../../pkg/libc/mod.ts"
 import { NETLINK_ROUTE, RouteGroup } from "../../../pkg/netlink/mod.ts"
-import { Deadlines } from "./deadlines.ts"
+import { Deadlines, earliest } from "./deadlines.ts"
 import type { Holder } from "./holder.ts"
 import type { Service } from "./service.ts"
 import { Sessions } from "./sessions.ts"
@@ -62,14 +62,16 @@ class Loop {
   /** Waits once, and does what there is to do then. False when the process is to end. */
   turn({ signals, server, hostEvents, timer }: Sources): boolean {
     const byDescriptor = this.#activeDescriptors()
-    const own = [signals, server, hostEvents, timer.fd]
+    const { acceptsAt } = this.#sessions
+    const accepts = acceptsAt === undefined || acceptsAt <= bootMs()
+    const own = [signals, hostEvents, timer.fd, ...(accepts ? [server] : [])]
     const requests: PollRequest[] = [...own, ...byDescriptor.keys()].map((fd) => ({ fd, events: Poll.In }))
     requests.push(...this.#sessions.requests)
-    timer.set(this.#deadlines.next)
+    timer.set(earliest([this.#deadlines.next, accepts ? undefined : acceptsAt]))
     const ready = pollAll(requests, undefined)
     if (ready[0] !== 0) return false
-    if (ready[1] !== 0) this.#sessions.accept(server)
-    if (ready[2] !== 0) this.#lookAfterLinks(hostEvents)
+    if (ready[1] !== 0) this.#checkNamespaces(hostEvents)
+    if (accepts && ready[3] !== 0) this.#sessions.accept(server)
     for (const [at, { fd }] of requests.entries()) {
       if (at < own.length || ready[at] === 0) continue
       const holder = byDescriptor.get(fd)
@@ -132,7 +134,7 @@ class Loop {
   }
 
   /** A link of the host has gone: a container's end may have gone with it, and nothing may keep its namespace. */
-  #lookAfterLinks(hostEvents: Fd): void {
+  #checkNamespaces(hostEvents: Fd): void {
     try {
       for (;;) receive(hostEvents, this.#buffer, MSG_DONTWAIT, this.#sender)
     } catch (error) {

@@ -1,5 +1,6 @@
 import {
   acceptConnection,
+  bootMs,
   type Fd,
   type FileDescriptor,
   isErrno,
@@ -14,8 +15,10 @@ import { type IncomingCall, RpcError, RpcSession, rejection } from "../rpc/serve
 import type { Holder, Waiter } from "./holder.ts"
 import { Refusal, type Service } from "./service.ts"
 
-/** Who connects and says nothing keeps a descriptor, no more than so many. */
+/** Connections that are open at once; a caller that sends nothing keeps one. */
 const SESSIONS_MAX = 4096
+/** How long no connection is accepted after the process, or the kernel, has run out of what accept(2) takes. */
+const PAUSE_MS = 1_000
 
 /** One connection, and the calls on it that wait for an answer. */
 interface Session {
@@ -35,6 +38,7 @@ export class Sessions {
   readonly #log: (line: string) => void
   /** Tells which lease has just changed, so that its times are looked at. */
   readonly #touch: (holder: Holder) => void
+  #acceptsAt: number | undefined
 
   constructor(service: Service, log: (line: string) => void, touch: (holder: Holder) => void) {
     this.#service = service
@@ -42,25 +46,26 @@ export class Sessions {
     this.#touch = touch
   }
 
+  /** When connections are accepted again; undefined for now. poll(2) would report the waiting ones all the time until then. */
+  get acceptsAt(): number | undefined {
+    return this.#acceptsAt
+  }
+
   get requests(): PollRequest[] {
     return [...this.#sessions].map(([fd, { out }]) => ({ fd, events: out.length > 0 ? Poll.In | Poll.Out : Poll.In }))
   }
 
-  /** Takes the next connection of the listening socket, if there is one. */
+  /** Accepts the next connection of the listening socket, if there is one. */
   accept(server: Fd): void {
+    this.#acceptsAt = undefined
     try {
       const socket = acceptConnection(server)
-      if (this.#sessions.size >= SESSIONS_MAX) socket[Symbol.dispose]()
-      else
-        this.#sessions.set(socket.fd, {
-          socket,
-          rpc: new RpcSession(),
-          out: new Uint8Array(),
-          isEnding: false,
-          waiting: new Map(),
-        })
+      const session = { socket, rpc: new RpcSession(), out: new Uint8Array(), isEnding: false, waiting: new Map() }
+      if (this.#sessions.size < SESSIONS_MAX) this.#sessions.set(socket.fd, session)
+      else socket[Symbol.dispose]()
     } catch (error) {
-      if (!isErrno(error, "EAGAIN", "ECONNABORTED", "EMFILE", "ENFILE")) throw error
+      if (isErrno(error, "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM")) this.#acceptsAt = bootMs() + PAUSE_MS
+      else if (!isErrno(error, "EAGAIN", "ECONNABORTED")) throw error
     }
   }
 
@@ -165,6 +170,7 @@ export class Sessions {
   #end(session: Session): void {
     if (!this.#sessions.delete(session.socket.fd)) return
     session.socket[Symbol.dispose]()
+    this.#acceptsAt = undefined
     for (const [waiter, holder] of session.waiting) this.#service.abandon(holder, waiter)
     session.waiting.clear()
   }
