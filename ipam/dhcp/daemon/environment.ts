@@ -1,7 +1,26 @@
 import { bootMs, randomBytes } from "../../../pkg/libc/mod.ts"
-import { Journal, readBootId } from "./journal.ts"
-import { kernelLinks, type Links } from "./link.ts"
+import { Journal, type Place, readBootId } from "./journal.ts"
+import { KernelLink } from "./link.ts"
 import type { DaemonOptions } from "./options.ts"
+
+/** A container's link as a holder uses it. It is opened when it is used, and keeps the namespace alive until it is closed. */
+export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
+
+/** Where links come from: the kernel, or a test. */
+export interface Links {
+  /** Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it is not there. */
+  open(path: string, ifName: string): ContainerLink
+  /** The link of a record, closed. */
+  at(record: Place): ContainerLink
+}
+
+/** The links of the kernel. */
+export function kernelLinks(now: () => number): Links {
+  return {
+    open: (path, ifName) => KernelLink.open(path, ifName, now),
+    at: (record) => new KernelLink(record, now),
+  }
+}
 
 /** All that leases need of the world: time, chance, links, the disk. The daemon has one, and a plugin that works without a daemon. */
 export interface Environment {

@@ -1,15 +1,13 @@
 import type { Fd } from "../../../pkg/libc/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
-import { advance, createClient } from "../protocol/client.ts"
-import type { Change, ClientConfig, ClientEvent, ClientState, Lease } from "../protocol/types.ts"
+import type { Change, ClientEvent, ClientState, Lease } from "../protocol/types.ts"
+import { Clients } from "./clients.ts"
 import { earliest } from "./deadlines.ts"
-import type { Environment } from "./environment.ts"
-import { keyOf, type LeaseRecord, type Owner, type Subject } from "./journal.ts"
-import { type ContainerLink, deletedError } from "./link.ts"
-import { client6ConfigOf, clientConfigOf } from "./options.ts"
+import type { ContainerLink, Environment } from "./environment.ts"
+import { deletedError, keyOf, type LeaseRecord, type Owner, type Subject } from "./journal.ts"
+import { client6ConfigOf, clientConfigOf, patienceMsOf } from "./options.ts"
 import { noLeaseReason, resultOf } from "./result.ts"
-import { States } from "./states.ts"
 
 /** How long the kernel may take until a link that is up passes frames; DISCOVER is sent after that in any case. */
 const CARRIER_MS = 5_000
@@ -32,14 +30,10 @@ export class Holder {
   readonly subject: Subject
   readonly #env: Environment
   readonly #link: ContainerLink
-  readonly #states: States
+  readonly #clients: Clients
   readonly #waiters = new Set<Waiter>()
   #progress: LeaseRecord["progress"]
   #giveUpAt: number | undefined
-  /** Clients that wait for frames. */
-  readonly #listening = new Set<number>()
-  /** Clients from the journal whose deadline has passed while no daemon ran. */
-  readonly #overdue: Set<number>
   /** The end of the wait for frames to pass; undefined once all clients have started. */
   #startBy: number | undefined
 
@@ -53,9 +47,8 @@ export class Holder {
     this.subject = { containerId, network, ifName, namespace, link: record.link, config }
     this.#env = env
     this.#link = link
-    this.#states = new States(clients)
+    this.#clients = new Clients(clients, config.dhcpv6 ? 2 : 1, env.now())
     this.#progress = progress
-    this.#overdue = new Set(clients.flatMap(({ deadline = Infinity }, at) => (deadline <= env.now() ? at : [])))
   }
 
   /** Goes on with a record of the journal. */
@@ -71,7 +64,7 @@ export class Holder {
     try {
       const holder = new Holder({ ...owner, ...link.record, config, progress: "acquiring", clients: [] }, env, link)
       const now = env.now()
-      holder.#giveUpAt = now + holder.#patienceMs
+      holder.#giveUpAt = now + patienceMsOf(config, env.options)
       if (config.dhcpv6) link.ignoreRouters()
       link.setUp()
       holder.#startBy = now + CARRIER_MS
@@ -85,7 +78,7 @@ export class Holder {
 
   /** The leases that are not lost. */
   get leases(): Lease[] {
-    return this.#states.list.flatMap(({ lease }) => lease ?? [])
+    return this.#clients.leases
   }
 
   /** The result of ADD; undefined before it is answered, and once the leases are lost. */
@@ -105,13 +98,6 @@ export class Holder {
     return this.isGone && this.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
-  /** Whether the namespace that is now at a path is that of the leases, and has their link. */
-  isAbout(path: string): boolean {
-    if (this.isGone) return false
-    const { namespace, link } = this.subject
-    return this.#env.links.at({ namespace: { ...namespace, path }, link }).exists()
-  }
-
   /** The descriptors to poll. */
   get descriptors(): readonly Fd[] {
     return this.#link.descriptors
@@ -120,7 +106,7 @@ export class Holder {
   /** When `onTime` is due, or `isOver` once the link was deleted; undefined for never. */
   get due(): number | undefined {
     if (this.isGone) return earliest(this.leases.map(({ expiresAt }) => expiresAt))
-    return earliest([this.#states.due, this.#startBy, this.#link.checkAt, this.#giveUpAt])
+    return earliest([this.#clients.due, this.#startBy, this.#link.checkAt, this.#giveUpAt])
   }
 
   wait(waiter: Waiter): void {
@@ -137,7 +123,7 @@ export class Holder {
   /** Reads what has arrived at the descriptors. */
   onReadable(buffer: Uint8Array): void {
     if (this.#link.readEvents(buffer)) this.#start(this.#env.now())
-    for (const [at, { config }] of this.#states.list.entries()) {
+    for (const [at, { config }] of this.#clients.states.entries()) {
       for (let count = 0; count < FRAMES_MAX; count++) {
         const frame = this.#link.receive(config, buffer)
         if (!frame) break
@@ -151,15 +137,13 @@ export class Holder {
   onTime(): boolean {
     const now = this.#env.now()
     if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {
-      this.release(noLeaseReason(this.subject, this.#states.list, this.#patienceMs))
+      const patienceMs = patienceMsOf(this.subject.config, this.#env.options)
+      this.release(noLeaseReason(this.subject, this.#clients.states, patienceMs))
       return false
     }
     if (now >= (this.#link.checkAt ?? Infinity)) this.#link.check()
     this.#start(now)
-    for (const [at, { deadline }] of this.#states.list.entries()) {
-      if (this.isGone || deadline === undefined || now < deadline) continue
-      this.#advance(at, { kind: this.#overdue.delete(at) ? "start" : "time" })
-    }
+    for (const [at, event] of this.isGone ? [] : this.#clients.takeDue(now)) this.#advance(at, event)
     this.#noticeDeletion()
     return true
   }
@@ -174,7 +158,7 @@ export class Holder {
   release(reason = "the lease was released during the call"): void {
     this.#progress = "releasing"
     this.#giveUpAt = this.#startBy = undefined
-    const states = this.#states.list
+    const { states } = this.#clients
     if (states.some(({ lease, offer }) => lease ?? offer)) this.#write(false)
     for (const at of states.keys()) {
       try {
@@ -195,9 +179,8 @@ export class Holder {
   }
 
   #closeLink(): void {
-    this.#listening.clear()
     this.#link.close()
-    this.#states.park()
+    this.#clients.park()
   }
 
   #noticeDeletion(): void {
@@ -214,31 +197,27 @@ export class Holder {
     this.#link.watch() // before looking, so that no change is missed between
     if (now < this.#startBy && !this.#link.passesFrames) return
     this.#link.sendDelayed()
-    if (this.#states.list.length === 0) this.#startClient(0, clientConfigOf(subject, options))
-    if (subject.config.dhcpv6 && this.#states.list.length === 1 && !this.isGone) {
+    if (this.#clients.states.length === 0) {
+      this.#clients.add(clientConfigOf(subject, options))
+      this.#advance(0, { kind: "start" })
+    }
+    if (!this.#clients.areAll && !this.isGone) {
       const { linkLocal } = this.#link
       this.#startBy = now + CARRIER_MS
       if (linkLocal === undefined) return
-      this.#startClient(1, client6ConfigOf(subject, options, linkLocal))
+      this.#clients.add(client6ConfigOf(subject, options, linkLocal))
+      this.#advance(1, { kind: "start" })
     }
     this.#startBy = undefined
     this.#link.unwatch()
   }
 
-  #startClient(at: number, config: ClientConfig): void {
-    this.#states.set(at, createClient(config))
-    this.#advance(at, { kind: "start" })
-  }
-
   /** Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm. */
   #advance(at: number, event: ClientEvent): void {
-    const before = this.#states.list[at]
-    if (!before) return
     const { now, random } = this.#env
-    const { state, send, changes, listen } = advance(before, event, { now: now(), random })
-    this.#states.set(at, state)
-    if (listen) this.#listening.add(at)
-    else this.#listening.delete(at)
+    const step = this.#clients.advance(at, event, { now: now(), random })
+    if (!step) return
+    const { before, state, send, changes } = step
     // The server may lease what is requested, whether its answer arrives or not.
     if (this.#progress === "acquiring" && state.offer && state.offer !== before.offer) this.#write(false)
     for (const change of changes) this.#apply(change)
@@ -246,7 +225,7 @@ export class Holder {
     if (this.isGone) return
     if (this.#progress === "acquiring") this.#answerWhenBound()
     else if (this.#progress === "held") this.#keep(changes)
-    if (this.#listening.size === 0 && this.#startBy === undefined) this.#closeLink()
+    if (!this.#clients.areListening && this.#startBy === undefined) this.#closeLink()
   }
 
   #send({ config, lease }: ClientState, frame: Uint8Array): void {
@@ -269,9 +248,7 @@ export class Holder {
   }
 
   #answerWhenBound(): void {
-    const states = this.#states.list
-    const isBound = states.every(({ phase }) => phase === "bound" || phase === "renewing" || phase === "rebinding")
-    if (!isBound || this.#startBy !== undefined || states.length < (this.subject.config.dhcpv6 ? 2 : 1)) return
+    if (!this.#clients.areBound || this.#startBy !== undefined) return
     this.#progress = "held"
     this.#giveUpAt = undefined
     this.#write(true)
@@ -282,17 +259,13 @@ export class Holder {
   /** Records what has changed. While no server answers after a loss, the interface is up only to send. */
   #keep(changes: readonly Change[]): void {
     if (changes.length > 0) this.#write(true)
-    const [client] = this.#states.list
+    const [client] = this.#clients.states
     if (client?.phase === "waiting" && !client.lease) this.#link.setDown()
-  }
-
-  get #patienceMs(): number {
-    return Math.min(this.subject.config.timeoutMs ?? Infinity, this.#env.options.resendTimeoutMs)
   }
 
   #write(durable: boolean): void {
     const { bootId, journal, now } = this.#env
-    const state = { progress: this.#progress, clients: this.#states.list }
+    const state = { progress: this.#progress, clients: this.#clients.states }
     journal.write({ version: 1, bootId, writtenAt: Date.now(), clock: now(), ...this.subject, ...state }, durable)
   }
 }

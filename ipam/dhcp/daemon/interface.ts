@@ -5,17 +5,26 @@ import {
   addRoute,
   deleteAddress,
   deleteRoute,
+  IFA_F_DADFAILED,
+  IFA_F_TENTATIVE,
   IFF_UP,
   type Link,
+  type ListedRoute,
+  listAddresses,
+  listRoutes,
   type RouteSocket,
   type RouteSpec,
   setLink,
 } from "../../../pkg/netlink/mod.ts"
-import { AF_INET6, familyOf } from "../../../pkg/types/mod.ts"
+import { AF_INET6, familyOf, formatIp } from "../../../pkg/types/mod.ts"
 import { Failures } from "../../../pkg/undo/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, Lease } from "../protocol/types.ts"
 import { mtuOf, resultOf } from "./result.ts"
+
+/** <linux/if_addr.h>, <linux/rtnetlink.h> */
+const IFA_F_PERMANENT = 0x80
+const RTPROT_RA = 9
 
 /** A container's interface, and a socket in its namespace. */
 export interface Site {
@@ -116,4 +125,24 @@ function unlessErrno(act: () => void, ...names: ErrnoName[]): void {
   } catch (error) {
     if (!isErrno(error, ...names)) throw error
   }
+}
+
+/**
+ * Deletes the routes and addresses that the kernel has made of router advertisements: they would be in the way of those of a lease.
+ * Throws `NetlinkError`.
+ */
+export function deleteLearned(inside: RouteSocket, link: Link): void {
+  const isLearned = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index
+  for (const route of listRoutes(inside, AF_INET6, { isWanted: isLearned })) deleteRoute(inside, route)
+  for (const address of listAddresses(inside, link, AF_INET6)) {
+    if (address.scope === 0 && (address.flags & IFA_F_PERMANENT) === 0) deleteAddress(inside, link, address)
+  }
+}
+
+/** Returns the link-local address, once duplicate address detection is over; undefined before. */
+export function findLinkLocal(inside: RouteSocket, link: Link): string | undefined {
+  const isUsable = (flags: number) => (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) === 0
+  const isLinkLocal = (ip: Uint8Array) => ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
+  const own = listAddresses(inside, link, AF_INET6).find(({ ip, flags }) => isLinkLocal(ip) && isUsable(flags))
+  return own && formatIp(own.ip)
 }

@@ -3,10 +3,11 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSyn
 import { join } from "node:path"
 import { parseDhcpConfig } from "../config.ts"
 import { createClient } from "../protocol/client.ts"
+import type { ClientState } from "../protocol/types.ts"
+import { Clients } from "./clients.ts"
 import { Deadlines } from "./deadlines.ts"
 import { Journal, keyOf, type LeaseRecord } from "./journal.ts"
 import { clientConfigOf, parseDuration, parseOptions, UsageError } from "./options.ts"
-import { States } from "./states.ts"
 
 let directory = ""
 beforeEach(() => {
@@ -88,17 +89,19 @@ describe("the journal", () => {
   })
 })
 
-test("states are the same after they were parked", () => {
-  const { clients } = record("a")
-  const states = new States(clients)
-  expect(states.list).toEqual(clients)
-  expect(states.due).toBeUndefined()
-  const [client] = clients
-  if (client) states.set(0, { ...client, deadline: 7 })
-  expect([states.due, states.list[0]?.deadline]).toEqual([7, 7])
-  states.park()
-  states.park()
-  expect([states.due, states.list[0]?.deadline, states.list[0]?.deadline]).toEqual([7, 7, 7])
+test("states are the same before and after they are parked", () => {
+  const {
+    clients: [client],
+  } = record("a")
+  const states = [{ ...client, deadline: 7 } as ClientState]
+  const clients = new Clients(states, 1, 0)
+  const moment = { now: 0, random: () => 0.5 }
+  expect([clients.due, clients.states]).toEqual([7, states])
+  const step = clients.advance(0, { kind: "start" }, moment)
+  expect([step?.before, clients.states, clients.areListening]).toEqual([states[0], [step?.state], true] as never)
+  const { due, states: live } = clients
+  clients.park()
+  expect([clients.due, clients.states, clients.areListening]).toEqual([due, live, false])
 })
 
 test("timers give what is due, the soonest first, whatever the order of adding", () => {

@@ -40,6 +40,19 @@ export type Owner = Pick<LeaseRecord, "containerId" | "network" | "ifName">
 /** Whose a lease is, and for which link. */
 export type Subject = Owner & Pick<LeaseRecord, "namespace" | "link" | "config">
 
+/** The namespace and link of an attachment. */
+export type Place = Pick<Subject, "namespace" | "link">
+
+/** There is no such link. */
+export class NoLinkError extends Error {
+  override readonly name = "NoLinkError"
+}
+
+/** The error about a link that was deleted. */
+export function deletedError({ namespace, link }: Place): NoLinkError {
+  return new NoLinkError(`"${link.name}" in "${namespace.path}" was deleted`)
+}
+
 /** What is kept on disk of one attachment's lease. */
 export interface LeaseRecord {
   readonly version: 1

@@ -2,67 +2,27 @@ import { refuseRouterAdvertisements } from "../../../pkg/ip/mod.ts"
 import { type Fd, isErrno } from "../../../pkg/libc/mod.ts"
 import {
   Budget,
-  deleteAddress,
-  deleteRoute,
   findLink,
-  IFA_F_DADFAILED,
-  IFA_F_TENTATIVE,
   IFF_RUNNING,
   IFF_UP,
   type Ifindex,
   type Link,
-  type ListedRoute,
-  listAddresses,
-  listRoutes,
   RouteSocket,
   setLink,
 } from "../../../pkg/netlink/mod.ts"
 import { NamespaceFile, Netns } from "../../../pkg/netns/mod.ts"
-import { AF_INET6, formatIp } from "../../../pkg/types/mod.ts"
+import { AF_INET6 } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, ClientConfig, Lease } from "../protocol/types.ts"
-import { applyChange, applyMtu, setDown } from "./interface.ts"
-import { namespaceLives, type Subject } from "./journal.ts"
+import { applyChange, applyMtu, deleteLearned, findLinkLocal, setDown } from "./interface.ts"
+import { deletedError, NoLinkError, namespaceLives, type Place } from "./journal.ts"
 import { LinkEvents, Packets } from "./sockets.ts"
 
-/** <linux/if_addr.h>, <linux/rtnetlink.h> */
-const IFA_F_PERMANENT = 0x80
-const RTPROT_RA = 9
 /** How often the path of a namespace is checked while something in it is open. */
 const CHECK_MS = 2_000
 
-type Place = Pick<Subject, "namespace" | "link">
-
-/** A container's link as a holder uses it. It is opened when it is used, and keeps the namespace alive until it is closed. */
-export type ContainerLink = Pick<KernelLink, keyof KernelLink>
-
-/** Where links come from: the kernel, or a test. */
-export interface Links {
-  /** Opens a link by the path of its namespace and its name. Throws `CniError`, or `NoLinkError` when it is not there. */
-  open(path: string, ifName: string): ContainerLink
-  /** The link of a record, closed. */
-  at(record: Place): ContainerLink
-}
-
-/** The links of this kernel. */
-export function kernelLinks(now: () => number): Links {
-  return {
-    open: (path, ifName) => KernelLink.open(path, ifName, now),
-    at: (record) => new KernelLink(record, now),
-  }
-}
-
-/** There is no such link. */
-export class NoLinkError extends Error {
-  override readonly name = "NoLinkError"
-}
-
-/** The error about a link that was deleted. */
-export function deletedError({ namespace, link }: Place): NoLinkError {
-  return new NoLinkError(`"${link.name}" in "${namespace.path}" was deleted`)
-}
-
-class KernelLink {
+/** A container's link in the kernel: its packets, its events, and what leases change of it. Opened when it is used. */
+export class KernelLink {
   readonly record: Place
   readonly #now: () => number
   #netns: Netns | undefined
@@ -196,19 +156,10 @@ class KernelLink {
     this.#onLink((inside, link) => applyMtu({ inside, link, config }, lease))
   }
 
-  /**
-   * Leaves router advertisements to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`, and deletes the routes and
-   * addresses that the kernel has made of earlier ones: they would be in the way of those of the lease. Throws `NetlinkError`.
-   */
+  /** Leaves router advertisements to the client of DHCPv6, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. Throws `NetlinkError`. */
   ignoreRouters(): void {
     this.#open()?.run(() => refuseRouterAdvertisements(this.record.link.name))
-    this.#onLink((inside, link) => {
-      const isLearnt = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index
-      for (const route of listRoutes(inside, AF_INET6, { isWanted: isLearnt })) deleteRoute(inside, route)
-      for (const address of listAddresses(inside, link, AF_INET6)) {
-        if (address.scope === 0 && (address.flags & IFA_F_PERMANENT) === 0) deleteAddress(inside, link, address)
-      }
-    })
+    this.#onLink(deleteLearned)
   }
 
   /**
@@ -222,12 +173,7 @@ class KernelLink {
 
   /** The link-local address, once duplicate address detection is over; undefined before. */
   get linkLocal(): string | undefined {
-    return this.#onLink((inside, link) => {
-      const isUsable = (flags: number) => (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) === 0
-      const isLinkLocal = (ip: Uint8Array) => ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
-      const own = listAddresses(inside, link, AF_INET6).find(({ ip, flags }) => isLinkLocal(ip) && isUsable(flags))
-      return own && formatIp(own.ip)
-    })
+    return this.#onLink(findLinkLocal)
   }
 
   /** From now on a descriptor is readable after every change of the namespace's links and IPv6 addresses. */

@@ -1,5 +1,5 @@
 import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
-import { clientIdOf, DEFAULT_SOCKET, ownClientId } from "../config.ts"
+import { clientIdOf, DEFAULT_SOCKET, type DhcpConfig, ownClientId } from "../config.ts"
 import { makeDuid, usualRequests6 } from "../protocol/message6.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 import { keyOf, type Subject } from "./journal.ts"
@@ -129,4 +129,9 @@ export function clientConfigOf(subject: Subject, { broadcast, timeoutMs, resendM
     timeoutMs,
     resendMaxMs,
   }
+}
+
+/** How long ADD waits for a lease. */
+export function patienceMsOf({ timeoutMs }: DhcpConfig, { resendTimeoutMs }: DaemonOptions): number {
+  return Math.min(timeoutMs ?? resendTimeoutMs, resendTimeoutMs)
 }

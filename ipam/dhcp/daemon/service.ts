@@ -11,8 +11,7 @@ import { type DhcpConfig, parseDhcpConfig } from "../config.ts"
 import type { CallArguments } from "../rpc/messages.ts"
 import type { Environment } from "./environment.ts"
 import { Holder, type Waiter } from "./holder.ts"
-import { keyOf, type Owner } from "./journal.ts"
-import { NoLinkError } from "./link.ts"
+import { keyOf, NoLinkError, type Owner } from "./journal.ts"
 
 /** A call that the daemon refuses, in the words that its caller is told. */
 export class Refusal extends Error {
@@ -51,7 +50,7 @@ export class Service {
     const { owner, config } = this.#read(call, false)
     const path = this.#pathOf(call)
     const known = this.holders.get(keyOf(owner))
-    if (known && !known.isGone && known.isAbout(path)) {
+    if (known && this.#isAbout(known, path)) {
       const { result } = known
       if (result) waiter.answer(result)
       else known.wait(waiter)
@@ -80,7 +79,7 @@ export class Service {
     const { owner, network } = this.#read(call, true)
     const holder = this.holders.get(keyOf(owner))
     if (!holder) throw new Refusal(`no lease is known for ${keyOf(owner)}`)
-    if (holder.isGone || !holder.isAbout(this.#pathOf(call))) {
+    if (!this.#isAbout(holder, this.#pathOf(call))) {
       throw new Refusal(`the lease of ${keyOf(owner)} is of another interface than "${call.ifName}" in "${call.netns}"`)
     }
     const held = holder.leases.map(({ address }) => address)
@@ -121,6 +120,11 @@ export class Service {
     if (!holder.isOver || this.holders.get(holder.key) !== holder) return
     this.#env.journal.remove(holder.key)
     this.holders.delete(holder.key)
+  }
+
+  /** Whether the namespace that is now at a path is that of a holder, and has its link. */
+  #isAbout({ isGone, subject: { namespace, link } }: Holder, path: string): boolean {
+    return !isGone && this.#env.links.at({ namespace: { ...namespace, path }, link }).exists()
   }
 
   #drop(holder: Holder): void {

@@ -1,7 +1,7 @@
 /** The parts of this room that the tests on a kernel put together. For tests only: the door does not export them. */
+export { kernelLinks } from "../daemon/environment.ts"
 export type { Holder } from "../daemon/holder.ts"
 export { Journal, type LeaseRecord } from "../daemon/journal.ts"
-export { kernelLinks } from "../daemon/link.ts"
 export { parseOptions } from "../daemon/options.ts"
 export { Service } from "../daemon/service.ts"
 
