@@ -1,0 +1,216 @@
+/** A holder without a kernel: its link is the test, which is the server at the other end, too. */
+import { afterEach, beforeEach, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import type { Result } from "../../../pkg/types/mod.ts"
+import { parseDhcpConfig } from "../config.ts"
+import { answer4, readSent } from "../protocol/testing/link.ts"
+import type { Change, ClientConfig } from "../protocol/types.ts"
+import type { ContainerLink, Environment } from "./environment.ts"
+import { Holder } from "./holder.ts"
+import { Journal, NoLinkError } from "./journal.ts"
+import { parseOptions } from "./options.ts"
+
+const owner = { containerId: "box", network: "net", ifName: "eth0" }
+const record = {
+  namespace: { path: "/run/netns/box", identity: "4:7" },
+  link: { name: "eth0", index: 2, mac: "0a:58:0a:01:02:03" },
+}
+const names: Record<string, string> = { "01": "DISCOVER", "03": "REQUEST", "07": "RELEASE" }
+const [OFFER, ACK, NAK] = [2, 5, 6]
+/** Half of an hour, sooner by a 64th of it. */
+const T1 = 1_771_875
+
+let directory: string
+/** What has happened, in order: frames, records, changes of the interface, answers. */
+let events: string[]
+let now: number
+let link: FakeLink
+let env: Environment
+
+/** A link whose frames are kept, and whose peer is the test. */
+class FakeLink implements ContainerLink {
+  readonly record = record
+  isGone = false
+  checkAt: number | undefined = 1_002_000
+  passesFrames = true
+  linkLocal = undefined
+  descriptors = []
+  #received: Uint8Array[] = []
+  #last: Pick<ClientConfig, "mac"> & { xid: number } = { mac: "", xid: 0 }
+
+  exists = () => !this.isGone
+  setUp = () => void events.push("up") as never
+  setDown = () => void events.push("down")
+  ignoreRouters = () => {}
+  applyMtu = () => void events.push("mtu")
+  apply = ({ kind }: Change) => void events.push(kind)
+  watch = () => {}
+  unwatch = () => {}
+  readEvents = () => true
+  sendDelayed = () => {}
+  receive = () => this.#received.shift()
+
+  check(): void {
+    if (this.checkAt !== undefined) this.checkAt = now + 2000
+  }
+
+  close(): void {
+    this.checkAt = undefined
+  }
+
+  send(config: ClientConfig, frame: Uint8Array): boolean {
+    const { options, xid } = readSent(frame)
+    this.checkAt ??= now + 2000
+    this.#last = { mac: config.mac, xid }
+    events.push(names[options[53] ?? ""] ?? "")
+    return true
+  }
+
+  /** A server's answer to the last frame. */
+  answer(type: number): void {
+    const state = { config: { mac: this.#last.mac }, xid: this.#last.xid } as Parameters<typeof answer4>[0]
+    this.#received.push(answer4(state, type, type === NAK ? "0.0.0.0" : "10.1.2.3", { 51: "00000e10" }))
+    holder.onReadable(new Uint8Array())
+  }
+}
+
+/** Writes no file, and says what would be written. */
+class FakeJournal extends Journal {
+  override write = ({ progress }: { progress: string }, durable: boolean) =>
+    void events.push(`${progress}${durable ? ", on disk" : ""}`)
+  override remove = () => void events.push("removed")
+}
+
+let holder: Holder
+const waiter = {
+  answer: ({ ips }: Result) => void events.push(`answered ${ips[0]?.address}`),
+  refuse: (reason: string) => void events.push(`refused: ${reason}`),
+}
+
+beforeEach(() => {
+  directory = mkdtempSync("/tmp/dhcp-holder-")
+  ;[events, now, link] = [[], 1_000_000, new FakeLink()]
+  const links = { open: () => link, at: () => link }
+  const moment = { now: () => now, random: () => 0.5, bootId: "boot", log: (line: string) => void events.push(line) }
+  env = { options: parseOptions([]), journal: new FakeJournal(join(directory, "leases")), links, ...moment }
+})
+afterEach(() => rmSync(directory, { recursive: true }))
+
+function acquire(): void {
+  holder = Holder.acquire(owner, record.namespace.path, parseDhcpConfig({ ipam: {} }, ""), env)
+  holder.wait(waiter)
+}
+
+/** What has happened since the last call. */
+const since = () => events.splice(0)
+
+function hold(): void {
+  acquire()
+  link.answer(OFFER)
+  link.answer(ACK)
+  since()
+}
+
+function pass(): void {
+  now = Math.max(now, holder.due ?? now)
+  holder.onTime()
+}
+
+test("a lease is on record before it is requested, and on disk before ADD is answered; then the link is closed", () => {
+  acquire()
+  expect(since()).toEqual(["up", "DISCOVER"])
+  link.answer(OFFER)
+  expect(since()).toEqual(["acquiring", "REQUEST"])
+  link.answer(ACK)
+  expect(since()).toEqual(["mtu", "held, on disk", "answered 10.1.2.3/24"])
+  expect([link.checkAt, holder.result?.ips[0]?.address]).toEqual([undefined, "10.1.2.3/24"])
+})
+
+test("nothing is sent before frames pass, or five seconds are over", () => {
+  link.passesFrames = false
+  acquire()
+  pass()
+  pass()
+  expect([since(), now]).toEqual([["up"], 1_004_000])
+  pass()
+  expect([since(), now]).toEqual([["DISCOVER"], 1_005_000])
+})
+
+test("a renewal is sent at T1, changes the interface, and is on disk; the link is closed again", () => {
+  hold()
+  pass()
+  expect([since(), now - 1_000_000]).toEqual([["REQUEST"], T1])
+  link.answer(ACK)
+  expect([since(), link.checkAt]).toEqual([["renewed", "held, on disk"], undefined])
+})
+
+test("a lease that is refused is taken off the interface, and the next one put on it", () => {
+  hold()
+  pass()
+  since()
+  link.answer(NAK)
+  expect(since()).toEqual(["box/net/eth0: lost 10.1.2.3/24: NAK from 10.1.2.1", "lost", "DISCOVER", "held, on disk"])
+  expect(holder.result).toBeUndefined()
+  link.answer(OFFER)
+  link.answer(ACK)
+  expect(since()).toEqual(["REQUEST", "bound", "held, on disk"])
+})
+
+test("while no server answers after a loss, the interface is down between two attempts", () => {
+  hold()
+  pass()
+  link.answer(NAK)
+  since()
+  while (!events.includes("down")) pass()
+  expect([...new Set(since())]).toEqual(["DISCOVER", "down"])
+})
+
+test("an ADD without a lease ends with an error, and what was offered is released", () => {
+  acquire()
+  link.answer(OFFER)
+  since()
+  while (holder.due !== undefined && events.at(-1)?.startsWith("refused") !== true) pass()
+  expect(now - 1_000_000).toBe(208_000)
+  expect(since().slice(-4)).toEqual([
+    expect.stringMatching(/^(DISCOVER|releasing)$/),
+    expect.any(String),
+    "removed",
+    expect.stringContaining("refused: no more tries: no OFFER in 208 s"),
+  ])
+})
+
+test("a release is on record before it is sent", () => {
+  hold()
+  holder.release()
+  expect(since()).toEqual(["releasing", "RELEASE", "removed"])
+})
+
+test("a deleted link refuses the calls that wait, and its lease is kept until it has expired", () => {
+  acquire()
+  since()
+  link.isGone = true
+  holder.checkNamespace()
+  expect(since()).toEqual(['refused: "eth0" in "/run/netns/box" was deleted'])
+  expect([holder.isOver, holder.due]).toEqual([true, undefined])
+  link = new FakeLink()
+  hold()
+  link.isGone = true
+  holder.checkNamespace()
+  expect([holder.isOver, holder.due]).toEqual([false, 4_600_000])
+  now = 4_600_000
+  expect(holder.isOver).toBe(true)
+})
+
+test("a link that cannot be opened is the error of ADD", () => {
+  env = {
+    ...env,
+    links: {
+      ...env.links,
+      open: () => {
+        throw new NoLinkError("Link not found")
+      },
+    },
+  }
+  expect(acquire).toThrow("Link not found")
+})
