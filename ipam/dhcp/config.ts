@@ -44,20 +44,20 @@ const optionNames: Readonly<Record<string, number>> = {
 const USER_CLASS = 77
 const CLIENT_IDENTIFIER = 61
 
-/** What upstream's plugin asks for unless it is told not to. */
+/** The default requests of upstream's plugin. */
 const upstreamRequests = [3, 1]
-/** Besides: classless routes, name servers, domain, MTU, time servers, search list; RFC 3442, 2132, 3397. */
+/** Further requests: name servers, domain, MTU, time servers, search list; RFC 2132, 3397. Classless routes come first, RFC 3442. */
 const ourRequests = [6, 15, 26, 42, 119]
 const CLASSLESS_ROUTES = 121
-/** What upstream's client library asks for where nothing is left: subnet mask, routers, domain, name servers. */
+/** The requests of upstream's client library when the list is empty: subnet mask, routers, domain, name servers. */
 const fallbackRequests = [1, 3, 15, 6]
 
 /** The configuration of one attachment, checked. */
 export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 
 /**
- * Reads the configuration and `CNI_ARGS`; for DEL and GC what is wrong counts as absent. Throws code 7 that names the key. A pair of
- * `CNI_ARGS` that is none is passed over, as upstream does.
+ * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key; with `lenient`, for DEL and GC, a wrong key counts as absent. Text
+ * in `CNI_ARGS` that is not a pair is ignored, as upstream does.
  */
 export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) {
   const ipam = attempt(
@@ -89,7 +89,7 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
   }
 }
 
-/** What a cleanup needs of a configuration that is wrong otherwise: where the daemon is. */
+/** The only key that a cleanup needs: where the daemon listens. */
 function socketOf(raw: JsonObject): JsonObject {
   const ipam = member(raw, "ipam")
   const path = isJsonObject(ipam) ? member(ipam, "daemonSocketPath") : undefined
@@ -110,7 +110,7 @@ export function clientIdOf(key: string): string {
   return `00${hexOf(encodeUtf8(key).subarray(0, 254))}`
 }
 
-/** The client identifier that a configuration sets in place of the attachment's own. */
+/** The client identifier of the configuration; undefined without one. */
 export function ownClientId({ provide }: DhcpConfig): string | undefined {
   return provide.find(([code]) => code === CLIENT_IDENTIFIER)?.[1]
 }

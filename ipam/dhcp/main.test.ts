@@ -75,7 +75,7 @@ function run(
   return { exitCode, log, stdin, json: stdout === "" ? undefined : JSON.parse(stdout) }
 }
 
-const started = 'it is started by "systemctl enable --now cni-dhcp.socket", or by hand as "/opt/cni/bin/dhcp daemon"'
+const started = 'start it with "systemctl enable --now cni-dhcp.socket", or by hand with "/opt/cni/bin/dhcp daemon"'
 
 describe("ADD", () => {
   test("answers what the daemon has leased, and tells it of the whole call", async () => {
@@ -106,7 +106,7 @@ describe("ADD", () => {
     expect((await nextCall()).netns).toBe(`${process.cwd()}/netns/box`)
   })
 
-  test("whose answer nobody takes gives the lease back", async () => {
+  test("whose answer cannot be written releases the lease", async () => {
     expect(run("ADD", { refuses: true }).exitCode).toBe(1)
     expect([(await nextCall()).method, (await nextCall()).method]).toEqual(["DHCP.Allocate", "DHCP.Release"])
   })
@@ -147,8 +147,8 @@ test.each(["CHECK", "DEL", "GC"])("%s tells what the daemon refuses", async (ver
 })
 
 test.each([
-  ["CHECK", "CHECK cannot tell: the daemon at ", " is upstream's, which would lease anew to answer"],
-  ["GC", "GC has released nothing: the daemon at ", " is upstream's, which cannot"],
+  ["CHECK", "CHECK has checked nothing: the daemon at ", " is upstream's, whose answer would be a new lease"],
+  ["GC", "GC has released nothing: the daemon at ", " is upstream's, which has no such call"],
 ])("%s says what upstream's daemon cannot do, and succeeds", async (verb, first, last) => {
   const { exitCode, log } = run(verb, { answer: "refused-by-upstream" })
   expect([exitCode, log]).toEqual([0, [`dhcp: ${first}"${join(directory, "dhcp.sock")}"${last}`]])
@@ -165,7 +165,7 @@ describe("without a daemon", () => {
     expect(run(verb, { socket: "none.sock" }).json).toEqual({ cniVersion: "1.1.0", code, msg, details: started })
   })
 
-  test("but with what one has left, or with somebody else's socket, it says so", () => {
+  test("with the socket of a killed daemon, or of another program, the error says so", () => {
     listenAt(join(directory, "left.sock"))[Symbol.dispose]()
     writeFileSync(join(directory, "file.sock"), "")
     mkdirSync(join(directory, "open"))
@@ -178,8 +178,8 @@ describe("without a daemon", () => {
     expect(said("file.sock/x")).toBe(none("file.sock/x", `: connect "/file.sock/x": Not a directory (ENOTDIR)`))
   })
 
-  test.each(["web.sock", "endless.sock"])("what listens on %s is none", (socket) => {
-    const words = `"${join(directory, socket)}" is no DHCP daemon's socket`
+  test.each(["web.sock", "endless.sock"])("the listener on %s is not a daemon", (socket) => {
+    const words = `"${join(directory, socket)}" is not the socket of a DHCP daemon`
     expect(run("STATUS", { socket }).json).toMatchObject({ code: 999, msg: `error calling DHCP.STATUS: ${words}` })
     expect(run("DEL", { socket }).json).toMatchObject({ code: 999, msg: `error calling DHCP.Release: ${words}` })
   })

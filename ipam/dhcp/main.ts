@@ -14,12 +14,12 @@ import { type CallArguments, decodeReply, type Method } from "./rpc/messages.ts"
 export { Journal, keyOf, type LeaseRecord, namespaceLives, readBootId } from "./daemon/journal.ts"
 export { DEFAULT_STATE } from "./daemon/options.ts"
 
-/** How long a daemon is waited for that has no reason to take its time. */
+/** How long to wait for an answer that needs no server. */
 const PATIENCE_MS = 30_000
-/** How long for a lease where the configuration does not say: longer than a daemon tries, upstream's too. */
+/** How long to wait for a lease by default: longer than a daemon tries, upstream's too. */
 const LEASE_PATIENCE_MS = 300_000
 
-/** Address management by the DHCP servers of the container's network: a daemon on the host keeps the leases, and is asked here. */
+/** Address management by the DHCP servers of the container's network. A daemon on the host keeps the leases; this plugin calls it. */
 export const dhcp = definePlugin<DhcpConfig>({
   name: "dhcp",
   fields: dhcpFields,
@@ -31,7 +31,7 @@ export const dhcp = definePlugin<DhcpConfig>({
   gc: collectGarbage,
 })
 
-/** Runs it as this process: the plugin, or with the argument "daemon" what keeps the leases. */
+/** Runs this process as the plugin, or with the argument "daemon" as the daemon. */
 export function runDhcp(): never {
   return programArguments()[0] === "daemon" ? runDaemon() : runPlugin(dhcp)
 }
@@ -59,7 +59,7 @@ function checkDhcp(call: Call, config: DhcpConfig): void {
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
     call.log(
-      `CHECK cannot tell: the daemon at "${config.daemonSocketPath}" is upstream's, which would lease anew to answer`,
+      `CHECK has checked nothing: the daemon at "${config.daemonSocketPath}" is upstream's, whose answer would be a new lease`,
     )
   }
 }
@@ -73,7 +73,7 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
     withOrWithoutDaemon(call, config, "Collect", (service) => service.collect(argumentsOf(call)))
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
-    call.log(`GC has released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which cannot`)
+    call.log(`GC has released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which has no such call`)
   }
 }
 
@@ -83,14 +83,11 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
     callDaemon({ socketPath: config.daemonSocketPath, patienceMs: PATIENCE_MS }, method, argumentsOf(call))
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw failure(method, error)
-    if (!actOnJournal(call.log, act)) call.log(`there are no leases to release, and ${error.message}`)
+    if (!actOnJournal(call.log, act)) call.log(`no leases to release: ${error.message}`)
   }
 }
 
-/**
- * Does with the leases in the journal what no daemon is there to do. Returns false when there is no journal. Throws code 11 when a
- * daemon has it, which is just starting, or listens elsewhere.
- */
+/** Does a call of the daemon with its journal. Returns false when there is no journal. Throws code 11 when a daemon holds it. */
 function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
   const env = hostEnvironment(parseOptions([]), log)
   const { journal } = env
@@ -98,7 +95,7 @@ function actOnJournal(log: (line: string) => void, act: (service: Service) => vo
   using lock = journal.tryLock()
   if (!lock) {
     throw new CniError(Code.TryAgainLater, `Cannot use the leases in "${journal.directory}": a daemon has them`, {
-      details: 'it is starting, or listens on another socket than "ipam.daemonSocketPath"',
+      details: 'the daemon is starting, or listens on another socket than "ipam.daemonSocketPath"',
     })
   }
   const service = new Service(env)
@@ -146,11 +143,11 @@ const whats: Readonly<Record<Method, string>> = {
 
 function noDaemon(code: number, what: string, error: NoDaemonError): CniError {
   return new CniError(code, `Cannot ${what}: ${error.message}`, {
-    details: 'it is started by "systemctl enable --now cni-dhcp.socket", or by hand as "/opt/cni/bin/dhcp daemon"',
+    details: 'start it with "systemctl enable --now cni-dhcp.socket", or by hand with "/opt/cni/bin/dhcp daemon"',
   })
 }
 
-/** What the daemon refuses is told as upstream's plugin tells it: programs look for these words. */
+/** An error of the daemon in the words of upstream's plugin, which programs look for. */
 function failure(method: string, error: unknown): unknown {
   if (!(error instanceof DaemonError)) return error
   return new CniError(Code.Internal, `error calling DHCP.${method}: ${error.message}`, { cause: error, details: "" })

@@ -33,28 +33,28 @@ export interface Site {
   readonly config: DhcpConfig
 }
 
-/** Gives the interface the MTU that the server wants, if it wants one and it is another; like `ip link set mtu`. */
+/** Sets the MTU of a lease, if it has one and the interface another; like `ip link set mtu`. Throws `NetlinkError`. */
 export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
   const mtu = mtuOf([lease], config)
   if (mtu !== undefined && mtu !== link.mtu) setLink(inside, link, { mtu })
 }
 
 /**
- * Makes of the interface what has become of its lease, as far as it can: a route or an MTU that the kernel refuses does not keep
- * the container from its address and its other routes. Throws `CniError`.
+ * Changes the interface after a change of a lease. Goes through all steps: with a route or an MTU that the kernel refuses the container
+ * still gets its address and its other routes. Throws `CniError` at the end.
  */
 export function applyChange(site: Site, change: Change): void {
   const failures = new Failures()
   if (change.kind === "bound") applyLease(site, change.lease, failures)
   else if (change.kind === "renewed") applyRenewal(site, change.before, change.lease, failures)
-  else failures.attempt("take the address off the interface", () => applyLoss(site, change.lease))
+  else failures.attempt("remove the address", () => applyLoss(site, change.lease))
   failures.throwIfAny()
 }
 
-/** Brings the interface up with the address and routes of a lease that comes after the loss of another. */
+/** Sets the interface up with the address and routes of a lease, after the loss of an earlier one. */
 function applyLease(site: Site, lease: Lease, failures: Failures): void {
   const { inside, link } = site
-  failures.attempt("bring the interface up", () => {
+  failures.attempt("set the interface up", () => {
     if ((link.flags & IFF_UP) === 0) setLink(inside, link, { up: true })
   })
   failures.attempt("set the MTU", () => applyMtu(site, lease))
@@ -64,7 +64,7 @@ function applyLease(site: Site, lease: Lease, failures: Failures): void {
   }
 }
 
-/** Changes of the interface what a renewed lease has otherwise than before: address, routes, MTU. */
+/** Applies what differs in a renewed lease: address, routes, MTU. */
 function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failures): void {
   const { inside, link } = site
   failures.attempt("set the MTU", () => applyMtu(site, after))
@@ -73,11 +73,11 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
   )
   const isMoved = before.address !== after.address
   if (isMoved) {
-    // In this order: the kernel takes the later address of a subnet away together with the earlier one.
+    // In this order: with the first address of a subnet the kernel removes the later ones.
     failures.attempt("remove the address", () => removeAddresses(inside, link, before))
     failures.attempt("add the address", () => addAddresses(site, after))
   }
-  // One to the same destination takes the place of the old one, so that the container is never without.
+  // A route to the same destination is replaced, so that the container always has one.
   for (const [text, route] of has ?? []) {
     if (isMoved || !had?.has(text)) failures.attempt("set a route", () => addRoute(inside, route, "replace"))
   }
@@ -87,7 +87,7 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
   }
 }
 
-/** Takes the address of a lost lease off the interface, and with one of IPv4 the interface down: its address may be given to another. */
+/** Removes the address of a lost lease, and for IPv4 sets the interface down: the server may lease the address to another host. */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
   if (addressesOf({ ips: [{ address: lease.address }] }).every(({ ip }) => familyOf(ip) !== AF_INET6))

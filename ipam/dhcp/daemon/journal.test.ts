@@ -32,7 +32,7 @@ function open(): Journal {
 }
 
 describe("the journal", () => {
-  test("has what was written last, until it is removed", () => {
+  test("has the last record of a key, until it is removed", () => {
     const journal = open()
     for (const id of ["a", "b", "a"]) journal.write(record(id), id === "a")
     journal.write({ ...record("a"), progress: "releasing" }, true)
@@ -49,7 +49,7 @@ describe("the journal", () => {
     expect(journal.list(() => {}).map(keyOf)).toEqual(["b/net/eth0"])
   })
 
-  test("has one writer, and none of those that only look makes it", () => {
+  test("has one writer, and a reader does not create it", () => {
     expect(new Journal(directory).exists).toBe(false)
     expect(existsSync(directory)).toBe(false)
     const journal = new Journal(directory)
@@ -78,7 +78,7 @@ describe("the journal", () => {
     expect(journal.list(() => {})).toEqual([])
   })
 
-  test("is swept of what a killed writer left, and of nothing else", () => {
+  test("loses the temporary files of killed writers by a sweep, and nothing else", () => {
     const journal = open()
     journal.write(record("a"), false)
     const [name = ""] = readdirSync(directory).filter((each) => each.endsWith(".json"))
@@ -104,7 +104,7 @@ test("states are the same before and after they are parked", () => {
   expect([clients.due, clients.states, clients.areListening]).toEqual([due, live, false])
 })
 
-test("timers give what is due, the soonest first, whatever the order of adding", () => {
+test("deadlines are taken in their order, not in that of adding", () => {
   const timers = new Deadlines<number>()
   const times = Array.from({ length: 200 }, (_, at) => (at * 7919) % 211)
   for (const time of times) timers.add(time, time)

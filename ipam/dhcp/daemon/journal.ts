@@ -20,14 +20,14 @@ import { isJsonObject, parseJsonObject } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { ClientState } from "../protocol/types.ts"
 
-/** A network namespace, by the path to it and by what no other that lives has. */
+/** A network namespace, by its path and by an identity that no other living namespace has. */
 export interface NamespaceRecord {
   readonly path: string
   /** "device:inode" */
   readonly identity: string
 }
 
-/** A link of a namespace, told from another that was given its name. */
+/** A link of a namespace; index and hardware address tell it from a later link of the same name. */
 export interface LinkRecord {
   readonly name: string
   readonly index: number
@@ -53,7 +53,7 @@ export function deletedError({ namespace, link }: Place): NoLinkError {
   return new NoLinkError(`"${link.name}" in "${namespace.path}" was deleted`)
 }
 
-/** What is kept on disk of one attachment's lease. */
+/** The record of one attachment's leases on disk. */
 export interface LeaseRecord {
   readonly version: 1
   /** Times of the clients are milliseconds since this boot, `bootMs`. */
@@ -77,7 +77,7 @@ export function keyOf({ containerId, network, ifName }: Owner): string {
   return `${containerId}/${network}/${ifName}`
 }
 
-/** The id of this boot, which nothing that runs survives. */
+/** The id of this boot. */
 export function readBootId(): string {
   return readTextFile("/proc/sys/kernel/random/boot_id").trim()
 }
@@ -95,10 +95,7 @@ export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
 const RECORD = /^[0-9a-f]{40}\.json$/
 const TEMPORARY = /^\.[0-9a-f]{40}\.json$/
 
-/**
- * The leases on disk, a file for each: written beside and renamed, so that a file is whole or is not there, whenever the writer
- * is killed.
- */
+/** The records on disk, a file for each. A file is written under another name and renamed: it is whole or absent, whenever the writer is killed. */
 export class Journal {
   readonly directory: string
 
@@ -107,20 +104,20 @@ export class Journal {
   }
 
   /**
-   * Makes the directory, and takes the lock by which there is one writer. Undefined when another process has it. Throws
-   * `CniError` when others can change what is in it, and `SyscallError`.
+   * Creates the directory, and takes the lock of its one writer. Undefined when another process has it. Throws `CniError` when others
+   * can change files in it, and `SyscallError`.
    */
   tryLock(): FileDescriptor | undefined {
     requireOwn(this.directory)
     makeDirectories(this.directory, 0o700)
-    requireOwn(this.directory) // it may have been made by somebody else meanwhile
+    requireOwn(this.directory) // another process may have created it in between
     const lock = FileDescriptor.open(`${this.directory}/lock`, Open.ReadWrite | Open.Create, 0o600)
     if (tryLock(lock.fd)) return lock
     lock[Symbol.dispose]()
     return undefined
   }
 
-  /** Whether anything has been written here. */
+  /** Whether the directory exists. */
   get exists(): boolean {
     try {
       readDirectory(this.directory)
@@ -132,8 +129,8 @@ export class Journal {
   }
 
   /**
-   * Writes a record in place of the one before. `durable`: it is on the disk when this returns; else only a crash of the
-   * machine can lose it, which no container outlives. Throws `SyscallError`.
+   * Replaces a record. With `durable` it is on the disk when this returns; without, a crash of the machine can lose it, and that ends
+   * the containers, too. Throws `SyscallError`.
    */
   write(record: LeaseRecord, durable: boolean): void {
     const name = fileOf(keyOf(record))
@@ -147,18 +144,18 @@ export class Journal {
     if (durable) syncPath(this.directory)
   }
 
-  /** Removes the record of a key; nothing when there is none. Throws `SyscallError`. */
+  /** Removes the record of a key, if it exists. Throws `SyscallError`. */
   remove(key: string): void {
     tryUnlink(`${this.directory}/${fileOf(key)}`)
   }
 
-  /** The record of a key; undefined when there is none that can be read. */
+  /** The record of a key; undefined when it does not exist or cannot be read. */
   find(key: string): LeaseRecord | undefined {
     const bytes = findFile(`${this.directory}/${fileOf(key)}`)
     return bytes && readRecord(bytes)
   }
 
-  /** All records. What is none is told by `log`, and left alone; what a killed writer left is removed by `sweep`. */
+  /** All records. A file that cannot be read as one is logged, and left alone. */
   list(log: (line: string) => void): LeaseRecord[] {
     const records: LeaseRecord[] = []
     for (const name of readDirectory(this.directory)) {
@@ -167,12 +164,12 @@ export class Journal {
       const bytes = findFile(path)
       const record = bytes && readRecord(bytes)
       if (record && fileOf(keyOf(record)) === name) records.push(record)
-      else if (bytes) log(`Cannot read the lease in "${path}": it is left as it is, and its address to the server`)
+      else if (bytes) log(`Cannot read the lease in "${path}": the file is left as it is, and the lease expires`)
     }
     return records
   }
 
-  /** Removes what writers have left that were killed. Only for the holder of the lock. */
+  /** Removes the temporary files of killed writers. The caller has the lock. */
   sweep(): void {
     for (const name of readDirectory(this.directory)) if (TEMPORARY.test(name)) tryUnlink(`${this.directory}/${name}`)
   }

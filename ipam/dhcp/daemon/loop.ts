@@ -21,32 +21,32 @@ import type { Holder } from "./holder.ts"
 import type { Service } from "./service.ts"
 import { Sessions } from "./sessions.ts"
 
-/** More than a frame of any link, and than most that a plugin sends. */
+/** Longer than a frame of any link, and than most calls of plugins. */
 const BUFFER = 65_536
-/** How often it is looked for what only refers to itself. */
+/** How often memory in reference cycles is collected. */
 const COLLECT_MS = 60_000
-/** How long a lease is left alone after something unforeseen. */
+/** How long nothing is done for a holder after an unexpected error. */
 const PAUSE_MS = 10_000
 
-/** What the daemon waits for besides its leases and sessions. */
+/** The descriptors that the daemon polls besides those of holders and sessions. */
 interface Sources {
   readonly signals: Fd
-  /** The socket that it listens on. */
+  /** The listening socket. */
   readonly server: Fd
-  /** Changes of the host's links. */
+  /** Events about the host's links. */
   readonly hostEvents: Fd
   readonly timer: BootTimer
 }
 
-/** The one loop of the daemon: waits for whatever comes, and has the lease or the call that it is about go on. */
+/** The event loop of the daemon. Descriptors and deadlines are given to the holder or the session that they belong to. */
 class Loop {
   readonly #service: Service
   readonly #sessions: Sessions
   readonly #log: (line: string) => void
   readonly #deadlines = new Deadlines<Holder>()
-  /** For when each lease is in the timers. */
+  /** The earliest deadline of each holder in the heap. */
   readonly #scheduled = new Map<Holder, number>()
-  /** The leases with something open. */
+  /** Holders with open descriptors. */
   readonly #active = new Set<Holder>()
   readonly #buffer = new Uint8Array(BUFFER)
   readonly #sender = new NetlinkSender()
@@ -59,7 +59,7 @@ class Loop {
     for (const holder of service.holders.values()) this.#touch(holder)
   }
 
-  /** Waits once, and does what there is to do then. False when the process is to end. */
+  /** Polls once, and serves what is ready. Returns false after a signal to end. */
   turn({ signals, server, hostEvents, timer }: Sources): boolean {
     const byDescriptor = this.#activeDescriptors()
     const { acceptsAt } = this.#sessions
@@ -98,14 +98,14 @@ class Loop {
     for (let holder = this.#deadlines.take(now); holder; holder = this.#deadlines.take(now)) {
       this.#scheduled.delete(holder)
       const { due } = holder
-      if (this.#service.holders.get(holder.key) !== holder) continue // given back
+      if (this.#service.holders.get(holder.key) !== holder) continue // released
       const current = holder
       if (due !== undefined && due <= now) this.#attend(current, () => this.#service.onTime(current))
       else this.#touch(current)
     }
   }
 
-  /** Has something done for a lease. What goes wrong with one is no matter of the others'. */
+  /** Calls `act` for a holder. An error closes this holder for a while, and leaves the others alone. */
   #attend(holder: Holder, act: () => void): void {
     try {
       act()
@@ -114,7 +114,7 @@ class Loop {
       this.#log(
         `dhcp daemon: ${holder.key}: ${error instanceof Error ? `${error.message}\n${error.stack}` : String(error)}`,
       )
-      holder.close("of an error in the daemon, which is in its log")
+      holder.close("an error in the daemon, see its log")
       this.#schedule(holder, bootMs() + PAUSE_MS)
     }
   }
@@ -128,12 +128,12 @@ class Loop {
 
   #schedule(holder: Holder, due: number): void {
     const scheduled = this.#scheduled.get(holder)
-    if (scheduled !== undefined && scheduled <= due) return // it comes up, and is looked at then
+    if (scheduled !== undefined && scheduled <= due) return // `due` is read again then
     this.#scheduled.set(holder, due)
     this.#deadlines.add(due, holder)
   }
 
-  /** A link of the host has gone: a container's end may have gone with it, and nothing may keep its namespace. */
+  /** After a change of the host's links: a container may have been deleted, whose namespace is not to be kept. */
   #checkNamespaces(hostEvents: Fd): void {
     try {
       for (;;) receive(hostEvents, this.#buffer, MSG_DONTWAIT, this.#sender)

@@ -29,12 +29,12 @@ import { Service } from "./service.ts"
 const LISTEN_FDS_START = 3
 const LOCK_PATIENCE_MS = 5_000
 
-/** What keeps the daemon from starting. */
+/** A reason why the daemon cannot start. */
 class StartError extends Error {
   override readonly name = "StartError"
 }
 
-/** Runs `dhcp daemon` as this process, until SIGTERM or SIGINT: then its leases stay, in the journal, for the next one. */
+/** Runs `dhcp daemon` as this process until SIGTERM or SIGINT. Its leases stay in the journal for the next daemon. */
 export function runDaemon(): never {
   try {
     const options = parseOptions(programArguments().slice(1))
@@ -71,7 +71,7 @@ function serve(options: DaemonOptions): void {
   if (options.pidFile !== "") tryUnlink(options.pidFile)
 }
 
-/** The journal's lock; a daemon that was killed may hold it until the kernel is through with it, which no descriptor tells. */
+/** The journal's lock. The kernel may take a moment to release that of a killed daemon, and has no event for it. */
 function lockJournal(journal: Journal): FileDescriptor | undefined {
   const end = monotonicMs() + LOCK_PATIENCE_MS
   for (;;) {
@@ -81,7 +81,7 @@ function lockJournal(journal: Journal): FileDescriptor | undefined {
   }
 }
 
-/** The socket that systemd listens on for us; undefined when we are to listen by ourselves. */
+/** The socket of systemd's socket activation; undefined without one. */
 function activatedSocket(): FileDescriptor | undefined {
   const { LISTEN_PID, LISTEN_FDS } = readEnvironment()
   if (LISTEN_PID !== readlink("/proc/self") || !LISTEN_FDS || LISTEN_FDS === "0") return undefined
@@ -89,7 +89,7 @@ function activatedSocket(): FileDescriptor | undefined {
   return new FileDescriptor(LISTEN_FDS_START as Fd)
 }
 
-/** Listens at a path; a socket that a killed daemon has left there is replaced. */
+/** Listens at a path. The socket of a killed daemon is replaced. */
 function listenInPlaceOfDead(path: string): FileDescriptor {
   const directory = path.slice(0, path.lastIndexOf("/"))
   if (directory !== "") makeDirectories(directory, 0o700)
@@ -117,11 +117,11 @@ function isServed(path: string): boolean {
 
 function writePidFile(path: string): void {
   if (!path.startsWith("/")) throw new StartError(`cannot write the pidfile "${path}": path not absolute`)
-  tryUnlink(path) // a link there, in /tmp for instance, may lead to any file
+  tryUnlink(path) // a symbolic link there, in /tmp for instance, may lead to any file
   createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
 
-/** Leases that are acquired at once need two descriptors each, and many systems give a service 1024. */
+/** Raises the soft limit of descriptors: a lease that is acquired needs two to five, and many systems give a service 1024. */
 function raiseDescriptorLimit(): void {
   const [, soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readTextFile("/proc/self/limits")) ?? []
   const bound = Math.min(Number(hard), 65_536)

@@ -4,14 +4,14 @@ import { makeDuid, usualRequests6 } from "../protocol/message6.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 import { keyOf, type Subject } from "./journal.ts"
 
-/** Where leases are kept, unless the command line says otherwise. */
+/** The directory of leases, unless the command line names another. */
 export const DEFAULT_STATE = "/var/lib/cni/dhcp"
 
-/** How the daemon is run. */
+/** The command line of the daemon. */
 export interface DaemonOptions {
   readonly socketPath: string
   readonly pidFile: string
-  /** What goes before the path of the socket, of every namespace and of the directory of leases. */
+  /** The prefix of the paths of the socket, of every namespace and of the directory of leases. */
   readonly hostPrefix: string
   readonly stateDirectory: string
   readonly broadcast: boolean
@@ -20,10 +20,10 @@ export interface DaemonOptions {
   readonly resendTimeoutMs: number
 }
 
-/** The option by which a configuration gives another client identifier, which the client has anyway. */
+/** A configuration may set the client identifier; the client sends it in every message by itself. */
 const CLIENT_IDENTIFIER = 61
 
-/** A command line that is not understood. */
+/** A command line with an error. */
 export class UsageError extends Error {
   override readonly name = "UsageError"
 }
@@ -79,7 +79,7 @@ export function parseOptions(args: readonly string[]): DaemonOptions {
   }
 }
 
-/** What is printed for a command line that is not understood. */
+/** The text for a command line with an error. */
 export function usage(): string {
   const lines = Object.entries(flags).map(([name, { help }]) => {
     const value = Object.hasOwn(defaults, name) ? defaults[name as keyof typeof defaults] : undefined
@@ -91,7 +91,7 @@ export function usage(): string {
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
-/** Milliseconds of a duration as Go writes it, "1m30s"; undefined for what is none, and for less than one. */
+/** The milliseconds of a duration in Go's syntax, "1m30s"; undefined for any other text, and for less than one. */
 export function parseDuration(text: string): number | undefined {
   const parts = /^(?:\d+(?:\.\d*)?(?:ms|s|m|h))+$/.test(text) ? text.matchAll(/([\d.]+)(ms|s|m|h)/g) : []
   let total = 0

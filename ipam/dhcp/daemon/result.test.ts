@@ -72,7 +72,7 @@ describe("what is missing until there is a lease", () => {
     expect(missingOf([client(family, phase, four), client(family, "other")])).toBe(`${awaited} from server 10.1.2.1`)
   })
 
-  test("is the carrier where nobody asks yet, and the link's own address where all have a lease", () => {
+  test("is the carrier before the first client, and the link-local address when all clients have a lease", () => {
     expect(missingOf([])).toBe("carrier")
     expect(missingOf([client(AF_INET6, "bound")])).toBe("link-local IPv6 address")
   })

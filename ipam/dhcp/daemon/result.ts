@@ -30,7 +30,7 @@ function dnsOf(leases: readonly Lease[]): Dns {
   }
 }
 
-/** The MTU that the server wants; undefined where it says none, or is not asked. */
+/** The MTU of the leases; undefined without one, or when options are not used. */
 export function mtuOf(leases: readonly Lease[], { useOptions }: Wishes): number | undefined {
   return useOptions ? leases.find(({ mtu }) => mtu !== undefined)?.mtu : undefined
 }
@@ -53,7 +53,7 @@ export function missingOf(clients: readonly ClientState[]): string {
   return waiting.offer ? `${awaited(waiting)} from server ${waiting.offer.server}` : awaited(waiting)
 }
 
-/** What a client waits for. */
+/** The message that a client waits for. */
 function awaited({ phase, config }: ClientState): string {
   const isIpv4 = config.family === AF_INET
   if (phase === "requesting" || phase === "rebooting") return isIpv4 ? "ACK" : "REPLY"

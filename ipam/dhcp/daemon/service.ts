@@ -13,12 +13,12 @@ import type { Environment } from "./environment.ts"
 import { Holder, type Waiter } from "./holder.ts"
 import { keyOf, NoLinkError, type Owner } from "./journal.ts"
 
-/** A call that the daemon refuses, in the words that its caller is told. */
+/** A call that the daemon refuses; its message is sent to the caller. */
 export class Refusal extends Error {
   override readonly name = "Refusal"
 }
 
-/** The leases of this host, and what can be asked of them. */
+/** The holders of this host, and the methods that plugins call. */
 export class Service {
   readonly holders = new Map<string, Holder>()
   readonly #env: Environment
@@ -28,8 +28,8 @@ export class Service {
   }
 
   /**
-   * Goes on with the leases in the journal. What was being acquired for an ADD that was never answered, or was being released, is
-   * given back; what an earlier boot had has gone with its containers.
+   * Goes on with the leases in the journal. A lease that was being acquired for an ADD that is not answered, or was being released, is
+   * released; records of an earlier boot are removed, since its containers are gone.
    */
   resume(): void {
     const { journal, bootId, log } = this.#env
@@ -45,7 +45,7 @@ export class Service {
     }
   }
 
-  /** Leases addresses for an attachment, or tells those that it has. The waiter is answered now or later. Throws `Refusal`. */
+  /** Leases addresses for an attachment, or answers with those that it has. The waiter is answered now or later. Throws `Refusal`. */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)
     const path = this.#pathOf(call)
@@ -68,13 +68,13 @@ export class Service {
     }
   }
 
-  /** Gives the leases of an attachment back. There being none is success. */
+  /** Releases the leases of an attachment. An attachment without leases is success. */
   release(call: CallArguments): void {
     const holder = this.holders.get(keyOf(this.#read(call, true).owner))
     if (holder) this.#drop(holder)
   }
 
-  /** Looks whether an attachment has the addresses that its ADD was answered with. Throws `Refusal`; acquires nothing. */
+  /** Checks that an attachment has the addresses that its ADD was answered with; acquires nothing. Throws `Refusal`. */
   check(call: CallArguments): void {
     const { owner, network } = this.#read(call, true)
     const holder = this.holders.get(keyOf(owner))
@@ -91,7 +91,7 @@ export class Service {
       throw new Refusal(`expected ${expected.filter((each) => !isHeld(each)).join(", ")}, and ${found}`)
   }
 
-  /** Gives back the leases of a network's other attachments than the valid ones. */
+  /** Releases the leases of attachments of a network that are not among the valid ones. */
   collect(call: CallArguments): void {
     const { network } = this.#read(call, true)
     if (network.attachments === undefined) return
@@ -105,17 +105,17 @@ export class Service {
     return [...this.holders.values()].filter((holder) => holder.subject.network === network && !keys.has(holder.key))
   }
 
-  /** Has a lease do what is due, and forgets it when it has given up. */
+  /** Has a holder do what is due, and forgets it once its ADD has run out of time. */
   onTime(holder: Holder): void {
     if (!holder.onTime() && this.holders.get(holder.key) === holder) this.holders.delete(holder.key)
   }
 
-  /** Gives a lease back that is wanted no more, or whose holder was replaced. */
+  /** Releases the leases of a holder when the last caller that waited for them has closed its connection. */
   abandon(holder: Holder, waiter: Waiter): void {
     if (holder.abandon(waiter) && this.holders.get(holder.key) === holder) this.#drop(holder)
   }
 
-  /** Forgets what has no namespace and no lease any more. */
+  /** Forgets a holder whose link was deleted and whose leases have expired. */
   forgetIfOver(holder: Holder): void {
     if (!holder.isOver || this.holders.get(holder.key) !== holder) return
     this.#env.journal.remove(holder.key)
@@ -146,7 +146,7 @@ export class Service {
   }
 }
 
-/** What a call is about. Throws `CniError`. */
+/** Reads the attachment and the configuration of a call. Throws `CniError`. */
 export function readCall(
   { stdin, args, containerId, ifName }: CallArguments,
   lenient: boolean,

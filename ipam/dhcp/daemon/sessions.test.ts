@@ -166,7 +166,7 @@ describe("a call", () => {
   test.each([
     ["that is refused", () => new Refusal("no lease is known"), "no lease is known", []],
     ["that fails", () => new Error("ENOSPC"), "ENOSPC", ["DHCP.Check of box: Error: ENOSPC"]],
-    ["that fails by what is no error", () => "a text", "a text", ["DHCP.Check of box: a text"]],
+    ["that throws a text", () => "a text", "a text", ["DHCP.Check of box: a text"]],
   ])("%s is answered so, and what was not foreseen is in the log", (_, error, words, logged) => {
     act = () => {
       throw error()
@@ -200,16 +200,16 @@ describe("a call", () => {
 })
 
 test.each([
-  ["a connection that is none of net/rpc", [new TextEncoder().encode("GET / HTTP/1.0\n\n")], ""],
-  ["a call that is none", [greeting, Uint8Array.of(3, 255, 255, 255)], welcome],
-])("%s is told so, and ended", (_, bytes, first) => {
+  ["a connection that is not of net/rpc", [new TextEncoder().encode("GET / HTTP/1.0\n\n")], ""],
+  ["bytes that are not a call", [greeting, Uint8Array.of(3, 255, 255, 255)], welcome],
+])("%s is answered with 404, and closed", (_, bytes, first) => {
   const client = new Client(...bytes)
   const text = new TextDecoder().decode(client.receive())
   expect(text).toBe(`${first}HTTP/1.0 404 Not Found\r\nConnection: close\r\n\r\n`)
   expect([client.isClosed, sessions.requests, log]).toEqual([true, [], []])
 })
 
-test("a caller that goes gives up all that it waits for, and nobody answers it any more", () => {
+test("a closed connection abandons all that its calls wait for, and gets no answer", () => {
   act = () => holder
   const bytes = encodeAll(...callOf("DHCP.Allocate", 1), ...callOf("DHCP.Allocate", 2))
   const client = new Client(greeting, bytes)
@@ -221,7 +221,7 @@ test("a caller that goes gives up all that it waits for, and nobody answers it a
   expect(asked).toHaveLength(4)
 })
 
-test("what a caller does not take at once is written when it does", () => {
+test("bytes that the peer does not take at once are written later", () => {
   const client = new Client(greeting)
   client.receive()
   client.text = welcome
@@ -242,8 +242,8 @@ test("what a caller does not take at once is written when it does", () => {
   expect(sessions.requests.map(({ events }) => events)).toEqual([Poll.In])
 })
 
-test("what is none of theirs is left to others", () => {
+test("a descriptor that is not of a session is left alone", () => {
   expect(sessions.serve(server.fd, new Uint8Array(10))).toBe(false)
-  sessions.accept(server.fd) // nobody is there
+  sessions.accept(server.fd) // no connection waits
   expect(sessions.requests).toEqual([])
 })

@@ -9,6 +9,7 @@ import {
   read,
   write,
 } from "../../../pkg/libc/mod.ts"
+import { concat } from "../../../pkg/netlink/mod.ts"
 import { GobError } from "../rpc/gob.ts"
 import { emptyType, encodeReply, resultType } from "../rpc/messages.ts"
 import { type IncomingCall, RpcError, RpcSession, rejection } from "../rpc/serve.ts"
@@ -17,26 +18,26 @@ import { Refusal, type Service } from "./service.ts"
 
 /** Connections that are open at once; a caller that sends nothing keeps one. */
 const SESSIONS_MAX = 4096
-/** How long no connection is accepted after the process, or the kernel, has run out of what accept(2) takes. */
+/** How long no connection is accepted after accept(2) has found no free descriptor or no memory. */
 const PAUSE_MS = 1_000
 
-/** One connection, and the calls on it that wait for an answer. */
+/** One connection of a plugin, and its calls that wait for an answer. */
 interface Session {
   readonly socket: FileDescriptor
   readonly rpc: RpcSession
-  /** What has not been taken yet. */
+  /** Bytes that the peer has not taken yet. */
   out: Uint8Array
-  /** It is closed once everything is written. */
+  /** The connection is closed once these are written. */
   isEnding: boolean
   readonly waiting: Map<Waiter, Holder>
 }
 
-/** The connections of plugins: their calls go to the service, its answers to them. */
+/** The connections of plugins. Their calls are given to the service, and its answers are sent. */
 export class Sessions {
   readonly #sessions = new Map<Fd, Session>()
   readonly #service: Service
   readonly #log: (line: string) => void
-  /** Tells which lease has just changed, so that its times are looked at. */
+  /** Is called with a holder whose deadline may have changed. */
   readonly #touch: (holder: Holder) => void
   #acceptsAt: number | undefined
 
@@ -69,7 +70,7 @@ export class Sessions {
     }
   }
 
-  /** Reads and writes what can be, where a descriptor is ready; false when it is none of a session. */
+  /** Reads and writes at a descriptor that is ready. Returns false when it is not of a session. */
   serve(fd: Fd, buffer: Uint8Array): boolean {
     const session = this.#sessions.get(fd)
     if (!session) return false
@@ -82,7 +83,7 @@ export class Sessions {
     return true
   }
 
-  /** Undefined when there is nothing yet, nothing when the other side has ended. */
+  /** The bytes that have arrived: undefined for none yet, empty once the peer has closed. */
   #read({ socket }: Session, buffer: Uint8Array): Uint8Array | undefined {
     try {
       return buffer.subarray(0, read(socket.fd, buffer))
@@ -104,29 +105,19 @@ export class Sessions {
   }
 
   #dispatch(session: Session, incoming: IncomingCall): void {
-    const done = () => this.#send(session, session.rpc.reply(incoming, emptyType, {}))
+    const { method, call } = incoming
     try {
-      switch (incoming.method) {
-        case "DHCP.Allocate":
-          this.#allocate(session, incoming)
-          break
-        case "DHCP.Release":
-          this.#service.release(incoming.call)
-          done()
-          break
-        case "DHCP.Check":
-          this.#service.check(incoming.call)
-          done()
-          break
-        case "DHCP.Collect":
-          this.#service.collect(incoming.call)
-          done()
-          break
-        default:
-          throw new Refusal(`rpc: can't find method ${incoming.method}`)
+      if (method === "DHCP.Allocate") {
+        this.#allocate(session, incoming)
+        return
       }
+      if (method === "DHCP.Release") this.#service.release(call)
+      else if (method === "DHCP.Check") this.#service.check(call)
+      else if (method === "DHCP.Collect") this.#service.collect(call)
+      else throw new Refusal(`rpc: can't find method ${method}`)
+      this.#send(session, session.rpc.reply(incoming, emptyType, {}))
     } catch (error) {
-      if (!(error instanceof Refusal)) this.#log(`${incoming.method} of ${incoming.call.containerId}: ${String(error)}`)
+      if (!(error instanceof Refusal)) this.#log(`${method} of ${call.containerId}: ${String(error)}`)
       this.#send(session, session.rpc.refuse(incoming, error instanceof Error ? error.message : String(error)))
     }
   }
@@ -150,10 +141,7 @@ export class Sessions {
 
   #send(session: Session, bytes: Uint8Array): void {
     if (!this.#sessions.has(session.socket.fd)) return
-    const out = new Uint8Array(session.out.length + bytes.length)
-    out.set(session.out)
-    out.set(bytes, session.out.length)
-    session.out = out
+    session.out = concat([session.out, bytes])
     this.#flush(session)
   }
 
@@ -166,7 +154,7 @@ export class Sessions {
     }
   }
 
-  /** Its caller has gone: what it waited for is given back, unless another waits for it too. */
+  /** Closes a connection. A lease that only its calls waited for is released. */
   #end(session: Session): void {
     if (!this.#sessions.delete(session.socket.fd)) return
     session.socket[Symbol.dispose]()

@@ -15,17 +15,17 @@ export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/** The text of an option, without the NUL that some servers end it with. Bytes that are no printable ASCII become "?". */
+/** The text of an option, without the NUL that some servers end it with. Bytes other than printable ASCII become "?". */
 export function printable(bytes: Uint8Array): string {
   return decodeLatin1(bytes)
     .replace(/\0+$/, "")
     .replace(/[^ -~]/g, "?")
 }
 
-/** A host or domain name. What could be anything else in a file, such as a new line, is no name. */
+/** A host or domain name; nothing in it, such as a line break, can have another meaning in a file. */
 const nameSyntax = /^(?=.{1,253}$)[0-9a-z_](?:[0-9a-z_-]{0,62})(?:\.[0-9a-z_][0-9a-z_-]{0,62})*$/i
 
-/** A domain name as text, without the dot at its end; undefined for what is none. */
+/** A domain name as text, without the dot at its end; undefined for any other text. */
 export function checkName(text: string): string | undefined {
   const name = text.replace(/\.$/, "")
   return nameSyntax.test(name) ? name : undefined
@@ -33,7 +33,7 @@ export function checkName(text: string): string | undefined {
 
 /**
  * Reads names in the DNS's format one after the other (RFC 1035, 4.1.4). `compressed`, as DHCPv4 has them (RFC 3397): a pointer may
- * only point to what lies before the labels that it ends, so there is no loop. Undefined where the bytes are no names.
+ * only point before the labels that it ends, so there is no loop. Undefined for bytes that are not names.
  */
 export function decodeNames(bytes: Uint8Array, compressed: boolean): string[] | undefined {
   const names: string[] = []
@@ -70,7 +70,7 @@ function decodeNameAt(bytes: Uint8Array, start: number, compressed: boolean) {
   return undefined
 }
 
-/** Cuts bytes into pieces of one size; undefined where they are not a whole number of pieces, or none. */
+/** Cuts bytes into pieces of one size; undefined when that leaves a rest, or no piece. */
 export function pieces(bytes: Uint8Array, size: number): Uint8Array[] | undefined {
   if (bytes.length === 0 || bytes.length % size !== 0) return undefined
   const found: Uint8Array[] = []

@@ -29,7 +29,7 @@ describe("a client without a lease", () => {
     expect(client.state).toMatchObject({ phase: "bound", seen: "ACK of 10.1.2.50 from 10.1.2.1", failures: 0 })
   })
 
-  test("asks again after 4, 8, 16 and 32 seconds, and then anew after a pause, which grows to the longest", () => {
+  test("asks again after 4, 8, 16 and 32 seconds, and from the start after a pause, which grows to the longest", () => {
     const client = new TestClient(config4)
     client.start()
     const first = client.sent[0]
@@ -76,13 +76,13 @@ describe("a client without a lease", () => {
     expect(client.sent[0]?.secs).toBe(4)
   })
 
-  test("asks for broadcasts when it is told to", () => {
+  test("asks for broadcasts when it is configured so", () => {
     const client = new TestClient({ ...config4, broadcast: true })
     client.start()
     expect(client.sent[0]?.flags).toBe(0x8000)
   })
 
-  test("ignores what is not for it", () => {
+  test("ignores frames that are not for it", () => {
     const client = new TestClient(config4)
     client.start()
     const { state } = client
@@ -99,7 +99,7 @@ describe("a client without a lease", () => {
     }
   })
 
-  test("says what is wrong with an offer that it cannot take", () => {
+  test("says why it ignores an offer", () => {
     const client = new TestClient(config4)
     client.start()
     client.frame(answer4(client.state, offer, "10.1.2.50", { 1: "" }))
@@ -117,7 +117,7 @@ describe("a client without a lease", () => {
     expect(client.step.changes).toMatchObject([{ kind: "bound", lease: { address: "10.1.2.50/16" } }])
   })
 
-  test("heeds no answer while it pauses", () => {
+  test("ignores answers while it pauses", () => {
     const client = new TestClient(config4)
     client.start()
     while (client.state.phase !== "waiting") client.wait()
@@ -125,7 +125,7 @@ describe("a client without a lease", () => {
     for (const type of [offer, ack, nak]) expect(client.frame(answer4(state, type, "10.1.2.50")).state).toEqual(state)
   })
 
-  test("heeds only the server that it asked, and begins anew when that one refuses", () => {
+  test("ignores the answer of another server than the one that it asked, and begins again when that one refuses", () => {
     const client = new TestClient(config4)
     client.start()
     client.frame(answer4(client.state, offer, "10.1.2.50"))
@@ -159,7 +159,7 @@ describe("a probe", () => {
     expect(client.now).toBe(1_000_300)
   })
 
-  test("that is answered makes the client decline, wait, and ask anew", () => {
+  test("that is answered makes the client decline, wait, and ask again", () => {
     const client = probing()
     client.frame(encodeProbe("0a:58:0a:01:02:09", ip("10.1.2.50")))
     expect(client.sent).toMatchObject([
@@ -173,7 +173,7 @@ describe("a probe", () => {
   })
 })
 
-test("a client that ends before its ACK came gives back what the server may have given", () => {
+test("a client that ends before its ACK has arrived releases the address that the server may have leased", () => {
   const client = new TestClient(config4)
   client.start()
   expect(client.on({ kind: "release" }).send).toEqual([])

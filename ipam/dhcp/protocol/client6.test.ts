@@ -108,7 +108,7 @@ describe("a client of DHCPv6 without a lease", () => {
     expect(sent(client).at(-1)).toContain("00080002013b")
   })
 
-  test("heeds only the server that it asked", () => {
+  test("ignores the answer of another server than the one that it asked", () => {
     const client = client6()
     client.start()
     client.frame(captured.routerAdvertisement)
@@ -130,7 +130,7 @@ describe("a client of DHCPv6 without a lease", () => {
     expect(client.state.phase).toBe("requesting")
   })
 
-  test("ignores what is not for it", () => {
+  test("ignores frames that are not for it", () => {
     const client = client6()
     client.start()
     const { state } = client
@@ -176,15 +176,15 @@ describe("a client of DHCPv6 without a lease", () => {
     expect(client.step.changes).toMatchObject([{ kind: "bound", lease: { ntp: ["2001:db8::7"] } }])
   })
 
-  test("says what an answer lacks", () => {
+  test("names the missing part of an answer", () => {
     const client = client6()
     client.start()
     client.frame(answer6(client.state, advertise, []))
-    expect(client.state.seen).toBe("ADVERTISE from fe80::1: there is no address in it")
+    expect(client.state.seen).toBe("ADVERTISE from fe80::1: it has no address")
     const options = [association6({})]
     const server = { ip: ip("fe80::1"), mac: "0a:58:0a:01:02:01" }
     expect(leaseOf6({ type: advertise, xid: 1, options } as never, server, { now: 0, random: () => 0 })).toEqual({
-      why: "there is no server identifier in it",
+      why: "it has no server identifier",
     })
   })
 })
@@ -205,7 +205,7 @@ describe("a client of DHCPv6 with a lease", () => {
     expect(sent(client)[1]?.slice(0, 2)).toBe("01")
   })
 
-  test("is told what changes, the router's part, too", () => {
+  test("reports the changes of a renewal, with those of the router", () => {
     const client = bound()
     const before = client.state.lease
     client.wait()
@@ -261,7 +261,7 @@ describe("a client of DHCPv6 with a lease", () => {
     expect(silent.state).toMatchObject({ phase: "bound", lease: { address: "2001:db8::5b/64" } })
   })
 
-  test("gives it back", () => {
+  test("releases it", () => {
     const client = bound()
     client.on({ kind: "release" })
     expect(sent(client)).toEqual([`08${xid}${clientId}${server}${elapsed}${held}`])

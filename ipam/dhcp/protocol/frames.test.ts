@@ -34,7 +34,7 @@ describe("a UDP datagram", () => {
     })
   })
 
-  test("has no checksum of 0, which means that there is none (RFC 768)", () => {
+  test("has no checksum of 0, which would mean no checksum (RFC 768)", () => {
     const from = { mac: clientMac, ip: ip("10.0.0.1"), port: 68 }
     const to = { mac: serverMac, ip: ip("10.0.0.2"), port: 67 }
     const checksumWith = (payload: Uint8Array) => encodeUdp(from, to, payload).slice(40, 42)
@@ -77,7 +77,7 @@ describe("a UDP datagram", () => {
   })
 })
 
-/** Changes an IPv4 header and computes its checksum anew, so that nothing but the change is wrong. */
+/** Changes an IPv4 header and computes its checksum again, so that nothing but the change is wrong. */
 function setHeader(frame: Uint8Array, at: number, bytes: number[]): void {
   frame.set(bytes, at)
   frame.set([0, 0], 24)

@@ -40,7 +40,7 @@ export type Packet =
   | { readonly kind: "udp"; readonly from: Endpoint; readonly to: Endpoint; readonly payload: Uint8Array }
   | { readonly kind: "icmpv6"; readonly mac: string; readonly ip: Uint8Array; readonly message: Uint8Array }
 
-/** An Ethernet frame with any payload. Throws `RangeError` for a hardware address that is none of Ethernet. */
+/** An Ethernet frame with any payload. Throws `RangeError` for a hardware address that is not of Ethernet. */
 export function encodeFrame(to: string, from: string, type: number, payload: Uint8Array): Uint8Array {
   return concat([ethernetAddress(to), ethernetAddress(from), u16be.encode(type), payload])
 }
@@ -48,7 +48,7 @@ export function encodeFrame(to: string, from: string, type: number, payload: Uin
 /** A hardware address of Ethernet as bytes. Throws `RangeError` for any other. */
 export function ethernetAddress(text: string): Uint8Array {
   const mac = parseMac(text)
-  if (mac?.length !== 6) throw new RangeError(`"${text}" is no hardware address of Ethernet`)
+  if (mac?.length !== 6) throw new RangeError(`"${text}" is not a hardware address of Ethernet`)
   return mac
 }
 
@@ -93,12 +93,12 @@ export function multicastMac(ip: Uint8Array): string {
   return `33:33:${formatMac(ip.subarray(12))}`
 }
 
-/** What a checksum has in it of the IP header. IPv6's is longer by zeros alone, which no sum of 16-bit words tells. */
+/** The part of the IP header in a checksum. IPv6 has more zeros in it, which do not change the sum. */
 function pseudoHeader(from: Uint8Array, to: Uint8Array, protocol: number, length: number): Uint8Array {
   return concat([from, to, Uint8Array.of(0, protocol), u16be.encode(length)])
 }
 
-/** The internet checksum (RFC 1071) of parts of which all but the last are of even length. */
+/** The internet checksum (RFC 1071) of parts; all but the last have an even length. */
 export function checksum(parts: readonly Uint8Array[]): number {
   let sum = 0
   for (const part of parts) for (let at = 0; at < part.length; at += 2) sum += u16be.get(part, at)
@@ -107,8 +107,8 @@ export function checksum(parts: readonly Uint8Array[]): number {
 }
 
 /**
- * Reads a frame. Undefined for all that is no whole UDP datagram and no ICMPv6 message. The checksum of UDP is not looked at: that of a
- * packet from this machine is only computed when it leaves by a network card.
+ * Reads a frame. Undefined unless it is a whole UDP datagram or an ICMPv6 message. The checksum of UDP is not checked: for a packet from
+ * this machine it is only computed when the packet leaves by a network card.
  */
 export function readPacket(frame: Uint8Array): Packet | undefined {
   const type = u16be.get(frame, 12)
@@ -157,7 +157,7 @@ const arpHeader = struct({ hardware: u16be, protocol: u16be, hardwareLength: u8,
 const arpOfIpv4 = { hardware: ARPHRD_ETHER, protocol: ETH_P_IP, hardwareLength: 6, protocolLength: 4 }
 const unspecified = new Uint8Array(4)
 
-/** A frame that asks whether an IPv4 address is in use: an ARP probe, whose sender has no address (RFC 5227, 2.1.1). */
+/** An ARP probe, whose sender has no address; RFC 5227, 2.1.1. */
 export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
   const asked = concat([
     arpHeader.encode({ ...arpOfIpv4, operation: ARPOP_REQUEST }),
@@ -170,8 +170,8 @@ export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
 }
 
 /**
- * The hardware address of another interface that a frame shows to use an IPv4 address, or to probe for it (RFC 5227, 2.1.1).
- * Undefined where the frame says nothing of it.
+ * The hardware address of another interface that uses an IPv4 address, or probes for it, according to a frame (RFC 5227, 2.1.1);
+ * undefined for any other frame.
  */
 export function findUser(frame: Uint8Array, mac: string, ip: Uint8Array): string | undefined {
   if (u16be.get(frame, 12) !== ETH_P_ARP || frame.length < 14 + 28) return undefined

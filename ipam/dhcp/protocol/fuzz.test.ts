@@ -62,7 +62,7 @@ const happening = fc.oneof(
   ),
 )
 
-/** What has to hold after every step, whatever has come. */
+/** What has to hold after every step. */
 function expectSound(client: TestClient): void {
   const { state, send, listen, changes } = client.step
   if (state.phase !== "ended" && state.phase !== "init" && state.phase !== "bound") expect(state.deadline).toBeDefined()
@@ -78,7 +78,7 @@ function expectSound(client: TestClient): void {
   }
 }
 
-describe("whatever a frame holds", () => {
+describe("with any frame", () => {
   test.each([
     ["DHCPv4", config4],
     ["DHCPv4 with probes", { ...config4, probeMs: 300 }],

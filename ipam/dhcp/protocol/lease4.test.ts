@@ -46,7 +46,7 @@ describe("a lease", () => {
     expect(leaseWith({ 58: "00000032", 59: "" })).toMatchObject({ renewAt: 55_000, rebindAt: 110_000 })
   })
 
-  test("does not heed times that are out of order", () => {
+  test("ignores times that are out of order", () => {
     for (const times of [
       { 58: "00000069", 59: "0000003c" },
       { 58: "0000003c", 59: "00000079" },
@@ -60,9 +60,9 @@ describe("a lease", () => {
     expect(late).toMatchObject({ renewAt: 63_127, rebindAt: 106_722, expiresAt: 125_000 })
   })
 
-  test("without mask or server is none, unless it goes on", () => {
+  test("needs a mask and a server, unless it goes on", () => {
     expect(leaseWith({ 1: "" })).toBe("there is no subnet mask (option 1)")
-    expect(leaseWith({ 1: "ff00ff00" })).toBe("the subnet mask 255.0.255.0 is none (option 1)")
+    expect(leaseWith({ 1: "ff00ff00" })).toBe("255.0.255.0 is not a subnet mask (option 1)")
     expect(leaseWith({ 54: "" })).toBe("there is no server identifier (option 54)")
     const before = leaseWith({})
     if (typeof before === "string") throw new Error(before)
@@ -71,7 +71,7 @@ describe("a lease", () => {
 
   test.each(["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"])("is not of %s", (yourAddress) => {
     expect(leaseOf({ ...messageOf(captured.ack), yourAddress }, serverMac, moment)).toBe(
-      `${yourAddress} is no address for a host`,
+      `${yourAddress} is not an address of a host`,
     )
   })
 
@@ -133,7 +133,7 @@ describe("a lease", () => {
     }
   })
 
-  test("has no MTU that is none", () => {
+  test("has no MTU below the smallest", () => {
     expect(leaseWith({ 26: "0043" })).not.toHaveProperty("mtu")
   })
 })

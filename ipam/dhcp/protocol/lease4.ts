@@ -15,27 +15,27 @@ import { isOnLink, optionOf, routeOnLink } from "./options4.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment } from "./types.ts"
 
-/** Upstream's, for a server that gives no lease time. */
+/** The lease time of an answer without one, as upstream has it. */
 const defaultSeconds = 3600
 
-/** RFC 791, 3.2: less is no MTU. */
+/** The smallest MTU of IPv4; RFC 791, 3.2. */
 const minimalMtu = 68
 
 /**
- * The lease that an OFFER or ACK gives, or a sentence that says what is wrong with it. `before` is the lease that goes on, whose
- * mask and server hold where the answer does not name them.
+ * The lease of an OFFER or ACK, or what is wrong with it, in words. An answer without mask or server has those of `before`, the lease
+ * that goes on.
  */
 export function leaseOf(message: ServerMessage, serverMac: string, moment: Moment, before?: Lease): Lease | string {
   const { options, yourAddress } = message
   const ip = parseIp(yourAddress) ?? new Uint8Array(4)
-  if (!isUsable(ip)) return `${yourAddress} is no address for a host`
+  if (!isUsable(ip)) return `${yourAddress} is not an address of a host`
   const server = optionOf(options, "server") ?? before?.server
   if (server === undefined || !isUsable(parseIp(server) ?? new Uint8Array(4)))
     return "there is no server identifier (option 54)"
   const mask = optionOf(options, "subnetMask")
   const prefix = mask === undefined ? before?.address.split("/")[1] : prefixOf(mask)
   if (prefix === undefined) {
-    return mask === undefined ? "there is no subnet mask (option 1)" : `the subnet mask ${mask} is none (option 1)`
+    return mask === undefined ? "there is no subnet mask (option 1)" : `${mask} is not a subnet mask (option 1)`
   }
   const network = { ip, prefix: Number(prefix) }
   const lease: Lease = {
@@ -66,7 +66,7 @@ export function leaseOf(message: ServerMessage, serverMac: string, moment: Momen
   return lease
 }
 
-/** The gateway is the first router. Classless routes, where there are any, are all routes; the routers count for none then (RFC 3442). */
+/** The gateway is the first router. With classless routes there are no other routes, nor one by the routers; RFC 3442. */
 function wayOut({ options }: ServerMessage, network: Cidr): Pick<Lease, "gateway" | "routes"> {
   const gateway = optionOf(options, "routers")?.find((router) => isUsable(parseIp(router) ?? new Uint8Array(4)))
   const classless = optionOf(options, "classlessRoutes")
@@ -76,9 +76,8 @@ function wayOut({ options }: ServerMessage, network: Cidr): Pick<Lease, "gateway
 }
 
 /**
- * Routes in the order in which the kernel takes them, those on the link first. A router that lies neither in the lease's
- * network nor in one on the link has a route of its own, on the link: clouds give a mask of /32, or a router elsewhere. A route by an
- * address that no router can have is left out.
+ * Routes in an order that the kernel accepts, those on the link first. A router outside of the leased network and of the networks on the
+ * link gets a route on the link: clouds give a mask of /32, or such a router. A route by an address that no router can have is left out.
  */
 function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   const onLink = routes.filter(isOnLink)
@@ -98,7 +97,7 @@ function isUsable(ip: Uint8Array): boolean {
   return first !== 0 && first !== 127 && first < 224
 }
 
-/** The length of the prefix that a mask stands for; undefined where it is no mask. */
+/** The prefix length of a mask; undefined for bytes that are not a mask. */
 function prefixOf(mask: string): number | undefined {
   const bytes = parseIp(mask) ?? new Uint8Array(4)
   for (let prefix = 1; prefix <= 32; prefix++) if (sameBytes(prefixMask(4, prefix), bytes)) return prefix
@@ -110,7 +109,7 @@ export function addressOf(lease: Lease): Uint8Array {
   return parseIp(lease.address.split("/")[0] ?? "") ?? new Uint8Array(4)
 }
 
-/** Likewise, as text. */
+/** A lease's address without its prefix length, as text. */
 export function addressText(lease: Lease): string {
   return formatIp(addressOf(lease))
 }

@@ -12,16 +12,13 @@ export const Status6 = { Success: 0, NoAddrsAvail: 2, NoBinding: 3, NotOnLink: 4
 /** The client has one DUID for each attachment, so one association is enough. */
 export const iaid = 1
 
-/** Why there is no lease in a message: the server's status, or in words what is wrong. */
+/** Why a message has no lease: the server's status, and words. */
 export interface Refusal {
   readonly status?: number
   readonly why: string
 }
 
-/**
- * The lease that an ADVERTISE or REPLY gives; what routers say is not in it yet (`withRouter`). Of several addresses it is that of `before`, or
- * else the first.
- */
+/** The lease of an ADVERTISE or REPLY, before routers are added (`withRouter`). Of several addresses it has that of `before`, or else the first. */
 export function leaseOf6(
   message: { readonly options: Options6 },
   server: { ip: Uint8Array; mac: string },
@@ -32,11 +29,11 @@ export function leaseOf6(
   const status = statusOf(message.options) ?? statusOf(association?.options ?? [])
   if (status) return status
   const duid = option6Of(message.options, "serverId")
-  if (!association || !duid) return { why: `there is no ${association ? "server identifier" : "address"} in it` }
+  if (!association || !duid) return { why: `it has no ${association ? "server identifier" : "address"}` }
   const { renewSeconds, rebindSeconds } = association
   if (rebindSeconds > 0 && renewSeconds > rebindSeconds) return { why: "T1 is after T2" } // RFC 8415, 21.4
   const address = chooseAddress(association, before)
-  if (!address) return { status: Status6.NoAddrsAvail, why: "there is no valid address in it" }
+  if (!address) return { status: Status6.NoAddrsAvail, why: "it has no valid address" }
   const { validSeconds: valid, preferredSeconds: preferred } = address
   return {
     address: formatCidr({ ip: address.ip, prefix: 128 }),
@@ -53,7 +50,7 @@ export function leaseOf6(
   }
 }
 
-/** A status that is not success; undefined for success, which need not be said. */
+/** The status of a message; undefined for success, which may be omitted. */
 export function statusOf(options: Options6): Refusal | undefined {
   const status = option6Of(options, "status")
   if (!status || status.code === Status6.Success) return undefined
@@ -69,7 +66,7 @@ function chooseAddress({ options }: Association, before: Lease | undefined): Add
   return valid.find(({ ip }) => ip.join() === known) ?? valid[0]
 }
 
-/** No multicast, not "::" or "::1", no address of the link. */
+/** Whether an address is unicast: not multicast, not "::" or "::1", not link-local. */
 function isUnicast(ip: Uint8Array): boolean {
   const first = ip[0] ?? 0
   const isSmall = ip.subarray(0, 15).every((byte) => byte === 0)
@@ -77,8 +74,8 @@ function isUnicast(ip: Uint8Array): boolean {
 }
 
 /**
- * A lease with what a router has said: how long the prefix is, the gateway, routes, MTU, and names where the server gave none. A router that has not been
- * heard for its lifetime is none.
+ * A lease with the advertisement of a router: prefix length, gateway, routes, MTU, and names if the server gave none. A router whose
+ * lifetime has passed is no gateway.
  */
 export function withRouter(lease: Lease, router: RouterSeen | undefined, now: number): Lease {
   const said = router && advertisementOf(router)

@@ -40,22 +40,22 @@ const fixedPart = struct({
 /** Where things are in a message. */
 const at = { mac: fixedPart.size, serverName: 44, file: 108, cookie: 236, options: 240 }
 
-/** No server takes less (RFC 1542, 2.1). */
+/** The shortest message that servers accept; RFC 1542, 2.1. */
 const minimalSize = 300
 
-/** What a client sends. */
+/** A client's message. */
 export interface ClientMessage {
   xid: number
   /** Seconds since the client began. */
   secs: number
   broadcast: boolean
-  /** The client's address, if it has one that it answers ARP for. */
+  /** The client's address, if it answers ARP for it. */
   clientAddress?: string
   mac: Uint8Array
   options: Options
 }
 
-/** What a server has answered. */
+/** A server's message. */
 export interface ServerMessage {
   xid: number
   yourAddress: string
@@ -85,8 +85,8 @@ export function encodeMessage(message: ClientMessage): Uint8Array {
 }
 
 /**
- * Reads a server's message. Options go on in the fields for file and server name where option 52 says so. Undefined for what is no
- * answer, has no type, or has an option that goes beyond its field.
+ * Reads a server's message. With option 52 there are more options in the fields for file and server name. Undefined for a message of a
+ * client, without a type, or with an option that exceeds its field.
  */
 export function readMessage(payload: Uint8Array): ServerMessage | undefined {
   if (payload.length < at.options || u32be.get(payload, at.cookie) !== COOKIE) return undefined
@@ -108,7 +108,7 @@ export function readMessage(payload: Uint8Array): ServerMessage | undefined {
   }
 }
 
-/** What upstream says it takes; also the MTU of most links. */
+/** The longest message that is accepted, as upstream says; also the MTU of most links. */
 const maxSize = 1500
 
 const clientPort = 68

@@ -119,7 +119,7 @@ describe("options", () => {
         { dst: "0.0.0.0/0", gw: "0.0.0.0", scope: 253 },
       ],
     ],
-    ["classlessRoutes", "13 0a01ff 0a010201", [{ dst: "10.1.224.0/19", gw: "10.1.2.1" }]], // bits beyond the prefix are none
+    ["classlessRoutes", "13 0a01ff 0a010201", [{ dst: "10.1.224.0/19", gw: "10.1.2.1" }]], // bits beyond the prefix are cleared
     ["classlessRoutes", "21 0a01020304 0a010201", undefined], // /33
     ["classlessRoutes", "18 0a0102 0a0102", undefined],
     ["classlessRoutes", "", undefined],

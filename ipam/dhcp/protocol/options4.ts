@@ -9,15 +9,15 @@ export type Options = ReadonlyMap<number, Uint8Array>
 const PAD = 0
 const END = 255
 
-/** A value that clients only read. */
+/** The codec of a value that clients only read. */
 function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): WholeCodec<T> {
   return {
     encode() {
-      throw new RangeError(`Cannot send ${what}: servers do`)
+      throw new RangeError(`Cannot send ${what}: only servers do`)
     },
     decode(found) {
       const value = decode(found)
-      if (value === undefined) throw new DecodeError(`${found.length} bytes are no ${what}`)
+      if (value === undefined) throw new DecodeError(`${found.length} bytes are not ${what}`)
       return value
     },
   }
@@ -26,7 +26,7 @@ function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined)
 const ip: WholeCodec<string> = {
   encode: (value) => parseIp(value) ?? new Uint8Array(4),
   decode(found) {
-    if (found.length !== 4) throw new DecodeError(`${found.length} bytes are no address`)
+    if (found.length !== 4) throw new DecodeError(`${found.length} bytes are not an address`)
     return formatIp(found)
   },
 }
@@ -35,7 +35,7 @@ const words = readable("text", (found) => printable(found))
 const name = readable("name", (found) => checkName(decodeLatin1(found).replace(/\0+$/, "")))
 const names = readable("names", (found) => decodeNames(found, true))
 
-/** What the codes stand for: RFC 2132, 3397 (119), 3442 (121), 3004 (77). */
+/** The options and their codes: RFC 2132, 3397 (119), 3442 (121), 3004 (77). */
 export const optionTable = {
   subnetMask: [1, ip],
   routers: [3, ips],
@@ -68,7 +68,7 @@ export const optionTable = {
 type OptionName = keyof typeof optionTable
 type OptionValue<N extends OptionName> = Infer<(typeof optionTable)[N][1]>
 
-/** An option's value. Undefined where it is missing, and where its bytes make no sense. */
+/** An option's value; undefined when it is missing, or its bytes cannot be decoded. */
 export function optionOf<N extends OptionName>(options: Options, key: N): OptionValue<N> | undefined {
   const [code, codec] = optionTable[key]
   const found = options.get(code)
@@ -101,7 +101,7 @@ export function encodeOptions(options: Options): Uint8Array {
 
 /**
  * Reads a field of options into `found`, parts of one option joined in the order in which they come (RFC 3396, 7). Returns false
- * when an option goes beyond the field's end.
+ * when an option exceeds the field.
  */
 export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): boolean {
   for (let at = 0; at < field.length; ) {
@@ -118,7 +118,7 @@ export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): 
   return true
 }
 
-/** RFC 3442: how long the prefix is, as many bytes of it as are needed, the router. */
+/** RFC 3442: prefix length, the bytes of the prefix that are needed, router. */
 function decodeClasslessRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []
   for (let at = 0; at < found.length; ) {
@@ -134,7 +134,7 @@ function decodeClasslessRoutes(found: Uint8Array): Route[] | undefined {
   return routes.length > 0 ? routes : undefined
 }
 
-/** A route of a lease; without a router where that is 0.0.0.0. */
+/** A route of a lease; a router of 0.0.0.0 means a route on the link. */
 function routeVia(destination: Cidr, router: Uint8Array): Route {
   const dst = formatCidr({ ...destination, ip: networkOf(destination) })
   return router.every((byte) => byte === 0) ? routeOnLink(dst) : { dst, gw: formatIp(router) }
@@ -143,17 +143,17 @@ function routeVia(destination: Cidr, router: Uint8Array): Route {
 /** RT_SCOPE_LINK, <linux/rtnetlink.h> */
 const SCOPE_LINK = 253
 
-/** A route without a router, as upstream writes it: without `gw` interface plugins would put the gateway of the address there. */
+/** A route without a router, as upstream writes it: without `gw` interface plugins would use the gateway of the address. */
 export function routeOnLink(dst: string): Route {
   return { dst, gw: "0.0.0.0", scope: SCOPE_LINK }
 }
 
-/** Whether a route of a lease is one without a router. */
+/** Whether a route has no router. */
 export function isOnLink({ scope }: Route): boolean {
   return scope === SCOPE_LINK
 }
 
-/** RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Those without a class, and 0.0.0.0, are left out. */
+/** RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Destinations without a class, and 0.0.0.0, are left out. */
 function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []
   for (const pair of pieces(found, 8) ?? []) {
@@ -164,7 +164,7 @@ function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   return routes.length > 0 ? routes : undefined
 }
 
-/** The bytes of a user class option (77) with its classes each behind its length, as RFC 3004 has it. Throws `RangeError` for a class of no, or of more than 255 bytes. */
+/** The bytes of a user class option (77) with its classes each behind its length, as in RFC 3004. Throws `RangeError` for a class of 0, or of more than 255 bytes. */
 export function encodeUserClass(classes: readonly string[]): Uint8Array {
   return concat(
     classes.flatMap((text) => {

@@ -9,7 +9,7 @@ const ips: WholeCodec<string[]> = {
   encode: (value) => concat(value.map(() => new Uint8Array(16))),
   decode(found) {
     const list = pieces(found, 16)
-    if (!list) throw new DecodeError(`${found.length} bytes are no addresses`)
+    if (!list) throw new DecodeError(`${found.length} bytes are not addresses`)
     return list.map(formatIp)
   },
 }
@@ -17,7 +17,7 @@ const names: WholeCodec<string[]> = {
   encode: () => new Uint8Array(),
   decode(found) {
     const list = decodeNames(found, false)
-    if (!list) throw new DecodeError(`${found.length} bytes are no names`)
+    if (!list) throw new DecodeError(`${found.length} bytes are not names`)
     return list
   },
 }
@@ -71,7 +71,7 @@ const ntpServers: WholeCodec<string[]> = {
     decodeOptions6(found).flatMap(([code, value]) => (code === 1 && value.length === 16 ? formatIp(value) : [])),
 }
 
-/** What the codes stand for: RFC 8415, 3646 (23, 24), 4075 (31), 5908 (56). */
+/** The options and their codes: RFC 8415, 3646 (23, 24), 4075 (31), 5908 (56). */
 export const optionTable6 = {
   clientId: [1, bytes],
   serverId: [2, bytes],
@@ -90,7 +90,7 @@ export const optionTable6 = {
 type OptionName = keyof typeof optionTable6
 type OptionValue<N extends OptionName> = Infer<(typeof optionTable6)[N][1]>
 
-/** Every value of an option; what makes no sense is left out. */
+/** Every value of an option; one that cannot be decoded is left out. */
 export function options6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N>[] {
   const [code, codec] = optionTable6[key]
   const values: OptionValue<N>[] = []
@@ -105,7 +105,7 @@ export function options6Of<N extends OptionName>(options: Options6, key: N): Opt
   return values
 }
 
-/** The first value of an option; undefined where there is none that makes sense. */
+/** The first value of an option; undefined without one that can be decoded. */
 export function option6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N> | undefined {
   return options6Of(options, key)[0]
 }
@@ -121,13 +121,13 @@ export function encodeOptions6(options: Options6): Uint8Array {
   return concat(options.flatMap(([code, value]) => [u16be.encode(code), u16be.encode(value.length), value]))
 }
 
-/** Throws `DecodeError` when an option goes beyond the end. */
+/** Throws `DecodeError` when an option exceeds the field. */
 export function decodeOptions6(field: Uint8Array): (readonly [number, Uint8Array])[] {
   const options: (readonly [number, Uint8Array])[] = []
   for (let at = 0; at < field.length; ) {
     const length = u16be.get(field, at + 2)
     const end = at + 4 + length
-    if (at + 4 > field.length || end > field.length) throw new DecodeError(`an option goes beyond the end`)
+    if (at + 4 > field.length || end > field.length) throw new DecodeError(`an option exceeds the field`)
     options.push([u16be.get(field, at), field.subarray(at + 4, end)])
     at = end
   }

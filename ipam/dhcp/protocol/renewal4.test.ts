@@ -37,13 +37,13 @@ describe("a client with a lease", () => {
     ])
   })
 
-  test("can be answered by unicast, whatever it was before", () => {
+  test("accepts unicast, with or without `broadcast`", () => {
     const client = bound({ broadcast: true })
     client.wait()
     expect(client.sent).toMatchObject([{ from: "10.1.2.50", flags: 0 }])
   })
 
-  test("is told what changes by the renewal", () => {
+  test("reports the changes of a renewal", () => {
     const client = bound()
     const before = client.state.lease
     client.wait()
@@ -64,7 +64,7 @@ describe("a client with a lease", () => {
     ])
   })
 
-  test("heeds no answer before it has asked again", () => {
+  test("ignores answers before it has asked again", () => {
     const client = bound()
     const { state } = client
     for (const type of [offer, ack, nak]) {
@@ -138,7 +138,7 @@ describe("a client with a lease", () => {
     expect(client.step).toMatchObject({ send: [], state: { phase: "waiting" } })
   })
 
-  test("begins to count failures anew", () => {
+  test("counts failures from zero again", () => {
     const client = new TestClient(config4)
     client.start()
     while (client.state.failures < 6) client.wait()
@@ -181,7 +181,7 @@ describe("a client with a lease", () => {
     expect(client.step.changes).toMatchObject([{ kind: "lost" }])
   })
 
-  test("begins anew after a restart when the lease has ended", () => {
+  test("asks for a new lease after a restart when the old one has ended", () => {
     const client = bound()
     client.now += 60_000
     client.start()
@@ -198,7 +198,7 @@ describe("a client with a lease", () => {
     expect(client.step).toMatchObject({ listen: false, state: { phase: "bound" } })
   })
 
-  test("gives it back: unicast from the address to the server", () => {
+  test("releases it: unicast from the address to the server", () => {
     const client = bound()
     client.on({ kind: "release" })
     expect(client.sent).toMatchObject([

@@ -71,7 +71,7 @@ describe("a router advertisement", () => {
     expect(said(option)?.search).toEqual(names)
   })
 
-  test("is none with an option of no length, or beyond the end", () => {
+  test("with an option of length 0, or beyond the end, is ignored", () => {
     expect(said("0500 0000 000005dc")).toBeUndefined()
     expect(said("0502 0000 000005dc")).toBeUndefined()
     expect(said("05")).toBeUndefined()

@@ -4,9 +4,9 @@ import { decodeNames, fromHex, pieces, toHex } from "./bytes.ts"
 import { readPacket } from "./frames.ts"
 import type { RouterSeen } from "./types.ts"
 
-/** What a router says of itself and of its link (RFC 4861, 4.2). */
+/** A router advertisement; RFC 4861, 4.2. */
 export interface Advertisement {
-  /** How long it is a default router; 0: it is none. */
+  /** How long it is a default router; 0: not at all. */
   lifetimeSeconds: number
   /** High 1, medium 0, low -1 (RFC 4191, 2.1). */
   preference: number
@@ -36,10 +36,10 @@ const header = struct({
 /** Options: RFC 4861, 4.6 (3, 5), RFC 4191 (24), RFC 8106 (25, 31). */
 const Option = { Prefix: 3, Mtu: 5, Route: 24, Nameservers: 25, Search: 31 } as const
 
-/** IPv6 needs this much (RFC 8200, 5). */
+/** The smallest MTU of IPv6; RFC 8200, 5. */
 const minimalMtu = 1280
 
-/** A router advertisement as the state keeps it. Undefined for a frame that is none, or does not come from the link itself. */
+/** A router advertisement as the state keeps it. Undefined for any other frame, and for one from a router that is not on the link. */
 export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | undefined {
   const packet = readPacket(frame)
   if (packet?.kind !== "icmpv6" || packet.message[0] !== ROUTER_ADVERTISEMENT) return undefined
@@ -48,7 +48,7 @@ export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | u
   return { address: formatIp(packet.ip), at, message: toHex(packet.message) }
 }
 
-/** What a kept advertisement says. */
+/** Decodes an advertisement of the state. */
 export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }
@@ -61,7 +61,7 @@ export function preferredRouter(router: RouterSeen | undefined, heard: RouterSee
   return said.lifetimeSeconds > 0 && said.preference > known.preference ? heard : router
 }
 
-/** Undefined where an option has no length, or goes beyond the end (RFC 4861, 6.1.2). */
+/** Undefined when an option has length 0 or exceeds the message; RFC 4861, 6.1.2. */
 function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
   if (message.length < header.size) return undefined
   const { flags, lifetime } = header.decode(message.subarray(0, header.size))

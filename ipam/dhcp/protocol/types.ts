@@ -1,17 +1,17 @@
 import type { Family, Route } from "../../../pkg/types/mod.ts"
 
 /**
- * What a client is told before it begins. Plain JSON, as all that a client's state is made of: addresses are text, bytes are
- * hexadecimal digits, times are milliseconds of the caller's clock, and what is absent is left out.
+ * The configuration of a client. Like the whole state of a client it is plain JSON: addresses are text, bytes are hexadecimal digits,
+ * times are milliseconds of the caller's clock, and absent values have no key.
  */
 export interface ClientConfig {
   /** `AF_INET`: DHCPv4. `AF_INET6`: DHCPv6, and the gateway by router advertisements. */
   family: Family
   /** The link's hardware address, "0a:58:0a:01:02:03". */
   mac: string
-  /** What the server knows the client by: option 61 of DHCPv4 with its type byte, the DUID of DHCPv6 (`makeDuid`). */
+  /** The client identifier: option 61 of DHCPv4 with its type byte, the DUID of DHCPv6 (`makeDuid`). */
   clientId: string
-  /** Options to send besides: code and bytes. */
+  /** More options to send: code and bytes. */
   provide: readonly (readonly [number, string])[]
   /** Codes of the options to ask for, in order. */
   request: readonly number[]
@@ -19,27 +19,27 @@ export interface ClientConfig {
   broadcast: boolean
   /** How long an IPv4 address is probed for by ARP before it is used; 0 for no probe. */
   probeMs: number
-  /** How long the first packet is waited on; each wait that follows is twice as long. */
+  /** The wait for an answer to the first packet; each wait that follows is twice as long. */
   timeoutMs: number
   /** The longest wait between two attempts. */
   resendMaxMs: number
-  /** The link's own address, fe80::/64, which is the source of DHCPv6. Has to pass the kernel's detection of duplicates first. */
+  /** The link-local address, the source of DHCPv6; duplicate address detection is over. */
   linkLocal?: string
 }
 
-/** What a server has given, as text and numbers; what it left out is absent, and lists are then empty. */
+/** A lease as text and numbers. A value that the server has omitted is absent, a list is empty. */
 export interface Lease {
   /** "10.1.2.3/24" */
   address: string
-  /** Where the lease comes from: the server's address; for DHCPv6 its link-local address. */
+  /** The server's address; for DHCPv6 its link-local address. */
   server: string
-  /** The server's hardware address, or its relay's: where unicast goes. */
+  /** The hardware address of the server, or of its relay, for unicast. */
   serverMac: string
   /** DHCPv6: the server's DUID. */
   serverDuid?: string
   /** When it was acquired or renewed last. */
   since: number
-  /** When renewal begins (T1), any server may answer (T2), the lease ends. Absent: never. */
+  /** T1, T2, and the end of the lease. Absent: never. */
   renewAt?: number
   rebindAt?: number
   expiresAt?: number
@@ -56,27 +56,27 @@ export interface Lease {
   options: [number, string][]
 }
 
-/** What happens to a client. */
+/** An input of a client. */
 export type ClientEvent =
-  /** Acquires a lease. A client that has one asks whether it still holds (INIT-REBOOT, CONFIRM), as after a restart. */
+  /** Acquires a lease. A client with a lease asks whether it still holds (INIT-REBOOT, CONFIRM), as after a restart. */
   | { readonly kind: "start" }
-  /** An Ethernet frame of the link; any at all, those that are not for the client are ignored. */
+  /** An Ethernet frame of the link. A frame that is not for the client is ignored. */
   | { readonly kind: "frame"; readonly frame: Uint8Array }
-  /** The deadline has come; harmless when it has not. A client from the journal goes on with this one. */
+  /** The deadline has come; ignored when it has not. */
   | { readonly kind: "time" }
-  /** Gives the lease back and ends. */
+  /** Releases the lease and ends. */
   | { readonly kind: "release" }
 
-/** What is to be done to the interface. */
+/** A change of the lease, for the interface. */
 export type Change =
-  /** A lease where there was none: the first, or one after the loss of another. Its address is to be set. */
+  /** The first lease, or one after the loss of another. Its address is to be added. */
   | { readonly kind: "bound"; readonly lease: Lease }
-  /** The lease goes on. What differs from `before` is to be changed. */
+  /** The lease goes on. Differences to `before` are to be applied. */
   | { readonly kind: "renewed"; readonly lease: Lease; readonly before: Lease }
-  /** The address may not be used any more. The client goes on asking for another. */
+  /** The address may not be used any more. The client asks for another. */
   | { readonly kind: "lost"; readonly lease: Lease; readonly why: string }
 
-/** Where a client is; RFC 2131, figure 5. "waiting" is between two attempts, "ended" after a release. */
+/** The states of a client; `client.ts` has a table of them. */
 export type Phase =
   | "init"
   | "selecting"
@@ -90,15 +90,15 @@ export type Phase =
   | "waiting"
   | "ended"
 
-/** A client, whole: what the journal keeps of it. Has no methods, and is never changed, only followed by another. */
+/** A whole client, as the journal keeps it. It is never changed, only followed by another. */
 export interface ClientState {
   readonly config: ClientConfig
   readonly phase: Phase
-  /** The transaction that is under way. */
+  /** The current transaction. */
   readonly xid: number
   /** When that transaction began. */
   readonly begunAt: number
-  /** DHCPv4: what the last DISCOVER of it said of its age; the REQUEST says the same. */
+  /** DHCPv4: the age of the transaction in its last DISCOVER; the REQUEST has the same. */
   readonly secs?: number
   /** Packets sent in it. */
   readonly sent: number
@@ -110,11 +110,11 @@ export interface ClientState {
   readonly deadline?: number
   /** The lease that holds, or may still hold. */
   readonly lease?: Lease
-  /** What was offered, and is being requested or probed for. */
+  /** The offer that is being requested or probed for. */
   readonly offer?: Lease
-  /** DHCPv6: what the last router advertisement said, as the bytes of its message, and whose it is. */
+  /** DHCPv6: the last router advertisement. */
   readonly router?: RouterSeen
-  /** The last packet seen that meant this client, in words: "OFFER of 10.1.2.3 from 10.1.2.1". */
+  /** The last packet for this client, in words: "OFFER of 10.1.2.3 from 10.1.2.1". */
   readonly seen?: string
 }
 
@@ -140,14 +140,14 @@ export interface RouterSeen {
   readonly message: string
 }
 
-/** What follows from an event. */
+/** The outputs of a client after an event. */
 export interface Step {
   readonly state: ClientState
-  /** Ethernet frames to send by a packet socket on the link, in this order. They are whole, also those that are unicast. */
+  /** Ethernet frames to send on the link, in this order. */
   readonly send: readonly Uint8Array[]
-  /** What to do to the interface, in this order. */
+  /** Changes of the lease to apply, in this order. */
   readonly changes: readonly Change[]
-  /** Whether frames matter from now on. Where they do not, the caller needs no socket, and holds no namespace. */
+  /** Whether the client waits for frames. If not, the caller needs no socket, and holds no namespace. */
   readonly listen: boolean
 }
 

@@ -5,12 +5,12 @@ import { GobEncoder, GobError, type GobObject } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
 import { argumentType, type CallArguments, encodeArguments, type Method, requestType, textOf } from "./messages.ts"
 
-/** What Go's net/rpc begins a connection with. */
+/** The first bytes of a connection of Go's net/rpc. */
 const GREETING = "CONNECT /_goRPC_ HTTP/1.0\n\n"
 const WELCOME = "200 Connected to Go RPC"
 const HEADER_MAX = 8192
 
-/** No daemon answers: nothing listens there, or it ended before its answer. */
+/** No daemon answers: nothing listens at the path, or the daemon has closed the connection. */
 export class NoDaemonError extends Error {
   override readonly name = "NoDaemonError"
   /** Whether a daemon has taken the call, and may have acted on it. */
@@ -22,21 +22,18 @@ export class NoDaemonError extends Error {
   }
 }
 
-/** What the daemon says of a call that it refuses, or that failed. */
+/** The daemon's error about a call. */
 export class DaemonError extends Error {
   override readonly name = "DaemonError"
 }
 
-/** Where a daemon is called, and for how long its answer is waited for. */
+/** Where a daemon listens, and how long to wait for its answer. */
 export interface Place {
   readonly socketPath: string
   readonly patienceMs: number
 }
 
-/**
- * Calls a method of a daemon, ours or upstream's, and returns its reply. Throws `DaemonError` with the daemon's words,
- * `NoDaemonError` when none answers in time.
- */
+/** Calls a method of a daemon, ours or upstream's, and returns its reply. Throws `DaemonError` with the daemon's text, and `NoDaemonError`. */
 export function callDaemon(place: Place, method: Method, call: CallArguments): GobObject {
   using connection = Connection.open(place)
   const encoder = new GobEncoder()
@@ -49,7 +46,7 @@ export function callDaemon(place: Place, method: Method, call: CallArguments): G
   return reply
 }
 
-/** What `read` makes of an answer. Throws `DaemonError` for one that is not what the protocol says. */
+/** Calls `read`. Throws `DaemonError` when it cannot read the answer. */
 export function readable<T>(read: () => T): T {
   try {
     return read()
@@ -59,12 +56,12 @@ export function readable<T>(read: () => T): T {
   }
 }
 
-/** Looks whether a daemon answers there. Throws `NoDaemonError`. */
+/** Checks that a daemon answers. Throws `NoDaemonError`. */
 export function requireDaemon(place: Place): void {
   Connection.open(place)[Symbol.dispose]()
 }
 
-/** One connection, from which values are read. */
+/** One connection to a daemon. */
 class Connection implements Disposable {
   readonly #socket: { readonly fd: Fd } & Disposable
   readonly #place: Place
@@ -77,7 +74,7 @@ class Connection implements Disposable {
     this.#deadline = monotonicMs() + place.patienceMs
   }
 
-  /** Connects, and has the daemon say that it speaks net/rpc. Throws `NoDaemonError`. */
+  /** Connects, and reads the daemon's welcome. Throws `NoDaemonError`. */
   static open(place: Place): Connection {
     const connection = new Connection(connect(place.socketPath), place)
     try {
@@ -127,7 +124,7 @@ class Connection implements Disposable {
       }
       if (header.length > HEADER_MAX) break
     }
-    throw new DaemonError(`"${this.#place.socketPath}" is no DHCP daemon's socket`)
+    throw new DaemonError(`"${this.#place.socketPath}" is not the socket of a DHCP daemon`)
   }
 
   #read(): Uint8Array {
@@ -160,7 +157,7 @@ class Connection implements Disposable {
   }
 }
 
-/** Not where others could have put a socket: who listens there tells a container's addresses and routes. */
+/** Connects to a socket that only root can have put there: its daemon decides on a container's addresses and routes. */
 function connect(path: string) {
   const exposure = findExposure(path.slice(0, path.lastIndexOf("/") + 1))
   if (exposure !== undefined) throw new NoDaemonError(`no DHCP daemon at "${path}" can be trusted: ${exposure}`, false)

@@ -60,7 +60,7 @@ describe("what Go's plugin and daemon send", () => {
     expect(decodeAll(goReleaseRequest)[0]).toEqual({ ServiceMethod: "DHCP.Release" })
   })
 
-  test("is read: the answers, whatever numbers their types have", () => {
+  test("is read: the answers, with any numbers of types", () => {
     const [response, result] = decodeAll(goAllocateReply)
     expect(response).toEqual({ ServiceMethod: "DHCP.Allocate" })
     expect(decodeReply(result ?? {})).toEqual(lease)
@@ -166,7 +166,7 @@ test("a list of itself, and lists longer than their message, end in an error", (
   expect(() => decodeAll(self)).toThrow(GobError)
 })
 
-test("an answer that the protocol knows nothing of is an error of the daemon's", () => {
+test("an answer that cannot be read is an error of the daemon", () => {
   const reply = { IPs: [{ Address: { Mask: new Uint8Array(4) } }] }
   expect(() => decodeReply(reply)).toThrow(GobError)
   expect(() => readable(() => decodeReply(reply))).toThrow(DaemonError)

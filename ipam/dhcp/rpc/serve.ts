@@ -1,6 +1,6 @@
 import { decodeLatin1, encodeUtf8 } from "../../../pkg/engine/mod.ts"
-import type { GobObject, Struct } from "./gob.ts"
-import { GobEncoder } from "./gob.ts"
+import { concat } from "../../../pkg/netlink/mod.ts"
+import { GobEncoder, type GobObject, type Struct } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
 import { type CallArguments, decodeArguments, emptyType, responseType, textOf } from "./messages.ts"
 
@@ -9,7 +9,7 @@ const GREETING_MAX = 4096
 const WELCOME = "HTTP/1.0 200 Connected to Go RPC\n\n"
 const NOT_FOUND = "HTTP/1.0 404 Not Found\r\nConnection: close\r\n\r\n"
 
-/** A call that has come in, and how it is answered. */
+/** A call of a plugin. */
 export interface IncomingCall {
   /** "DHCP.Allocate" */
   readonly method: string
@@ -17,7 +17,7 @@ export interface IncomingCall {
   readonly call: CallArguments
 }
 
-/** The server's side of one connection of net/rpc, as bytes: what comes in becomes calls, answers become bytes. */
+/** The server of one connection of net/rpc: from bytes to calls, and from answers to bytes. */
 export class RpcSession {
   readonly #decoder = new GobDecoder()
   readonly #encoder = new GobEncoder()
@@ -25,8 +25,8 @@ export class RpcSession {
   #request: GobObject | undefined
 
   /**
-   * Takes bytes as they come. Returns the calls that are complete with them, and what is to be sent at once. Throws for what is
-   * no call: the connection is then of no use, and `reject` is the last that it is sent.
+   * Takes bytes as they arrive. Returns the calls that are whole now, and the bytes to send at once. Throws `RpcError` or `GobError` for
+   * anything but calls; `rejection` is sent then, and the connection is closed.
    */
   receive(bytes: Uint8Array): { calls: IncomingCall[]; send: Uint8Array } {
     let send = new Uint8Array()
@@ -66,27 +66,20 @@ export class RpcSession {
   /** The answer to a call. */
   reply({ method, sequence }: IncomingCall, type: Struct, value: GobObject): Uint8Array {
     const response = this.#encoder.encode(responseType, { ServiceMethod: method, Seq: sequence })
-    return joined(response, this.#encoder.encode(type, value))
+    return concat([response, this.#encoder.encode(type, value)])
   }
 
-  /** The answer to a call that failed, in words. */
+  /** The answer to a call that failed. */
   refuse({ method, sequence }: IncomingCall, reason: string): Uint8Array {
     const response = this.#encoder.encode(responseType, { ServiceMethod: method, Seq: sequence, Error: reason })
-    return joined(response, this.#encoder.encode(emptyType, {}))
+    return concat([response, this.#encoder.encode(emptyType, {})])
   }
 }
 
-/** The answer to what is no call, before the connection is closed. */
+/** The last bytes for a peer that does not speak net/rpc. */
 export const rejection: () => Uint8Array = () => encodeUtf8(NOT_FOUND)
 
-/** What has come over a connection is not net/rpc. */
+/** A connection that is not one of net/rpc. */
 export class RpcError extends Error {
   override readonly name = "RpcError"
-}
-
-function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
-  const all = new Uint8Array(first.length + second.length)
-  all.set(first)
-  all.set(second, first.length)
-  return all
 }
