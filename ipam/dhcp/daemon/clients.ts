@@ -53,9 +53,11 @@ export class Clients {
     return this.areAll && this.states.every(isBound)
   }
 
-  /** Adds a client behind the last. */
-  add(config: ClientConfig): void {
-    this.#set(this.states.length, createClient(config))
+  /** Adds a client behind the last, and returns its index. */
+  add(config: ClientConfig): number {
+    const at = this.states.length
+    this.#set(at, createClient(config))
+    return at
   }
 
   /** Clients whose deadline has come, with the event for each: after a restart it asks whether its lease still holds. */

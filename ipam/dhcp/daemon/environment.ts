@@ -1,4 +1,5 @@
 import { bootMs, randomBytes } from "../../../pkg/libc/mod.ts"
+import type { Result } from "../../../pkg/types/mod.ts"
 import { Journal, type Place, readBootId } from "./journal.ts"
 import { KernelLink } from "./link.ts"
 import type { DaemonOptions } from "./options.ts"
@@ -20,6 +21,12 @@ export function kernelLinks(now: () => number): Links {
     open: (path, ifName) => KernelLink.open(path, ifName, now),
     at: (record) => new KernelLink(record, now),
   }
+}
+
+/** A call that waits for a lease. */
+export interface Waiter {
+  answer(result: Result): void
+  refuse(reason: string): void
 }
 
 /** All that leases need of the world: time, chance, links, the disk. The daemon has one, and a plugin that works without a daemon. */

@@ -4,7 +4,7 @@ import type { DhcpConfig } from "../config.ts"
 import type { Change, ClientEvent, ClientState, Lease } from "../protocol/types.ts"
 import { Clients } from "./clients.ts"
 import { earliest } from "./deadlines.ts"
-import type { ContainerLink, Environment } from "./environment.ts"
+import type { ContainerLink, Environment, Waiter } from "./environment.ts"
 import { deletedError, keyOf, type LeaseRecord, type Owner, type Subject } from "./journal.ts"
 import { client6ConfigOf, clientConfigOf, patienceMsOf } from "./options.ts"
 import { noLeaseReason, resultOf } from "./result.ts"
@@ -13,12 +13,8 @@ import { noLeaseReason, resultOf } from "./result.ts"
 const CARRIER_MS = 5_000
 /** Frames that are read in one go; other holders are served between. */
 const FRAMES_MAX = 64
-
-/** A call that waits for a lease. */
-export interface Waiter {
-  answer(result: Result): void
-  refuse(reason: string): void
-}
+type Acquired = Pick<LeaseRecord, "progress" | "clients">
+const START = { kind: "start" } as const
 
 /**
  * An attachment that acquires or holds leases: by a client of DHCPv4, and one of DHCPv6 where it is configured. `protocol/client.ts`
@@ -37,14 +33,10 @@ export class Holder {
   /** The end of the wait for frames to pass; undefined once all clients have started. */
   #startBy: number | undefined
 
-  private constructor(
-    record: Subject & Pick<LeaseRecord, "progress" | "clients">,
-    env: Environment,
-    link: ContainerLink,
-  ) {
-    const { containerId, network, ifName, namespace, config, progress, clients } = record
-    this.key = keyOf(record)
-    this.subject = { containerId, network, ifName, namespace, link: record.link, config }
+  private constructor(subject: Subject, env: Environment, link: ContainerLink, { progress, clients }: Acquired) {
+    const { containerId, network, ifName, namespace, config } = subject
+    this.key = keyOf(subject)
+    this.subject = { containerId, network, ifName, namespace, link: subject.link, config }
     this.#env = env
     this.#link = link
     this.#clients = new Clients(clients, config.dhcpv6 ? 2 : 1, env.now())
@@ -53,7 +45,7 @@ export class Holder {
 
   /** Goes on with a record of the journal. */
   static resume(record: LeaseRecord, env: Environment): Holder {
-    const holder = new Holder(record, env, env.links.at(record))
+    const holder = new Holder(record, env, env.links.at(record), record)
     holder.checkNamespace()
     return holder
   }
@@ -62,7 +54,7 @@ export class Holder {
   static acquire(owner: Owner, path: string, config: DhcpConfig, env: Environment): Holder {
     const link = env.links.open(path, owner.ifName)
     try {
-      const holder = new Holder({ ...owner, ...link.record, config, progress: "acquiring", clients: [] }, env, link)
+      const holder = new Holder({ ...owner, ...link.record, config }, env, link, { progress: "acquiring", clients: [] })
       const now = env.now()
       holder.#giveUpAt = now + patienceMsOf(config, env.options)
       if (config.dhcpv6) link.ignoreRouters()
@@ -137,8 +129,7 @@ export class Holder {
   onTime(): boolean {
     const now = this.#env.now()
     if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {
-      const patienceMs = patienceMsOf(this.subject.config, this.#env.options)
-      this.release(noLeaseReason(this.subject, this.#clients.states, patienceMs))
+      this.release(noLeaseReason(this.subject, this.#clients.states, this.#env.options))
       return false
     }
     if (now >= (this.#link.checkAt ?? Infinity)) this.#link.check()
@@ -197,16 +188,12 @@ export class Holder {
     this.#link.watch() // before looking, so that no change is missed between
     if (now < this.#startBy && !this.#link.passesFrames) return
     this.#link.sendDelayed()
-    if (this.#clients.states.length === 0) {
-      this.#clients.add(clientConfigOf(subject, options))
-      this.#advance(0, { kind: "start" })
-    }
+    if (this.#clients.states.length === 0) this.#advance(this.#clients.add(clientConfigOf(subject, options)), START)
     if (!this.#clients.areAll && !this.isGone) {
       const { linkLocal } = this.#link
       this.#startBy = now + CARRIER_MS
       if (linkLocal === undefined) return
-      this.#clients.add(client6ConfigOf(subject, options, linkLocal))
-      this.#advance(1, { kind: "start" })
+      this.#advance(this.#clients.add(client6ConfigOf(subject, options, linkLocal)), START)
     }
     this.#startBy = undefined
     this.#link.unwatch()
@@ -223,8 +210,7 @@ export class Holder {
     for (const change of changes) this.#apply(change)
     for (const frame of send) this.#send(state, frame)
     if (this.isGone) return
-    if (this.#progress === "acquiring") this.#answerWhenBound()
-    else if (this.#progress === "held") this.#keep(changes)
+    this.#keep(changes)
     if (!this.#clients.areListening && this.#startBy === undefined) this.#closeLink()
   }
 
@@ -247,20 +233,19 @@ export class Holder {
     }
   }
 
-  #answerWhenBound(): void {
-    if (!this.#clients.areBound || this.#startBy !== undefined) return
-    this.#progress = "held"
-    this.#giveUpAt = undefined
-    this.#write(true)
-    for (const waiter of this.#waiters) waiter.answer(resultOf(this.leases, this.subject.config))
-    this.#waiters.clear()
-  }
-
-  /** Records what has changed. While no server answers after a loss, the interface is up only to send. */
+  /** Answers ADD once all clients have a lease. Records later changes; while no server answers after a loss, sets the interface down. */
   #keep(changes: readonly Change[]): void {
-    if (changes.length > 0) this.#write(true)
-    const [client] = this.#clients.states
-    if (client?.phase === "waiting" && !client.lease) this.#link.setDown()
+    if (this.#progress === "acquiring" && this.#startBy === undefined && this.#clients.areBound) {
+      this.#progress = "held"
+      this.#giveUpAt = undefined
+      this.#write(true)
+      for (const waiter of this.#waiters) waiter.answer(resultOf(this.leases, this.subject.config))
+      this.#waiters.clear()
+    } else if (this.#progress === "held") {
+      if (changes.length > 0) this.#write(true)
+      const [client] = this.#clients.states
+      if (client?.phase === "waiting" && !client.lease) this.#link.setDown()
+    }
   }
 
   #write(durable: boolean): void {

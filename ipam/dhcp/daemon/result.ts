@@ -2,6 +2,7 @@ import { AF_INET, type Dns, type Result, type Route } from "../../../pkg/types/m
 import type { DhcpConfig } from "../config.ts"
 import type { ClientState, Lease } from "../protocol/types.ts"
 import type { Subject } from "./journal.ts"
+import { type DaemonOptions, patienceMsOf } from "./options.ts"
 
 type Wishes = Pick<DhcpConfig, "priority" | "useOptions">
 
@@ -35,15 +36,13 @@ export function mtuOf(leases: readonly Lease[], { useOptions }: Wishes): number 
   return useOptions ? leases.find(({ mtu }) => mtu !== undefined)?.mtu : undefined
 }
 
-/** Why there is no lease after this time, for the error of ADD. */
-export function noLeaseReason(
-  { link, namespace }: Subject,
-  clients: readonly ClientState[],
-  patienceMs: number,
-): string {
+/** Why there is no lease, for the error of an ADD that has run out of time. */
+export function noLeaseReason(subject: Subject, clients: readonly ClientState[], options: DaemonOptions): string {
+  const { link, namespace, config } = subject
+  const seconds = patienceMsOf(config, options) / 1000
   const where = `"${link.name}" (${link.mac}) in "${namespace.path}"`
   const seen = clients.flatMap((client) => client.seen ?? []).at(-1) ?? "none: is the parent's switch port right?"
-  return `no more tries: no ${missingOf(clients)} in ${patienceMs / 1000} s on ${where}; last packet seen: ${seen}`
+  return `no more tries: no ${missingOf(clients)} in ${seconds} s on ${where}; last packet seen: ${seen}`
 }
 
 /** What the clients wait for: "OFFER", "ACK from server 10.1.2.1". */

@@ -9,8 +9,8 @@ import {
 } from "../../../pkg/types/mod.ts"
 import { type DhcpConfig, parseDhcpConfig } from "../config.ts"
 import type { CallArguments } from "../rpc/messages.ts"
-import type { Environment } from "./environment.ts"
-import { Holder, type Waiter } from "./holder.ts"
+import type { Environment, Waiter } from "./environment.ts"
+import { Holder } from "./holder.ts"
 import { keyOf, NoLinkError, type Owner } from "./journal.ts"
 
 /** A call that the daemon refuses; its message is sent to the caller. */

@@ -13,7 +13,8 @@ import { concat } from "../../../pkg/netlink/mod.ts"
 import { GobError } from "../rpc/gob.ts"
 import { emptyType, encodeReply, resultType } from "../rpc/messages.ts"
 import { type IncomingCall, RpcError, RpcSession, rejection } from "../rpc/serve.ts"
-import type { Holder, Waiter } from "./holder.ts"
+import type { Waiter } from "./environment.ts"
+import type { Holder } from "./holder.ts"
 import { Refusal, type Service } from "./service.ts"
 
 /** Connections that are open at once; a caller that sends nothing keeps one. */

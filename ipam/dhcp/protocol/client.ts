@@ -28,20 +28,16 @@ import { preferredRouter, readAdvertisement } from "./router.ts"
 import { holds, nextWait, pauseMs, secondsSince } from "./timing.ts"
 import type { Answer, Change, ClientConfig, ClientEvent, ClientState, Lease, Moment, Phase, Step } from "./types.ts"
 
-/** How often a request is sent before there is no answer to it; RFC 2131, 4.1; RFC 8415, 7.6. More often than not at all until T2 or the end. */
+/** How often a request is sent before it counts as unanswered; RFC 2131, 4.1; RFC 8415, 7.6. Other requests end with T2 or the lease. */
 const tries4: Partial<Record<Phase, number>> = { selecting: 4, requesting: 4, rebooting: 2 }
 const tries6: Partial<Record<Phase, number>> = { selecting: 5, requesting: 5, rebooting: 4 }
-/** RFC 5227, 1.1: probes before an address counts as free. */
-const PROBES = 3
-/** Router solicitations when the address is there already, and the wait after each; RFC 4861, 10. */
-const ROUTER_TRIES = 4
+const PROBES = 3 // RFC 5227, 1.1
+const DECLINE_PAUSE_MS = 10_000 // RFC 2131, 3.1, 5
+const ROUTER_TRIES = 4 // RFC 4861, 10: router solicitations, and the wait after each
 const ROUTER_WAIT_MS = 1000
-/** How long an advertisement counts as the answer to a router solicitation. */
-const ROUTER_FRESH_MS = 10_000
-/** RFC 2131, 3.1, 5: the pause after a DECLINE. */
-const DECLINE_PAUSE_MS = 10_000
+const ROUTER_FRESH_MS = 10_000 // an older advertisement does not answer a solicitation
 
-/** Phases in which a frame cannot mean anything. */
+/** States that ignore frames. */
 const deaf: readonly Phase[] = ["init", "bound", "waiting", "ended"]
 
 /** Returns a client in "init"; "start" begins. */
@@ -100,7 +96,7 @@ function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
   const { phase, offer } = state
   if (phase === "probing") {
     const user = offer && findUser(frame, state.config.mac, addressOf(offer))
-    return user === undefined ? stepTo(state) : decline(state, offer as Lease, user, moment)
+    return offer && user !== undefined ? decline(state, offer, user, moment) : stepTo(state)
   }
   const router = isIpv4(state) ? undefined : readAdvertisement(frame, moment.now)
   if (router) {
@@ -215,7 +211,11 @@ function settle(state: ClientState, lease: Lease, moment: Moment): Step {
 function lose(state: ClientState, moment: Moment, why?: string): Step {
   const { lease } = state
   const reason = why ?? `the lease of ${lease && addressText(lease)} has expired`
-  const lost = stepTo(withoutLease(state), [], lease ? [{ kind: "lost", lease, why: reason }] : [])
+  const lost = stepTo(
+    changed(state, { lease: undefined, offer: undefined }),
+    [],
+    lease ? [{ kind: "lost", lease, why: reason }] : [],
+  )
   return andThen(lost, (free) => begin(free, "selecting", moment))
 }
 
@@ -223,7 +223,7 @@ function lose(state: ClientState, moment: Moment, why?: string): Step {
 function release(state: ClientState, moment: Moment): Step {
   const { lease = state.phase === "selecting" ? undefined : state.offer } = state
   const transaction = { xid: randomXid(state, moment), begunAt: moment.now, deadline: undefined }
-  const ended = changed(withoutLease(state), { phase: "ended", ...transaction })
+  const ended = changed(state, { phase: "ended", lease: undefined, offer: undefined, ...transaction })
   if (!lease || !holds(lease, moment)) return stepTo(ended)
   return stepTo(ended, [isIpv4(state) ? releaseFrame(ended, lease) : releaseFrame6(ended, lease, moment.now)])
 }
@@ -234,10 +234,6 @@ function isIpv4({ config }: ClientState): boolean {
 
 function randomXid(state: ClientState, moment: Moment): number {
   return Math.floor(moment.random() * 2 ** (isIpv4(state) ? 32 : 24))
-}
-
-function withoutLease(state: ClientState): ClientState {
-  return changed(state, { lease: undefined, offer: undefined })
 }
 
 /** The state with changes. `undefined` removes a property, so that a state is the same before and after the journal. */
