@@ -120,7 +120,7 @@ describe("a lease that is lost", () => {
     site.pass()
     site.reply("NAK", site.hear("REQUEST"), "0.0.0.0", { 56: "676f" })
     expect(site.log).toEqual(['box/net/eth0: lost 10.1.2.3/24: NAK from 10.1.2.1: "go"'])
-    expect([site.holder.result, site.holder.leases]).toEqual([undefined, []])
+    expect([site.holder.result, site.holder.clients.leases]).toEqual([undefined, []])
     expect(states(site)).toMatchObject([{ phase: "selecting" }])
     expect(await stateOf(site)).toEqual({ isUp: true, mtu: 1500, addresses: [], routes: [] }) // up to ask
     const discover = site.hear("DISCOVER")

@@ -198,7 +198,7 @@ describe("a lease of IPv6", () => {
 
   test("that is lost takes its address and routes off an interface that stays up, and is asked for again", async () => {
     using site = await both()
-    while (site.holder.leases.length === 2) site.pass()
+    while (site.holder.clients.leases.length === 2) site.pass()
     expect(site.log).toEqual(["box/net/eth0: lost 2001:db8::5b/64: the lease of 2001:db8::5b has expired"])
     expect(await stateOf(site)).toMatchObject({ addresses: ["10.1.2.3/24"], isUp: true })
     await site.pod.exec("ip", ["link", "set", "eth0", "down"])

@@ -1,7 +1,7 @@
 import type { Fd } from "../../../pkg/libc/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"
 import type { DhcpConfig } from "../config.ts"
-import type { Change, ClientEvent, ClientState, Lease } from "../protocol/types.ts"
+import type { Change, ClientEvent, ClientState } from "../protocol/types.ts"
 import { Clients } from "./clients.ts"
 import { earliest } from "./deadlines.ts"
 import type { ContainerLink, Environment, Waiter } from "./environment.ts"
@@ -26,7 +26,7 @@ export class Holder {
   readonly subject: Subject
   readonly #env: Environment
   readonly #link: ContainerLink
-  readonly #clients: Clients
+  readonly clients: Clients
   readonly #waiters = new Set<Waiter>()
   #progress: LeaseRecord["progress"]
   #giveUpAt: number | undefined
@@ -39,7 +39,7 @@ export class Holder {
     this.subject = { containerId, network, ifName, namespace, link: subject.link, config }
     this.#env = env
     this.#link = link
-    this.#clients = new Clients(clients, config.dhcpv6 ? 2 : 1, env.now())
+    this.clients = new Clients(clients, config.dhcpv6 ? 2 : 1, env.now())
     this.#progress = progress
   }
 
@@ -68,15 +68,10 @@ export class Holder {
     }
   }
 
-  /** The leases that are not lost. */
-  get leases(): Lease[] {
-    return this.#clients.leases
-  }
-
   /** The result of ADD; undefined before it is answered, and once the leases are lost. */
   get result(): Result | undefined {
-    if (this.#progress !== "held" || this.leases.length === 0) return undefined
-    return resultOf(this.leases, this.subject.config)
+    if (this.#progress !== "held" || this.clients.leases.length === 0) return undefined
+    return resultOf(this.clients.leases, this.subject.config)
   }
 
   /** Whether the namespace or the link was deleted. */
@@ -87,7 +82,7 @@ export class Holder {
   /** Whether there is nothing left to do: the link was deleted, and the leases have expired. */
   get isOver(): boolean {
     const now = this.#env.now()
-    return this.isGone && this.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
+    return this.isGone && this.clients.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
   /** The descriptors to poll. */
@@ -97,8 +92,8 @@ export class Holder {
 
   /** When `onTime` is due, or `isOver` once the link was deleted; undefined for never. */
   get due(): number | undefined {
-    if (this.isGone) return earliest(this.leases.map(({ expiresAt }) => expiresAt))
-    return earliest([this.#clients.due, this.#startBy, this.#link.checkAt, this.#giveUpAt])
+    if (this.isGone) return earliest(this.clients.leases.map(({ expiresAt }) => expiresAt))
+    return earliest([this.clients.due, this.#startBy, this.#link.checkAt, this.#giveUpAt])
   }
 
   wait(waiter: Waiter): void {
@@ -115,7 +110,7 @@ export class Holder {
   /** Reads what has arrived at the descriptors. */
   onReadable(buffer: Uint8Array): void {
     if (this.#link.readEvents(buffer)) this.#start(this.#env.now())
-    for (const [at, { config }] of this.#clients.states.entries()) {
+    for (const [at, { config }] of this.clients.states.entries()) {
       for (let count = 0; count < FRAMES_MAX; count++) {
         const frame = this.#link.receive(config, buffer)
         if (!frame) break
@@ -129,12 +124,12 @@ export class Holder {
   onTime(): boolean {
     const now = this.#env.now()
     if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {
-      this.release(noLeaseReason(this.subject, this.#clients.states, this.#env.options))
+      this.release(noLeaseReason(this.subject, this.clients.states, this.#env.options))
       return false
     }
     if (now >= (this.#link.checkAt ?? Infinity)) this.#link.check()
     this.#start(now)
-    for (const [at, event] of this.isGone ? [] : this.#clients.takeDue(now)) this.#advance(at, event)
+    for (const [at, event] of this.isGone ? [] : this.clients.takeDue(now)) this.#advance(at, event)
     this.#noticeDeletion()
     return true
   }
@@ -149,7 +144,7 @@ export class Holder {
   release(reason = "the lease was released during the call"): void {
     this.#progress = "releasing"
     this.#giveUpAt = this.#startBy = undefined
-    const { states } = this.#clients
+    const { states } = this.clients
     if (states.some(({ lease, offer }) => lease ?? offer)) this.#write(false)
     for (const at of states.keys()) {
       try {
@@ -171,7 +166,7 @@ export class Holder {
 
   #closeLink(): void {
     this.#link.close()
-    this.#clients.park()
+    this.clients.park()
   }
 
   #noticeDeletion(): void {
@@ -188,12 +183,12 @@ export class Holder {
     this.#link.watch() // before looking, so that no change is missed between
     if (now < this.#startBy && !this.#link.passesFrames) return
     this.#link.sendDelayed()
-    if (this.#clients.states.length === 0) this.#advance(this.#clients.add(clientConfigOf(subject, options)), START)
-    if (!this.#clients.areAll && !this.isGone) {
+    if (this.clients.states.length === 0) this.#advance(this.clients.add(clientConfigOf(subject, options)), START)
+    if (!this.clients.areAll && !this.isGone) {
       const { linkLocal } = this.#link
       this.#startBy = now + CARRIER_MS
       if (linkLocal === undefined) return
-      this.#advance(this.#clients.add(client6ConfigOf(subject, options, linkLocal)), START)
+      this.#advance(this.clients.add(client6ConfigOf(subject, options, linkLocal)), START)
     }
     this.#startBy = undefined
     this.#link.unwatch()
@@ -202,7 +197,7 @@ export class Holder {
   /** Gives a client an event and carries out its step, in an order in which a kill between any two parts does no harm. */
   #advance(at: number, event: ClientEvent): void {
     const { now, random } = this.#env
-    const step = this.#clients.advance(at, event, { now: now(), random })
+    const step = this.clients.advance(at, event, { now: now(), random })
     if (!step) return
     const { before, state, send, changes } = step
     // The server may lease what is requested, whether its answer arrives or not.
@@ -211,7 +206,7 @@ export class Holder {
     for (const frame of send) this.#send(state, frame)
     if (this.isGone) return
     this.#keep(changes)
-    if (!this.#clients.areListening && this.#startBy === undefined) this.#closeLink()
+    if (!this.clients.areListening && this.#startBy === undefined) this.#closeLink()
   }
 
   #send({ config, lease }: ClientState, frame: Uint8Array): void {
@@ -235,22 +230,22 @@ export class Holder {
 
   /** Answers ADD once all clients have a lease. Records later changes; while no server answers after a loss, sets the interface down. */
   #keep(changes: readonly Change[]): void {
-    if (this.#progress === "acquiring" && this.#startBy === undefined && this.#clients.areBound) {
+    if (this.#progress === "acquiring" && this.#startBy === undefined && this.clients.areBound) {
       this.#progress = "held"
       this.#giveUpAt = undefined
       this.#write(true)
-      for (const waiter of this.#waiters) waiter.answer(resultOf(this.leases, this.subject.config))
+      for (const waiter of this.#waiters) waiter.answer(resultOf(this.clients.leases, this.subject.config))
       this.#waiters.clear()
     } else if (this.#progress === "held") {
       if (changes.length > 0) this.#write(true)
-      const [client] = this.#clients.states
+      const [client] = this.clients.states
       if (client?.phase === "waiting" && !client.lease) this.#link.setDown()
     }
   }
 
   #write(durable: boolean): void {
     const { bootId, journal, now } = this.#env
-    const state = { progress: this.#progress, clients: this.#clients.states }
+    const state = { progress: this.#progress, clients: this.clients.states }
     journal.write({ version: 1, bootId, writtenAt: Date.now(), clock: now(), ...this.subject, ...state }, durable)
   }
 }

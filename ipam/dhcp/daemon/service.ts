@@ -82,7 +82,7 @@ export class Service {
     if (!this.#isAbout(holder, this.#pathOf(call))) {
       throw new Refusal(`the lease of ${keyOf(owner)} is of another interface than "${call.ifName}" in "${call.netns}"`)
     }
-    const held = holder.leases.map(({ address }) => address)
+    const held = holder.clients.leases.map(({ address }) => address)
     const isHeld = (address: string) => held.some((each) => sameIp(ipOf(each), ipOf(address)))
     const expected = network.prevResult?.ips.map(({ address }) => address) ?? []
     const found = `${held.join(", ") || "none"} is leased`

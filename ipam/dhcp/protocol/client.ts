@@ -1,8 +1,7 @@
 /**
  * The DHCP client: from a state and an event to the next state, the frames to send, and the changes of the interface. It opens nothing,
- * sends nothing and waits for nothing: frames, time and the deadline of the state are its inputs and outputs.
- *
- * The states are those of RFC 2131, figure 5, and RFC 8415, 18.2. "waiting", "probing", "routing" and "ended" are of this client.
+ * sends nothing and waits for nothing: frames, time and the deadline of the state are its inputs and outputs. The states are those
+ * of RFC 2131, figure 5, and RFC 8415, 18.2; "waiting", "probing", "routing" and "ended" are of this client.
  *
  * | state      | DHCPv4 sends              | DHCPv6 sends         | next state                                                         |
  * | ---------- | ------------------------- | -------------------- | ------------------------------------------------------------------ |
@@ -70,7 +69,6 @@ function onTime(state: ClientState, moment: Moment): Step {
   const isUnanswered = sent >= ((isIpv4(state) ? tries4 : tries6)[phase] ?? Number.POSITIVE_INFINITY)
   switch (phase) {
     case "selecting":
-      return isUnanswered ? pause(state, moment) : send(state, moment)
     case "requesting":
       if (!isUnanswered) return send(state, moment)
       return lease ? begin(state, "rebinding", moment) : pause(state, moment)
@@ -83,10 +81,10 @@ function onTime(state: ClientState, moment: Moment): Step {
     case "bound":
       return begin(state, "renewing", moment)
     case "renewing":
-      if (lease?.rebindAt !== undefined && moment.now >= lease.rebindAt) return begin(state, "rebinding", moment)
-      return send(state, moment)
     case "rebinding":
-      return send(state, moment)
+      return phase === "renewing" && moment.now >= (lease?.rebindAt ?? Number.POSITIVE_INFINITY)
+        ? begin(state, "rebinding", moment)
+        : send(state, moment)
     default:
       return begin(state, "selecting", moment)
   }
