@@ -73,7 +73,9 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
     withOrWithoutDaemon(call, config, "Collect", (service) => service.collect(argumentsOf(call)))
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
-    call.log(`GC has released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which has no such call`)
+    call.log(
+      `GC has released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which has no such call`,
+    )
   }
 }
 

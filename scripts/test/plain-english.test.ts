@@ -22,7 +22,6 @@ const notYet = [
   "tools/",
   "integration/kernel/dhcp-given-up.test.ts",
   "integration/kernel/tracing.fixture.ts",
-  "ipam/dhcp/",
 ].concat(
   ["meta/firewall/", "meta/portmap/"],
   ["attachment", "config", "iptables", "libcni", "masquerade", "nftables", "skel"].map((room) => `pkg/${room}/`),

@@ -1,5 +1,5 @@
-import { encodeUdp } from "../../../ipam/dhcp/protocol/frames.ts"
 import { advance, createClient } from "../../../ipam/dhcp/protocol/client.ts"
+import { encodeUdp } from "../../../ipam/dhcp/protocol/frames.ts"
 import type { ClientConfig, ClientState, Step } from "../../../ipam/dhcp/protocol/types.ts"
 import { callDaemon, readable } from "../../../ipam/dhcp/rpc/client.ts"
 import { decodeReply } from "../../../ipam/dhcp/rpc/messages.ts"

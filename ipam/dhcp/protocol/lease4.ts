@@ -10,10 +10,15 @@ import {
   sameBytes,
 } from "../../../pkg/types/mod.ts"
 import { toHex } from "./bytes.ts"
-import type { ServerMessage } from "./message4.ts"
-import { isOnLink, optionOf, routeOnLink } from "./options4.ts"
+import { isOnLink, type Options, optionOf, routeOnLink } from "./options4.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment } from "./types.ts"
+
+/** The part of a server's message that a lease is made of. */
+interface Given {
+  readonly yourAddress: string
+  readonly options: Options
+}
 
 /** The lease time of an answer without one, as upstream has it. */
 const defaultSeconds = 3600
@@ -25,7 +30,7 @@ const minimalMtu = 68
  * The lease of an OFFER or ACK, or what is wrong with it, in words. An answer without mask or server has those of `before`, the lease
  * that goes on.
  */
-export function leaseOf(message: ServerMessage, serverMac: string, moment: Moment, before?: Lease): Lease | string {
+export function leaseOf(message: Given, serverMac: string, moment: Moment, before?: Lease): Lease | string {
   const { options, yourAddress } = message
   const ip = parseIp(yourAddress) ?? new Uint8Array(4)
   if (!isUsable(ip)) return `${yourAddress} is not an address of a host`
@@ -67,7 +72,7 @@ export function leaseOf(message: ServerMessage, serverMac: string, moment: Momen
 }
 
 /** The gateway is the first router. With classless routes there are no other routes, nor one by the routers; RFC 3442. */
-function wayOut({ options }: ServerMessage, network: Cidr): Pick<Lease, "gateway" | "routes"> {
+function wayOut({ options }: Given, network: Cidr): Pick<Lease, "gateway" | "routes"> {
   const gateway = optionOf(options, "routers")?.find((router) => isUsable(parseIp(router) ?? new Uint8Array(4)))
   const classless = optionOf(options, "classlessRoutes")
   const fixed = optionOf(options, "staticRoutes") ?? []
