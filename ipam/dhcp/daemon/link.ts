@@ -114,7 +114,7 @@ export class KernelLink {
     return this.record.link.index as Ifindex
   }
 
-  /** Calls `act` with a socket in the namespace; undefined when the link was deleted. Lists are bounded, since other holders wait meanwhile. */
+  /** Calls `act` with a socket in the namespace; undefined when the link was deleted. Lists are bounded, since other holders wait. */
   #inside<T>(act: (inside: RouteSocket) => T): T | undefined {
     const netns = this.#open()
     if (!netns) return undefined

@@ -136,7 +136,7 @@ describe("a call", () => {
     expect(sessions.requests).toEqual([{ fd: expect.any(Number), events: Poll.In }])
   })
 
-  test("of DHCP.Allocate is answered when there is a lease, and the lease's times are looked at meanwhile", () => {
+  test("of DHCP.Allocate is answered when there is a lease, and the holder's deadline is scheduled until then", () => {
     act = () => holder
     const client = new Client(greeting, callBytes("DHCP.Allocate", 3))
     expect([client.values(), touched, asked]).toEqual([[], [holder], [["allocate", "box"]]])

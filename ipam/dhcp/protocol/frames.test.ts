@@ -68,7 +68,7 @@ describe("a UDP datagram", () => {
     }
   })
 
-  test("is not read from a frame that was cut off, wherever", () => {
+  test("is not read from a frame that was truncated at any byte", () => {
     for (const whole of [captured.offer, captured.reply, captured.routerAdvertisement]) {
       for (let length = 0; length < whole.length; length++) {
         expect(readPacket(whole.subarray(0, length))).toBeUndefined()

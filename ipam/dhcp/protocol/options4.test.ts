@@ -66,7 +66,7 @@ describe("a message", () => {
 })
 
 describe("options", () => {
-  test("of more than 255 bytes go in parts, and parts are one wherever they are (RFC 3396)", () => {
+  test("of more than 255 bytes are sent in parts, and parts are joined, in any place (RFC 3396)", () => {
     const long = new Uint8Array(600).map((_, at) => at)
     const wire = encodeOptions(new Map([[121, long]]))
     expect([wire[0], wire[1], wire[257], wire[258], wire[514], wire[515], wire.at(-1)]).toEqual([
