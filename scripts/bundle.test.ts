@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { findPosition } from "../pkg/engine/mod.ts"
-import { pluginNames } from "../suite/plugins.ts"
+import { pluginNames, pluginsInProcess, requirePlugin } from "../suite/plugins.ts"
 import { bundle, encodePositions } from "./bundle.ts"
 import { programsOf } from "./programs.ts"
 
@@ -102,12 +102,18 @@ async function pluginsIn(name: string): Promise<string[]> {
 }
 
 describe("a plugin's file has that plugin, what runs in its process, and no other:", () => {
-  const ipam = ["dhcp", "host-local", "static"]
-  const delegates = ["bridge", "host-device", "ipvlan", "macvlan", "ptp"]
-  const attaches = ["bridge", "dummy", "host-device", "ipvlan", "macvlan", "ptp", "tap", "vlan"]
-
   test.each([...pluginNames])("%s", async (name) => {
-    const others = name === "flannel" ? [...delegates, ...ipam] : attaches.includes(name) ? ipam : []
+    const others = pluginsInProcess(requirePlugin(name)).map((plugin) => plugin.name)
+    expect(await pluginsIn(name)).toEqual([name, ...others].sort())
+  })
+
+  const ipam = ["dhcp", "host-local", "static"]
+  test.each([
+    ["portmap", []],
+    ["loopback", []],
+    ["tap", ipam],
+    ["flannel", ["bridge", "host-device", "ipvlan", "macvlan", "ptp", ...ipam]],
+  ])("%s with %j", async (name, others) => {
     expect(await pluginsIn(name)).toEqual([name, ...others].sort())
   })
 })

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
+import { pluginNames } from "../../suite/plugins.ts"
 
 const root = join(import.meta.dir, "../..")
 const pages = [...new Bun.Glob("**/*.md").scanSync(root)].filter((page) => !/^(node_modules|dist)\//.test(page))
@@ -47,11 +48,25 @@ test("every npm command that a page names exists", async () => {
   expect(unknown).toEqual([])
 })
 
-test("what CONTRIBUTING shows of a file is in that file", async () => {
-  const shown = [...(await textOf("CONTRIBUTING.md")).matchAll(/^```ts (\S+)\n(.*?)\n```$/gms)]
-  expect(shown.length).toBeGreaterThan(4)
-  const missing: string[] = []
-  for (const [, file = "", lines = ""] of shown)
-    if (!(await textOf(file)).includes(lines)) missing.push(`${file}: ${lines}`)
-  expect(missing).toEqual([])
+/** The names in a text that are plugins. */
+const pluginsIn = (text: string) => pluginNames.filter((name) => new RegExp(`(?<![\\w-])${name}(?![\\w-])`).test(text))
+
+test("README has a row for every plugin, with the link to its page", async () => {
+  const rows = [...(await textOf("README.md")).matchAll(/^\| \[([\w-]+)\]\(\w+\/\1\/README\.md\) \|/gm)].map(
+    ([, name]) => name,
+  )
+  expect(rows.sort()).toEqual([...pluginNames])
+})
+
+test("the list of rooms in architecture.md has every plugin in its room", async () => {
+  const page = await textOf("docs/architecture.md")
+  const listed = [...page.matchAll(/^(plugins|ipam|meta)\/ {2,}[a-z ]+ {2,}(.+)$/gm)]
+  const files = listed.flatMap(([, room, names = ""]) => names.split(" ").map((name) => `${room}/${name}/main.ts`))
+  expect(files.sort()).toEqual([...new Bun.Glob("{plugins,ipam,meta}/*/main.ts").scanSync(root)].sort())
+})
+
+test("troubleshooting.md says of every plugin how its state is looked at and taken back", async () => {
+  const page = await textOf("docs/troubleshooting.md")
+  const section = page.slice(page.indexOf("## 4."), page.indexOf("## 5."))
+  expect(pluginNames.filter((name) => !pluginsIn(section).includes(name))).toEqual([])
 })

@@ -1,0 +1,46 @@
+/** The example plugin of CONTRIBUTING, made from the steps as they stand there. */
+import { execFileSync } from "node:child_process"
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
+
+const root = join(import.meta.dir, "../..")
+
+/** A block of CONTRIBUTING: a new file, or lines that are added to a file or replaced in it. */
+interface Step {
+  readonly file: string
+  readonly isNew: boolean
+  readonly text: string
+}
+
+/** The steps in their order. */
+export function readSteps(page = readFileSync(join(root, "CONTRIBUTING.md"), "utf8")): Step[] {
+  return [...page.matchAll(/^```(?:diff|\w+ (new)) (\S+)\n(.*?)\n```$/gms)].map(([, isNew, file = "", text = ""]) => {
+    return { file, isNew: isNew !== undefined, text }
+  })
+}
+
+/** A file with the lines of a step: those that begin with a blank or "-" are there before, with a blank or "+" after. */
+export function applyStep(before: string, { file, text }: Step): string {
+  const lines = text.split("\n")
+  const those = (sign: string) => lines.filter((line) => line[0] === " " || line[0] === sign)
+  const textOf = (sign: string) =>
+    those(sign)
+      .map((line) => line.slice(1))
+      .join("\n")
+  const [old, next] = [textOf("-"), textOf("+")]
+  if (before.split(old).length !== 2)
+    throw new Error(`Cannot do a step in ${file}: it does not have this once:\n${old}`)
+  return before.replace(old, () => next)
+}
+
+/** Copies the project into a directory and does all steps there. */
+export function makeExamplePlugin(directory: string): void {
+  for (const file of execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0"))
+    if (file !== "") cpSync(join(root, file), join(directory, file))
+  symlinkSync(join(root, "node_modules"), join(directory, "node_modules"))
+  for (const step of readSteps()) {
+    const path = join(directory, step.file)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, step.isNew ? `${step.text}\n` : applyStep(readFileSync(path, "utf8"), step))
+  }
+}
