@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import type { Ifindex, ListedRoute } from "../../pkg/netlink/mod.ts"
+import { type Ifindex, type ListedRoute, NETLINK_ROUTE, NetlinkSocket } from "../../pkg/netlink/mod.ts"
+import { acknowledge, ScriptedKernel } from "../../pkg/netlink/testing.ts"
 import { AF_INET, AF_INET6, type Family, formatCidr, parseCidr, parseIp } from "../../pkg/types/mod.ts"
-import { gatewayFor, planTable } from "./tables.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
+import { addSourceRule, gatewayFor, planTable } from "./tables.ts"
 
 const ipOf = (text: string) => parseIp(text) ?? expect.unreachable()
 const addressOf = (text: string, gateway?: string) => ({
@@ -91,4 +93,27 @@ describe("the gateway of an address", () => {
     expect(of("10.2.0.9")).toEqual([ipOf("10.1.0.1"), ipOf("10.2.0.9")])
     expect(of("10.3.0.9")).toEqual([ipOf("10.3.0.9"), ipOf("10.3.0.9")])
   })
+})
+
+// <linux/rtnetlink.h>, <asm/errno.h>
+const [RTM_NEWRULE, RTM_DELRULE] = [32, 33]
+const [ENOENT, ENOMEM, EEXIST, ENOBUFS] = [2, 12, 17, 105]
+
+test.each([
+  ["when its answer is lost", ENOBUFS, true],
+  ["when the kernel refuses it", ENOMEM, true],
+  ["but not the rule of another ADD, which was there", EEXIST, false],
+])("the rule of a failed ADD is deleted, %s", (_when, errno, isDeleted) => {
+  const kernel = new ScriptedKernel(({ type, ...request }) => {
+    if (type !== RTM_NEWRULE) return [acknowledge({ type, ...request }, ENOENT)]
+    return [errno === ENOBUFS ? ENOBUFS : acknowledge({ type, ...request }, errno)]
+  })
+  const log: string[] = []
+  const add = () => {
+    using undo = new Undo((line) => log.push(line))
+    addSourceRule(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), ipOf("10.1.0.2"), 100, undo)
+  }
+  expect(add).toThrow()
+  expect(kernel.requests.some(({ type }) => type === RTM_DELRULE)).toBe(isDeleted)
+  expect(log).toEqual([])
 })

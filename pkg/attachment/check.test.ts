@@ -79,7 +79,7 @@ test("a setting is told by its words, and by its number where it has no word", (
   expect(says(() => checkSetting("mode", words, "bridge", 9))).toEndWith('found "9"')
 })
 
-test("MAC and MTU are compared as far as the result says them, whatever the case of the digits", () => {
+test("MAC and MTU are compared as far as the result says them, in digits of either case", () => {
   checkInterface(link, { name: "eth0" })
   checkInterface(link, { name: "eth0", mac: "0A:00:00:00:00:05", mtu: 1400 })
   expect(says(() => checkMac(link, { name: "eth0", mac: "0a:00:00:00:00:06" }))).toBe(
@@ -98,7 +98,7 @@ test("what a result says of the host's interfaces is found by name, outside of s
   expect(findRecordedOnHost(inside, link)).toBeUndefined()
 })
 
-test("a link that is down is a difference, whatever its other flags say", () => {
+test("a link that is down is a difference, with any other flags", () => {
   checkUp(link, "interface")
   expect(says(() => checkUp(linkOf({ ...eth0, flags: 2 }), "interface"))).toBe(
     'Check of interface "eth0" failed: expected up, found down',

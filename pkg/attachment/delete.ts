@@ -58,7 +58,7 @@ function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: 
   const end = link && findLikelyHostEnd(host, link)
   if (!end) return undefined
   const { alias } = end.attributes
-  if (alias === comment) return end // it has to go, wherever it leads
+  if (alias === comment) return end // it is deleted, also when it leads elsewhere
   // What upstream made has no alias, nor have strangers' links: it has to lead to the container.
   return !alias && leadsTo(host, sandbox, end) && !isGiven(sandbox, link) ? end : undefined
 }

@@ -40,7 +40,7 @@ test.each<[string, string, SaidRoute[]]>([
     [{ oif: 1, priority: 100 }, { oif: 2, priority: 20 }, { oif: 3 }],
   ],
   [
-    "the lowest metric, whatever the order",
+    "the lowest metric, in any order",
     "eth2",
     [
       { oif: 2, priority: 5 },

@@ -31,7 +31,7 @@ test("whether the kernel has a kind of links is asked by a request that cannot m
   )
 })
 
-test("a kernel without the kind is told from one that refuses the request, whatever for", () => {
+test("a kernel without the kind is told from one that refuses the request for another reason", () => {
   requireKind(kernelThatSays(EPERM).host, "vlan")
   const refusal = refusalOf(() => requireKind(kernelThatSays(EOPNOTSUPP).host, "vlan"))
   expect(refusal.message).toBe('Cannot create interfaces of kind "vlan"')

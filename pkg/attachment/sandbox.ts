@@ -36,8 +36,8 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
 }
 
 /**
- * A container's namespace for a DEL that changes what lies inside and has no owner's name; undefined when it has gone. It
- * has gone, too, when the path is another container's by now, as /proc/PID/ns/net can be: interfaces there have that one as their
+ * A container's namespace for a DEL that changes what lies inside and has no owner's name; undefined when it no longer exists. It
+ * no longer exists, too, when the path is another container's by now, as /proc/PID/ns/net can be: interfaces there have that one as their
  * owner, and none has this one. Throws `CniError` and `NetlinkError`.
  */
 export function findSandbox({

@@ -43,7 +43,7 @@ test("an MTU that the kernel refuses and CNI_ARGS that cannot be read are errors
   for (const mtu of [0, -1]) expect(read({ mtu }).mtu).toBeUndefined()
 })
 
-test("a hardware address of a group, or of zeros, is none that an interface may have", () => {
+test("an interface may not have the hardware address of a group, or zeros", () => {
   for (const mac of ["01:00:5e:00:00:01", "ff:ff:ff:ff:ff:ff", "00:00:00:00:00:00"]) {
     expect(() => read({ runtimeConfig: { mac } })).toThrow('Cannot use "runtimeConfig.mac"')
     expect(() => read({}, "ADD", `MAC=${mac}`)).toThrow("CNI_ARGS")

@@ -61,7 +61,7 @@ test("a list has null in it only where its schema says so", () => {
   expect(refusal({ runtimeConfig: { ports: [[]] } }).message).toContain('ports[0]": expected an object, found []')
 })
 
-test("a choice may be one whatever its case", () => {
+test("a choice may be read in either case", () => {
   const protocol = { kind: "choice", of: ["tcp", "udp"], expected: "tcp or udp", ignoreCase: true } as const
   expect(parseConfig({ protocol }, { protocol: "UDP" })).toEqual({ protocol: "udp" })
   expect(refusal({ protocol: "icmp" }, { protocol }).message).toBe(

@@ -31,7 +31,7 @@ const networkLike = fc.record(
 const encode = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
 const stdin = fc.oneof(networkLike.map(encode), fc.jsonValue().map(encode), fc.uint8Array({ maxLength: 64 }))
 
-test("#1, #2, #98 whatever comes in, a failure is one JSON object with a version, a code and a text, and success is quiet or JSON", () => {
+test("#1, #2, #98 on any input a failure is one JSON object with a version, a code and a text, and success is quiet or JSON", () => {
   fc.assert(
     fc.property(env, stdin, fc.boolean(), (variables, bytes, isBroken) => {
       const recorder = new Recorder({

@@ -33,11 +33,11 @@ describe("versions", () => {
     expect(refused("DEL", "1.1")).toMatchObject({ code: 1, details: expect.stringContaining('config is "1.1"') })
   })
 
-  test.each(["ADD", "DEL"])("#75 %s with a version that is none is a mismatch", (command) => {
+  test.each(["ADD", "DEL"])("#75 %s with a text for a version is a mismatch", (command) => {
     expect(refused(command, "one.two")).toMatchObject({ code: 1, msg: "incompatible CNI versions" })
   })
 
-  test.each(["CHECK", "GC", "STATUS"])("#76 %s with a version that is none cannot be decoded", (command) => {
+  test.each(["CHECK", "GC", "STATUS"])("#76 %s with a text for a version cannot be decoded", (command) => {
     expect(refused(command, "one.two").code).toBe(6)
   })
 
@@ -116,7 +116,7 @@ describe("the plugin's own namespace", () => {
       expect(ask(recorder.plugin, { CNI_COMMAND: "DEL", CNI_NETNS: path })).toMatchObject({
         exitCode: 0,
         stdout: "",
-        log: [`recorder: "${path}" is the host's namespace by now: the container's has gone`],
+        log: [`recorder: "${path}" is the host's namespace by now: the container's no longer exists`],
       })
       expect(recorder.calls).toMatchObject([{ verb: "DEL", netns: "" }])
       expect(ask(recorder.plugin, { CNI_COMMAND: "ADD", CNI_NETNS: path }).json.code).toBe(8)

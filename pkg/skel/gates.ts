@@ -35,7 +35,7 @@ const ofProcess = /\/proc\/\d+\/(task\/\d+\/)?ns\/net$/
 /**
  * The namespace that a verb is to work on: the one found, unless that is the one that the plugin itself runs in. To work on
  * that one would change the host, and is refused with code 8; for DEL a path like /proc/PID/ns/net says that the container's
- * process has ended and a process of the host has its number: the namespace has gone, and the path is "". What is compared
+ * process has ended and a process of the host has its number: the namespace no longer exists, and the path is "". What is compared
  * is what is worked on: the open namespace, also when its path changes. `CNI_NETNS_OVERRIDE` allows it.
  */
 export function containerNamespace(verb: Verb, found: NamespaceFile, override = ""): NamespaceFile {

@@ -6,7 +6,7 @@ import { runPlugin } from "./process.ts"
 const behaviours: Readonly<Record<string, (call: Call) => void>> = {
   fine() {},
   chatty(call) {
-    console.error("a line of somebody else")
+    console.error("a line of another program")
     call.log("a line of the plugin")
   },
   throws() {

@@ -37,7 +37,7 @@ describe("a plugin as a process", () => {
 
   test("#3 logs on stderr only", async () => {
     const reply = await run("chatty")
-    expect(reply.stderr).toBe("a line of somebody else\nrecorder: a line of the plugin\n")
+    expect(reply.stderr).toBe("a line of another program\nrecorder: a line of the plugin\n")
     expect(JSON.parse(reply.stdout).ips).toHaveLength(1)
   })
 
@@ -120,7 +120,7 @@ describe("stdout", () => {
     expect(reply.stderr).toContain("ENOSPC")
   })
 
-  test("that nobody reads fails ADD too", async () => {
+  test("without a reader fails ADD too", async () => {
     const reply = await run("throws", { shell: 'exec 3> >(exec true); sleep 0.2; "$0" "$@" >&3' })
     expect(reply.exitCode).toBe(1)
     expect(reply.stderr).toMatch(/^Cannot write to stdout: .*EPIPE/m)
@@ -142,10 +142,10 @@ describe("stdout that is non-blocking", () => {
     expect(await child.exited).toBe(0)
   })
 
-  test("is given up when nobody reads", async () => {
+  test("is given up when its reader does not read", async () => {
     const child = write('pipe(R, W); open(STDOUT, ">&W")', 50)
     expect(await child.exited).toBe(1)
-    expect(await child.stderr.text()).toContain("nobody has read for 0.05 s")
+    expect(await child.stderr.text()).toContain("its reader has not read for 0.05 s")
   })
 })
 

@@ -211,7 +211,7 @@ describe("prevResult", () => {
     expect(recorder.calls[0]?.network.prevResult?.ips).toEqual(ips)
   })
 
-  test.each([{}, { prevResult: null }])("#14 is none in %j", (keys) => {
+  test.each([{}, { prevResult: null }])("#14 is absent in %j", (keys) => {
     const recorder = new Recorder()
     expect(ask(recorder.plugin, { CNI_COMMAND: "ADD" }, { ...network, ...keys }).exitCode).toBe(0)
     expect(recorder.calls[0]?.network.prevResult).toBeUndefined()
@@ -278,7 +278,7 @@ describe("errors of the plugin", () => {
     ["a symbol", Symbol("s")],
     ["an object that cannot be a text", Object.create(null)],
     ["an error without a text", new Error("")],
-    ["an error with a code that is none", new CniError(-1, "")],
+    ["an error with a code below 0", new CniError(-1, "")],
   ])("%s still gives a code and a text", (_name, thrown) => {
     const { json, exitCode } = ask(failing(thrown), add, network)
     expect(exitCode).toBe(1)
@@ -287,7 +287,7 @@ describe("errors of the plugin", () => {
     expect(json.msg).not.toBeEmpty()
   })
 
-  test.each(["ADD", "DEL"])("a promise from %s is one: nobody would wait for it", (command) => {
+  test.each(["ADD", "DEL"])("a promise from %s is an error: it would not be waited for", (command) => {
     const { plugin } = new Recorder()
     const late = async () => {}
     const asynchronous = { ...plugin, add: late as unknown as typeof plugin.add, del: late }
@@ -350,7 +350,7 @@ describe("a delegate", () => {
     expect(callOf(given)).toEqual([{ env: { ...env, CNI_NETNS: netns }, stdin: stdin() }])
   })
 
-  test("is none in this process unless there are any", () => {
+  test("is another process unless one is in this process", () => {
     const { plugin } = new Recorder({ behave: (call) => call.delegate.del("exe") })
     const call = { env: { ...env, CNI_PATH: "/not/there" }, stdin, log() {} }
     expect(JSON.parse(serve(plugin, call).stdout)).toMatchObject({
