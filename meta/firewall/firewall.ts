@@ -96,21 +96,26 @@ export class Firewall implements Disposable {
   }
 
   #addByIptables(spec: FirewallSpec, undo: Undo): void {
-    addIptablesFirewall(this.#nftables, spec)
-    undo.defer("let traffic through", () => deleteIptablesFirewall(this.#nftables, spec.owner, [], undefined))
+    undo.defer(
+      "let traffic through",
+      () => deleteIptablesFirewall(this.#nftables, spec.owner, [], undefined),
+      () => addIptablesFirewall(this.#nftables, spec),
+    )
   }
 
   #addByNftables(spec: FirewallSpec, backend: FirewallConfig["backend"], zone: string | undefined, undo: Undo): void {
     const filter = this.#filter
     try {
       if (!filter) throw new CniError(Code.Internal, `Cannot filter by nftables: ${NO_NFTABLES}`)
-      undo.defer("let traffic through", () => {
-        filter.forgetTables() // before: the answer may be lost
-        if (filter.hasTable(FIREWALL_TABLE)) deleteFirewall(filter.socket, spec.owner)
-        filter.forgetTables()
-        removeAcceptMarked(filter, spec.adminChain)
-      })
-      const isWhole = addFirewall(filter.socket, spec, zone)
+      const isWhole = undo.defer(
+        "let traffic through",
+        () => {
+          deleteFirewall(filter.socket, spec.owner)
+          filter.forgetTables()
+          removeAcceptMarked(filter, spec.adminChain)
+        },
+        () => addFirewall(filter.socket, spec, zone),
+      )
       if (!isWhole)
         this.#log("The kernel has no nf_tables for bridges: ports of one bridge are apart with br_netfilter only")
     } catch (cause) {

@@ -101,8 +101,8 @@ const [ENOENT, ENOMEM, EEXIST, ENOBUFS] = [2, 12, 17, 105]
 
 test.each([
   ["when its answer is lost", ENOBUFS, true],
-  ["when the kernel refuses it", ENOMEM, true],
-  ["but not the rule of another ADD, which was there", EEXIST, false],
+  ["but not when the kernel has refused it", ENOMEM, false],
+  ["and not that of another ADD, which was there", EEXIST, false],
 ])("the rule of a failed ADD is deleted, %s", (_when, errno, isDeleted) => {
   const kernel = new ScriptedKernel(({ type, ...request }) => {
     if (type !== RTM_NEWRULE) return [acknowledge({ type, ...request }, ENOENT)]

@@ -31,14 +31,11 @@ const IPV6_METRIC = 1024
 /** A rule for what has this source, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
 export function addSourceRule(inside: NetlinkSocket, ip: Uint8Array, table: number, undo: Undo): void {
   const rule: Rule = { family: familyOf(ip), src: { ip, prefix: ip.length * 8 }, table, protocol: RTPROT_SBR }
-  let mayBeOurs = true
-  undo.defer("add a rule", () => mayBeOurs && deleteRules(inside, [rule])) // before: the answer may be lost
-  try {
-    addRule(inside, rule)
-  } catch (error) {
-    mayBeOurs = !isErrno(error, "EEXIST")
-    throw error
-  }
+  undo.defer(
+    "add a rule",
+    () => deleteRules(inside, [rule]),
+    () => addRule(inside, rule),
+  )
 }
 
 /** Deletes rules, of which some may not be there any more. Throws `NetlinkError`. */

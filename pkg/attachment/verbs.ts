@@ -111,8 +111,11 @@ function addMasquerade(
   backend: MasqueradeBackend | undefined,
 ): void {
   const masquerade = new Masquerade(filter)
-  undo.defer("masquerade", () => masquerade.remove(owner, call.namespace)) // before: the answer may be lost
-  masquerade.add(owner, addresses, backend)
+  undo.defer(
+    "masquerade",
+    () => masquerade.remove(owner, call.namespace),
+    () => masquerade.add(owner, addresses, backend),
+  )
 }
 
 function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {

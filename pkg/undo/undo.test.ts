@@ -47,6 +47,24 @@ describe("Undo", () => {
     expect(present).toEqual([])
   })
 
+  test("takes back a change whose answer was lost, and no other change that was refused", () => {
+    const events: string[] = []
+    const lost = Object.assign(new Error("no answer"), { isLost: true })
+    for (const error of [undefined, new Error("Cannot add", { cause: lost }), new Error("no")]) {
+      using undo = new Undo((line) => events.push(line))
+      const change = () => {
+        if (error) throw error
+        return "made"
+      }
+      try {
+        events.push(undo.defer("add", () => events.push("removed"), change))
+      } catch (thrown) {
+        events.push(String(thrown))
+      }
+    }
+    expect(events).toEqual(["made", "removed", "Error: Cannot add", "removed", "Error: no"])
+  })
+
   test("logs a reverse that fails, goes on, and does not bury the first error", () => {
     expect(change({ failing: "c", stuck: "b" })).toEqual([
       "make a",

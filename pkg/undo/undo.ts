@@ -20,11 +20,21 @@ export class Undo implements Disposable {
 
   /**
    * Adds the reverse of a change; `what` names the change, for the log. It stands on the line after a change that is made whole or not
-   * at all. It stands before a change that may be made in part, or without the kernel's answer: `revert` then accepts that nothing is
-   * there.
+   * at all, and before one that may be made in part: `revert` then accepts that nothing is there. A change that is made whole or not
+   * at all, but whose answer may be lost, is the third argument: its reverse is added when it returns, and when it throws that the
+   * answer was lost. Returns what the change returns.
    */
-  defer(what: string, revert: () => void): void {
-    this.#steps.push({ what, revert })
+  defer(what: string, revert: () => void): void
+  defer<T>(what: string, revert: () => void, change: () => T): T
+  defer<T>(what: string, revert: () => void, change?: () => T): T | undefined {
+    try {
+      const value = change?.()
+      this.#steps.push({ what, revert })
+      return value
+    } catch (error) {
+      if (isLost(error)) this.#steps.push({ what, revert })
+      throw error
+    }
   }
 
   /** The changes so far, in order. */
@@ -59,6 +69,12 @@ function takeBack(steps: readonly Step[]): (Step & { error: unknown })[] {
       return [{ ...step, error }]
     }
   })
+}
+
+/** Whether an error, or a cause of it, says that the kernel's answer was lost. */
+function isLost(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) if ("isLost" in at && at.isLost === true) return true
+  return false
 }
 
 /** Errors of the kernel that are not about what was asked. */

@@ -46,8 +46,11 @@ const NEEDS = "the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)"
 /** Has a port drop frames from another MAC than the container's own. Throws `CniError`. */
 export function guardPort({ owner, filter, undo }: Attaching, port: GuardedPort): void {
   const spoofCheck = new SpoofCheck(filter)
-  undo.defer("check source MACs", () => spoofCheck.remove(owner)) // before: the answer may be lost
-  spoofCheck.add(owner, port)
+  undo.defer(
+    "check source MACs",
+    () => spoofCheck.remove(owner),
+    () => spoofCheck.add(owner, port),
+  )
 }
 
 /** The check that a container's frames come from its own MAC, in the namespace of the packet filter. */

@@ -20,7 +20,13 @@ describe("the plugin that is made from the steps of CONTRIBUTING", () => {
   afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
   test("has the right types", () => {
-    const include = ["tools/pages.d.ts", "suite/plugins.ts", "plugins/macvtap", "integration/macvtap", "integration/lab"]
+    const include = [
+      "tools/pages.d.ts",
+      "suite/plugins.ts",
+      "plugins/macvtap",
+      "integration/macvtap",
+      "integration/lab",
+    ]
     writeFileSync(join(directory, "tsconfig.macvtap.json"), JSON.stringify({ extends: "./tsconfig.json", include }))
     expect(run("node_modules/.bin/tsc", "-p", "tsconfig.macvtap.json")).toEqual({ exitCode: 0, said: "" })
   }, 120_000)
