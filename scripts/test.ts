@@ -42,7 +42,7 @@ async function gate(runner: Runner): Promise<void> {
 
 async function unit(runner: Runner, files: readonly string[]): Promise<void> {
   // Without files `bun test` would run all there are.
-  if (files.length > 0) await runner.tests("unit tests", files, { testMs: 30_000, fileMs: 400_000 })
+  if (files.length > 0) await runner.tests("unit tests", files, { testMs: 120_000, fileMs: 600_000 })
 }
 
 function isRoot(runner: Runner): boolean {

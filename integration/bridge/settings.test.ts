@@ -88,7 +88,7 @@ test("a bridge made for an interface that is down has its link-local address, as
     const { stdout } = await host.exec("ip", ["-6", "address", "show", "dev", "br-lab", "scope", "link"])
     return /inet6 fe80::\S+\/64 scope link $/m.test(stdout)
   }
-  await waitFor(hasAddress, "the bridge to have its link-local address", 10_000)
+  await waitFor(hasAddress, "the bridge to have its link-local address")
 })
 
 test("an interface without addresses has the kernel's settings: whether duplicates are looked for is for others to say", async () => {

@@ -34,7 +34,7 @@ test("a renewal that brings another address takes the old one off the interface,
   const routes = () => pod.exec("ip", ["-4", "route", "show"])
   const before = (await routes()).stdout
   expect(await addressesOf(pod, "eth0")).toEqual(["10.1.2.77/24"])
-  await waitFor(async () => (await addressesOf(pod, "eth0")).join() === "10.1.2.78/24", "the other address", 15_000)
+  await waitFor(async () => (await addressesOf(pod, "eth0")).join() === "10.1.2.78/24", "the other address")
   await waitFor(async () => (await routes()).stdout === before.replace("10.1.2.77", "10.1.2.78"), "the same routes")
   await waitFor(() => pingOnce(pod, "10.1.2.1"), "the server's machine to answer")
 })
@@ -55,7 +55,7 @@ test("an MTU and a route that the kernel refuses keep no container from its new 
   const { pod, attachment } = await site.attach()
   await attachment.add()
   await site.daemon.waitFor(/lost 10.1.2.77\/24: NAK/)
-  await waitFor(async () => (await addressesOf(pod, "eth0")).join() === "10.1.2.77/24", "the address", 15_000)
+  await waitFor(async () => (await addressesOf(pod, "eth0")).join() === "10.1.2.77/24", "the address")
   const routes = () => pod.exec("ip", ["-4", "route", "show", "default"])
   await waitFor(async () => (await routes()).stdout.trim() === "default via 10.1.2.1 dev eth0", "the default route")
   await site.daemon.waitFor(/Cannot set the MTU; Cannot add a route/)

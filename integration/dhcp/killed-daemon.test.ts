@@ -55,7 +55,7 @@ test(
       if (verb === "ADD" && exitCode === 0) attached.set(attachment, addressOf(json as never))
       else {
         // A runtime deletes what it could not add, and deletes again what it could not delete.
-        await waitFor(async () => (await attachment.run("DEL")).exitCode === 0, "DEL to succeed", 20_000)
+        await waitFor(async () => (await attachment.run("DEL")).exitCode === 0, "DEL to succeed")
         attached.delete(attachment)
       }
       if (isWithout) site.daemon = await startDaemon(site.host, ["-timeout", "1s"])
@@ -64,7 +64,6 @@ test(
     await waitFor(
       async () => expect((await leased()).sort()).toEqual([...attached.values()].sort()) === undefined,
       "the server's leases to be those of the attached",
-      5_000,
     )
     const { stdout } = await site.host.exec("ls", ["-A", "/var/lib/cni/dhcp"])
     expect(stdout.split("\n").filter((name) => name.endsWith(".json"))).toHaveLength(attached.size)

@@ -73,7 +73,7 @@ describe.each(ways)("over %s", (way) => {
     const { ips } = await attachment.add()
     const ip = ips[0]?.address.replace("/24", "") ?? ""
     const [{ address: mac }, { address: serverMac }] = [await linkOf(pod, "eth0"), await linkOf(site.server, "eth0")]
-    await waitFor(() => sniffer.packets("Request").length >= 4, "three renewals", 20_000)
+    await waitFor(() => sniffer.packets("Request").length >= 4, "three renewals")
     const [selecting, ...renewals] = sniffer.packets("Request")
     expect(selecting).toMatchObject(everyone)
     for (const renewal of renewals) {
@@ -100,7 +100,7 @@ test("a renewal that brings another router and MTU changes the interface", async
   await using _second = await startDhcpd(site.server, site.path("dhcpd"), {
     more: ["option routers 10.1.2.254;", "option interface-mtu 1300;"],
   })
-  await waitFor(async () => (await defaultRoute(pod)) === "10.1.2.254", "the other router", 15_000)
+  await waitFor(async () => (await defaultRoute(pod)) === "10.1.2.254", "the other router")
   expect((await linkOf(pod, "eth0")).mtu).toBe(1300)
   const routes = await pod.json<object[]>("ip", ["-4", "-j", "route", "show", "default"])
   expect(routes).toHaveLength(1)
@@ -128,16 +128,12 @@ test("a renewal that the server refuses takes the address away, and brings anoth
     const refused = packets.findIndex(({ type }) => type === "NACK")
     return packets.slice(refused).find(({ type }) => type === "Discover")
   }
-  const discover = await waitFor(afterRefusal, "a DISCOVER after the refusal", 15_000)
+  const discover = await waitFor(afterRefusal, "a DISCOVER after the refusal")
   expect(discover.text).not.toMatch(/secs \d/) // the first one of its transaction
-  await waitFor(
-    async () => {
-      const [address, ...more] = await addressesOf(pod, "eth0")
-      return more.length === 0 && /^10\.1\.2\.1\d\d\/24$/.test(address ?? "")
-    },
-    "an address of the other range, and no other",
-    15_000,
-  )
+  await waitFor(async () => {
+    const [address, ...more] = await addressesOf(pod, "eth0")
+    return more.length === 0 && /^10\.1\.2\.1\d\d\/24$/.test(address ?? "")
+  }, "an address of the other range, and no other")
   await waitFor(() => pingOnce(pod, "10.1.2.1"), "the new address to be used")
   expect(await defaultRoute(pod)).toBe("10.1.2.1")
 })
@@ -173,13 +169,13 @@ test("with the server gone the lease ends, and the interface is down; with the s
   const { pod, attachment } = await site.attach()
   const result = await attachment.add()
   await first[Symbol.asyncDispose]()
-  await waitFor(async () => (await addressesOf(pod, "eth0")).length === 0, "the address to be taken away", 15_000)
-  await waitFor(async () => !(await linkOf(pod, "eth0")).flags.includes("UP"), "the interface to be down", 30_000)
+  await waitFor(async () => (await addressesOf(pod, "eth0")).length === 0, "the address to be taken away")
+  await waitFor(async () => !(await linkOf(pod, "eth0")).flags.includes("UP"), "the interface to be down")
   expect((await attachment.check(result)).exitCode).toBe(1)
   const discovers = sniffer.packets("Discover").length
-  await waitFor(() => sniffer.packets("Discover").length > discovers, "the client to ask for another", 30_000)
+  await waitFor(() => sniffer.packets("Discover").length > discovers, "the client to ask for another")
   await using _second = await startDhcpd(site.server, site.path("dhcpd"))
-  await waitFor(async () => (await addressesOf(pod, "eth0")).length === 1, "an address", 30_000)
+  await waitFor(async () => (await addressesOf(pod, "eth0")).length === 1, "an address")
   expect((await linkOf(pod, "eth0")).flags).toContain("UP")
   await waitFor(() => pingOnce(pod, "10.1.2.1"), "the server to answer")
   expect(await defaultRoute(pod)).toBe("10.1.2.1")

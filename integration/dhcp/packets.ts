@@ -1,5 +1,5 @@
 import type { Namespace } from "../lab/mod.ts"
-import { waitFor } from "../lab/mod.ts"
+import { waitFor, waitLimitMs } from "../lab/mod.ts"
 import { Running } from "./running.ts"
 
 /** A packet in the words of tcpdump, which is a second implementation of these formats. */
@@ -41,7 +41,11 @@ export class Sniffer implements AsyncDisposable {
   }
 
   /** Waits for a packet that `matches`, and returns it. */
-  async waitFor(type: string, matches: (packet: Packet) => boolean = () => true, deadlineMs = 20_000): Promise<Packet> {
+  async waitFor(
+    type: string,
+    matches: (packet: Packet) => boolean = () => true,
+    deadlineMs = waitLimitMs,
+  ): Promise<Packet> {
     try {
       return await waitFor(() => this.packets(type).find(matches), `a packet "${type}"`, deadlineMs)
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { Namespace } from "../lab/mod.ts"
-import { waitFor } from "../lab/mod.ts"
+import { waitFor, waitLimitMs } from "../lab/mod.ts"
 
 /** A program that runs until it is told to end, and what it has written so far. */
 export class Running implements AsyncDisposable {
@@ -26,7 +26,7 @@ export class Running implements AsyncDisposable {
     })
     const running = new Running(command.slice(0, 2).join(" "), spawned)
     try {
-      await running.waitFor(isReady, 20_000)
+      await running.waitFor(isReady)
     } catch (error) {
       await running[Symbol.asyncDispose]()
       throw error
@@ -40,7 +40,7 @@ export class Running implements AsyncDisposable {
   }
 
   /** Waits until the program has written something that matches, after `from` characters. */
-  async waitFor(pattern: RegExp, deadlineMs = 20_000, from = 0): Promise<RegExpExecArray> {
+  async waitFor(pattern: RegExp, deadlineMs = waitLimitMs, from = 0): Promise<RegExpExecArray> {
     try {
       return await waitFor(() => pattern.exec(this.text.slice(from)), `${this.#name} to write ${pattern}`, deadlineMs)
     } catch (error) {

@@ -47,7 +47,7 @@ test("the daemon waits for T1 by a timer of CLOCK_BOOTTIME", async () => {
   const { attachment } = await site.attach()
   await attachment.add()
   const secondsLeft = async () => Number(/^it_value: \((\d+), \d+\)$/m.exec(await timerOf(site.daemon.pid))?.[1])
-  await waitFor(async () => (await secondsLeft()) > 40, "nothing sooner to be waited for", 15_000)
+  await waitFor(async () => (await secondsLeft()) > 40, "nothing sooner to be waited for")
   expect(await secondsLeft()).toBeLessThanOrEqual(60)
 })
 

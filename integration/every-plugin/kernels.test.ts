@@ -8,7 +8,6 @@ import {
   type Namespace,
   newest,
   type PluginResult,
-  patient,
   readSysctl,
   succeed,
 } from "../lab/mod.ts"
@@ -85,7 +84,7 @@ test("loopback: lo comes up and goes down", async () => {
 })
 
 function ask(from: Namespace, address: string, port: number) {
-  return askEcho(from, { transport: "tcp", address, port, deadlineMs: patient(1000) })
+  return askEcho(from, { transport: "tcp", address, port })
 }
 
 function ipOf(result: PluginResult | undefined): string {

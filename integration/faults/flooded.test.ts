@@ -44,7 +44,7 @@ async function flood(pod: ContainerNamespace, directory: TemporaryDirectory): Pr
   await Bun.write(lines, addresses.join("\n"))
   const loop = `while :; do ip -force -batch ${lines} >/dev/null 2>&1; echo >> ${log}; done`
   await startDaemon(pod.commandLine(["sh", "-c", loop]))
-  await waitFor(() => Bun.file(log).size > 0, "a first round of the flood", 20_000)
+  await waitFor(() => Bun.file(log).size > 0, "a first round of the flood")
 }
 
 const flooded = [...pluginsAs("interface", "delegating", "device"), ...pluginsAs("chained")]

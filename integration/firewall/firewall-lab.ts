@@ -41,7 +41,7 @@ export async function dropForwarded({ host }: FirewallLab): Promise<void> {
 
 /** Waits until an address answers: the first packets of a new interface, or of a machine under load, may be lost. */
 export async function expectAnswer(from: Namespace, address: string): Promise<void> {
-  await waitFor(() => pingOnce(from, address), `${address} to answer ${from.name}`, 20_000)
+  await waitFor(() => pingOnce(from, address), `${address} to answer ${from.name}`)
 }
 
 /** The same of both addresses of a container. */
@@ -50,7 +50,7 @@ export async function expectReached(from: Namespace, to: FirewalledPod): Promise
 }
 
 /** A test for each backend, each on a host of its own. */
-export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>, timeoutMs = 60_000): void {
+export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>, timeoutMs = 120_000): void {
   for (const backend of firewallBackends) {
     test(
       `${backend.name}: ${name}`,

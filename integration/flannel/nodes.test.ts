@@ -84,7 +84,7 @@ test("pods of two nodes that a VXLAN joins reach each other, by both families, a
     [b, a],
   ]) {
     for (const address of to?.addresses ?? []) {
-      await waitFor(() => from && pingOnce(from.pod, address), `${address} to answer`, 20_000)
+      await waitFor(() => from && pingOnce(from.pod, address), `${address} to answer`)
     }
   }
   // A full packet fits into the overlay.

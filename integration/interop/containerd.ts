@@ -61,14 +61,10 @@ export class Containerd implements AsyncDisposable {
     const script = `echo $$ > ${pidFile}; exec containerd --config /run/containerd.toml >> /run/containerd.log 2>&1`
     await startDaemon(this.host.commandLine(["sh", "-ec", script]))
     using cri = this.#connect()
-    await waitFor(
-      async () => {
-        const { status } = await cri.call("Status", {})
-        return status.conditions.every((condition) => condition.status)
-      },
-      "containerd to be ready",
-      10_000,
-    )
+    await waitFor(async () => {
+      const { status } = await cri.call("Status", {})
+      return status.conditions.every((condition) => condition.status)
+    }, "containerd to be ready")
   }
 
   /** Kills the daemon with SIGKILL; containers live on, as they do when it crashes. */

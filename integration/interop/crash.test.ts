@@ -47,7 +47,7 @@ test("when containerd is killed between ADD and its save, `cni gc --auto` remove
   const before = await host.snapshot()
   await host.write("/run/hold", "")
   const lost = containerd.runPod("lost", { portMappings: [{ containerPort: 80, hostPort: 8081 }] }).catch(String)
-  await waitFor(() => existsSync(host.file("/run/held")), "the end of the chain", 10_000)
+  await waitFor(() => existsSync(host.file("/run/held")), "the end of the chain")
   await containerd.kill()
   await rm(host.file("/run/hold"))
   expect(await lost).toContain("UNAVAILABLE")
@@ -62,7 +62,7 @@ test("when containerd is killed between ADD and its save, `cni gc --auto` remove
   await containerd.stopPod(half)
   await containerd.removePod(half)
   expectUnchanged(before, await host.snapshot(), isAllocationTrace)
-}, 60_000)
+}, 120_000)
 
 test("pods outlive a killed containerd, and end as if nothing had been", async () => {
   await using containerd = await Containerd.create()
@@ -77,4 +77,4 @@ test("pods outlive a killed containerd, and end as if nothing had been", async (
   await containerd.stopPod(id)
   await containerd.removePod(id)
   expectUnchanged(before, await containerd.host.snapshot(), isAllocationTrace)
-}, 60_000)
+}, 120_000)

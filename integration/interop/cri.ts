@@ -52,7 +52,7 @@ export class Cri implements Disposable {
     const method = (this.#client as unknown as Record<string, Method>)[name]
     return new Promise((resolve, reject) => {
       const done = (error: ServiceError | null, reply: object) => (error ? reject(error) : resolve(reply))
-      method?.call(this.#client, request, { deadline: Date.now() + 20_000 }, done)
+      method?.call(this.#client, request, { deadline: Date.now() + 60_000 }, done)
     })
   }
 

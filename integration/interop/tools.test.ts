@@ -59,7 +59,7 @@ test("ps shows podman's containers, and doctor finds nothing wrong with them", a
   expect(graph.segments).toMatchObject([{ title: "cni-podman0", members: [{ containerId: id }] }])
   await podman.remove("web")
   expect(await ps(podman.host)).toEqual([])
-}, 60_000)
+}, 120_000)
 
 test("ps shows containerd's pods by their names, and doctor finds one whose sandbox was lost", async () => {
   await using containerd = await Containerd.create()
@@ -82,7 +82,7 @@ test("ps shows containerd's pods by their names, and doctor finds one whose sand
   await host.exec("ip", ["link", "delete", (await hostEnd(host)) ?? ""])
   expect((await rulesOf(host, binDir)).map(([rule]) => rule)).toEqual(["missing-host-end"])
   expect(row?.orphan).toEqual([])
-}, 60_000)
+}, 120_000)
 
 async function hostEnd(host: RuntimeHost): Promise<string | undefined> {
   const links = await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])

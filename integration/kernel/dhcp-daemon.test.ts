@@ -50,7 +50,7 @@ class Daemon implements AsyncDisposable {
   /** One that serves. */
   static async serving(...args: ConstructorParameters<typeof Daemon>): Promise<Daemon> {
     const daemon = new Daemon(...args)
-    await waitFor(() => daemon.text.includes("resumed\n") || daemon.#child.exitCode !== null, "it to serve", 20_000)
+    await waitFor(() => daemon.text.includes("resumed\n") || daemon.#child.exitCode !== null, "it to serve")
     return daemon
   }
 

@@ -1,5 +1,5 @@
 import type { Namespace } from "./namespace.ts"
-import { patient, waitFor } from "./wait-for.ts"
+import { patient, waitFor, waitLimitMs } from "./wait-for.ts"
 
 /** One end of a cable: the link's name inside a namespace, and its addresses with prefix lengths. */
 export interface CableEnd {
@@ -28,18 +28,18 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
   ] as const) {
     for (const address of (to.addresses ?? []).filter((each) => each.includes(":"))) {
       const bare = address.replace(/\/.*/, "")
-      await waitFor(() => pingOnce(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`, 20_000)
+      await waitFor(() => pingOnce(from.namespace, bare), `${to.namespace.name} to answer on ${bare}`)
     }
   }
 }
 
 /**
- * Whether an IPv4 or IPv6 address answers to an echo request from inside the namespace. Asks until it does, for ten seconds: a busy machine
+ * Whether an IPv4 or IPv6 address answers to an echo request from inside the namespace. Asks until it does, for half a minute: a busy machine
  * takes its time, and the kernel drops what is sent over a new link before it has noticed the carrier. Of what must not answer ask `pingOnce`.
  */
 export function ping(from: Namespace, address: string): Promise<boolean> {
-  const patiently = ["-c", "1", "-w", String(patient(10_000) / 1000)] // a request each second, until the first answer, however late
-  return waitFor(() => isAnswered(from, [...patiently, address]), `${address} to answer`, 10_000).catch(() => false)
+  const patiently = ["-c", "1", "-w", String(patient(waitLimitMs) / 1000)] // a request each second, until the first answer, however late
+  return waitFor(() => isAnswered(from, [...patiently, address]), `${address} to answer`).catch(() => false)
 }
 
 /** Whether one echo request from inside the namespace is answered within a second. */

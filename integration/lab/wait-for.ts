@@ -6,6 +6,9 @@ export function patient(ms: number): number {
   return ms * (Number(process.env.CNI_TEST_PATIENCE) || 1)
 }
 
+/** How long a test waits for what is to come, before patience: it only ends a test that would hang, since a busy machine takes its time. */
+export const waitLimitMs = 30_000
+
 /** How often a condition is looked at. */
 const intervalMs = 10
 
@@ -17,7 +20,7 @@ const intervalMs = 10
 export async function waitFor<T>(
   condition: () => T | Promise<T>,
   what: string,
-  deadlineMs = 5000,
+  deadlineMs = waitLimitMs,
 ): Promise<Exclude<T, false | undefined | null>> {
   const limitMs = patient(deadlineMs)
   const end = performance.now() + limitMs

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import {
   askEcho,
   EchoPeer,
+  expectNoEcho,
   expectUnchanged,
   fail,
   mountOver,
@@ -201,8 +202,7 @@ test("127.0.0.0/8 is let through to containers for as long as it is needed, and 
   await using own = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
   await pod.namespace.exec("sysctl", ["-qw", "net.ipv4.conf.all.route_localnet=1"])
   await pod.namespace.exec("ip", ["route", "add", "127.0.0.1", "via", hostAddresses.gateway])
-  const ask = askEcho(pod.namespace, { transport: "udp", address: "127.0.0.1", port: own.port, deadlineMs: 500 })
-  await expect(ask).rejects.toThrow("ended with exit code 1")
+  await expectNoEcho(pod.namespace, { transport: "udp", address: "127.0.0.1", port: own.port })
 
   await succeed(pod.unmap())
   expect(await localnet()).toBe("1")
@@ -217,7 +217,7 @@ test("[::1] is refused at once, so that callers go on to 127.0.0.1", async () =>
   await using lab = await createLab()
   const pod = await lab.addPod()
   await succeed(pod.map([web]))
-  const ask = askEcho(lab.host, { transport: "tcp", address: "::1", port: 8080, deadlineMs: 2000 })
+  const ask = askEcho(lab.host, { transport: "tcp", address: "::1", port: 8080 })
   await expect(ask).rejects.toThrow("Failed to connect")
 })
 

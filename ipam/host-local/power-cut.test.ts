@@ -120,5 +120,5 @@ describe.each(fileSystems)("after a power cut$where", (fileSystem) => {
       }),
       { numRuns: 300 },
     )
-  }, 60_000)
+  }, 120_000)
 })

@@ -32,6 +32,7 @@ async function askUdp(hostname: string, port: number, message: string): Promise<
     socket: { data: (_, bytes) => resolve(bytes.toString()), error: (_, error) => reject(error) },
   })
   socket.send(message)
+  setInterval(() => socket.send(message), 1000) // a busy machine may drop one
   return promise
 }
 

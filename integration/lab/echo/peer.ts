@@ -2,6 +2,7 @@ import { join } from "node:path"
 import { execa } from "execa"
 import type { Namespace } from "../namespace.ts"
 import { programEnv } from "../program.ts"
+import { patient, waitLimitMs } from "../wait-for.ts"
 import type { EchoReply, Transport } from "./server.ts"
 
 export type { EchoReply, Transport } from "./server.ts"
@@ -49,14 +50,20 @@ export interface EchoQuestion {
   readonly address: string
   readonly port: number
   readonly message?: string
-  /** How long the answer may take, from the first packet; by default one second. */
-  readonly deadlineMs?: number
 }
 
-/** Sends a message from inside a namespace and returns the peer's answer. Throws `ProgramError` when none comes. */
+/** Sends a message from inside a namespace and returns the peer's answer. Throws `ProgramError` when none comes, or the connection fails. */
 export async function askEcho(from: Namespace, question: EchoQuestion): Promise<EchoReply> {
-  const { transport, address, port, message = "hello", deadlineMs = 1000 } = question
-  const args = [join(import.meta.dir, "client.ts"), transport, address, String(port), message, String(deadlineMs)]
-  const { stdout } = await from.exec(process.execPath, args)
+  const { stdout } = await from.exec(process.execPath, clientArgs(question, patient(waitLimitMs)))
   return JSON.parse(stdout) as EchoReply
+}
+
+/** Sends a message that must not be answered, and waits for half a second. Throws when an answer comes. */
+export async function expectNoEcho(from: Namespace, question: EchoQuestion): Promise<void> {
+  const { exitCode, stdout, stderr } = await from.tryExec(process.execPath, clientArgs(question, 500))
+  if (exitCode !== 1) throw new Error(`Expected no answer in ${from.name}, found ${stdout || stderr}`)
+}
+
+function clientArgs({ transport, address, port, message = "hello" }: EchoQuestion, deadlineMs: number): string[] {
+  return [join(import.meta.dir, "client.ts"), transport, address, String(port), message, String(deadlineMs)]
 }
