@@ -4,6 +4,7 @@ import {
   askEcho,
   connect,
   EchoPeer,
+  expectNoEcho,
   HostNamespace,
   type Namespace,
   newest,
@@ -67,7 +68,7 @@ for (const [name, maker] of Object.entries(makers)) {
     for (const plugin of chain) await succeed(plugin.run("GC", { "cni.dev/valid-attachments": [] }))
     expect(await linksOf(pod)).toEqual(["lo"])
     expect((await linksOf(host)).filter((link) => link.startsWith("veth"))).toEqual([])
-    await expect(ask(outside, addresses.host, 8080)).rejects.toThrow()
+    await expectNoEcho(outside, { transport: "tcp", address: addresses.host, port: 8080 })
   })
 }
 
