@@ -23,7 +23,7 @@ export const qemuWithoutIpv6: Kernel = {
   lacks: ["br_netfilter", "ip6tables", "no_dummy", "no_nf_tables", "no_vrf"],
   shows: ["no_ipv6"],
   // What user-mode Linux without IPv6 has no kernel for, and what goes otherwise with nf_tables.
-  only: ["bridge", "firewall", "flannel", "ipvlan", "portmap", "sbr", "vrf"],
+  only: ["bridge", "firewall", "flannel", "ipvlan", "portmap", "vrf"],
   files: [],
   rebooted: [],
   command: (boot) => emulator(boot, "ipv6.disable=1"),
