@@ -59,7 +59,11 @@ const ways: readonly {
   to: string
   arrives: boolean
   says: RegExp
-  seed?: (lab: NodeLab, server: ContainerNamespace, client: ContainerNamespace) => Promise<unknown>
+  seed?: (
+    lab: NodeLab & { outside: ContainerNamespace },
+    server: ContainerNamespace,
+    client: ContainerNamespace,
+  ) => Promise<unknown>
 }[] = [
   {
     name: "to another pod, by the bridge",
@@ -179,6 +183,89 @@ const ways: readonly {
     seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "nomaster"]),
   },
   {
+    name: "nowhere: a blackhole on the host",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /the host has a route or rule of type blackhole for 192\.0\.2\.1/,
+    seed: ({ host }) => host.exec("ip", ["route", "add", "blackhole", "192.0.2.1"]),
+  },
+  {
+    name: "nowhere: a rule prohibits what comes from pods",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /the host has a route or rule of type prohibit for 192\.0\.2\.1/,
+    seed: ({ host }) => host.exec("ip", ["rule", "add", "iif", "cni0", "to", "192.0.2.0/24", "prohibit"]),
+  },
+  {
+    name: "nowhere: a rule takes what has a mark, which a rule of the filter sets",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /the host has a route or rule of type blackhole for 192\.0\.2\.1/,
+    seed: async (lab) => {
+      await lab.host.exec("ip", ["rule", "add", "fwmark", "7", "blackhole"])
+      await nft(lab, "filter hook prerouting priority -150", "tcp dport 80 meta mark set 7")
+    },
+  },
+  {
+    name: "nowhere: rp_filter is strict, and the way back is another",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /rp_filter of "cni0" is 1: the host drops packets from 10\.85\.0\.2, to which it sends by "out0"/,
+    seed: async ({ host }) => {
+      await writeSysctl(host, "net/ipv4/conf/cni0/rp_filter", "1")
+      await host.exec("ip", ["route", "add", "10.85.0.2", "dev", "out0"])
+    },
+  },
+  {
+    name: "nowhere: the host has the pod's address",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /10\.85\.0\.2 is an address of the host itself, too/,
+    seed: ({ host }) => host.exec("ip", ["address", "add", "10.85.0.2/32", "dev", "out0"]),
+  },
+  {
+    name: "nowhere: the host's route to its pods is gone",
+    to: "192.0.2.2:8002",
+    arrives: false,
+    says: /the host has no route to 10\.85\.0\.3/,
+    seed: ({ host }) => host.exec("ip", ["route", "del", "10.85.0.0/24", "dev", "cni0"]),
+  },
+  {
+    name: "nowhere: the host's route to a pod is another",
+    to: "192.0.2.2:8002",
+    arrives: false,
+    says: /pod shop\/server has 10\.85\.0\.3, and the host sends there by "out0"/,
+    seed: ({ host }) => host.exec("ip", ["route", "add", "10.85.0.3", "dev", "out0"]),
+  },
+  {
+    name: "out, by a table of its own for what comes from pods",
+    to: "198.51.100.9:80",
+    arrives: true,
+    says: /forwarded from "cni0" to "out0" to gateway 192\.0\.2\.1, by table 100/,
+    seed: async ({ host, outside }) => {
+      await host.exec("ip", ["rule", "add", "iif", "cni0", "lookup", "100"])
+      await host.exec("ip", ["route", "add", "198.51.100.0/24", "via", "192.0.2.1", "table", "100"])
+      await outside.exec("ip", ["address", "add", "198.51.100.9/32", "dev", "lo"])
+    },
+  },
+  {
+    name: "to an address that the host has by a local route alone",
+    to: "198.51.100.9:80",
+    arrives: true,
+    says: /198\.51\.100\.9 is an address of the host/,
+    seed: ({ host }) => host.exec("ip", ["route", "add", "local", "198.51.100.0/24", "dev", "lo"]),
+  },
+  {
+    name: "nowhere: a blackhole in the container, for what has its source",
+    to: "192.0.2.1:80",
+    arrives: false,
+    says: /the container has a route or rule of type blackhole for 192\.0\.2\.1 from 10\.85\.0\.2/,
+    seed: async (_, __, client) => {
+      await client.exec("ip", ["rule", "add", "from", "10.85.0.2", "lookup", "100"])
+      await client.exec("ip", ["route", "add", "blackhole", "default", "table", "100"])
+    },
+  },
+  {
     name: "nowhere: the other pod's port is down",
     to: "10.85.0.3:80",
     arrives: false,
@@ -190,9 +277,9 @@ const ways: readonly {
 test.each(ways.map((way) => [way.name, way] as const))(
   "%s: what is read is what a connection meets",
   async (_, way) => {
-    const { lab, client, server } = await scene()
+    const { lab, client, server, outside } = await scene()
     await using _lab = lab
-    await way.seed?.(lab, server, client)
+    await way.seed?.(Object.assign(lab, { outside }), server, client)
     const before = await takeSnapshot(lab.host)
     const read = await trace(lab, client, way.to)
     expectUnchanged(before, await takeSnapshot(lab.host))
@@ -264,7 +351,9 @@ test("a rule that looks at more than is known is told as one that may decide", a
   await nft(lab, "filter hook forward priority 0", "limit rate 1/second drop")
   const { end, hops, exitCode } = await trace(lab, client, "192.0.2.1:80")
   expect({ passes: end?.passes, exitCode }).toEqual({ passes: "perhaps", exitCode: 0 })
-  expect(hops.find(({ passes }) => passes === "perhaps")?.what).toMatch(/^rule \d+ of chain inet guard c may drop/)
+  expect(hops.find(({ passes }) => passes === "perhaps")?.what).toMatch(
+    /^rule \d+ of chain inet guard c may drop it \(not known here: limit\)$/,
+  )
 })
 
 test("what cannot be traced is said: no destination, no attachment, a probe without a port", async () => {

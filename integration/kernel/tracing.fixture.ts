@@ -106,7 +106,7 @@ export const DIRECTLY = ['container: from 10.85.0.2 by "eth0", directly', BY_GAT
 /** Hooks at which no rule says anything. */
 export const none = (...hooks: string[]) => hooks.map((hook) => `filter: no rule at ${hook} stops it`)
 /** What is said of packets that leave the host as they are. */
-export const LEFT = "nobody masquerades it: 10.85.0.2 has to be routed back to this host"
+export const LEFT = "no rule masquerades it: 10.85.0.2 has to be routed back to this host"
 
 /** What a packet is read by, after the scene. */
 export type Packet = Parameters<typeof waysOf> extends [Scene, ...infer Rest] ? Rest : never

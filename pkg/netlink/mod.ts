@@ -47,6 +47,7 @@ export * from "./neighbours.ts"
 export type { NextHop } from "./next-hops.ts"
 export { encoded, type Output } from "./output.ts"
 export * from "./qdiscs.ts"
+export { askRoute, type RouteQuestion, type RouteRefusal } from "./route-get.ts"
 export { assignNsid, findNsid, forEachNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
 export {
   addRoute,

@@ -45,13 +45,14 @@ export {
   type BaseChain,
   describeDormant,
   findChainPolicy,
+  findSetLayout,
   hasChain,
   isDormant,
-  isIntervalSet,
   listBaseChains,
   listChains,
   listSetNames,
   listTables,
   PacketFilter,
+  type SetLayout,
 } from "./tables.ts"
 export { atomically, commit, dryRun, getGeneration, hasNftables, tryCommit } from "./transaction.ts"

@@ -27,7 +27,7 @@ type Read = (socket: Netfilter) => unknown
 test.each<[string, Read, unknown]>([
   ["find chain ip t c", (socket) => nftables.hasChain(socket, chain), false],
   ["find chain ip t c", (socket) => nftables.findChainPolicy(socket, chain), undefined],
-  ["find set ip t s", (socket) => nftables.isIntervalSet(socket, table, "s"), undefined],
+  ["find set ip t s", (socket) => nftables.findSetLayout(socket, table, "s"), undefined],
   ["list the sets of table ip t", (socket) => listSetNames(socket, table), []],
   ["list chain ip t c", (socket) => nftables.listRules(socket, chain), []],
   ["list table ip t", (socket) => nftables.listTableRules(socket, table), []],

@@ -4,9 +4,9 @@ import { dumping } from "../netlink/testing.ts"
 import {
   describeDormant,
   findChainPolicy,
+  findSetLayout,
   hasChain,
   isDormant,
-  isIntervalSet,
   listBaseChains,
   listChains,
   listSetNames,
@@ -143,20 +143,22 @@ test("of the chains of all tables those that hang in the packets' way are told w
   expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa04, "00000000"]])
 })
 
-// NFTA_SET_FLAGS: NFT_SET_INTERVAL 4, NFT_SET_MAP 8
-test("a set of ranges says so by a flag", () => {
+// NFTA_SET_FLAGS: NFT_SET_INTERVAL 4, NFT_SET_MAP 8; NFTA_SET_KEY_LEN, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT, NFTA_SET_DATA_LEN
+test("a set says how long keys and values are, whether they are verdicts, and whether its elements are ranges", () => {
   const asked: Request[] = []
-  const flagged = (flags: string) => {
+  const layout = (attributes: string) => {
     const get = <T>(request: Request, read: (message: Message) => T): T => {
       asked.push(request)
-      return read(answer(`02000000 ${flags}`))
+      return read(answer(`02000000 ${attributes}`))
     }
-    return isIntervalSet({ get }, table, "s")
+    return findSetLayout({ get }, table, "s")
   }
-  expect(flagged("08000300 00000004")).toBe(true)
-  expect(flagged("08000300 0000000c")).toBe(true)
-  expect(flagged("08000300 0000000b")).toBe(false)
-  expect(flagged("")).toBe(false)
+  const none = { keyLength: 0, valueLength: 0, hasVerdicts: false, isInterval: false }
+  expect(layout("08000300 00000004")).toEqual({ ...none, isInterval: true })
+  expect(layout("08000300 0000000c 08000500 00000004")).toEqual({ ...none, keyLength: 4, isInterval: true })
+  expect(layout("08000300 0000000b 08000600 00000007 08000700 00000008")).toEqual({ ...none, valueLength: 8 })
+  expect(layout("08000300 00000008 08000600 ffffff00 08000700 00000010")).toEqual({ ...none, hasVerdicts: true })
+  expect(layout("")).toEqual(none)
   expect([asked[0]?.type, asked[0]?.payload.toHex()]).toEqual([
     0xa0a,
     "02000000" + "0600010074000000" + "0600020073000000",

@@ -172,13 +172,34 @@ export function listBaseChains(socket: Pick<Netfilter, "dump">): BaseChain[] {
 /** `NFT_SET_INTERVAL`: elements are where ranges begin and end. */
 const NFT_SET_INTERVAL = 0x4
 
-/** Returns whether the elements of a set are ranges; undefined when there is no such set. Throws `NetlinkError`. */
-export function isIntervalSet(socket: Pick<Netfilter, "get">, table: Table, name: string): boolean | undefined {
+/** What a set's elements are made of, in bytes. */
+export interface SetLayout {
+  keyLength: number
+  /** 0 for a set without values; a map of verdicts has none either. */
+  valueLength: number
+  hasVerdicts: boolean
+  isInterval: boolean
+}
+
+/** `NFT_DATA_VERDICT`: the type of a map's values that are verdicts. */
+const NFT_DATA_VERDICT = 0xffffff00
+
+/** Returns how a set or map is laid out; undefined when there is none of this name. Throws `NetlinkError`. */
+export function findSetLayout(socket: Pick<Netfilter, "get">, table: Table, name: string): SetLayout | undefined {
   const what = `find set ${table.family} ${table.name} ${name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name, name }))
-  const isInterval = (answer: Message) =>
-    ((setAttributes.decode(attributesOf(answer)).flags ?? 0) & NFT_SET_INTERVAL) !== 0
-  return ifThere(() => socket.get(request, isInterval))
+  return ifThere(() =>
+    socket.get(request, (answer) => {
+      const { flags = 0, keyLength = 0, dataType, dataLength = 0 } = setAttributes.decode(attributesOf(answer))
+      const hasVerdicts = dataType === NFT_DATA_VERDICT
+      return {
+        keyLength,
+        valueLength: hasVerdicts ? 0 : dataLength,
+        hasVerdicts,
+        isInterval: (flags & NFT_SET_INTERVAL) !== 0,
+      }
+    }),
+  )
 }
 
 /** Returns the names of a table's sets and maps; none when there is no such table. Throws `NetlinkError`. */

@@ -30,11 +30,12 @@ export const trace: Command = {
     probe: { type: "boolean", help: "prove it: begin a TCP connection from the container, and close it" },
     ...nodeFlags,
   },
-  help: `Follows the first packet of a connection by reading: the container's routes, the bridge, the host's routes and forwarding, the
-rules of the packet filter in their order, published ports, masquerade, the table of connections. A rule that looks at what is not
-known here (limits, marks, ranges, extensions of iptables) is told as one that may decide. It changes nothing; --probe sends packets.
+  help: `Follows the first packet of a connection: the kernel is asked for its routes in the container and on the host, and the rules of the
+packet filter are read in their order, with published ports, services, masquerade and the table of connections. Where chance decides,
+as for a service with several endpoints, each way is followed. A rule that looks at what is not known here (limits, the source port)
+is told as one that may decide. It changes nothing; --probe sends packets.
 
-Exit code 0: it arrives, or may. 3: it ends on the way, or the probe had no answer.
+Exit code 0: it arrives, or may. 3: it ends on the way, or on one of several ways, or the probe had no answer.
 
 Examples:
   cni trace pods demo --to 192.0.2.7:443
@@ -87,10 +88,12 @@ const signs = { yes: ["ok", "good"], no: ["STOP", "bad"], perhaps: ["?", "warnin
 >
 
 function report(hops: readonly Hop[], probed: Probed | undefined, screen: ScreenSize): string {
-  const lines = hops.map(({ where, what, passes }) => {
+  const ways = Math.max(...hops.map(({ way = 0 }) => way))
+  const lines = hops.map(({ where, what, passes, way }, at) => {
     const [sign, tone] = signs[passes]
     const [first = "", ...others] = wrapped(what, screen, " ".repeat(18)).trimEnd().split("\n")
-    return `${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${[first.trimStart(), ...others].join("\n")}\n`
+    const title = way === undefined || way === hops[at - 1]?.way ? "" : `\nway ${way} of ${ways}, by chance:\n`
+    return `${title}${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${[first.trimStart(), ...others].join("\n")}\n`
   })
   if (!probed) return lines.join("")
   const isLost = probed.outcome === "no answer" || probed.outcome === "unreachable"

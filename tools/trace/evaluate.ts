@@ -1,194 +1,217 @@
 import { u32 } from "../../pkg/netlink/mod.ts"
-import { dataTypes, extensionAttributes, type FoundRule, ifnameValue } from "../../pkg/nftables/mod.ts"
-import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
+import { extensionAttributes, type FoundRule, type Table } from "../../pkg/nftables/mod.ts"
+import { type Action, actionOf, DROP, type Evaluated, verdictAction } from "./actions.ts"
+import { type Bits, compareBits, isKnown, knownBits, maskedBits } from "./bits.ts"
+import type { Choices } from "./choices.ts"
+import { type ReadExpression, readExpression } from "./expressions.ts"
+import { matchOf } from "./extension-matches.ts"
+import { targetOf } from "./extension-targets.ts"
+import { fibOf } from "./fib.ts"
+import type { Kernel } from "./kernel.ts"
+import { natOf, portOf } from "./nat.ts"
+import { agreeingPacket, ctOf, metaOf, type Packet, payloadOf } from "./packet.ts"
+import { Registers } from "./registers.ts"
 
-/** A packet at one hook, as rules see it. */
-export interface Packet {
-  readonly source: Uint8Array
-  readonly destination: Uint8Array
-  /** `IPPROTO_*` */
-  readonly protocol: number
-  readonly destinationPort: number
-  readonly input: string
-  readonly output: string
-  /** Whether the destination is an address of the host. */
-  readonly isLocal: boolean
-  /** Whether its destination was changed on the way. */
-  readonly isMapped: boolean
+/** Evaluates a rule for the packet that begins a connection, as the kernel does: expression after expression, on registers. */
+export function evaluate(rule: FoundRule, packet: Packet, kernel: Kernel, choices: Choices): Evaluated<Packet> {
+  const run = new Run(rule.chain.table, packet, kernel, choices)
+  for (const expression of rule.expressions) {
+    const outcome = run.step(readExpression(expression))
+    if (outcome === "break") return { matches: "no", packet: run.packet, unknown: [] }
+    if (outcome !== undefined)
+      return { matches: run.matches, action: outcome, packet: run.packet, unknown: run.unknown }
+  }
+  return { matches: run.matches, packet: run.packet, unknown: run.unknown }
 }
 
-/** What a rule does with a packet. "perhaps": it looks at what cannot be known here, and would then do `verdict`. */
-export interface Evaluated {
-  readonly matches: "yes" | "no" | "perhaps"
-  readonly verdict?: "accept" | "drop" | "return" | { readonly jump: string } | "masquerade" | "nat"
-}
+/** What an expression comes to: the end of the rule, without or with an action; undefined to go on. */
+type Outcome = "break" | Action | undefined
+type Of<N extends ReadExpression["name"]> = Extract<ReadExpression, { name: N }>["data"]
 
-/** Whether a set of the rule's table has a key; undefined when that cannot be told. */
-export type HasElement = (set: string, key: Uint8Array) => boolean | undefined
+/** Expressions that decide nothing, and change nothing that rules look at. */
+const WITHOUT_EFFECT = new Set(["log", "last", "dup"])
+/** Objects of `objref` that may end a rule: quota, limit, connlimit; `NFT_OBJECT_*`. */
+const LIMITING = new Set([2, 4, 5])
+/** `NFT_LOOKUP_F_INV`, `NFT_RANGE_NEQ`; the key `mark` of `meta` and of `ct`. */
+const INVERTED = 1
+const META_MARK = 3
+const CT_MARK = 3
 
-/** `enum nft_meta_keys`, `enum nft_ct_keys`, `enum nft_cmp_ops`, `enum nft_verdicts`; <linux/netfilter/nf_tables.h>. */
-const Meta = { mark: 3, iifname: 6, oifname: 7, nfproto: 15, l4proto: 16 } as const
-const Ct = { state: 0, direction: 1, status: 2 } as const
-const CT_STATE_NEW = 8
-const CT_STATUS_DNAT = 32
-const VERDICTS: Readonly<Record<number, "accept" | "drop" | "return">> = {
-  0: "drop",
-  1: "accept",
-  [-5 >>> 0]: "return",
-}
-/** Bytes of all registers. */
-const REGISTERS = 16 * 5
+/** One rule on its way over one packet. */
+class Run {
+  packet: Packet
+  readonly unknown: string[] = []
+  readonly #registers = new Registers()
+  readonly #table: Table
+  readonly #kernel: Kernel
+  readonly #choices: Choices
 
-/** Evaluates a rule for a packet that begins a connection, as the kernel does: expression after expression, on registers. */
-export function evaluate(rule: FoundRule, packet: Packet, hasElement: HasElement): Evaluated {
-  const registers = new Uint8Array(REGISTERS)
-  const unknown = new Set<number>()
-  let isSure = true
-  for (const { name, data } of rule.expressions) {
-    if (data instanceof Uint8Array) {
-      if (name === "reject") return { matches: isSure ? "yes" : "perhaps", verdict: "drop" }
-      if (name === "redir" || name === "tproxy") return { matches: isSure ? "yes" : "perhaps", verdict: "nat" }
-      const isComment = name === "match" && extensionAttributes.decode(data).name === "comment" // of iptables
-      if (!isComment && !["log", "notrack", "objref", "last"].includes(name)) isSure = false
-      continue
-    }
-    const loaded = loadedBy(name, data as never, packet)
-    if (loaded !== undefined) {
-      const { dreg = 1 } = data as { dreg?: number }
-      if (loaded === "unknown") unknown.add(dreg)
-      else {
-        unknown.delete(dreg)
-        registers.set(loaded, offsetOf(dreg))
-      }
-      continue
-    }
+  constructor(table: Table, packet: Packet, kernel: Kernel, choices: Choices) {
+    this.#table = table
+    this.packet = packet
+    this.#kernel = kernel
+    this.#choices = choices
+  }
+
+  get matches(): "yes" | "perhaps" {
+    return this.unknown.length === 0 ? "yes" : "perhaps"
+  }
+
+  step({ name, data }: ReadExpression): Outcome {
     switch (name) {
-      case "bitwise": {
-        const { sreg = 1, dreg = 1, mask, xor, length = 4 } = data as Bitwise
-        if (unknown.has(sreg)) unknown.add(dreg)
-        for (let at = 0; at < length; at++) {
-          const byte = (registers[offsetOf(sreg) + at] ?? 0) & (mask?.value?.[at] ?? 0xff)
-          registers[offsetOf(dreg) + at] = byte ^ (xor?.value?.[at] ?? 0)
-        }
-        break
-      }
-      case "cmp": {
-        const { sreg = 1, op = 0, data: operand } = data as Compare
-        const value = operand?.value ?? new Uint8Array(0)
-        if (unknown.has(sreg)) isSure = false
-        else if (!holds(op, compare(registers.subarray(offsetOf(sreg)), value))) return { matches: "no" }
-        break
-      }
-      case "lookup": {
-        const { set = "", sreg = 1, dreg, flags = 0 } = data as Lookup
-        const found = unknown.has(sreg) ? undefined : hasElement(set, registers.subarray(offsetOf(sreg)))
-        if (dreg !== undefined) unknown.add(dreg) // what a map leads to
-        if (found === undefined) isSure = false
-        else if (found === ((flags & 1) === 1)) return { matches: "no" }
-        break
-      }
-      case "immediate": {
-        const verdict = (data as Immediate).data?.verdict
-        if (verdict === undefined) break
-        const known = verdict.chain === undefined ? VERDICTS[verdict.code ?? 0] : { jump: verdict.chain }
-        return { matches: isSure ? "yes" : "perhaps", ...(known === undefined ? {} : { verdict: known }) }
-      }
-      case "masq":
-        return { matches: isSure ? "yes" : "perhaps", verdict: "masquerade" }
+      case "payload":
+        if (data.dreg === undefined) return this.#cannotTell("payload set")
+        return this.#load(data.dreg, payloadOf(this.packet, data.base ?? 0, data.offset ?? 0, data.length ?? 0))
+      case "meta":
+        if (data.dreg !== undefined) return this.#load(data.dreg, metaOf(this.packet, data.key ?? 0))
+        if (data.key === META_MARK) this.#change({ ...this.packet, mark: this.#registers.read(data.sreg ?? 1, 4) })
+        return undefined
+      case "ct":
+        if (data.dreg !== undefined) return this.#load(data.dreg, ctOf(this.packet, data.key ?? 0, data.direction))
+        if (data.key === CT_MARK)
+          this.#change({ ...this.packet, connectionMark: this.#registers.read(data.sreg ?? 1, 4) })
+        return undefined
+      case "fib":
+        return this.#load(data.dreg ?? 1, fibOf(this.packet, this.#kernel, data.result ?? 0, data.flags ?? 0))
+      case "bitwise":
+        return this.#bitwise(data)
+      case "byteorder":
+        return this.#byteorder(data)
+      case "cmp":
+        return this.#compare(data.sreg ?? 1, data.op ?? 0, data.data?.value ?? new Uint8Array(0))
+      case "range":
+        return this.#range(data)
+      case "lookup":
+        return this.#lookup(data)
+      case "numgen":
+        return this.#choose(data.dreg ?? 1, data.modulus ?? 1, data.offset ?? 0)
+      case "hash": // which hash it is depends on the source port, mostly
+        return this.#choose(data.dreg ?? 1, data.modulus ?? 1, data.offset ?? 0)
+      case "immediate":
+        if (data.data?.value) return this.#load(data.dreg ?? 1, knownBits(data.data.value))
+        return actionOf(data.data?.verdict?.code ?? 0, data.data?.verdict?.chain)
       case "nat":
-        return { matches: isSure ? "yes" : "perhaps", verdict: "nat" }
+        return natOf(data, this.#registers)
+      case "masq":
+        return { kind: "source", from: "output", isOpen: false }
+      case "redir":
+        return { kind: "destination", from: "input", ...portOf(this.#registers, data.portMin, data.portMax) }
+      case "dynset": // adds to a set; what is done with the element may end the rule
+        return data.expression || data.expressions ? this.#cannotTell(`set "${data.set}"`) : undefined
+      case "objref":
+        return LIMITING.has(data.type ?? 0) ? this.#cannotTell("a limit") : undefined
+      case "counter":
+        return undefined
+      case "":
+        return this.#named(data.name, data.data)
+      default:
+        return this.#cannotTell(name satisfies never)
     }
   }
-  return { matches: isSure ? "yes" : "perhaps" }
-}
 
-interface Bitwise {
-  sreg?: number
-  dreg?: number
-  length?: number
-  mask?: { value?: Uint8Array }
-  xor?: { value?: Uint8Array }
-}
-interface Compare {
-  sreg?: number
-  op?: number
-  data?: { value?: Uint8Array }
-}
-interface Lookup {
-  set?: string
-  sreg?: number
-  dreg?: number
-  flags?: number
-}
-interface Immediate {
-  data?: { verdict?: { code?: number; chain?: string } }
-}
-
-/** Registers 1 to 4 have 16 bytes each, 8 to 23 are the same bytes as words; `enum nft_registers`. */
-function offsetOf(register: number): number {
-  return register < 8 ? 16 * register - 16 : 4 * (register - 8)
-}
-
-/** The bytes that an expression loads; "unknown" for what cannot be known; undefined for an expression that loads nothing. */
-function loadedBy(
-  name: string,
-  data: Record<string, number | undefined>,
-  packet: Packet,
-): Uint8Array | "unknown" | undefined {
-  if (name === "payload" && data.dreg !== undefined) return payloadOf(packet, data)
-  if (name === "meta" && data.dreg !== undefined) return metaOf(packet, data.key)
-  if (name === "ct" && data.dreg !== undefined) {
-    if (data.key === Ct.state) return u32.encode(CT_STATE_NEW)
-    if (data.key === Ct.direction) return Uint8Array.of(0)
-    return data.key === Ct.status ? u32.encode(packet.isMapped ? CT_STATUS_DNAT : 0) : "unknown"
+  /** An expression without a table: known by its name. */
+  #named(name: string, data: Uint8Array): Outcome {
+    if (WITHOUT_EFFECT.has(name)) return undefined
+    if (name === "reject") return DROP
+    if (name === "queue" || name === "tproxy" || name === "synproxy") return { kind: "other", what: name }
+    if (name === "notrack") {
+      if (this.unknown.length === 0) this.packet = { ...this.packet, tracking: "untracked" }
+      return undefined
+    }
+    if (name !== "match" && name !== "target") return this.#cannotTell(name)
+    const { name: extension = "", revision = 0, info = new Uint8Array(0) } = extensionAttributes.decode(data)
+    if (name === "target") {
+      const { action, packet } = targetOf(extension, revision, info, this.packet)
+      if (packet) this.#change(packet)
+      return action
+    }
+    const matches = matchOf(extension, revision, info, this.packet, this.#kernel)
+    if (matches === "by chance") return this.#choices.take(2) === 0 ? undefined : "break"
+    if (matches === undefined) return this.#cannotTell(`"${extension}"`)
+    return matches ? undefined : "break"
   }
-  if (name === "fib")
-    return data.result === 3 && ((data.flags ?? 0) & 2) !== 0 ? u32.encode(packet.isLocal ? 2 : 1) : "unknown"
-  return undefined
-}
 
-function metaOf({ input, output, protocol, source }: Packet, key: number | undefined): Uint8Array | "unknown" {
-  if (key === Meta.iifname) return ifnameValue(input)
-  if (key === Meta.oifname) return ifnameValue(output)
-  if (key === Meta.l4proto) return Uint8Array.of(protocol)
-  if (key === Meta.nfproto) return Uint8Array.of(familyOf(source))
-  return key === Meta.mark ? new Uint8Array(dataTypes.mark.size) : "unknown"
-}
-
-const BASE_NETWORK = 1
-const BASE_TRANSPORT = 2
-
-function payloadOf(
-  packet: Packet,
-  { base, offset = 0, length = 0 }: Record<string, number | undefined>,
-): Uint8Array | "unknown" {
-  const { source, destination, protocol, destinationPort } = packet
-  const isIpv4 = familyOf(source) === AF_INET
-  if (base === BASE_NETWORK) {
-    const [from, to, next] = isIpv4 ? [12, 16, 9] : [8, 24, 6]
-    const header = new Uint8Array(isIpv4 ? 20 : 40)
-    header.set(source, from)
-    header.set(destination, to)
-    header[next] = protocol
-    const isKnown = offset === next || (offset >= from && offset + length <= to + destination.length)
-    return isKnown ? header.subarray(offset, offset + length) : "unknown"
+  #cannotTell(what: string): undefined {
+    if (!this.unknown.includes(what)) this.unknown.push(what)
+    return undefined
   }
-  if (base === BASE_TRANSPORT && offset === 2 && length === 2)
-    return Uint8Array.of(destinationPort >> 8, destinationPort & 0xff)
-  return "unknown"
-}
 
-function compare(loaded: Uint8Array, value: Uint8Array): number {
-  for (let at = 0; at < value.length; at++) {
-    const difference = (loaded[at] ?? 0) - (value[at] ?? 0)
-    if (difference !== 0) return difference
+  #load(register: number, bits: Bits | "break"): Outcome {
+    if (bits === "break") return "break"
+    this.#registers.load(register, bits)
+    return undefined
   }
-  return 0
+
+  /** What a rule sets that may not match is known as far as it is the same either way. */
+  #change(packet: Packet): void {
+    this.packet = this.unknown.length === 0 ? packet : agreeingPacket(this.packet, packet)
+  }
+
+  #bitwise({ sreg = 1, dreg = 1, length = 4, operation = 0, mask, xor }: Of<"bitwise">): Outcome {
+    if (operation !== 0) return this.#loadUnknown(dreg, "a shifted value")
+    const bits = this.#registers.read(sreg, length)
+    return this.#load(
+      dreg,
+      maskedBits(bits, mask?.value ?? new Uint8Array(length).fill(0xff), xor?.value ?? new Uint8Array(length)),
+    )
+  }
+
+  #loadUnknown(register: number, what: string): undefined {
+    this.#registers.loadUnknown(register, what)
+    return undefined
+  }
+
+  /** Between the host's order and the network's, in units of `size`: the same bytes backwards on a little-endian machine. */
+  #byteorder({ sreg = 1, dreg = 1, length = 4, size = 4 }: Of<"byteorder">): Outcome {
+    const { value, known, ...rest } = this.#registers.read(sreg, length)
+    const swapped = (from: Uint8Array) => from.map((_, at) => from[at - (at % size) + size - 1 - (at % size)] ?? 0)
+    return this.#load(dreg, { ...rest, value: swapped(value), known: swapped(known) })
+  }
+
+  #compare(register: number, op: number, value: Uint8Array): Outcome {
+    const bits = this.#registers.read(register, value.length)
+    const holds = holdsFor(compareBits(bits, value), op)
+    if (holds !== undefined) return holds ? undefined : "break"
+    return this.#undecided(bits)
+  }
+
+  /** What is made by chance goes either way; for other unknown bits it cannot be told which. */
+  #undecided({ isRandom, what = "a value" }: Bits): Outcome {
+    if (isRandom) return this.#choices.take(2) === 0 ? undefined : "break"
+    return this.#cannotTell(what)
+  }
+
+  #range({ sreg = 1, op = 0, from, to }: Of<"range">): Outcome {
+    const [least, most] = [from?.value ?? new Uint8Array(0), to?.value ?? new Uint8Array(0)]
+    const bits = this.#registers.read(sreg, least.length)
+    if (!isKnown(bits)) return this.#undecided(bits)
+    const isWithin = compareBits(bits, least) !== -1 && compareBits(bits, most) !== 1
+    return isWithin === (op !== INVERTED) ? undefined : "break"
+  }
+
+  #lookup({ set = "", sreg = 1, dreg, flags = 0 }: Of<"lookup">): Outcome {
+    const layout = this.#kernel.layoutOf(this.#table, set)
+    const key = this.#registers.read(sreg, layout?.keyLength ?? 4)
+    if (!layout || !isKnown(key)) {
+      if (dreg !== undefined && dreg !== 0) this.#registers.loadUnknown(dreg, `map "${set}"`)
+      this.#cannotTell(key.what ?? `set "${set}"`)
+      return dreg === 0 ? { kind: "other", what: `map "${set}"` } : undefined
+    }
+    const element = this.#kernel.elementOf(this.#table, set, layout, Uint8Array.from(key.value))
+    if ((element !== undefined) === ((flags & INVERTED) !== 0)) return "break"
+    if (dreg === undefined || element === undefined) return undefined
+    if (dreg === 0) return element.verdict === undefined ? undefined : verdictAction(element.verdict)
+    return this.#load(dreg, knownBits(element.value?.[0] ?? new Uint8Array(0)))
+  }
+
+  #choose(register: number, modulus: number, offset: number): Outcome {
+    return this.#load(register, knownBits(u32.encode(offset + this.#choices.take(Math.max(1, modulus)))))
+  }
 }
 
-/** eq, neq, lt, lte, gt, gte */
-function holds(op: number, difference: number): boolean {
-  return (
-    [difference === 0, difference !== 0, difference < 0, difference <= 0, difference > 0, difference >= 0][op] ?? true
-  )
+/** `enum nft_cmp_ops`: eq, neq, lt, lte, gt, gte. Undefined where it cannot be told. */
+function holdsFor(order: ReturnType<typeof compareBits>, op: number): boolean | undefined {
+  if (order === undefined) return undefined
+  if (order === "unequal") return op === 0 ? false : op === 1 ? true : undefined
+  return [order === 0, order !== 0, order < 0, order <= 0, order > 0, order >= 0][op]
 }

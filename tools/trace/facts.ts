@@ -1,19 +1,20 @@
-import { readFileSync } from "node:fs"
-import { isErrno } from "../../pkg/libc/mod.ts"
-import { findLink, findRoute, type Link, type RouteSocket } from "../../pkg/netlink/mod.ts"
+import { findLink, type Link, type RouteRefusal, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import { contains, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import type { NodeAttachment, NodeLink } from "../node/mod.ts"
+import { readIfThere } from "./kernel.ts"
 import type { Destination } from "./way.ts"
 
-/** The route to an address, or the reason why it cannot be reached. A route of type blackhole or prohibit is an answer, given as an error. */
-export function routeTo(socket: RouteSocket, ip: Uint8Array): NonNullable<ReturnType<typeof findRoute>> | string {
-  try {
-    return findRoute(socket, ip) ?? `has no route to ${formatIp(ip)}`
-  } catch (error) {
-    if (isErrno(error, "EINVAL")) return `has a route of type blackhole for ${formatIp(ip)}`
-    if (isErrno(error, "EACCES")) return `has a route or rule of type prohibit for ${formatIp(ip)}`
-    throw error
-  }
+/** What the kernel's refusal of a route says, behind "the container" or "the host". A route of type blackhole is an answer, too. */
+export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
+  if (refusal === "EINVAL") return `has a route or rule of type blackhole for ${formatIp(ip)}`
+  if (refusal === "EACCES") return `has a route or rule of type prohibit for ${formatIp(ip)}`
+  if (refusal === "EHOSTUNREACH") return `has a route of type unreachable for ${formatIp(ip)}`
+  return `has no route to ${formatIp(ip)}`
+}
+
+/** ", by table 100" for a route that is in none of the tables which are always there: default, main, local. */
+export function tableText(table: number): string {
+  return table === 0 || (table >= 253 && table <= 255) ? "" : `, by table ${table}`
 }
 
 /** The name of a link, as far as it is there. */
@@ -46,9 +47,5 @@ export function isConntrackFull(): boolean {
 
 /** A value below /proc/sys in this namespace; undefined where the kernel has none. */
 export function sysctl(path: string): string | undefined {
-  try {
-    return readFileSync(`/proc/sys/${path}`, "utf8").trim()
-  } catch {
-    return undefined
-  }
+  return readIfThere(`/proc/sys/${path}`)?.trim()
 }

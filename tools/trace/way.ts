@@ -12,6 +12,8 @@ export interface Hop {
   readonly what: string
   /** "no": the packet ends here. "perhaps": it depends on what is not known here. */
   readonly passes: "yes" | "no" | "perhaps"
+  /** Where chance decides which way a packet takes: the number of the way, from 1. Undefined before the ways part. */
+  readonly way?: number
 }
 
 /** Collects hops; knows whether the packet has ended. */
@@ -36,4 +38,17 @@ export class Way {
     })
     return this.hops
   }
+}
+
+/** Several ways as one list: what they have in common once, then what is particular to each, with its number. Equal ways count once. */
+export function joinWays(all: readonly (readonly Hop[])[]): Hop[] {
+  const ways = [...new Map(all.map((hops) => [JSON.stringify(hops), hops])).values()]
+  const [first = [], ...others] = ways
+  if (others.length === 0) return [...first]
+  const isShared = (hop: Hop, at: number) => others.every((way) => JSON.stringify(way[at]) === JSON.stringify(hop))
+  const parting = first.findIndex((hop, at) => !isShared(hop, at))
+  return [
+    ...first.slice(0, parting),
+    ...ways.flatMap((hops, at) => hops.slice(parting).map((hop) => ({ ...hop, way: at + 1 }))),
+  ]
 }

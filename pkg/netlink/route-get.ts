@@ -1,0 +1,69 @@
+import { isErrno } from "../libc/mod.ts"
+import { AF_INET, familyOf, formatIp } from "../types/mod.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { bytes } from "./codec.ts"
+import { u8, u16be, u32 } from "./integers.ts"
+import type { Ifindex } from "./links.ts"
+import { NetlinkError } from "./message.ts"
+import { type ListedRoute, RTM_GETROUTE, readRoute, routeHeader } from "./routes.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** `RTM_F_LOOKUP_TABLE`: IPv4's answer names the table that the route was found in. IPv6's always does, and refuses the flag. */
+const RTM_F_LOOKUP_TABLE = 0x1000
+
+const questionPayload = payloadOf(
+  routeHeader,
+  attrs({
+    dst: [1, bytes],
+    src: [2, bytes],
+    input: [3, u32], // RTA_IIF
+    mark: [16, u32],
+    protocol: [27, u8], // RTA_IP_PROTO
+    destinationPort: [29, u16be], // RTA_DPORT
+  }),
+)
+
+/** A packet whose route is asked for. What is left out does not count: no rule can match it. */
+export interface RouteQuestion {
+  readonly dst: Uint8Array
+  readonly src?: Uint8Array | undefined
+  /** The interface that it comes in by. Without, it is a packet of the host itself, and `src` has to be an address of the host. */
+  readonly input?: Ifindex | undefined
+  readonly mark?: number | undefined
+  /** `IPPROTO_TCP`, `IPPROTO_UDP`, `IPPROTO_ICMP` or `IPPROTO_ICMPV6`; the kernel takes no other. */
+  readonly protocol?: number | undefined
+  readonly destinationPort?: number | undefined
+}
+
+/** What the kernel says of a packet that it does not route; each is an answer, not a failure of the question. */
+export type RouteRefusal = (typeof refusals)[number]
+
+/**
+ * ENETUNREACH: no route. EHOSTUNREACH: a route of type unreachable, or an interface that does not forward. EACCES: prohibit. EINVAL:
+ * blackhole, or a source or destination that no packet may have there. EXDEV, EINVAL or EHOSTUNREACH by kernel: rp_filter.
+ */
+const refusals = ["ENETUNREACH", "EHOSTUNREACH", "EACCES", "EINVAL", "EXDEV", "ESRCH"] as const
+
+/**
+ * Asks the kernel for the route of a packet, like `ip route get DST from SRC iif DEV mark MARK ipproto PROTOCOL dport PORT`, by all
+ * tables and rules. Returns the route with its table, or why there is none. Throws `NetlinkError`.
+ */
+export function askRoute(
+  route: Pick<NetlinkSocket, "get">,
+  { dst, src, input, mark, protocol, destinationPort }: RouteQuestion,
+): ListedRoute | RouteRefusal {
+  const bits = 8 * dst.length
+  const family = familyOf(dst)
+  const flags = family === AF_INET ? RTM_F_LOOKUP_TABLE : 0
+  const header = { family, dstPrefix: bits, srcPrefix: src ? bits : 0, flags }
+  const payload = questionPayload.encode(header, { dst, src, input, mark, protocol, destinationPort })
+  try {
+    return route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(dst)}`, payload }, readRoute)
+  } catch (error) {
+    // Where the kernel explains itself it is the question that it refuses.
+    const isAnswer = error instanceof NetlinkError && error.extack === undefined
+    const refusal = isAnswer ? refusals.find((each) => isErrno(error, each)) : undefined
+    if (refusal !== undefined) return refusal
+    throw error
+  }
+}

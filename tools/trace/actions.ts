@@ -1,0 +1,54 @@
+import type { Verdict } from "../../pkg/nftables/mod.ts"
+
+/** What a rule does with a packet that it matches. */
+export type Action =
+  | { readonly kind: "accept" | "drop" | "return" }
+  | { readonly kind: "jump" | "goto"; readonly chain: string }
+  | Mapping
+  /** Hands the packet to something that this tool does not follow: a queue, a proxy. */
+  | { readonly kind: "other"; readonly what: string }
+
+/** A change of the connection's destination or source. */
+export interface Mapping {
+  readonly kind: "destination" | "source"
+  /** Undefined: as it is, or not known. */
+  readonly ip?: Uint8Array | undefined
+  readonly port?: number | undefined
+  /** How the address is found: given in the rule, of the interface that it goes out by, of the one that it came in by. */
+  readonly from: "rule" | "output" | "input"
+  /** Whether it is one of several that is not known beforehand, or not known at all. */
+  readonly isOpen: boolean
+}
+
+/** What a rule makes of a packet. */
+export interface Evaluated<P> {
+  /** "perhaps": it looks at what cannot be known here, and would then do `action`. */
+  readonly matches: "yes" | "no" | "perhaps"
+  readonly action?: Action | undefined
+  /** The packet behind the rule: expressions may set its mark. */
+  readonly packet: P
+  /** What the rule looks at and is not known, without repetition. */
+  readonly unknown: readonly string[]
+}
+
+export const DROP: Action = { kind: "drop" }
+
+/** `enum nft_verdicts`, as they travel. */
+const [NF_DROP, NF_ACCEPT, NF_QUEUE] = [0, 1, 3]
+const NFT = { jump: -3 >>> 0, goto: -4 >>> 0, return: -5 >>> 0 } as const
+
+/** What a verdict does; undefined to go on. */
+export function actionOf(code: number, chain = ""): Action | undefined {
+  if (code === NF_DROP) return DROP
+  if (code === NF_ACCEPT) return { kind: "accept" }
+  if (code === NFT.return) return { kind: "return" }
+  if (code === NFT.jump) return { kind: "jump", chain }
+  if (code === NFT.goto) return { kind: "goto", chain }
+  return (code & 0xff) === NF_QUEUE ? { kind: "other", what: "queue" } : undefined
+}
+
+/** The same of an element of a map. */
+export function verdictAction(verdict: Verdict): Action {
+  if (typeof verdict === "string") return { kind: verdict }
+  return "jump" in verdict ? { kind: "jump", chain: verdict.jump } : { kind: "goto", chain: verdict.goto }
+}

@@ -1,0 +1,65 @@
+import { bridgePortData } from "../../pkg/netlink/mod.ts"
+import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
+import type { NodeAttachment, NodeLink } from "../node/mod.ts"
+import { has, sysctl } from "./facts.ts"
+import type { HostKernel } from "./kernel.ts"
+import type { Packet } from "./packet.ts"
+import { describe, dropped, holderOf, pass, type Trip } from "./trip.ts"
+import type { Hop } from "./way.ts"
+
+/** To another container of the bridge: frames, which pass the packet filter only where br_netfilter sends them there. */
+export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop[] {
+  const { way, node } = trip
+  const text = formatIp(packet.destination)
+  const other = holderOf(trip, packet.destination)
+  if (!other)
+    return way.end(
+      `no container of bridge "${bridge.name}" is known to have ${text}: nothing answers ARP, unless it is beyond a port of the bridge`,
+    )
+  const port = node.links.find(({ nsid, name }) => nsid === undefined && name === other.link?.name)
+  if (!port || port.master !== bridge.index)
+    return way.end(`${describe(other)} has ${text}, and no port of bridge "${bridge.name}"`)
+  if (!port.isUp) return way.end(`port "${port.name}" of ${describe(other)} is down`)
+  if (filtersFrames(packet)) {
+    way.pass("bridge", `net.bridge.${settingOf(packet)} is 1: frames pass the packet filter as well`)
+    const arriving = pass(trip, "prerouting", { ...packet, input: bridge.name, isBridged: true }, true)
+    if (!arriving) return dropped(trip)
+    if (arriving.packet.isDestinationMapped)
+      return way.arrive("a rule changes its destination on the bridge: not followed further")
+    const passing = pass(trip, "forward", { ...arriving.packet, output: bridge.name })
+    if (!passing || !pass(trip, "postrouting", passing.packet, true)) return dropped(trip)
+  }
+  return way.arrive(`it reaches ${describe(other)} by port "${port.name}"`)
+}
+
+function settingOf({ destination }: Packet): string {
+  return familyOf(destination) === AF_INET ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables"
+}
+
+/** Whether frames between ports of a bridge pass the rules for routed packets. */
+function filtersFrames(packet: Packet): boolean {
+  return sysctl(`net/bridge/${settingOf(packet)}`) === "1"
+}
+
+/**
+ * Why an answer does not come back, where the host has sent a container's packet to another port of the same bridge, or to the
+ * same one; undefined where nothing of the kind is wrong. The connection's addresses are changed back by the host alone.
+ */
+export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): string | undefined {
+  const { attachment, kernel } = trip
+  const bridge = attachment.link?.master
+  if (bridge === undefined || other.link?.master !== bridge) return undefined
+  const isItself = other === attachment
+  if (isItself && isHairpinOff(kernel, attachment))
+    return `port "${attachment.link?.name}" has hairpin off: the bridge sends no frame back by the port that it came in by`
+  if (!packet.isDestinationMapped || packet.isSourceMapped) return undefined
+  if (isItself) return "no rule masquerades it: it comes back to the container with the container's own address"
+  const isDirect = other.addresses.some((address) => address.includes("/") && has(address, packet.source))
+  if (!isDirect || filtersFrames(packet)) return undefined
+  return `the answer goes by the bridge and not through the host, and has the wrong source: net.bridge.${settingOf(packet)} is not 1, and no rule masquerades the packet`
+}
+
+function isHairpinOff(kernel: HostKernel, { link }: NodeAttachment): boolean {
+  const { slaveKind, slaveData } = (link && kernel.link(link.name)?.attributes.linkInfo) ?? {}
+  return slaveKind === "bridge" && slaveData !== undefined && bridgePortData.decode(slaveData).hairpin === 0
+}

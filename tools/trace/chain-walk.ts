@@ -1,0 +1,158 @@
+import type { BaseChain, Chain, FoundRule, Table } from "../../pkg/nftables/mod.ts"
+import type { FilterView } from "../node/mod.ts"
+import type { Action, Mapping } from "./actions.ts"
+import type { Choices } from "./choices.ts"
+import { evaluate } from "./evaluate.ts"
+import type { Kernel } from "./kernel.ts"
+import { agreeingPacket, type Packet } from "./packet.ts"
+import type { Hop } from "./way.ts"
+
+/** What a packet is sent through the rules with. */
+export interface FilterQuestions {
+  readonly bases: FilterView["bases"]
+  readonly rulesOf: (chain: Pick<Chain, "table" | "name">) => readonly FoundRule[]
+  readonly kernel: Kernel
+  readonly choices: Choices
+}
+
+/** A rule or policy that decided, or a rule that may have decided. */
+export type Note = Omit<Hop, "where">
+
+/** Finds the rules of a chain in their order; the rules of a node are sorted once. */
+export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestions["rulesOf"] {
+  const byChain = new Map<string, FoundRule[]>()
+  for (const rule of rules) byChain.getOrInsert(placeOf(rule.chain), []).push(rule)
+  return (chain) => byChain.get(placeOf(chain)) ?? []
+}
+
+/** More jumps than the kernel allows. */
+const DEPTH = 16
+
+/** How a chain ends: decided, or at its end, where the chain goes on that has jumped to it. */
+type ChainEnd = "accept" | "drop" | "end"
+
+/** One packet's way through the chains of a table. */
+export class ChainWalk {
+  packet: Packet
+  readonly notes: Note[] = []
+  /** Rules that accept, or do not, as sentences. */
+  readonly perhapsAccepting: string[] = []
+  /** The rule that decided. */
+  decidedBy: string | undefined
+  mapped: { mapping: Mapping; rule: string } | undefined
+  readonly #questions: FilterQuestions
+  readonly #table: Table
+
+  constructor(questions: FilterQuestions, table: Table, packet: Packet) {
+    this.#questions = questions
+    this.#table = table
+    this.packet = packet
+  }
+
+  /** What a base chain decides with its policy. "perhaps": it drops, unless a rule before has accepted. */
+  base({ name, policy }: BaseChain): "accept" | "drop" | "perhaps" {
+    const end = this.#chain(name, 0)
+    const verdict = end === "end" ? policy : end
+    return verdict === "drop" && this.perhapsAccepting.length > 0 ? "perhaps" : verdict
+  }
+
+  #chain(name: string, depth: number): ChainEnd {
+    if (depth > DEPTH) return "end"
+    const left: string[] = [] // what of the rules that may have left the chain is not known
+    for (const rule of this.#questions.rulesOf({ table: this.#table, name })) {
+      const { kernel, choices } = this.#questions
+      const { matches, action, packet, unknown } = evaluate(rule, this.packet, kernel, choices)
+      this.packet = left.length > 0 ? agreeingPacket(this.packet, packet) : packet
+      if (matches === "no" || action === undefined) continue
+      if (matches === "perhaps" || left.length > 0) {
+        const open = [...new Set([...left, ...unknown])]
+        if (action.kind === "return") left.push(...open)
+        else this.#perhaps(rule, action, open, depth)
+        continue
+      }
+      const end = this.#act(rule, action, depth)
+      if (end !== undefined) return end
+    }
+    return "end"
+  }
+
+  /** What a rule does that matches; undefined to go on with the next rule. */
+  #act(rule: FoundRule, action: Action, depth: number): ChainEnd | undefined {
+    switch (action.kind) {
+      case "accept":
+      case "drop":
+        this.decidedBy = ruleName(rule)
+        return action.kind
+      case "return":
+        return "end"
+      case "jump": {
+        const end = this.#chain(action.chain, depth + 1)
+        return end === "end" ? undefined : end
+      }
+      case "goto": // its end is the end of this chain, too
+        return this.#chain(action.chain, depth + 1)
+      case "other":
+        this.notes.push({
+          what: `${ruleName(rule)} hands it to ${action.what}, which is not followed`,
+          passes: "perhaps",
+        })
+        return "accept"
+      default:
+        return this.#map(rule, action)
+    }
+  }
+
+  #map(rule: FoundRule, mapping: Mapping): ChainEnd {
+    this.mapped = { mapping, rule: ruleName(rule) }
+    this.packet = mappedPacket(this.packet, mapping, this.#questions.kernel)
+    if (mapping.isOpen)
+      this.notes.push({ what: `${ruleName(rule)} takes one of several addresses or ports`, passes: "perhaps" })
+    return "accept"
+  }
+
+  /** A rule that matches or not: what it would do is told where it makes a difference. */
+  #perhaps(rule: FoundRule, action: Action, unknown: readonly string[], depth: number): void {
+    const because = `(not known here: ${unknown.join(", ")})`
+    if (action.kind === "accept") return void this.perhapsAccepting.push(`${ruleName(rule)} ${because}`)
+    const may = (what: string) =>
+      this.notes.push({ what: `${ruleName(rule)} may ${what} ${because}`, passes: "perhaps" })
+    if (action.kind === "jump" || action.kind === "goto") this.#perhapsJump(rule, action.chain, because, may, depth)
+    else if (action.kind === "drop") may("drop it")
+    else if (action.kind === "other") may(`hand it to ${action.what}`)
+    else if (action.kind !== "return") may(`change its ${action.kind}`)
+  }
+
+  /** Looks what the chain would do that a rule may jump to. One that would do nothing makes no difference. */
+  #perhapsJump(rule: FoundRule, chain: string, because: string, may: (what: string) => void, depth: number): void {
+    const walk = new ChainWalk(this.#questions, this.#table, this.packet)
+    const end = walk.#chain(chain, depth + 1)
+    this.packet = agreeingPacket(this.packet, walk.packet)
+    this.notes.push(...walk.notes)
+    this.perhapsAccepting.push(...walk.perhapsAccepting)
+    if (end === "drop") may(`lead to ${walk.decidedBy}, which drops it`)
+    else if (walk.mapped) may(`lead to ${walk.mapped.rule}, which changes its ${walk.mapped.mapping.kind}`)
+    else if (end === "accept") this.perhapsAccepting.push(`${ruleName(rule)} ${because}`)
+  }
+}
+
+/** "chain ip nat POSTROUTING" */
+export function placeOf({ table, name }: Pick<Chain, "table" | "name">): string {
+  return `chain ${table.family} ${table.name} ${name}`
+}
+
+/** "rule 12 of chain ip nat KUBE-SEP-1 ("shop/db")" */
+function ruleName({ chain, handle, comment }: FoundRule): string {
+  return `rule ${handle} of ${placeOf(chain)}${comment === undefined ? "" : ` ("${comment}")`}`
+}
+
+/** The packet with the addresses that a rule gives it. */
+function mappedPacket(packet: Packet, { kind, ip, port, from }: Mapping, kernel: Kernel): Packet {
+  const given = from === "rule" ? ip : kernel.addressOn(from === "output" ? packet.output : packet.input, packet.source)
+  if (kind === "source") return { ...packet, source: given ?? packet.source, isSourceMapped: true }
+  return {
+    ...packet,
+    destination: given ?? packet.destination,
+    destinationPort: port ?? packet.destinationPort,
+    isDestinationMapped: true,
+  }
+}

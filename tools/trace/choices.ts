@@ -1,0 +1,40 @@
+/**
+ * Decides what the kernel decides by chance: which of several alternatives a packet takes. A way is found again by the numbers of the
+ * alternatives that it took.
+ */
+export class Choices {
+  readonly #wanted: readonly number[]
+  readonly taken: { readonly chosen: number; readonly count: number }[] = []
+
+  constructor(wanted: readonly number[] = []) {
+    this.#wanted = wanted
+  }
+
+  /** One of `count` alternatives, 0 to count - 1. */
+  take(count: number): number {
+    const chosen = this.#wanted[this.taken.length] ?? 0
+    this.taken.push({ chosen, count })
+    return chosen
+  }
+
+  /** What to want for the next way, the last choice first; undefined when this was the last way. */
+  next(): readonly number[] | undefined {
+    for (let at = this.taken.length - 1; at >= 0; at--) {
+      const { chosen, count } = this.taken[at] ?? { chosen: 0, count: 0 }
+      if (chosen + 1 < count) return [...this.taken.slice(0, at).map((each) => each.chosen), chosen + 1]
+    }
+    return undefined
+  }
+}
+
+/** Runs a walk once for each way that chance may take, at most `most` times. Returns what the walks return, and whether these are all. */
+export function explore<T>(walk: (choices: Choices) => T, most: number): { found: T[]; isAll: boolean } {
+  const found: T[] = []
+  let wanted: readonly number[] | undefined = []
+  while (wanted !== undefined && found.length < most) {
+    const choices = new Choices(wanted)
+    found.push(walk(choices))
+    wanted = choices.next()
+  }
+  return { found, isAll: wanted === undefined }
+}

@@ -1,0 +1,179 @@
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { type Bits, compareBits, isKnown, maskedBits } from "./bits.ts"
+import { markOf } from "./fib.ts"
+import type { Kernel } from "./kernel.ts"
+import { IPPROTO, type Packet, statusOf, u32Bits } from "./packet.ts"
+
+/** What a match of iptables says of a packet; undefined where that is not known here. */
+type Answer = boolean | "by chance" | undefined
+
+/** What a match is given, as its struct has it; hosts of these plugins are little-endian. */
+class Info {
+  readonly #view: DataView
+  readonly bytes: Uint8Array
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  }
+
+  u8 = (at: number) => this.#view.getUint8(at)
+  u16 = (at: number) => this.#view.getUint16(at, true)
+  u32 = (at: number) => this.#view.getUint32(at, true)
+  text = (at: number) => decodeUtf8(this.bytes.subarray(at, this.bytes.indexOf(0, at)))
+}
+
+type Match = (info: Info, packet: Packet, kernel: Kernel, revision: number) => Answer
+
+/** Asks a match of iptables by the name that the kernel has for it. A struct that is too short counts as not known. */
+export function matchOf(name: string, revision: number, info: Uint8Array, packet: Packet, kernel: Kernel): Answer {
+  const match = Object.hasOwn(matches, name) ? matches[name] : undefined
+  try {
+    return match?.(new Info(info), packet, kernel, revision)
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
+
+/** By the names and structs of <linux/netfilter/xt_*.h>. */
+const matches: Readonly<Record<string, Match>> = {
+  comment: () => true,
+  nfacct: () => true,
+  addrtype: matchAddressType,
+  conntrack: matchConnection,
+  // struct xt_state_info
+  state: (info, packet) => (info.u32(0) & (packet.tracking === "untracked" ? 64 : stateOf(packet))) !== 0,
+  mark: (info, { mark }) => matchMark(info, mark),
+  connmark: (info, packet) => (packet.tracking === "new" ? matchMark(info, packet.connectionMark) : false),
+  // struct xt_statistic_info: the probability is of 2^31
+  statistic: (info) => (info.u16(0) === 0 && info.u32(4) >= 0x80000000 ? info.u16(2) === 0 : "by chance"),
+  tcp: (info, packet) => matchTcp(info, packet),
+  udp: (info, packet) => matchPorts(info, packet, IPPROTO.udp, info.u8(8)),
+  multiport: matchMultiport,
+  icmp: (info, packet) => matchIcmp(info, packet, IPPROTO.icmp, 8),
+  icmp6: (info, packet) => matchIcmp(info, packet, IPPROTO.icmpv6, 128),
+  iprange: matchRange,
+  // struct xt_physdev_info: --physdev-is-bridged alone
+  physdev: (info, { isBridged }) => (info.u8(65) === 4 ? isBridged !== ((info.u8(64) & 4) !== 0) : undefined),
+  // struct xt_pkttype_info: PACKET_HOST
+  pkttype: (info) => (info.u32(0) === 0) !== (info.u32(4) !== 0),
+  recent: matchRecent,
+  rpfilter: matchReversePath,
+}
+
+/** struct xt_addrtype_info_v1, and its older form with a u32 for each inversion. */
+function matchAddressType(
+  info: Info,
+  { source, destination, input, output }: Packet,
+  kernel: Kernel,
+  revision: number,
+) {
+  const flags = revision === 0 ? (info.u32(4) === 0 ? 0 : 1) | (info.u32(8) === 0 ? 0 : 2) : info.u32(4)
+  const link = (flags & 4) !== 0 ? input : (flags & 8) !== 0 ? output : undefined
+  const has = (ip: Uint8Array, mask: number, isInverted: boolean) =>
+    mask === 0 || ((mask & (1 << kernel.addressType(ip, link))) !== 0) !== isInverted
+  return has(source, info.u16(0), (flags & 1) !== 0) && has(destination, info.u16(2), (flags & 2) !== 0)
+}
+
+/** `XT_CONNTRACK_*`: which parts of the struct count. */
+const CONNTRACK = { state: 1, status: 64, direction: 1 << 12, alias: 1 << 13 } as const
+
+/** `XT_CONNTRACK_STATE_*` */
+function stateOf({ tracking, isDestinationMapped, isSourceMapped }: Packet): number {
+  const state = { none: 1, new: 8, untracked: 256 }[tracking]
+  return tracking === "new" ? state | (isSourceMapped ? 64 : 0) | (isDestinationMapped ? 128 : 0) : state
+}
+
+/** struct xt_conntrack_mtinfo1, 2 and 3: state, status and direction. */
+function matchConnection(info: Info, packet: Packet, _: Kernel, revision: number): Answer {
+  if (revision === 0) return undefined
+  const [flags, inverted] = [info.u16(146), info.u16(148)]
+  const mask = (at: number) => (revision === 1 ? info.u8(150 + at) : info.u16(150 + 2 * at))
+  const says = (flag: number, holds: boolean) => (flags & flag) === 0 || holds !== ((inverted & flag) !== 0)
+  if (!says(CONNTRACK.state, (mask(0) & stateOf(packet)) !== 0)) return false
+  if (packet.tracking !== "new") return (flags & ~(CONNTRACK.state | CONNTRACK.alias)) === 0
+  if (!says(CONNTRACK.direction, true) || !says(CONNTRACK.status, (mask(1) & statusOf(packet)) !== 0)) return false
+  const known = CONNTRACK.state | CONNTRACK.status | CONNTRACK.direction | CONNTRACK.alias
+  return (flags & ~known) === 0 ? true : undefined
+}
+
+/** struct xt_mark_mtinfo1 */
+function matchMark(info: Info, mark: Bits): Answer {
+  const order = compareBits(maskedBits(mark, info.bytes.subarray(4, 8), new Uint8Array(4)), u32Bits(info.u32(0)).value)
+  return order === undefined ? undefined : (order === 0) !== (info.u8(8) !== 0)
+}
+
+/** struct xt_tcp; the first segment of a connection has the flag SYN alone. */
+function matchTcp(info: Info, packet: Packet): Answer {
+  const [mask, wanted, inverted] = [info.u8(9), info.u8(10), info.u8(11)]
+  const SYN = 2
+  if (packet.protocol !== IPPROTO.tcp) return false
+  if (((SYN & mask) === wanted) === ((inverted & 4) !== 0)) return false
+  const ports = matchPorts(info, packet, IPPROTO.tcp, inverted)
+  return ports === true && info.u8(8) !== 0 ? undefined : ports // an option of TCP is asked for
+}
+
+/** The ports at the beginning of struct xt_tcp and xt_udp: a range for the source, one for the destination. */
+function matchPorts(info: Info, { protocol, destinationPort }: Packet, wanted: number, inverted: number): Answer {
+  if (protocol !== wanted) return false
+  const isDestination = info.u16(4) <= destinationPort && destinationPort <= info.u16(6)
+  if (isDestination === ((inverted & 2) !== 0)) return false
+  const anySource = info.u16(0) === 0 && info.u16(2) === 0xffff
+  return anySource && (inverted & 1) === 0 ? true : undefined
+}
+
+/** struct xt_multiport_v1: which ports, how many, the ports, whether the next one ends a range. */
+function matchMultiport(info: Info, { destinationPort }: Packet): Answer {
+  const DESTINATION = 1
+  let isFound = false
+  for (let at = 0; at < Math.min(info.u8(1), 15); at++) {
+    const port = info.u16(2 + 2 * at)
+    const last = info.u8(32 + at) !== 0 ? info.u16(2 + 2 * ++at) : port
+    isFound ||= port <= destinationPort && destinationPort <= last
+  }
+  if (info.u8(0) === DESTINATION) return isFound !== (info.u8(47) !== 0)
+  return undefined // the source port
+}
+
+/** struct ipt_icmp and ip6t_icmp: an echo request has code 0. */
+function matchIcmp(info: Info, { protocol }: Packet, wanted: number, echo: number): Answer {
+  if (protocol !== wanted) return false
+  const isAny = wanted === IPPROTO.icmp && info.u8(0) === 0xff
+  const isOfType = isAny || (info.u8(0) === echo && info.u8(1) === 0)
+  return isOfType !== ((info.u8(3) & 1) !== 0)
+}
+
+/** struct xt_iprange_mtinfo */
+function matchRange(info: Info, { source, destination }: Packet): Answer {
+  const flags = info.u8(64)
+  const isIn = (ip: Uint8Array, at: number) =>
+    compareBytes(info.bytes.subarray(at, at + ip.length), ip) <= 0 &&
+    compareBytes(ip, info.bytes.subarray(at + 16, at + 16 + ip.length)) <= 0
+  if ((flags & 1) !== 0 && isIn(source, 0) === ((flags & 16) !== 0)) return false
+  return (flags & 2) === 0 || isIn(destination, 32) !== ((flags & 32) !== 0)
+}
+
+function compareBytes(one: Uint8Array, other: Uint8Array): number {
+  const at = one.findIndex((byte, index) => byte !== other[index])
+  return at === -1 ? 0 : (one[at] ?? 0) - (other[at] ?? 0)
+}
+
+/** struct xt_recent_mtinfo: `--set` always matches; of the others it is known whether the list has the source, not for how long. */
+function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
+  const [operation, isInverted] = [info.u8(8), info.u8(9) !== 0]
+  const SET = 2
+  if ((operation & SET) !== 0) return !isInverted
+  if (info.u8(210) !== 0) return undefined // the destination's side
+  return kernel.isRecent(info.text(10), source) === false ? isInverted : undefined
+}
+
+/** struct xt_rpfilter_info: whether the source is sent to by the interface that the packet came in by. */
+function matchReversePath(info: Info, packet: Packet, kernel: Kernel): Answer {
+  const [LOOSE, VALID_MARK, INVERT] = [1, 2, 8]
+  const flags = info.u8(0)
+  if ((flags & VALID_MARK) !== 0 && !isKnown(packet.mark)) return undefined
+  const towards = kernel.linkTowards(packet.source, (flags & VALID_MARK) !== 0 ? markOf(packet) : undefined)
+  const passes = towards !== undefined && ((flags & LOOSE) !== 0 || towards.name === packet.input)
+  return passes !== ((flags & INVERT) !== 0)
+}

@@ -1,0 +1,103 @@
+import { u32 } from "../../pkg/netlink/mod.ts"
+import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
+import { type Action, DROP, type Mapping } from "./actions.ts"
+import { type Bits, maskedBits } from "./bits.ts"
+import type { Packet } from "./packet.ts"
+
+/** Targets that decide nothing, and change nothing that rules look at. */
+const WITHOUT_EFFECT = new Set(
+  "LOG NFLOG ULOG AUDIT TRACE TCPMSS TCPOPTSTRIP CHECKSUM TOS DSCP ECN TTL HL CLASSIFY SET RATEEST IDLETIMER LED TEE SECMARK CONNSECMARK".split(
+    " ",
+  ),
+)
+
+/** What a target of iptables does: an action, a changed packet, or neither. */
+interface Done {
+  readonly action?: Action | undefined
+  readonly packet?: Packet
+}
+
+/** Reads a target of iptables by the name that the kernel has for it; structs of <linux/netfilter/xt_*.h>. */
+export function targetOf(name: string, revision: number, info: Uint8Array, packet: Packet): Done {
+  const view = new DataView(info.buffer, info.byteOffset, info.length)
+  try {
+    switch (name) {
+      case "REJECT":
+        return { action: DROP }
+      case "MASQUERADE":
+        return { action: { kind: "source", from: "output", isOpen: false } }
+      case "DNAT":
+        return { action: mappingOf("destination", view, info, revision, packet) }
+      case "SNAT":
+        return { action: mappingOf("source", view, info, revision, packet) }
+      case "REDIRECT":
+        return { action: { ...mappingOf("destination", view, info, revision, packet), ip: undefined, from: "input" } }
+      case "MARK": // struct xt_mark_tginfo2
+        return { packet: { ...packet, mark: setBits(packet.mark, view.getUint32(0, true), view.getUint32(4, true)) } }
+      case "CONNMARK":
+        return { packet: connectionMarked(view, packet) }
+      case "NOTRACK":
+        return { packet: { ...packet, tracking: "untracked" } }
+      case "CT": // struct xt_ct_target_info: XT_CT_NOTRACK
+        return (view.getUint16(0, true) & 1) === 0 ? {} : { packet: { ...packet, tracking: "untracked" } }
+    }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+  }
+  return WITHOUT_EFFECT.has(name) ? {} : { action: { kind: "other", what: name } }
+}
+
+/** (mark & ~mask) ^ value */
+function setBits(mark: Bits, value: number, mask: number): Bits {
+  return maskedBits(mark, u32.encode(~mask >>> 0), u32.encode(value))
+}
+
+/** struct xt_connmark_tginfo1: set, save, restore. */
+function connectionMarked(view: DataView, packet: Packet): Packet {
+  const [value, ctMask, mask] = [0, 4, 8].map((at) => view.getUint32(at, true)) as [number, number, number]
+  const [SET, SAVE] = [0, 1]
+  const mode = view.getUint8(12)
+  if (mode === SET) return { ...packet, connectionMark: setBits(packet.connectionMark, value, ctMask) }
+  const [from, fromMask, to, toMask] =
+    mode === SAVE
+      ? [packet.mark, mask, packet.connectionMark, ctMask]
+      : [packet.connectionMark, ctMask, packet.mark, mask]
+  const kept = maskedBits(to, u32.encode(~toMask >>> 0), new Uint8Array(4))
+  const taken = maskedBits(from, u32.encode(fromMask), new Uint8Array(4))
+  const joined: Bits = {
+    value: kept.value.map((byte, at) => byte ^ (taken.value[at] ?? 0)),
+    known: kept.known.map((byte, at) => byte & (taken.known[at] ?? 0)),
+    what: "the mark",
+  }
+  return mode === SAVE ? { ...packet, connectionMark: joined } : { ...packet, mark: joined }
+}
+
+/** `NF_NAT_RANGE_*` */
+const MAP_IPS = 1
+const PROTO_SPECIFIED = 2
+
+/** struct nf_nat_range, and for IPv4's older revisions nf_nat_ipv4_multi_range_compat, which has a count before it. */
+function mappingOf(
+  kind: Mapping["kind"],
+  view: DataView,
+  info: Uint8Array,
+  revision: number,
+  { source }: Packet,
+): Mapping {
+  const isIpv4 = familyOf(source) === AF_INET
+  const isOld = revision === 0 && isIpv4
+  const [flagsAt, minAt, maxAt, portAt] = isOld ? [4, 8, 12, 16] : [0, 4, 20, 36]
+  const size = isIpv4 ? 4 : 16
+  const flags = view.getUint32(flagsAt, true)
+  const [min, max] = [minAt, maxAt].map((at) => info.slice(at, at + size)) as [Uint8Array, Uint8Array]
+  const [first, last] = [view.getUint16(portAt), view.getUint16(portAt + 2)]
+  const hasIp = (flags & MAP_IPS) !== 0
+  const hasPort = (flags & PROTO_SPECIFIED) !== 0
+  return {
+    kind,
+    ...(hasIp ? { ip: min } : {}),
+    ...(hasPort ? { port: first } : {}),
+    from: "rule",
+    isOpen: (hasIp && min.toHex() !== max.toHex()) || (hasPort && first !== last),
+  }
+}

@@ -1,0 +1,141 @@
+import { readFileSync } from "node:fs"
+import {
+  askRoute,
+  findLink,
+  type Ifindex,
+  type Link,
+  type ListedRoute,
+  listAddresses,
+  type RouteQuestion,
+  type RouteRefusal,
+  RouteSocket,
+} from "../../pkg/netlink/mod.ts"
+import {
+  type Element,
+  findSetLayout,
+  getElement,
+  PacketFilter,
+  type SetLayout,
+  type Table,
+} from "../../pkg/nftables/mod.ts"
+import { formatIp } from "../../pkg/types/mod.ts"
+
+/** `RTN_*`, <linux/rtnetlink.h>: what sort of address it is. */
+export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 5 } as const
+
+/** What rules ask the kernel about a packet that is not there: tests answer by themselves. */
+export interface Kernel {
+  /** How a set or map is laid out; undefined where there is none. */
+  layoutOf(table: Table, set: string): SetLayout | undefined
+  /** The element that a lookup finds, also by a range. */
+  elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined
+  /** `RTN_*`: whether an address is the host's, or, with `link`, that link's. */
+  addressType(ip: Uint8Array, link?: string): number
+  /** The link by which the host sends to an address, as `fib … oif` has it. */
+  linkTowards(ip: Uint8Array, mark: number | undefined): Pick<Link, "index" | "name"> | undefined
+  /** The first address of a link in the family of `like`: what `masquerade` and `redirect` take. */
+  addressOn(link: string, like: Uint8Array): Uint8Array | undefined
+  /** Whether a list of iptables' `recent` has an address; undefined where there is no such list. */
+  isRecent(list: string, ip: Uint8Array): boolean | undefined
+}
+
+/** The kernel of the namespace that it is opened in. Each question is asked once. */
+export class HostKernel implements Kernel, Disposable {
+  readonly #route = RouteSocket.open()
+  readonly #filter = PacketFilter.find()
+  readonly #answers = new Map<string, unknown>()
+
+  /** The route of a packet by all tables and rules, or why it has none. */
+  routeOf(question: RouteQuestion): ListedRoute | RouteRefusal {
+    const { dst, src, input, mark, destinationPort } = question
+    return this.#once(
+      `route ${formatIp(dst)} ${src && formatIp(src)} ${input} ${mark} ${destinationPort} ${question.protocol}`,
+      () => askRoute(this.#route, question),
+    )
+  }
+
+  link(which: string | Ifindex): Link | undefined {
+    return this.#once(`link ${typeof which} ${which}`, () => findLink(this.#route, which))
+  }
+
+  layoutOf(table: Table, set: string): SetLayout | undefined {
+    const socket = this.#filter?.socket
+    return socket && this.#once(`set ${table.family} ${table.name} ${set}`, () => findSetLayout(socket, table, set))
+  }
+
+  elementOf(table: Table, name: string, layout: SetLayout, key: Uint8Array): Element | undefined {
+    const socket = this.#filter?.socket
+    const raw = (size: number) => ({ name: "raw", id: 0, size, byteOrder: 0, print: String }) as const
+    const set = {
+      ...{ table, name, key: [raw(layout.keyLength)] },
+      ...(layout.valueLength > 0 ? { value: [raw(layout.valueLength)] } : {}),
+      ...(layout.hasVerdicts ? { verdicts: true as const } : {}),
+    }
+    const what = `element ${table.family} ${table.name} ${name} ${key.toHex()}`
+    return socket && this.#once(what, () => getElement(socket, set, [key]))
+  }
+
+  addressType(ip: Uint8Array, link?: string): number {
+    const { isMulticast, isBroadcast } = groupOf(ip)
+    if (isMulticast) return RTN.multicast
+    if (isBroadcast) return RTN.broadcast
+    const route = this.routeOf({ dst: ip })
+    if (typeof route === "string" || route.type === undefined) return RTN.unicast
+    if (route.type !== RTN.local && route.type !== RTN.broadcast && route.type !== RTN.anycast) return RTN.unicast
+    return link === undefined || this.#hasAddress(link, ip) ? route.type : RTN.unicast
+  }
+
+  linkTowards(ip: Uint8Array, mark: number | undefined): Pick<Link, "index" | "name"> | undefined {
+    const route = this.routeOf({ dst: ip, mark })
+    if (typeof route === "string" || route.type !== RTN.unicast || route.index === undefined) return undefined
+    return this.link(route.index)
+  }
+
+  addressOn(link: string, like: Uint8Array): Uint8Array | undefined {
+    return this.#addresses().find((one) => one.name === link && one.ip.length === like.length)?.ip
+  }
+
+  isRecent(list: string, ip: Uint8Array): boolean | undefined {
+    const text = readIfThere(`/proc/net/xt_recent/${list}`)
+    return text?.split("\n").some((line) => line.startsWith(`src=${formatIp(ip)} `))
+  }
+
+  #hasAddress(link: string, ip: Uint8Array): boolean {
+    return this.#addresses().some((one) => one.name === link && formatIp(one.ip) === formatIp(ip))
+  }
+
+  #addresses(): { readonly name: string | undefined; readonly ip: Uint8Array }[] {
+    return this.#once("addresses", () =>
+      listAddresses(this.#route).map(({ index, ip }) => ({ name: this.link(index)?.name, ip })),
+    )
+  }
+
+  #once<T>(what: string, ask: () => T): T {
+    if (!this.#answers.has(what)) this.#answers.set(what, ask())
+    return this.#answers.get(what) as T
+  }
+
+  [Symbol.dispose](): void {
+    this.#route[Symbol.dispose]()
+    this.#filter?.[Symbol.dispose]()
+  }
+}
+
+/** 224.0.0.0/4 and ff00::/8, and 255.255.255.255. */
+function groupOf(ip: Uint8Array): { isMulticast: boolean; isBroadcast: boolean } {
+  const [first = 0] = ip
+  const isIpv4 = ip.length === 4
+  return {
+    isMulticast: isIpv4 ? first >> 4 === 0xe : first === 0xff,
+    isBroadcast: isIpv4 && ip.every((byte) => byte === 0xff),
+  }
+}
+
+/** The text of a file; undefined where there is none. */
+export function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8")
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,191 @@
+import { u16be, u32 } from "../../pkg/netlink/mod.ts"
+import { ifnameValue } from "../../pkg/nftables/mod.ts"
+import { AF_INET, AF_INET6, familyOf } from "../../pkg/types/mod.ts"
+import { agreeing, type Bits, knownBits, unknownBits } from "./bits.ts"
+
+/** The packet that begins a connection, at one hook. Rules make another one of it. */
+export interface Packet {
+  readonly source: Uint8Array
+  readonly destination: Uint8Array
+  /** `IPPROTO_*` */
+  readonly protocol: number
+  /** 0 for none: ICMP. */
+  readonly destinationPort: number
+  readonly input: string
+  readonly output: string
+  /** A u32. 0 at first: the kernel clears the mark when a packet leaves a container's namespace. */
+  readonly mark: Bits
+  /** The connection's mark, a u32. */
+  readonly connectionMark: Bits
+  /** "none" before the kernel has looked for a connection, at prerouting before priority -200. */
+  readonly tracking: "none" | "new" | "untracked"
+  /** Destination and port as the container wrote them. */
+  readonly original: { readonly source: Uint8Array; readonly destination: Uint8Array; readonly destinationPort: number }
+  readonly isDestinationMapped: boolean
+  readonly isSourceMapped: boolean
+  /** Whether it is a frame that br_netfilter sends through the rules, not a packet that the host routes. */
+  readonly isBridged: boolean
+}
+
+export const IPPROTO = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58 } as const
+
+/** What is sure of a packet that a rule may have changed. */
+export function agreeingPacket(before: Packet, after: Packet): Packet {
+  return {
+    ...before,
+    mark: agreeing(before.mark, after.mark, "the mark"),
+    connectionMark: agreeing(before.connectionMark, after.connectionMark, "the connection's mark"),
+  }
+}
+
+/** A u32 as registers have it. */
+export function u32Bits(value: number): Bits {
+  return knownBits(u32.encode(value >>> 0))
+}
+
+/** `enum nft_meta_keys`, <linux/netfilter/nf_tables.h>. */
+const Meta = {
+  protocol: 1,
+  mark: 3,
+  iifname: 6,
+  oifname: 7,
+  skuid: 10,
+  skgid: 11,
+  nfproto: 15,
+  l4proto: 16,
+  packetType: 19,
+  cgroup: 23,
+  random: 24,
+} as const
+/** Names of the keys that messages may have to name. */
+const META_NAMES: Readonly<Record<number, string>> = {
+  0: "meta length",
+  2: "meta priority",
+  4: "meta iif",
+  5: "meta oif",
+  8: "meta iiftype",
+  9: "meta oiftype",
+  18: "meta obrname",
+  17: "meta ibrname",
+  20: "meta cpu",
+  21: "meta iifgroup",
+  22: "meta oifgroup",
+  [Meta.random]: "chance",
+  30: "the time",
+  31: "the day",
+  32: "the hour",
+}
+const ETH_P_IP = 0x0800
+const ETH_P_IPV6 = 0x86dd
+
+/** What `meta KEY` loads; "break" where the expression ends the rule, as for the user of a packet that no process of the host sends. */
+export function metaOf(packet: Packet, key: number): Bits | "break" {
+  const { input, output, protocol, source, mark } = packet
+  const isIpv4 = familyOf(source) === AF_INET
+  if (key === Meta.protocol) return knownBits(u16be.encode(isIpv4 ? ETH_P_IP : ETH_P_IPV6))
+  if (key === Meta.mark) return mark
+  if (key === Meta.iifname) return knownBits(ifnameValue(input))
+  if (key === Meta.oifname) return knownBits(ifnameValue(output))
+  if (key === Meta.nfproto) return knownBits(Uint8Array.of(isIpv4 ? AF_INET : AF_INET6))
+  if (key === Meta.l4proto) return knownBits(Uint8Array.of(protocol))
+  if (key === Meta.packetType) return knownBits(Uint8Array.of(0)) // PACKET_HOST
+  if (key === Meta.skuid || key === Meta.skgid || key === Meta.cgroup) return "break"
+  return unknownBits(META_NAMES[key] ?? `meta key ${key}`, key === Meta.random)
+}
+
+/** `enum nft_ct_keys` */
+const Ct = {
+  state: 0,
+  direction: 1,
+  status: 2,
+  mark: 3,
+  l3protocol: 7,
+  source: 8,
+  destination: 9,
+  protocol: 10,
+  protocolDestination: 12,
+  zone: 17,
+  sourceIp: 19,
+  destinationIp: 20,
+  sourceIp6: 21,
+  destinationIp6: 22,
+} as const
+const CT_STATES = { none: 1, new: 8, untracked: 64 } as const // invalid, new, untracked
+/** `IPS_SRC_NAT`, `IPS_DST_NAT`: <linux/netfilter/nf_conntrack_common.h>. */
+export const IPS_SRC_NAT = 16
+export const IPS_DST_NAT = 32
+const IP_CT_DIR_REPLY = 1
+
+/** `ct status`: IPS_* bits of the connection. */
+export function statusOf({ isDestinationMapped, isSourceMapped }: Packet): number {
+  return (isDestinationMapped ? IPS_DST_NAT : 0) | (isSourceMapped ? IPS_SRC_NAT : 0)
+}
+
+/** What `ct KEY` loads; "break" where there is no connection to ask. */
+export function ctOf(packet: Packet, key: number, direction: number | undefined): Bits | "break" {
+  if (key === Ct.state) return u32Bits(CT_STATES[packet.tracking])
+  if (packet.tracking !== "new") return "break"
+  const { original } = packet
+  if (direction === IP_CT_DIR_REPLY) return unknownBits("the connection's other direction")
+  if (key === Ct.direction || key === Ct.zone) return knownBits(new Uint8Array(key === Ct.zone ? 2 : 1))
+  if (key === Ct.status) return u32Bits(statusOf(packet))
+  if (key === Ct.mark) return packet.connectionMark
+  if (key === Ct.l3protocol) return knownBits(Uint8Array.of(familyOf(original.source)))
+  if (key === Ct.protocol) return knownBits(Uint8Array.of(packet.protocol))
+  if (key === Ct.source || key === Ct.sourceIp || key === Ct.sourceIp6) return knownBits(original.source)
+  if (key === Ct.destination || key === Ct.destinationIp || key === Ct.destinationIp6)
+    return knownBits(original.destination)
+  if (key === Ct.protocolDestination) return knownBits(u16be.encode(original.destinationPort))
+  return unknownBits(`ct key ${key}`)
+}
+
+const BASE_NETWORK = 1
+const BASE_TRANSPORT = 2
+const TCP_FLAGS = 13
+const TH_SYN = 2
+
+/** What a payload expression loads of the packet's headers. */
+export function payloadOf(packet: Packet, base: number, offset: number, length: number): Bits {
+  const header = base === BASE_NETWORK ? networkHeader(packet) : transportHeader(packet)
+  if (header === undefined || (base !== BASE_NETWORK && base !== BASE_TRANSPORT))
+    return unknownBits("the frame's header")
+  const [value, known] = [header.value, header.known].map((bytes) => {
+    const part = new Uint8Array(length)
+    part.set(bytes.subarray(offset, offset + length))
+    return part
+  }) as [Uint8Array, Uint8Array]
+  return { value, known, what: base === BASE_TRANSPORT && offset === 0 ? "the source port" : (header.what ?? "") }
+}
+
+/** The header of IPv4 or IPv6, as far as it is known before the packet is sent. */
+function networkHeader({ source, destination, protocol }: Packet): Bits {
+  const isIpv4 = familyOf(source) === AF_INET
+  const size = isIpv4 ? 20 : 40
+  const [value, known] = [new Uint8Array(size), new Uint8Array(size)]
+  const put = (bytes: Uint8Array, at: number) => {
+    value.set(bytes, at)
+    known.fill(0xff, at, at + bytes.length)
+  }
+  if (isIpv4) {
+    known[6] = 0xbf // flags but for "don't fragment", and the fragment's offset
+    known[7] = 0xff
+  }
+  put(Uint8Array.of(protocol), isIpv4 ? 9 : 6)
+  put(source, isIpv4 ? 12 : 8)
+  put(destination, isIpv4 ? 16 : 24)
+  return { value, known, what: "a field of the header" }
+}
+
+/** The header of TCP, UDP or an echo request; the source port is not known. */
+function transportHeader({ protocol, destinationPort }: Packet): Bits {
+  const [value, known] = [new Uint8Array(20), new Uint8Array(20)]
+  const put = (bytes: Uint8Array, at: number) => {
+    value.set(bytes, at)
+    known.fill(0xff, at, at + bytes.length)
+  }
+  if (protocol === IPPROTO.icmp) put(Uint8Array.of(8, 0), 0)
+  else if (protocol === IPPROTO.icmpv6) put(Uint8Array.of(128, 0), 0)
+  else put(u16be.encode(destinationPort), 2)
+  if (protocol === IPPROTO.tcp) put(Uint8Array.of(TH_SYN), TCP_FLAGS)
+  return { value, known, what: "a field of the header" }
+}

@@ -1,0 +1,47 @@
+import { type Bits, unknownBits } from "./bits.ts"
+
+/** Bytes of all registers: `NFT_REG32_COUNT` words. */
+const SIZE = 4 * 20
+
+/** The registers that the expressions of a rule work on. */
+export class Registers {
+  readonly #value = new Uint8Array(SIZE)
+  readonly #known = new Uint8Array(SIZE).fill(0xff)
+  /** By the byte that it begins at: what was loaded and is not wholly known. */
+  readonly #what = new Map<number, Pick<Bits, "what" | "isRandom">>()
+
+  /** Writes a value; the kernel fills the last word with zeros. */
+  load(register: number, bits: Bits): void {
+    const start = offsetOf(register)
+    const end = Math.min(SIZE, start + 4 * Math.ceil(bits.value.length / 4))
+    this.#value.fill(0, start, end)
+    this.#known.fill(0xff, start, end)
+    this.#value.set(bits.value.subarray(0, end - start), start)
+    this.#known.set(bits.known.subarray(0, end - start), start)
+    for (let at = start; at < end; at += 4) {
+      this.#what.delete(at)
+      if (bits.what !== undefined) this.#what.set(at, { what: bits.what, isRandom: bits.isRandom ?? false })
+    }
+  }
+
+  /** The first bytes of a register and of those behind it. */
+  read(register: number, length: number): Bits {
+    const start = offsetOf(register)
+    const known = this.#known.subarray(start, start + length)
+    const value = this.#value.subarray(start, start + length)
+    if (known.every((byte) => byte === 0xff)) return { value, known }
+    const notes = Array.from({ length: Math.ceil(length / 4) }, (_, word) => this.#what.get(start + 4 * word))
+    const note = notes.find((each) => each !== undefined)
+    return { value, known, ...(note ?? { what: "a value" }) }
+  }
+
+  /** Writes what is not known. */
+  loadUnknown(register: number, what: string, isRandom = false): void {
+    this.load(register, unknownBits(what, isRandom))
+  }
+}
+
+/** Registers 1 to 4 have 16 bytes each, 8 to 23 are the same bytes as words; `enum nft_registers`. */
+function offsetOf(register: number): number {
+  return register < 8 ? 16 * register - 16 : 4 * (register - 8)
+}

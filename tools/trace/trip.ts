@@ -1,0 +1,63 @@
+import { formatIp } from "../../pkg/types/mod.ts"
+import type { FilterView, Node, NodeAttachment } from "../node/mod.ts"
+import type { FilterQuestions } from "./chain-walk.ts"
+import { formatPlace, type HookResult, passHook } from "./filter.ts"
+import type { HostKernel } from "./kernel.ts"
+import type { Packet } from "./packet.ts"
+import type { Hop, Way } from "./way.ts"
+
+/** What a walk needs to know. */
+export interface Ground {
+  readonly node: Node
+  readonly attachments: readonly NodeAttachment[]
+  readonly attachment: NodeAttachment
+  readonly filter: FilterView | undefined
+}
+
+/** One packet on its way from a container. */
+export interface Trip extends Ground {
+  readonly way: Way
+  readonly kernel: HostKernel
+  readonly rules: FilterQuestions
+}
+
+/** Sends the packet through the rules at a hook, and says what they do; undefined where they drop it. `isQuiet`: silence is not told. */
+export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet = false): HookResult | undefined {
+  const result = passHook(rules, hook, packet)
+  for (const { what, passes } of result.notes) way.pass("filter", what, passes)
+  if (result.notes.length === 0 && result.mappings.length === 0 && !isQuiet)
+    way.pass("filter", `no rule at ${hook} stops it`)
+  return result.verdict === "drop" ? undefined : result
+}
+
+export function dropped({ way }: Trip): Hop[] {
+  return way.end("dropped by the packet filter")
+}
+
+/** Says where rules have sent a packet: "10.96.0.10:80 leads to 10.85.0.3:80 (pod shop/db), by rule …". */
+export function tellDestination(trip: Trip, { packet, mappings }: HookResult): void {
+  const { way, kernel, node } = trip
+  const found = mappings.find(({ mapping }) => mapping.kind === "destination")
+  if (!found) return
+  const { original, destination, destinationPort } = packet
+  const to = formatPlace(destination, destinationPort)
+  const isOwn = kernel.addressType(original.destination) === 2 && original.destinationPort > 0
+  const from = isOwn
+    ? `port ${original.destinationPort} of the host`
+    : formatPlace(original.destination, original.destinationPort)
+  const published = node.rules.ports.find((port) => port.to === to)?.owner
+  const other = holderOf(trip, destination)
+  const owner = published ?? (other && describe(other))
+  way.pass("nat", `${from} leads to ${to}${owner === undefined ? "" : ` (${owner})`}, by ${found.rule}`)
+}
+
+/** The attachment that has an address. */
+export function holderOf({ attachments }: Pick<Ground, "attachments">, ip: Uint8Array): NodeAttachment | undefined {
+  const text = formatIp(ip)
+  return attachments.find(({ addresses }) => addresses.some((address) => address.split("/")[0] === text))
+}
+
+/** "pod shop/db", "container pods/c2/eth0" */
+export function describe({ network, containerId, ifName, pod }: NodeAttachment): string {
+  return pod === undefined ? `container ${network}/${containerId}/${ifName}` : `pod ${pod.namespace}/${pod.name}`
+}
