@@ -298,8 +298,16 @@ test.each<[string, RegExp, (pod: ContainerNamespace) => Promise<unknown>]>([
   ["eth0 is down", /ENETUNREACH/, (pod) => pod.exec("ip", ["link", "set", "eth0", "down"])],
   ["there is no default route", /ENETUNREACH/, (pod) => pod.exec("ip", ["route", "del", "default"])],
   ["a route is unreachable", /EHOSTUNREACH/, (pod) => pod.exec("ip", ["route", "add", "unreachable", "192.0.2.1"])],
-  ["a route prohibits it", /EACCES/, (pod) => pod.exec("ip", ["route", "add", "prohibit", "192.0.2.1"])],
-  ["a route is a blackhole", /EINVAL/, (pod) => pod.exec("ip", ["route", "add", "blackhole", "192.0.2.1"])],
+  [
+    "a route prohibits it",
+    /type prohibit takes it.*EACCES/,
+    (pod) => pod.exec("ip", ["route", "add", "prohibit", "192.0.2.1"]),
+  ],
+  [
+    "a route is a blackhole",
+    /type blackhole takes it.*EINVAL/,
+    (pod) => pod.exec("ip", ["route", "add", "blackhole", "192.0.2.1"]),
+  ],
   [
     "there is no local port left",
     /EADDRNOTAVAIL/,

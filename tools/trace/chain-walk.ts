@@ -1,4 +1,5 @@
-import type { BaseChain, Chain, FoundRule, Table } from "../../pkg/nftables/mod.ts"
+import { decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { type BaseChain, type Chain, extensionAttributes, type FoundRule, type Table } from "../../pkg/nftables/mod.ts"
 import type { FilterView } from "../node/mod.ts"
 import type { Action, Mapping } from "./actions.ts"
 import type { Choices } from "./choices.ts"
@@ -141,8 +142,19 @@ export function placeOf({ table, name }: Pick<Chain, "table" | "name">): string 
 }
 
 /** "rule 12 of chain ip nat KUBE-SEP-1 ("shop/db")" */
-function ruleName({ chain, handle, comment }: FoundRule): string {
-  return `rule ${handle} of ${placeOf(chain)}${comment === undefined ? "" : ` ("${comment}")`}`
+function ruleName(rule: FoundRule): string {
+  const comment = rule.comment ?? commentOf(rule)
+  return `rule ${rule.handle} of ${placeOf(rule.chain)}${comment === undefined ? "" : ` ("${comment}")`}`
+}
+
+/** The text of iptables' `-m comment`: struct xt_comment_info. */
+function commentOf({ expressions }: FoundRule): string | undefined {
+  for (const { name, data } of expressions) {
+    if (name !== "match" || !(data instanceof Uint8Array)) continue
+    const { name: extension, info = new Uint8Array(0) } = extensionAttributes.decode(data)
+    if (extension === "comment") return decodeUtf8(info.subarray(0, Math.max(0, info.indexOf(0))))
+  }
+  return undefined
 }
 
 /** The packet with the addresses that a rule gives it. */

@@ -64,11 +64,16 @@ Examples:
         `${printJson({ hops: hops.map((hop) => ({ ...hop })), ...(probed ? { probe: { ...probed } } : {}) })}\n`,
       )
     else terminal.stdout(report(hops, probed, terminal))
-    const isLost = probed
-      ? probed.outcome === "no answer" || probed.outcome === "unreachable"
-      : hops.some(({ passes }) => passes === "no")
-    if (isLost) throw new Found(FOUND_FAULTS)
+    if (isLost(hops, probed)) throw new Found(FOUND_FAULTS)
   },
+}
+
+/** Whether the packet does not arrive. A rule refuses as the other end does: then the way that is read tells which it was. */
+function isLost(hops: readonly Hop[], probed: Probed | undefined): boolean {
+  const ends = hops.filter(({ where }) => where === "end")
+  if (probed === undefined) return ends.some(({ passes }) => passes === "no")
+  if (probed.outcome === "refused") return ends.every(({ passes }) => passes === "no")
+  return probed.outcome !== "connected"
 }
 
 /** "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", "2001:db8::7". Throws a usage error. */

@@ -39,7 +39,7 @@ export function probe(sandbox: Netns, destination: Destination): Probed {
   const ms = performance.now() - startMs
   if (errno === undefined) return { outcome: "no answer", ms }
   if (errno === 0) return { outcome: "connected", ms }
-  return { outcome: outcomeOf(errno), ms, reason: new SyscallError("connect", errno).message }
+  return { outcome: outcomeOf(errno), ms, reason: reasonOf(errno) }
 }
 
 /** The error of a connection, at once or later; 0 when it is there, undefined when no answer came. */
@@ -59,6 +59,13 @@ function connectTo(fd: Fd, address: Uint8Array): number | undefined {
 /** Whether `connect` goes on after this error: the socket does not block, and a signal does not end it. */
 export function isUnderWay(errno: number): boolean {
   return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
+}
+
+/** What the kernel says of a connection that it refuses; errors that do not name their cause get it. */
+function reasonOf(errno: number): string {
+  const said = new SyscallError("connect", errno).message
+  const type = { EINVAL: "blackhole", EACCES: "prohibit" }[errnoName(errno) ?? ""]
+  return type === undefined ? said : `a route or rule of type ${type} takes it: ${said}`
 }
 
 /** What an error of connect(2) says of the way. */

@@ -45,7 +45,7 @@ export function tellDestination(trip: Trip, { packet, mappings }: HookResult): v
   const from = isOwn
     ? `port ${original.destinationPort} of the host`
     : formatPlace(original.destination, original.destinationPort)
-  const published = node.rules.ports.find((port) => port.to === to)?.owner
+  const published = isOwn ? node.rules.ports.find((port) => port.to === to)?.owner : undefined
   const other = holderOf(trip, destination)
   const owner = published ?? (other && describe(other))
   way.pass("nat", `${from} leads to ${to}${owner === undefined ? "" : ` (${owner})`}, by ${found.rule}`)

@@ -46,7 +46,8 @@ export function joinWays(all: readonly (readonly Hop[])[]): Hop[] {
   const [first = [], ...others] = ways
   if (others.length === 0) return [...first]
   const isShared = (hop: Hop, at: number) => others.every((way) => JSON.stringify(way[at]) === JSON.stringify(hop))
-  const parting = first.findIndex((hop, at) => !isShared(hop, at))
+  const differing = first.findIndex((hop, at) => !isShared(hop, at))
+  const parting = differing === -1 ? first.length - 1 : differing // each way has an end of its own
   return [
     ...first.slice(0, parting),
     ...ways.flatMap((hops, at) => hops.slice(parting).map((hop) => ({ ...hop, way: at + 1 }))),
