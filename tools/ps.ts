@@ -96,7 +96,7 @@ export function psTable(
     one.pod ? [one.pod.namespace, one.pod.name].filter((part) => part !== "").join("/") : one.containerId,
     one.ifName || "-",
     one.addresses.join(",") || "-",
-    one.ports.join(", ") || "-",
+    portsCell(one),
     hostEndOf(one) ?? "-",
     namespaceCell(one),
     one.addedMs === undefined ? "-" : age(nowMs - one.addedMs),
@@ -130,6 +130,12 @@ function hostEndOf({ link }: NodeAttachment): string | undefined {
   return link?.nsid === undefined ? link?.name : undefined
 }
 
+/** "8080→80/tcp", and with words behind it a port that was asked for and that no rule serves. */
+function portsCell({ ports, unservedPorts }: NodeAttachment): Cell {
+  const text = [...ports, ...unservedPorts.map((port) => `${port} (no rules)`)].join(", ") || "-"
+  return unservedPorts.length > 0 ? { text, tone: "bad" } : text
+}
+
 function namespaceCell({ isAlive, netns }: NodeAttachment): Cell {
   if (isAlive === undefined) return netns === undefined ? "?" : "unknown"
   return isAlive ? { text: "alive", tone: "good" } : { text: "gone", tone: "bad" }
@@ -137,7 +143,21 @@ function namespaceCell({ isAlive, netns }: NodeAttachment): Cell {
 
 /** For programs. */
 export function attachmentAsJson(one: NodeAttachment): JsonObject {
-  const { network, containerId, ifName, pod, netns, isAlive, addresses, ports, rules, addedMs, sources, orphan } = one
+  const {
+    network,
+    containerId,
+    ifName,
+    pod,
+    netns,
+    isAlive,
+    addresses,
+    ports,
+    unservedPorts,
+    rules,
+    addedMs,
+    sources,
+    orphan,
+  } = one
   const hostEnd = hostEndOf(one)
   return {
     network,
@@ -148,6 +168,7 @@ export function attachmentAsJson(one: NodeAttachment): JsonObject {
     ...(isAlive === undefined ? {} : { alive: isAlive }),
     addresses: [...addresses],
     ports: [...ports],
+    ...(unservedPorts.length === 0 ? {} : { unservedPorts: [...unservedPorts] }),
     ...(hostEnd === undefined ? {} : { hostInterface: hostEnd }),
     rules: [...new Set(rules.map(({ place }) => place))],
     ...(addedMs === undefined ? {} : { added: new Date(addedMs).toISOString() }),

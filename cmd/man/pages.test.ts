@@ -136,7 +136,7 @@ cni trace pods demo --to '[2001:db8::7]:53' --udp
 .RE
 .SH "OPTIONS"`)
   expect(page("trace")).toContain(
-    "\nExit code 0: it arrives, or may. 3: it ends on the way, or the probe had no answer.\n",
+    "\nExit code 0: it arrives, or may. 3: it ends on the way, or on one of several ways, or the probe had no answer.\n",
   )
 })
 

@@ -158,6 +158,8 @@ describe("says what others have changed", () => {
     await attached[where].exec(file, args)
     const { exitCode, differences } = await attached.diff()
     expect(differences).toContainEqual(difference)
+    const routes = differences.map(({ what }) => what).filter((what) => what.includes("route"))
+    if (difference.what.startsWith("route")) expect(routes).toEqual([difference.what])
     expect(exitCode).toBe(3)
   })
 

@@ -60,10 +60,14 @@ test("an entry for lo of a container that is gone is deleted by the command that
   expect(await findings(lab)).toEqual([])
 })
 
-test("pods of Multus, whose delegates are in a cache of its own: nothing is found, and gc keeps them", async () => {
+test.each([
+  ["pods of Multus, whose delegates are", "multus"],
+  ["machines of Firecracker, each of which is", "vm-7f3a"],
+])("%s in a cache of its own: nothing is found, and gc keeps them", async (_, directory) => {
   await using lab = await NodeLab.create()
   const [alive, gone] = [await lab.addPod("a"), await lab.addPod("b")]
-  await lab.host.exec("sh", ["-ec", `mkdir -m 700 -p /var/lib/cni/multus; mv ${path} /var/lib/cni/multus/results`])
+  const cache = `/var/lib/cni/${directory}`
+  await lab.host.exec("sh", ["-ec", `mkdir -m 700 -p ${cache}; mv ${path} ${cache}/results`])
   expect(await findings(lab)).toEqual([])
   const kept = async () => JSON.parse((await lab.cni(["gc", "pods", "--auto", "--dry-run", "--json"])).stdout)
   expect(await kept()).toMatchObject([{ what: "keep" }, { what: "keep" }])
@@ -71,7 +75,7 @@ test("pods of Multus, whose delegates are in a cache of its own: nothing is foun
   expect(await rulesOf(lab)).toContain("stale-cache")
   expect(await lab.cni(["gc", "pods", "--auto"])).toMatchObject({ exitCode: 0, stderr: "" })
   expect(await findings(lab)).toEqual([])
-  const files = (await lab.host.exec("ls", ["/var/lib/cni/multus/results"])).stdout.trim().split("\n")
+  const files = (await lab.host.exec("ls", [`${cache}/results`])).stdout.trim().split("\n")
   expect(files).toEqual([`pods-${alive.name}-eth0`])
 })
 

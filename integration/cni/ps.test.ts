@@ -11,6 +11,7 @@ interface Row {
   alive?: boolean
   addresses: string[]
   ports: string[]
+  unservedPorts?: string[]
   hostInterface?: string
   sources: string[]
   orphan: string[]
@@ -44,6 +45,58 @@ test("an attachment is one row: pod, addresses, ports, the host's end, namespace
       orphan: [],
     },
   ])
+})
+
+test("a published port whose rules were flushed is not shown as served", async () => {
+  await using lab = await NodeLab.create()
+  await lab.addPod()
+  await lab.host.exec("nft", ["flush", "ruleset"])
+  const { rows } = await ps(lab)
+  expect(rows).toMatchObject([{ ports: [], unservedPorts: ["8001→80/tcp"] }])
+  expect((await lab.onTerminal(["ps"])).stdout).toContain("8001→80/tcp (no rules)")
+})
+
+test("a port that portmap of the Go plugins serves by nf_tables is served", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  await lab.host.exec("nft", ["delete", "table", "ip", "cni_hostports"])
+  const rules = `table ip cni_hostport {
+    comment "CNI portmap plugin"
+    chain hostports {
+      tcp dport 8001 dnat to 10.85.0.2:80 comment "${pod.name}"
+    }
+    chain prerouting {
+      type nat hook prerouting priority -100
+      fib daddr type local jump hostports
+    }
+  }`
+  await lab.host.exec("nft", ["-f", "-"], { input: rules })
+  const { rows } = await ps(lab)
+  expect(rows).toMatchObject([{ containerId: pod.name, ports: ["8001→80/tcp"], rules: expect.anything() }])
+  expect(rows[0]?.unservedPorts).toBeUndefined()
+  const doctor = await lab.cni(["doctor", "--json"])
+  expect(doctor.stdout).not.toContain("missing-ports")
+  await lab.host.exec("nft", ["flush", "chain", "ip", "cni_hostport", "hostports"])
+  expect((await lab.cni(["doctor", "--json"])).stdout).toContain("missing-ports")
+})
+
+test("a masquerade that the Go plugins have made by nf_tables is the attachment's", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod()
+  await lab.host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
+  const comment = `d23676b4f2d9fe04-1c8f6ae798001240, net: pods, if: eth0, id: ${pod.name}`
+  const rules = `table inet cni_plugins_masquerade {
+    chain masq_checks {
+      ip saddr 10.85.0.2 ip daddr != 10.85.0.0/24 masquerade comment "${comment}"
+    }
+    chain postrouting {
+      type nat hook postrouting priority 100
+      goto masq_checks
+    }
+  }`
+  expect((await lab.cni(["doctor", "--json"])).stdout).toContain("missing-masquerade")
+  await lab.host.exec("nft", ["-f", "-"], { input: rules })
+  expect((await lab.cni(["doctor", "--json"])).stdout).not.toContain("missing-masquerade")
 })
 
 test("orphans: a lease without namespace, rules without lease, a link without cache entry; exit code 3", async () => {

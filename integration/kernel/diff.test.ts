@@ -112,7 +112,7 @@ test.each<[string, (result: Result) => unknown, string[]]>([
       routes[0] = { dst: "0.0.0.0/0", gw: "10.1.0.9" }
       Object.assign(ips[0] as object, { gateway: "10.1.0.9" })
     },
-    ["route default: via 10.1.0.9, via 10.1.0.1", "route default: nothing, via 10.1.0.1"],
+    ["route default: via 10.1.0.9, via 10.1.0.1"],
   ],
   [
     "no default route of ADD's",

@@ -93,7 +93,7 @@ test("the error says what is wrong and what to do", () => {
       code: 5,
       message: `Cannot trust "${open}": everybody may write to "${open}"`,
       details:
-        "chown it to root and chmod go-w; what others have put into it by then stays: look through it, or remove it",
+        "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); what others have put into it by then stays: look through it, or remove it",
     }),
   )
   expect(() => requireOwn(top)).not.toThrow()

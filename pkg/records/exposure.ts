@@ -21,7 +21,7 @@ export function requireOwn(directory: string, inside?: string): void {
   if (exposure === undefined) return
   throw new CniError(Code.Io, `Cannot trust "${directory}": ${exposure}`, {
     details:
-      "chown it to root and chmod go-w; what others have put into it by then stays: look through it, or remove it",
+      "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); what others have put into it by then stays: look through it, or remove it",
   })
 }
 

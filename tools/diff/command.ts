@@ -66,7 +66,14 @@ Examples:
 /** Whether a plugin's words are about what the kernel has shown already. */
 function isSameFault(seen: Difference, what: string, expected: string): boolean {
   if (what.startsWith("addresses of ")) return addressOf(seen.expected) === addressOf(expected)
+  if (what === "routes") return seen.what === `route ${routeName(expected)}` // "192.0.2.0/24 via …", one of them
   return seen.what === what.replaceAll('"', "")
+}
+
+/** The destination at the beginning of a route, as `compareWithKernel` names it. */
+function routeName(route: string): string {
+  const [dst = ""] = route.split(" ")
+  return /^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst
 }
 
 function addressOf(cidr: string): string {

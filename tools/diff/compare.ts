@@ -125,11 +125,14 @@ function compareRoutes(inside: RouteSocket, { routes, ips }: Result): Difference
   const others = all.filter(
     ({ prefix, table, gateway }) => prefix === 0 && table === RT_TABLE_MAIN && gateway && !isOurs(formatIp(gateway)),
   )
-  const more = others.map(({ gateway }) => ({
-    what: "route default",
-    expected: NOTHING,
-    found: `via ${formatIp(gateway ?? new Uint8Array(4))}`,
-  }))
+  const isNamed = (ip: Uint8Array) => missing.some(({ found }) => found.split(", ").includes(`via ${formatIp(ip)}`))
+  const more = others
+    .filter(({ gateway }) => gateway && !isNamed(gateway))
+    .map(({ gateway }) => ({
+      what: "route default",
+      expected: NOTHING,
+      found: `via ${formatIp(gateway ?? new Uint8Array(4))}`,
+    }))
   return [...missing, ...more]
 }
 

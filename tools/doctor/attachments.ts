@@ -1,5 +1,5 @@
 import { cacheFile, parseNetworkList } from "../../pkg/libcni/mod.ts"
-import { askedMappings, ipamOf, type NodeAttachment } from "../node/mod.ts"
+import { ipamOf, type NodeAttachment } from "../node/mod.ts"
 import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import { isDeletable, planDeletion } from "./fix.ts"
 
@@ -114,10 +114,8 @@ function missingMasquerade(one: NodeAttachment): Finding[] {
 }
 
 function missingPorts(one: NodeAttachment): Finding[] {
-  const wanted = one.cached ? askedMappings(one.cached) : []
-  const has = one.rules.some(({ place }) => /cni_hostports|nat (CNI-DN|CNI-HOSTPORT)/.test(place))
-  if (has || wanted.length === 0) return []
-  const ports = wanted.map(({ hostPort, protocol }) => `${hostPort}/${protocol}`).join(", ")
+  if (one.unservedPorts.length === 0) return []
+  const ports = one.unservedPorts.map((port) => port.replace(/→\d+/, "")).join(", ")
   return [
     {
       rule: "missing-ports",

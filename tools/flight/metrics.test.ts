@@ -37,6 +37,7 @@ const node = {
       ],
     },
   ],
+  unread: [],
 } as unknown as Node
 
 /** Each sample as "name{label=value} number". */

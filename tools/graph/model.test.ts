@@ -10,7 +10,7 @@ const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): Node
 })
 const attachmentOf = (more: Partial<NodeAttachment> = {}, config?: object | string): NodeAttachment => ({
   ...{ network: "pods", containerId: "c1", ifName: "eth0", sources: [], addresses: [] },
-  ...{ ports: [], rules: [], orphan: [] },
+  ...{ ports: [], unservedPorts: [], rules: [], orphan: [] },
   ...(config === undefined
     ? {}
     : {

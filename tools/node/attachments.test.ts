@@ -23,20 +23,27 @@ const linkOf = (more: Partial<NodeLink> = {}): NodeLink => ({
   ...{ index: 4, name: "veth1", kind: "veth", mac: "", mtu: 1500, isUp: true, state: "up", addresses: [] },
   ...more,
 })
-const ruleOf = (owner: string) => ({ place: "ip cni_masquerade containers", backend: "nftables", owner }) as const
+const ruleOf = (rule: string | { place: string; owner: string }) =>
+  ({
+    place: "ip cni_masquerade containers",
+    backend: "nftables",
+    ...(typeof rule === "string" ? { owner: rule } : rule),
+  }) as const
 
 interface Parts {
   cache?: Cached[]
   leases?: Lease[]
   links?: NodeLink[]
-  owned?: string[]
+  /** Owners, or rules in other places. */
+  owned?: (string | { place: string; owner: string })[]
   ports?: Node["rules"]["ports"]
+  unread?: Node["unread"]
 }
 
-function attachments({ cache = [], leases = [], links = [], owned = [], ports = [] }: Parts) {
+function attachments({ cache = [], leases = [], links = [], owned = [], ports = [], unread = [] }: Parts) {
   const store = { network: "lab", directory: "/x", leases, rangeSets: [] }
   const rules = { owned: owned.map(ruleOf), ports }
-  return attachmentsOf({ cache, stores: [store], links, rules } as unknown as Node)
+  return attachmentsOf({ cache, stores: [store], links, rules, unread } as unknown as Node)
 }
 
 const only = (parts: Parts) => {
@@ -132,8 +139,19 @@ describe("ports", () => {
       7,
     ]
     const asked = { capabilityArgs: { portMappings } }
-    expect(only({ cache: [cachedOf(asked)], ports: [rule] }).ports).toEqual(["8080→80/tcp"])
-    expect(only({ cache: [cachedOf(asked)] }).ports).toEqual(["203.0.113.1:8080→80/tcp", "53→5353/tcp"])
+    const portsOf = (parts: Parts) => {
+      const { ports, unservedPorts } = only({ cache: [cachedOf(asked)], ...parts })
+      return { ports, unservedPorts }
+    }
+    const all = ["203.0.113.1:8080→80/tcp", "53→5353/tcp"]
+    expect(portsOf({ ports: [rule] })).toEqual({ ports: ["8080→80/tcp"], unservedPorts: all })
+    const first = { ...rule, hostPort: "203.0.113.1:8080/tcp" }
+    expect(portsOf({ ports: [first, first] })).toEqual({ ports: all.slice(0, 1), unservedPorts: all.slice(1) })
+    expect(portsOf({})).toEqual({ ports: [], unservedPorts: all })
+    expect(portsOf({ unread: [{ what: "rules", reason: "EPERM" }] })).toEqual({ ports: all, unservedPorts: [] })
+    for (const place of ["ip nat CNI-DN-01", "ip nat CNI-HOSTPORT-DNAT", "ip cni_hostport hostports"])
+      expect(portsOf({ owned: [{ place, owner: 'id: "c1"' }] })).toEqual({ ports: all, unservedPorts: [] })
+    expect(portsOf({ owned: ["lab/c1/eth0"] })).toEqual({ ports: [], unservedPorts: all })
     expect(only({ cache: [cachedOf({ ...asked, config: new TextEncoder().encode('{"type":"x"}') })] }).ports).toEqual(
       [],
     )

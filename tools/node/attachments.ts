@@ -20,8 +20,10 @@ export interface NodeAttachment extends Owner {
   readonly isAlive?: boolean
   /** With prefix length where it is known. */
   readonly addresses: readonly string[]
-  /** "8080→80/tcp", "203.0.113.1:8080→80/tcp" */
+  /** The published ports that rules are there for: "8080→80/tcp", "203.0.113.1:8080→80/tcp". */
   readonly ports: readonly string[]
+  /** Those that the runtime asked for and that no rule is there for. */
+  readonly unservedPorts: readonly string[]
   /** The host's end, or the link inside the container where there is no end on the host. */
   readonly link?: NodeLink
   readonly rules: readonly OwnedRule[]
@@ -94,15 +96,16 @@ class Drafts {
     return this.#byComment.get(comment) ?? this.of({ network, containerId, ifName })
   }
 
-  /** Upstream's comments know the container and not the interface. */
+  /** Upstream's comments know the container and not the interface, and some not the network: these are of attachments that are known. */
   ownersOf({ owner }: OwnedRule): Draft[] {
     if (isOwner(owner)) return [this.named(owner)]
     const found = commentOfContainer(owner)
     if (found === undefined) return []
+    const { network, containerId } = found
     const known = this.all().filter(
-      ({ owner: { network, containerId } }) => network === found.network && containerId === found.containerId,
+      (draft) => containerId === draft.owner.containerId && (network === undefined || network === draft.owner.network),
     )
-    return known.length > 0 ? known : [this.of({ ...found, ifName: "" })]
+    return known.length > 0 || network === undefined ? known : [this.of({ network, containerId, ifName: "" })]
   }
 
   all(): Draft[] {
@@ -151,8 +154,26 @@ function addLeases(drafts: Drafts, { network, leases }: Node["stores"][number]):
   }
 }
 
-function finish(draft: Draft, { links }: Node): NodeAttachment {
-  const { owner, sources, netns, addresses, ports, rules, addedMs, cached, result } = draft
+/** Where rules of published ports lie, of either suite by either packet filter. */
+const PORT_PLACES = /cni_hostport|nat (CNI-DN|CNI-HOSTPORT)/
+/** Where `ports` of a draft come from. */
+const OUR_PORTS = /cni_hostports/
+
+/** What is published, as far as rules say so; where these could not be read, what the runtime asked for. */
+function portsOf(
+  { cached, ports: found, rules }: Draft,
+  { unread }: Node,
+): Pick<NodeAttachment, "ports" | "unservedPorts"> {
+  const asked = askedPorts(cached)
+  const areOthers = rules.some(({ place }) => PORT_PLACES.test(place) && !OUR_PORTS.test(place))
+  if (areOthers || unread.some(({ what }) => what === "rules"))
+    return { ports: [...new Set([...found, ...asked])], unservedPorts: [] }
+  return { ports: [...new Set(found)], unservedPorts: asked.filter((port) => !found.includes(port)) }
+}
+
+function finish(draft: Draft, node: Node): NodeAttachment {
+  const { links } = node
+  const { owner, sources, netns, addresses, rules, addedMs, cached, result } = draft
   const isAlive = draft.isAlive ?? (netns === undefined ? undefined : isNamespace(netns))
   const link = draft.link ?? hostEndOf(result, links)
   const pod = cached && podOf(cached)
@@ -160,7 +181,7 @@ function finish(draft: Draft, { links }: Node): NodeAttachment {
     ...owner,
     sources: [...sources],
     addresses,
-    ports: ports.length > 0 ? ports : askedPorts(cached),
+    ...portsOf(draft, node),
     rules,
     orphan: orphanReasons({ ...draft, isAlive, ...(link === undefined ? {} : { link }) }),
     ...withoutUndefined({ pod, netns, isAlive, link, addedMs, cached, result }),
@@ -212,10 +233,10 @@ function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
   return name ? { namespace: values.get("K8S_POD_NAMESPACE") ?? "", name } : undefined
 }
 
-/** The container that upstream's `name: "NETWORK" id: "CONTAINER"` is about. */
-function commentOfContainer(comment: string): { network: string; containerId: string } | undefined {
-  const [, network, containerId] = /name: "([^"]*)" id: "([^"]*)"/.exec(comment) ?? []
-  return network === undefined || containerId === undefined ? undefined : { network, containerId }
+/** The container that upstream's `name: "NETWORK" id: "CONTAINER"` is about; its portmap with nf_tables names the container alone. */
+function commentOfContainer(comment: string): { network: string | undefined; containerId: string } | undefined {
+  const [, network, containerId] = /(?:name: "([^"]*)" )?id: "([^"]*)"/.exec(comment) ?? []
+  return containerId === undefined ? undefined : { network, containerId }
 }
 
 function isOwner(comment: string): boolean {

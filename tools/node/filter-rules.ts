@@ -17,8 +17,9 @@ export interface FilterRules {
   readonly ports: readonly PortRule[]
 }
 
-/** Tables of either suite. */
+/** Tables of either suite; in that of the reference suite's portmap a comment is the container alone. */
 const OUR_TABLES = /^cni_/
+const UPSTREAM_PORTS = "cni_hostport"
 /** Chains of containers that either suite makes with iptables, and what leads to them. */
 const CONTAINER_CHAINS = /^CNI-/
 const PARENTS = ["POSTROUTING", "CNI-HOSTPORT-DNAT"]
@@ -27,31 +28,32 @@ const PARENTS = ["POSTROUTING", "CNI-HOSTPORT-DNAT"]
 export function readOwnedRules(): FilterRules {
   using filter = PacketFilter.find()
   const isOurs = ({ name }: { name: string }) => OUR_TABLES.test(name)
-  const { rules, elements } = filter ? listCommented(filter.socket, namesOwner, isOurs) : { rules: [], elements: [] }
-  const native = [...rules, ...elements].map(
-    ({ table, name, comment }): OwnedRule => ({
-      place: `${table.family} ${table.name} ${name}`,
-      backend: "nftables",
-      owner: ownerIn(comment),
-    }),
-  )
+  const { rules, elements } = filter ? listCommented(filter.socket, () => true, isOurs) : { rules: [], elements: [] }
+  const native = [...rules, ...elements].flatMap(({ table, name, comment }): OwnedRule[] => {
+    const owner = ownerIn(table.name, comment)
+    return owner === undefined ? [] : [{ place: `${table.family} ${table.name} ${name}`, backend: "nftables", owner }]
+  })
   const search = { chains: CONTAINER_CHAINS, parents: PARENTS }
   const iptables = findEverywhere(filter?.socket, "nat", search).flatMap(({ family, rules }) =>
     rules.flatMap((rule): OwnedRule[] => {
-      const owner = commentOf(rule)
-      if (owner === undefined || !namesOwner(owner)) return []
+      const owner = ownerIn("nat", commentOf(rule) ?? "")
+      if (owner === undefined) return []
       return [{ place: `${tableFamily[family]} nat ${rule.chain}`, backend: "iptables", owner }]
     }),
   )
   return { owned: [...native, ...iptables], ports: filter ? portRulesIn(filter.socket) : [] }
 }
 
-/** Whether a comment names an attachment: "network/container/interface", perhaps with a path after it, or upstream's. */
-function namesOwner(comment: string): boolean {
-  const [mark = ""] = comment.split(" ")
-  return mark.split("/").length === 3 || comment.includes('name: "')
-}
-
-function ownerIn(comment: string): string {
-  return comment.includes('name: "') ? comment : (comment.split(" ")[0] ?? "")
+/**
+ * Whose a rule is: "network/container/interface", or what the reference suite writes where that does not name them all; undefined for
+ * a comment that names no attachment.
+ */
+function ownerIn(table: string, comment: string): string | undefined {
+  if (table === UPSTREAM_PORTS) return `id: ${JSON.stringify(comment)}`
+  const [, network, ifName, containerId] =
+    /^[0-9a-f]{16}-[0-9a-f]{16}, net: (.*), if: (.*), id: (.*)$/.exec(comment) ?? []
+  if (network !== undefined) return `${network}/${containerId}/${ifName}`
+  if (comment.includes('name: "')) return comment
+  const [mark = ""] = comment.split(" ") // a path may follow it
+  return mark.split("/").length === 3 ? mark : undefined
 }

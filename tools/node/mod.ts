@@ -21,7 +21,7 @@ export {
   readPacketFilter,
   verdictOf,
 } from "./packet-filter.ts"
-export { type AskedMapping, askedMappings } from "./ports.ts"
+
 export {
   type CacheEntry,
   cacheDirs,

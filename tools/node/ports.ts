@@ -20,7 +20,7 @@ export function askedMappings({ config, capabilityArgs }: CachedAttachment): Ask
     if (!(hostPort > 0)) return []
     return [
       {
-        hostIp: typeof hostIp === "string" ? hostIp : "",
+        hostIp: typeof hostIp === "string" && !/^(0\.0\.0\.0|::)$/.test(hostIp) ? hostIp : "",
         hostPort,
         containerPort: Number(member(mapping, "containerPort")),
         protocol: typeof protocol === "string" && protocol !== "" ? protocol.toLowerCase() : "tcp",
@@ -29,10 +29,10 @@ export function askedMappings({ config, capabilityArgs }: CachedAttachment): Ask
   })
 }
 
-/** What the runtime has asked to be mapped, where the rules are not to be seen. */
+/** What the runtime has asked to be mapped, as `ports` of an attachment has it. */
 export function askedPorts(cached: CachedAttachment | undefined): string[] {
   return (cached ? askedMappings(cached) : []).map(
     ({ hostIp, hostPort, containerPort, protocol }) =>
-      `${hostIp ? `${hostIp}:` : ""}${hostPort}→${containerPort}/${protocol}`,
+      `${hostIp ? `${hostIp.includes(":") ? `[${hostIp}]` : hostIp}:` : ""}${hostPort}→${containerPort}/${protocol}`,
   )
 }

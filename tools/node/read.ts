@@ -1,4 +1,4 @@
-import { statSync } from "node:fs"
+import { readdirSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
@@ -13,7 +13,7 @@ export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
 export interface NodePlaces {
   readonly confDir: string
   readonly binDirs: readonly string[]
-  /** The runtime's; Multus keeps what it has delegated in `multus` below it. */
+  /** The runtime's; others may be below it (`cacheDirs`). */
   readonly cacheDir: string
   /** host-local's, for networks whose configuration names none, or that have none any more. */
   readonly dataDir: string
@@ -32,9 +32,31 @@ export interface CacheEntry extends CachedAttachment {
   readonly cacheDir?: string
 }
 
-/** The caches of a node: the runtime's, and that of Multus, by which its delegates were added. */
+/**
+ * The caches of a node: the runtime's, and those below it of programs that attach by themselves, Multus in `multus`, the SDK of
+ * Firecracker in a directory for each machine: every directory there that has one named `results`.
+ */
 export function cacheDirs(cacheDir: string): string[] {
-  return [cacheDir, join(cacheDir, "multus")]
+  const others = entriesOf(cacheDir).filter(
+    (entry) =>
+      entry.isDirectory() && !NO_CACHES.includes(entry.name) && isDirectory(join(cacheDir, entry.name, "results")),
+  )
+  return [cacheDir, ...others.map(({ name }) => join(cacheDir, name)).sort()]
+}
+
+/** What is below the runtime's cache and is none: its own results, and leases of host-local, where a network may be named "results". */
+const NO_CACHES = ["results", "networks"]
+
+function entriesOf(directory: string) {
+  try {
+    return readdirSync(directory, { withFileTypes: true })
+  } catch {
+    return [] // what reads the cache itself says why it cannot
+  }
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 }
 
 /** A node at one moment. */

@@ -42,6 +42,7 @@ export const attachmentOf = (more: Partial<NodeAttachment> = {}): NodeAttachment
     sources: [],
     addresses: [],
     ports: [],
+    unservedPorts: [],
     rules: [],
     orphan: [],
   },
