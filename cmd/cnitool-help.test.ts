@@ -17,7 +17,7 @@ async function run(lab: Lab, args: string[], env: Record<string, string | undefi
   return { code, out: terminal.out, err: terminal.err }
 }
 
-test("the help of the tool and of its commands, whichever way it is asked for", async () => {
+test("the help of the tool and of its commands, for each way to ask", async () => {
   using lab = labOfOne()
   const flags = `Flags:
   -h, --help            show this

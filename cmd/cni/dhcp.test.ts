@@ -27,7 +27,7 @@ const record = {
   clients: [{ phase: "bound", lease }],
 } as unknown as LeaseRecord
 
-test("times are those of the wall clock, whatever clock the daemon has counted by", () => {
+test("times are those of the wall clock, with each clock of the daemon", () => {
   expect(shownLeases(record, true)).toEqual([
     {
       network: "lan",

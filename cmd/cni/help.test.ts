@@ -106,7 +106,7 @@ Flags:
   --conf-dir DIR        network configurations (NETCONFPATH, else /etc/cni/net.d)
   --json                print JSON, also on a terminal and for errors
 
-Make sure that nobody uses them: they are given to the next container that asks.
+Make sure that they are not in use: they are given to the next container that asks.
 
 Examples:
   cni ipam release mynet --address 10.22.0.7

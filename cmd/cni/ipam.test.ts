@@ -65,7 +65,7 @@ test("ipam release takes back one address, or what a container holds, and says s
   expect(JSON.parse((await run(lab, ["ipam", "ls", "net"])).out)[0].leases).toEqual([])
 })
 
-test("releasing what nobody holds is an error that names it; asking for nothing is a usage error", async () => {
+test("releasing an address that is not reserved is an error that names it; asking for nothing is a usage error", async () => {
   const { lab } = labWithLeases()
   using _ = lab
   const nothing = await run(lab, ["ipam", "release", "net", "--address", "10.1.0.6"])

@@ -65,7 +65,7 @@ export const ipamRelease: Command = {
     ifname: { type: "string", value: "NAME", help: "only those of this interface (with --container; default eth0)" },
     ...places,
   },
-  help: `Make sure that nobody uses them: they are given to the next container that asks.
+  help: `Make sure that they are not in use: they are given to the next container that asks.
 
 Examples:
   cni ipam release mynet --address 10.22.0.7

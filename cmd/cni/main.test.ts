@@ -148,7 +148,7 @@ test("every command has a help with a usage line, asked for in either way", asyn
   }
 })
 
-test("a group's help lists its commands, whichever way it is asked for", async () => {
+test("a group's help lists its commands, for each way to ask", async () => {
   const help = await say("ipam")
   expect(help).toMatchObject({ code: 0, err: "" })
   expect(help.out).toContain("Usage:\n  cni ipam COMMAND")
@@ -164,7 +164,7 @@ test("a group's help lists its commands, whichever way it is asked for", async (
   }
 })
 
-test("the tool's help lists every command, whichever way it is asked for", async () => {
+test("the tool's help lists every command, for each way to ask", async () => {
   const help = await say()
   for (const command of ["add", "ipam ls", "ipam release", "version"]) expect(help.out).toContain(`\n  ${command} `)
   for (const words of [["--help"], ["-h"], ["help"], ["help", "--help"]]) expect(await say(...words)).toEqual(help)
@@ -177,7 +177,7 @@ test("a command that a group does not have is a usage error that names the group
   expect(await say("ipam", "frob", "--help")).toEqual({ code: 2, out: "", err })
 })
 
-test("check tells a human what was found, or that nobody was asked", async () => {
+test("check tells a human what was found, or that no plugin was asked", async () => {
   using lab = labOfOne()
   await run(lab, ["add", "net", "/run/netns/x"])
   const check = () => run(lab, ["check", "net", "/run/netns/x"], { interactive: true })

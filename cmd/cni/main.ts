@@ -107,7 +107,7 @@ export async function cni(args: readonly string[], terminal: Terminal): Promise<
   return explain(asksForHelp ? rest.filter((word) => !isHelpFlag(word)) : args, terminal)
 }
 
-/** Prints the help of a command, of a group, or of the tool. A name that is none of these is a usage error. */
+/** Prints the help of a command, of a group, or of the tool. Another name is a usage error. */
 function explain(words: readonly string[], { stdout, stderr }: Terminal): number {
   const [name, ...rest] = nameFirst(words)
   const command = find(name)

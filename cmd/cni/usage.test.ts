@@ -55,7 +55,7 @@ test.each([
   else expect(err.trimEnd()).toMatch(message)
 })
 
-test.each(["0", "x", "Infinity"])("a limit of %s seconds is none", async (timeout) => {
+test.each(["0", "x", "Infinity"])("a limit of %s seconds is refused", async (timeout) => {
   using lab = labOfOne()
   expect(await run(lab, ["status", "net", "--timeout", timeout])).toEqual({
     ...{ code: 1, out: "" },

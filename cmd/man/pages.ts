@@ -33,7 +33,7 @@ const variables: readonly (readonly [string, string])[] = [
   ["CNI_IFNAME", "the interface in the container, without `--ifname`"],
   ["CNI_ARGS", "arguments for plugins: K=V;K=V"],
   ["CAP_ARGS", "a JSON object with a value for each capability"],
-  ["NO_COLOR", "no colours, whatever its value"],
+  ["NO_COLOR", "no colours, with any value"],
 ]
 
 const files: readonly (readonly [string, string])[] = [

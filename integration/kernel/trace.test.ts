@@ -180,7 +180,7 @@ test("a port of UDP is not one of TCP, nor one of another address of this, nor o
   expect(six.at(-1)).toBe("end: net/ipv6/conf/all/forwarding is 0: the host forwards nothing [no]")
 })
 
-test("a published port whose rules were flushed leads nowhere, whatever is noted of it", () => {
+test("a published port whose rules were flushed leads nowhere, with any record of it", () => {
   const own = { ...(ports[0] as (typeof ports)[0]), hostPort: "192.0.2.2:9090/tcp" }
   expect(ways("192.0.2.2:9090", {}, [own]).at(-1)).toContain("it reaches the host itself")
 })

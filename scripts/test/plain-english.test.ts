@@ -16,7 +16,7 @@ const plainer: readonly (readonly [word: RegExp, instead: string])[] = [
 ]
 
 /** Directories whose text is not plain yet. A directory leaves this list when its text is; none joins it. */
-const notYet = ["CHANGELOG.md", "cmd/", "tools/", "integration/kernel/tracing.fixture.ts"].concat(
+const notYet = ["CHANGELOG.md"].concat(
   ["meta/firewall/", "meta/portmap/"],
   ["iptables", "libcni", "masquerade", "nftables"].map((room) => `pkg/${room}/`),
 )

@@ -73,13 +73,13 @@ ${BY_HAND}`,
   })
 
   test.each<[boolean, string, Partial<NodeAttachment>]>([
-    [true, "its namespace has gone", { isAlive: false, netns: "/x", sources: ["cache", "lease"] }],
-    [false, "its namespace has gone, and a link is there", { isAlive: false, link: linkOf(4, "veth1") }],
+    [true, "its namespace no longer exists", { isAlive: false, netns: "/x", sources: ["cache", "lease"] }],
+    [false, "its namespace no longer exists, and a link is there", { isAlive: false, link: linkOf(4, "veth1") }],
     [false, "its namespace is there", { isAlive: true, netns: "/x", sources: ["rule"] }],
     [true, "nothing but rules name it", { sources: ["rule"] }],
     [false, "rules name it, which note a namespace", { sources: ["rule"], netns: "/x" }],
     [false, "a lease names it as well", { sources: ["rule", "lease"] }],
-  ])("is provably of nobody: %p, where %s", (isGone, _, more) => {
+  ])("provably has no owner: %p, where %s", (isGone, _, more) => {
     expect(isProvablyGone(attachmentOf(more))).toBe(isGone)
   })
 })
@@ -112,7 +112,7 @@ ${AGAIN}`,
     expect(missing(cached)).toEqual([
       `error missing-masquerade (pods)
 there is no masquerade for "pods/c1/eth0", and its network has "ipMasq"
-what it sends leaves with an address that nobody outside can answer; a reload of a firewall may have flushed it
+what it sends leaves with an address that no host outside can answer; a reload of a firewall may have flushed it
 ${AGAIN}`,
     ])
     for (const place of ["ip cni_masquerade containers", "ip nat POSTROUTING", "ip nat CNI-01"]) {

@@ -107,7 +107,7 @@ function missingMasquerade(one: NodeAttachment): Finding[] {
       severity: "error",
       network: one.network,
       what: `there is no masquerade for ${nameOf(one)}, and its network has "ipMasq"`,
-      why: "what it sends leaves with an address that nobody outside can answer; a reload of a firewall may have flushed it",
+      why: "what it sends leaves with an address that no host outside can answer; a reload of a firewall may have flushed it",
       remedy: AGAIN,
     },
   ]

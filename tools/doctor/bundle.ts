@@ -8,7 +8,7 @@ import { inspectPlugin, neededPlugins } from "./plugins.ts"
 import { asJson } from "./report.ts"
 import { tarOf } from "./tar.ts"
 
-/** Keys whose values nobody but the node is to know. */
+/** Keys whose values must not leave the node. */
 const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk|certificate/i
 /** What stands in the place of a secret. */
 const REMOVED = "(removed)"

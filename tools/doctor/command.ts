@@ -78,7 +78,7 @@ function planDeletions({ findings, patient }: Examination): Deletion[] {
   return [...orphans].map((orphan) => planDeletion(orphan, patient))
 }
 
-/** Deletes all, whichever fail, and returns why those failed that did. */
+/** Deletes all, and returns the errors of those that failed. */
 async function fix(deletions: readonly Deletion[], runtime: Runtime): Promise<Map<Deletion, string>> {
   const failures = new Map<Deletion, string>()
   for (const deletion of deletions) {

@@ -28,7 +28,7 @@ describe("rules of others that drop what containers send or get", () => {
   const found = (rules: FilterView["rules"], base: Parameters<typeof baseOf>[1] = {}, place = FORWARD) =>
     told(checkDrops(patientOf({ attachments, members, filter: { bases: [baseOf(place, base)], rules } })))
   const WHY =
-    "a drop is final, whatever other tables say: containers reach nothing beyond their bridge, published ports do not answer"
+    "a drop is final, also where other tables accept: containers reach nothing beyond their bridge, published ports do not answer"
   const ELSE = "accept what comes from and goes to the containers' interfaces there"
 
   test("by one rule are told with where it is", () => {
@@ -165,7 +165,7 @@ remove the rule (nft delete rule ip nat PREROUTING handle 5), or choose another 
     ["compares four bytes", [compare(0x1f, 0x90, 0, 0), nat]],
     ["compares what is not known", [["cmp", new Uint8Array([0x1f, 0x90])], nat]],
     ["compares in another way", [["range", { data: { value: Uint8Array.of(0x1f, 0x90) } }], nat]],
-  ])("is none where a rule %s", (_, parts) => {
+  ])("is empty where a rule %s", (_, parts) => {
     expect(found([ruleOf(PRE, 5, ...parts)])).toEqual([])
   })
 

@@ -55,7 +55,7 @@ function finding(rule: string, what: string, remedy: string): Finding {
     rule,
     severity: "error",
     what,
-    why: "a drop is final, whatever other tables say: containers reach nothing beyond their bridge, published ports do not answer",
+    why: "a drop is final, also where other tables accept: containers reach nothing beyond their bridge, published ports do not answer",
     remedy,
   }
 }

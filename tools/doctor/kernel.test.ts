@@ -188,7 +188,7 @@ test("IPv6 is off on the bridge of containers that have IPv6 addresses", () => {
     told(checkIpv6(patientOf({ members, links, sysctls, ...parts, attachments: [{ ...both, ...more }] })))
   const off = `error ipv6-disabled (pods)
 net/ipv6/conf/cni0/disable_ipv6 is 1, and containers on it have IPv6 addresses
-their gateway has no IPv6 address and answers nobody
+their gateway has no IPv6 address and does not answer
 sysctl -w net.ipv6.conf.cni0.disable_ipv6=0, then attach the containers anew`
   expect(found()).toEqual([off])
   expect(found({ addresses: ["fd00::2"] })).toEqual([off])

@@ -138,7 +138,7 @@ export const checkIpv6: Check = (patient) => {
         severity: "error",
         network,
         what: `net/ipv6/conf/${master.name}/disable_ipv6 is 1, and containers on it have IPv6 addresses`,
-        why: "their gateway has no IPv6 address and answers nobody",
+        why: "their gateway has no IPv6 address and does not answer",
         remedy: `sysctl -w net.ipv6.conf.${master.name}.disable_ipv6=0, then attach the containers anew`,
       },
     ]

@@ -238,7 +238,7 @@ test("ways out have addresses that lead further than the link, and are not the c
   ])
 })
 
-test("a parent is a way out, also without an address; a bridge of containers is none, also with one", () => {
+test("a parent is a way out, also without an address; a bridge of containers is not, also with one", () => {
   const parent = linkOf(1, "eth0")
   const on = attachmentOf({ containerId: "c2" }, listOf({ type: "macvlan", master: "eth0" }))
   const attachments = [on, attachmentOf({ link: veth })]

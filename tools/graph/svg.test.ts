@@ -117,7 +117,7 @@ test("colours are those of a theme, or of what the viewer prefers", () => {
   expect(inAuto).toMatch(new RegExp(`${light.source}@media \\(prefers-color-scheme:dark\\)\\{${dark.source}\\}\n`))
 })
 
-test("markup in texts is none of the picture's, and what XML cannot have is left out", () => {
+test("markup in texts is escaped, and what XML cannot have is left out", () => {
   expect(escaped('<a href="x">&amp;</a>')).toBe("&lt;a href=&quot;x&quot;&gt;&amp;amp;&lt;/a&gt;")
   expect(escaped("a\x00b\x08c\x0bd\x0ce\x0ef\x1fg")).toBe("abcdefg")
   expect(escaped("\t\n\r é→")).toBe("\t\n\r é→")

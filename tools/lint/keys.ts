@@ -56,7 +56,7 @@ function checkNames(
     const at = path === "" ? key : `${path}.${key}`
     const spelling = known.find((name) => name.toLowerCase() === key.toLowerCase())
     if (spelling !== undefined) {
-      const message = `"${at}" is read as "${spelling}": keys match whatever their case here, and not everywhere`
+      const message = `"${at}" is read as "${spelling}": keys are case-insensitive here, and not everywhere`
       findings.add(source, keyNode, "key-case", message)
       continue
     }

@@ -158,7 +158,7 @@ describe("ports", () => {
     expect(only({ cache: [cachedOf({ capabilityArgs: { portMappings: "x" } })] }).ports).toEqual([])
   })
 
-  test("tell where the namespace is, where nothing else does, and of nobody they name nothing", () => {
+  test("tell where the namespace is, where nothing else does, and without an owner they name nothing", () => {
     expect(only({ ports: [rule] })).toMatchObject({ netns: gone, isAlive: false, sources: [] })
     expect(only({ cache: [cachedOf()], ports: [rule] }).netns).toBe(alive)
     expect(attachments({ ports: [{ ...rule, owner: "" }] })).toEqual([])
@@ -189,11 +189,15 @@ describe("the host's end of what the reference suite has made", () => {
 
 test.each<[string, Parts, string[]]>([
   [
-    "a lease whose namespace has gone",
+    "a lease whose namespace no longer exists",
     { leases: [leaseOf({ netns: { path: gone, exists: false } })] },
     ["lease without namespace"],
   ],
-  ["a cache entry whose namespace has gone", { cache: [cachedOf({ netns: gone })] }, ["cache entry without namespace"]],
+  [
+    "a cache entry whose namespace no longer exists",
+    { cache: [cachedOf({ netns: gone })] },
+    ["cache entry without namespace"],
+  ],
   [
     "rules beside it",
     { cache: [cachedOf({ netns: gone })], owned: ["lab/c1/eth0"] },

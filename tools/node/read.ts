@@ -44,7 +44,7 @@ export function cacheDirs(cacheDir: string): string[] {
   return [cacheDir, ...others.map(({ name }) => join(cacheDir, name)).sort()]
 }
 
-/** What is below the runtime's cache and is none: its own results, and leases of host-local, where a network may be named "results". */
+/** Directories below the runtime's cache that are no caches: its own results, and leases of host-local, where a network may be named "results". */
 const NO_CACHES = ["results", "networks"]
 
 function entriesOf(directory: string) {

@@ -15,7 +15,7 @@ export interface HookResult {
   readonly mappings: readonly { readonly mapping: Mapping; readonly rule: string }[]
 }
 
-/** `NF_IP_PRI_NAT_DST` and `NF_IP_PRI_NAT_SRC`: where chains of type nat are, whatever priority they have among themselves. */
+/** `NF_IP_PRI_NAT_DST` and `NF_IP_PRI_NAT_SRC`: the priority of all chains of type nat, with any priority among themselves. */
 const NAT_PRIORITY: Readonly<Record<string, number>> = { prerouting: -100, output: -100, input: 100, postrouting: 100 }
 /** `NF_IP_PRI_CONNTRACK`: before it the kernel has not looked for the connection. */
 const CONNTRACK_PRIORITY = -200

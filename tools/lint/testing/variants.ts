@@ -37,13 +37,13 @@ export const variants: Readonly<Record<string, Files>> = {
   "plugins that are no objects": list('"bridge"'),
 
   // names and versions
-  "a name that is none": { "10-net.conflist": network("-net", bridge()) },
+  "a malformed name": { "10-net.conflist": network("-net", bridge()) },
   "a version that is no text": inList('"cniVersion": 1, ', bridge()),
   "versions to choose from, the best of which counts": inList(
     '"cniVersions": ["0.4.0", "1.1.0", "9.9.9", "0.3.1"], ',
     bridge(),
   ),
-  "versions to choose from that nobody speaks": inList('"cniVersions": ["9.9.9", 5], ', bridge()),
+  "versions to choose from that no plugin speaks": inList('"cniVersions": ["9.9.9", 5], ', bridge()),
   "versions to choose from without STATUS and GC": inList(
     '"cniVersion": "0.3.1", "cniVersions": ["0.4.0"], ',
     bridge(),
@@ -102,7 +102,7 @@ export const variants: Readonly<Record<string, Files>> = {
   "capabilities that several take": list(
     '{ "type": "dummy", "capabilities": { "bandwidth": true, "mac": false, "ips": true } }',
   ),
-  "a capability that nobody takes": list(
+  "a capability that no plugin takes": list(
     '{ "type": "loopback", "capabilities": { "wings": true } }',
     bridge('"capabilities": { "wings": true }, '),
   ),
@@ -135,8 +135,8 @@ export const variants: Readonly<Record<string, Files>> = {
   "a start after the end": withIpam(
     ranges('{ "subnet": "10.22.0.0/24", "rangeStart": "10.22.0.9", "rangeEnd": "10.22.0.5" }'),
   ),
-  "a gateway that is none": withIpam(ranges('{ "subnet": "10.22.0.0/24", "gateway": "x" }')),
-  "a subnet that is none": withIpam(ranges('{ "subnet": "x" }')),
+  "a malformed gateway": withIpam(ranges('{ "subnet": "10.22.0.0/24", "gateway": "x" }')),
+  "a malformed subnet": withIpam(ranges('{ "subnet": "x" }')),
   "a range without a subnet": withIpam(ranges('{ "rangeStart": "10.22.0.9" }')),
   "six addresses, and five": withIpam(
     ranges(
