@@ -1,4 +1,4 @@
-import { expect } from "bun:test"
+import { expect, test } from "bun:test"
 import { Stage, succeed, TemporaryDirectory, testPlugins } from "../lab/mod.ts"
 
 /** Plugins that remove something of nf_tables, with what their configuration needs for that. */
@@ -42,3 +42,19 @@ testPlugins(
     expect(left).toEqual(opened)
   },
 )
+
+test("bridge: DEL lists the tables, and asks about none that is not there", async () => {
+  await using stage = await Stage.create("bridge")
+  await using scratch = await TemporaryDirectory.create()
+  const keys = { ipMasq: true }
+  await (await stage.attach({ keys })).attachment.add()
+  const { attachment } = await stage.attach({ keys })
+  const prevResult = await attachment.add()
+  const trace = scratch.join("trace")
+  await succeed(attachment.run("DEL", { prevResult }, { under: ["strace", "-qq", "-e", "trace=sendto", "-o", trace] }))
+  const asked = [...(await Bun.file(trace).text()).matchAll(/NFT_MSG_(\w+).*?nfgen_family=AF_(\w+)/g)]
+  const questions = asked.map(([, type, family]) => `${type} ${family}`)
+  expect(questions).toContain("GETTABLE UNSPEC")
+  expect(questions).toContain("GETSETELEM INET")
+  expect(questions.filter((one) => /INET6|BRIDGE/.test(one))).toEqual([])
+})

@@ -2,8 +2,19 @@ import { chooseVariant, findPrograms, isTableInUse } from "../iptables/mod.ts"
 import { isErrno } from "../libc/mod.ts"
 import { findLink, listAddresses, type NetlinkSocket } from "../netlink/mod.ts"
 import { type NamespaceFile, Netns } from "../netns/mod.ts"
-import type { PacketFilter } from "../nftables/mod.ts"
-import { AF_INET, type Cidr, CniError, Code, familyOf, formatCidr, isCniError, type Owner } from "../types/mod.ts"
+import { type PacketFilter, tableFamily } from "../nftables/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  type Cidr,
+  CniError,
+  Code,
+  type Family,
+  familyOf,
+  formatCidr,
+  isCniError,
+  type Owner,
+} from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 import {
   addIptablesMasquerade,
@@ -108,7 +119,9 @@ export class Masquerade {
     const filter = this.#filter
     const failures = new Failures()
     failures.attempt("remove the masquerade", () => {
-      if (filter?.hasTable(MASQUERADE_TABLE)) deleteMasquerade(filter.socket, owner)
+      const isThere = (family: Family) => filter?.hasTable(MASQUERADE_TABLE, tableFamily[family]) === true
+      const families = ([AF_INET, AF_INET6] as const).filter(isThere)
+      if (filter && families.length > 0) deleteMasquerade(filter.socket, owner, families)
     })
     failures.attempt("remove the other suite's masquerade", () => {
       if (filter?.hasTable(UPSTREAM_MASQUERADE_TABLE)) deleteUpstreamMasquerade(filter.socket, owner)

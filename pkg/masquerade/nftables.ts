@@ -81,29 +81,32 @@ function readState(socket: Netfilter, layout: MasqueradeLayout, addresses: reado
 }
 
 /**
- * Ends the masquerade of this attachment, found by its name alone, in one transaction. Leaves no table behind when it
- * was the last. Nothing there is success. Throws `CniError`.
+ * Ends the masquerade of this attachment, found by its name alone, in one transaction; of these families, if not all have a table.
+ * Leaves no table behind when it was the last. Nothing there is success. Throws `CniError`.
  */
-export function deleteMasquerade(socket: Netfilter, owner: Owner): void {
+export function deleteMasquerade(socket: Netfilter, owner: Owner, families = bothFamilies): void {
   const comment = ownerComment(owner)
   const needles = [encodeUtf8(comment)]
-  removeWhere(socket, `Cannot end the masquerade of ${comment}`, (found) => found === comment, needles)
+  removeWhere(socket, families, `Cannot end the masquerade of ${comment}`, (found) => found === comment, needles)
 }
 
 /** Ends the masquerade of all attachments to this network but the valid ones. Throws `CniError`. */
 export function gcMasquerade(socket: Netfilter, network: string, validOwners: readonly Owner[]): void {
   const what = `Cannot end the masquerade of what is gone from network "${network}"`
-  removeWhere(socket, what, staleOf(network, validOwners))
+  removeWhere(socket, bothFamilies, what, staleOf(network, validOwners))
 }
 
-/** Removes what of both families has a comment that `isStale`; all such comments have one of `needles` in them. */
+const bothFamilies: readonly Family[] = [AF_INET, AF_INET6]
+
+/** Removes what of these families has a comment that `isStale`; all such comments have one of `needles` in them. */
 function removeWhere(
   socket: Netfilter,
+  families: readonly Family[],
   what: string,
   isStale: (comment: string) => boolean,
   needles?: readonly Uint8Array[],
 ): void {
-  const layouts = [masqueradeLayout(AF_INET), masqueradeLayout(AF_INET6)]
+  const layouts = families.map(masqueradeLayout)
   try {
     atomically(socket, () => layouts.flatMap((layout) => planRemoval(socket, layout, isStale, needles)))
   } catch (error) {

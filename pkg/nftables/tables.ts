@@ -45,9 +45,10 @@ export class PacketFilter implements Disposable {
     }
   }
 
-  /** Returns whether there is a table of this name, in any family. Throws `NetlinkError`. */
-  hasTable(name: string | RegExp): boolean {
-    return this.#list().some((table) => (name instanceof RegExp ? name.test(table.name) : table.name === name))
+  /** Returns whether there is a table of this name, in this family, or in any. Throws `NetlinkError`. */
+  hasTable(name: string | RegExp, family?: TableFamily): boolean {
+    const isNamed = (found: string) => (name instanceof RegExp ? name.test(found) : found === name)
+    return this.#list().some((table) => isNamed(table.name) && (family ?? table.family) === table.family)
   }
 
   #list(): readonly Table[] {

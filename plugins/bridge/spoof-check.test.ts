@@ -16,7 +16,7 @@ import {
 
 /** The check with a kernel that answers like this. */
 function spoofCheckOn(socket: Netfilter): SpoofCheck {
-  return new SpoofCheck({ socket, forgetTables() {} })
+  return new SpoofCheck({ socket, forgetTables() {}, hasTable: () => true })
 }
 
 const port: GuardedPort = { port: "veth0", mac: "0a:00:00:00:00:01" }

@@ -16,6 +16,7 @@ import {
   listRules,
   type NamedSet,
   type Netfilter,
+  type PacketFilter,
   printElement,
   printRule,
   remove,
@@ -53,13 +54,15 @@ export function guardPort({ owner, filter, undo }: Attaching, port: GuardedPort)
   )
 }
 
+/** What a spoof check needs of a `PacketFilter`. */
+type Filter = { readonly socket: Netfilter } & Pick<PacketFilter, "forgetTables" | "hasTable">
+
 /** The check that a container's frames come from its own MAC, in the namespace of the packet filter. */
 export class SpoofCheck {
   /** Undefined where the kernel has no nf_tables. */
-  readonly #filter: { readonly socket: Netfilter; forgetTables(): void } | undefined
+  readonly #filter: Filter | undefined
 
-  /** A `PacketFilter`. */
-  constructor(filter: { readonly socket: Netfilter; forgetTables(): void } | undefined) {
+  constructor(filter: Filter | undefined) {
     this.#filter = filter
   }
 
@@ -107,16 +110,18 @@ export class SpoofCheck {
    * `CniError`.
    */
   remove(owner: Owner): void {
-    const socket = this.#filter?.socket
-    if (!socket) return
+    const filter = this.#filter
+    if (!filter) return
     const comment = ownerComment(owner)
     const failures = new Failures()
-    failures.attempt("end the spoof check", () =>
-      removeWhere(socket, `Cannot end the spoof check of ${comment}`, (found) => found === comment, [
-        encodeUtf8(comment),
-      ]),
-    )
-    failures.attempt("end the other suite's spoof check", () => removeUpstream(socket, owner))
+    failures.attempt("end the spoof check", () => {
+      const what = `Cannot end the spoof check of ${comment}`
+      if (filter.hasTable(table.name))
+        removeWhere(filter.socket, what, (found) => found === comment, [encodeUtf8(comment)])
+    })
+    failures.attempt("end the other suite's spoof check", () => {
+      if (filter.hasTable(upstreamChain.table.name)) removeUpstream(filter.socket, owner)
+    })
     failures.throwIfAny()
   }
 
