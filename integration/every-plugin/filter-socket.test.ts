@@ -58,3 +58,27 @@ test("bridge: DEL lists the tables, and asks about none that is not there", asyn
   expect(questions).toContain("GETSETELEM INET")
   expect(questions.filter((one) => /INET6|BRIDGE/.test(one))).toEqual([])
 })
+
+const tables = [
+  { plugin: "bridge", table: "ip cni_masquerade", questions: 0 },
+  { plugin: "portmap", table: "ip cni_hostports", questions: 0 },
+  { plugin: "firewall", table: "inet cni_firewall", questions: 2 },
+]
+
+testPlugins(tables, "%s: ADD wakes its table where it is dormant, and seldom asks whether it is", async (one) => {
+  const { plugin, table, questions } = one
+  await using stage = await Stage.create(plugin)
+  await using scratch = await TemporaryDirectory.create()
+  const keys = { ...keysOf[plugin] }
+  await (await stage.attach({ keys })).attachment.add()
+  const isDormant = async () => {
+    return (await stage.host.exec("nft", ["list", "table", ...table.split(" ")])).stdout.includes("flags dormant")
+  }
+  await stage.host.exec("nft", [`add table ${table} { flags dormant; }`])
+  expect(await isDormant()).toBe(true)
+  const { attachment } = await stage.attach({ keys })
+  const trace = scratch.join("trace")
+  await succeed(attachment.run("ADD", {}, { under: ["strace", "-qq", "-e", "trace=sendto", "-o", trace] }))
+  expect(await isDormant()).toBe(false)
+  expect((await Bun.file(trace).text()).split("NFT_MSG_GETTABLE").length - 1).toBe(questions)
+})

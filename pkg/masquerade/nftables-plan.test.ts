@@ -72,7 +72,8 @@ describe("adding", () => {
   })
 
   test("the next only add their elements", () => {
-    const plan = text(planNew(layout, ours, "net/c1/eth0"))
+    const [table, ...plan] = text(planNew(layout, ours, "net/c1/eth0"))
+    expect(table).toBe("add table ip cni_masquerade") // which may be dormant
     expect(plan).toEqual([
       'create element containers { 10.1.0.2 comment "net/c1/eth0" }',
       'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
@@ -82,7 +83,7 @@ describe("adding", () => {
 
   test("several addresses go to the set of their prefix length each", () => {
     const addresses = ["10.1.0.2/16", "10.2.0.2/24", "10.3.0.2/24"].map(address)
-    expect(text(planNew(layout, addresses, "o"))).toEqual([
+    expect(text(planNew(layout, addresses, "o")).slice(1)).toEqual([
       'create element containers { 10.1.0.2 comment "o", 10.2.0.2 comment "o", 10.3.0.2 comment "o" }',
       'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "o" }',
       'create element networks_24 { 10.2.0.2 . 10.2.0.0 comment "o", 10.3.0.2 . 10.3.0.0 comment "o" }',

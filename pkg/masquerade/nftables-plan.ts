@@ -15,6 +15,7 @@ import {
   type Operation,
   remove,
   removeEmptied,
+  wake,
 } from "../nftables/mod.ts"
 import { type Cidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import {
@@ -55,6 +56,15 @@ export function listNetworkSets(lines: Lines, { table }: MasqueradeLayout): Netw
  */
 export function hasMasqueradeRules(
   socket: Pick<Netfilter, "dump" | "get">,
+  layout: MasqueradeLayout,
+  addresses: readonly Cidr[],
+): boolean {
+  return hasMasqueradeRulesAsleep(socket, layout, addresses) && !isDormant(socket, layout.table)
+}
+
+/** The same, but the table may be dormant. */
+export function hasMasqueradeRulesAsleep(
+  socket: Pick<Netfilter, "dump">,
   { chain, rule }: MasqueradeLayout,
   addresses: readonly Cidr[],
 ): boolean {
@@ -63,7 +73,7 @@ export function hasMasqueradeRules(
   if (last === undefined || last !== rule.comment) return false
   const isEveryOurs = comments.every(isNetworksComment)
   const hasEach = addresses.every(({ prefix }) => comments.includes(networksComment(prefix)))
-  return isEveryOurs && hasEach && !isDormant(socket, chain.table)
+  return isEveryOurs && hasEach
 }
 
 /** The lines of these addresses in every set, if anything is in them. Throws `NetlinkError`. */
@@ -80,15 +90,19 @@ export function findAddresses(
   return found.filter((line) => membersOf(line).length > 0)
 }
 
-/** The elements for addresses of this owner, for a layout that is complete: refused when an address is held already. */
+/**
+ * The elements for addresses of this owner, for a layout that is complete: refused when an address is held already. The
+ * table is woken, if it is dormant.
+ */
 export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Operation[] {
   const places = Map.groupBy(placesFor(layout, addresses, comment), ({ set }) => set)
-  return [...places].map(([set, ours]) =>
+  const elements = [...places].map(([set, ours]) =>
     create.elements(
       set,
       ours.map(({ element }) => element),
     ),
   )
+  return [wake(layout.table), ...elements]
 }
 
 /** What an ADD finds of a layout. */

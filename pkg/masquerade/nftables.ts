@@ -36,6 +36,7 @@ import {
 import {
   findAddresses,
   hasMasqueradeRules,
+  hasMasqueradeRulesAsleep,
   listNetworkSets,
   type MasqueradeState,
   planAdd,
@@ -57,7 +58,7 @@ export function addMasquerade(socket: Netfilter, owner: Owner, addresses: readon
   if (groups.length === 0) return
   try {
     // Nearly always. Not so when an address is held, and for the first with its prefix length.
-    const isComplete = groups.every(({ layout, addresses }) => hasMasqueradeRules(socket, layout, addresses))
+    const isComplete = groups.every(({ layout, addresses }) => hasMasqueradeRulesAsleep(socket, layout, addresses))
     const planAll = () => groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, comment))
     if (isComplete && tryCommit(socket, planAll())) return
     atomically(socket, () =>

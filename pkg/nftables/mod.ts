@@ -26,7 +26,7 @@ export {
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"
-export { type FoundRule, hasRules, listComments, listRules, listTableRules } from "./rules.ts"
+export { type FoundRule, hasRules, hasRulesAsleep, listComments, listRules, listTableRules } from "./rules.ts"
 export {
   clearMark,
   counter,

@@ -95,6 +95,11 @@ export type Operation =
   | { verb: "delete"; object: "rule"; rule: RuleHandle }
   | { verb: "add" | "create" | "delete"; object: "element"; set: NamedSet; elements: readonly Element[] }
 
+/** Wakes a table that has `flags dormant`, and changes nothing else, for what is added to a table that is there. */
+export function wake({ family, name }: Table): Operation {
+  return add.table({ family, name })
+}
+
 export const add = {
   table: (table: Table): Operation => ({ verb: "add", object: "table", table }),
   chain: (chain: Chain): Operation => ({ verb: "add", object: "chain", chain }),

@@ -54,11 +54,16 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
   })
 }
 
-/**
- * Returns whether each of these comments is on a rule of the table, in any chain, and the table is not dormant. Throws
- * `NetlinkError`.
- */
+/** Returns whether `hasRulesAsleep`, and the table is not dormant. Throws `NetlinkError`. */
 export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, comments: readonly string[]): boolean {
+  return hasRulesAsleep(socket, table, comments) && !isDormant(socket, table)
+}
+
+/**
+ * Returns whether each of these comments is on a rule of the table, in any chain. The table may be dormant: what is added to it then
+ * goes with `wake`. Throws `NetlinkError`.
+ */
+export function hasRulesAsleep(socket: Pick<Netfilter, "dump">, table: Table, comments: readonly string[]): boolean {
   const name = `${table.name}\0`
   const needles = comments.map((comment) => decodeLatin1(encodeUtf8(`${comment}\0`)))
   const found = dumpRules(socket, table, undefined, ({ payload }) => {
@@ -67,7 +72,7 @@ export function hasRules(socket: Pick<Netfilter, "dump" | "get">, table: Table, 
     return had.length > 0 ? had : undefined
   })
   const all = new Set(found.flat())
-  return needles.every((needle) => all.has(needle)) && !isDormant(socket, table)
+  return needles.every((needle) => all.has(needle))
 }
 
 /** Returns what `pick` takes of the rules of a table, or of one chain of it. */

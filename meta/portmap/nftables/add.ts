@@ -14,6 +14,7 @@ import {
   type Operation,
   remove,
   tryCommit,
+  wake,
 } from "../../../pkg/nftables/mod.ts"
 import type { PortmapSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
@@ -23,7 +24,7 @@ import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete
 import { decodeNote, type TableSpec, tableSpecs } from "./elements.ts"
 import { type FoundInTable, listHairpinPrefixes, readTable } from "./find.ts"
 import { isStale, mayShare, planAdd, planNew, printKey } from "./plan.ts"
-import { addTable, isComplete } from "./table.ts"
+import { addTable, isComplete, isCompleteAsleep } from "./table.ts"
 
 /** What an ADD has changed. */
 export interface TableChanges {
@@ -61,12 +62,14 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): Table
 
 /**
  * Adds the elements where everything else is in place and nothing in the way, which is nearly always. What it sends
- * depends on nothing that it has read, but for `route_localnet`, so others' transactions are no reason to begin again.
+ * depends on nothing that it has read, but for `route_localnet`, so others' transactions are no reason to begin again. Nor is it asked whether the
+ * table is dormant.
  */
 function tryAddToComplete(socket: NetlinkSocket, specs: readonly TableSpec[]): TableChanges | undefined {
-  if (!specs.every(({ layout, hairpinPrefix }) => isComplete(socket, layout, hairpinPrefix))) return undefined
+  if (!specs.every(({ layout, hairpinPrefix }) => isCompleteAsleep(socket, layout, hairpinPrefix))) return undefined
   const localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
-  const isAdded = tryCommit(socket, [...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)])
+  const wakes = specs.map(({ layout }) => wake(layout.table))
+  const isAdded = tryCommit(socket, [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)])
   return isAdded ? { created: [], replaced: [], localnet, ahead: [] } : undefined
 }
 

@@ -8,6 +8,7 @@ import {
   fields,
   flush,
   hasRules,
+  hasRulesAsleep,
   ifnameValue,
   masquerade,
   match,
@@ -183,8 +184,20 @@ export function isComplete(
   layout: TableLayout,
   hairpinPrefix: number | undefined,
 ): boolean {
-  const comments = requiredRules(layout, hairpinPrefix).flatMap(({ comment }) => comment ?? [])
-  return hasRules(socket, layout.table, comments)
+  return hasRules(socket, layout.table, requiredComments(layout, hairpinPrefix))
+}
+
+/** The same, but the table may be dormant. */
+export function isCompleteAsleep(
+  socket: Pick<NetlinkSocket, "dump">,
+  layout: TableLayout,
+  hairpinPrefix: number | undefined,
+): boolean {
+  return hasRulesAsleep(socket, layout.table, requiredComments(layout, hairpinPrefix))
+}
+
+function requiredComments(layout: TableLayout, hairpinPrefix: number | undefined): string[] {
+  return requiredRules(layout, hairpinPrefix).flatMap(({ comment }) => comment ?? [])
 }
 
 /**
