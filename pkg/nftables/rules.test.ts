@@ -3,7 +3,7 @@ import type { Message } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
 import { listCommented } from "./commented.ts"
 import { masquerading } from "./examples.fixture.ts"
-import { hasRules, listComments, listRules, listTableRules } from "./rules.ts"
+import { hasRules, hasRulesAsleep, listComments, listRules, listTableRules } from "./rules.ts"
 import { answer, refusing } from "./testing.ts"
 
 const { table, chain, toNetwork } = masquerading("ip", 16)
@@ -64,6 +64,11 @@ test("rules are known to be there by their comments, each whole", () => {
   expect(hasRules(awake, { family: "ip", name: "other" }, ["then"])).toBe(false)
   expect(hasRules(awake, t, [])).toBe(true)
   expect(hasRules(kernel("00000001"), t, ["then"])).toBe(false) // dormant: no packet comes to them
+  expect(hasRulesAsleep(kernel("00000001"), t, ["then"])).toBe(true)
+  // NFTNL_UDATA_RULE_EBTABLES_POLICY after the comment
+  const longer = "02000000 0600 0100 74000000 0600 0200 63000000 1100 0700 0005 7468656e00 0104 00000001 000000"
+  expect(hasRulesAsleep(listing(longer), t, ["then"])).toBe(true)
+  expect(hasRulesAsleep(listing(rule, longer), t, ["then", "other"])).toBe(false)
 })
 
 test("the rules of a table are told with their chains; rules of another table, or without a chain, are left out", () => {
