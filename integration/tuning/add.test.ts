@@ -1,5 +1,14 @@
 import { expect, test } from "bun:test"
-import { Attachment, fail, HostNamespace, newest, type PluginResult, readSysctl, succeed } from "../lab/mod.ts"
+import {
+  Attachment,
+  fail,
+  HostNamespace,
+  newest,
+  type PluginResult,
+  readSysctl,
+  succeed,
+  TemporaryDirectory,
+} from "../lab/mod.ts"
 import { everything, linkOf, TuningChain } from "./chain.ts"
 
 test("#11 every setting is in the kernel, MAC and MTU are in the result, and nothing else of it changed", async () => {
@@ -20,6 +29,21 @@ test("#11 every setting is in the kernel, MAC and MTU are in the result, and not
       { ...container, name: "eth0", mac: "0a:00:00:00:00:07", mtu: 1400 },
     ],
   })
+})
+
+test("a sysctl is read, written and read again; one after it is read once more, since it may go with the first", async () => {
+  await using scratch = await TemporaryDirectory.create()
+  const trace = scratch.join("trace")
+  const under = ["strace", "-qq", "-e", "trace=openat", "-o", trace]
+  await using chain = await TuningChain.create({
+    sysctl: { "net.core.somaxconn": "500", "net.ipv4.conf.IFNAME.arp_filter": "1" },
+  })
+  await succeed(chain.tuning.run("ADD", {}, { under }))
+  const text = await Bun.file(trace).text()
+  const opened = (name: string) =>
+    [...text.matchAll(new RegExp(`/${name}", O_(RDONLY|WRONLY)`, "g"))].map(([, how]) => how)
+  expect(opened("somaxconn")).toEqual(["RDONLY", "WRONLY", "RDONLY"])
+  expect(opened("arp_filter")).toEqual(["RDONLY", "RDONLY", "WRONLY", "RDONLY"])
 })
 
 test("a smaller MTU is the container's alone where the host's end is a port: bridge, host and neighbours keep theirs", async () => {

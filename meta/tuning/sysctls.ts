@@ -68,10 +68,10 @@ function hasNoValue(path: string, error: unknown): boolean {
  */
 export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
   const printed = new Map<string, string>()
-  for (const sysctl of sysctls) {
-    const { path, value } = sysctl
+  for (const [at, sysctl] of sysctls.entries()) {
+    const { path, value, found } = sysctl
     try {
-      writeSysctl(path, value)
+      writeSysctl(path, value, at === 0 ? found : undefined) // those before it may have changed a later one
     } catch (cause) {
       throw cannot(`set sysctl ${JSON.stringify(sysctl.key)} to ${JSON.stringify(value)}`, cause)
     }

@@ -61,11 +61,12 @@ export function isWriteOnly(name: string): boolean {
 
 /**
  * Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already: some act on every write, as IPv6's
- * "all/forwarding", which sets every interface's. Throws `SyscallError`.
+ * "all/forwarding", which sets every interface's. `present` is the value that it has, where the caller has just read it. Throws
+ * `SyscallError`.
  */
-export function writeSysctl(name: string, value: string): void {
+export function writeSysctl(name: string, value: string, present?: string | undefined): void {
   const path = sysctlPath(name)
-  if (findSetting(path) !== value) writeSetting(path, value)
+  if ((present ?? findSetting(path)) !== value) writeSetting(path, value)
 }
 
 function writeSetting(path: string, value: string): void {
