@@ -60,19 +60,30 @@ export class GobDecoder {
   #readValue(reader: Reader, type: GobType, depth: number): GobValue {
     if (depth > DEPTH_MAX) throw new GobError(`a value nested deeper than ${DEPTH_MAX}`)
     if ("fields" in type) return this.#readStruct(reader, type, depth)
-    if ("element" in type) {
-      const count = reader.unsigned()
-      if (count > reader.left) throw new GobError(`a list of ${count} in ${reader.left} bytes`)
-      return Array.from({ length: count }, () => this.#readValue(reader, type.element, depth + 1))
+    if ("element" in type) return this.#readList(reader, type, depth)
+    switch (type.id) {
+      case boolean.id:
+        return reader.unsigned() !== 0
+      case signed.id:
+        return reader.signed()
+      case unsigned.id:
+        return reader.unsigned()
+      case octets.id:
+        return reader.bytes().slice()
+      case text.id:
+        return decodeUtf8(reader.bytes())
     }
-    if (type.id === boolean.id) return reader.unsigned() !== 0
-    if (type.id === signed.id) return reader.signed()
-    if (type.id === unsigned.id) return reader.unsigned()
-    if (type.id === octets.id) return reader.bytes().slice()
-    if (type.id === text.id) return decodeUtf8(reader.bytes())
     const defined = this.#types.get(type.id)
     if (!defined) throw new GobError(`type ${type.id} of a value is not defined`)
     return this.#readValue(reader, defined, depth)
+  }
+
+  #readList(reader: Reader, { element }: Slice, depth: number): GobValue[] {
+    const count = reader.unsigned()
+    if (count > reader.left) throw new GobError(`a list of ${count} in ${reader.left} bytes`)
+    const list: GobValue[] = []
+    while (list.length < count) list.push(this.#readValue(reader, element, depth + 1))
+    return list
   }
 
   #readStruct(reader: Reader, { fields }: Struct, depth: number): GobObject {
@@ -81,7 +92,7 @@ export class GobDecoder {
       at += step
       const field = fields[at]
       if (!field) throw new GobError(`field ${at} of a struct of ${fields.length}`)
-      value[field[0]] = this.#readValue(reader, field[1], depth + 1)
+      value[field.name] = this.#readValue(reader, field.type, depth + 1)
     }
     return value
   }
@@ -92,7 +103,10 @@ function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   if (isGobObject(SliceT)) return { name: "", element: { id: Number(SliceT.Elem ?? 0) } }
   if (!isGobObject(StructT)) throw new GobError("a definition of neither a list nor a struct")
   const fields = Array.isArray(StructT.Field) ? StructT.Field.filter(isGobObject) : []
-  return { name: "", fields: fields.map(({ Name, Id }) => [String(Name ?? ""), { id: Number(Id ?? 0) }]) }
+  return {
+    name: "",
+    fields: fields.map(({ Name, Id }) => ({ name: String(Name ?? ""), type: { id: Number(Id ?? 0) } })),
+  }
 }
 
 /** Reads numbers and bytes one after the other. Throws `GobError` beyond the end. */

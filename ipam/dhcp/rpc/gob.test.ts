@@ -28,7 +28,9 @@ const call = {
   path: "/usr/lib/cni",
   stdin: encodeUtf8(config),
 }
-const { NetnsOverride: _, ...fieldsOf1_1 } = Object.fromEntries(argumentType.fields)
+const { NetnsOverride: _, ...fieldsOf1_1 } = Object.fromEntries(
+  argumentType.fields.map(({ name, type }) => [name, type]),
+)
 /** The types as the plugins of 1.1.1 have them. */
 const old = {
   argument: struct("CmdArgs", fieldsOf1_1),

@@ -16,7 +16,7 @@ interface Numbered {
 
 export interface Struct {
   readonly name: string
-  readonly fields: readonly (readonly [name: string, type: GobType])[]
+  readonly fields: readonly { readonly name: string; readonly type: GobType }[]
 }
 
 export interface Slice {
@@ -38,7 +38,7 @@ export const octets: Numbered = { id: 5 }
 export const text: Numbered = { id: 6 }
 
 export function struct(name: string, fields: { readonly [name: string]: GobType }): Struct {
-  return { name, fields: Object.entries(fields) }
+  return { name, fields: Object.entries(fields).map(([name, type]) => ({ name, type })) }
 }
 
 /** A list; `name` is its Go type, "[]string". */
@@ -89,7 +89,7 @@ export class GobEncoder {
     if ("element" in type) this.#number(type.element)
     const id = FIRST_TYPE + this.#ids.size
     this.#ids.set(type, id)
-    if ("fields" in type) for (const [, field] of type.fields) this.#number(field)
+    if ("fields" in type) for (const field of type.fields) this.#number(field.type)
     return id
   }
 
@@ -103,9 +103,9 @@ export class GobEncoder {
       this.#define(type.element, out)
       return
     }
-    const Field = type.fields.map(([Name, field]) => ({ Name, Id: this.#number(field) }))
+    const Field = type.fields.map((field) => ({ Name: field.name, Id: this.#number(field.type) }))
     putMessage(out, -id, wireType, { StructT: { CommonType, Field } })
-    for (const [, field] of type.fields) this.#define(field, out)
+    for (const field of type.fields) this.#define(field.type, out)
   }
 }
 
@@ -114,7 +114,7 @@ function putMessage(out: number[], id: number, type: Struct, value: GobObject): 
   putSigned(body, id)
   putValue(body, type, value)
   putUnsigned(out, body.length)
-  for (const byte of body) out.push(byte)
+  putAll(out, body)
 }
 
 function putValue(out: number[], type: GobType, value: GobValue): void {
@@ -127,7 +127,8 @@ function putValue(out: number[], type: GobType, value: GobValue): void {
     for (const element of value) putValue(out, type.element, element)
   } else if ("fields" in type && isGobObject(value)) {
     let last = -1
-    for (const [at, [name, inner]] of type.fields.entries()) {
+    for (let at = 0; at < type.fields.length; at++) {
+      const { name, type: inner } = type.fields[at] as Struct["fields"][number]
       const field = value[name]
       if (field === undefined || field === 0 || (!isGobObject(field) && Object(field).length === 0)) continue
       putUnsigned(out, at - last)
@@ -155,5 +156,10 @@ function putSigned(out: number[], value: number): void {
 
 function putBytes(out: number[], bytes: Uint8Array): void {
   putUnsigned(out, bytes.length)
-  for (const byte of bytes) out.push(byte)
+  putAll(out, bytes)
+}
+
+/** Appends bytes by few calls; one call has no room for all the bytes of a long configuration. */
+function putAll(out: number[], bytes: Uint8Array | readonly number[]): void {
+  for (let at = 0; at < bytes.length; at += 1024) out.push(...bytes.slice(at, at + 1024))
 }
