@@ -67,6 +67,9 @@ export function isGobObject(value: GobValue | undefined): value is GobObject {
   return typeof value === "object" && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
 
+/** What is written: bytes one by one, and runs of bytes that are copied once. */
+type Bytes = (number | Uint8Array)[]
+
 /** Writes one direction of one connection: each type is defined once, before its first value. */
 export class GobEncoder {
   readonly #ids = new Map<GobType, number>()
@@ -74,11 +77,11 @@ export class GobEncoder {
 
   /** Returns the messages for a value: the definitions of types that are new, then the value. */
   encode(type: Struct, value: GobObject): Uint8Array {
-    const out: number[] = []
+    const out: Bytes = []
     const id = this.#number(type)
     this.#define(type, out)
     putMessage(out, id, type, value)
-    return Uint8Array.from(out)
+    return joined(out)
   }
 
   /** Numbers a type in Go's order: a struct before its fields, a list after its elements. */
@@ -93,7 +96,7 @@ export class GobEncoder {
     return id
   }
 
-  #define(type: GobType, out: number[]): void {
+  #define(type: GobType, out: Bytes): void {
     if ("id" in type || this.#defined.has(type)) return
     this.#defined.add(type)
     const id = this.#number(type)
@@ -109,15 +112,15 @@ export class GobEncoder {
   }
 }
 
-function putMessage(out: number[], id: number, type: Struct, value: GobObject): void {
-  const body: number[] = []
+function putMessage(out: Bytes, id: number, type: Struct, value: GobObject): void {
+  const body: Bytes = []
   putSigned(body, id)
   putValue(body, type, value)
-  putUnsigned(out, body.length)
-  putAll(out, body)
+  putUnsigned(out, sizeOf(body))
+  for (const part of body) out.push(part)
 }
 
-function putValue(out: number[], type: GobType, value: GobValue): void {
+function putValue(out: Bytes, type: GobType, value: GobValue): void {
   if (type === text && typeof value === "string") putBytes(out, encodeUtf8(value))
   else if (type === octets && value instanceof Uint8Array) putBytes(out, value)
   else if (type === signed && typeof value === "number") putSigned(out, value)
@@ -140,7 +143,7 @@ function putValue(out: number[], type: GobType, value: GobValue): void {
 }
 
 /** A number below 128 is one byte; any other is its count of bytes, negated, and these bytes, the highest first. Up to 53 bits. */
-function putUnsigned(out: number[], value: number): void {
+function putUnsigned(out: Bytes, value: number): void {
   if (value < 0x80) {
     out.push(value)
     return
@@ -150,16 +153,30 @@ function putUnsigned(out: number[], value: number): void {
   out.push(256 - bytes.length, ...bytes)
 }
 
-function putSigned(out: number[], value: number): void {
+function putSigned(out: Bytes, value: number): void {
   putUnsigned(out, value < 0 ? (-value - 1) * 2 + 1 : value * 2)
 }
 
-function putBytes(out: number[], bytes: Uint8Array): void {
+function putBytes(out: Bytes, bytes: Uint8Array): void {
   putUnsigned(out, bytes.length)
-  putAll(out, bytes)
+  if (bytes.length > 0) out.push(bytes)
 }
 
-/** Appends bytes by few calls; one call has no room for all the bytes of a long configuration. */
-function putAll(out: number[], bytes: Uint8Array | readonly number[]): void {
-  for (let at = 0; at < bytes.length; at += 1024) out.push(...bytes.slice(at, at + 1024))
+function sizeOf(parts: Bytes): number {
+  let size = 0
+  for (const part of parts) size += typeof part === "number" ? 1 : part.length
+  return size
+}
+
+function joined(parts: Bytes): Uint8Array {
+  const all = new Uint8Array(sizeOf(parts))
+  let at = 0
+  for (const part of parts) {
+    if (typeof part === "number") all[at++] = part
+    else {
+      all.set(part, at)
+      at += part.length
+    }
+  }
+  return all
 }
