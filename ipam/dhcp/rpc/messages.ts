@@ -128,20 +128,28 @@ export function decodeReply(value: GobObject): Result {
   }
 }
 
-function decodeRoute({ Dst, GW, MTU, AdvMSS, Priority, Table, Scope }: GobObject): Route {
-  const gw = decodeIp(GW)
-  const numbers = { mtu: MTU, advmss: AdvMSS, priority: Priority, table: Table, scope: Scope }
-  const sent = Object.entries(numbers).filter(([, number]) => typeof number === "number")
-  return { dst: decodeNetwork(Dst), ...(gw === undefined ? {} : { gw }), ...Object.fromEntries(sent) }
+function decodeRoute(route: GobObject): Route {
+  const { MTU: mtu, AdvMSS: advmss, Priority: priority, Table: table, Scope: scope } = route
+  const gw = decodeIp(route.GW)
+  return {
+    dst: decodeNetwork(route.Dst),
+    ...(gw === undefined ? {} : { gw }),
+    ...(typeof mtu === "number" ? { mtu } : {}),
+    ...(typeof advmss === "number" ? { advmss } : {}),
+    ...(typeof priority === "number" ? { priority } : {}),
+    ...(typeof table === "number" ? { table } : {}),
+    ...(typeof scope === "number" ? { scope } : {}),
+  }
 }
 
 function decodeDns(dns: GobObject): Dns {
   const domain = textOf(dns, "Domain")
-  const lists = { nameservers: "Nameservers", search: "Search", options: "Options" }
-  const sent = Object.entries(lists).map(([key, name]) => [key, textsOf(dns, name)] as const)
+  const [nameservers, search, options] = [textsOf(dns, "Nameservers"), textsOf(dns, "Search"), textsOf(dns, "Options")]
   return {
+    ...(nameservers.length > 0 ? { nameservers } : {}),
     ...(domain === "" ? {} : { domain }),
-    ...Object.fromEntries(sent.filter(([, list]) => list.length > 0)),
+    ...(search.length > 0 ? { search } : {}),
+    ...(options.length > 0 ? { options } : {}),
   }
 }
 
