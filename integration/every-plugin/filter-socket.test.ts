@@ -22,7 +22,7 @@ function filterSockets(trace: string): { opened: string[]; left: string[] } {
 }
 
 // Closing a socket of the packet filter waits until the kernel has freed what any process removed just before, and nothing can
-// change rules or delete links at the same time: a burst of DELs took twice as long with three sockets for each container.
+// change rules or delete links at the same time: a burst of DELs is slower with three sockets for each container.
 testPlugins(
   Object.keys(keysOf),
   "%s: DEL opens one socket of the packet filter, and leaves its closing to the kernel",
