@@ -8,21 +8,20 @@
 
 /* memory.c: where the engine's memory comes from */
 extern const JSMallocFunctions memory_functions;
-/* The next allocations come from this range, then from the kernel. */
-void memory_use(char *start, char *end);
+/* A block that was made for an image. */
+struct place {
+    char *block;
+    size_t size;
+    bool is_free;
+};
+/*
+ * From now on blocks are made for an image: the n-th goes to the n-th of `where`, those beyond `count` one after the other from `start` on.
+ * `record` gets them in their order, and at the end, by `memory_made`, whether each has been freed. Returns how many there are.
+ */
+void memory_make(char *start, struct place *record, const struct place *where, size_t count);
+size_t memory_made(void);
 /* main.c: ends the process with an error object. */
 _Noreturn void out_of_memory(void);
-/* Where in the range given to `memory_use` the next allocation would lie. */
-char *memory_position(void);
-/*
- * Whether each block of that range, in their order, is free now, as the last thing that is done. Told of that, a process that does
- * the same takes those that will be free from another place, so that the range has none: a heap image is made twice.
- */
-void memory_fates(char *start, uint8_t *known);
-void memory_set_aside(const uint8_t *known, char *start);
-/* Whether nothing of the range is free and all that was set aside is, as the last thing that is done. */
-bool memory_is_apart(char *start);
-
 /* door.c: the language and what TypeScript can ask of the system. NULL without memory. */
 JSContext *new_context(JSRuntime *runtime);
 extern char **program_arguments;

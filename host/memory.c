@@ -3,7 +3,7 @@
  * of freed ones, else from the end of a chunk. Nothing goes back to the kernel. With musl's allocator an ADD takes a sixth
  * more CPU time; one that never reuses anything touches twice the pages.
  *
- * The size of a block lies in the 8 bytes before it. Blocks lie at multiples of 16.
+ * The size of a block lies in the 8 bytes before it. Blocks lie at multiples of 16, those of an image at multiples of 8.
  *
  * Without memory the process ends, with an error object: the engine has places where it goes on with half an object instead, and
  * a message to the kernel with another index in it was one. What had been made goes with the next DEL, as after a kill.
@@ -27,9 +27,7 @@ struct freed {
 
 #define AHEAD ((size_t)32 << 10) /* so much is asked of the kernel at a time: one fault for 8 pages */
 
-static char *position, *limit, *populated, *aside_start, *aside;
-static const uint8_t *fates;
-static size_t taken;
+static char *position, *limit, *populated;
 static size_t mapped;
 static struct freed *lists[8 * 64];
 
@@ -37,18 +35,12 @@ static struct freed *lists[8 * 64];
 #define FAILS() false
 #endif
 
-void memory_use(char *start, char *end) {
-    position = start + HEADER;
-    limit = end;
-}
-
-char *memory_position(void) { return position; }
-
-void memory_set_aside(const uint8_t *known, char *start) {
-    fates = known;
-    aside = aside_start = start + HEADER;
-}
-
+/* While an image is made nothing is handed out twice, and each block goes to the place that is known for it, or to the next one. */
+static char *making;
+static struct place *places;
+static const struct place *known;
+static size_t made, known_count;
+#define FREED ((size_t)1) /* in the header of a block that was given back */
 
 static void grow(size_t size) {
     size_t length = size > CHUNK - HEADER ? (size + HEADER + 4095) & ~(size_t)4095 : CHUNK;
@@ -84,7 +76,17 @@ static size_t list_of(size_t *size) {
 
 static size_t *header_of(const void *block) { return (size_t *)(uintptr_t)block - 1; }
 
+static void *make(size_t size) {
+    size = (size + 7) & ~(size_t)7;
+    char *block = made < known_count ? known[made].block : making + HEADER;
+    if (made >= known_count) making = block + size;
+    places[made++] = (struct place){.block = block, .size = size};
+    *header_of(block) = size;
+    return block;
+}
+
 static void *take(size_t size) {
+    if (making) return make(size);
     if (size > MOST || FAILS()) out_of_memory();
     size_t list = list_of(&size);
     struct freed *freed = lists[list];
@@ -93,9 +95,8 @@ static void *take(size_t size) {
         return freed;
     }
     if ((size_t)(limit - position) < size) grow(size);
-    char **end = fates && fates[taken++] ? &aside : &position;
-    void *block = *end;
-    *end += size;
+    void *block = position;
+    position += size;
     if (populated && position > populated) populate(position);
     *header_of(block) = size - HEADER;
     return block;
@@ -105,32 +106,26 @@ static size_t usable_size(const void *block) { return block ? *header_of(block) 
 
 static void give(void *, void *block) {
     if (!block) return;
+    if (making) {
+        *header_of(block) |= FREED;
+        return;
+    }
     size_t size = usable_size(block), list = list_of(&size);
     struct freed *freed = block;
     freed->next = lists[list];
     lists[list] = freed;
 }
 
-static void mark_free(void) {
-    for (size_t list = 0; list < sizeof lists / sizeof *lists; list++)
-        for (struct freed *freed = lists[list]; freed; freed = freed->next) *header_of(freed) |= 1;
+void memory_make(char *start, struct place *record, const struct place *where, size_t count) {
+    making = start;
+    places = record;
+    known = where;
+    known_count = count;
 }
 
-static bool is_marked(const char *block) { return *header_of(block) & 1; }
-
-static char *next_to(char *block) { return block + (*header_of(block) & ~(size_t)1) + HEADER; }
-
-void memory_fates(char *start, uint8_t *known) {
-    mark_free();
-    for (char *block = start + HEADER; block < position; block = next_to(block)) *known++ = is_marked(block);
-}
-
-bool memory_is_apart(char *start) {
-    bool apart = true;
-    mark_free();
-    for (char *block = start + HEADER; block < position; block = next_to(block)) apart = apart && !is_marked(block);
-    for (char *block = aside_start; block < aside; block = next_to(block)) apart = apart && is_marked(block);
-    return apart;
+size_t memory_made(void) {
+    for (size_t at = 0; at < made; at++) places[at].is_free = *header_of(places[at].block) & FREED;
+    return made;
 }
 
 static void *allocate(void *, size_t size) { return take(size); }

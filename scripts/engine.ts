@@ -19,6 +19,7 @@ import {
 import { homedir } from "node:os"
 import { basename, join } from "node:path"
 import { execa } from "execa"
+import { sectionsOf } from "./elf.ts"
 
 /** The directory of the project. */
 export const root = join(import.meta.dir, "..")
@@ -30,15 +31,18 @@ const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cach
 export interface Target {
   readonly name: "amd64" | "arm64"
   readonly compiler: string
+  /** Copies object files. */
+  readonly objcopy: string
   /** What runs its programs on this machine, before their path. */
   readonly emulator: readonly string[]
 }
 
 export const targets: Readonly<Record<Target["name"], Target>> = {
-  amd64: { name: "amd64", compiler: "musl-gcc", emulator: [] },
+  amd64: { name: "amd64", compiler: "musl-gcc", objcopy: "objcopy", emulator: [] },
   arm64: {
     name: "arm64",
     compiler: "aarch64-linux-gnu-gcc",
+    objcopy: "aarch64-linux-gnu-objcopy",
     emulator: ["qemu-aarch64"],
   },
 }
@@ -123,9 +127,9 @@ def prepare_metadata_for_build_wheel(directory, *_):
 
 /**
  * The engine's C sources with a patch of ours: `engine` for what runs on a node, `compiler` on top of it for the program that
- * compiles scripts.
+ * compiles scripts, `record` on top of it for the one that tells what calls use (`used.ts`).
  */
-export async function engineSource(patched: "engine" | "compiler" = "engine"): Promise<string> {
+export async function engineSource(patched: "engine" | "compiler" | "record" = "engine"): Promise<string> {
   const below = patched === "engine" ? await publishedSource() : await engineSource()
   const patch = join(hostDirectory, `${patched}.patch`)
   return cached(`${patched}-source-${hashOf(below, readFileSync(patch)).slice(0, 16)}`, async (directory) => {
@@ -163,12 +167,25 @@ export interface EngineFlavour {
   readonly engineFlags: readonly string[]
 }
 
+/** The engine's functions of C that calls use, written by `used.ts`: they lie together in an executable, on few pages. */
+export const usedFunctions = join(hostDirectory, "used-functions.txt")
+
+/** Moves the functions that calls use to the sections that linkers put together, `.text.hot`. */
+async function gatherUsed(object: string, { objcopy }: Target): Promise<void> {
+  const used = new Set(readFileSync(usedFunctions, "utf8").split("\n"))
+  const renamed = [...sectionsOf(readFileSync(object)).keys()].flatMap((section) => {
+    const name = /^\.text\.(\w+)/.exec(section)?.[1] // what follows a dot is the compiler's: a part, a copy
+    return name && used.has(name) ? [`--rename-section=${section}=.text.hot${section.slice(".text".length)}`] : []
+  })
+  await run([objcopy, ...renamed, object])
+}
+
 /** The engine's objects for a target; they do not know where they were compiled. */
 export async function engineObjects(source: string, flavour: EngineFlavour): Promise<string[]> {
   const { target, compiler } = flavour
   const flags = [...optimize, ...engineFlags, ...flavour.engineFlags]
   const version = await run([compiler, "--version"])
-  const key = hashOf(basename(source), compiler, version, ...flags).slice(0, 16)
+  const key = hashOf(basename(source), compiler, version, ...flags, readFileSync(usedFunctions)).slice(0, 16)
   const directory = await cached(`engine-${target.name}-${key}`, async (into) => {
     const what = [target.name, ...flavour.engineFlags].join(" ")
     console.error(`Compiling the engine for ${what}: once, it takes about a minute`)
@@ -177,6 +194,7 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
       engineSources.map(async (file) => {
         const all = [...flags, `-ffile-prefix-map=${source}=engine`]
         await run([compiler, ...all, "-c", "-o", join(into, `${file}.o`), join(source, file)])
+        await gatherUsed(join(into, `${file}.o`), target)
         console.error(`  ${++done} of ${engineSources.length}: ${file}`)
       }),
     )

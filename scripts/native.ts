@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { bundle, type Program } from "./bundle.ts"
-import { run } from "./engine.ts"
+import { hostDirectory, run } from "./engine.ts"
 import { listeners, pluginNames, programsOf } from "./programs.ts"
 import { requireSameAnswers, requireSameSections } from "./verify.ts"
 import { type Flavour, Workshop } from "./workshop.ts"
@@ -31,6 +31,9 @@ function staticPieFlags(compiler: string): string[] {
   const start = ["rcrt1.o", "crti.o", "crtn.o"].map((file) => join(muslDirectory, file))
   return ["-static", "-nostartfiles", "-Wl,-pie,--no-dynamic-linker,-z,text", ...start]
 }
+
+/** The names of functions and properties that calls use, written by `used.ts`: what has them lies together in a heap image. */
+export const usedNames = join(hostDirectory, "used-names.txt")
 
 /** What is made of programs before they are linked: files. */
 interface Compiled {
@@ -65,7 +68,7 @@ const fixedFlags = [
 
 /** An executable with fixed addresses, with the image of a file or none. */
 async function linkFixed(shop: Workshop, name: string, positions: string, image?: string): Promise<string> {
-  const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/snapshot.c")
+  const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/snapshot.c", "host/maker.c")
   return shop.link(name, [...objects, shop.blobs(".blobs", { positions }), shop.image(image)], fixedFlags)
 }
 
@@ -76,7 +79,7 @@ async function linkFixed(shop: Workshop, name: string, positions: string, image?
 async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled): Promise<string> {
   writeFileSync(shop.at("nothing"), "")
   const maker = await shop.once("maker", () => linkFixed(shop.room("maker"), "maker", shop.at("nothing")))
-  writeFileSync(shop.at("heap"), await run([...shop.flavour.target.emulator, maker, bytecode]))
+  writeFileSync(shop.at("heap"), await run([...shop.flavour.target.emulator, maker, bytecode, usedNames]))
   const linked = await linkFixed(shop, "from-snapshot", positions, shop.at("heap"))
   requireSameSections(maker, linked)
   return linked
