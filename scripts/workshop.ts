@@ -58,7 +58,13 @@ export class Workshop {
 
   /** `suite` is all that is built together, in this executable or others. */
   static async open(scratch: string, asked: Flavour, suite: readonly Program[]): Promise<Workshop> {
-    const { target = targets.amd64, flags = [], engineFlags = [], memory = "host/memory.c", engine: patched = "engine" } = asked
+    const {
+      target = targets.amd64,
+      flags = [],
+      engineFlags = [],
+      memory = "host/memory.c",
+      engine: patched = "engine",
+    } = asked
     const flavour = { target, compiler: asked.compiler ?? target.compiler, flags, engineFlags, memory, engine: patched }
     const source = await engineSource(patched)
     const [engine, compiler] = await Promise.all([engineObjects(source, flavour), scriptCompiler()])

@@ -58,24 +58,10 @@ static void *reallocate(void *opaque, void *block, size_t size) {
     return larger ? memcpy(larger, block, had < size ? had : size) : NULL;
 }
 
-/* The arenas of small blocks that the image has. */
-static JSArena *arenas[4096];
-static int arena_count;
-
-static void find_arenas(JSRuntime *runtime) {
-    for (int class = 0; class < JS_ARENA_BLOCK_SIZE_COUNT; class++) {
-        struct list_head *list = &runtime->arena_state.arena_list[class];
-        for (struct list_head *at = list->next; at != list; at = at->next) {
-            if (arena_count == 4096) abort();
-            arenas[arena_count++] = list_entry(at, JSArena, link);
-        }
-    }
-}
-
-static JSArena *arena_at(char *block) {
-    for (int at = 0; at < arena_count; at++)
-        if ((char *)arenas[at] == block) return arenas[at];
-    return NULL;
+/* Some names are used and some are not, so that atoms change their places. */
+static bool is_used(void *opaque, const char *name, size_t length) {
+    (void)opaque;
+    return length > 0 && name[0] % 2 == 0;
 }
 
 /* Calls `look` with the header of each block of the image, used or free. */
@@ -85,11 +71,7 @@ static void each_header(JSRuntime *runtime, void (*look)(JSMallocBlockHeader *))
         char *block = at + sizeof(size_t);
         at += (size + 2 * sizeof(size_t) - 1 + 8) & ~(size_t)15;
         if (block == (char *)runtime) continue;
-        JSArena *arena = arena_at(block);
-        if (!arena) look((JSMallocBlockHeader *)(void *)block);
-        else
-            for (int small = 0; small < arena->n_blocks; small++)
-                look(arena_get_block(arena, (unsigned)small, arena_block_sizes[arena->block_size_idx]));
+        look((JSMallocBlockHeader *)(void *)block);
     }
 }
 
@@ -146,6 +128,7 @@ int main(int count, char **arguments) {
         room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (room == MAP_FAILED) return 2;
         position = room;
+        JS_BeginImage();
     }
     JSRuntime *runtime = JS_NewRuntime2(&memory, NULL);
     JSContext *context = JS_NewContext(runtime);
@@ -157,8 +140,8 @@ int main(int count, char **arguments) {
     JS_FreeValue(context, made);
     JS_RunGC(runtime);
     if (room) {
-        find_arenas(runtime);
         JS_SealImage(runtime);
+        JS_SortAtoms(runtime, is_used, NULL);
         sealed = true;
         JS_SetImage(room, (size_t)(position - room));
         each_header(runtime, poison);
