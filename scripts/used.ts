@@ -9,10 +9,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { execa } from "execa"
-import { pluginNames } from "../cmd/plugins.ts"
 import { bundle } from "./bundle.ts"
 import { root, run, usedFunctions } from "./engine.ts"
-import { buildEach, programsOf, usedNames } from "./native.ts"
+import { buildEach, usedNames } from "./native.ts"
+import { pluginNames, programsOf } from "./programs.ts"
 
 /** The benchmark's rows in which each verb of each plugin succeeds at least once. */
 const rows = `^(VERSION of .*|(${[
@@ -51,7 +51,7 @@ async function main(): Promise<void> {
     const bench = ["bench/main.ts", "--only", rows, "--runs", "1", "--peer", plugins]
     await execa(process.execPath, bench, { cwd: root, stdio: ["ignore", "ignore", "inherit"] })
     const recorded = readFileSync(record, "utf8").split("\n")
-    const { script } = await bundle("plugins", programsOf(...pluginNames))
+    const { script } = await bundle("plugins", await programsOf(...pluginNames))
     const words = new Set(script.match(/#?[\w$]+/g))
     const isWord = (name: string) => {
       const [, word = ""] = /^(?:[gs]et |\[Symbol\.)?(#?[A-Za-z_$][\w$]*)\]?$/.exec(name) ?? []
