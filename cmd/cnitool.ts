@@ -106,7 +106,7 @@ function runtimeOf({ env, stderr, signal }: Terminal, cacheDir: string): Runtime
   return { path: readPath(env.CNI_PATH ?? ""), cacheDir, env, stderr, signal }
 }
 
-/** What each command of `cnitool` does, in one line. */
+/** A line of help for each command of `cnitool`. */
 const summaries: Readonly<Record<string, string>> = {
   add: "Attach a network namespace to a network and print the result",
   check: "Ask the plugins whether an attachment is still as it was made",

@@ -2,10 +2,10 @@ import { networkNames } from "../pkg/libcni/mod.ts"
 
 /** The part of a command that completion goes by. */
 export interface Completable {
-  /** What its words mean, in brackets when they may be left out: `NETWORK`, `SHELL` and `COMMAND` can be completed. */
+  /** The kinds of its words, in brackets when optional: `NETWORK`, `SHELL` and `COMMAND` can be completed. */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>
-  /** What further words may be, by what they mean. */
+  /** The values of further words, by their kind. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
 }
 
@@ -51,7 +51,7 @@ export function completionScript(tool: string, shell: string): string | undefine
   return Object.hasOwn(scripts, shell) ? scripts[shell]?.(tool) : undefined
 }
 
-/** How the scripts are used, for the help of a tool. */
+/** The use of the scripts, for the help of a tool. */
 export function completionHelp(tool: string): string {
   return `Prints a script that lets a shell complete commands, flags and the names of networks:
   bash   source <(${tool} completion bash)

@@ -17,7 +17,7 @@ import {
 import { join } from "node:path"
 import { CniError, Code } from "../pkg/types/mod.ts"
 
-/** What to install where. */
+/** The plugins to install, and their directory. */
 export interface Installation {
   /** The executable of a name. */
   readonly source: (name: string) => string
@@ -28,7 +28,7 @@ export interface Installation {
   readonly dryRun?: boolean
 }
 
-/** What became of one name. */
+/** The outcome for one name. */
 export interface Installed {
   readonly name: string
   readonly did: "created" | "replaced" | "unchanged"

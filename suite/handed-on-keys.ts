@@ -1,7 +1,7 @@
 /** Keys that plugins hand on to others as they are written: `cni schema` and `cni lint` know them from here. */
 import { dns, type Fields, type Schema } from "../pkg/config/mod.ts"
 
-/** What no plugin looks into, unless its own table has the key. */
+/** An object that no plugin looks into, unless its own table has the key. */
 export const anything: Schema = { kind: "object", fields: {} }
 
 const text = { kind: "text" } as const
@@ -23,11 +23,11 @@ const routes = {
   },
 } as const
 
-/** What flannel hands on to its delegate. */
+/** The keys that flannel hands on to its delegate. */
 export const flannelKeys: Fields = { delegate: anything, ipam: anything, runtimeConfig: anything }
 
-/** What host-local hands on to the result as it is written. */
+/** The keys that host-local copies into the result. */
 export const hostLocalKeys = { ipam: { kind: "object", fields: { routes } } } as const satisfies Fields
 
-/** What static hands on to the result as it is written. */
+/** The keys that static copies into the result. */
 export const staticKeys = { ipam: { kind: "object", fields: { routes, dns } } } as const satisfies Fields

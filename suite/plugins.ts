@@ -44,10 +44,10 @@ import { vlan } from "../plugins/vlan/main.ts"
 import vlanPage from "../plugins/vlan/README.md" with { type: "text" }
 import { flannelKeys, hostLocalKeys, staticKeys } from "./handed-on-keys.ts"
 
-/** What a plugin is in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made. */
+/** The role of a plugin in a chain: it makes an interface, gives addresses, or changes what an earlier plugin has made. */
 export type PluginKind = "interface" | "ipam" | "chained"
 
-/** What the suite knows of a plugin, besides what the plugin itself says. */
+/** A row of the table: the plugin, and facts that the plugin itself does not have. */
 export interface PluginRow {
   readonly plugin: Plugin<unknown>
   /** Its page, in Markdown. */
@@ -63,7 +63,7 @@ export interface PluginRow {
   readonly isOnLan?: true
   /** Keys that it hands on without a table of its own. */
   readonly handsOn?: Fields
-  /** What its executable runs, where that is more than `runPlugin`; gets the plugins that run in its process. */
+  /** The function of its executable, where that is more than `runPlugin`; gets the plugins that run in its process. */
   readonly run?: (inProcess: readonly Plugin<unknown>[]) => never
   /** Listens to the network: it lies at addresses in memory that the kernel chooses, docs/security.md. */
   readonly listens?: true

@@ -2,7 +2,7 @@ import { exit, programName, readEnvironment } from "../pkg/libc/mod.ts"
 import { answer, logLine } from "../pkg/skel/mod.ts"
 import { newestVersion } from "../pkg/types/mod.ts"
 
-/** What an executable runs under a name that no plugin in it has: tells a runtime on stdout, a human on stderr. */
+/** Answers under a name that no plugin of the executable has: an error for a runtime on stdout, a line for people on stderr. */
 export function runUnknown(): never {
   const msg = `Cannot act as "${programName()}": no such plugin`
   const names = Object.keys(Reflect.get(globalThis, "plugins")).filter((name) => name !== "unknown")

@@ -5,7 +5,7 @@ import { loadNetwork, type Network, type Runtime } from "../pkg/libcni/mod.ts"
 import { defaults, readPath, type Terminal } from "./environment.ts"
 import { DEFAULT_DATA_DIR, type NodePlaces } from "./node/mod.ts"
 
-/** What the command line holds for a command: flags by name, then the words that are no flags. */
+/** The arguments of a command: flags by name, then the other words. */
 export interface Arguments {
   readonly flags: Readonly<Record<string, string | boolean | readonly (string | boolean)[] | undefined>>
   readonly words: readonly string[]
@@ -25,11 +25,11 @@ export interface Command {
   /** The words it wants, as the help names them: in brackets, at the end, those that may be left out; "…" at the end is for more. */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, Flag>>
-  /** For completion: what a word may be, by its name in `words`. */
+  /** The values of a word for completion, by its name in `words`. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
-  /** What there is to know, and examples. */
+  /** Details and examples. */
   readonly help: string
-  /** Does it. What it throws becomes a message and exit code 1 */
+  /** Runs the command. An error becomes a message and exit code 1 */
   run(args: Arguments, terminal: Terminal): Promise<void>
 }
 
@@ -95,7 +95,7 @@ export const nodeFlags = {
   json: runtimeFlags.json,
 } as const satisfies Record<string, Flag>
 
-/** Where the flags and the environment say that a node keeps things. */
+/** The directories of a node, by flags and environment. */
 export function placesOf(args: Arguments, { env }: Terminal): NodePlaces {
   return {
     confDir: resolve(text(args, "conf-dir") ?? (env.NETCONFPATH || defaults.confDir)),

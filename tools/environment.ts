@@ -4,7 +4,7 @@ import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg
 
 type Env = Readonly<Record<string, string | undefined>>
 
-/** Where things are when neither a flag nor a variable says so. */
+/** The default directories, without a flag or a variable. */
 export const defaults = { confDir: "/etc/cni/net.d", binDir: "/opt/cni/bin", cacheDir: "/var/lib/cni", ifName: "eth0" }
 
 /**
@@ -67,7 +67,7 @@ export function readPath(text: string): string[] {
     .map((directory) => resolve(directory))
 }
 
-/** What a command line tool sees of the world: tests pass their own. */
+/** The terminal and the variables of a command line tool: tests pass their own. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Writes text as it is, without a newline of its own. */
@@ -79,7 +79,7 @@ export interface Terminal {
   readonly interactive: boolean
   /** Whether a human reads stderr. */
   readonly watched?: boolean
-  /** How many characters a line of stdout has room for; undefined where there is no limit. */
+  /** The width of stdout in characters; undefined where there is no limit. */
   readonly columns?: number | undefined
   /** Whether stdout shows colours and its user wants them: <https://no-color.org>. */
   readonly colour?: boolean
@@ -87,7 +87,7 @@ export interface Terminal {
   readonly signal: AbortSignal
 }
 
-/** The terminal of this process. For tools only: the streams cost more than a whole plugin run. */
+/** The terminal of this process. For tools only: the streams cost more than a plugin's whole run. */
 export function processTerminal(): Terminal {
   const interrupted = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const)

@@ -18,7 +18,7 @@ import { age } from "./tables.ts"
 
 const HEADS = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESS", "PORTS", "HOST", "NAMESPACE", "AGE", "NOTES"] as const
 
-/** How often `--watch` looks. */
+/** The interval of `--watch`. */
 const WATCH_MS = 1000
 
 /** Home, and clear from there to the end of the screen. */
@@ -84,7 +84,7 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   return { node, shown }
 }
 
-/** For human eyes. Columns in which nothing stands are left out. `nowMs` since 1970. */
+/** The table for people. Empty columns are left out. `nowMs` since 1970. */
 export function psTable(
   attachments: readonly NodeAttachment[],
   nowMs: number,
@@ -141,7 +141,7 @@ function namespaceCell({ isAlive, netns }: NodeAttachment): Cell {
   return isAlive ? { text: "alive", tone: "good" } : { text: "gone", tone: "bad" }
 }
 
-/** For programs. */
+/** The attachments as JSON. */
 export function attachmentAsJson(one: NodeAttachment): JsonObject {
   const {
     network,

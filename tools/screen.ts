@@ -1,6 +1,6 @@
 import type { Terminal } from "./environment.ts"
 
-/** What a text is to be noticed as. Colour only repeats what the words say. */
+/** The tone of a text. Colour only repeats the words. */
 export type Tone = "good" | "warning" | "bad" | "quiet" | "strong"
 
 /** SGR parameters, ECMA-48 8.3.117: the terminal's own colours, which suit its background. */
@@ -9,7 +9,7 @@ const parameters: Readonly<Record<Tone, string>> = { good: "32", warning: "33", 
 /** A cell of a table. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
 
-/** What may be shown on a terminal: how wide it is, and whether it has colours. */
+/** The width of a terminal, and whether it has colours. */
 export type ScreenSize = Pick<Terminal, "columns" | "colour">
 
 /** Narrower than this no column is made to fit a terminal. */

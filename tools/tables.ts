@@ -43,7 +43,7 @@ export function table(heads: readonly string[], rows: readonly (readonly string[
   return `${all.map(line).join("\n")}\n`
 }
 
-/** What of a network's ranges is handed out, and to whom. */
+/** The use of a network's ranges, and its leases. */
 export interface NetworkUse {
   readonly name: string
   readonly ranges: readonly { ranges: string; used: number; reclaimable: number; total: bigint }[]
@@ -52,7 +52,7 @@ export interface NetworkUse {
 
 const BAR_WIDTH = 20
 
-/** For human eyes: a usage bar for each range set, then a row for each address. `nowMs` since 1970. */
+/** A table for people: a usage bar for each range set, then a row for each address. `nowMs` since 1970. */
 export function leaseTable(networks: readonly NetworkUse[], nowMs: number): string {
   if (networks.length === 0) return "No addresses are handed out\n"
   return networks.map((network) => networkText(network, nowMs)).join("\n")
@@ -101,7 +101,7 @@ function indent(text: string): string {
   return text.replace(/^(?=.)/gm, "  ")
 }
 
-/** For programs. Counts of addresses are text where a number could not hold them. */
+/** The leases as JSON. Counts of addresses are text where a number could not hold them. */
 export function useAsJson({ name, ranges, leases }: NetworkUse): JsonObject {
   return {
     network: name,

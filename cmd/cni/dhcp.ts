@@ -52,7 +52,7 @@ Examples:
 const order = ({ network, containerId, ifName, address }: ShownLease) =>
   [network, containerId, ifName, address].join("\0")
 
-/** What a record says, a line for each of its clients. */
+/** Formats a record, a line for each of its clients. */
 export function shownLeases(record: LeaseRecord, isOfThisBoot: boolean): ShownLease[] {
   const { network, containerId, ifName, namespace, progress, clients, writtenAt, clock } = record
   const wall = (time: number | undefined) => (time === undefined ? undefined : Math.round(writtenAt + time - clock))
@@ -85,7 +85,7 @@ function asJson({ address, server, renewAt, rebindAt, expiresAt, ...others }: Sh
   }
 }
 
-/** For human eyes. `nowMs` since 1970. */
+/** A table for people. `nowMs` since 1970. */
 export function leaseTable(leases: readonly ShownLease[], nowMs: number): string {
   if (leases.length === 0) return "No leases are kept\n"
   const left = (time: number | undefined) =>

@@ -1,6 +1,6 @@
 import type { Command, Flag } from "../../tools/command.ts"
 
-/** What `cni --help` prints. */
+/** The text of `cni --help`. */
 export function toolHelp(commands: Readonly<Record<string, Command>>): string {
   return `Attaches containers to CNI networks by hand, looks at a node, checks configurations, cleans up, and installs the plugins.
 
@@ -21,7 +21,7 @@ Try it:
 `
 }
 
-/** What `cni GROUP --help` prints, as for "ipam": the commands whose first word it is. */
+/** The text of `cni GROUP --help`, as for "ipam": the commands whose first word it is. */
 export function groupHelp(group: string, summary: string, commands: Readonly<Record<string, Command>>): string {
   const own = Object.entries(commands).filter(([name]) => name.startsWith(`${group} `))
   return `${summary}.
@@ -36,7 +36,7 @@ ${listCommands(Object.fromEntries(own))}
 `
 }
 
-/** What `cni COMMAND --help` prints. */
+/** The text of `cni COMMAND --help`. */
 export function commandHelp(name: string, command: Command): string {
   const usage = ["cni", name, ...command.words, Object.keys(command.flags).length > 0 ? "[flags]" : ""]
   const flags = Object.entries(command.flags).map(describeFlag)

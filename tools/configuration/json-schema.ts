@@ -7,7 +7,7 @@ import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
 /** The dialect that editors know best. */
 const dialect = "http://json-schema.org/draft-07/schema#"
 
-/** How strict a schema is. */
+/** The strictness of a schema. */
 export interface SchemaOptions {
   /** Refuse keys that no plugin knows; they are let through otherwise, as the plugins let them through. */
   readonly strict?: boolean
@@ -72,7 +72,7 @@ function objectOf(known: Known, options: SchemaOptions): JsonObject {
   return { ...schema, properties: properties ?? {}, ...ipamChoices(known) }
 }
 
-/** For each IPAM plugin: an object that names it as `ipam.type` is for it, too. */
+/** The conditions by `ipam.type`: an object that names an IPAM plugin has its keys, too. */
 function ipamChoices(known: Known): JsonObject {
   if (known.kind !== "interface" || known.delegates !== undefined) return {}
   const choices = ipamPlugins.map(({ name }): JsonObject => {
@@ -88,7 +88,7 @@ function ipamChoices(known: Known): JsonObject {
 
 const ipamPlugins = knownPlugins.filter(({ kind }) => kind === "ipam")
 
-/** What each IPAM plugin says of an object that names it. */
+/** The schema of each IPAM plugin for an object that names it. */
 function ipamDefinitions(options: SchemaOptions): JsonObject {
   const definition = (known: Known) => {
     const { properties, required } = tableSchema(known.fields, "", keyDocs(known), {

@@ -1,17 +1,17 @@
 import type { Known } from "./plugins.ts"
 
-/** What a plugin's page says of a key. */
+/** The description of a key on its plugin's page. */
 export interface KeyDoc {
   /** The cell as it is written, in Markdown: "`vlan`", "`runtimeConfig.mac`, `args.cni.mac`". */
   readonly keys: string
-  /** Where the keys stand, without indexes: "ipam.ranges[][].subnet". */
+  /** The paths of the keys, without indexes: "ipam.ranges[][].subnet". */
   readonly paths: readonly string[]
-  /** What an absent key counts as, as the page has it; undefined where its table has no such column. */
+  /** The default of the key, as the page has it; undefined where its table has no such column. */
   readonly default: string | undefined
   readonly meaning: string
 }
 
-/** What the keys of the specification mean, which the plugins' pages do not repeat. */
+/** Descriptions of the specification's keys, which the plugins' pages do not repeat. */
 const ofSpecification: Readonly<Record<string, string>> = {
   cniVersion: "the version of the CNI specification that requests and results are written in",
   cniVersions: "further versions that the network may be used with: the highest one that all understand is taken",
@@ -57,7 +57,7 @@ export function keyDocs({ page, kind }: Pick<Known, "page" | "kind">): KeyDoc[] 
   })
 }
 
-/** What a key means, with its default; undefined where neither the plugin's page nor the specification says it. */
+/** The description of a key, with its default; undefined where neither the plugin's page nor the specification says it. */
 export function describeKey(docs: readonly KeyDoc[], path: string): string | undefined {
   const doc = docs.find(({ paths }) => paths.includes(path))
   const suffix = /(?:^|\.)((?:dns|routes\[\])\.\w+)$/.exec(path)?.[1] ?? path
@@ -90,7 +90,7 @@ export function cellsOf(line: string): string[] {
     .map((cell) => cell.trim().replaceAll("\\|", "|"))
 }
 
-/** What a cell names: each text in backticks but for `CNI_ARGS` and its keys. Keys of IPAM plugins stand in "ipam". */
+/** The names in a cell: each text in backticks but for `CNI_ARGS` and its keys. Keys of IPAM plugins stand in "ipam". */
 function pathsIn(cell: string, kind: Known["kind"]): string[] {
   const named = cell.replace(/`[A-Z]+` in `CNI_ARGS`|`CNI_ARGS` `[A-Z]+`/g, "")
   const inRange = cell.startsWith("a range's ")

@@ -5,7 +5,7 @@ import { isDeletable, planDeletion } from "./fix.ts"
 
 const GONE = "its container is gone, and no DEL came"
 
-/** What containers that are gone have left: leases, records, links, rules. */
+/** Finds leases, records, links and rules of containers that no longer exist. */
 export const checkOrphans: Check = (patient) =>
   patient.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, patient))
 
@@ -61,7 +61,7 @@ export function isProvablyGone({ isAlive, link, sources, netns }: NodeAttachment
   return netns === undefined && sources.every((source) => source === "rule")
 }
 
-/** What ADD made for containers that live, and others have taken away. */
+/** Finds what other programs removed of living containers' attachments. */
 export const checkComplete: Check = (patient) =>
   patient.attachments
     .filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)

@@ -10,7 +10,7 @@ import { tarOf } from "./tar.ts"
 
 /** Keys whose values must not leave the node. */
 const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk|certificate/i
-/** What stands in the place of a secret. */
+/** The text in place of a secret. */
 const REMOVED = "(removed)"
 
 /** Files of the kernel that tell of a node's network, and hold no secrets. */

@@ -38,7 +38,7 @@ const checks: readonly Check[] = [
   checkOrphans,
 ]
 
-/** What was looked at, and what was found. */
+/** The objects that were checked, and the findings. */
 export interface Examination {
   readonly patient: Patient
   readonly findings: readonly Finding[]
@@ -53,7 +53,7 @@ export async function examine(places: NodePlaces, runtime: Runtime, network?: st
     if (found && !isTwice && (network === undefined || found.name === network))
       findings.push(...(await checkStatus(runtime, found)))
   }
-  // What is about the node as a whole concerns every network.
+  // A finding about the node as a whole concerns every network.
   const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
   return { patient, findings: findings.filter(isAsked).sort(bySeverity) }
 }

@@ -68,7 +68,7 @@ const remedies: Readonly<Record<string, string>> = {
   ufw: "ufw route allow in on cni0; ufw route allow out on cni0 (the bridge's own name)",
 }
 
-/** Whose the rules of a table are, by the names that programs give to chains. */
+/** The program that owns the rules of a table, by its chains' names. */
 function makerOf({ rules, bases }: FilterView, table: string): string | undefined {
   if (table === "firewalld") return "firewalld"
   const names = new Set(
@@ -89,7 +89,7 @@ function rulesOf({ rules }: FilterView, table: { family: string; name: string },
   )
 }
 
-/** What rules about containers compare with: interfaces, as far as their names go, and networks, as far as their prefixes go. */
+/** The operands of rules about containers: interfaces by name, and networks by prefix. */
 export function valuesOf(patient: Patient): Uint8Array[] {
   const names = [...new Set([...containerLinks(patient), ...bridgesOf(patient)])]
   const networks = patient.attachments.flatMap(({ addresses }) =>

@@ -10,17 +10,17 @@ export interface Finding {
   readonly severity: "error" | "warning"
   /** The network that it is about, if it is about one. */
   readonly network?: string
-  /** What was found, with names. */
+  /** The fault, with names. */
   readonly what: string
-  /** What comes of it. */
+  /** The consequence. */
   readonly why: string
-  /** What to do, with a command where there is one. */
+  /** The remedy, with a command where there is one. */
   readonly remedy: string
   /** The attachment that `--fix` deletes: only one whose container is provably gone. */
   readonly orphan?: NodeAttachment
 }
 
-/** What the checks look at. */
+/** The input of the checks. */
 export interface Patient {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
@@ -83,7 +83,7 @@ export function routedLinks(patient: Patient): string[] {
   return containerLinks(patient).filter((name) => !isPort(name))
 }
 
-/** How messages call an attachment. */
+/** The name of an attachment in messages. */
 export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): string {
   const whose = pod === undefined ? "" : ` (pod ${[pod.namespace, pod.name].filter((part) => part).join("/")})`
   return `"${network}/${containerId}${ifName === "" ? "" : `/${ifName}`}"${whose}`

@@ -5,7 +5,7 @@ import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment } from "..
 import type { Patient } from "./finding.ts"
 
 /**
- * How an orphan is deleted: by the DEL of its network's plugins, and where no configuration is left, or no interface is known,
+ * The deletion of an orphan: by the DEL of its network's plugins, and where no configuration is left, or no interface is known,
  * its leases and rules alone.
  */
 export interface Deletion {
@@ -14,7 +14,7 @@ export interface Deletion {
   readonly stores: readonly string[]
 }
 
-/** What would be done about orphans, before anything is done. */
+/** The planned deletions of orphans. */
 export function planDeletion(orphan: NodeAttachment, { node }: Pick<Patient, "node">): Deletion {
   const ofFile = node.networks.find(({ network }) => network?.name === orphan.network)?.network
   const stores = node.stores.filter(({ network, leases }) => {
@@ -74,7 +74,7 @@ export async function carryOut({ orphan, network, stores }: Deletion, runtime: R
   if (orphan.rules.length > 0) deleteRulesOf(orphan)
 }
 
-/** What of an orphan is still on the node after it was deleted, as sentences. */
+/** The remains of an orphan after its deletion, as sentences. */
 export function remainsOf({ orphan }: Deletion, node: Node): string[] {
   const comment = ownerComment(orphan)
   const left = attachmentsOf(node).find((one) => ownerComment(one) === comment)

@@ -122,7 +122,7 @@ export const checkRoutes: Check = (patient) => {
   })
 }
 
-/** How much of host-local's ranges is used. */
+/** Checks the use of host-local's ranges. */
 export const checkPools: Check = ({ node: { stores } }) =>
   stores.flatMap(({ network, rangeSets }) =>
     rangeSets.flatMap(({ ranges, used, total, reclaimable }): Finding[] => {

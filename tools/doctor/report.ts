@@ -3,7 +3,7 @@ import { type ScreenSize, tinted, wrapped } from "../screen.ts"
 import type { Examination } from "./examine.ts"
 import { type Deletion, describeDeletion } from "./fix.ts"
 
-/** For human eyes: errors first, each with its reason and its remedy, then what is going to be fixed. */
+/** A report for people: errors first, each with its reason and its remedy, then the planned deletions. */
 export function report({ findings }: Examination, deletions: readonly Deletion[], screen: ScreenSize): string {
   const parts = findings.map((finding) => {
     const isError = finding.severity === "error"
@@ -34,7 +34,7 @@ export function summary({ findings, patient }: Examination, screen: ScreenSize, 
   return `${tinted(text, errors > 0 ? "bad" : warnings > 0 ? "warning" : "good", screen)}\n`
 }
 
-/** For programs. */
+/** The report as JSON. */
 export function asJson(
   { findings }: Examination,
   deletions: readonly Deletion[] = [],

@@ -22,7 +22,7 @@ import { AF_INET, AF_INET6, formatCidr, formatIp, parseCidr, parseIp } from "../
 import { STAND_IN } from "./namespace-state.ts"
 import { type Rules, readIptables, readRules, writeIptables, writeRules } from "./rules.ts"
 
-/** What of a host decides what ADD makes, as JSON: it is carried into the private copy. */
+/** The state of a host on which ADD's result depends, as JSON: the private copy is made from it. */
 export interface HostState {
   readonly links: readonly HostLink[]
   readonly routes: readonly HostRoute[]
@@ -39,7 +39,7 @@ interface HostLink {
   readonly mtu: number
   readonly isUp: boolean
   readonly addresses: readonly string[]
-  /** Of a bridge: whether it tells VLANs apart. */
+  /** Whether a bridge filters VLANs. */
   readonly vlanFiltering: boolean
 }
 

@@ -8,7 +8,7 @@ import { addedTo, type NamespaceState, readState } from "./namespace-state.ts"
 import { addedRules, readRules } from "./rules.ts"
 import { filesWritten, type SealPlan, sealFiles } from "./seal.ts"
 
-/** What the private copy is told on stdin. */
+/** The input of the private copy, on stdin. */
 export interface DryRun {
   readonly host: HostState
   readonly files: SealPlan
@@ -19,10 +19,10 @@ export interface DryRun {
   readonly timeoutMs: number | undefined
 }
 
-/** What it answers on stdout. */
+/** Its answer on stdout. */
 export type DryRunAnswer = { readonly error: ErrorObject } | { readonly made: Made }
 
-/** What an ADD would make. */
+/** The changes that an ADD would make. */
 export interface Made {
   readonly result: JsonObject
   readonly host: NamespaceState

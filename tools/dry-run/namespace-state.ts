@@ -10,7 +10,7 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, AF_INET6, formatCidr, formatIp } from "../../pkg/types/mod.ts"
 
-/** What a namespace has, each thing as one line of text: what ADD has made is the difference between two of these. */
+/** The state of a namespace, a line of text for each object: ADD's changes are the difference between two states. */
 export interface NamespaceState {
   readonly links: readonly string[]
   readonly addresses: readonly string[]
@@ -50,7 +50,7 @@ function isLinkLocal(ip: Uint8Array): boolean {
   return ip[0] === 0xff || (ip[0] === 0xfe && (ip[1] ?? 0) >> 6 === 2)
 }
 
-/** What the second has and the first has not. */
+/** The lines of the second state that the first does not have. */
 export function addedTo(before: NamespaceState, after: NamespaceState): NamespaceState {
   const added = (key: keyof NamespaceState) => after[key].filter((line) => !before[key].includes(line))
   return { links: added("links"), addresses: added("addresses"), routes: added("routes") }

@@ -23,7 +23,7 @@ export function writeRules(rules: Rules): void {
 
 const iptablesPrograms = ["iptables", "ip6tables"] as const
 
-/** What iptables' programs have saved, by program. */
+/** The output of iptables-save programs, by program. */
 export function readIptables(): Readonly<Record<string, string>> {
   const saved = iptablesPrograms.map((program) => [program, tryOutput([`${program}-save`])])
   return Object.fromEntries(saved.filter(([, text]) => text?.includes("-A ")))

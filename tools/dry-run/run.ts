@@ -9,7 +9,7 @@ import type { DryRun, DryRunAnswer, Made } from "./inside.ts"
 /** The word by which the tool runs itself in the private copy. */
 export const INSIDE = "__dry-run"
 
-/** Where IPAM plugins and tuning keep files, unless a configuration says otherwise. */
+/** The default directories of IPAM plugins and tuning. */
 const usualDirectories = ["/var/lib/cni", "/run/cni"]
 
 /**

@@ -1,13 +1,13 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 
-/** What of the file system is needed in the private copy. */
+/** The paths that the private copy needs. */
 export interface SealPlan {
   /** An empty directory, to put a file system into. */
   readonly scratch: string
   /** Directories that plugins write into: what they write is kept apart. */
   readonly written: readonly string[]
-  /** What has to be seen below /run, which is empty otherwise: its sockets lead to daemons of the host. */
+  /** The paths below /run that the copy sees. Other sockets there lead to daemons of the host. */
   readonly seen: readonly string[]
 }
 

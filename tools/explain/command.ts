@@ -40,7 +40,7 @@ Examples:
   },
 }
 
-/** Where there is nothing to say of an error, its code may have something. */
+/** An error without an entry is explained by its code. */
 function nothing([first]: readonly Explanation[]): string {
   const code = first?.said.code === undefined ? undefined : sectionOfCode(first.said.code)
   const hint = code === undefined ? "" : `. Code ${code.headline}: "cni explain ${first?.said.code}" lists what has it`

@@ -8,11 +8,11 @@ export interface Said {
   /** The plugin whose words they are, and its verb, where the text says it. */
   readonly plugin: string | undefined
   readonly verb: string | undefined
-  /** Of an error object. */
+  /** The code of an error object. */
   readonly code: number | undefined
 }
 
-/** What is known of an error. */
+/** The known entry of an error. */
 export interface Explanation {
   readonly said: Said
   /** The best fit first; more than one where the message has several parts that are known. */
@@ -77,7 +77,7 @@ function withoutEscapes(text: string): string {
   return unescaped.replaceAll("\\n", " ")
 }
 
-/** What stands between the first and the last brace. */
+/** The text from the first to the last brace. */
 function braced(text: string): string {
   return /\{.*\}/s.exec(text)?.[0] ?? ""
 }
@@ -89,7 +89,7 @@ function withoutLogging(message: string): string {
   return isUnbalanced ? words.replace(/"$/, "") : words
 }
 
-/** All that is known of a text. What runtimes say around a plugin's words is left out where the words themselves are known. */
+/** All known entries of a text. A runtime's frame around a plugin's message is left out where the message itself is known. */
 function matches({ message, code }: Said, messages: readonly KnownMessage[]): KnownMessage[] {
   const found = messages
     .filter(({ matcher }) => matcher.test(message))

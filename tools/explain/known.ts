@@ -8,7 +8,7 @@ export interface KnownMessage {
   /** As the page has it, "…" for what is filled in. */
   readonly pattern: string
   readonly matcher: RegExp
-  /** How many characters of it are given: the more, the surer is a match. */
+  /** The number of literal characters: the more, the surer is a match. */
   readonly weight: number
   readonly what: string
   /** Undefined where `what` has it. */
@@ -119,7 +119,7 @@ const looks: readonly (readonly [RegExp, readonly string[]])[] = [
   [/attached already|it already exists|duplicate allocation/, ["cni ipam ls", "ls /var/lib/cni/results"]],
 ]
 
-/** What to look at for a message, at most three commands. */
+/** The commands that show more about a message, at most three. */
 export function looksFor(message: string): string[] {
   const found = looks.filter(([words]) => words.test(message)).flatMap(([, commands]) => commands)
   return [...new Set(found)].slice(0, 3)

@@ -6,7 +6,7 @@ import { type Cell, fittedTable, type ScreenSize } from "../screen.ts"
 import { otlpOf } from "./otlp.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
-/** How often `--follow` looks. */
+/** The interval of `--follow`. */
 const FOLLOW_MS = 200
 
 /** `cni log` */

@@ -54,13 +54,13 @@ export interface Family {
 }
 
 interface Sample {
-  /** What follows the name: "_bucket". */
+  /** The suffix of the name: "_bucket". */
   readonly suffix?: string
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }
 
-/** What a node is, as metrics; those of the recorder only where it is on. */
+/** The metrics of a node; those of the recorder only where it is on. */
 export function familiesOf(node: Node, lines: readonly Numbered[] | undefined): Family[] {
   const attachments = attachmentsOf(node)
   const names = node.networks.flatMap(({ network }) => network?.name ?? [])

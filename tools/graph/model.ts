@@ -29,7 +29,7 @@ export interface Uplink {
   readonly counters?: Counters
 }
 
-/** What the interfaces of several containers have in common: a bridge, a parent, or being a network's pairs. */
+/** A segment that joins the interfaces of several containers: a bridge, a parent, or a network's pairs. */
 export interface Segment {
   readonly id: string
   readonly kind: "bridge" | "parent" | "network"
@@ -65,7 +65,7 @@ export interface Member {
   readonly vlanId?: number
   readonly isAlive?: boolean
   readonly orphan: readonly string[]
-  /** Why no packet comes to it from its segment: its bridge was deleted, or it is no port of it. */
+  /** The reason why no packet comes to it from its segment: its bridge was deleted, or it is no port of it. */
   readonly fault?: string
   readonly masquerades: boolean
   /** As the container sees them. */
@@ -115,7 +115,7 @@ function byTitle(a: Member, b: Member): number {
   return a.title.localeCompare(b.title, "en", { numeric: true })
 }
 
-/** What an attachment has in common with others. */
+/** The segment of an attachment. */
 interface Shared {
   readonly key: string
   readonly kind: Segment["kind"]

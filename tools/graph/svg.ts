@@ -1,7 +1,7 @@
 import type { Graph, Member, Segment, Uplink } from "./model.ts"
 import { countersText, memberDetails, segmentDetails, uplinkDetails } from "./text.ts"
 
-/** How a picture is coloured: by what the viewer's system prefers, or always the same. */
+/** The colours of a picture: by the preference of the viewer's system, or fixed. */
 export type Theme = "auto" | "light" | "dark"
 
 const light =
@@ -22,7 +22,7 @@ const CHANNEL = 72
 /** Characters of the smaller font that a box has room for. */
 const ROOM = 30
 
-/** How many columns the members of a segment are set in: a picture of a hundred is no strip. */
+/** The number of columns of a segment's members: a picture of a hundred is no strip. */
 function columnsFor(members: number): number {
   if (members <= 6) return 1
   return Math.min(8, Math.ceil(Math.sqrt(members / 3)))

@@ -120,7 +120,7 @@ function checkCapabilities({ source, node, known, ipam, type }: Entry, findings:
   })
 }
 
-/** What is written for one container, and holds for all of the network. */
+/** Finds keys for one container that apply to all of the network. */
 function checkOneForAll({ source, node, known }: Entry, findings: Findings): void {
   const mac = memberOf(node, "mac")
   if (mac !== undefined && known?.fields.mac !== undefined && textAt(node, ["mac"]) !== "") {

@@ -1,5 +1,5 @@
 /**
- * Of the words that are known the one that was probably meant; undefined when none is near: more than a third of its letters
+ * The known word that is nearest; undefined when none is near: more than a third of its letters
  * would have to change.
  */
 export function didYouMean(word: string, known: readonly string[]): string | undefined {
@@ -15,7 +15,7 @@ function simple(word: string): string {
   return word.toLowerCase().replace(/[-_.\s]/g, "")
 }
 
-/** How many letters have to be changed, added, left out or swapped with their neighbour. */
+/** The number of letters to change, add, leave out or swap with their neighbour. */
 function distanceOf(a: string, b: string): number {
   const rows: number[][] = [[...Array(b.length + 1).keys()]]
   const at = (row: number, column: number) => rows[row]?.[column] ?? 0

@@ -15,13 +15,13 @@ export interface Finding extends Position {
   readonly severity: Severity
   readonly rule: Rule
   readonly message: string
-  /** What to write instead, or to do. */
+  /** The remedy: a replacement, or a step. */
   readonly hint?: string
   /** The end of what is meant, on the same line. */
   readonly endColumn: number
 }
 
-/** Where in a file something is: a part of its tree, or "start". */
+/** A place in a file: a part of its tree, or "start". */
 export type Place = Pick<Node, "start" | "end"> | Position | undefined
 
 /** A file's text with its tree. */

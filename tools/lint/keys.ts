@@ -11,7 +11,7 @@ const notForPlugins = /^(\$|_|\/\/|#|x-|cni\.dev\/)/i
 /** Objects that other programs read as well: an unknown key is one of theirs, unless it is nearly a known one. */
 const shared = /^(args|args\.cni|capabilities|runtimeConfig)$/
 
-/** What a walk over an object goes by. */
+/** The input of a walk over an object. */
 export interface Walk {
   readonly source: Source
   readonly findings: Findings
@@ -101,7 +101,7 @@ function checkValue(walk: Walk, node: Node, schema: Schema, path: string): void 
   if (refusal !== undefined) walk.findings.add(walk.source, node, "wrong-value", refusal)
 }
 
-/** What the plugins' own parser says of a value. */
+/** The refusal of a value by the plugin's own parser. */
 function refusalOf(schema: Schema, value: JsonValue, path: string): string | undefined {
   if (value === null) return `Cannot use "${path}": expected ${expectation(schema)}, found null`
   // A list passes for an object without keys, and is never meant.

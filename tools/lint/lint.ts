@@ -14,7 +14,7 @@ import {
 } from "./node.ts"
 import { checkBetweenNetworks, checkRanges } from "./ranges.ts"
 
-/** What is looked at beside the files. */
+/** The input besides the files. */
 export interface LintOptions {
   /** This node: its interfaces and routes, and the plugins that are installed. */
   readonly node?: Runtime | undefined
@@ -22,7 +22,7 @@ export interface LintOptions {
   readonly serviceRanges: readonly string[]
 }
 
-/** What lint has found, and the texts that it was found in. */
+/** The findings of lint, and the texts of the files. */
 export interface LintReport {
   readonly findings: readonly Finding[]
   readonly sources: readonly Source[]

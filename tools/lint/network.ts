@@ -145,7 +145,7 @@ function checkDelegate(source: Source, node: Node | undefined, usual: string, fi
   checkKeys({ source, findings, isComplete: true }, node, { ...delegate.fields, type: { kind: "text" } }, "delegate")
 }
 
-/** What only the plugins' own parsers can say: keys that contradict each other, and addresses. The same code as for ADD. */
+/** The refusals of the plugins' own parsers: keys that contradict each other, and addresses. The same code as for ADD. */
 function checkByParser(
   { source, node, known, ipam }: Entry,
   { name, cniVersion }: { name: string; cniVersion: string },
@@ -189,7 +189,7 @@ export function pathOf(text: string): (string | number)[] {
   return [...text.matchAll(/([^.[\]]+)|\[(\d+)\]/g)].map((match) => match[1] ?? Number(match[2]))
 }
 
-/** What the runtime's library refuses and no other rule has found. Returns the version that it chooses. */
+/** The refusals of the runtime's library that no other rule has found. Returns the version that it chooses. */
 function checkByLibrary(source: Source, findings: Findings, isList: boolean): string | undefined {
   const bytes = new TextEncoder().encode(source.text)
   try {

@@ -14,7 +14,7 @@ export interface NodeRoute {
   readonly device: string
 }
 
-/** Where kubeadm keeps the API server's command line, which has the range of services. */
+/** kubeadm's file with the API server's command line, which has the range of services. */
 const API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 
 /** The range of service addresses as far as this node knows: that of a control plane's API server. */

@@ -81,7 +81,7 @@ function checkWithin(ranges: readonly PlacedRange[], findings: Findings): void {
   }
 }
 
-/** What host-local refuses of all ranges together, such as two families in one set. */
+/** The refusals by host-local of all ranges together, such as two families in one set. */
 function checkWhole({ version }: LintNetwork, { source, node }: Entry, findings: Findings): void {
   const raw = { name: "lint", cniVersion: version, ipam: plainValue(nodeAt(node, ["ipam"]) ?? node) }
   try {

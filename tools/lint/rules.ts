@@ -1,4 +1,4 @@
-/** How bad a finding is: an ADD fails or goes wrong; it may not do what was meant; good to know. */
+/** The severity of a finding: an ADD fails or goes wrong; it may have an unintended effect; good to know. */
 export type Severity = "error" | "warning" | "info"
 
 /** Every rule, with the severity of what it finds. Each has its section in docs/lint.md. */

@@ -6,12 +6,12 @@ import type { NodeLink } from "./links.ts"
 import { askedPorts } from "./ports.ts"
 import type { CacheEntry, Node } from "./read.ts"
 
-/** Where an attachment was seen. */
+/** The records in which an attachment was found. */
 export type Source = "cache" | "lease" | "link" | "rule"
 
 /** One container's interface in a network, as everything on the node tells of it together. */
 export interface NodeAttachment extends Owner {
-  /** What kubelet, or another runtime, says in `CNI_ARGS` of the pod. */
+  /** The pod's name in `CNI_ARGS` of kubelet, or of another runtime. */
   readonly pod?: { readonly namespace: string; readonly name: string }
   readonly sources: readonly Source[]
   /** The path of the container's namespace; undefined where it is noted nowhere. */
@@ -31,7 +31,7 @@ export interface NodeAttachment extends Owner {
   readonly addedMs?: number
   readonly cached?: CacheEntry
   readonly result?: Result
-  /** What makes it an orphan, as sentences; none for one whose container lives, as far as that can be known. */
+  /** The reasons why it is an orphan, as sentences; empty for one whose container lives, as far as is known. */
   readonly orphan: readonly string[]
 }
 
@@ -154,12 +154,12 @@ function addLeases(drafts: Drafts, { network, leases }: Node["stores"][number]):
   }
 }
 
-/** Where rules of published ports lie, of either suite by either packet filter. */
+/** The tables of published ports, of both suites and both packet filters. */
 const PORT_PLACES = /cni_hostport|nat (CNI-DN|CNI-HOSTPORT)/
-/** Where `ports` of a draft come from. */
+/** The source of `ports` of a draft. */
 const OUR_PORTS = /cni_hostports/
 
-/** What is published, as far as rules say so; where these could not be read, what the runtime asked for. */
+/** The published ports by the rules; where these could not be read, those that the runtime asked for. */
 function portsOf(
   { cached, ports: found, rules }: Draft,
   { unread }: Node,
@@ -199,7 +199,7 @@ function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): Node
   return links.find(({ name, kind, nsid }) => nsid === undefined && kind === "veth" && names.includes(name))
 }
 
-/** Why the container of an attachment must be gone, or why nothing would ever clean up after it. */
+/** The reasons why an attachment's container no longer exists, or why no verb would clean up after it. */
 function orphanReasons({ sources, isAlive, netns, link, isLeaseStale }: Draft): string[] {
   const has = (source: Source) => sources.has(source)
   const reasons: string[] = []

@@ -3,7 +3,7 @@ import type { NodeAttachment } from "./attachments.ts"
 import type { NodeLink } from "./links.ts"
 import type { Node } from "./read.ts"
 
-/** What has become of the bridge that ADD attached a container to. */
+/** The present state of the bridge to which ADD attached a container. */
 export interface LostBridge {
   /** The bridge's name. */
   readonly bridge: string

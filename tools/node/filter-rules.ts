@@ -45,7 +45,7 @@ export function readOwnedRules(): FilterRules {
 }
 
 /**
- * Whose a rule is: "network/container/interface", or what the reference suite writes where that does not name them all; undefined for
+ * The owner of a rule: "network/container/interface", or the reference suite's shorter name; undefined for
  * a comment that names no attachment.
  */
 function ownerIn(table: string, comment: string): string | undefined {

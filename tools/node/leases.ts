@@ -22,7 +22,7 @@ export interface LeaseStore {
   readonly rangeSets: readonly RangeUse[]
 }
 
-/** What of a range set is handed out. */
+/** The use of a range set. */
 export interface RangeUse {
   /** "10.22.0.1-10.22.255.254" */
   readonly ranges: string

@@ -13,7 +13,7 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, AF_INET6, familyOf, formatCidr, formatIp } from "../../pkg/types/mod.ts"
 
-/** What has passed a link, as its namespace sees it. */
+/** The counters of a link, as its namespace sees them. */
 export interface Counters {
   readonly received: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }
   readonly sent: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }

@@ -8,7 +8,7 @@ export interface NetworkFile {
   readonly file: string
   readonly network?: Network
   readonly error?: string
-  /** What host-local would hand out for it; none for a network without host-local. */
+  /** The range sets of host-local; none for a network without host-local. */
   readonly pools: readonly HostLocalConfig[]
 }
 

@@ -38,7 +38,7 @@ export function readPacketFilter(): FilterView | undefined {
 const DROP = 0
 const ACCEPT = 1
 
-/** What a rule does with a packet that it matches; undefined for a rule that decides nothing, or whose target is an extension. */
+/** The verdict of a rule; undefined for a rule without one, or whose target is an extension. */
 export function verdictOf({ expressions }: FoundRule): "accept" | "drop" | { jump: string } | undefined {
   for (const { name, data } of expressions) {
     if (name === "reject") return "drop"

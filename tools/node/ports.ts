@@ -29,7 +29,7 @@ export function askedMappings({ config, capabilityArgs }: CachedAttachment): Ask
   })
 }
 
-/** What the runtime has asked to be mapped, as `ports` of an attachment has it. */
+/** The mappings that the runtime asked for, as `ports` of an attachment. */
 export function askedPorts(cached: CachedAttachment | undefined): string[] {
   return (cached ? askedMappings(cached) : []).map(
     ({ hostIp, hostPort, containerPort, protocol }) =>

@@ -6,10 +6,10 @@ import { type LeaseStore, readStores } from "./leases.ts"
 import { type NodeLink, type NodeRoute, readLinks, readRoutes } from "./links.ts"
 import { type NetworkFile, readNetworks } from "./networks.ts"
 
-/** Where host-local keeps its files unless a configuration says otherwise. */
+/** The default directory of host-local's files. */
 export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
 
-/** Where a node keeps what is read. */
+/** The directories of a node that are read. */
 export interface NodePlaces {
   readonly confDir: string
   readonly binDirs: readonly string[]
@@ -28,7 +28,7 @@ export interface Unread {
 /** An attachment in a cache. */
 export interface CacheEntry extends CachedAttachment {
   readonly writtenMs: number | undefined
-  /** Which cache it is in. */
+  /** The cache in which it was found. */
   readonly cacheDir?: string
 }
 
@@ -68,7 +68,7 @@ export interface Node {
   readonly networks: readonly NetworkFile[]
   readonly cache: readonly CacheEntry[]
   readonly stores: readonly LeaseStore[]
-  /** Of the host's namespace, and of namespaces in which it has no end of a pair. */
+  /** The links of the host's namespace, and of namespaces in which it has no end of a pair. */
   readonly links: readonly NodeLink[]
   readonly routes: readonly NodeRoute[]
   readonly rules: FilterRules

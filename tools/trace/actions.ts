@@ -1,6 +1,6 @@
 import type { Verdict } from "../../pkg/nftables/mod.ts"
 
-/** What a rule does with a packet that it matches. */
+/** The action of a rule on a matching packet. */
 export type Action =
   | { readonly kind: "accept" | "drop" | "return" }
   | { readonly kind: "jump" | "goto"; readonly chain: string }
@@ -14,20 +14,20 @@ export interface Mapping {
   /** Undefined: as it is, or not known. */
   readonly ip?: Uint8Array | undefined
   readonly port?: number | undefined
-  /** How the address is found: given in the rule, of the interface that it goes out by, of the one that it came in by. */
+  /** The source of the address: given in the rule, of the interface that it goes out by, of the one that it came in by. */
   readonly from: "rule" | "output" | "input"
   /** Whether it is one of several that is not known beforehand, or not known at all. */
   readonly isOpen: boolean
 }
 
-/** What a rule makes of a packet. */
+/** The outcome of a rule for a packet. */
 export interface Evaluated<P> {
   /** "perhaps": it looks at what cannot be known here, and would then do `action`. */
   readonly matches: "yes" | "no" | "perhaps"
   readonly action?: Action | undefined
   /** The packet behind the rule: expressions may set its mark. */
   readonly packet: P
-  /** What the rule looks at and is not known, without repetition. */
+  /** The unknown facts that the rule compares, without repetition. */
   readonly unknown: readonly string[]
 }
 
@@ -37,7 +37,7 @@ export const DROP: Action = { kind: "drop" }
 const [NF_DROP, NF_ACCEPT, NF_QUEUE] = [0, 1, 3]
 const NFT = { jump: -3 >>> 0, goto: -4 >>> 0, return: -5 >>> 0 } as const
 
-/** What a verdict does; undefined to go on. */
+/** The action of a verdict; undefined to go on. */
 export function actionOf(code: number, chain = ""): Action | undefined {
   if (code === NF_DROP) return DROP
   if (code === NF_ACCEPT) return { kind: "accept" }

@@ -3,7 +3,7 @@ export interface Bits {
   readonly value: Uint8Array
   /** A mask: 1 for each bit that is known. */
   readonly known: Uint8Array
-  /** What is unknown, for messages: "the source port". */
+  /** The unknown fact, for messages: "the source port". */
   readonly what?: string
   /** Whether the kernel makes it by chance for each packet. */
   readonly isRandom?: boolean
@@ -45,7 +45,7 @@ export function maskedBits(bits: Bits, mask: Uint8Array, xor: Uint8Array): Bits 
   }
 }
 
-/** How bits compare with a value of as many bytes: less, equal, greater; "unequal" where only that is known; undefined where nothing is. */
+/** The comparison of bits with a value of as many bytes: less, equal, greater; "unequal" where only that is known; undefined where nothing is. */
 export function compareBits(bits: Bits, value: Uint8Array): -1 | 0 | 1 | "unequal" | undefined {
   let isSure = true
   for (let at = 0; at < value.length; at++) {

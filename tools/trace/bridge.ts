@@ -42,7 +42,7 @@ function filtersFrames(packet: Packet): boolean {
 }
 
 /**
- * Why an answer does not come back, where the host has sent a container's packet to another port of the same bridge, or to the
+ * The reason why an answer does not come back, where the host has sent a container's packet to another port of the same bridge, or to the
  * same one; undefined where nothing of the kind is wrong. The connection's addresses are changed back by the host alone.
  */
 export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): string | undefined {

@@ -8,7 +8,7 @@ import type { Kernel } from "./kernel.ts"
 import { agreeingPacket, type Packet } from "./packet.ts"
 import type { Hop } from "./way.ts"
 
-/** What a packet is sent through the rules with. */
+/** The input of a packet's walk through the rules. */
 export interface FilterQuestions {
   readonly bases: FilterView["bases"]
   readonly rulesOf: (chain: Pick<Chain, "table" | "name">) => readonly FoundRule[]
@@ -29,7 +29,7 @@ export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestion
 /** More jumps than the kernel allows. */
 const DEPTH = 16
 
-/** How a chain ends: decided, or at its end, where the chain goes on that has jumped to it. */
+/** The end of a chain: a decision, or its last rule, after which the chain that jumped to it goes on. */
 type ChainEnd = "accept" | "drop" | "end"
 
 /** One packet's way through the chains of a table. */
@@ -50,7 +50,7 @@ export class ChainWalk {
     this.packet = packet
   }
 
-  /** What a base chain decides with its policy. "perhaps": it drops, unless a rule before has accepted. */
+  /** The decision of a base chain by its policy. "perhaps": it drops, unless a rule before has accepted. */
   base({ name, policy }: BaseChain): "accept" | "drop" | "perhaps" {
     const end = this.#chain(name, 0)
     const verdict = end === "end" ? policy : end
@@ -77,7 +77,7 @@ export class ChainWalk {
     return "end"
   }
 
-  /** What a rule does that matches; undefined to go on with the next rule. */
+  /** The effect of a matching rule; undefined to go on with the next rule. */
   #act(rule: FoundRule, action: Action, depth: number): ChainEnd | undefined {
     switch (action.kind) {
       case "accept":

@@ -17,7 +17,7 @@ export class Choices {
     return chosen
   }
 
-  /** What to want for the next way, the last choice first; undefined when this was the last way. */
+  /** The choices of the next way, the last one changed first; undefined when this was the last way. */
   next(): readonly number[] | undefined {
     for (let at = this.taken.length - 1; at >= 0; at--) {
       const { chosen, count } = this.taken[at] ?? { chosen: 0, count: 0 }

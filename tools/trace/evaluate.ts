@@ -24,7 +24,7 @@ export function evaluate(rule: FoundRule, packet: Packet, kernel: Kernel, choice
   return { matches: run.matches, packet: run.packet, unknown: run.unknown }
 }
 
-/** What an expression comes to: the end of the rule, without or with an action; undefined to go on. */
+/** The outcome of an expression: the end of the rule, without or with an action; undefined to go on. */
 type Outcome = "break" | Action | undefined
 type Of<N extends ReadExpression["name"]> = Extract<ReadExpression, { name: N }>["data"]
 
@@ -142,7 +142,7 @@ class Run {
     return undefined
   }
 
-  /** What a rule sets that may not match is known as far as it is the same either way. */
+  /** A value set by a rule that may not match is known only where both cases agree. */
   #change(packet: Packet): void {
     this.packet = this.unknown.length === 0 ? packet : agreeingPacket(this.packet, packet)
   }
@@ -175,7 +175,7 @@ class Run {
     return this.#undecided(bits)
   }
 
-  /** What is made by chance goes either way; for other unknown bits it cannot be told which. */
+  /** A random value allows each case; other unknown bits leave it undecided. */
   #undecided({ isRandom, what = "a value" }: Bits): Outcome {
     if (isRandom) return this.#choices.take(2) === 0 ? undefined : "break"
     return this.#cannotTell(what)

@@ -4,10 +4,10 @@ import { markOf } from "./fib.ts"
 import type { Kernel } from "./kernel.ts"
 import { IPPROTO, type Packet, statusOf, u32Bits } from "./packet.ts"
 
-/** What a match of iptables says of a packet; undefined where that is not known here. */
+/** The outcome of a match of iptables for a packet; undefined for an unknown match. */
 type Answer = boolean | "by chance" | undefined
 
-/** What a match is given, as its struct has it; hosts of these plugins are little-endian. */
+/** The parameters of a match, as in its struct; hosts of these plugins are little-endian. */
 class Info {
   readonly #view: DataView
   readonly bytes: Uint8Array

@@ -11,7 +11,7 @@ const WITHOUT_EFFECT = new Set(
   ),
 )
 
-/** What a target of iptables does: an action, a changed packet, or neither. */
+/** The outcome of a target of iptables: an action, a changed packet, or neither. */
 interface Done {
   readonly action?: Action | undefined
   readonly packet?: Packet

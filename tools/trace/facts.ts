@@ -4,7 +4,7 @@ import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { readIfThere } from "./kernel.ts"
 import type { Destination } from "./way.ts"
 
-/** What the kernel's refusal of a route says, behind "the container" or "the host". A route of type blackhole is an answer, too. */
+/** The text for the kernel's refusal of a route, after "the container" or "the host". A route of type blackhole is an answer, too. */
 export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   if (refusal === "EINVAL") return `has a route or rule of type blackhole for ${formatIp(ip)}`
   if (refusal === "EACCES") return `has a route or rule of type prohibit for ${formatIp(ip)}`

@@ -8,7 +8,7 @@ import type { Packet } from "./packet.ts"
 const F = { saddr: 1, mark: 4, iif: 8, oif: 16, present: 32 } as const
 const RESULT = { oif: 1, oifname: 2, type: 3 } as const
 
-/** What `fib saddr|daddr [. mark] [. iif|oif] type|oif|oifname` loads: the kernel is asked for its routes. */
+/** The value that `fib saddr|daddr [. mark] [. iif|oif] type|oif|oifname` loads: the kernel is asked for its routes. */
 export function fibOf(packet: Packet, kernel: Kernel, result: number, flags: number): Bits {
   const ip = (flags & F.saddr) !== 0 ? packet.source : packet.destination
   const link = (flags & F.iif) !== 0 ? packet.input : (flags & F.oif) !== 0 ? packet.output : undefined

@@ -4,7 +4,7 @@ import type { Mapping } from "./actions.ts"
 import { ChainWalk, type FilterQuestions, type Note, placeOf } from "./chain-walk.ts"
 import type { Packet } from "./packet.ts"
 
-/** What the rules at one hook make of a packet. */
+/** The outcome of the rules at one hook for a packet. */
 export interface HookResult {
   /** "perhaps": a rule or policy drops it, unless one accepts it before that looks at what is not known here. */
   readonly verdict: "accept" | "drop" | "perhaps"

@@ -43,7 +43,7 @@ function toHost(trip: Trip, packet: Packet): Hop[] {
   return way.arrive("it reaches the host itself; whether a process listens there is not looked at")
 }
 
-/** Why the host forwards nothing; undefined where it does. */
+/** The reason why the host does not forward; undefined where it does. */
 function whyNotForwarded({ destination, input }: Packet): string | undefined {
   const isIpv4 = familyOf(destination) === AF_INET
   const setting = isIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding"
@@ -69,7 +69,7 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
   return leave(trip, leaving.packet, route, gateway)
 }
 
-/** What the kernel's refusal of a forwarded packet comes from: several reasons have one errno, which differs by kernel. */
+/** The reason of the kernel's refusal of a forwarded packet: several reasons have one errno, which differs by kernel. */
 function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
   const from = formatIp(source)
   if (refusal === "ENETUNREACH" || refusal === "EACCES" || refusal === "ESRCH")

@@ -23,9 +23,9 @@ import { formatIp } from "../../pkg/types/mod.ts"
 /** `RTN_*`, <linux/rtnetlink.h>: what sort of address it is. */
 export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 5 } as const
 
-/** What rules ask the kernel about a packet that is not there: tests answer by themselves. */
+/** The questions of rules to the kernel about an imagined packet: tests answer by themselves. */
 export interface Kernel {
-  /** How a set or map is laid out; undefined where there is none. */
+  /** The layout of a set or map; undefined where there is none. */
   layoutOf(table: Table, set: string): SetLayout | undefined
   /** The element that a lookup finds, also by a range. */
   elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined

@@ -7,7 +7,7 @@ import type { Registers } from "./registers.ts"
 const DNAT = 1
 const NFPROTO_IPV4 = 2
 
-/** What `dnat` and `snat` make of a packet: address and port are in registers. */
+/** The packet after `dnat` or `snat`: address and port are in registers. */
 export function natOf(
   {
     type,

@@ -29,7 +29,7 @@ export interface Packet {
 
 export const IPPROTO = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58 } as const
 
-/** What is sure of a packet that a rule may have changed. */
+/** The known fields of a packet that a rule may have changed. */
 export function agreeingPacket(before: Packet, after: Packet): Packet {
   return {
     ...before,
@@ -78,7 +78,7 @@ const META_NAMES: Readonly<Record<number, string>> = {
 const ETH_P_IP = 0x0800
 const ETH_P_IPV6 = 0x86dd
 
-/** What `meta KEY` loads; "break" where the expression ends the rule, as for the user of a packet that no process of the host sends. */
+/** The value that `meta KEY` loads; "break" where the expression ends the rule, as for the user of a packet that no process of the host sends. */
 export function metaOf(packet: Packet, key: number): Bits | "break" {
   const { input, output, protocol, source, mark } = packet
   const isIpv4 = familyOf(source) === AF_INET
@@ -121,7 +121,7 @@ export function statusOf({ isDestinationMapped, isSourceMapped }: Packet): numbe
   return (isDestinationMapped ? IPS_DST_NAT : 0) | (isSourceMapped ? IPS_SRC_NAT : 0)
 }
 
-/** What `ct KEY` loads; "break" where there is no connection to ask. */
+/** The value that `ct KEY` loads; "break" where there is no connection to ask. */
 export function ctOf(packet: Packet, key: number, direction: number | undefined): Bits | "break" {
   if (key === Ct.state) return u32Bits(CT_STATES[packet.tracking])
   if (packet.tracking !== "new") return "break"
@@ -144,7 +144,7 @@ const BASE_TRANSPORT = 2
 const TCP_FLAGS = 13
 const TH_SYN = 2
 
-/** What a payload expression loads of the packet's headers. */
+/** The bytes of the packet's headers that a payload expression loads. */
 export function payloadOf(packet: Packet, base: number, offset: number, length: number): Bits {
   const header = base === BASE_NETWORK ? networkHeader(packet) : transportHeader(packet)
   if (header === undefined || (base !== BASE_NETWORK && base !== BASE_TRANSPORT))

@@ -5,15 +5,15 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
 import type { Destination } from "./way.ts"
 
-/** What came of a probe. */
+/** The outcome of a probe. */
 export interface Probed {
   readonly outcome: "connected" | "refused" | "no answer" | "unreachable"
   readonly ms: number
-  /** Why there is no connection, where the kernel says so: "connect: Network is unreachable (ENETUNREACH)". */
+  /** The kernel's reason for no connection: "connect: Network is unreachable (ENETUNREACH)". */
   readonly reason?: string
 }
 
-/** How long an answer may take. */
+/** The time limit of an answer. */
 const PATIENCE_MS = 3000
 
 /** <sys/socket.h> */
@@ -61,14 +61,14 @@ export function isUnderWay(errno: number): boolean {
   return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
 }
 
-/** What the kernel says of a connection that it refuses; errors that do not name their cause get it. */
+/** The texts of refused connections, for errors that do not name their cause. */
 function reasonOf(errno: number): string {
   const said = new SyscallError("connect", errno).message
   const type = { EINVAL: "blackhole", EACCES: "prohibit" }[errnoName(errno) ?? ""]
   return type === undefined ? said : `a route or rule of type ${type} takes it: ${said}`
 }
 
-/** What an error of connect(2) says of the way. */
+/** The meaning of an error of connect(2) for the way. */
 export function outcomeOf(errno: number): Exclude<Probed["outcome"], "connected"> {
   const name = errnoName(errno)
   if (name === "ECONNREFUSED" || name === "ECONNRESET") return "refused"

@@ -6,7 +6,7 @@ import type { HostKernel } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
 import type { Hop, Way } from "./way.ts"
 
-/** What a walk needs to know. */
+/** The input of a walk. */
 export interface Ground {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]

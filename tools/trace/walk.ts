@@ -12,7 +12,7 @@ import { IPPROTO, type Packet, u32Bits } from "./packet.ts"
 import type { Ground, Trip } from "./trip.ts"
 import { type Destination, type Hop, joinWays, Way } from "./way.ts"
 
-/** How many ways are followed where chance decides. */
+/** The number of ways that are followed where chance decides. */
 const WAYS = 16
 
 /**

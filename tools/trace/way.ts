@@ -1,4 +1,4 @@
-/** Where a packet goes. */
+/** The way of a packet. */
 export interface Destination {
   readonly ip: Uint8Array
   /** 0 for none: ICMP. */
@@ -12,7 +12,7 @@ export interface Hop {
   readonly what: string
   /** "no": the packet ends here. "perhaps": it depends on what is not known here. */
   readonly passes: "yes" | "no" | "perhaps"
-  /** Where chance decides which way a packet takes: the number of the way, from 1. Undefined before the ways part. */
+  /** The number of the way, from 1, where chance decides. Undefined before the ways part. */
   readonly way?: number
 }
 
