@@ -49,6 +49,7 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/ipam": ["pkg/types", "pkg/invoke"],
   "pkg/skel": ["pkg/engine", "pkg/types", "pkg/libc", "pkg/config", "pkg/netns", "pkg/invoke", "pkg/flight"],
   "pkg/libcni": ["pkg/types", "pkg/invoke", "pkg/records"],
+  "pkg/npm": ["pkg/invoke", "pkg/libcni", "pkg/skel", "pkg/types", "pkg/undo"],
   plugins: everyPackage,
   ipam: everyPackage,
   meta: everyPackage,
@@ -65,10 +66,13 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
 const testsMayImport: Readonly<Record<string, readonly string[]>> = { tools: ["cmd", "integration/lab"] }
 
 /** Rooms that run in a plugin's process, on an engine that has the language and the door, and nothing else. */
-const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && room !== "pkg/libcni"
+const isPlugin = (room: string) => /^(pkg|plugins|ipam|meta)\b/.test(room) && !["pkg/libcni", "pkg/npm"].includes(room)
 
 /** The door's back ends, which alone know an engine. */
-const backEnds = ["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"].map((file) => `pkg/engine/${file}`)
+const backEnds = [
+  ...["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"],
+  ...["calls.ts", "node.ts", "node-json.ts", "node-stat.ts", "web.ts"],
+].map((file) => `pkg/engine/${file}`)
 
 /** Packages that a plugin's process may have in it. */
 const pluginPackages: Readonly<Record<string, readonly string[]>> = {
@@ -108,6 +112,7 @@ const knowEnvironment = [
   "pkg/invoke",
   "pkg/libcni",
   "tools",
+  "pkg/npm",
   "cmd",
   "integration",
   "integration/lab",

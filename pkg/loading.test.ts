@@ -2,7 +2,8 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 
 const root = join(import.meta.dir, "..")
-const notForPlugins = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)|^pkg\/libcni\/|^pkg\/engine\/(bun|native)/
+const notForPlugins =
+  /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)|^pkg\/(libcni|npm)\/|^pkg\/engine\/(bun|native|calls|node|web)/
 
 /** All modules that are in a plugin's process. */
 const modules = [...new Bun.Glob("{pkg,plugins,ipam,meta}/*/**/*.ts").scanSync(root)]

@@ -104,7 +104,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
 }
 
 /** The tests of these rooms need real runtimes, a cross compiler or another build, and are asked for by themselves. */
-const roomsOfTheirOwn = ["interop", "arm64", "browser", "sanitized"] as const
+const roomsOfTheirOwn = ["interop", "npm", "arm64", "browser", "sanitized"] as const
 
 /** The tests of one of these rooms, or else those in namespaces. */
 function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
@@ -161,6 +161,8 @@ const modes: Readonly<Record<string, Mode>> = {
   gate,
   /** The built plugins under podman and containerd, and beside the Go plugins. */
   interop: (runner) => integration(runner, integrationFiles("interop")),
+  /** The npm package from its archive: on Node 20, 22, 24 and Bun, with three compilers, and beside a runtime on Go's libcni; needs root. */
+  npm: (runner) => integration(runner, integrationFiles("npm")),
   /** The pictures that cni draws, in headless Chromium. */
   browser: (runner) => integration(runner, integrationFiles("browser")),
   /** The plugins for arm64, under QEMU. */

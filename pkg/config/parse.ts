@@ -5,6 +5,7 @@ import {
   foldKeys,
   isCniError,
   isJsonObject,
+  isRawNumber,
   type JsonObject,
   type JsonValue,
 } from "../types/mod.ts"
@@ -101,7 +102,7 @@ function readValue(schema: Schema, value: JsonValue, path: string): unknown {
 
 function writtenNumber(value: JsonValue): string | undefined {
   if (typeof value === "number") return String(value)
-  return JSON.isRawJSON(value) ? value.rawJSON : undefined
+  return isRawNumber(value) ? value.rawJSON : undefined
 }
 
 /** What a value has to be, as errors say it: "true or false". */

@@ -1,58 +1,8 @@
 import { dlopen, type FFIFunction, FFIType, ptr, read } from "bun:ffi"
+import { bytesOf, type CallName, callNames, integer, lettersOf, signatureOf, text } from "./calls.ts"
 import type { TypedArray } from "./engine.ts"
 
-/**
- * System calls on Bun, by the C library. The letters are those of `host/door.c`: `i` and `l` integers of 32 and 53 bits, `s` a
- * text, `b` an array and its length, `[N]` an array of at least N bytes, `n` the length of that array for the kernel, `0` a zero:
- * neither is given by the caller.
- */
-const calls = {
-  open: "sii",
-  close: "i",
-  read: "ib",
-  write: "ib",
-  pread: "ibl",
-  pwrite: "ibl",
-  ftruncate: "il",
-  fsync: "i",
-  flock: "ii",
-  fcntl: "iil",
-  ioctl: "iil",
-  statx: "isii[256]",
-  statfs: "s[120]",
-  getdents64: "ib",
-  linkat: "ss",
-  readlinkat: "sb",
-  mkdirat: "si",
-  utimensat: "@s[32]i",
-  rename: "ss",
-  unlink: "s",
-  rmdir: "s",
-  socket: "iii",
-  bind: "ib",
-  setsockopt: "iiib",
-  sendto: "ibi",
-  recvfrom: "ibi[12]n",
-  socketpair: "iii[8]",
-  setns: "ii",
-  listen: "ii",
-  accept4: "i00i",
-  connect: "ib",
-  inotify_init1: "i",
-  inotify_add_watch: "isi",
-  getrandom: "bi",
-  pipe2: "[8]i",
-  wait4: "i[4]i0",
-  kill: "ii",
-  prlimit64: "ii[16]0",
-  clock_gettime: "i[16]",
-  timerfd_create: "ii",
-  timerfd_settime: "ii[32]0",
-} as const
-
-export type CallName = keyof typeof calls
-
-export const callNames = Object.keys(calls) as CallName[]
+/** System calls on Bun, by the C library. */
 
 /** What the C library calls those that have another name there. */
 const namesInC: { readonly [name in CallName]?: string } = {
@@ -66,9 +16,6 @@ const namesInC: { readonly [name in CallName]?: string } = {
 const AT_FDCWD = -100
 /** Of calls that the C library has no function for, or another one than the kernel's; those of signals are of x86-64. */
 export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
-
-/** Letters of a call, one for each argument: "i", "[256]". */
-const lettersOf = (signature: string) => signature.match(/\[\d+\]|./g) ?? []
 
 /** Of those that return a `ssize_t` an `int` says all: Linux moves 0x7ffff000 bytes at most at once, read(2). */
 function foreign(signature: string): FFIFunction {
@@ -109,40 +56,13 @@ export const libc = once(() => {
     posix_spawnattr_setsigdefault: { args: ["ptr", "ptr"], returns: "i32" },
     posix_spawnattr_setsigmask: { args: ["ptr", "ptr"], returns: "i32" },
   }
-  for (const name of callNames) table[namesInC[name] ?? name] = foreign(calls[name])
+  for (const name of callNames) table[namesInC[name] ?? name] = foreign(signatureOf(name))
   return dlopen("libc.so.6", table).symbols as unknown as Symbols
 })
 
 const errnoAddress = once(() => Number(libc().__errno_location?.()))
 
-/** An integer argument, or an exception. */
-export function integer(value: unknown, least: number, most: number): number {
-  if (typeof value !== "number") throw new TypeError("expected an integer")
-  if (!Number.isInteger(value) || value < least || value > most) {
-    throw new RangeError(`expected an integer from ${least} to ${most}`)
-  }
-  return value
-}
-
-export function bytesOf(value: unknown): TypedArray {
-  if (!ArrayBuffer.isView(value) || value instanceof DataView) throw new TypeError("expected a typed array")
-  if (value.buffer instanceof ArrayBuffer && value.buffer.detached)
-    throw new TypeError("expected an array that is not detached")
-  return value as TypedArray
-}
-
-/** The bytes that an array of any type has in its buffer. */
-export function rawBytes({ buffer, byteOffset, byteLength }: TypedArray): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)
-}
-
 export const addressOf = (bytes: TypedArray) => (bytes.byteLength === 0 ? null : ptr(bytes))
-
-/** A text with the zero byte that ends it in C. */
-export function text(value: unknown): Uint8Array {
-  if (typeof value !== "string") throw new TypeError("expected a text")
-  return new TextEncoder().encode(`${value}\0`)
-}
 
 /** Calls a function of the C library; its errno is read in the very next call. */
 export function callC(name: string, ...values: unknown[]): number {
@@ -162,7 +82,7 @@ export function call(name: CallName, ...values: unknown[]): number {
   const next = () => given.next().value
   let broken = false
   const room = new Uint32Array(1) // what "n" stands for
-  for (const letter of lettersOf(calls[name])) {
+  for (const letter of lettersOf(signatureOf(name))) {
     if (letter === "@" || letter === "0") {
       raw.push(letter === "@" ? AT_FDCWD : null)
       continue

@@ -1,5 +1,6 @@
 import { ptr } from "bun:ffi"
-import { addressOf, bytesOf, call, callC, integer, rawBytes, SYS } from "./bun-calls.ts"
+import { addressOf, call, callC, SYS } from "./bun-calls.ts"
+import { bytesOf, integer, rawBytes } from "./calls.ts"
 import type { TypedArray } from "./engine.ts"
 
 /** The calls whose arguments are structs with addresses, or that the table of `call` has no letters for; see `Engine`. */

@@ -1,6 +1,5 @@
 import { ptr } from "bun:ffi"
-import { readFileSync } from "node:fs"
-import { bytesOf, type CallName, call, callNames, integer, libc, rawBytes, text } from "./bun-calls.ts"
+import { call, libc } from "./bun-calls.ts"
 import {
   attachFilter,
   changeSignalMask,
@@ -10,21 +9,9 @@ import {
   sendDescriptors,
   signalFd,
 } from "./bun-structs.ts"
-import type { Engine, Exhaustion, TypedArray } from "./engine.ts"
-
-/** A text of UTF-8, as `Engine.decodeUtf8`. */
-const decode = (bytes: Uint8Array) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
-
-/** The texts of a file of proc(5), each with a NUL at its end. */
-function textsOf(file: string): string[] {
-  const bytes = readFileSync(file)
-  const texts: string[] = []
-  for (let start = 0, end = 0; end !== -1 && start < bytes.length; start = end + 1) {
-    end = bytes.indexOf(0, start)
-    texts.push(decode(bytes.subarray(start, end === -1 ? bytes.length : end)))
-  }
-  return texts
-}
+import { bytesOf, type CallName, callNames, integer, rawBytes, text } from "./calls.ts"
+import type { Engine, ExactJson, Exhaustion, TypedArray } from "./engine.ts"
+import { environment, textEngine, textsOf } from "./web.ts"
 
 /** Without Bun's own, which are before the program's. */
 function ownArguments(commandLine: readonly string[]): string[] {
@@ -47,18 +34,14 @@ export const engine: Engine = {
   rt_sigprocmask: changeSignalMask,
   signalfd4: signalFd,
   collectGarbage: () => void Bun.gc(true),
-  encodeUtf8(value) {
-    if (typeof value !== "string") throw new TypeError("expected a text")
-    return new TextEncoder().encode(value)
-  },
-  decodeUtf8: (bytes) => decode(rawBytes(bytesOf(bytes))),
-  decodeLatin1: (bytes) => Buffer.from(rawBytes(bytesOf(bytes))).toString("latin1"),
-  monotonicMs: () => performance.now(),
-  // As the process got it; process.env is without what is said twice, and has more where the directory has an .env file.
-  environment: () => textsOf("/proc/self/environ"),
+  ...textEngine,
+  environment,
   arguments: () => [process.argv0, ...ownArguments(textsOf("/proc/self/cmdline"))],
   exit: (status) => process.exit(integer(status, 0, 255)),
 }
+
+/** The language's own. */
+export const json = JSON as unknown as ExactJson
 
 /** What the engine has run out of, if that is what it throws. */
 export function exhaustion(error: unknown): Exhaustion | undefined {

@@ -1,7 +1,8 @@
 /**
  * What a plugin's process needs of the outside, as an engine has to give it: system calls, programs, text, the clock, the
- * process itself. There are two back ends, the native host (`host/door.c`) and Bun (`bun.ts`), and one contract for both,
- * `contract.fixture.ts`.
+ * process itself. There are three back ends: the native host (`host/door.c`), Bun (`bun.ts`), and Node (`node.ts`), and one contract,
+ * `contract.fixture.ts`. Node's is for the npm package `libcni`: it has what a runtime's library needs, and answers `ENOSYS` to the
+ * other system calls.
  *
  * A system call returns what the kernel returns: a number, and the negative number of an error (<asm-generic/errno.h>) when
  * it fails. Wrong arguments never reach the kernel: what is no number, text or typed array throws `TypeError`, and so does a
@@ -75,6 +76,8 @@ export interface Engine {
     directory: string | null,
     descriptors: Int32Array,
   ): number
+  /** Runs a program to its end, on a back end whose `startProcess` is `ENOSYS`. */
+  runProgram?(program: ProgramRun): ProgramEnd
   pidfd_open(pid: number, flags: number): number
   wait4(pid: number, status: TypedArray, options: number): number
   kill(pid: number, signal: number): number
@@ -107,6 +110,37 @@ export interface Engine {
   arguments(): string[]
   /** Ends the process at once. */
   exit(status: number): never
+}
+
+/** A program to run as a whole; see `startProcess` for its parts. `null` is no input, and no time limit. */
+export interface ProgramRun {
+  readonly path: string
+  readonly argv: readonly string[]
+  readonly environment: readonly string[]
+  readonly directory: string | null
+  readonly stdin: Uint8Array | null
+  readonly timeoutMs: number | null
+  /** With more bytes than this on stdout or stderr the program is killed. */
+  readonly outputLimit: number
+}
+
+/** How it ended. `startError` is the number of the error by which it was not started, 0 when it was. */
+export interface ProgramEnd {
+  readonly startError: number
+  readonly exitCode: number | null
+  readonly signal: string | null
+  readonly timedOut: boolean
+  readonly wroteTooMuch: boolean
+  readonly stdout: Uint8Array
+  readonly stderr: Uint8Array
+}
+
+/** JSON that keeps the digits of numbers: ECMAScript 2026 "JSON.parse source text access", which Node has from 22 on. */
+export interface ExactJson {
+  parse(text: string, reviver?: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
+  stringify(value: unknown, replacer?: null, indent?: number): string
+  rawJSON(text: string): { readonly rawJSON: string }
+  isRawJSON(value: unknown): value is { readonly rawJSON: string }
 }
 
 /** What an engine can run out of, which it tells by an exception of its own. */

@@ -1,6 +1,6 @@
 /**
  * The door to the engine: the only room that knows one. What a plugin needs of the outside is in `Engine`; the build for the
- * native host takes `native.ts`, everything else runs on `bun.ts` ("imports" of package.json).
+ * native host takes `native.ts`, the npm package `node.ts`, everything else runs on `bun.ts` ("imports" of package.json).
  *
  * System calls go by `pkg/libc`, which throws errors with names; text, digests and the places of stack traces are for every room.
  *
@@ -8,11 +8,11 @@
  * const bytes = encodeUtf8("eth0")
  * const answer = engine.read(fd, bytes) // pkg/libc only: -9 is EBADF
  */
-import { engine, exhaustion, locate } from "#engine"
+import { engine, exhaustion, json, locate } from "#engine"
 
 export { crc32, sha256, sha512 } from "./digest.ts"
-export type { Engine, Exhaustion, TypedArray } from "./engine.ts"
+export type { Engine, Exhaustion, ProgramEnd, TypedArray } from "./engine.ts"
 export { findPosition } from "./positions.ts"
-export { engine, exhaustion, locate }
+export { engine, exhaustion, json, locate }
 
 export const { collectGarbage, decodeLatin1, decodeUtf8, encodeUtf8, monotonicMs } = engine

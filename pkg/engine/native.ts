@@ -1,10 +1,13 @@
-import type { Engine, Exhaustion } from "./engine.ts"
+import type { Engine, ExactJson, Exhaustion } from "./engine.ts"
 import { findPosition } from "./positions.ts"
 
 /** The native host's functions (`host/door.c`), which it leaves in `globalThis` before any of our code runs. */
 declare const host: Engine & { positions(): string }
 
 export const engine: Engine = host
+
+/** The language's own. */
+export const json = JSON as unknown as ExactJson
 
 /** What the engine has run out of, if that is what it throws: a message and no code, and null when even the message needs memory. */
 export function exhaustion(error: unknown): Exhaustion | undefined {

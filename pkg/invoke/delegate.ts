@@ -3,15 +3,18 @@ import { type Environment, execPlugin } from "./exec.ts"
 import { type Builtins, builtinAt, PluginNotFound, requirePlugin } from "./find.ts"
 import { pluginError, readResult } from "./printed.ts"
 
-/** Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration itself, as flannel does. */
+/**
+ * Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration itself, as flannel does, `ifName` for one
+ * that makes several interfaces, as multus does.
+ */
 export interface Delegate {
   /**
    * Runs ADD; the result is that of the delegate. When it fails the delegate's DEL has been run, unless the error is `AlreadyAttached`:
    * that DEL would take from a container what it uses. Throws the delegate's error, or code 999 when there is no such plugin.
    */
-  add(type: string, stdin?: Uint8Array): Result
-  check(type: string, stdin?: Uint8Array): void
-  del(type: string, stdin?: Uint8Array): void
+  add(type: string, stdin?: Uint8Array, ifName?: string): Result
+  check(type: string, stdin?: Uint8Array, ifName?: string): void
+  del(type: string, stdin?: Uint8Array, ifName?: string): void
   /** Throws code 50 when there is no such plugin, else the delegate's error. */
   status(type: string, stdin?: Uint8Array): void
   gc(type: string, stdin?: Uint8Array): void
@@ -35,7 +38,10 @@ export interface DelegateContext {
  * is refused with code 7: with the same configuration it would call itself again, without end.
  */
 export function delegateTo(context: DelegateContext): Delegate {
-  const run = (command: string, path: string, stdin = context.stdin) => runPluginAt(path, command, context, stdin)
+  const run = (command: string, path: string, stdin = context.stdin, ifName?: string) => {
+    const named = ifName === undefined ? context : { ...context, env: { ...context.env, CNI_IFNAME: ifName } }
+    return runPluginAt(path, command, named, stdin)
+  }
   const find = (type: string, stdin?: Uint8Array) => {
     const key = stdin === undefined ? "ipam.type" : "delegate.type"
     if (stdin === undefined && type === context.self) {
@@ -47,18 +53,18 @@ export function delegateTo(context: DelegateContext): Delegate {
     return requirePlugin(type, context.env.CNI_PATH ?? "", key)
   }
   return {
-    add(type, stdin) {
+    add(type, stdin, ifName) {
       const path = find(type, stdin)
       try {
-        return readResult(run("ADD", path, stdin), context.configVersion)
+        return readResult(run("ADD", path, stdin, ifName), context.configVersion)
       } catch (error) {
         if (error instanceof AlreadyAttached) throw error
-        cleanUp(() => run("DEL", path, stdin), `Cannot undo ADD of plugin "${type}"`, context.log)
+        cleanUp(() => run("DEL", path, stdin, ifName), `Cannot undo ADD of plugin "${type}"`, context.log)
         throw error
       }
     },
-    check: (type, stdin) => void run("CHECK", find(type, stdin), stdin),
-    del: (type, stdin) => void run("DEL", find(type, stdin), stdin),
+    check: (type, stdin, ifName) => void run("CHECK", find(type, stdin), stdin, ifName),
+    del: (type, stdin, ifName) => void run("DEL", find(type, stdin), stdin, ifName),
     gc: (type, stdin) => void run("GC", find(type, stdin), stdin),
     status: (type, stdin) =>
       void run(

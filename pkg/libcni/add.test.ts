@@ -13,7 +13,7 @@ test("#189 plugins run in order, each with the result of the one before, unknown
   const result = await addNetwork(lab.runtime, networkOf([{ type: "one" }, { type: "two" }]), attachmentOf())
   expect(lab.sequence).toEqual(["ADD one", "ADD two"])
   expect(lab.calls.map((call) => call.stdin.prevResult)).toEqual([undefined, first])
-  expect(result).toEqual(resultOf("192.0.2.2/24"))
+  expect<object>(result).toEqual(resultOf("192.0.2.2/24"))
 })
 
 test("#142, #190 a request has the network's name and version, and the call all six variables", async () => {
@@ -62,7 +62,10 @@ test("an ADD that is told to stop after its last plugin keeps nothing, and neith
     const stop = new AbortController()
     return { ...lab.runtime, signal: stop.signal, stderr: () => stop.abort(new Error("told to stop")) }
   }
-  expect((await failure(addNetwork(stopped(), network, attachmentOf()))).message).toBe("told to stop")
+  expect(await failure(addNetwork(stopped(), network, attachmentOf()))).toMatchObject({
+    code: 11,
+    details: "told to stop",
+  })
   expect(readdirSync(lab.results)).toEqual([])
   await addNetwork(lab.runtime, network, attachmentOf())
   expect((await failure(delNetwork(stopped(), network, attachmentOf()))).message).toBe("told to stop")

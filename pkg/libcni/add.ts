@@ -2,10 +2,13 @@ import { CniError, Code, type JsonObject } from "../types/mod.ts"
 import { type CacheKey, cacheKey, describeAttachment, openCache, readCache } from "./cache.ts"
 import { effectiveConfig } from "./cached.ts"
 import { deleteWith } from "./del.ts"
+import { requireAttachment, requireNetwork, requireRuntime } from "./input.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, requirePlugins } from "./plugin-call.ts"
 import { chainResult, deriveRequest } from "./request.ts"
+import { throwIfStopped } from "./stop.ts"
+import type { ResultDocument } from "./typed.ts"
 
 /** What ADD does beyond upstream's library. */
 export interface AddOptions {
@@ -27,18 +30,22 @@ export async function addNetwork(
   network: Network,
   attachment: Attachment,
   options: AddOptions = {},
-): Promise<JsonObject> {
+): Promise<ResultDocument> {
+  requireRuntime(runtime)
+  requireNetwork(network)
+  requireAttachment(attachment)
   const key = cacheKey(network, attachment)
   return withContainer(runtime, attachment.containerId, async (guarded, lost) => {
-    requirePlugins(runtime, network)
+    await requirePlugins(guarded, network)
     refuseTaken(runtime, network, key, options.again ?? false)
     using cache = openCache(runtime.cacheDir, key)
     try {
       const result = await runChain(guarded, network, attachment)
       const config = effectiveConfig(network)
-      guarded.signal?.throwIfAborted()
-      cache.commit({ ...attachment, network: network.name, config, configComplete: true, result })
-      return result
+      throwIfStopped(guarded.signal)
+      const capabilityArgs = attachment.capabilityArgs as JsonObject // checked
+      cache.commit({ ...attachment, capabilityArgs, network: network.name, config, configComplete: true, result })
+      return result as unknown as ResultDocument // `chainResult` has read it as one
     } catch (error) {
       // Also when the caller has interrupted the ADD; not when another process is at work by now.
       if (options.undo && !lost.aborted) await undo({ ...runtime, signal: lost }, network, attachment)

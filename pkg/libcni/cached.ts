@@ -1,12 +1,15 @@
 import { atLeast, type CniError, isJsonObject, type JsonObject, parseJsonObject, stringifyJson } from "../types/mod.ts"
 import type { Attachment, Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parseSinglePlugin } from "./parse.ts"
+import type { CapabilityArgs } from "./typed.ts"
 
 /** The `kind` of the files, as upstream writes it. */
 export const cacheKind = "cniCacheV1"
 
 /** What is kept of an attachment between ADD and DEL, in upstream's layout: CRI-O reads these files by itself. */
-export interface CachedAttachment extends Attachment {
+export interface CachedAttachment extends Omit<Attachment, "capabilityArgs"> {
+  /** As the file has them: not checked. */
+  readonly capabilityArgs: JsonObject
   readonly network: string
   /** The network list as it was at ADD. */
   readonly config: Uint8Array
@@ -103,7 +106,10 @@ export function asAdded(cached: CacheState, { network, attachment }: Attached): 
     attachment: {
       ...attachment,
       args: attachment.args.length > 0 ? attachment.args : args,
-      capabilityArgs: Object.keys(attachment.capabilityArgs).length > 0 ? attachment.capabilityArgs : capabilityArgs,
+      capabilityArgs:
+        Object.keys(attachment.capabilityArgs).length > 0
+          ? attachment.capabilityArgs
+          : (capabilityArgs as CapabilityArgs),
     },
   }
 }

@@ -1,10 +1,12 @@
 import { atLeast, CniError, Code, isCniError, type JsonObject } from "../types/mod.ts"
 import { cacheKey, describeAttachment, readCache } from "./cache.ts"
 import { type Attached, asAdded, type CacheState } from "./cached.ts"
+import { requireAttachment, requireNetwork, requireRuntime } from "./input.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest, inVersion } from "./request.ts"
+import { throwIfStopped } from "./stop.ts"
 
 /** There is no CHECK in the configuration's version. An error of its own, since plugins answer with code 1 too. */
 export class CheckNotSupported extends CniError {
@@ -23,6 +25,9 @@ export class CheckNotSupported extends CniError {
  * Returns false when nothing was asked: the network has `disableCheck`, or had it at ADD.
  */
 export async function checkNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<boolean> {
+  requireRuntime(runtime)
+  requireNetwork(network)
+  requireAttachment(attachment)
   if (network.disableCheck) return false
   const key = cacheKey(network, attachment)
   return withContainer(runtime, attachment.containerId, async (guarded) => {
@@ -46,6 +51,9 @@ export async function checkEachPlugin(
   network: Network,
   attachment: Attachment,
 ): Promise<{ readonly answers: readonly CheckAnswer[]; readonly result: JsonObject; readonly added: Attached }> {
+  requireRuntime(runtime)
+  requireNetwork(network)
+  requireAttachment(attachment)
   return withContainer(runtime, attachment.containerId, async (guarded) => {
     const cached = readCache(runtime.cacheDir, cacheKey(network, attachment))
     const added = asAdded(cached, { network, attachment })
@@ -60,6 +68,7 @@ export async function checkEachPlugin(
         await callPlugin(guarded, "CHECK", plugin.type, request, added.attachment)
         answers.push({ type: plugin.type, error: undefined })
       } catch (error) {
+        throwIfStopped(guarded.signal)
         if (!isCniError(error)) throw error
         answers.push({ type: plugin.type, error })
       }

@@ -1,10 +1,12 @@
 import { atLeast, type CniError, type JsonObject } from "../types/mod.ts"
 import { cacheKey, readCache, removeCache } from "./cache.ts"
 import { type Attached, asAdded, type CacheState } from "./cached.ts"
+import { requireAttachment, requireNetwork, requireRuntime } from "./input.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
 import { deriveRequest, inVersion } from "./request.ts"
+import { throwIfStopped } from "./stop.ts"
 
 /**
  * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from configuration
@@ -16,6 +18,9 @@ import { deriveRequest, inVersion } from "./request.ts"
  * without a cached result, and twice.
  */
 export async function delNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
+  requireRuntime(runtime)
+  requireNetwork(network)
+  requireAttachment(attachment)
   cacheKey(network, attachment)
   const run = (guarded: Runtime) => deleteAttachment(guarded, network, attachment)
   await withContainer(runtime, attachment.containerId, run, { ifPossible: true })
@@ -44,7 +49,7 @@ export async function deleteWith(runtime: Runtime, attached: Attached, cached: C
   if (cached.state === "unreadable") errors.push(cached.error)
   const failure = joinErrors(errors)
   if (failure) throw failure
-  runtime.signal?.throwIfAborted()
+  throwIfStopped(runtime.signal)
   if (cached.state !== "absent" && cached.state !== "foreign") {
     removeCache(runtime.cacheDir, cacheKey(network, attachment))
   }

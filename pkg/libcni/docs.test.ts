@@ -31,7 +31,7 @@ function moduleOf(lab: Lab): string {
   const examples = blocks
     .join("\n")
     .replace(/^(.+) \/\/ → (.+)$/gm, "expect($1 as unknown).toEqual($2)")
-    .replaceAll('"./pkg/', `"${root}/pkg/`)
+    .replaceAll('from "libcni"', `from "${root}/pkg/npm/libcni.ts"`)
     .replaceAll("/etc/cni/net.d", lab.confDir)
     .replaceAll("/opt/cni/bin", lab.binDir)
     .replaceAll("/var/lib/cni", lab.cacheDir)

@@ -1,26 +1,10 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import type { Readable } from "node:stream"
 import { busyWaitsMs } from "../invoke/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
-
-/** One run of one plugin. */
-export interface Execution {
-  /** Absolute path of the plugin. */
-  readonly file: string
-  /** The whole environment. */
-  readonly env: Readonly<Record<string, string>>
-  readonly stdin: string
-  /** Gets what the plugin writes to stderr, as it writes it. */
-  readonly stderr: (chunk: Uint8Array) => void
-  readonly timeoutMs?: number
-  readonly signal?: AbortSignal
-}
-
-/** How a plugin ended. `cause` is undefined for exit code 0, else "exit status 3" or "signal: SIGKILL". */
-export interface Outcome {
-  readonly stdout: string
-  /** The first part of stderr. */
-  readonly stderr: string
-  readonly cause: string | undefined
-}
+import type { Execution, Outcome } from "./exec.ts"
+import { pause, throwIfStopped } from "./stop.ts"
 
 const stdoutLimit = 16 * 1024 * 1024
 const stderrKept = 64 * 1024
@@ -32,7 +16,7 @@ const drainMs = 1_000
  * stopped or is still being written. `waitsMs` are the pauses between attempts to start a file that is still being written.
  */
 export async function execute(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Promise<Outcome> {
-  execution.signal?.throwIfAborted()
+  throwIfStopped(execution.signal)
   const child = await start(execution, waitsMs)
   const stop = new Stop(child.pid)
   const limit = execution.timeoutMs
@@ -41,47 +25,61 @@ export async function execute(execution: Execution, waitsMs: readonly number[] =
   execution.signal?.addEventListener("abort", aborted)
   if (execution.signal?.aborted) aborted() // between the first look and the start
   try {
-    const stdout = collect(child.stdout, stdoutLimit, () => stop.now(`more than ${stdoutLimit} bytes on stdout`))
-    const stderr = collect(child.stderr, stderrKept, () => {}, execution.stderr)
-    await child.exited
+    const stdout = new Collected(child.stdout, stdoutLimit, () => stop.now(`more than ${stdoutLimit} bytes on stdout`))
+    const stderr = new Collected(child.stderr, stderrKept, () => {}, execution.stderr)
+    child.stdin.on("error", () => {}) // a plugin need not read it
+    child.stdin.end(execution.stdin)
+    const [exitCode, signal] = await child.ended
     // A descendant that keeps the pipes open must not keep us: what the plugin itself wrote is already in them.
     const drained = setTimeout(() => void [stdout.cancel(), stderr.cancel()], drainMs)
-    await Promise.all([stdout.done, stderr.done])
+    await Promise.all([stdout.closed, stderr.closed])
     clearTimeout(drained)
     if (stop.reason !== undefined) {
       const stopped = `stopped "${execution.file}": ${stop.reason}`
       throw new CniError(Code.TryAgainLater, `netplugin failed with no error message: ${stopped}`)
     }
-    return { stdout: stdout.text(), stderr: stderr.text(), cause: causeOf(child) }
+    const cause = signal !== null ? `signal: ${signal}` : exitCode === 0 ? undefined : `exit status ${exitCode}`
+    return { stdout: stdout.text, stderr: stderr.text, cause }
   } finally {
     clearTimeout(timer)
     execution.signal?.removeEventListener("abort", aborted)
   }
 }
 
-type Child = Bun.Subprocess<Uint8Array, "pipe", "pipe">
+interface Child {
+  readonly pid: number
+  readonly stdin: NonNullable<ChildProcess["stdin"]>
+  readonly stdout: Readable
+  readonly stderr: Readable
+  readonly ended: Promise<[exitCode: number | null, signal: string | null]>
+}
 
 /** Starts the plugin; one that is just being written is tried again, as installers of others write in place. */
-async function start({ file, env, stdin, signal }: Execution, waitsMs: readonly number[]): Promise<Child> {
+async function start(execution: Execution, waitsMs: readonly number[]): Promise<Child> {
   for (let attempt = 0; ; attempt++) {
     try {
-      return Bun.spawn([file], {
-        env,
-        stdin: new TextEncoder().encode(stdin),
-        stdout: "pipe",
-        stderr: "pipe",
-        detached: true, // a session and a process group of its own
-      })
+      return await startOnce(execution)
     } catch (cause) {
       const busy = cause instanceof Error && "code" in cause && cause.code === "ETXTBSY"
       const waitMs = waitsMs[attempt]
       if (!busy || waitMs === undefined) {
-        throw new CniError(busy ? Code.TryAgainLater : Code.Io, `Cannot start plugin "${file}"`, { cause })
+        throw new CniError(busy ? Code.TryAgainLater : Code.Io, `Cannot start plugin "${execution.file}"`, { cause })
       }
-      await Bun.sleep(waitMs)
-      signal?.throwIfAborted()
+      await pause(waitMs, execution.signal)
     }
   }
+}
+
+async function startOnce({ file, env }: Execution): Promise<Child> {
+  // Detached: a session and a process group of its own.
+  const child = spawn(file, [], { env, stdio: ["pipe", "pipe", "pipe"], detached: true })
+  const ended = new Promise<[number | null, string | null]>((resolve) => {
+    child.on("exit", (exitCode, signal) => resolve([exitCode, signal]))
+  })
+  if (child.pid === undefined) await once(child, "spawn") // throws why it was not started
+  child.on("error", () => {}) // of a process that has ended
+  const { pid = 0, stdin, stdout, stderr } = child
+  return { pid, stdin, stdout, stderr, ended }
 }
 
 /** Kills a process group once and remembers why. */
@@ -105,28 +103,31 @@ class Stop {
 }
 
 /** Reads a stream to its end, handing each chunk on, and keeps its first bytes. */
-function collect(stream: ReadableStream<Uint8Array>, keep: number, exceeded: () => void, pass?: Execution["stderr"]) {
-  const reader = stream.getReader()
-  const chunks: Uint8Array[] = []
-  let size = 0
-  const read = async () => {
-    for (let next = await reader.read(); !next.done; next = await reader.read()) {
-      pass?.(next.value)
-      const room = keep - size
-      if (next.value.length > room) exceeded()
-      if (room <= 0) continue
-      chunks.push(next.value.subarray(0, room))
-      size += next.value.length
-    }
-  }
-  return {
-    done: read(),
-    text: () => Buffer.concat(chunks).toString("utf8"),
-    cancel: () => void reader.cancel(),
-  }
-}
+class Collected {
+  readonly closed: Promise<void>
+  readonly #stream: Readable
+  readonly #chunks: Uint8Array[] = []
+  #size = 0
 
-function causeOf(child: Child): string | undefined {
-  if (child.signalCode !== null) return `signal: ${child.signalCode}`
-  return child.exitCode === 0 ? undefined : `exit status ${child.exitCode}`
+  constructor(stream: Readable, keep: number, exceeded: () => void, pass?: Execution["stderr"]) {
+    this.#stream = stream
+    this.closed = new Promise((resolve) => stream.on("close", () => resolve()))
+    stream.on("error", () => {}) // closed by us
+    stream.on("data", (chunk: Uint8Array) => {
+      pass?.(chunk)
+      const room = keep - this.#size
+      if (chunk.length > room) exceeded()
+      if (room <= 0) return
+      this.#chunks.push(chunk.subarray(0, room))
+      this.#size += chunk.length
+    })
+  }
+
+  get text(): string {
+    return Buffer.concat(this.#chunks).toString("utf8")
+  }
+
+  cancel(): void {
+    this.#stream.destroy()
+  }
 }

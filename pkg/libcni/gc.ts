@@ -2,6 +2,7 @@ import { atLeast, CniError, Code } from "../types/mod.ts"
 import { cachedAttachments } from "./cache.ts"
 import type { CachedAttachment } from "./cached.ts"
 import { deleteAttachment } from "./del.ts"
+import { requireNetwork, requireRuntime, requireValidSet } from "./input.ts"
 import { withEverything } from "./lock.ts"
 import type { AttachmentId, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
@@ -11,7 +12,7 @@ import { deriveRequest } from "./request.ts"
  * The attachments that live. A function is asked when nothing else runs any more: what it finds out from the cache is then
  * still true when the deleting starts.
  */
-export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[])
+export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[] | Promise<readonly AttachmentId[]>)
 
 /**
  * Removes what attachments left behind that are no longer `valid`: a DEL for each cached one of this network, with the
@@ -22,10 +23,12 @@ export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[])
  * No ADD, DEL or CHECK of this cache directory runs at the same time. Throws code 5 when the cache cannot be listed.
  */
 export async function gcNetwork(caller: Runtime, network: Network, validSet: ValidSet): Promise<void> {
+  requireRuntime(caller)
+  requireNetwork(network)
   if (network.disableGC) return
   await withEverything(caller, async (runtime) => {
-    const valid = typeof validSet === "function" ? validSet() : validSet
-    if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
+    const valid = typeof validSet === "function" ? await validSet() : validSet
+    requireValidSet(valid)
     const errors: CniError[] = []
     const attempt = async (run: () => Promise<unknown>, wrap: (error: unknown) => CniError) => {
       try {
@@ -58,6 +61,7 @@ export function staleAttachments(
   network: Network,
   valid: readonly AttachmentId[],
 ): CachedAttachment[] {
+  requireValidSet(valid)
   const kept = new Set(valid.map(({ containerId, ifName }) => `${containerId}/${ifName}`))
   return cachedAttachments(runtime.cacheDir).filter(
     ({ network: name, containerId, ifName }) => name === network.name && !kept.has(`${containerId}/${ifName}`),

@@ -4,6 +4,7 @@ import { check, lock } from "proper-lockfile"
 import { requireOwn } from "../records/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 import type { Runtime } from "./network.ts"
+import { pause, throwIfStopped } from "./stop.ts"
 
 /** A lock whose holder died is free again after this time. */
 const staleMs = 10_000
@@ -139,9 +140,9 @@ class Wait {
   /** Returns when a lock is free. Throws code 11 at the deadline. */
   async until(directory: string, name: string): Promise<void> {
     while (await isLocked(directory, name)) {
-      this.#runtime.signal?.throwIfAborted()
+      throwIfStopped(this.#runtime.signal)
       if (performance.now() >= this.#end) throw this.#tooLong(join(directory, name))
-      await Bun.sleep(pollMs)
+      await pause(pollMs, this.#runtime.signal)
     }
   }
 

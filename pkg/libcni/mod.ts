@@ -11,12 +11,26 @@
  */
 export { type AddOptions, addNetwork } from "./add.ts"
 export { type CacheKey, cachedAttachments, cacheFile, readCache } from "./cache.ts"
-export { type CachedAttachment, type CacheState, effectiveConfig } from "./cached.ts"
+export { type Attached, type CachedAttachment, type CacheState, effectiveConfig } from "./cached.ts"
 export { type CheckAnswer, CheckNotSupported, checkEachPlugin, checkNetwork } from "./check.ts"
 export { delNetwork } from "./del.ts"
+export type { Exec, Execution, Outcome } from "./exec.ts"
 export { gcNetwork, staleAttachments, type ValidSet } from "./gc.ts"
 export { loadNetwork, loadNetworkFile, networkFiles, networkNames } from "./load.ts"
 export type { Attachment, AttachmentId, Network, NetworkPlugin, Runtime } from "./network.ts"
-export { parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
-export { deriveRequest, inject } from "./request.ts"
+export { type NetworkList, parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
+export { type Derivation, deriveRequest, inject } from "./request.ts"
+export { convertResult, readResult } from "./results.ts"
 export { pluginVersions, statusNetwork, validateNetwork } from "./status.ts"
+export type {
+  Bandwidth,
+  CapabilityArgs,
+  IpRange,
+  NetworkListConfig,
+  OldAddress,
+  PluginConfig,
+  PortMapping,
+  ResultAddress,
+  ResultDocument,
+  SinglePluginConfig,
+} from "./typed.ts"

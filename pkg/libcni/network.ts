@@ -1,5 +1,7 @@
 import type { TraceContext } from "../invoke/mod.ts"
 import type { JsonObject } from "../types/mod.ts"
+import type { Exec } from "./exec.ts"
+import type { CapabilityArgs } from "./typed.ts"
 
 /** A network: what its file says, checked, with its version chosen and the plugins of its directory appended. */
 export interface Network {
@@ -32,7 +34,7 @@ export interface Attachment {
   /** `CNI_ARGS`, in order. */
   readonly args: readonly (readonly [string, string])[]
   /** Values for the capabilities that plugins declare, such as `portMappings`. */
-  readonly capabilityArgs: JsonObject
+  readonly capabilityArgs: CapabilityArgs
 }
 
 /** What tells attachments of one network apart. */
@@ -54,6 +56,8 @@ export interface Runtime {
   readonly timeoutMs?: number
   /** How long to wait for other operations on the container, in milliseconds; two minutes when absent. */
   readonly lockTimeoutMs?: number
-  /** Kills the plugin that is running, and all it started. */
+  /** Kills the plugin that is running, and all it started; the operation ends with code 11, and the signal's reason as cause. */
   readonly signal?: AbortSignal
+  /** Another way to find and run plugins than as processes of this machine. */
+  readonly exec?: Exec
 }

@@ -12,6 +12,7 @@ import {
 } from "../types/mod.ts"
 import type { Network, NetworkPlugin } from "./network.ts"
 import { reservedKeys } from "./request.ts"
+import type { NetworkListConfig, PluginConfig, SinglePluginConfig } from "./typed.ts"
 
 /** A network list as its own bytes say; the directory of further plugins is not looked at. */
 export interface NetworkList extends Network {
@@ -21,10 +22,11 @@ export interface NetworkList extends Network {
 }
 
 /**
- * Reads the content of a `.conflist`. Throws code 6 for what is not JSON, and code 7 for a list that cannot be used: no
+ * Reads the content of a `.conflist`, its text or the object that it holds. Throws code 6 for what is not JSON, and code 7 for a list that cannot be used: no
  * valid `name`, `plugins` that is not a list of objects with a `type`, or empty.
  */
-export function parseNetworkList(bytes: Uint8Array): NetworkList {
+export function parseNetworkList(content: Uint8Array | string | NetworkListConfig): NetworkList {
+  const bytes = bytesOf(content)
   const list = parseJsonObject(bytes, "network configuration list")
   if (typeof list.name !== "string" || list.name === "") throw invalid("Cannot use network list: missing 'name'")
   validateNetworkName(list.name)
@@ -43,8 +45,8 @@ export function parseNetworkList(bytes: Uint8Array): NetworkList {
 }
 
 /** Reads the content of a `.conf` or `.json`, one plugin with a `name`, as the network list that holds only it. */
-export function parseSinglePlugin(bytes: Uint8Array): NetworkList {
-  const { type, raw } = parsePlugin(bytes)
+export function parseSinglePlugin(content: Uint8Array | string | SinglePluginConfig): NetworkList {
+  const { type, raw } = parsePlugin(content)
   const name = member(raw, "name")
   if (typeof name !== "string" || name === "") throw invalid(`Cannot use plugin "${type}" as a network: missing 'name'`)
   const cniVersion = member(raw, "cniVersion")
@@ -53,8 +55,20 @@ export function parseSinglePlugin(bytes: Uint8Array): NetworkList {
 }
 
 /** Reads the content of one plugin object: a file of its own in the network's directory. */
-export function parsePlugin(bytes: Uint8Array): NetworkPlugin {
-  return checkPlugin(parseJsonObject(bytes, "plugin configuration"))
+export function parsePlugin(content: Uint8Array | string | PluginConfig): NetworkPlugin {
+  return checkPlugin(parseJsonObject(bytesOf(content), "plugin configuration"))
+}
+
+/** The bytes of a file's content. */
+function bytesOf(content: Uint8Array | string | object): Uint8Array {
+  if (content instanceof Uint8Array) return content
+  try {
+    if (typeof content === "string") return new TextEncoder().encode(content)
+    if (typeof content === "object" && content !== null) return new TextEncoder().encode(stringifyJson(content))
+  } catch (cause) {
+    throw new CniError(Code.Decoding, "Cannot read a configuration: it cannot be written as JSON", { cause })
+  }
+  throw new CniError(Code.Decoding, `Cannot read a configuration: expected its text or an object, got ${kind(content)}`)
 }
 
 function parsePlugins(value: unknown): NetworkPlugin[] {

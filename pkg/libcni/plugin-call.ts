@@ -1,7 +1,9 @@
 import { formatCniArgs, pluginEnvironment, pluginError, requirePlugin } from "../invoke/mod.ts"
-import { CniError, Code, type JsonObject, member, stringifyJson } from "../types/mod.ts"
+import { CniError, Code, isCniError, type JsonObject, member, stringifyJson } from "../types/mod.ts"
+import type { Execution, Outcome } from "./exec.ts"
 import { execute } from "./execute.ts"
 import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
+import { throwIfStopped } from "./stop.ts"
 
 /** The operations that a runtime asks plugins for. */
 export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
@@ -24,8 +26,8 @@ export async function callPlugin(
   const said: Uint8Array[] = []
   let isQuoted = false
   try {
-    const { stdout, stderr, cause } = await execute({
-      file: requirePlugin(type, runtime.path.join(":")),
+    const { stdout, stderr, cause } = await run(runtime, type, {
+      file: await findPlugin(runtime, type),
       env: environment(runtime, operation, parameters),
       stdin: stringifyJson(request),
       stderr: (chunk) => said.push(chunk),
@@ -36,8 +38,41 @@ export async function callPlugin(
     if (cause !== undefined) throw pluginError({ stdout, stderr, cause })
     return stdout
   } finally {
-    if (!isQuoted) for (const chunk of said) runtime.stderr(chunk)
+    if (!isQuoted) for (const chunk of said) tell(runtime, chunk)
   }
+}
+
+/** A log that fails is no reason to leave an attachment half made. */
+function tell(runtime: Runtime, chunk: Uint8Array): void {
+  try {
+    runtime.stderr(chunk)
+  } catch {}
+}
+
+async function findPlugin({ exec, path }: Runtime, type: string): Promise<string> {
+  if (!exec?.findPlugin) return requirePlugin(type, path.join(":"))
+  try {
+    return await exec.findPlugin(type, path)
+  } catch (cause) {
+    throw isCniError(cause) ? cause : new CniError(Code.Internal, `failed to find plugin "${type}"`, { cause })
+  }
+}
+
+async function run({ exec }: Runtime, type: string, execution: Execution): Promise<Outcome> {
+  if (!exec?.run) return await execute(execution)
+  throwIfStopped(execution.signal)
+  const failed = (cause: unknown) => new CniError(Code.Io, `Cannot run plugin "${type}"`, { cause })
+  let outcome: Outcome
+  try {
+    outcome = await exec.run(execution)
+  } catch (cause) {
+    throwIfStopped(execution.signal)
+    throw isCniError(cause) ? cause : failed(cause)
+  }
+  const { stdout, stderr, cause } = outcome ?? {}
+  const isOutcome = typeof stdout === "string" && typeof stderr === "string" && typeof (cause ?? "") === "string"
+  if (!isOutcome) throw failed(new Error("exec.run returned something else than stdout, stderr and cause"))
+  return { stdout, stderr, cause: cause ?? undefined }
 }
 
 /** The runtime's environment with all six `CNI_*` variables set. */
@@ -56,8 +91,8 @@ function environment(runtime: Runtime, operation: Operation, given: CallParamete
 }
 
 /** Finds the executables of all plugins, so that a chain does not stop half-way for one that is not there. */
-export function requirePlugins(runtime: Runtime, network: Network): void {
-  for (const plugin of network.plugins) requirePlugin(plugin.type, runtime.path.join(":"))
+export async function requirePlugins(runtime: Runtime, network: Network): Promise<void> {
+  for (const plugin of network.plugins) await findPlugin(runtime, plugin.type)
 }
 
 /** A plugin's failure with the plugin in front: `plugin type="ptp" failed (add): …`; the code stays. */

@@ -10,15 +10,16 @@ import {
   parseJsonObject,
 } from "../types/mod.ts"
 import type { Network, NetworkPlugin } from "./network.ts"
+import type { CapabilityArgs, ResultDocument } from "./typed.ts"
 
 /** Keys of a plugin's configuration that only a runtime may set (CNI 1.1.0, "Plugin configuration objects"). */
 export const reservedKeys = ["prevResult", "runtimeConfig"]
 
 /** The values that go into one plugin's request beside what its configuration says. */
 export interface Derivation {
-  readonly prevResult?: JsonObject | undefined
+  readonly prevResult?: JsonObject | ResultDocument | undefined
   /** Values that the runtime offers; those that the plugin asked for go into `runtimeConfig`. */
-  readonly capabilityArgs?: JsonObject
+  readonly capabilityArgs?: CapabilityArgs
   /** The attachments that a GC must leave alone. */
   readonly validAttachments?: readonly { readonly containerId: string; readonly ifName: string }[]
 }
@@ -38,7 +39,7 @@ export function deriveRequest(network: Network, plugin: NetworkPlugin, given: De
     ["name", network.name],
     ["cniVersion", network.cniVersion],
   ]
-  if (given.prevResult) entries.push(["prevResult", given.prevResult])
+  if (given.prevResult) entries.push(["prevResult", given.prevResult as JsonObject])
   if (given.validAttachments) {
     const valid = given.validAttachments.map((one) => ({ containerID: one.containerId, ifname: one.ifName }))
     entries.push(["cni.dev/valid-attachments", valid], ["cni.dev/attachments", valid]) // the second: its name in 1.1.0
@@ -63,11 +64,11 @@ export function inject(config: JsonObject, entries: readonly (readonly [string, 
 }
 
 /** The values that the plugin's `capabilities` ask for with `true` and that the runtime has. */
-function capabilityValues(plugin: NetworkPlugin, offered: JsonObject): JsonObject {
+function capabilityValues(plugin: NetworkPlugin, offered: CapabilityArgs): JsonObject {
   return Object.fromEntries(
     enabledCapabilities(plugin).flatMap((name) => {
       const value = Object.hasOwn(offered, name) ? offered[name] : undefined
-      return value === undefined ? [] : [[name, value] as const]
+      return value === undefined ? [] : [[name, value as JsonValue] as const]
     }),
   )
 }

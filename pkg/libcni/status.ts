@@ -1,5 +1,6 @@
 import { readVersions } from "../invoke/mod.ts"
 import { atLeast, CniError, Code, isCniError, newestVersion } from "../types/mod.ts"
+import { requireNetwork, requireRuntime } from "./input.ts"
 import type { Network, NetworkPlugin, Runtime } from "./network.ts"
 import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest, enabledCapabilities } from "./request.ts"
@@ -9,6 +10,8 @@ import { deriveRequest, enabledCapabilities } from "./request.ts"
  * configuration version 1.1.0 there is no such question, and nothing is run.
  */
 export async function statusNetwork(runtime: Runtime, network: Network): Promise<void> {
+  requireRuntime(runtime)
+  requireNetwork(network)
   if (!atLeast(network.cniVersion, "1.1.0")) return
   for (const plugin of network.plugins) {
     await callPlugin(runtime, "STATUS", plugin.type, deriveRequest(network, plugin, {}))
@@ -20,6 +23,7 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
  * for an answer that is none.
  */
 export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
+  requireRuntime(runtime)
   const dummy = { netns: "dummy", ifName: "dummy", path: "dummy" } // very old plugins insist on them
   try {
     const answer = await callPlugin(runtime, "VERSION", type, { cniVersion: newestVersion }, dummy)
@@ -35,6 +39,7 @@ export async function pluginVersions(runtime: Runtime, type: string): Promise<st
  * Returns the names of the capabilities that the network uses. Throws one error with all that is wrong.
  */
 export async function validateNetwork(runtime: Runtime, network: Network): Promise<string[]> {
+  requireNetwork(network)
   const errors: CniError[] = []
   for (const type of new Set(network.plugins.map((plugin) => plugin.type))) {
     try {

@@ -9,6 +9,7 @@ export {
   type Answered,
   type Call,
   definePlugin,
+  type Kept,
   type Plugin,
   requireForAdd,
   requireOneForAdd,

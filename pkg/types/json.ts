@@ -1,4 +1,4 @@
-import { decodeUtf8, exhaustion } from "../engine/mod.ts"
+import { decodeUtf8, exhaustion, json } from "../engine/mod.ts"
 import { CniError, Code } from "./error.ts"
 import { locateJsonFault } from "./json-fault.ts"
 
@@ -15,18 +15,14 @@ export interface RawNumber {
   readonly rawJSON: string
 }
 
-declare global {
-  // ECMAScript 2026 "JSON.parse source text access", which TypeScript's library does not declare yet.
-  interface JSON {
-    parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
-    rawJSON(text: string): RawNumber
-    isRawJSON(value: unknown): value is RawNumber
-  }
+/** Whether a value is a number that was kept as its text. */
+export function isRawNumber(value: unknown): value is RawNumber {
+  return json.isRawJSON(value)
 }
 
 /** Whether a value is a JSON object: not an array, not null, not a number kept as text. */
 export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !json.isRawJSON(value)
 }
 
 /**
@@ -38,7 +34,7 @@ export function parseJson(text: string, what = "JSON document"): JsonValue {
   const value = parse(text, what)
   const found = lookInto(value, 1)
   if (found === "too deep") throw tooDeep(what)
-  return found === "lost digits" ? (JSON.parse(text, keepExactNumbers) as JsonValue) : value // the former is slow
+  return found === "lost digits" ? (json.parse(text, keepExactNumbers) as JsonValue) : value // the former is slow
 }
 
 /** Reads one JSON object, as `parseJson`; `null` reads as `{}`, as upstream's decoder has it. */
@@ -91,22 +87,22 @@ function isBeyondDigits(value: number): boolean {
 
 function keepExactNumbers(_key: string, value: unknown, context: { source?: string }): unknown {
   if (typeof value !== "number" || context.source === undefined || !isBeyondDigits(value)) return value
-  return JSON.rawJSON(context.source)
+  return json.rawJSON(context.source)
 }
 
 /** A value as upstream prints results and errors: four spaces of indentation, no newline at the end. */
 export function printJson(value: unknown): string {
-  return escapeAsUpstream(JSON.stringify(value, null, 4))
+  return escapeAsUpstream(json.stringify(value, null, 4))
 }
 
 /** A value as JSON on one line, as upstream writes what goes to plugins and into its cache. */
 export function stringifyJson(value: unknown): string {
-  return escapeAsUpstream(JSON.stringify(value))
+  return escapeAsUpstream(json.stringify(value))
 }
 
 /** Go's encoder also escapes what would matter inside a web page; outside of strings JSON has none of these. */
-function escapeAsUpstream(json: string): string {
-  let escaped = json
+function escapeAsUpstream(text: string): string {
+  let escaped = text
   for (const char of "<>&\u2028\u2029") {
     if (escaped.includes(char))
       escaped = escaped.replaceAll(char, `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`)
@@ -117,6 +113,6 @@ function escapeAsUpstream(json: string): string {
 /** A short text of a JSON value for error messages: `"a string"`, `5`, `{"a":1}`; cut at 60 characters. */
 export function describe(value: unknown): string {
   if (value === undefined) return "nothing"
-  const text = JSON.stringify(value) ?? typeof value
+  const text = json.stringify(value) ?? typeof value
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }

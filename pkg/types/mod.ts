@@ -36,6 +36,7 @@ export { AlreadyAttached, CniError, Code, type ErrorObject, isCniError, toErrorO
 export {
   describe,
   isJsonObject,
+  isRawNumber,
   type JsonObject,
   type JsonValue,
   parseJson,

@@ -1,5 +1,6 @@
 /** Helpers for tests of refusals. For tests only: the door does not export it. */
 import { CniError } from "./error.ts"
+import type { RawNumber } from "./json.ts"
 
 /** The `CniError` that `action` throws. Throws when it throws none, and what else it throws. */
 export function refusalOf(action: () => unknown): CniError {
@@ -10,4 +11,11 @@ export function refusalOf(action: () => unknown): CniError {
     throw error
   }
   throw new Error("it was accepted")
+}
+
+declare global {
+  // ECMAScript 2026 "JSON.parse source text access", which TypeScript's library does not declare yet.
+  interface JSON {
+    rawJSON(text: string): RawNumber
+  }
 }

@@ -58,7 +58,7 @@ export async function runInside(
     })
     return {
       made: {
-        result,
+        result: result as unknown as JsonObject,
         host: addedTo(before.host, readState(own)),
         container: addedTo(before.container, readState(inside)),
         sysctls: Object.fromEntries(sysctls),

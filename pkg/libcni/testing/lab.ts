@@ -108,8 +108,15 @@ export function networkOf(plugins: readonly JsonObject[], more: JsonObject = {})
 }
 
 /** An attachment of container "c1". */
-export function attachmentOf(more: Partial<Attachment> = {}): Attachment {
-  return { containerId: "c1", ifName: "eth0", netns: "/run/netns/c1", args: [], capabilityArgs: {}, ...more }
+export function attachmentOf(more: Partial<Attachment> = {}): Attachment & { readonly capabilityArgs: JsonObject } {
+  return {
+    containerId: "c1",
+    ifName: "eth0",
+    netns: "/run/netns/c1",
+    args: [],
+    ...more,
+    capabilityArgs: (more.capabilityArgs ?? {}) as JsonObject,
+  }
 }
 
 /** A result with one address. */

@@ -1,0 +1,89 @@
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { makePackage } from "../../scripts/package.ts"
+import { mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
+
+export const project = join(import.meta.dir, "../..")
+
+/** The releases of Node that the package is for; npm's packages of these names carry the executables. */
+export const nodeReleases = ["20", "22", "24"] as const
+
+/** The releases of TypeScript that its types are for, the newest one among them. */
+export const compilers = { "5.4": "5.4", "5.9": "5.9", newest: "latest" } as const
+
+/** The environment of programs that a consumer runs: npm needs a home, and how this machine reaches the registry. */
+const env = Object.fromEntries(
+  Object.entries({ ...process.env, ...programEnv, PATH: `${process.env.PATH}:${programEnv.PATH}` }).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  ),
+)
+
+/** A fresh directory into which the packed archive is installed, as a user of npm does it. */
+export class Consumer implements AsyncDisposable {
+  readonly path: string
+  readonly #directory: TemporaryDirectory
+
+  private constructor(directory: TemporaryDirectory) {
+    this.#directory = directory
+    this.path = directory.path
+  }
+
+  /** `npm init`, `npm install ./libcni-*.tgz`, and further packages. */
+  static async create(...packages: string[]): Promise<Consumer> {
+    const directory = await TemporaryDirectory.create("cni-npm")
+    try {
+      const archive = await makePackage(join(directory.path, "archive"))
+      const consumer = new Consumer(directory)
+      await chmod(directory.path, 0o755) // also for tests that give root up
+      await consumer.run("npm", "init", "--yes")
+      await consumer.run("npm", "pkg", "set", "type=module")
+      await consumer.run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", archive, ...packages)
+      return consumer
+    } catch (error) {
+      await directory[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#directory[Symbol.asyncDispose]()
+  }
+
+  file(name: string): string {
+    return join(this.path, name)
+  }
+
+  async write(name: string, text: string): Promise<string> {
+    await mkdir(dirname(this.file(name)), { recursive: true })
+    await writeFile(this.file(name), text)
+    return this.file(name)
+  }
+
+  /** A file of the project, in which some texts are replaced. */
+  async copy(from: string, name: string, replaced: Readonly<Record<string, string>> = {}): Promise<string> {
+    let text = await readFile(join(project, from), "utf8")
+    for (const [old, other] of Object.entries(replaced)) text = text.replaceAll(old, other)
+    return await this.write(name, text)
+  }
+
+  /** Runs a program in the directory. */
+  async run(program: string, ...args: string[]): Promise<string> {
+    const command = ["sh", "-c", 'cd "$1"; shift; exec "$@"', "sh", this.path, program, ...args]
+    return (await mustRun(command, { env, timeoutMs: 300_000 })).stdout
+  }
+
+  /** The engines that are installed, and Bun. */
+  get engines(): Record<string, string> {
+    const nodes = nodeReleases.map((release) => [`Node ${release}`, this.file(`node_modules/node${release}/bin/node`)])
+    return { ...Object.fromEntries(nodes), Bun: process.execPath }
+  }
+}
+
+/** What `Consumer.create` installs to have all engines. */
+export const nodePackages = nodeReleases.map((release) => `node${release}@npm:node-linux-${process.arch}@${release}`)
+
+/** And all compilers. */
+export const compilerPackages = [
+  ...Object.entries(compilers).map(([name, release]) => `typescript-${name}@npm:typescript@${release}`),
+  "@types/node@22",
+]

@@ -1,0 +1,105 @@
+import type { TypedArray } from "./engine.ts"
+
+/**
+ * The system calls of the door by their arguments, for the back ends in TypeScript. The letters are those of `host/door.c`: `i`
+ * and `l` integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an array of at least N bytes, `n` the length
+ * of that array for the kernel, `0` a zero, `@` the working directory: these three are not given by the caller.
+ */
+const calls = {
+  open: "sii",
+  close: "i",
+  read: "ib",
+  write: "ib",
+  pread: "ibl",
+  pwrite: "ibl",
+  ftruncate: "il",
+  fsync: "i",
+  flock: "ii",
+  fcntl: "iil",
+  ioctl: "iil",
+  statx: "isii[256]",
+  statfs: "s[120]",
+  getdents64: "ib",
+  linkat: "ss",
+  readlinkat: "sb",
+  mkdirat: "si",
+  utimensat: "@s[32]i",
+  rename: "ss",
+  unlink: "s",
+  rmdir: "s",
+  socket: "iii",
+  bind: "ib",
+  setsockopt: "iiib",
+  sendto: "ibi",
+  recvfrom: "ibi[12]n",
+  socketpair: "iii[8]",
+  setns: "ii",
+  listen: "ii",
+  accept4: "i00i",
+  connect: "ib",
+  inotify_init1: "i",
+  inotify_add_watch: "isi",
+  getrandom: "bi",
+  pipe2: "[8]i",
+  wait4: "i[4]i0",
+  kill: "ii",
+  prlimit64: "ii[16]0",
+  clock_gettime: "i[16]",
+  timerfd_create: "ii",
+  timerfd_settime: "ii[32]0",
+} as const
+
+export type CallName = keyof typeof calls
+
+export const callNames = Object.keys(calls) as CallName[]
+
+/** The letters of a call, one for each argument: "i", "[256]". */
+export const lettersOf = (signature: string) => signature.match(/\[\d+\]|./g) ?? []
+
+/** The letters of a call by its name. */
+export const signatureOf = (name: CallName): string => calls[name]
+
+/** An integer argument, or an exception. */
+export function integer(value: unknown, least: number, most: number): number {
+  if (typeof value !== "number") throw new TypeError("expected an integer")
+  if (!Number.isInteger(value) || value < least || value > most) {
+    throw new RangeError(`expected an integer from ${least} to ${most}`)
+  }
+  return value
+}
+
+/** A typed array, or an exception. */
+export function bytesOf(value: unknown): TypedArray {
+  if (!ArrayBuffer.isView(value) || value instanceof DataView) throw new TypeError("expected a typed array")
+  if (value.buffer instanceof ArrayBuffer && value.buffer.detached)
+    throw new TypeError("expected an array that is not detached")
+  return value as TypedArray
+}
+
+/** The bytes that an array of any type has in its buffer. */
+export function rawBytes({ buffer, byteOffset, byteLength }: TypedArray): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)
+}
+
+/** A text with the zero byte that ends it in C. */
+export function text(value: unknown): Uint8Array {
+  if (typeof value !== "string") throw new TypeError("expected a text")
+  return new TextEncoder().encode(`${value}\0`)
+}
+
+/** Throws for a wrong argument of a call, as the door does. Returns whether a text has NUL in it: `EINVAL`. */
+export function checkArguments(name: CallName, values: readonly unknown[]): boolean {
+  const given = values[Symbol.iterator]()
+  let hasNul = false
+  for (const letter of lettersOf(signatureOf(name))) {
+    if ("@0n".includes(letter)) continue
+    const value: unknown = given.next().value
+    if (letter === "i") integer(value, -(2 ** 31), 2 ** 32 - 1)
+    else if (letter === "l") integer(value, -(2 ** 53), 2 ** 53)
+    else if (letter === "s") hasNul = text(value).indexOf(0) !== text(value).length - 1 || hasNul
+    else if (bytesOf(value).byteLength < (letter === "b" ? 0 : Number(letter.slice(1, -1)))) {
+      throw new RangeError(`expected an array of ${letter.slice(1, -1)} bytes`)
+    }
+  }
+  return hasNul
+}

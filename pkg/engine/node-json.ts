@@ -1,0 +1,49 @@
+import type { ExactJson } from "./engine.ts"
+
+/** A number beyond a double's digits, where the language has no `JSON.rawJSON`: Node 20. */
+class RawDigits {
+  readonly rawJSON: string
+
+  constructor(text: string) {
+    this.rawJSON = text
+    Object.freeze(this)
+  }
+}
+
+/** In front of digits that stand in a text in place of a number; a character of Unicode's for private use. */
+const mark = "\ue0c1\ue0c2"
+const marked = new RegExp(`"${mark}([^"]*)"`, "g")
+const numberOrText = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
+
+/** `JSON.parse` whose reviver is told the text of a number, ECMAScript 2026 "JSON.parse source text access". */
+function parse(text: string, reviver?: Parameters<ExactJson["parse"]>[1]): unknown {
+  const value: unknown = JSON.parse(text) // throws as the language does
+  if (!reviver) return value
+  const withTexts = text.replace(numberOrText, (token) => (token.startsWith('"') ? token : `"${mark}${token}"`))
+  return JSON.parse(withTexts, (key, given: unknown) => {
+    if (typeof given !== "string" || !given.startsWith(mark)) return reviver(key, given, {})
+    const source = given.slice(mark.length)
+    return reviver(key, Number(source), { source })
+  })
+}
+
+/** `JSON.stringify` that writes the digits of a `RawDigits`. */
+function stringify(value: unknown, _replacer?: null, indent?: number): string {
+  const withMarks = JSON.stringify(
+    value,
+    (_key, given: unknown) => (given instanceof RawDigits ? `${mark}${given.rawJSON}` : given),
+    indent,
+  )
+  return withMarks?.replace(marked, "$1")
+}
+
+/** The language's own JSON where it keeps the digits of numbers, else one that does. */
+export const json: ExactJson =
+  "rawJSON" in JSON
+    ? (JSON as unknown as ExactJson)
+    : {
+        parse,
+        stringify,
+        rawJSON: (text) => new RawDigits(text),
+        isRawJSON: (value): value is RawDigits => value instanceof RawDigits,
+      }

@@ -1,0 +1,191 @@
+import { spawnSync } from "node:child_process"
+import * as fs from "node:fs"
+import { bytesOf, type CallName, callNames, checkArguments, integer, rawBytes } from "./calls.ts"
+import type { Engine, Exhaustion, ProgramEnd, ProgramRun, TypedArray } from "./engine.ts"
+import { writeStat, writeStatfs } from "./node-stat.ts"
+import { environment, textEngine } from "./web.ts"
+
+export { json } from "./node-json.ts"
+
+/** <asm-generic/errno.h> */
+const EBADF = 9
+const EINVAL = 22
+const ENOSYS = 38
+/** <linux/fcntl.h> */
+const AT_FDCWD = -100
+const AT_SYMLINK_NOFOLLOW = 0x100
+const AT_EMPTY_PATH = 0x1000
+
+/** The negative number of an error by a call of Node's. Throws what is no system error. */
+function answerOf(call: () => number | undefined): number {
+  try {
+    return call() ?? 0
+  } catch (error) {
+    if (error instanceof Error && "errno" in error && typeof error.errno === "number") return -Math.abs(error.errno)
+    throw error
+  }
+}
+
+const isOpenable = (fd: number) => fd >= 0 && fd < 2 ** 31
+
+/** A call on a descriptor; those that no process can have never reach Node, which throws at them. */
+const onFd = (fd: number, call: () => number | undefined): number => (isOpenable(fd) ? (call() ?? 0) : -EBADF)
+
+/** Reads or writes an array at an offset, or where the file is without one. */
+function move(
+  fd: number,
+  bytes: TypedArray,
+  offset: number | null,
+  call: (fd: number, bytes: Uint8Array, at: number, length: number, position: bigint | null) => number,
+): number {
+  if (!isOpenable(fd)) return -EBADF
+  if (offset !== null && offset < 0) return -EINVAL
+  const raw = rawBytes(bytes)
+  return call(fd, raw, 0, raw.length, offset === null ? null : BigInt(offset))
+}
+
+/** Node takes a number for the position in a file that it writes to. */
+function write(fd: number, bytes: Uint8Array, at: number, length: number, position: bigint | null): number {
+  return fs.writeSync(fd, bytes, at, length, position === null ? null : Number(position))
+}
+
+function statx(directory: number, path: string, flags: number, _mask: number, into: TypedArray): number {
+  if ((flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)) !== 0) return -EINVAL
+  const bytes = rawBytes(into)
+  if (path === "" && (flags & AT_EMPTY_PATH) !== 0) {
+    return onFd(directory, () => writeStat(fs.fstatSync(directory, { bigint: true }), bytes))
+  }
+  if (directory !== AT_FDCWD && !path.startsWith("/")) return isOpenable(directory) ? -ENOSYS : -EBADF
+  const look = (flags & AT_SYMLINK_NOFOLLOW) !== 0 ? fs.lstatSync : fs.statSync
+  return writeStat(look(path, { bigint: true }), bytes)
+}
+
+function getrandom(into: TypedArray, flags: number): number {
+  if (flags !== 0) return -EINVAL
+  const bytes = rawBytes(into)
+  globalThis.crypto.getRandomValues(bytes)
+  return bytes.length
+}
+
+/** What Node has functions for; what it has none for is `ENOSYS`. */
+const served: { readonly [name in CallName]?: (...values: never[]) => number | undefined } = {
+  open: (path: string, flags: number, mode: number) => fs.openSync(path, flags, mode),
+  close: (fd: number) => onFd(fd, () => void fs.closeSync(fd)),
+  read: (fd: number, into: TypedArray) => move(fd, into, null, fs.readSync),
+  write: (fd: number, bytes: TypedArray) => move(fd, bytes, null, write),
+  pread: (fd: number, into: TypedArray, offset: number) => move(fd, into, offset, fs.readSync),
+  pwrite: (fd: number, bytes: TypedArray, offset: number) => move(fd, bytes, offset, write),
+  ftruncate: (fd: number, length: number) =>
+    length < 0 ? (isOpenable(fd) ? -EINVAL : -EBADF) : onFd(fd, () => void fs.ftruncateSync(fd, length)),
+  fsync: (fd: number) => onFd(fd, () => void fs.fsyncSync(fd)),
+  statx,
+  statfs: (path: string, into: TypedArray) => writeStatfs(fs.statfsSync(path, { bigint: true }), rawBytes(into)),
+  linkat: (from: string, to: string) => void fs.linkSync(from, to),
+  readlinkat(path: string, into: TypedArray) {
+    const target = fs.readlinkSync(path, { encoding: "buffer" })
+    const bytes = rawBytes(into)
+    if (bytes.length === 0) return -EINVAL
+    bytes.set(target.subarray(0, bytes.length))
+    return Math.min(target.length, bytes.length)
+  },
+  mkdirat: (path: string, mode: number) => void fs.mkdirSync(path, { mode }),
+  rename: (from: string, to: string) => void fs.renameSync(from, to),
+  unlink: (path: string) => void fs.unlinkSync(path),
+  rmdir: (path: string) => void fs.rmdirSync(path),
+  getrandom,
+  kill: (pid: number, signal: number) => void process.kill(pid, signal),
+}
+
+/** The calls that this back end has. */
+export const servedCalls = Object.keys(served) as CallName[]
+
+const unserved = () => -ENOSYS
+
+function call(name: CallName, values: readonly unknown[]): number {
+  const hasNul = checkArguments(name, values)
+  const serve = served[name] as ((...given: readonly unknown[]) => number | undefined) | undefined
+  if (!serve) return -ENOSYS
+  return hasNul ? -EINVAL : answerOf(() => serve(...values))
+}
+
+const systemCalls = Object.fromEntries(
+  callNames.map((name) => [name, (...values: unknown[]) => call(name, values)]),
+) as unknown as Pick<Engine, CallName>
+
+/** Sleeps; of descriptors Node cannot tell which are ready. */
+function poll(requests: TypedArray, timeoutMs: number): number {
+  const { byteLength } = bytesOf(requests)
+  integer(timeoutMs, -1, 2 ** 31 - 1)
+  if (byteLength > 0) return -ENOSYS
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeoutMs < 0 ? Number.POSITIVE_INFINITY : timeoutMs)
+  return 0
+}
+
+/** A program's run by child_process.spawnSync, which has the pipes, the time limit and the limit of output. */
+function runProgram({ path, argv, environment, directory, stdin, timeoutMs, outputLimit }: ProgramRun): ProgramEnd {
+  const [name = path, ...args] = argv
+  const split = (variable: string): [string, string] => {
+    const at = variable.indexOf("=")
+    return [variable.slice(0, at), variable.slice(at + 1)]
+  }
+  const ended = spawnSync(path, args, {
+    argv0: name,
+    env: Object.fromEntries(environment.map(split)),
+    stdio: [stdin === null ? "ignore" : "pipe", "pipe", "pipe"],
+    killSignal: "SIGKILL",
+    maxBuffer: outputLimit,
+    ...(directory === null ? {} : { cwd: directory }),
+    ...(stdin === null ? {} : { input: stdin }),
+    ...(timeoutMs === null ? {} : { timeout: timeoutMs }),
+  })
+  const failure = ended.error as (Error & { code?: string; errno?: number }) | undefined
+  const timedOut = failure?.code === "ETIMEDOUT"
+  const wroteTooMuch = failure?.code === "ENOBUFS"
+  const startError = failure && !timedOut && !wroteTooMuch && ended.pid === 0 ? -(failure.errno ?? -EINVAL) : 0
+  const { status, signal, stdout, stderr } = ended
+  return {
+    startError,
+    exitCode: status,
+    signal,
+    timedOut,
+    wroteTooMuch,
+    stdout: stdout ?? none,
+    stderr: stderr ?? none,
+  }
+}
+
+const none = new Uint8Array()
+
+/**
+ * The door on Node: files, programs, digests, text and the environment by Node's own modules. What needs a foreign function
+ * interface (sockets, namespaces, locks, pipes) answers `ENOSYS`.
+ */
+export const engine: Engine = {
+  ...systemCalls,
+  ioctlIfreq: unserved,
+  sendDescriptors: unserved,
+  poll,
+  startProcess: unserved,
+  runProgram,
+  pidfd_open: unserved,
+  attachFilter: unserved,
+  rt_sigprocmask: unserved,
+  signalfd4: unserved,
+  collectGarbage: () => {},
+  ...textEngine,
+  environment,
+  arguments: () => [process.argv0, ...process.argv.slice(2)],
+  exit: (status) => process.exit(integer(status, 0, 255)),
+}
+
+/** What the engine has run out of, if that is what it throws. */
+export function exhaustion(error: unknown): Exhaustion | undefined {
+  if (!(error instanceof RangeError)) return undefined
+  if (/^(Out of memory|Array buffer allocation failed|Invalid string length)/.test(error.message)) return "memory"
+  return /^Maximum call stack size exceeded\.?$/.test(error.message) ? "stack" : undefined
+}
+
+/** Stack traces name files by themselves, with `--enable-source-maps` those of the sources. */
+export function locate(): string | undefined {
+  return undefined
+}

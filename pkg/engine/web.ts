@@ -1,0 +1,33 @@
+import { readFileSync } from "node:fs"
+import { bytesOf, rawBytes } from "./calls.ts"
+import type { Engine } from "./engine.ts"
+
+/** What Bun and Node have in common: text, the clock, the environment. */
+
+/** A text of UTF-8, as `Engine.decodeUtf8`. */
+const decode = (bytes: Uint8Array) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
+
+/** The texts of a file of proc(5), each with a NUL at its end. */
+export function textsOf(file: string): string[] {
+  const bytes = readFileSync(file)
+  const texts: string[] = []
+  for (let start = 0, end = 0; end !== -1 && start < bytes.length; start = end + 1) {
+    end = bytes.indexOf(0, start)
+    texts.push(decode(bytes.subarray(start, end === -1 ? bytes.length : end)))
+  }
+  return texts
+}
+
+/** The part of the door that is about text, and the clock. */
+export const textEngine: Pick<Engine, "encodeUtf8" | "decodeUtf8" | "decodeLatin1" | "monotonicMs"> = {
+  encodeUtf8(value) {
+    if (typeof value !== "string") throw new TypeError("expected a text")
+    return new TextEncoder().encode(value)
+  },
+  decodeUtf8: (bytes) => decode(rawBytes(bytesOf(bytes))),
+  decodeLatin1: (bytes) => Buffer.from(rawBytes(bytesOf(bytes))).toString("latin1"),
+  monotonicMs: () => performance.now(),
+}
+
+/** As the process got it; process.env is without what is said twice, and on Bun has more where the directory has an .env file. */
+export const environment = () => textsOf("/proc/self/environ")

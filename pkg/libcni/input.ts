@@ -1,0 +1,101 @@
+import { CniError, Code, isJsonObject, stringifyJson } from "../types/mod.ts"
+import type { Attachment, AttachmentId, Network, Runtime } from "./network.ts"
+
+/** What callers without a type checker may pass: wrong values are refused before anything is done. */
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null
+const isText = (value: unknown) => typeof value === "string"
+const isTexts = (value: unknown) => Array.isArray(value) && value.every(isText)
+const isPair = (value: unknown) => Array.isArray(value) && value.length === 2 && value.every(isText)
+const isOptional = (is: (value: unknown) => boolean) => (value: unknown) => value === undefined || is(value)
+const isTime = (value: unknown) => typeof value === "number" && Number.isFinite(value) && value >= 0
+const isFunction = (value: unknown) => typeof value === "function"
+const isSignal = (value: unknown) => isObject(value) && typeof value.aborted === "boolean"
+
+/** What a property has to be, in words. */
+type Rules<T> = { readonly [key in keyof T]-?: readonly [is: (value: unknown) => boolean, wanted: string] }
+
+const ofRuntime: Rules<Runtime> = {
+  path: [isTexts, "a list of directories"],
+  cacheDir: [(value) => isText(value) && value !== "", "the path of a directory"],
+  env: [isObject, "an object of texts"],
+  trace: [isOptional(isObject), "an object"],
+  stderr: [isFunction, "a function"],
+  timeoutMs: [isOptional(isTime), "a number of milliseconds"],
+  lockTimeoutMs: [isOptional(isTime), "a number of milliseconds"],
+  signal: [isOptional(isSignal), "an AbortSignal"],
+  exec: [isOptional(isObject), "an object with findPlugin and run"],
+}
+
+const ofNetwork: Rules<Pick<Network, "name" | "cniVersion" | "plugins" | "bytes">> = {
+  name: [isText, "a text"],
+  cniVersion: [isText, "a text"],
+  plugins: [
+    (value) => Array.isArray(value) && value.every((one) => isObject(one) && isText(one.type) && isJsonObject(one.raw)),
+    "a list of plugins with type and raw",
+  ],
+  bytes: [(value) => value instanceof Uint8Array, "the bytes of its file"],
+}
+
+const ofAttachment: Rules<Attachment> = {
+  containerId: [isText, "a text"],
+  ifName: [isText, "a text"],
+  netns: [isText, 'a path, or "" for DEL'],
+  args: [(value) => Array.isArray(value) && value.every(isPair), "a list of pairs of texts"],
+  capabilityArgs: [(value) => isJsonObject(value) && isJson(value), "an object of JSON values"],
+}
+
+const ofAttachmentId: Rules<AttachmentId> = {
+  containerId: [(value) => isText(value) && value !== "", "a text that is not empty"],
+  ifName: [(value) => isText(value) && value !== "", "a text that is not empty"],
+}
+
+/** Throws code 4 for what is no `Runtime`. */
+export function requireRuntime(runtime: Runtime): void {
+  require("runtime", runtime, ofRuntime, Code.InvalidEnvironment)
+}
+
+/** Throws code 7 for what is no `Network`: those of `loadNetwork` and of `parseNetworkList` are. */
+export function requireNetwork(network: Network): void {
+  require("network", network, ofNetwork, Code.InvalidNetworkConfig)
+}
+
+/** Throws code 4 for what is no `Attachment`. */
+export function requireAttachment(attachment: Attachment): void {
+  require("attachment", attachment, ofAttachment, Code.InvalidEnvironment)
+}
+
+/** Throws code 4 for what is no list of attachments: an element that cannot be read would be taken for one that has gone. */
+export function requireValidSet(valid: readonly AttachmentId[]): void {
+  if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
+  for (const [at, one] of valid.entries()) require(`valid[${at}]`, one, ofAttachmentId, Code.InvalidEnvironment)
+}
+
+/** Throws code 4 for what is no text. */
+export function requireText(what: string, value: unknown): void {
+  if (isText(value)) return
+  throw new CniError(Code.InvalidEnvironment, `Cannot use "${what}": expected a text, got ${kindOf(value)}`)
+}
+
+function require<T>(what: string, value: unknown, rules: Rules<T>, code: number): void {
+  if (!isObject(value)) throw new CniError(code, `Cannot use "${what}": expected an object, got ${kindOf(value)}`)
+  for (const [key, [is, wanted]] of Object.entries<Rules<T>[keyof T]>(rules)) {
+    if (is(value[key])) continue
+    throw new CniError(code, `Cannot use "${what}.${key}": expected ${wanted}, got ${kindOf(value[key])}`)
+  }
+}
+
+/** Whether a value can be written as JSON: no cycle, no bigint. */
+function isJson(value: unknown): boolean {
+  try {
+    stringifyJson(value)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What a value is, in a word. */
+export function kindOf(value: unknown): string {
+  return value === null ? "null" : Array.isArray(value) ? "a list" : typeof value
+}

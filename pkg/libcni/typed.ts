@@ -1,0 +1,115 @@
+import type { Dns, Interface, JsonObject, Route } from "../types/mod.ts"
+
+/** A result of ADD as the network's version has it, checked: what a runtime keeps and reads. */
+export interface ResultDocument {
+  /** The network's version; "0.1.0" when it names none. */
+  readonly cniVersion: string
+  /** From version 0.3.0 on. */
+  readonly interfaces?: readonly Interface[]
+  /** From version 0.3.0 on. */
+  readonly ips?: readonly ResultAddress[]
+  /** From version 0.3.0 on. */
+  readonly routes?: readonly Route[]
+  readonly dns?: Dns
+  /** Up to version 0.2.0. */
+  readonly ip4?: OldAddress
+  /** Up to version 0.2.0. */
+  readonly ip6?: OldAddress
+  /** What the plugin printed beyond that. */
+  readonly [key: string]: unknown
+}
+
+/** One address of a result; `interface` is an index into `interfaces`. */
+export interface ResultAddress {
+  /** With its prefix length: "10.1.0.2/16". */
+  readonly address: string
+  readonly gateway?: string
+  readonly interface?: number
+  /** Up to version 0.4.0. */
+  readonly version?: "4" | "6"
+}
+
+/** The address of one family in a result up to version 0.2.0. */
+export interface OldAddress {
+  readonly ip: string
+  readonly gateway?: string
+  readonly routes?: readonly { readonly dst: string; readonly gw?: string }[]
+}
+
+/** Values for the capabilities that plugins declare, by the names of CNI's conventions. */
+export interface CapabilityArgs {
+  readonly portMappings?: readonly PortMapping[]
+  readonly bandwidth?: Bandwidth
+  /** For host-local: sets of ranges, of which each gives an address. */
+  readonly ipRanges?: readonly (readonly IpRange[])[]
+  /** Addresses that are asked for, with or without prefix length. */
+  readonly ips?: readonly string[]
+  /** The hardware address that is asked for. */
+  readonly mac?: string
+  readonly infinibandGUID?: string
+  /** The device that a device plugin has chosen: a PCI address for example. */
+  readonly deviceID?: string
+  readonly aliases?: readonly string[]
+  /** The container's control group. */
+  readonly cgroupPath?: string
+  readonly dns?: {
+    readonly servers?: readonly string[]
+    readonly searches?: readonly string[]
+    readonly options?: readonly string[]
+  }
+  /** Of a plugin that the conventions do not know. */
+  readonly [capability: string]: unknown
+}
+
+/** A port of the host that leads to the container. */
+export interface PortMapping {
+  readonly hostPort: number
+  readonly containerPort: number
+  readonly protocol?: "tcp" | "udp" | "sctp"
+  readonly hostIP?: string
+}
+
+/** Bits a second, and bits of a burst; 0 is no limit. */
+export interface Bandwidth {
+  readonly ingressRate?: number
+  readonly ingressBurst?: number
+  readonly egressRate?: number
+  readonly egressBurst?: number
+}
+
+/** Addresses of a subnet. */
+export interface IpRange {
+  readonly subnet: string
+  readonly rangeStart?: string
+  readonly rangeEnd?: string
+  readonly gateway?: string
+}
+
+/** What a `.conflist` holds. */
+export interface NetworkListConfig {
+  readonly name: string
+  readonly cniVersion?: string
+  readonly cniVersions?: readonly string[]
+  readonly disableCheck?: boolean
+  readonly disableGC?: boolean
+  readonly loadOnlyInlinedPlugins?: boolean
+  readonly plugins?: readonly PluginConfig[]
+  readonly [key: string]: unknown
+}
+
+/** One plugin of a `.conflist`: the keys of the specification, and the plugin's own. */
+export interface PluginConfig {
+  /** The name of its executable. */
+  readonly type: string
+  readonly capabilities?: { readonly [capability: string]: boolean }
+  readonly ipam?: { readonly type?: string; readonly [key: string]: unknown }
+  readonly dns?: Dns
+  readonly args?: JsonObject
+  readonly [key: string]: unknown
+}
+
+/** A plugin that is a network by itself: what a `.conf` holds. */
+export interface SinglePluginConfig extends PluginConfig {
+  readonly name: string
+  readonly cniVersion?: string
+}

@@ -1,0 +1,32 @@
+/**
+ * The npm package `libcni`: what a container runtime does with CNI, and the types, errors and versions of the specification.
+ * `docs/libcni.md` explains it, `libcni/plugin` (`plugin.ts`) is the plugin's side.
+ *
+ * @example
+ * const network = loadNetwork("/etc/cni/net.d", "lab")
+ * const result = await addNetwork(runtime, network, attachment, { undo: true })
+ */
+export type { TraceContext } from "../invoke/mod.ts"
+export * from "../libcni/mod.ts"
+export {
+  atLeast,
+  CniError,
+  Code,
+  compareVersions,
+  type Dns,
+  type ErrorObject,
+  type Interface,
+  type IpConfig,
+  isCniError,
+  type JsonObject,
+  type JsonValue,
+  newestVersion,
+  parseCniArgs,
+  type RawNumber,
+  type Result,
+  type Route,
+  supportedVersions,
+  validateContainerId,
+  validateInterfaceName,
+  validateNetworkName,
+} from "../types/mod.ts"

@@ -1,0 +1,102 @@
+/**
+ * Makes the npm package of the runtime library: `dist/libcni-X.Y.Z.tgz`, from a directory of its own with a package.json of its own.
+ *
+ *   npm run package                one archive
+ *   npm run package -- --report    writes pkg/npm/*.api.txt, the declarations of both entries, which a test compares
+ *
+ * In it are two entries, `libcni` (`pkg/npm/mod.ts`) and `libcni/plugin` (`pkg/npm/plugin.ts`), for Node and Bun: what Bun bundles,
+ * with the door's back end for Node, source maps, and declarations (`declarations.ts`).
+ */
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { join, relative, resolve } from "node:path"
+import { declarations } from "./declarations.ts"
+import { root, run } from "./engine.ts"
+
+/** The package's name on npm. Its version is that of the suite. */
+export const packageName = "libcni"
+
+/** The names by which it is imported, and the source of each. */
+export const entries = { libcni: "pkg/npm/libcni.ts", plugin: "pkg/npm/plugin.ts" } as const
+
+const suite = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+
+/** What the bundle imports by name. */
+const dependencies = ["proper-lockfile"]
+
+function manifest(): object {
+  const entry = (name: string) => ({ types: `./${name}.d.ts`, default: `./${name}.js` })
+  return {
+    name: packageName,
+    version: suite.version,
+    description: "Container Network Interface for Node and Bun: libcni for runtimes, and what plugins are written with",
+    keywords: ["cni", "container", "network", "runtime", "plugin", "linux"],
+    license: suite.license,
+    type: "module",
+    sideEffects: false,
+    engines: { node: ">=20.5.0", bun: ">=1.2.0" },
+    os: ["linux"],
+    exports: { ".": entry("libcni"), "./plugin": entry("plugin"), "./package.json": "./package.json" },
+    types: "./libcni.d.ts",
+    dependencies: Object.fromEntries(dependencies.map((name) => [name, suite.dependencies[name]])),
+  }
+}
+
+/** The page of the package: what docs/libcni.md says before it goes into details. */
+function readme(): string {
+  const page = readFileSync(join(root, "docs/libcni.md"), "utf8")
+  return page.slice(0, page.indexOf("\n## Where things are"))
+}
+
+/** Writes what is packed into a directory. */
+export async function stage(directory: string): Promise<void> {
+  mkdirSync(directory, { recursive: true })
+  const built = await Bun.build({
+    entrypoints: Object.values(entries).map((file) => join(root, file)),
+    outdir: directory,
+    target: "node",
+    format: "esm",
+    conditions: ["npm-package"],
+    splitting: true,
+    external: dependencies,
+    sourcemap: "linked",
+    minify: { whitespace: true, syntax: true }, // names stay: stack traces and the source maps name functions
+    naming: { entry: "[name].js", chunk: "shared-[hash].js" },
+    define: { "import.meta.main": "false" },
+  })
+  for (const message of built.logs) throw new Error(String(message))
+  for (const file of readdirSync(directory)) if (file.endsWith(".map")) shortenMap(join(directory, file))
+  const texts = await declarations(entries)
+  for (const [name, text] of Object.entries(texts)) writeFileSync(join(directory, `${name}.d.ts`), text)
+  writeFileSync(join(directory, "package.json"), `${JSON.stringify(manifest(), undefined, 2)}\n`)
+  cpSync(join(root, "LICENSE"), join(directory, "LICENSE"))
+  writeFileSync(join(directory, "README.md"), readme())
+}
+
+/** Leaves out of a source map the sources themselves: stack traces need their names and lines. */
+function shortenMap(file: string): void {
+  const { sourcesContent: _, sources, ...map } = JSON.parse(readFileSync(file, "utf8"))
+  const named = sources.map((source: string) => relative(root, resolve(file, "..", source)))
+  writeFileSync(file, JSON.stringify({ ...map, sourceRoot: `${packageName}/`, sources: named }))
+}
+
+/** Packs it into a directory; returns the path of the archive. */
+export async function makePackage(into: string): Promise<string> {
+  mkdirSync(into, { recursive: true })
+  const scratch = mkdtempSync(join(into, ".package-"))
+  try {
+    await stage(join(scratch, "stage"))
+    await run(["npm", "pack", "--silent", "--pack-destination", scratch, join(scratch, "stage")])
+    const name = `${packageName}-${suite.version}.tgz`
+    renameSync(join(scratch, name), join(into, name))
+    return join(into, name)
+  } finally {
+    rmSync(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Where the surface of each entry is kept, so that a change of it is seen. */
+export const reportOf = (name: string) => join(root, `pkg/npm/${name}.api.txt`)
+
+if (import.meta.main && process.argv.includes("--report")) {
+  for (const [name, text] of Object.entries(await declarations(entries))) writeFileSync(reportOf(name), text)
+} else if (import.meta.main) console.log(`Built ${await makePackage(join(root, "dist"))}`)
