@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs"
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import { lock } from "proper-lockfile"
 import { makePackage } from "../../scripts/package.ts"
 import { mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
@@ -72,17 +74,38 @@ export class Consumer implements AsyncDisposable {
     return (await mustRun(command, { env, timeoutMs: 300_000 })).stdout
   }
 
-  /** The engines that are installed, and Bun. */
-  get engines(): Record<string, string> {
-    const nodes = nodeReleases.map((release) => [`Node ${release}`, this.file(`node_modules/node${release}/bin/node`)])
-    return { ...Object.fromEntries(nodes), Bun: process.execPath }
+  /** Writes a file of TypeScript as JavaScript: what its types are worth is another test's. */
+  async transpile(name: string, typescript: string): Promise<string> {
+    return await this.write(name, new Bun.Transpiler({ loader: "ts" }).transformSync(typescript))
   }
 }
 
-/** What `Consumer.create` installs to have all engines. */
-export const nodePackages = nodeReleases.map((release) => `node${release}@npm:node-linux-${process.arch}@${release}`)
+/** The engines that programs of a consumer run on, and what starts each. */
+export type Engines = Readonly<Record<string, string>>
 
-/** And all compilers. */
+export const engineNames = [...nodeReleases.map((release) => `Node ${release}`), "Bun"]
+
+/** Half a gigabyte: installed once, for the files of tests that run at the same time, and for the next run. */
+const nodesDirectory = join(project, "dist/node-releases")
+
+/** The releases of Node, from npm's registry, and Bun. */
+export async function installEngines(): Promise<Engines> {
+  const programOf = (release: string) => join(nodesDirectory, `node_modules/node${release}/bin/node`)
+  await mkdir(nodesDirectory, { recursive: true })
+  const unlock = await lock(nodesDirectory, { retries: { retries: 1200, minTimeout: 250, maxTimeout: 250 } })
+  try {
+    const missing = nodeReleases.filter((release) => !existsSync(programOf(release)))
+    const packages = missing.map((release) => `node${release}@npm:node-linux-${process.arch}@${release}`)
+    const install = ["npm", "install", "--prefix", nodesDirectory, "--no-audit", "--no-fund", "--loglevel=error"]
+    if (missing.length > 0) await mustRun([...install, ...packages], { env, timeoutMs: 300_000 })
+  } finally {
+    await unlock()
+  }
+  const nodes = nodeReleases.map((release) => [`Node ${release}`, programOf(release)])
+  return { ...Object.fromEntries(nodes), Bun: process.execPath }
+}
+
+/** What `Consumer.create` installs to have all compilers. */
 export const compilerPackages = [
   ...Object.entries(compilers).map(([name, release]) => `typescript-${name}@npm:typescript@${release}`),
   "@types/node@22",

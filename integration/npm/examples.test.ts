@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { chmod, mkdir, readdir, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import { askFromHost, nameServer, writeRoot } from "../interop/busybox.ts"
 import { confDir, RuntimeHost } from "../interop/runtime-host.ts"
 import {
@@ -11,20 +12,18 @@ import {
   type Output,
   waitFor,
 } from "../lab/mod.ts"
-import { Consumer, nodePackages, nodeReleases } from "./consumer.ts"
+import { Consumer, type Engines, engineNames, installEngines, project } from "./consumer.ts"
 
 let consumer: Consumer
+let engines: Engines
 beforeAll(async () => {
-  consumer = await Consumer.create(...nodePackages, "typescript@5.9", "@types/node@22")
-  const options = ["--module", "nodenext", "--target", "es2022", "--strict"]
+  engines = await installEngines()
+  consumer = await Consumer.create()
   for (const name of ["runtime", "multus"]) {
-    await consumer.copy(`examples/${name}/${name}.ts`, `${name}.ts`)
-    await consumer.run("npx", "tsc", ...options, `${name}.ts`)
+    await consumer.transpile(`${name}.mjs`, await Bun.file(join(project, `examples/${name}/${name}.ts`)).text())
   }
 }, 600_000)
 afterAll(() => consumer?.[Symbol.asyncDispose]())
-
-const engines = [...nodeReleases.map((release) => `Node ${release}`), "Bun"]
 
 const network = {
   cniVersion: "1.1.0",
@@ -66,7 +65,7 @@ class Example implements AsyncDisposable {
 
   commandLine(...args: string[]): string[] {
     const env = ["env", `CNI_PATH=${builtPlugins}`, "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
-    return [...env, consumer.engines[this.#engine] ?? "", consumer.file("runtime.js"), ...args]
+    return [...env, engines[this.#engine] ?? "", consumer.file("runtime.mjs"), ...args]
   }
 
   async run(...args: string[]): Promise<string> {
@@ -84,7 +83,7 @@ class Example implements AsyncDisposable {
   }
 }
 
-test.each(engines)(
+test.each(engineNames)(
   "examples/runtime runs, publishes, restarts and removes containers on %s",
   async (engine) => {
     await using example = await Example.create(engine)
@@ -154,14 +153,14 @@ test.each(["Node 22", "Bun"])(
   120_000,
 )
 
-test.each(engines)(
+test.each(engineNames)(
   "examples/multus attaches a container to two networks, checks and detaches it on %s",
   async (engine) => {
     await using host = await HostNamespace.create()
     const pod = await host.addContainer()
     const bin = consumer.file(`bin-${engine.replace(" ", "-")}`)
     await mkdir(bin, { recursive: true })
-    await writeFile(`${bin}/multus`, `#!/bin/sh\nexec ${consumer.engines[engine]} ${consumer.file("multus.js")}\n`)
+    await writeFile(`${bin}/multus`, `#!/bin/sh\nexec ${engines[engine]} ${consumer.file("multus.mjs")}\n`)
     await chmod(`${bin}/multus`, 0o755)
     const ipam = (subnet: string) => ({ type: "host-local", ranges: [[{ subnet }]] })
     const delegates = [

@@ -2,15 +2,24 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
 import { builtPlugins, HostNamespace } from "../lab/mod.ts"
-import { Consumer, compilerPackages, compilers, nodePackages, nodeReleases, project } from "./consumer.ts"
+import {
+  Consumer,
+  compilerPackages,
+  compilers,
+  type Engines,
+  engineNames,
+  installEngines,
+  project,
+} from "./consumer.ts"
 
 let consumer: Consumer
+let engines: Engines
 beforeAll(async () => {
-  consumer = await Consumer.create(...nodePackages, ...compilerPackages)
+  engines = await installEngines()
+  consumer = await Consumer.create(...compilerPackages)
 }, 600_000)
 afterAll(() => consumer?.[Symbol.asyncDispose]())
 
-const engines = [...nodeReleases.map((release) => `Node ${release}`), "Bun"]
 const installed = (name: string) => consumer.file(`node_modules/libcni/${name}`)
 
 test("the package has two entries with types and source maps, one dependency, and less than 300 KB", async () => {
@@ -24,9 +33,9 @@ test("the package has two entries with types and source maps, one dependency, an
       /^(LICENSE|README\.md|package\.json|(libcni|plugin|shared-\w+)\.(js|js\.map|d\.ts))$/.test(file),
     ),
   ).toBe(true)
-  const { dependencies, engines, exports, type } = JSON.parse(await readFile(installed("package.json"), "utf8"))
+  const { dependencies, engines: needed, exports, type } = JSON.parse(await readFile(installed("package.json"), "utf8"))
   expect(Object.keys(dependencies)).toEqual(["proper-lockfile"])
-  expect({ type, node: engines.node, entries: Object.keys(exports) }).toMatchObject({
+  expect({ type, node: needed.node, entries: Object.keys(exports) }).toMatchObject({
     type: "module",
     entries: [".", "./plugin", "./package.json"],
     node: expect.stringMatching(/^>=20/),
@@ -39,7 +48,7 @@ test("the package has two entries with types and source maps, one dependency, an
   }
 })
 
-test.each(engines)("importing it does nothing and needs no root, on %s", async (engine) => {
+test.each(engineNames)("importing it does nothing and needs no root, on %s", async (engine) => {
   const program = `
     const [runtime, plugin] = [await import("libcni"), await import("libcni/plugin")]
     console.log(JSON.stringify([process.getuid(), runtime.CniError === plugin.CniError]))`
@@ -49,7 +58,7 @@ test.each(engines)("importing it does nothing and needs no root, on %s", async (
     "--reuid=65534",
     "--regid=65534",
     "--clear-groups",
-    consumer.engines[engine] ?? "",
+    engines[engine] ?? "",
     consumer.file("import.mjs"),
   )
   expect(JSON.parse(stdout)).toEqual([65534, true])
@@ -97,7 +106,7 @@ test.each(Object.keys(compilers))(
   120_000,
 )
 
-test.each(engines)(
+test.each(engineNames)(
   "the page's first example runs as root on %s",
   async (engine) => {
     await using host = await HostNamespace.create()
@@ -105,9 +114,7 @@ test.each(engines)(
     const name = `first-${engine.replace(" ", "-")}`
     await consumer.write(`${name}.ts`, await firstExample({ "/opt/cni/bin": builtPlugins, "/run/netns/c1": pod.path }))
     await compile("newest", name, [`${name}.ts`])
-    const { stdout, stderr } = await host.exec(consumer.engines[engine] ?? "", [
-      consumer.file(`${name}/out/${name}.js`),
-    ])
+    const { stdout, stderr } = await host.exec(engines[engine] ?? "", [consumer.file(`${name}.mjs`)])
     expect({ stdout, stderr }).toEqual({ stdout: "10.22.0.2/16\n", stderr: "" })
     expect(await host.json<unknown[]>("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
   },

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { CniError } from "../types/mod.ts"
 import * as libcni from "./mod.ts"
-import { attachmentOf, type Behaviour, failure, Lab, networkOf, whileThere } from "./testing/lab.ts"
+import { attachmentOf, type Behaviour, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
 /** What every operation of the library throws is one `CniError` with a code, and nothing is thrown that no caller catches. */
 const unhandled: unknown[] = []
@@ -313,7 +313,7 @@ describe("a signal ends every wait with code 11:", () => {
       using lab = new Lab()
       const held = join(lab.root, "held")
       writeFileSync(held, "")
-      const behaviour = { script: whileThere(held) }
+      const behaviour = { script: waitsWhileExists(held) }
       lab.plugin("one", { ADD: behaviour, DEL: behaviour, GC: behaviour, STATUS: behaviour, VERSION: behaviour })
       const stop = new AbortController()
       const run = operations[name] as (...given: unknown[]) => Promise<unknown>
