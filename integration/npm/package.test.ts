@@ -64,6 +64,18 @@ test.each(engineNames)("importing it does nothing and needs no root, on %s", asy
   expect(JSON.parse(stdout)).toEqual([65534, true])
 })
 
+test.each(engineNames)("digits beyond those of a double reach a plugin unchanged, on %s", async (engine) => {
+  await consumer.write(
+    "digits.mjs",
+    `import { parseNetworkList, statusNetwork } from "libcni"
+     const list = '{"cniVersion": "1.1.0", "name": "lab", "plugins": [{"type": "x", "big": 12345678901234567890, "text": "1e400"}]}'
+     const exec = { findPlugin: (type) => type, run: async ({ stdin }) => (console.log(stdin), { stdout: "", stderr: "" }) }
+     await statusNetwork({ path: [], cacheDir: "/", env: {}, stderr() {}, exec }, parseNetworkList(list))`,
+  )
+  const stdout = await consumer.run(engines[engine] ?? "", "digits.mjs")
+  expect(stdout).toBe('{"type":"x","big":12345678901234567890,"text":"1e400","name":"lab","cniVersion":"1.1.0"}\n')
+})
+
 /** The page's first example. */
 async function firstExample(replaced: Readonly<Record<string, string>> = {}): Promise<string> {
   const page = await readFile(join(project, "docs/libcni.md"), "utf8")

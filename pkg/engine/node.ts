@@ -128,30 +128,31 @@ function runProgram({ path, argv, environment, directory, stdin, timeoutMs, outp
     const at = variable.indexOf("=")
     return [variable.slice(0, at), variable.slice(at + 1)]
   }
+  if ([path, ...argv, ...environment].some((text) => text.includes("\0"))) return notStarted(EINVAL)
   const ended = spawnSync(path, args, {
     argv0: name,
     env: Object.fromEntries(environment.map(split)),
     stdio: [stdin === null ? "ignore" : "pipe", "pipe", "pipe"],
     killSignal: "SIGKILL",
-    maxBuffer: outputLimit,
+    maxBuffer: Math.max(1, outputLimit), // of both streams together
     ...(directory === null ? {} : { cwd: directory }),
     ...(stdin === null ? {} : { input: stdin }),
-    ...(timeoutMs === null ? {} : { timeout: timeoutMs }),
+    ...(timeoutMs === null ? {} : { timeout: Math.max(1, timeoutMs) }),
   })
   const failure = ended.error as (Error & { code?: string; errno?: number }) | undefined
   const timedOut = failure?.code === "ETIMEDOUT"
-  const wroteTooMuch = failure?.code === "ENOBUFS"
+  const [stdout, stderr] = [ended.stdout ?? none, ended.stderr ?? none]
+  const wroteTooMuch = failure?.code === "ENOBUFS" || Math.max(stdout.length, stderr.length) > outputLimit
   const startError = failure && !timedOut && !wroteTooMuch && ended.pid === 0 ? -(failure.errno ?? -EINVAL) : 0
-  const { status, signal, stdout, stderr } = ended
-  return {
-    startError,
-    exitCode: status,
-    signal,
-    timedOut,
-    wroteTooMuch,
-    stdout: stdout ?? none,
-    stderr: stderr ?? none,
-  }
+  if (startError !== 0) return notStarted(startError)
+  const { status: exitCode, signal } = ended
+  const kept = { stdout: stdout.subarray(0, outputLimit), stderr: stderr.subarray(0, outputLimit) }
+  return { startError, exitCode, signal, timedOut, wroteTooMuch, ...kept }
+}
+
+function notStarted(startError: number): ProgramEnd {
+  const ended = { exitCode: null, signal: null, timedOut: false, wroteTooMuch: false }
+  return { startError, ...ended, stdout: none, stderr: none }
 }
 
 const none = new Uint8Array()

@@ -68,7 +68,10 @@ test("an ADD that is told to stop after its last plugin keeps nothing, and neith
   })
   expect(readdirSync(lab.results)).toEqual([])
   await addNetwork(lab.runtime, network, attachmentOf())
-  expect((await failure(delNetwork(stopped(), network, attachmentOf()))).message).toBe("told to stop")
+  expect(await failure(delNetwork(stopped(), network, attachmentOf()))).toMatchObject({
+    code: 11,
+    details: "told to stop",
+  })
   expect(readdirSync(lab.results)).toEqual(["lab-c1-eth0"])
 })
 

@@ -2,7 +2,7 @@ import { CniError, Code, type JsonObject } from "../types/mod.ts"
 import { type CacheKey, cacheKey, describeAttachment, openCache, readCache } from "./cache.ts"
 import { effectiveConfig } from "./cached.ts"
 import { deleteWith } from "./del.ts"
-import { requireAttachment, requireNetwork, requireRuntime } from "./input.ts"
+import { requireAttachment, requireRuntime, requireWholeNetwork } from "./input.ts"
 import { withContainer } from "./lock.ts"
 import type { Attachment, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, requirePlugins } from "./plugin-call.ts"
@@ -32,7 +32,7 @@ export async function addNetwork(
   options: AddOptions = {},
 ): Promise<ResultDocument> {
   requireRuntime(runtime)
-  requireNetwork(network)
+  requireWholeNetwork(network)
   requireAttachment(attachment)
   const key = cacheKey(network, attachment)
   return withContainer(runtime, attachment.containerId, async (guarded, lost) => {

@@ -117,7 +117,6 @@ const networks: readonly (readonly [what: string, more: unknown])[] = [
   ["a version that is undefined", { cniVersion: undefined }],
   ["plugins that are undefined", { plugins: undefined }],
   ["plugins without raw", { plugins: [{ type: "one" }] }],
-  ["bytes that are a text", { bytes: "{}" }],
 ]
 
 const with_ = (value: object, more: unknown) =>
@@ -161,6 +160,26 @@ describe.each(Object.keys(operations))("%s refuses, before any plugin runs,", (n
       expect(error).toMatchObject({ code })
       expect(lab.calls).toEqual([])
     })
+})
+
+test.each<[string, () => unknown, number]>([
+  ["loadNetwork of a number", () => libcni.loadNetwork(1 as never, "lab"), 5],
+  ["networkNames of undefined", () => libcni.networkNames(undefined as never), 5],
+  ["cachedAttachments of undefined", () => libcni.cachedAttachments(undefined as never), 4],
+  ["cacheFile without an interface", () => libcni.cacheFile("/", { network: "a", containerId: "b" } as never), 4],
+  ["readCache of a number", () => libcni.readCache("/", { network: 1, containerId: "b", ifName: "c" } as never), 4],
+])("%s is one error", (_, call, code) => {
+  expect(caught(call)).toMatchObject({ name: "CniError", code })
+})
+
+test("a network without its bytes is refused by ADD, which would keep them", async () => {
+  using lab = new Lab()
+  lab.plugin("one")
+  for (const bytes of [undefined, "{}"]) {
+    const network = { ...networkOf([{ type: "one" }]), bytes } as never
+    expect(await errorOf(() => libcni.addNetwork(lab.runtime, network, attachmentOf()))).toMatchObject({ code: 7 })
+  }
+  expect(lab.calls).toEqual([])
 })
 
 test.each([

@@ -23,6 +23,7 @@ import {
   validateNetworkName,
 } from "../types/mod.ts"
 import { type CachedAttachment, type CacheState, cacheKind, decodeCached, encodeCached } from "./cached.ts"
+import { requireText } from "./input.ts"
 import type { AttachmentId, Network } from "./network.ts"
 
 /**
@@ -50,7 +51,9 @@ export interface CacheKey {
 
 /** `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 when one of the three is empty. */
 export function cacheFile(cacheDir: string, key: CacheKey): string {
+  requireText("cacheDir", cacheDir)
   const { network, containerId, ifName } = key
+  for (const [name, text] of Object.entries({ network, containerId, ifName })) requireText(`key.${name}`, text)
   if (network === "" || containerId === "" || ifName === "") {
     throw new CniError(
       Code.InvalidEnvironment,
@@ -143,6 +146,7 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
  * answer.
  */
 export function cachedAttachments(cacheDir: string, containerId?: string): CachedAttachment[] {
+  requireText("cacheDir", cacheDir)
   requireOwn(cacheDir, "results")
   const directory = join(cacheDir, "results")
   return listDirectory(directory)

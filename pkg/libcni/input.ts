@@ -27,14 +27,13 @@ const ofRuntime: Rules<Runtime> = {
   exec: [isOptional(isObject), "an object with findPlugin and run"],
 }
 
-const ofNetwork: Rules<Pick<Network, "name" | "cniVersion" | "plugins" | "bytes">> = {
+const ofNetwork: Rules<Pick<Network, "name" | "cniVersion" | "plugins">> = {
   name: [isText, "a text"],
   cniVersion: [isText, "a text"],
   plugins: [
     (value) => Array.isArray(value) && value.every((one) => isObject(one) && isText(one.type) && isJsonObject(one.raw)),
     "a list of plugins with type and raw",
   ],
-  bytes: [(value) => value instanceof Uint8Array, "the bytes of its file"],
 }
 
 const ofAttachment: Rules<Attachment> = {
@@ -58,6 +57,15 @@ export function requireRuntime(runtime: Runtime): void {
 /** Throws code 7 for what is no `Network`: those of `loadNetwork` and of `parseNetworkList` are. */
 export function requireNetwork(network: Network): void {
   require("network", network, ofNetwork, Code.InvalidNetworkConfig)
+}
+
+/** The same for one that is kept in the cache. */
+export function requireWholeNetwork(network: Network): void {
+  requireNetwork(network)
+  const bytes: Rules<Pick<Network, "bytes">> = {
+    bytes: [(value) => value instanceof Uint8Array, "the bytes of its file"],
+  }
+  require("network", network, bytes, Code.InvalidNetworkConfig)
 }
 
 /** Throws code 4 for what is no `Attachment`. */

@@ -192,7 +192,7 @@ test("#230 the wait for another operation ends when the caller is told to stop, 
     expect(reasons.map(String)).toEqual(Array(2).fill("Cannot go on: the operation was interrupted; told to stop"))
     // With `ifPossible` too: this is no lock that cannot be made.
     const cleanup = withContainer(stopped, "c1", never, { ifPossible: true })
-    expect((await failure(cleanup)).message).toBe("told to stop")
+    expect(await failure(cleanup)).toMatchObject({ code: 11, details: "told to stop" })
   })
   expect(await withContainer(lab.runtime, "c1", async () => "ran")).toBe("ran")
 })

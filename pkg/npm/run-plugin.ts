@@ -58,7 +58,7 @@ async function readStdin(): Promise<Uint8Array> {
   return Buffer.concat(chunks)
 }
 
-/** Writes a text, all of it. Throws when the reader has gone, the disk is full, or a pipe stays full for a minute. */
+/** Writes a text, all of it. Throws when the pipe has no reader, the disk is full, or a pipe stays full for a minute. */
 function writeAll(fd: number, text: string): void {
   const bytes = Buffer.from(text)
   let fullSince: number | undefined
