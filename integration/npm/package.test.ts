@@ -124,8 +124,8 @@ test.each(engineNames)(
     await using host = await HostNamespace.create()
     const pod = await host.addContainer()
     const name = `first-${engine.replace(" ", "-")}`
-    await consumer.write(`${name}.ts`, await firstExample({ "/opt/cni/bin": builtPlugins, "/run/netns/c1": pod.path }))
-    await compile("newest", name, [`${name}.ts`])
+    const program = await firstExample({ "/opt/cni/bin": builtPlugins, "/run/netns/c1": pod.path })
+    await consumer.transpile(`${name}.mjs`, program)
     const { stdout, stderr } = await host.exec(engines[engine] ?? "", [consumer.file(`${name}.mjs`)])
     expect({ stdout, stderr }).toEqual({ stdout: "10.22.0.2/16\n", stderr: "" })
     expect(await host.json<unknown[]>("ip", ["-j", "link", "show", "type", "veth"])).toEqual([])
