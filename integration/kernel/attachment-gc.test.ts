@@ -43,18 +43,21 @@ test("DEL and GC remove what the plugin has in the packet filter before its inte
   const said = await onHost(({ host, sandbox, callFor, tester, plainConfig, ...kit }) => {
     const said: string[] = []
     const there = () => (kit.findLink(host, "end0") ? "link" : "no link")
-    const rules: NonNullable<Parameters<typeof tester>[1]>["rules"] = (filter) => ({
-      masquerade: {
-        remove({ containerId }, { path }) {
+    const stuck = () => {
+      throw new Error("it is stuck")
+    }
+    const rules: NonNullable<NonNullable<Parameters<typeof tester>[1]>["rules"]> = (filter) => [
+      {
+        remove({ containerId }, { path }, failures) {
           said.push(`remove ${containerId} ${path === sandbox.path} ${filter !== undefined} ${there()}`)
-          throw new Error("it is stuck")
+          failures?.attempt("remove the masquerade", stuck)
         },
-        gc(network, valid) {
+        gc(network, valid, failures) {
           said.push(`gc ${network} ${valid.map((owner) => Object.values(owner).join("/"))} ${there()}`)
-          throw new Error("it is stuck")
+          failures?.attempt("remove the stale masquerade", stuck)
         },
       },
-    })
+    ]
     const make = () => kit.addVeth(host, { name: "end0", alias: "lab/c1/eth0" }, { name: "peer0" })
     const plugin = tester(said, { rules })
     const config = { ...plainConfig, ipam: undefined }
@@ -166,7 +169,7 @@ testWith(["nf_tables"], "what fails is named, step by step, where the kernel ref
     host,
     pod,
     ({ sandbox, callFor, tester, plainConfig }) => {
-      const plugin = tester([], { rules: () => ({}) })
+      const plugin = tester([], { rules: () => [] })
       const config = { ...plainConfig, ipam: undefined }
       const call = callFor([], { netns: sandbox.path })
       return [() => plugin.del(call, config), () => plugin.gc(call, config, [])].map((act) => {
@@ -204,7 +207,7 @@ test("no verb leaves a descriptor open, in success and in failure", async () => 
     const fail = () => {
       throw new Error("no luck")
     }
-    const plugin = tester(said, { rules: () => ({}) })
+    const plugin = tester(said, { rules: () => [] })
     const acts: [string, () => void][] = [
       ["ADD", () => void plugin.add(call(), config)],
       ["ADD again", () => void plugin.add(call(), config)],

@@ -92,11 +92,11 @@ describe("backend iptables", () => {
     async (verb) => {
       done("ADD", { number: 3, policy: "isolated" }, { number: 3, policy: "isolated", keys })
       await using _ = await OwnedTable.take(host, "inet cni_firewall")
-      const what = verb === "GC" ? "stale rules of the firewall" : "the firewall's rules"
+      const what = verb === "GC" ? 'the stale firewall rules of network "net1"' : "the firewall rules of net1/c3/eth0"
       const more = verb === "GC" ? { prevResult: undefined, "cni.dev/valid-attachments": [] } : {}
       expect(call(verb, { number: 3, keys: { ...keys, ...more } })).toMatchObject({
         exitCode: 1,
-        json: { code: 999, msg: `Cannot remove ${what}` },
+        json: { code: 999, msg: `Cannot remove ${what} by nftables` },
       })
       expect((await rules()).filter((line) => /10\.1\.|fd00|br1/.test(line))).toEqual([])
       expect((await host.exec("nft", ["list", "table", "inet", "cni_firewall"])).stdout).toContain("net1/c3/eth0")

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => host[Symbol.asyncDispose]())
 
 /** Has all that a firewall does done in the host's namespace. */
-function inside(firewall: Firewall): Pick<Firewall, "add" | "check" | "delete" | "gc" | "requireUsable"> {
+function inside(firewall: Firewall): Pick<Firewall, "add" | "check" | "remove" | "gc" | "requireUsable"> {
   const run = (act: () => void) => {
     using namespace = Netns.open(host.path)
     namespace.run(act)
@@ -28,7 +28,7 @@ function inside(firewall: Firewall): Pick<Firewall, "add" | "check" | "delete" |
   return {
     add: (...given) => run(() => firewall.add(...given)),
     check: (...given) => run(() => firewall.check(...given)),
-    delete: (...given) => run(() => firewall.delete(...given)),
+    remove: (...given) => run(() => firewall.remove(...given)),
     gc: (...given) => run(() => firewall.gc(...given)),
     requireUsable: (...given) => run(() => firewall.requireUsable(...given)),
   }
@@ -72,7 +72,7 @@ describe("without firewalld, and without nf_tables", () => {
     using undo = new Undo(() => {})
     expect(refusalOf(() => without.add(specOf(2), configOf("nftables"), undo))).toMatchObject({
       code: 999,
-      message: `Cannot filter by nftables: ${noNftables}`,
+      message: "Cannot filter by nftables: the kernel has no nf_tables",
     })
     expect(refusalOf(() => without.requireUsable(configOf("nftables")))).toMatchObject({
       code: 50,
@@ -88,7 +88,7 @@ describe("without firewalld, and without nf_tables", () => {
   })
 
   test("there is nothing to delete and to collect", () => {
-    without.delete(specOf(2).owner, configOf(), { addresses: [], bridge: undefined })
+    without.remove(specOf(2).owner, configOf(), { addresses: [], bridge: undefined })
     without.gc("net1", [], configOf())
   })
 })
@@ -180,7 +180,7 @@ describe("CHECK", () => {
 describe("DEL", () => {
   const removed = (zones: Zones, groups: readonly Group[], config = configOf(), known = told) => {
     const { firewall, log } = hostWith(zones, groups)
-    firewall.delete(specOf(2).owner, config, known)
+    firewall.remove(specOf(2).owner, config, known)
     expect(log).toEqual([])
     return zones.sources
   }
@@ -212,10 +212,10 @@ describe("DEL", () => {
 
   test("goes on where firewalld has stopped, and where a source cannot be removed, which is a line of the log", () => {
     const { firewall, kernel } = hostWith(undefined, [...made(specOf(2), "home"), ...made(specOf(3))])
-    firewall.delete(specOf(2).owner, configOf(), told)
+    firewall.remove(specOf(2).owner, configOf(), told)
     expect(kernel.sent).toHaveLength(1)
     const stuck = hostWith(new Zones(["home 10.1.0.2/32"], "home 10.1.0.2/32"), made(specOf(2), "home"))
-    stuck.firewall.delete(specOf(2).owner, configOf(), told)
+    stuck.firewall.remove(specOf(2).owner, configOf(), told)
     expect(stuck.log).toEqual([
       "Error: refused: home 10.1.0.2/32; firewalld forgets it when it is reloaded or restarted",
     ])
@@ -225,9 +225,15 @@ describe("DEL", () => {
 
 test("what nf_tables refuses is an error of DEL and GC, and firewalld is not asked", () => {
   for (const [act, message] of [
-    [(firewall) => firewall.delete(specOf(2).owner, configOf("nftables"), told), "Cannot remove the firewall's rules"],
-    [(firewall) => firewall.gc("net1", [], configOf()), "Cannot remove stale rules of the firewall"],
-  ] as readonly [(firewall: Pick<Firewall, "delete" | "gc">) => void, string][]) {
+    [
+      (firewall) => firewall.remove(specOf(2).owner, configOf("nftables"), told),
+      "Cannot remove the firewall rules of net1/c2/eth0 by nftables",
+    ],
+    [
+      (firewall) => firewall.gc("net1", [], configOf()),
+      'Cannot remove the stale firewall rules of network "net1" by nftables',
+    ],
+  ] as readonly [(firewall: Pick<Firewall, "remove" | "gc">) => void, string][]) {
     const zones = new Zones([])
     const { firewall } = hostWith(zones, [...made(specOf(2)), ...made(specOf(3))], "EBUSY", "EBUSY")
     const details = expect.stringContaining("EBUSY")

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto"
 import type * as masquerade from "../../pkg/masquerade/mod.ts"
 import type * as upstream from "../../pkg/masquerade/testing.ts"
 import type * as nftables from "../../pkg/nftables/mod.ts"
+import type * as undo from "../../pkg/undo/mod.ts"
 import { type ContainerNamespace, chooseIptables, HostNamespace, testWith } from "../lab/mod.ts"
 import { type Kit, runOnHost } from "./rooms.ts"
 
@@ -16,9 +17,11 @@ beforeAll(async () => {
 })
 afterAll(() => host[Symbol.asyncDispose]())
 
-type Room = typeof masquerade & typeof upstream & typeof nftables
+type Room = typeof masquerade & typeof upstream & typeof nftables & typeof undo
 const onHost = <T>(body: (kit: Kit & Room) => T) =>
-  runOnHost<T, Room>(host, pod, body, { more: ["masquerade/mod.ts", "masquerade/testing.ts", "nftables/mod.ts"] })
+  runOnHost<T, Room>(host, pod, body, {
+    more: ["masquerade/mod.ts", "masquerade/testing.ts", "nftables/mod.ts", "undo/mod.ts"],
+  })
 
 const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
 
@@ -74,7 +77,7 @@ testWith(
         const addresses = ["10.1.0.2/24", "10.2.0.2/24"].flatMap((text) => parseCidr(text) ?? [])
         return [
           () => checkUpstreamMasquerade(filter.socket, owner, addresses),
-          () => new Masquerade(filter).check(owner, addresses),
+          () => new Masquerade(filter).check({ owner, addresses }),
         ].map((act) => {
           try {
             act()
@@ -122,13 +125,16 @@ testWith(
 )
 
 test("a host without nf_tables and without programs is told what it lacks, of what was asked for and of what was tried first", async () => {
-  const said = await onHost(({ Masquerade, parseCidr }) => {
+  const said = await onHost(({ Masquerade, Undo, parseCidr }) => {
     const masquerade = new Masquerade(undefined)
     const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
     const addresses = ["10.1.0.2/24"].flatMap((text) => parseCidr(text) ?? [])
     const backends = [undefined, "nftables", "iptables"] as const
     return backends.flatMap((backend) =>
-      [() => masquerade.requireUsable(backend), () => masquerade.add(owner, addresses, backend)].map((act) => {
+      [
+        () => masquerade.requireUsable(backend),
+        () => masquerade.add({ owner, addresses }, backend, new Undo(() => {})),
+      ].map((act) => {
         try {
           act()
           return "done"
@@ -142,7 +148,7 @@ test("a host without nf_tables and without programs is told what it lacks, of wh
   const needed = "the kernel needs nf_tables with NAT"
   const program = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
   const byNftables =
-    'Cannot masquerade by nftables: the kernel has no nf_tables; load the module "nf_tables", or set "ipMasqBackend" to "iptables"'
+    'Cannot masquerade 10.1.0.2/24 by nftables: the kernel has no nf_tables; load the module "nf_tables", or set "ipMasqBackend" to "iptables"'
   const byIptables =
     '999 Cannot masquerade 10.1.0.2/24 by iptables; Cannot find the programs "iptables-legacy-save" and "iptables-legacy-restore" in ' +
     "/usr/sbin, /sbin, /usr/bin, /bin, /usr/local/sbin"

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect } from "bun:test"
 import type * as masquerade from "../../pkg/masquerade/mod.ts"
 import type * as nftables from "../../pkg/nftables/mod.ts"
+import type * as undo from "../../pkg/undo/mod.ts"
 import { type ContainerNamespace, chooseIptables, HostNamespace, type IptablesKind, testWith } from "../lab/mod.ts"
 import { OwnedTable } from "./owned-table.ts"
 import { type Kit, runOnHost } from "./rooms.ts"
@@ -14,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => host[Symbol.asyncDispose]())
 
-type Room = Kit & typeof masquerade & typeof nftables
+type Room = Kit & typeof masquerade & typeof nftables & typeof undo
 
 /** Runs on a host with this program as `iptables`, and nothing in nf_tables; on the one that there is for undefined. */
 async function onHost<T, Given extends object = object>(
@@ -26,8 +27,8 @@ async function onHost<T, Given extends object = object>(
     await chooseIptables(host, iptables)
     await host.exec("nft", ["flush", "ruleset"])
   }
-  const rooms = ["masquerade/mod.ts", "nftables/mod.ts"]
-  return await runOnHost<T, typeof masquerade & typeof nftables & Given>(host, pod, body, {
+  const rooms = ["masquerade/mod.ts", "nftables/mod.ts", "undo/mod.ts"]
+  return await runOnHost<T, Room & Given>(host, pod, body, {
     more: rooms,
     ...(given && { given }),
   })
@@ -39,7 +40,7 @@ testWith(
   ["nf_tables"],
   "by nftables what is asked for is there, is checked, and is removed and collected by its owner",
   async () => {
-    const seen = await onHost("none", ({ Masquerade, PacketFilter, NamespaceFile, parseCidr }) => {
+    const seen = await onHost("none", ({ Masquerade, PacketFilter, NamespaceFile, Undo, parseCidr }) => {
       using filter = PacketFilter.find()
       const masquerade = new Masquerade(filter)
       const cidrs = (...texts: string[]) => texts.flatMap((text) => parseCidr(text) ?? [])
@@ -61,17 +62,25 @@ testWith(
       const seen: string[] = []
       masquerade.requireUsable()
       masquerade.requireUsable("nftables")
-      masquerade.add(owner("c1"), [])
+      masquerade.add({ owner: owner("c1"), addresses: [] }, undefined, new Undo(() => {}))
       seen.push(tables())
-      masquerade.add(owner("c1"), cidrs("10.1.0.2/16", "fd00::2/64"))
-      masquerade.add(owner("c2"), cidrs("10.1.0.3/16"), "nftables")
-      masquerade.add(owner("c3"), cidrs("10.1.0.4/16"))
+      masquerade.add(
+        { owner: owner("c1"), addresses: cidrs("10.1.0.2/16", "fd00::2/64") },
+        undefined,
+        new Undo(() => {}),
+      )
+      masquerade.add({ owner: owner("c2"), addresses: cidrs("10.1.0.3/16") }, "nftables", new Undo(() => {}))
+      masquerade.add({ owner: owner("c3"), addresses: cidrs("10.1.0.4/16") }, undefined, new Undo(() => {}))
       for (const backend of [undefined, "nftables", "iptables"] as const)
-        seen.push(attempt(() => masquerade.check(owner("c1"), cidrs("10.1.0.2/16", "fd00::2/64"), backend)))
-      seen.push(attempt(() => masquerade.check(owner("c1"), cidrs("10.1.0.9/16"))))
-      seen.push(attempt(() => masquerade.check(owner("c1"), cidrs("10.1.0.2/24"))))
+        seen.push(
+          attempt(() =>
+            masquerade.check({ owner: owner("c1"), addresses: cidrs("10.1.0.2/16", "fd00::2/64") }, backend),
+          ),
+        )
+      seen.push(attempt(() => masquerade.check({ owner: owner("c1"), addresses: cidrs("10.1.0.9/16") })))
+      seen.push(attempt(() => masquerade.check({ owner: owner("c1"), addresses: cidrs("10.1.0.2/24") })))
       masquerade.remove(owner("c1"), nowhere)
-      seen.push(attempt(() => masquerade.check(owner("c1"), cidrs("10.1.0.2/16"), "nftables")))
+      seen.push(attempt(() => masquerade.check({ owner: owner("c1"), addresses: cidrs("10.1.0.2/16") }, "nftables")))
       masquerade.gc("lab", [owner("c3")])
       masquerade.gc("other", [])
       return seen
@@ -100,15 +109,19 @@ testWith(
       const masquerade = new Masquerade(filter)
       masquerade.requireUsable("nftables")
       const address = parseCidr("10.1.0.4/16")
-      if (address) masquerade.check({ network: "lab", containerId: "c3", ifName: "eth0" }, [address])
+      if (address)
+        masquerade.check({ owner: { network: "lab", containerId: "c3", ifName: "eth0" }, addresses: [address] })
     })
     expect((disturbed as unknown as { message: string }).message).toEndWith(
       'found rules with the comments "to its own network, /16", "from containers to everywhere else", one without',
     )
-    await onHost(undefined, ({ Masquerade, PacketFilter, parseCidr }) => {
+    await onHost(undefined, ({ Masquerade, PacketFilter, Undo, parseCidr }) => {
       using filter = PacketFilter.find()
       const address = parseCidr("10.1.0.4/16")
-      if (address) new Masquerade(filter).add({ network: "lab", containerId: "c3", ifName: "eth0" }, [address])
+      if (address) {
+        const owner = { network: "lab", containerId: "c3", ifName: "eth0" }
+        new Masquerade(filter).add({ owner, addresses: [address] }, undefined, new Undo(() => {}))
+      }
       new Masquerade(filter).requireUsable("nftables")
     })
     expect(await ruleset()).toBe(text) // a rule that is not ours goes, and to try changes nothing
@@ -129,19 +142,31 @@ for (const { kind, save, save6 } of kinds) {
     ["nf_tables", "iptables", "ip6tables"],
     `by iptables of ${kind} the rules are upstream's, and each attachment is removed by itself`,
     async () => {
-      const first = await onHost(kind, ({ Masquerade, PacketFilter, parseCidr }) => {
+      const first = await onHost(kind, ({ Masquerade, PacketFilter, Undo, parseCidr }) => {
         using filter = PacketFilter.find()
         const masquerade = new Masquerade(filter)
         const cidrs = (...texts: string[]) => texts.flatMap((text) => parseCidr(text) ?? [])
         const eth0 = { network: "mynet", containerId: "ctr-1", ifName: "eth0" }
         masquerade.requireUsable("iptables")
-        masquerade.add(eth0, cidrs("10.1.0.2/16", "10.1.0.2/16", "fd00::2/64"), "iptables")
-        masquerade.add({ ...eth0, ifName: "net1" }, cidrs("10.2.0.2/16"), "iptables")
-        masquerade.add({ ...eth0, containerId: "ctr-2" }, cidrs("10.1.0.3/16"), "iptables")
+        masquerade.add(
+          { owner: eth0, addresses: cidrs("10.1.0.2/16", "10.1.0.2/16", "fd00::2/64") },
+          "iptables",
+          new Undo(() => {}),
+        )
+        masquerade.add(
+          { owner: { ...eth0, ifName: "net1" }, addresses: cidrs("10.2.0.2/16") },
+          "iptables",
+          new Undo(() => {}),
+        )
+        masquerade.add(
+          { owner: { ...eth0, containerId: "ctr-2" }, addresses: cidrs("10.1.0.3/16") },
+          "iptables",
+          new Undo(() => {}),
+        )
         for (const backend of [undefined, "nftables", "iptables"] as const)
-          masquerade.check(eth0, cidrs("10.1.0.2/16", "fd00::2/64"), backend)
+          masquerade.check({ owner: eth0, addresses: cidrs("10.1.0.2/16", "fd00::2/64") }, backend)
         try {
-          masquerade.check(eth0, cidrs("10.1.0.2/24"), "iptables")
+          masquerade.check({ owner: eth0, addresses: cidrs("10.1.0.2/24") }, "iptables")
           return "nothing"
         } catch (error) {
           return (error as Error).message
@@ -226,12 +251,12 @@ testWith(
   "DEL and GC go on with the rules of iptables where another process owns the table of nftables, and say what is left",
   async () => {
     for (const verb of ["remove", "gc"] as const) {
-      await onHost("nf_tables", ({ Masquerade, PacketFilter, parseCidr }) => {
+      await onHost("nf_tables", ({ Masquerade, PacketFilter, Undo, parseCidr }) => {
         using filter = PacketFilter.find()
         const address = parseCidr("10.1.0.2/16")
         const owner = { network: "lab", containerId: "c1", ifName: "eth0" }
         for (const backend of ["nftables", "iptables"] as const)
-          if (address) new Masquerade(filter).add(owner, [address], backend)
+          if (address) new Masquerade(filter).add({ owner, addresses: [address] }, backend, new Undo(() => {}))
       })
       expect((await saved("iptables-nft-save")).length).toBeGreaterThan(0)
       await using _ = await OwnedTable.take(host, "ip cni_masquerade")
@@ -245,8 +270,8 @@ testWith(
         },
         { verb },
       )
-      const what = verb === "gc" ? 'the masquerade of what is gone from network "lab"' : "the masquerade of lab/c1/eth0"
-      expect(said as unknown).toMatchObject({ code: 999, message: `Cannot end ${what}` })
+      const what = verb === "gc" ? 'the stale masquerade of network "lab"' : "the masquerade of lab/c1/eth0"
+      expect(said as unknown).toMatchObject({ code: 999, message: `Cannot remove ${what} by nftables` })
       expect(await saved("iptables-nft-save")).toEqual([])
       expect(await ruleset()).toContain('10.1.0.2 comment "lab/c1/eth0"')
     }

@@ -231,7 +231,6 @@ testWith(
       "read the generation of the rule set",
       "list the sets of table ip cni_masquerade",
       "list set ip cni_masquerade containers",
-      "find an element of ip cni_masquerade containers",
       "find an element of ip cni_masquerade networks_16",
       "list the sets of table ip6 cni_masquerade",
       "transaction",

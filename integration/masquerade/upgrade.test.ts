@@ -1,11 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import {
   Attachment,
-  askEcho,
   bridgeNetwork,
-  type ContainerNamespace,
   chooseIptables,
-  EchoPeer,
   expectUnchanged,
   type HostNamespace,
   isAllocationTrace,
@@ -145,74 +142,5 @@ describe("the rules of the Go suite's nftables backend", () => {
     await succeed(gc.run("GC", {}, { containerId: "", netns: "", ifName: "" }))
     const eth0 = "d23676b4f2d9fe04-1c8f6ae798001240"
     expect(await remaining(host)).toEqual([eth0, eth0, "0000000000000000-0000000000000000"])
-  })
-})
-
-/** The table as early versions of this project have made it: one set of address ranges for all prefix lengths. */
-const earlyTable = (...holders: { address: string; network: string; comment: string }[]) => `
-table ip cni_masquerade {
-  comment "CNI: elements are commented network/containerID/ifname"
-  set containers {
-    type ipv4_addr
-    elements = { ${holders.map(({ address, comment }) => `${address} comment "${comment}"`).join(", ")} }
-  }
-  set networks {
-    type ipv4_addr . ipv4_addr
-    flags interval
-    elements = { ${holders.map(({ address, network, comment }) => `${address} . ${network} comment "${comment}"`).join(", ")} }
-  }
-  chain postrouting {
-    type nat hook postrouting priority srcnat; policy accept;
-    ip saddr @containers ip daddr != 224.0.0.0/4 ip saddr . ip daddr != @networks masquerade comment "from containers to beyond their network"
-  }
-}`
-
-describe("a table with address ranges", () => {
-  const config = bridgeNetwork({ isDefaultGateway: true, ipMasq: true })
-  const owner = (pod: { name: string }) => `lab/${pod.name}/eth0`
-
-  /** A host with a container whose masquerade is in such a table. */
-  async function earlyHost() {
-    const { host, internet } = await createHost("none")
-    const before = await settle(host, config)
-    const pod = await host.addContainer()
-    const attachment = new Attachment(host, pod, config)
-    const { ips } = await attachment.add()
-    const address = ips[0]?.address.split("/")[0] ?? ""
-    await host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
-    const table = earlyTable({ address, network: "10.22.0.0/16", comment: owner(pod) })
-    await host.exec("nft", ["-f", "-"], { input: table })
-    return { host, internet, before, pod, attachment, address }
-  }
-
-  const seenIpv4 = async (to: ContainerNamespace, address: string, from: ContainerNamespace) => {
-    await using peer = await EchoPeer.start(to)
-    return (await askEcho(from, { transport: "tcp", address, port: peer.port })).from.address
-  }
-
-  test("goes with the DEL of its last container", async () => {
-    const { host, before, attachment } = await earlyHost()
-    await using _ = host
-    for (const _again of [1, 2]) await attachment.del()
-    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-  })
-
-  test("becomes today's with the next ADD, and its containers keep what they had", async () => {
-    const { host, internet, before, pod, attachment, address } = await earlyHost()
-    await using _ = host
-    const next = await host.addContainer()
-    const second = new Attachment(host, next, config)
-    const result = await second.add()
-    expect(await second.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
-    for (const each of [pod, next]) expect(await seenIpv4(internet, "203.0.113.9", each)).toBe("203.0.113.1")
-    await host.tryExec("sysctl", ["-w", "net.bridge.bridge-nf-call-iptables=1"]) // makes the host look at it
-    expect(await seenIpv4(next, result.ips[0]?.address.split("/")[0] ?? "", pod)).toBe(address)
-    await attachment.del()
-    expect((await host.exec("nft", ["list", "set", "ip", "cni_masquerade", "containers"])).stdout).not.toContain(
-      address,
-    )
-    await second.del()
-    await host.tryExec("sysctl", ["-w", "net.bridge.bridge-nf-call-iptables=0"])
-    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   })
 })

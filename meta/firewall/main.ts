@@ -3,8 +3,8 @@ import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/ske
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type FirewallConfig, firewallFields, parseFirewallConfig } from "./config.ts"
-import { Firewall, type Told } from "./firewall.ts"
-import { hostLinkOf, specOf } from "./spec.ts"
+import { Firewall } from "./firewall.ts"
+import { type DelHints, hostLinkOf, specOf } from "./spec.ts"
 
 /** Lets the traffic of a container through the host's firewall, and keeps it from containers of other bridges. */
 export const firewall = definePlugin<FirewallConfig>({
@@ -37,11 +37,10 @@ function checkFirewall(call: Call, config: FirewallConfig): void {
 
 function deleteFirewall(call: Call, config: FirewallConfig): void {
   using filter = new Firewall(call.log)
-  filter.delete(ownerOf(call), config, told(call.network.prevResult))
+  filter.remove(ownerOf(call), config, delHints(call.network.prevResult))
 }
 
-/** What `prevResult` says, as far as it can be used. */
-function told(prevResult: Result | undefined): Told {
+function delHints(prevResult: Result | undefined): DelHints {
   try {
     if (!prevResult) return { addresses: [], bridge: undefined }
     return { addresses: addressesOf(prevResult).map(({ ip }) => ip), bridge: hostLinkOf(prevResult)?.bridge }

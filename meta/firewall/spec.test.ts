@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { Interface, Result } from "../../pkg/types/mod.ts"
+import { hostCidr, type Interface, type Result } from "../../pkg/types/mod.ts"
 import { firewallFields } from "./config.ts"
-import { hostOf } from "./iptables/rules.ts"
 import { hostLinkOf, printNote, readNote } from "./spec.ts"
 
 describe("a note", () => {
@@ -16,7 +15,7 @@ describe("a note", () => {
     expect(printNote(note)).toBe(text)
   })
 
-  test.each([undefined, "", "x", " "])("of what is none, %j, the count is 0", (text) => {
+  test.each([undefined, "", "x", " "])("the count of text that is not a note, %j, is 0", (text) => {
     expect(readNote(text).count).toBe(0)
     expect(readNote(text).link).toBeUndefined()
   })
@@ -44,7 +43,7 @@ describe("the interfaces of the host in a result", () => {
 })
 
 test("an address is a network of its own length", () => {
-  expect([Uint8Array.of(10, 1, 0, 2), new Uint8Array(16).with(15, 1)].map(hostOf)).toEqual(["10.1.0.2/32", "::1/128"])
+  expect([Uint8Array.of(10, 1, 0, 2), new Uint8Array(16).with(15, 1)].map(hostCidr)).toEqual(["10.1.0.2/32", "::1/128"])
 })
 
 test("the schema's pattern takes the chains that the configuration takes", () => {

@@ -16,6 +16,17 @@ export interface FirewallSpec {
   adminChain: string
 }
 
+/** The same, with the zone of firewalld that the addresses are to be sources of, if it runs. */
+export interface ZonedSpec extends FirewallSpec {
+  zone: string | undefined
+}
+
+/** What `prevResult` tells DEL of an attachment. It may be nothing, or wrong. */
+export interface DelHints {
+  addresses: readonly Uint8Array[]
+  bridge: string | undefined
+}
+
 /** Interfaces of the host by which packets come to a container. */
 export interface HostLink {
   /** That the host routes to: the bridge, its VLAN's interface, or the host's end of a pair without a bridge. */
@@ -40,7 +51,7 @@ export function printNote({ count, link, zone }: Note): string {
   return [count, ...(link || zone ? [place] : []), ...(zone ? [zone] : [])].join(" ")
 }
 
-/** Reads that text; of what is none the count is 0. */
+/** Reads that text; the count of other text is 0. */
 export function readNote(text = ""): Note {
   const [count, place = "-", ...zone] = text.split(" ")
   const [bridge = "", port] = place === "-" ? [] : place.split("/")

@@ -1,11 +1,10 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../pkg/netlink/mod.ts"
 import type { Element } from "../../pkg/nftables/mod.ts"
-import { CniError, Code, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
+import { CniError, Code, hostCidr, isCniError, type Owner, ownerComment } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 import type { Backend } from "./config.ts"
 import { Firewalld, isCommandFailed } from "./firewalld.ts"
-import { hostOf } from "./iptables/rules.ts"
 import { listAddresses } from "./nftables/firewall.ts"
 import { readNote } from "./spec.ts"
 
@@ -19,7 +18,7 @@ export interface Source {
 export function sourcesOf(elements: readonly Element[]): Source[] {
   const sources = elements.flatMap(({ key: [ip], note }): Source[] => {
     const { zone } = readNote(note)
-    return ip && zone ? [{ zone, source: hostOf(ip) }] : []
+    return ip && zone ? [{ zone, source: hostCidr(ip) }] : []
   })
   return [...new Map(sources.map((one) => [`${one.source} ${one.zone}`, one])).values()]
 }
@@ -81,7 +80,7 @@ export function addSources(
   const isThere = ({ zone, source }: Source) =>
     present.getOrInsertComputed(zone, () => firewalld.listSources(zone)).includes(source)
   const failures: unknown[] = []
-  for (const source of addresses.map(hostOf)) {
+  for (const source of addresses.map(hostCidr)) {
     if (isThere({ zone, source })) continue
     try {
       firewalld.addSource(zone, source)
@@ -91,7 +90,7 @@ export function addSources(
       failures.push(error)
     }
   }
-  const own = new Set(addresses.map(hostOf))
+  const own = new Set(addresses.map(hostCidr))
   for (const other of sourcesOf(socket ? listAddresses(socket) : [])) {
     try {
       if (!own.has(other.source) && !isThere(other)) firewalld.addSource(other.zone, other.source)

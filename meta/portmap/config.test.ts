@@ -27,7 +27,7 @@ test("without keys there is nothing to map, with snat and bit 13", () => {
   expect(parse({ runtimeConfig: { portMappings: null } }).portMappings).toEqual([])
 })
 
-test("an address of the host that is none is told with what was expected", () => {
+test("a hostIP that is not an address is an error that says what was expected", () => {
   expect(() => mappings({ ...web, hostIP: "x" })).toThrow("expected an IP address")
   expect(() => mappings({ ...web, hostIP: 5 })).toThrow("an IP address")
 })

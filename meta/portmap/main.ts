@@ -1,10 +1,11 @@
 import { addressesOf } from "../../pkg/ip/mod.ts"
-import { type Answered, type Call, definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
+import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, ownerOf, ownersOf, type Result } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { type PortmapConfig, parsePortmapConfig, portmapFields } from "./config.ts"
 import { Hostports } from "./hostports.ts"
-import { type MappedAddress, mappedAddresses, type PortmapSpec } from "./mapping.ts"
+import { families, type HostportSpec, type MappedAddress, mappedAddresses } from "./mapping.ts"
+import { requireNft } from "./nftables/conditions.ts"
 import { type PortRule, portRulesIn } from "./nftables/inventory.ts"
 import { checkLocalnet, findLocalnetLink, isLocalnetOn, switchLocalnetOn } from "./route-localnet.ts"
 
@@ -30,14 +31,14 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   const { spec, localnet } = prepare(call, config, addresses)
 
   using undo = new Undo(call.log)
-  const ahead = hostports.add(spec, config, undo)
+  const ahead = hostports.add(spec, config.backend, undo)
   if (localnet !== undefined && !isLocalnetOn(localnet)) switchLocalnetOn(localnet)
   const answer = call.answer(result, undo)
   try {
     hostports.flushOlderEntries(addresses, ahead)
   } catch (error) {
     // Everything else works, and such flows are rare.
-    call.log(`Cannot forget UDP flows from before the mapping: ${error}`)
+    call.log(`Cannot flush old UDP conntrack entries: ${error}`)
   }
   return answer
 }
@@ -47,7 +48,7 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
   if (addresses.length === 0) return
   using hostports = Hostports.open()
   const { spec, localnet } = prepare(call, config, addresses)
-  hostports.check(spec, config)
+  hostports.check(spec, config.backend)
   if (localnet !== undefined) checkLocalnet(localnet)
 }
 
@@ -56,12 +57,13 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   const { prevResult } = call.network
   using hostports = Hostports.open()
   const addresses = prevResult ? addressesOf(prevResult).map(({ ip }) => ip) : []
-  hostports.delete(ownerOf(call), portMappings, addresses)
+  hostports.remove(ownerOf(call), { mappings: portMappings, addresses })
 }
 
-function statusPortmap(_call: Call, config: PortmapConfig): void {
+function statusPortmap(_call: Call, { backend, conditions }: PortmapConfig): void {
   using hostports = Hostports.open()
-  hostports.requireUsable(config)
+  hostports.requireUsable(backend)
+  if (backend === "nftables" && families.some((family) => conditions[family].length > 0)) requireForAdd(requireNft)
 }
 
 function gcPortmap({ network: { name } }: Call, _config: PortmapConfig, attachments: readonly Attachment[]): void {
@@ -79,13 +81,19 @@ function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
 /** What is to be mapped, and the interface that has to let 127.0.0.1 through to the container, if there is one. */
 function prepare(
   call: Call,
-  { snat, masqAll, conditions, portMappings = [] }: PortmapConfig,
+  config: PortmapConfig,
   addresses: readonly MappedAddress[],
-): { spec: PortmapSpec; localnet: string | undefined } {
-  const link = snat ? findLocalnetLink(addresses) : undefined
+): { spec: HostportSpec; localnet: string | undefined } {
+  const link = config.snat ? findLocalnetLink(addresses) : undefined
   const links = { localnetLink: link?.isShared ? link.name : undefined, openedLink: link?.name }
-  const { netns } = call
-  const spec = { owner: ownerOf(call), netns, addresses, mappings: portMappings, snat, masqAll, conditions, ...links }
+  const spec = {
+    ...config,
+    owner: ownerOf(call),
+    netns: call.netns,
+    addresses,
+    mappings: config.portMappings ?? [],
+    ...links,
+  }
   return { spec, localnet: link?.name }
 }
 

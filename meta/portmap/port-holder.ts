@@ -36,7 +36,7 @@ export function portTaken(wanted: { port: string; target: string; owner: string 
   const { port, target, owner } = wanted
   return new CniError(
     Code.Internal,
-    `Cannot map host port ${port} to ${target} for ${owner}: it is mapped to ${holder.target} for ${holder.name ?? "nobody"}`,
+    `Cannot map host port ${port} to ${target} for ${owner}: it is mapped to ${holder.target} for ${holder.name ?? "an unknown attachment"}`,
     { details: "the names are network/container/interface; DEL that attachment first, or choose another hostPort" },
   )
 }

@@ -49,7 +49,7 @@ export function isLocalnetOn(link: string): boolean {
   return isLocalnetOnLink(link) || isLocalnetOnLink("all")
 }
 
-/** Whether it is on for this interface, be it on for all or not; for one that has gone it is off. */
+/** Whether route_localnet is on for the link; false if the link is deleted. */
 function isLocalnetOnLink(link: string): boolean {
   try {
     return findSysctl(settingOf(link)) === "1"
@@ -122,7 +122,7 @@ export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
 }
 
 /**
- * Takes an entry back. Where the setting was off and has been switched on meanwhile the entry stays, and it goes off with
+ * Takes an entry back. Where the setting was off and was switched on since, the entry stays, and it goes off with
  * the last mapping. Throws `NetlinkError`.
  */
 export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
@@ -146,7 +146,7 @@ function addGuards({ table, guards }: TableLayout): Operation[] {
 
 /**
  * Adds the guards by themselves, for mappings of iptables that switch the setting on for an interface, and records it; doing it
- * again changes nothing. What is recorded of interfaces that have gone goes. Returns what was recorded. Throws `NetlinkError`.
+ * again changes nothing. Records of deleted interfaces are removed. Returns what was recorded. Throws `NetlinkError`.
  */
 export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntry[] {
   const layout = tableLayout(AF_INET)

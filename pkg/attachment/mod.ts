@@ -31,6 +31,6 @@ export {
   requireParent,
 } from "./interface.ts"
 export { type InterfaceKind, noKind, requireKind } from "./kinds.ts"
-export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, Lease, OwnedRules, Sides } from "./plugin.ts"
+export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, Lease, Sides } from "./plugin.ts"
 export { findSandbox, openSandbox } from "./sandbox.ts"
 export { defineInterfacePlugin, refuseExistingInterface } from "./verbs.ts"

@@ -1,8 +1,8 @@
 import type { InterfaceConfig } from "../config/mod.ts"
-import type { MasqueradeBackend } from "../masquerade/mod.ts"
 import type { Link, RouteSocket } from "../netlink/mod.ts"
 import type { NamespaceFile, Netns } from "../netns/mod.ts"
 import type { PacketFilter } from "../nftables/mod.ts"
+import type { BackendName, OwnedRules } from "../rules/mod.ts"
 import type { Call, Plugin } from "../skel/mod.ts"
 import type { Interface, Owner, Result } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
@@ -16,7 +16,7 @@ export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
   /** What the container sends beyond its networks leaves with the host's address. */
   ipMasq?: boolean
   /** Undefined: the one that the kernel can do. */
-  ipMasqBackend?: MasqueradeBackend | undefined
+  ipMasqBackend?: BackendName | undefined
   /** The interface stays down. */
   disableContainerInterface?: boolean
 }
@@ -59,14 +59,6 @@ export interface Checking extends Sides {
   link: Link
 }
 
-/** Rules in the packet filter that are found again by their owner alone. */
-export interface OwnedRules {
-  /** Removes those of an attachment. Throws `CniError`. */
-  remove(owner: Owner, namespace: NamespaceFile): void
-  /** Removes those of a network's other attachments than the valid ones. Throws `CniError`. */
-  gc(network: string, valid: readonly Owner[]): void
-}
-
 /**
  * A plugin that gives containers an interface: what is particular to it. The scaffold does the rest: sockets, leases, the
  * masquerade, undo, and the verbs that find an interface by its owner.
@@ -99,8 +91,8 @@ export interface InterfacePlugin<C extends AttachmentConfig> {
   requireUsable?(sides: Pick<Sides, "host" | "filter">, config: C): void
   /** Likewise, for an ADD that gets the addresses of this result. */
   requireRoomFor?(host: RouteSocket, result: Result, config: C): void
-  /** What it may have left in the packet filter, by the names that errors use. */
-  rules?(filter: PacketFilter | undefined): Readonly<Record<string, OwnedRules>>
+  /** What ADD may have left in the packet filter. */
+  rules?(filter: PacketFilter | undefined): readonly Pick<OwnedRules<never, NamespaceFile>, "remove" | "gc">[]
   /** Takes back for DEL what neither goes with the interface nor is one of the `rules`. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void
   /** Takes back for GC what belongs to none of these owners, of what `detach` takes back. Throws `CniError`. */

@@ -1,6 +1,6 @@
-import { addressesOf, checkAddresses, checkRoutes, type ResultAddress, requireMtu } from "../ip/mod.ts"
+import { addressesOf, checkAddresses, checkRoutes, requireMtu } from "../ip/mod.ts"
 import { expectedIps, ipam } from "../ipam/mod.ts"
-import { Masquerade, type MasqueradeBackend } from "../masquerade/mod.ts"
+import { Masquerade } from "../masquerade/mod.ts"
 import { assignNsid, findLink, RouteSocket } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
 import { PacketFilter } from "../nftables/mod.ts"
@@ -70,10 +70,13 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
 
 /** The addresses of an attachment, with the masquerade of what has them. */
 function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attaching: Attaching, config: C): Result {
-  const { call, undo } = attaching
+  const { call, owner, filter, undo } = attaching
   const result = completeResult(plugin, config.ipam ? lease(call, undo) : givenAddresses(plugin, call), config)
   requireMtu(config.mtu, result)
-  if (masquerades(config)) addMasquerade(attaching, addressesOf(result), config.ipMasqBackend)
+  const addresses = addressesOf(result)
+  if (masquerades(config) && addresses.length > 0) {
+    new Masquerade(filter).add({ owner, addresses }, config.ipMasqBackend, undo)
+  }
   return result
 }
 
@@ -105,19 +108,6 @@ function lease(call: Call, undo: Undo): Result {
   return leased
 }
 
-function addMasquerade(
-  { call, owner, filter, undo }: Attaching,
-  addresses: readonly ResultAddress[],
-  backend: MasqueradeBackend | undefined,
-): void {
-  const masquerade = new Masquerade(filter)
-  undo.defer(
-    "masquerade",
-    () => masquerade.remove(owner, call.namespace),
-    () => masquerade.add(owner, addresses, backend),
-  )
-}
-
 function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
   const recorded = readRecorded(call)
   ipam.check(call)
@@ -135,7 +125,7 @@ function checkAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>,
   checkAddresses(inside, link, recorded.addresses)
   if (plugin.checkRoutes) plugin.checkRoutes(checking)
   else checkRoutes(inside, link, recorded.prevResult)
-  if (masquerades(config)) new Masquerade(filter).check(owner, recorded.addresses, config.ipMasqBackend)
+  if (masquerades(config)) new Masquerade(filter).check({ owner, addresses: recorded.addresses }, config.ipMasqBackend)
 }
 
 function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, call: Call, config: C): void {
@@ -145,9 +135,7 @@ function deleteAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>
   if (usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
   // Rules first: the kernel frees them while it waits for the link, and not after.
-  for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
-    failures.attempt(`remove the ${what}`, () => rules.remove(owner, call.namespace))
-  }
+  for (const rules of plugin.rules?.(filter) ?? []) rules.remove(owner, call.namespace, failures)
   const { kind } = plugin
   if (kind) failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, kind))
   if (plugin.detach) failures.attempt(`detach "${call.ifName}"`, () => plugin.detach?.(call, config, owner))
@@ -167,9 +155,7 @@ function collectGarbage<C extends AttachmentConfig>(
   const usesInterface = ipam.usesInterface(call.network.ipam?.type)
   if (usesInterface) failures.attempt("release stale addresses", () => ipam.gc(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
-  for (const [what, rules] of Object.entries(plugin.rules?.(filter) ?? {})) {
-    failures.attempt(`remove the stale ${what}`, () => rules.gc(network, valid))
-  }
+  for (const rules of plugin.rules?.(filter) ?? []) rules.gc(network, valid, failures)
   const { kind } = plugin
   if (kind) failures.attempt("delete orphaned interfaces", () => deleteOrphans({ network, valid, log: call.log }, kind))
   failures.attempt("detach what is left of other attachments", () => plugin.detachOrphans?.(call, valid))

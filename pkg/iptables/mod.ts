@@ -12,6 +12,7 @@ export { findInKernel, type KernelRule, listKernelRules, type Search } from "./k
 export { changeKernelTable, removeFromKernelTable } from "./kernel-table.ts"
 export {
   chooseVariant,
+  findProgram,
   findPrograms,
   isLegacyDefault,
   type Programs,
@@ -35,5 +36,5 @@ export {
   type TableName,
   targetOf,
 } from "./rule.ts"
-export { changeTable, readTable, restoreTable } from "./run.ts"
+export { changeTable, readTable, restoreTable, run } from "./run.ts"
 export { type Change, chain, parseSave, printRestore, removalChanges, rule } from "./save-restore.ts"

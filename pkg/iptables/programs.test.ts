@@ -45,7 +45,7 @@ test("a link to the newer kind is not the legacy one, also under another name", 
   expect(findPrograms(AF_INET, "legacy", [bin.path])).toBeUndefined()
   expect(findPrograms(AF_INET, "default", [bin.path])?.restore).toBe(join(bin.path, "iptables-restore"))
   expect(isLegacyDefault(AF_INET, [bin.path])).toBe(false)
-  expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(false) // there is none
+  expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(false) // no such program
   for (const verb of ["save", "restore"]) script(bin.path, `ip6tables-${verb}`, "")
   expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(true)
   expect(() => requirePrograms(AF_INET, "legacy", [bin.path])).toThrow(
@@ -82,7 +82,7 @@ test("a kernel without nf_tables has the legacy kind", () => {
   expect(chooseVariant(undefined)).toBe("legacy")
 })
 
-test("half of a pair is none, and what is missing is named with the package that has it", () => {
+test("half of a pair does not count, and the error names the missing programs and their package", () => {
   using bin = directory()
   script(bin.path, "ip6tables-save", "")
   expect(findPrograms(AF_INET6, "default", [bin.path])).toBeUndefined()

@@ -34,8 +34,8 @@ export function findPrograms(
 ): Programs | undefined {
   const name = NAMES[family]
   for (const prefix of variant === "legacy" ? [`${name}-legacy`, name] : [name]) {
-    const save = findFile(`${prefix}-save`, directories)
-    const restore = save && findFile(`${prefix}-restore`, directories)
+    const save = findProgram(`${prefix}-save`, directories)
+    const restore = save && findProgram(`${prefix}-restore`, directories)
     if (restore && !(variant === "legacy" && isNewer(restore))) return { family, save, restore }
   }
   return undefined
@@ -43,7 +43,7 @@ export function findPrograms(
 
 /**
  * Whether what the node's administrator has made `iptables` is known to write into the older kernel tables: other programs on the
- * node, such as docker, take it. False where there is none.
+ * node, such as docker, take it. False where it is not installed.
  */
 export function isLegacyDefault(family: Family, directories: readonly string[] = DIRECTORIES): boolean {
   const programs = findPrograms(family, "default", directories)
@@ -66,7 +66,8 @@ export function requirePrograms(
   })
 }
 
-function findFile(name: string, directories: readonly string[]): string | undefined {
+/** Returns the path of a program, like `which`, but of the places where distributions put it; undefined where it is not. */
+export function findProgram(name: string, directories: readonly string[] = DIRECTORIES): string | undefined {
   return directories.map((directory) => `${directory}/${name}`).find(isFile)
 }
 
@@ -104,7 +105,7 @@ function linkTarget(path: string): string | undefined {
 }
 
 /**
- * Which kind of iptables works on this kernel: the one that the administrator has chosen, wherever nf_tables has NAT for
+ * Which kind of iptables works on this kernel: the one that the administrator has chosen where nf_tables has NAT for
  * IP, else the legacy one. `socket` is undefined on a kernel without nf_tables.
  */
 export function chooseVariant(socket: NetlinkSocket | undefined): Variant {

@@ -67,7 +67,8 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
   }
 }
 
-function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits = LIMITS) {
+/** Runs a program of the packet filter. Throws `CniError` when it does not end by itself; code 11 when that takes too long. */
+export function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits = LIMITS) {
   const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin, limits)
   const { timeoutMs, outputLimit } = limits
   if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${timeoutMs} ms`)

@@ -5,6 +5,7 @@ import {
   type Cidr,
   type Family,
   formatCidr,
+  hostCidr,
   networkOf,
   type Owner,
   ownerComment,
@@ -58,14 +59,9 @@ export function masqueradeRules(family: Family, owner: Owner, addresses: readonl
     comment,
     accepts: addresses.map((address) => rule(["-d", subnetOf(address)], comment, "ACCEPT")),
     masquerade: rule(["!", "-d", MULTICAST[family]], comment, "MASQUERADE"),
-    marks: addresses.map((address) => rule(["-s", hostOf(address), "-d", subnetOf(address)], ownerComment(owner))),
-    jumps: addresses.map((address) => ({ ...rule(["-s", hostOf(address)], comment, chain), chain: PARENT })),
+    marks: addresses.map((address) => rule(["-s", hostCidr(address.ip), "-d", subnetOf(address)], ownerComment(owner))),
+    jumps: addresses.map((address) => ({ ...rule(["-s", hostCidr(address.ip)], comment, chain), chain: PARENT })),
   }
-}
-
-/** "10.1.0.2/32" */
-function hostOf({ ip }: Cidr): string {
-  return formatCidr({ ip, prefix: 8 * ip.length })
 }
 
 /** "10.1.0.0/16" */

@@ -1,6 +1,7 @@
 import {
   type Content,
   changeTable,
+  chooseVariant,
   commentOf,
   containerComment,
   findEverywhere,
@@ -11,114 +12,96 @@ import {
   removeEverywhere,
   requirePrograms,
   restoreTable,
-  type Variant,
 } from "../iptables/mod.ts"
-import type { NetlinkSocket } from "../netlink/mod.ts"
+import { isErrno } from "../libc/mod.ts"
+import { findLink, listAddresses } from "../netlink/mod.ts"
+import { type NamespaceFile, Netns } from "../netns/mod.ts"
 import { tableFamily } from "../nftables/mod.ts"
-import {
-  AF_INET,
-  AF_INET6,
-  type Cidr,
-  CniError,
-  Code,
-  type Family,
-  familyOf,
-  formatCidr,
-  isCniError,
-  type Owner,
-  ownerComment,
-} from "../types/mod.ts"
+import { IptablesBackend, missingRules, type RuleBackend } from "../rules/mod.ts"
+import { CniError, Code, formatCidr, hostCidr, isCniError, type Owner, ownerComment } from "../types/mod.ts"
+import type { Undo } from "../undo/mod.ts"
 import { planAdd, planGc, planRemove } from "./iptables-plan.ts"
 import { ANY_CHAIN, type MasqueradeRules, masqueradeRules, masqueradeSearch, PARENT, TABLE } from "./iptables-rules.ts"
-
-/** A socket to nf_tables; undefined on a kernel without. */
-type Nftables = NetlinkSocket | undefined
-
-/**
- * Masquerades what the addresses send beyond their network by upstream's chains and rules, in one `iptables-restore` for
- * each address family. Doing it again changes nothing. Throws `CniError`, and then nothing has changed.
- */
-export function addIptablesMasquerade(
-  socket: Nftables,
-  variant: Variant,
-  owner: Owner,
-  addresses: readonly Cidr[],
-): void {
-  const search = masqueradeSearch(owner)
-  try {
-    const found = findEverywhere(socket, TABLE, search)
-    const parts = byFamily(addresses).map(([family, addresses]) => {
-      return { programs: requirePrograms(family, variant), rules: masqueradeRules(family, owner, addresses) }
-    })
-    for (const { programs, rules } of parts) {
-      const isNew = !found.some(({ family }) => family === programs.family) // nothing to read: nothing to lose
-      if (isNew) restoreTable(programs, TABLE, planAdd(rules, NOTHING, ownerComment(owner)))
-      else changeTable(programs, TABLE, (content) => planAdd(rules, narrow(content, search), ownerComment(owner)))
-    }
-  } catch (cause) {
-    undo(socket, owner)
-    const what = addresses.map(formatCidr).join(" and ")
-    const code = isCniError(cause) ? cause.code : Code.Internal
-    throw new CniError(code, `Cannot masquerade ${what} by iptables`, { cause })
-  }
-}
+import { byFamily, type MasqueradeSpec } from "./spec.ts"
 
 const NOTHING = { chains: [], rules: [] } as const
 
-/** Takes back what was done for one family. That it cannot is no news beside the error that is being thrown. */
-function undo(socket: Nftables, owner: Owner): void {
-  try {
-    deleteIptablesMasquerade(socket, owner, () => true)
-  } catch {}
-}
+/** The masquerade by upstream's chains and rules, of either suite. `hints`: the container's namespace. */
+export class IptablesMasquerade extends IptablesBackend implements RuleBackend<MasqueradeSpec, NamespaceFile> {
+  protected readonly table = TABLE
 
-/**
- * Ends the masquerade of this attachment, found by its names alone, in every place where iptables keeps it, made by
- * either suite; needs no program except for the older tables. `isInUse` says of an address without a mark, "10.1.0.2/32", whether
- * another interface of the container has it; it is asked only when there is one. Nothing there is success. Throws
- * `CniError`.
- */
-export function deleteIptablesMasquerade(socket: Nftables, owner: Owner, isInUse: (source: string) => boolean): void {
-  const search = masqueradeSearch(owner)
-  const [mark, comment] = [ownerComment(owner), containerComment(owner)]
-  const isOwnerStale = (found: string) => found === mark
-  const isAddressStale = (source: string) => !isInUse(source)
-  removeEverywhere(socket, TABLE, search, (found) => {
-    const [chain = ""] = found.chains
-    return planRemove(found, { chain, comment, isOwnerStale, isAddressStale })
-  })
-}
+  /** One `iptables-restore` for each address family. Throws `CniError`. */
+  add({ owner, addresses }: MasqueradeSpec, undo: Undo): void {
+    const variant = chooseVariant(this.socket)
+    const search = masqueradeSearch(owner)
+    const mark = ownerComment(owner)
+    try {
+      const found = findEverywhere(this.socket, TABLE, search)
+      const parts = byFamily(addresses).map(([family, addresses]) => {
+        return { programs: requirePrograms(family, variant), rules: masqueradeRules(family, owner, addresses) }
+      })
+      undo.defer("masquerade", () => this.#removeMarked(owner, () => true))
+      for (const { programs, rules } of parts) {
+        const isNew = !found.some(({ family }) => family === programs.family) // nothing to read: nothing to lose
+        if (isNew) restoreTable(programs, TABLE, planAdd(rules, NOTHING, mark))
+        else changeTable(programs, TABLE, (content) => planAdd(rules, narrow(content, search), mark))
+      }
+    } catch (cause) {
+      const what = addresses.map(formatCidr).join(" and ")
+      const code = isCniError(cause) ? cause.code : Code.Internal
+      throw new CniError(code, `Cannot masquerade ${what} by iptables`, { cause })
+    }
+  }
 
-/** Ends the masquerade of all attachments to this network but the valid ones. Throws `CniError`. */
-export function gcIptablesMasquerade(socket: Nftables, network: string, validOwners: readonly Owner[]): void {
-  const search = { chains: ANY_CHAIN, parents: [PARENT] }
-  removeEverywhere(socket, TABLE, search, (found) => planGc(found, network, validOwners))
-}
+  check({ owner, addresses }: MasqueradeSpec): void {
+    const found = findEverywhere(this.socket, TABLE, masqueradeSearch(owner))
+    for (const [family, list] of byFamily(addresses)) {
+      const target = masqueradeRules(family, owner, list)
+      const faults = found.filter((place) => place.family === family).map((place) => findFault(target, place))
+      if (faults.includes(undefined)) continue
+      const what = `the masquerade of ${ownerComment(owner)} by iptables`
+      throw faults[0]
+        ? missingRules(what, ...faults[0])
+        : missingRules(what, `chain ${target.chain} in table ${tableFamily[family]} ${TABLE}`)
+    }
+  }
 
-/**
- * Checks that the addresses of this attachment are masqueraded by iptables, in one of the places where it keeps rules,
- * made by either suite. Throws `CniError` that tells what was expected and what was found, and `NetlinkError`
- * when the rules cannot be read.
- */
-export function checkIptablesMasquerade(
-  socket: NetlinkSocket | undefined,
-  owner: Owner,
-  addresses: readonly Cidr[],
-): void {
-  const found = findEverywhere(socket, TABLE, masqueradeSearch(owner))
-  for (const [family, list] of byFamily(addresses)) {
-    const target = masqueradeRules(family, owner, list)
-    const faults = found.filter((place) => place.family === family).map((place) => findFault(target, place))
-    if (faults.includes(undefined)) continue
-    const reason = faults[0] ?? `expected chain ${target.chain} in table ${tableFamily[family]} ${TABLE}; found none`
-    throw new CniError(Code.Internal, `Cannot find the masquerade of ${ownerComment(owner)} by iptables: ${reason}`)
+  /**
+   * Needs no program except for the older tables. `namespace` is looked at only where the Go suite has left rules that do not tell
+   * which of the container's interfaces they are for. Throws `CniError`.
+   */
+  remove(owner: Owner, namespace: NamespaceFile): void {
+    let beside: Set<string> | undefined
+    this.#removeMarked(owner, (source) => {
+      beside ??= addressesBeside(namespace, owner.ifName)
+      return beside.has(source)
+    })
+  }
+
+  /** `isInUse`: whether another interface of the container has an address without a mark, "10.1.0.2/32". */
+  #removeMarked(owner: Owner, isInUse: (source: string) => boolean): void {
+    const [mark, comment] = [ownerComment(owner), containerComment(owner)]
+    const isOwnerStale = (found: string) => found === mark
+    const isAddressStale = (source: string) => !isInUse(source)
+    removeEverywhere(this.socket, TABLE, masqueradeSearch(owner), (found) => {
+      const [chain = ""] = found.chains
+      return planRemove(found, { chain, comment, isOwnerStale, isAddressStale })
+    })
+  }
+
+  gc(network: string, valid: readonly Owner[]): void {
+    const search = { chains: ANY_CHAIN, parents: [PARENT] }
+    removeEverywhere(this.socket, TABLE, search, (found) => planGc(found, network, valid))
   }
 }
 
-/** The first rule that is not there, in words; undefined when all are. */
-function findFault({ comment, accepts, masquerade, jumps }: MasqueradeRules, { rules }: Content): string | undefined {
+/** The first rule that is missing, and what is there instead; undefined when there are all. */
+function findFault(
+  { comment, accepts, masquerade, jumps }: MasqueradeRules,
+  { rules }: Content,
+): [expected: string, found: string] | undefined {
   const missing = [...accepts, masquerade, ...jumps].find((each) => !rules.some((rule) => isSameRule(rule, each)))
-  return missing && `expected rule "${printRule(missing)}"; found ${describe(rules, missing, comment)}`
+  return missing && [`rule "${printRule(missing)}"`, describe(rules, missing, comment)]
 }
 
 function describe(rules: readonly Rule[], { chain }: Rule, comment: string): string {
@@ -126,11 +109,20 @@ function describe(rules: readonly Rule[], { chain }: Rule, comment: string): str
   return similar.map((rule) => `"${printRule(rule)}"`).join(", ") || "none of the kind"
 }
 
-/** The addresses of each family that has any, each once. */
-function byFamily(addresses: readonly Cidr[]): [Family, Cidr[]][] {
-  const unique = [...new Map(addresses.map((address) => [formatCidr(address), address])).values()]
-  return ([AF_INET, AF_INET6] as const).flatMap((family): [Family, Cidr[]][] => {
-    const ours = unique.filter(({ ip }) => familyOf(ip) === family)
-    return ours.length > 0 ? [[family, ours]] : []
-  })
+/**
+ * The addresses that a container has on its other interfaces, each as "10.1.0.2/32". None when the container's namespace is deleted,
+ * and none for a container with too many to list in time: then the rules go, and only that container misses them.
+ */
+function addressesBeside(namespace: NamespaceFile, ifName: string): Set<string> {
+  using sandbox = Netns.find(namespace)
+  if (!sandbox) return new Set()
+  using inside = sandbox.openRoute()
+  const own = findLink(inside, ifName)?.index
+  try {
+    const others = listAddresses(inside).filter(({ index }) => index !== own)
+    return new Set(others.map(({ ip }) => hostCidr(ip)))
+  } catch (error) {
+    if (isErrno(error, "ETIME")) return new Set()
+    throw error
+  }
 }

@@ -4,6 +4,6 @@
  *
  * @example
  * using filter = PacketFilter.find()
- * new Masquerade(filter).add(owner, [{ ip, prefix: 16 }], config.ipMasqBackend)
+ * new Masquerade(filter).add({ owner, addresses: [{ ip, prefix: 16 }] }, config.ipMasqBackend, undo)
  */
-export { Masquerade, type MasqueradeBackend } from "./masquerade.ts"
+export { Masquerade } from "./masquerade.ts"

@@ -14,7 +14,8 @@ import {
   tableFamily,
   verdict,
 } from "../nftables/mod.ts"
-import { AF_INET, AF_INET6, type Cidr, type Family, familyOf, networkOf } from "../types/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, type Family, networkOf } from "../types/mod.ts"
+import { byFamily } from "./spec.ts"
 
 /**
  * The objects that masquerade the containers of one address family. All sets are hash sets: to add or remove an element
@@ -123,16 +124,6 @@ export function prefixIn(name: string): number | undefined {
   return name === networksName(prefix) && Number.isInteger(prefix) ? prefix : undefined
 }
 
-/** The name of a set that an early version of this project had for all prefix lengths, as address ranges. */
-export const FORMER_NETWORKS = NETWORKS
-
-/** Keeps that set in use until the table goes, so that the containers in it still reach their networks directly. */
-export function formerRule({ family, table, chain }: MasqueradeLayout): Rule {
-  const { type, source, destination } = perFamily[family]
-  const set = { table, name: FORMER_NETWORKS, key: [type, type] }
-  return { chain, statements: [matchSet([source, destination], "==", set), verdict("return")], comment: TO_ITS_NETWORK }
-}
-
 /** All elements for addresses of this owner. */
 export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Place[] {
   return [
@@ -149,11 +140,7 @@ export function networkKey(ip: Uint8Array, prefix: number): Uint8Array[] {
   return [ip, networkOf({ ip, prefix })]
 }
 
-/** The addresses of each family that has any, each once. */
+/** The layout of each family that has addresses, with these. */
 export function groupByLayout(addresses: readonly Cidr[]): { layout: MasqueradeLayout; addresses: Cidr[] }[] {
-  return ([AF_INET, AF_INET6] as const).flatMap((family) => {
-    const ours = addresses.filter(({ ip }) => familyOf(ip) === family)
-    const unique = ours.filter(({ ip }, at) => ours.findIndex((other) => String(other.ip) === String(ip)) === at)
-    return unique.length === 0 ? [] : [{ layout: masqueradeLayout(family), addresses: unique }]
-  })
+  return byFamily(addresses).map(([family, addresses]) => ({ layout: masqueradeLayout(family), addresses }))
 }

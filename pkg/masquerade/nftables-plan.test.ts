@@ -15,7 +15,7 @@ import { groupByLayout, masqueradeLayout, networkKey, networksOf, type Place, pl
 import {
   findAddresses,
   hasMasqueradeRules,
-  listNetworkSets,
+  listPrefixes,
   type MasqueradeState,
   planAdd,
   planNew,
@@ -23,8 +23,8 @@ import {
 } from "./nftables-plan.ts"
 
 const layout = masqueradeLayout(AF_INET)
-const nothing: MasqueradeState = { isComplete: false, prefixes: [], hasFormer: false, held: [] }
-const complete: MasqueradeState = { isComplete: true, prefixes: [16, 24], hasFormer: false, held: [] }
+const nothing: MasqueradeState = { isComplete: false, prefixes: [], held: [] }
+const complete: MasqueradeState = { isComplete: true, prefixes: [16, 24], held: [] }
 
 function address(text: string): Cidr {
   const found = parseCidr(text)
@@ -107,14 +107,6 @@ describe("adding", () => {
       "add rule postrouting ip saddr @containers ip daddr != 224.0.0.0/4 masquerade" +
         ' comment "from containers to everywhere else"',
     ])
-  })
-
-  test("the set of address ranges that an early version has made stays in use", () => {
-    const plan = text(planAdd(layout, { ...nothing, hasFormer: true }, ours, owner))
-    expect(plan.filter((line) => line.startsWith("add rule"))[0]).toBe(
-      'add rule postrouting ip saddr . ip daddr @networks return comment "to its own network"',
-    )
-    expect(plan).toHaveLength(10)
   })
 
   test("what is there already is left alone", () => {
@@ -268,12 +260,9 @@ describe("the rules are all there", () => {
 })
 
 test("the sets of networks are known by their names", () => {
-  const sets = (...names: string[]) => listNetworkSets(new Lines(kernel([], names)), layout)
-  expect(sets("containers", "networks_0", "networks_32")).toEqual({ prefixes: [0, 32], hasFormer: false })
-  expect(sets("containers", "networks", "networks_of", "networks_", "networks_016", "net")).toEqual({
-    prefixes: [],
-    hasFormer: true,
-  })
+  const sets = (...names: string[]) => listPrefixes(new Lines(kernel([], names)), layout)
+  expect(sets("containers", "networks_0", "networks_32")).toEqual([0, 32])
+  expect(sets("containers", "networks", "networks_of", "networks_", "networks_016", "net")).toEqual([])
 })
 
 test("an address is looked for in every set, by one question each", () => {
@@ -286,9 +275,9 @@ test("an address is looked for in every set, by one question each", () => {
 
 describe("removing", () => {
   const of = (last: number, comment: string, prefix = 16) => placesFor(layout, [{ ip: ip(last), prefix }], comment)
-  const isC1 = (comment: string) => comment === "net/c1/eth0"
-  const needles = [new TextEncoder().encode("net/c1/eth0")]
-  const removal = (socket: ReturnType<typeof kernel>) => text(planRemoval(socket, layout, isC1, needles))
+  const isStale = (comment: string) => comment === "net/c1/eth0"
+  const ofC1 = { isStale, needles: [new TextEncoder().encode("net/c1/eth0")] }
+  const removal = (socket: ReturnType<typeof kernel>) => text(planRemoval(socket, layout, ofC1))
 
   test("finds elements by their owner, with the networks", () => {
     const socket = kernel([...of(2, "net/c1/eth0"), ...of(3, "net/c1/eth0", 24), ...of(4, "net/c2/eth0")])
@@ -324,13 +313,13 @@ describe("removing", () => {
 
   test("is nothing when all elements are others', and costs two questions", () => {
     const socket = kernel(of(2, "net/c11/eth0"))
-    expect(planRemoval(socket, layout, isC1, needles)).toEqual([])
+    expect(planRemoval(socket, layout, ofC1)).toEqual([])
     expect(socket.asked).toEqual(["list sets", "list containers"])
   })
 
   test("is nothing without the table", () => {
     const socket = kernel([], [])
-    expect(planRemoval(socket, layout, isC1, needles)).toEqual([])
+    expect(planRemoval(socket, layout, ofC1)).toEqual([])
     expect(socket.asked).toEqual(["list sets"])
   })
 
@@ -346,6 +335,6 @@ describe("removing", () => {
   test("takes half of what was made when the rest has been deleted by hand", () => {
     const [container] = of(2, "net/c1/eth0")
     const socket = kernel([...(container ? [container] : []), ...of(4, "net/c2/eth0")])
-    expect(text(planRemoval(socket, layout, isC1))).toEqual(["delete element containers { 10.1.0.2 }"])
+    expect(text(planRemoval(socket, layout, { isStale }))).toEqual(["delete element containers { 10.1.0.2 }"])
   })
 })

@@ -2,7 +2,7 @@ import {
   add,
   create,
   type Element,
-  findElements,
+  findLines,
   flush,
   isDormant,
   type Line,
@@ -10,17 +10,15 @@ import {
   Lines,
   listComments,
   membersOf,
-  type NamedSet,
   type Netfilter,
   type Operation,
   remove,
   removeEmptied,
   wake,
 } from "../nftables/mod.ts"
+import type { Sought } from "../rules/mod.ts"
 import { type Cidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import {
-  FORMER_NETWORKS,
-  formerRule,
   isNetworksComment,
   type MasqueradeLayout,
   networkKey,
@@ -31,23 +29,9 @@ import {
   prefixIn,
 } from "./nftables-layout.ts"
 
-/** Which sets of networks a table has. */
-export interface NetworkSets {
-  prefixes: readonly number[]
-  /** Whether the one of an early version is there. */
-  hasFormer: boolean
-}
-
-/** None where there is no table. Throws `NetlinkError`. */
-export function listNetworkSets(lines: Lines, { table }: MasqueradeLayout): NetworkSets {
-  const prefixes: number[] = []
-  let hasFormer = false
-  for (const name of lines.namesIn(table)) {
-    const prefix = prefixIn(name)
-    if (prefix !== undefined) prefixes.push(prefix)
-    if (name === FORMER_NETWORKS) hasFormer = true
-  }
-  return { prefixes, hasFormer }
+/** Returns the prefix lengths that a table has sets of networks for; none where there is no table. Throws `NetlinkError`. */
+export function listPrefixes(lines: Lines, { table }: MasqueradeLayout): number[] {
+  return lines.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
 }
 
 /**
@@ -84,10 +68,18 @@ export function findAddresses(
   ips: readonly Uint8Array[],
 ): Line[] {
   const found = ips.map((ip) => lines.find(layout.containers, [ip]))
-  for (const ip of ips) {
-    for (const prefix of prefixes) found.push(lines.find(networksOf(layout, prefix).set, networkKey(ip, prefix)))
-  }
-  return found.filter((line) => membersOf(line).length > 0)
+  return [...found, ...findInNetworks(lines, layout, prefixes, ips)].filter((line) => membersOf(line).length > 0)
+}
+
+function findInNetworks(
+  lines: Lines,
+  layout: MasqueradeLayout,
+  prefixes: readonly number[],
+  ips: readonly Uint8Array[],
+): Line[] {
+  return ips.flatMap((ip) =>
+    prefixes.map((prefix) => lines.find(networksOf(layout, prefix).set, networkKey(ip, prefix))),
+  )
 }
 
 /**
@@ -106,7 +98,9 @@ export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], co
 }
 
 /** What an ADD finds of a layout. */
-export interface MasqueradeState extends NetworkSets {
+export interface MasqueradeState {
+  /** The prefix lengths that there are sets of networks for. */
+  prefixes: readonly number[]
   /** Whether all rules are there. */
   isComplete: boolean
   /** The lines of its addresses, in every set. */
@@ -129,18 +123,15 @@ export function planAdd(
   const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, owner.network)
   for (const line of state.held) {
     const place = places.find((place) => isFor(place, line))
-    const members = membersOf(line).filter((one) => (place && one.comment === comment) || !isStale(one))
-    const isThere = members.some((one) => one.comment === comment)
-    changes.change(line, place && !isThere ? [...members, place.element] : members)
+    if (place) changes.claim(line, place.element, isStale)
+    else changes.remove(line, isStale)
   }
   for (const place of places) {
     if (state.held.some((line) => isFor(place, line))) continue
     changes.change({ set: place.set, key: place.element.key, members: [undefined] }, [place.element])
   }
   return [
-    ...(state.isComplete
-      ? []
-      : skeleton(layout, [...state.prefixes, ...addresses.map(({ prefix }) => prefix)], state.hasFormer)),
+    ...(state.isComplete ? [] : skeleton(layout, [...state.prefixes, ...addresses.map(({ prefix }) => prefix)])),
     ...changes.operations,
   ]
 }
@@ -150,10 +141,9 @@ function isFor({ set, element }: Place, line: Line): boolean {
 }
 
 /** All of the layout, for networks of these prefix lengths. What is there stays, except for rules that are not ours. */
-export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[], hasFormer = false): Operation[] {
+export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]): Operation[] {
   const { table, chain, containers, rule } = layout
   const operations = [add.table(table), add.chain(chain), flush.chain(chain), add.set(containers)]
-  if (hasFormer) operations.push(add.rule(formerRule(layout)))
   for (const prefix of [...new Set(prefixes)].sort((a, b) => a - b)) {
     const networks = networksOf(layout, prefix)
     operations.push(add.set(networks.set), add.rule(networks.rule))
@@ -163,39 +153,25 @@ export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[], 
 }
 
 /**
- * Removes the elements with a comment that `isStale`, all of which have one of `needles` in them; the next in line comes
- * into force, and with the last container the table goes. Throws `NetlinkError`.
+ * Removes the elements that are sought; the next in line comes into force, and with the last container the table goes. Throws
+ * `NetlinkError`.
  */
 export function planRemoval(
   socket: Pick<Netfilter, "get" | "dump">,
   layout: MasqueradeLayout,
-  isStale: (comment: string) => boolean,
-  needles?: readonly Uint8Array[],
+  { isStale, needles }: Sought,
 ): Operation[] {
   const { table, containers } = layout
   const lines = new Lines(socket)
   if (!lines.has(containers)) return []
-  const isOurs = ({ comment }: Element) => comment !== undefined && isStale(comment)
-  const stale = new Map<string, Uint8Array>()
-  let others = 0
-  for (const set of [containers, containers.standby]) {
-    const list = lines.has(set) ? findElements(socket, set, needles) : undefined
-    if (!list) continue
-    others += list.count - list.elements.length
-    // While a set grows, the kernel may list an element twice.
-    for (const element of list.elements) {
-      if (!isOurs(element)) others++
-      else if (element.key[0]) stale.set(String(element.key[0]), element.key[0])
-    }
-  }
+  const isSought = ({ comment }: Element) => comment !== undefined && isStale(comment)
+  const { found, others } = findLines(socket, lines, [containers], isSought, needles)
   if (others === 0) return [remove.table(table)]
-  if (stale.size === 0) return []
-  const { prefixes } = listNetworkSets(lines, layout)
+  if (found.length === 0) return []
+  const ips = found.flatMap(({ key }) => key.slice(0, 1))
   const changes = new LineChanges()
-  for (const line of findAddresses(lines, layout, prefixes, [...stale.values()])) {
-    const kept = membersOf(line).filter((one) => !isOurs(one))
-    changes.change(line, kept)
+  for (const line of [...found, ...findInNetworks(lines, layout, listPrefixes(lines, layout), ips)]) {
+    changes.remove(line, isSought)
   }
-  const isAllOf = (set: NamedSet, count: number) => findElements(socket, set, [])?.count === count
-  return [...changes.operations, ...removeEmptied(changes, isAllOf)]
+  return [...changes.operations, ...removeEmptied(socket, changes)]
 }

@@ -1,32 +1,23 @@
 import { encodeUtf8 } from "../engine/mod.ts"
-import { isErrno } from "../libc/mod.ts"
 import {
   atomically,
+  commitQuickly,
   describeDormant,
   dryRun,
   findElements,
-  hasNftables,
   Lines,
   listComments,
   type Netfilter,
   printElement,
   printRule,
-  tryCommit,
+  tableFamily,
 } from "../nftables/mod.ts"
-import {
-  AF_INET,
-  AF_INET6,
-  type Cidr,
-  CniError,
-  Code,
-  type Family,
-  formatCidr,
-  type Owner,
-  ownerComment,
-  staleOf,
-} from "../types/mod.ts"
+import { missingRules, NftablesBackend, type RuleBackend, type Sought } from "../rules/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, type CniError, type Family, familyOf, ownerComment } from "../types/mod.ts"
+import type { Undo } from "../undo/mod.ts"
 import {
   groupByLayout,
+  MASQUERADE_TABLE,
   type MasqueradeLayout,
   masqueradeLayout,
   networksOf,
@@ -37,118 +28,85 @@ import {
   findAddresses,
   hasMasqueradeRules,
   hasMasqueradeRulesAsleep,
-  listNetworkSets,
+  listPrefixes,
   type MasqueradeState,
   planAdd,
   planNew,
   planRemoval,
   skeleton,
 } from "./nftables-plan.ts"
+import type { MasqueradeSpec } from "./spec.ts"
 
-/**
- * Masquerades what the addresses send beyond their network, multicast excepted, all in one transaction:
- * `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table,
- * chain, sets and rules where they are missing. Doing it again changes nothing; an address that another owner in this
- * network has left behind becomes this one's; it is shared with another network, which may have the same addresses on a
- * bridge of its own. Throws `CniError`, and then nothing has changed.
- */
-export function addMasquerade(socket: Netfilter, owner: Owner, addresses: readonly Cidr[]): void {
-  const comment = ownerComment(owner)
-  const groups = groupByLayout(addresses)
-  if (groups.length === 0) return
-  try {
-    // Nearly always. Not so when an address is held, and for the first with its prefix length.
+/** The masquerade in nf_tables: addresses as elements of sets, with their owner as comment. */
+export class NftablesMasquerade extends NftablesBackend implements RuleBackend<MasqueradeSpec> {
+  protected readonly table = MASQUERADE_TABLE
+
+  /** Whether the kernel has nf_tables with NAT, for the families of these addresses. Where nothing is masqueraded yet it tries. */
+  isUsable({ addresses = [] }: Partial<MasqueradeSpec> = {}): boolean {
+    const { socket } = this
+    const families: Family[] = addresses.length > 0 ? addresses.map(({ ip }) => familyOf(ip)) : [AF_INET]
+    return [...new Set(families)].every((family) => {
+      const layout = masqueradeLayout(family)
+      return dryRun(socket, layout.table, () => (hasMasqueradeRules(socket, layout, []) ? [] : skeleton(layout, [8])))
+    })
+  }
+
+  /**
+   * Masquerades what the addresses send beyond their network, multicast excepted, all in one transaction:
+   * `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table,
+   * chain, sets and rules where they are missing. An address that another owner in this network has left behind becomes this
+   * one's; it is shared with another network, which may have the same addresses on a bridge of its own. Throws `NetlinkError`.
+   */
+  add({ owner, addresses }: MasqueradeSpec, undo: Undo): void {
+    const { socket } = this
+    const groups = groupByLayout(addresses)
+    if (groups.length === 0) return
+    const planMissing = () =>
+      groups.flatMap(({ layout, addresses }) => planAdd(layout, readState(socket, layout, addresses), addresses, owner))
+    // Not complete for the first address with its prefix length; refused when an address is held.
     const isComplete = groups.every(({ layout, addresses }) => hasMasqueradeRulesAsleep(socket, layout, addresses))
-    const planAll = () => groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, comment))
-    if (isComplete && tryCommit(socket, planAll())) return
-    atomically(socket, () =>
-      groups.flatMap(({ layout, addresses }) =>
-        planAdd(layout, readState(socket, layout, addresses), addresses, owner),
-      ),
-    )
-  } catch (error) {
-    const what = `Cannot masquerade ${addresses.map(formatCidr).join(" and ")}`
-    if (!isErrno(error, "EINVAL", "EOPNOTSUPP")) throw new CniError(Code.Internal, what, { cause: error })
-    throw new CniError(Code.Internal, `${what}: the kernel needs nf_tables with NAT`, { cause: error })
+    const planAll = () => groups.flatMap(({ layout, addresses }) => planNew(layout, addresses, ownerComment(owner)))
+    const change = () => commitQuickly(socket, isComplete ? planAll() : undefined, planMissing)
+    undo.defer("masquerade", () => this.takeBack(owner), change)
+  }
+
+  check({ owner, addresses }: MasqueradeSpec): void {
+    const { socket } = this
+    const comment = ownerComment(owner)
+    for (const { layout, addresses: ours } of groupByLayout(addresses)) {
+      if (!hasMasqueradeRules(socket, layout, ours)) {
+        throw missing(comment, printRules(layout, ours), printFoundRules(socket, layout))
+      }
+      const lines = new Lines(socket)
+      for (const { set, element } of placesFor(layout, ours, comment)) {
+        const { members } = lines.find(set, element.key)
+        if (members[0] && members.some((one) => one?.comment === comment)) continue
+        const needles = [encodeUtf8(comment), ...element.key.slice(0, 1)]
+        const found = findSimilar(socket, layout, needles).map(printPlace).join(", ")
+        throw missing(comment, printPlace({ set, element }), found || "nothing")
+      }
+    }
+  }
+
+  protected removeAll(sought: Sought): void {
+    const { socket, filter, table } = this
+    const families = ([AF_INET, AF_INET6] as const).filter((family) => filter.hasTable(table, tableFamily[family]))
+    const layouts = families.map(masqueradeLayout)
+    atomically(socket, () => layouts.flatMap((layout) => planRemoval(socket, layout, sought)))
   }
 }
 
 function readState(socket: Netfilter, layout: MasqueradeLayout, addresses: readonly Cidr[]): MasqueradeState {
   const lines = new Lines(socket)
-  const sets = listNetworkSets(lines, layout)
+  const prefixes = listPrefixes(lines, layout)
   const isComplete = hasMasqueradeRules(socket, layout, addresses)
   const ips = addresses.map(({ ip }) => ip)
-  return { ...sets, isComplete, held: findAddresses(lines, layout, sets.prefixes, ips) }
-}
-
-/**
- * Ends the masquerade of this attachment, found by its name alone, in one transaction; of these families, if not all have a table.
- * Leaves no table behind when it was the last. Nothing there is success. Throws `CniError`.
- */
-export function deleteMasquerade(socket: Netfilter, owner: Owner, families = bothFamilies): void {
-  const comment = ownerComment(owner)
-  const needles = [encodeUtf8(comment)]
-  removeWhere(socket, families, `Cannot end the masquerade of ${comment}`, (found) => found === comment, needles)
-}
-
-/** Ends the masquerade of all attachments to this network but the valid ones. Throws `CniError`. */
-export function gcMasquerade(socket: Netfilter, network: string, validOwners: readonly Owner[]): void {
-  const what = `Cannot end the masquerade of what is gone from network "${network}"`
-  removeWhere(socket, bothFamilies, what, staleOf(network, validOwners))
-}
-
-const bothFamilies: readonly Family[] = [AF_INET, AF_INET6]
-
-/** Removes what of these families has a comment that `isStale`; all such comments have one of `needles` in them. */
-function removeWhere(
-  socket: Netfilter,
-  families: readonly Family[],
-  what: string,
-  isStale: (comment: string) => boolean,
-  needles?: readonly Uint8Array[],
-): void {
-  const layouts = families.map(masqueradeLayout)
-  try {
-    atomically(socket, () => layouts.flatMap((layout) => planRemoval(socket, layout, isStale, needles)))
-  } catch (error) {
-    if (isErrno(error, "EINVAL", "EOPNOTSUPP") && !hasNftables(socket)) return
-    throw new CniError(Code.Internal, what, { cause: error })
-  }
-}
-
-/**
- * Whether this kernel can do what `addMasquerade` needs for a family: nf_tables with NAT. Where no masquerade is in place
- * yet it tries. Throws `EPERM` without CAP_NET_ADMIN, and what is no answer of the kernel's.
- */
-export function canMasquerade(socket: Netfilter, family: Family): boolean {
-  const layout = masqueradeLayout(family)
-  return dryRun(socket, layout.table, () => (hasMasqueradeRules(socket, layout, []) ? [] : skeleton(layout, [8])))
-}
-
-/**
- * Checks that the addresses of this attachment are masqueraded as `addMasquerade` has left it. Throws `CniError` that
- * tells what was expected and what was found, and `NetlinkError` when the rule set cannot be read.
- */
-export function checkMasquerade(socket: Netfilter, owner: Owner, addresses: readonly Cidr[]): void {
-  const comment = ownerComment(owner)
-  for (const { layout, addresses: ours } of groupByLayout(addresses)) {
-    if (!hasMasqueradeRules(socket, layout, ours)) {
-      throw missing(comment, printRules(layout, ours), printFoundRules(socket, layout))
-    }
-    const lines = new Lines(socket)
-    for (const { set, element } of placesFor(layout, ours, comment)) {
-      const { members } = lines.find(set, element.key)
-      if (members[0] && members.some((one) => one?.comment === comment)) continue
-      const expected = printPlace({ set, element })
-      const needles = [encodeUtf8(comment), ...element.key.slice(0, 1)]
-      throw missing(comment, expected, findSimilar(socket, layout, needles).map(printPlace).join(", ") || "nothing")
-    }
-  }
+  return { prefixes, isComplete, held: findAddresses(lines, layout, prefixes, ips) }
 }
 
 /** What stands anywhere in the sets with the owner's name or the address. */
 function findSimilar(socket: Netfilter, layout: MasqueradeLayout, needles: readonly Uint8Array[]): Place[] {
-  const { prefixes } = listNetworkSets(new Lines(socket), layout)
+  const prefixes = listPrefixes(new Lines(socket), layout)
   const sets = [layout.containers, ...prefixes.map((prefix) => networksOf(layout, prefix).set)]
   return sets.flatMap((set) =>
     (findElements(socket, set, needles)?.elements ?? []).map((element) => ({ set, element })),
@@ -175,5 +133,5 @@ function printFoundRules(socket: Netfilter, { chain: { table, name } }: Masquera
 }
 
 function missing(owner: string, expected: string, found: string): CniError {
-  return new CniError(Code.Internal, `Cannot find the masquerade of ${owner}: expected ${expected}; found ${found}`)
+  return missingRules(`the masquerade of ${owner}`, expected, found)
 }

@@ -65,7 +65,7 @@ test("four elements are named all, and of five there is one more", () => {
   expect([what(4), what(5)]).toEqual([four, `${four} and 1 more`])
 })
 
-test("two sets of one transaction have two numbers, wherever they are mentioned", () => {
+test("two sets of one transaction have two numbers, in each place that mentions them", () => {
   const [one, two] = encodeOperations([create.set(containers), create.set(networks)])
   const number = (n: number) => Uint8Array.of(8, 0, 10, 0, 0, 0, 0, n).toHex()
   expect(new Uint8Array(one?.payload ?? []).toHex()).toContain(number(1))

@@ -15,7 +15,7 @@ test("those that stand by are in a set of its own, by key and turn", () => {
   expect(set.standby.key).toEqual([dataTypes.port, dataTypes.port])
 })
 
-test("whoever has stood by comes into force when the first goes, however many more there are", () => {
+test("the element that stood by next comes into force when the first is removed, with any number of others behind it", () => {
   const changes = new LineChanges()
   changes.change({ set, key, members: [a, b, c] }, [b, c])
   expect(changes.promoted).toEqual([{ set, element: b }])

@@ -1,5 +1,5 @@
 import { dataTypes } from "./data-types.ts"
-import { getElement } from "./elements.ts"
+import { findElements, getElement } from "./elements.ts"
 import type { Netfilter } from "./netfilter.ts"
 import { add, create, type Element, type NamedSet, type Operation, remove, type Table } from "./rule-set.ts"
 import { listSetNames } from "./tables.ts"
@@ -98,6 +98,22 @@ export class LineChanges {
     }
   }
 
+  /** Puts an owner's element in its place in a line, at the end if it has none yet, and takes the stale ones out. */
+  claim(line: Line, element: Element, isStale: (member: Element) => boolean): void {
+    const others = membersOf(line).flatMap((one) =>
+      one.comment === element.comment ? [element] : isStale(one) ? [] : [one],
+    )
+    this.change(line, others.includes(element) ? others : [...others, element])
+  }
+
+  /** Takes those that are `isGone` out of a line; the next one comes into force. */
+  remove(line: Line, isGone: (member: Element) => boolean): void {
+    this.change(
+      line,
+      membersOf(line).filter((one) => !isGone(one)),
+    )
+  }
+
   get removed(): Group[] {
     return groups(this.#removed)
   }
@@ -118,10 +134,40 @@ export class LineChanges {
   }
 }
 
-/** Removes the sets in which no element is left. `isAll` says whether so many elements are all that a set has. */
+/**
+ * Returns the lines of all elements that `isSought` in these sets, and how many other elements they have; with `needles` each sought
+ * element has one of them in its bytes. Throws `NetlinkError`.
+ */
+export function findLines(
+  socket: Pick<Netfilter, "dump">,
+  lines: Lines,
+  sets: readonly SharedSet[],
+  isSought: (element: Element) => boolean,
+  needles: readonly Uint8Array[] | undefined,
+): { found: Line[]; others: number } {
+  let others = 0
+  const found = sets.flatMap((set) => {
+    const known = new Map<string, Line>() // while a set grows, the kernel may list an element twice
+    for (const each of [set, set.standby]) {
+      const list = lines.has(each) ? findElements(socket, each, needles) : undefined
+      const sought = (list?.elements ?? []).map((one) => ({ ...one, key: keyIn(set, one) })).filter(isSought)
+      others += (list?.count ?? 0) - sought.length
+      for (const one of sought) {
+        known.getOrInsertComputed(String(one.key), () => {
+          return lines.has(set.standby) ? lines.find(set, one.key) : { set, key: one.key, members: [one] }
+        })
+      }
+    }
+    return [...known.values()]
+  })
+  return { found, others }
+}
+
+/** Removes the sets in which no element is left. `isAll` tells whether a set has so many elements. Throws `NetlinkError`. */
 export function removeEmptied(
+  socket: Pick<Netfilter, "dump">,
   { removed, created }: LineChanges,
-  isAll: (set: NamedSet, count: number) => boolean,
+  isAll = (set: NamedSet, count: number) => findElements(socket, set, [])?.count === count,
 ): Operation[] {
   return removed.flatMap(({ set, elements }) => {
     const isNeeded = "standby" in set || created.some((group) => group.set === set)

@@ -13,6 +13,7 @@ export { type FoundElements, findElement, findElements, getElement, isWholeList,
 export { type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
 export {
+  findLines,
   type Group,
   keyIn,
   type Line,
@@ -26,7 +27,15 @@ export {
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"
-export { type FoundRule, hasRules, hasRulesAsleep, listComments, listRules, listTableRules } from "./rules.ts"
+export {
+  type FoundRule,
+  hasRules,
+  hasRulesAsleep,
+  listComments,
+  listRules,
+  listTableRules,
+  targetsOf,
+} from "./rules.ts"
 export {
   clearMark,
   counter,
@@ -55,4 +64,4 @@ export {
   PacketFilter,
   type SetLayout,
 } from "./tables.ts"
-export { atomically, commit, dryRun, getGeneration, hasNftables, tryCommit } from "./transaction.ts"
+export { atomically, commit, commitQuickly, dryRun, getGeneration, hasNftables } from "./transaction.ts"

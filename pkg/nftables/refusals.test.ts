@@ -7,7 +7,7 @@ import type { Netfilter } from "./netfilter.ts"
 import { listSetNames } from "./tables.ts"
 import { getGeneration } from "./transaction.ts"
 
-/** A kernel that refuses whatever it is asked. */
+/** A kernel that refuses every request. */
 function refusing(errno: string): Netfilter {
   const refuse = ({ what }: Pick<Request, "what">): never => {
     throw new NetlinkError(what, errno)
@@ -38,7 +38,7 @@ test.each<[string, Read, unknown]>([
   ["list set ip t s", (socket) => nftables.findElement(socket, set, needle, () => true), undefined],
   ["list set ip t s", (socket) => sampleElements(socket, set, "a"), { count: 0, commented: 0 }],
   ["find an element of ip t s", (socket) => nftables.getElement(socket, set, key), undefined],
-])("a refusal says what was asked for: %s; what is not there is none", (what, read, nothing) => {
+])("a refusal names the request: %s; ENOENT is an empty answer", (what, read, nothing) => {
   expect(() => read(refusing("EPERM"))).toThrow(`${what}: EPERM`)
   expect(read(refusing("ENOENT"))).toEqual(nothing as never)
 })

@@ -28,6 +28,13 @@ export function listRules(socket: Pick<Netfilter, "dump">, chain: Chain, needles
   })
 }
 
+/** Returns the chains that a rule's verdicts send packets to. */
+export function targetsOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
+  return expressions.flatMap(({ name, data }) =>
+    name === "immediate" && !(data instanceof Uint8Array) ? (data.data?.verdict?.chain ?? []) : [],
+  )
+}
+
 /** Returns all rules of a table, each with its chain, like `nft list table`. Throws `NetlinkError`. */
 export function listTableRules(socket: Pick<Netfilter, "dump">, table: Table): FoundRule[] {
   return dumpRules(socket, table, undefined, (answer): FoundRule | undefined => {

@@ -22,7 +22,7 @@ import { readComment } from "./userdata.ts"
  * it is first needed. What is to be removed is looked for in it first: mostly there is nothing to look into.
  *
  * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link. After a removal
- * `socket.leave()` it: closing waits until what any process has removed is freed, and no rules can be changed meanwhile.
+ * `socket.leave()` it: closing waits until what any process has removed is freed, and no rules can be changed until then.
  */
 export class PacketFilter implements Disposable {
   readonly socket: NetlinkSocket

@@ -3,7 +3,7 @@ import type { Fd } from "../libc/mod.ts"
 import { type Message, NetlinkError, NLM_F_ACK, NLM_F_EXCL, type Request } from "../netlink/mod.ts"
 import { toErrorObject } from "../types/mod.ts"
 import { add, type Operation } from "./rule-set.ts"
-import { atomically, commit, dryRun, type Generation, getGeneration, tryCommit } from "./transaction.ts"
+import { atomically, commit, commitQuickly, dryRun, type Generation, getGeneration } from "./transaction.ts"
 
 /** An answer that was lost, in the list of what `kernel` refuses. */
 const lost = "lost"
@@ -77,7 +77,7 @@ describe("a transaction that is longer than what a socket takes", () => {
     expect(sizeOf(operations)).toBe(128 << 10)
   })
 
-  // <asm-generic/socket.h>: SOL_SOCKET 1, SO_SNDBUFFORCE 32. The descriptor is none, so the kernel refuses.
+  // <asm-generic/socket.h>: SOL_SOCKET 1, SO_SNDBUFFORCE 32. The descriptor is not open, so the kernel refuses.
   test("has the socket take more, before anything is sent", () => {
     const socket = kernel()
     expect(() => commit(socket, rulesOf((128 << 10) + 4))).toThrow(/^setsockopt 1\/32: .*EBADF/)
@@ -93,10 +93,32 @@ test("no changes are no transaction", () => {
   expect(socket.sent).toEqual([])
 })
 
-test("a change that something is in the way of, or that lacks something, could not be made; other refusals are errors", () => {
-  expect(tryCommit(kernel(), [table])).toBe(true)
-  for (const errno of ["EEXIST", "ENOTEMPTY", "ENOENT"]) expect(tryCommit(kernel(errno), [table])).toBe(false)
-  expect(() => tryCommit(kernel("EPERM"), [table])).toThrow("EPERM")
+describe("changes that depend on nothing that was read", () => {
+  const plan = () => [chain]
+
+  test("are made quickly, and no other plan is asked for", () => {
+    const agreeing = kernel()
+    expect(commitQuickly(agreeing, [table], () => expect.unreachable())).toBe(true)
+    expect(agreeing.sent).toHaveLength(1)
+  })
+
+  test("are planned after all where there is no quick way, where something is in the way or missing, and where the answer is lost", () => {
+    for (const [quick, ...refusals] of [
+      [undefined],
+      [[table], "EEXIST"],
+      [[table], "ENOTEMPTY"],
+      [[table], "ENOENT"],
+      [[table], lost],
+    ] as const) {
+      const refusing = kernel(...refusals)
+      expect(commitQuickly(refusing, quick, plan)).toBe(false)
+      expect(refusing.sent).toHaveLength(quick ? 2 : 1)
+    }
+  })
+
+  test("are not planned where the kernel refuses them for another reason", () => {
+    expect(() => commitQuickly(kernel("EPERM"), [table], () => expect.unreachable())).toThrow("EPERM")
+  })
 })
 
 test("what a dry run is refused for another reason than its changes is no answer", () => {
@@ -111,7 +133,6 @@ test("what a dry run is refused for another reason than its changes is no answer
 })
 
 test("a transaction whose answer is lost is planned again, once, since it may have been made", () => {
-  expect(tryCommit(kernel(lost), [table])).toBe(false)
   const made = kernel(lost)
   const plans: Operation[][] = [[table], []] // it has been made
   atomically(made, () => plans.shift() ?? [chain])

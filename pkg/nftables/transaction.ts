@@ -72,15 +72,11 @@ const end: Request = {
 }
 
 /**
- * Makes changes that depend on nothing that was read, such as new elements of sets that are there: other transactions are
- * no reason to begin again. Returns whether it could: false, and nothing has changed, when something is in the
- * way or missing; false, too, when the answer is lost, and then all may be there. Then everything is to be read, and planned `atomically`. Throws `NetlinkError` for other refusals.
- *
- * @example
- * if (isComplete(socket) && tryCommit(socket, [create.elements(set, elements)])) return
- * atomically(socket, () => planAll(readAll(socket)))
+ * Returns whether the kernel has made changes that depend on nothing that was read; other transactions do not disturb them. False,
+ * and nothing has changed, when something is in the way or missing; false, too, when the answer is lost, and then all may be there.
+ * Throws `NetlinkError` for other refusals.
  */
-export function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: readonly Operation[]): boolean {
+function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: readonly Operation[]): boolean {
   try {
     commit(socket, operations)
     return true
@@ -149,4 +145,21 @@ export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, p
         throw new NetlinkError("change the rule set", "ERESTART", "others keep changing it", { willPass: true })
     }
   }
+}
+
+/**
+ * Makes changes by `quick`, which depends on nothing that was read, such as new elements of sets that are there; by `plan`,
+ * `atomically`, where there is no such way or it is refused. Returns whether it was `quick`. Throws `NetlinkError`.
+ *
+ * @example
+ * commitQuickly(socket, isComplete(socket) ? [create.elements(set, elements)] : undefined, () => planAll(readAll(socket)))
+ */
+export function commitQuickly(
+  socket: Pick<Netfilter, "fd" | "get" | "transact">,
+  quick: readonly Operation[] | undefined,
+  plan: () => readonly Operation[],
+): boolean {
+  if (quick && tryCommit(socket, quick)) return true
+  atomically(socket, plan)
+  return false
 }

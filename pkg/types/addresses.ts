@@ -131,6 +131,11 @@ export function formatCidr({ ip, prefix }: Cidr): string {
   return `${formatIp(ip)}/${prefix}`
 }
 
+/** Returns an address with the prefix length of one host: "10.1.0.2/32". */
+export function hostCidr(ip: Uint8Array): string {
+  return formatCidr({ ip, prefix: 8 * ip.length })
+}
+
 /** Whether two texts are one address, however written; an IPv4-mapped IPv6 address equals its IPv4 address. */
 export function sameIp(a: string, b: string): boolean {
   const [left, right] = [parseIp(a), parseIp(b)]

@@ -17,6 +17,7 @@ export {
   formatCidr,
   formatIp,
   formatMac,
+  hostCidr,
   keyOf,
   networkOf,
   nextAddress,

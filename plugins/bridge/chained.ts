@@ -6,7 +6,7 @@ import { CniError, Code, type Interface, type Owner, ownerComment, type Result }
 import { ensureBridge, holdBridge } from "./bridge-link.ts"
 import type { BridgeConfig } from "./config.ts"
 import { preparePort } from "./port.ts"
-import { guardPort } from "./spoof-check.ts"
+import { SpoofCheck } from "./spoof-check.ts"
 
 /** The interface that an earlier plugin of the chain has made for this attachment. */
 interface EarlierInterface {
@@ -27,7 +27,7 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
   const earlier = findEarlierInterface(attaching, config)
   if (!earlier) return undefined
   const { prevResult, link, port } = earlier
-  const { call, host, undo } = attaching
+  const { call, owner, host, filter, undo } = attaching
   refuseAddressing(call, config)
   const bridge = ensureBridge(host, config, undo)
   using _held = holdBridge(bridge)
@@ -36,7 +36,9 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
     const other = findLink(host, master as Ifindex)?.name ?? `link number ${master}`
     throw new CniError(Code.Internal, `Cannot join "${port.name}" to bridge "${bridge.name}": it belongs to "${other}"`)
   }
-  if (config.macspoofchk) guardPort(attaching, { port: port.name, mac: link.mac })
+  if (config.macspoofchk) {
+    new SpoofCheck(filter).add({ owner, port: port.name, mac: link.mac }, undefined, undo)
+  }
   const accepted = refuseRouterAdvertisements(port.name)
   undo.defer(`ignore routers on "${port.name}"`, () => restoreAcceptRa(port.name, accepted))
   // Down while it joins, so that nothing passes before it has its VLANs.

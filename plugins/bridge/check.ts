@@ -36,7 +36,7 @@ export function checkBridge(checking: Checking, config: BridgeConfig): void {
     checkAddresses(host, gatewayLink, gateways)
     for (const family of new Set(gateways.map(({ ip }) => familyOf(ip)))) checkForwarding(family)
   }
-  if (config.macspoofchk) new SpoofCheck(filter).check(owner, { port: port.name, mac: link.mac })
+  if (config.macspoofchk) new SpoofCheck(filter).check({ owner, port: port.name, mac: link.mac })
 }
 
 /** The host's interface that an earlier plugin of the chain has made. Those that we make have their owner's name. */

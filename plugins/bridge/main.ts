@@ -22,7 +22,7 @@ import { checkBridge } from "./check.ts"
 import { type BridgeConfig, bridgeFields, parseBridgeConfig } from "./config.ts"
 import { completeResult, gatewaysOf } from "./gateway.ts"
 import { joinBridge, preparePort } from "./port.ts"
-import { guardPort, SpoofCheck } from "./spoof-check.ts"
+import { SpoofCheck } from "./spoof-check.ts"
 import { ensureVlanGateway, requireVlanGateway } from "./vlan-gateway.ts"
 
 /** Attaches a container to a bridge of the host by a veth pair. */
@@ -37,12 +37,12 @@ export const bridge = defineInterfacePlugin<BridgeConfig>({
   check: checkBridge,
   requireUsable: requireLinks,
   requireRoomFor: requireRoomForGateways,
-  rules: (filter) => ({ masquerade: new Masquerade(filter), "spoof check": new SpoofCheck(filter) }),
+  rules: (filter) => [new Masquerade(filter), new SpoofCheck(filter)],
   detach: leaveBridge,
 })
 
 function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig): Interface[] {
-  const { call, owner, host, sandbox, inside, undo } = attaching
+  const { call, owner, host, sandbox, inside, filter, undo } = attaching
   const { ifName, netns } = call
   const seen = findPresent(host, config.bridge)
   if (seen) requireBridge(seen, config)
@@ -50,7 +50,7 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const { bridge, port } = joinBridge(host, config, { sandbox, ifName, alias: ownerComment(owner), seen }, undo)
   preparePort(host, { bridge, port }, config)
   const link = getLink(inside, ifName)
-  if (config.macspoofchk) guardPort(attaching, { port, mac: link.mac })
+  if (config.macspoofchk) new SpoofCheck(filter).add({ owner, port, mac: link.mac }, undefined, undo)
   refuseRouterAdvertisements(port)
   setLink(host, port, { up: true }) // from here on frames can pass
   const { disableContainerInterface, enabledad } = config

@@ -4,6 +4,7 @@ import { dumping } from "../../pkg/netlink/testing.ts"
 import { type Netfilter, type Operation, printTransaction } from "../../pkg/nftables/mod.ts"
 import { answer, answerGeneration, commentUserdata, refusing, ruleAttributes } from "../../pkg/nftables/testing.ts"
 import { CniError } from "../../pkg/types/mod.ts"
+import { Undo } from "../../pkg/undo/mod.ts"
 import { SpoofCheck } from "./spoof-check.ts"
 import {
   allowedElement,
@@ -15,8 +16,8 @@ import {
 } from "./spoof-check-rules.ts"
 
 /** The check with a kernel that answers like this. */
-function spoofCheckOn(socket: Netfilter): SpoofCheck {
-  return new SpoofCheck({ socket, forgetTables() {}, hasTable: () => true })
+function spoofCheckOn(socket: Netfilter, tables = ["cni_spoofcheck", "nat"]): SpoofCheck {
+  return new SpoofCheck({ socket, hasTable: (name) => tables.includes(String(name)), forgetTables() {} })
 }
 
 const port: GuardedPort = { port: "veth0", mac: "0a:00:00:00:00:01" }
@@ -106,8 +107,8 @@ describe("ending it", () => {
 const owner = { network: "net", containerId: "c1", ifName: "eth0" }
 
 test("nothing there is success for DEL and GC, and nothing is sent", () => {
-  const check = spoofCheckOn(refusing("ENOENT"))
-  check.remove(owner)
+  const check = spoofCheckOn(refusing("ENOENT"), [])
+  check.remove(owner, undefined)
   check.gc("net", [])
 })
 
@@ -129,7 +130,7 @@ test("what the Go suite has left of an attachment goes: the rule with its commen
     dump: dumping(() => rules),
     transact: (requests) => void sent.push(requests.slice(1, -1).map(({ what }) => what)),
   }
-  spoofCheckOn(kernel).remove(owner)
+  spoofCheckOn(kernel, ["nat"]).remove(owner, undefined)
   expect(sent).toEqual([
     [
       "delete rule bridge nat PREROUTING handle 1",
@@ -144,22 +145,22 @@ test("what the Go suite has left of an attachment goes: the rule with its commen
 test("a refusal of the kernel's is kept as the cause", () => {
   const check = spoofCheckOn(refusing("EPERM"))
   for (const action of [
-    () => check.add(owner, port),
-    () => check.remove(owner), // ours and the Go suite's
+    () => check.add({ owner, ...port }, undefined, new Undo(() => {})),
+    () => check.remove(owner, undefined), // ours and the Go suite's
     () => check.gc("net", []),
   ]) {
     expect(action).toThrow(CniError)
     expect(action).toThrow(expect.objectContaining({ details: expect.stringContaining("EPERM") }))
   }
-  expect(() => check.remove(owner)).toThrow(
-    'Cannot end the spoof check of net/c1/eth0; Cannot remove the other suite\'s spoof check of "eth0" of container c1',
+  expect(() => check.remove(owner, undefined)).toThrow(
+    "Cannot remove the spoof check of net/c1/eth0 by nftables; Cannot remove the other suite's spoof check of net/c1/eth0",
   )
 })
 
 test("a kernel without nf_tables for bridges is told what it lacks", () => {
   const check = spoofCheckOn(refusing("EOPNOTSUPP", { get: answerGeneration, dump: () => [] }))
-  expect(() => check.add(owner, port)).toThrow(
-    'Cannot guard port "veth0" against other MACs than 0a:00:00:00:00:01: the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)',
+  expect(() => check.add({ owner, ...port }, undefined, new Undo(() => {}))).toThrow(
+    'Cannot guard port "veth0" against other MACs than 0a:00:00:00:00:01 by nftables: the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)',
   )
   const unusable = { code: 50, details: expect.stringContaining("CONFIG_NF_TABLES_BRIDGE") }
   expect(() => check.requireUsable()).toThrow(expect.objectContaining(unusable))
@@ -172,7 +173,7 @@ test("a kernel can guard ports when it agrees to everything but the last, a tabl
 })
 
 test("CHECK without the rule says which one it misses", () => {
-  expect(() => spoofCheckOn(refusing("ENOENT")).check(owner, port)).toThrow(
+  expect(() => spoofCheckOn(refusing("ENOENT")).check({ owner, ...port })).toThrow(
     "Cannot find the spoof check of net/c1/eth0: expected bridge cni_spoofcheck prerouting iifname @guarded",
   )
 })

@@ -42,7 +42,7 @@ export const ptp = defineInterfacePlugin<PtpConfig>({
   check: checkPtp,
   checkRoutes: checkPtpRoutes,
   requireRoomFor: (_host, result) => familiesOf(result).forEach(requireForwarding),
-  rules: (filter) => ({ masquerade: new Masquerade(filter) }),
+  rules: (filter) => [new Masquerade(filter)],
 })
 
 function attachPtp(

@@ -12,7 +12,7 @@ import { Failures } from "../../pkg/undo/mod.ts"
  */
 export function deleteRulesOf(owner: Owner): void {
   removeRules(
-    (hostports) => hostports.delete(owner, [], []),
+    (hostports) => hostports.remove(owner, { mappings: [], addresses: [] }),
     (masquerade) => {
       using namespace = NamespaceFile.open("")
       masquerade.remove(owner, namespace)

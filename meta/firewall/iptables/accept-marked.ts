@@ -27,7 +27,7 @@ const FAMILIES = [AF_INET, AF_INET6] as const
 
 /**
  * Has iptables' chain `FORWARD` accept what the table of nf_tables lets through: an accept of one table does not overrule the drop
- * of another. One rule for all containers, made when it is missing: wherever iptables has a table, and where this host's `iptables`
+ * of another. One rule for all containers, made when it is missing: in each place where iptables has a table, and where this host's `iptables`
  * would make one, so that it is there before docker has `FORWARD` drop. Only the older tables need a program. Returns what
  * it could not change where nothing is dropped, in words, for the log. Throws `CniError`, `NetlinkError`.
  */
@@ -67,7 +67,7 @@ function ensureLegacy(family: Family, plan: Plan): void {
 }
 
 /**
- * The reverse, when the table of nf_tables has gone: the rule goes, and what led to it where nothing else is left there. An ADD
+ * The reverse, when the table of nf_tables is removed: the rule goes, and what led to it where nothing else is left there. An ADD
  * that comes in between keeps it. Throws `CniError` after having gone through all places.
  */
 export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain: string): void {

@@ -9,6 +9,7 @@ import {
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { getGeneration } from "../../../pkg/nftables/mod.ts"
+import { IptablesBackend, missingRules, type RuleBackend } from "../../../pkg/rules/mod.ts"
 import {
   AF_INET,
   AF_INET6,
@@ -16,19 +17,66 @@ import {
   Code,
   type Family,
   familyOf,
+  hostCidr,
   type Owner,
   ownerComment,
   staleOf,
 } from "../../../pkg/types/mod.ts"
-import type { FirewallSpec } from "../spec.ts"
+import type { Undo } from "../../../pkg/undo/mod.ts"
+import type { DelHints, FirewallSpec } from "../spec.ts"
 import { findMissing, type IptablesSpec, planAdd, planRemove } from "./plan.ts"
-import { firewallSearch, hostOf, labelsOf, readLabel, TABLE } from "./rules.ts"
+import { firewallSearch, labelsOf, readLabel, TABLE } from "./rules.ts"
 
 /** Each time, another caller has removed a rule that it shares with the attachment. */
 const ATTEMPTS = 10
 
-/** A socket to nf_tables, where iptables keeps its rules nowadays; undefined on a kernel without. */
-type Nftables = NetlinkSocket | undefined
+/** The firewall by upstream's chains and rules, of either suite. */
+export class IptablesFirewall extends IptablesBackend implements RuleBackend<FirewallSpec, DelHints> {
+  protected readonly table = TABLE
+
+  /** One `iptables-restore` for each address family. Throws `CniError`. */
+  add(spec: FirewallSpec, undo: Undo): void {
+    const variant = chooseVariant(this.socket)
+    const families = iptablesSpecs(spec).map(({ family, rules }) => ({
+      rules,
+      programs: requirePrograms(family, variant),
+    }))
+    undo.defer("let traffic through", () => this.remove(spec.owner))
+    const netfilter = variant === "default" ? this.socket : undefined
+    for (const { programs, rules } of families) addRules(netfilter, programs, rules)
+  }
+
+  /** Throws `CniError` that names the first rule that is missing. */
+  check(spec: FirewallSpec): void {
+    const variant = chooseVariant(this.socket)
+    for (const { family, rules } of iptablesSpecs(spec)) {
+      const look = () => findMissing(rules, readTable(requirePrograms(family, variant), TABLE))
+      // A table may change while it is listed: what is missing is missing twice.
+      const missing = look() && look()
+      if (missing !== undefined) throw missingRules(`the firewall rules of ${rules.owner} by iptables`, missing)
+    }
+  }
+
+  /**
+   * Rules are found by their labels or, of what upstream has made, by the addresses; the policy of a bridge goes with the last that
+   * asks for one. Needs no program except for the older tables. Throws `CniError`.
+   */
+  remove(owner: Owner, { addresses, bridge }: DelHints = { addresses: [], bridge: undefined }): void {
+    const comment = ownerComment(owner)
+    const isOwnerStale = (found: string) => found === comment
+    this.#removeAll(isOwnerStale, addresses.map(hostCidr), bridge === undefined ? [] : [bridge])
+  }
+
+  gc(network: string, valid: readonly Owner[]): void {
+    this.#removeAll(staleOf(network, valid), [], [])
+  }
+
+  #removeAll(isOwnerStale: (owner: string) => boolean, addresses: readonly string[], bridges: readonly string[]): void {
+    removeEverywhere(this.socket, TABLE, firewallSearch, (found) => {
+      return planRemove(found, { isOwnerStale, addresses, bridges })
+    })
+  }
+}
 
 /** What an attachment needs of each family that it has addresses of; the other's program may be missing. */
 function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpec }[] {
@@ -40,29 +88,11 @@ function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpe
 }
 
 /**
- * Lets an attachment's traffic through and applies its policy by upstream's chains and rules, in one `iptables-restore` for each
- * address family. Doing it again ends in the same rules. Throws `CniError`, and then nothing of the attachment's is there.
- */
-export function addIptablesFirewall(socket: Nftables, spec: FirewallSpec): void {
-  const variant = chooseVariant(socket)
-  const families = iptablesSpecs(spec).map(({ family, rules }) => ({
-    rules,
-    programs: requirePrograms(family, variant),
-  }))
-  try {
-    for (const { programs, rules } of families) addRules(variant === "default" ? socket : undefined, programs, rules)
-  } catch (error) {
-    tryDelete(socket, spec.owner)
-    throw error
-  }
-}
-
-/**
  * Adds an attachment's rules to a table. Between the reading and the change, DEL of another attachment may remove a rule that was
  * there for both: so the table is changed again until nothing is missing. Nothing is where the generation of the rule set, of which
  * `netfilter` tells if iptables keeps its rules there, says that no other change came in between.
  */
-function addRules(netfilter: Nftables, programs: Programs, rules: IptablesSpec): void {
+function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rules: IptablesSpec): void {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const before = netfilter && getGeneration(netfilter)
     changeTable(programs, TABLE, (found) => planAdd(rules, found))
@@ -72,54 +102,9 @@ function addRules(netfilter: Nftables, programs: Programs, rules: IptablesSpec):
   throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: others keep changing it`)
 }
 
-/** That it cannot is no news beside the error that is being thrown. */
-function tryDelete(socket: Nftables, owner: Owner): void {
-  try {
-    deleteIptablesFirewall(socket, owner, [], undefined)
-  } catch {}
-}
-
-/**
- * Deletes an attachment's rules, found by their labels or, of what upstream has made, by its addresses, wherever iptables keeps
- * them; the policy of its bridge with the last that asks for one. Needs no program except for the older tables. Throws `CniError`.
- */
-export function deleteIptablesFirewall(
-  socket: Nftables,
-  owner: Owner,
-  addresses: readonly Uint8Array[],
-  bridge: string | undefined,
-): void {
-  const comment = ownerComment(owner)
-  const stale = {
-    isOwnerStale: (found: string) => found === comment,
-    addresses: addresses.map(hostOf),
-    bridges: bridge === undefined ? [] : [bridge],
-  }
-  removeEverywhere(socket, TABLE, firewallSearch, (found) => planRemove(found, stale))
-}
-
-/** Deletes the rules of all attachments to this network but the valid ones. Throws `CniError`. */
-export function gcIptablesFirewall(socket: Nftables, network: string, valid: readonly Owner[]): void {
-  const stale = { isOwnerStale: staleOf(network, valid), addresses: [], bridges: [] }
-  removeEverywhere(socket, TABLE, firewallSearch, (found) => planRemove(found, stale))
-}
-
 /** The addresses, "10.1.0.2/32", that labels of iptables know, with their owners. Throws `CniError`, `NetlinkError`. */
-export function listLabels(socket: Nftables): { ip: string; owner: string }[] {
+export function listLabels(socket: NetlinkSocket | undefined): { ip: string; owner: string }[] {
   return findEverywhere(socket, TABLE, firewallSearch).flatMap(({ rules }) =>
     rules.flatMap((rule) => readLabel(rule) ?? []),
   )
-}
-
-/** Checks that all is as `addIptablesFirewall` has left it. Throws `CniError` that names the first rule that is missing. */
-export function checkIptablesFirewall(socket: Nftables, spec: FirewallSpec): void {
-  const variant = chooseVariant(socket)
-  for (const { family, rules } of iptablesSpecs(spec)) {
-    const look = () => findMissing(rules, readTable(requirePrograms(family, variant), TABLE))
-    // A table may change while it is listed: what is missing is missing twice.
-    const missing = look() && look()
-    if (missing === undefined) continue
-    const what = `Cannot find the firewall rules of ${rules.owner} by iptables`
-    throw new CniError(Code.Internal, `${what}: expected ${missing}; found none`)
-  }
 }

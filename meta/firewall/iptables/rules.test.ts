@@ -52,7 +52,7 @@ describe("the address that a rule accepts", () => {
     ["from an address, by the match", rule(`-s ${ip} ${answers} -j ACCEPT`)],
     ["from an address to another", rule(`-s ${ip} -d 10.1.0.3/32 -j ACCEPT`)],
     ["by an interface, to an address", rule(`-i br0 -m conntrack -d ${ip} -j ACCEPT`)],
-  ])("is none of a rule %s", (_, other) => {
+  ])("is not read from a rule %s", (_, other) => {
     expect(acceptedAddress(other)).toBeUndefined()
   })
 })

@@ -1,5 +1,5 @@
 import { destinationOf, type Rule, type Search, sourceOf, targetOf } from "../../../pkg/iptables/mod.ts"
-import { type Family, familyOf, formatCidr, ownerComment } from "../../../pkg/types/mod.ts"
+import { type Family, familyOf, hostCidr, ownerComment } from "../../../pkg/types/mod.ts"
 import type { Policy } from "../config.ts"
 import { ACCEPT_MARK } from "../nftables/layout.ts"
 import type { FirewallSpec } from "../spec.ts"
@@ -43,7 +43,7 @@ export function jumpToAdmin(chain: string): Rule {
   return { chain: FORWARD, words: [...comment(OVERRIDES), "-j", chain] }
 }
 
-/** Whether a rule is such a jump, to whichever chain. */
+/** Whether a rule is such a jump, to any chain. */
 export function isJumpToAdmin({ chain, words }: Rule): boolean {
   return chain === FORWARD && words.includes(OVERRIDES)
 }
@@ -60,11 +60,6 @@ export const acceptMarked: Rule = {
 /** Whether a rule is that one, as far as it is told by what lies in the kernel. */
 export function isAcceptMarked(rule: Rule): boolean {
   return rule.chain === FORWARD && rule.words.includes(MARKED) && targetOf(rule) === "ACCEPT"
-}
-
-/** "10.1.0.2/32" */
-export function hostOf(ip: Uint8Array): string {
-  return formatCidr({ ip, prefix: 8 * ip.length })
 }
 
 /** What lets an address's traffic through, in upstream's order. */
@@ -111,7 +106,7 @@ export interface Label {
 export function labelsOf({ owner, addresses, policy, link }: FirewallSpec, family: Family): Label[] {
   const bridge = policy === "open" ? undefined : link?.bridge
   const ours = addresses.filter((ip) => familyOf(ip) === family)
-  return ours.map((ip) => ({ ip: hostOf(ip), owner: ownerComment(owner), policy, bridge }))
+  return ours.map((ip) => ({ ip: hostCidr(ip), owner: ownerComment(owner), policy, bridge }))
 }
 
 export function labelRule({ ip, owner, policy, bridge }: Label): Rule {

@@ -15,7 +15,8 @@ function removal(groups: readonly Group[], addresses: readonly Uint8Array[]) {
   const { operations, elements } = planRemoval(kernel.socket, layout, {
     isStale: (found) => found === comment,
     needles: [new TextEncoder().encode(comment)],
-    told: { owner, addresses },
+    owner,
+    addresses,
   })
   const lines = printTransaction(operations).trim().split("\n")
   return { lines, elements, isList: kernel.asked.some((question) => /^list .* containers/.test(question)) }

@@ -2,6 +2,7 @@ import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   type Element,
   findElements,
+  findLines,
   getElement,
   type Line,
   LineChanges,
@@ -11,13 +12,13 @@ import {
   type Operation,
   remove,
   removeEmptied,
-  type SharedSet,
   sampleElements,
 } from "../../../pkg/nftables/mod.ts"
-import { AF_INET, AF_INET6, familyOf, type Owner, ownerComment } from "../../../pkg/types/mod.ts"
+import type { Sought } from "../../../pkg/rules/mod.ts"
+import { AF_INET, AF_INET6, familyOf, ownerComment } from "../../../pkg/types/mod.ts"
 import { readNote } from "../spec.ts"
 import { type FirewallLayout, portsLayout } from "./layout.ts"
-import { addTable, findLines, listAdminChains } from "./plan.ts"
+import { addTable, listAdminChains } from "./plan.ts"
 import { type Asked, askedBy, countPoliced, listAsked, planPolicies } from "./policies.ts"
 
 type Reader = Pick<NetlinkSocket, "get" | "dump">
@@ -29,31 +30,26 @@ export interface FirewallRemoval {
 }
 
 /** What is to be removed. */
-export interface Sought {
-  isStale(comment: string): boolean
-  /** What has such a comment has one of these in its bytes. */
-  needles?: readonly Uint8Array[]
-  /** The one attachment, if it is one, and the addresses that it is said to have: where to look first. */
-  told?: { owner: Owner; addresses: readonly Uint8Array[] }
+export interface SoughtAddresses extends Sought {
+  /** Of the one attachment: where to look first. They may be wrong. */
+  addresses: readonly Uint8Array[]
 }
 
 /**
  * Removes the elements with a comment that `isStale`, and the policies that nothing asks for any more; with the last address the
  * table goes, unless an administrator has rules in it. Throws `NetlinkError`.
  */
-export function planRemoval(socket: Reader, layout: FirewallLayout, sought: Sought): FirewallRemoval {
+export function planRemoval(socket: Reader, layout: FirewallLayout, sought: SoughtAddresses): FirewallRemoval {
   const { isStale, needles } = sought
   const { table, chains } = layout
   const lines = new Lines(socket)
   const isOurs = ({ comment }: Commented) => comment !== undefined && isStale(comment)
   const told = findTold(socket, lines, layout, sought)
-  const { found, others } = told ? { found: told.found, others: 1 } : findLines(socket, lines, layout, isOurs, needles)
+  const { found, others } = told
+    ? { found: told.found, others: 1 }
+    : findLines(socket, lines, Object.values(layout.containers), isOurs, needles)
   const changes = new LineChanges()
-  for (const line of found)
-    changes.change(
-      line,
-      membersOf(line).filter((one) => !isOurs(one)),
-    )
+  for (const line of found) changes.remove(line, isOurs)
   const elements = found.flatMap((line) => membersOf(line).filter(isOurs))
   if (others === 0) {
     const own = chains.map(({ name }) => name)
@@ -62,12 +58,11 @@ export function planRemoval(socket: Reader, layout: FirewallLayout, sought: Soug
   }
   const gone = told?.gone ?? listAsked(socket, layout, needles).filter(isOurs)
   const context = { canKeepPortsApart: hasPortsTable(socket) }
-  const isAllOf = (set: SharedSet["standby"], size: number) => findElements(socket, set, [])?.count === size
   const policies = gone.length > 0 ? planPolicies(socket, layout, { gone, come: [] }, context) : []
   return {
     operations: [
       ...changes.operations,
-      ...removeEmptied(changes, isAllOf),
+      ...removeEmptied(socket, changes),
       ...policies,
       ...removeUnneeded(socket, layout, policies),
     ],
@@ -93,9 +88,8 @@ function findTold(
   socket: Reader,
   lines: Lines,
   layout: FirewallLayout,
-  { told }: Sought,
+  { owner, addresses }: SoughtAddresses,
 ): { found: Line[]; gone: Asked[] } | undefined {
-  const { addresses, owner } = told ?? { addresses: [] }
   if (!owner || addresses.length === 0) return undefined
   const comment = ownerComment(owner)
   const found = addresses.map((ip) => lines.find(layout.containers[familyOf(ip)], [ip]))

@@ -1,94 +1,110 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
-import { isErrno } from "../../../pkg/libc/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   atomically,
+  commitQuickly,
   describeDormant,
   dryRun,
   type Element,
   findElements,
-  hasNftables,
+  getElement,
   ifnameValue,
   Lines,
-  type NamedSet,
+  type PacketFilter,
   printElement,
-  tryCommit,
 } from "../../../pkg/nftables/mod.ts"
-import {
-  AF_INET,
-  AF_INET6,
-  CniError,
-  Code,
-  familyOf,
-  type Owner,
-  ownerComment,
-  staleOf,
-} from "../../../pkg/types/mod.ts"
-import type { FirewallSpec } from "../spec.ts"
-import { planRemoval, type Sought } from "./delete.ts"
-import { firewallLayout, portsLayout } from "./layout.ts"
+import { missingRules, NftablesBackend, type RuleBackend, type Sought } from "../../../pkg/rules/mod.ts"
+import { type CniError, familyOf, ownerComment } from "../../../pkg/types/mod.ts"
+import type { Undo } from "../../../pkg/undo/mod.ts"
+import { checkAcceptMarked, ensureAcceptMarked, removeAcceptMarked } from "../iptables/accept-marked.ts"
+import type { DelHints, FirewallSpec, ZonedSpec } from "../spec.ts"
+import { planRemoval, type SoughtAddresses } from "./delete.ts"
+import { FIREWALL_TABLE, firewallLayout, portsLayout } from "./layout.ts"
 import { addTable, isComplete, planAdd, planNew } from "./plan.ts"
 import { addPortsTable, askedBy, findPolicy, isAskedFor, isPortApart, listAsked } from "./policies.ts"
+
+const NOTHING_TOLD: DelHints = { addresses: [], bridge: undefined }
+
+/** The chain of the administrator where the configuration names no other. */
+const ADMIN_CHAIN = "CNI-ADMIN"
+
+/** The firewall in nf_tables, and the one rule by which iptables accepts what it lets through. */
+export class NftablesFirewall
+  extends NftablesBackend<DelHints, PacketFilter>
+  implements RuleBackend<ZonedSpec, DelHints>
+{
+  protected readonly table = FIREWALL_TABLE
+  readonly #log: (line: string) => void
+  /** The elements of addresses that `remove` and `gc` have deleted. */
+  readonly deleted: Element[] = []
+
+  constructor(filter: PacketFilter, log: (line: string) => void) {
+    super(filter)
+    this.#log = log
+  }
+
+  isUsable(spec?: ZonedSpec): boolean {
+    return canFilter(this.socket, spec?.adminChain ?? ADMIN_CHAIN)
+  }
+
+  add(spec: ZonedSpec, undo: Undo): void {
+    const { filter } = this
+    const revert = () => {
+      this.takeBack(spec.owner)
+      filter.forgetTables()
+      removeAcceptMarked(filter, spec.adminChain)
+    }
+    const isWhole = undo.defer("let traffic through", revert, () => addFirewall(filter.socket, spec, spec.zone))
+    if (!isWhole) {
+      this.#log("The kernel has no nf_tables for bridges: ports of one bridge are apart with br_netfilter only")
+    }
+    filter.forgetTables()
+    for (const line of ensureAcceptMarked(filter, spec.addresses, spec.adminChain)) this.#log(line)
+  }
+
+  check(spec: ZonedSpec): void {
+    checkFirewall(this.socket, spec)
+    checkAcceptMarked(this.filter, spec.addresses)
+  }
+
+  protected removeAll(sought: Sought, { addresses } = NOTHING_TOLD): void {
+    this.deleted.push(...deleteFirewall(this.socket, { ...sought, addresses }))
+  }
+}
 
 /**
  * Lets an attachment's traffic through and applies its policy, all in one transaction: `nft add element inet cni_firewall
  * containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table, chains, sets and rules where they are
- * missing. Doing it again changes nothing. `zone` of firewalld is noted beside the addresses. Returns false when the kernel cannot filter on
- * bridges, which keeps isolated ports apart. Throws `NetlinkError`, and then nothing has changed.
+ * missing. `zone` of firewalld is noted beside the addresses. Returns false when the kernel cannot filter on bridges, which keeps
+ * isolated ports apart. Throws `NetlinkError`, and then nothing has changed.
  */
 export function addFirewall(socket: NetlinkSocket, spec: FirewallSpec, zone?: string): boolean {
   const layout = firewallLayout()
-  const plain = planNew(socket, layout, spec, zone)
-  if (plain && tryCommit(socket, plain)) return true
   const canKeepPortsApart = spec.policy !== "isolated" || canFilterBridges(socket)
-  atomically(socket, () => planAdd(socket, layout, spec, { zone, canKeepPortsApart }))
+  commitQuickly(socket, planNew(socket, layout, spec, zone), () =>
+    planAdd(socket, layout, spec, { zone, canKeepPortsApart }),
+  )
   return canKeepPortsApart
 }
 
 /**
- * Ends what `addFirewall` has begun for an attachment, found by its name alone, in one transaction; with the last one the table
- * goes. `addresses`, which may be wrong, are where it looks first. Returns the elements of its addresses. Nothing there is success. Throws `NetlinkError`.
+ * Removes the elements and policies that are sought, in one transaction; with the last one the table goes. Returns the elements of
+ * addresses. Throws `NetlinkError`.
  */
-export function deleteFirewall(
-  socket: NetlinkSocket,
-  owner: Owner,
-  addresses: readonly Uint8Array[] = [],
-): readonly Element[] {
-  const comment = ownerComment(owner)
-  const isStale = (found: string) => found === comment
-  return removeWhere(socket, {
-    isStale,
-    needles: [encodeUtf8(comment)],
-    told: { owner, addresses },
+export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): readonly Element[] {
+  let deleted: readonly Element[] = []
+  atomically(socket, () => {
+    const { operations, elements } = planRemoval(socket, firewallLayout(), sought)
+    deleted = elements
+    return operations
   })
-}
-
-/** The same for all attachments to this network but the valid ones. */
-export function gcFirewall(socket: NetlinkSocket, network: string, valid: readonly Owner[]): readonly Element[] {
-  return removeWhere(socket, { isStale: staleOf(network, valid) })
-}
-
-function removeWhere(socket: NetlinkSocket, sought: Sought): readonly Element[] {
-  let elements: readonly Element[] = []
-  try {
-    atomically(socket, () => {
-      const removal = planRemoval(socket, firewallLayout(), sought)
-      elements = removal.elements
-      return removal.operations
-    })
-  } catch (error) {
-    if (!isErrno(error, "EINVAL", "EOPNOTSUPP") || hasNftables(socket)) throw error
-  }
-  return elements
+  return deleted
 }
 
 /** The elements of addresses, with their owners and notes: all, or those that have one of `needles`. Throws `NetlinkError`. */
 export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Array[]): Element[] {
-  const { containers } = firewallLayout()
-  const sets = [AF_INET, AF_INET6].flatMap((family) => containers[family as keyof typeof containers])
-  return sets.flatMap((set) =>
-    [set, set.standby].flatMap((each) => findElements(socket, each as NamedSet, needles)?.elements ?? []),
-  )
+  const sets = Object.values(firewallLayout().containers).flatMap((set) => [set, set.standby])
+  return sets.flatMap((set) => findElements(socket, set, needles)?.elements ?? [])
 }
 
 /**
@@ -124,9 +140,7 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   }
   const inForce = findPolicy(socket, layout, ifnameValue(link.bridge))
   const expected = isAskedFor(socket, layout, "isolated", ifnameValue(link.bridge)) ? "isolated" : policy
-  const isPoliced = (findElements(socket, layout.policed)?.elements ?? []).some(
-    ({ key }) => String(key[0]) === String(ifnameValue(link.bridge)),
-  )
+  const isPoliced = getElement(socket, layout.policed, [ifnameValue(link.bridge)]) !== undefined
   if (inForce !== expected || !isPoliced) {
     throw missing(comment, `policy ${expected} in force on bridge "${link.bridge}"`, isPoliced ? inForce : "open")
   }
@@ -138,9 +152,8 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
   }
 }
 
-function missing(owner: string, expected: string, found = "none"): CniError {
-  const what = `Cannot find the firewall rules of ${owner}`
-  return new CniError(Code.Internal, `${what}: expected ${expected}; found ${found}`)
+function missing(owner: string, expected: string, found?: string): CniError {
+  return missingRules(`the firewall rules of ${owner}`, expected, found)
 }
 
 /**

@@ -4,15 +4,13 @@ import {
   add,
   create,
   type Element,
-  findElements,
+  findLines,
   flush,
   hasRules,
   ifnameValue,
-  type Line,
   LineChanges,
   Lines,
   listComments,
-  membersOf,
   type Operation,
   type SharedSet,
 } from "../../../pkg/nftables/mod.ts"
@@ -122,23 +120,13 @@ export function planAdd(
   const changes = new LineChanges()
   const places = placesOf(layout, spec, zone)
   for (const { set, element } of places) {
-    const line = lines.find(set, element.key)
     const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, network)
-    const others = (one: Element) => one.comment !== comment && !isStale(one)
-    const members = membersOf(line)
-    const at = members.findIndex((one) => one.comment === comment)
-    const kept = members
-      .map((one, index) => (index === at ? element : one))
-      .filter((one) => one === element || others(one))
-    changes.change(line, at === -1 ? [...kept, element] : kept)
+    changes.claim(lines.find(set, element.key), element, isStale)
   }
   const isOwn = (one: Element) => one.comment === comment
-  for (const line of findLines(socket, lines, layout, isOwn, [encodeUtf8(comment)]).found) {
+  for (const line of findLines(socket, lines, Object.values(layout.containers), isOwn, [encodeUtf8(comment)]).found) {
     if (places.some(({ set, element }) => set === line.set && String(element.key) === String(line.key))) continue
-    changes.change(
-      line,
-      membersOf(line).filter((one) => !isOwn(one)),
-    )
+    changes.remove(line, isOwn)
   }
   const policies = planPolicy(socket, layout, spec, canKeepPortsApart)
   const { before, after } = countPoliced(socket, layout, policies)
@@ -149,29 +137,4 @@ export function planAdd(
     ...changes.operations,
     ...policies,
   ]
-}
-
-/**
- * The lines of all elements that `isSought`, and how many others there are; with `needles` those that are sought have one of them
- * in their bytes.
- */
-export function findLines(
-  socket: Reader,
-  lines: Lines,
-  { containers }: FirewallLayout,
-  isSought: (element: Element) => boolean,
-  needles: readonly Uint8Array[] | undefined,
-): { found: Line[]; others: number } {
-  let others = 0
-  const found = [containers[AF_INET], containers[AF_INET6]].flatMap((set) => {
-    const keys = new Map<string, Uint8Array[]>() // while a set grows, the kernel may list an element twice
-    for (const each of [set, set.standby]) {
-      const list = lines.has(each) ? findElements(socket, each, needles) : undefined
-      const sought = (list?.elements ?? []).filter(isSought)
-      others += (list?.count ?? 0) - sought.length
-      for (const { key } of sought) keys.set(String(key[0]), key.slice(0, 1))
-    }
-    return [...keys.values()].map((key) => lines.find(set, key))
-  })
-  return { found, others }
 }

@@ -11,41 +11,77 @@ import {
   restoreTable,
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import type { Owner } from "../../../pkg/types/mod.ts"
-import type { PortmapSpec } from "../mapping.ts"
+import { type Filter, IptablesBackend, type RuleBackend } from "../../../pkg/rules/mod.ts"
+import { AF_INET, AF_INET6, CniError, isCniError, type Owner } from "../../../pkg/types/mod.ts"
+import type { Undo } from "../../../pkg/undo/mod.ts"
+import type { HostportHints, HostportSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
 import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, planGc } from "./plan.ts"
-import { anySearch, containerSearch, DNAT, type IptablesOptions, iptablesRules, TABLE } from "./rules.ts"
+import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.ts"
 
-/** A socket to nf_tables, where iptables keeps its rules nowadays; undefined on a kernel without. */
-type Nftables = NetlinkSocket | undefined
+/** Keeps 127.0.0.0/8 closed while `route_localnet` is on for a link. */
+interface LocalnetGuard {
+  guard(link: string, undo: Undo): void
+}
 
-/**
- * Maps the ports by upstream's chains and rules, in one `iptables-restore` for each address family. Doing it again ends in
- * the same rules. Returns the addresses of the container's other attachments that have ports of this one. Throws `CniError`
- * that names the holder of a port that is taken, and then nothing has changed.
- */
-export function addIptablesHostports(socket: Nftables, spec: PortmapSpec, options: IptablesOptions): Uint8Array[] {
-  const variant = chooseVariant(socket)
-  const isGone = ({ owner, netns }: AttachmentRules) => isHolderGone(owner, netns)
-  const families = spec.addresses.map((mapped) => {
-    const programs = requirePrograms(mapped.family, variant)
-    const rules = iptablesRules(spec, mapped, options)
-    const plan = (found: Content) => planAdd(rules, found, isGone)
-    const found = readTable(programs, TABLE)
-    return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
-  })
-  let isChanged = false
-  try {
-    for (const { programs, plan, changes } of families) {
-      change(programs, plan, changes)
-      isChanged = true
-    }
-  } catch (error) {
-    if (isChanged) tryDelete(socket, spec.owner)
-    throw error
+/** Port mappings by upstream's chains and rules, of either suite. */
+export class IptablesHostports
+  extends IptablesBackend
+  implements RuleBackend<HostportSpec, HostportHints, readonly Uint8Array[]>
+{
+  protected readonly table = TABLE
+  readonly #localnet: LocalnetGuard | undefined
+
+  /** `localnet` is undefined where the kernel has no nf_tables. */
+  constructor(filter: Filter | undefined, localnet: LocalnetGuard | undefined) {
+    super(filter)
+    this.#localnet = localnet
   }
-  return families.flatMap(({ ahead }) => ahead)
+
+  /** One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken. */
+  add(spec: HostportSpec, undo: Undo): readonly Uint8Array[] {
+    if (spec.openedLink !== undefined) this.#localnet?.guard(spec.openedLink, undo)
+    try {
+      return this.#addRules(spec, undo)
+    } catch (error) {
+      throw namingKeys(spec, error)
+    }
+  }
+
+  #addRules(spec: HostportSpec, undo: Undo): readonly Uint8Array[] {
+    const variant = chooseVariant(this.socket)
+    const isGone = ({ owner, netns }: AttachmentRules) => isHolderGone(owner, netns)
+    const families = spec.addresses.map((mapped) => {
+      const programs = requirePrograms(mapped.family, variant)
+      const rules = iptablesRules(spec, mapped, spec)
+      const plan = (found: Content) => planAdd(rules, found, isGone)
+      const found = readTable(programs, TABLE)
+      return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
+    })
+    undo.defer("map ports", () => this.remove(spec.owner))
+    for (const { programs, plan, changes } of families) change(programs, plan, changes)
+    return families.flatMap(({ ahead }) => ahead)
+  }
+
+  /** Throws `CniError` that names the first rule that is missing. */
+  check(spec: HostportSpec): void {
+    const variant = chooseVariant(this.socket)
+    for (const mapped of spec.addresses) {
+      const found = readTable(requirePrograms(mapped.family, variant), TABLE)
+      const hasConditions = spec.conditions[mapped.family].length > 0
+      const missing = findMissing(iptablesRules(spec, mapped, spec), found, hasConditions)
+      if (missing) throw missing
+    }
+  }
+
+  /** Needs no program except for the older tables. The chains that all containers share stay. Throws `CniError`. */
+  remove(owner: Owner): void {
+    removeEverywhere(this.socket, TABLE, containerSearch(owner), (found) => planDelete(found, owner))
+  }
+
+  gc(network: string, valid: readonly Owner[]): void {
+    removeEverywhere(this.socket, TABLE, anySearch, (found) => planGc(found, network, valid))
+  }
 }
 
 /** Makes the changes; when they are refused, perhaps because others were quicker, those of a new plan. */
@@ -57,38 +93,17 @@ function change(programs: Programs, plan: (found: Content) => Change[], changes:
   }
 }
 
-/** That it cannot is no news beside the error that is being thrown. */
-function tryDelete(socket: Nftables, owner: Owner): void {
-  try {
-    deleteIptablesHostports(socket, owner)
-  } catch {}
-}
-
-/**
- * Deletes the mappings of this attachment, found by its names alone, wherever iptables keeps them, made by this suite or
- * upstream's; needs no program except for the older tables. The chains that all containers share stay. Throws `CniError`.
- */
-export function deleteIptablesHostports(socket: Nftables, owner: Owner): void {
-  removeEverywhere(socket, TABLE, containerSearch(owner), (found) => planDelete(found, owner))
-}
-
-/** Deletes the mappings of all attachments to this network but the valid ones. Throws `CniError`. */
-export function gcIptablesHostports(socket: Nftables, network: string, validOwners: readonly Owner[]): void {
-  removeEverywhere(socket, TABLE, anySearch, (found) => planGc(found, network, validOwners))
-}
-
 /** Whether iptables maps ports of any container. Throws `CniError`, `NetlinkError`. */
-export function hasIptablesHostports(socket: Nftables): boolean {
+export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean {
   return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
 }
 
-/** Checks that all is as `addIptablesHostports` has left it. Throws `CniError` that names the first rule that is missing. */
-export function checkIptablesHostports(socket: Nftables, spec: PortmapSpec, options: IptablesOptions): void {
-  const variant = chooseVariant(socket)
-  for (const mapped of spec.addresses) {
-    const found = readTable(requirePrograms(mapped.family, variant), TABLE)
-    const hasConditions = spec.conditions[mapped.family].length > 0
-    const missing = findMissing(iptablesRules(spec, mapped, options), found, hasConditions)
-    if (missing) throw missing
-  }
+/** A refusal, with the keys of the configuration whose words are in the rules: they may be what is refused. */
+function namingKeys({ conditions, externalSetMarkChain }: HostportSpec, error: unknown): unknown {
+  const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
+  if (conditions[AF_INET].length > 0) keys.push("conditionsV4")
+  if (conditions[AF_INET6].length > 0) keys.push("conditionsV6")
+  if (!isCniError(error) || keys.length === 0) return error
+  const named = `the rules have what ${keys.map((key) => `"${key}"`).join(" and ")} says`
+  return new CniError(error.code, error.message, { details: [error.details, named].filter(Boolean).join("; ") })
 }

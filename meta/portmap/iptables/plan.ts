@@ -10,9 +10,9 @@ import {
   rule as rules,
   targetOf,
 } from "../../../pkg/iptables/mod.ts"
+import { missingRules } from "../../../pkg/rules/mod.ts"
 import {
-  CniError,
-  Code,
+  type CniError,
   formatIp,
   isOfContainer,
   isOwnerOf,
@@ -223,7 +223,5 @@ export function findMissing(spec: IptablesRules, { rules }: Content, hasConditio
   if (!missing) return undefined
   const similar = rules.filter((rule) => rule.chain === missing.chain && targetOf(rule) === targetOf(missing))
   const found = similar.map((rule) => `"${printRule(rule)}"`).join(", ") || "none of the kind"
-  const expected = `rule "${printRule(missing)}"`
-  const what = `Cannot find a port mapping of ${owner} by iptables: expected ${expected}; found ${found}`
-  return new CniError(Code.Internal, what)
+  return missingRules(`a port mapping of ${owner} by iptables`, `rule "${printRule(missing)}"`, found)
 }

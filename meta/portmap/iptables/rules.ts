@@ -13,12 +13,13 @@ import {
   type Cidr,
   familyOf,
   formatCidr,
+  hostCidr,
   networkOf,
   type Owner,
   ownerComment,
   parseIp,
 } from "../../../pkg/types/mod.ts"
-import { type MappedAddress, type Mapping, type PortmapSpec, printIpPort } from "../mapping.ts"
+import { type IptablesOptions, type MappedAddress, type Mapping, type PortmapSpec, printIpPort } from "../mapping.ts"
 
 export const TABLE = "nat"
 
@@ -35,14 +36,6 @@ const PREFIXES = ["dnat ", "snat "] as const
 const PORTS_PER_RULE = 15
 /** As many characters as the match `comment` takes. */
 const COMMENT_LENGTH = 255
-
-/** What the rules of iptables depend on besides the mappings. */
-export interface IptablesOptions {
-  /** The bit of the packet's mark that asks for the masquerade. */
-  markMasqBit: number
-  /** A chain of others that sets such a mark, and then the masquerade is theirs too. */
-  externalSetMarkChain: string | undefined
-}
 
 /** The rules for one container in one network and one address family, as upstream has them. */
 export interface IptablesRules {
@@ -136,7 +129,7 @@ function mappingRules(
   { masqAll }: PortmapSpec,
   setMark: string | undefined,
 ): Rule[] {
-  const destination = hostIp ? ["-d", formatCidr({ ip: hostIp, prefix: 8 * hostIp.length })] : []
+  const destination = hostIp ? ["-d", hostCidr(hostIp)] : []
   const rule = (source: readonly string[], ...target: string[]): Rule => ({
     chain,
     words: [...source, ...destination, "-p", protocol, "-m", protocol, "--dport", String(hostPort), "-j", ...target],

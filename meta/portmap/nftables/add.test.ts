@@ -15,7 +15,7 @@ import {
   standingBy,
   web,
 } from "../testing/hostports.ts"
-import { addHostports, closeRanks, undoAddHostports } from "./add.ts"
+import { addHostports, promoteNext, undoAddHostports } from "./add.ts"
 import { tableLayout } from "./table.ts"
 
 const spec: PortmapSpec = specOf(owner, ["10.1.0.2/16"], [web, oneAddress])
@@ -80,8 +80,8 @@ describe("mapping ports", () => {
   test("that another attachment of the container has stands by, and says where the port leads", () => {
     const first = made({ ...owner, network: "net2", ifName: "eth1" }, ["10.2.0.9/16"], [web])
     const kernel = new RuleSetKernel(complete(...first), "EEXIST")
-    const { ahead, mustCloseRanks } = addHostports(kernel.socket, spec)
-    expect([ahead.map(formatIp), mustCloseRanks]).toEqual([["10.2.0.9"], false])
+    const { ahead, mustPromote } = addHostports(kernel.socket, spec)
+    expect([ahead.map(formatIp), mustPromote]).toEqual([["10.2.0.9"], undefined])
     expect(kernel.sent.flat()).toContain(
       'create element ip cni_hostports ports_standby { tcp . 8080 . 1 comment "lab/c1/eth0" : 10.1.0.2 . 80 }',
     )
@@ -132,10 +132,10 @@ describe("undoing it", () => {
   })
 })
 
-test("ranks are closed when who was first has gone in between, and otherwise nothing is sent", () => {
+test("the next mapping comes into force when the first was removed in between, and otherwise nothing is sent", () => {
   const ours = made(owner, ["10.1.0.2/16"], [web]).slice(0, 1)
   const kernel = new RuleSetKernel(complete({ set: tableLayout(AF_INET).ports, elements: [] }, ...standingBy(ours, 1)))
-  closeRanks(kernel.socket, specOf(owner, ["10.1.0.2/16"], [web]))
+  promoteNext(kernel.socket, specOf(owner, ["10.1.0.2/16"], [web]))
   expect(kernel.sent).toEqual([
     [
       "delete element ip cni_hostports ports_standby { tcp . 8080 . 1 }",
@@ -143,7 +143,7 @@ test("ranks are closed when who was first has gone in between, and otherwise not
     ],
   ])
   const quiet = new RuleSetKernel(complete(...ours))
-  closeRanks(quiet.socket, specOf(owner, ["10.1.0.2/16"], [web]))
+  promoteNext(quiet.socket, specOf(owner, ["10.1.0.2/16"], [web]))
   expect(quiet.sent).toEqual([])
 })
 
@@ -152,7 +152,7 @@ test("ranks are closed for every port of the container, in both maps", () => {
   const ours = made(owner, ["10.1.0.2/16"], mappings).slice(0, 2)
   const empty = ours.map(({ set }) => ({ set, elements: [] }))
   const kernel = new RuleSetKernel(complete(...empty, ...standingBy(ours, 1)))
-  closeRanks(kernel.socket, specOf(owner, ["10.1.0.2/16"], mappings))
+  promoteNext(kernel.socket, specOf(owner, ["10.1.0.2/16"], mappings))
   expect(kernel.sent).toEqual([
     [
       "delete element ip cni_hostports ports_standby { tcp . 8080 . 1, tcp . 8081 . 1 }",

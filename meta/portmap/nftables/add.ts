@@ -4,25 +4,26 @@ import {
   add,
   atomically,
   commit,
+  commitQuickly,
   type Element,
+  findLines,
   type Group,
-  keyIn,
-  type Line,
   LineChanges,
   Lines,
+  listRules,
   membersOf,
   type Operation,
   remove,
-  tryCommit,
   wake,
 } from "../../../pkg/nftables/mod.ts"
+import { ofOwner } from "../../../pkg/rules/mod.ts"
 import type { PortmapSpec } from "../mapping.ts"
 import { isHolderGone } from "../port-holder.ts"
 import { addLocalnetEntry, type LocalnetEntry, missingLocalnetEntry, undoLocalnetEntry } from "../route-localnet.ts"
 import { addPromotedConditions, commitByNft, deleteConditions, printConditions } from "./conditions.ts"
 import { type DeleteContext, deleteEmptyTables, deleteHostports } from "./delete.ts"
 import { decodeNote, type TableSpec, tableSpecs } from "./elements.ts"
-import { type FoundInTable, listHairpinPrefixes, readTable } from "./find.ts"
+import { listHairpinPrefixes } from "./find.ts"
 import { isStale, mayShare, planAdd, planNew, printKey } from "./plan.ts"
 import { addTable, isComplete, isCompleteAsleep } from "./table.ts"
 
@@ -34,43 +35,36 @@ export interface TableChanges {
   localnet: readonly LocalnetEntry[]
   /** The addresses that the ports lead to for which these mappings stand by. */
   ahead: readonly Uint8Array[]
-  /** `closeRanks` is still to be called. */
-  mustCloseRanks?: boolean
+  /** `promoteNext` is still to be called. */
+  mustPromote?: boolean
 }
 
 /**
  * Maps the ports, all in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
  * "network/containerID/ifname" : 10.1.0.2 . 80 }` and so on, with table, chains, maps and rules where they are missing.
- * Doing it again changes nothing; what this owner, or one who is gone, has left in the way is replaced; a port that another
+ * Doing it again changes nothing; what this owner, or one that is deleted, has left in the way is replaced; a port that another
  * attachment of the container has stays there, and this one stands by. Returns what has changed, for `undoAddHostports`.
  * Throws `CniError` that names the holder of a port that is taken, or `NetlinkError`, and then nothing has changed.
  */
 export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec): TableChanges {
   const specs = tableSpecs(portmap)
-  const isConditional = specs.some(({ conditions }) => conditions !== undefined)
-  const added = isConditional ? undefined : tryAddToComplete(socket, specs)
-  if (added) return added
   let planned = planOf([])
   const plan = () => {
     planned = planOf(specs.map((spec) => planTable(socket, spec)))
     return planned
   }
-  if (isConditional) commitByNft(plan)
-  else atomically(socket, () => plan().operations)
-  return { ...planned, mustCloseRanks: isConditional && planned.isStandingBy }
-}
-
-/**
- * Adds the elements where everything else is in place and nothing in the way, which is nearly always. What it sends
- * depends on nothing that it has read, but for `route_localnet`, so others' transactions are no reason to begin again. Nor is it asked whether the
- * table is dormant.
- */
-function tryAddToComplete(socket: NetlinkSocket, specs: readonly TableSpec[]): TableChanges | undefined {
-  if (!specs.every(({ layout, hairpinPrefix }) => isCompleteAsleep(socket, layout, hairpinPrefix))) return undefined
-  const localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
-  const wakes = specs.map(({ layout }) => wake(layout.table))
-  const isAdded = tryCommit(socket, [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)])
-  return isAdded ? { created: [], replaced: [], localnet, ahead: [] } : undefined
+  if (specs.some(({ conditions }) => conditions !== undefined)) {
+    commitByNft(plan)
+    return { ...planned, mustPromote: planned.isStandingBy }
+  }
+  let localnet: readonly LocalnetEntry[] = []
+  let quick: Operation[] | undefined
+  if (specs.every(({ layout, hairpinPrefix }) => isCompleteAsleep(socket, layout, hairpinPrefix))) {
+    localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
+    const wakes = specs.map(({ layout }) => wake(layout.table)) // no question whether it is dormant
+    quick = [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)]
+  }
+  return commitQuickly(socket, quick, () => plan().operations) ? { ...planned, localnet } : planned
 }
 
 /** What is to change in one table, or in all. */
@@ -102,10 +96,17 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
     membersOf(line).every((one) => !isStale(spec, line.set, one) && mayShare(spec, line.set, one)),
   )
   const needles = [encodeUtf8(comment), mapped.address.ip]
-  const found = isPlain && conditions === undefined ? undefined : readTable(socket, lines, layout, needles)
-  const plan = planAdd(spec, [...keys, ...(found ? staleLines(spec, lines, keys, found) : [])], isGone)
+  const isAlone = isPlain && conditions === undefined
+  // Where else this owner, and former holders of its address, stand.
+  const known = new Set(keys.map(({ set, key }) => printKey(set, key)))
+  const elsewhere = (isAlone ? [] : layout.ownedSets)
+    .flatMap((set) => findLines(socket, lines, [set], (one) => isStale(spec, set, one), needles).found)
+    .filter(({ set, key }) => !known.has(printKey(set, key)))
+  const plan = planAdd(spec, [...keys, ...elsewhere], isGone)
   const entry = missingLocalnetEntry(socket, layout, localnetLink)
-  const ownConditions = (found?.conditions ?? []).filter((rule) => rule.comment === comment)
+  const ownConditions = isAlone
+    ? []
+    : listRules(socket, layout.conditions, needles).filter((one) => one.comment === comment)
   const { changes, stale, standingBy, ahead } = plan
   const operations = [
     ...missingRules(socket, spec),
@@ -125,22 +126,6 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   }
 }
 
-/** Where else this owner, and former holders of its address, stand. */
-function staleLines(spec: TableSpec, lines: Lines, known: readonly Line[], { elements }: FoundInTable): Line[] {
-  const names = new Set(known.map(({ set, key }) => printKey(set, key)))
-  const stale: Line[] = []
-  for (const set of spec.layout.ownedSets) {
-    for (const element of [set, set.standby].flatMap((each) => elements.get(each)?.elements ?? [])) {
-      const key = keyIn(set, element)
-      const name = printKey(set, key)
-      if (names.has(name) || !isStale(spec, set, { ...element, key })) continue
-      names.add(name)
-      stale.push(lines.find(set, key))
-    }
-  }
-  return stale
-}
-
 function missingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: TableSpec): Operation[] {
   if (isComplete(socket, layout, hairpinPrefix)) return []
   const own = hairpinPrefix === undefined ? [] : [hairpinPrefix]
@@ -148,8 +133,8 @@ function missingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: TableSpe
   return addTable(layout, new Set([...listHairpinPrefixes(socket, layout), ...own]))
 }
 
-/** nft does not know which rule set a plan was made for: who was ahead may have gone meanwhile. */
-export function closeRanks(socket: NetlinkSocket, portmap: PortmapSpec): void {
+/** Brings into force what stood by for a mapping that was deleted while nft ran: nft does not know for which rule set it was called. */
+export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
     tableSpecs(portmap).flatMap(({ layout, groups }) => {
       const lines = new Lines(socket)
@@ -171,7 +156,7 @@ export function undoAddHostports(context: DeleteContext, { owner, mappings }: Po
   const { socket } = context
   // Before the mappings, so that nothing is left to guard.
   for (const entry of made.localnet) undoLocalnetEntry(socket, entry)
-  if (made.replaced.length === 0) deleteHostports(context, owner, mappings)
+  if (made.replaced.length === 0) deleteHostports(context, ofOwner(owner), mappings)
   else {
     commit(socket, [
       ...made.created.map(({ set, elements }) => remove.elements(set, elements)),

@@ -51,7 +51,7 @@ test("an element of another owner, or that leads elsewhere, is told", () => {
   )
 })
 
-test("what stands by for nobody is told: somebody has removed the first", () => {
+test("a mapping that stands by is an error when the first was removed", () => {
   const [ports, ...rest] = ours
   expect(() => check(complete(...standingBy(ports ? [ports] : [], 1), ...rest))).toThrow("; found none")
 })

@@ -1,11 +1,19 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import { describeDormant, hasChain, Lines, type NamedSet, printElement, printRule } from "../../../pkg/nftables/mod.ts"
-import { CniError, Code } from "../../../pkg/types/mod.ts"
+import {
+  describeDormant,
+  hasChain,
+  Lines,
+  listRules,
+  type NamedSet,
+  printElement,
+  printRule,
+} from "../../../pkg/nftables/mod.ts"
+import { missingRules } from "../../../pkg/rules/mod.ts"
+import type { CniError } from "../../../pkg/types/mod.ts"
 import type { PortmapSpec } from "../mapping.ts"
 import { conditionsChain } from "./conditions.ts"
 import { type TableSpec, tableSpecs } from "./elements.ts"
-import { readTable } from "./find.ts"
 import { isComplete, requiredRules } from "./table.ts"
 
 /**
@@ -35,16 +43,16 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
         isInForce ||= set.value !== undefined && found === first
       }
     }
-    if (spec.conditions !== undefined) checkConditions(socket, lines, spec, isInForce)
+    if (spec.conditions !== undefined) checkConditions(socket, spec, isInForce)
   }
 }
 
 /** Conditions of what stands by are there, and nothing leads to them. */
-function checkConditions(socket: NetlinkSocket, lines: Lines, spec: TableSpec, isInForce: boolean): void {
+function checkConditions(socket: NetlinkSocket, spec: TableSpec, isInForce: boolean): void {
   const { layout, comment, conditions } = spec
   if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return
-  const found = readTable(socket, lines, layout, [encodeUtf8(comment)])
-  if (found.conditions.some((rule) => rule.comment === comment)) return
+  const rules = listRules(socket, layout.conditions, [encodeUtf8(comment)])
+  if (rules.some((rule) => rule.comment === comment)) return
   const { table, name } = layout.conditions
   throw missing(comment, `a rule for "${conditions}" in chain ${table.family} ${table.name} ${name}`, "none")
 }
@@ -54,5 +62,5 @@ function printIn({ table, name }: NamedSet, element: string): string {
 }
 
 function missing(owner: string, expected: string, found: string): CniError {
-  return new CniError(Code.Internal, `Cannot find a port mapping of ${owner}: expected ${expected}; found ${found}`)
+  return missingRules(`a port mapping of ${owner}`, expected, found)
 }

@@ -1,5 +1,5 @@
-import { decodeUtf8, encodeUtf8, sha256 } from "../../../pkg/engine/mod.ts"
-import { isErrno, isRegularFile, spawn, stat } from "../../../pkg/libc/mod.ts"
+import { encodeUtf8, sha256 } from "../../../pkg/engine/mod.ts"
+import { findProgram, run } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   add,
@@ -14,6 +14,7 @@ import {
   type Operation,
   printTransaction,
   remove,
+  targetsOf,
   verdict,
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, CniError, Code, isCniError } from "../../../pkg/types/mod.ts"
@@ -23,11 +24,6 @@ import type { TableLayout } from "./table.ts"
 
 /** Each lost race means that others have changed the table. */
 const ATTEMPTS = 5
-/** Where distributions put `nft`; a plugin does not look at the caller's PATH. */
-const PLACES = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/bin/nft", "/usr/local/sbin/nft"] as const
-const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" } as const
-const TIME_LIMIT_MS = 30_000
-const OUTPUT_LIMIT = 1 << 20
 
 /**
  * Makes the changes that `plan` decides on, and the conditions', in one transaction. Only the program `nft` knows its
@@ -122,11 +118,8 @@ export function deleteConditions(
   elements: readonly Element[],
 ): Operation[] {
   const chains = new Map<string, Chain>()
-  for (const { expressions, chain } of rules) {
-    for (const { name, data } of expressions) {
-      const target = name === "immediate" && !(data instanceof Uint8Array) ? data.data?.verdict?.chain : undefined
-      if (target !== undefined) chains.set(target, { table: chain.table, name: target })
-    }
+  for (const rule of rules) {
+    for (const name of targetsOf(rule)) chains.set(name, { table: rule.chain.table, name })
   }
   const findChain = chainFinder(socket, layout)
   for (const { comment = "", note } of elements) {
@@ -152,38 +145,21 @@ function chainFinder(socket: Pick<NetlinkSocket, "get">, layout: TableLayout): (
   }
 }
 
-/** The absolute path of the program `nft`; undefined when it is not installed. */
-export function findNft(): string | undefined {
-  return PLACES.find((path) => {
-    try {
-      return isRegularFile(stat(path))
-    } catch (error) {
-      if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "ELOOP")) return false
-      throw error
-    }
+/** Returns the path of the program `nft`. Throws `CniError` when it is not installed. */
+export function requireNft(): string {
+  const path = findProgram("nft")
+  if (path !== undefined) return path
+  throw new CniError(Code.Internal, 'Cannot set conditions: the program "nft" is missing', {
+    details: 'install nftables, or leave "conditionsV4" and "conditionsV6" out: all else needs no program',
   })
 }
 
 /** Runs `nft -f -`: all of the text in one transaction, or nothing. Throws `CniError` with what the program says. */
 function runNft(text: string): void {
-  const path = findNft()
-  if (!path) {
-    throw new CniError(Code.Internal, `Cannot set conditions: the program "nft" is not in ${PLACES.join(", ")}`, {
-      details: 'install nftables, or leave "conditionsV4" and "conditionsV6" out: all else needs no program',
-    })
-  }
-  const { exitCode, timedOut, stderr } = spawn({
-    path,
-    args: ["-f", "-"],
-    env: ENVIRONMENT,
-    cwd: "/",
-    stdin: encodeUtf8(text),
-    timeoutMs: TIME_LIMIT_MS,
-    outputLimit: OUTPUT_LIMIT,
-  })
+  const path = requireNft()
+  const { exitCode, stderr } = run(path, ["-f", "-"], encodeUtf8(text))
   if (exitCode === 0) return
-  const reason = timedOut ? `it did not end within ${TIME_LIMIT_MS} ms` : decodeUtf8(stderr).trim()
-  throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${reason.replace(/\s*\n\s*/g, "; ")}`, {
+  throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${stderr.trim().replace(/\s*\n\s*/g, "; ")}`, {
     details: 'it reads what "conditionsV4" and "conditionsV6" say',
   })
 }

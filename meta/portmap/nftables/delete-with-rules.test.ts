@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import { ifnameValue } from "../../../pkg/nftables/mod.ts"
 import { type KernelRule, RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
+import { ofOwner } from "../../../pkg/rules/mod.ts"
 import { AF_INET } from "../../../pkg/types/mod.ts"
 import { contextOf, type Group, made, others, owner, ruleSet, web } from "../testing/hostports.ts"
 import { conditionsChain } from "./conditions.ts"
-import { deleteHostports, deleteUpstreamHostports } from "./delete.ts"
+import { deleteHostports } from "./delete.ts"
+import { UpstreamHostports } from "./hostports.ts"
 import { tableLayout } from "./table.ts"
 
 const layout = tableLayout(AF_INET)
@@ -18,13 +20,13 @@ function recorded(set: "localnetLinks" | "localnetGuarded", ...links: string[]):
 describe("the last mapping, where route_localnet was switched on for it,", () => {
   test("takes table and record along when iptables does not need the setting", () => {
     const kernel = new RuleSetKernel(ruleSet(...ours, recorded("localnetLinks", "not-there0")))
-    deleteHostports(contextOf(kernel, false), owner, [web])
+    deleteHostports(contextOf(kernel, false), ofOwner(owner), [web])
     expect(kernel.sent).toEqual([["delete table ip cni_hostports"]])
   })
 
   test("leaves the guard and the record when iptables needs it", () => {
     const kernel = new RuleSetKernel(ruleSet(...ours, recorded("localnetLinks", "not-there0", "not-there1")))
-    deleteHostports(contextOf(kernel, true), owner, [web])
+    deleteHostports(contextOf(kernel, true), ofOwner(owner), [web])
     const [sent = []] = kernel.sent
     expect(sent.map((line) => line.split(" ").slice(0, 5).join(" ").replace(" {", ""))).toEqual([
       "delete table ip cni_hostports",
@@ -43,9 +45,9 @@ describe("the last mapping, where route_localnet was switched on for it,", () =>
     expect([sent[7], sent[9]].join()).toContain('{ "not-there1" }')
   })
 
-  test("of an interface that has gone leaves no guard for what was on before", () => {
+  test("of a deleted interface leaves no guard for what was on before", () => {
     const kernel = new RuleSetKernel(ruleSet(...ours, recorded("localnetGuarded", "not-there0")))
-    deleteHostports(contextOf(kernel, true), owner, [web])
+    deleteHostports(contextOf(kernel, true), ofOwner(owner), [web])
     expect(kernel.sent).toEqual([["delete table ip cni_hostports"]])
   })
 })
@@ -67,7 +69,7 @@ test("conditions go with the mappings, the rule and the chain that it leads to; 
   const rules = [conditionOf("lab/c2/eth0", 4n), conditionOf("lab/c1/eth0", 5n)]
   const chains = ["lab/c1/eth0", "lab/c2/eth0"].map((comment) => conditionsChain(layout, comment).name)
   const kernel = new RuleSetKernel({ ...ruleSet(...noteless, ...others(1)), rules, chains })
-  deleteHostports(contextOf(kernel), owner, [web])
+  deleteHostports(contextOf(kernel), ofOwner(owner), [web])
   expect(kernel.sent).toEqual([
     [
       "delete rule ip cni_hostports conditions handle 5",
@@ -102,7 +104,9 @@ describe("what the Go suite has left", () => {
   ]
   const deleted = (addresses: Uint8Array[]) => {
     const kernel = new RuleSetKernel({ sets: [], rules })
-    deleteUpstreamHostports(kernel.socket, "c1", addresses)
+    new UpstreamHostports({ socket: kernel.socket, hasTable: () => true, forgetTables() {} }).remove(owner, {
+      addresses,
+    })
     return kernel.sent.flat()
   }
 

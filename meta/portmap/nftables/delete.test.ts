@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { RuleSetKernel } from "../../../pkg/nftables/testing/rule-set-kernel.ts"
+import { ofOwner, ofStale } from "../../../pkg/rules/mod.ts"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 import type { Mapping } from "../mapping.ts"
 import { contextOf, made, oneAddress, others, owner, printed, ruleSet, standingBy, web } from "../testing/hostports.ts"
-import { deleteEmptyTables, deleteHostports, gcHostports } from "./delete.ts"
+import { deleteEmptyTables, deleteHostports } from "./delete.ts"
 import { tableLayout } from "./table.ts"
 
 describe("deleting an attachment's mappings", () => {
@@ -11,7 +12,7 @@ describe("deleting an attachment's mappings", () => {
 
   test("takes its elements of every set in one transaction, and no others; what was mapped is answered", () => {
     const kernel = new RuleSetKernel(ruleSet(...ours(), ...others(1)))
-    const deleted = deleteHostports(contextOf(kernel), owner, [web, oneAddress])
+    const { deleted } = deleteHostports(contextOf(kernel), ofOwner(owner), [web, oneAddress])
     expect(kernel.sent).toEqual([
       [
         "delete element ip cni_hostports ports { tcp . 8080 }",
@@ -23,17 +24,17 @@ describe("deleting an attachment's mappings", () => {
     expect(printed(deleted)).toEqual(["8080/tcp to 10.1.0.2:80", "192.0.2.1:8443/tcp to 10.1.0.2:443"])
   })
 
-  test.each([1, 9, 10, 11, 500])("asks for its own keys, whatever others have: no list is read among %d", (count) => {
+  test.each([1, 9, 10, 11, 500])("asks for its own keys: no list is read among %d others", (count) => {
     const kernel = new RuleSetKernel(ruleSet(...ours(), ...others(count)))
-    deleteHostports(contextOf(kernel), owner, [web, oneAddress])
+    deleteHostports(contextOf(kernel), ofOwner(owner), [web, oneAddress])
     expect(kernel.sent).toHaveLength(1)
     expect(kernel.asked.filter((question) => question.startsWith("list"))).toEqual([])
   })
 
-  test.each([1, 9, 10, 11, 40])("the last one takes the table along, be it with %d ports", (count) => {
+  test.each([1, 9, 10, 11, 40])("the last one takes the table along, also with %d ports", (count) => {
     const mappings = Array.from({ length: count }, (_, n) => ({ ...web, hostPort: 7000 + n }))
     const kernel = new RuleSetKernel(ruleSet(...made(owner, ["10.1.0.2/16", "fd00::2/64"], mappings)))
-    expect(deleteHostports(contextOf(kernel), owner, mappings)).toHaveLength(2 * count)
+    expect(deleteHostports(contextOf(kernel), ofOwner(owner), mappings).deleted).toHaveLength(2 * count)
     expect(kernel.sent).toEqual([["delete table ip cni_hostports", "delete table ip6 cni_hostports"]])
   })
 
@@ -42,7 +43,7 @@ describe("deleting an attachment's mappings", () => {
     const elsewhere: Mapping = { ...web, family: AF_INET6 }
     for (const mappings of [[], [wrong], [web], [web, oneAddress, wrong], [elsewhere]]) {
       const kernel = new RuleSetKernel(ruleSet(...ours(), ...others(20)))
-      expect(printed(deleteHostports(contextOf(kernel), owner, mappings))).toHaveLength(2)
+      expect(printed(deleteHostports(contextOf(kernel), ofOwner(owner), mappings).deleted)).toHaveLength(2)
       expect(kernel.sent.flat().join("\n")).toContain("address_ports { 192.0.2.1 . tcp . 8443 }")
       expect(kernel.sent.flat()).toHaveLength(4)
     }
@@ -55,14 +56,14 @@ describe("deleting an attachment's mappings", () => {
       ...made({ ...owner, network: "lab2" }, ["10.1.0.4/16"], [{ ...web, hostPort: 82 }]),
     ]
     const kernel = new RuleSetKernel(ruleSet(...theirs))
-    expect(deleteHostports(contextOf(kernel), owner, [web])).toEqual([])
+    expect(deleteHostports(contextOf(kernel), ofOwner(owner), [web]).deleted).toEqual([])
     expect(kernel.sent).toEqual([])
   })
 
   test("of nothing sends nothing; without a table either", () => {
     for (const rules of [ruleSet(...others(1)), { sets: [] }]) {
       const kernel = new RuleSetKernel(rules)
-      expect(deleteHostports(contextOf(kernel), owner, [web])).toEqual([])
+      expect(deleteHostports(contextOf(kernel), ofOwner(owner), [web]).deleted).toEqual([])
       expect(kernel.sent).toEqual([])
     }
   })
@@ -82,15 +83,15 @@ describe("deleting an attachment's mappings", () => {
         transact(requests)
       },
     })
-    deleteHostports({ ...contextOf(kernel), socket }, owner, [web, oneAddress])
+    deleteHostports({ ...contextOf(kernel), socket }, ofOwner(owner), [web, oneAddress])
     expect(kernel.sent).toHaveLength(1)
     expect(kernel.sent.flat()).not.toContain("delete table ip cni_hostports")
     expect(kernel.sent.flat()).toContain("delete element ip cni_hostports ports { tcp . 8080 }")
   })
 
-  test("another refusal is an error, and what has gone in between is none", () => {
+  test("another refusal is an error, and mappings that were removed in between are not", () => {
     const kernel = new RuleSetKernel(ruleSet(...ours()), "EPERM")
-    expect(() => deleteHostports(contextOf(kernel), owner, [web, oneAddress])).toThrow("EPERM")
+    expect(() => deleteHostports(contextOf(kernel), ofOwner(owner), [web, oneAddress])).toThrow("EPERM")
   })
 })
 
@@ -103,7 +104,9 @@ describe("a port that other attachments of the container want, too,", () => {
     const rules = ruleSet(...ours, ...standingBy(second, 1), ...standingBy(third, 2))
     for (const mappings of [[web], []]) {
       const kernel = new RuleSetKernel(rules)
-      expect(printed(deleteHostports(contextOf(kernel), owner, mappings))).toEqual(["8080/tcp to 10.1.0.2:80"])
+      expect(printed(deleteHostports(contextOf(kernel), ofOwner(owner), mappings).deleted)).toEqual([
+        "8080/tcp to 10.1.0.2:80",
+      ])
       const text = kernel.sent.flat().join("\n")
       expect(text).toContain("delete element ip cni_hostports ports { tcp . 8080 }")
       expect(text).toContain("delete element ip cni_hostports ports_standby { tcp . 8080 . 1, tcp . 8080 . 2 }")
@@ -120,7 +123,7 @@ describe("a port that other attachments of the container want, too,", () => {
     const rules = ruleSet(...second, ...standingBy(made(owner, ["10.1.0.2/16"], [web]).slice(0, 1), 1))
     for (const mappings of [[web], []]) {
       const kernel = new RuleSetKernel(rules)
-      deleteHostports(contextOf(kernel), owner, mappings)
+      deleteHostports(contextOf(kernel), ofOwner(owner), mappings)
       expect(kernel.sent).toEqual([
         [
           "delete element ip cni_hostports ports_standby { tcp . 8080 . 1 }",
@@ -143,7 +146,7 @@ describe("GC", () => {
         ...made({ ...owner, network: "other" }, ["10.1.0.5/16"], [{ ...web, hostPort: 84 }]),
       ),
     )
-    expect(printed(gcHostports(contextOf(kernel), "lab", [valid]))).toEqual([
+    expect(printed(deleteHostports(contextOf(kernel), ofStale("lab", [valid])).deleted)).toEqual([
       "8080/tcp to 10.1.0.2:80",
       "82/tcp to fd00::3:80",
     ])
@@ -162,14 +165,14 @@ describe("GC", () => {
     const kernel = new RuleSetKernel(
       ruleSet(...made(owner, ["10.1.0.2/16"], [web]), ...made(valid, ["fd00::4/64"], [web])),
     )
-    gcHostports(contextOf(kernel), "lab", [valid])
+    deleteHostports(contextOf(kernel), ofStale("lab", [valid]))
     expect(kernel.sent).toEqual([["delete table ip cni_hostports"]])
   })
 
   test("of nothing that is stale sends nothing", () => {
     const kernel = new RuleSetKernel(ruleSet(...made(valid, ["10.1.0.4/16"], [web])))
-    expect(gcHostports(contextOf(kernel), "lab", [valid])).toEqual([])
-    expect(gcHostports(contextOf(kernel), "la", [])).toEqual([])
+    expect(deleteHostports(contextOf(kernel), ofStale("lab", [valid])).deleted).toEqual([])
+    expect(deleteHostports(contextOf(kernel), ofStale("la", [])).deleted).toEqual([])
     expect(kernel.sent).toEqual([])
   })
 })

@@ -1,62 +1,51 @@
-import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
-import {
-  atomically,
-  type FoundRule,
-  listRules,
-  type Operation,
-  remove,
-  removeEmptied,
-} from "../../../pkg/nftables/mod.ts"
-import { type Owner, ownerComment, staleOf } from "../../../pkg/types/mod.ts"
-import { type DnatMapping, families, type Mapping } from "../mapping.ts"
+import { atomically, type Operation, remove, removeEmptied } from "../../../pkg/nftables/mod.ts"
+import type { Sought } from "../../../pkg/rules/mod.ts"
+import { ownerComment } from "../../../pkg/types/mod.ts"
+import type { DnatMapping, Mapping } from "../mapping.ts"
 import { guardOnly, readLocalnetRecord, switchLocalnetOff } from "../route-localnet.ts"
 import { addPromotedConditions, deleteConditions } from "./conditions.ts"
 import { readDnat } from "./elements.ts"
 import { findByComment, findByPorts, hasOnly, type TableRemoval } from "./find.ts"
-import { familyName } from "./table.ts"
 
 /** What deleting works with. */
 export interface DeleteContext {
   socket: NetlinkSocket
   /** Whether iptables needs the interfaces of `localnet_links`; asked when the last mapping goes. */
   isLocalnetNeeded(): boolean
-  /** Gets the interfaces whose `route_localnet` could not be switched off with the attachment's mappings; the guard stays. */
-  localnetStays(links: readonly string[]): void
+}
+
+/** What was deleted. */
+export interface Deleted {
+  deleted: DnatMapping[]
+  /** The interfaces whose `route_localnet` cannot be switched off; the guard stays. */
+  stillOn: readonly string[]
 }
 
 /**
- * Deletes the mappings of this attachment, found by its name alone, in one transaction; what stands by for them comes into
- * force, and the last one takes the table along. `mappings`, which may be wrong, are where it looks first: if it finds all
- * there, that costs the same with one mapping on the host and with thousands. Returns what was deleted; nothing there is
- * success. Throws `NetlinkError`.
+ * Deletes the mappings that are sought, in one transaction; what stands by for them comes into force, and the last one takes the
+ * table along. `mappings`, which may be wrong, are where it looks first for those of one attachment: if it finds all there, that
+ * costs the same with one mapping on the host and with thousands. Nothing there is success. Throws `NetlinkError`.
  */
-export function deleteHostports(context: DeleteContext, owner: Owner, mappings: readonly Mapping[]): DnatMapping[] {
-  const comment = ownerComment(owner)
-  const isOwn = (found: string) => found === comment
-  return deleteFound(context, () => {
-    return findByPorts(context.socket, comment, mappings) ?? findByComment(context.socket, isOwn, [encodeUtf8(comment)])
-  })
-}
-
-/** Deletes the mappings of all attachments to this network but the valid ones, like `deleteHostports`. */
-export function gcHostports(context: DeleteContext, network: string, validOwners: readonly Owner[]): DnatMapping[] {
-  return deleteFound(context, () => findByComment(context.socket, staleOf(network, validOwners)))
+export function deleteHostports(context: DeleteContext, sought: Sought, mappings: readonly Mapping[] = []): Deleted {
+  const comment = sought.owner && ownerComment(sought.owner)
+  const findFast = () => (comment === undefined ? undefined : findByPorts(context.socket, comment, mappings))
+  return deleteFound(context, () => findFast() ?? findByComment(context.socket, sought))
 }
 
 /** Deletes the tables in which no mapping is left. Throws `NetlinkError`. */
 export function deleteEmptyTables(context: DeleteContext): void {
-  deleteFound(context, () => findByComment(context.socket, () => false, []))
+  deleteFound(context, () => findByComment(context.socket, { isStale: () => false, needles: [] }))
 }
 
-function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMapping[] {
+function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Deleted {
   let deleted: DnatMapping[] = []
   let off: readonly string[] = []
   let guard: TableRemoval["layout"] | undefined
   let staying: readonly string[] = []
   const keepOff = (links: readonly string[], layout = guard) => {
     // Before the table goes, and with it the record; when the deletion is refused because a new mapping came in between,
-    // it is needed again. Not so when the answer was lost, and the record has gone.
+    // it is needed again. Not so when the answer was lost, and the record was removed.
     const again = off.filter((link) => !links.includes(link))
     const recorded = again.length > 0 && guard ? readLocalnetRecord(context.socket, guard).links : []
     staying = switchLocalnetOff(
@@ -76,19 +65,18 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): DnatMa
       each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each),
     )
   })
-  if (staying.length > 0 && deleted.length > 0) context.localnetStays(staying)
-  return deleted
+  return { deleted, stillOn: staying }
 }
 
 /** Deletes the table, but for the guards if they are needed still. */
 function deleteTable(
-  { socket, isLocalnetNeeded }: DeleteContext,
+  context: DeleteContext,
   { layout, isGuardOnly }: TableRemoval,
   keepOff: (links: readonly string[], layout: TableRemoval["layout"]) => readonly string[],
 ): Operation[] {
   if (layout.guards.length === 0) return [remove.table(layout.table)]
-  const { links, guarded } = readLocalnetRecord(socket, layout)
-  const isNeeded = links.length > 0 && isLocalnetNeeded()
+  const { links, guarded } = readLocalnetRecord(context.socket, layout)
+  const isNeeded = links.length > 0 && context.isLocalnetNeeded()
   const staying = keepOff(isNeeded ? [] : links, layout)
   const recorded = isNeeded ? links : staying
   if (recorded.length === 0 && guarded.length === 0) return [remove.table(layout.table)]
@@ -102,42 +90,6 @@ function deleteElements(context: DeleteContext, removal: TableRemoval): Operatio
     ...deleteConditions(context.socket, layout, conditions, elements),
     ...changes.operations,
     ...addPromotedConditions(context.socket, layout, changes),
-    ...removeEmptied(changes, (set, count) => hasOnly(context.socket, set, count)),
+    ...removeEmptied(context.socket, changes, (set, count) => hasOnly(context.socket, set, count)),
   ]
-}
-
-/** Where the Go suite, from v1.6 on, has rules with `backend: nftables`: one for each mapping, and up to two for masquerading. */
-export const UPSTREAM_TABLE = "cni_hostport"
-const UPSTREAM_CHAINS = ["hostports", "hostip_hostports", "masquerading"] as const
-
-/**
- * Deletes what the Go suite's ADD has left for this attachment, so that a node can change suites with containers running.
- * Its rules have the container's id and nothing else as comment: of a container in several networks only those go that
- * are for `addresses`, and without any all of them, as its own DEL does. Table and chains stay. Nothing there is success.
- * Throws `NetlinkError`.
- */
-export function deleteUpstreamHostports(
-  socket: NetlinkSocket,
-  containerId: string,
-  addresses: readonly Uint8Array[],
-): void {
-  const needles = [encodeUtf8(`${containerId}\0`)]
-  atomically(socket, () =>
-    families.flatMap((family) =>
-      UPSTREAM_CHAINS.flatMap((name) =>
-        listRules(socket, { table: { family: familyName[family], name: UPSTREAM_TABLE }, name }, needles)
-          .filter(({ comment }) => comment === containerId)
-          .filter((rule) => addresses.length === 0 || addresses.some((ip) => mentions(rule, ip)))
-          .map((rule) => remove.rule(rule)),
-      ),
-    ),
-  )
-}
-
-/** Whether a rule sends packets to an address, or compares one with it. */
-function mentions({ expressions }: FoundRule, ip: Uint8Array): boolean {
-  return expressions.some(({ name, data }) => {
-    if ((name !== "immediate" && name !== "cmp") || data instanceof Uint8Array) return false
-    return String(data.data?.value) === String(ip)
-  })
 }

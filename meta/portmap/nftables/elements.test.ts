@@ -37,7 +37,7 @@ create element ip6 cni_hostports hairpin { fd00:: . fd00::2 }
   )
 })
 
-test("masqAll is one element in the place of the others, and without snat there is none", () => {
+test("masqAll is one element in the place of the others, and without snat there are no such elements", () => {
   const host = Uint8Array.of(192, 0, 2, 1)
   const lines = (options: { snat: boolean; masqAll: boolean }) =>
     printed(AF_INET, "10.1.2.3/20", host, options).trim().split("\n").slice(2)
@@ -76,7 +76,7 @@ test("a path that is too long is left out, and everything else stays", () => {
   expect(decodeNote(encodeNote(note))).toEqual({ ...note, netns: undefined })
 })
 
-test("what is no note is none", () => {
+test("text that is not a note is not read as one", () => {
   for (const text of [undefined, "", "3", "x\t\t16\t", "3\t\tx\t", "3\t\t16"]) expect(decodeNote(text)).toBeUndefined()
   fc.assert(fc.property(fc.string(), (text) => decodeNote(text) === undefined || text.includes("\t")))
 })

@@ -1,11 +1,10 @@
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   type Element,
-  type FoundElements,
   type FoundRule,
   findElements,
+  findLines,
   isWholeList,
-  keyIn,
   LineChanges,
   Lines,
   listRules,
@@ -14,32 +13,10 @@ import {
   type SharedSet,
   sampleElements,
 } from "../../../pkg/nftables/mod.ts"
+import type { Sought } from "../../../pkg/rules/mod.ts"
 import { families, type Mapping, mappingsFor } from "../mapping.ts"
 import { decodeNote, masqueradeKeys, portKey, readDnat } from "./elements.ts"
 import { type TableLayout, tableLayout } from "./table.ts"
-
-/** What of a table was looked for, and is there. */
-export interface FoundInTable {
-  /** Undefined where there is no such set. Those that stand by are in sets of their own. */
-  elements: ReadonlyMap<NamedSet, FoundElements>
-  /** The rules of conditions. */
-  conditions: readonly FoundRule[]
-}
-
-/** Reads all elements and conditions, or of many those that have one of `needles` in their bytes. Throws `NetlinkError`. */
-export function readTable(
-  socket: Pick<NetlinkSocket, "dump">,
-  lines: Lines,
-  layout: TableLayout,
-  needles?: readonly Uint8Array[],
-): FoundInTable {
-  const elements = new Map<NamedSet, FoundElements>()
-  for (const set of layout.ownedSets.flatMap((set) => [set, set.standby])) {
-    const found = lines.has(set) ? findElements(socket, set, needles) : undefined
-    if (found) elements.set(set, found)
-  }
-  return { elements, conditions: elements.size === 0 ? [] : listRules(socket, layout.conditions, needles) }
-}
 
 /** The prefix lengths that elements need a hairpin rule for. Throws `NetlinkError`. */
 export function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairpin }: TableLayout): number[] {
@@ -60,41 +37,20 @@ export interface TableRemoval {
   isGuardOnly: boolean
 }
 
-/** Finds everything with a comment that `isStale`; all of it has one of `needles` in it. Throws `NetlinkError`. */
-export function findByComment(
-  socket: NetlinkSocket,
-  isStale: (comment: string) => boolean,
-  needles?: readonly Uint8Array[],
-): TableRemoval[] {
+/** Finds all elements and conditions that are sought. Throws `NetlinkError`. */
+export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sought): TableRemoval[] {
   const isGoing = ({ comment }: { comment?: string | undefined }) => comment !== undefined && isStale(comment)
   return families.flatMap((family): TableRemoval[] => {
     const layout = tableLayout(family)
     const lines = new Lines(socket)
     if (lines.namesIn(layout.table).length === 0) return []
-    const found = readTable(socket, lines, layout, needles)
+    const { found, others } = findLines(socket, lines, layout.ownedSets, isGoing, needles)
+    const isGuardOnly = !layout.ownedSets.some((set) => lines.has(set))
     const changes = new LineChanges()
-    const elements: Element[] = []
-    let left = 0
-    for (const set of layout.ownedSets) {
-      const [inForce, standingBy] = [found.elements.get(set), found.elements.get(set.standby)]
-      const going = inForce?.elements.filter(isGoing) ?? []
-      left += (inForce?.count ?? 0) - going.length
-      const keyed = [...going, ...(standingBy?.elements.filter(isGoing) ?? [])].map((element) => {
-        return { ...element, key: keyIn(set, element) } // without its place in the line
-      })
-      for (const element of new Map(keyed.map((one) => [String(one.key), one])).values()) {
-        elements.push(element)
-        const alone = { set, key: element.key, members: [element] as const }
-        const line = standingBy ? lines.find(set, element.key) : alone
-        changes.change(
-          line,
-          membersOf(line).filter((one) => !isGoing(one)),
-        )
-      }
-    }
-    const conditions = found.conditions.filter(isGoing)
-    const isLast = left === 0 && changes.promoted.length === 0
-    return [{ layout, changes, elements, conditions, isLast, isGuardOnly: found.elements.size === 0 }]
+    for (const line of found) changes.remove(line, isGoing)
+    const elements = found.flatMap((line) => membersOf(line).filter(isGoing))
+    const conditions = isGuardOnly ? [] : listRules(socket, layout.conditions, needles).filter(isGoing)
+    return [{ layout, changes, elements, conditions, isLast: others === 0, isGuardOnly }]
   })
 }
 
@@ -121,10 +77,7 @@ export function findByPorts(
       if (!own) return
       if (own === line.members[0]) inForce.set(set, (inForce.get(set) ?? 0) + 1)
       elements.push(own)
-      changes.change(
-        line,
-        membersOf(line).filter((one) => one !== own),
-      )
+      changes.remove(line, (one) => one === own)
     }
     for (const mapping of mappingsFor(family, mappings)) {
       const { set, key } = portKey(layout, mapping)

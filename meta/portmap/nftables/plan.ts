@@ -22,7 +22,7 @@ export interface AddPlan {
   changes: LineChanges
   /** What goes or changes: of this owner from before, of earlier holders of its address, and of holders who are gone. */
   stale: Element[]
-  /** The ports of the host for which these mappings stand by, as text, and the addresses that they lead to meanwhile. */
+  /** The ports of the host for which these mappings stand by, as text, and the addresses that they lead to until then. */
   standingBy: string[]
   ahead: Uint8Array[]
 }

@@ -23,12 +23,10 @@ import {
   type Statement,
   sharedSet,
   type Table,
+  tableFamily,
   verdict,
 } from "../../../pkg/nftables/mod.ts"
-import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
-
-/** The families as nf_tables calls them. */
-export const familyName = { [AF_INET]: "ip", [AF_INET6]: "ip6" } as const
+import { AF_INET, type Family } from "../../../pkg/types/mod.ts"
 
 /** The table of each family. */
 export const HOSTPORTS_TABLE = "cni_hostports"
@@ -82,7 +80,7 @@ export function tableLayout(family: Family): TableLayout {
     : ([dataTypes.ipv6, fields.ip6Source, fields.ip6Destination] as const)
   const { protocol, port, ifname } = dataTypes
   const table: Table = {
-    family: familyName[family],
+    family: tableFamily[family],
     name: HOSTPORTS_TABLE,
     comment: "CNI: elements are commented network/containerID/ifname",
   }

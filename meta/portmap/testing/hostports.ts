@@ -103,7 +103,7 @@ export function ruleSet(...groups: readonly Group[]): RuleSet {
 
 /** What deleting works with; `isNeeded`: whether iptables needs route_localnet. */
 export function contextOf(kernel: RuleSetKernel, isNeeded = false): DeleteContext {
-  return { socket: kernel.socket, isLocalnetNeeded: () => isNeeded, localnetStays: () => {} }
+  return { socket: kernel.socket, isLocalnetNeeded: () => isNeeded }
 }
 
 /** "8080/tcp to 10.1.0.2:80" for each. */

@@ -1,0 +1,38 @@
+import type { NetlinkSocket } from "../netlink/mod.ts"
+import type { TableFamily } from "../nftables/mod.ts"
+import type { Owner } from "../types/mod.ts"
+import type { Undo } from "../undo/mod.ts"
+
+/** The packet filters that a configuration can ask for. */
+export type BackendName = "nftables" | "iptables"
+
+/** nf_tables of the thread's namespace: what backends use of `PacketFilter`. */
+export interface Filter<Socket = NetlinkSocket> {
+  readonly socket: Socket
+  hasTable(name: string | RegExp, family?: TableFamily): boolean
+  forgetTables(): void
+}
+
+/**
+ * One packet filter's way to keep the rules of a feature, such as published ports in nf_tables. Its errors may be the kernel's:
+ * `OwnedRules`, which chooses the backend, words them. A `restore` of rules that another program has flushed belongs here too, when a
+ * feature has one.
+ */
+export interface RuleBackend<Spec, Hints = unknown, Made = void> {
+  /** Whether the node has what `add` needs, for this spec or in general. Changes nothing. */
+  isUsable(spec?: Spec): boolean
+  /** Adds the rules; to add them again changes nothing. Each change goes to `undo` with its reverse. */
+  add(spec: Spec, undo: Undo): Made
+  /** Throws `CniError` with what was expected and what was found, unless all rules are there. */
+  check(spec: Spec): void
+  /** Whether there may be rules to remove. Mostly there are none, and then `remove` and `gc` are not called. */
+  mayHold(): boolean
+  /** Removes an attachment's rules, found by their owner. `hints` tell where to look first, and may be wrong. */
+  remove(owner: Owner, hints: Hints): void
+  /** Removes the rules of all attachments to a network but the valid ones. */
+  gc(network: string, valid: readonly Owner[]): void
+}
+
+/** Rules that the Go suite has added for the same feature: checked and removed, never added. */
+export type ForeignRules<Spec, Hints = unknown> = Pick<RuleBackend<Spec, Hints>, "mayHold" | "remove"> &
+  Partial<Pick<RuleBackend<Spec, Hints>, "check" | "gc">>

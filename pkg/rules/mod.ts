@@ -1,0 +1,14 @@
+/**
+ * Rules of the packet filters that have an owner: one interface for all backends of all features, and the one place that chooses
+ * between them. A feature gives its backends to `OwnedRules`.
+ *
+ * @example
+ * const rules = new OwnedRules(feature, filter, { nftables: filter && new InNftables(filter), iptables: new InIptables(filter) })
+ * rules.add({ owner, addresses }, config.ipMasqBackend, undo)
+ * rules.remove(owner, hints)
+ */
+export type { BackendName, Filter, ForeignRules, RuleBackend } from "./backend.ts"
+export { IptablesBackend } from "./iptables-backend.ts"
+export { InTable, NftablesBackend } from "./nftables-backend.ts"
+export { type Feature, OwnedRules } from "./owned-rules.ts"
+export { missingRules, ofOwner, ofStale, type Sought } from "./sought.ts"

@@ -1,0 +1,183 @@
+import { CniError, Code, isCniError, type Owner, ownerComment } from "../types/mod.ts"
+import { Failures, type Undo } from "../undo/mod.ts"
+import type { BackendName, Filter, ForeignRules, RuleBackend } from "./backend.ts"
+
+/** What errors say of a feature. */
+export interface Feature<Spec> {
+  /** Its rules: "masquerade", "port mappings". */
+  readonly rules: string
+  /** What ADD does: "masquerade 10.1.0.2/16"; without a spec "masquerade". */
+  does(spec?: Spec): string
+  /** What the kernel needs for nf_tables. */
+  readonly needs: string
+  /** The key of the configuration that names the backend; undefined where there is no choice. */
+  readonly key?: string
+}
+
+/** Where a feature's rules may be. */
+export interface Backends<Spec, Hints, Made> {
+  /** Undefined where the kernel has no nf_tables. */
+  readonly nftables: RuleBackend<Spec, Hints, Made> | undefined
+  readonly iptables?: RuleBackend<Spec, Hints, Made>
+  readonly otherSuite?: ForeignRules<Spec, Hints> | undefined
+}
+
+const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package is called "iptables")'
+
+/**
+ * The rules of one feature, each with its owner. They are in nf_tables; in iptables where the configuration asks for it, or
+ * where the kernel leaves no choice. They are removed from all places.
+ *
+ * @example
+ * const rules = new OwnedRules(feature, filter, { nftables: filter && new InNftables(filter), iptables: new InIptables(filter) })
+ * rules.add({ owner, addresses }, config.ipMasqBackend, undo)
+ */
+export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown, Made = void> {
+  readonly #feature: Feature<Spec>
+  readonly #filter: Pick<Filter, "forgetTables"> | undefined
+  readonly #backends: Backends<Spec, Hints, Made>
+
+  constructor(
+    feature: Feature<Spec>,
+    filter: Pick<Filter, "forgetTables"> | undefined,
+    backends: Backends<Spec, Hints, Made>,
+  ) {
+    this.#feature = feature
+    this.#filter = filter
+    this.#backends = backends
+  }
+
+  /**
+   * Adds the rules, by nf_tables unless `asked` says otherwise; by iptables where the kernel cannot and nothing is asked. When that
+   * fails too, the error has both reasons. To add them again changes nothing. Throws `CniError`; `undo` takes back what has changed.
+   */
+  add(spec: Spec, asked: BackendName | undefined, undo: Undo): Made {
+    this.#filter?.forgetTables()
+    const { nftables, iptables } = this.#backends
+    if (iptables && asked === "iptables") return this.#addByIptables(iptables, spec, undo)
+    try {
+      return this.#requireNftables(spec).add(spec, undo)
+    } catch (error) {
+      const isLacking = !nftables || !canUse(nftables, spec)
+      const failure = this.#worded(error, spec, isLacking ? `nftables: ${this.#feature.needs}` : "nftables")
+      if (asked || !iptables || !isLacking) throw failure
+      return this.#addByIptables(iptables, spec, undo, failure)
+    }
+  }
+
+  /** `before` is the error of nf_tables, where that was tried first. */
+  #addByIptables(iptables: RuleBackend<Spec, Hints, Made>, spec: Spec, undo: Undo, before?: CniError): Made {
+    try {
+      return iptables.add(spec, undo)
+    } catch (cause) {
+      const error = this.#worded(cause, spec, "iptables")
+      if (!before) throw error
+      throw new CniError(error.code, error.message, { details: `${error.details ?? ""}; and before that: ${before}` })
+    }
+  }
+
+  #worded(cause: unknown, spec: Spec, by: string): CniError {
+    return isCniError(cause)
+      ? cause
+      : new CniError(Code.Internal, `Cannot ${this.#feature.does(spec)} by ${by}`, { cause })
+  }
+
+  #requireNftables(spec: Spec): RuleBackend<Spec, Hints, Made> {
+    const { nftables } = this.#backends
+    if (nftables) return nftables
+    const { does, key } = this.#feature
+    throw new CniError(Code.Internal, `Cannot ${does(spec)} by nftables: the kernel has no nf_tables`, {
+      details: `load the module "nf_tables"${key === undefined ? "" : `, or set "${key}" to "iptables"`}`,
+    })
+  }
+
+  /**
+   * Checks that the rules are as `add` has left them, by the backend that ADD takes or, since containers outlive changes of
+   * configuration and suite, in any other place. Throws `CniError` with what was expected and what was found in the first place.
+   */
+  check(spec: Spec, asked?: BackendName): void {
+    const { nftables, iptables, otherSuite } = this.#backends
+    const places = [() => this.#requireNftables(spec).check(spec), ...(iptables ? [() => iptables.check(spec)] : [])]
+    if (asked === "iptables" || (!asked && !nftables)) places.reverse()
+    let first: CniError | undefined
+    for (const check of places) {
+      try {
+        check()
+        return
+      } catch (cause) {
+        const what = `Cannot check the ${this.#feature.rules} of ${ownerComment(spec.owner)}`
+        first ??= isCniError(cause) ? cause : new CniError(Code.Internal, what, { cause })
+      }
+    }
+    if (!isForeign(otherSuite, spec)) throw first
+  }
+
+  /**
+   * Removes an attachment's rules from all places, also when one of them fails. That there are none is success. Errors go to
+   * `failures`; without it they are thrown at the end, as one `CniError`.
+   */
+  remove(owner: Owner, hints: Hints, failures?: Failures): void {
+    this.#removeFromAll("", `of ${ownerComment(owner)}`, (place) => place.remove(owner, hints), failures)
+  }
+
+  /** Removes the rules of all attachments to a network but the valid ones, like `remove`. */
+  gc(network: string, valid: readonly Owner[], failures?: Failures): void {
+    this.#removeFromAll("stale ", `of network "${network}"`, (place) => place.gc?.(network, valid), failures)
+  }
+
+  /** iptables goes first: where nf_tables guards what both need, the guard has to know what is left. */
+  #removeFromAll(
+    which: string,
+    whose: string,
+    act: (place: ForeignRules<Spec, Hints>) => void,
+    given: Failures | undefined,
+  ): void {
+    const { nftables, iptables, otherSuite } = this.#backends
+    const rules = `${which}${this.#feature.rules} ${whose}`
+    const failures = given ?? new Failures()
+    const removeFrom = (place: ForeignRules<Spec, Hints> | undefined, what: string) => {
+      failures.attempt(what, () => {
+        try {
+          if (place?.mayHold()) act(place)
+        } catch (cause) {
+          throw new CniError(isCniError(cause) ? cause.code : Code.Internal, `Cannot ${what}`, { cause })
+        }
+      })
+    }
+    removeFrom(iptables, `remove the ${rules} by iptables`)
+    removeFrom(nftables, `remove the ${rules} by nftables`)
+    removeFrom(otherSuite, `remove the other suite's ${rules}`)
+    if (!given) failures.throwIfAny()
+  }
+
+  /** Throws code 50 with the reason when this node cannot add the rules, for STATUS. Runs no program. */
+  requireUsable(asked?: BackendName): void {
+    const { nftables, iptables } = this.#backends
+    if (asked !== "iptables" && nftables?.isUsable()) return
+    if (asked !== "nftables" && iptables?.isUsable()) return
+    const { does, needs } = this.#feature
+    const by = iptables ? (asked ?? "nftables or iptables") : "nftables"
+    const details = { nftables: needs, iptables: NO_PROGRAM, "nftables or iptables": `${needs}; ${NO_PROGRAM}` }[by]
+    throw new CniError(Code.PluginNotAvailable, `Cannot ${does()} by ${by}`, { details })
+  }
+}
+
+/** Whether the Go suite has the rules. */
+function isForeign<Spec>(place: Pick<ForeignRules<Spec>, "mayHold" | "check"> | undefined, spec: Spec): boolean {
+  try {
+    if (!place?.check || !place.mayHold()) return false
+    place.check(spec)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whether a backend has what it needs. A question that fails is no answer: then the error of `add` counts. */
+function canUse<Spec>(backend: Pick<RuleBackend<Spec>, "isUsable">, spec: Spec): boolean {
+  try {
+    return backend.isUsable(spec)
+  } catch {
+    return true
+  }
+}
