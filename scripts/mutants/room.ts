@@ -24,7 +24,7 @@ const fromKernel = 6
 
 /** Tests of rooms on a real kernel, which need no build; this one compares the numbers in all sources with the kernel's headers. */
 const onKernel = "integration/kernel"
-const headers = `${onKernel}/headers.test.ts`
+const headers = `${onKernel}/pkg/headers.test.ts`
 const isSlow = (test: string) => /\/(crash|fuzz|lock|process|processes|contract)\.test\.ts$/.test(test)
 
 /** Which unit tests may notice what a source does: those that import it, by however many steps. */
@@ -38,7 +38,7 @@ export class TestsBySource {
     this.#root = root
     this.#tests = [
       ...new Bun.Glob(`${rooms}/**/*.test.ts`).scanSync(root),
-      ...new Bun.Glob(`${onKernel}/*.test.ts`).scanSync(root),
+      ...new Bun.Glob(`${onKernel}/**/*.test.ts`).scanSync(root),
     ].sort()
   }
 

@@ -1,0 +1,87 @@
+import { afterAll, afterEach, beforeAll, expect } from "bun:test"
+import { firewall } from "../../../meta/firewall/main.ts"
+import { type ContainerNamespace, HostNamespace, type Namespace } from "../../lab/mod.ts"
+import { type Answer, callPlugin, type ProcessCall } from "../in-process.ts"
+
+/** An attachment; number 2 is container "c2" with port "veth2", 10.1.0.2 and fd00:1::2 on bridge "br1" of "net1". */
+export interface Firewalled {
+  number: number
+  policy?: "open" | "same-bridge" | "isolated" | undefined
+  name?: string
+  bridge?: string
+  keys?: object
+}
+
+/** The configuration of firewall for it. */
+export function configOf({ number, policy = "open", name = "net1", bridge = "br1", keys = {} }: Firewalled) {
+  const interfaces = [{ name: bridge }, { name: `veth${number}` }, { name: "eth0", sandbox: "/run/netns/c" }]
+  const ips = [`10.1.0.${number}/16`, `fd00:1::${number}/64`].map((address) => ({ address, interface: 2 }))
+  const common = { cniVersion: "1.1.0", name, type: "firewall", backend: "nftables", ingressPolicy: policy }
+  return { ...common, prevResult: { cniVersion: "1.1.0", interfaces, ips }, ...keys }
+}
+
+export let host: HostNamespace
+/** Stands for all containers: firewall does not look into it. */
+export let pod: ContainerNamespace
+/** Has the tests of a file a host, without rules after each of them. */
+export function useHost(): void {
+  beforeAll(async () => {
+    host = await HostNamespace.create()
+    pod = await host.addContainer()
+  })
+  afterEach(async () => void (await host.exec("nft", ["flush", "ruleset"])))
+  afterAll(() => host[Symbol.asyncDispose]())
+}
+
+/** Calls firewall for an attachment. */
+export function call(verb: ProcessCall["verb"], spec: Firewalled, more: Partial<ProcessCall> = {}): Answer {
+  return callPlugin(host, firewall, { verb, config: configOf(spec), pod, containerId: `c${spec.number}`, ...more })
+}
+
+/** Calls it for each, which has to succeed without a line in the log. */
+export function done(verb: ProcessCall["verb"], ...specs: readonly Firewalled[]): void {
+  for (const spec of specs) expect(call(verb, spec)).toMatchObject({ exitCode: 0, log: [] })
+}
+
+/** The elements of all sets that have any, by the set's name; "ports" is the one of family bridge. */
+export async function elements(host: Namespace): Promise<Record<string, string[]>> {
+  const found: Record<string, string[]> = {}
+  for (const table of (await host.exec("nft", ["list", "ruleset"])).stdout.split(/^table /m)) {
+    for (const [, name = "", list = ""] of table.matchAll(/(?:set|map) (\w+) \{[^{]*?elements = \{([^}]*)\}/g))
+      found[table.startsWith("bridge") ? "ports" : name] = list
+        .split(",")
+        .map((line) => line.trim().replace(/"(net\w*\/c\d+)\/eth0"/, "$1"))
+        .sort()
+  }
+  return found
+}
+
+/** What an ADD of each has made, so that `elements` finds nothing else. */
+export function expected(...specs: Firewalled[]): Record<string, string[]> {
+  const found: Record<string, string[]> = {}
+  const put = (set: string, line: string) => {
+    found[set] = [...(found[set] ?? []), line].sort()
+  }
+  for (const { number, policy, name = "net1", bridge = "br1" } of specs) {
+    const owner = `comment ${name}/c${number}`
+    put("containers", `10.1.0.${number} ${owner}`)
+    put("containers6", `fd00:1::${number} ${owner}`)
+    if (policy === "same-bridge") put("same_bridge", `"${bridge}" . "veth${number}" ${owner}`)
+    if (policy !== "isolated") continue
+    put("isolated", `"${bridge}" . "veth${number}" ${owner}`)
+    put("ports", `"veth${number}" ${owner}`)
+  }
+  for (const bridge of new Set(specs.map(({ bridge = "br1" }) => bridge))) {
+    const asked = specs.filter((spec) => (spec.bridge ?? "br1") === bridge).map(({ policy }) => policy)
+    const policy = (["isolated", "same-bridge"] as const).find((each) => asked.includes(each))
+    if (!policy) continue
+    const verdict = policy === "isolated" ? "drop" : "goto admit"
+    put("within", `"${bridge}" . "${bridge}" comment "${policy}" : ${verdict}`)
+    put("policed", `"${bridge}" comment "${policy}"`)
+  }
+  return found
+}
+
+/** The comment is that of the policy the bridge has had first. */
+export const sameButComments = (found: Record<string, string[]>) =>
+  JSON.parse(JSON.stringify(found).replace(/(\\"br\d\\") comment \\"[\w-]+\\"/g, "$1"))

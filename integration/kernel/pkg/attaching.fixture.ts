@@ -1,0 +1,44 @@
+import { afterAll, beforeAll, beforeEach } from "bun:test"
+import type * as attachment from "../../../pkg/attachment/mod.ts"
+import type * as calls from "../../../pkg/attachment/testing/calls.ts"
+import type * as libc from "../../../pkg/libc/mod.ts"
+import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
+import { type Kit, runOnHost } from "./rooms.ts"
+import type * as testers from "./tester.ts"
+
+type Attaching = typeof libc & typeof calls & typeof testers & typeof attachment
+
+/** Runs `body` as `runOnHost` does, with the scaffold of interface plugins, the least plugin of it, and calls for that. */
+export function runAttaching<T, Given extends object = object>(
+  host: HostNamespace,
+  pod: ContainerNamespace,
+  body: (kit: Kit & Attaching & Given) => T,
+  given?: Given,
+  isPowerless = false,
+): Promise<T> {
+  const rooms = [
+    "attachment/mod.ts",
+    "libc/mod.ts",
+    "attachment/testing/calls.ts",
+    "../integration/kernel/pkg/tester.ts",
+  ]
+  return runOnHost<T, Attaching & Given>(host, pod, body, { more: rooms, ...(given && { given }), isPowerless })
+}
+
+export let host: HostNamespace
+export let pod: ContainerNamespace
+/** Has the tests of a file a host, and each of them a container. */
+export function useHost(): void {
+  beforeAll(async () => {
+    host = await HostNamespace.create("attachment")
+  })
+  beforeEach(async () => {
+    pod = await host.addContainer()
+  })
+  afterAll(() => host[Symbol.asyncDispose]())
+}
+
+/** Runs `body` as `runAttaching` does, for that container. */
+export function onHost<T>(body: Parameters<typeof runAttaching<T>>[2]): Promise<T> {
+  return runAttaching(host, pod, body)
+}

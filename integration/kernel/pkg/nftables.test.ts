@@ -1,0 +1,445 @@
+/**
+ * `pkg/nftables` and the masquerade on top of it on a real kernel, in namespaces of its own, judged with `nft` and with traffic.
+ */
+import { expect, setDefaultTimeout, test } from "bun:test"
+import { join } from "node:path"
+import {
+  addMasquerade,
+  canMasquerade,
+  checkMasquerade,
+  deleteMasquerade,
+  deleteUpstreamMasquerade,
+  gcMasquerade,
+} from "../../../pkg/masquerade/testing.ts"
+import { Netns } from "../../../pkg/netns/mod.ts"
+import * as nftables from "../../../pkg/nftables/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, type Owner, parseCidr } from "../../../pkg/types/mod.ts"
+import {
+  askEcho,
+  connect,
+  EchoPeer,
+  expectUnchanged,
+  HostNamespace,
+  type Namespace,
+  patient,
+  takeSnapshot,
+  testWith,
+} from "../../lab/mod.ts"
+
+setDefaultTimeout(patient(30_000))
+
+/** The packet filter of a namespace: a socket stays where it was opened. */
+function netfilterOf({ path }: Namespace) {
+  using namespace = Netns.open(path)
+  return namespace.run(nftables.openNetfilter)
+}
+
+function cidr(text: string): Cidr {
+  const address = parseCidr(text)
+  if (!address) throw new Error(`not an address: ${text}`)
+  return address
+}
+
+const owner = (containerId: string, network = "net"): Owner => ({ network, containerId, ifName: "eth0" })
+const listing = async (host: Namespace) => (await host.exec("nft", ["list", "ruleset"])).stdout
+const nft = (host: Namespace, text: string) => host.exec("nft", ["-f", "-"], { input: text })
+const count = (text: string, part: string) => text.split(part).length - 1
+
+testWith(["nf_tables"], "a masquerade reads well in `nft list ruleset`", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/64")])
+  expect(await listing(host)).toBe(`table ip cni_masquerade {
+	comment "CNI: elements are commented network/containerID/ifname"
+	set containers {
+		type ipv4_addr
+		comment "whose traffic is masqueraded"
+		elements = { 10.22.0.2 comment "net/c1/eth0" }
+	}
+
+	set networks_16 {
+		type ipv4_addr . ipv4_addr
+		comment "each with its own network"
+		elements = { 10.22.0.2 . 10.22.0.0 comment "net/c1/eth0" }
+	}
+
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip saddr . ip daddr & 255.255.0.0 @networks_16 return comment "to its own network, /16"
+		ip saddr @containers ip daddr != 224.0.0.0/4 masquerade comment "from containers to everywhere else"
+	}
+}
+table ip6 cni_masquerade {
+	comment "CNI: elements are commented network/containerID/ifname"
+	set containers {
+		type ipv6_addr
+		comment "whose traffic is masqueraded"
+		elements = { fd00:22::2 comment "net/c1/eth0" }
+	}
+
+	set networks_64 {
+		type ipv6_addr . ipv6_addr
+		comment "each with its own network"
+		elements = { fd00:22::2 . fd00:22:: comment "net/c1/eth0" }
+	}
+
+	chain postrouting {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip6 saddr . ip6 daddr & ffff:ffff:ffff:ffff:: @networks_64 return comment "to its own network, /64"
+		ip6 saddr @containers ip6 daddr != ff00::/8 masquerade comment "from containers to everywhere else"
+	}
+}
+`)
+})
+
+testWith(["nf_tables"], "DEL leaves nothing, and what belongs to others stays as it was", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  await nft(host, "table inet theirs { set s { type ipv4_addr; elements = { 10.22.0.2 } }; chain c { counter; }; }")
+  const before = await takeSnapshot(host)
+  for (const id of ["c1", "c2"]) {
+    addMasquerade(netfilter, owner(id), [cidr(`10.22.0.${id[1]}/16`), cidr(`fd00:22::${id[1]}/64`)])
+  }
+  const both = await takeSnapshot(host)
+  addMasquerade(netfilter, owner("c2"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/64")])
+  expectUnchanged(both, await takeSnapshot(host))
+
+  deleteMasquerade(netfilter, owner("c1"))
+  checkMasquerade(netfilter, owner("c2"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/64")])
+  expect(await listing(host)).not.toContain("c1")
+  deleteMasquerade(netfilter, owner("c2"))
+  expectUnchanged(before, await takeSnapshot(host))
+  deleteMasquerade(netfilter, owner("c2"))
+  expectUnchanged(before, await takeSnapshot(host))
+})
+
+testWith(["nf_tables"], "GC takes what is gone from its network, and nothing from others", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  addMasquerade(netfilter, owner("gone"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/64")])
+  addMasquerade(netfilter, owner("kept"), [cidr("10.22.0.3/16")])
+  addMasquerade(netfilter, owner("gone", "net-2"), [cidr("10.23.0.2/16")])
+  gcMasquerade(netfilter, "net", [owner("kept")])
+  const after = await listing(host)
+  expect(after).not.toContain("ip6")
+  expect(Array.from(after.matchAll(/"net.*?"/g), String).sort()).toEqual(
+    ["net-2/gone/eth0", "net-2/gone/eth0", "net/kept/eth0", "net/kept/eth0"].map((comment) => `"${comment}"`),
+  )
+  gcMasquerade(netfilter, "net", [])
+  gcMasquerade(netfilter, "net-2", [])
+  expect(await listing(host)).toBe("")
+})
+
+testWith(
+  ["nf_tables"],
+  "an address whose last holder was never deleted belongs to the one who has it now",
+  async () => {
+    await using host = await HostNamespace.create()
+    using netfilter = netfilterOf(host)
+    const address = cidr("10.22.0.2/16")
+    addMasquerade(netfilter, owner("old"), [cidr("10.22.0.2/24")])
+    addMasquerade(netfilter, owner("new"), [address])
+    checkMasquerade(netfilter, owner("new"), [address])
+    expect(() => checkMasquerade(netfilter, owner("old"), [address])).toThrow(
+      'expected 10.22.0.2 comment "net/old/eth0" in set ip cni_masquerade containers; ' +
+        'found 10.22.0.2 comment "net/new/eth0" in set ip cni_masquerade containers, ' +
+        '10.22.0.2 . 10.22.0.0 comment "net/new/eth0" in set ip cni_masquerade networks_16',
+    )
+    const taken = await listing(host)
+    deleteMasquerade(netfilter, owner("old"))
+    expect(await listing(host)).toBe(taken)
+  },
+)
+
+testWith(["nf_tables"], "a rule that was flushed is missed by CHECK and made by the next ADD", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+  await nft(host, "flush chain ip cni_masquerade postrouting")
+  expect(() => checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow(
+    'return comment "to its own network, /16" and ip cni_masquerade postrouting ip saddr @containers ip daddr !=' +
+      ' 224.0.0.0/4 masquerade comment "from containers to everywhere else"; found no rule',
+  )
+  addMasquerade(netfilter, owner("c2"), [cidr("10.22.0.3/16")])
+  checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+  expect(count(await listing(host), "masquerade comment")).toBe(1)
+})
+
+testWith(["nf_tables"], "a foreign rule in our chain goes with the next ADD", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+  const before = await listing(host)
+  await nft(host, "insert rule ip cni_masquerade postrouting counter accept")
+  expect(() => checkMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("found rules with the comments")
+  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+  expect(await listing(host)).toBe(before)
+})
+
+testWith(["nf_tables"], "each prefix length has a set and a rule, from /0 to a single address", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  const prefixes = [24, 0, 16, 32]
+  for (const prefix of prefixes) {
+    addMasquerade(netfilter, owner(`c${prefix}`), [cidr(`10.22.0.${prefix}/${prefix}`), cidr(`fd00::1/${4 * prefix}`)])
+  }
+  const all = await listing(host)
+  for (const rule of [
+    "ip saddr . ip daddr & 0.0.0.0 @networks_0 return",
+    "ip saddr . ip daddr & 255.255.0.0 @networks_16 return",
+    "ip saddr . ip daddr & 255.255.255.0 @networks_24 return",
+    "ip saddr . ip daddr @networks_32 return",
+    "ip6 saddr . ip6 daddr & :: @networks_0 return",
+    "ip6 saddr . ip6 daddr & ffff:ffff:ffff:ffff:ffff:ffff:: @networks_96 return",
+    "ip6 saddr . ip6 daddr @networks_128 return",
+  ]) {
+    expect(count(all, rule)).toBe(1)
+    expect(all.indexOf(rule)).toBeLessThan(all.indexOf(`${rule.split(" ")[0]} saddr @containers`))
+  }
+  await nft(host, `flush ruleset; ${all}`)
+  expect(await listing(host)).toBe(all)
+  for (const prefix of prefixes) checkMasquerade(netfilter, owner(`c${prefix}`), [cidr(`10.22.0.${prefix}/${prefix}`)])
+  for (const prefix of prefixes) deleteMasquerade(netfilter, owner(`c${prefix}`))
+  expect(await listing(host)).toBe("")
+})
+
+testWith(
+  ["nf_tables"],
+  "an ADD asks the kernel for the rules only, and a DEL looks further only where it finds itself",
+  async () => {
+    await using host = await HostNamespace.create()
+    using netfilter = netfilterOf(host)
+    const questions: string[] = []
+    const note = <T extends { what: string }>(request: T): T => {
+      questions.push(request.what)
+      return request
+    }
+    const watched: nftables.Netfilter = {
+      fd: netfilter.fd,
+      get: (request, read) => netfilter.get(note(request), read),
+      dump: (request, pick) => netfilter.dump(note(request), pick),
+      transact(requests) {
+        questions.push("transaction")
+        netfilter.transact(requests)
+      },
+    }
+    addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+    addMasquerade(watched, owner("c2"), [cidr("10.22.0.3/16")])
+    expect(questions.splice(0)).toEqual(["list chain ip cni_masquerade postrouting", "transaction"])
+    deleteMasquerade(watched, owner("c2"))
+    expect(questions.splice(0)).toEqual([
+      "read the generation of the rule set",
+      "list the sets of table ip cni_masquerade",
+      "list set ip cni_masquerade containers",
+      "find an element of ip cni_masquerade networks_16",
+      "list the sets of table ip6 cni_masquerade",
+      "transaction",
+    ])
+    deleteMasquerade(watched, owner("c1"))
+    expect(questions.splice(0)).toEqual([
+      "read the generation of the rule set",
+      "list the sets of table ip cni_masquerade",
+      "list set ip cni_masquerade containers",
+      "list the sets of table ip6 cni_masquerade",
+      "transaction",
+    ])
+  },
+)
+
+testWith(["nf_tables"], "whether the kernel can masquerade is found out without a trace", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  for (const family of [AF_INET, AF_INET6] as const) expect(canMasquerade(netfilter, family)).toBe(true)
+  expect(await listing(host)).toBe("")
+  addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])
+  expect(canMasquerade(netfilter, AF_INET)).toBe(true)
+})
+
+testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, and says so to ADD", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  deleteMasquerade(netfilter, owner("c1"))
+  gcMasquerade(netfilter, "net", [])
+  deleteUpstreamMasquerade(netfilter, owner("c1"))
+  expect(canMasquerade(netfilter, AF_INET)).toBe(false)
+  expect(() => addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("the kernel needs nf_tables")
+})
+
+/** Adds and deletes one address over and over, and leaves it added. Runs in a process of its own. */
+const restless = (number: number, prefix: number, rounds: number) => `
+  import { addMasquerade, deleteMasquerade } from ${JSON.stringify(join(import.meta.dir, "../../../pkg/masquerade/testing.ts"))}
+  import { openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../../../pkg/nftables/mod.ts"))}
+  const owner = { network: "net", containerId: "c${number}", ifName: "eth0" }
+  const addresses = [{ ip: Uint8Array.of(10, 22, 0, ${number}), prefix: ${prefix} }]
+  using netfilter = openNetfilter()
+  addMasquerade(netfilter, owner, addresses)
+  for (let round = 0; round < ${rounds}; round++) {
+    deleteMasquerade(netfilter, owner)
+    addMasquerade(netfilter, owner, addresses)
+  }`
+
+testWith(
+  ["nf_tables"],
+  "first ADDs and last DELs of eight processes at once, with four prefix lengths, end in one rule for each",
+  async () => {
+    await using host = await HostNamespace.create()
+    const numbers = [1, 2, 3, 4, 5, 6, 7, 8]
+    const prefixOf = (number: number) => 16 + (number % 4)
+    const run = (number: number) => host.exec(process.execPath, ["-e", restless(number, prefixOf(number), 20)])
+    await Promise.all(numbers.map(run))
+    const all = await listing(host)
+    expect(count(all, "masquerade comment")).toBe(1)
+    expect(count(all, "hook postrouting")).toBe(1)
+    using netfilter = netfilterOf(host)
+    for (const number of numbers) {
+      expect(count(all, `/${prefixOf(number)}"`)).toBe(1)
+      checkMasquerade(netfilter, owner(`c${number}`), [cidr(`10.22.0.${number}/${prefixOf(number)}`)])
+    }
+    for (const number of numbers) deleteMasquerade(netfilter, owner(`c${number}`))
+    expect(await listing(host)).toBe("")
+  },
+)
+
+testWith(
+  ["nf_tables"],
+  "one of thousands is found by its owner, and a GC of thousands is one transaction",
+  async () => {
+    await using host = await HostNamespace.create()
+    using netfilter = netfilterOf(host)
+    const numbers = Array.from({ length: 2500 }, (_, n) => n)
+    for (const n of numbers) addMasquerade(netfilter, owner(`c${n}`), [cidr(`10.22.${n >> 8}.${n & 255}/16`)])
+    deleteMasquerade(netfilter, owner("c1234"))
+    const rest = await listing(host)
+    expect(count(rest, 'comment "net/c')).toBe(2 * 2499)
+    expect(rest).not.toContain('"net/c1234/eth0"')
+    gcMasquerade(netfilter, "net", [owner("c7")])
+    checkMasquerade(netfilter, owner("c7"), [cidr("10.22.0.7/16")])
+    expect(count(await listing(host), 'comment "net/c')).toBe(2)
+  },
+)
+
+testWith(
+  ["nf_tables"],
+  "beyond the container's network its traffic has the host's address, within it its own",
+  async () => {
+    await using host = await HostNamespace.create()
+    const pod = await host.addContainer()
+    await connect(
+      { namespace: host, link: "pod0", addresses: ["10.22.0.1/24", "fd00:22::1/64"] },
+      { namespace: pod, link: "eth0", addresses: ["10.22.0.2/24", "fd00:22::2/64"] },
+    )
+    for (const gateway of ["10.22.0.1", "fd00:22::1"]) await pod.exec("ip", ["route", "add", "default", "via", gateway])
+    for (const sysctl of ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"]) {
+      await host.exec("sysctl", ["-qw", `${sysctl}=1`])
+    }
+    using netfilter = netfilterOf(host)
+    addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16"), cidr("fd00:22::2/48")])
+
+    for (const { link, ours, theirs, seen } of [
+      { link: "in4", ours: "10.22.9.1", theirs: "10.22.9.9/24", seen: "10.22.0.2" },
+      { link: "out4", ours: "203.0.113.1", theirs: "203.0.113.9/24", seen: "203.0.113.1" },
+      { link: "in6", ours: "fd00:22:0:9::1", theirs: "fd00:22:0:9::9/64", seen: "fd00:22::2" },
+      { link: "out6", ours: "2001:db8:113::1", theirs: "2001:db8:113::9/64", seen: "2001:db8:113::1" },
+    ]) {
+      const peer = await host.addContainer()
+      const prefix = theirs.split("/")[1]
+      await connect(
+        { namespace: host, link, addresses: [`${ours}/${prefix}`] },
+        { namespace: peer, link: "eth0", addresses: [theirs] },
+      )
+      await peer.exec("ip", ["route", "add", "default", "via", ours])
+      await using echo = await EchoPeer.start(peer)
+      const question = { address: theirs.split("/")[0] ?? "", port: echo.port }
+      const { from } = await askEcho(pod, { ...question, transport: "udp" })
+      expect(from.address.replace("::ffff:", "")).toBe(seen)
+    }
+  },
+)
+
+testWith(["nf_tables"], "the Go suite's rules for an attachment are removed, and its others stay", async () => {
+  await using host = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  const rule = (ip: string, comment: string) =>
+    `ip saddr ${ip} ip daddr != 10.22.0.0/16 masquerade comment "${comment}"`
+  const one = "6fd94d501e58f0aa-287fc69eff0574a2, net: unit-test, if: eth0, id: one"
+  const other = "82783ef24bdc7036-acb19d111858e348, net: alternate, if: net1, id: three"
+  const rules = [rule("10.22.0.2", one), rule("10.22.0.3", other), rule("10.22.0.4", one)]
+  await nft(host, `table inet cni_plugins_masquerade { chain masq_checks { ${rules.join("; ")}; }; }`)
+  deleteUpstreamMasquerade(netfilter, { network: "unit-test", ifName: "eth0", containerId: "one" })
+  const left = await listing(host)
+  expect(count(left, "masquerade comment")).toBe(1)
+  expect(left).toContain("10.22.0.3")
+  deleteUpstreamMasquerade(netfilter, { network: "unit-test", ifName: "eth0", containerId: "one" })
+  expect(await listing(host)).toBe(left)
+})
+
+testWith(["nf_tables"], "what a transaction prints is what it does", async () => {
+  const { add, dataTypes, fields, remove } = nftables
+  const table = { family: "ip", name: "t", comment: "mapped" } as const
+  const base = { type: "nat", hook: "prerouting", priority: -100, policy: "accept" } as const
+  const chain = { table, name: "prerouting", base }
+  const jumped = { table, name: "jumped", comment: "by verdict" }
+  const ports = {
+    table,
+    name: "ports",
+    key: [dataTypes.protocol, dataTypes.port],
+    value: [dataTypes.ipv4, dataTypes.port],
+    comment: "port to container",
+  }
+  const key = [Uint8Array.of(17), Uint8Array.of(0, 53)]
+  const transaction = [
+    add.table(table),
+    add.chain(chain),
+    add.chain(jumped),
+    add.set(ports),
+    add.elements(ports, [
+      { key, value: [Uint8Array.of(10, 22, 0, 2), Uint8Array.of(20, 233)], comment: "net/c1/eth0" },
+    ]),
+    add.rule({
+      chain,
+      statements: [
+        nftables.match(fields.inputInterface, "==", nftables.ifnameValue("veth0")),
+        nftables.verdict({ jump: jumped.name }),
+      ],
+    }),
+    add.rule({
+      chain,
+      statements: [
+        nftables.match(fields.destinationType, "==", Uint8Array.of(2, 0, 0, 0)),
+        nftables.dnatMap([fields.protocol, fields.destinationPort], ports),
+      ],
+      comment: "to local addresses",
+    }),
+    add.rule({ chain: jumped, statements: [nftables.matchBits(fields.ctState, "new"), nftables.verdict("return")] }),
+  ]
+  await using ours = await HostNamespace.create()
+  await using theirs = await HostNamespace.create()
+  using netfilter = netfilterOf(ours)
+  nftables.commit(netfilter, transaction)
+  await nft(theirs, nftables.printTransaction(transaction))
+  expect(await listing(ours)).toBe(await listing(theirs))
+
+  const found = nftables.findElements(netfilter, ports)
+  expect(found?.elements).toEqual([
+    { key, value: [Uint8Array.of(10, 22, 0, 2), Uint8Array.of(20, 233)], comment: "net/c1/eth0" },
+  ])
+  const undo = [remove.elements(ports, found?.elements ?? []), remove.table(table)]
+  expect(() =>
+    nftables.commit(
+      netfilter,
+      [undo[0], undo[0]].flatMap((step) => step ?? []),
+    ),
+  ).toThrow("delete element ip t ports { udp . 53 }: ")
+  nftables.commit(netfilter, undo)
+  expect(await listing(ours)).toBe("")
+})
+
+test("a socket to the packet filter stays in its namespace", async () => {
+  await using host = await HostNamespace.create()
+  await using other = await HostNamespace.create()
+  using netfilter = netfilterOf(host)
+  using _ = netfilterOf(other)
+  nftables.commit(netfilter, [nftables.add.table({ family: "bridge", name: "mine" })])
+  expect(await listing(host)).toContain("table bridge mine")
+  expect(await listing(other)).toBe("")
+})

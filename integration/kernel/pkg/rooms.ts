@@ -1,0 +1,55 @@
+import { join } from "node:path"
+import type * as ipRoom from "../../../pkg/ip/mod.ts"
+import type * as netlink from "../../../pkg/netlink/mod.ts"
+import type * as netns from "../../../pkg/netns/mod.ts"
+import type * as sysctl from "../../../pkg/sysctl/mod.ts"
+import type * as types from "../../../pkg/types/mod.ts"
+import type { ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
+
+/** What a function that runs inside the host's namespace is given: the rooms, and a socket on either side. */
+export type Kit = typeof netlink &
+  typeof netns &
+  typeof sysctl &
+  typeof types &
+  typeof ipRoom & { host: netlink.RouteSocket; inside: netlink.RouteSocket; sandbox: netns.Netns }
+
+/** What else `runOnHost` takes. */
+interface Options {
+  /** Files of `pkg` that the function is given as well. */
+  readonly more?: readonly string[]
+  /** What else it is given, as JSON has it. */
+  readonly given?: object
+  /** Without CAP_NET_ADMIN: the kernel refuses every change of the network. */
+  readonly isPowerless?: boolean
+}
+
+/**
+ * Runs `body` in a process of its own in the host's namespace. It is sent there as text: it sees its argument and nothing else, and
+ * what it returns comes back as JSON, an error as its code and its message.
+ */
+export async function runOnHost<T, More = unknown>(
+  host: HostNamespace,
+  pod: ContainerNamespace,
+  body: (kit: Kit & More) => T,
+  { more = [], given = {}, isPowerless = false }: Options = {},
+): Promise<T> {
+  const files = [...["ip", "netlink", "netns", "sysctl", "types"].map((room) => `${room}/mod.ts`), ...more]
+  const imports = files.map(
+    (file, at) => `import * as room${at} from ${JSON.stringify(join(import.meta.dir, "../../../pkg", file))}`,
+  )
+  const script = `${imports.join("\n")}
+    const rooms = { ${files.map((_, at) => `...room${at}`).join(", ")} }
+    const sandbox = rooms.Netns.open(${JSON.stringify(pod.path)})
+    const host = rooms.RouteSocket.open()
+    const inside = sandbox.run(() => rooms.RouteSocket.open())
+    let result
+    try {
+      result = (${body})({ ...rooms, host, inside, sandbox, ...${JSON.stringify(given)} })
+    } catch (error) {
+      result = { code: error.code, message: error.message }
+    }
+    console.log(JSON.stringify({ result }))`
+  const command = [...(isPowerless ? ["setpriv", "--bounding-set=-net_admin"] : []), process.execPath, "-e", script]
+  const { stdout } = await host.exec("env", command)
+  return JSON.parse(stdout).result as T
+}
