@@ -53,7 +53,8 @@ export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 /** The engine's own flags, as its build files have them; its warnings are its authors' affair. */
 const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
-const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
+/** The files of the engine that are compiled. */
+export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
 
 /** Runs a program in the project's directory and returns its stdout. Throws with what it wrote on stderr. */
 export async function run(

@@ -5,10 +5,11 @@
  *
  *   node_modules/.bin/bun scripts/used.ts     # as root, some minutes
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { execa } from "execa"
+import { leftOutHere } from "../bench/scenarios.ts"
 import { bundle } from "./bundle.ts"
 import { root, run, usedFunctions } from "./engine.ts"
 import { buildEach, usedNames } from "./native.ts"
@@ -23,7 +24,7 @@ const rows = `^(VERSION of .*|(${[
   "host-local, no store,",
 ].join("|")}) [A-Z]+)$`
 
-/** What is recorded, a line each; the engine is compiled with this path. */
+/** What is recorded: a file for each program, with a line for each name and address. The engine is compiled with this path. */
 const record = join(root, "dist/record")
 
 /** Sorted, each once, a line each. */
@@ -41,27 +42,42 @@ async function functionsAt(addresses: ReadonlySet<string>, executable: string): 
   })
 }
 
+/** The names with the plugins that use them, as `usedNamesOf` reads them. */
+function linesOf(used: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  const all = new Set([...used.values()].flatMap((plugins) => [...plugins]))
+  return [...used].map(([name, plugins]) =>
+    plugins.size === all.size ? name : [name, ...[...plugins].sort()].join("\t"),
+  )
+}
+
 async function main(): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), "used-"))
-  rmSync(record, { force: true })
+  rmSync(record, { recursive: true, force: true })
+  mkdirSync(record, { recursive: true })
   try {
     const plugins = join(scratch, "plugins")
     const engineFlags = ["-finstrument-functions", `-DJS_RECORD=${JSON.stringify(record)}`]
     await buildEach(plugins, { engine: "record", engineFlags })
     const bench = ["bench/main.ts", "--only", rows, "--runs", "1", "--peer", plugins]
     await execa(process.execPath, bench, { cwd: root, stdio: ["ignore", "ignore", "inherit"] })
-    const recorded = readFileSync(record, "utf8").split("\n")
     const { script } = await bundle("plugins", await programsOf(...pluginNames))
     const words = new Set(script.match(/#?[\w$]+/g))
     const isWord = (name: string) => {
       const [, word = ""] = /^(?:[gs]et |\[Symbol\.)?(#?[A-Za-z_$][\w$]*)\]?$/.exec(name) ?? []
       return words.has(word)
     }
-    writeFileSync(usedNames, listOf(recorded.filter(isWord).map(withoutNumber)))
-    const addresses = new Set(recorded.filter((line) => line.startsWith("0x")))
+    const used = new Map<string, Set<string>>()
+    const addresses = new Set<string>()
+    const recorded = pluginNames.filter((name) => existsSync(join(record, name)) && !leftOutHere().includes(name))
+    for (const plugin of recorded)
+      for (const line of readFileSync(join(record, plugin), "utf8").split("\n"))
+        if (line.startsWith("0x")) addresses.add(line)
+        else if (isWord(line)) used.getOrInsertComputed(withoutNumber(line), () => new Set()).add(plugin)
+    writeFileSync(usedNames, listOf(linesOf(used)))
     writeFileSync(usedFunctions, listOf(await functionsAt(addresses, join(plugins, "bridge"))))
   } finally {
     rmSync(scratch, { recursive: true, force: true })
+    rmSync(record, { recursive: true, force: true })
   }
 }
 
