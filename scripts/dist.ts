@@ -24,6 +24,7 @@ import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { buildPlugins } from "./build.ts"
 import { engineSource, root, run, type Target, targets } from "./engine.ts"
+import { muslOf } from "./musl.ts"
 import { makeBill } from "./sbom.ts"
 
 /**
@@ -88,21 +89,15 @@ async function ageOfSources(): Promise<number> {
   return Number(seconds)
 }
 
-/** Where Debian keeps the terms of what the compilers link. */
-const libraryTerms: Readonly<Record<Target["name"], string>> = {
-  amd64: "/usr/share/doc/musl-dev/copyright",
-  arm64: "/usr/share/doc/libc6-dev-arm64-cross/copyright",
-}
-
 /** Our licence, and the terms of what else is in an executable. */
 async function licences(target: Target): Promise<string> {
   const engine = readFileSync(join(await engineSource(), "quickjs.c"), "utf8")
-  const library = libraryTerms[target.name]
-  if (!existsSync(library)) throw new Error(`Cannot tell the terms of the C library: "${library}" is missing`)
+  const { terms } = await muslOf(target)
+  if (!existsSync(terms)) throw new Error(`Cannot tell the terms of the C library: "${terms}" is missing`)
   const parts = [
     ["the engine, QuickJS-ng", (/^\/\*\n(.*?)\*\//s.exec(engine)?.[1] ?? "").replace(/^ \* ?/gm, "")],
     ["@noble/hashes", readFileSync(join(root, "node_modules/@noble/hashes/LICENSE"), "utf8")],
-    ["the C library", readFileSync(library, "utf8")],
+    ["the C library", readFileSync(terms, "utf8")],
   ] as const
   const own = readFileSync(join(root, "LICENSE"), "utf8")
   return [own, ...parts.map(([what, terms]) => `\n---- Also inside: ${what} ----\n\n${terms}`)].join("")

@@ -20,17 +20,18 @@ import { homedir } from "node:os"
 import { basename, join } from "node:path"
 import { execa } from "execa"
 import { sectionsOf } from "./elf.ts"
+import { muslOf } from "./musl.ts"
 
 /** The directory of the project. */
 export const root = join(import.meta.dir, "..")
 /** The directory of the native host. */
 export const hostDirectory = join(root, "host")
-const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
+/** What builds keep. */
+export const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
 
-/** A machine and a C library to build for. */
+/** A machine to build for. */
 export interface Target {
   readonly name: "amd64" | "arm64"
-  readonly compiler: string
   /** Copies object files. */
   readonly objcopy: string
   /** What runs its programs on this machine, before their path. */
@@ -38,17 +39,12 @@ export interface Target {
 }
 
 export const targets: Readonly<Record<Target["name"], Target>> = {
-  amd64: { name: "amd64", compiler: "musl-gcc", objcopy: "objcopy", emulator: [] },
-  arm64: {
-    name: "arm64",
-    compiler: "aarch64-linux-gnu-gcc",
-    objcopy: "aarch64-linux-gnu-objcopy",
-    emulator: ["qemu-aarch64"],
-  },
+  amd64: { name: "amd64", objcopy: "objcopy", emulator: [] },
+  arm64: { name: "arm64", objcopy: "aarch64-linux-gnu-objcopy", emulator: ["qemu-aarch64"] },
 }
 
 /** Each function in a section of its own, so that the linker leaves out what nothing uses; no tables for C++'s exceptions. */
-const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables"]
+const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 /** The engine's own flags, as its build files have them; its warnings are its authors' affair. */
@@ -87,7 +83,7 @@ export function hashOf(...parts: (string | Uint8Array)[]): string {
 const asked = new Map<string, Promise<string>>()
 
 /** A directory of the cache, made when it is not there. */
-function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
+export function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
   const known = asked.get(key) ?? makeCached(key, make)
   asked.set(key, known)
   return known
@@ -206,7 +202,7 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
 /** The program that compiles scripts to bytecode, for this machine. */
 export async function scriptCompiler(): Promise<string> {
   const source = await engineSource("compiler")
-  const { compiler } = targets.amd64
+  const { compiler } = await muslOf(targets.amd64)
   const script = join(import.meta.dir, "compile.c")
   const objects = await engineObjects(source, { target: targets.amd64, compiler, engineFlags: [] })
   const directory = await cached(`compile-${hashOf(readFileSync(script), ...objects).slice(0, 16)}`, async (into) => {

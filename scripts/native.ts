@@ -5,7 +5,8 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { bundle, type Program } from "./bundle.ts"
-import { hostDirectory, run } from "./engine.ts"
+import { hostDirectory, run, type Target } from "./engine.ts"
+import { muslOf } from "./musl.ts"
 import { listeners, pluginNames, programsOf } from "./programs.ts"
 import { requireSameAnswers, requireSameSections } from "./verify.ts"
 import { type Flavour, Workshop } from "./workshop.ts"
@@ -22,13 +23,10 @@ async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>):
   }
 }
 
-/** Debian's musl for amd64, as its driver has it, too. */
-const muslDirectory = "/usr/lib/x86_64-linux-musl"
-
 /** musl's driver does not know `-static-pie`: it would link for a loader that a node has not got. */
-function staticPieFlags(compiler: string): string[] {
-  if (compiler !== "musl-gcc") return ["-static-pie"]
-  const start = ["rcrt1.o", "crti.o", "crtn.o"].map((file) => join(muslDirectory, file))
+async function staticPieFlags(target: Target): Promise<string[]> {
+  const { libraries } = await muslOf(target)
+  const start = ["rcrt1.o", "crti.o", "crtn.o"].map((file) => join(libraries, file))
   return ["-static", "-nostartfiles", "-Wl,-pie,--no-dynamic-linker,-z,text", ...start]
 }
 
@@ -65,7 +63,7 @@ async function compile(shop: Workshop, programs: readonly Program[]): Promise<Co
 async function linkBytecode(shop: Workshop, compiled: Compiled): Promise<string> {
   const blobs = shop.blobs(".data.rel.ro", { ...compiled })
   const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/bytecode.c")
-  const way = shop.isSanitized ? ["-pie"] : staticPieFlags(shop.flavour.compiler)
+  const way = shop.isSanitized ? ["-pie"] : await staticPieFlags(shop.flavour.target)
   return shop.link("from-bytecode", [...objects, blobs], way)
 }
 

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Enums, Models, Serialize, Spec } from "@cyclonedx/cyclonedx-library"
 import { hashOf, root, run, type Target } from "./engine.ts"
+import { pinnedMusl } from "./musl.ts"
 
 /** An archive that the bill is about. */
 export interface Archive {
@@ -17,26 +18,22 @@ export interface Archive {
   readonly age: number
 }
 
-/** The Debian packages that the executable of a target holds a part of, and those that compile it. */
-const debianPackages: Readonly<Record<Target["name"], { library: string; compiler: string; licence: string }>> = {
-  amd64: { library: "musl-dev", compiler: "gcc", licence: "MIT" },
-  arm64: { library: "libc6-dev-arm64-cross", compiler: "gcc-aarch64-linux-gnu", licence: "LGPL-2.1-or-later" },
-}
+/** The Debian packages that compile the executable of a target. */
+const compilers: Readonly<Record<Target["name"], string>> = { amd64: "gcc", arm64: "gcc-aarch64-linux-gnu" }
 
 /** Returns the bill as JSON text; the same for the same archive and the same set-up. */
 export async function makeBill(target: Target, archive: Archive): Promise<string> {
-  const { library, compiler, licence } = debianPackages[target.name]
   const product = describe(Enums.ComponentType.Application, "cni-plugins", {
     version: archive.version,
     hash: ["SHA-256", archive.sha256],
     licence: "Apache-2.0",
   })
   product.properties.add(new Models.Property("archive", archive.name))
-  const inside = [readEngine(), readHashes(), await readPackage(library, Enums.ComponentType.Library, licence)]
+  const inside = [readEngine(), readHashes(), await readMusl(target)]
   const bill = new Models.Bom({ serialNumber: serialNumber(archive) })
   bill.metadata.timestamp = new Date(archive.age * 1000)
   bill.metadata.component = product
-  bill.metadata.tools.components.add(await readPackage(compiler, Enums.ComponentType.Application))
+  bill.metadata.tools.components.add(await readPackage(compilers[target.name], Enums.ComponentType.Application))
   for (const component of inside) {
     bill.components.add(component)
     product.dependencies.add(component.bomRef)
@@ -66,6 +63,15 @@ function readHashes(): Models.Component {
     hash: ["SHA-512", sha512],
     licence: license,
   })
+}
+
+/** The C library: of amd64 as it is installed, of arm64 as `host/musl-arm64.txt` pins it. */
+async function readMusl(target: Target): Promise<Models.Component> {
+  const [type, licence] = [Enums.ComponentType.Library, "MIT"]
+  if (target.name === "amd64") return readPackage("musl-dev", type, licence)
+  const { version, sha256 } = pinnedMusl()
+  const purl = `pkg:deb/debian/musl-dev@${encodeURIComponent(version)}?arch=arm64`
+  return describe(type, "musl-dev", { version, purl, hash: ["SHA-256", sha256], licence })
 }
 
 /** A Debian package of this machine. */

@@ -15,6 +15,7 @@ import {
   type Target,
   targets,
 } from "./engine.ts"
+import { muslOf } from "./musl.ts"
 
 /** How an executable is to be. */
 export interface Flavour {
@@ -65,7 +66,14 @@ export class Workshop {
       memory = "host/memory.c",
       engine: patched = "engine",
     } = asked
-    const flavour = { target, compiler: asked.compiler ?? target.compiler, flags, engineFlags, memory, engine: patched }
+    const flavour = {
+      target,
+      compiler: asked.compiler ?? (await muslOf(target)).compiler,
+      flags,
+      engineFlags,
+      memory,
+      engine: patched,
+    }
     const source = await engineSource(patched)
     const [engine, compiler] = await Promise.all([engineObjects(source, flavour), scriptCompiler()])
     const { script } = await bundle("plugins", suite)

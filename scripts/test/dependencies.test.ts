@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
+import { pinnedMusl } from "../musl.ts"
 
 const root = join(import.meta.dir, "../..")
 const read = (file: string) => Bun.file(join(root, file)).text()
@@ -19,11 +20,18 @@ test("the engine is pinned by its hash", () => {
   expect(engine).toMatch(/^quickjs-ng==\d+(\.\d+)+ --hash=sha256:[0-9a-f]{64}\n$/)
 })
 
+test("musl for arm64 is pinned by its hash", () => {
+  expect(pinnedMusl()).toMatchObject({
+    version: expect.stringMatching(/^\d/),
+    sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+  })
+})
+
 test("the page on security names the versions that are pinned", async () => {
   const page = await read("docs/security.md")
   const [, release] = /==(\d+\.\d+\.\d+)/.exec(engine) ?? []
   const named = ["@noble/hashes", "bun", "execa", "proper-lockfile"].map(
     (name) => ({ ...dependencies, ...devDependencies })[name],
   )
-  for (const version of [release, ...named]) expect(page).toContain(version)
+  for (const version of [release, pinnedMusl().version, ...named]) expect(page).toContain(version)
 })
