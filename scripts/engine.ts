@@ -20,7 +20,6 @@ import { homedir } from "node:os"
 import { basename, join } from "node:path"
 import { execa } from "execa"
 import { sectionsOf } from "./elf.ts"
-import { muslOf } from "./musl.ts"
 
 /** The directory of the project. */
 export const root = join(import.meta.dir, "..")
@@ -42,6 +41,9 @@ export const targets: Readonly<Record<Target["name"], Target>> = {
   amd64: { name: "amd64", objcopy: "objcopy", emulator: [] },
   arm64: { name: "arm64", objcopy: "aarch64-linux-gnu-objcopy", emulator: ["qemu-aarch64"] },
 }
+
+/** Compiles with musl for this machine. */
+export const muslCompiler = "musl-gcc"
 
 /** Each function in a section of its own, so that the linker leaves out what nothing uses; no tables for C++'s exceptions. */
 const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
@@ -202,12 +204,11 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
 /** The program that compiles scripts to bytecode, for this machine. */
 export async function scriptCompiler(): Promise<string> {
   const source = await engineSource("compiler")
-  const { compiler } = await muslOf(targets.amd64)
   const script = join(import.meta.dir, "compile.c")
-  const objects = await engineObjects(source, { target: targets.amd64, compiler, engineFlags: [] })
+  const objects = await engineObjects(source, { target: targets.amd64, compiler: muslCompiler, engineFlags: [] })
   const directory = await cached(`compile-${hashOf(readFileSync(script), ...objects).slice(0, 16)}`, async (into) => {
     const flags = [...optimize, ...hostFlags, "-static", "-isystem", source]
-    await run([compiler, ...flags, "-o", join(into, "compile"), script, ...objects, "-lm"])
+    await run([muslCompiler, ...flags, "-o", join(into, "compile"), script, ...objects, "-lm"])
   })
   return join(directory, "compile")
 }

@@ -5,7 +5,7 @@
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { cacheDirectory, cached, hashOf, hostDirectory, run, type Target } from "./engine.ts"
+import { cacheDirectory, cached, hashOf, hostDirectory, muslCompiler, run, type Target } from "./engine.ts"
 
 /** What a build needs of musl. */
 export interface Musl {
@@ -21,7 +21,7 @@ export interface Musl {
 export async function muslOf({ name }: Target): Promise<Musl> {
   const root = name === "amd64" ? "/" : await fetched()
   return {
-    compiler: name === "amd64" ? "musl-gcc" : join(root, "usr/bin/aarch64-linux-musl-gcc"),
+    compiler: name === "amd64" ? muslCompiler : join(root, "usr/bin/aarch64-linux-musl-gcc"),
     libraries: join(root, "usr/lib", name === "amd64" ? "x86_64-linux-musl" : "aarch64-linux-musl"),
     terms: join(root, "usr/share/doc/musl-dev/copyright"),
   }
