@@ -25,7 +25,7 @@ struct freed {
     struct freed *next;
 };
 
-#define AHEAD ((size_t)16 << 10) /* so much is asked of the kernel at a time: one fault for 4 pages */
+#define AHEAD ((size_t)32 << 10) /* so much is asked of the kernel at a time: one fault for 8 pages */
 
 static char *position, *limit, *populated;
 static size_t mapped;
