@@ -67,7 +67,12 @@ const TO_ITS_NETWORK = "to its own network"
 /** The table of each family. */
 export const MASQUERADE_TABLE = "cni_masquerade"
 
+/** The layout of a family: one value for all calls, so that its objects are encoded once. */
 export function masqueradeLayout(family: Family): MasqueradeLayout {
+  return layouts[family]
+}
+
+function makeLayout(family: Family): MasqueradeLayout {
   const { type, source, destination, multicast } = perFamily[family]
   const table = {
     family: tableFamily[family],
@@ -90,6 +95,8 @@ export function masqueradeLayout(family: Family): MasqueradeLayout {
   }
   return { family, table, chain, containers, rule, networks: new Map() }
 }
+
+const layouts = { [AF_INET]: makeLayout(AF_INET), [AF_INET6]: makeLayout(AF_INET6) }
 
 /** The set and the rule for networks of this prefix length. The rule has to stand before the one that masquerades. */
 export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {

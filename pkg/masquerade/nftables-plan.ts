@@ -2,6 +2,7 @@ import {
   add,
   create,
   type Element,
+  encodeAhead,
   findLines,
   flush,
   isDormant,
@@ -17,10 +18,11 @@ import {
   wake,
 } from "../nftables/mod.ts"
 import type { Sought } from "../rules/mod.ts"
-import { type Cidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { AF_INET, AF_INET6, type Cidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import {
   isNetworksComment,
   type MasqueradeLayout,
+  masqueradeLayout,
   networkKey,
   networksComment,
   networksOf,
@@ -151,6 +153,8 @@ export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]):
   operations.push(add.rule(rule))
   return operations
 }
+
+for (const family of [AF_INET, AF_INET6] as const) encodeAhead(skeleton(masqueradeLayout(family), []))
 
 /**
  * Removes the elements that are sought; the next in line comes into force, and with the last container the table goes. Throws

@@ -1,9 +1,22 @@
 import { describe, expect, test } from "bun:test"
 import { elementListAttributes } from "./attributes.ts"
-import { encodeOperations } from "./encode.ts"
+import { dataTypes } from "./data-types.ts"
+import { encodeAhead, encodeOperations } from "./encode.ts"
 import { examples, masquerading } from "./examples.fixture.ts"
+import { fields } from "./fields.ts"
 import { golden } from "./golden.fixture.ts"
-import { add, create, type Element, type NamedSet, remove } from "./rule-set.ts"
+import {
+  add,
+  type Chain,
+  create,
+  type Element,
+  type NamedSet,
+  type Operation,
+  type Rule,
+  remove,
+  type Table,
+} from "./rule-set.ts"
+import { matchSet, verdict } from "./statements.ts"
 
 const NLM_F_REQUEST = 1
 
@@ -87,5 +100,54 @@ describe("what does not fit the set is refused before anything is sent", () => {
     ["a comment that nft cuts", containers, { key: [new Uint8Array(4)], comment: "x".repeat(128) }, "at most 127"],
   ] as const)("%s", (_, set, element, message) => {
     expect(() => encodeOperations([add.elements(set, [element])])).toThrow(message)
+  })
+})
+
+describe("objects that are encoded ahead", () => {
+  const make = (name: string) => {
+    const table: Table = { family: "ip", name }
+    const chain: Chain = { table, name: "c" }
+    const set: NamedSet = { table, name: "s", key: [dataTypes.ipv4] }
+    const rule: Rule = { chain, statements: [matchSet([fields.ipSource], "==", set), verdict("drop")], comment: "r" }
+    return [add.table(table), add.chain(chain), add.set(set), add.rule(rule)]
+  }
+  /** Without the numbers of sets, which differ. */
+  const messagesOf = (operations: readonly Operation[]) =>
+    encodeOperations(operations).map(({ type, flags, what, payload }) => ({
+      type,
+      flags,
+      what,
+      length: payload.length,
+    }))
+
+  test("are the messages that they would be, the set by one number in its own and in the rule's", () => {
+    const ahead = make("t")
+    encodeAhead(ahead)
+    expect(messagesOf(ahead)).toEqual(messagesOf(make("t")))
+    const [, , set, rule] = encodeOperations(ahead)
+    const number = Uint8Array.of(0, 1, 0) // the upper bytes of 1 << 16 and what follows it
+    const holds = (bytes: Uint8Array = new Uint8Array()) => Buffer.from(bytes).includes(number)
+    expect([holds(set?.payload), holds(rule?.payload)]).toEqual([true, true])
+  })
+
+  test("can be acknowledged in one transaction and not in the next", () => {
+    const ahead = make("t")
+    encodeAhead(ahead)
+    const [first] = encodeOperations(ahead)
+    if (first) first.flags = 4
+    expect(encodeOperations(ahead)[0]?.flags).toBe(0)
+  })
+
+  test("are refused when a rule comes before its set", () => {
+    const [table, chain, set, rule] = make("t")
+    expect(() => encodeAhead([table, chain, rule, set].filter((one) => one !== undefined))).toThrow(
+      'the set "s" is used',
+    )
+  })
+
+  test("are encoded anew for other verbs", () => {
+    const table: Table = { family: "ip", name: "t" }
+    encodeAhead([add.table(table)])
+    expect(encodeOperations([remove.table(table)])).toMatchObject([{ type: 0xa02 }])
   })
 })

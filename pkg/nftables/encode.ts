@@ -31,7 +31,7 @@ import {
 } from "./attributes.ts"
 import { joinParts, keyLength, typeId } from "./data-types.ts"
 import { printOperation } from "./print.ts"
-import type { Chain, Element, NamedSet, Operation, Table } from "./rule-set.ts"
+import type { Chain, Element, NamedSet, Operation, Rule, Table } from "./rule-set.ts"
 import { compile, verdictData } from "./statements.ts"
 import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 
@@ -44,15 +44,64 @@ const LIST_ELEMENT = 1 | 0x8000
 /** The list of elements is one attribute, whose length with its header is 16 bits. */
 const LIST_BYTES = 0xffff - 4
 
+/** The number of each set that never changes, in every transaction that adds it: other sets have smaller numbers. */
+const constantIds = new Map<NamedSet, number>()
+const FIRST_CONSTANT_ID = 1 << 16
+/** The messages that add objects which never change. */
+const constantMessages = new Map<Table | Chain | NamedSet | Rule, Pick<Request, "type" | "flags" | "payload">>()
+
+/**
+ * Encodes the messages that add these objects, which must never change, for all transactions. Called while a module is loaded: the bytes
+ * lie in the executable's image, and the first ADD on a host sends them as they are. Throws `RangeError` for a rule before its sets.
+ */
+export function encodeAhead(operations: readonly Operation[]): void {
+  for (const operation of operations) {
+    const added = objectAdded(operation)
+    if (!added) continue
+    if (operation.object === "set") constantIds.set(operation.set, FIRST_CONSTANT_ID + constantIds.size)
+    for (const { type, flags = 0, payload } of encodeOperation(operation, constantId))
+      constantMessages.set(added, { type, flags, payload })
+  }
+}
+
+function constantId(set: NamedSet): number {
+  const id = constantIds.get(set)
+  if (id === undefined) throw new RangeError(`the set "${set.name}" is used before it is added`)
+  return id
+}
+
+/** The object that an operation adds whole; undefined for other operations. */
+function objectAdded(operation: Operation): Table | Chain | NamedSet | Rule | undefined {
+  if (operation.verb !== "add") return undefined
+  if (operation.object === "table") return operation.table
+  if (operation.object === "chain") return operation.chain
+  if (operation.object === "set") return operation.set
+  return operation.object === "rule" ? operation.rule : undefined
+}
+
+function encodedAhead(operation: Operation): Request[] | undefined {
+  const added = objectAdded(operation)
+  const message = added && constantMessages.get(added)
+  if (!message) return undefined
+  return [
+    {
+      ...message,
+      get what() {
+        return summary(operation)
+      },
+    },
+  ]
+}
+
 /** The messages of a transaction, without what encloses them. Throws `RangeError` for what cannot be expressed. */
 export function encodeOperations(operations: readonly Operation[]): Request[] {
   const ids = new Map<NamedSet, number>()
   const idOf = (set: NamedSet) => {
-    const id = ids.get(set) ?? ids.size + 1
+    const id = constantIds.get(set) ?? ids.get(set) ?? ids.size + 1
     ids.set(set, id)
     return id
   }
-  return operations.flatMap((operation) => encodeOperation(operation, idOf))
+  return operations.flatMap((operation) => encodedAhead(operation) ?? encodeOperation(operation, idOf))
 }
 
 function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number): Request[] {

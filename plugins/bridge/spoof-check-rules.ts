@@ -5,6 +5,7 @@ import {
   create,
   dataTypes,
   type Element,
+  encodeAhead,
   type FoundElements,
   fields,
   flush,
@@ -104,6 +105,8 @@ export function planGuard(
 export function skeleton(): Operation[] {
   return [add.table(table), add.chain(chain), flush.chain(chain), add.set(guarded), add.set(allowed), add.rule(rule)]
 }
+
+encodeAhead(skeleton())
 
 function replace(set: NamedSet, found: FoundElements | undefined, element: Element): Operation[] {
   const held = (found?.elements ?? []).filter(({ key }) => String(key[0]) === String(element.key[0]))

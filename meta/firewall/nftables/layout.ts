@@ -73,7 +73,12 @@ const perFamily = {
   },
 } as const
 
+/** The layout: one value for all calls, so that its objects are encoded once. */
 export function firewallLayout(): FirewallLayout {
+  return layout
+}
+
+function makeLayout(): FirewallLayout {
   const table: Table = {
     family: "inet",
     name: FIREWALL_TABLE,
@@ -147,7 +152,11 @@ function admitRules(admit: Chain, allow: Chain, family: Family, containers: Name
  * The table that keeps the ports of isolated containers apart where their bridge forwards frames: these pass no other table but
  * with br_netfilter.
  */
-export function portsLayout() {
+export function portsLayout(): typeof ports {
+  return ports
+}
+
+function makePortsLayout() {
   const table: Table = { family: "bridge", name: FIREWALL_TABLE, comment: "CNI: elements are commented as in inet" }
   const base = { type: "filter", hook: "forward", priority: 0, policy: "accept" } as const
   const chain: Chain = { table, name: "forward", base }
@@ -156,3 +165,6 @@ export function portsLayout() {
   const statements = [matchSet([input], "==", isolated), matchSet([output], "==", isolated), verdict("drop")]
   return { table, chain, isolated, rule: { chain, statements, comment: "from port to port" } }
 }
+
+const layout = makeLayout()
+const ports = makePortsLayout()

@@ -4,6 +4,7 @@ import {
   add,
   create,
   type Element,
+  encodeAhead,
   findLines,
   flush,
   hasRules,
@@ -16,7 +17,7 @@ import {
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf, isOwnerOf, ownerComment } from "../../../pkg/types/mod.ts"
 import { type FirewallSpec, printNote } from "../spec.ts"
-import type { FirewallLayout } from "./layout.ts"
+import { type FirewallLayout, firewallLayout } from "./layout.ts"
 import { askedBy, countPoliced, findPolicy, planPolicy } from "./policies.ts"
 
 type Reader = Pick<NetlinkSocket, "get" | "dump">
@@ -74,6 +75,8 @@ export function addTable(
     ...[...rules, ...names.map(adminRule)].map(add.rule),
   ]
 }
+
+encodeAhead(addTable(firewallLayout(), [], { hasPolicies: true }))
 
 /** The chains of administrators that the table jumps to. Throws `NetlinkError`. */
 export function listAdminChains(socket: Reader, { table, admin }: FirewallLayout): string[] {

@@ -4,6 +4,7 @@ import {
   add,
   create,
   type Element,
+  encodeAhead,
   findElement,
   findElements,
   getElement,
@@ -243,3 +244,5 @@ export function addPortsTable(): Operation[] {
   const { table, chain, isolated, rule } = portsLayout()
   return [add.table(table), add.set(isolated), add.chain(chain), add.rule(rule)]
 }
+
+encodeAhead(addPortsTable())

@@ -5,6 +5,7 @@ import {
   dataTypes,
   dnatMap,
   dryRun,
+  encodeAhead,
   fields,
   flush,
   hasRules,
@@ -26,7 +27,7 @@ import {
   tableFamily,
   verdict,
 } from "../../../pkg/nftables/mod.ts"
-import { AF_INET, type Family } from "../../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
 
 /** The table of each family. */
 export const HOSTPORTS_TABLE = "cni_hostports"
@@ -73,7 +74,12 @@ const LOCAL = Uint8Array.of(2, 0, 0, 0)
 /** 127.0.0.0 */
 const LOOPBACK = Uint8Array.of(127, 0, 0, 0)
 
+/** The layout of a family: one value for all calls, so that its objects are encoded once. */
 export function tableLayout(family: Family): TableLayout {
+  return layouts[family]
+}
+
+function makeLayout(family: Family): TableLayout {
   const isIpv4 = family === AF_INET
   const [address, source, destination] = isIpv4
     ? ([dataTypes.ipv4, fields.ipSource, fields.ipDestination] as const)
@@ -170,6 +176,9 @@ export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>)
     ...[...rules, ...Array.from(hairpinPrefixes, layout.hairpinRule)].map(add.rule),
   ]
 }
+
+const layouts = { [AF_INET]: makeLayout(AF_INET), [AF_INET6]: makeLayout(AF_INET6) }
+for (const layout of [layouts[AF_INET], layouts[AF_INET6]]) encodeAhead(addTable(layout, []))
 
 /** The rules that have to be there, with the one for hairpins of this prefix length if there is one. */
 export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix: number | undefined): readonly Rule[] {
