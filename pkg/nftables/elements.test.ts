@@ -94,6 +94,24 @@ test("a sample counts the elements and those with the very comment", () => {
   expect(() => sampleElements(refusing("EPERM"), ports, "x")).toThrow("EPERM")
 })
 
+test("malformed elements are found while the socket reads the answer, which makes them an error of the request", () => {
+  // struct nfgenmsg, then NFTA_SET_ELEM_LIST_ELEMENTS with an element that is longer than the list
+  const malformed = kernel("02000002 0c00 0380 ff00 0180 00000000")
+  let found = 0
+  const get: typeof malformed.get = (request, read) =>
+    malformed.get(request, (message) => {
+      try {
+        return read(message)
+      } catch (error) {
+        found++
+        throw error
+      }
+    })
+  expect(() => sampleElements({ get }, ports, "x")).toThrow("attribute at byte 0")
+  expect(() => findElement({ ...malformed, get }, ports, new Uint8Array(0), () => true)).toThrow("attribute at byte 0")
+  expect(found).toBe(2)
+})
+
 // The elements of the example of verdict maps, as nft sends them; the kernel answers with the same attributes.
 test("the values of a verdict map are read as they were given", () => {
   const within = {

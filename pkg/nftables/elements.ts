@@ -50,9 +50,12 @@ export function findElement(
   isSought: (element: Element) => boolean,
 ): Element | undefined {
   const firstOf = (list: Uint8Array) => firstIn(list, set, needle, isSought)
-  const beginning = readBeginning(socket, set)
-  let found = firstOf(beginning)
-  if (found || isWholeList(countAttributes(beginning))) return found
+  const beginning = readBeginning(socket, set, (list) => ({
+    found: firstOf(list),
+    isWhole: isWholeList(countAttributes(list)),
+  }))
+  if (!beginning || beginning.found || beginning.isWhole) return beginning?.found
+  let found: Element | undefined
   ifThere(() =>
     socket.dump(listRequest(set), (answer) => {
       found ??= firstOf(elementsIn(answer))
@@ -113,7 +116,7 @@ export interface Sample {
 
 /** Looks at the first ten elements of a set or some more, without reading all others. Throws `NetlinkError`. */
 export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
-  const elements = readAttributes(readBeginning(socket, set))
+  const elements = readBeginning(socket, set, readAttributes) ?? []
   const hasNeedle = including([commentUserdata(comment) ?? new Uint8Array(0)])
   return { count: elements.length, commented: elements.filter(({ payload }) => hasNeedle(payload)).length }
 }
@@ -123,9 +126,9 @@ export function isWholeList(count: number): boolean {
   return count < 10
 }
 
-/** Returns the elements of a list's first answer, encoded; none when there is no such set. */
-function readBeginning(socket: Pick<Netfilter, "get">, set: NamedSet): Uint8Array {
-  return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, elementsIn)) ?? new Uint8Array(0)
+/** Returns what `read` makes of the elements, encoded, in a list's first answer; undefined when there is no such set. */
+function readBeginning<T>(socket: Pick<Netfilter, "get">, set: NamedSet, read: (list: Uint8Array) => T): T | undefined {
+  return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, (answer) => read(elementsIn(answer))))
 }
 
 /** Returns the question for all elements of a set. */
