@@ -302,7 +302,7 @@ test("#36 STATUS says what is missing", async () => {
   expect(details).toContain("iptables-restore")
   await mountOver(lab.host, "/usr/sbin/nft", "/dev/null")
   const conditional = await fail(pod.portmap.run("STATUS", { conditionsV4: ["ip saddr != 192.0.2.1"] }))
-  expect(conditional).toMatchObject({ code: 50, details: expect.stringContaining('"nft"') })
+  expect(conditional).toMatchObject({ code: 50, msg: expect.stringContaining('"nft"') })
 })
 
 test("a table that nft has saved and loaded again works on, and DEL finds all without the notes", async () => {

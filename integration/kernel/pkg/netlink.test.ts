@@ -19,7 +19,7 @@ type Kit = typeof netlink &
  */
 async function inside<T, A = undefined>(namespace: Namespace, body: (kit: Kit, given: A) => T, given?: A): Promise<T> {
   const doors = ["netlink", "libc", "types"].map((room) =>
-    JSON.stringify(join(import.meta.dir, `../../pkg/${room}/mod.ts`)),
+    JSON.stringify(join(import.meta.dir, `../../../pkg/${room}/mod.ts`)),
   )
   const script = `
     import * as netlink from ${doors[0]}
