@@ -41,7 +41,7 @@ const lists: readonly (readonly [what: string, content: unknown, code: number])[
   ["a type that is a number", '{"name": "lab", "plugins": [{"type": 1}]}', 7],
   ["capabilities that are a list", '{"name": "lab", "plugins": [{"type": "x", "capabilities": []}]}', 7],
   ["a version that is a number", '{"cniVersion": 1, "name": "lab", "plugins": [{"type": "x"}]}', 7],
-  ["a version among others that is none", '{"cniVersions": ["1.x"], "name": "lab", "plugins": [{"type": "x"}]}', 7],
+  ["a malformed version among others", '{"cniVersions": ["1.x"], "name": "lab", "plugins": [{"type": "x"}]}', 7],
   ["levels without end", `${'{"a":'.repeat(5000)}1${"}".repeat(5000)}`, 6],
   ["undefined", undefined, 6],
   ["a number", 5, 6],
@@ -310,7 +310,7 @@ test.each<[string, unknown, number]>([
 })
 
 describe("a signal ends every wait with code 11:", () => {
-  const reason = new Error("the pod has gone")
+  const reason = new Error("the pod was deleted")
 
   test.each(Object.keys(operations))("%s that has not begun", async (name) => {
     using lab = new Lab()
@@ -322,7 +322,7 @@ describe("a signal ends every wait with code 11:", () => {
     const runtime = { ...lab.runtime, signal: AbortSignal.abort(reason) }
     const error = await errorOf(() => run(runtime, network, attachmentOf()))
     expect(error).toMatchObject({ code: 11 })
-    expect(String(error)).toContain("the pod has gone")
+    expect(String(error)).toContain("the pod was deleted")
     expect(lab.calls).toHaveLength(before)
   })
 
@@ -358,7 +358,7 @@ describe("a signal ends every wait with code 11:", () => {
     }
     const runtime = { ...lab.runtime, exec, signal: stop.signal }
     const error = await errorOf(() => libcni.addNetwork(runtime, networkOf([{ type: "one" }]), attachmentOf()))
-    expect(error).toMatchObject({ code: 11, details: "the pod has gone" })
+    expect(error).toMatchObject({ code: 11, details: "the pod was deleted" })
   })
 })
 

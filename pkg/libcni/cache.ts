@@ -106,7 +106,7 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   requireOwn(cacheDir, "results")
   try {
     mkdirSync(join(cacheDir, "results"), { recursive: true, mode: 0o700 })
-    requireOwn(cacheDir, "results") // it may have been made by somebody else meanwhile
+    requireOwn(cacheDir, "results") // another process may have made it since
     fd = openSync(temporary, "w", 0o600)
   } catch (cause) {
     throw failed(cause)

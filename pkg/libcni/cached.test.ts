@@ -35,7 +35,7 @@ function cacheFile(lab: Lab): { path: string; content: JsonObject; config: strin
   return { path, content, config: Buffer.from(content.config, "base64").toString() }
 }
 
-/** Rewrites the cache file of c1 as somebody else could have left it. */
+/** Rewrites the cache file of c1 as another program could have left it. */
 function rewrite(lab: Lab, change: JsonObject): void {
   const { path, content } = cacheFile(lab)
   writeFileSync(path, JSON.stringify({ ...content, ...change }))
@@ -135,7 +135,7 @@ describe("a configuration that changed after ADD", () => {
     for (const { stdin } of later(recent)) expect(stdin.prevResult).toEqual(resultOf("192.0.2.2/24"))
   })
 
-  test("has disableCheck now, or had it at ADD: CHECK asks nobody and says so", async () => {
+  test("has disableCheck now, or had it at ADD: CHECK runs no plugin and says so", async () => {
     const without = networkOf([one])
     const disabled = networkOf([one], { disableCheck: true })
     for (const [then, now] of [
@@ -193,7 +193,7 @@ describe("a cached configuration that cannot be used", () => {
     ["has a plugin without a type", '{"cniVersion":"1.1.0","name":"lab","plugins":[{}]}'],
     ["has no name", '{"cniVersion":"1.1.0","plugins":[{"type":"three"}]}'],
     ["is of another network", '{"cniVersion":"1.1.0","name":"other","plugins":[{"type":"three"}]}'],
-    ["has a version that is none", '{"cniVersion":"x","name":"lab","plugins":[{"type":"three"}]}'],
+    ["has a malformed version", '{"cniVersion":"x","name":"lab","plugins":[{"type":"three"}]}'],
   ])("because it %s gives way to the one at hand; the result is used all the same", async (_, config) => {
     using lab = await attachedTo(networkOf([one]))
     rewrite(lab, { config: base64(config) })

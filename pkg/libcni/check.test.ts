@@ -27,7 +27,7 @@ test("#200 below configuration version 0.4.0 there is no CHECK, which is an erro
   expect(error.message).toBe('configuration version "0.3.1" does not support the CHECK command')
 })
 
-test("#200 a plugin's error is not taken for that one, whatever its code and words", async () => {
+test("#200 a plugin's error with the same code and words is not taken for that one", async () => {
   using lab = labWith(JSON.stringify(resultOf("192.0.2.1/24")))
   const words = 'configuration version "1.1.0" does not support the CHECK command'
   lab.plugin("one", { CHECK: { stdout: JSON.stringify({ code: 1, msg: words }), code: 1 } })
@@ -36,7 +36,7 @@ test("#200 a plugin's error is not taken for that one, whatever its code and wor
   expect(error).not.toBeInstanceOf(CheckNotSupported)
 })
 
-test("#201 with disableCheck nothing runs, whatever the version", async () => {
+test("#201 with disableCheck nothing runs, in any version", async () => {
   using lab = new Lab()
   for (const cniVersion of ["1.1.0", "0.3.1"]) {
     await checkNetwork(lab.runtime, networkOf([{ type: "gone" }], { disableCheck: true, cniVersion }), attachmentOf())

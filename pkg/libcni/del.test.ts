@@ -110,7 +110,7 @@ test("names that would lead out of the cache directory are refused", async () =>
   expect(await failure(delNetwork(lab.runtime, chain, attachmentOf({ ifName: "../e" })))).toMatchObject({ code: 4 })
 })
 
-test("DEL leaves the namespace to whoever made it", async () => {
+test("DEL does not delete the namespace", async () => {
   using lab = await attached()
   const netns = join(lab.root, "netns")
   writeFileSync(netns, "")

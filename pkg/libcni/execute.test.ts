@@ -95,7 +95,7 @@ test("#140 a plugin that is just being written is started when the writer has fi
   expect(await execute(execution)).toMatchObject({ stdout: "ok\n" })
 })
 
-test("#140 a plugin that somebody goes on writing is an error in the end: nothing has run", async () => {
+test("#140 a plugin that stays open for writing is an error in the end: nothing has run", async () => {
   using lab = new Lab()
   const execution = script(lab, "echo ok")
   const writer = openSync(execution.file, "r+")

@@ -73,7 +73,7 @@ export function requireAttachment(attachment: Attachment): void {
   require("attachment", attachment, ofAttachment, Code.InvalidEnvironment)
 }
 
-/** Throws code 4 for what is no list of attachments: an element that cannot be read would be taken for one that has gone. */
+/** Throws code 4 unless it is a list of attachments: GC would delete the attachment of an element that cannot be read. */
 export function requireValidSet(valid: readonly AttachmentId[]): void {
   if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
   for (const [at, one] of valid.entries()) require(`valid[${at}]`, one, ofAttachmentId, Code.InvalidEnvironment)

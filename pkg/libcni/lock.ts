@@ -90,7 +90,7 @@ async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Held
   requireOwn(runtime.cacheDir, "locks")
   try {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
-    requireOwn(runtime.cacheDir, "locks") // it may have been made by somebody else meanwhile
+    requireOwn(runtime.cacheDir, "locks") // another process may have made it since
     for (;;) {
       const held = await tryLock(directory, name)
       if (held) return held

@@ -31,7 +31,7 @@ const always = (behaviour: Behaviour) =>
     Object.keys(operations).map((verb) => [verb, { ...behaviour, ...(verb === "ADD" ? { stdout: "{}" } : {}) }]),
   )
 
-test("#190 every operation's request has the network's name and version, whatever the plugin object says", async () => {
+test("#190 every operation's request has the network's name and version, also where the plugin object has its own", async () => {
   using lab = new Lab()
   lab.plugin("one")
   await runAll(lab.runtime, networkOf([{ type: "one", name: "own", cniVersion: "0.3.0" }]))

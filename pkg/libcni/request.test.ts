@@ -30,7 +30,7 @@ test("#187 unknown keys stay in the request as they are, down to the digits", ()
   })
 })
 
-test("#188 of a key injected twice the last value wins, in whatever letter case it was there before", () => {
+test("#188 of a key injected twice the last value wins, in any letter case of the first", () => {
   const injected = inject({ a: 1, KEY: 0 }, [
     ["key", 1],
     ["key", 2],
@@ -47,7 +47,7 @@ test("#188 an empty key or a null value is refused", () => {
   expect(() => inject({}, [["", 1]])).toThrow(expect.objectContaining({ code: 7 }))
 })
 
-test("#190 name and cniVersion are the network's, whatever the plugin object says", () => {
+test("#190 name and cniVersion are the network's, also where the plugin object has its own", () => {
   expect(derive({ type: "x", name: "other", cniVersion: "0.1.0" }, {})).toEqual({
     type: "x",
     name: "lab",

@@ -28,7 +28,7 @@ test.each(["", "0.1.0", "0.4.0", "1.0.0"])(
   },
 )
 
-test("STATUS of a version that is none is an error, and runs nothing", async () => {
+test("STATUS of a malformed version is an error, and runs nothing", async () => {
   using lab = new Lab()
   lab.plugin("one")
   const network = networkOf([{ type: "one" }], { cniVersion: "x" })

@@ -20,7 +20,7 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
 
 /**
  * Asks a plugin which versions of the protocol it speaks. One that does not know the question speaks 0.1.0. Throws code 6
- * for an answer that is none.
+ * for a malformed answer.
  */
 export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
   requireRuntime(runtime)
