@@ -50,4 +50,5 @@ testPlugins(
       expectUnchanged(inside, await takeSnapshot(pod))
     }
   },
+  { forEachKind: true },
 )

@@ -33,6 +33,7 @@ testPlugins(
       expect(await attachment.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
     }
   },
+  { forEachKind: true },
 )
 
 test("#29 bridge: ADD has waited for duplicate address detection when it answers, so that CHECK need not", async () => {
@@ -49,6 +50,7 @@ test("#29 bridge: ADD has waited for duplicate address detection when it answers
 interface Damage {
   plugin: string
   what: string
+  forEachKind?: boolean
   damage: (stage: Stage, one: Attached) => Promise<unknown>
   /** Words of the error. */
   says: string
@@ -88,6 +90,7 @@ const visible: Damage[] = [
     {
       plugin,
       what: "the interface is down",
+      forEachKind: true,
       damage: (_, { pod }) => pod.exec("ip", ["link", "set", "eth0", "down"]),
       says: 'interface "eth0"',
     },
@@ -152,6 +155,7 @@ const hidden: Damage[] = [
     {
       plugin,
       what: "the lease is gone",
+      forEachKind: true,
       damage: ({ host }) => host.exec("rm", ["/var/lib/cni/networks/lab/10.22.0.2"]),
       says: "10.22.0.2 is not reserved",
     },
@@ -207,6 +211,7 @@ test("#26 static: CHECK fails when the result lacks an address of the configurat
 /** What a later plugin of the chain may do to routes, and what the result says of it then. */
 const changes: {
   what: string
+  forEachKind?: boolean
   commands: string[]
   tell: (result: PluginResult) => PluginResult
 }[] = [
@@ -217,6 +222,7 @@ const changes: {
   },
   {
     what: "redirects the default route and does not tell",
+    forEachKind: true,
     commands: ["del default", "add default via 10.22.0.99 dev eth0 onlink"],
     tell: (result) => result,
   },

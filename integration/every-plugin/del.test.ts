@@ -38,6 +38,7 @@ testPlugins(
       expectUnchanged(inside, await takeSnapshot(one.pod))
     }
   },
+  { forEachKind: true },
 )
 
 testPlugins(pluginsAs(), "#22 %s: DEL of what was never added succeeds and changes nothing", async (plugin) => {
@@ -52,6 +53,7 @@ testPlugins(pluginsAs(), "#22 %s: DEL of what was never added succeeds and chang
 const losses: {
   number: string
   what: string
+  forEachKind?: boolean
   lose?: (stage: Stage, one: Attached) => Promise<unknown>
   /** What goes with it that was there before ADD, or comes back by nothing that is left. */
   takes?: (change: Change, stage: Stage) => boolean
@@ -90,6 +92,7 @@ const losses: {
   {
     number: "#24",
     what: "it is not told the namespace",
+    forEachKind: true,
     call: { netns: "" },
     takes: isOutOfReach,
   },
@@ -97,6 +100,7 @@ const losses: {
   { number: "#25", what: "it is not told what the runtime told ADD", keys: { runtimeConfig: undefined } },
   {
     number: "#23, #24, #25",
+    forEachKind: true,
     what: "the namespace is gone and it is told neither that nor prevResult",
     lose: ({ host }, { pod }) => host.removeContainer(pod),
     takes: isOutOfReach,

@@ -42,6 +42,7 @@ testPlugins(
       expect(await attachment.check(results[at] ?? {})).toMatchObject({ exitCode: 0, stdout: "" })
     }
   },
+  { forEachKind: true },
 )
 
 /** An empty list as programs write it: libcni takes a nil list for `null`, and writes it under both keys. */

@@ -24,7 +24,8 @@ test("there is a lab for each plugin that makes an interface or moves one there,
 })
 
 for (const [plugin, commands] of labs) {
-  testPlugin(plugin, `${plugin}: its lab of docs/labs.md does what the page says`, async () => {
+  const title = `${plugin}: its lab of docs/labs.md does what the page says`
+  const run = async () => {
     await using host = await HostNamespace.create()
     await using directory = await TemporaryDirectory.create()
     const [unshare, ...first] = commandsOf(opening)
@@ -34,5 +35,6 @@ for (const [plugin, commands] of labs) {
     const env = { ...programEnv, TMPDIR: directory.path }
     const { stdout, stderr, exitCode } = await host.tryExec("bash", ["-exc", script], { env })
     expect({ exitCode, stdout, stderr }).toMatchObject({ exitCode: 0 })
-  })
+  }
+  testPlugin(plugin, title, run, { forEachKind: true })
 }

@@ -59,7 +59,7 @@ testPlugins(
 testPlugins(
   casesOf(pluginsAs("interface", "delegating", "loopback", "ipam"), [
     { says: "0.1.0", keys: { cniVersion: "0.1.0" } },
-    { says: "nothing", keys: { cniVersion: undefined } },
+    { says: "nothing", keys: { cniVersion: undefined }, forEachKind: true },
   ]),
   "#5, #229 $plugin: a runtime of 0.1.0's days, which says $says, gets that layout, and DEL succeeds",
   async ({ plugin, keys }) => {

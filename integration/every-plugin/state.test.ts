@@ -88,6 +88,7 @@ testPlugins(
       expect(await attachment.check(results[at] ?? {})).toMatchObject({ exitCode: 0, stdout: "" })
     }
   },
+  { forEachKind: true },
 )
 
 // What these make belongs to the interface, in any network.

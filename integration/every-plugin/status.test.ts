@@ -27,6 +27,7 @@ testPlugins(
     expectUnchanged(before, await takeSnapshot(stage.host))
     await attachment.add()
   },
+  { forEachKind: true },
 )
 
 testPlugins(

@@ -12,7 +12,7 @@ import {
 } from "../lab/mod.ts"
 
 const outputs = [
-  { output: "a full disk", redirect: (bin: string) => `exec ${bin} > /dev/full` },
+  { output: "a full disk", redirect: (bin: string) => `exec ${bin} > /dev/full`, forEachKind: true },
   { output: "a pipe without a reader", redirect: (bin: string) => `exec 3> >(exec true); sleep 0.2; exec ${bin} >&3` },
 ]
 

@@ -29,5 +29,6 @@ for (const plugin of pluginsAs("interface")) {
       await add?.attachment.run("GC", nothingValid)
       expect(await asBefore(scene)).toBe("")
     },
+    { forEachKind: true },
   )
 }

@@ -114,5 +114,5 @@ testPlugins(
       held: tried,
     })
   },
-  isLong ? 7_200_000 : 120_000,
+  { timeoutMs: isLong ? 7_200_000 : 120_000 },
 )

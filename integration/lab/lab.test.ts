@@ -23,7 +23,6 @@ import {
   startDaemon,
   TemporaryDirectory,
   takeSnapshot,
-  unmatchedTelling,
   waitFor,
   writeSysctl,
 } from "./mod.ts"
@@ -263,12 +262,4 @@ test("namespaces have the kernel's own IPv4 settings, with any settings of the m
     await setIpv4Defaults(namespace)
     expect(await all()).toEqual(fresh)
   }
-})
-
-test("a pattern of the cases that similar plugins have, too, is told when no test has such a title", () => {
-  const killed = String(/ killed at /)
-  expect(unmatchedTelling(["vlan: a test (needs vlan)"])).toContain(killed)
-  expect(unmatchedTelling(["vlan: an ADD killed at any system call (needs vlan)"])).not.toContain(killed)
-  const disk = String(/ to a full disk is undone$/)
-  expect(unmatchedTelling(["vlan: an answer to a full disk is undone (needs vlan, tap)"])).not.toContain(disk)
 })

@@ -25,7 +25,7 @@ export {
 export { type Breakage, testBreakages } from "./breakages.ts"
 export { CProgram, compileProgram } from "./c-program.ts"
 export { answering, type CableEnd, connect, ping, pingOnce } from "./cable.ts"
-export { casesOf, isLeftToKernel, testPlugin, testPlugins, testWhereItRuns, unmatchedTelling } from "./cases.ts"
+export { casesOf, isLeftToKernel, testPlugin, testPlugins, testWhereItRuns } from "./cases.ts"
 export { Chance } from "./chance.ts"
 export { askEcho, EchoPeer, type EchoQuestion, type EchoReply, expectNoEcho, type Transport } from "./echo/peer.ts"
 export { UdpFlow } from "./echo/udp-flow.ts"
