@@ -206,7 +206,7 @@ function violations(file: string, source: string): string[] {
   return found
 }
 
-test("every file keeps to the table of rooms", async () => {
+test("every file keeps to the table of rooms [S123]", async () => {
   const files = [
     ...new Bun.Glob("{pkg,plugins,ipam,meta,suite,tools,cmd,integration,bench,scripts}/**/*.ts").scanSync(root),
   ].sort()

@@ -162,7 +162,7 @@ describe.each([
     expect(JSON.parse(stdout)).toMatchObject({ code: 4, msg: expect.stringContaining('"brigde"') })
   })
 
-  test("it makes no system call beyond those of host/seccomp.json, and what is listed for this machine alone it makes", async () => {
+  test("it makes no system call beyond those of host/seccomp.json, and what is listed for this machine alone it makes [S106]", async () => {
     await using traces = await TemporaryDirectory.create()
     await using arm = await Machine.create(bin.join("bin"), [...emulator, "-strace", "-D", traces.join("%d")])
     for (const name of await readdir(builtPlugins)) await arm.run(name, "VERSION")

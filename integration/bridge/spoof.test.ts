@@ -68,7 +68,7 @@ describe("ADD with macspoofchk", () => {
     ])
   })
 
-  test("drops what a container sends from another MAC, and nothing else", async () => {
+  test("drops what a container sends from another MAC, and nothing else [S51]", async () => {
     const { host, pod, other } = await hostAndPods()
     await using _ = host
     await new Attachment(host, pod, guarded).add()

@@ -12,7 +12,7 @@ function startServer(site: Site, ...args: string[]): Promise<Running> {
   return Running.start(site.server, [process.execPath, program, ...args], /listening/)
 }
 
-test("a server that sends thousands of frames that are wrong, or nearly right, keeps no client from its lease", async () => {
+test("a server that sends thousands of frames that are wrong, or nearly right, keeps no client from its lease [S73]", async () => {
   await using site = await Site.create("bridge", ["-timeout", "20s"])
   await using server = await startServer(site, "hostile", String(frames))
   const { pod, attachment } = await site.attach()
@@ -39,7 +39,7 @@ test("a renewal that brings another address takes the old one off the interface,
   await waitFor(() => pingOnce(pod, "10.1.2.1"), "the server's machine to answer")
 })
 
-test("an answer that is longer than any that was asked for is not taken", async () => {
+test("an answer that is longer than any that was asked for is not taken [S76]", async () => {
   await using site = await Site.create("bridge", ["-timeout", "20s"])
   for (const link of ["up0", "br-lab"]) await site.host.exec("ip", ["link", "set", link, "mtu", "9000"])
   await site.server.exec("ip", ["link", "set", "eth0", "mtu", "9000"])
@@ -49,7 +49,7 @@ test("an answer that is longer than any that was asked for is not taken", async 
   expect(await addressesOf(pod, "eth0")).toEqual(["10.1.2.77/24"])
 })
 
-test("an MTU and a route that the kernel refuses keep no container from its new address and its other routes", async () => {
+test("an MTU and a route that the kernel refuses keep no container from its new address and its other routes [S74]", async () => {
   await using site = await Site.create("macvlan")
   await using _server = await startServer(site, "refusing")
   const { pod, attachment } = await site.attach()

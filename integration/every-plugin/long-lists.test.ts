@@ -21,7 +21,7 @@ const networks = [
 ]
 
 test.each(networks)(
-  "$type: with a hundred thousand routes on the host and in the container, CHECK, ADD and DEL do with little memory",
+  "$type: with a hundred thousand routes on the host and in the container, CHECK, ADD and DEL do with little memory [S65]",
   async (config) => {
     await using host = await HostNamespace.create()
     const [router, other] = [await host.addContainer(), await host.addContainer()]

@@ -28,7 +28,7 @@ test("the advertisement is one that a host makes a default route and an address 
 
 testPlugins(
   interfacePlugins(({ hasHostEnd }) => hasHostEnd),
-  "%s: the host learns nothing from a router in a container",
+  "%s: the host learns nothing from a router in a container [S39]",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { attachment, pod } = await stage.attach()
@@ -42,7 +42,7 @@ testPlugins(
   },
 )
 
-test("bridge: nor by a bridge that was there before, and heeded routers", async () => {
+test("bridge: nor by a bridge that was there before, and heeded routers [S40]", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   await host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])

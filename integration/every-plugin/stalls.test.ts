@@ -125,7 +125,7 @@ describe("a container that has thousands of all that it can make", () => {
   for (const plugin of staged) {
     testWhereItRuns(
       plugin,
-      `${plugin}: each verb ends within 2 s, however many links, addresses, routes, rules, neighbours, qdiscs and names the container has`,
+      `${plugin}: each verb ends within 2 s, however many links, addresses, routes, rules, neighbours, qdiscs and names the container has [S63]`,
       async () => {
         const stage = Stage.on(host, plugin)
         const attached = await stage.attach({ pod })
@@ -163,7 +163,7 @@ function expectToldIfLeft({ exitCode, stdout, stderr }: PluginOutput, left: read
 
 testWith(
   ["macvlan"],
-  "macvlan: DEL deletes 1,500 links that say they are the attachment's, which it does not find by its name, in batches, and no other",
+  "macvlan: DEL deletes 1,500 links that say they are the attachment's, which it does not find by its name, in batches, and no other [S67]",
   async () => {
     await using stage = await Stage.create("macvlan")
     const { pod, attachment } = await stage.attach()
@@ -188,7 +188,7 @@ testWith(
 
 testWith(
   ["ifb", "tbf"],
-  "bandwidth: GC gets to each container, however many forged devices there are in others, and says where it has left some",
+  "bandwidth: GC gets to each container, however many forged devices there are in others, and says where it has left some [S68]",
   async () => {
     await using stage = await Stage.create("bandwidth")
     const keys = { shapeIn: "container" }
@@ -217,7 +217,7 @@ testWith(
 
 testWith(
   ["ifb", "tbf"],
-  "bandwidth: DEL ends within 2 s where 10,000 filters lead to the attachment's device in the container",
+  "bandwidth: DEL ends within 2 s where 10,000 filters lead to the attachment's device in the container [S69]",
   async () => {
     await using stage = await Stage.create("bandwidth")
     const { pod, attachment } = await stage.attach({ keys: { shapeIn: "container" } })

@@ -63,14 +63,14 @@ async function mappingsOfDaemon(): Promise<Mappings> {
 const addresses = (mappings: Mappings, of: (what: string) => boolean) =>
   [...mappings].filter(([, { what }]) => of(what)).map(([at]) => at)
 
-test("nothing of the daemon of dhcp, which listens to the network, lies where it lies in another process of it", async () => {
+test("nothing of the daemon of dhcp, which listens to the network, lies where it lies in another process of it [S114]", async () => {
   const processes = [await mappingsOfDaemon(), await mappingsOfDaemon(), await mappingsOfDaemon()]
   const all = processes.flatMap((mappings) => addresses(mappings, (what) => what !== "[vsyscall]")) // the kernel's, not readable
   expect(processes.map((mappings) => addresses(mappings, (what) => what.endsWith("/dhcp")).length)).toEqual([5, 5, 5])
   expect(all.filter((at, index) => all.indexOf(at) !== index)).toEqual([])
 })
 
-test("its tables of addresses can be read only once it runs", async () => {
+test("its tables of addresses can be read only once it runs [S115]", async () => {
   const own = [...(await mappingsOfDaemon()).values()].filter(({ what }) => what.endsWith("/dhcp"))
   expect(own.map(({ access }) => access)).toEqual(["r--p", "r-xp", "r--p", "r--p", "rw-p"])
 })
@@ -105,7 +105,7 @@ test("a plugin runs dhcp in its own process, though that file starts in another 
   expect(started).toEqual([join(builtPlugins, "ptp")])
 })
 
-test("the file of dhcp has no other plugin", async () => {
+test("the file of dhcp has no other plugin [S116]", async () => {
   await using directory = await TemporaryDirectory.create("cni-renamed", join(builtPlugins, ".."))
   await copyFile(join(builtPlugins, "dhcp"), directory.join("bridge"))
   const { stdout, exitCode } = await runProgram([directory.join("bridge")], { env: { CNI_COMMAND: "VERSION" } })

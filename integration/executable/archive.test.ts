@@ -49,7 +49,7 @@ test("the archive is unpacked like that of the reference plugins, and its sum is
     expect(licence).toContain(owner)
 })
 
-test("the bill of materials beside it is CycloneDX, and names what is inside, as it is installed here", async () => {
+test("the bill of materials beside it is CycloneDX, and names what is inside, as it is installed here [S117]", async () => {
   const text = await readFile(archive.replace(/tgz$/, "cdx.json"), "utf8")
   expect(await new Validation.JsonStrictValidator(Spec.Version.v1dot6).validate(text)).toBeNull()
   const { metadata, components } = JSON.parse(text)
@@ -62,7 +62,7 @@ test("the bill of materials beside it is CycloneDX, and names what is inside, as
   expect(text).toContain(`"content": "${pip[2]}"`)
 })
 
-test("two archives are the same bytes, made anywhere, by any user's settings", async () => {
+test("two archives are the same bytes, made anywhere, by any user's settings [S118]", async () => {
   await using elsewhere = await TemporaryDirectory.create("cni-archive-of-a-longer-name", dirname(builtPlugins))
   const copy = elsewhere.join("some/project")
   await mkdir(copy, { recursive: true })
@@ -108,7 +108,7 @@ async function runInRoot(host: HostNamespace, at: string, pod: ContainerNamespac
   return host.tryExec("unshare", shell, { env: { ...env, CNI_IFNAME: "eth0" }, input: JSON.stringify(call.config) })
 }
 
-test("unpacked on a system without glibc, it attaches a container, which reaches the host, and detaches it", async () => {
+test("unpacked on a system without glibc, it attaches a container, which reaches the host, and detaches it [S101]", async () => {
   await using host = await HostNamespace.create()
   await using alpine = await TemporaryDirectory.create("cni-alpine")
   await makeAlpine(alpine.path)

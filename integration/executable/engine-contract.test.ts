@@ -68,16 +68,16 @@ describe.each(natives)("the native host, started from %s,", (kind) => {
     expect(await ask(kind, "contract", "root", directory.path)).toEqual(expected)
   })
 
-  test("throws for every wrong argument of every call", async () => {
+  test("throws for every wrong argument of every call [S109]", async () => {
     expect(await ask(kind, "contract", "arguments")).toEqual(expectedForArguments())
   })
 
-  test("decodes bytes by chance as Bun does", async () => {
+  test("decodes bytes by chance as Bun does [S110]", async () => {
     const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
     expect(await ask(kind, "contract", "noise")).toEqual(noise().map((bytes) => decoder.decode(bytes)))
   })
 
-  test("runs programs as expected, and leaves neither descriptors nor processes", async () => {
+  test("runs programs as expected, and leaves neither descriptors nor processes [S111]", async () => {
     await using directory = await TemporaryDirectory.create()
     const answers = (await ask(kind, "spawn", "cases", directory.path)) as Json[]
     const names = spawnCases.map(([name]) => name)
@@ -94,7 +94,7 @@ describe.each(all)("the process on %s:", (kind) => {
     expect(JSON.parse(stdout)).toEqual({ stories, leaked: 0, childless: true })
   })
 
-  test("signals that the caller ignores or blocks are as usual in a program, and exit codes are not lost", async () => {
+  test("signals that the caller ignores or blocks are as usual in a program, and exit codes are not lost [S112]", async () => {
     await using directory = await TemporaryDirectory.create()
     const caller = ["/usr/bin/env", "--ignore-signal=CHLD,HUP,PIPE,USR1", "--block-signal=TERM,USR2,CHLD"]
     const { stdout } = await mustRun([...caller, ...commandOf(kind, "contract"), "cases", directory.path])

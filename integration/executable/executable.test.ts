@@ -62,7 +62,7 @@ test("VERSION is one line with every supported version, and does not wait for st
 
 // "loopback" is a plugin, but not the one of this file; what runs in bridge's process is no name of it either.
 test.each(["brigde", "loopback", "host-local", "constructor"])(
-  "a file under the name %p, which it does not know, is an error on stdout for a runtime, and help on stderr for a human",
+  "a file under the name %p, which it does not know, is an error on stdout for a runtime, and help on stderr for a human [S113]",
   async (name) => {
     await using bin = await TemporaryDirectory.create("cni-names", join(project, "dist"))
     await link(executable, bin.join(name))
@@ -79,7 +79,7 @@ test.each(["brigde", "loopback", "host-local", "constructor"])(
   },
 )
 
-test("all 19 files together are under 45 MB, and none has the parser of scripts", async () => {
+test("all 19 files together are under 45 MB, and none has the parser of scripts [S99]", async () => {
   const files = await Promise.all((await readdir(builtPlugins)).map((name) => readFile(join(builtPlugins, name))))
   expect(files).toHaveLength(19)
   expect(files.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(45e6)
@@ -95,7 +95,7 @@ test("all files are of one suite: each has the same build id, however it starts"
   expect(new Set(ids.map((id) => id.toString("hex"))).size).toBe(1)
 })
 
-test("what lies in the working directory is neither read nor run", async () => {
+test("what lies in the working directory is neither read nor run [S35]", async () => {
   await using directory = await TemporaryDirectory.create()
   const trap = 'require("fs").writeFileSync("ran", "")'
   for (const file of ["trap.ts", "entries/bridge.js", "entries/bridge.ts"]) await Bun.write(directory.join(file), trap)

@@ -36,7 +36,7 @@ const KiB = 1024
 const killedBySeccomp = 128 + 31
 const notFound = 126 // as launcher.c has it
 
-test("the limits hold: a program that does what they forbid fails", async () => {
+test("the limits hold: a program that does what they forbid fails [S100]", async () => {
   const writable = "mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)"
   const code = [Bun.which("python3") ?? "python3", "-c", `import mmap; ${writable}`]
   await mustRun(code)
@@ -46,7 +46,7 @@ test("the limits hold: a program that does what they forbid fails", async () => 
   expect(await runProgram([launcher.path, "-b", "/proc=/proc", "/bin/true"])).toMatchObject({ exitCode: notFound })
 })
 
-test("the list of system calls has none that no plugin makes", async () => {
+test("the list of system calls has none that no plugin makes [S102]", async () => {
   await using directory = await TemporaryDirectory.create()
   const made = new Set<string>()
   for (const plugin of pluginsAs().filter((name) => pluginRow(name).like === undefined)) {
@@ -61,7 +61,7 @@ test("the list of system calls has none that no plugin makes", async () => {
   expect([...made].filter((name) => !inReserve.includes(name)).sort()).toEqual(calls.amd64)
 })
 
-test("each system call that TypeScript can ask for is in the list, in reserve for a reason, or said to be for other work", async () => {
+test("each system call that TypeScript can ask for is in the list, in reserve for a reason, or said to be for other work [S103]", async () => {
   const door = await readFile(join(import.meta.dir, "../../host/door.c"), "utf8")
   const table = /static const struct call calls\[\] = \{(.*?)\n\};/s.exec(door)?.[1] ?? ""
   const [, modern = "", old = ""] = /#ifdef SYS_rename\n(.*?)#else\n(.*?)#endif/s.exec(table) ?? []
@@ -84,7 +84,7 @@ const poolIn = (dataDir: string) =>
     ipam: { type: "host-local", dataDir, ranges: [[{ subnet: "10.1.0.0/24" }]] },
   })
 
-test("calls in reserve are needed: by a clock that no program is lent, by a symbolic link, by dhcp as a process", async () => {
+test("calls in reserve are needed: by a clock that no program is lent, by a symbolic link, by dhcp as a process [S104]", async () => {
   await using without = await buildLauncher(calls.amd64)
   await using directory = await TemporaryDirectory.create()
   await mkdir(directory.join("real"))
@@ -130,7 +130,7 @@ async function doing(pid: number): Promise<{ state: string | undefined; call: nu
 
 const [pollCall, restartCall] = [7, 219] // <asm/unistd_64.h>
 
-test("a plugin that waits for another's lock may be stopped, and goes on when it is woken", async () => {
+test("a plugin that waits for another's lock may be stopped, and goes on when it is woken [S105]", async () => {
   await using directory = await TemporaryDirectory.create()
   await mkdir(directory.join("store/net"), { recursive: true })
   const holder = Bun.spawn(["flock", directory.join("store/net/lock"), "sh", "-c", "echo held; read line"], {
@@ -166,7 +166,7 @@ test("a plugin that waits for another's lock may be stopped, and goes on when it
   }
 })
 
-test.each(["loopback", "dhcp"])("a stack that is too small for anything is one error (%s)", async (plugin) => {
+test.each(["loopback", "dhcp"])("a stack that is too small for anything is one error (%s) [S107]", async (plugin) => {
   for (const size of [16, 64, 128, 192]) {
     const under = ["prlimit", `--stack=${size * KiB}`]
     const { stdout, exitCode } = await runProgram([...under, `${builtPlugins}/${plugin}`], {
@@ -179,7 +179,7 @@ test.each(["loopback", "dhcp"])("a stack that is too small for anything is one e
   }
 })
 
-test("a limit on the size of files is an error, and nothing is left", async () => {
+test("a limit on the size of files is an error, and nothing is left [S108]", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const before = await takeSnapshot(host)

@@ -68,7 +68,7 @@ test.each([...listeners])("%s, whose own file starts from bytecode, says the sam
   expect(await said(place.join(name))).toEqual(own)
 })
 
-test("neither needs a loader or a library; the addresses of that from bytecode are the kernel's choice", async () => {
+test("neither needs a loader or a library; the addresses of that from bytecode are the kernel's choice [S36]", async () => {
   const about = async (file: string) => {
     const { stdout } = await mustRun(["readelf", "--file-header", "--program-headers", "--dynamic", "--wide", file])
     return {

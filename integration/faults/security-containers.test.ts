@@ -64,7 +64,7 @@ class Neighbours implements AsyncDisposable {
   }
 }
 
-test("a container that writes others' names on its links, or gives them those of the host's, has none of them deleted or moved", async () => {
+test("a container that writes others' names on its links, or gives them those of the host's, has none of them deleted or moved [S54]", async () => {
   await using net = await Neighbours.create()
   const { host, attacker, other } = net
   const hostNames = (await linkNames(host)).filter((name) => name !== "lo")
@@ -90,7 +90,7 @@ test("a container that writes others' names on its links, or gives them those of
   await net.links[1].del()
 })
 
-test("of macvlan, whose mark is in the container, one that is forged takes no other container's interface along", async () => {
+test("of macvlan, whose mark is in the container, one that is forged takes no other container's interface along [S55]", async () => {
   await using host = await HostNamespace.create()
   await host.exec("ip", ["link", "add", "uplink", "up", "type", "veth", "peer", "name", "card"])
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]] }
@@ -110,7 +110,7 @@ test("of macvlan, whose mark is in the container, one that is forged takes no ot
   expect(await linkNames(other)).toContain("eth0") // and goes with its namespace, which DEL was not told
 })
 
-test("interfaces that a container has exchanged the names of lead DEL of bandwidth and tuning to no host's end of another attachment", async () => {
+test("interfaces that a container has exchanged the names of lead DEL of bandwidth and tuning to no host's end of another attachment [S95]", async () => {
   await using net = await Neighbours.create()
   const { host, attacker } = net
   const second = bridgeNetwork({
@@ -146,7 +146,7 @@ test("interfaces that a container has exchanged the names of lead DEL of bandwid
   expect(await described()).toEqual(before)
 })
 
-test("rules, routes, VRFs, ifbs and dummies with the marks of others have no chained plugin change the host or another container", async () => {
+test("rules, routes, VRFs, ifbs and dummies with the marks of others have no chained plugin change the host or another container [S96]", async () => {
   await using net = await Neighbours.create()
   const { host, attacker, other } = net
   const marked = (kind: string) =>
@@ -176,7 +176,7 @@ test("rules, routes, VRFs, ifbs and dummies with the marks of others have no cha
   await net.expectOtherUnharmed()
 })
 
-test("namespaces and links that a container makes take no number of the host's, and DEL and GC look at none of them", async () => {
+test("namespaces and links that a container makes take no number of the host's, and DEL and GC look at none of them [S62]", async () => {
   await using net = await Neighbours.create()
   const count = extent(20, 500)
   const numbers = async () => (await net.host.exec("ip", ["netns", "list-id"])).stdout
@@ -195,7 +195,7 @@ test("namespaces and links that a container makes take no number of the host's, 
   await tellFigure({ what: "namespaces made by a container: numbers that the host gives", tried: count, held: count })
 })
 
-test("thousands of links, addresses and routes in a container hold up neither CHECK nor DEL nor GC, nor another's", async () => {
+test("thousands of links, addresses and routes in a container hold up neither CHECK nor DEL nor GC, nor another's [S64]", async () => {
   await using net = await Neighbours.create()
   const count = extent(1_000, 5_000)
   const lines = Array.from({ length: count }, (_, at) => [
@@ -226,7 +226,7 @@ test("thousands of links, addresses and routes in a container hold up neither CH
   })
 })
 
-test("with thousands of connections of a container in the host's table DEL of another forgets that one's flows alone", async () => {
+test("with thousands of connections of a container in the host's table DEL of another forgets that one's flows alone [S70]", async () => {
   await using net = await Neighbours.create({ ipMasq: true })
   const { host, other } = net
   const count = extent(1_000, 20_000)
@@ -287,7 +287,7 @@ const characters = isLong
     )
   : []
 
-test("names that lead out of a directory, end a text or begin a command are refused, and nothing is made of them", async () => {
+test("names that lead out of a directory, end a text or begin a command are refused, and nothing is made of them [S5]", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const before = await takeSnapshot(host)
@@ -319,7 +319,7 @@ const oddNames = ['e"0', "e';x", "e}{", "e\\", "e$(x)", "-e0", "e#0", "e\u0001",
 const backends = [{ ipMasqBackend: "nftables" }, { ipMasqBackend: "iptables" }] as const
 
 test.each(backends)(
-  "interface names that would tear a rule are in none, by %j, and all of an attachment goes",
+  "interface names that would tear a rule are in none, by %j, and all of an attachment goes [S6]",
   async (keys) => {
     await using host = await HostNamespace.create()
     const [pod, other] = [await host.addContainer(), await host.addContainer()]
@@ -352,7 +352,7 @@ test.each(backends)(
   },
 )
 
-test("attachments whose names are alike when joined by a separator are kept apart, in files, rules and interfaces", async () => {
+test("attachments whose names are alike when joined by a separator are kept apart, in files, rules and interfaces [S10]", async () => {
   await using host = await HostNamespace.create()
   const pairs = [
     [
@@ -409,7 +409,7 @@ const tooManySources = (link: string) =>
     return `link set ${link} type macvlan macaddr add 02:00:00:00:${high}:${low}`
   })
 
-test("links whose settings are too long for the kernel's own answer hold up no DEL, and GC of no other container", async () => {
+test("links whose settings are too long for the kernel's own answer hold up no DEL, and GC of no other container [S98]", async () => {
   await using host = await HostNamespace.create()
   await host.exec("ip", ["link", "add", "uplink", "up", "type", "veth", "peer", "name", "card"])
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]] }

@@ -59,7 +59,7 @@ async function expectRefused(call: ReturnType<typeof runPlugin>, says: RegExp, c
 const traps = `ln -s ${victim}.d .index; ln -s ${victim} last_reserved_ip.0; ln ${victim} 10.22.0.9; ln -s ${victim} lock; true`
 
 test.each(openings)(
-  "host-local: reservations that $to can change are refused by every verb, and nothing is changed",
+  "host-local: reservations that $to can change are refused by every verb, and nothing is changed [S19]",
   async ({ by, says, to }) => {
     await using host = await HostNamespace.create()
     const store = "/var/lib/cni/networks/lab"
@@ -83,7 +83,7 @@ test.each(openings)(
   },
 )
 
-test("host-local: a link in the place of the index, from before the directory was root's again, is not followed", async () => {
+test("host-local: a link in the place of the index, from before the directory was root's again, is not followed [S20]", async () => {
   await using host = await HostNamespace.create()
   await placeVictim(host)
   await asRoot(host, `mkdir -p /var/lib/cni/networks/lab; ln -s ${victim}.d /var/lib/cni/networks/lab/.index`)
@@ -92,7 +92,7 @@ test("host-local: a link in the place of the index, from before the directory wa
   await expectVictimUntouched(host)
 })
 
-test("host-local: in a directory for everybody, like /tmp, its own is made, and a link of another user's there is not followed", async () => {
+test("host-local: in a directory for everybody, like /tmp, its own is made, and a link of another user's there is not followed [S21]", async () => {
   await using host = await HostNamespace.create()
   await placeVictim(host)
   await asRoot(host, "mkdir -m 1777 /run/cni/tmp")
@@ -117,7 +117,7 @@ const keepers = [
 ]
 
 test.each(keepers)(
-  "$type: files that others can change are neither believed nor written",
+  "$type: files that others can change are neither believed nor written [S22]",
   async ({ type, directory, says }) => {
     await using host = await HostNamespace.create()
     await placeVictim(host)
@@ -156,7 +156,7 @@ test.each(keepers)(
   },
 )
 
-test("dhcp: the daemon does not serve from a directory that others can change, nor write its number through their link", async () => {
+test("dhcp: the daemon does not serve from a directory that others can change, nor write its number through their link [S23]", async () => {
   await using host = await HostNamespace.create()
   await placeVictim(host)
   await asRoot(host, "mkdir -m 1777 /run/cni/tmp; mkdir -p /var/lib/cni/dhcp; chown 4711 /var/lib/cni/dhcp")
@@ -174,7 +174,7 @@ test("dhcp: the daemon does not serve from a directory that others can change, n
   await expectVictimUntouched(host)
 })
 
-test("dhcp: a socket that others could have put there is not asked", async () => {
+test("dhcp: a socket that others could have put there is not asked [S24]", async () => {
   await using host = await HostNamespace.create()
   await asRoot(host, "mkdir -m 1777 /run/cni/tmp")
   const ipam = { type: "dhcp", daemonSocketPath: "/run/cni/tmp/d.sock" }
@@ -185,7 +185,7 @@ test("dhcp: a socket that others could have put there is not asked", async () =>
   )
 })
 
-test("cni: results that others can change are not believed, and no plugin runs for an ADD", async () => {
+test("cni: results that others can change are not believed, and no plugin runs for an ADD [S25]", async () => {
   await using lab = await NodeLab.create()
   await placeVictim(lab.host)
   const pod = await lab.host.addContainer()
@@ -203,7 +203,7 @@ test("cni: results that others can change are not believed, and no plugin runs f
   await expectVictimUntouched(lab.host)
 })
 
-test("what is made can be changed by root alone, with any umask, and leases and locks not even be read", async () => {
+test("what is made can be changed by root alone, with any umask, and leases and locks not even be read [S29]", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   const tuned = { cniVersion: "1.1.0", name: "lab", type: "tuning", sysctl: { "net.ipv4.conf.eth0.arp_notify": "1" } }
@@ -226,7 +226,7 @@ test("what is made can be changed by root alone, with any umask, and leases and 
   await succeed(run(bridgeNetwork(), "DEL"))
 })
 
-test("a user who locks what every user can open holds up no ADD", async () => {
+test("a user who locks what every user can open holds up no ADD [S30]", async () => {
   await using host = await HostNamespace.create()
   const first = new Attachment(host, await host.addContainer(), bridgeNetwork())
   await first.add()
@@ -263,7 +263,7 @@ const fakes = [
   "conntrack",
 ]
 
-test("no file of the working directory runs, with any variables of loaders, shells and runtimes", async () => {
+test("no file of the working directory runs, with any variables of loaders, shells and runtimes [S34]", async () => {
   await using host = await HostNamespace.create()
   const trap = "/run/cni/cwd"
   await asRoot(host, `mkdir ${trap}`)
@@ -298,7 +298,7 @@ test("no file of the working directory runs, with any variables of loaders, shel
   expect(await Bun.file(host.file("/run/cni/ran")).exists()).toBe(false)
 })
 
-test("the tool for people takes nothing from its working directory, nor from the variables of Node", async () => {
+test("the tool for people takes nothing from its working directory, nor from the variables of Node [S38]", async () => {
   await using lab = await NodeLab.create()
   const { directory } = lab
   const trap = 'require("fs").writeFileSync("ran", "")'

@@ -98,7 +98,7 @@ testPlugins(
     swapped,
     ways.map((way) => ({ way })),
   ).filter(({ plugin, way }) => isLong || swapped.indexOf(plugin) % 3 === ways.indexOf(way)),
-  "$plugin: a path that changes by $way while it works leads ADD, CHECK and DEL into one namespace or the other, wholly",
+  "$plugin: a path that changes by $way while it works leads ADD, CHECK and DEL into one namespace or the other, wholly [S72]",
   async ({ plugin, way }) => {
     await using stage = await Stage.create(plugin)
     await using directory = await TemporaryDirectory.create()

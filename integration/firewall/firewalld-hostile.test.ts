@@ -55,7 +55,7 @@ async function expectNothing(lab: FirewallLab): Promise<void> {
 }
 
 test(
-  "firewalld that hangs: every verb ends, DEL and GC with code 0 and one line; ADD leaves nothing",
+  "firewalld that hangs: every verb ends, DEL and GC with code 0 and one line; ADD leaves nothing [S48]",
   async () => {
     await using lab = await labWithFirewalld()
     const pods = await podsIn(lab)
@@ -72,7 +72,7 @@ test(
   6 * LIMIT_MS,
 )
 
-test("firewalld that dies while it is asked: ADD fails and leaves nothing, DEL ends with code 0", async () => {
+test("firewalld that dies while it is asked: ADD fails and leaves nothing, DEL ends with code 0 [S49]", async () => {
   await using lab = await labWithFirewalld()
   const pod = await lab.addPod()
   const fresh = await lab.connectPod()
@@ -109,7 +109,7 @@ const answers = [
 ] as const
 
 for (const [what, answer, says] of answers)
-  test(`a bus that ${what}: ADD and CHECK fail, DEL and GC go on`, async () => {
+  test(`a bus that ${what}: ADD and CHECK fail, DEL and GC go on [S50]`, async () => {
     await using lab = await labWithFirewalld()
     const { present, stale, fresh } = await podsIn(lab)
     const verbs = [

@@ -221,7 +221,7 @@ test("nftables: an administrator's own filter goes by the mark", async () => {
   expect(await pingOnce(bare.namespace, outside.ip)).toBe(false)
 })
 
-test("nftables: a packet that another program has given the mark is not let through by it", async () => {
+test("nftables: a packet that another program has given the mark is not let through by it [S47]", async () => {
   await using lab = await labWith("nf_tables")
   const marking = `table inet site {
     chain before {

@@ -38,7 +38,7 @@ async function forge(pod: ContainerNamespace, former = "evil0:up:1500:02-00-00-0
 }
 
 group("a link that the container has put in the device's place", () => {
-  test("stays there; DEL gives back the device, and the host heeds no router of the container", async () => {
+  test("stays there; DEL gives back the device, and the host heeds no router of the container [S56]", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -54,7 +54,7 @@ group("a link that the container has put in the device's place", () => {
     expect((await linkNames(net.host)).sort()).toEqual(["ens5", "lo"])
   })
 
-  test("stays there also without a record, as after an ADD of the Go suite; DEL succeeds", async () => {
+  test("stays there also without a record, as after an ADD of the Go suite; DEL succeeds [S57]", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -65,7 +65,7 @@ group("a link that the container has put in the device's place", () => {
     expect(await linkNames(pod)).toEqual(expect.arrayContaining(["eth0", "p0", "hidden"]))
   })
 
-  test("is not taken for the device when it has its index, kind and names, and its peer elsewhere", async () => {
+  test("is not taken for the device when it has its index, kind and names, and its peer elsewhere [S58]", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -88,7 +88,7 @@ group("a link that the container has put in the device's place", () => {
     ["twelve ü", `${"ü".repeat(12)}:up:1500:02-00-00-00-00-99`],
     ["a bad MTU", "evil0:up:4294967295:02-00-00-00-00-99"],
     ["a bad MAC", "evil0:up:1500:ff-ff-ff-ff-ff-ff"],
-  ])("and written %s on it holds up no DEL", async (_, former) => {
+  ])("and written %s on it holds up no DEL [S79]", async (_, former) => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -97,7 +97,7 @@ group("a link that the container has put in the device's place", () => {
     expect(await net.describe()).toEqual(asBefore)
   })
 
-  test.each(["lo", "..", "ü".repeat(12)])("with the record of %s on the device itself neither", async (name) => {
+  test.each(["lo", "..", "ü".repeat(12)])("with the record of %s on the device itself neither [S80]", async (name) => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -121,7 +121,7 @@ async function addSecond({ host, lan }: DeviceHost): Promise<void> {
 const second = { address: "0a:00:00:00:00:06", mtu: 1300, ifalias: "second", altnames: [], up: true }
 
 group("of two containers with a device each", () => {
-  test("one that writes the other's names on its device has either DEL give back the right one", async () => {
+  test("one that writes the other's names on its device has either DEL give back the right one [S81]", async () => {
     for (const isAttackersFirst of [true, false]) {
       await using net = await DeviceHost.create()
       await addSecond(net)
@@ -148,7 +148,7 @@ group("of two containers with a device each", () => {
     }
   })
 
-  test("a name of the other's, with which the kernel puts a device on the host, holds up neither ADD nor DEL of the other", async () => {
+  test("a name of the other's, with which the kernel puts a device on the host, holds up neither ADD nor DEL of the other [S91]", async () => {
     await using net = await DeviceHost.create()
     await addSecond(net)
     const [a, b] = [await net.attach(), await net.attach({ name: "other", device: "ens6", ipam: undefined })]
@@ -172,7 +172,7 @@ group("of two containers with a device each", () => {
   })
 })
 
-test("a device that was deleted with its other end is not taken for a link of a container that came later", async () => {
+test("a device that was deleted with its other end is not taken for a link of a container that came later [S90]", async () => {
   await using net = await DeviceHost.create()
   const { pod, attachment } = await net.attach({ ipam: undefined })
   const ends = async () => net.host.json<{ ifname: string; link_index: number }[]>("ip", ["-j", "link", "show", "ens5"])
@@ -193,7 +193,7 @@ test("a device that was deleted with its other end is not taken for a link of a 
 })
 
 group("names and aliases of the container's choice", () => {
-  test("do not come to the host: no bridge is blocked, and no DEL or GC of a network takes the device for its own", async () => {
+  test("do not come to the host: no bridge is blocked, and no DEL or GC of a network takes the device for its own [S82]", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -215,7 +215,7 @@ group("names and aliases of the container's choice", () => {
     expect(await net.describe()).toEqual(asBefore)
   })
 
-  test("with which the kernel puts a device on the host hold up no bridge, nor does an alternative name", async () => {
+  test("with which the kernel puts a device on the host hold up no bridge, nor does an alternative name [S60]", async () => {
     for (const forge of ["ip link set eth0 name cni0", "ip link property add dev eth0 altname cni0"]) {
       await using net = await DeviceHost.create()
       const { pod, attachment } = await net.attach()
@@ -230,7 +230,7 @@ group("names and aliases of the container's choice", () => {
     }
   })
 
-  test("dozens of alternative names do not come to the host", async () => {
+  test("dozens of alternative names do not come to the host [S83]", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -240,7 +240,7 @@ group("names and aliases of the container's choice", () => {
     expect(await net.describe()).toEqual(asBefore)
   })
 
-  test("that are no UTF-8 hold up no DEL, and do not come to the host", async () => {
+  test("that are no UTF-8 hold up no DEL, and do not come to the host [S84]", async () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
@@ -255,7 +255,7 @@ group("names and aliases of the container's choice", () => {
     expect(await net.describe()).toEqual(asBefore)
   })
 
-  test("an interface of another network that has the name of the bridge's is not deleted for it: it is the host's", async () => {
+  test("an interface of another network that has the name of the bridge's is not deleted for it: it is the host's [S94]", async () => {
     await using net = await DeviceHost.create()
     // The far end on the host, and without an alias, as those of the Go suite's bridge.
     await net.host.exec("ip", ["link", "add", "own0", "type", "veth", "peer", "name", "own1"])
@@ -279,7 +279,7 @@ group("names and aliases of the container's choice", () => {
   })
 })
 
-test("a device that has got another index in a namespace of the container's, and come back to it, is given back", async () => {
+test("a device that has got another index in a namespace of the container's, and come back to it, is given back [S85]", async () => {
   await using net = await DeviceHost.create()
   const { pod, attachment } = await net.attach()
   await attachment.add()
@@ -293,7 +293,7 @@ test("a device that has got another index in a namespace of the container's, and
   expect(await linkNames(pod)).toEqual(["lo", "taken0"])
 })
 
-test("a device answers ARP as before, and takes no more frames than before", async () => {
+test("a device answers ARP as before, and takes no more frames than before [S89]", async () => {
   await using net = await DeviceHost.create()
   const flags = async () => (await net.host.json<{ flags: string[] }[]>("ip", ["-j", "link", "show", "ens5"]))[0]?.flags
   const before = await flags()
@@ -305,7 +305,7 @@ test("a device answers ARP as before, and takes no more frames than before", asy
   expect(await flags()).toEqual(before)
 })
 
-test("what a container has put on its device does not stay on it, many links at once", async () => {
+test("what a container has put on its device does not stay on it, many links at once [S61]", async () => {
   await using net = await DeviceHost.create()
   const { pod, attachment } = await net.attach()
   await attachment.add()
@@ -329,7 +329,7 @@ async function hide(net: DeviceHost) {
   return { pod, attachment, nested }
 }
 
-test("a device that the container hides in a namespace of its own keeps its record through DEL and ADD, and comes home by GC", async () => {
+test("a device that the container hides in a namespace of its own keeps its record through DEL and ADD, and comes home by GC [S87]", async () => {
   await using net = await DeviceHost.create()
   const { pod, attachment, nested } = await hide(net)
   for (const verb of ["ADD", "DEL", "ADD"] as const) {
@@ -344,7 +344,7 @@ test("a device that the container hides in a namespace of its own keeps its reco
   expect((await net.host.exec("ls", [records])).stdout).not.toContain("eth0")
 })
 
-test("a device that the container has hidden and deleted leaves no record after DEL", async () => {
+test("a device that the container has hidden and deleted leaves no record after DEL [S88]", async () => {
   await using net = await DeviceHost.create()
   const { attachment, nested } = await hide(net)
   await nested.exec("ip", ["link", "delete", "eth0"])

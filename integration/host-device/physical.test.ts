@@ -67,7 +67,7 @@ const gc = (pod: ContainerNamespace, keys: object) => run("GC", pod, { ...keys, 
 
 testWith(
   ["spare_nic"],
-  "a network card whose names the container has changed comes back as it was, also from a namespace in the container",
+  "a network card whose names the container has changed comes back as it was, also from a namespace in the container [S59]",
   async () => {
     await using host = await HostNamespace.create()
     const name = "ens5"
@@ -97,7 +97,7 @@ testWith(
 
 testWith(
   ["spare_nic"],
-  "a network card without a record comes back down, with no name, alias or router of the container's choice",
+  "a network card without a record comes back down, with no name, alias or router of the container's choice [S92]",
   async () => {
     await using host = await HostNamespace.create()
     const { pciBusID } = await setUpCard("ens5")

@@ -140,7 +140,7 @@ group("DEL", () => {
 group("with the Go suite", () => {
   const old = { cniVersion: "1.0.0", ipam: undefined }
 
-  test("a virtual device that it has moved stays in the container, and DEL succeeds: the container may have made it", async () => {
+  test("a virtual device that it has moved stays in the container, and DEL succeeds: the container may have made it [S93]", async () => {
     await using net = await DeviceHost.create()
     const go = await net.attach(old, { bin: upstream })
     await go.attachment.add()

@@ -35,19 +35,22 @@ async function arrivals(lab: PortmapLab, { namespace }: MappedPod, source: strin
   return (await count()) - before
 }
 
-testEach("a container reaches nothing that listens on 127.0.0.1 only, nor does it pass for the host", async (lab) => {
-  const pod = await lab.addPod()
-  await using service = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
-  await succeed(pod.map([web]))
-  expect(await readSysctl(lab.host, "net/ipv4/conf/br-lab/route_localnet")).toBe("1")
-  await prepareAttack(pod)
-  for (const transport of ["tcp", "udp"] as const)
-    await expectNoEcho(pod.namespace, { transport, address: "127.0.0.1", port: service.port })
-  for (const source of ["127.0.0.1", "127.0.0.2", "127.9.9.9"])
-    expect({ source, arrivals: await arrivals(lab, pod, source) }).toEqual({ source, arrivals: 2 })
-})
+testEach(
+  "a container reaches nothing that listens on 127.0.0.1 only, nor does it pass for the host [S41]",
+  async (lab) => {
+    const pod = await lab.addPod()
+    await using service = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
+    await succeed(pod.map([web]))
+    expect(await readSysctl(lab.host, "net/ipv4/conf/br-lab/route_localnet")).toBe("1")
+    await prepareAttack(pod)
+    for (const transport of ["tcp", "udp"] as const)
+      await expectNoEcho(pod.namespace, { transport, address: "127.0.0.1", port: service.port })
+    for (const source of ["127.0.0.1", "127.0.0.2", "127.9.9.9"])
+      expect({ source, arrivals: await arrivals(lab, pod, source) }).toEqual({ source, arrivals: 2 })
+  },
+)
 
-test("nor would these attacks fail by themselves: without the guards they reach the host", async () => {
+test("nor would these attacks fail by themselves: without the guards they reach the host [S43]", async () => {
   await using lab = await PortmapLab.create(portmapBackends[0])
   const pod = await lab.addPod()
   await lab.host.exec("sysctl", ["-qw", "net.ipv4.conf.br-lab.route_localnet=1"])
@@ -57,7 +60,7 @@ test("nor would these attacks fail by themselves: without the guards they reach 
   expect(await arrivals(lab, pod, "127.0.0.2")).toBe(4)
 })
 
-testEach("an interface of the container alone is guarded, too, for as long as one maps a port", async (lab) => {
+testEach("an interface of the container alone is guarded, too, for as long as one maps a port [S42]", async (lab) => {
   const ptp = {
     cniVersion: "1.1.0",
     name: "lab",

@@ -60,37 +60,40 @@ async function tablesOf(lab: PortmapLab): Promise<string> {
   return (await lab.host.exec("nft", ["list", "ruleset"])).stdout
 }
 
-test.each(causes)("where route_localnet was switched on by $by, the guard outlives the mappings", async ({ act }) => {
-  await using lab = await PortmapLab.create(portmapBackends[0])
-  const [pod, other] = [await lab.addPod(), await lab.addPod()]
-  const before = await takeSnapshot(lab.host)
-  const { service, expectGuarded } = await startService(lab, other)
-  await using _ = service
-  await act(lab, pod)
-  await succeed(pod.map([web]))
-  await succeed(other.map([dns]))
-  expect(await localnet(lab)).toBe("1")
-  for (const one of [pod, other]) await succeed(one.unmap())
-  expect(await localnet(lab)).toBe("1")
-  await expectGuarded()
+test.each(causes)(
+  "where route_localnet was switched on by $by, the guard outlives the mappings [S44]",
+  async ({ act }) => {
+    await using lab = await PortmapLab.create(portmapBackends[0])
+    const [pod, other] = [await lab.addPod(), await lab.addPod()]
+    const before = await takeSnapshot(lab.host)
+    const { service, expectGuarded } = await startService(lab, other)
+    await using _ = service
+    await act(lab, pod)
+    await succeed(pod.map([web]))
+    await succeed(other.map([dns]))
+    expect(await localnet(lab)).toBe("1")
+    for (const one of [pod, other]) await succeed(one.unmap())
+    expect(await localnet(lab)).toBe("1")
+    await expectGuarded()
 
-  // Nothing is left but the guard, and it is left alone: by another DEL, by GC, and while there are mappings again.
-  const guarded = await tablesOf(lab)
-  expect(guarded.match(/^\t\w+ \w+ \{/gm)).toEqual(["\tset localnet_guarded {", "\tchain raw {"])
-  await succeed(pod.unmap({ runtimeConfig: undefined }))
-  await succeed(pod.portmap.run("GC", nothing))
-  expect(await tablesOf(lab)).toBe(guarded)
-  await succeed(pod.map([web]))
-  await succeed(pod.check())
-  await expectGuarded()
-  await succeed(pod.portmap.run("GC", nothing))
-  expect(await tablesOf(lab)).toBe(guarded)
+    // Nothing is left but the guard, and it is left alone: by another DEL, by GC, and while there are mappings again.
+    const guarded = await tablesOf(lab)
+    expect(guarded.match(/^\t\w+ \w+ \{/gm)).toEqual(["\tset localnet_guarded {", "\tchain raw {"])
+    await succeed(pod.unmap({ runtimeConfig: undefined }))
+    await succeed(pod.portmap.run("GC", nothing))
+    expect(await tablesOf(lab)).toBe(guarded)
+    await succeed(pod.map([web]))
+    await succeed(pod.check())
+    await expectGuarded()
+    await succeed(pod.portmap.run("GC", nothing))
+    expect(await tablesOf(lab)).toBe(guarded)
 
-  // It goes when it has nothing to guard any more.
-  await setLocalnet(lab, "br-lab", "0")
-  await succeed(pod.unmap())
-  expectUnchanged(before, await takeSnapshot(lab.host))
-})
+    // It goes when it has nothing to guard any more.
+    await setLocalnet(lab, "br-lab", "0")
+    await succeed(pod.unmap())
+    expectUnchanged(before, await takeSnapshot(lab.host))
+  },
+)
 
 /** Where a DEL or a GC may come after all rules were flushed. */
 const afterFlush = [
@@ -102,7 +105,7 @@ const bare = { prevResult: undefined, runtimeConfig: undefined }
 
 for (const backend of portmapBackends)
   test.each(afterFlush)(
-    `${backend.name}: when all rules were flushed, $what does not leave route_localnet on without its guard`,
+    `${backend.name}: when all rules were flushed, $what does not leave route_localnet on without its guard [S46]`,
     async ({ run }) => {
       await using lab = await PortmapLab.create(backend)
       const [pod, other] = [await lab.addPod(), await lab.addPod()]
@@ -181,7 +184,7 @@ function environment({ namespace }: MappedPod): Record<string, string> {
   return { ...names, CNI_COMMAND: "ADD" }
 }
 
-test("while iptables still maps ports, setting and guard stay; they go with the last of these", async () => {
+test("while iptables still maps ports, setting and guard stay; they go with the last of these [S45]", async () => {
   await using lab = await PortmapLab.create(portmapBackends[0])
   await chooseIptables(lab.host, "nf_tables")
   const [pod, other] = [await lab.addPod(), await lab.addPod()]

@@ -133,7 +133,7 @@ async function removeNamespace({ host, pod }: TuningChain): Promise<void> {
   await waitFor(isGone, "the host's end of the pair to go")
 }
 
-test.each(breakages)("when $step, ADD says so and everything is as before", async (breakage) => {
+test.each(breakages)("when $step, ADD says so and everything is as before [S17]", async (breakage) => {
   const { setUp, keys, code, says } = breakage
   await using chain = await TuningChain.create(keys)
   await chain.host.exec("mkdir", ["/run/cni/tuning"])

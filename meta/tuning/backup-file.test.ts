@@ -61,7 +61,7 @@ test("#46 no two attachments have one backup, also when their joined names are e
   expect(readdirSync(directory)).toHaveLength(6)
 })
 
-describe("a backup under upstream's name", () => {
+describe("a backup under upstream's name [S11]", () => {
   const writeAsUpstream = (content: string) => writeFileSync(join(directory, "c1_eth0.json"), content)
 
   test.each(['{"mtu": 1500}', '{"torn'])("%s is read, and removed", (content) => {

@@ -65,7 +65,7 @@ test.each<[string, KernelLink | undefined, KernelLink[], string | undefined]>([
   ["one with another index", undefined, [{ ...card, index: 8 }], "ens5"],
   ["none of several with its MAC", undefined, [card, { ...card, index: 8 }], undefined],
   ["none with another MAC and index", undefined, [port("0a:00:00:00:00:06", 8)], undefined],
-])("inside a card is %s", (_, atIndex, others, found) => {
+])("inside a card is %s [S86]", (_, atIndex, others, found) => {
   const links = [...(atIndex ? [atIndex] : []), ...others].map(linkOf)
   const seen = { atIndex: atIndex && linkOf(atIndex), list: () => links }
   expect(chooseInside(identityOf(linkOf(card)), seen, (link) => identityOf(link))?.name).toBe(found as string)

@@ -36,7 +36,7 @@ function record(path: string, one: FlightLine): boolean | undefined {
 
 const linesIn = (path: string) => readRing(readFileSync(path))
 
-test("a recorder is off where there is no file, and leaves other files alone", () => {
+test("a recorder is off where there is no file, and leaves other files alone [S32]", () => {
   expect(FlightRecorder.find("/nowhere/ring")).toBeUndefined()
   withRing((path) => {
     writeFileSync(path, "something else")

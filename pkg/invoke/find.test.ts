@@ -25,7 +25,7 @@ describe("requirePlugin", () => {
     )
   })
 
-  test.each(["../bridge", "/bin/sh", "a\\b", ".", "..", "a\0b"])("#128 refuses the name %j", (name) => {
+  test.each(["../bridge", "/bin/sh", "a\\b", ".", "..", "a\0b"])("#128 refuses the name %j [S13]", (name) => {
     expect(() => requirePlugin(name, "/bin")).toThrow("invalid plugin name: ")
   })
 
@@ -74,9 +74,12 @@ describe("requirePlugin", () => {
     expect(requirePlugin("bridge", `${directory.path}/one`)).toBe(plain)
   })
 
-  test.each([":", "::", "bin", ".", "bin:./bin"])("never searches the working directory, as in CNI_PATH %j", (path) => {
-    expect(() => requirePlugin("sh", path)).toThrow("no paths provided")
-  })
+  test.each([":", "::", "bin", ".", "bin:./bin"])(
+    "never searches the working directory, as in CNI_PATH %j [S14]",
+    (path) => {
+      expect(() => requirePlugin("sh", path)).toThrow("no paths provided")
+    },
+  )
 
   test("names what is not absolute in a CNI_PATH with nothing else", () => {
     const without = 'CNI_PATH holds no absolute directory to search for plugin "sh"'
@@ -87,7 +90,7 @@ describe("requirePlugin", () => {
       expect(() => requirePlugin("sh", path)).toThrow(expect.objectContaining({ code: 4, details }))
   })
 
-  test("skips empty and relative directories beside absolute ones", () => {
+  test("skips empty and relative directories beside absolute ones [S15]", () => {
     expect(requirePlugin("sh", ":bin:/bin")).toBe("/bin/sh")
   })
 })

@@ -22,7 +22,7 @@ function script(path: string, name: string, text: string): string {
   return file
 }
 
-test("the programs are looked for in fixed directories, by family and kind", () => {
+test("the programs are looked for in fixed directories, by family and kind [S37]", () => {
   using bin = directory()
   for (const name of ["iptables", "ip6tables", "iptables-legacy"]) {
     for (const verb of ["save", "restore"]) script(bin.path, `${name}-${verb}`, "")

@@ -105,7 +105,7 @@ function connect(script: (request: Message) => ReturnType<typeof acknowledge>[],
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel, new Budget(0, freeSteps)) }
 }
 
-test("a list is broken off at the datagram at which the budget is over, and the next one is not asked for", () => {
+test("a list is broken off at the datagram at which the budget is over, and the next one is not asked for [S66]", () => {
   const entry = ({ sequence }: Message) => encodeMessage(16, 2, sequence, hex`01`)
   const { kernel, route } = connect((sent) => [entry(sent), entry(sent), entry(sent), done(sent)], 3)
   const list = () => route.dump({ type: 18, what: "list links", payload: hex`` }, () => true)

@@ -34,7 +34,7 @@ test("of a link whose settings are too long for their length the kind and what s
   expect(decodeAttributes(macvlan(5400))).toMatchObject({ name: "eth0", linkInfo: { kind: "macvlan" }, link: 2 })
 })
 
-test("no bytes of a container behind such a length pass for attributes", () => {
+test("no bytes of a container behind such a length pass for attributes [S97]", () => {
   // 65,536 bytes of which the length says nothing: what they hold would be read as the next attributes.
   const forged = concat([attribute(1, text("macvlan")), nest(2, hex``), attribute(3, text("forged"))])
   const rest = new Uint8Array(65_536 - (forged.length - 16))

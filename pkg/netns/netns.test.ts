@@ -77,7 +77,7 @@ function isOwn(path: string): boolean {
   return file.isOwn
 }
 
-test("what was opened once stays the same, also when the path changes", () => {
+test("what was opened once stays the same, also when the path changes [S71]", () => {
   const path = join(directory, "moving")
   symlinkSync(own, path)
   using namespace = NamespaceFile.open(path)

@@ -24,7 +24,7 @@ test("a directory of ours that only we may write to is trusted, and so is one th
   expect(findExposure("/")).toBeUndefined()
 })
 
-test("one that others may write to is not, also a sticky one, nor is one on the way that is not sticky", () => {
+test("one that others may write to is not, also a sticky one, nor is one on the way that is not sticky [S26]", () => {
   const open = make("open", 0o777)
   expect(findExposure(open)).toBe(`everybody may write to "${open}"`)
   const sticky = make("sticky", 0o1777)
@@ -37,7 +37,7 @@ test("one that others may write to is not, also a sticky one, nor is one on the 
   expect(findExposure(`${open}/not-yet`)).toBe(`everybody may write to "${open}"`)
 })
 
-test("a link is followed, and all that it leads through is looked at", () => {
+test("a link is followed, and all that it leads through is looked at [S27]", () => {
   const hidden = make("hidden", 0o777)
   mkdirSync(`${hidden}/store`)
   symlinkSync(`${hidden}/store`, join(top, "absolute"))
@@ -58,7 +58,7 @@ test("what is no directory is left to the call that uses it", () => {
   expect(findExposure(join(top, "file/below"))).toBeUndefined()
 })
 
-test("a subdirectory that is a link, or open to others, is named", () => {
+test("a subdirectory that is a link, or open to others, is named [S28]", () => {
   const store = make("store")
   expect(findExposure(store, "index")).toBeUndefined()
   symlinkSync("/etc", `${store}/planted`)

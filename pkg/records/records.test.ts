@@ -13,7 +13,7 @@ afterEach(() => rmSync(directory, { recursive: true }))
 const name = recordName({ network: "lab", containerId: "c1", ifName: "eth0" })
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-test("a record has all three names, is root's alone, is replaced as a whole, and leaves no draft", () => {
+test("a record has all three names, is root's alone, is replaced as a whole, and leaves no draft [S33]", () => {
   const records = new Records(join(directory, "a/b"), "backup")
   expect(records.read(name)).toBeUndefined()
   expect(records.list()).toEqual([])

@@ -17,7 +17,7 @@ test("the first separator of a name decides what the others are", () => {
   expect(sysctlPath("net/ipv4/conf/eth0.100/arp_notify")).toBe("/proc/sys/net/ipv4/conf/eth0.100/arp_notify")
 })
 
-test("a name cannot leave /proc/sys", () => {
+test("a name cannot leave /proc/sys [S18]", () => {
   for (const name of ["net/../../etc/passwd", "/etc/passwd", "net//ipv4", "", "net/./ipv4", ".net.ipv4"]) {
     expect(() => sysctlPath(name)).toThrow(new RangeError(`"${name}" is not the name of a kernel setting`))
   }

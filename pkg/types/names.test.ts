@@ -13,7 +13,7 @@ function refusal(check: () => void): { code: number; message: string; details: s
 }
 
 describe("container ID", () => {
-  test("#61 some-%%container-id is refused with code 4, and details are the ID", () => {
+  test("#61 some-%%container-id is refused with code 4, and details are the ID [S2]", () => {
     const refused = refusal(() => validateContainerId("some-%%container-id"))
     expect(refused?.code).toBe(Code.InvalidEnvironment)
     expect(refused?.message).toContain("invalid characters in containerID (CNI_CONTAINERID)")
@@ -46,14 +46,14 @@ describe("network name", () => {
     expect(refused?.message).toContain("invalid characters found in network name")
   })
 
-  test("a name cannot lead out of a directory", () => {
+  test("a name cannot lead out of a directory [S1]", () => {
     expect(refusal(() => validateNetworkName("../x"))?.code).toBe(Code.InvalidNetworkConfig)
     expect(refusal(() => validateNetworkName("my_net.1-a"))).toBeUndefined()
   })
 })
 
 describe("interface name", () => {
-  test("#62 16 bytes are refused with code 4, 15 bytes pass", () => {
+  test("#62 16 bytes are refused with code 4, 15 bytes pass [S4]", () => {
     const refused = refusal(() => validateInterfaceName("a".repeat(16)))
     expect(refused?.code).toBe(Code.InvalidEnvironment)
     expect(refused?.message).toContain("interface name is too long")
@@ -73,7 +73,7 @@ describe("interface name", () => {
   })
 
   test.each(["a/b", "a:1", "a b", "a\tb", "a\n", "a\u0085", "a\u00a0", "a\u2003", "a\u3000", "a\0"])(
-    "#65 %j is refused with code 4",
+    "#65 %j is refused with code 4 [S3]",
     (name) => {
       const refused = refusal(() => validateInterfaceName(name))
       expect(refused?.code).toBe(Code.InvalidEnvironment)

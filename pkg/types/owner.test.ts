@@ -6,7 +6,7 @@ test("an owner reads as network, container and interface", () => {
   expect(ownerComment({ network: "lab", containerId: "c1", ifName: "eth0" })).toBe("lab/c1/eth0")
 })
 
-test("the longest names fit into the 127 bytes of an nf_tables comment, and stay apart", () => {
+test("the longest names fit into the 127 bytes of an nf_tables comment, and stay apart [S9]", () => {
   const long = (end: string) => ({
     network: `${"n".repeat(200)}${end}`,
     containerId: "c".repeat(300),
@@ -31,7 +31,7 @@ test("a comment belongs to its own network only, also when one name begins with 
   expect(isOwnerOf("lab-2/some/other/text", "lab-2")).toBe(false)
 })
 
-test("an interface name that nft would have to escape becomes a hash", () => {
+test("an interface name that nft would have to escape becomes a hash [S7]", () => {
   const comment = ownerComment({ network: "lab", containerId: "c1", ifName: 'a"b\\' })
   expect(comment).toMatch(/^lab\/c1\/~[0-9a-f]{16}$/)
 })
@@ -45,7 +45,7 @@ test("stale is what names an owner in the network who is not valid, and no other
   expect(isStale("lab/c2")).toBe(false)
 })
 
-test("no two owners have one comment: names may hold what joins them, or what a hash looks like, and be of any length", () => {
+test("no two owners have one comment: names may hold what joins them, or what a hash looks like, and be of any length [S8]", () => {
   const letters = (...all: string[]) => fc.string({ unit: fc.constantFrom(...all), minLength: 1, maxLength: 4 })
   const name = fc.oneof(
     letters("a", ".", "-", "_").map((text) => `a${text}`),

@@ -5,36 +5,28 @@ import { join } from "node:path"
 const root = join(import.meta.dir, "../..")
 const page = await Bun.file(join(root, "docs/security.md")).text()
 
-/** A test as the page names it: `folder/x.test.ts`: "words of its title". Several titles of one file have ";" between them. */
-const named = /`([\w./-]+\.test\.ts)`: ("[^"\n]+"(?:; "[^"\n]+")*)/g
+/** The ids of tests that the page has, each behind its file and a space. */
+const named = [...page.matchAll(/`([\w./-]+\.test\.ts)`((?:,? \[S\d+\])+)/g)].flatMap(([, file = "", ids = ""]) =>
+  [...ids.matchAll(/\[S\d+\]/g)].map(([id]) => `${file} ${id}`),
+)
 
-interface Named {
-  readonly file: string
-  readonly title: string
+/** The ids at the end of titles of a test file, so that a title can be reworded. */
+async function idsIn(file: string): Promise<string[]> {
+  const source = await Bun.file(join(root, file)).text()
+  return [...source.matchAll(/(\[S\d+\])["`]/g)].map(([, id]) => `${file} ${id}`)
 }
 
-function testsNamed(): Named[] {
-  return [...page.matchAll(named)].flatMap(([, file = "", titles = ""]) =>
-    titles.split("; ").map((title) => ({ file, title: title.slice(1, -1) })),
-  )
-}
+const testFiles = [...new Bun.Glob("*/**/*.test.ts").scanSync(root)].filter((file) => !file.startsWith("node_modules/"))
+const held = (await Promise.all(testFiles.map(idsIn))).flat()
 
-/** Whether a file has a test, or a group of them, with these words in its title: a text at the start of a line, or of arguments. */
-async function hasTitle({ file, title }: Named): Promise<boolean> {
-  const words = title.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
-  return new RegExp(`(?:^ *|\\()["\`][^"\`\n]*${words}`, "m").test(await Bun.file(join(root, file)).text())
-}
-
-test("the page names many tests", () => {
-  expect(testsNamed().length).toBeGreaterThan(40)
+test("each id on the page ends the title of a test in the file beside it, and no other test has an id", () => {
+  expect(named.length).toBeGreaterThan(100)
+  expect([...held].sort()).toEqual([...new Set(named)].sort())
 })
 
-test("every test that the page names exists, by its file and its title", async () => {
-  const missing: Named[] = []
-  for (const one of testsNamed()) {
-    if (!existsSync(join(root, one.file)) || !(await hasTitle(one))) missing.push(one)
-  }
-  expect(missing).toEqual([])
+test("no two tests have the same id", () => {
+  const ids = held.map((one) => one.split(" ")[1] ?? "")
+  expect(ids.filter((id, at) => ids.indexOf(id) !== at)).toEqual([])
 })
 
 test("each row of a table of claims names a test, or says that nothing is done", () => {
@@ -42,7 +34,7 @@ test("each row of a table of claims names a test, or says that nothing is done",
     body.trim().split("\n"),
   )
   expect(rows.length).toBeGreaterThan(30)
-  expect(rows.filter((row) => !/\.test\.ts`: "/.test(row) && !/\| not defended \|$/.test(row))).toEqual([])
+  expect(rows.filter((row) => !/\.test\.ts` \[S\d+\]/.test(row) && !/\| not defended \|$/.test(row))).toEqual([])
 })
 
 test("every test file that the page mentions exists", () => {

@@ -68,7 +68,7 @@ test("ADD is answered with both leases once there are both, and both are given b
   expect(site.records).toEqual([])
 })
 
-test("a flood of router advertisements takes neither the answer of the server nor the time of other leases", async () => {
+test("a flood of router advertisements takes neither the answer of the server nor the time of other leases [S77]", async () => {
   using site = await DhcpSite.create(host)
   const caller = site.allocate(site.call({ dhcpv6: true }))
   site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
@@ -80,7 +80,7 @@ test("a flood of router advertisements takes neither the answer of the server no
   expect(caller.told).toMatchObject([{ ips: [{ address: "10.1.2.3/24" }, { address: "2001:db8::5b/64" }] }])
 })
 
-test("after sixty-four router advertisements the others are left unread until the client asks again", async () => {
+test("after sixty-four router advertisements the others are left unread until the client asks again [S78]", async () => {
   using site = await DhcpSite.create(host)
   site.allocate(site.call({ dhcpv6: true }))
   site.hear("DISCOVER")

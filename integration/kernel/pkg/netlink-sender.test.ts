@@ -11,7 +11,7 @@ const { symbols: c } = dlopen("libc.so.6", {
   sendto: { args: ["i32", "ptr", "u64", "i32", "ptr", "u32"], returns: FFIType.i64_fast },
 })
 
-test("a datagram that another process sends to a socket is not taken for the kernel's answer", () => {
+test("a datagram that another process sends to a socket is not taken for the kernel's answer [S52]", () => {
   using victim = new KernelTransport(NETLINK_ROUTE)
   using attacker = new KernelTransport(NETLINK_ROUTE)
   const address = new Uint32Array(3) // struct sockaddr_nl: family, port, groups
@@ -25,7 +25,7 @@ test("a datagram that another process sends to a socket is not taken for the ker
 })
 
 // Larger ones, up to what a container may send at once, come in the midst of a list only: else the kernel drops its own answer.
-test("however long it is, it takes none of our memory", () => {
+test("however long it is, it takes none of our memory [S53]", () => {
   using victim = new KernelTransport(NETLINK_ROUTE)
   using attacker = new KernelTransport(NETLINK_ROUTE)
   const address = new Uint32Array(3)

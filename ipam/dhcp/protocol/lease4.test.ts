@@ -31,11 +31,14 @@ describe("a lease", () => {
     expect(lease).not.toHaveProperty("renewAt")
   })
 
-  test.each(["00000000", "00000001"])("of %s seconds lasts four, so that it is not renewed all the time", (seconds) => {
-    const times = { renewAt: 7000, rebindAt: 8500, expiresAt: 9000 }
-    expect(leaseWith({ 51: seconds, 58: "", 59: "" })).toMatchObject(times)
-    expect(leaseWith({ 51: seconds, 58: seconds, 59: seconds })).toMatchObject(times)
-  })
+  test.each(["00000000", "00000001"])(
+    "of %s seconds lasts four, so that it is not renewed all the time [S75]",
+    (seconds) => {
+      const times = { renewAt: 7000, rebindAt: 8500, expiresAt: 9000 }
+      expect(leaseWith({ 51: seconds, 58: "", 59: "" })).toMatchObject(times)
+      expect(leaseWith({ 51: seconds, 58: seconds, 59: seconds })).toMatchObject(times)
+    },
+  )
 
   test("is not renewed within two seconds, though the server says so", () => {
     expect(leaseWith({ 58: "00000001", 59: "0000003c" })).toMatchObject({ renewAt: 65_000, rebindAt: 110_000 })

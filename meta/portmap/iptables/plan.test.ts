@@ -178,7 +178,7 @@ test("GC takes what is not valid of this network, labelled or not, and leaves a 
   expect(planGc(unlabelled, "tnet", [owner]).chains).toEqual([stale.chain])
 })
 
-test("a chain that has its name by accident is another container's", () => {
+test("a chain that has its name by accident is another container's [S12]", () => {
   const table = tableWith(rulesOf())
   const foreign = table.rules.map((rule) => ({
     ...rule,
