@@ -15,7 +15,7 @@ function mappings(...portMappings: JsonObject[]) {
 }
 
 test("without keys there is nothing to map, with snat and bit 13", () => {
-  expect(parse({})).toEqual({
+  expect(parse({})).toMatchObject({
     portMappings: [],
     backend: undefined,
     snat: true,

@@ -12,7 +12,7 @@ function parse(keys: JsonObject, verb: Verb = "ADD", args = "") {
 const refusal = (raw: JsonObject): CniError => refusalOf(() => parse(raw))
 
 test("nothing but an IPAM plugin is needed", () => {
-  expect(parse({})).toEqual({ mtu: undefined, mac: undefined, dns: undefined, ipam: "host-local" })
+  expect(parse({})).toMatchObject({ mtu: undefined, mac: undefined, dns: undefined, ipam: "host-local" })
 })
 
 test("MTU and MAC are those given; 0 and nothing are the kernel's", () => {

@@ -73,9 +73,9 @@ test("without a choice ADD and CHECK are refused in upstream's words; STATUS unl
 })
 
 test("all that is not about the choice", () => {
-  const rest = { mtu: undefined, pci: undefined, dns: { domain: "a.example" }, ipam: "dhcp" }
+  const rest = { mtu: undefined, pciBusID: undefined, dns: { domain: "a.example" }, ipam: "dhcp" }
   const raw = { device: "ens5", ipam: { type: "dhcp" }, dns: { domain: "a.example" } }
-  expect(parse(raw)).toEqual({ selector: { by: "name", key: "device", text: "ens5" }, ...rest } as never)
+  expect(parse(raw)).toMatchObject({ selector: { by: "name", key: "device", text: "ens5" }, ...rest })
   expect(parse({ device: "ens5", ipam: { type: "" } })).toMatchObject({ ipam: undefined, dns: undefined })
 })
 

