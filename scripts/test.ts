@@ -60,7 +60,7 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
 
 /** The integration tests that sanitizers watch: each plugin, each verb, both packet filters, what fails and what is undone. */
 const watched = [
-  "bridge/{add,chained,check,del,masquerade,spoof,undo,vlan}",
+  "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
   "dhcp/{lease,lease6}",
   "every-plugin/{bad-input,interface-del,interface-undo,interface-versions,unwritten-answer}",
   "flannel/{add,delegate}",

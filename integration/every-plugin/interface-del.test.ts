@@ -32,10 +32,6 @@ const ways: {
     isOutOfReach: true,
   },
   {
-    what: "after the interface no longer exists",
-    happens: (_, pod) => pod.exec("ip", ["link", "del", "eth0"]),
-  },
-  {
     what: "after the interface was renamed inside the container",
     happens: async (_, pod) => {
       await pod.exec("ip", ["link", "set", "eth0", "down"])
@@ -65,26 +61,6 @@ const ways: {
 for (const name of interfacePlugins()) {
   const plugin = interfacePlugin(name)
   const config = plugin.network(plugin.everything)
-
-  testPlugin(name, `${name}: DEL takes back all that ADD made, and a second DEL succeeds`, async () => {
-    const { host, pod, before } = await usedHost(name)
-    await using _ = host
-    const inside = await takeSnapshot(pod)
-    const attachment = new Attachment(host, pod, config)
-    await attachment.add()
-    await attachment.del()
-    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-    expectUnchanged(inside, await takeSnapshot(pod))
-    await attachment.del()
-    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-  })
-
-  testPlugin(name, `${name}: DEL without an ADD succeeds and changes nothing`, async () => {
-    const { host, pod, before } = await usedHost(name)
-    await using _ = host
-    await new Attachment(host, pod, config).del()
-    expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
-  })
 
   for (const { what, happens, keys, call, isOutOfReach = false } of ways) {
     testPlugin(name, `${name}: DEL ${what} removes interface, packet filter rules and addresses`, async () => {

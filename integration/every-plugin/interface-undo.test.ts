@@ -1,17 +1,10 @@
-import { expect } from "bun:test"
 import {
-  Attachment,
   type Breakage,
-  expectUnchanged,
-  fail,
   type HostNamespace,
-  hostFor,
   type InterfacePlugin,
   interfacePlugin,
   interfacePlugins,
-  takeSnapshot,
   testBreakages,
-  testPlugins,
 } from "../lab/mod.ts"
 
 /** For each step that all plugins that make interfaces have one way to make it fail. */
@@ -30,14 +23,6 @@ function commonBreakages({ network, everything, dualStack, gateway }: InterfaceP
       setUp: (host, pod) => host.removeContainer(pod),
       code: 4,
       says: "does not exist",
-      everyAdd: false,
-    },
-    {
-      step: "the container has the interface already",
-      keys: everything,
-      setUp: (_, pod) => pod.exec("ip", ["link", "add", "eth0", "type", "bridge"]),
-      code: 999,
-      says: "already exists",
       everyAdd: false,
     },
     {
@@ -130,20 +115,3 @@ for (const name of interfacePlugins()) {
   const isTelling = ({ step }: Breakage) => plugin.like === undefined || step === "a route cannot be added"
   testBreakages(plugin.network, all.filter(isTelling))
 }
-
-testPlugins(
-  interfacePlugins(),
-  "%s: an ADD that is repeated fails, and what the first one made stays",
-  async (plugin) => {
-    await using host = await hostFor(plugin)
-    const pod = await host.addContainer()
-    const { network, everything } = interfacePlugin(plugin)
-    const attachment = new Attachment(host, pod, network(everything))
-    await attachment.add()
-    const before = await takeSnapshot(host)
-    const inside = await takeSnapshot(pod)
-    expect((await fail(attachment.run("ADD"))).msg).toContain('"eth0"')
-    expectUnchanged(before, await takeSnapshot(host))
-    expectUnchanged(inside, await takeSnapshot(pod))
-  },
-)

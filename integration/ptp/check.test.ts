@@ -12,12 +12,6 @@ async function attached() {
   return { host, pod, attachment, result, end: result.interfaces[0]?.name ?? "" }
 }
 
-test("CHECK right after ADD passes and prints nothing", async () => {
-  const { host, attachment, result } = await attached()
-  await using _ = host
-  expect(await attachment.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
-})
-
 test("CHECK passes for the same namespace under another path", async () => {
   const { host, pod, attachment, result } = await attached()
   await using _ = host
@@ -51,27 +45,12 @@ const damages: {
   says: string[]
 }[] = [
   {
-    what: "the interface is gone",
-    damage: (_, pod) => pod.exec("ip", ["link", "del", "eth0"]),
-    says: ['interface "eth0"', "expected a veth, found none"],
-  },
-  {
     what: "the interface is of another kind",
     damage: async (_, pod) => {
       await pod.exec("ip", ["link", "del", "eth0"])
       await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])
     },
     says: ['interface "eth0"', 'found kind "bridge"'],
-  },
-  {
-    what: "the interface is down",
-    damage: (_, pod) => pod.exec("ip", ["link", "set", "eth0", "down"]),
-    says: ['interface "eth0"', "expected up, found down"],
-  },
-  {
-    what: "the MAC is another",
-    damage: (_, pod) => pod.exec("ip", ["link", "set", "eth0", "address", "0a:00:00:00:00:99"]),
-    says: ['MAC of "eth0"', "found 0a:00:00:00:00:99"],
   },
   {
     what: "the address is gone",
@@ -87,11 +66,6 @@ const damages: {
     says: ["expected fd00:9::2/64", "fd00:9::2/128"],
   },
   {
-    what: "the default route is gone",
-    damage: (_, pod) => pod.exec("ip", ["route", "del", "default"]),
-    says: ["routes", "expected default via 10.9.0.1 dev eth0, found none"],
-  },
-  {
     what: "the route to the gateway is gone",
     damage: (_, pod) => pod.exec("ip", ["-6", "route", "del", "fd00:9::1", "dev", "eth0"]),
     says: ["expected fd00:9::1/128 dev eth0, found none"],
@@ -100,11 +74,6 @@ const damages: {
     what: "the route to the network leads somewhere else",
     damage: (_, pod) => pod.exec("ip", ["route", "replace", "10.9.0.0/24", "dev", "eth0"]),
     says: ["expected 10.9.0.0/24 via 10.9.0.1 dev eth0, found 10.9.0.0/24 dev eth0"],
-  },
-  {
-    what: "the masquerade is gone",
-    damage: (host) => host.exec("nft", ["flush", "ruleset"]),
-    says: ["masquerade of wire/"],
   },
   {
     what: "the container is no longer masqueraded",
@@ -116,30 +85,10 @@ const damages: {
     damage: (host) => host.exec("nft", ["add table ip cni_masquerade { flags dormant; }"]),
     says: ["masquerade of wire/", 'found table ip cni_masquerade with "flags dormant"'],
   },
-  {
-    what: "the lease is gone",
-    damage: (host) => host.exec("rm", ["/var/lib/cni/networks/wire/10.9.0.2"]),
-    says: ["10.9.0.2"],
-  },
 ]
 
 /** The host's side, at which upstream does not look. */
 const hostDamages: typeof damages = [
-  {
-    what: "the host's end is down",
-    damage: (host, _, end) => host.exec("ip", ["link", "set", end, "down"]),
-    says: ["host interface", "expected up, found down"],
-  },
-  {
-    what: "the host's end has another MAC",
-    damage: (host, _, end) => host.exec("ip", ["link", "set", end, "address", "0a:00:00:00:00:99"]),
-    says: ["MAC of", "found 0a:00:00:00:00:99"],
-  },
-  {
-    what: "the host's end has another MTU",
-    damage: (host, _, end) => host.exec("ip", ["link", "set", end, "mtu", "1300"]),
-    says: ["MTU of host interface", "expected 1400, found 1300"],
-  },
   {
     what: "the host's end has another name",
     damage: async (host, _, end) => {
