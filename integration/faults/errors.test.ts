@@ -12,7 +12,8 @@ import {
   testWhereItRuns,
 } from "../lab/mod.ts"
 import { nameOf, type Point } from "./points.ts"
-import { Refused, type Subject, type Verb } from "./refused.ts"
+import { Refused } from "./refused.ts"
+import type { Subject, Verb } from "./refused-scene.ts"
 
 let faultAt: CProgram
 beforeAll(async () => {

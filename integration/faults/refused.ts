@@ -1,35 +1,8 @@
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
-import {
-  type Attached,
-  builtPlugins,
-  Chance,
-  type Change,
-  type CProgram,
-  diffSnapshots,
-  formatChanges,
-  isAllocationTrace,
-  isLeftToKernel,
-  type Output,
-  pluginEnv,
-  pluginRow,
-  type Snapshot,
-  Stage,
-  seed,
-  TemporaryDirectory,
-  takeSnapshot,
-} from "../lab/mod.ts"
-import { nameOf, type Owed, type Point, parseCalls, pointsOf } from "./points.ts"
-
-/** The verbs that change something, or look. */
-export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS"
-
-/** A plugin, and its configuration where that is not the table's. */
-export interface Subject {
-  readonly plugin: string
-  readonly title: string
-  readonly keys?: Record<string, unknown>
-}
+import { builtPlugins, Chance, type CProgram, type Output, pluginEnv, seed, TemporaryDirectory } from "../lab/mod.ts"
+import { nameOf, type Point, parseCalls, pointsOf } from "./points.ts"
+import { Scene, type Subject, type Verb } from "./refused-scene.ts"
 
 /** How many points lie between two comparisons, which are dear; after a difference each is tried by itself. */
 const between = 32
@@ -165,100 +138,4 @@ function wrongAnswer({ exitCode, stdout, stderr }: Output, { call, errno }: Poin
   const isNamed = errno === undefined || text.includes(errno) || /^Cannot run the plugin:|not enough memory/.test(text)
   if (!isNamed) return `it does not name ${errno}: ${quoted}`
   return ""
-}
-
-/** A host with an attachment at which a verb is tried, and what has to be there afterwards. */
-class Scene implements AsyncDisposable {
-  readonly stage: Stage
-  readonly #verb: Verb
-  readonly at: Attached
-  /** Stays, when garbage is collected. */
-  readonly #kept: Attached | undefined
-  #before: readonly Snapshot[] = []
-  keys: Record<string, unknown> = {}
-
-  private constructor(stage: Stage, verb: Verb, at: Attached, kept: Attached | undefined) {
-    this.stage = stage
-    this.#verb = verb
-    this.at = at
-    this.#kept = kept
-  }
-
-  static async create({ plugin, keys = {} }: Subject, verb: Verb): Promise<Scene> {
-    const stage = await Stage.create(plugin)
-    const kept = verb === "GC" ? await stage.attach({ keys }) : undefined
-    const at = await stage.attach({ keys })
-    await at.attachment.add()
-    await at.attachment.del()
-    await kept?.attachment.add()
-    const scene = new Scene(stage, verb, at, kept)
-    if (verb === "CHECK") scene.keys = { prevResult: await at.attachment.add() }
-    if (kept) scene.keys = { "cni.dev/valid-attachments": [{ containerID: kept.pod.name, ifname: kept.ifName }] }
-    scene.#before = await scene.#snapshots()
-    return scene
-  }
-
-  #snapshots(): Promise<Snapshot[]> {
-    const looked = [
-      ...(this.#verb !== "GC" || this.#collectsInside ? [this.at] : []),
-      ...(this.#kept ? [this.#kept] : []),
-    ]
-    return Promise.all([takeSnapshot(this.stage.host), ...looked.map(({ pod }) => takeSnapshot(pod))])
-  }
-
-  /** Whether GC takes back what is in a container that lives, rather than leave it to the kernel. */
-  get #collectsInside(): boolean {
-    return ["interface", "delegating"].includes(this.stage.role)
-  }
-
-  /** What has to be there before the verb. */
-  async prepare(): Promise<void> {
-    if (this.#verb === "DEL" || this.#verb === "GC") await this.at.attachment.add()
-  }
-
-  /** Does what is owed after the verb; `result` is what it wrote when it succeeded. Returns what did not hold. */
-  async finish(result: string | undefined, owed: Owed = "at once"): Promise<string> {
-    const { attachment } = this.at
-    const said = ({ exitCode, stdout, stderr }: Output) => `exit code ${exitCode}: ${stdout} ${stderr}`
-    if (this.#verb === "ADD" && result !== undefined) {
-      const prevResult = result === "" ? {} : JSON.parse(result)
-      const checked = result === "" ? undefined : await attachment.check(prevResult)
-      await attachment.del()
-      return checked === undefined || checked.exitCode === 0 ? "" : `ADD succeeded, and CHECK says ${said(checked)}`
-    }
-    if (this.#verb === "ADD" && owed === "after DEL") await attachment.del()
-    if (this.#verb === "DEL" && result === undefined) await attachment.del()
-    if ((this.#verb === "GC" || this.#verb === "STATUS") && result === undefined) {
-      const again = await attachment.run(this.#verb, this.keys)
-      if (again.exitCode !== 0) return `the next ${this.#verb} says ${said(again)}`
-    }
-    if (this.#verb === "GC" && !this.#collectsInside) await attachment.del()
-    return ""
-  }
-
-  /** What is not as it was; "" when all is. */
-  async difference(): Promise<string> {
-    const after = await this.#snapshots()
-    const changes = after.flatMap((snapshot, at) => diffSnapshots(this.#before[at] ?? {}, snapshot))
-    return formatChanges(changes.filter((change) => !this.#isAllowed(change)))
-  }
-
-  #isAllowed(change: Change): boolean {
-    const { plugin } = this.stage
-    return (
-      isKeptOnPurpose(change) ||
-      (this.#verb === "GC" && pluginRow(plugin).role === "device" && isLeftToKernel(plugin, change))
-    )
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stage[Symbol.asyncDispose]()
-  }
-}
-
-/** host-local's place in the pool, its lock and its index, under their own names: what has another name is a leftover. */
-function isKeptOnPurpose(change: Change): boolean {
-  return (
-    isAllocationTrace(change) && /\/networks\/[^/]+\/(lock|last_reserved_ip\.\d+|\.?index[^ ]*)?( |$)/.test(change.line)
-  )
 }

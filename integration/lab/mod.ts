@@ -44,17 +44,9 @@ export {
   waitForLocalRoutes,
 } from "./links.ts"
 export { type ContainerNamespace, listNamespaces, Namespace, namespacePids, namespacePrefix } from "./namespace.ts"
-export {
-  gatewayBridge,
-  type InterfacePlugin,
-  interfacePlugin,
-  interfacePlugins,
-  type Network,
-  neededByPlugins,
-  pluginRow,
-  pluginsAs,
-  type Role,
-} from "./plugins.ts"
+export { gatewayBridge } from "./networks.ts"
+export type { InterfacePlugin, Network, Role } from "./plugin-row.ts"
+export { interfacePlugin, interfacePlugins, neededByPlugins, pluginRow, pluginsAs } from "./plugins.ts"
 export {
   mustRun,
   type Output,

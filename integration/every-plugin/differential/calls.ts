@@ -1,8 +1,9 @@
 import fc from "fast-check"
 import { pluginRow, pluginsAs } from "../../lab/mod.ts"
 import { mutate, mutation, spoil } from "./changes.ts"
+import { valid } from "./configurations.ts"
 import type { DriverCall } from "./driver.ts"
-import { addresses, type Json, place, valid, versions, words } from "./values.ts"
+import { addresses, type Json, place, versions, words } from "./values.ts"
 
 const often = <T>(good: readonly T[], rare: fc.Arbitrary<T>, weight = 9) =>
   fc.oneof({ weight, arbitrary: fc.constantFrom(...good) }, { weight: 1, arbitrary: rare })
