@@ -65,7 +65,10 @@ function addAttachment<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, c
   if (isFoundInside) assignNsid(host, sandbox.fd) // for GC; it goes with the namespace
   const interfaces = plugin.attach(attaching, leaseOnce, config)
   const result = leaseOnce()
-  return call.answer({ ...result, interfaces: usesInterface ? interfaces.map(asItIs(inside, call)) : interfaces }, undo)
+  return call.answer(
+    { ...result, interfaces: usesInterface ? interfaces.map(withCurrentMtu(inside, call)) : interfaces },
+    undo,
+  )
 }
 
 /** The addresses of an attachment, with the masquerade of what has them. */
@@ -81,7 +84,7 @@ function leaseAll<C extends AttachmentConfig>(plugin: InterfacePlugin<C>, attach
 }
 
 /** The container's interface with the MTU that it has by now: a DHCP server may want another than it was made with. */
-function asItIs(inside: RouteSocket, { ifName }: Call): (one: Interface) => Interface {
+function withCurrentMtu(inside: RouteSocket, { ifName }: Call): (one: Interface) => Interface {
   const mtu = findLink(inside, ifName)?.mtu
   return (one) => (one.sandbox && one.name === ifName && one.mtu && mtu ? { ...one, mtu } : one)
 }

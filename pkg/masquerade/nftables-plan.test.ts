@@ -1,7 +1,14 @@
 import { describe, expect, test } from "bun:test"
 import { concat, type Message, NetlinkError, netfilterHeader, type Request } from "../netlink/mod.ts"
 import { dumping } from "../netlink/testing.ts"
-import { type Line, Lines, type Operation, printRule, printTransaction, type SharedSet } from "../nftables/mod.ts"
+import {
+  type KeyQueue,
+  KeyQueues,
+  type Operation,
+  printRule,
+  printTransaction,
+  type SharedSet,
+} from "../nftables/mod.ts"
 import {
   commentUserdata,
   elementListAttributes,
@@ -33,7 +40,7 @@ function address(text: string): Cidr {
 }
 
 /** The lines of an address: "10.1.0.2/16", and who has it in their order, "net/c1/eth0", … */
-function heldBy(cidr: string, ...comments: string[]): Line[] {
+function heldBy(cidr: string, ...comments: string[]): KeyQueue[] {
   return placesFor(layout, [address(cidr)], "").map(({ set, element: { key } }) => {
     const [first, ...others] = comments.map((comment) => ({ key, comment }))
     return { set, key, members: [first, ...others] }
@@ -260,7 +267,7 @@ describe("the rules are all there", () => {
 })
 
 test("the sets of networks are known by their names", () => {
-  const sets = (...names: string[]) => listPrefixes(new Lines(kernel([], names)), layout)
+  const sets = (...names: string[]) => listPrefixes(new KeyQueues(kernel([], names)), layout)
   expect(sets("containers", "networks_0", "networks_32")).toEqual([0, 32])
   expect(sets("containers", "networks", "networks_of", "networks_", "networks_016", "net")).toEqual([])
 })
@@ -268,7 +275,7 @@ test("the sets of networks are known by their names", () => {
 test("an address is looked for in every set, by one question each", () => {
   const places = placesFor(layout, [{ ip: ip(2), prefix: 24 }], "net/old/eth0")
   const socket = kernel([...places, ...placesFor(layout, [{ ip: ip(3), prefix: 16 }], "net/c3/eth0")])
-  const lines = findAddresses(new Lines(socket), layout, [16, 24], [ip(2)])
+  const lines = findAddresses(new KeyQueues(socket), layout, [16, 24], [ip(2)])
   expect(lines).toEqual(places.map(({ set, element }) => ({ set, key: element.key, members: [element] })))
   expect(socket.asked).toEqual(["list sets", "get containers", "get networks_16", "get networks_24"])
 })

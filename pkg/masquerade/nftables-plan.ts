@@ -3,16 +3,16 @@ import {
   create,
   type Element,
   encodeAhead,
-  findLines,
+  findQueues,
   flush,
   isDormant,
-  type Line,
-  LineChanges,
-  Lines,
+  type KeyQueue,
+  KeyQueues,
   listComments,
   membersOf,
   type Netfilter,
   type Operation,
+  QueueChanges,
   remove,
   removeEmptied,
   wake,
@@ -32,8 +32,8 @@ import {
 } from "./nftables-layout.ts"
 
 /** Returns the prefix lengths that a table has sets of networks for; none where there is no table. Throws `NetlinkError`. */
-export function listPrefixes(lines: Lines, { table }: MasqueradeLayout): number[] {
-  return lines.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
+export function listPrefixes(queues: KeyQueues, { table }: MasqueradeLayout): number[] {
+  return queues.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
 }
 
 /**
@@ -62,25 +62,25 @@ export function hasMasqueradeRulesAsleep(
   return isEveryOurs && hasEach
 }
 
-/** The lines of these addresses in every set, if anything is in them. Throws `NetlinkError`. */
+/** The queues of these addresses in every set, if anything is in them. Throws `NetlinkError`. */
 export function findAddresses(
-  lines: Lines,
+  queues: KeyQueues,
   layout: MasqueradeLayout,
   prefixes: readonly number[],
   ips: readonly Uint8Array[],
-): Line[] {
-  const found = ips.map((ip) => lines.find(layout.containers, [ip]))
-  return [...found, ...findInNetworks(lines, layout, prefixes, ips)].filter((line) => membersOf(line).length > 0)
+): KeyQueue[] {
+  const found = ips.map((ip) => queues.find(layout.containers, [ip]))
+  return [...found, ...findInNetworks(queues, layout, prefixes, ips)].filter((queue) => membersOf(queue).length > 0)
 }
 
 function findInNetworks(
-  lines: Lines,
+  queues: KeyQueues,
   layout: MasqueradeLayout,
   prefixes: readonly number[],
   ips: readonly Uint8Array[],
-): Line[] {
+): KeyQueue[] {
   return ips.flatMap((ip) =>
-    prefixes.map((prefix) => lines.find(networksOf(layout, prefix).set, networkKey(ip, prefix))),
+    prefixes.map((prefix) => queues.find(networksOf(layout, prefix).set, networkKey(ip, prefix))),
   )
 }
 
@@ -105,8 +105,8 @@ export interface MasqueradeState {
   prefixes: readonly number[]
   /** Whether all rules are there. */
   isComplete: boolean
-  /** The lines of its addresses, in every set. */
-  held: readonly Line[]
+  /** The queues of its addresses, in every set. */
+  held: readonly KeyQueue[]
 }
 
 /**
@@ -121,15 +121,15 @@ export function planAdd(
 ): Operation[] {
   const comment = ownerComment(owner)
   const places = placesFor(layout, addresses, comment)
-  const changes = new LineChanges()
+  const changes = new QueueChanges()
   const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, owner.network)
-  for (const line of state.held) {
-    const place = places.find((place) => isFor(place, line))
-    if (place) changes.claim(line, place.element, isStale)
-    else changes.remove(line, isStale)
+  for (const queue of state.held) {
+    const place = places.find((place) => isFor(place, queue))
+    if (place) changes.claim(queue, place.element, isStale)
+    else changes.remove(queue, isStale)
   }
   for (const place of places) {
-    if (state.held.some((line) => isFor(place, line))) continue
+    if (state.held.some((queue) => isFor(place, queue))) continue
     changes.change({ set: place.set, key: place.element.key, members: [undefined] }, [place.element])
   }
   return [
@@ -138,8 +138,8 @@ export function planAdd(
   ]
 }
 
-function isFor({ set, element }: Place, line: Line): boolean {
-  return set === line.set && String(element.key) === String(line.key)
+function isFor({ set, element }: Place, queue: KeyQueue): boolean {
+  return set === queue.set && String(element.key) === String(queue.key)
 }
 
 /** All of the layout, for networks of these prefix lengths. What is there stays, except for rules that are not ours. */
@@ -157,7 +157,7 @@ export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]):
 for (const family of [AF_INET, AF_INET6] as const) encodeAhead(skeleton(masqueradeLayout(family), []))
 
 /**
- * Removes the elements that are sought; the next in line comes into force, and with the last container the table goes. Throws
+ * Removes the elements that are sought; the next in the queue comes into force, and with the last container the table goes. Throws
  * `NetlinkError`.
  */
 export function planRemoval(
@@ -166,16 +166,16 @@ export function planRemoval(
   { isStale, needles }: Sought,
 ): Operation[] {
   const { table, containers } = layout
-  const lines = new Lines(socket)
-  if (!lines.has(containers)) return []
+  const queues = new KeyQueues(socket)
+  if (!queues.has(containers)) return []
   const isSought = ({ comment }: Element) => comment !== undefined && isStale(comment)
-  const { found, others } = findLines(socket, lines, [containers], isSought, needles)
+  const { found, others } = findQueues(socket, queues, [containers], isSought, needles)
   if (others === 0) return [remove.table(table)]
   if (found.length === 0) return []
   const ips = found.flatMap(({ key }) => key.slice(0, 1))
-  const changes = new LineChanges()
-  for (const line of [...found, ...findInNetworks(lines, layout, listPrefixes(lines, layout), ips)]) {
-    changes.remove(line, isSought)
+  const changes = new QueueChanges()
+  for (const queue of [...found, ...findInNetworks(queues, layout, listPrefixes(queues, layout), ips)]) {
+    changes.remove(queue, isSought)
   }
   return [...changes.operations, ...removeEmptied(socket, changes)]
 }

@@ -5,7 +5,7 @@ import {
   describeDormant,
   dryRun,
   findElements,
-  Lines,
+  KeyQueues,
   listComments,
   type Netfilter,
   printElement,
@@ -77,9 +77,9 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
       if (!hasMasqueradeRules(socket, layout, ours)) {
         throw missing(comment, printRules(layout, ours), printFoundRules(socket, layout))
       }
-      const lines = new Lines(socket)
+      const queues = new KeyQueues(socket)
       for (const { set, element } of placesFor(layout, ours, comment)) {
-        const { members } = lines.find(set, element.key)
+        const { members } = queues.find(set, element.key)
         if (members[0] && members.some((one) => one?.comment === comment)) continue
         const needles = [encodeUtf8(comment), ...element.key.slice(0, 1)]
         const found = findSimilar(socket, layout, needles).map(printPlace).join(", ")
@@ -97,16 +97,16 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
 }
 
 function readState(socket: Netfilter, layout: MasqueradeLayout, addresses: readonly Cidr[]): MasqueradeState {
-  const lines = new Lines(socket)
-  const prefixes = listPrefixes(lines, layout)
+  const queues = new KeyQueues(socket)
+  const prefixes = listPrefixes(queues, layout)
   const isComplete = hasMasqueradeRules(socket, layout, addresses)
   const ips = addresses.map(({ ip }) => ip)
-  return { prefixes, isComplete, held: findAddresses(lines, layout, prefixes, ips) }
+  return { prefixes, isComplete, held: findAddresses(queues, layout, prefixes, ips) }
 }
 
 /** What stands anywhere in the sets with the owner's name or the address. */
 function findSimilar(socket: Netfilter, layout: MasqueradeLayout, needles: readonly Uint8Array[]): Place[] {
-  const prefixes = listPrefixes(new Lines(socket), layout)
+  const prefixes = listPrefixes(new KeyQueues(socket), layout)
   const sets = [layout.containers, ...prefixes.map((prefix) => networksOf(layout, prefix).set)]
   return sets.flatMap((set) =>
     (findElements(socket, set, needles)?.elements ?? []).map((element) => ({ set, element })),

@@ -14,17 +14,17 @@ export { encodeAhead } from "./encode.ts"
 export { type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
 export {
-  findLines,
+  findQueues,
   type Group,
+  type KeyQueue,
+  KeyQueues,
   keyIn,
-  type Line,
-  LineChanges,
-  Lines,
   membersOf,
+  QueueChanges,
   removeEmptied,
   type SharedSet,
   sharedSet,
-} from "./lines.ts"
+} from "./key-queues.ts"
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"

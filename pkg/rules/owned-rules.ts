@@ -59,7 +59,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
       return this.#requireNftables(spec).add(spec, undo)
     } catch (error) {
       const isLacking = !nftables || !canUse(nftables, spec)
-      const failure = this.#worded(error, spec, isLacking ? `nftables: ${this.#feature.needs}` : "nftables")
+      const failure = this.#toCniError(error, spec, isLacking ? `nftables: ${this.#feature.needs}` : "nftables")
       if (asked || !iptables || !isLacking) throw failure
       return this.#addByIptables(iptables, spec, undo, failure)
     }
@@ -70,13 +70,13 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     try {
       return iptables.add(spec, undo)
     } catch (cause) {
-      const error = this.#worded(cause, spec, "iptables")
+      const error = this.#toCniError(cause, spec, "iptables")
       if (!before) throw error
       throw new CniError(error.code, error.message, { details: `${error.details ?? ""}; and before that: ${before}` })
     }
   }
 
-  #worded(cause: unknown, spec: Spec, by: string): CniError {
+  #toCniError(cause: unknown, spec: Spec, by: string): CniError {
     return isCniError(cause)
       ? cause
       : new CniError(Code.Internal, `Cannot ${this.#feature.does(spec)} by ${by}`, { cause })

@@ -2,14 +2,14 @@ import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   type Element,
   findElements,
-  findLines,
+  findQueues,
   getElement,
-  type Line,
-  LineChanges,
-  Lines,
+  type KeyQueue,
+  KeyQueues,
   listComments,
   membersOf,
   type Operation,
+  QueueChanges,
   remove,
   removeEmptied,
   sampleElements,
@@ -42,19 +42,19 @@ export interface SoughtAddresses extends Sought {
 export function planRemoval(socket: Reader, layout: FirewallLayout, sought: SoughtAddresses): FirewallRemoval {
   const { isStale, needles } = sought
   const { table, chains } = layout
-  const lines = new Lines(socket)
+  const queues = new KeyQueues(socket)
   const isOurs = ({ comment }: Commented) => comment !== undefined && isStale(comment)
-  const told = findTold(socket, lines, layout, sought)
+  const told = findTold(socket, queues, layout, sought)
   const { found, others } = told
     ? { found: told.found, others: 1 }
-    : findLines(socket, lines, Object.values(layout.containers), isOurs, needles)
-  const changes = new LineChanges()
-  for (const line of found) changes.remove(line, isOurs)
-  const elements = found.flatMap((line) => membersOf(line).filter(isOurs))
+    : findQueues(socket, queues, Object.values(layout.containers), isOurs, needles)
+  const changes = new QueueChanges()
+  for (const queue of found) changes.remove(queue, isOurs)
+  const elements = found.flatMap((queue) => membersOf(queue).filter(isOurs))
   if (others === 0) {
     const own = chains.map(({ name }) => name)
     const isKept = listComments(socket, table).some(({ chain }) => !own.includes(chain))
-    if (!isKept) return { operations: removeTables(socket, lines, layout), elements }
+    if (!isKept) return { operations: removeTables(socket, queues, layout), elements }
   }
   const gone = told?.gone ?? listAsked(socket, layout, needles).filter(isOurs)
   const context = { canKeepPortsApart: hasPortsTable(socket) }
@@ -86,14 +86,14 @@ type Commented = { comment?: string | undefined }
  */
 function findTold(
   socket: Reader,
-  lines: Lines,
+  queues: KeyQueues,
   layout: FirewallLayout,
   { owner, addresses }: SoughtAddresses,
-): { found: Line[]; gone: Asked[] } | undefined {
+): { found: KeyQueue[]; gone: Asked[] } | undefined {
   if (!owner || addresses.length === 0) return undefined
   const comment = ownerComment(owner)
-  const found = addresses.map((ip) => lines.find(layout.containers[familyOf(ip)], [ip]))
-  const own = found.flatMap((line) => membersOf(line).find((one) => one.comment === comment) ?? [])
+  const found = addresses.map((ip) => queues.find(layout.containers[familyOf(ip)], [ip]))
+  const own = found.flatMap((queue) => membersOf(queue).find((one) => one.comment === comment) ?? [])
   const { count, link } = readNote(own[0]?.note)
   if (count !== found.length || own.length !== count || !hasOthers(socket, layout, comment)) return undefined
   // Its network's policy may have become another one since.
@@ -118,10 +118,10 @@ function hasPortsTable(socket: Reader): boolean {
   return findElements(socket, portsLayout().isolated, []) !== undefined
 }
 
-function removeTables(socket: Reader, lines: Lines, { table, containers }: FirewallLayout): Operation[] {
+function removeTables(socket: Reader, queues: KeyQueues, { table, containers }: FirewallLayout): Operation[] {
   const ports = portsLayout()
   return [
-    ...(lines.has(containers[AF_INET]) ? [remove.table(table)] : []),
+    ...(queues.has(containers[AF_INET]) ? [remove.table(table)] : []),
     ...(hasPortsTable(socket) ? [remove.table(ports.table)] : []),
   ]
 }

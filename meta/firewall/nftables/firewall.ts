@@ -9,7 +9,7 @@ import {
   findElements,
   getElement,
   ifnameValue,
-  Lines,
+  KeyQueues,
   type PacketFilter,
   printElement,
 } from "../../../pkg/nftables/mod.ts"
@@ -120,10 +120,10 @@ export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
     throw missing(comment, `the rules of table inet ${layout.table.name}`, describeDormant(socket, layout.table))
   }
   expectRules({ hasPolicies: false })
-  const lines = new Lines(socket)
+  const queues = new KeyQueues(socket)
   for (const ip of addresses) {
     const set = layout.containers[familyOf(ip)]
-    const { members } = lines.find(set, [ip])
+    const { members } = queues.find(set, [ip])
     if (members[0] && members.some((one) => one?.comment === comment)) continue
     const found = members[0] ? printElement(set, members[0]) : "none"
     throw missing(

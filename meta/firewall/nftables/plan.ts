@@ -5,14 +5,14 @@ import {
   create,
   type Element,
   encodeAhead,
-  findLines,
+  findQueues,
   flush,
   hasRules,
   ifnameValue,
-  LineChanges,
-  Lines,
+  KeyQueues,
   listComments,
   type Operation,
+  QueueChanges,
   type SharedSet,
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf, isOwnerOf, ownerComment } from "../../../pkg/types/mod.ts"
@@ -119,17 +119,18 @@ export function planAdd(
 ): Operation[] {
   const comment = ownerComment(spec.owner)
   const { network } = spec.owner
-  const lines = new Lines(socket)
-  const changes = new LineChanges()
+  const queues = new KeyQueues(socket)
+  const changes = new QueueChanges()
   const places = placesOf(layout, spec, zone)
   for (const { set, element } of places) {
     const isStale = (one: Element) => one.comment === undefined || isOwnerOf(one.comment, network)
-    changes.claim(lines.find(set, element.key), element, isStale)
+    changes.claim(queues.find(set, element.key), element, isStale)
   }
   const isOwn = (one: Element) => one.comment === comment
-  for (const line of findLines(socket, lines, Object.values(layout.containers), isOwn, [encodeUtf8(comment)]).found) {
-    if (places.some(({ set, element }) => set === line.set && String(element.key) === String(line.key))) continue
-    changes.remove(line, isOwn)
+  for (const queue of findQueues(socket, queues, Object.values(layout.containers), isOwn, [encodeUtf8(comment)])
+    .found) {
+    if (places.some(({ set, element }) => set === queue.set && String(element.key) === String(queue.key))) continue
+    changes.remove(queue, isOwn)
   }
   const policies = planPolicy(socket, layout, spec, canKeepPortsApart)
   const { before, after } = countPoliced(socket, layout, policies)

@@ -6,13 +6,13 @@ import {
   commit,
   commitQuickly,
   type Element,
-  findLines,
+  findQueues,
   type Group,
-  LineChanges,
-  Lines,
+  KeyQueues,
   listRules,
   membersOf,
   type Operation,
+  QueueChanges,
   remove,
   wake,
 } from "../../../pkg/nftables/mod.ts"
@@ -89,18 +89,18 @@ function planOf(tables: readonly Planned[]): Planned {
 
 function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   const { layout, comment, mapped, groups, conditions, localnetLink } = spec
-  const lines = new Lines(socket)
-  const keys = groups.flatMap(({ set, elements }) => elements.map(({ key }) => lines.find(set, key)))
+  const queues = new KeyQueues(socket)
+  const keys = groups.flatMap(({ set, elements }) => elements.map(({ key }) => queues.find(set, key)))
   // Only others' ports of the same container, and others' addresses: then this owner has left nothing anywhere.
-  const isPlain = keys.every((line) =>
-    membersOf(line).every((one) => !isStale(spec, line.set, one) && mayShare(spec, line.set, one)),
+  const isPlain = keys.every((queue) =>
+    membersOf(queue).every((one) => !isStale(spec, queue.set, one) && mayShare(spec, queue.set, one)),
   )
   const needles = [encodeUtf8(comment), mapped.address.ip]
   const isAlone = isPlain && conditions === undefined
   // Where else this owner, and former holders of its address, stand.
   const known = new Set(keys.map(({ set, key }) => printKey(set, key)))
   const elsewhere = (isAlone ? [] : layout.ownedSets)
-    .flatMap((set) => findLines(socket, lines, [set], (one) => isStale(spec, set, one), needles).found)
+    .flatMap((set) => findQueues(socket, queues, [set], (one) => isStale(spec, set, one), needles).found)
     .filter(({ set, key }) => !known.has(printKey(set, key)))
   const plan = planAdd(spec, [...keys, ...elsewhere], isGone)
   const entry = missingLocalnetEntry(socket, layout, localnetLink)
@@ -137,10 +137,10 @@ function missingRules(socket: NetlinkSocket, { layout, hairpinPrefix }: TableSpe
 export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
     tableSpecs(portmap).flatMap(({ layout, groups }) => {
-      const lines = new Lines(socket)
-      const changes = new LineChanges()
+      const queues = new KeyQueues(socket)
+      const changes = new QueueChanges()
       for (const { set, elements } of groups) {
-        for (const line of elements.map(({ key }) => lines.find(set, key))) changes.change(line, membersOf(line))
+        for (const queue of elements.map(({ key }) => queues.find(set, key))) changes.change(queue, membersOf(queue))
       }
       return [...changes.operations, ...addPromotedConditions(socket, layout, changes)]
     }),

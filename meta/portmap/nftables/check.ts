@@ -3,7 +3,7 @@ import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import {
   describeDormant,
   hasChain,
-  Lines,
+  KeyQueues,
   listRules,
   type NamedSet,
   printElement,
@@ -31,11 +31,11 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
         describeDormant(socket, layout.table) ?? "not all of them",
       )
     }
-    const lines = new Lines(socket)
+    const queues = new KeyQueues(socket)
     let isInForce = false
     for (const { set, elements } of groups) {
       for (const element of elements) {
-        const [first, ...others] = lines.find(set, element.key).members
+        const [first, ...others] = queues.find(set, element.key).members
         const found = [first, ...others].find((one) => one?.comment === comment)
         if (!first || !found || String(found.value) !== String(element.value)) {
           throw missing(comment, printIn(set, printElement(set, element)), first ? printElement(set, first) : "none")

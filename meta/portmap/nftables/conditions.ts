@@ -9,10 +9,10 @@ import {
   fields,
   flush,
   hasChain,
-  type LineChanges,
   match,
   type Operation,
   printTransaction,
+  type QueueChanges,
   remove,
   targetsOf,
   verdict,
@@ -90,7 +90,7 @@ export function conditionsChain({ table }: TableLayout, comment: string): Chain 
 export function addPromotedConditions(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,
-  { promoted }: LineChanges,
+  { promoted }: QueueChanges,
 ): Operation[] {
   const findChain = chainFinder(socket, layout)
   return promoted.flatMap(({ element }): Operation[] => {

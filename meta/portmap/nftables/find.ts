@@ -3,13 +3,13 @@ import {
   type Element,
   type FoundRule,
   findElements,
-  findLines,
+  findQueues,
   isWholeList,
-  LineChanges,
-  Lines,
+  KeyQueues,
   listRules,
   membersOf,
   type NamedSet,
+  QueueChanges,
   type SharedSet,
   sampleElements,
 } from "../../../pkg/nftables/mod.ts"
@@ -27,7 +27,7 @@ export function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairp
 /** What is to go from one family's table. */
 export interface TableRemoval {
   layout: TableLayout
-  changes: LineChanges
+  changes: QueueChanges
   /** What is to go, in the sets' keys. */
   elements: readonly Element[]
   conditions: readonly FoundRule[]
@@ -42,13 +42,13 @@ export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sough
   const isGoing = ({ comment }: { comment?: string | undefined }) => comment !== undefined && isStale(comment)
   return families.flatMap((family): TableRemoval[] => {
     const layout = tableLayout(family)
-    const lines = new Lines(socket)
-    if (lines.namesIn(layout.table).length === 0) return []
-    const { found, others } = findLines(socket, lines, layout.ownedSets, isGoing, needles)
-    const isGuardOnly = !layout.ownedSets.some((set) => lines.has(set))
-    const changes = new LineChanges()
-    for (const line of found) changes.remove(line, isGoing)
-    const elements = found.flatMap((line) => membersOf(line).filter(isGoing))
+    const queues = new KeyQueues(socket)
+    if (queues.namesIn(layout.table).length === 0) return []
+    const { found, others } = findQueues(socket, queues, layout.ownedSets, isGoing, needles)
+    const isGuardOnly = !layout.ownedSets.some((set) => queues.has(set))
+    const changes = new QueueChanges()
+    for (const queue of found) changes.remove(queue, isGoing)
+    const elements = found.flatMap((queue) => membersOf(queue).filter(isGoing))
     const conditions = isGuardOnly ? [] : listRules(socket, layout.conditions, needles).filter(isGoing)
     return [{ layout, changes, elements, conditions, isLast: others === 0, isGuardOnly }]
   })
@@ -65,19 +65,19 @@ export function findByPorts(
 ): TableRemoval[] | undefined {
   const removals: TableRemoval[] = []
   let missing = Number.POSITIVE_INFINITY
-  const lines = new Lines(socket)
+  const queues = new KeyQueues(socket)
   for (const family of families) {
     const layout = tableLayout(family)
-    const changes = new LineChanges()
+    const changes = new QueueChanges()
     const elements: Element[] = []
     const inForce = new Map<SharedSet, number>()
     const find = (set: SharedSet, key: readonly Uint8Array[]) => {
-      const line = lines.find(set, key)
-      const own = line.members.find((one) => one?.comment === comment)
+      const queue = queues.find(set, key)
+      const own = queue.members.find((one) => one?.comment === comment)
       if (!own) return
-      if (own === line.members[0]) inForce.set(set, (inForce.get(set) ?? 0) + 1)
+      if (own === queue.members[0]) inForce.set(set, (inForce.get(set) ?? 0) + 1)
       elements.push(own)
-      changes.remove(line, (one) => one === own)
+      changes.remove(queue, (one) => one === own)
     }
     for (const mapping of mappingsFor(family, mappings)) {
       const { set, key } = portKey(layout, mapping)

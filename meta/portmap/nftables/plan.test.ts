@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { type Element, type Line, printTransaction } from "../../../pkg/nftables/mod.ts"
+import { type Element, type KeyQueue, printTransaction } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 import type { Mapping, PortmapSpec } from "../mapping.ts"
 import { type TableSpec, tableSpecs } from "./elements.ts"
@@ -31,13 +31,13 @@ function port(comment: string, lastByte: number, hostPort = 8080): Element {
 
 /** The plan where these elements are found, each list in its order, and nothing else. */
 function planFor(spec: TableSpec, found: Element[][], isGone = false): AddPlan {
-  const lines = found.map(([first, ...others]): Line => {
+  const lines = found.map(([first, ...others]): KeyQueue => {
     return { set: spec.layout.ports, key: first?.key ?? [], members: [first, ...others] }
   })
-  const rest = spec.groups.flatMap(({ set, elements }): Line[] => {
+  const rest = spec.groups.flatMap(({ set, elements }): KeyQueue[] => {
     return elements.map(({ key }) => ({ set, key, members: [undefined] }))
   })
-  const isFree = ({ set, key }: Line) => !lines.some((line) => line.set === set && String(line.key) === String(key))
+  const isFree = ({ set, key }: KeyQueue) => !lines.some((line) => line.set === set && String(line.key) === String(key))
   return planAdd(spec, [...lines, ...rest.filter(isFree)], () => isGone)
 }
 
@@ -61,7 +61,7 @@ test("every element says how many there are, and where the container's namespace
 
 test("what is there already is not touched", () => {
   const spec = specOf()
-  const lines = spec.groups.flatMap(({ set, elements }): Line[] =>
+  const lines = spec.groups.flatMap(({ set, elements }): KeyQueue[] =>
     elements.map((element) => ({ set, key: element.key, members: [element] })),
   )
   expect(planAdd(spec, lines, () => false).changes.operations).toEqual([])
@@ -128,7 +128,7 @@ test("an address that another network has too is shared", () => {
   const hairpin = spec.groups.find(({ set }) => set === spec.layout.hairpin)
   const [own] = hairpin?.elements ?? []
   if (!hairpin || !own) throw new Error("no hairpin")
-  const line: Line = { set: hairpin.set, key: own.key, members: [{ ...own, comment: "other/c9/eth0" }] }
+  const line: KeyQueue = { set: hairpin.set, key: own.key, members: [{ ...own, comment: "other/c9/eth0" }] }
   const { changes, ahead } = planAdd(spec, [line], () => false)
   expect(printTransaction(changes.operations)).toContain(
     'hairpin_standby { 10.1.0.0 . 10.1.0.2 . 1 comment "lab/c1/eth0" }',

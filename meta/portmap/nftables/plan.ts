@@ -1,10 +1,10 @@
 import {
   create,
   type Element,
-  type Line,
-  LineChanges,
+  type KeyQueue,
   membersOf,
   type Operation,
+  QueueChanges,
   type SharedSet,
 } from "../../../pkg/nftables/mod.ts"
 import { type CniError, isOfContainer, isOwnerOf } from "../../../pkg/types/mod.ts"
@@ -19,7 +19,7 @@ export function planNew({ groups }: TableSpec): Operation[] {
 
 /** What is to change in the elements of one table, and what it means. */
 export interface AddPlan {
-  changes: LineChanges
+  changes: QueueChanges
   /** What goes or changes: of this owner from before, of earlier holders of its address, and of holders who are gone. */
   stale: Element[]
   /** The ports of the host for which these mappings stand by, as text, and the addresses that they lead to until then. */
@@ -32,30 +32,30 @@ export interface AddPlan {
  * of another container's element in the way whether its owner is provably gone. Throws `CniError` that names the holder of a
  * port who is not.
  */
-export function planAdd(spec: TableSpec, lines: readonly Line[], isGone: (holder: Element) => boolean): AddPlan {
-  const plan: AddPlan = { changes: new LineChanges(), stale: [], standingBy: [], ahead: [] }
+export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (holder: Element) => boolean): AddPlan {
+  const plan: AddPlan = { changes: new QueueChanges(), stale: [], standingBy: [], ahead: [] }
   const elements = new Map<string, Element>()
   for (const { set, elements: own } of spec.groups) for (const one of own) elements.set(printKey(set, one.key), one)
-  for (const line of lines) {
-    const own = elements.get(printKey(line.set, line.key))
+  for (const queue of queues) {
+    const own = elements.get(printKey(queue.set, queue.key))
     const after: Element[] = []
-    for (const member of membersOf(line)) {
+    for (const member of membersOf(queue)) {
       const isOwn = member.comment === spec.comment
       if (isOwn) plan.stale.push(member)
       if (isOwn && own) after.push(own)
       else if (isOwn) continue
-      else if (isStale(spec, line.set, member)) plan.stale.push(member)
-      else if (!own || mayShare(spec, line.set, member)) after.push(member)
+      else if (isStale(spec, queue.set, member)) plan.stale.push(member)
+      else if (!own || mayShare(spec, queue.set, member)) after.push(member)
       else if (isGone(member)) plan.stale.push(member)
       else throw taken(spec, member)
     }
     if (own && !after.includes(own)) after.push(own)
-    plan.changes.change(line, after)
+    plan.changes.change(queue, after)
     const [first] = after
     const mapping = own && first !== own ? readDnat(own) : undefined
     if (!mapping || !first) continue
     plan.standingBy.push(printHostPort(mapping))
-    const address = addressIn(line.set, first)
+    const address = addressIn(queue.set, first)
     if (address) plan.ahead.push(address)
   }
   return plan

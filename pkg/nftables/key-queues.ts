@@ -9,7 +9,7 @@ import { listSetNames } from "./tables.ts"
  * by in a second set, in their order. That set is made when there is the first to stand by.
  */
 export interface SharedSet extends NamedSet {
-  /** The key, and after it the place in the line: 1 is next. */
+  /** The key, and after it the place in the queue: 1 is next. */
   standby: NamedSet
 }
 
@@ -19,7 +19,7 @@ export function sharedSet(set: NamedSet): SharedSet {
 }
 
 /** All that want a key, as elements with this key. The first is in force; it is undefined when a program has removed it. */
-export interface Line {
+export interface KeyQueue {
   set: SharedSet
   key: readonly Uint8Array[]
   members: readonly [inForce: Element | undefined, ...standingBy: Element[]]
@@ -31,8 +31,8 @@ export interface Group {
   elements: Element[]
 }
 
-/** Reads lines, for one reading of the rule set: which sets there are is asked once for each table. */
-export class Lines {
+/** Reads queues, for one reading of the rule set: which sets there are is asked once for each table. */
+export class KeyQueues {
   readonly #socket: Pick<Netfilter, "get" | "dump">
   readonly #names = new Map<string, readonly string[]>()
 
@@ -46,11 +46,11 @@ export class Lines {
   }
 
   /** All that want a key: one question, or two and one more for each that stands by. Throws `NetlinkError`. */
-  find(set: SharedSet, key: readonly Uint8Array[]): Line {
+  find(set: SharedSet, key: readonly Uint8Array[]): KeyQueue {
     const first = this.has(set) ? getElement(this.#socket, set, key) : undefined
     const members: [Element | undefined, ...Element[]] = [first]
     while (this.has(set.standby)) {
-      const found = getElement(this.#socket, set.standby, [...key, turn(members.length)])
+      const found = getElement(this.#socket, set.standby, [...key, position(members.length)])
       if (!found) break
       members.push({ ...found, key })
     }
@@ -66,8 +66,8 @@ export class Lines {
   }
 }
 
-/** The elements of a line that are there. */
-export function membersOf({ members }: Line): Element[] {
+/** The elements of a queue that are there. */
+export function membersOf({ members }: KeyQueue): Element[] {
   return members.filter((one) => one !== undefined)
 }
 
@@ -76,20 +76,20 @@ export function keyIn(set: SharedSet, { key }: Element): readonly Uint8Array[] {
   return key.slice(0, set.key.length)
 }
 
-/** What changes when lines change, collected set by set. */
-export class LineChanges {
+/** What changes when queues change, collected set by set. */
+export class QueueChanges {
   readonly #removed = new Map<NamedSet, Element[]>()
   readonly #created = new Map<NamedSet, Element[]>()
   /** The elements that have stood by, and come into force. */
   readonly promoted: { set: SharedSet; element: Element }[] = []
 
-  /** Makes a line consist of these, in this order. */
-  change({ set, key, members }: Line, wanted: readonly Element[]): void {
+  /** Makes a queue consist of these, in this order. */
+  change({ set, key, members }: KeyQueue, wanted: readonly Element[]): void {
     const length = Math.max(members.length, wanted.length)
     for (let at = 0; at < length; at++) {
       const [before, after] = [members[at], wanted[at]]
       if (before && after && isSame(before, after)) continue
-      const place = at === 0 ? { set, key } : { set: set.standby, key: [...key, turn(at)] }
+      const place = at === 0 ? { set, key } : { set: set.standby, key: [...key, position(at)] }
       if (before) this.#removed.getOrInsert(place.set, []).push({ ...before, key: place.key })
       if (after) this.#created.getOrInsert(place.set, []).push({ ...after, key: place.key })
       if (at === 0 && after && members.slice(1).some((one) => one?.comment === after.comment)) {
@@ -98,19 +98,19 @@ export class LineChanges {
     }
   }
 
-  /** Puts an owner's element in its place in a line, at the end if it has none yet, and takes the stale ones out. */
-  claim(line: Line, element: Element, isStale: (member: Element) => boolean): void {
-    const others = membersOf(line).flatMap((one) =>
+  /** Puts an owner's element in its place in a queue, at the end if it has none yet, and takes the stale ones out. */
+  claim(queue: KeyQueue, element: Element, isStale: (member: Element) => boolean): void {
+    const others = membersOf(queue).flatMap((one) =>
       one.comment === element.comment ? [element] : isStale(one) ? [] : [one],
     )
-    this.change(line, others.includes(element) ? others : [...others, element])
+    this.change(queue, others.includes(element) ? others : [...others, element])
   }
 
-  /** Takes those that are `isGone` out of a line; the next one comes into force. */
-  remove(line: Line, isGone: (member: Element) => boolean): void {
+  /** Takes those that are `isGone` out of a queue; the next one comes into force. */
+  remove(queue: KeyQueue, isGone: (member: Element) => boolean): void {
     this.change(
-      line,
-      membersOf(line).filter((one) => !isGone(one)),
+      queue,
+      membersOf(queue).filter((one) => !isGone(one)),
     )
   }
 
@@ -135,26 +135,26 @@ export class LineChanges {
 }
 
 /**
- * Returns the lines of all elements that `isSought` in these sets, and how many other elements they have; with `needles` each sought
+ * Returns the queues of all elements that `isSought` in these sets, and how many other elements they have; with `needles` each sought
  * element has one of them in its bytes. Throws `NetlinkError`.
  */
-export function findLines(
+export function findQueues(
   socket: Pick<Netfilter, "dump">,
-  lines: Lines,
+  queues: KeyQueues,
   sets: readonly SharedSet[],
   isSought: (element: Element) => boolean,
   needles: readonly Uint8Array[] | undefined,
-): { found: Line[]; others: number } {
+): { found: KeyQueue[]; others: number } {
   let others = 0
   const found = sets.flatMap((set) => {
-    const known = new Map<string, Line>() // while a set grows, the kernel may list an element twice
+    const known = new Map<string, KeyQueue>() // while a set grows, the kernel may list an element twice
     for (const each of [set, set.standby]) {
-      const list = lines.has(each) ? findElements(socket, each, needles) : undefined
+      const list = queues.has(each) ? findElements(socket, each, needles) : undefined
       const sought = (list?.elements ?? []).map((one) => ({ ...one, key: keyIn(set, one) })).filter(isSought)
       others += (list?.count ?? 0) - sought.length
       for (const one of sought) {
         known.getOrInsertComputed(String(one.key), () => {
-          return lines.has(set.standby) ? lines.find(set, one.key) : { set, key: one.key, members: [one] }
+          return queues.has(set.standby) ? queues.find(set, one.key) : { set, key: one.key, members: [one] }
         })
       }
     }
@@ -166,7 +166,7 @@ export function findLines(
 /** Removes the sets in which no element is left. `isAll` tells whether a set has so many elements. Throws `NetlinkError`. */
 export function removeEmptied(
   socket: Pick<Netfilter, "dump">,
-  { removed, created }: LineChanges,
+  { removed, created }: QueueChanges,
   isAll = (set: NamedSet, count: number) => findElements(socket, set, [])?.count === count,
 ): Operation[] {
   return removed.flatMap(({ set, elements }) => {
@@ -184,6 +184,6 @@ function isSame(a: Element, b: Element): boolean {
   return a.comment === b.comment && a.note === b.note && String(a.value) === String(b.value)
 }
 
-function turn(at: number): Uint8Array {
+function position(at: number): Uint8Array {
   return Uint8Array.of(at >> 8, at & 0xff)
 }

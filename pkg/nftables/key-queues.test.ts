@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { dataTypes } from "./data-types.ts"
-import { LineChanges, membersOf, sharedSet } from "./lines.ts"
+import { membersOf, QueueChanges, sharedSet } from "./key-queues.ts"
 import type { Element } from "./rule-set.ts"
 
 const table = { family: "ip", name: "t" } as const
@@ -16,7 +16,7 @@ test("those that stand by are in a set of its own, by key and turn", () => {
 })
 
 test("the element that stood by next comes into force when the first is removed, with any number of others behind it", () => {
-  const changes = new LineChanges()
+  const changes = new QueueChanges()
   changes.change({ set, key, members: [a, b, c] }, [b, c])
   expect(changes.promoted).toEqual([{ set, element: b }])
   const places = (groups: typeof changes.removed) =>
@@ -41,7 +41,7 @@ test("the element that stood by next comes into force when the first is removed,
 })
 
 test("a newcomer who takes a free place was not waiting, and nothing changes for one who stays", () => {
-  const changes = new LineChanges()
+  const changes = new QueueChanges()
   changes.change({ set, key, members: [undefined] }, [a])
   changes.change({ set, key: [Uint8Array.of(0, 81)], members: [b, c] }, [b, c])
   expect(changes.promoted).toEqual([])
