@@ -1,6 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
 import {
-  addRoute,
   type Ifindex,
   type Link,
   type ListedRoute,
@@ -53,15 +51,6 @@ function hopsBy(link: Ifindex, { nextHops, ...route }: ListedRoute): ListedRoute
 export function gatewaysLast<R extends RouteSpec>(routes: readonly R[]): R[] {
   const isByGateway = ({ gateway, nextHops }: R) => gateway !== undefined || nextHops !== undefined
   return [...routes.filter((route) => !isByGateway(route)), ...routes.filter(isByGateway)]
-}
-
-/** Adds a route beside others to the same destination, unless it is there. Throws `NetlinkError`. */
-export function addRouteIfMissing(inside: NetlinkSocket, route: RouteSpec): void {
-  try {
-    addRoute(inside, route, "append")
-  } catch (error) {
-    if (!isErrno(error, "EEXIST")) throw error
-  }
 }
 
 /** The routing tables that a VRF has, that a rule leads to, or that a route is in; and those that are the kernel's. */

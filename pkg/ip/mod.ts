@@ -15,7 +15,6 @@ export {
   restoreAcceptRa,
 } from "./forwarding.ts"
 export {
-  addRouteIfMissing,
   freeTable,
   gatewaysLast,
   listRoutesOf,

@@ -2,7 +2,6 @@ import { expect, test } from "bun:test"
 import { AF_INET, AF_INET6 } from "../types/mod.ts"
 import { listAddresses } from "./addresses.ts"
 import { encodeMessage } from "./message.ts"
-import { listNeighbours } from "./neighbours.ts"
 import { listRoutes } from "./routes.ts"
 import { listRoutingTables } from "./routing-tables.ts"
 import { listRules } from "./rules.ts"
@@ -12,7 +11,6 @@ import { acknowledge, done, ip, ScriptedKernel } from "./testing.ts"
 
 const [EAFNOSUPPORT, EOPNOTSUPP, EPERM] = [97, 95, 1]
 /** struct ndmsg; struct fib_rule_hdr */
-const neighbour = Uint8Array.of(AF_INET, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0)
 const rule = Uint8Array.of(AF_INET, 0, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0)
 
 /** A kernel without IPv6, as 6.1 with `ipv6.disable=1` is: it answers for IPv6 with what it has of other families. */
@@ -31,7 +29,6 @@ const lists = {
   addresses: [addressPayload(2, ip("10.1.0.2"), 16), (route, family) => listAddresses(route, undefined, family)],
   routes: [routePayload({ oif: 2, gateway: ip("10.1.0.1") }), (route, family) => listRoutes(route, family)],
   tables: [routePayload({ oif: 2, table: 5000 }), (route, family) => [...listRoutingTables(route, family)]],
-  neighbours: [neighbour, (route, family) => listNeighbours(route, family)],
   rules: [rule, (route, family) => listRules(route, family)],
 } satisfies Record<string, [Uint8Array, (route: NetlinkSocket, family: typeof AF_INET | typeof AF_INET6) => unknown[]]>
 

@@ -27,7 +27,7 @@ export function dumpFamily<T>(
 ): T[] {
   if (family === undefined) return route.dump(request, pick)
   try {
-    // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family.
+    // struct rtmsg, ifaddrmsg and fib_rule_hdr begin with the family.
     return route.dump(request, (message) => (message.payload[0] === family ? pick(message) : undefined))
   } catch (error) {
     if (isNoFamily(error)) return []

@@ -7,7 +7,6 @@ import { attribute, readAttributes, type UnknownAttribute } from "./attrs.ts"
 import { concat } from "./codec.ts"
 import { IFF_LOOPBACK } from "./link-table.ts"
 import { findLink, getLink, type Ifindex, listLinks, readLink } from "./links.ts"
-import { listNeighbours } from "./neighbours.ts"
 import { RouteGroup, RouteSocket } from "./route-socket.ts"
 import { listRoutes } from "./routes.ts"
 import { listRules } from "./rules.ts"
@@ -77,7 +76,7 @@ test("an answer larger than the buffer is received whole", () => {
   }
 })
 
-test("addresses, routes, rules and neighbours belong to links and tables that are there", () => {
+test("addresses, routes and rules belong to links and tables that are there", () => {
   using route = RouteSocket.open()
   const links = new Set(listLinks(route).map(({ index }) => index))
   expect(listAddresses(route).filter(({ index }) => !links.has(index))).toEqual([])
@@ -88,7 +87,6 @@ test("addresses, routes, rules and neighbours belong to links and tables that ar
       expect(index === undefined || links.has(index)).toBe(true)
     }
     expect(listRules(route, family).every((rule) => rule.family === family)).toBe(true)
-    expect(listNeighbours(route, family).every(({ ip }) => ip.length === length)).toBe(true)
   }
 })
 

@@ -13,7 +13,7 @@ const NETNSA_NSID_NOT_ASSIGNED = -1
 export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv6Address: 0x100, Ipv6Route: 0x400 } as const
 
 /**
- * rtnetlink in the network namespace in which it was opened: links, addresses, routes, rules, neighbours.
+ * rtnetlink in the network namespace in which it was opened: links, addresses, routes, rules.
  *
  * @example
  * using host = RouteSocket.open()

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { AF_INET, AF_INET6 } from "../types/mod.ts"
-import { addRule, deleteRule, listRules, type Rule } from "./rules.ts"
+import { addRule, listRules, type Rule, toDeleteRule } from "./rules.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import {
   acknowledge,
@@ -183,7 +183,7 @@ describe("adding", () => {
 
 // ip rule del from 10.1.0.0/16 table 100 pref 1000, which leaves out the action: it matches any
 test("deleting says the same as adding", () => {
-  const { type, flags, payload } = requestOf((route) => deleteRule(route, bySource))
+  const { type, flags, payload } = requestOf((route) => route.execute(toDeleteRule(bySource)))
   expect({ type, flags }).toEqual({ type: 33, flags: 0x5 })
   expect(payload).toEqual(requestOf((route) => addRule(route, bySource)).payload)
 })
@@ -242,7 +242,9 @@ describe("listing", () => {
 test("errors show the rule as ip would be given it", () => {
   const route = new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel((request) => [acknowledge(request, 17)]))
   expect(() => addRule(route, bySource)).toThrow("add rule from 10.1.0.0/16 table 100: EEXIST")
-  expect(() => deleteRule(route, byAll)).toThrow("delete rule from 10.1.2.3/32 to 10.9.0.0/16 table 5000: EEXIST")
-  expect(() => deleteRule(route, byInverse)).toThrow("delete rule not from 10.1.2.3/32 table 5000: EEXIST")
+  expect(() => route.execute(toDeleteRule(byAll))).toThrow(
+    "delete rule from 10.1.2.3/32 to 10.9.0.0/16 table 5000: EEXIST",
+  )
+  expect(() => route.execute(toDeleteRule(byInverse))).toThrow("delete rule not from 10.1.2.3/32 table 5000: EEXIST")
   expect(() => addRule(route, byVrf)).toThrow("add rule l3mdev: EEXIST")
 })

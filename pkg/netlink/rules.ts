@@ -97,12 +97,7 @@ export function addRule(route: NetlinkSocket, rule: Rule): void {
   route.execute({ type: RTM_NEWRULE, flags, what: `add rule ${showRule(rule)}`, payload: encodeRule(rule) })
 }
 
-/** Deletes the rule that matches all that is given, like `ip rule del`. Throws `ENOENT` when there is none. */
-export function deleteRule(route: NetlinkSocket, rule: Rule): void {
-  route.execute(toDeleteRule(rule))
-}
-
-/** The request of `deleteRule`, for `executeAll`. */
+/** The request that deletes the rule which matches all that is given, like `ip rule del`; for `executeAll`. `ENOENT` when there is none. */
 export function toDeleteRule(rule: Rule): Request {
   return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
 }

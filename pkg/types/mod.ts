@@ -49,7 +49,6 @@ export {
 export { validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
 export {
   type Attachment,
-  encodeNetworkConfig,
   type IpamConfig,
   type NetworkConfig,
   parseNetworkConfig,
@@ -64,5 +63,4 @@ export {
   parseVersion,
   supportedVersions,
   type Version,
-  versionsFrom,
 } from "./version.ts"

@@ -1,8 +1,8 @@
-import { Decoder, foldKeys, present, wrongType } from "./decode.ts"
+import { Decoder, foldKeys, wrongType } from "./decode.ts"
 import { CniError, Code } from "./error.ts"
 import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
 import { validateNetworkName } from "./names.ts"
-import { type Dns, decodeDns, encodeDns, type Result } from "./result.ts"
+import { type Dns, decodeDns, type Result } from "./result.ts"
 import { decodeResultOf } from "./result-codec.ts"
 import { layoutOf } from "./version.ts"
 
@@ -69,21 +69,6 @@ export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean
   if (attachments !== undefined) config.attachments = decodeAttachments(attachments)
   else if (from.has(validAttachments) || from.has(taggedAttachments)) config.attachments = []
   return config
-}
-
-/** A configuration with the keys that upstream writes: an empty `ipam` always, an empty `dns` never. */
-export function encodeNetworkConfig({
-  cniVersion,
-  name,
-  type,
-  ipam,
-  dns,
-  args,
-  runtimeConfig,
-}: NetworkConfig): JsonObject {
-  const written = encodeDns(dns ?? {})
-  const dnsIfAny = Object.keys(written).length > 0 ? written : undefined
-  return present({ cniVersion, name, type, ipam: ipam ?? {}, dns: dnsIfAny, args, runtimeConfig })
 }
 
 function decodeIpam(from: Decoder): IpamConfig | undefined {

@@ -41,11 +41,6 @@ export function atLeast(version: string, minimum: string): boolean {
   return compareVersions(version, minimum) >= 0
 }
 
-/** The supported versions from `oldest` on, oldest first. */
-export function versionsFrom(oldest: string): string[] {
-  return supportedVersions.filter((version) => atLeast(version, oldest))
-}
-
 /** The layouts of a result, each named after the last version that changed nothing but its label. */
 export type Layout = "0.2.0" | "0.4.0" | "1.1.0"
 

@@ -5,8 +5,6 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 import { runOnHost } from "./rooms.ts"
 
-type Shown = Record<string, unknown>
-
 let host: HostNamespace
 let pod: ContainerNamespace
 beforeAll(async () => {
@@ -48,22 +46,6 @@ test("the routes of a link are its unicast ones, of both families; of a table, i
     ["10.1.0.0/24", "10.5.0.0/16 2 hops", "10.7.0.0/16 via"].concat("fd00::/64", "fd05::/64 via", "fe80::/64"),
   )
   expect(found).toMatchObject({ of77: ["10.7.0.0/16 via"], used: [0, 77, 253, 254, 255], next: [76, 78] })
-})
-
-test("a route is added beside others, and once; what else the kernel says is thrown", async () => {
-  const [once, refused] = await runOnHost(host, pod, ({ inside, addRouteIfMissing, getLink, parseIp }) => {
-    const { index } = getLink(inside, "eth0")
-    const dst = parseIp("10.11.0.0") as Uint8Array
-    for (let time = 0; time < 2; time++) addRouteIfMissing(inside, { dst, prefix: 16, index })
-    try {
-      addRouteIfMissing(inside, { dst, prefix: 16, gateway: parseIp("192.0.2.1") as Uint8Array })
-      return ["", "nothing"]
-    } catch (error) {
-      return ["once", (error as { errno?: string }).errno ?? String(error)]
-    }
-  })
-  expect([once, refused]).toEqual(["once", "ENETUNREACH"])
-  expect(await pod.json<Shown[]>("ip", ["-j", "route", "show", "10.11.0.0/16"])).toHaveLength(1)
 })
 
 test("a link that passes traffic is as it is then; one whose other end is down is refused with its state, a deleted one as gone", async () => {

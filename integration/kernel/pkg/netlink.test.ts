@@ -515,9 +515,9 @@ test("rules have every selector that ip shows, and go by what was listed", async
       "lookup 100 suppress_prefixlength 0 suppress_ifgroup 5 proto 67",
     "2001: from all lookup [l3mdev-table]",
   ])
-  await inside(host, ({ route, listRules, deleteRule, AF_INET }) => {
+  await inside(host, ({ route, listRules, toDeleteRule, AF_INET }) => {
     for (const rule of listRules(route, AF_INET)) {
-      if (rule.priority === 2000 || rule.priority === 2001) deleteRule(route, rule)
+      if (rule.priority === 2000 || rule.priority === 2001) route.execute(toDeleteRule(rule))
     }
   })
   expect((await host.exec("ip", ["rule", "show"])).stdout).not.toMatch(/^200/m)
@@ -570,7 +570,7 @@ test("rules are added, listed and deleted as ip shows them", async () => {
   const [, six] = await host.json<Shown[]>("ip", ["-6", "-j", "rule"])
   expect(six).toMatchObject({ priority: 5, src: "2001:db8::", srclen: 64, table: "100" })
 
-  const again = await inside(host, ({ route, addRule, deleteRule, ip, isErrno, AF_INET, AF_INET6 }) => {
+  const again = await inside(host, ({ route, addRule, toDeleteRule, ip, isErrno, AF_INET, AF_INET6 }) => {
     const bySource = { family: AF_INET, src: { ip: ip("10.1.2.1"), prefix: 32 }, table: 5000, priority: 1000 } as const
     const outcome: boolean[] = []
     const attempt = (action: () => void, ...errno: ("EEXIST" | "ENOENT")[]) => {
@@ -582,49 +582,14 @@ test("rules are added, listed and deleted as ip shows them", async () => {
       }
     }
     attempt(() => addRule(route, bySource), "EEXIST")
-    deleteRule(route, bySource)
-    attempt(() => deleteRule(route, bySource), "ENOENT")
-    deleteRule(route, { family: AF_INET, table: 100, priority: 1001 })
-    deleteRule(route, { family: AF_INET6, table: 100 })
+    route.execute(toDeleteRule(bySource))
+    attempt(() => route.execute(toDeleteRule(bySource)), "ENOENT")
+    route.execute(toDeleteRule({ family: AF_INET, table: 100, priority: 1001 }))
+    route.execute(toDeleteRule({ family: AF_INET6, table: 100 }))
     return outcome
   })
   expect(again).toEqual([true, true])
   expect((await host.json<Shown[]>("ip", ["-j", "rule"])).map(({ priority }) => priority)).toEqual([0, 32_766, 32_767])
-})
-
-test("neighbours are set, set again, listed and deleted as ip shows them", async () => {
-  const listed = await inside(host, ({ route, getLink, setNeighbour, listNeighbours, ip, AF_INET, NeighbourState }) => {
-    const bridge = getLink(route, "br0")
-    setNeighbour(route, bridge, { ip: ip("10.1.2.50"), mac: "0a:00:00:00:00:50" })
-    setNeighbour(route, bridge, { ip: ip("10.1.2.50"), mac: "0a:00:00:00:00:51" })
-    setNeighbour(route, bridge, { ip: ip("2001:db8::50"), mac: "0a:00:00:00:00:52" })
-    return listNeighbours(route, AF_INET)
-      .filter(({ state }) => state === NeighbourState.Permanent)
-      .map(({ ip, mac, index }) => [ip.join("."), mac, index === bridge.index])
-  })
-  expect(listed).toEqual([["10.1.2.50", "0a:00:00:00:00:51", true]])
-  const permanent = async () =>
-    (await host.json<Shown[]>("ip", ["-j", "neigh", "show", "nud", "permanent"])).map(({ dst, lladdr }) => [
-      dst,
-      lladdr,
-    ])
-  expect((await permanent()).sort()).toEqual([
-    ["10.1.2.50", "0a:00:00:00:00:51"],
-    ["2001:db8::50", "0a:00:00:00:00:52"],
-  ])
-  const again = await inside(host, ({ route, getLink, deleteNeighbour, ip, isErrno }) => {
-    const bridge = getLink(route, "br0")
-    deleteNeighbour(route, bridge, ip("10.1.2.50"))
-    deleteNeighbour(route, bridge, ip("2001:db8::50"))
-    try {
-      deleteNeighbour(route, bridge, ip("10.1.2.99"))
-      return "nothing"
-    } catch (error) {
-      return isErrno(error, "ENOENT")
-    }
-  })
-  expect(again).toBe(true)
-  expect(await permanent()).toEqual([])
 })
 
 describe("events", () => {
