@@ -8,10 +8,8 @@ import {
   RT_TABLE_MAIN,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6, keyOf } from "../../pkg/types/mod.ts"
+import { FAMILIES, keyOf } from "../../pkg/types/mod.ts"
 import { addRoutesBack, deleteRoutes, TABLE_OF_UNUSED } from "./tables.ts"
-
-const families = [AF_INET, AF_INET6] as const
 
 /** The interface whose rules are removed, as far as it is known. */
 export interface Sources {
@@ -31,14 +29,14 @@ export interface Sources {
 export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
   const [own, all] = [new Set(ips.map(keyOf)), new Set(allIps.map(keyOf))]
   const isMade = ({ protocol }: Rule) => protocol === RTPROT_SBR
-  const listed = families.flatMap((family) => listRules(inside, family, { ofOneSource: true }))
+  const listed = FAMILIES.flatMap((family) => listRules(inside, family, { ofOneSource: true }))
   const found = listed.filter((rule) => {
     const source = sourceOf(rule)
     return own.has(source) || (isMade(rule) && !all.has(source))
   })
   const isCertain = (rule: Rule) => isMade(rule) || rule.table === table
   if (!link || found.every(isCertain)) return found.filter(isCertain)
-  const tables = new Map(families.map((family) => [family, listRoutingTables(inside, family)]))
+  const tables = new Map(FAMILIES.map((family) => [family, listRoutingTables(inside, family)]))
   const isAlone = ({ family, table }: Rule) => {
     const links = tables.get(family)?.get(table)
     return links?.size === 1 && links.has(link.index)

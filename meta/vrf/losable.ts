@@ -11,12 +11,11 @@ import {
   RouteScope,
   type RouteSpec,
   RT_TABLE_LOCAL,
+  RTPROT_KERNEL,
+  RTPROT_RA,
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET6, keyOf } from "../../pkg/types/mod.ts"
 
-/** RTPROT_*, <linux/rtnetlink.h>: such routes come back by themselves. */
-export const RTPROT_KERNEL = 2
-const RTPROT_RA = 9
 /** <linux/if.h>: the link has a carrier. */
 const IFF_LOWER_UP = 0x10000
 

@@ -14,11 +14,10 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import {
-  AF_INET,
-  AF_INET6,
   type Attachment,
   CniError,
   Code,
+  FAMILIES,
   isCniError,
   keyOf,
   ownerOf,
@@ -104,7 +103,7 @@ function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): 
 /** Its tables are looked up by rules that come after the kernel's own for VRFs: none of both would work. */
 function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
   const addresses = keysOf(listAddresses(inside, link).map(({ ip }) => ip))
-  for (const family of [AF_INET, AF_INET6] as const) {
+  for (const family of FAMILIES) {
     const isOfSbr = listRules(inside, family, { ofOneSource: true }).some(
       ({ src, protocol }) => protocol === RTPROT_SBR && src && addresses.has(keyOf(src.ip)),
     )

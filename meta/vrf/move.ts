@@ -17,6 +17,7 @@ import {
   RT_TABLE_LOCAL,
   RTM_NEWADDR,
   RTM_NEWROUTE,
+  RTPROT_KERNEL,
   readAddress,
   readRoute,
   setLink,
@@ -27,7 +28,7 @@ import {
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { findSysctl, tryWriteSysctl } from "../../pkg/sysctl/mod.ts"
 import { AF_INET6, CniError, Code, formatIp, keyOf } from "../../pkg/types/mod.ts"
-import { destinationOf, keysOf, type Losable, RTPROT_KERNEL } from "./losable.ts"
+import { destinationOf, keysOf, type Losable } from "./losable.ts"
 
 /** As the scaffold of interface plugins waits for duplicate address detection. */
 const ADDRESSES_DEADLINE_MS = 5000

@@ -16,7 +16,7 @@ import {
   RT_TABLE_MAIN,
 } from "../netlink/mod.ts"
 import { Netns } from "../netns/mod.ts"
-import { AF_INET, AF_INET6, CniError, Code, type Family, ownerComment } from "../types/mod.ts"
+import { CniError, Code, FAMILIES, type Family, ownerComment } from "../types/mod.ts"
 import { type InterfaceKind, noKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, Checking, Sides } from "./plugin.ts"
 
@@ -85,7 +85,7 @@ export function requireParent(route: NetlinkSocket, name: string | undefined, is
 }
 
 function findDefault(route: NetlinkSocket): Link | undefined {
-  for (const family of [AF_INET, AF_INET6] as const) {
+  for (const family of FAMILIES) {
     const index = findDefaultIndex(route, family)
     const link = index === undefined ? undefined : findLink(route, index)
     if (link) return link

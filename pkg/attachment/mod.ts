@@ -20,16 +20,7 @@ export {
 } from "./check.ts"
 export { deleteInContainers } from "./delete.ts"
 export { findHostEnd } from "./host-end.ts"
-export {
-  addInterface,
-  checkMaster,
-  checkParent,
-  findMasterForStatus,
-  type MasterConfig,
-  requireMaster,
-  requireMtuOfParent,
-  requireParent,
-} from "./interface.ts"
+export * from "./interface.ts"
 export { type InterfaceKind, noKind, requireKind } from "./kinds.ts"
 export type { Attaching, AttachmentConfig, Checking, InterfacePlugin, Lease, Sides } from "./plugin.ts"
 export { findSandbox, openSandbox } from "./sandbox.ts"

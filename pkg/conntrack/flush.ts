@@ -5,6 +5,7 @@ import {
   type Infer,
   NetlinkError,
   type NetlinkSocket,
+  NFGENMSG_SIZE,
   netfilterHeader,
   type Request,
   u8,
@@ -16,8 +17,6 @@ import type { Family } from "../types/mod.ts"
 /** Message types: `NFNL_SUBSYS_CTNETLINK` << 8 | `enum cntl_msg_types`, <linux/netfilter/nfnetlink_conntrack.h> */
 const IPCTNL_MSG_CT_GET = 0x101
 const IPCTNL_MSG_CT_DELETE = 0x102
-/** Bytes of struct nfgenmsg. */
-const HEADER_SIZE = 4
 
 /** `CTA_FILTER_ORIG_FLAGS`: which parts of the tuple count; `CTA_FILTER_F_*`, net/netfilter/nf_internals.h. */
 const BY_PROTOCOL = 1 << 3
@@ -80,7 +79,7 @@ export function flushConntrack(
   for (const port of flushed.size > PORTS_ASKED ? [undefined] : flushed) {
     let isPicked = true
     const stale = socket.dump(listRequest(header, protocol, port), ({ payload }) => {
-      const attributes = payload.subarray(HEADER_SIZE)
+      const attributes = payload.subarray(NFGENMSG_SIZE)
       const { number, destinationPort = 0 } = filterAttributes.decode(attributes).original?.protocol ?? {}
       if (port !== undefined && destinationPort !== port) isPicked = false
       if (number !== protocol || !flushed.has(destinationPort)) return undefined
@@ -115,7 +114,7 @@ function readTuple({ ip = {}, protocol = {} }: Infer<typeof tupleAttributes> = {
 /** The id of the entry goes along: another one with the same addresses and ports may have come since. */
 function deleteEntry(socket: ConntrackSocket, payload: Uint8Array): void {
   try {
-    socket.execute({ type: IPCTNL_MSG_CT_DELETE, what: "forget a tracked connection", payload })
+    socket.execute({ type: IPCTNL_MSG_CT_DELETE, what: "delete a tracked connection", payload })
   } catch (error) {
     if (!(error instanceof NetlinkError) || error.errno !== "ENOENT") throw error
   }

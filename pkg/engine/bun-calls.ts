@@ -1,6 +1,6 @@
 import { dlopen, type FFIFunction, FFIType, ptr, read } from "bun:ffi"
-import { bytesOf, type CallName, callNames, integer, lettersOf, signatureOf, text } from "./calls.ts"
-import type { TypedArray } from "./engine.ts"
+import { bytesOf, type CallName, callNames, EINVAL, integer, lettersOf, signatureOf, text } from "./calls.ts"
+import { AT_FDCWD, type TypedArray } from "./engine.ts"
 
 /** System calls on Bun, by the C library. */
 
@@ -13,7 +13,6 @@ const namesInC: { readonly [name in CallName]?: string } = {
   prlimit64: "prlimit",
 }
 
-const AT_FDCWD = -100
 /** Of calls that the C library has no function for, or another one than the kernel's; those of signals are of x86-64. */
 export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
@@ -71,8 +70,6 @@ export function callC(name: string, ...values: unknown[]): number {
   const answer = Number(symbol?.(...values))
   return answer === -1 ? -read.i32(errnoAt as never, 0) : answer
 }
-
-const EINVAL = 22
 
 /** Makes a system call with the arguments of `Engine`. */
 export function call(name: CallName, ...values: unknown[]): number {

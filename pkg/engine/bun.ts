@@ -9,7 +9,7 @@ import {
   sendDescriptors,
   signalFd,
 } from "./bun-structs.ts"
-import { bytesOf, type CallName, callNames, integer, rawBytes, text } from "./calls.ts"
+import { bytesOf, type CallName, callNames, EINVAL, integer, rawBytes, text } from "./calls.ts"
 import type { Engine, ExactJson, Exhaustion, TypedArray } from "./engine.ts"
 import { environment, textEngine, textsOf } from "./web.ts"
 
@@ -57,7 +57,6 @@ export function locate(file: string, line: number, _column: number): string | un
   return file.startsWith(root) && !file.includes("node_modules") ? `${file.slice(root.length)}:${line}` : undefined
 }
 
-const EINVAL = 22
 const SIGCHLD = 17
 const SIG_DFL = null
 const POSIX_SPAWN_SETSIGDEF = 4

@@ -59,6 +59,9 @@ export const lettersOf = (signature: string) => signature.match(/\[\d+\]|./g) ??
 /** The letters of a call by its name. */
 export const signatureOf = (name: CallName): string => calls[name]
 
+/** The answer for a text with NUL in it, <asm-generic/errno-base.h>. */
+export const EINVAL = 22
+
 /** An integer argument, or an exception. */
 export function integer(value: unknown, least: number, most: number): number {
   if (typeof value !== "number") throw new TypeError("expected an integer")

@@ -112,6 +112,11 @@ export interface Engine {
   exit(status: number): never
 }
 
+/** The directory and the flags that `statx` takes, <linux/fcntl.h>. */
+export const AT_FDCWD = -100
+export const AT_SYMLINK_NOFOLLOW = 0x100
+export const AT_EMPTY_PATH = 0x1000
+
 /** A program to run as a whole; see `startProcess` for its parts. `null` is no input, and no time limit. */
 export interface ProgramRun {
   readonly path: string

@@ -11,7 +11,15 @@
 import { engine, exhaustion, json, locate } from "#engine"
 
 export { crc32, sha256, sha512 } from "./digest.ts"
-export type { Engine, Exhaustion, ProgramEnd, TypedArray } from "./engine.ts"
+export {
+  AT_EMPTY_PATH,
+  AT_FDCWD,
+  AT_SYMLINK_NOFOLLOW,
+  type Engine,
+  type Exhaustion,
+  type ProgramEnd,
+  type TypedArray,
+} from "./engine.ts"
 export { findPosition } from "./positions.ts"
 export { engine, exhaustion, json, locate }
 

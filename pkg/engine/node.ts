@@ -1,7 +1,16 @@
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
-import { bytesOf, type CallName, callNames, checkArguments, integer, rawBytes } from "./calls.ts"
-import type { Engine, Exhaustion, ProgramEnd, ProgramRun, TypedArray } from "./engine.ts"
+import { bytesOf, type CallName, callNames, checkArguments, EINVAL, integer, rawBytes } from "./calls.ts"
+import {
+  AT_EMPTY_PATH,
+  AT_FDCWD,
+  AT_SYMLINK_NOFOLLOW,
+  type Engine,
+  type Exhaustion,
+  type ProgramEnd,
+  type ProgramRun,
+  type TypedArray,
+} from "./engine.ts"
 import { writeStat, writeStatfs } from "./node-stat.ts"
 import { environment, textEngine } from "./web.ts"
 
@@ -9,12 +18,7 @@ export { json } from "./node-json.ts"
 
 /** <asm-generic/errno.h> */
 const EBADF = 9
-const EINVAL = 22
 const ENOSYS = 38
-/** <linux/fcntl.h> */
-const AT_FDCWD = -100
-const AT_SYMLINK_NOFOLLOW = 0x100
-const AT_EMPTY_PATH = 0x1000
 
 /** The negative number of an error by a call of Node's. Throws what is no system error. */
 function answerOf(call: () => number | undefined): number {

@@ -14,13 +14,12 @@ import {
   RT_TABLE_MAIN,
   RTN_UNICAST,
 } from "../netlink/mod.ts"
-import { AF_INET, AF_INET6, familyOf } from "../types/mod.ts"
+import { AF_INET, FAMILIES, familyOf } from "../types/mod.ts"
 
 /** Marks the rules and routes of sbr, `proto 67`: no routing daemon has this number, <linux/rtnetlink.h>. */
 export const RTPROT_SBR = 67
 
 const RT_TABLE_DEFAULT = 253
-const families = [AF_INET, AF_INET6] as const
 
 /** A selection among the routes of a link. */
 export type LinkRouteFilter = Pick<RouteFilter, "table" | "protocol" | "prefixes">
@@ -36,7 +35,7 @@ export function listRoutesOf(
   wanted: LinkRouteFilter = {},
 ): ListedRoute[] {
   const filter = { ...wanted, index: link.index, type: RTN_UNICAST }
-  const routes = families.flatMap((family) => listRoutes(inside, family, filter))
+  const routes = FAMILIES.flatMap((family) => listRoutes(inside, family, filter))
   return routes.flatMap((route) => hopsBy(link.index, route))
 }
 
@@ -57,7 +56,7 @@ export function gatewaysLast<R extends RouteSpec>(routes: readonly R[]): R[] {
 export function usedTables(inside: NetlinkSocket): Set<number> {
   const used = new Set([0, RT_TABLE_DEFAULT, RT_TABLE_MAIN, RT_TABLE_LOCAL])
   for (const vrf of listLinks(inside, undefined, { kind: "vrf" })) used.add(linkData(vrf, "vrf")?.table ?? 0)
-  for (const family of families) {
+  for (const family of FAMILIES) {
     for (const { table } of listRules(inside, family)) used.add(table)
     for (const table of listRoutingTables(inside, family).keys()) used.add(table)
   }

@@ -7,20 +7,8 @@
  */
 export { checkAddresses, checkRouteSpecs, checkRoutes, mismatch } from "./check.ts"
 export { type ContainerLink, configureLink, requireMtu } from "./container.ts"
-export {
-  checkForwarding,
-  enableForwarding,
-  refuseRouterAdvertisements,
-  requireForwarding,
-  restoreAcceptRa,
-} from "./forwarding.ts"
-export {
-  freeTable,
-  gatewaysLast,
-  listRoutesOf,
-  RTPROT_SBR,
-  usedTables,
-} from "./link-routes.ts"
+export * from "./forwarding.ts"
+export * from "./link-routes.ts"
 export { addressesOf, gatewayOf, planRoutes, type ResultAddress } from "./result.ts"
 export { createVethPair, randomVethName, VETH_QUEUES } from "./veth.ts"
 export { waitOperational, waitUntil } from "./wait.ts"

@@ -1,7 +1,7 @@
 import { isErrno, readTextFile } from "../libc/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import { atomically } from "../nftables/mod.ts"
-import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
+import { AF_INET, AF_INET6, FAMILIES, type Family } from "../types/mod.ts"
 import { Failures } from "../undo/mod.ts"
 import { findInKernel, kernelOperations, type Search } from "./kernel-rules.ts"
 import { findPrograms, type Programs } from "./programs.ts"
@@ -9,7 +9,6 @@ import { type Content, type Removal, type Rule, type TableName, targetOf } from 
 import { changeTable, readTable } from "./run.ts"
 import { removalChanges } from "./save-restore.ts"
 
-const FAMILIES = [AF_INET, AF_INET6] as const
 /** Where the tables of the older kind are listed; a namespace has none until a program asks for one. */
 type Lists = Readonly<Record<Family, string>>
 const LISTS: Lists = {

@@ -9,7 +9,9 @@ import {
   hasChain,
   listChains,
   listRules,
+  NFT_CMP,
   type Operation,
+  readVerdict,
   remove,
   tableFamily,
   type UnknownExpression,
@@ -40,10 +42,6 @@ const INTERFACES = new Map([
   [6, "-i"],
   [7, "-o"],
 ])
-const OP_NOT_EQUAL = 1
-/** `enum nft_verdicts` as they travel, by what iptables calls them. */
-const VERDICTS: Readonly<Record<number, string>> = { 0: "DROP", 1: "ACCEPT", [-5 >>> 0]: "RETURN" }
-const GOTO = -4 >>> 0
 
 /** A rule of `iptables-nft` in the kernel. */
 export interface KernelRule extends Rule {
@@ -119,7 +117,7 @@ export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "c
     else if (isKnown(expression, "cmp")) {
       words.push(...compared(family, loaded, expression.data))
       loaded = NOTHING
-    } else if (isKnown(expression, "immediate")) words.push(...verdictWords(expression.data.data?.verdict))
+    } else if (isKnown(expression, "immediate")) words.push(...verdictWords(expression.data.data ?? {}))
     else words.push(...extensionWords(expression))
   }
   return rule.comment === undefined ? words : [...words, "-m", "comment", "--comment", rule.comment]
@@ -148,7 +146,7 @@ function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"
 function compared(family: Family, { option, bits }: Loaded, data: Known<"cmp">["data"]) {
   const value = data.data?.value
   if (option === undefined || value === undefined) return ["cmp"]
-  const inverted = data.op === OP_NOT_EQUAL ? ["!"] : []
+  const inverted = data.op === NFT_CMP["!="] ? ["!"] : []
   if (option === "-i" || option === "-o") {
     return [...inverted, option, value.includes(0) ? readText(value) : `${readText(value)}+`]
   }
@@ -161,9 +159,11 @@ function bitsOf(mask: Uint8Array = new Uint8Array(0)): number {
   return mask.reduce((sum, byte) => sum + byte.toString(2).replaceAll("0", "").length, 0)
 }
 
-function verdictWords(verdict: { code?: number | undefined; chain?: string | undefined } | undefined): string[] {
-  const { code = 0, chain } = verdict ?? {}
-  return [code === GOTO ? "-g" : "-j", chain ?? VERDICTS[code] ?? String(code)]
+function verdictWords(data: Parameters<typeof readVerdict>[0]): string[] {
+  const verdict = readVerdict(data)
+  if (verdict === undefined) return ["-j", String(data.verdict?.code)]
+  if (typeof verdict === "string") return ["-j", verdict.toUpperCase()]
+  return "goto" in verdict ? ["-g", verdict.goto] : ["-j", verdict.jump]
 }
 
 function extensionWords({ name, data }: Expression | UnknownExpression): string[] {

@@ -23,7 +23,7 @@ import {
 } from "../nftables/mod.ts"
 import type { Family } from "../types/mod.ts"
 import { type KernelRule, kernelOperations, wordsOf } from "./kernel-rules.ts"
-import { type Content, isSameRule, printRule, type Removal, type Rule, type TableName } from "./rule.ts"
+import { COMMENT_LENGTH, type Content, isSameRule, printRule, type Removal, type Rule, type TableName } from "./rule.ts"
 import type { Change } from "./save-restore.ts"
 
 /** The comment of a table that was made here: it goes with its last rule. */
@@ -123,9 +123,6 @@ function isEmptyAfter(
   )
 }
 
-/** struct xt_comment_info, <linux/netfilter/xt_comment.h> */
-const COMMENT_BYTES = 256
-
 /** A rule as `iptables-nft` would put it into the kernel. Throws `RangeError` for words that it cannot write. */
 export function statementsOf(rule: Rule): Statement[] {
   const statements: Statement[] = []
@@ -136,8 +133,8 @@ export function statementsOf(rule: Rule): Statement[] {
       target = value
       at += 2
     } else if (option === "-m" && value === "comment" && more === "--comment") {
-      const info = new Uint8Array(COMMENT_BYTES)
-      info.set(encodeUtf8(text).subarray(0, COMMENT_BYTES - 1))
+      const info = new Uint8Array(COMMENT_LENGTH + 1) // struct xt_comment_info, <linux/netfilter/xt_comment.h>
+      info.set(encodeUtf8(text).subarray(0, COMMENT_LENGTH))
       statements.push(matchExtension("comment", 0, info))
       at += 4
     } else if (option === "-m" && value === "mark" && more === "--mark") {

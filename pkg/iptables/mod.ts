@@ -10,31 +10,7 @@
 export { type Found, findEverywhere, findLegacyTable, isTableInUse, narrow, removeEverywhere } from "./everywhere.ts"
 export { findInKernel, type KernelRule, listKernelRules, type Search } from "./kernel-rules.ts"
 export { changeKernelTable, removeFromKernelTable } from "./kernel-table.ts"
-export {
-  chooseVariant,
-  findProgram,
-  findPrograms,
-  isLegacyDefault,
-  type Programs,
-  requirePrograms,
-  type Variant,
-} from "./programs.ts"
-export {
-  type Content,
-  chainName,
-  commentOf,
-  containerComment,
-  destinationOf,
-  inputOf,
-  isSameRule,
-  networkComment,
-  outputOf,
-  printRule,
-  type Removal,
-  type Rule,
-  sourceOf,
-  type TableName,
-  targetOf,
-} from "./rule.ts"
+export * from "./programs.ts"
+export * from "./rule.ts"
 export { changeTable, readTable, restoreTable, run } from "./run.ts"
 export { type Change, chain, parseSave, printRestore, removalChanges, rule } from "./save-restore.ts"

@@ -100,7 +100,7 @@ export function splitWords(line: string): string[] {
 /** What a chain's name may have (`XT_EXTENSION_MAXNAMELEN` less the NUL): `iptables` takes no longer ones. */
 const CHAIN_NAME_LENGTH = 28
 /** What a comment may have (`XT_MAX_COMMENT_LEN` less the NUL). */
-const COMMENT_LENGTH = 255
+export const COMMENT_LENGTH = 255
 
 /**
  * The name of a container's chain in a network: `prefix`, and as many hex digits of SHA-512 over network and container

@@ -1,11 +1,13 @@
 import { engine } from "../engine/mod.ts"
-import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
+import { type Fd, FileDescriptor } from "./descriptor.ts"
 import { check, isErrno } from "./errno.ts"
-import { MSG_DONTWAIT, SOCK_RAW } from "./socket.ts"
+import { MSG_DONTWAIT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_RAW } from "./socket.ts"
 
 const AF_PACKET = 17
-/** <linux/if_ether.h>, in network order */
-const ETH_P_ALL = 0x0300
+/** <linux/if_ether.h>: what a frame holds. */
+export const ETH_P_ALL = 0x0003
+export const ETH_P_IP = 0x0800
+export const ETH_P_IPV6 = 0x86dd
 
 /** An instruction of a socket's filter: code, where to go on when it holds and when not, operand; <linux/filter.h>. */
 export type FilterInstruction = readonly [code: number, jumpIfTrue: number, jumpIfFalse: number, operand: number]
@@ -38,7 +40,7 @@ export class PacketSocket implements Disposable {
    * on. Throws `ENODEV` when there is no such link, `EPERM` without CAP_NET_RAW.
    */
   static open(index: number, filter: Uint8Array): PacketSocket {
-    const type = SOCK_RAW | Open.NonBlocking | Open.CloseOnExec
+    const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC
     // Of no protocol it hears nothing: the filter is there before the first frame.
     const socket = new FileDescriptor(check("socket", "AF_PACKET", () => engine.socket(AF_PACKET, type, 0)) as Fd)
     try {
@@ -46,7 +48,7 @@ export class PacketSocket implements Disposable {
       const address = new Uint8Array(20) // struct sockaddr_ll: family, protocol, index, and an address that bind(2) ignores
       const view = new DataView(address.buffer)
       view.setUint16(0, AF_PACKET, true)
-      view.setUint16(2, ETH_P_ALL, true)
+      view.setUint16(2, ETH_P_ALL) // in network order
       view.setInt32(4, index, true)
       check("bind", `link number ${index}`, () => engine.bind(socket.fd, address))
       return new PacketSocket(socket)

@@ -1,16 +1,17 @@
 import { engine } from "../engine/mod.ts"
-import { close, type Fd } from "./descriptor.ts"
+import { close, type Fd, Open } from "./descriptor.ts"
 import { check } from "./errno.ts"
 
+/** <sys/socket.h> */
 export const AF_UNIX = 1
 const AF_NETLINK = 16
+export const SOCK_STREAM = 1
 const SOCK_DGRAM = 2
 export const SOCK_RAW = 3
-const SOCK_CLOEXEC = 0o2000000
-const SOL_SOCKET = 1
+export const SOCK_NONBLOCK = Open.NonBlocking
+export const SOCK_CLOEXEC = Open.CloseOnExec
+export const SOL_SOCKET = 1
 const SO_RCVTIMEO = 20
-
-/** <sys/socket.h> */
 export const MSG_TRUNC = 0x20
 export const MSG_PEEK = 2
 export const MSG_DONTWAIT = 0x40

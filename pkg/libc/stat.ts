@@ -1,10 +1,7 @@
-import { engine } from "../engine/mod.ts"
+import { AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, engine } from "../engine/mod.ts"
 import type { Fd } from "./descriptor.ts"
 import { check, find } from "./errno.ts"
 
-const AT_FDCWD = -100
-const AT_SYMLINK_NOFOLLOW = 0x100
-const AT_EMPTY_PATH = 0x1000
 const STATX_BASIC_STATS = 0x7ff
 
 /**

@@ -1,11 +1,8 @@
 import { encodeUtf8, engine } from "../engine/mod.ts"
-import { type Fd, FileDescriptor, Open } from "./descriptor.ts"
+import { type Fd, FileDescriptor } from "./descriptor.ts"
 import { check, errnoNumber, SyscallError } from "./errno.ts"
-import { AF_UNIX } from "./socket.ts"
+import { AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM } from "./socket.ts"
 
-const SOCK_STREAM = 1
-const SOCK_NONBLOCK = Open.NonBlocking
-const SOCK_CLOEXEC = Open.CloseOnExec
 /** The longest path of struct sockaddr_un, without its zero byte, <linux/un.h>. */
 const PATH_MAX = 107
 

@@ -18,7 +18,7 @@ import {
   wake,
 } from "../nftables/mod.ts"
 import type { Sought } from "../rules/mod.ts"
-import { AF_INET, AF_INET6, type Cidr, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
+import { type Cidr, FAMILIES, isOwnerOf, type Owner, ownerComment } from "../types/mod.ts"
 import {
   isNetworksComment,
   type MasqueradeLayout,
@@ -154,7 +154,7 @@ export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]):
   return operations
 }
 
-for (const family of [AF_INET, AF_INET6] as const) encodeAhead(skeleton(masqueradeLayout(family), []))
+for (const family of FAMILIES) encodeAhead(skeleton(masqueradeLayout(family), []))
 
 /**
  * Removes the elements that are sought; the next in the queue comes into force, and with the last container the table goes. Throws

@@ -13,7 +13,7 @@ import {
   tableFamily,
 } from "../nftables/mod.ts"
 import { missingRules, NftablesBackend, type RuleBackend, type Sought } from "../rules/mod.ts"
-import { AF_INET, AF_INET6, type Cidr, type CniError, type Family, familyOf, ownerComment } from "../types/mod.ts"
+import { AF_INET, type Cidr, type CniError, FAMILIES, type Family, familyOf, ownerComment } from "../types/mod.ts"
 import type { Undo } from "../undo/mod.ts"
 import {
   groupByLayout,
@@ -90,7 +90,7 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
 
   protected removeAll(sought: Sought): void {
     const { socket, filter, table } = this
-    const families = ([AF_INET, AF_INET6] as const).filter((family) => filter.hasTable(table, tableFamily[family]))
+    const families = FAMILIES.filter((family) => filter.hasTable(table, tableFamily[family]))
     const layouts = families.map(masqueradeLayout)
     atomically(socket, () => layouts.flatMap((layout) => planRemoval(socket, layout, sought)))
   }

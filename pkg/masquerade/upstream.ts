@@ -1,11 +1,17 @@
 import { sha512 } from "../engine/mod.ts"
-import { atomically, type Chain, type FoundRule, listRules, remove, type Table, targetsOf } from "../nftables/mod.ts"
+import {
+  atomically,
+  type Chain,
+  type FoundRule,
+  listRules,
+  NFT_CMP,
+  remove,
+  type Table,
+  targetsOf,
+} from "../nftables/mod.ts"
 import { type ForeignRules, InTable, missingRules } from "../rules/mod.ts"
 import { type Cidr, formatIp, type Owner, ownerComment } from "../types/mod.ts"
 import type { MasqueradeSpec } from "./spec.ts"
-
-/** `NFT_CMP_EQ` */
-const EQUAL = 0
 
 const table: Table = { family: "inet", name: "cni_plugins_masquerade" }
 /** Where the Go suite, from v1.6 on, has one rule for each address with `ipMasqBackend: nftables`. */
@@ -58,7 +64,10 @@ export class UpstreamMasquerade extends InTable implements ForeignRules<Masquera
 function comparesWith({ expressions }: FoundRule, ip: Uint8Array): boolean {
   return expressions.some(
     ({ name, data }) =>
-      name === "cmp" && !(data instanceof Uint8Array) && data.op === EQUAL && String(data.data?.value) === String(ip),
+      name === "cmp" &&
+      !(data instanceof Uint8Array) &&
+      data.op === NFT_CMP["=="] &&
+      String(data.data?.value) === String(ip),
   )
 }
 

@@ -1,3 +1,4 @@
+import { ETH_P_ALL, ETH_P_IP, ETH_P_IPV6 } from "../libc/mod.ts"
 import type { Link } from "./links.ts"
 import { NLM_F_CREATE, NLM_F_EXCL } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -9,7 +10,7 @@ const RTM_DELTFILTER = 45
 const RTM_GETTFILTER = 46
 
 /** The protocol of a filter's packets, <linux/if_ether.h>. */
-export const filterProtocols = { all: 0x0003, ip: 0x0800, ipv6: 0x86dd } as const
+export const filterProtocols = { all: ETH_P_ALL, ip: ETH_P_IP, ipv6: ETH_P_IPV6 } as const
 
 /** A filter to be made: the kernel chooses its handle. */
 export interface FilterSpec<K extends FilterKind = "u32"> {

@@ -111,6 +111,9 @@ function extackIn(message: Message, start: number): { extack?: string } {
   return ack.missingType !== undefined ? { extack: `attribute ${ack.missingType} is missing` } : {}
 }
 
+/** Bytes of struct nfgenmsg: family, version, resource. */
+export const NFGENMSG_SIZE = 4
+
 /** struct nfgenmsg, <linux/netfilter/nfnetlink.h>: what every netfilter message begins with. */
 export function netfilterHeader(family: number, resource = 0): Uint8Array {
   return new Uint8Array([family, 0, resource >> 8, resource & 0xff])

@@ -34,6 +34,7 @@ export { isLost } from "./lost-answers.ts"
 export {
   type Message,
   NetlinkError,
+  NFGENMSG_SIZE,
   NLM_F_ACK,
   NLM_F_APPEND,
   NLM_F_CREATE,
@@ -48,23 +49,7 @@ export { encoded, type Output } from "./output.ts"
 export * from "./qdiscs.ts"
 export { askRoute, type RouteQuestion, type RouteRefusal } from "./route-get.ts"
 export { assignNsid, findNsid, forEachNsid, listNsids, RouteGroup, RouteSocket } from "./route-socket.ts"
-export {
-  addRoute,
-  deleteRoute,
-  findRoute,
-  type ListedRoute,
-  listRoutes,
-  type RouteFilter,
-  RouteScope,
-  type RouteSpec,
-  RT_TABLE_LOCAL,
-  RT_TABLE_MAIN,
-  RTM_NEWROUTE,
-  RTN_UNICAST,
-  readRoute,
-  toAddRoute,
-  toDeleteRoute,
-} from "./routes.ts"
+export * from "./routes.ts"
 export { listRoutingTables } from "./routing-tables.ts"
 export * from "./rules.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"

@@ -16,7 +16,9 @@ const RTM_DELROUTE = 25
 export const RTM_GETROUTE = 26
 const RTM_F_CLONED = 0x200
 const RTPROT_UNSPEC = 0 // matches any
+export const RTPROT_KERNEL = 2
 const RTPROT_BOOT = 3
+export const RTPROT_RA = 9
 export const RTN_UNICAST = 1
 
 export const RT_TABLE_MAIN = 254

@@ -24,9 +24,6 @@ export const NFNL_MSG_BATCH_BEGIN = 0x10
 export const NFNL_MSG_BATCH_END = 0x11
 export const NFNL_SUBSYS_NFTABLES = 10
 
-/** Bytes of struct nfgenmsg, with which every message begins: family, version, resource. */
-export const NFGENMSG_SIZE = 4
-
 /** `NFPROTO_*`, <linux/netfilter.h>, by the names that `nft` has for them. */
 export const familyNumber = { inet: 1, ip: 2, arp: 3, netdev: 5, bridge: 7, ip6: 10 } as const
 
@@ -36,8 +33,11 @@ export const hookNumber = { prerouting: 0, input: 1, forward: 2, output: 3, post
 /** `NF_DROP` and `NF_ACCEPT`: policies and verdicts. */
 export const policyNumber = { drop: 0, accept: 1 } as const
 
-/** `NFT_SET_*`: a property of a set. */
+/** `NFT_SET_*`, properties of a set: a map; elements that are where ranges begin and end. */
 export const NFT_SET_MAP = 0x8
+export const NFT_SET_INTERVAL = 0x4
+/** The type of a map's values that are verdicts. */
+export const NFT_DATA_VERDICT = 0xffffff00
 
 /** `NFTA_TABLE_*`; these and the following: <linux/netfilter/nf_tables.h>. User data needs Linux 5.10 here. */
 export const tableAttributes = attrs({

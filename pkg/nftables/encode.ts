@@ -12,6 +12,7 @@ import {
   elementAttributes,
   familyNumber,
   hookNumber,
+  NFT_DATA_VERDICT,
   NFT_MSG_DELCHAIN,
   NFT_MSG_DELRULE,
   NFT_MSG_DELSET,
@@ -37,8 +38,6 @@ import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 
 /** So many elements are in an error message. */
 const SHOWN_ELEMENTS = 4
-/** The type of a map's values that are verdicts. */
-const NFT_DATA_VERDICT = 0xffffff00
 /** `NFTA_LIST_ELEM` with `NLA_F_NESTED` */
 const LIST_ELEMENT = 1 | 0x8000
 /** The list of elements is one attribute, whose length with its header is 16 bits. */

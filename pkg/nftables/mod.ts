@@ -13,30 +13,11 @@ export { type FoundElements, findElement, findElements, getElement, isWholeList,
 export { encodeAhead } from "./encode.ts"
 export { type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"
-export {
-  findQueues,
-  type Group,
-  type KeyQueue,
-  KeyQueues,
-  keyIn,
-  membersOf,
-  QueueChanges,
-  removeEmptied,
-  type SharedSet,
-  sharedSet,
-} from "./key-queues.ts"
+export * from "./key-queues.ts"
 export { type Netfilter, openNetfilter } from "./netfilter.ts"
 export { printElement, printRule, printTransaction } from "./print.ts"
 export * from "./rule-set.ts"
-export {
-  type FoundRule,
-  hasRules,
-  hasRulesAsleep,
-  listComments,
-  listRules,
-  listTableRules,
-  targetsOf,
-} from "./rules.ts"
+export * from "./rules.ts"
 export {
   clearMark,
   counter,
@@ -47,22 +28,11 @@ export {
   matchExtension,
   matchPrefix,
   matchSet,
+  NFT_CMP,
+  readVerdict,
   setMark,
   verdict,
   verdictMap,
 } from "./statements.ts"
-export {
-  type BaseChain,
-  describeDormant,
-  findChainPolicy,
-  findSetLayout,
-  hasChain,
-  isDormant,
-  listBaseChains,
-  listChains,
-  listSetNames,
-  listTables,
-  PacketFilter,
-  type SetLayout,
-} from "./tables.ts"
+export * from "./tables.ts"
 export { atomically, commit, commitQuickly, dryRun, getGeneration, hasNftables } from "./transaction.ts"

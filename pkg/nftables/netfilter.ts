@@ -5,10 +5,11 @@ import {
   type Message,
   NETLINK_NETFILTER,
   NetlinkSocket,
+  NFGENMSG_SIZE,
   netfilterHeader,
   type Request,
 } from "../netlink/mod.ts"
-import { familyNumber, NFGENMSG_SIZE } from "./attributes.ts"
+import { familyNumber } from "./attributes.ts"
 import type { Table } from "./rule-set.ts"
 
 /** What this room needs of a netlink socket. */

@@ -1,6 +1,6 @@
 import { decodeLatin1, encodeUtf8 } from "../engine/mod.ts"
-import type { Message } from "../netlink/mod.ts"
-import { commentedRuleAttributes, NFGENMSG_SIZE, NFT_MSG_GETRULE, ruleAttributes } from "./attributes.ts"
+import { type Message, NFGENMSG_SIZE } from "../netlink/mod.ts"
+import { commentedRuleAttributes, NFT_MSG_GETRULE, ruleAttributes } from "./attributes.ts"
 import type { Expression, UnknownExpression } from "./expressions.ts"
 import { attributesOf, ifThere, including, type Netfilter, tableRequest } from "./netfilter.ts"
 import type { Chain, RuleHandle, Table } from "./rule-set.ts"

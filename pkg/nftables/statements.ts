@@ -67,7 +67,7 @@ export function verdict(verdict: Verdict): Statement {
 const NFT_REG_VERDICT = 0
 const NFT_REG_1 = 1
 /** `enum nft_cmp_ops` */
-const NFT_CMP = { "==": 0, "!=": 1 } as const
+export const NFT_CMP = { "==": 0, "!=": 1 } as const
 const NFT_LOOKUP_F_INV = 1
 const NFT_BITWISE_MASK_XOR = 0
 const NFT_NAT_DNAT = 1

@@ -4,9 +4,11 @@ import {
   chainAttributes,
   familyNumber,
   hookNumber,
+  NFT_DATA_VERDICT,
   NFT_MSG_GETCHAIN,
   NFT_MSG_GETSET,
   NFT_MSG_GETTABLE,
+  NFT_SET_INTERVAL,
   policyNumber,
   setAttributes,
   setNameAttributes,
@@ -170,9 +172,6 @@ export function listBaseChains(socket: Pick<Netfilter, "dump">): BaseChain[] {
   })
 }
 
-/** `NFT_SET_INTERVAL`: elements are where ranges begin and end. */
-const NFT_SET_INTERVAL = 0x4
-
 /** What a set's elements are made of, in bytes. */
 export interface SetLayout {
   keyLength: number
@@ -181,9 +180,6 @@ export interface SetLayout {
   hasVerdicts: boolean
   isInterval: boolean
 }
-
-/** `NFT_DATA_VERDICT`: the type of a map's values that are verdicts. */
-const NFT_DATA_VERDICT = 0xffffff00
 
 /** Returns how a set or map is laid out; undefined when there is none of this name. Throws `NetlinkError`. */
 export function findSetLayout(socket: Pick<Netfilter, "get">, table: Table, name: string): SetLayout | undefined {

@@ -1,4 +1,4 @@
-import { isErrno, setSocketOption } from "../libc/mod.ts"
+import { isErrno, SOL_SOCKET, setSocketOption } from "../libc/mod.ts"
 import { concat, isLost, NetlinkError, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
 import {
   batchAttributes,
@@ -12,7 +12,6 @@ import { encodeOperations } from "./encode.ts"
 import { attributesOf, type Netfilter } from "./netfilter.ts"
 import { create, type Operation, type Table } from "./rule-set.ts"
 
-const SOL_SOCKET = 1
 const SO_SNDBUFFORCE = 32
 /** What a socket takes in one datagram without being asked to take more: net.core.wmem_default, less overhead. */
 const DEFAULT_SEND_BYTES = 128 << 10

@@ -5,15 +5,6 @@
  * export const ptp = definePlugin({ name: "ptp", config: parsePtpConfig, add(call, config) { … }, … })
  * if (import.meta.main) runPlugin(ptp)
  */
-export {
-  type Answered,
-  type Call,
-  definePlugin,
-  type Kept,
-  type Plugin,
-  requireForAdd,
-  requireOneForAdd,
-  type Verb,
-} from "./plugin.ts"
+export * from "./plugin.ts"
 export { answer, logLine, runPlugin } from "./process.ts"
 export { type CallIo, serve } from "./serve.ts"

@@ -4,13 +4,4 @@
  * @example
  * sandbox.run(() => writeSysctl(`net/ipv4/conf/${ifName}/arp_notify`, "1"))
  */
-export {
-  findSysctl,
-  isWriteOnly,
-  readSysctl,
-  requireSettable,
-  sysctlPath,
-  tryReplaceSysctl,
-  tryWriteSysctl,
-  writeSysctl,
-} from "./sysctl.ts"
+export * from "./sysctl.ts"

@@ -2,8 +2,9 @@
 export const AF_INET = 2
 export const AF_INET6 = 10
 
-/** IPv4 or IPv6, by the kernel's number. */
-export type Family = typeof AF_INET | typeof AF_INET6
+/** IPv4 and IPv6, by the kernel's numbers. */
+export const FAMILIES = [AF_INET, AF_INET6] as const
+export type Family = (typeof FAMILIES)[number]
 
 /** The family of an address of 4 or 16 bytes. */
 export function familyOf(ip: Uint8Array): Family {

@@ -7,52 +7,13 @@
  * printJson(encodeResult({ interfaces: [], ips: [{ address: "192.0.2.9/24" }], routes: [], dns: {} }, network.cniVersion))
  */
 
-export {
-  AF_INET,
-  AF_INET6,
-  type Cidr,
-  contains,
-  type Family,
-  familyOf,
-  formatCidr,
-  formatIp,
-  formatMac,
-  hostCidr,
-  keyOf,
-  networkOf,
-  nextAddress,
-  normalCidr,
-  normalIp,
-  parseCidr,
-  parseIp,
-  parseMac,
-  prefixMask,
-  sameBytes,
-  sameIp,
-  unmapped,
-} from "./addresses.ts"
+export * from "./addresses.ts"
 export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCniArgs } from "./cni-args.ts"
 export { foldKeys, member } from "./decode.ts"
 export { AlreadyAttached, CniError, Code, type ErrorObject, isCniError, toErrorObject } from "./error.ts"
-export {
-  describe,
-  isJsonObject,
-  isRawNumber,
-  type JsonObject,
-  type JsonValue,
-  parseJson,
-  parseJsonObject,
-  printJson,
-  type RawNumber,
-  stringifyJson,
-} from "./json.ts"
+export * from "./json.ts"
 export { validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
-export {
-  type Attachment,
-  type IpamConfig,
-  type NetworkConfig,
-  parseNetworkConfig,
-} from "./network-config.ts"
+export * from "./network-config.ts"
 export { isOfContainer, isOwnerOf, type Owner, ownerComment, ownerOf, ownersOf, staleOf } from "./owner.ts"
 export type { Dns, Interface, IpConfig, Result, Route } from "./result.ts"
 export { convertResult, decodeResult, decodeResultOf, encodeResult } from "./result-codec.ts"

@@ -6,6 +6,7 @@ import {
   deleteAddress,
   deleteRoute,
   IFA_F_DADFAILED,
+  IFA_F_PERMANENT,
   IFA_F_TENTATIVE,
   IFF_UP,
   type Link,
@@ -14,6 +15,7 @@ import {
   listRoutes,
   type RouteSocket,
   type RouteSpec,
+  RTPROT_RA,
   setLink,
 } from "../../../pkg/netlink/mod.ts"
 import { AF_INET6, familyOf, formatIp } from "../../../pkg/types/mod.ts"
@@ -21,10 +23,6 @@ import { Failures } from "../../../pkg/undo/mod.ts"
 import type { DhcpConfig } from "../config.ts"
 import type { Change, Lease } from "../protocol/types.ts"
 import { mtuOf, resultOf } from "./result.ts"
-
-/** <linux/if_addr.h>, <linux/rtnetlink.h> */
-const IFA_F_PERMANENT = 0x80
-const RTPROT_RA = 9
 
 /** A container's interface, and a socket in its namespace. */
 export interface Site {

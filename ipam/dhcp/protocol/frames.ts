@@ -1,10 +1,9 @@
+import { ETH_P_IP, ETH_P_IPV6 } from "../../../pkg/libc/mod.ts"
 import { bytes, concat, struct, u8, u16be, u32be } from "../../../pkg/netlink/mod.ts"
 import { formatMac, parseMac, sameBytes } from "../../../pkg/types/mod.ts"
 
 /** <linux/if_ether.h>, <linux/if_arp.h>, <linux/in.h> */
-const ETH_P_IP = 0x0800
 const ETH_P_ARP = 0x0806
-const ETH_P_IPV6 = 0x86dd
 const ARPHRD_ETHER = 1
 const ARPOP_REQUEST = 1
 const IPPROTO_UDP = 17

@@ -17,13 +17,11 @@ import {
 } from "../../../pkg/iptables/mod.ts"
 import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { findChainPolicy, listTables, type PacketFilter, tableFamily } from "../../../pkg/nftables/mod.ts"
-import { AF_INET, AF_INET6, CniError, Code, type Family, familyOf } from "../../../pkg/types/mod.ts"
+import { CniError, Code, FAMILIES, type Family, familyOf } from "../../../pkg/types/mod.ts"
 import { Failures } from "../../../pkg/undo/mod.ts"
 import { FIREWALL_TABLE } from "../nftables/layout.ts"
 import { planAcceptMarked } from "./plan.ts"
 import { acceptMarked, FORWARD, isAcceptMarked, isJumpToAdmin, PARENT, TABLE } from "./rules.ts"
-
-const FAMILIES = [AF_INET, AF_INET6] as const
 
 /**
  * Has iptables' chain `FORWARD` accept what the table of nf_tables lets through: an accept of one table does not overrule the drop

@@ -11,10 +11,9 @@ import type { NetlinkSocket } from "../../../pkg/netlink/mod.ts"
 import { getGeneration } from "../../../pkg/nftables/mod.ts"
 import { IptablesBackend, missingRules, type RuleBackend } from "../../../pkg/rules/mod.ts"
 import {
-  AF_INET,
-  AF_INET6,
   CniError,
   Code,
+  FAMILIES,
   type Family,
   familyOf,
   hostCidr,
@@ -82,9 +81,10 @@ export class IptablesFirewall extends IptablesBackend implements RuleBackend<Fir
 function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpec }[] {
   const { owner, policy, link, adminChain, addresses } = spec
   const common = { network: owner.network, owner: ownerComment(owner), adminChain, policy, bridge: link?.bridge }
-  return ([AF_INET, AF_INET6] as const)
-    .filter((family) => addresses.some((ip) => familyOf(ip) === family))
-    .map((family) => ({ family, rules: { ...common, labels: labelsOf(spec, family) } }))
+  return FAMILIES.filter((family) => addresses.some((ip) => familyOf(ip) === family)).map((family) => ({
+    family,
+    rules: { ...common, labels: labelsOf(spec, family) },
+  }))
 }
 
 /**

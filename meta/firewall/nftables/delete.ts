@@ -15,7 +15,7 @@ import {
   sampleElements,
 } from "../../../pkg/nftables/mod.ts"
 import type { Sought } from "../../../pkg/rules/mod.ts"
-import { AF_INET, AF_INET6, familyOf, ownerComment } from "../../../pkg/types/mod.ts"
+import { AF_INET, FAMILIES, familyOf, ownerComment } from "../../../pkg/types/mod.ts"
 import { readNote } from "../spec.ts"
 import { type FirewallLayout, portsLayout } from "./layout.ts"
 import { addTable, listAdminChains } from "./plan.ts"
@@ -107,7 +107,7 @@ function findTold(
 
 /** Whether addresses of others are at the beginning of a list. */
 function hasOthers(socket: Reader, { containers }: FirewallLayout, comment: string): boolean {
-  return ([AF_INET, AF_INET6] as const).some((family) => {
+  return FAMILIES.some((family) => {
     const { count, commented } = sampleElements(socket, containers[family], comment)
     return count > commented
   })

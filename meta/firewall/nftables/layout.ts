@@ -16,7 +16,7 @@ import {
   verdict,
   verdictMap,
 } from "../../../pkg/nftables/mod.ts"
-import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
+import { AF_INET, AF_INET6, FAMILIES, type Family } from "../../../pkg/types/mod.ts"
 
 /** Of family inet; the ports of isolated bridges are in one of family bridge with the same name. */
 export const FIREWALL_TABLE = "cni_firewall"
@@ -111,7 +111,7 @@ function makeLayout(): FirewallLayout {
       { chain: allow, statements: [setMark(ACCEPT_MARK), verdict("accept")], comment: "what filters go by" },
       { chain: forward, statements: [verdict({ goto: admit.name })], comment: "all others" },
       { chain: admit, statements: [verdict({ jump: admin.name })], comment: "the administrator first" },
-      ...([AF_INET, AF_INET6] as const).flatMap((family) => admitRules(admit, allow, family, sets[family])),
+      ...FAMILIES.flatMap((family) => admitRules(admit, allow, family, sets[family])),
       { chain: admit, statements: [clearMark(ACCEPT_MARK)], comment: "the mark of others does not count" },
       { chain: unmark, statements: [clearMark(ACCEPT_MARK)], comment: "no filter is left" },
     ],

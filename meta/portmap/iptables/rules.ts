@@ -1,4 +1,5 @@
 import {
+  COMMENT_LENGTH,
   chainName,
   commentOf,
   containerComment,
@@ -34,8 +35,6 @@ const PREFIXES = ["dnat ", "snat "] as const
 
 /** As many as the match `multiport` takes. */
 const PORTS_PER_RULE = 15
-/** As many characters as the match `comment` takes. */
-const COMMENT_LENGTH = 255
 
 /** The rules for one container in one network and one address family, as upstream has them. */
 export interface IptablesRules {
