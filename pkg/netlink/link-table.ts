@@ -30,29 +30,13 @@ export const OperState = {
 
 /** `IFLA_INFO_DATA` of kind "bridge"; `enum ifla_br`, <linux/if_link.h>. */
 export const bridgeData = attrs({
-  forwardDelay: [1, u32], // 1/100 s
-  helloTime: [2, u32],
-  maxAge: [3, u32],
-  ageingTime: [4, u32],
-  stpState: [5, u32],
   vlanFiltering: [7, u8],
-  vlanProtocol: [8, u16be],
-  groupForwardMask: [9, u16],
-  multicastSnooping: [23, u8],
   vlanDefaultPvid: [39, u16],
 })
 
 /** `IFLA_INFO_SLAVE_DATA` of kind "bridge", and `IFLA_PROTINFO` in family AF_BRIDGE; `enum IFLA_BRPORT_*`. */
 export const bridgePortData = attrs({
-  state: [1, u8], // 0 disabled, 1 listening, 2 learning, 3 forwarding, 4 blocking
-  priority: [2, u16],
-  cost: [3, u32],
   hairpin: [4, u8],
-  guard: [5, u8],
-  protect: [6, u8],
-  fastLeave: [7, u8],
-  learning: [8, u8],
-  unicastFlood: [9, u8],
   isolated: [33, u8],
 })
 
@@ -78,7 +62,6 @@ export const linkAttributes = attrs({
   txQueueLength: [13, u32],
   operState: [16, u8],
   linkInfo: [18, linkInfo],
-  netnsPid: [19, u32],
   alias: [20, text],
   group: [27, u32],
   netnsFd: [28, u32],
@@ -91,8 +74,6 @@ export const linkAttributes = attrs({
   portName: [38, text], // IFLA_PHYS_PORT_NAME: which one of the ports that a device on a bus has
   targetNetnsId: [46, i32], // only in requests: the namespace that is asked about
   newIndex: [49, i32], // only in requests that move a link: the index that it gets there, since Linux 5.12
-  minMtu: [50, u32],
-  maxMtu: [51, u32],
   altNames: [52, listOf(53, nameText)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
   altName: [53, nameText], // only in requests
   permanentMac: [54, mac], // what the hardware came with
@@ -137,7 +118,6 @@ export const linkKinds = {
     mode: [1, u32],
     flags: [2, u16],
     broadcastQueueLength: [7, u32], // IFLA_MACVLAN_BC_QUEUE_LEN, since Linux 5.11
-    broadcastQueueLengthUsed: [8, u32],
   }),
   ipvlan: attrs({ mode: [1, u16], flags: [2, u16] }),
   vlan: attrs({ id: [1, u16], protocol: [5, u16be] }),
@@ -149,12 +129,7 @@ export const linkKinds = {
     owner: [1, u32],
     group: [2, u32],
     type: [3, u8], // IFF_TUN 1, IFF_TAP 2
-    packetInfo: [4, u8],
-    vnetHeader: [5, u8],
-    persistent: [6, u8],
     multiQueue: [7, u8],
-    queues: [8, u32],
-    disabledQueues: [9, u32],
   }),
 } as const
 

@@ -146,46 +146,12 @@ test("changes of a link", () => {
 })
 
 test("bridges and their ports", () => {
-  const given = {
-    forwardDelay: 1,
-    helloTime: 2,
-    maxAge: 3,
-    ageingTime: 4,
-    stpState: 5,
-    vlanFiltering: 6,
-    vlanProtocol: 0x0708,
-    groupForwardMask: 9,
-    multicastSnooping: 10,
-    vlanDefaultPvid: 11,
-  }
+  const given = { vlanFiltering: 6, vlanDefaultPvid: 11 }
   const bridge = ifla.parseBridge(Buffer.from(bridgeData.encode(given)))
   const numbers = Object.entries(bridge).map(([key, value]) => [key, (value as Buffer).readUInt8()])
-  expect(Object.fromEntries(numbers)).toEqual({
-    forwardDelay: 1,
-    helloTime: 2,
-    maxAge: 3,
-    ageingTime: 4,
-    stpState: 5,
-    vlanFiltering: 6,
-    vlanProtocol: 7, // network order: the high byte first
-    groupFwdMask: 9,
-    mcastSnooping: 10,
-    vlanDefaultPvid: 11,
-  })
-  const port = {
-    state: 1,
-    priority: 2,
-    cost: 3,
-    hairpin: 4,
-    guard: 5,
-    protect: 6,
-    fastLeave: 7,
-    learning: 8,
-    unicastFlood: 9,
-    isolated: 10,
-  }
-  const { hairpin, isolated, ...same } = port
-  const theirs = { ...same, mode: hairpin, isolated: Buffer.of(isolated) }
+  expect(Object.fromEntries(numbers)).toEqual(given)
+  const port = { hairpin: 4, isolated: 10 }
+  const theirs = { mode: port.hairpin, isolated: Buffer.of(port.isolated) }
   expect<unknown>(ifla.parseBridgePort(Buffer.from(bridgePortData.encode(port)))).toEqual(theirs)
   expect(bridgePortData.decode(stream(ifla.formatBridgePort(theirs)))).toEqual(port)
 })

@@ -39,7 +39,7 @@ export const routeHeader = struct({
 })
 
 /** `RTA_METRICS`, `RTAX_*`. */
-const metrics = attrs({ mtu: [2, u32], window: [3, u32], advmss: [8, u32] })
+const metrics = attrs({ mtu: [2, u32], advmss: [8, u32] })
 
 const routeAttributes = attrs({
   dst: [1, bytes],

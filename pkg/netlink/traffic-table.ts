@@ -28,19 +28,11 @@ export const INGRESS_HANDLE = 0xffff0000
 /** The parent of "clsact"'s filters for arriving packets, `ffff:fff2`; "ingress" accepts it as well. */
 export const CLSACT_INGRESS = 0xfffffff2
 
-/** struct tc_ratespec; `prefix` keeps apart the two that some structs have. A rate is in bytes a second. */
+/** struct tc_tbf_qopt. Each of its struct tc_ratespec is eight bytes about a table of times, which is not used, and bytes a second. */
 const tbfParameters = struct({
-  cellLog: u8,
-  linkLayer: u8,
-  overhead: u16,
-  cellAlign: u16,
-  mpu: u16,
+  table: u64,
   rate: u32,
-  peakCellLog: u8,
-  peakLinkLayer: u8,
-  peakOverhead: u16,
-  peakCellAlign: u16,
-  peakMpu: u16,
+  peakTable: u64,
   peakRate: u32,
   limit: u32, // bytes that may wait
   buffer: u32, // the burst, as the ticks of 64 ns that it takes at the rate
@@ -49,17 +41,9 @@ const tbfParameters = struct({
 
 /** struct tc_htb_opt */
 const htbClassParameters = struct({
-  cellLog: u8,
-  linkLayer: u8,
-  overhead: u16,
-  cellAlign: u16,
-  mpu: u16,
+  table: u64,
   rate: u32,
-  ceilCellLog: u8,
-  ceilLinkLayer: u8,
-  ceilOverhead: u16,
-  ceilCellAlign: u16,
-  ceilMpu: u16,
+  ceilTable: u64,
   ceil: u32,
   buffer: u32,
   ceilBuffer: u32,
@@ -73,21 +57,9 @@ export const qdiscKinds = {
   tbf: attrs({ parameters: [1, tbfParameters], rate64: [4, u64], burst: [6, u32] }), // TCA_TBF_*
   htb: attrs({
     glob: [2, struct({ version: u32, rateToQuantum: u32, defaultClass: u32, debug: u32, directPackets: u32 })], // TCA_HTB_INIT
-    directQueueLength: [5, u32],
   }),
   bfifo: struct({ limit: u32 }), // bytes
-  // TCA_FQ_CODEL_*: microseconds, packets, bytes
-  fq_codel: attrs({
-    limit: [2, u32],
-    flows: [5, u32],
-    quantum: [6, u32],
-    interval: [3, u32],
-    target: [1, u32],
-    ecn: [4, u32],
-    memoryLimit: [9, u32],
-  }),
   ingress: attrs({}),
-  clsact: attrs({}),
 } as const
 
 export type QdiscKind = keyof typeof qdiscKinds
@@ -171,7 +143,7 @@ const actions = listOf(1, action)
 
 /** The kinds of filters, each with its `TCA_OPTIONS`, <linux/pkt_cls.h>. */
 export const filterKinds = {
-  u32: attrs({ classId: [1, u32], divisor: [4, u32], selector: [5, selector], actions: [7, actions] }), // TCA_U32_*
+  u32: attrs({ classId: [1, u32], selector: [5, selector], actions: [7, actions] }), // TCA_U32_*
   matchall: attrs({ classId: [1, u32], actions: [2, actions] }), // TCA_MATCHALL_*
 } as const
 

@@ -71,7 +71,7 @@ export const questions: Readonly<Record<string, Asking>> = {
   "list routing rules": route((socket) => [listRoutingRules(socket, AF_INET), listRoutingRules(socket, AF_INET6)]),
   "find a qdisc": route((socket) => {
     const found = findQdisc(socket, lo, 0xffffffff)
-    return found && (["tbf", "htb", "fq_codel"] as const).map((kind) => qdiscOptions(found, kind))
+    return found && (["tbf", "htb"] as const).map((kind) => qdiscOptions(found, kind))
   }),
   "list classes": route((socket) => listHtbClasses(socket, lo)),
   "list filters": route((socket) => listFilters(socket, lo, 0x10000)),
