@@ -59,7 +59,7 @@ const unusable = { 26: "ffff", 121: "10ac100a0102ff" + "000a010201", 51: "00000e
 let refusals = 0
 
 using route = RouteSocket.open()
-const socket = PacketSocket.open(getLink(route, "eth0").index, filter)
+const socket = new PacketSocket(getLink(route, "eth0").index, filter)
 writeSync(1, "listening\n")
 const buffer = new Uint8Array(2048)
 for (;;) {

@@ -1,5 +1,5 @@
 import { GivenDevices } from "../devices/mod.ts"
-import { isErrno } from "../libc/mod.ts"
+import { unlessErrno } from "../libc/mod.ts"
 import {
   deleteEach,
   deleteLink,
@@ -131,9 +131,5 @@ function hasAlias(isWanted: (alias: string) => boolean): (link: Link) => boolean
 
 /** The kernel deletes the links of a namespace that went away in its own time, which may be now. */
 function deleteIfThere(route: NetlinkSocket, link: Link): void {
-  try {
-    deleteLink(route, link)
-  } catch (error) {
-    if (!isErrno(error, "ENODEV")) throw error
-  }
+  unlessErrno(() => deleteLink(route, link), "ENODEV")
 }

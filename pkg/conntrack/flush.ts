@@ -1,9 +1,9 @@
+import { unlessErrno } from "../libc/mod.ts"
 import {
   attrs,
   bytes,
   concat,
   type Infer,
-  NetlinkError,
   type NetlinkSocket,
   NFGENMSG_SIZE,
   netfilterHeader,
@@ -113,9 +113,6 @@ function readTuple({ ip = {}, protocol = {} }: Infer<typeof tupleAttributes> = {
 
 /** The id of the entry goes along: another one with the same addresses and ports may have come since. */
 function deleteEntry(socket: ConntrackSocket, payload: Uint8Array): void {
-  try {
-    socket.execute({ type: IPCTNL_MSG_CT_DELETE, what: "delete a tracked connection", payload })
-  } catch (error) {
-    if (!(error instanceof NetlinkError) || error.errno !== "ENOENT") throw error
-  }
+  const request = { type: IPCTNL_MSG_CT_DELETE, what: "delete a tracked connection", payload }
+  unlessErrno(() => socket.execute(request), "ENOENT")
 }

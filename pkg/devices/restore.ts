@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { isErrno, unlessErrno } from "../libc/mod.ts"
 import {
   addAltNames,
   deleteAltNames,
@@ -123,11 +123,7 @@ function restoreAltNames(host: RouteSocket, link: Link, former: readonly string[
   keepAltNames(host, link, former)
   for (const name of former) {
     if (link.attributes.altNames?.includes(name)) continue
-    try {
-      addAltNames(host, link, [name])
-    } catch (error) {
-      if (!isErrno(error, "EEXIST")) throw error // another link has it by now
-    }
+    unlessErrno(() => addAltNames(host, link, [name]), "EEXIST") // another link has it by now
   }
 }
 

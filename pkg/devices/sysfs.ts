@@ -1,4 +1,4 @@
-import { isErrno, readDirectory, stat } from "../libc/mod.ts"
+import { readDirectory, stat, unlessErrno } from "../libc/mod.ts"
 
 /** The directory of a device on the PCI bus. */
 export function pciDevice(id: string): string {
@@ -35,10 +35,5 @@ function list(directory: string): string[] {
 }
 
 function tolerateMissing<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) return undefined
-    throw error
-  }
+  return unlessErrno(read, "ENOENT", "ENOTDIR")
 }

@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { unlessErrno } from "../libc/mod.ts"
 import {
   addAltNames,
   assignNsid,
@@ -107,9 +107,6 @@ function findFreeIndex(inside: NetlinkSocket): number {
 
 /** The mark is for people: it is left out when another link has it, or the kernel has no room. */
 function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
-  try {
-    addAltNames(host, device, [markOf(owner)])
-  } catch (error) {
-    if (!isErrno(error, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")) throw error
-  }
+  const add = () => addAltNames(host, device, [markOf(owner)])
+  unlessErrno(add, "EEXIST", "EINVAL", "ENOSPC", "ENOMEM", "EOPNOTSUPP")
 }

@@ -6,17 +6,11 @@ import { encodeHead, FLIGHT_FILE, HEAD_BYTES, readHead, SLOT_BYTES, slotOffset }
 const PATIENCE_MS = 10
 
 /** The ring, open for one line. */
-export class FlightRecorder implements Disposable {
-  readonly #file: FileDescriptor
-
-  private constructor(file: FileDescriptor) {
-    this.#file = file
-  }
-
+export class FlightRecorder extends FileDescriptor {
   /** Returns undefined when the recorder is off: one system call. Never throws. */
-  static find(path = FLIGHT_FILE): FlightRecorder | undefined {
+  static override find(path = FLIGHT_FILE): FlightRecorder | undefined {
     const fd = findFileForWriting(path)
-    return fd === undefined ? undefined : new FlightRecorder(new FileDescriptor(fd))
+    return fd === undefined ? undefined : new FlightRecorder(fd)
   }
 
   /**
@@ -24,7 +18,7 @@ export class FlightRecorder implements Disposable {
    * is written first, so a process that is killed in between leaves an older line in the slot, and the next one takes another.
    */
   record(line: FlightLine): boolean {
-    const { fd } = this.#file
+    const { fd } = this
     if (!lockWithin(PATIENCE_MS, () => tryLock(fd))) return false
     const head = new Uint8Array(HEAD_BYTES)
     const sequence = readAt(fd, head, 0) === HEAD_BYTES ? readHead(head) : undefined
@@ -32,9 +26,5 @@ export class FlightRecorder implements Disposable {
     writeAt(fd, encodeHead(sequence + 1), 0)
     writeAt(fd, encodeLine(line, sequence, SLOT_BYTES), slotOffset(sequence))
     return true
-  }
-
-  [Symbol.dispose](): void {
-    this.#file[Symbol.dispose]()
   }
 }

@@ -1,5 +1,5 @@
 import { readSysctl, requireSettable, tryReplaceSysctl, tryWriteSysctl, writeSysctl } from "../sysctl/mod.ts"
-import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
+import { AF_INET, AF_INET6, type Family, orCannot } from "../types/mod.ts"
 import { mismatch } from "./check.ts"
 
 const FORWARDING = { [AF_INET]: "net/ipv4/ip_forward", [AF_INET6]: "net/ipv6/conf/all/forwarding" } as const
@@ -19,11 +19,7 @@ export function requireForwarding(family: Family): void {
 
 function setForwarding(family: Family, by: (name: string, value: string) => void): void {
   const name = FORWARDING[family]
-  try {
-    by(name, "1")
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot enable forwarding by "${name}"`, { cause })
-  }
+  orCannot(`Cannot enable forwarding by "${name}"`, () => by(name, "1"))
 }
 
 /** Looks whether the thread's namespace forwards packets of a family, as `enableForwarding` left it. Throws `CniError`. */

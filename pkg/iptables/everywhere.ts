@@ -1,4 +1,4 @@
-import { isErrno, readTextFile } from "../libc/mod.ts"
+import { readTextFile, unlessErrno } from "../libc/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import { atomically } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, FAMILIES, type Family } from "../types/mod.ts"
@@ -92,12 +92,8 @@ export function isTableInUse(
 
 /** Whether the namespace has this table of the older kind, so that something may be in it. */
 function hasLegacyTable(family: Family, table: TableName, lists: Lists): boolean {
-  try {
-    return readTextFile(lists[family]).split("\n").includes(table)
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "EACCES", "EPERM")) return false // a kernel without them
-    throw error
-  }
+  const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM") // a kernel without them
+  return names?.split("\n").includes(table) === true
 }
 
 /**

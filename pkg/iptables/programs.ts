@@ -1,4 +1,4 @@
-import { isErrno, isRegularFile, readlink, stat } from "../libc/mod.ts"
+import { isRegularFile, readlink, stat, unlessErrno } from "../libc/mod.ts"
 import type { NetlinkSocket } from "../netlink/mod.ts"
 import { add, dryRun } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
@@ -72,12 +72,8 @@ export function findProgram(name: string, directories: readonly string[] = DIREC
 }
 
 function isFile(path: string): boolean {
-  try {
-    return isRegularFile(stat(path))
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "ELOOP")) return false
-    throw error
-  }
+  const found = unlessErrno(() => stat(path), "ENOENT", "ENOTDIR", "EACCES", "ELOOP")
+  return found !== undefined && isRegularFile(found)
 }
 
 /** Whether a program is a link, by way of others perhaps, to the one that writes into nf_tables: `xtables-nft-multi`. */

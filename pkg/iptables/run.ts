@@ -1,6 +1,6 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
-import { type Spawn, type Spawned, spawn } from "../libc/mod.ts"
-import { CniError, Code } from "../types/mod.ts"
+import { type Spawn, spawn } from "../libc/mod.ts"
+import { CniError, Code, orCannot } from "../types/mod.ts"
 import type { Programs } from "./programs.ts"
 import { type Content, splitWords, type TableName } from "./rule.ts"
 import { type Change, parseSave, printRestore } from "./save-restore.ts"
@@ -69,7 +69,8 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
 
 /** Runs a program of the packet filter. Throws `CniError` when it does not end by itself; code 11 when that takes too long. */
 export function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits = LIMITS) {
-  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = start(path, args, stdin, limits)
+  const start = () => spawn({ path, args, env: ENVIRONMENT, cwd: "/", ...limits, ...(stdin && { stdin }) })
+  const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = orCannot(`Cannot run ${path}`, start)
   const { timeoutMs, outputLimit } = limits
   if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${timeoutMs} ms`)
   if (wroteTooMuch || signal !== undefined) {
@@ -77,14 +78,6 @@ export function run(path: string, args: readonly string[], stdin: Uint8Array | u
     throw new CniError(Code.Internal, `Cannot run ${path}: ended by ${why}`, { details: decodeUtf8(stderr).trim() })
   }
   return { exitCode, stdout: decodeUtf8(stdout), stderr: decodeUtf8(stderr) }
-}
-
-function start(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits: Limits): Spawned {
-  try {
-    return spawn({ path, args, env: ENVIRONMENT, cwd: "/", ...limits, ...(stdin && { stdin }) })
-  } catch (cause) {
-    throw new CniError(Code.Internal, `Cannot run ${path}`, { cause })
-  }
 }
 
 /**

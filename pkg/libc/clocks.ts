@@ -29,23 +29,13 @@ function readClock(clock: number, name: string): number {
  * A time of `bootMs` to wait for, timerfd_create(2). The time limits of poll(2) stand still while the machine is suspended; this
  * descriptor is readable as soon as it goes on, when its time came during the sleep.
  */
-export class BootTimer implements Disposable {
-  readonly #timer: FileDescriptor
+export class BootTimer extends FileDescriptor {
   #at: number | undefined
 
-  private constructor(timer: FileDescriptor) {
-    this.#timer = timer
-  }
-
   /** Throws `SyscallError`. */
-  static open(): BootTimer {
+  constructor() {
     const flags = Open.NonBlocking | Open.CloseOnExec
-    const fd = check("timerfd_create", "CLOCK_BOOTTIME", () => engine.timerfd_create(CLOCK_BOOTTIME, flags))
-    return new BootTimer(new FileDescriptor(fd as Fd))
-  }
-
-  get fd(): Fd {
-    return this.#timer.fd
+    super(check("timerfd_create", "CLOCK_BOOTTIME", () => engine.timerfd_create(CLOCK_BOOTTIME, flags)) as Fd)
   }
 
   /** The descriptor is readable from `at` on, and not before; with undefined, never. Throws `SyscallError`. */
@@ -55,9 +45,5 @@ export class BootTimer implements Disposable {
     const time = new BigUint64Array([0n, 0n, ns / 1_000_000_000n, ns % 1_000_000_000n]) // struct itimerspec
     check("timerfd_settime", "", () => engine.timerfd_settime(this.fd, TFD_TIMER_ABSTIME, time))
     this.#at = at
-  }
-
-  [Symbol.dispose](): void {
-    this.#timer[Symbol.dispose]()
   }
 }

@@ -70,6 +70,17 @@ export class FileDescriptor implements Disposable {
   }
 }
 
+/** Returns a resource that `prepare` has got ready; disposes it when that throws. */
+export function prepared<R extends Disposable>(resource: R, prepare: (resource: R) => void): R {
+  try {
+    prepare(resource)
+    return resource
+  } catch (error) {
+    resource[Symbol.dispose]()
+    throw error
+  }
+}
+
 /** Reads up to `into.length` bytes; 0 is the end. Throws `SyscallError`, `EAGAIN` included. */
 export function read(fd: Fd, into: Uint8Array): number {
   return check("read", `descriptor ${fd}`, () => engine.read(fd, into))

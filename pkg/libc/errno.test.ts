@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
 import { close, type Fd, open } from "./descriptor.ts"
-import { type ErrnoName, errnoName, errnoNumber, errnoText, isErrno, SyscallError } from "./errno.ts"
+import { type ErrnoName, errnoName, errnoNumber, errnoText, isErrno, SyscallError, unlessErrno } from "./errno.ts"
 import { makeDirectories, readDirectory, readlink, removeDirectory } from "./files.ts"
 
 const known = Array.from({ length: 1000 }, (_, number) => number).filter((number) => /^E/.test(errnoName(number)))
@@ -100,4 +100,11 @@ test("errno is that of the call just made, over thousands of different failures 
   } finally {
     rmSync(directory, { recursive: true })
   }
+})
+
+test("an error that is expected counts as no result, and any other is thrown", () => {
+  const missing = () => readlink("/proc/none")
+  expect(unlessErrno(missing, "ESRCH", "ENOENT")).toBeUndefined()
+  expect(() => unlessErrno(missing, "ESRCH")).toThrow("ENOENT")
+  expect(unlessErrno(() => "found", "ENOENT")).toBe("found")
 })

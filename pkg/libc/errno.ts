@@ -24,6 +24,16 @@ export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error &
   return names.length === 0 || names.some((name) => name === error.errno)
 }
 
+/** Runs `act` and returns its result; undefined when it throws an error with one of these names, such as one that says it is done already. */
+export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefined {
+  try {
+    return act()
+  } catch (error) {
+    if (isErrno(error, ...names)) return undefined
+    throw error
+  }
+}
+
 /**
  * Runs a system call, again for as long as a signal interrupts it, and returns what it returns. Throws `SyscallError`;
  * `object` names what the call was about.

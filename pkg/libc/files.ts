@@ -1,6 +1,6 @@
 import { decodeUtf8, encodeUtf8, engine } from "../engine/mod.ts"
 import { type Fd, FileDescriptor, Open, read, writeAll } from "./descriptor.ts"
-import { check, errnoNumber, find, isErrno, SyscallError } from "./errno.ts"
+import { check, errnoNumber, find, SyscallError, unlessErrno } from "./errno.ts"
 import { findStat, isDirectory, stat } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
@@ -76,12 +76,9 @@ const unnamed = [0o20200000, 0o20040000]
  */
 export function tryUnnamedFile(directory: string): boolean {
   for (const flags of unnamed) {
-    try {
-      FileDescriptor.open(directory, Open.WriteOnly | flags, 0o600)[Symbol.dispose]()
-      return true
-    } catch (error) {
-      if (!isErrno(error, "EINVAL", "EISDIR", "EOPNOTSUPP")) throw error
-    }
+    const make = () => FileDescriptor.open(directory, Open.WriteOnly | flags, 0o600)
+    using made = unlessErrno(make, "EINVAL", "EISDIR", "EOPNOTSUPP")
+    if (made) return true
   }
   return false
 }

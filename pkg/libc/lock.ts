@@ -1,6 +1,6 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
-import { type Fd, FileDescriptor } from "./descriptor.ts"
-import { check, isErrno } from "./errno.ts"
+import { type Fd, FileDescriptor, prepared } from "./descriptor.ts"
+import { check, unlessErrno } from "./errno.ts"
 import { sleep } from "./process.ts"
 
 /** <sys/file.h> */
@@ -37,13 +37,8 @@ export function lockWithin(ms: number, isLocked: () => boolean): boolean {
 }
 
 function tryFlock(fd: Fd, kind: number): boolean {
-  try {
-    check("flock", `descriptor ${fd}`, () => engine.flock(fd, kind | LOCK_NB))
-    return true
-  } catch (error) {
-    if (isErrno(error, "EAGAIN")) return false
-    throw error
-  }
+  const lock = () => check("flock", `descriptor ${fd}`, () => engine.flock(fd, kind | LOCK_NB))
+  return unlessErrno(lock, "EAGAIN") !== undefined
 }
 
 /**
@@ -54,12 +49,8 @@ export function watchClosing(path: string): FileDescriptor {
   const watch = new FileDescriptor(
     check("inotify_init1", "", () => engine.inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) as Fd,
   )
-  try {
+  return prepared(watch, ({ fd }) => {
     const events = IN_CLOSE_WRITE | IN_CLOSE_NOWRITE
-    check("inotify_add_watch", JSON.stringify(path), () => engine.inotify_add_watch(watch.fd, path, events))
-    return watch
-  } catch (error) {
-    watch[Symbol.dispose]()
-    throw error
-  }
+    check("inotify_add_watch", JSON.stringify(path), () => engine.inotify_add_watch(fd, path, events))
+  })
 }

@@ -1,6 +1,6 @@
 import { engine } from "../engine/mod.ts"
-import { type Fd, FileDescriptor } from "./descriptor.ts"
-import { check, isErrno } from "./errno.ts"
+import { type Fd, FileDescriptor, prepared } from "./descriptor.ts"
+import { check, unlessErrno } from "./errno.ts"
 import { MSG_DONTWAIT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_RAW } from "./socket.ts"
 
 const AF_PACKET = 17
@@ -26,40 +26,27 @@ export function encodeFilter(instructions: readonly FilterInstruction[]): Uint8A
 }
 
 /** The Ethernet frames of one link of the namespace in which it was opened, packet(7). */
-export class PacketSocket implements Disposable {
-  readonly #socket: FileDescriptor
+export class PacketSocket extends FileDescriptor {
   /** The buffer of recvfrom(2) for the sender, which the frame has, too. */
   readonly #sender = new Uint8Array(12)
-
-  private constructor(socket: FileDescriptor) {
-    this.#socket = socket
-  }
 
   /**
    * Opens one on the link with this index, which hears the frames that the filter lets through, and no others from the first
    * on. Throws `ENODEV` when there is no such link, `EPERM` without CAP_NET_RAW.
    */
-  static open(index: number, filter: Uint8Array): PacketSocket {
+  constructor(index: number, filter: Uint8Array) {
     const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC
     // Of no protocol it hears nothing: the filter is there before the first frame.
-    const socket = new FileDescriptor(check("socket", "AF_PACKET", () => engine.socket(AF_PACKET, type, 0)) as Fd)
-    try {
-      check("setsockopt", "SO_ATTACH_FILTER", () => engine.attachFilter(socket.fd, filter))
+    super(check("socket", "AF_PACKET", () => engine.socket(AF_PACKET, type, 0)) as Fd)
+    prepared(this, ({ fd }) => {
+      check("setsockopt", "SO_ATTACH_FILTER", () => engine.attachFilter(fd, filter))
       const address = new Uint8Array(20) // struct sockaddr_ll: family, protocol, index, and an address that bind(2) ignores
       const view = new DataView(address.buffer)
       view.setUint16(0, AF_PACKET, true)
       view.setUint16(2, ETH_P_ALL) // in network order
       view.setInt32(4, index, true)
-      check("bind", `link number ${index}`, () => engine.bind(socket.fd, address))
-      return new PacketSocket(socket)
-    } catch (error) {
-      socket[Symbol.dispose]()
-      throw error
-    }
-  }
-
-  get fd(): Fd {
-    return this.#socket.fd
+      check("bind", `link number ${index}`, () => engine.bind(fd, address))
+    })
   }
 
   /** Sends one whole frame. Throws `SyscallError`: `ENETDOWN` while the link is down. */
@@ -69,18 +56,8 @@ export class PacketSocket implements Disposable {
 
   /** Receives the next frame into a buffer, which cuts it off; undefined when there is none. Throws `ENETDOWN` once the link goes down. */
   receive(into: Uint8Array): Uint8Array | undefined {
-    try {
-      const length = check("recvfrom", "a packet socket", () =>
-        engine.recvfrom(this.fd, into, MSG_DONTWAIT, this.#sender),
-      )
-      return into.subarray(0, length)
-    } catch (error) {
-      if (isErrno(error, "EAGAIN")) return undefined
-      throw error
-    }
-  }
-
-  [Symbol.dispose](): void {
-    this.#socket[Symbol.dispose]()
+    const next = () => engine.recvfrom(this.fd, into, MSG_DONTWAIT, this.#sender)
+    const length = unlessErrno(() => check("recvfrom", "a packet socket", next), "EAGAIN")
+    return length === undefined ? undefined : into.subarray(0, length)
   }
 }

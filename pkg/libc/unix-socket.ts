@@ -1,5 +1,5 @@
 import { encodeUtf8, engine } from "../engine/mod.ts"
-import { type Fd, FileDescriptor } from "./descriptor.ts"
+import { type Fd, FileDescriptor, prepared } from "./descriptor.ts"
 import { check, errnoNumber, SyscallError } from "./errno.ts"
 import { AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM } from "./socket.ts"
 
@@ -11,16 +11,11 @@ const PATH_MAX = 107
  * something at the path, `ENAMETOOLONG` for a path of more than 107 bytes.
  */
 export function listenAt(path: string, backlog = 1024): FileDescriptor {
-  const server = openSocket(SOCK_NONBLOCK)
-  try {
-    const address = addressOf(path)
-    check("bind", JSON.stringify(path), () => engine.bind(server.fd, address))
-    check("listen", JSON.stringify(path), () => engine.listen(server.fd, backlog))
-    return server
-  } catch (error) {
-    server[Symbol.dispose]()
-    throw error
-  }
+  const address = addressOf(path)
+  return prepared(openSocket(), ({ fd }) => {
+    check("bind", JSON.stringify(path), () => engine.bind(fd, address))
+    check("listen", JSON.stringify(path), () => engine.listen(fd, backlog))
+  })
 }
 
 /**
@@ -28,15 +23,10 @@ export function listenAt(path: string, backlog = 1024): FileDescriptor {
  * when nothing listens on it, `EAGAIN` when its queue is full.
  */
 export function connectTo(path: string): FileDescriptor {
-  const client = openSocket(SOCK_NONBLOCK)
-  try {
-    const address = addressOf(path)
-    check("connect", JSON.stringify(path), () => engine.connect(client.fd, address))
-    return client
-  } catch (error) {
-    client[Symbol.dispose]()
-    throw error
-  }
+  const address = addressOf(path)
+  return prepared(openSocket(), ({ fd }) => {
+    check("connect", JSON.stringify(path), () => engine.connect(fd, address))
+  })
 }
 
 /** The next connection of a listening socket, whose reads and writes never wait. Throws `EAGAIN` when there is none. */
@@ -45,8 +35,8 @@ export function acceptConnection(server: Fd): FileDescriptor {
   return new FileDescriptor(check("accept4", `descriptor ${server}`, () => engine.accept4(server, flags)) as Fd)
 }
 
-function openSocket(flags: number): FileDescriptor {
-  const type = SOCK_STREAM | SOCK_CLOEXEC | flags
+function openSocket(): FileDescriptor {
+  const type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK
   return new FileDescriptor(check("socket", "AF_UNIX", () => engine.socket(AF_UNIX, type, 0)) as Fd)
 }
 

@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { isErrno, unlessErrno } from "../libc/mod.ts"
 import type { Family } from "../types/mod.ts"
 import type { Request } from "./channel.ts"
 import type { Message } from "./message.ts"
@@ -12,8 +12,10 @@ export const noIpv6 = "the kernel has no IPv6: it was built without it, or start
  * family of rules (`EAFNOSUPPORT`).
  */
 export function isNoFamily(error: unknown): boolean {
-  return isErrno(error, "EOPNOTSUPP", "EAFNOSUPPORT")
+  return isErrno(error, ...NO_FAMILY)
 }
+
+const NO_FAMILY = ["EOPNOTSUPP", "EAFNOSUPPORT"] as const
 
 /**
  * Lists one address family, or all without one, and keeps the results of `pick`. For a family that the kernel does
@@ -26,11 +28,7 @@ export function dumpFamily<T>(
   pick: (message: Message) => T | undefined,
 ): T[] {
   if (family === undefined) return route.dump(request, pick)
-  try {
-    // struct rtmsg, ifaddrmsg and fib_rule_hdr begin with the family.
-    return route.dump(request, (message) => (message.payload[0] === family ? pick(message) : undefined))
-  } catch (error) {
-    if (isNoFamily(error)) return []
-    throw error
-  }
+  // struct rtmsg, ifaddrmsg and fib_rule_hdr begin with the family.
+  const pickOwn = (message: Message) => (message.payload[0] === family ? pick(message) : undefined)
+  return unlessErrno(() => route.dump(request, pickOwn), ...NO_FAMILY) ?? []
 }

@@ -1,4 +1,4 @@
-import { isErrno, randomBytes } from "../libc/mod.ts"
+import { isErrno, randomBytes, unlessErrno } from "../libc/mod.ts"
 import { deleteLink, RTM_DELLINK, RTM_NEWLINK } from "./link-changes.ts"
 import { linkPayload } from "./link-table.ts"
 import type { Link } from "./links.ts"
@@ -30,11 +30,7 @@ export function deleteLinks(route: NetlinkSocket, links: readonly Pick<Link, "in
 export function deleteEach(route: NetlinkSocket, links: readonly Pick<Link, "index" | "name">[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
     route.step(`delete ${links.length - at} links`)
-    try {
-      deleteLink(route, link, nsid)
-    } catch (error) {
-      if (!isErrno(error, "ENODEV")) throw error // the kernel deletes those of a namespace that went away in its own time
-    }
+    unlessErrno(() => deleteLink(route, link, nsid), "ENODEV") // the kernel deletes those of a namespace that went away in its own time
   }
 }
 
@@ -44,13 +40,10 @@ function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[
   const what = `delete ${links.length} links`
   const payloads = links.map(({ index }) => linkPayload.encode({ index }, { group }))
   const last = payloads.length - 1 // whose answer says that all are through
-  try {
-    route.transact(
-      payloads.map((payload, at) => ({ type: RTM_NEWLINK, flags: at === last ? NLM_F_ACK : 0, what, payload })),
-    )
-  } catch (error) {
-    if (!isErrno(error, "ENODEV")) throw error // it was deleted, the others have the group
-  }
+  const requests = payloads.map((payload, at) => {
+    return { type: RTM_NEWLINK, flags: at === last ? NLM_F_ACK : 0, what, payload }
+  })
+  unlessErrno(() => route.transact(requests), "ENODEV") // one was deleted, the others have the group
   const payload = linkPayload.encode({}, { group })
   try {
     route.execute({ type: RTM_DELLINK, what, payload })

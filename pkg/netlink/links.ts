@@ -1,5 +1,5 @@
 import { encodeUtf8 } from "../engine/mod.ts"
-import { isErrno } from "../libc/mod.ts"
+import { unlessErrno } from "../libc/mod.ts"
 import type { Request } from "./channel.ts"
 import type { Infer } from "./codec.ts"
 import { type LinkData, type LinkKind, type linkAttributes, linkKinds, linkPayload } from "./link-table.ts"
@@ -52,12 +52,7 @@ export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | 
 
 /** A link of the namespace that the socket's own knows by this nsid; undefined when either no longer exists. Throws `NetlinkError`. */
 export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
-  try {
-    return route.find(lookUp(index, nsid), ENODEV, readLink)
-  } catch (error) {
-    if (isErrno(error, "EINVAL")) return undefined
-    throw error
-  }
+  return unlessErrno(() => route.find(lookUp(index, nsid), ENODEV, readLink), "EINVAL")
 }
 
 function lookUp(which: string | Ifindex, nsid?: number): Request {
@@ -98,12 +93,7 @@ export function listLinksInside(
   isWanted: (link: Link) => boolean,
   filter: LinkFilter = {},
 ): Link[] {
-  try {
-    return listLinksOf(route, nsid, isWanted, filter)
-  } catch (error) {
-    if (isErrno(error, "EINVAL")) return []
-    throw error
-  }
+  return unlessErrno(() => listLinksOf(route, nsid, isWanted, filter), "EINVAL") ?? []
 }
 
 /** The number of dumps when links change during each: a link that three dumps have not seen does not exist. */

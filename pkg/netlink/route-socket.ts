@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { unlessErrno } from "../libc/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import { Budget } from "./budget.ts"
 import { i32, struct, u32 } from "./integers.ts"
@@ -56,11 +56,8 @@ export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
  */
 export function assignNsid(route: NetlinkSocket, fd: number): void {
   const what = `assign an nsid to namespace descriptor ${fd}`
-  try {
-    route.execute({ type: RTM_NEWNSID, what, payload: nsidPayload.encode({}, { fd, nsid: NETNSA_NSID_NOT_ASSIGNED }) })
-  } catch (error) {
-    if (!isErrno(error, "EEXIST")) throw error
-  }
+  const payload = nsidPayload.encode({}, { fd, nsid: NETNSA_NSID_NOT_ASSIGNED })
+  unlessErrno(() => route.execute({ type: RTM_NEWNSID, what, payload }), "EEXIST")
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { isErrno, unlessErrno } from "../libc/mod.ts"
 import { AF_INET, type Family, familyOf, formatCidr, formatIp } from "../types/mod.ts"
 import { attrs, payloadOf } from "./attrs.ts"
 import type { Request } from "./channel.ts"
@@ -171,12 +171,8 @@ function isBy({ index, nextHops }: ListedRoute, wanted: Ifindex): boolean {
  */
 export function findRoute(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): ListedRoute | undefined {
   const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })
-  try {
-    return route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(ip)}`, payload }, readRoute)
-  } catch (error) {
-    if (isErrno(error, "ENETUNREACH", "EHOSTUNREACH", "ESRCH")) return undefined
-    throw error
-  }
+  const request = { type: RTM_GETROUTE, what: `find the route to ${formatIp(ip)}`, payload }
+  return unlessErrno(() => route.get(request, readRoute), "ENETUNREACH", "EHOSTUNREACH", "ESRCH")
 }
 
 function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): Uint8Array {

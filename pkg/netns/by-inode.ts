@@ -1,4 +1,4 @@
-import { findStat, isErrno, readDirectory, readTextFile } from "../libc/mod.ts"
+import { findStat, readDirectory, readTextFile, unlessErrno } from "../libc/mod.ts"
 
 /**
  * A path to the network namespace of this inode, as far as it is mounted, or a process is in it that /proc shows; undefined when
@@ -19,10 +19,6 @@ export function findNamespacePath(inode: bigint): string | undefined {
 
 /** False also when the process has ended, or is not ours to look at. */
 function isNamespace(path: string, inode: bigint): boolean {
-  try {
-    return findStat(path)?.inode === inode
-  } catch (error) {
-    if (isErrno(error, "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ELOOP")) return false
-    throw error
-  }
+  const found = unlessErrno(() => findStat(path), "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ELOOP")
+  return found?.inode === inode
 }

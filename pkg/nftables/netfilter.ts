@@ -1,5 +1,5 @@
 import { decodeLatin1 } from "../engine/mod.ts"
-import { isErrno } from "../libc/mod.ts"
+import { unlessErrno } from "../libc/mod.ts"
 import {
   concat,
   type Message,
@@ -32,12 +32,7 @@ export function attributesOf({ payload }: Message): Uint8Array {
 
 /** Returns what `read` returns; undefined when the kernel knows no such table, chain, set or element. */
 export function ifThere<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) return undefined
-    throw error
-  }
+  return unlessErrno(read, "ENOENT")
 }
 
 /** Returns the test whether bytes have one of `needles` in them, a quick look before they are decoded. Always, without needles. */

@@ -1,4 +1,4 @@
-import { isErrno } from "../libc/mod.ts"
+import { unlessErrno } from "../libc/mod.ts"
 import { type Message, type NetlinkSocket, netfilterHeader } from "../netlink/mod.ts"
 import {
   chainAttributes,
@@ -36,7 +36,7 @@ export class PacketFilter implements Disposable {
 
   /** Returns undefined when the kernel has no packet filter, or one without nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
   static find(): PacketFilter | undefined {
-    const socket = tryOpen()
+    const socket = unlessErrno(openNetfilter, "EPROTONOSUPPORT", "EAFNOSUPPORT")
     if (!socket) return undefined
     let filter: PacketFilter | undefined
     try {
@@ -65,15 +65,6 @@ export class PacketFilter implements Disposable {
 
   [Symbol.dispose](): void {
     this.socket[Symbol.dispose]()
-  }
-}
-
-function tryOpen(): NetlinkSocket | undefined {
-  try {
-    return openNetfilter()
-  } catch (error) {
-    if (isErrno(error, "EPROTONOSUPPORT", "EAFNOSUPPORT")) return undefined
-    throw error
   }
 }
 

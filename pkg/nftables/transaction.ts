@@ -1,4 +1,4 @@
-import { isErrno, SOL_SOCKET, setSocketOption } from "../libc/mod.ts"
+import { isErrno, SOL_SOCKET, setSocketOption, unlessErrno } from "../libc/mod.ts"
 import { concat, isLost, NetlinkError, NLM_F_ACK, netfilterHeader, type Request } from "../netlink/mod.ts"
 import {
   batchAttributes,
@@ -30,13 +30,8 @@ export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
 
 /** Returns whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
 export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
-  try {
-    getGeneration(socket)
-    return true
-  } catch (error) {
-    if (isErrno(error, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT")) return false // no such subsystem of nfnetlink
-    throw error
-  }
+  const generation = unlessErrno(() => getGeneration(socket), "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT")
+  return generation !== undefined // else there is no such subsystem of nfnetlink
 }
 
 /**

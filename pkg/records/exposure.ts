@@ -1,4 +1,4 @@
-import { findStat, isDirectory, isErrno, isSymlink, readlink, type Stat, stat } from "../libc/mod.ts"
+import { findStat, isDirectory, isSymlink, readlink, type Stat, stat, unlessErrno } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
 /** Bits of a mode, <linux/stat.h>. */
@@ -32,12 +32,7 @@ export function requireOwn(directory: string, inside?: string): void {
  * be for everybody when it is sticky, like /tmp. What is not there yet says nothing.
  */
 export function findExposure(directory: string, inside?: string): string | undefined {
-  try {
-    return new Walk().along(directory, inside)
-  } catch (error) {
-    if (isErrno(error, ...nothingThere)) return undefined
-    throw error
-  }
+  return unlessErrno(() => new Walk().along(directory, inside), ...nothingThere)
 }
 
 class Walk {

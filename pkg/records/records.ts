@@ -13,8 +13,9 @@ import {
   tryLock,
   tryUnlink,
   tryUnnamedFile,
+  unlessErrno,
 } from "../libc/mod.ts"
-import { CniError, Code, type Owner } from "../types/mod.ts"
+import { CniError, Code, type Owner, orCannot } from "../types/mod.ts"
 import { requireOwn } from "./exposure.ts"
 
 /** Errors that say that there is no file, besides ENOENT: one with a name that is too long cannot exist either. */
@@ -71,12 +72,12 @@ export class Records {
   /** Makes the directory, for root alone, if it is not there. Throws `CniError`. */
   make(): void {
     this.#requireOwn()
-    try {
-      makeDirectories(this.directory, 0o700)
-      requireOwn(this.directory) // another process may have made it in between
-    } catch (cause) {
-      throw new CniError(Code.Io, `Cannot make the directory "${this.directory}"`, { cause })
-    }
+    orIo(`Cannot make the directory "${this.directory}"`, () => this.#makeDirectory())
+  }
+
+  #makeDirectory(): void {
+    makeDirectories(this.directory, 0o700)
+    requireOwn(this.directory) // another process may have made it in between
   }
 
   /**
@@ -85,7 +86,8 @@ export class Records {
    */
   lock(): FileDescriptor | undefined {
     this.#requireOwn()
-    const place = this.#open()
+    const open = () => unlessErrno(() => FileDescriptor.find(this.directory), ...nothingThere)
+    const place = orIo(`Cannot open "${this.directory}"`, open)
     if (!place || lockWithin(PATIENCE_MS, () => tryLock(place.fd))) return place
     place[Symbol.dispose]()
     const waited = PATIENCE_MS / 1000
@@ -95,25 +97,12 @@ export class Records {
     )
   }
 
-  #open(): FileDescriptor | undefined {
-    try {
-      return FileDescriptor.find(this.directory)
-    } catch (cause) {
-      if (isErrno(cause, ...nothingThere)) return undefined
-      throw new CniError(Code.Io, `Cannot open "${this.directory}"`, { cause })
-    }
-  }
-
   /** The content of the file of this name; undefined when there is none. Throws `CniError`. */
   read(name: string): Uint8Array | undefined {
     const path = this.pathOf(name)
     this.#requireOwn()
-    try {
-      return findFile(path)
-    } catch (cause) {
-      if (isErrno(cause, ...nothingThere)) return undefined
-      throw new CniError(Code.Io, `Cannot read the ${this.#what} "${path}"`, { cause })
-    }
+    const read = () => unlessErrno(() => findFile(path), ...nothingThere)
+    return orIo(`Cannot read the ${this.#what} "${path}"`, read)
   }
 
   /** Makes the file of this name hold these bytes. Throws `CniError`. */
@@ -122,8 +111,7 @@ export class Records {
     const draft = this.pathOf(draftOf(name))
     this.#requireOwn()
     try {
-      makeDirectories(this.directory, 0o700)
-      requireOwn(this.directory) // another process may have made it in between
+      this.#makeDirectory()
       removeIfThere(draft) // of a call that was killed here
       createFile(draft, bytes, 0o600)
       if (this.#isDurable) syncPath(draft)
@@ -140,22 +128,15 @@ export class Records {
   /** Removes the file of this name, and a draft that a killed call has left. None there is success. Throws `CniError`. */
   remove(name: string): void {
     this.#requireOwn()
-    try {
+    orIo(`Cannot remove the ${this.#what} "${this.pathOf(name)}"`, () => {
       for (const file of [draftOf(name), name]) removeIfThere(this.pathOf(file))
-    } catch (cause) {
-      throw new CniError(Code.Io, `Cannot remove the ${this.#what} "${this.pathOf(name)}"`, { cause })
-    }
+    })
   }
 
   /** The names in the directory, drafts among them; none when there is no such directory. Throws `SyscallError` or `CniError`. */
   list(): string[] {
     this.#requireOwn()
-    try {
-      return readDirectory(this.directory)
-    } catch (error) {
-      if (isErrno(error, "ENOENT", "ENOTDIR")) return []
-      throw error
-    }
+    return unlessErrno(() => readDirectory(this.directory), "ENOENT", "ENOTDIR") ?? []
   }
 
   /**
@@ -164,21 +145,20 @@ export class Records {
    * and removes: of one name, so that a killed call leaves no more than one.
    */
   requireWritable(): void {
-    try {
+    orIo(`Cannot keep ${this.#what}s in "${this.directory}"`, () => {
       this.#requireOwn()
       const place = existingPart(this.directory)
       if (tryUnnamedFile(place)) return
       const probe = `${place}/.status`
       makeDirectories(probe, 0o700)
-      try {
-        removeDirectory(probe)
-      } catch (error) {
-        if (!isErrno(error, "ENOENT")) throw error // that another call has removed it shows the same
-      }
-    } catch (cause) {
-      throw new CniError(Code.Io, `Cannot keep ${this.#what}s in "${this.directory}"`, { cause })
-    }
+      unlessErrno(() => removeDirectory(probe), "ENOENT") // that another call has removed it shows the same
+    })
   }
+}
+
+/** Runs `act`. Its error becomes the cause of a `CniError` with this message and code 5. */
+function orIo<T>(message: string, act: () => T): T {
+  return orCannot(message, act, Code.Io)
 }
 
 /** The draft of a new record: no name of a network begins with ".". */
@@ -188,11 +168,7 @@ export function draftOf(name: string): string {
 
 /** Removes a file, if there is one. Throws `SyscallError`. */
 export function removeIfThere(path: string): void {
-  try {
-    tryUnlink(path)
-  } catch (error) {
-    if (!isErrno(error, ...nothingThere)) throw error
-  }
+  unlessErrno(() => tryUnlink(path), ...nothingThere)
 }
 
 /** The directory, or the one nearest to it that is there: `write` makes the rest. */

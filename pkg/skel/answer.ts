@@ -7,6 +7,7 @@ import {
   Code,
   type ErrorObject,
   encodeResult,
+  orCannot,
   printJson,
   toErrorObject,
 } from "../types/mod.ts"
@@ -26,11 +27,7 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
       const text = printJson(encodeResult(result, parts.network.cniVersion))
       const answer = {} as Answered
       answers.add(answer)
-      try {
-        write(text)
-      } catch (cause) {
-        throw new CniError(Code.Io, "Cannot write the result to stdout", { cause })
-      }
+      orCannot("Cannot write the result to stdout", () => write(text), Code.Io)
       undo?.keep()
       isKept = true
       return answer

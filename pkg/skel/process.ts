@@ -1,6 +1,6 @@
 import { encodeUtf8, exhaustion } from "../engine/mod.ts"
 import type { Builtin, Reply } from "../invoke/mod.ts"
-import { exit, type Fd, isErrno, Poll, poll, read, readEnvironment, write } from "../libc/mod.ts"
+import { exit, type Fd, isErrno, Poll, poll, read, readEnvironment, unlessErrno, write } from "../libc/mod.ts"
 import type { NamespaceFile } from "../netns/mod.ts"
 import { Flight } from "./flight.ts"
 import type { Plugin } from "./plugin.ts"
@@ -72,9 +72,9 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
     if (!poll(stdin, Poll.In, silenceMs)) {
       throw new Error(`no byte and no end for ${silenceMs / 1000} s: the caller must close it after the configuration`)
     }
-    const count = readSome(stdin, buffer.subarray(length))
+    const count = unlessErrno(() => read(stdin, buffer.subarray(length)), "EAGAIN") // nothing yet after all
     if (count === 0) return buffer.subarray(0, length)
-    if (count !== undefined) length += count
+    length += count ?? 0
   }
 }
 
@@ -99,16 +99,6 @@ function writeText(fd: Fd, text: string, fullMs: number): void {
       if (!isErrno(error, "EAGAIN")) throw error // a pipe that the caller, or a process before us, made non-blocking
       if (!poll(fd, Poll.Out, fullMs)) throw new Error(`its reader has not read for ${fullMs / 1000} s`)
     }
-  }
-}
-
-/** `undefined` when there is nothing yet after all. */
-function readSome(fd: Fd, into: Uint8Array): number | undefined {
-  try {
-    return read(fd, into)
-  } catch (error) {
-    if (isErrno(error, "EAGAIN")) return undefined
-    throw error
   }
 }
 

@@ -1,4 +1,13 @@
-import { FileDescriptor, isErrno, Open, readTextAtOnce, readTextFile, stat, writeExisting } from "../libc/mod.ts"
+import {
+  FileDescriptor,
+  isErrno,
+  Open,
+  readTextAtOnce,
+  readTextFile,
+  stat,
+  unlessErrno,
+  writeExisting,
+} from "../libc/mod.ts"
 
 const ROOT = "/proc/sys/"
 
@@ -46,12 +55,7 @@ export function findSysctl(name: string): string | undefined {
 }
 
 function findSetting(path: string): string | undefined {
-  try {
-    return readSetting(path)
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "EACCES", "EIO")) return undefined
-    throw error
-  }
+  return unlessErrno(() => readSetting(path), "ENOENT", "EACCES", "EIO")
 }
 
 /** Whether the kernel has a setting for writing alone, as "net/ipv4/route/flush" is: root may not read it either. Throws `SyscallError`. */

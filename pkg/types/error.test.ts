@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { willPass } from "./error.ts"
-import { CniError, Code, isCniError, toErrorObject } from "./mod.ts"
+import { CniError, Code, isCniError, orCannot, toErrorObject } from "./mod.ts"
 
 test("#124 the text of an error is message and details, or the message alone", () => {
   expect(String(new CniError(Code.Io, "Cannot read", { details: "disk gone" }))).toBe("Cannot read; disk gone")
@@ -101,4 +101,14 @@ test("errors are told apart by code", () => {
   expect(isCniError(error, Code.TryAgainLater)).toBe(true)
   expect(isCniError(error, Code.Io)).toBe(false)
   expect(isCniError(new Error("busy"))).toBe(false)
+})
+
+test("an error of a step is the cause of one that says what could not be done", () => {
+  const cause = new Error("no route to host")
+  const step = () => {
+    throw cause
+  }
+  const expected = expect.objectContaining({ code: Code.Internal, message: "Cannot reach it", cause })
+  expect(() => orCannot("Cannot reach it", step)).toThrow(expected)
+  expect(orCannot("Cannot reach it", () => 7)).toBe(7)
 })

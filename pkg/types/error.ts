@@ -63,6 +63,15 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
+/** Runs `act`. Its error becomes the cause of a `CniError` with this message and code, 999 by default. */
+export function orCannot<T>(message: string, act: () => T, code: number = Code.Internal): T {
+  try {
+    return act()
+  } catch (cause) {
+    throw new CniError(code, message, { cause })
+  }
+}
+
 /**
  * Whether an error, or one of its causes, is about a condition that will pass: it has code 11, or says so itself, as the
  * errors of rooms do that know nothing of codes.

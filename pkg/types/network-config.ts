@@ -1,5 +1,5 @@
 import { Decoder, foldKeys, wrongType } from "./decode.ts"
-import { CniError, Code } from "./error.ts"
+import { CniError, Code, orCannot } from "./error.ts"
 import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
 import { validateNetworkName } from "./names.ts"
 import { type Dns, decodeDns, type Result } from "./result.ts"
@@ -83,11 +83,7 @@ function decodeIpam(from: Decoder): IpamConfig | undefined {
 function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined {
   const object = from.object("prevResult")
   if (!object || !layoutOf(cniVersion)) return undefined
-  try {
-    return decodeResultOf(cniVersion, object)
-  } catch (cause) {
-    throw new CniError(Code.Decoding, 'Cannot use "prevResult"', { cause })
-  }
+  return orCannot('Cannot use "prevResult"', () => decodeResultOf(cniVersion, object), Code.Decoding)
 }
 
 /** Strict: an attachment that is skipped here would be taken for gone, and its resources deleted. */

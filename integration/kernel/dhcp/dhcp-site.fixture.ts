@@ -86,8 +86,8 @@ export class DhcpSite implements Disposable {
     await pod.exec("sysctl", ["-qw", "net.ipv6.conf.eth0.accept_dad=0"])
     using namespace = Netns.open(host.path)
     const route = namespace.run(() => RouteSocket.open())
-    const socket = namespace.run(() =>
-      PacketSocket.open(getLink(route, name).index, encodeFilter([[0x06, 0, 0, 0x40000]])),
+    const socket = namespace.run(
+      () => new PacketSocket(getLink(route, name).index, encodeFilter([[0x06, 0, 0, 0x40000]])),
     )
     return new DhcpSite({ pod, link: name, route, socket }, flags)
   }

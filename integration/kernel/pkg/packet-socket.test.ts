@@ -17,7 +17,7 @@ function open(index: number, filter: Uint8Array): PacketSocket {
   using namespace = Netns.open(host.path)
   let socket: PacketSocket | undefined
   namespace.run(() => {
-    socket = PacketSocket.open(index, filter)
+    socket = new PacketSocket(index, filter)
   })
   return socket as PacketSocket
 }

@@ -155,7 +155,7 @@ class Loop {
 export function runLoop(service: Service, server: Fd, log: (line: string) => void): void {
   using signals = watchSignals(Signal.Terminate, Signal.Interrupt)
   using hostEvents = new FileDescriptor(openNetlink(NETLINK_ROUTE, RouteGroup.Link))
-  using timer = BootTimer.open()
+  using timer = new BootTimer()
   const loop = new Loop(service, log)
   while (loop.turn({ signals: signals.fd, server, hostEvents: hostEvents.fd, timer }));
 }

@@ -47,7 +47,7 @@ export class Packets {
   /** Sends a frame on a link of the thread's namespace. Returns false when the link is down, or was down before. Throws `SyscallError`. */
   send(index: Ifindex, config: ClientConfig, frame: Uint8Array): boolean {
     for (const heard of heardBy(config)) {
-      if (!this.#sockets.has(heard)) this.#sockets.set(heard, PacketSocket.open(index, socketFilter(heard)))
+      if (!this.#sockets.has(heard)) this.#sockets.set(heard, new PacketSocket(index, socketFilter(heard)))
     }
     this.#advertisementsLeft = ADVERTISEMENTS_MAX
     try {
