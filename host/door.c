@@ -398,6 +398,24 @@ FUNCTION(decode_latin1) {
     return text;
 }
 
+/* crc32(bytes): IEEE 802.3, four bits at a time */
+FUNCTION(crc32) {
+    static const uint32_t of_nibble[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+    };
+    uint8_t *bytes;
+    size_t length;
+    if (!get_bytes(context, values[0], &bytes, &length)) return JS_EXCEPTION;
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= bytes[i];
+        crc = crc >> 4 ^ of_nibble[crc & 15];
+        crc = crc >> 4 ^ of_nibble[crc & 15];
+    }
+    return JS_NewUint32(context, ~crc);
+}
+
 /* monotonicMs(): CLOCK_MONOTONIC in milliseconds */
 FUNCTION(monotonic_ms) {
     struct timespec now;
@@ -449,6 +467,7 @@ static const JSCFunctionListEntry functions[] = {
     JS_CFUNC_DEF("encodeUtf8", 1, encode_utf8),
     JS_CFUNC_DEF("decodeUtf8", 1, decode_utf8),
     JS_CFUNC_DEF("decodeLatin1", 1, decode_latin1),
+    JS_CFUNC_DEF("crc32", 1, crc32),
     JS_CFUNC_DEF("monotonicMs", 0, monotonic_ms),
     JS_CFUNC_DEF("environment", 0, host_environment),
     JS_CFUNC_DEF("arguments", 0, host_arguments),

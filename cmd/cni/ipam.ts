@@ -8,6 +8,7 @@ import {
   listNetworks,
   parseAddress,
   parseHostLocalConfig,
+  rangeSetsOf,
   release,
   releaseAddress,
   Store,
@@ -106,7 +107,7 @@ function poolOf(name: string, args: Arguments, terminal: Terminal) {
   const dataDir = text(args, "data-dir")
   const directory = (dataDir === undefined && configs[0]?.directory) || join(dataDir ?? DEFAULT_DATA_DIR, name)
   const log = (line: string) => terminal.stderr(`${line}\n`)
-  return { store: new Store({ directory, log }), rangeSets: configs.flatMap(({ rangeSets }) => rangeSets) }
+  return { store: new Store({ directory, log }), rangeSets: configs.flatMap(rangeSetsOf) }
 }
 
 /** The stores of the addresses of a network; none when it does without host-local. */

@@ -22,33 +22,57 @@ import type { Session } from "./store.ts"
 export interface Request {
   readonly owner: Owner
   readonly netns: NamespaceRecord | undefined
-  readonly rangeSets: readonly RangeSet[]
+  /** The range sets to take from, as they are under the store's lock; those of addresses that the container wants are among them. */
+  readonly ranges: (chooser: Chooser, wanted: readonly Address[]) => Ranges
   /** Addresses that it must get. */
   readonly requested: readonly Address[]
+}
+
+/** The state of a store by which ranges are chosen. */
+export interface Chooser {
+  /** The address that was handed out last from range set `index`. */
+  cursor(index: number): Address | undefined
+  /** The first free address of `first` to `last`. */
+  nextFree(first: Address, last: Address): Address | undefined
+}
+
+/** The range sets of an ADD. */
+export interface Ranges {
+  readonly sets: readonly RangeSet[]
+  /** Addresses that the container keeps; it must get them. */
+  readonly fixed?: readonly Address[]
+  /** The error for a set that has no free address, where it is another than upstream's. */
+  readonly full?: (index: number) => CniError
+}
+
+/** An address that an ADD has got, and the range that it is of. */
+export interface Granted {
+  readonly address: Address
+  readonly range: Range
 }
 
 /**
  * Reserves an address of each range set for an owner, all or none. An owner that already holds some is refused while it
  * may be alive; else it gets the same addresses again. Throws `CniError` 999 with upstream's texts.
  */
-export function allocate(session: Session, lease: PreparedLease, request: Request): Address[] {
+export function allocate(session: Session, lease: PreparedLease, request: Request): Granted[] {
+  const { owner, netns } = request
   const former = takeFromFormer(session, request)
-  const wanted = [...request.requested]
+  const { sets, fixed = [], full } = request.ranges(session, [...former, ...request.requested])
+  const wanted = [...request.requested, ...fixed]
   const taken: Address[] = []
   try {
-    for (const set of request.rangeSets) {
-      taken.push(allocateOne({ session, lease, index: taken.length, set, wanted, former, owner: request.owner }))
-    }
+    for (const set of sets)
+      taken.push(allocateOne({ session, lease, index: taken.length, set, wanted, former, owner, full }))
     if (wanted.length > 0) {
       throw failure(`failed to allocate all requested IPs: ${wanted.map(formatAddress).join(" ")}`, {
-        details: `outside of the range sets: ${request.rangeSets.map(formatRangeSet).join("; ")}`,
+        details: `outside of the range sets: ${sets.map(formatRangeSet).join("; ")}`,
       })
     }
   } catch (error) {
     for (const address of taken) giveBack(session, address)
     throw error
   }
-  const { owner, netns } = request
   const addresses: string[] = []
   const written: bigint[] = []
   for (const address of taken) {
@@ -58,7 +82,13 @@ export function allocate(session: Session, lease: PreparedLease, request: Reques
   session.remember({ owner, addresses, bootId: session.place.bootId, written, ...(netns && { netns }) })
   let index = 0
   for (const address of taken) moveCursor(session, index++, address)
-  return taken
+  return taken.map((address, at) => grantedFrom(sets[at] ?? [], address))
+}
+
+function grantedFrom(set: RangeSet, address: Address): Granted {
+  const range = rangeOf(set, address)
+  if (!range) throw new RangeError(`${formatAddress(address)} is outside of its range set`)
+  return { address, range }
 }
 
 interface Choice {
@@ -71,10 +101,11 @@ interface Choice {
   /** The addresses that the owner had before it was lost. */
   readonly former: readonly Address[]
   readonly owner: Owner
+  readonly full: Ranges["full"]
 }
 
 function allocateOne(choice: Choice): Address {
-  const { session, lease, index, set, wanted, former } = choice
+  const { session, lease, index, set, wanted, former, full } = choice
   for (const requested of wanted) {
     if (!rangeOf(set, requested)) continue
     wanted.splice(wanted.indexOf(requested), 1)
@@ -85,6 +116,7 @@ function allocateOne(choice: Choice): Address {
   }
   const found = findFree(choice) ?? afterReclaiming(session, () => findFree(choice))
   if (found) return found
+  if (full) throw full(index)
   throw failure(
     `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
     {
@@ -123,13 +155,14 @@ function findFree({ session, lease, index, set }: Choice): Address | undefined {
 }
 
 /** Takes back what the owner holds, if it is gone, and returns it. Throws if it may be alive. */
-function takeFromFormer(session: Session, { owner, rangeSets }: Request): Address[] {
+function takeFromFormer(session: Session, { owner, ranges }: Request): Address[] {
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []
   if (!holding || first === undefined) return []
   if (session.liveness(holding) === "alive") {
     const address = parseAddress(first)
-    const index = rangeSets.findIndex((set) => address && rangeOf(set, address))
+    const { sets } = ranges(session, address ? [address] : [])
+    const index = sets.findIndex((set) => address && rangeOf(set, address))
     const text = `${first} has been allocated to ${owner.containerId}, duplicate allocation is not allowed`
     throw new AlreadyAttached(Code.Internal, `failed to allocate for range ${Math.max(index, 0)}: ${text}`, {
       details: [
@@ -168,15 +201,16 @@ function failure(message: string, options: { details?: string } = {}): CniError 
   return new CniError(Code.Internal, message, options)
 }
 
-/** Returns the first free address of `first` to `last`; undefined when all are taken. */
-export type NextFree = (first: Address, last: Address) => Address | undefined
-
 /**
  * The address to hand out next: the first free one after the cursor, which is the address handed out last, around
  * through all ranges of the set and up to the cursor itself. So an address that was freed rests as long as possible.
  * A cursor outside of the set counts as none: from the first range's start on. `undefined` when the set is full.
  */
-export function nextAddress(set: RangeSet, cursor: Address | undefined, nextFree: NextFree): Address | undefined {
+export function nextAddress(
+  set: RangeSet,
+  cursor: Address | undefined,
+  nextFree: Chooser["nextFree"],
+): Address | undefined {
   for (const [first, last] of walk(set, cursor)) {
     for (let at = first; at.value <= last.value; ) {
       const free = nextFree(at, last)

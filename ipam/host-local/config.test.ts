@@ -29,7 +29,14 @@ test.each([
 })
 
 test.each(["DEL", "GC"])("%s reads nothing else, and takes a directory of the wrong type for none", (verb) => {
-  const nothing = { rangeSets: [], requested: [], routes: [], resolvConf: undefined }
+  const nothing = {
+    rangeSets: [],
+    requested: [],
+    routes: [],
+    resolvConf: undefined,
+    pool: undefined,
+    pod: undefined,
+  }
   const directory = "/var/lib/cni/networks/net"
   for (const ipam of [{ subnet: "x", routes: 5, resolvConf: "/x" }, { dataDir: 5 }, 5, null])
     expect(parse({ ipam }, { verb, args: "IP=x" })).toEqual({ directory, ...nothing })
@@ -66,7 +73,7 @@ describe("is refused, whole:", () => {
 
   test.each([
     ["no ipam", {}, [7, "IPAM config missing 'ipam' key", 'network "net" says nothing of its addresses']],
-    ["no range", { ipam: {} }, [7, "no IP ranges specified", 'set "ipam.ranges" of network "net"']],
+    ["no range", { ipam: {} }, [7, "no IP ranges specified", 'set "ipam.ranges" or "ipam.pool" of network "net"']],
     ["a wish that is no address", { ipam: { subnet }, runtimeConfig: { ips: ["10.1.0.5/x"] } }, wished("10.1.0.5/x")],
     ["a wish that is a prefix length", { ipam: { subnet }, runtimeConfig: { ips: ["/24"] } }, wished("/24")],
     ["a wish that is a number", { ipam: { subnet }, args: { cni: { ips: ["24"] } } }, wished("24")],

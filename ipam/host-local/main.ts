@@ -2,10 +2,12 @@ import { readTextFile } from "../../pkg/libc/mod.ts"
 import { type Answered, type Call, definePlugin, requireForAdd, runPlugin } from "../../pkg/skel/mod.ts"
 import { type Attachment, CniError, Code, type Dns, type IpConfig } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
+import type { Granted, Request } from "./allocate.ts"
 import { type HostLocalConfig, hostLocalFields, parseHostLocalConfig } from "./config.ts"
 import { checkStatus } from "./inventory.ts"
 import { describeOwner, type Owner, toolHint } from "./lease-file.ts"
-import { type Address, formatAddress, type RangeSet, rangeOf } from "./ranges.ts"
+import { Pool } from "./pool.ts"
+import { formatAddress, type RangeSet } from "./ranges.ts"
 import { checkReservation, release, releaseAddress, releaseOthers, reserve } from "./reservations.ts"
 import { Store } from "./store.ts"
 
@@ -28,23 +30,30 @@ export const hostLocal = definePlugin<HostLocalConfig>({
 })
 
 function addHostLocal(call: Call, config: HostLocalConfig): Answered {
-  const { resolvConf, rangeSets, requested, routes, directory } = config
+  const { resolvConf, rangeSets, requested, directory, pool: place, pod } = config
   const dns = resolvConf === undefined ? {} : readResolvConf(resolvConf)
   const store = new Store({ directory, log: call.log })
   const owner = ownerOf(call)
   const { identity } = call.namespace
   const netns = identity === undefined ? undefined : { path: call.netns, identity }
   using undo = new Undo(call.log)
-  const addresses = reserve(store, { owner, netns, rangeSets, requested })
+  let { routes } = config
+  const ranges: Request["ranges"] = (chooser, wanted) => {
+    if (!place) return { sets: rangeSets }
+    const pool = new Pool(place)
+    const fixed = pod ? pool.fixedFor(pod, call.ifName) : []
+    if (routes.length === 0) routes = [...pool.routes]
+    return { sets: pool.choose(chooser, wanted, fixed), fixed, full: (index) => pool.full(index) }
+  }
+  const granted = reserve(store, { owner, netns, ranges, requested })
   undo.defer("reserve addresses", () => release(store, owner))
-  const ips: IpConfig[] = []
-  for (const address of addresses) ips.push(ipConfig(address, rangeSets[ips.length] ?? []))
-  return call.answer({ interfaces: [], ips, routes: [...routes], dns }, undo)
+  return call.answer({ interfaces: [], ips: granted.map(ipConfig), routes: [...routes], dns }, undo)
 }
 
-function checkHostLocal(call: Call, { directory, rangeSets }: HostLocalConfig): void {
+function checkHostLocal(call: Call, { directory, rangeSets, pool }: HostLocalConfig): void {
   const store = new Store({ directory, log: call.log })
-  checkReservation(store, ownerOf(call), rangeSets, call.network.prevResult?.ips ?? [])
+  const sets = pool ? new Pool(pool).whole : rangeSets
+  checkReservation(store, ownerOf(call), sets, call.network.prevResult?.ips ?? [])
 }
 
 function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
@@ -58,9 +67,18 @@ function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
   )
 }
 
-function requireAddresses(call: Call, { directory, rangeSets, resolvConf }: HostLocalConfig): void {
+function requireAddresses(call: Call, config: HostLocalConfig): void {
+  const { directory, resolvConf } = config
   if (resolvConf !== undefined) requireForAdd(() => readResolvConf(resolvConf))
-  checkStatus(new Store({ directory, log: call.log }), rangeSets)
+  checkStatus(
+    new Store({ directory, log: call.log }),
+    requireForAdd(() => rangeSetsOf(config)),
+  )
+}
+
+/** The ranges that a configuration hands out of: its own, or those of its pool on this node. Throws code 11 for a pool without a file. */
+export function rangeSetsOf({ rangeSets, pool }: HostLocalConfig): readonly RangeSet[] {
+  return pool ? new Pool(pool).rangeSets : rangeSets
 }
 
 function collectGarbage(call: Call, { directory }: HostLocalConfig, attachments: readonly Attachment[]): void {
@@ -73,9 +91,7 @@ function ownerOf({ containerId, ifName }: Call): Owner {
   return { containerId, ifName }
 }
 
-function ipConfig(address: Address, set: RangeSet): IpConfig {
-  const range = rangeOf(set, address)
-  if (!range) throw new RangeError(`${formatAddress(address)} is outside of its range set`)
+function ipConfig({ address, range }: Granted): IpConfig {
   return { address: `${formatAddress(address)}/${range.prefix}`, gateway: formatAddress(range.gateway) }
 }
 

@@ -141,7 +141,8 @@ function parseRangeSet(texts: readonly RangeText[]): RangeSet {
   return set
 }
 
-function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: RangeText): Range {
+/** Reads one range. Throws code 7. */
+export function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: RangeText): Range {
   const { network, last, prefix } = parseSubnet(subnet)
   const first = offset(network, 1n)
   const start = parseOptional("rangeStart", rangeStart) ?? first
@@ -161,7 +162,8 @@ function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: RangeText): 
   }
 }
 
-function parseSubnet(text: string): { network: Address; last: Address; prefix: number } {
+/** The addresses of a subnet, first and last. Throws code 7: also for host bits, and for a subnet without room for two hosts. */
+export function parseSubnet(text: string): { network: Address; last: Address; prefix: number } {
   const subnet = parseCidr(text)
   if (!subnet) throw refuse(`subnet ${describe(text)} is not an address with a prefix length, like "10.1.0.0/24"`)
   const { ip, prefix } = subnet

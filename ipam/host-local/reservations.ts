@@ -1,28 +1,28 @@
 import { SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code, type IpConfig } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
-import { allocate, type Request } from "./allocate.ts"
+import { allocate, type Granted, type Request } from "./allocate.ts"
 import { describeOwner, isHeldBy, type Owner } from "./lease-file.ts"
-import { type Address, formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
+import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
 import type { Session, Store } from "./store.ts"
 
 /**
  * Reserves an address of each range set, all or none; they are on the disk when this returns. Throws `CniError`, with
  * upstream's texts where upstream has one.
  */
-export function reserve(store: Store, request: Request): Address[] {
+export function reserve(store: Store, request: Request): Granted[] {
   return saying(`Cannot reserve addresses in "${store.directory}"`, () => {
     for (;;) {
       using lease = store.prepareLease(request.owner)
-      const addresses = store.locked((session) => allocate(session, lease, request))
-      if (!addresses) continue // the whole directory has just been removed
+      const granted = store.locked((session) => allocate(session, lease, request))
+      if (!granted) continue // the whole directory has just been removed
       try {
         store.sync()
       } catch (error) {
         takeBack(store, request.owner)
         throw error
       }
-      return addresses
+      return granted
     }
   })
 }

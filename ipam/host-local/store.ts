@@ -165,6 +165,7 @@ export class Session {
   readonly place: StorePlace
   #index: Index
   #isSealed: boolean
+  readonly #cursors = new Map<number, Address | undefined>()
 
   constructor(place: StorePlace) {
     const { files, directory, bootId } = place
@@ -242,14 +243,18 @@ export class Session {
 
   /** The address that was handed out last from range set `index`. */
   cursor(index: number): Address | undefined {
+    if (this.#cursors.has(index)) return this.#cursors.get(index)
     const { files, directory } = this.place
     const text = ifPresent(() => readSmall(files, `${directory}/last_reserved_ip.${index}`))
-    return text === undefined ? undefined : parseAddress(text.trim())
+    const address = text === undefined ? undefined : parseAddress(text.trim())
+    this.#cursors.set(index, address)
+    return address
   }
 
   setCursor(index: number, address: Address): void {
     const { files, directory } = this.place
     this.#isSealed = false
+    this.#cursors.set(index, address)
     writeSmall(files, `${directory}/last_reserved_ip.${index}`, formatAddress(address))
   }
 

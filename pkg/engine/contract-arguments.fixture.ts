@@ -56,6 +56,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   encodeUtf8: ["text"],
   decodeUtf8: ["array"],
   decodeLatin1: ["array"],
+  crc32: ["array"],
   exit: ["integer"],
 }
 

@@ -80,6 +80,16 @@ export const textCases: Cases = [
     ["", "B"],
   ],
   [
+    "CRC-32 of nothing, of the standard's check value, of a part, of every byte", // by zlib
+    (e) => [
+      e.crc32(new Uint8Array()),
+      e.crc32(e.encodeUtf8("123456789")),
+      e.crc32(e.encodeUtf8("0123456789").subarray(1)),
+      e.crc32(Uint8Array.from({ length: 256 }, (_, byte) => byte)),
+    ],
+    [0, 0xcbf43926, 0xcbf43926, 0x29058c73],
+  ],
+  [
     "texts of a decoder are those of the source, as keys too",
     (e) => {
       const keys = [

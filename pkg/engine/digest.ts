@@ -19,13 +19,5 @@ function hex(bytes: Uint8Array): string {
 
 /** CRC-32 of a text's UTF-8 (IEEE 802.3), like `crc32(1)` and zlib. */
 export function crc32(text: string): number {
-  let crc = -1
-  for (const byte of engine.encodeUtf8(text)) crc = (crc >>> 8) ^ (crcTable[(crc ^ byte) & 0xff] ?? 0)
-  return ~crc >>> 0
+  return engine.crc32(engine.encodeUtf8(text))
 }
-
-const crcTable = Int32Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte
-  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1
-  return crc
-})

@@ -99,6 +99,8 @@ export interface Engine {
   decodeUtf8(bytes: Uint8Array): string
   /** A character for each byte. */
   decodeLatin1(bytes: Uint8Array): string
+  /** CRC-32 of bytes (IEEE 802.3). */
+  crc32(bytes: Uint8Array): number
 
   /** Milliseconds of a clock that only goes forward; where it starts from is the back end's affair. */
   monotonicMs(): number

@@ -19,15 +19,28 @@ export function textsOf(file: string): string[] {
 }
 
 /** The part of the door that is about text, and the clock. */
-export const textEngine: Pick<Engine, "encodeUtf8" | "decodeUtf8" | "decodeLatin1" | "monotonicMs"> = {
+export const textEngine: Pick<Engine, "encodeUtf8" | "decodeUtf8" | "decodeLatin1" | "crc32" | "monotonicMs"> = {
   encodeUtf8(value) {
     if (typeof value !== "string") throw new TypeError("expected a text")
     return new TextEncoder().encode(value)
   },
   decodeUtf8: (bytes) => decode(rawBytes(bytesOf(bytes))),
   decodeLatin1: (bytes) => Buffer.from(rawBytes(bytesOf(bytes))).toString("latin1"),
+  crc32: (bytes) => crc32(rawBytes(bytesOf(bytes))),
   monotonicMs: () => performance.now(),
 }
+
+function crc32(bytes: Uint8Array): number {
+  let crc = -1
+  for (const byte of bytes) crc = (crc >>> 8) ^ (crcTable[(crc ^ byte) & 0xff] ?? 0)
+  return ~crc >>> 0
+}
+
+const crcTable = Int32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1
+  return crc
+})
 
 /** As the process got it; process.env is without what is said twice, and on Bun has more where the directory has an .env file. */
 export const environment = () => textsOf("/proc/self/environ")

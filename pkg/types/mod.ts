@@ -12,7 +12,7 @@ export { type CniArgReaders, type CniArgs, parseCniArgs, parseCniBoolean, readCn
 export { foldKeys, member } from "./decode.ts"
 export { AlreadyAttached, CniError, Code, type ErrorObject, isCniError, orCannot, toErrorObject } from "./error.ts"
 export * from "./json.ts"
-export { validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
+export { isPlain, validateContainerId, validateInterfaceName, validateNetworkName } from "./names.ts"
 export * from "./network-config.ts"
 export { isOfContainer, isOwnerOf, type Owner, ownerComment, ownerOf, ownersOf, staleOf } from "./owner.ts"
 export type { Dns, Interface, IpConfig, Result, Route } from "./result.ts"

@@ -8,9 +8,11 @@ import {
   listLeases,
   listNetworks,
   parseAddress,
+  rangeSetsOf,
   Store,
   usageOf,
 } from "../../ipam/host-local/main.ts"
+import { isCniError } from "../../pkg/types/mod.ts"
 import type { NetworkFile } from "./networks.ts"
 
 /** The addresses that host-local has handed out in one network. */
@@ -35,11 +37,22 @@ export interface RangeUse {
 /** The stores in `dataDir`, and those that networks keep elsewhere. Throws `SyscallError`. */
 export function readStores(dataDir: string, networks: readonly NetworkFile[]): LeaseStore[] {
   const directories = new Map<string, HostLocalConfig["rangeSets"]>()
-  for (const { directory, rangeSets } of networks.flatMap(({ pools }) => pools)) {
-    directories.set(directory, [...(directories.get(directory) ?? []), ...rangeSets])
+  for (const config of networks.flatMap(({ pools }) => pools)) {
+    const { directory } = config
+    directories.set(directory, [...(directories.get(directory) ?? []), ...knownRanges(config)])
   }
   for (const name of listNetworks(dataDir)) directories.getOrInsert(join(dataDir, name), [])
   return [...directories].map(([directory, sets]) => readStore(directory, sets)).sort(byName)
+}
+
+/** None for a pool whose file cannot be used. */
+function knownRanges(config: HostLocalConfig): ReturnType<typeof rangeSetsOf> {
+  try {
+    return rangeSetsOf(config)
+  } catch (error) {
+    if (isCniError(error)) return []
+    throw error
+  }
 }
 
 function readStore(directory: string, sets: HostLocalConfig["rangeSets"]): LeaseStore {

@@ -21,8 +21,13 @@ for (let count = 0; ; count++) {
   } else {
     const name = `${prefix}-${count}`
     console.log("adding", name)
-    const addresses = reserve(store, { owner: owner(name), netns: undefined, rangeSets, requested: [] })
-    console.log("added", name, addresses.map(formatAddress).join(","))
+    const granted = reserve(store, {
+      owner: owner(name),
+      netns: undefined,
+      ranges: () => ({ sets: rangeSets }),
+      requested: [],
+    })
+    console.log("added", name, granted.map(({ address }) => formatAddress(address)).join(","))
     held.add(name)
   }
 }

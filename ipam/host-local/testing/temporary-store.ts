@@ -37,8 +37,8 @@ export class TemporaryStore implements Disposable {
   /** ADD: answers the addresses. */
   add(name: string, caller: Caller & { requested?: Address[] } = {}): string[] {
     const { requested = [], netns } = caller
-    const request = { owner: owner(name), netns, rangeSets: this.#sets, requested }
-    return reserve(this.open(caller), request).map(formatAddress)
+    const request = { owner: owner(name), netns, ranges: () => ({ sets: this.#sets }), requested }
+    return reserve(this.open(caller), request).map(({ address }) => formatAddress(address))
   }
 
   /** DEL */

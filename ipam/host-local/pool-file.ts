@@ -1,0 +1,145 @@
+import { crc32, decodeUtf8 } from "../../pkg/engine/mod.ts"
+import { findFile, SyscallError } from "../../pkg/libc/mod.ts"
+import { requireOwn } from "../../pkg/records/mod.ts"
+import { CniError, Code, parseCidr, type Route } from "../../pkg/types/mod.ts"
+
+/** The directory of the pools' files, where a configuration names no other. */
+export const defaultPoolDir = "/var/lib/cni/pools"
+
+/** The one form of the file that this release reads. */
+const VERSION = 1
+
+/** In bytes. 1,000 blocks and 10,000 fixed addresses take half of it. */
+const POOL_FILE_MAX = 1 << 20
+
+/** The blocks of one family that a node owns. All have one length, so that an address tells the name of its block. */
+export interface PoolSet {
+  /** The prefix of the whole pool: "10.64.0.0/16", "fd00:64::/48". */
+  readonly prefix: string
+  /** The gateway of a link that all nodes share. Without it each block is a subnet of its own, and its first address is the gateway. */
+  readonly gateway?: string
+  /** The prefix length of every block. */
+  readonly blockLength: number
+  /** The blocks that addresses are handed out of, by their canonical prefixes: "10.64.3.0/26". */
+  readonly blocks: readonly string[]
+  /** The blocks that the node gives back: a container keeps its address there, and no container gets a new one. */
+  readonly draining: readonly string[]
+  /** Addresses in the blocks that are never handed out. */
+  readonly reserved: readonly string[]
+}
+
+/** What one node owns of a pool. */
+export interface PoolFile {
+  readonly version: typeof VERSION
+  readonly pool: string
+  /** Higher each time that the node has lost its blocks and starts anew. */
+  readonly epoch: number
+  /** The node that owns the blocks. `machineId` is that of machine-id(5), "" where there is none. */
+  readonly node: { readonly name: string; readonly uid: string; readonly machineId: string }
+  /** One for each family: a container gets an address of each. */
+  readonly sets: readonly PoolSet[]
+  /** The routes of results. */
+  readonly routes: readonly Route[]
+  /** The addresses of pods that keep theirs, by "NAMESPACE/NAME/INTERFACE". They lie in the pool, and in none of its blocks. */
+  readonly fixed: Readonly<Record<string, readonly string[]>>
+}
+
+/** Where the file of a pool lies: `<directory>/<name>.json`. */
+export interface PoolPlace {
+  readonly name: string
+  readonly directory: string
+  /** machine-id(5); another file is for tests. */
+  readonly machineIdFile?: string
+}
+
+export function poolPath({ directory, name }: PoolPlace): string {
+  return `${directory}/${name}.json`
+}
+
+/**
+ * Reads the file of a pool. Throws code 11 where it cannot be believed: it is missing, torn, of another machine, pool or
+ * version. Throws code 5 where others than the administrator could have written it.
+ */
+export function readPoolFile(place: PoolPlace): PoolFile {
+  requireOwn(place.directory)
+  const path = poolPath(place)
+  const text = readIfPresent(place, path)
+  if (text === undefined) throw refuse(place, `there is no "${path}"`)
+  const end = text.lastIndexOf(checksumKey)
+  if (end < 0 || text.slice(end) !== checksumOf(text.slice(0, end))) throw refuse(place, `"${path}" is torn`)
+  const file = parse(place, text)
+  if (file.pool !== place.name) throw refuse(place, `"${path}" is of pool "${file.pool}"`)
+  const machineId = readIfPresent(place, place.machineIdFile ?? "/etc/machine-id")?.trim() ?? ""
+  if (file.node.machineId === machineId) return file
+  throw refuse(
+    place,
+    `"${path}" is of node "${file.node.name}" with machine id "${file.node.machineId}", and this is "${machineId}"`,
+  )
+}
+
+function parse(place: PoolPlace, text: string): PoolFile {
+  const path = poolPath(place)
+  let file: Partial<PoolFile> | null
+  try {
+    file = JSON.parse(text)
+  } catch (cause) {
+    throw refuse(place, `"${path}" is not JSON`, cause)
+  }
+  if (file?.version !== VERSION)
+    throw refuse(place, `"${path}" has version ${file?.version}, and this release reads ${VERSION}`)
+  if (isPoolFile(file)) return file
+  throw refuse(place, `"${path}" is not the file of a pool`)
+}
+
+/** Whether a file has the keys that are used here. Its checksum is right: so it is as its writer meant it, and blocks are looked at when one is needed. */
+function isPoolFile(file: Partial<PoolFile>): file is PoolFile {
+  const { pool, node, sets, routes, fixed } = file
+  return (
+    typeof pool === "string" &&
+    typeof node?.name === "string" &&
+    typeof node.machineId === "string" &&
+    Array.isArray(sets) &&
+    sets.every(isPoolSet) &&
+    Array.isArray(routes) &&
+    routes.every((route) => typeof route?.dst === "string" && parseCidr(route.dst) !== undefined) &&
+    typeof fixed === "object" &&
+    fixed !== null
+  )
+}
+
+function isPoolSet(set: Partial<PoolSet> | null): set is PoolSet {
+  return (
+    typeof set?.prefix === "string" &&
+    (set.gateway === undefined || typeof set.gateway === "string") &&
+    Number.isInteger(set.blockLength) &&
+    Array.isArray(set.blocks) &&
+    Array.isArray(set.draining) &&
+    Array.isArray(set.reserved)
+  )
+}
+
+function readIfPresent(place: PoolPlace, path: string): string | undefined {
+  try {
+    const bytes = findFile(path, POOL_FILE_MAX)
+    return bytes && decodeUtf8(bytes)
+  } catch (cause) {
+    throw cause instanceof SyscallError ? refuse(place, `Cannot read "${path}"`, cause) : cause
+  }
+}
+
+/** The error for a pool that gives no addresses now: code 11, since its agent may write the file at any time. */
+export function refuse({ name }: PoolPlace, reason: string, cause?: unknown): CniError {
+  return new CniError(Code.TryAgainLater, `Cannot use pool "${name}": ${reason}`, { cause })
+}
+
+/** The text of a pool's file: JSON on one line, and at its end the checksum of all that comes before. */
+export function formatPoolFile(file: PoolFile): string {
+  const text = JSON.stringify(file).slice(0, -1)
+  return text + checksumOf(text)
+}
+
+const checksumKey = ',"checksum":"'
+
+function checksumOf(text: string): string {
+  return `${checksumKey}${crc32(text).toString(16).padStart(8, "0")}"}\n`
+}

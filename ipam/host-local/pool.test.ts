@@ -1,0 +1,295 @@
+import { describe, expect, test } from "bun:test"
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { FileDescriptor, Open, tryLock } from "../../pkg/libc/mod.ts"
+import { serve } from "../../pkg/skel/mod.ts"
+import { hostLocal } from "./main.ts"
+import { formatPoolFile, type PoolFile, type PoolSet } from "./pool-file.ts"
+import { reserve } from "./reservations.ts"
+import { owner, TemporaryStore } from "./testing/temporary-store.ts"
+
+const machineId = ((): string => {
+  try {
+    return readFileSync("/etc/machine-id", "utf8").trim()
+  } catch {
+    return ""
+  }
+})()
+
+const set = (changes: Partial<PoolSet>): PoolSet => ({
+  prefix: "10.64.0.0/16",
+  blockLength: 29,
+  blocks: ["10.64.3.0/29", "10.64.9.8/29"],
+  draining: [],
+  reserved: [],
+  ...changes,
+})
+const six = set({ prefix: "fd00:64::/48", blockLength: 125, blocks: ["fd00:64::7:0:0:8/125"] })
+
+/** A directory with pool "pods" and a store, for the time of a test. */
+class Node implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), "host-local-pool-"))
+
+  constructor(...sets: PoolSet[]) {
+    mkdirSync(join(this.path, "pools"), { mode: 0o755 })
+    this.write({ sets })
+  }
+
+  get file(): string {
+    return join(this.path, "pools", "pods.json")
+  }
+
+  /** Writes the file as an agent does. */
+  write(changes: Partial<PoolFile>): void {
+    const file: PoolFile = {
+      version: 1,
+      pool: "pods",
+      epoch: 1,
+      node: { name: "node-1", uid: "1", machineId },
+      sets: [],
+      routes: [],
+      fixed: {},
+      ...changes,
+    }
+    writeFileSync(this.file, formatPoolFile(file))
+  }
+
+  call(verb: string, id: string, options: { ipam?: object; cniArgs?: string; [key: string]: unknown } = {}) {
+    const { ipam, cniArgs = "", ...others } = options
+    const env = {
+      CNI_COMMAND: verb,
+      CNI_CONTAINERID: id,
+      CNI_NETNS: verb === "DEL" ? "" : "/proc/self/ns/none",
+      CNI_IFNAME: "eth0",
+      CNI_ARGS: cniArgs,
+      CNI_PATH: "/opt/cni/bin",
+    }
+    const place = { pool: "pods", poolDir: join(this.path, "pools"), dataDir: join(this.path, "data") }
+    const config = { cniVersion: "1.1.0", name: "net", type: "bridge", ipam: { ...place, ...ipam }, ...others }
+    const log: string[] = []
+    const stdin = () => new TextEncoder().encode(JSON.stringify(config))
+    const { stdout, exitCode } = serve(hostLocal, { env, stdin, log: (line) => log.push(line) })
+    return { exitCode, answer: stdout === "" ? undefined : JSON.parse(stdout), log }
+  }
+
+  /** ADD: the addresses with their prefixes and gateways, or the error. */
+  add(id: string, options: Parameters<Node["call"]>[2] = {}) {
+    const { answer } = this.call("ADD", id, options)
+    return answer.ips?.map(({ address, gateway }: Record<string, string>) => `${address} by ${gateway}`) ?? answer
+  }
+
+  /** The addresses that have files. */
+  get taken(): string[] {
+    try {
+      return readdirSync(join(this.path, "data", "net"))
+        .filter((name) => /^(\d+\.|fd)/.test(name))
+        .sort()
+    } catch {
+      return []
+    }
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true })
+  }
+}
+
+describe("an ADD from a pool", () => {
+  test("gets an address of a block of each family, the block's gateway, and the pool's routes", () => {
+    using node = new Node(set({}), six)
+    node.write({ sets: [set({}), six], routes: [{ dst: "0.0.0.0/0" }] })
+    expect(node.call("ADD", "a").answer).toEqual({
+      cniVersion: "1.1.0",
+      ips: [
+        { address: "10.64.3.2/29", gateway: "10.64.3.1" },
+        { address: "fd00:64::7:0:0:a/125", gateway: "fd00:64::7:0:0:9" },
+      ],
+      routes: [{ dst: "0.0.0.0/0" }],
+    })
+  })
+
+  test("prefers the routes of its configuration", () => {
+    using node = new Node()
+    node.write({ sets: [set({})], routes: [{ dst: "0.0.0.0/0" }] })
+    expect(node.call("ADD", "a", { ipam: { routes: [{ dst: "10.0.0.0/8" }] } }).answer.routes).toEqual([
+      { dst: "10.0.0.0/8" },
+    ])
+  })
+
+  test("fills the blocks one after the other, and gives an address again as late as possible", () => {
+    using node = new Node(set({}))
+    const all = ["a", "b", "c", "d", "e", "f", "g"].flatMap((id) => node.add(id))
+    expect(all.map((text: string) => text.split("/")[0])).toEqual([
+      ...[2, 3, 4, 5, 6].map((host) => `10.64.3.${host}`),
+      "10.64.9.10",
+      "10.64.9.11",
+    ])
+    node.call("DEL", "a")
+    expect(node.add("h")).toEqual(["10.64.9.12/29 by 10.64.9.9"])
+    for (const id of ["i", "j"]) node.add(id)
+    expect(node.add("k")).toEqual(["10.64.3.2/29 by 10.64.3.1"])
+  })
+
+  test("on a link that all nodes share gets the pool's prefix and gateway, and all addresses of its block", () => {
+    const shared = { gateway: "10.64.0.1", blocks: ["10.64.0.0/29", "10.64.255.248/29"] }
+    using node = new Node(set(shared))
+    const all = Array.from({ length: 13 }, (_, at) => node.add(`c${at}`)[0])
+    expect(new Set(all.map((text) => text.split("/")[1]))).toEqual(new Set(["16 by 10.64.0.1"]))
+    expect(all.map((text) => text.split("/")[0])).toEqual([
+      ...[2, 3, 4, 5, 6, 7].map((host) => `10.64.0.${host}`),
+      ...[248, 249, 250, 251, 252, 253, 254].map((host) => `10.64.255.${host}`),
+    ])
+    expect(node.add("more")).toMatchObject({ code: 11 })
+  })
+
+  test("gets no reserved address, and none of a block that is given back", () => {
+    using node = new Node(
+      set({ blocks: ["10.64.3.0/29"], draining: ["10.64.9.8/29"], reserved: ["10.64.3.2", "10.64.3.4"] }),
+    )
+    expect(["a", "b", "c"].flatMap((id) => node.add(id)).map((text: string) => text.split("/")[0])).toEqual([
+      "10.64.3.3",
+      "10.64.3.5",
+      "10.64.3.6",
+    ])
+    expect(node.add("d")).toEqual({
+      cniVersion: "1.1.0",
+      code: 11,
+      msg: 'Cannot use pool "pods": no address of 10.64.0.0/16 is free on this node (blocks owned: 1, given back: 1)',
+    })
+  })
+
+  test("gets the addresses that it asks for, and none of other nodes", () => {
+    using node = new Node(set({}))
+    const wish = (ip: string) => ({ runtimeConfig: { ips: [ip] } })
+    expect(node.add("a", wish("10.64.9.13"))).toEqual(["10.64.9.13/29 by 10.64.9.9"])
+    expect(node.add("b", wish("10.64.4.13"))).toMatchObject({
+      code: 999,
+      msg: "failed to allocate all requested IPs: 10.64.4.13",
+    })
+    expect(node.add("c", wish("10.64.9.9"))).toMatchObject({ msg: expect.stringContaining("is subnet's gateway") })
+    expect(node.taken).toEqual(["10.64.9.13"])
+  })
+
+  test("of a pod with a fixed address gets it, by CNI_ARGS or by args, and only on its interface", () => {
+    using node = new Node()
+    const sets = [set({ gateway: "10.64.0.1" })]
+    node.write({ sets, fixed: { "db/mysql-0/eth0": ["10.64.77.7"], "db/mysql-1/eth1": ["10.64.77.8"] } })
+    const args = (name: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=db;K8S_POD_NAME=${name};K8S_POD_UID=7`
+    expect(node.add("a", { cniArgs: args("mysql-0") })).toEqual(["10.64.77.7/16 by 10.64.0.1"])
+    expect(node.add("b", { cniArgs: args("mysql-1") })).toEqual(["10.64.3.0/16 by 10.64.0.1"])
+    node.call("DEL", "a")
+    expect(node.add("c", { args: { cni: { pod: { namespace: "db", name: "mysql-0" } } } })).toEqual([
+      "10.64.77.7/16 by 10.64.0.1",
+    ])
+    expect(node.add("d", { cniArgs: args("mysql-0") })).toMatchObject({
+      msg: expect.stringContaining("10.64.77.7 is not available"),
+    })
+  })
+
+  test("reads the file while no other call works on the store", () => {
+    using store = new TemporaryStore([{ subnet: "10.0.0.0/29" }])
+    store.add("first")
+    let isLocked: boolean | undefined
+    const ranges = () => {
+      using lock = FileDescriptor.open(store.path("lock"), Open.ReadOnly)
+      isLocked = !tryLock(lock.fd)
+      return { sets: [] }
+    }
+    reserve(store.open(), { owner: owner("a"), netns: undefined, ranges, requested: [] })
+    expect(isLocked).toBe(true)
+  })
+})
+
+test("CHECK holds for an address of a block that is given back, and of one that is gone, DEL releases it", () => {
+  using node = new Node(set({}))
+  const { answer } = node.call("ADD", "a")
+  for (const sets of [[set({ blocks: [], draining: ["10.64.3.0/29"] })], [set({ blocks: [] })]]) {
+    node.write({ sets })
+    expect(node.call("CHECK", "a", { prevResult: answer })).toMatchObject({ exitCode: 0 })
+  }
+  rmSync(join(node.path, "data", "net", "10.64.3.2"))
+  expect(node.call("CHECK", "a", { prevResult: answer }).answer).toMatchObject({ code: 999 })
+  node.add("b")
+  rmSync(node.file)
+  expect([node.call("DEL", "a").exitCode, node.call("DEL", "b").exitCode, node.taken]).toEqual([0, 0, []])
+})
+
+describe("a file that cannot be believed is refused with code 11, by STATUS with 50, and no address is taken:", () => {
+  const rewritten = (change: (file: Record<string, unknown>) => void) => (node: Node) => {
+    const file = JSON.parse(readFileSync(node.file, "utf8"))
+    delete file.checksum
+    change(file)
+    writeFileSync(node.file, formatPoolFile(file))
+  }
+  test.each<[string, (node: Node) => unknown, string]>([
+    ["none", (node) => rmSync(node.file), "there is no "],
+    ["an empty one", (node) => writeFileSync(node.file, ""), "is torn"],
+    ["one of zeros", (node) => writeFileSync(node.file, new Uint8Array(512)), "is torn"],
+    [
+      "another digit",
+      (node) => writeFileSync(node.file, readFileSync(node.file, "utf8").replace("3.0", "4.0")),
+      "is torn",
+    ],
+    ["too large a one", (node) => writeFileSync(node.file, new Uint8Array((1 << 20) + 1)), "Cannot read "],
+    ["a directory", (node) => [rmSync(node.file), mkdirSync(node.file)], "Cannot read "],
+    ["another pool's", rewritten((file) => (file.pool = "other")), 'is of pool "other"'],
+    [
+      "another machine's",
+      rewritten((file) => (file.node = { name: "node-2", uid: "2", machineId: "f00" })),
+      'is of node "node-2"',
+    ],
+    ["a newer one", rewritten((file) => (file.version = 2)), "has version 2, and this release reads 1"],
+    ["one without sets", rewritten((file) => (file.sets = null)), "is not the file of a pool"],
+    ["a route without destination", rewritten((file) => (file.routes = [{}])), "is not the file of a pool"],
+    [
+      "a block of another length",
+      rewritten((file) => (file.sets = [set({ blocks: ["10.64.3.0/28"] })])),
+      "is not a block with a prefix length of 29",
+    ],
+    [
+      "a block with host bits",
+      rewritten((file) => (file.sets = [set({ blocks: ["10.64.3.1/29"] })])),
+      "has host bits set",
+    ],
+    ["a block that is none", rewritten((file) => (file.sets = [set({ blocks: [7 as never] })])), '"7" is not a block'],
+  ])("%s", (_, spoil, reason) => {
+    using node = new Node(set({}))
+    spoil(node)
+    expect(node.add("a")).toMatchObject({ code: 11, msg: expect.stringContaining(reason) })
+    expect(node.call("STATUS", "").answer).toMatchObject({ code: 50, msg: expect.stringContaining(reason) })
+    expect(node.taken).toEqual([])
+  })
+
+  test("one that was cut anywhere", () => {
+    using node = new Node(set({}))
+    const text = readFileSync(node.file, "utf8")
+    for (let length = 0; length < text.length; length++) {
+      writeFileSync(node.file, text.slice(0, length))
+      expect(node.add("a")).toMatchObject({ code: 11 })
+    }
+    writeFileSync(node.file, text)
+    expect(node.add("a")).toEqual(["10.64.3.2/29 by 10.64.3.1"])
+  })
+
+  test("one of which others than the administrator may write the directory, with code 5", () => {
+    using node = new Node(set({}))
+    chmodSync(join(node.path, "pools"), 0o777)
+    expect(node.add("a")).toMatchObject({ code: 5 })
+  })
+})
+
+test("STATUS refuses a pool of which the node owns no block", () => {
+  using node = new Node(set({ blocks: [] }))
+  expect(node.call("STATUS", "").answer).toMatchObject({ code: 50 })
+  expect(node.add("a")).toMatchObject({ code: 11, msg: expect.stringContaining("(blocks owned: 0, ") })
+})
+
+test("a pool beside ranges of the configuration, or by a name that leads elsewhere, is refused", () => {
+  using node = new Node(set({}))
+  expect(node.add("a", { ipam: { subnet: "10.9.0.0/24" } })).toMatchObject({
+    code: 7,
+    msg: 'Cannot use "ipam.pool" beside "ipam.subnet"',
+  })
+  expect(node.add("a", { ipam: { pool: "../pods" } })).toMatchObject({ code: 7 })
+})

@@ -1,0 +1,140 @@
+import { AF_INET, AF_INET6, type CniError, Code, type Family, isCniError, type Route } from "../../pkg/types/mod.ts"
+import { type Chooser, nextAddress } from "./allocate.ts"
+import { type PoolFile, type PoolPlace, type PoolSet, poolPath, readPoolFile, refuse } from "./pool-file.ts"
+import {
+  type Address,
+  formatAddress,
+  isBetween,
+  offset,
+  parseAddress,
+  parseRange,
+  parseSubnet,
+  type Range,
+  type RangeSet,
+} from "./ranges.ts"
+
+/** A pod by which fixed addresses are found: `K8S_POD_NAMESPACE` and `K8S_POD_NAME` of `CNI_ARGS`, or `args.cni.pod`. */
+export interface Pod {
+  readonly namespace: string
+  readonly name: string
+}
+
+/** What the node owns of a pool, as range sets. A block is read when it is needed: a call looks at one of them, however many there are. */
+export class Pool {
+  readonly #place: PoolPlace
+  readonly #file: PoolFile
+
+  /** Reads the file. Throws code 11, and 5, as `readPoolFile`. */
+  constructor(place: PoolPlace) {
+    this.#place = place
+    this.#file = readPoolFile(place)
+  }
+
+  get routes(): readonly Route[] {
+    return this.#file.routes
+  }
+
+  /** The blocks with addresses to hand out, all of them. */
+  get rangeSets(): RangeSet[] {
+    return this.#file.sets.map((set) => set.blocks.map((block) => this.#range(set, block)))
+  }
+
+  /** All addresses of the pool, those of other nodes included. */
+  get whole(): RangeSet[] {
+    return this.#file.sets.map(({ prefix }) => [this.#believed(() => parseRange({ subnet: prefix }))])
+  }
+
+  /** The addresses that a pod keeps. */
+  fixedFor({ namespace, name }: Pod, ifName: string): Address[] {
+    const texts = this.#file.fixed[`${namespace}/${name}/${ifName}`] ?? []
+    return texts.map((text) => {
+      const address = parseAddress(text)
+      if (!address) throw refuse(this.#place, `the fixed address "${text}" is not an IP address`)
+      return address
+    })
+  }
+
+  /**
+   * The ranges for one ADD: of each set the blocks from that of the cursor up to the first with a free address, all where
+   * all are full; and those of the addresses that the container must get.
+   */
+  choose(chooser: Chooser, wanted: readonly Address[], fixed: readonly Address[]): RangeSet[] {
+    return this.#file.sets.map((set, index) => {
+      const ranges = this.#upToFree(set, chooser, chooser.cursor(index))
+      for (const address of wanted) {
+        const isThere = ranges.some(({ start, end }) => isBetween(address, start, end))
+        if (!isThere && set.blocks.includes(blockOf(set, address))) ranges.push(this.#range(set, blockOf(set, address)))
+      }
+      for (const address of fixed) if (address.family === familyOf(set)) ranges.push(this.#fixedRange(set, address))
+      return ranges
+    })
+  }
+
+  /** The error for a set without a free address. */
+  full(index: number): CniError {
+    const { blocks = [], draining = [], prefix } = this.#file.sets[index] ?? {}
+    const counts = `blocks owned: ${blocks.length}, given back: ${draining.length}`
+    return refuse(this.#place, `no address of ${prefix} is free on this node (${counts})`)
+  }
+
+  /** The blocks from that of the address handed out last on, around, up to the first that has a free address after it. */
+  #upToFree(set: PoolSet, chooser: Chooser, cursor: Address | undefined): Range[] {
+    const { blocks } = set
+    const first = cursor ? Math.max(blocks.indexOf(blockOf(set, cursor)), 0) : 0
+    const ranges: Range[] = []
+    for (let step = 0; step < blocks.length; step++) {
+      const range = this.#range(set, blocks[(first + step) % blocks.length] ?? "")
+      ranges.push(range)
+      const isCurrent = step === 0 && cursor !== undefined && isBetween(cursor, range.start, range.end)
+      const rest = isCurrent ? { ...range, start: offset(cursor, 1n) } : range
+      if (nextAddress([rest], undefined, (first, last) => chooser.nextFree(first, last))) break
+    }
+    return ranges
+  }
+
+  #range({ prefix, blockLength, gateway, reserved }: PoolSet, block: string): Range {
+    return this.#believed(() => {
+      if (!String(block).endsWith(`/${blockLength}`)) {
+        throw refuse(this.#place, `"${block}" is not a block with a prefix length of ${blockLength}`)
+      }
+      const range = gateway === undefined ? parseRange({ subnet: block }) : rangeOnLink(prefix, gateway, block)
+      const keptBack = reserved.flatMap((text) => parseAddress(text) ?? [])
+      return keptBack.length === 0 ? range : { ...range, reserved: [...range.reserved, ...keptBack] }
+    })
+  }
+
+  #fixedRange({ prefix, gateway }: PoolSet, address: Address): Range {
+    if (gateway === undefined) {
+      throw refuse(this.#place, `${formatAddress(address)} is fixed, and ${prefix} has no gateway for it`)
+    }
+    return this.#believed(() => ({ ...parseRange({ subnet: prefix, gateway }), start: address, end: address }))
+  }
+
+  /** What the file says and cannot be, such as a block with host bits, is no error of the configuration. */
+  #believed(read: () => Range): Range {
+    try {
+      return read()
+    } catch (error) {
+      throw isCniError(error, Code.InvalidNetworkConfig)
+        ? refuse(this.#place, `"${poolPath(this.#place)}": ${error.message}`)
+        : error
+    }
+  }
+}
+
+/** A block of a link that all nodes share: the subnet, and its network and broadcast address, are the pool's. */
+function rangeOnLink(prefix: string, gateway: string, block: string): Range {
+  const { network, last } = parseSubnet(block)
+  return { ...parseRange({ subnet: prefix, gateway }), start: network, end: last }
+}
+
+function familyOf({ prefix }: PoolSet): Family {
+  return prefix.includes(":") ? AF_INET6 : AF_INET
+}
+
+/** The prefix of the block that an address lies in, owned or not; "" for an address of the other family. */
+function blockOf(set: PoolSet, { family, value }: Address): string {
+  if (family !== familyOf(set)) return ""
+  const hostBits = BigInt((family === AF_INET ? 32 : 128) - set.blockLength)
+  return `${formatAddress({ family, value: (value >> hostBits) << hostBits })}/${set.blockLength}`
+}
