@@ -1,6 +1,6 @@
 import { cacheFile, parseNetworkList } from "../../pkg/libcni/mod.ts"
 import { ipamOf, type NodeAttachment } from "../node/mod.ts"
-import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import { isDeletable, planDeletion } from "./fix.ts"
 
 const GONE = "its container is gone, and no DEL came"
@@ -11,7 +11,7 @@ export const checkOrphans: Check = (patient) =>
 
 function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
   const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, patient))
-  const about = { network: one.network, severity: "warning" as const, ...(isFixable ? { orphan: one } : {}) }
+  const about = { network: one.network, severity: "warning" as const, isFixable, affected: [affectedBy(one)] }
   const found: Finding[] = []
   const has = (text: string) => one.orphan.some((reason) => reason.startsWith(text))
   const remedy = orphanRemedy(one, patient, isFixable)

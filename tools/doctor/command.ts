@@ -24,6 +24,7 @@ export const doctor: Command = {
   summary: "Look for what is wrong with this node's networks, with a reason and a remedy for each",
   words: ["[NETWORK]"],
   flags: {
+    all: { type: "boolean", help: "name every object that a finding concerns, instead of three" },
     fix: { type: "boolean", help: "delete what containers that are provably gone left behind, after showing it" },
     bundle: { type: "string", value: "FILE", help: "write a tar for a maintainer, secrets taken out" },
     timeout: runtimeFlags.timeout,
@@ -31,6 +32,7 @@ export const doctor: Command = {
   },
   help: `Looks at kernel settings, the packet filter, links, routes, configurations, plugin files, pools, leases, disk and clock,
 and asks the plugins of every network for their STATUS. It only looks, unless --fix is given. docs/doctor.md explains every finding.
+Objects with the same fault and the same cause are one finding; a remedy that is a command can be pasted into a shell.
 
 --fix runs the plugins' DEL for attachments that no link leads to and whose namespace is gone, deletes their rules, made by either
 suite, and nothing else. Then it looks again: the last line counts what is left.
@@ -54,7 +56,7 @@ Examples:
     }
     const deletions = given(args, "fix") ? planDeletions(examination) : []
     const isJson = wantsJson(args, terminal)
-    if (!isJson) terminal.stdout(report(examination, deletions, terminal))
+    if (!isJson) terminal.stdout(report(examination, deletions, terminal, given(args, "all")))
     const reasons = await fix(deletions, runtime)
     const left = deletions.length > 0 ? await examine(places, runtime, network) : examination
     const failures = deletions.flatMap((deletion) => {
@@ -74,7 +76,10 @@ Examples:
 const FIX_FAILED = 1
 
 function planDeletions({ findings, patient }: Examination): Deletion[] {
-  const orphans = new Set(findings.flatMap(({ orphan }) => orphan ?? []))
+  const fixable = findings.filter(({ isFixable }) => isFixable)
+  const orphans = new Set(
+    fixable.flatMap(({ affected = [] }) => affected.flatMap(({ attachment }) => attachment ?? [])),
+  )
   return [...orphans].map((orphan) => planDeletion(orphan, patient))
 }
 

@@ -1,6 +1,7 @@
 import { parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
 import { attachmentsOf, type FilterView, type NodePlaces, readNode, readPacketFilter } from "../node/mod.ts"
 import { checkComplete, checkDuplicates, checkOrphans } from "./attachments.ts"
+import { byCause } from "./causes.ts"
 import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkClock, checkDisk, checkUnread } from "./host.ts"
@@ -38,7 +39,7 @@ const checks: readonly Check[] = [
   checkOrphans,
 ]
 
-/** The objects that were checked, and the findings. */
+/** The objects that were checked, and the findings, one for each cause. */
 export interface Examination {
   readonly patient: Patient
   readonly findings: readonly Finding[]
@@ -55,7 +56,7 @@ export async function examine(places: NodePlaces, runtime: Runtime, network?: st
   }
   // A finding about the node as a whole concerns every network.
   const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
-  return { patient, findings: findings.filter(isAsked).sort(bySeverity) }
+  return { patient, findings: byCause(findings.filter(isAsked)).sort(bySeverity) }
 }
 
 function readPatient(places: NodePlaces): Patient {

@@ -1,8 +1,27 @@
 import { readFileSync } from "node:fs"
 import type { JsonObject } from "../../pkg/types/mod.ts"
 import type { FilterView, Node, NodeAttachment } from "../node/mod.ts"
+import type { Command } from "./remedy.ts"
 
-/** One thing that is wrong with a node. */
+/**
+ * One thing that is wrong with a node.
+ *
+ * A check returns a finding for each object that it finds at fault and names the `cause`; findings with one `rule` and one `cause`
+ * become one (causes.ts): their `affected` objects are listed together and counted, their commands become a loop.
+ *
+ * @example
+ * // 250 containers whose masquerade is gone are one finding, since all name one table as the cause:
+ * {
+ *   rule: "missing-masquerade", severity: "error", network: one.network,
+ *   cause: "table ip cni_masquerade",
+ *   affected: [affectedBy(one)],
+ *   what: `there is no masquerade for ${nameOf(one)}`,
+ *   ofMany: (count) => `table ip cni_masquerade is not there: ${count} containers have no masquerade`,
+ *   why: "what it sends leaves with an address that no host outside can answer",
+ *   remedy: sh`podman network reload --all`,
+ *   consequenceOf: ["bridge-missing"],
+ * }
+ */
 export interface Finding {
   /** A name of `rules`, with a row in docs/doctor.md. */
   readonly rule: string
@@ -10,14 +29,37 @@ export interface Finding {
   readonly severity: "error" | "warning"
   /** The network that it is about, if it is about one. */
   readonly network?: string
+  /**
+   * The object that has to be mended, which several affected ones have in common: "bridge cni0", "table ip cni_masquerade",
+   * "net/ipv4/ip_forward". Without one the finding stands alone.
+   */
+  readonly cause?: string
+  /** The objects that the fault concerns: mostly attachments, by `affectedBy`. */
+  readonly affected?: readonly Affected[]
   /** The fault, with names. */
   readonly what: string
+  /** The fault where several objects are affected, without their names: three of these, or all, are written behind it. */
+  readonly ofMany?: (count: number) => string
   /** The consequence. */
   readonly why: string
-  /** The remedy, with a command where there is one. */
-  readonly remedy: string
-  /** The attachment that `--fix` deletes: only one whose container is provably gone. */
-  readonly orphan?: NodeAttachment
+  /** The remedy: a command that can be pasted, made by `sh`, or words where no command mends it. */
+  readonly remedy: string | Command
+  /** What has to be known of the command, in words. */
+  readonly note?: string
+  /** Whether `--fix` deletes the affected attachments: only those whose container is provably gone. */
+  readonly isFixable?: boolean
+  /**
+   * Rules of which this one would be a mere consequence: an object that a finding of these rules affects, or every object where that
+   * finding concerns the node as a whole, is taken out of this finding.
+   */
+  readonly consequenceOf?: readonly string[]
+}
+
+/** An object that a fault concerns. */
+export interface Affected {
+  /** As messages name it: an attachment by `nameOf`, a link or a file by its name in quotes. */
+  readonly name: string
+  readonly attachment?: NodeAttachment
 }
 
 /** The input of the checks. */
@@ -87,4 +129,9 @@ export function routedLinks(patient: Patient): string[] {
 export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): string {
   const whose = pod === undefined ? "" : ` (pod ${[pod.namespace, pod.name].filter((part) => part).join("/")})`
   return `"${network}/${containerId}${ifName === "" ? "" : `/${ifName}`}"${whose}`
+}
+
+/** An attachment, as an object that a fault concerns. */
+export function affectedBy(attachment: NodeAttachment): Affected {
+  return { name: nameOf(attachment), attachment }
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Finding } from "./finding.ts"
-import { bridgeOf, bridgesOf, containerLinks, nameOf, readSysctl } from "./finding.ts"
+import { affectedBy, bridgeOf, bridgesOf, containerLinks, nameOf, readSysctl } from "./finding.ts"
+import { inOneLine, sh } from "./remedy.ts"
 import { asJson, report, summary } from "./report.ts"
 import { attachmentOf, linkOf, memberOf, patientOf } from "./testing/patients.ts"
 
@@ -45,6 +46,31 @@ Fixing: release the lease of pods/c1/eth0 (no configuration of its network is le
   )
 })
 
+test("of many objects three are named, and a long command is told to be there, unless all is asked for", () => {
+  const names = Array.from({ length: 250 }, (_, at) => `veth${at}`)
+  const many = finding({
+    affected: names.map((name) => ({ name: `"${name}"` })),
+    ofMany: (count) => `${count} interfaces are down`,
+    remedy: inOneLine(names.map((name) => sh`ip link set ${name} up`)),
+    note: "they may be slow",
+  })
+  expect(report(examination([many]), [], { columns: 60 })).toBe(`ERROR link-down
+  250 interfaces are down: "veth0", "veth1", "veth2" and 247
+  more
+  why: nothing passes it
+  do: a command for all of them, which cni doctor --all
+  prints below link-down
+  note: they may be slow
+
+`)
+  const whole = report(examination([many]), [], { columns: 60 }, true)
+  expect(whole).toContain('"veth249"')
+  const command = whole.slice(whole.indexOf("do: ") + 4, whole.indexOf("\n  note"))
+  const echoed = Bun.spawnSync(["sh", "-c", command.replace("do ip", "do echo ip")]).stdout.toString()
+  expect(echoed).toBe(names.map((name) => `ip link set ${name} up\n`).join(""))
+  expect(Math.max(...whole.split("\n").map((line) => line.length))).toBeLessThanOrEqual(60)
+})
+
 test.each([
   [[], 0, "\x1b[32m0 errors, 0 warnings, 0 attachments looked at\x1b[0m\n"],
   [[warning, warning], 2, "\x1b[33m0 errors, 2 warnings, 2 attachments looked at\x1b[0m\n"],
@@ -60,13 +86,26 @@ test.each([
   )
 })
 
-test("for programs it has the same, and what can be fixed", () => {
-  const findings = [finding({ network: "pods" }), finding({ ...warning, orphan: attachmentOf() })]
+test("for programs it has the same, every object that is affected, and what can be fixed and pasted", () => {
+  const pod = { namespace: "shop", name: "web" }
+  const affected = [{ name: '"cni0"' }, affectedBy(attachmentOf({ pod }))]
+  const findings = [
+    finding({ network: "pods", remedy: sh`ip link set ${"a b"} up`, note: "or restart it" }),
+    finding({ ...warning, isFixable: true, affected }),
+  ]
   const told = { what: 'interface "cni0" is down', why: "nothing passes it", remedy: "ip link set cni0 up" }
+  const words = { ...told, what: `${told.what}; the same fault has 1 more: "pods/c1/eth0" (pod shop/web)` }
+  const ofPod = { network: "pods", containerId: "c1", ifName: "eth0", pod }
   expect(asJson(examination(findings), [deletion])).toStrictEqual({
     findings: [
-      { rule: "link-down", severity: "error", network: "pods", ...told, fixable: false },
-      { rule: "no-nftables", severity: "warning", ...told, fixable: true },
+      {
+        ...{ rule: "link-down", severity: "error", network: "pods", ...told, remedy: "ip link set 'a b' up" },
+        ...{ pasteable: true, note: "or restart it", fixable: false, affected: [] },
+      },
+      {
+        ...{ rule: "no-nftables", severity: "warning", ...words, pasteable: false, fixable: true },
+        affected: [{ name: '"cni0"' }, { name: '"pods/c1/eth0" (pod shop/web)', ...ofPod }],
+      },
     ],
     fixes: [
       "delete the rules in ip nat POSTROUTING, ip cni_masquerade containers of pods/c1 (they name no interface for a DEL)",

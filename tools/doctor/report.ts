@@ -1,26 +1,44 @@
 import type { JsonObject } from "../../pkg/types/mod.ts"
 import { type ScreenSize, tinted, wrapped } from "../screen.ts"
+import { describe } from "./causes.ts"
 import type { Examination } from "./examine.ts"
+import type { Affected, Finding } from "./finding.ts"
 import { type Deletion, describeDeletion } from "./fix.ts"
+import { Command, continued } from "./remedy.ts"
 
-/** A report for people: errors first, each with its reason and its remedy, then the planned deletions. */
-export function report({ findings }: Examination, deletions: readonly Deletion[], screen: ScreenSize): string {
+/** A command with more lines is shown whole with --all only. */
+const LONG_COMMAND = 6
+
+/** A report for people: errors first, each with its reason and its remedy, then the planned deletions; `isWhole` names all objects. */
+export function report(
+  { findings }: Examination,
+  deletions: readonly Deletion[],
+  screen: ScreenSize,
+  isWhole = false,
+): string {
   const parts = findings.map((finding) => {
     const isError = finding.severity === "error"
     const head = tinted(isError ? "ERROR" : "WARNING", isError ? "bad" : "warning", screen)
-    return `${head} ${tinted(finding.rule, "strong", screen)}\n${[
-      finding.what,
-      `why: ${finding.why}`,
-      `do: ${finding.remedy}`,
-    ]
+    const lines = [describe(finding, isWhole), `why: ${finding.why}`]
+    const note = finding.note === undefined ? "" : wrapped(`note: ${finding.note}`, screen, "  ")
+    return `${head} ${tinted(finding.rule, "strong", screen)}\n${lines
       .map((line) => wrapped(line, screen, "  "))
-      .join("")}`
+      .join("")}${remedyLines(finding, screen, isWhole)}${note}`
   })
   const fixes = deletions.map((deletion) => `Fixing: ${describeDeletion(deletion)}\n`)
   return [...parts, ...(fixes.length > 0 ? [fixes.join("")] : [])].map((part) => `${part}\n`).join("")
 }
 
-/** The last line: how much is wrong, and how many orphans were deleted before this was looked at. */
+/** A command stays one when it is pasted: its lines end with a backslash. */
+function remedyLines({ remedy, rule }: Finding, screen: ScreenSize, isWhole: boolean): string {
+  if (!(remedy instanceof Command)) return wrapped(`do: ${remedy}`, screen, "  ")
+  const lines = continued(remedy.line, Math.min(screen.columns ?? 100, 120) - 6)
+  if (!isWhole && lines.length > LONG_COMMAND)
+    return wrapped(`do: a command for all of them, which cni doctor --all prints below ${rule}`, screen, "  ")
+  return lines.map((line, at) => `${at === 0 ? "  do: " : "      "}${line}\n`).join("")
+}
+
+/** The last line: how many causes there are, and how many orphans were deleted before this was looked at. */
 export function summary({ findings, patient }: Examination, screen: ScreenSize, fixed = 0): string {
   const errors = findings.filter(({ severity }) => severity === "error").length
   const warnings = findings.length - errors
@@ -41,16 +59,29 @@ export function asJson(
   failures: readonly string[] = [],
 ): JsonObject {
   return {
-    findings: findings.map(({ rule, severity, network, what, why, remedy, orphan }) => ({
-      rule,
-      severity,
-      ...(network === undefined ? {} : { network }),
-      what,
-      why,
-      remedy,
-      fixable: orphan !== undefined,
-    })),
+    findings: findings.map((finding) => {
+      const { rule, severity, network, why, remedy, note, isFixable = false, affected = [] } = finding
+      const isCommand = remedy instanceof Command
+      return {
+        rule,
+        severity,
+        ...(network === undefined ? {} : { network }),
+        what: describe(finding),
+        why,
+        remedy: isCommand ? remedy.line : remedy,
+        pasteable: isCommand,
+        ...(note === undefined ? {} : { note }),
+        fixable: isFixable,
+        affected: affected.map(affectedAsJson),
+      }
+    }),
     ...(deletions.length > 0 ? { fixes: deletions.map(describeDeletion) } : {}),
     ...(failures.length > 0 ? { failures: [...failures] } : {}),
   }
+}
+
+function affectedAsJson({ name, attachment }: Affected): JsonObject {
+  if (attachment === undefined) return { name }
+  const { network, containerId, ifName, pod } = attachment
+  return { name, network, containerId, ifName, ...(pod === undefined ? {} : { pod: { ...pod } }) }
 }

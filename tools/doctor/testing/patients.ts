@@ -1,6 +1,7 @@
 import type { FoundRule } from "../../../pkg/nftables/mod.ts"
 import type { FilterView, Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
 import type { Finding, Member, Patient } from "../finding.ts"
+import { Command } from "../remedy.ts"
 
 /** What a patient of a test has; all else is as on a node on which nothing is. */
 export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores">> {
@@ -83,12 +84,12 @@ export const compare = (...value: number[]): Part => ["cmp", { data: { value: Ui
 
 /** The findings as they are read; the network that one is about is in brackets. */
 export function told(findings: readonly Finding[]): string[] {
-  return findings.map(({ severity, rule, network, what, why, remedy, orphan }) =>
+  return findings.map(({ severity, rule, network, what, why, remedy, isFixable }) =>
     [
-      `${severity} ${rule}${network === undefined ? "" : ` (${network})`}${orphan === undefined ? "" : ", fixable"}`,
+      `${severity} ${rule}${network === undefined ? "" : ` (${network})`}${isFixable ? ", fixable" : ""}`,
       what,
       why,
-      remedy,
+      remedy instanceof Command ? remedy.line : remedy,
     ].join("\n"),
   )
 }

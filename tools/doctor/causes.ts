@@ -1,0 +1,72 @@
+import type { Affected, Finding } from "./finding.ts"
+import { Command, inOneLine } from "./remedy.ts"
+
+/** The findings with one for each cause: consequences of others are left out, and what has the same rule and cause is one. */
+export function byCause(findings: readonly Finding[]): Finding[] {
+  const groups = new Map<string, Finding[]>()
+  for (const finding of withoutConsequences(findings)) groups.getOrInsert(keyOf(finding, groups.size), []).push(finding)
+  return [...groups.values()].map(merged)
+}
+
+/** What cannot be told in one sentence, such as an error and a warning, is not grouped. */
+function keyOf({ rule, cause, severity, isFixable, remedy }: Finding, at: number): string {
+  const kind = `${rule} ${severity} ${isFixable === true} ${remedy instanceof Command}`
+  return cause === undefined ? `${kind} ${at} alone` : `${kind} of ${cause}`
+}
+
+function withoutConsequences(findings: readonly Finding[]): Finding[] {
+  const byRule = Map.groupBy(findings, ({ rule }) => rule)
+  return findings.flatMap((finding): Finding[] => {
+    const causes = (finding.consequenceOf ?? []).flatMap((rule) => byRule.get(rule) ?? [])
+    const { affected = [] } = finding
+    const ofAll = causes.filter((cause) => affected.length === 0 || (cause.affected ?? []).length === 0)
+    if (ofAll.some((cause) => isOfNetwork(cause, finding))) return []
+    const explained = new Set(causes.flatMap((cause) => (cause.affected ?? []).map(({ name }) => name)))
+    const left = affected.filter(({ name }) => !explained.has(name))
+    if (left.length === affected.length) return [finding]
+    return left.length === 0 ? [] : [{ ...finding, affected: left }]
+  })
+}
+
+/** Whether a finding about a network, or about the node, concerns what another one is about. */
+function isOfNetwork({ network }: Finding, other: Finding): boolean {
+  return network === undefined || other.network === undefined || network === other.network
+}
+
+function merged(findings: readonly Finding[]): Finding {
+  const [first] = findings
+  if (first === undefined) throw new TypeError("a group has at least one finding")
+  if (findings.length === 1) return first
+  const affected = new Map(findings.flatMap((each) => each.affected ?? []).map((each) => [each.name, each]))
+  const { network, ...rest } = first
+  const isOfOne = findings.every((each) => each.network === network)
+  return {
+    ...rest,
+    ...(isOfOne && network !== undefined ? { network } : {}),
+    affected: [...affected.values()],
+    remedy: mergedRemedy(findings),
+  }
+}
+
+function mergedRemedy(findings: readonly Finding[]): Finding["remedy"] {
+  const commands = findings.flatMap(({ remedy }) => (remedy instanceof Command ? [remedy] : []))
+  if (commands.length > 0) return inOneLine(commands)
+  return [...new Set(findings.map(({ remedy }) => String(remedy)))].slice(0, EXAMPLES).join("; ")
+}
+
+/** Examples of many objects. */
+const EXAMPLES = 3
+
+/** The fault as a sentence, with the names of three affected objects, or of all. */
+export function describe(finding: Finding, isWhole = false): string {
+  const { affected = [], what, ofMany } = finding
+  if (affected.length < 2) return what
+  if (ofMany) return `${ofMany(affected.length)}: ${namesOf(affected, isWhole)}`
+  return `${what}; the same fault has ${affected.length - 1} more: ${namesOf(affected.slice(1), isWhole)}`
+}
+
+function namesOf(affected: readonly Affected[], isWhole: boolean): string {
+  const names = affected.map(({ name }) => name)
+  if (isWhole || names.length <= EXAMPLES) return names.join(", ")
+  return `${names.slice(0, EXAMPLES).join(", ")} and ${names.length - EXAMPLES} more`
+}
