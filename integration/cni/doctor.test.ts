@@ -225,6 +225,7 @@ const faults: readonly Fault[] = [
     names: /10\.85\.0\.2/,
     seed: ({ host }, [, pod]) =>
       host.exec("sed", ["-i", "s/10.85.0.3/10.85.0.2/", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
+    besides: ["container-address-missing"], // the container has the address that its record had before
   },
   {
     rule: "stale-lease",

@@ -19,8 +19,10 @@ async function findings(lab: NodeLab): Promise<Finding[]> {
 const rulesOf = async (lab: NodeLab) => (await findings(lab)).map(({ rule }) => rule)
 const path = "/var/lib/cni/results"
 
-/** What containerd keeps of "lo" of each pod, in a network that is in no file. */
-async function addLoopback(lab: NodeLab, { name, path: netns }: ContainerNamespace): Promise<void> {
+/** "lo" of a pod, and what containerd keeps of it, in a network that is in no file. */
+async function addLoopback(lab: NodeLab, pod: ContainerNamespace): Promise<void> {
+  const { name, path: netns } = pod
+  await pod.exec("ip", ["link", "set", "lo", "up"])
   const plugins = [{ type: "loopback" }]
   const config = Buffer.from(JSON.stringify({ cniVersion: "1.1.0", name: "cni-loopback", plugins })).toString("base64")
   const result = {

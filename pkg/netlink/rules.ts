@@ -11,7 +11,8 @@ import type { NetlinkSocket } from "./socket.ts"
 const RTM_NEWRULE = 32
 const RTM_DELRULE = 33
 const RTM_GETRULE = 34
-const FR_ACT_TO_TBL = 1
+/** FR_ACT_*: look the table up, or let no packet through. */
+export const RuleAction = { ToTable: 1, Blackhole: 6, Unreachable: 7, Prohibit: 8 } as const
 const FIB_RULE_INVERT = 2
 
 /** struct fib_rule_hdr, <linux/fib_rules.h>, and what follows it. */
@@ -87,6 +88,8 @@ export interface Rule {
   table: number
   /** The table of the VRF which the packet's interface belongs to, `ip rule add l3mdev`. */
   l3Master?: boolean | undefined
+  /** FR_ACT_*: `RuleAction.ToTable` when undefined. */
+  action?: number | undefined
   /** RTPROT_*: which program has made it. */
   protocol?: number | undefined
 }
@@ -111,14 +114,25 @@ export function listRules(route: NetlinkSocket, family: Family, { ofOneSource = 
   )
 }
 
-function encodeRule({ family, not, src, dst, tos, table, l3Master, protocol, ...attributes }: Rule): Uint8Array {
+function encodeRule({
+  family,
+  not,
+  src,
+  dst,
+  tos,
+  table,
+  l3Master,
+  action,
+  protocol,
+  ...attributes
+}: Rule): Uint8Array {
   const header = {
     family,
     dstPrefix: dst?.prefix,
     srcPrefix: src?.prefix,
     tos,
     table: table < 256 ? table : 0,
-    action: FR_ACT_TO_TBL,
+    action: action ?? RuleAction.ToTable,
     flags: not ? FIB_RULE_INVERT : 0,
   }
   const lookup = l3Master ? { l3Master: 1 } : { table } // the kernel refuses both
@@ -139,6 +153,7 @@ function readRule(message: Message): Rule {
     suppressGroup: ifAny(suppressGroup),
     table: table ?? header.table,
     l3Master: l3Master === 1 || undefined,
+    action: header.action === RuleAction.ToTable ? undefined : header.action,
   }
 }
 

@@ -1,10 +1,20 @@
 import { parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
-import { attachmentsOf, type FilterView, type NodePlaces, readNode, readPacketFilter } from "../node/mod.ts"
+import {
+  attachmentsOf,
+  type FilterView,
+  type NodePlaces,
+  readInsides,
+  readNode,
+  readPacketFilter,
+} from "../node/mod.ts"
 import { checkComplete, checkDuplicates, checkOrphans } from "./attachments.ts"
 import { byCause } from "./causes.ts"
+import { checkContainerRoutes } from "./container-routes.ts"
+import { checkContainerLinks, checkInsides } from "./containers.ts"
 import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkClock, checkDisk, checkUnread } from "./host.ts"
+import { examinedOf } from "./inside.ts"
 import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
 import { checkGateways, checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
@@ -33,6 +43,9 @@ const checks: readonly Check[] = [
   checkLinks,
   checkGateways,
   checkMtu,
+  checkInsides,
+  checkContainerLinks,
+  checkContainerRoutes,
   checkComplete,
   checkDuplicates,
   checkListeners,
@@ -61,9 +74,13 @@ export async function examine(places: NodePlaces, runtime: Runtime, network?: st
 
 function readPatient(places: NodePlaces): Patient {
   const node = readNode(places)
+  const attachments = attachmentsOf(node)
+  const insides = readInsides(attachments)
   return {
     node,
-    attachments: attachmentsOf(node),
+    attachments,
+    insides,
+    examined: examinedOf(attachments, insides),
     filter: tryReadFilter(),
     members: membersOf(node),
     sysctl: readSysctl,

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs"
 import type { JsonObject } from "../../pkg/types/mod.ts"
-import type { FilterView, Node, NodeAttachment } from "../node/mod.ts"
+import type { FilterView, Inside, Node, NodeAttachment, NotInside } from "../node/mod.ts"
+import type { Examined } from "./inside.ts"
 import type { Command } from "./remedy.ts"
 
 /**
@@ -66,6 +67,10 @@ export interface Affected {
 export interface Patient {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
+  /** The namespaces of containers that live, by their paths. */
+  readonly insides: ReadonlyMap<string, Inside | NotInside>
+  /** The attachments beside what their namespaces have. */
+  readonly examined: readonly Examined[]
   /** All rules of the packet filter; undefined where it cannot be seen. */
   readonly filter: FilterView | undefined
   /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */

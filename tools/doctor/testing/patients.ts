@@ -1,6 +1,7 @@
 import type { FoundRule } from "../../../pkg/nftables/mod.ts"
 import type { FilterView, Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
 import type { Finding, Member, Patient } from "../finding.ts"
+import { examinedOf } from "../inside.ts"
 import { Command } from "../remedy.ts"
 
 /** What a patient of a test has; all else is as on a node on which nothing is. */
@@ -8,6 +9,7 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   attachments?: NodeAttachment[]
   filter?: FilterView
   members?: Member[]
+  insides?: Patient["insides"]
   ports?: Node["rules"]["ports"]
   networks?: object[]
   stores?: object[]
@@ -21,12 +23,14 @@ export function patientOf({
   filter,
   ports = [],
   sysctls = {},
+  insides = new Map(),
   ...node
 }: Parts = {}): Patient {
   const places = { confDir: "/etc/cni/net.d", binDirs: [], cacheDir: "/nowhere/cache", dataDir: "/nowhere/data" }
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
-  return { node: read, attachments, filter, members, sysctl: (path) => sysctls[path] }
+  const examined = examinedOf(attachments, insides)
+  return { node: read, attachments, insides, examined, filter, members, sysctl: (path) => sysctls[path] }
 }
 
 export const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): NodeLink => ({

@@ -1,0 +1,191 @@
+import { NeighbourState, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
+import { AF_INET6, familyOf, formatCidr, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
+import { takesFrames } from "../node/mod.ts"
+import { about } from "./containers.ts"
+import type { Check, Finding, Patient } from "./finding.ts"
+import {
+  type Examined,
+  type ExaminedInterface,
+  hasAddress,
+  inContainer,
+  isSameDestination,
+  isUp,
+  missingRoutes,
+  repairCommands,
+  routeCommand,
+  type WantedRoute,
+} from "./inside.ts"
+import { sh } from "./remedy.ts"
+
+/** Addresses and routes of a result that are no longer in the container: the first that is missing, from which others follow. */
+export const checkContainerRoutes: Check = (patient) =>
+  patient.examined.flatMap((examined) => {
+    const { interfaces } = examined
+    if (interfaces.some(({ link, addresses }) => link === undefined || (!isUp(link) && addresses.length > 0))) return []
+    const lost = interfaces.flatMap((one) => lostAddresses(examined, one))
+    if (lost.length > 0) return lost
+    return [...lostRoutes(examined), ...wrongNeighbours(examined, patient)]
+  })
+
+function lostAddresses(examined: Examined, one: ExaminedInterface): Finding[] {
+  const { inside, plugins } = examined
+  const { link, addresses, name } = one
+  const missing = addresses.filter((address) => !hasAddress(inside, link, address))
+  const isLeased = plugins.some(({ raw }) => JSON.stringify(raw.ipam ?? {}).includes('"dhcp"'))
+  const hasOther = inside.addresses?.some(({ index, scope }) => index === link?.index && scope === 0)
+  if (link === undefined || missing.length === 0 || (isLeased && hasOther)) return []
+  // gVisor and machines of Firecracker or Kata take the addresses away, and all frames by a socket of their own.
+  if (missing.length === addresses.length && takesFrames(inside.path, link.index)) return []
+  const { common, what, ofMany } = about(examined, one)
+  return [
+    {
+      ...common,
+      rule: "container-address-missing",
+      severity: "error",
+      what: `${what} does not have ${missing.map(({ text }) => text).join(" and ")}, which ADD has given it`,
+      ofMany: ofMany("does not have the address that ADD has given it"),
+      why: `what is sent to ${formatIp(missing[0]?.ip ?? new Uint8Array(4))} is not answered, and "${name}" has lost the routes of the address`,
+      remedy: inContainer(inside, repairCommands(examined, one)),
+    },
+  ]
+}
+
+function lostRoutes(examined: Examined): Finding[] {
+  const missing = missingRoutes(examined)
+  const [first] = missing
+  const one = first && interfaceOf(first, examined)
+  if (first === undefined || one === undefined) return []
+  const { common, what } = about(examined, one)
+  const remedy = inContainer(
+    examined.inside,
+    missing.map((route) => routeCommand(route, interfaceOf(route, examined)?.name ?? one.name)),
+  )
+  const names = missing.map((route) => describeRoute(route)).join(" and ")
+  if (missing.every(({ origin }) => origin !== "result"))
+    return [
+      {
+        ...common,
+        rule: "container-network-route",
+        severity: "error",
+        what: `${what} has no route to its own network: ${names} ${missing.length === 1 ? "is" : "are"} not there`,
+        ofMany: (count) => `"${one.name}" has no route to its own network in ${count} containers`,
+        why: "the container does not reach its gateway and its neighbours, or takes a way around",
+        remedy,
+      },
+    ]
+  const isDefault = missing.some(({ prefix }) => prefix === 0)
+  return [
+    {
+      ...common,
+      rule: "container-route-missing",
+      severity: "error",
+      what: `${what} does not have ${names}${instead(first, examined)}`,
+      ofMany: (count) =>
+        `${count} containers do not have ${isDefault ? "the default route" : "a route"} that ADD has given them`,
+      why: isDefault
+        ? "the container reaches nothing beyond its own network"
+        : "the container does not reach what is behind that route",
+      remedy,
+    },
+  ]
+}
+
+/** The interface that a route belongs to: the one with an address in the family, and the gateway's network if there is one. */
+function interfaceOf({ dst, gateway }: WantedRoute, { interfaces }: Examined): ExaminedInterface | undefined {
+  const ofFamily = interfaces.filter(({ addresses }) => addresses.some(({ ip }) => familyOf(ip) === familyOf(dst)))
+  const withGateway = ofFamily.find(({ addresses }) =>
+    addresses.some((one) => gateway && one.gateway && sameBytes(one.gateway, gateway)),
+  )
+  return withGateway ?? ofFamily[0]
+}
+
+function describeRoute({ dst, prefix, gateway }: WantedRoute): string {
+  const to =
+    prefix === 0
+      ? `${familyOf(dst) === AF_INET6 ? "the IPv6 " : "the "}default route`
+      : `the route to ${formatCidr({ ip: dst, prefix })}`
+  return gateway ? `${to} via ${formatIp(gateway)}` : to
+}
+
+/** What leads to the same destination in its place. */
+function instead(wanted: WantedRoute, { inside }: Examined): string {
+  const others = inside.routes?.filter((route) => isSameDestination(route, wanted)) ?? []
+  const closed = inside.routes?.some(
+    ({ type, dst, prefix }) => type !== RTN_UNICAST && prefix === wanted.prefix && sameBytes(dst, wanted.dst),
+  )
+  const via = others.map(({ gateway }) => (gateway ? `via ${formatIp(gateway)}` : "without a gateway"))
+  if (via.length > 0) return `: it is ${via.join(", ")} instead`
+  return closed ? ": it is a route that drops packets instead" : ""
+}
+
+/** Entries for gateways and other containers that are fixed to a MAC which is not theirs, and gateways that do not answer. */
+function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
+  const { inside, interfaces } = examined
+  return (inside.neighbours ?? []).flatMap((neighbour): Finding[] => {
+    const one = interfaces.find(({ link }) => link?.index === neighbour.index)
+    const isGateway = gatewaysOf(examined).some((gateway) => sameBytes(gateway, neighbour.ip))
+    if (one === undefined) return []
+    const { common, what, ofMany } = about(examined, one)
+    const ip = formatIp(neighbour.ip)
+    const remedy = inContainer(inside, [sh`ip neighbour delete ${ip} dev ${one.name}`])
+    if (neighbour.state & NeighbourState.Permanent) {
+      const real = macsOf(neighbour.ip, patient)
+      if (real.length === 0 || real.includes(neighbour.mac)) return []
+      return [
+        {
+          ...common,
+          rule: "neighbour-wrong",
+          severity: "error",
+          what: `${what} has a static neighbour ${ip} with MAC ${neighbour.mac || "none"}, and ${ip} has ${real.join(", ")}`,
+          ofMany: ofMany(`has a static neighbour ${ip} with a wrong MAC`),
+          why: isGateway
+            ? "the container reaches nothing beyond its own network"
+            : "the container does not reach that address",
+          remedy,
+        },
+      ]
+    }
+    if (!isGateway || !(neighbour.state & NeighbourState.Failed)) return []
+    return [
+      {
+        ...common,
+        rule: "gateway-silent",
+        severity: "warning",
+        what: `the gateway ${ip} has not answered ${what} when it was last asked for its MAC`,
+        ofMany: (count) => `the gateway ${ip} has not answered ${count} containers when it was last asked for its MAC`,
+        why: "the container reaches nothing beyond its own network as long as the gateway does not answer",
+        remedy,
+        consequenceOf: [
+          "gateway-missing",
+          "link-down",
+          "not-in-bridge",
+          "bridge-missing",
+          "port-state",
+          "frames-dropped",
+          "container-arp-off",
+        ],
+      },
+    ]
+  })
+}
+
+function gatewaysOf({ one }: Examined): Uint8Array[] {
+  const { ips = [], routes = [] } = one.result ?? {}
+  return [...ips.map(({ gateway }) => gateway), ...routes.map(({ gw }) => gw)].flatMap((text) =>
+    text ? (parseIp(text) ?? []) : [],
+  )
+}
+
+/** The MACs of the links that have an address: the host's, and those of other containers. */
+export function macsOf(ip: Uint8Array, { node, examined }: Patient): string[] {
+  const text = formatIp(ip)
+  const onHost = node.links.filter(
+    ({ nsid, addresses }) => nsid === undefined && addresses.some((each) => each.split("/")[0] === text),
+  )
+  const inside = examined.flatMap(({ inside, interfaces }) =>
+    interfaces.flatMap(({ link }) =>
+      link && inside.addresses?.some((each) => each.index === link.index && sameBytes(each.ip, ip)) ? [link.mac] : [],
+    ),
+  )
+  return [...new Set([...onHost.map(({ mac }) => mac), ...inside])]
+}

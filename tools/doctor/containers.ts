@@ -1,0 +1,178 @@
+import { IFF_NOARP, OperState } from "../../pkg/netlink/mod.ts"
+import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { type Examined, type ExaminedInterface, inContainer, isLoopback, isUp, repairCommands } from "./inside.ts"
+import { sh } from "./remedy.ts"
+
+/** Namespaces that could not be looked into, and lists that are too long. */
+export const checkInsides: Check = ({ attachments, insides }) =>
+  attachments.flatMap((one): Finding[] => {
+    const inside = one.netns === undefined ? undefined : insides.get(one.netns)
+    if (inside === undefined || one.isAlive === false) return []
+    const about = { severity: "warning", network: one.network, affected: [affectedBy(one)] } as const
+    if ("reason" in inside)
+      return [
+        {
+          ...about,
+          rule: "container-unread",
+          cause: inside.path,
+          what: `the namespace "${inside.path}" of ${nameOf(one)} cannot be looked into: ${inside.reason}`,
+          why: "what is wrong in the container is not among these findings",
+          remedy: sh`nsenter ${`--net=${inside.path}`} ip address`,
+        },
+      ]
+    if (inside.notWhole.length === 0) return []
+    const lists = inside.notWhole.join(" and ")
+    return [
+      {
+        ...about,
+        rule: "container-not-whole",
+        cause: inside.path,
+        what: `${nameOf(one)} has too many ${lists}: they were not read whole`,
+        why: `what is wrong with the ${lists} of this container is not among these findings`,
+        remedy: sh`nsenter ${`--net=${inside.path}`} ip ${inside.notWhole[0]?.replace(/e?s$/, "") ?? ""}`,
+      },
+    ]
+  })
+
+/** Interfaces in containers that are gone, down, or not as ADD has made them: of each the first fault, from which others follow. */
+export const checkContainerLinks: Check = (patient) =>
+  patient.examined.flatMap((examined) =>
+    examined.interfaces.flatMap((one) => {
+      const found = lostLink(examined, one) ?? withoutCarrier(examined, one, patient)
+      return found
+        ? [found]
+        : [...changedMac(examined, one), ...changedMtu(examined, one, patient), ...withoutArp(examined, one)]
+    }),
+  )
+
+/** What findings about one interface have in common. */
+export function about({ one }: Examined, { name }: Pick<ExaminedInterface, "name">) {
+  const whose = nameOf(one)
+  return {
+    common: { network: one.network, cause: `network ${one.network}`, affected: [affectedBy(one)] },
+    what: `interface "${name}" of ${whose}`,
+    /** The same fault of several containers. */
+    ofMany: (fault: string) => (count: number) => `interface "${name}" ${fault} in ${count} containers`,
+  } as const
+}
+
+function lostLink(examined: Examined, one: ExaminedInterface): Finding | undefined {
+  const { inside } = examined
+  const { link, addresses } = one
+  const { common, what, ofMany } = about(examined, one)
+  if (inside.links === undefined) return undefined
+  if (link === undefined)
+    return {
+      ...common,
+      rule: "container-link-missing",
+      severity: "error",
+      what: `${what} is not there`,
+      ofMany: ofMany("is not there"),
+      why: "the container is not connected to the network",
+      remedy: "restart the container, or have it attached again (podman network reload, a new pod)",
+      consequenceOf: ["missing-host-end"],
+    }
+  if (isUp(link) || addresses.length === 0) return undefined
+  return {
+    ...common,
+    rule: "container-link-down",
+    severity: "error",
+    what: `${what} is down`,
+    ofMany: ofMany("is down"),
+    why: "nothing passes it, and its routes are gone with it",
+    remedy: inContainer(inside, repairCommands(examined, one)),
+  }
+}
+
+/** An interface that is up and hears nothing: what it sits on is down. The host's end of a pair has a finding of its own. */
+function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: Patient): Finding | undefined {
+  const { link } = one
+  if (link === undefined || isLoopback(link) || !isUp(link)) return undefined
+  const { operState, carrier, link: parent, linkNetnsId } = link.attributes
+  const isDead = carrier === 0 || operState === OperState.LowerLayerDown || operState === OperState.Down
+  if (!isDead || link.kind === "veth") return undefined
+  const master =
+    linkNetnsId === undefined ? undefined : node.links.find(({ index, nsid }) => nsid === undefined && index === parent)
+  const { common, what } = about(examined, one)
+  const why = "the container reaches nothing, and nothing reaches it"
+  if (master === undefined || master.isUp)
+    return {
+      ...common,
+      cause: `link ${master?.name ?? parent}`,
+      rule: "container-no-carrier",
+      severity: "error",
+      what: `${what} has no carrier${master ? `, and "${master.name}" of the host, on which it sits, is up` : ""}`,
+      why,
+      remedy: "see the cable and the switch; ip -d link shows the state of each interface",
+    }
+  return {
+    ...common,
+    cause: `link ${master.name}`,
+    rule: "container-no-carrier",
+    severity: "error",
+    what: `${what} has no carrier: "${master.name}" of the host, on which it sits, is down`,
+    ofMany: (count) => `"${master.name}" of the host is down, and ${count} containers sit on it`,
+    why,
+    remedy: sh`ip link set ${master.name} up`,
+  }
+}
+
+function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
+  const { name, link, mac } = one
+  if (link === undefined || mac === undefined || isLoopback(link) || link.mac.toLowerCase() === mac) return []
+  const { common, what, ofMany } = about(examined, one)
+  return [
+    {
+      ...common,
+      rule: "container-mac-changed",
+      severity: "warning",
+      what: `${what} has MAC ${link.mac}, and ADD has given it ${mac}`,
+      ofMany: ofMany("has another MAC than ADD has given it"),
+      why: "its neighbours send to the former MAC for some time, and a check of source MACs drops what it sends",
+      remedy: inContainer(examined.inside, [sh`ip link set ${name} address ${mac}`]),
+      consequenceOf: ["mac-twice"],
+    },
+  ]
+}
+
+/** Packets that are larger than the other end's MTU vanish there. A smaller one, as tuning sets it, does no harm. */
+function changedMtu(examined: Examined, one: ExaminedInterface, { node }: Patient): Finding[] {
+  const { name, link } = one
+  const end = examined.one.link
+  if (link?.kind !== "veth" || end === undefined || end.nsid !== undefined || end.index !== link.attributes.link)
+    return []
+  const master = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
+  if (link.mtu <= end.mtu || (master !== undefined && master.mtu !== end.mtu)) return [] // mtu-mismatch
+  const { common, what, ofMany } = about(examined, one)
+  return [
+    {
+      ...common,
+      rule: "container-mtu",
+      severity: "warning",
+      what: `${what} has MTU ${link.mtu}, and its end on the host, "${end.name}", ${end.mtu}`,
+      ofMany: ofMany("has a larger MTU than its end on the host"),
+      why: "large packets of the container are dropped, while small ones such as pings pass",
+      remedy: inContainer(examined.inside, [sh`ip link set ${name} mtu ${end.mtu}`]),
+    },
+  ]
+}
+
+/** Kinds of links that have a MAC of their own, and of which no plugin switches ARP off. */
+const ETHERNET = new Set(["veth", "macvlan", "vlan"])
+
+function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
+  const { name, link } = one
+  if (link === undefined || !ETHERNET.has(link.kind) || !(link.flags & IFF_NOARP)) return []
+  const { common, what, ofMany } = about(examined, one)
+  return [
+    {
+      ...common,
+      rule: "container-arp-off",
+      severity: "error",
+      what: `${what} has ARP switched off`,
+      ofMany: ofMany("has ARP switched off"),
+      why: "the container neither asks for MACs of neighbours nor answers for its own",
+      remedy: inContainer(examined.inside, [sh`ip link set ${name} arp on`]),
+    },
+  ]
+}

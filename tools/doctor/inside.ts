@@ -1,0 +1,203 @@
+import { type NetworkPlugin, parseNetworkList } from "../../pkg/libcni/mod.ts"
+import { IFF_LOOPBACK, IFF_UP, type Link, type ListedRoute, RT_TABLE_MAIN, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
+import {
+  AF_INET6,
+  type Cidr,
+  familyOf,
+  formatCidr,
+  formatIp,
+  networkOf,
+  parseCidr,
+  parseIp,
+  type Route,
+  sameBytes,
+} from "../../pkg/types/mod.ts"
+import type { Inside, NodeAttachment, NotInside } from "../node/mod.ts"
+import { type Command, sh } from "./remedy.ts"
+
+/** An attachment of a container that lives, beside what its namespace has. */
+export interface Examined {
+  readonly one: NodeAttachment
+  readonly inside: Inside
+  readonly interfaces: readonly ExaminedInterface[]
+  /** Of the network, by the configuration of the ADD. */
+  readonly plugins: readonly NetworkPlugin[]
+  /** Those of all attachments to the namespace: Multus gives a pod several. */
+  readonly linkNames: ReadonlySet<string>
+}
+
+/** An interface of ADD's result in the container, and the link of its name. */
+export interface ExaminedInterface {
+  readonly name: string
+  readonly mac: string | undefined
+  readonly mtu: number | undefined
+  /** Those of the result. */
+  readonly addresses: readonly Address[]
+  /** Undefined where there is none, or the links could not be read whole. */
+  readonly link: Link | undefined
+}
+
+/** An address of a result. */
+export interface Address extends Cidr {
+  readonly text: string
+  readonly gateway: Uint8Array | undefined
+}
+
+/** The attachments whose namespaces were read, and of which a result is known. */
+export function examinedOf(
+  attachments: readonly NodeAttachment[],
+  insides: ReadonlyMap<string, Inside | NotInside>,
+): Examined[] {
+  const lists = new Map<string, readonly NetworkPlugin[]>()
+  const found = attachments.flatMap((one) => {
+    const inside = one.isAlive === false || one.netns === undefined ? undefined : insides.get(one.netns)
+    if (!one.result || !inside || "reason" in inside) return []
+    const config = Buffer.from(one.cached?.config ?? []).toString("latin1")
+    const plugins = lists.getOrInsertComputed(config, () => pluginsOf(one))
+    return [{ one, inside, plugins, interfaces: interfacesOf(one, inside) }]
+  })
+  const byNamespace = Map.groupBy(found, ({ inside }) => inside.inode)
+  return [...byNamespace.values()].flatMap((group) => {
+    const linkNames = new Set(group.flatMap(({ interfaces }) => interfaces.map(({ name }) => name)))
+    return group.map((each) => ({ ...each, linkNames }))
+  })
+}
+
+function pluginsOf({ cached }: NodeAttachment): readonly NetworkPlugin[] {
+  try {
+    return cached ? parseNetworkList(cached.config).plugins : []
+  } catch {
+    return []
+  }
+}
+
+/** Plugins of clouds note other things than paths as `sandbox` of what is not in the container. */
+function interfacesOf({ result, ifName }: NodeAttachment, { links }: Inside): ExaminedInterface[] {
+  const { interfaces = [], ips = [] } = result ?? {}
+  const inContainer = interfaces.flatMap((each, at) => (each.sandbox?.startsWith("/") ? [{ ...each, at }] : []))
+  const named = inContainer.length > 0 || ips.length === 0 ? inContainer : [{ name: ifName, mac: "", at: -1 }]
+  return named.map(({ name, mac, at, ...others }) => ({
+    name,
+    mac: mac ? mac.toLowerCase() : undefined,
+    mtu: "mtu" in others ? others.mtu : undefined,
+    addresses: ips.flatMap(({ address, gateway, interface: index }) => {
+      const cidr = parseCidr(address.includes("/") ? address : `${address}/${address.includes(":") ? 128 : 32}`)
+      const isItsOwn = index === at || ((index === undefined || interfaces[index] === undefined) && name === ifName)
+      return cidr && isItsOwn ? [{ ...cidr, text: address, gateway: gateway ? parseIp(gateway) : undefined }] : []
+    }),
+    link: links?.find((link) => link.name === name),
+  }))
+}
+
+export function isUp({ flags }: Link): boolean {
+  return (flags & IFF_UP) !== 0
+}
+
+export function isLoopback({ flags }: Link): boolean {
+  return (flags & IFF_LOOPBACK) !== 0
+}
+
+/** A route that ADD has made. */
+export interface WantedRoute {
+  readonly dst: Uint8Array
+  readonly prefix: number
+  readonly gateway: Uint8Array | undefined
+  /** A gateway or a network on the link itself, which the kernel or ptp has made, or one of the result. */
+  readonly origin: "gateway" | "network" | "result"
+  readonly source: Uint8Array | undefined
+  readonly route: Route | undefined
+}
+
+/** The routes that an attachment's interfaces had after ADD, in the order in which the kernel accepts them. */
+export function wantedRoutes(examined: Examined): WantedRoute[] {
+  const { one, interfaces } = examined
+  const addresses = interfaces.flatMap((each) => (each.name === "lo" ? [] : each.addresses))
+  const isPointToPoint = examined.plugins.some(({ type }) => type === "ptp")
+  const own = addresses.flatMap(({ ip, prefix, gateway }): WantedRoute[] => {
+    const bits = 8 * ip.length
+    const network = { dst: networkOf({ ip, prefix }), prefix, source: ip, origin: "network", route: undefined } as const
+    const via = isPointToPoint && gateway ? gateway : undefined
+    return [
+      ...(via ? [{ ...network, dst: via, prefix: bits, gateway: undefined, origin: "gateway" } as const] : []),
+      ...(prefix < bits ? [{ ...network, gateway: via }] : []),
+    ]
+  })
+  const ofResult = (one.result?.routes ?? []).flatMap((route): WantedRoute[] => {
+    const dst = parseCidr(route.dst)
+    if (!dst) return []
+    const sibling = addresses.find(({ ip, gateway }) => gateway && familyOf(ip) === familyOf(dst.ip))
+    const gateway = route.gw ? parseIp(route.gw) : sibling?.gateway
+    return [{ dst: networkOf(dst), prefix: dst.prefix, gateway, origin: "result", source: undefined, route }]
+  })
+  const isInResult = ({ dst, prefix }: WantedRoute) =>
+    ofResult.some((other) => other.prefix === prefix && sameBytes(other.dst, dst))
+  return [...own.filter((route) => !isInResult(route)), ...ofResult]
+}
+
+/** Those of them that are not there; none where the routes were not read whole. */
+export function missingRoutes(examined: Examined): WantedRoute[] {
+  const { routes } = examined.inside
+  if (routes === undefined) return []
+  return wantedRoutes(examined).filter(
+    (wanted) => !routes.some((route) => isSameDestination(route, wanted) && isAsGood(route, wanted, examined)),
+  )
+}
+
+/** Whether a route leads to the same network, whatever its table: sbr and vrf move routes to tables of their own. */
+export function isSameDestination({ dst, prefix, type }: ListedRoute, wanted: WantedRoute): boolean {
+  return type === RTN_UNICAST && prefix === wanted.prefix && sameBytes(dst, wanted.dst)
+}
+
+/** Whether it has the gateway of the result, or leads by another attachment: a pod has one default route. */
+function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute, examined: Examined): boolean {
+  if (wanted.origin !== "result" || wanted.gateway === undefined || !wanted.route?.gw) return true
+  if (nextHops || (gateway && sameBytes(gateway, wanted.gateway))) return true
+  const { inside, interfaces, linkNames } = examined
+  const by = inside.links?.find((link) => link.index === index)?.name
+  return by !== undefined && linkNames.has(by) && !interfaces.some(({ name }) => name === by)
+}
+
+/** The commands that give an interface what it had after ADD; those for what is there are left out. */
+export function repairCommands(examined: Examined, { name, link, addresses }: ExaminedInterface): Command[] {
+  const up = link && isUp(link) ? [] : [sh`ip link set ${name} up`]
+  const missing = addresses.filter((address) => !hasAddress(examined.inside, link, address))
+  return [
+    ...up,
+    ...missing.map(({ text }) => sh`ip address replace ${text} dev ${name}`),
+    ...missingRoutes(examined).map((route) => routeCommand(route, name)),
+  ]
+}
+
+/** `ip route replace`, as the plugin has made the route. */
+export function routeCommand({ dst, prefix, gateway, origin, source, route }: WantedRoute, name: string): Command {
+  const option = (key: string, value: string | number | undefined) => (value === undefined ? [] : [key, String(value)])
+  const words = [
+    ...(familyOf(dst) === AF_INET6 ? ["-6"] : []),
+    "route",
+    "replace",
+    prefix === 0 ? "default" : formatCidr({ ip: dst, prefix }),
+    ...option("via", gateway && formatIp(gateway)),
+    ...["dev", name],
+    ...(origin === "gateway" ? ["scope", "link"] : []),
+    ...(origin === "network" && !gateway ? ["proto", "kernel", "scope", "link"] : []),
+    ...option("src", source && formatIp(source)),
+    ...option("metric", route?.priority),
+    ...(route?.table === undefined || route.table === RT_TABLE_MAIN ? [] : ["table", String(route.table)]),
+    ...option("mtu", route?.mtu),
+    ...option("advmss", route?.advmss),
+  ]
+  return sh`ip ${words}`
+}
+
+export function hasAddress({ addresses }: Inside, link: Link | undefined, { ip, prefix }: Cidr): boolean {
+  if (addresses === undefined) return true
+  return addresses.some((there) => there.index === link?.index && there.prefix === prefix && sameBytes(there.ip, ip))
+}
+
+/** Commands in a container's namespace, in one line of a shell of the host. */
+export function inContainer({ path }: Inside, commands: readonly Command[]): Command {
+  const [first] = commands
+  const net = `--net=${path}`
+  if (first && commands.length === 1) return sh`nsenter ${net} ${first}`
+  return sh`nsenter ${net} sh -ec ${commands.map(({ line }) => line).join("; ")}`
+}

@@ -1,0 +1,124 @@
+import { isErrno, readTextFile } from "../../pkg/libc/mod.ts"
+import {
+  type Address,
+  Budget,
+  type Link,
+  type ListedRoute,
+  listAddresses,
+  listLinks,
+  listNeighbours,
+  listRoutes,
+  listRules,
+  type Neighbour,
+  RouteSocket,
+  RT_TABLE_MAIN,
+  type Rule,
+} from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET, AF_INET6 } from "../../pkg/types/mod.ts"
+import type { NodeAttachment } from "./attachments.ts"
+
+/** The namespace of one or more attachments, as it is now. A list is undefined where it is too long to be read whole. */
+export interface Inside {
+  readonly path: string
+  /** The inode of the namespace: two paths may lead to one. */
+  readonly inode: bigint
+  readonly links: readonly Link[] | undefined
+  readonly addresses: readonly Address[] | undefined
+  readonly rules: readonly Rule[] | undefined
+  /** Of the main table, and of all tables where rules lead to others. */
+  readonly routes: readonly ListedRoute[] | undefined
+  readonly neighbours: readonly Neighbour[] | undefined
+  /** The lists that were not read whole. */
+  readonly notWhole: readonly string[]
+}
+
+/** A namespace that could not be looked into, and why. */
+export interface NotInside {
+  readonly path: string
+  readonly reason: string
+}
+
+/**
+ * The datagrams that are read of one namespace, of up to 32 KiB each: some 20 links or 400 routes. A usual container has its
+ * lists in a score of them, and what a container multiplies does not hold up the others.
+ */
+const DATAGRAMS = 128
+
+/**
+ * Reads links, addresses, rules, routes and neighbours of a namespace, by one socket, like `ip -n`; undefined where it is gone, or is
+ * the thread's own. Never throws: what cannot be read is told.
+ */
+export function readInside(path: string): Inside | NotInside | undefined {
+  try {
+    using sandbox = Netns.find(path)
+    if (sandbox === undefined || sandbox.isOwn) return undefined
+    using route = sandbox.run(() => RouteSocket.open(new Budget(0, DATAGRAMS)))
+    return { path, inode: sandbox.inode, ...readLists(route) }
+  } catch (error) {
+    return { path, reason: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+/** The namespaces of the attachments whose containers live, each once, by their paths. */
+export function readInsides(attachments: readonly NodeAttachment[]): Map<string, Inside | NotInside> {
+  const paths = attachments.flatMap(({ netns, isAlive }) => (netns === undefined || isAlive === false ? [] : [netns]))
+  return new Map(
+    [...new Set(paths)].flatMap((path) => {
+      const inside = readInside(path)
+      return inside ? [[path, inside] as const] : []
+    }),
+  )
+}
+
+function readLists(route: RouteSocket): Omit<Inside, "path" | "inode"> {
+  const notWhole: string[] = []
+  const whole = <T>(what: string, list: () => T): T | undefined => {
+    try {
+      return list()
+    } catch (error) {
+      if (!isErrno(error, "ETIME")) throw error
+      notWhole.push(what)
+      return undefined
+    }
+  }
+  const links = whole("links", () => listLinks(route))
+  const addresses = whole("addresses", () => listAddresses(route))
+  const rules = whole("rules", () => families.flatMap((family) => listRules(route, family)))
+  const filter = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
+  const routes = whole("routes", () => families.flatMap((family) => listRoutes(route, family, filter)))
+  const neighbours = whole("neighbours", () => families.flatMap((family) => listNeighbours(route, family)))
+  return { links, addresses, rules, routes, neighbours, notWhole }
+}
+
+const families = [AF_INET, AF_INET6] as const
+
+/** The priorities of the rules that every namespace begins with: local, main, default. */
+const usual: ReadonlyMap<number, number> = new Map([
+  [0, 255],
+  [32766, 254],
+  [32767, 253],
+])
+
+/** Whether a rule is one of those that every namespace begins with. */
+export function isUsual({ priority = 0, table, src, dst, inputInterface, outputInterface, mark }: Rule): boolean {
+  return usual.get(priority) === table && !src && !dst && !inputInterface && !outputInterface && !mark
+}
+
+/**
+ * Whether a program in a namespace takes all frames of an interface by a packet socket, as gVisor and machines in a container do,
+ * which keep the interface's addresses for themselves. False where it cannot be read.
+ */
+export function takesFrames(path: string, index: number): boolean {
+  try {
+    using sandbox = Netns.open(path)
+    const rows = sandbox
+      .run(() => readTextFile("/proc/thread-self/net/packet"))
+      .trim()
+      .split("\n")
+      .slice(1)
+    return rows.some((row) => Number(row.trim().split(/\s+/)[4]) === index) // sk RefCnt Type Proto Iface R Rmem User Inode
+  } catch {
+    return false
+  }
+}
