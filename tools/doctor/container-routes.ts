@@ -22,10 +22,17 @@ export const checkContainerRoutes: Check = (patient) =>
   patient.examined.flatMap((examined) => {
     const { interfaces } = examined
     if (interfaces.some(({ link, addresses }) => link === undefined || (!isUp(link) && addresses.length > 0))) return []
+    if (interfaces.some((one) => isTakenOver(examined, one))) return []
     const lost = interfaces.flatMap((one) => lostAddresses(examined, one))
     if (lost.length > 0) return lost
     return [...lostRoutes(examined), ...wrongNeighbours(examined, patient)]
   })
+
+/** gVisor takes the addresses of its container, their routes, and all frames by a packet socket. */
+function isTakenOver({ inside }: Examined, { link, addresses }: ExaminedInterface): boolean {
+  const isBare = addresses.length > 0 && !addresses.some((address) => hasAddress(inside, link, address))
+  return isBare && link !== undefined && takesFrames(inside.path, link.index)
+}
 
 function lostAddresses(examined: Examined, one: ExaminedInterface): Finding[] {
   const { inside, plugins } = examined
@@ -34,8 +41,6 @@ function lostAddresses(examined: Examined, one: ExaminedInterface): Finding[] {
   const isLeased = plugins.some(({ raw }) => JSON.stringify(raw.ipam ?? {}).includes('"dhcp"'))
   const hasOther = inside.addresses?.some(({ index, scope }) => index === link?.index && scope === 0)
   if (link === undefined || missing.length === 0 || (isLeased && hasOther)) return []
-  // gVisor and machines of Firecracker or Kata take the addresses away, and all frames by a socket of their own.
-  if (missing.length === addresses.length && takesFrames(inside.path, link.index)) return []
   const { common, what, ofMany } = about(examined, one)
   return [
     {

@@ -90,7 +90,7 @@ function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: Pa
   if (link === undefined || isLoopback(link) || !isUp(link)) return undefined
   const { operState, carrier, link: parent, linkNetnsId } = link.attributes
   const isDead = carrier === 0 || operState === OperState.LowerLayerDown || operState === OperState.Down
-  if (!isDead || link.kind === "veth") return undefined
+  if (!isDead || link.kind === "veth" || link.kind === "tun") return undefined // a tap waits for its program
   const master =
     linkNetnsId === undefined ? undefined : node.links.find(({ index, nsid }) => nsid === undefined && index === parent)
   const { common, what } = about(examined, one)

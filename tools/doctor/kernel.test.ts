@@ -26,7 +26,8 @@ const both = attachmentOf({ link: veth, addresses: ["10.85.0.2/24", "fd00::2/64"
 describe("forwarding", () => {
   const [IPV4, IPV6] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]
   const found = (sysctls: Record<string, string>, ...attachments: NodeAttachment[]) =>
-    told(checkForwarding(patientOf({ members, links, attachments, sysctls })))
+    told(checkForwarding(patientOf({ members: gateway, links, attachments, sysctls })))
+  const gateway = [memberOf({ type: "bridge", bridge: "cni0", isGateway: true })]
   const off = (path: string, dotted: string, count = 1) => `error forwarding-off
 ${path} is 0, and ${count} containers are attached
 the kernel drops what containers send beyond their own network, and what comes for them
@@ -41,6 +42,12 @@ sysctl -w ${dotted}=1, and find what switches it off: /etc/sysctl.d, a firewall'
     expect(found(zero, six)).toEqual([off(IPV6, "net.ipv6.conf.all.forwarding")])
     expect(found({ [IPV4]: "1", [IPV6]: "1" }, both)).toEqual([])
     expect(found({}, both)).toEqual([])
+  })
+
+  test("does not matter to containers of an isolated bridge", () => {
+    const sysctls = { [IPV4]: "0", [IPV6]: "0" }
+    const isolated = [memberOf({ type: "bridge", bridge: "cni0" })]
+    expect(checkForwarding(patientOf({ members: isolated, links, attachments: [both], sysctls }))).toEqual([])
   })
 
   test("does not matter to containers that are gone, or have no end on the host", () => {

@@ -1,14 +1,20 @@
 import { AF_INET, familyOf, parseCidr } from "../../pkg/types/mod.ts"
 import { chainsAt, comparesWith, type FilterView, isUnconditional, verdictOf } from "../node/mod.ts"
 import { valuesOf } from "./filters.ts"
-import { bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
+import { bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
+import { isGateway } from "./links.ts"
 
 /** A table of which this share is used is nearly full. */
 const NEARLY_FULL = 0.8
 
 /** Forwarding between interfaces, which ADD switches on and others switch off again. */
 export const checkForwarding: Check = (patient) => {
-  const used = patient.attachments.filter(({ link, isAlive }) => link?.nsid === undefined && link && isAlive !== false)
+  const isolated = new Set(
+    patient.members.filter((member) => bridgeOf(member) && !isGateway(member)).map(({ network }) => network),
+  )
+  const used = patient.attachments.filter(
+    ({ link, isAlive, network }) => link && link.nsid === undefined && isAlive !== false && !isolated.has(network),
+  )
   const families = new Set(used.flatMap(({ addresses }) => addresses.map(familyOfText)))
   const found: Finding[] = []
   for (const [family, path] of [

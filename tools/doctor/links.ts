@@ -75,7 +75,7 @@ function gatewaysOf({ network, result }: NodeAttachment, { members }: Patient): 
 }
 
 /** Whether the bridge has the gateway's address. */
-function isGateway(member: Member): boolean {
+export function isGateway(member: Member): boolean {
   return bridgeOf(member) !== undefined && (member.raw.isGateway === true || member.raw.isDefaultGateway === true)
 }
 

@@ -1,0 +1,164 @@
+import { expect, test } from "bun:test"
+import { startDnsmasq } from "../dhcp/servers.ts"
+import { startDaemon } from "../dhcp/site.ts"
+import { connect, type Feature, testWith } from "../lab/mod.ts"
+import { NodeLab, podsNetwork } from "./node-lab.ts"
+
+async function findings(lab: NodeLab): Promise<object[]> {
+  const { stdout, stderr } = await lab.cni(["doctor", "--json"])
+  expect(stderr).toBe("")
+  return (JSON.parse(stdout) as { findings: object[] }).findings
+}
+
+const onIpv4 = { type: "host-local", ranges: [[{ subnet: "10.85.0.0/24" }]] }
+const dualStack = { type: "host-local", ranges: [[{ subnet: "10.85.0.0/24" }], [{ subnet: "fd85::/64" }]] }
+const withDefault = { ...dualStack, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] }
+const onLan = {
+  type: "host-local",
+  ranges: [[{ subnet: "10.87.0.0/24", rangeStart: "10.87.0.10", gateway: "10.87.0.254" }]],
+}
+const bridge = { type: "bridge", bridge: "cni0", isGateway: true, ipam: onIpv4 }
+const ptp = { type: "ptp", ipMasq: true, ipam: withDefault }
+
+/** The plugins of a network whose containers have no fault, and what the kernel needs for it. */
+const networks: Readonly<Record<string, { plugins: readonly object[]; needs?: Feature }>> = {
+  "bridge, dual stack": { plugins: [{ ...bridge, isDefaultGateway: true, ipMasq: true, ipam: dualStack }] },
+  "bridge that is a gateway, without a default route": { plugins: [{ ...bridge, isDefaultGateway: false }] },
+  "bridge without a gateway, isolated": { plugins: [{ ...bridge, isGateway: false }] },
+  "bridge without addresses": { plugins: [{ type: "bridge", bridge: "cni0" }] },
+  "bridge with a VLAN": { plugins: [{ ...bridge, vlan: 100 }], needs: "vlan_filtering" },
+  "bridge with isolated ports": { plugins: [{ ...bridge, portIsolation: true }] },
+  "bridge that checks MACs": { plugins: [{ ...bridge, macspoofchk: true }], needs: "nf_tables_bridge" },
+  "bridge with DNS servers behind the default route": {
+    plugins: [{ ...bridge, isDefaultGateway: true, dns: { nameservers: ["10.85.0.1", "192.0.2.53"] } }],
+  },
+  "bridge, tuned": {
+    plugins: [
+      { ...bridge, isDefaultGateway: true },
+      { type: "tuning", mtu: 1300, mac: "02:00:00:00:85:01" },
+    ],
+  },
+  "bridge with firewall": { plugins: [{ ...bridge, isDefaultGateway: true }, { type: "firewall" }] },
+  "bridge with bandwidth": {
+    plugins: [
+      { ...bridge, isDefaultGateway: true },
+      { type: "bandwidth", egressRate: 1e6, egressBurst: 1e6 },
+    ],
+    needs: "ifb",
+  },
+  "bridge with sbr": { plugins: [{ ...bridge, isDefaultGateway: true, ipam: dualStack }, { type: "sbr" }] },
+  "bridge with vrf": {
+    plugins: [
+      { ...bridge, isDefaultGateway: true, ipam: dualStack },
+      { type: "vrf", vrfname: "blue" },
+    ],
+    needs: "vrf",
+  },
+  "ptp, dual stack": { plugins: [ptp] },
+  "ptp with a smaller MTU": { plugins: [{ ...ptp, mtu: 1400 }] },
+  "ptp with sbr": { plugins: [ptp, { type: "sbr" }] },
+  macvlan: { plugins: [{ type: "macvlan", master: "up0", ipam: onLan }], needs: "macvlan" },
+  "macvlan with routes": {
+    plugins: [
+      {
+        type: "macvlan",
+        master: "up0",
+        ipam: { ...onLan, routes: [{ dst: "0.0.0.0/0" }, { dst: "10.99.0.0/16", mtu: 1400, priority: 7 }] },
+      },
+    ],
+    needs: "macvlan",
+  },
+  "macvlan without addresses": { plugins: [{ type: "macvlan", master: "up0" }], needs: "macvlan" },
+  "ipvlan in mode l2": { plugins: [{ type: "ipvlan", master: "up0", ipam: onLan }], needs: "ipvlan" },
+  "ipvlan in mode l3": {
+    plugins: [{ type: "ipvlan", master: "up0", mode: "l3", ipam: { ...onLan, routes: [{ dst: "0.0.0.0/0" }] } }],
+    needs: "ipvlan",
+  },
+  vlan: { plugins: [{ type: "vlan", master: "up0", vlanId: 5, ipam: onLan }], needs: "vlan" },
+  tap: { plugins: [{ type: "tap", ipam: onIpv4 }], needs: "tap" },
+  dummy: { plugins: [{ type: "dummy", ipam: onIpv4 }], needs: "dummy" },
+  "static addresses without a gateway": {
+    plugins: [
+      {
+        type: "bridge",
+        bridge: "cni0",
+        ipam: { type: "static", addresses: [{ address: "10.85.0.9/32" }, { address: "fd85::9/128" }] },
+      },
+    ],
+  },
+}
+
+async function startNode(plugins: readonly object[]): Promise<NodeLab> {
+  const lab = await NodeLab.create({ cniVersion: "1.1.0", name: "pods", plugins })
+  const uplink =
+    "ip link add up0 type veth peer name up0-far; ip link set up0-far up; ip address add 10.87.0.1/24 dev up0; ip link set up0 up; ip route add default via 10.87.0.254"
+  await lab.host.exec("sh", ["-ec", uplink])
+  return lab
+}
+
+for (const [name, { plugins, needs }] of Object.entries(networks)) {
+  const run = async () => {
+    await using lab = await startNode(plugins)
+    await lab.addPod("one")
+    const isFixed = JSON.stringify(plugins).includes('"static"') || JSON.stringify(plugins).includes('"mac"') // one only
+    if (!isFixed) await lab.addPod("two")
+    expect(await findings(lab)).toEqual([])
+  }
+  const title = `healthy: ${name}: nothing is found`
+  if (needs) testWith([needs], title, run)
+  else test(title, run)
+}
+
+test("healthy: a second interface by Multus, with a default route that the first one has: nothing is found", async () => {
+  await using lab = await startNode(podsNetwork.plugins)
+  const second = {
+    ...bridge,
+    bridge: "cni1",
+    isDefaultGateway: true,
+    ipam: { ...onIpv4, ranges: [[{ subnet: "10.88.0.0/24" }]] },
+  }
+  await lab.writeNetwork("20-second.conflist", { cniVersion: "1.1.0", name: "second", plugins: [second] })
+  const pod = await lab.addPod("one")
+  // Multus takes the default route of what is not the pod's first interface away again.
+  await lab.cni(["add", "second", pod.path, "--container-id", pod.name, "--ifname", "net1"])
+  expect((await pod.exec("ip", ["-br", "link"])).stdout).toContain("net1")
+  await pod.exec("sh", ["-ec", "ip route flush default; ip route add default via 10.85.0.1"])
+  expect(await findings(lab)).toEqual([])
+})
+
+test("healthy: addresses by DHCP, of which a later lease may give others: nothing is found", async () => {
+  await using lab = await startNode([{ type: "bridge", bridge: "br-lab", ipam: { type: "dhcp" } }])
+  const server = await lab.host.addContainer("server")
+  await connect({ namespace: lab.host, link: "lan0" }, { namespace: server, link: "eth0", addresses: ["10.1.2.1/24"] })
+  await lab.host.exec("sh", [
+    "-ec",
+    "ip link add br-lab type bridge; ip link set lan0 master br-lab; ip link set br-lab up",
+  ])
+  await using _server = await startDnsmasq(server, lab.directory.path)
+  await using _daemon = await startDaemon(lab.host, ["-timeout", "5s"])
+  const pod = await lab.addPod("one")
+  expect(await findings(lab)).toEqual([])
+  await pod.exec("sh", [
+    "-ec",
+    "ip address flush dev eth0 scope global; ip address add 10.1.2.77/24 dev eth0; ip route add default via 10.1.2.1",
+  ])
+  expect(await findings(lab)).toEqual([])
+})
+
+test("healthy: gVisor, which takes the addresses of its container, and all frames by a packet socket: nothing is found", async () => {
+  await using lab = await startNode(podsNetwork.plugins)
+  const pod = await lab.addPod("one")
+  await pod.exec("sh", ["-ec", "ip address flush dev eth0"])
+  expect(await findings(lab)).not.toEqual([])
+  const script =
+    "import socket,sys; s=socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)); s.bind(('eth0', 3)); print('bound', flush=True); sys.stdin.read()"
+  const sandbox = Bun.spawn(pod.commandLine(["python3", "-c", script]), { stdin: "pipe", stdout: "pipe" })
+  try {
+    const { value } = await sandbox.stdout.getReader().read()
+    expect(new TextDecoder().decode(value)).toBe("bound\n")
+    expect(await findings(lab)).toEqual([])
+  } finally {
+    sandbox.kill()
+    await sandbox.exited
+  }
+})
