@@ -6,7 +6,14 @@ import { complete, completionScript, shells } from "./completion.ts"
 
 const runtimeFlags = { "conf-dir": { type: "string" }, json: { type: "boolean" } } as const
 const commands = {
-  add: { words: ["NETWORK", "NETNS"], flags: { ifname: { type: "string", short: "i" }, ...runtimeFlags } },
+  add: {
+    words: ["NETWORK", "NETNS"],
+    flags: {
+      ifname: { type: "string", short: "i" },
+      output: { type: "string", short: "o", choices: ["text", "wide", "json"] },
+      ...runtimeFlags,
+    },
+  },
   "ipam ls": { words: ["[NETWORK]"], flags: runtimeFlags },
   "ipam release": { words: ["NETWORK"], flags: {} },
   install: { words: [], flags: {} },
@@ -43,10 +50,13 @@ describe("a command line", () => {
     ["completion f", "fish"],
     ["help ", first],
     ["-", "--help"],
-    ["add --", "--help --ifname --conf-dir --json"],
+    ["add --", "--help --ifname --output --conf-dir --json"],
     ["add lab --c", "--conf-dir"],
     ["add --json la", "lab lan"],
     ["add -i ", ""],
+    ["add -o ", "text wide json"],
+    ["add --output w", "wide"],
+    ["add --output = j", "json"],
     ["add -i eth1 la", "lab lan"],
     ["--ifname eth1 add la", "lab lan"],
     ["--ifname=eth1 add la", "lab lan"],

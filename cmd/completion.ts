@@ -4,7 +4,12 @@ import { networkNames } from "../pkg/libcni/mod.ts"
 export interface Completable {
   /** The kinds of its words, in brackets when optional: `NETWORK`, `SHELL` and `COMMAND` can be completed. */
   readonly words: readonly string[]
-  readonly flags: Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>
+  readonly flags: Readonly<
+    Record<
+      string,
+      { readonly type: "string" | "boolean"; readonly short?: string; readonly choices?: readonly string[] }
+    >
+  >
   /** The values of further words, by their kind. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
 }
@@ -71,9 +76,10 @@ export function complete(
 ): string {
   const current = line.at(-1) ?? ""
   const { words, values, open } = read(line.slice(0, -1), commands)
-  if (open || current === "=") return "" // the value of a flag
+  if (current === "=") return ""
   const known = commandAt(words, commands)
   const candidates = () => {
+    if (open !== undefined) return known?.command.flags[open]?.choices ?? []
     if (current.startsWith("-"))
       return ["--help", ...Object.keys(known?.command.flags ?? {}).map((name) => `--${name}`)]
     if (known === undefined) return nextWords(words, commands)
@@ -92,8 +98,8 @@ interface Line {
   readonly words: readonly string[]
   /** The values of flags, by the flag's long name. */
   readonly values: ReadonlyMap<string, string>
-  /** Whether the line ends with a flag that wants a value. */
-  readonly open: boolean
+  /** The flag that the line ends with, and that wants a value. */
+  readonly open: string | undefined
 }
 
 /** Takes a command line apart. In bash "--flag=value" arrives as three words. */
@@ -116,7 +122,7 @@ function read(line: readonly string[], commands: Readonly<Record<string, Complet
       words.push(word)
     }
   }
-  return { words, values, open: open !== undefined }
+  return { words, values, open }
 }
 
 /** The command that the words begin with, and of how many words its name is: "ipam ls" has two. */

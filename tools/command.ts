@@ -2,8 +2,10 @@ import { existsSync } from "node:fs"
 import { resolve } from "node:path"
 import type { ParseArgsConfig } from "node:util"
 import { loadNetwork, type Network, type Runtime } from "../pkg/libcni/mod.ts"
+import { printJson, stringifyJson } from "../pkg/types/mod.ts"
 import { defaults, readPath, type Terminal } from "./environment.ts"
 import { DEFAULT_DATA_DIR, type NodePlaces } from "./node/mod.ts"
+import type { Screen } from "./screen.ts"
 
 /** The arguments of a command: flags by name, then the other words. */
 export interface Arguments {
@@ -15,6 +17,8 @@ export interface Arguments {
 export type Flag = NonNullable<ParseArgsConfig["options"]>[string] & {
   /** Placeholder of the value: "DIR". */
   readonly value?: string
+  /** The values that it takes, where these are few. */
+  readonly choices?: readonly string[]
   readonly help: string
 }
 
@@ -71,13 +75,29 @@ export function word(args: Arguments, index: number): string {
   return args.words[index] ?? ""
 }
 
+/** The flags of every command that prints a table or findings. */
+export const outputFlags = {
+  output: {
+    ...{ type: "string", short: "o", value: "FORMAT", choices: ["text", "wide", "json"] },
+    help: "text, wide (every column, nothing cut) or json (default text)",
+  },
+  json: { type: "boolean", help: "the same as -o json; errors are JSON, too" },
+  "no-headers": { type: "boolean", help: "print the rows of tables alone" },
+} as const satisfies Record<string, Flag>
+
+/** The flags of a command that is worth looking at again and again. */
+export const watchFlags = {
+  watch: { type: "boolean", short: "w", help: "show it again when it has changed, until Ctrl-C; exit code 0" },
+  interval: { type: "string", value: "SECONDS", help: "how often --watch looks (default 1)" },
+} as const satisfies Record<string, Flag>
+
 /** The flags of every command that runs plugins. */
 export const runtimeFlags = {
   "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
   "bin-dir": { type: "string", value: "DIR[:DIR]", help: "plugins (CNI_PATH, else /opt/cni/bin)" },
   "cache-dir": { type: "string", value: "DIR", help: "results of ADD, for CHECK and DEL (default /var/lib/cni)" },
   timeout: { type: "string", value: "SECONDS", help: "kill a plugin that takes longer (default: never)" },
-  json: { type: "boolean", help: "print JSON, also on a terminal and for errors" },
+  ...outputFlags,
 } as const satisfies Record<string, Flag>
 
 /** The flags that say which interface of which container it is. */
@@ -92,7 +112,7 @@ export const nodeFlags = {
   "conf-dir": runtimeFlags["conf-dir"],
   "bin-dir": runtimeFlags["bin-dir"],
   "cache-dir": runtimeFlags["cache-dir"],
-  json: runtimeFlags.json,
+  ...outputFlags,
 } as const satisfies Record<string, Flag>
 
 /** The directories of a node, by flags and environment. */
@@ -105,9 +125,21 @@ export function placesOf(args: Arguments, { env }: Terminal): NodePlaces {
   }
 }
 
-/** Whether a command prints JSON: it was asked to, or no human reads it. */
-export function wantsJson(args: Arguments, terminal: Terminal): boolean {
-  return given(args, "json") || !terminal.interactive
+/** Whether JSON was asked for. */
+export function wantsJson({ flags }: Pick<Arguments, "flags">): boolean {
+  return flags.json === true || flags.output === "json"
+}
+
+/** The screen that a command's text is made for; one that is `isWide` has no limit. */
+export function screenOf(args: Arguments, { columns, colour = false }: Terminal): Screen {
+  const isWide = args.flags.output === "wide"
+  return { columns: isWide ? undefined : columns, colour, isWide, hasHeads: !given(args, "no-headers") }
+}
+
+/** Prints what a command has found: as JSON where that was asked for, on one line for `--watch`; else as text. */
+export function print(args: Arguments, terminal: Terminal, found: { json(): unknown; text(screen: Screen): string }) {
+  if (!wantsJson(args)) terminal.stdout(found.text(screenOf(args, terminal)))
+  else terminal.stdout(`${given(args, "watch") ? stringifyJson(found.json()) : printJson(found.json())}\n`)
 }
 
 /** The runtime that the flags and the environment ask for. */
@@ -119,7 +151,7 @@ export function runtimeOf(args: Arguments, { env, stderr, signal }: Terminal): R
     env,
     stderr,
     signal,
-    ...(timeout === undefined ? {} : { timeoutMs: readSeconds(timeout) }),
+    ...(timeout === undefined ? {} : { timeoutMs: readSeconds("--timeout", timeout) }),
   }
 }
 
@@ -136,8 +168,9 @@ export function netnsPath(given: string): string {
   return !given.includes("/") && !existsSync(given) && existsSync(named) ? named : resolve(given)
 }
 
-function readSeconds(timeout: string): number {
-  const seconds = Number(timeout)
+/** A number of seconds in milliseconds. Throws for 0 and below. */
+export function readSeconds(flag: string, given: string): number {
+  const seconds = Number(given)
   if (Number.isFinite(seconds) && seconds > 0) return seconds * 1000
-  throw new Error(`Cannot use --timeout ${timeout}: expected a number of seconds above 0`)
+  throw new Error(`Cannot use ${flag} ${given}: expected a number of seconds above 0`)
 }

@@ -1,4 +1,6 @@
+import { writeSync } from "node:fs"
 import { resolve } from "node:path"
+import { isatty } from "node:tty"
 import type { Attachment } from "../pkg/libcni/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg/types/mod.ts"
 
@@ -75,11 +77,11 @@ export interface Terminal {
   readonly stderr: (text: string | Uint8Array) => void
   /** All of stdin, to its end. */
   readonly stdin: () => Promise<string>
-  /** Whether a human reads stdout. */
+  /** Whether stdout is a terminal. */
   readonly interactive: boolean
-  /** Whether a human reads stderr. */
+  /** Whether stderr is a terminal. */
   readonly watched?: boolean
-  /** The width of stdout in characters; undefined where there is no limit. */
+  /** The width of stdout in characters, at this moment; undefined where there is no limit. */
   readonly columns?: number | undefined
   /** Whether stdout shows colours and its user wants them: <https://no-color.org>. */
   readonly colour?: boolean
@@ -87,21 +89,47 @@ export interface Terminal {
   readonly signal: AbortSignal
 }
 
-/** The terminal of this process. For tools only: the streams cost more than a plugin's whole run. */
+/** The terminal of this process. */
 export function processTerminal(): Terminal {
   const interrupted = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => interrupted.abort(interruption(signal)))
+  const { env } = process
+  const interactive = isatty(STDOUT)
   return {
-    env: process.env,
-    stdout: (text) => void process.stdout.write(text),
-    stderr: (text) => void process.stderr.write(text),
+    env,
+    stdout: (text) => writeAll(STDOUT, text),
+    stderr: (text) => writeAll(STDERR, text),
     stdin: () => Bun.stdin.text(),
-    interactive: process.stdout.isTTY === true,
-    watched: process.stderr.isTTY === true,
-    columns: process.stdout.isTTY ? process.stdout.columns : undefined,
-    colour: process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== "dumb",
+    interactive,
+    watched: isatty(STDERR),
+    get columns() {
+      const wanted = Number(env.COLUMNS)
+      return wanted > 0 ? wanted : interactive ? process.stdout.columns : undefined
+    },
+    colour: interactive && !env.NO_COLOR && env.TERM !== "dumb",
     signal: interrupted.signal,
+  }
+}
+
+const STDOUT = 1
+const STDERR = 2
+
+/** The exit code of a program whose reader is gone, as shells show a death by SIGPIPE: `ls | head` has it, too. */
+const READER_GONE = 141
+
+/** Writes all of it. Ends the process, without a word, when the pipe has no reader any more. */
+function writeAll(fd: number, text: string | Uint8Array): void {
+  let rest = typeof text === "string" ? Buffer.from(text) : text
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(fd, rest))
+    } catch (error) {
+      const code = error instanceof Error && "code" in error ? error.code : undefined
+      if (code === "EPIPE") process.exit(READER_GONE)
+      if (code !== "EAGAIN") throw error
+      Bun.sleepSync(1) // the other end has made the pipe non-blocking, and it is full
+    }
   }
 }
 

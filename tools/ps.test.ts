@@ -1,9 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { cni } from "../cmd/cni/main.ts"
-import { Lab } from "../pkg/libcni/testing/lab.ts"
 import { attachmentOf } from "./doctor/testing/patients.ts"
-import { attachmentAsJson, pause, psTable } from "./ps.ts"
-import { recordingTerminal } from "./testing.ts"
+import { attachmentAsJson, psTable } from "./ps.ts"
 
 const link = {
   ...{ index: 4, name: "veth1", kind: "veth", mac: "", mtu: 1500, isUp: true, state: "up" },
@@ -33,11 +30,11 @@ describe("the table of attachments", () => {
       addresses: ["10.85.0.9"],
     })
     expect(psTable([whole, orphan, inside, attachmentOf({ containerId: "c4" })], 61_000, {})).toBe(
-      `NETWORK  CONTAINER  INTERFACE  ADDRESS                  PORTS                   HOST   NAMESPACE  AGE  NOTES
-pods     shop/web   eth0       10.85.0.2/24,fd00::2/64  8080→80/tcp, 53→53/udp  veth1  alive      1m
-pods     db         -          -                        -                       -      gone       -    orphan: lease, rules without namespace; link without cache entry; lease of an earlier boot
-pods     c3         eth0       10.85.0.9                -                       -      unknown    -
-pods     c4         eth0       -                        -                       -      ?          -
+      `NETWORK  NAMESPACE  CONTAINER  INTERFACE  ADDRESS                  PORTS                   HOST   NETNS    AGE  NOTES
+pods     shop       web        eth0       10.85.0.2/24,fd00::2/64  8080→80/tcp, 53→53/udp  veth1  alive    1m
+pods     -          db         -          -                        -                       -      gone     -    orphan: lease, rules without namespace; link without cache entry; lease of an earlier boot
+pods     -          c3         eth0       10.85.0.9                -                       -      unknown  -
+pods     -          c4         eth0       -                        -                       -      ?        -
 
 4 attachments, 1 orphaned
 `,
@@ -46,7 +43,7 @@ pods     c4         eth0       -                        -                       
 
   test("leaves out columns in which nothing stands", () => {
     expect(psTable([attachmentOf()], 0, {})).toBe(
-      `NETWORK  CONTAINER  INTERFACE  NAMESPACE
+      `NETWORK  CONTAINER  INTERFACE  NETNS
 pods     c1         eth0       ?
 
 1 attachment, 0 orphaned
@@ -88,34 +85,38 @@ test("for programs it is JSON with what is known, each rule's place once", () =>
   })
 })
 
-test("a pause ends early when it is interrupted", async () => {
-  const already = AbortSignal.abort()
-  await pause(1e6, already)
-  const interrupted = new AbortController()
-  const paused = pause(1e6, interrupted.signal)
-  interrupted.abort()
-  await paused
-  await pause(1, new AbortController().signal)
+describe("at 80 columns", () => {
+  const pods = ["web-7d9f8b6c5d-x2x4z", "db-0"].map((name) =>
+    attachmentOf({
+      ...{
+        network: "production",
+        pod: { namespace: "shop-frontend", name },
+        netns: "/run/netns/x",
+        isAlive: true,
+        link,
+      },
+      ...{ addresses: ["10.244.113.127/24", "fd00:10:244:1::7f/64"], ports: ["8080→80/tcp"], addedMs: 1000 },
+    }),
+  )
+
+  test("name and addresses are whole, and what says least is not there", () => {
+    const [head = "", ...lines] = psTable(pods, 61_000, { columns: 80 }).split("\n")
+    expect(head).toBe("NAMESPACE      CONTAINER             ADDRESS")
+    expect(lines[0]).toBe("shop-frontend  web-7d9f8b6c5d-x2x4z  10.244.113.127/24,fd00:10:244:1::7f/64")
+    expect(psTable(pods, 61_000, { columns: 110 })).toContain("INTERFACE  ADDRESS")
+  })
+
+  test("an ID of a container is short; on a wide screen there is all of it, and every column", () => {
+    const containerId = "0123456789abcdef".repeat(4)
+    const one = attachmentOf({ containerId })
+    expect(psTable([one], 0, { columns: 80 })).toContain("pods     0123456789ab  eth0")
+    const [head = "", row = ""] = psTable([one], 0, { isWide: true }).split("\n")
+    expect(head.split(/ +/)).toHaveLength(11)
+    expect(row.split(containerId)).toHaveLength(3)
+  })
 })
 
-test.each([
-  [false, /^\[\]\n$/],
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: home, and clear from there, ECMA-48 8.3.57 and 8.3.39
-  [true, /^\x1b\[H\x1b\[J\d{4}-\d\d-\d\dT[\d:.]+Z\n\nNo attachments\n$/],
-])(
-  "--watch shows it again until it is interrupted; for people %p on a screen of its own",
-  async (interactive, shown) => {
-    using lab = new Lab()
-    const interrupted = new AbortController()
-    const said: string[] = []
-    const stdout = (text: string) => {
-      said.push(text)
-      interrupted.abort()
-    }
-    const terminal = { ...recordingTerminal({}, interactive), stdout, signal: interrupted.signal }
-    const places = ["--conf-dir", lab.confDir, "--bin-dir", lab.binDir, "--cache-dir", lab.cacheDir]
-    expect(await cni(["ps", "no-such-network", "--watch", ...places], terminal)).toBe(0)
-    expect(said).toHaveLength(1)
-    expect(said[0]).toMatch(shown)
-  },
-)
+test("without heads the table is rows alone, and nothing at all where there are none", () => {
+  expect(psTable([attachmentOf()], 0, { hasHeads: false })).toBe("pods  c1  eth0  ?\n")
+  expect(psTable([], 0, { hasHeads: false })).toBe("")
+})

@@ -1,5 +1,4 @@
 import type { JsonObject } from "../pkg/types/mod.ts"
-import { printJson } from "../pkg/types/mod.ts"
 import {
   type Arguments,
   type Command,
@@ -8,21 +7,29 @@ import {
   given,
   nodeFlags,
   placesOf,
-  wantsJson,
-  word,
+  print,
+  text,
+  watchFlags,
 } from "./command.ts"
 import type { Terminal } from "./environment.ts"
 import { attachmentsOf, type Node, type NodeAttachment, readNode } from "./node/mod.ts"
-import { type Cell, fittedTable, tinted } from "./screen.ts"
+import { type Cell, containerText, fittedTable, type Screen, tinted } from "./screen.ts"
 import { age } from "./tables.ts"
 
-const HEADS = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESS", "PORTS", "HOST", "NAMESPACE", "AGE", "NOTES"] as const
-
-/** The interval of `--watch`. */
-const WATCH_MS = 1000
-
-/** Home, and clear from there to the end of the screen. */
-const CLEAR = "\x1b[H\x1b[J"
+/** Name and address stay as they are; what says least falls away first. */
+const COLUMNS = [
+  { head: "NETWORK", falls: 7 },
+  { head: "NAMESPACE", falls: 8 },
+  { head: "CONTAINER", isWhole: true },
+  { head: "ID", falls: 1 },
+  { head: "INTERFACE", isWhole: true, falls: 4 },
+  { head: "ADDRESS", isWhole: true },
+  { head: "PORTS", falls: 6 },
+  { head: "HOST", isWhole: true, falls: 2 },
+  { head: "NETNS", isWhole: true, falls: 5 },
+  { head: "AGE", isWhole: true, falls: 3 },
+  { head: "NOTES" },
+] as const
 
 /** `cni ps` */
 export const ps: Command = {
@@ -30,85 +37,86 @@ export const ps: Command = {
   words: ["[NETWORK]"],
   flags: {
     orphans: { type: "boolean", help: "only what belongs to no container that lives; exit code 3 when there is any" },
-    watch: { type: "boolean", short: "w", help: "show it again every second, until Ctrl-C" },
+    namespace: { type: "string", short: "n", value: "NAME", help: "only pods of this namespace of Kubernetes" },
+    "all-namespaces": { type: "boolean", short: "A", help: "those of every namespace, which is the default" },
+    ...watchFlags,
     ...nodeFlags,
   },
   help: `One row for each interface of a container: pod or container, addresses, published ports, the host's end, whether the network
 namespace is there ("?": noted nowhere), age. It is read from the runtime's cache, host-local's store, the links and the packet
 filter together; NOTES say what does not fit: a lease without namespace, rules without lease, a link without cache entry.
-It only looks. Only root sees the packet filter.
+Rows are sorted by their first columns. It only looks. Only root sees the packet filter.
 
 Exit code 0. With --orphans: 0 when there are none, 3 when there are some. 1: it could not look.
 
 Examples:
   cni ps
-  cni ps --orphans --json
+  cni ps -n shop -o wide
+  cni ps --orphans -o json
   cni ps pods --watch`,
   async run(args, terminal) {
-    if (given(args, "watch")) return watch(args, terminal)
-    const found = look(args, terminal)
-    if (wantsJson(args, terminal)) terminal.stdout(`${printJson(found.shown.map(attachmentAsJson))}\n`)
-    else terminal.stdout(psTable(found.shown, found.node.readMs, terminal))
-    if (given(args, "orphans") && found.shown.length > 0) throw new Found(FOUND_FAULTS)
-  },
-}
-
-async function watch(args: Arguments, terminal: Terminal): Promise<void> {
-  while (!terminal.signal.aborted) {
     const { shown, node } = look(args, terminal)
-    if (wantsJson(args, terminal)) terminal.stdout(`${JSON.stringify(shown.map(attachmentAsJson))}\n`)
-    else terminal.stdout(`${CLEAR}${new Date(node.readMs).toISOString()}\n\n${psTable(shown, node.readMs, terminal)}`)
-    await pause(WATCH_MS, terminal.signal)
-  }
-}
-
-/** Waits; ends early when the signal says so. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  signal.addEventListener("abort", () => resolve(), { once: true })
-  await promise
-  clearTimeout(timer)
+    print(args, terminal, {
+      json: () => shown.map(attachmentAsJson),
+      text: (screen) => psTable(shown, node.readMs, screen),
+    })
+    if (given(args, "orphans") && shown.length > 0) throw new Found(FOUND_FAULTS)
+  },
 }
 
 function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAttachment[] } {
   const node = readNode(placesOf(args, terminal))
   for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
-  const name = args.words.length > 0 ? word(args, 0) : undefined
+  const [name] = args.words
+  const namespace = given(args, "all-namespaces") ? undefined : text(args, "namespace")
   const shown = attachmentsOf(node).filter(
-    ({ network, ifName, orphan }) =>
+    ({ network, ifName, orphan, pod }) =>
       // Some runtimes attach "lo" as well, which is nothing to see.
-      (name === undefined ? ifName !== "lo" : network === name) && (!given(args, "orphans") || orphan.length > 0),
+      (name === undefined ? ifName !== "lo" : network === name) &&
+      (namespace === undefined || pod?.namespace === namespace) &&
+      (!given(args, "orphans") || orphan.length > 0),
   )
-  return { node, shown }
+  return { node, shown: shown.sort(inOrder) }
 }
 
-/** The table for people. Empty columns are left out. `nowMs` since 1970. */
-export function psTable(
-  attachments: readonly NodeAttachment[],
-  nowMs: number,
-  screen: Pick<Terminal, "columns" | "colour">,
-): string {
-  if (attachments.length === 0) return "No attachments\n"
+/** By the columns that come first; "web-9" comes before "web-10". */
+function inOrder(a: NodeAttachment, b: NodeAttachment): number {
+  const keys = ({ network, pod, containerId, ifName }: NodeAttachment) => [
+    network,
+    pod?.namespace ?? "",
+    pod?.name ?? containerId,
+    ifName,
+  ]
+  const others = keys(b)
+  return keys(a).reduce((order, key, at) => order || byNumber.compare(key, others[at] ?? ""), 0)
+}
+
+const byNumber = new Intl.Collator("en", { numeric: true })
+
+/** The table for people. Columns in which nothing stands are left out but on a wide screen. `nowMs` since 1970. */
+export function psTable(attachments: readonly NodeAttachment[], nowMs: number, screen: Screen): string {
+  if (attachments.length === 0) return screen.hasHeads === false ? "" : "No attachments\n"
   const rows = attachments.map((one): Cell[] => [
     one.network,
-    one.pod ? [one.pod.namespace, one.pod.name].filter((part) => part !== "").join("/") : one.containerId,
+    one.pod?.namespace || "-",
+    one.pod?.name ?? containerText(one.containerId, screen),
+    screen.isWide ? one.containerId : "-",
     one.ifName || "-",
     one.addresses.join(",") || "-",
     portsCell(one),
     hostEndOf(one) ?? "-",
-    namespaceCell(one),
+    namespaceCell(one, screen),
     one.addedMs === undefined ? "-" : age(nowMs - one.addedMs),
     one.orphan.length > 0 ? { text: `orphan: ${orphanNote(one.orphan)}`, tone: "warning" } : "",
   ])
   const isEmpty = (column: number) => rows.every((row) => row[column] === "-" || row[column] === "")
-  const kept = HEADS.map((_, column) => column).filter((column) => !isEmpty(column))
+  const kept = [...COLUMNS.entries()].filter(([column]) => screen.isWide || !isEmpty(column))
   const table = fittedTable(
-    kept.map((column) => HEADS[column] ?? ""),
-    rows.map((row) => kept.map((column) => row[column] ?? "")),
+    kept.map(([, column]) => column),
+    rows.map((row) => kept.map(([column]) => row[column] ?? "")),
     screen,
   )
+  if (screen.hasHeads === false) return table
   const orphans = attachments.filter(({ orphan }) => orphan.length > 0).length
   const summary = `${attachments.length} attachment${attachments.length === 1 ? "" : "s"}, ${orphans} orphaned`
   return `${table}\n${orphans > 0 ? tinted(summary, "warning", screen) : summary}\n`
@@ -136,9 +144,11 @@ function portsCell({ ports, unservedPorts }: NodeAttachment): Cell {
   return unservedPorts.length > 0 ? { text, tone: "bad" } : text
 }
 
-function namespaceCell({ isAlive, netns }: NodeAttachment): Cell {
-  if (isAlive === undefined) return netns === undefined ? "?" : "unknown"
-  return isAlive ? { text: "alive", tone: "good" } : { text: "gone", tone: "bad" }
+/** Whether the network namespace is there; on a wide screen its path, too. */
+function namespaceCell({ isAlive, netns }: NodeAttachment, { isWide }: Screen): Cell {
+  const path = isWide && netns !== undefined ? ` ${netns}` : ""
+  if (isAlive === undefined) return netns === undefined ? "?" : `unknown${path}`
+  return isAlive ? { text: `alive${path}`, tone: "good" } : { text: `gone${path}`, tone: "bad" }
 }
 
 /** The attachments as JSON. */

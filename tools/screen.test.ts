@@ -1,5 +1,5 @@
-import { expect, test } from "bun:test"
-import { fittedTable, tinted, wrapped } from "./screen.ts"
+import { describe, expect, test } from "bun:test"
+import { type Column, containerText, fittedTable, tinted, wrapped } from "./screen.ts"
 
 const rows = [
   ["lab", "0123456789abcdef0123456789abcdef", { text: "alive", tone: "good" as const }],
@@ -25,6 +25,49 @@ test("on a terminal the widest column is cut until every line fits", () => {
 
 test("a terminal that is too narrow for anything still gets whole short columns", () => {
   expect(fittedTable(["A"], [["0123456789"]], { columns: 3 })).toBe("A\n0123456…\n")
+})
+
+describe("a table that does not fit", () => {
+  const columns: Column[] = [
+    { head: "NETWORK", falls: 2 },
+    { head: "NAME", isWhole: true },
+    { head: "HOST", isWhole: true, falls: 1 },
+    "NOTES",
+  ]
+  const row = ["production-network", "web-7d9f8b6c5d-x2x4z", "veth01ab23cd", "a lease without a namespace"]
+  const shown = (width: number | undefined) =>
+    fittedTable(columns, [row], { columns: width }).replace(/^.*\n/, "").trimEnd().split("  ")
+
+  test("has all of it where nothing limits it, and on a terminal that is as wide", () => {
+    expect(shown(undefined)).toEqual(row)
+    expect(shown(18 + 20 + 12 + 27 + 6)).toEqual(row)
+  })
+
+  test("is cut first in columns that may be cut, the widest first", () => {
+    expect(shown(72)).toEqual(["production-netwo…", row[1] ?? "", row[2] ?? "", "a lease without …"])
+    expect(shown(8 + 20 + 12 + 8 + 6)).toEqual(["product…", row[1] ?? "", row[2] ?? "", "a lease…"])
+  })
+
+  test("then loses whole columns in their order, and what is left gets their room", () => {
+    expect(shown(53)).toEqual(["production-ne…", row[1] ?? "", "a lease withou…"])
+    expect(shown(39)).toEqual([row[1] ?? "", "a lease without …"])
+  })
+
+  test("never cuts a name, be the terminal as narrow as it may", () => {
+    expect(shown(10)).toEqual([row[1] ?? "", "a lease…"])
+  })
+})
+
+test("without heads a table is its rows", () => {
+  expect(fittedTable(["NETWORK", "NAME"], [["a", "b"]], { hasHeads: false })).toBe("a  b\n")
+})
+
+test("a container's ID is shortened on a terminal, and no other name", () => {
+  const id = "0123456789abcdef".repeat(4)
+  expect(containerText(id, { columns: 80 })).toBe("0123456789ab")
+  expect(containerText(id, {})).toBe(id)
+  expect(containerText(`${id}0`, { columns: 80 })).toBe(`${id}0`)
+  expect(containerText(`x${id}`.slice(0, 64), { columns: 80 })).toHaveLength(64)
 })
 
 test("colour is around the text, after it was cut and before it is filled up, and never instead of it", () => {

@@ -12,6 +12,15 @@ export type Cell = string | { readonly text: string; readonly tone: Tone }
 /** The width of a terminal, and whether it has colours. */
 export type ScreenSize = Pick<Terminal, "columns" | "colour">
 
+/** What text is made for: `isWide` has every column, and without `hasHeads` tables are their rows alone. */
+export interface Screen extends ScreenSize {
+  readonly isWide?: boolean
+  readonly hasHeads?: boolean
+}
+
+/** A column by its head. One that has nothing else is cut where a table does not fit its screen. */
+export type Column = string | { readonly head: string; readonly isWhole?: boolean; readonly falls?: number }
+
 /** Narrower than this no column is made to fit a terminal. */
 const LEAST_WIDTH = 8
 
@@ -22,25 +31,32 @@ export function tinted(text: string, tone: Tone, { colour }: ScreenSize): string
 
 /**
  * A table whose lines fit the terminal: columns are as wide as their widest cell, and where that is too much the widest ones
- * are cut, with "…" at the cut. Without a terminal nothing is cut. Nothing at all when there are no rows.
+ * are cut, with "…" at the cut, and then those with `falls` are left out, the lowest number first. Columns that are `isWhole` are
+ * never cut. Without a terminal all is whole. Nothing at all when there are no rows.
  */
-export function fittedTable(heads: readonly string[], rows: readonly (readonly Cell[])[], screen: ScreenSize): string {
+export function fittedTable(columns: readonly Column[], rows: readonly (readonly Cell[])[], screen: Screen): string {
   if (rows.length === 0) return ""
-  const widths = narrowed(
-    heads.map((head, column) => Math.max(head.length, ...rows.map((row) => textOf(row[column] ?? "").length))),
+  const heads = columns.map((column): Cell => ({ text: headOf(column), tone: "strong" }))
+  const shown = screen.hasHeads === false ? rows : [heads, ...rows]
+  const widths = fitInto(
+    columns.map((column, at) => ({ column, at, width: Math.max(...shown.map((row) => textOf(row[at] ?? "").length)) })),
     screen.columns,
   )
   const line = (cells: readonly Cell[]) =>
-    cells
-      .map((cell, column) => {
-        const width = widths[column] ?? 0
+    widths
+      .map(({ at, width }) => {
+        const cell = cells[at] ?? ""
         const text = cut(textOf(cell), width)
         return `${typeof cell === "string" ? text : tinted(text, cell.tone, screen)}${" ".repeat(width - text.length)}`
       })
       .join("  ")
       .trimEnd()
-  const head = heads.map((text): Cell => ({ text, tone: "strong" }))
-  return `${[head, ...rows].map(line).join("\n")}\n`
+  return `${shown.map(line).join("\n")}\n`
+}
+
+/** A container's ID: on a terminal, one of 64 digits is its first 12, as runtimes show it. */
+export function containerText(id: string, { columns }: ScreenSize): string {
+  return columns !== undefined && /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 12) : id
 }
 
 /** Text in lines of the terminal's width, or of 100 characters, broken between words; each begins with `indent`. */
@@ -65,16 +81,47 @@ function cut(text: string, width: number): string {
   return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
 }
 
-/** The widths of columns with two blanks between, the widest taken from until all fit. */
-function narrowed(widths: number[], columns: number | undefined): number[] {
-  if (columns === undefined) return widths
-  const fitted = [...widths]
-  let excess = fitted.reduce((sum, width) => sum + width, 0) + 2 * (fitted.length - 1) - columns
-  for (; excess > 0; excess--) {
-    const widest = fitted.indexOf(Math.max(...fitted))
-    const width = fitted[widest] ?? 0
-    if (width <= LEAST_WIDTH) break
-    fitted[widest] = width - 1
+function headOf(column: Column): string {
+  return typeof column === "string" ? column : column.head
+}
+
+interface Fitted {
+  readonly column: Column
+  /** The place of its cells in a row. */
+  readonly at: number
+  readonly width: number
+}
+
+/** The columns that are shown, with widths that fit; wider ones when nothing more can be taken from them. */
+function fitInto(columns: readonly Fitted[], room: number | undefined): readonly Fitted[] {
+  if (room === undefined) return columns
+  const narrow = narrowed(columns, room)
+  if (excessOf(narrow, room) <= 0) return narrow
+  const order = ({ column }: Fitted) => (typeof column === "string" ? Infinity : (column.falls ?? Infinity))
+  const first = Math.min(...columns.map(order))
+  return first === Infinity
+    ? narrow
+    : fitInto(
+        columns.filter((each) => order(each) !== first),
+        room,
+      )
+}
+
+/** Takes from the widest column that may be cut until all fit, or all of them are as narrow as they may be. */
+function narrowed(columns: readonly Fitted[], room: number): readonly Fitted[] {
+  const spare = ({ column, width }: Fitted) =>
+    typeof column !== "string" && column.isWhole ? 0 : Math.max(0, width - Math.max(LEAST_WIDTH, headOf(column).length))
+  let fitted = columns
+  for (let excess = excessOf(columns, room); excess > 0; excess--) {
+    const widest = Math.max(...fitted.map((each) => (spare(each) > 0 ? each.width : 0)))
+    if (widest === 0) break
+    const taken = fitted.findIndex((each) => each.width === widest && spare(each) > 0)
+    fitted = fitted.map((each, at) => (at === taken ? { ...each, width: each.width - 1 } : each))
   }
   return fitted
+}
+
+/** By how much lines are too long, with two blanks between columns. */
+function excessOf(columns: readonly Fitted[], room: number): number {
+  return columns.reduce((sum, { width }) => sum + width + 2, -2) - room
 }

@@ -11,7 +11,7 @@ test("a result: interfaces with their addresses, addresses of none, routes, name
     { address: "10.3.0.2/16", gateway: "10.3.0.1", interface: 7 },
   ]
   const routes = [{ dst: "0.0.0.0/0", gw: "10.1.0.1" }, { dst: "10.9.0.0/16" }]
-  expect(resultTable({ interfaces, ips, routes, dns: { nameservers: ["192.0.2.53"] } })).toBe(
+  expect(resultTable({ interfaces, ips, routes, dns: { nameservers: ["192.0.2.53"] } }, {})).toBe(
     `INTERFACE  WHERE         MAC  ADDRESS                 GATEWAY
 br0        host          -    -                       -
 eth0       /run/netns/x  aa   10.1.0.2/16,fd00::2/64  10.1.0.1
@@ -26,7 +26,7 @@ NAME SERVER
 192.0.2.53
 `,
   )
-  expect(resultTable({ interfaces: [], ips: [], routes: [], dns: {} })).toBe("")
+  expect(resultTable({ interfaces: [], ips: [], routes: [], dns: {} }, {})).toBe("")
 })
 
 const leaseOf = (address: string, more: Partial<Lease>): Lease => ({
@@ -49,11 +49,11 @@ const network: NetworkUse = {
 }
 
 test("leases: a bar for each range set, and a row for each address", () => {
-  expect(leaseTable([network, { ...network, leases: [], ranges: [] }], 1_012_000)).toBe(
+  expect(leaseTable([network, { ...network, leases: [], ranges: [] }], 1_012_000, {})).toBe(
     `lab
   [#####···············]  1 of 4 used, 3 free  10.1.0.1-10.1.0.4
   [####################]  2 of 2 used, 0 free, 1 reclaimable  10.2.0.1-10.2.0.2
-  ADDRESS   CONTAINER    INTERFACE  AGE  NAMESPACE
+  ADDRESS   CONTAINER    INTERFACE  AGE  NETNS
   10.1.0.1  c1           eth0       12s  alive  /run/netns/a
   10.2.0.1  c1           eth0       12s  gone, reclaimable  /run/netns/b
   10.2.0.2  (torn file)  -          1m   ?
@@ -62,7 +62,7 @@ test("leases: a bar for each range set, and a row for each address", () => {
 lab
 `,
   )
-  expect(leaseTable([], 0)).toBe("No addresses are handed out\n")
+  expect(leaseTable([], 0, {})).toBe("No addresses are handed out\n")
 })
 
 test("leases for programs; counts that a number cannot hold are text", () => {
@@ -121,7 +121,7 @@ test("an interface with gateways of both families", () => {
     { address: "10.1.0.2/16", gateway: "10.1.0.1", interface: 0 },
     { address: "fd00::2/64", gateway: "fd00::1", interface: 0 },
   ]
-  expect(resultTable({ interfaces: [{ name: "eth0" }], ips, routes: [], dns: {} })).toEndWith(
+  expect(resultTable({ interfaces: [{ name: "eth0" }], ips, routes: [], dns: {} }, {})).toEndWith(
     "eth0       host   -    10.1.0.2/16,fd00::2/64  10.1.0.1,fd00::1\n",
   )
 })

@@ -1,8 +1,9 @@
 import type { Lease } from "../ipam/host-local/main.ts"
 import type { JsonObject, Result } from "../pkg/types/mod.ts"
+import { containerText, fittedTable, type Screen } from "./screen.ts"
 
 /** A result for human eyes: interfaces with their addresses, then routes, then name servers. */
-export function resultTable({ interfaces, ips, routes, dns }: Result): string {
+export function resultTable({ interfaces, ips, routes, dns }: Result, screen: Screen): string {
   const rows = interfaces.map((one, index) => {
     const own = ips.filter((ip) => ip.interface === index)
     return [
@@ -16,32 +17,29 @@ export function resultTable({ interfaces, ips, routes, dns }: Result): string {
   const loose = ips.filter((ip) => ip.interface === undefined || interfaces[ip.interface] === undefined)
   const looseRows = loose.map((ip) => ["-", "-", "-", ip.address, ip.gateway ?? "-"])
   return [
-    table(["INTERFACE", "WHERE", "MAC", "ADDRESS", "GATEWAY"], [...rows, ...looseRows]),
-    table(
+    fittedTable(resultColumns, [...rows, ...looseRows], screen),
+    fittedTable(
       ["ROUTE", "VIA"],
       routes.map((route) => [route.dst, route.gw ?? "-"]),
+      screen,
     ),
-    table(
+    fittedTable(
       ["NAME SERVER"],
       (dns.nameservers ?? []).map((server) => [server]),
+      screen,
     ),
   ]
     .filter((part) => part !== "")
     .join("\n")
 }
 
-/** Columns as wide as their widest cell; nothing when there are no rows. */
-export function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
-  if (rows.length === 0) return ""
-  const all = [heads, ...rows]
-  const widths = heads.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
-  const line = (row: readonly string[]) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join("  ")
-      .trimEnd()
-  return `${all.map(line).join("\n")}\n`
-}
+const resultColumns = [
+  { head: "INTERFACE", isWhole: true },
+  "WHERE",
+  { head: "MAC", isWhole: true, falls: 1 },
+  { head: "ADDRESS", isWhole: true },
+  { head: "GATEWAY", falls: 2 },
+]
 
 /** The use of a network's ranges, and its leases. */
 export interface NetworkUse {
@@ -53,12 +51,20 @@ export interface NetworkUse {
 const BAR_WIDTH = 20
 
 /** A table for people: a usage bar for each range set, then a row for each address. `nowMs` since 1970. */
-export function leaseTable(networks: readonly NetworkUse[], nowMs: number): string {
+export function leaseTable(networks: readonly NetworkUse[], nowMs: number, screen: Screen): string {
   if (networks.length === 0) return "No addresses are handed out\n"
-  return networks.map((network) => networkText(network, nowMs)).join("\n")
+  return networks.map((network) => networkText(network, nowMs, screen)).join("\n")
 }
 
-function networkText({ name, ranges, leases }: NetworkUse, nowMs: number): string {
+const leaseColumns = [
+  { head: "ADDRESS", isWhole: true },
+  { head: "CONTAINER", isWhole: true },
+  { head: "INTERFACE", isWhole: true, falls: 2 },
+  { head: "AGE", isWhole: true, falls: 1 },
+  "NETNS",
+]
+
+function networkText({ name, ranges, leases }: NetworkUse, nowMs: number, screen: Screen): string {
   const bars = ranges.map(({ ranges: text, used, reclaimable, total }) => {
     const free = `${total - BigInt(used)} free${reclaimable > 0 ? `, ${reclaimable} reclaimable` : ""}`
     return `  ${usageBar(used, total)}  ${used} of ${total} used, ${free}  ${text}\n`
@@ -67,11 +73,12 @@ function networkText({ name, ranges, leases }: NetworkUse, nowMs: number): strin
     lease.address,
     ...(typeof lease.holder === "string"
       ? [`(${lease.holder} file)`, "-"]
-      : [lease.holder.containerId, lease.holder.ifName || "-"]),
+      : [containerText(lease.holder.containerId, screen), lease.holder.ifName || "-"]),
     age(nowMs - lease.writtenMs),
     namespaceText(lease),
   ])
-  return `${name}\n${bars.join("")}${indent(table(["ADDRESS", "CONTAINER", "INTERFACE", "AGE", "NAMESPACE"], rows))}`
+  const room = screen.columns === undefined ? screen : { ...screen, columns: screen.columns - 2 }
+  return `${name}\n${bars.join("")}${indent(fittedTable(leaseColumns, rows, room))}`
 }
 
 /** "alive  /run/netns/a", "gone, reclaimable  /run/netns/b", "?" */

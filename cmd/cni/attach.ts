@@ -7,18 +7,19 @@ import {
   type Runtime,
   statusNetwork,
 } from "../../pkg/libcni/mod.ts"
-import { decodeResult, printJson } from "../../pkg/types/mod.ts"
+import { decodeResult, type JsonObject } from "../../pkg/types/mod.ts"
 import {
   type Arguments,
   attachmentFlags,
   type Command,
-  given,
   netnsPath,
   networkOf,
   placesOf,
+  print,
   runtimeFlags,
   runtimeOf,
   text,
+  watchFlags,
   word,
 } from "../../tools/command.ts"
 import { attachmentOf, type Terminal } from "../../tools/environment.ts"
@@ -45,8 +46,10 @@ Examples:
   async run(args, terminal) {
     const { runtime, network, attachment } = prepare(args, terminal)
     const result = await addNetwork(runtime, network, attachment, { undo: true })
-    if (given(args, "json") || !terminal.interactive) terminal.stdout(`${printJson(result)}\n`)
-    else terminal.stdout(resultTable(decodeResult(result, network.cniVersion)))
+    print(args, terminal, {
+      json: () => result,
+      text: (screen) => resultTable(decodeResult(result, network.cniVersion), screen),
+    })
   },
 }
 
@@ -62,10 +65,11 @@ Exit code 0: it is. 1: it is not, and the message says what is different.
 Example:
   cni check mynet demo`,
   async run(args, terminal) {
-    const { runtime, network, attachment } = prepare(args, terminal)
+    const prepared = prepare(args, terminal)
+    const { runtime, network, attachment } = prepared
     const asked = await checkNetwork(runtime, network, attachment)
     const found = asked ? " is as it was made" : ': nothing asked, the network has "disableCheck"'
-    say(args, terminal, `${attachment.ifName} in ${attachment.netns}${found}`)
+    say(args, terminal, `${attachment.ifName} in ${attachment.netns}${found}`, { ...idOf(prepared), asked })
   },
 }
 
@@ -82,9 +86,11 @@ Works also when the namespace is gone, and twice. Every plugin is run even when 
 Example:
   cni del mynet demo`,
   async run(args, terminal) {
-    const { runtime, network, attachment } = prepare(args, terminal)
+    const prepared = prepare(args, terminal)
+    const { runtime, network, attachment } = prepared
     await delNetwork(runtime, network, attachment)
-    say(args, terminal, `Detached ${attachment.ifName} in ${attachment.netns} from network "${network.name}"`)
+    const detached = `Detached ${attachment.ifName} in ${attachment.netns} from network "${network.name}"`
+    say(args, terminal, detached, idOf(prepared))
   },
 }
 
@@ -92,7 +98,7 @@ Example:
 export const status: Command = {
   summary: "Ask the plugins whether a network can take containers",
   words: ["NETWORK"],
-  flags: runtimeFlags,
+  flags: { ...watchFlags, ...runtimeFlags },
   help: `Exit code 0: it can. 1: it cannot, and the message says why. Only for configurations from version 1.1.0 on.
 It is about the next container; a warning on stderr says where containers that live have lost their bridge.
 
@@ -105,9 +111,9 @@ Example:
     const lost = attachmentsOf(node).flatMap((one) =>
       one.network === network.name ? (lostBridge(one, node) ?? []) : [],
     )
-    for (const sentence of new Set(lost.map(describeLostBridge)))
-      terminal.stderr(`Warning: ${sentence}: containers are cut off. "cni doctor ${network.name}" tells more\n`)
-    say(args, terminal, `Network "${network.name}" is ready`)
+    const warnings = [...new Set(lost.map(describeLostBridge))].map((sentence) => `${sentence}: containers are cut off`)
+    for (const warning of warnings) terminal.stderr(`Warning: ${warning}. "cni doctor ${network.name}" tells more\n`)
+    say(args, terminal, `Network "${network.name}" is ready`, { network: network.name, ready: true, warnings })
   },
 }
 
@@ -125,7 +131,11 @@ function prepare(args: Arguments, terminal: Terminal): Prepared {
   return { runtime, network, attachment: attachmentOf(terminal.env, netns, named) }
 }
 
-/** A sentence for a human; scripts read the exit code. */
-function say(args: Arguments, terminal: Terminal, sentence: string): void {
-  if (terminal.interactive && !given(args, "json")) terminal.stdout(`${sentence}\n`)
+function idOf({ network, attachment: { containerId, ifName } }: Prepared): JsonObject {
+  return { network: network.name, containerId, ifName }
+}
+
+/** Prints one sentence, or the same as JSON. */
+function say(args: Arguments, terminal: Terminal, sentence: string, object: JsonObject): void {
+  print(args, terminal, { json: () => object, text: () => `${sentence}\n` })
 }

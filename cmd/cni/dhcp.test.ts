@@ -47,7 +47,7 @@ test("times are those of the wall clock, with each clock of the daemon", () => {
 })
 
 test("the table says how long it is until then, and what is over", () => {
-  const [, row = ""] = leaseTable(shownLeases(record, true), 1_700_000_060_000).split("\n")
+  const [, row = ""] = leaseTable(shownLeases(record, true), 1_700_000_060_000, {}).split("\n")
   expect(row.split(/ {2,}/)).toEqual([
     "lan",
     "c1",
@@ -60,5 +60,5 @@ test("the table says how long it is until then, and what is over", () => {
     "in 59s",
     "gone",
   ])
-  expect(leaseTable([], 0)).toBe("No leases are kept\n")
+  expect(leaseTable([], 0, {})).toBe("No leases are kept\n")
 })

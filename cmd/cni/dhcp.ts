@@ -1,7 +1,7 @@
 import { DEFAULT_STATE, Journal, type LeaseRecord, namespaceLives, readBootId } from "../../ipam/dhcp/main.ts"
-import { printJson } from "../../pkg/types/mod.ts"
-import { type Command, text } from "../../tools/command.ts"
-import { age, table } from "../../tools/tables.ts"
+import { type Command, outputFlags, print, text } from "../../tools/command.ts"
+import { containerText, fittedTable, type Screen } from "../../tools/screen.ts"
+import { age } from "../../tools/tables.ts"
 
 /** A lease as it is shown; times are milliseconds since 1970, and absent where the lease never ends. */
 export interface ShownLease {
@@ -27,7 +27,7 @@ export const dhcpList: Command = {
   words: ["[NETWORK]"],
   flags: {
     "state-dir": { type: "string", value: "DIR", help: `the daemon's -statedir (default ${DEFAULT_STATE})` },
-    json: { type: "boolean", help: "print JSON, also on a terminal and for errors" },
+    ...outputFlags,
   },
   help: `For each lease: its address and server, when it is to be renewed (T1), when any server may renew it (T2), when it ends, and
 whether the container's network namespace is still there. It reads what the daemon has on disk, and only looks.
@@ -44,8 +44,10 @@ Examples:
       .filter((record) => network === undefined || record.network === network)
       .flatMap((record) => shownLeases(record, record.bootId === bootId))
       .sort((a, b) => order(a).localeCompare(order(b)))
-    const plain = terminal.interactive && args.flags.json !== true
-    terminal.stdout(plain ? leaseTable(leases, Date.now()) : `${printJson(leases.map(asJson))}\n`)
+    print(args, terminal, {
+      json: () => leases.map(asJson),
+      text: (screen) => leaseTable(leases, Date.now(), screen),
+    })
   },
 }
 
@@ -86,14 +88,13 @@ function asJson({ address, server, renewAt, rebindAt, expiresAt, ...others }: Sh
 }
 
 /** A table for people. `nowMs` since 1970. */
-export function leaseTable(leases: readonly ShownLease[], nowMs: number): string {
+export function leaseTable(leases: readonly ShownLease[], nowMs: number, screen: Screen): string {
   if (leases.length === 0) return "No leases are kept\n"
   const left = (time: number | undefined) =>
     time === undefined ? "never" : time <= nowMs ? `${age(nowMs - time)} ago` : `in ${age(time - nowMs)}`
-  const heads = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESS", "SERVER", "STATE", "T1", "T2", "EXPIRES", "NAMESPACE"]
   const rows = leases.map((lease) => [
     lease.network,
-    lease.containerId,
+    containerText(lease.containerId, screen),
     lease.ifName,
     lease.address ?? "-",
     lease.server ?? "-",
@@ -103,5 +104,18 @@ export function leaseTable(leases: readonly ShownLease[], nowMs: number): string
     left(lease.expiresAt),
     lease.alive ? "alive" : "gone",
   ])
-  return table(heads, rows)
+  return fittedTable(COLUMNS, rows, screen)
 }
+
+const COLUMNS = [
+  { head: "NETWORK", falls: 6 },
+  { head: "CONTAINER", isWhole: true },
+  { head: "INTERFACE", isWhole: true, falls: 5 },
+  { head: "ADDRESS", isWhole: true },
+  { head: "SERVER", isWhole: true, falls: 3 },
+  { head: "STATE", isWhole: true },
+  { head: "T1", isWhole: true, falls: 1 },
+  { head: "T2", isWhole: true, falls: 2 },
+  { head: "EXPIRES", isWhole: true },
+  { head: "NETNS", isWhole: true, falls: 4 },
+]

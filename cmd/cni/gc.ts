@@ -6,19 +6,21 @@ import {
   gcNetwork,
   staleAttachments,
 } from "../../pkg/libcni/mod.ts"
-import { type JsonObject, printJson } from "../../pkg/types/mod.ts"
+import type { JsonObject } from "../../pkg/types/mod.ts"
 import {
   type Command,
   given,
   networkOf,
+  print,
   runtimeFlags,
   runtimeOf,
   texts,
   UsageError,
+  wantsJson,
   word,
 } from "../../tools/command.ts"
 import { cacheDirs } from "../../tools/node/mod.ts"
-import { table } from "../../tools/tables.ts"
+import { fittedTable } from "../../tools/screen.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
 import { storesOf } from "./ipam.ts"
 
@@ -53,18 +55,18 @@ Examples:
     const attached = () =>
       caches.flatMap((directory) => cachedAttachments(directory)).filter((one) => one.network === network.name)
     const dry = given(args, "dry-run")
-    const print = (rows: string[][]) => {
-      if (given(args, "json")) terminal.stdout(`${printJson(rows.map(rowAsJson))}\n`)
-      else
-        terminal.stdout(rows.length > 0 ? table(["WHAT", "KIND", "NAME", "OF"], rows) : "Nothing to keep or delete\n")
-    }
+    const show = (rows: string[][]) =>
+      print(args, terminal, {
+        json: () => rows.map(rowAsJson),
+        text: (screen) => fittedTable(COLUMNS, rows, screen) || "Nothing to keep or delete\n",
+      })
     /** Decides what to keep and says what that means. */
     const decide = () => {
       const valid = [...listed, ...(given(args, "auto") ? attached().filter(isAlive) : [])]
       const stale = new Set(caches.flatMap((cacheDir) => staleAttachments({ cacheDir }, network, valid)).map(nameOf))
       const belongings = staleBelongings(network.name, stores, valid)
       const fate = dry ? "would delete" : "delete"
-      print([
+      show([
         ...attached().map((one) => [
           stale.has(nameOf(one)) ? fate : "keep",
           "attachment",
@@ -76,7 +78,7 @@ Examples:
       return valid
     }
     if (network.disableGC) {
-      if (given(args, "json")) print([])
+      if (wantsJson(args)) show([])
       terminal.stderr(`Warning: network "${network.name}" has "disableGC": nothing is deleted\n`)
       return
     }
@@ -107,6 +109,8 @@ Examples:
     if (failures.length > 0) throw new Error([...new Set(failures)].join("\n"))
   },
 }
+
+const COLUMNS = ["WHAT", "KIND", { head: "NAME", isWhole: true }, { head: "OF", falls: 1 }]
 
 function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonObject {
   return { what, kind, name, of }

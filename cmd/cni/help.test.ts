@@ -16,7 +16,9 @@ function synopsis(name: string): string {
 }
 
 const PLACES = "--conf-dir=DIR --bin-dir=DIR[:DIR] --cache-dir=DIR"
-const RUNTIME = `${PLACES} --timeout=SECONDS --json`
+const OUTPUT = "-o/--output=FORMAT --json --no-headers"
+const WATCH = "-w/--watch --interval=SECONDS"
+const RUNTIME = `${PLACES} --timeout=SECONDS ${OUTPUT}`
 const ATTACHMENT = `-i/--ifname=NAME --container-id=ID ${RUNTIME}`
 
 test("these are the commands with their words and flags", () => {
@@ -24,25 +26,25 @@ test("these are the commands with their words and flags", () => {
     `add NETWORK NETNS : ${ATTACHMENT}`,
     `check NETWORK NETNS : ${ATTACHMENT}`,
     `del NETWORK NETNS : ${ATTACHMENT}`,
-    `status NETWORK : ${RUNTIME}`,
+    `status NETWORK : ${WATCH} ${RUNTIME}`,
     `gc NETWORK : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
-    `ps [NETWORK] : --orphans -w/--watch ${PLACES} --json`,
-    `doctor [NETWORK] : --fix --bundle=FILE --timeout=SECONDS ${PLACES} --json`,
-    `trace NETWORK NETNS : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe ${PLACES} --json`,
-    `graph [NETWORK] : --format=FORMAT -o/--output=FILE --theme=THEME ${PLACES} --json`,
-    "log : -f/--follow --container=ID --network=NETWORK --failed --otlp --file=FILE --json",
-    "metrics : -o/--output=FILE --file=FILE --conf-dir=DIR --cache-dir=DIR --json",
+    `ps [NETWORK] : --orphans -n/--namespace=NAME -A/--all-namespaces ${WATCH} ${PLACES} ${OUTPUT}`,
+    `doctor [NETWORK] : --fix --bundle=FILE --timeout=SECONDS ${WATCH} ${PLACES} ${OUTPUT}`,
+    `trace NETWORK NETNS : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe ${PLACES} ${OUTPUT}`,
+    `graph [NETWORK] : --write=FILE --theme=THEME ${WATCH} ${PLACES} ${OUTPUT}`,
+    `log : -f/--follow --container=ID --network=NETWORK --failed --otlp --file=FILE ${OUTPUT}`,
+    "metrics : --write=FILE --file=FILE --conf-dir=DIR --cache-dir=DIR -o/--output=FORMAT --json",
     "recorder on",
     "recorder off",
-    "dhcp ls [NETWORK] : --state-dir=DIR --json",
-    "ipam ls [NETWORK] : --data-dir=DIR --conf-dir=DIR --json",
-    "ipam release NETWORK : --address=IP --container=ID --ifname=NAME --data-dir=DIR --conf-dir=DIR --json",
+    `dhcp ls [NETWORK] : --state-dir=DIR ${OUTPUT}`,
+    `ipam ls [NETWORK] : --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
+    `ipam release NETWORK : --address=IP --container=ID --ifname=NAME --data-dir=DIR --conf-dir=DIR ${OUTPUT}`,
     `dry-run ADD NETWORK : ${ATTACHMENT}`,
     `diff NETWORK NETNS : ${ATTACHMENT}`,
-    "explain ERROR|CODE|RULE|-… : --json",
-    "lint [FILE|DIR] : --conf-dir=DIR --bin-dir=DIR[:DIR] --node --service-range=CIDR… --strict --timeout=SECONDS --json",
+    `explain ERROR|CODE|RULE|-… : ${OUTPUT}`,
+    `lint [FILE|DIR] : --conf-dir=DIR --bin-dir=DIR[:DIR] --node --service-range=CIDR… --strict --timeout=SECONDS ${OUTPUT}`,
     "schema [PLUGIN] : --strict --write=DIR --json",
-    "install : --bin-dir=DIR --tool-dir=DIR --dry-run",
+    `install : --bin-dir=DIR --tool-dir=DIR --dry-run ${OUTPUT}`,
     "completion SHELL",
     "version",
   ])
@@ -104,7 +106,9 @@ Flags:
   --ifname NAME         only those of this interface (with --container; default eth0)
   --data-dir DIR        reservations (default: the network's, else /var/lib/cni/networks)
   --conf-dir DIR        network configurations (NETCONFPATH, else /etc/cni/net.d)
-  --json                print JSON, also on a terminal and for errors
+  -o, --output FORMAT   text, wide (every column, nothing cut) or json (default text)
+  --json                the same as -o json; errors are JSON, too
+  --no-headers          print the rows of tables alone
 
 Make sure that they are not in use: they are given to the next container that asks.
 

@@ -57,5 +57,6 @@ function listCommands(commands: Readonly<Record<string, Command>>): string {
 }
 
 function describeFlag([name, flag]: [string, Flag]): string {
-  return `  ${`--${name}${flag.value ? ` ${flag.value}` : ""}`.padEnd(22)}${flag.help}`
+  const names = `${flag.short ? `-${flag.short}, ` : ""}--${name}`
+  return `  ${`${names}${flag.value ? ` ${flag.value}` : ""}`.padEnd(22)}${flag.help}`
 }

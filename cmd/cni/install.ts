@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { pluginNames } from "../../suite/plugins.ts"
-import { type Command, given, text } from "../../tools/command.ts"
+import { type Command, given, outputFlags, print, text } from "../../tools/command.ts"
 import { defaults } from "../../tools/environment.ts"
-import { table } from "../../tools/tables.ts"
+import { fittedTable } from "../../tools/screen.ts"
 import { type Installed, install } from "../install.ts"
 
 /** `cni install` */
@@ -14,6 +14,7 @@ export const installCommand: Command = {
     "bin-dir": { type: "string", value: "DIR", help: "where to; must exist (default /opt/cni/bin)" },
     "tool-dir": { type: "string", value: "DIR", help: "put this tool there too, as cni and cnitool; not by default" },
     "dry-run": { type: "boolean", help: "only say what would be done" },
+    ...outputFlags,
   },
   help: `Installs ${pluginNames.join(", ")}, which lie beside this tool,
 each as a file of its own, so that an installer that writes over one of them spoils no other. A file there of one
@@ -24,20 +25,28 @@ Examples:
   cni install --dry-run
   cni install --bin-dir /usr/lib/cni
   cni install --tool-dir /usr/local/bin`,
-  async run(args, { stdout }) {
-    const plugins = pluginsBeside(dirname(process.execPath))
-    const source = (name: string) => join(plugins, name)
+  async run(args, terminal) {
+    const beside = pluginsBeside(dirname(process.execPath))
+    const source = (name: string) => join(beside, name)
     const dryRun = given(args, "dry-run")
     const directory = resolve(text(args, "bin-dir") ?? defaults.binDir)
-    const show = (title: string, where: string, installed: Installed[]) => {
-      const rows = installed.map(({ name, did }) => [name, dryRun && did !== "unchanged" ? `would be ${did}` : did])
-      stdout(`${where}\n${table([title, "WHAT"], rows)}`)
-    }
-    show("PLUGIN", directory, install({ source, directory, names: pluginNames, dryRun }))
+    const plugins = { source, directory, names: pluginNames, dryRun }
+    const done = [{ title: "PLUGIN", directory, installed: install(plugins) }]
     const tools = text(args, "tool-dir")
-    if (tools === undefined) return
-    const place = { source: () => process.execPath, directory: resolve(tools), names: ["cni", "cnitool"], dryRun }
-    show("TOOL", place.directory, install(place))
+    if (tools !== undefined) {
+      const place = { source: () => process.execPath, directory: resolve(tools), names: ["cni", "cnitool"], dryRun }
+      done.push({ title: "TOOL", directory: place.directory, installed: install(place) })
+    }
+    const said = ({ name, did }: Installed) => [name, dryRun && did !== "unchanged" ? `would be ${did}` : did]
+    print(args, terminal, {
+      json: () => done.map(({ directory, installed }) => ({ directory, files: installed })),
+      text: (screen) =>
+        done
+          .map(({ title, directory, installed }) => {
+            return `${directory}\n${fittedTable([title, "WHAT"], installed.map(said), screen)}`
+          })
+          .join(""),
+    })
   },
 }
 

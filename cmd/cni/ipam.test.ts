@@ -19,8 +19,8 @@ function labWithLeases() {
   return { lab, dataDir }
 }
 
-async function run(lab: Lab, args: string[], interactive = false) {
-  const terminal = recordingTerminal({}, interactive)
+async function run(lab: Lab, args: string[]) {
+  const terminal = recordingTerminal({})
   const code = await cni([...args, "--conf-dir", lab.confDir], terminal)
   return { code, out: terminal.out, err: terminal.err }
 }
@@ -28,7 +28,7 @@ async function run(lab: Lab, args: string[], interactive = false) {
 test("ipam ls shows how full the ranges are, and who holds which address", async () => {
   const { lab } = labWithLeases()
   using _ = lab
-  const { code, out } = await run(lab, ["ipam", "ls", "net"], true)
+  const { code, out } = await run(lab, ["ipam", "ls", "net"])
   expect(code).toBe(0)
   expect(out).toContain("[########············]  2 of 5 used, 3 free  10.1.0.1-10.1.0.6")
   expect(out).toMatch(/10\.1\.0\.2 +c1 +eth0 +\d+s +\?/)
@@ -38,7 +38,7 @@ test("ipam ls shows how full the ranges are, and who holds which address", async
 test("ipam ls --json is a list of networks with range sets and leases", async () => {
   const { lab } = labWithLeases()
   using _ = lab
-  const { out } = await run(lab, ["ipam", "ls", "net", "--json"], true)
+  const { out } = await run(lab, ["ipam", "ls", "net", "--json"])
   const [network] = JSON.parse(out)
   expect(network).toMatchObject({
     network: "net",
@@ -52,17 +52,17 @@ test("ipam ls without a network lists all that have reservations", async () => {
   using _ = lab
   mkdirSync(join(dataDir, "other"))
   writeFileSync(join(dataDir, "other/lock"), "")
-  const { out } = await run(lab, ["ipam", "ls", "--data-dir", dataDir])
+  const { out } = await run(lab, ["ipam", "ls", "--data-dir", dataDir, "--json"])
   expect(JSON.parse(out).map(({ network }: { network: string }) => network)).toEqual(["net", "other"])
 })
 
 test("ipam release takes back one address, or what a container holds, and says so", async () => {
   const { lab } = labWithLeases()
   using _ = lab
-  expect((await run(lab, ["ipam", "release", "net", "--address", "10.1.0.2"], true)).out).toBe("Released 10.1.0.2\n")
-  const byContainer = await run(lab, ["ipam", "release", "net", "--container", "c2", "--ifname", "net1"])
+  expect((await run(lab, ["ipam", "release", "net", "--address", "10.1.0.2"])).out).toBe("Released 10.1.0.2\n")
+  const byContainer = await run(lab, ["ipam", "release", "net", "--container", "c2", "--ifname", "net1", "--json"])
   expect(JSON.parse(byContainer.out)).toEqual({ released: ["10.1.0.3"] })
-  expect(JSON.parse((await run(lab, ["ipam", "ls", "net"])).out)[0].leases).toEqual([])
+  expect(JSON.parse((await run(lab, ["ipam", "ls", "net", "--json"])).out)[0].leases).toEqual([])
 })
 
 test("releasing an address that is not reserved is an error that names it; asking for nothing is a usage error", async () => {

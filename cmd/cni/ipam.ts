@@ -21,10 +21,9 @@ import {
   type JsonObject,
   newestVersion,
   parseNetworkConfig,
-  printJson,
   validateNetworkName,
 } from "../../pkg/types/mod.ts"
-import { type Arguments, type Command, text, UsageError, word } from "../../tools/command.ts"
+import { type Arguments, type Command, outputFlags, print, text, UsageError, word } from "../../tools/command.ts"
 import { defaults, type Terminal } from "../../tools/environment.ts"
 import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
@@ -32,7 +31,7 @@ import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
 const places = {
   "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },
   "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else /etc/cni/net.d)" },
-  json: { type: "boolean", help: "print JSON, also on a terminal and for errors" },
+  ...outputFlags,
 } as const
 
 /** `cni ipam ls` */
@@ -51,8 +50,10 @@ Examples:
     const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
     const networks = args.words.length > 0 ? [word(args, 0)] : listNetworks(dataDir).sort()
     const uses = networks.map((name) => useOf(name, args, terminal))
-    const plain = terminal.interactive && args.flags.json !== true
-    terminal.stdout(plain ? leaseTable(uses, Date.now()) : `${printJson(uses.map(useAsJson))}\n`)
+    print(args, terminal, {
+      json: () => uses.map(useAsJson),
+      text: (screen) => leaseTable(uses, Date.now(), screen),
+    })
   },
 }
 
@@ -86,8 +87,7 @@ Examples:
         `Cannot release ${address ?? containerId} in "${store.directory}": not reserved`,
       )
     }
-    const plain = terminal.interactive && args.flags.json !== true
-    terminal.stdout(plain ? `Released ${released.join(", ")}\n` : `${printJson({ released })}\n`)
+    print(args, terminal, { json: () => ({ released }), text: () => `Released ${released.join(", ")}\n` })
   },
 }
 

@@ -18,8 +18,8 @@ function labOfOne(): Lab {
   return lab
 }
 
-async function run(lab: Lab, args: string[], { env = {}, interactive = false } = {}) {
-  const terminal = recordingTerminal({ PATH: process.env.PATH, ...env }, interactive)
+async function run(lab: Lab, args: string[], { env = {} } = {}) {
+  const terminal = recordingTerminal({ PATH: process.env.PATH, ...env })
   const places = ["--conf-dir", lab.confDir, "--bin-dir", lab.binDir, "--cache-dir", lab.cacheDir]
   const code = await cni([...args, ...places], terminal)
   return { code, out: terminal.out, err: terminal.err }
@@ -31,11 +31,9 @@ async function say(...args: string[]) {
   return { code: await cni(args, terminal), out: terminal.out, err: terminal.err }
 }
 
-test("add prints JSON, or a table for a human, or JSON for a human who wants it", async () => {
+test("add prints a table, into a pipe as well, and JSON when that is asked for", async () => {
   using lab = labOfOne()
-  const piped = await run(lab, ["add", "net", "/run/netns/x"])
-  expect(JSON.parse(piped.out)).toEqual(result)
-  const seen = await run(lab, ["add", "net", "/run/netns/y"], { interactive: true })
+  const seen = await run(lab, ["add", "net", "/run/netns/y"])
   expect(seen.out).toBe(
     [
       "INTERFACE  WHERE         MAC                ADDRESS       GATEWAY",
@@ -47,8 +45,9 @@ test("add prints JSON, or a table for a human, or JSON for a human who wants it"
       "",
     ].join("\n"),
   )
-  const wanted = await run(lab, ["add", "net", "/run/netns/z", "--json"], { interactive: true })
-  expect(JSON.parse(wanted.out)).toEqual(result)
+  for (const [at, json] of [["--json"], ["-o", "json"], ["--output=json"]].entries()) {
+    expect(JSON.parse((await run(lab, ["add", "net", `/run/netns/${at}`, ...json])).out)).toEqual(result)
+  }
 })
 
 test("del uses the arguments of the add again", async () => {
@@ -64,7 +63,7 @@ test("a failed add is undone, and the error says why; with --json it is the prot
   const said = await run(lab, ["add", "net", "/run/netns/x"])
   expect(said).toEqual({ code: 1, out: "", err: 'cni add: plugin type="one" failed (add): no\n  really\n' })
   expect(lab.sequence).toEqual(["ADD one", "DEL one"])
-  const json = await run(lab, ["add", "net", "/run/netns/x", "--json"])
+  const json = await run(lab, ["add", "net", "/run/netns/x", "-o", "json"])
   expect(JSON.parse(json.out)).toMatchObject({ code: 100, details: "really" })
 })
 
@@ -180,7 +179,7 @@ test("a command that a group does not have is a usage error that names the group
 test("check tells a human what was found, or that no plugin was asked", async () => {
   using lab = labOfOne()
   await run(lab, ["add", "net", "/run/netns/x"])
-  const check = () => run(lab, ["check", "net", "/run/netns/x"], { interactive: true })
+  const check = () => run(lab, ["check", "net", "/run/netns/x"])
   expect((await check()).out).toBe("eth0 in /run/netns/x is as it was made\n")
   lab.conf("net.conflist", { cniVersion: "1.1.0", name: "net", disableCheck: true, plugins: [{ type: "one" }] })
   expect((await check()).out).toBe('eth0 in /run/netns/x: nothing asked, the network has "disableCheck"\n')

@@ -1,7 +1,16 @@
 import { parseArgs } from "node:util"
 import { version } from "../../package.json"
 import { CniError, printJson, supportedVersions, toErrorObject } from "../../pkg/types/mod.ts"
-import { type Command, Found, UsageError, word } from "../../tools/command.ts"
+import {
+  type Arguments,
+  type Command,
+  Found,
+  readSeconds,
+  text,
+  UsageError,
+  wantsJson,
+  word,
+} from "../../tools/command.ts"
 import { schemaCommand } from "../../tools/configuration/schema.ts"
 import { diffCommand } from "../../tools/diff/command.ts"
 import { doctor } from "../../tools/doctor/command.ts"
@@ -18,6 +27,7 @@ import { lintCommand } from "../../tools/lint/command.ts"
 import { didYouMean } from "../../tools/lint/did-you-mean.ts"
 import { ps } from "../../tools/ps.ts"
 import { trace } from "../../tools/trace/command.ts"
+import { watch } from "../../tools/watch.ts"
 import { complete, completionHelp, completionScript, shells } from "../completion.ts"
 import { add, check, del, status } from "./attach.ts"
 import { dhcpList } from "./dhcp.ts"
@@ -148,43 +158,74 @@ function find(name: string): Command | undefined {
   return Object.hasOwn(commands, name) ? commands[name] : undefined
 }
 
-async function runCommand(name: string, command: Command, args: string[], terminal: Terminal): Promise<number> {
-  try {
-    const options = { ...command.flags, help: { type: "boolean", short: "h", help: "" } } as const
-    const { values, positionals } = parse(args, options)
-    if (values.help) {
-      terminal.stdout(commandHelp(name, command))
+async function runCommand(name: string, command: Command, words: string[], terminal: Terminal): Promise<number> {
+  let json = false
+  const outcome = async (to: Terminal, run: () => Promise<void>): Promise<number> => {
+    try {
+      await run()
       return 0
+    } catch (error) {
+      if (error instanceof Found) return error.exitCode
+      if (error instanceof UsageError) {
+        to.stderr(`cni ${name}: ${error.message}. "cni ${name} --help" shows how\n`)
+        return 2
+      }
+      if (json) to.stdout(`${printJson(toErrorObject(error, "1.1.0"))}\n`)
+      else to.stderr(`cni ${name}: ${readable(error)}\n`)
+      return 1
     }
-    const optional = command.words.filter((each) => each.startsWith("[")).length
-    const missing = command.words.length - positionals.length
-    const isOpen = command.words.at(-1)?.endsWith("…") === true
-    if ((missing < 0 && !isOpen) || missing > optional) {
-      const wanted = command.words.length === 0 ? "no arguments" : command.words.join(" and ")
-      throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
-    }
-    const run = () => command.run({ flags: values, words: positionals }, terminal)
-    const isEndless = values.watch === true || values.follow === true
-    await (isEndless ? run() : withProgress(["cni", name, ...positionals].join(" "), terminal, run))
-    return 0
-  } catch (error) {
-    if (error instanceof Found) return error.exitCode
-    if (error instanceof UsageError) {
-      terminal.stderr(`cni ${name}: ${error.message}. "cni ${name} --help" shows how\n`)
-      return 2
-    }
-    if (args.includes("--json")) terminal.stdout(`${printJson(toErrorObject(error, "1.1.0"))}\n`)
-    else terminal.stderr(`cni ${name}: ${readable(error)}\n`)
-    return 1
   }
+  return outcome(terminal, async () => {
+    const { values: flags, positionals } = parse(words, command.flags)
+    if (flags.help) return terminal.stdout(commandHelp(name, command))
+    const args = { flags, words: positionals }
+    json = wantsJson(args)
+    requireWords(command, positionals)
+    const title = ["cni", name, ...positionals].join(" ")
+    if (flags.follow === true) return command.run(args, terminal)
+    if (flags.watch !== true) return withProgress(title, terminal, () => command.run(args, terminal))
+    const once = (to: Terminal) => outcome(to, () => command.run(args, to))
+    const everyMs = intervalOf(args)
+    const code = await watch(once, terminal, { everyMs, title: terminal.interactive && !json ? title : undefined })
+    throw new Found(code)
+  })
 }
 
-function parse(args: string[], options: Command["flags"]) {
+function intervalOf(args: Arguments): number {
   try {
-    return parseArgs({ args, options, allowPositionals: true })
+    return readSeconds("--interval", text(args, "interval") ?? "1")
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
+}
+
+/** Throws where there are more words than the command wants, or fewer. */
+function requireWords({ words }: Command, positionals: readonly string[]): void {
+  const optional = words.filter((each) => each.startsWith("[")).length
+  const missing = words.length - positionals.length
+  const isOpen = words.at(-1)?.endsWith("…") === true
+  if ((missing >= 0 || isOpen) && missing <= optional) return
+  const wanted = words.length === 0 ? "no arguments" : words.join(" and ")
+  throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
+}
+
+/** Reads flags and words; a flag with few values has one of these. */
+function parse(args: string[], flags: Command["flags"]) {
+  const options: Command["flags"] = { ...flags, help: { type: "boolean", short: "h", help: "" } }
+  const read = () => {
+    try {
+      return parseArgs({ args, options, allowPositionals: true })
+    } catch (error) {
+      throw new UsageError(error instanceof Error ? error.message : String(error))
+    }
+  }
+  const parsed = read()
+  for (const [name, { choices }] of Object.entries(flags)) {
+    const value = parsed.values[name]
+    if (choices !== undefined && typeof value === "string" && !choices.includes(value))
+      throw new UsageError(`cannot use --${name} ${value}: expected ${choices.join(", ")}`)
+  }
+  return parsed
 }
 
 /** The message, and what is known beyond it on the next line. */

@@ -10,8 +10,8 @@ function labOfOne(): Lab {
   return lab
 }
 
-async function run(lab: Lab, args: string[], { interactive = false } = {}) {
-  const terminal = recordingTerminal({ PATH: process.env.PATH }, interactive)
+async function run(lab: Lab, args: string[]) {
+  const terminal = recordingTerminal({ PATH: process.env.PATH })
   const places = ["--conf-dir", lab.confDir, "--bin-dir", lab.binDir, "--cache-dir", lab.cacheDir]
   const code = await cni([...args, ...places], terminal)
   return { code, out: terminal.out, err: terminal.err }
@@ -37,11 +37,11 @@ test.each([
   ],
   [
     ["graph", "--theme", "x"],
-    'cni graph: cannot use --theme x: expected auto, light, dark. "cni graph --help" shows how',
+    'cni graph: cannot use --theme x: expected light, dark, auto. "cni graph --help" shows how',
   ],
   [
-    ["graph", "--format", "x"],
-    'cni graph: cannot use --format x: expected svg, html, dot, json. "cni graph --help" shows how',
+    ["graph", "-o", "x"],
+    'cni graph: cannot use --output x: expected svg, html, dot, text, wide, json. "cni graph --help" shows how',
   ],
   [
     ["schema", "x"],
@@ -70,11 +70,13 @@ test("a plugin that takes longer than its limit is stopped", async () => {
   expect([code, err.startsWith("cni status: ")]).toEqual([1, true])
 })
 
-test("for people status, del and check say what was done; with --json, and for scripts, they are silent", async () => {
+test("status and del say what was found and done: as a sentence, and with -o json as JSON", async () => {
   using lab = labOfOne()
-  const say = async (...args: string[]) => (await run(lab, args, { interactive: true })).out
+  const say = async (...args: string[]) => (await run(lab, args)).out
   expect(await say("status", "net")).toBe('Network "net" is ready\n')
-  expect(await say("status", "net", "--json")).toBe("")
+  expect(JSON.parse(await say("status", "net", "-o", "json"))).toEqual({ network: "net", ready: true, warnings: [] })
   expect(await say("del", "net", "/run/netns/x")).toBe('Detached eth0 in /run/netns/x from network "net"\n')
-  expect((await run(lab, ["del", "net", "/run/netns/x"])).out).toBe("")
+  const id = { network: "net", containerId: "c1", ifName: "eth0" }
+  const detached = await say("del", "net", "/run/netns/x", "--container-id", "c1", "--json")
+  expect(JSON.parse(detached)).toEqual(id)
 })

@@ -1,13 +1,13 @@
 import { checkEachPlugin, type NetworkPlugin } from "../../pkg/libcni/mod.ts"
-import { decodeResult, member, printJson } from "../../pkg/types/mod.ts"
+import { decodeResult, member } from "../../pkg/types/mod.ts"
 import {
   attachmentFlags,
   type Command,
   FOUND_FAULTS,
   Found,
-  given,
   netnsPath,
   networkOf,
+  print,
   runtimeOf,
   text,
   word,
@@ -52,13 +52,13 @@ Examples:
         return [{ what: `${type}: ${what}`, expected, found: found || (error.details ?? "") }]
       }),
     ]
-    if (given(args, "json"))
-      terminal.stdout(
-        `${printJson({ network: network.name, containerId: attachment.containerId, ifName: attachment.ifName, differences })}\n`,
-      )
-    else if (differences.length === 0)
-      terminal.stdout(`${attachment.ifName} in ${attachment.netns} is as ADD has made it\n`)
-    else terminal.stdout(differences.map((difference) => asText(difference, terminal)).join("\n"))
+    const { containerId, ifName, netns } = attachment
+    print(args, terminal, {
+      json: () => ({ network: network.name, containerId, ifName, differences }),
+      text: (screen) =>
+        differences.map((difference) => asText(difference, screen)).join("\n") ||
+        `${ifName} in ${netns} is as ADD has made it\n`,
+    })
     if (differences.length > 0) throw new Found(FOUND_FAULTS)
   },
 }

@@ -1,5 +1,4 @@
 import type { Runtime } from "../../pkg/libcni/mod.ts"
-import { printJson } from "../../pkg/types/mod.ts"
 import {
   type Command,
   FOUND_FAULTS,
@@ -7,10 +6,13 @@ import {
   given,
   nodeFlags,
   placesOf,
+  print,
   runtimeFlags,
   runtimeOf,
+  screenOf,
   text,
   wantsJson,
+  watchFlags,
   word,
 } from "../command.ts"
 import { writeBundle } from "./bundle.ts"
@@ -28,6 +30,7 @@ export const doctor: Command = {
     fix: { type: "boolean", help: "delete what containers that are provably gone left behind, after showing it" },
     bundle: { type: "string", value: "FILE", help: "write a tar for a maintainer, secrets taken out" },
     timeout: runtimeFlags.timeout,
+    ...watchFlags,
     ...nodeFlags,
   },
   help: `Looks at kernel settings, the packet filter, links, routes, configurations, plugin files, pools, leases, disk and clock,
@@ -55,8 +58,9 @@ Examples:
       terminal.stderr(`Wrote ${bundle}\n`)
     }
     const deletions = given(args, "fix") ? planDeletions(examination) : []
-    const isJson = wantsJson(args, terminal)
-    if (!isJson) terminal.stdout(report(examination, deletions, terminal, given(args, "all")))
+    const isJson = wantsJson(args)
+    const screen = screenOf(args, terminal)
+    if (!isJson) terminal.stdout(report(examination, deletions, screen, given(args, "all")))
     const reasons = await fix(deletions, runtime)
     const left = deletions.length > 0 ? await examine(places, runtime, network) : examination
     const failures = deletions.flatMap((deletion) => {
@@ -64,8 +68,10 @@ Examples:
       const remains = reason === undefined ? remainsOf(deletion, left.patient.node) : [reason]
       return remains.map((each) => `Cannot delete what is left of ${nameOf(deletion.orphan)}: ${each}`)
     })
-    if (isJson) terminal.stdout(`${printJson(asJson(examination, deletions, failures))}\n`)
-    else terminal.stdout(summary(left, terminal, deletions.length))
+    print(args, terminal, {
+      json: () => asJson(examination, deletions, failures),
+      text: () => summary(left, screen, deletions.length),
+    })
     for (const failure of failures) terminal.stderr(`cni doctor: ${failure}\n`)
     if (failures.length > 0) throw new Found(FIX_FAILED)
     if (left.findings.some(({ severity }) => severity === "error")) throw new Found(FOUND_FAULTS)

@@ -1,6 +1,7 @@
-import { decodeResult, type JsonObject, printJson } from "../../pkg/types/mod.ts"
-import { attachmentFlags, type Command, given, networkOf, runtimeOf, text, UsageError, word } from "../command.ts"
+import { decodeResult, type JsonObject } from "../../pkg/types/mod.ts"
+import { attachmentFlags, type Command, networkOf, print, runtimeOf, text, UsageError, word } from "../command.ts"
 import { attachmentOf } from "../environment.ts"
+import type { Screen } from "../screen.ts"
 import { resultTable } from "../tables.ts"
 import type { Made } from "./inside.ts"
 import { dryRunAdd } from "./run.ts"
@@ -30,8 +31,7 @@ Examples:
     const named = { containerId: text(args, "container-id") ?? "dry-run", ifName: text(args, "ifname") }
     const { netns: _, ...attachment } = attachmentOf(terminal.env, "/", named)
     const made = withoutPath(await dryRunAdd(runtime, network, attachment))
-    if (given(args, "json")) terminal.stdout(`${printJson(made)}\n`)
-    else terminal.stdout(asText(made, network.cniVersion))
+    print(args, terminal, { json: () => made, text: (screen) => asText(made, network.cniVersion, screen) })
   },
 }
 
@@ -42,7 +42,7 @@ function withoutPath(made: Made): Made {
   return interfaces.length === 0 ? made : { ...made, result: { ...made.result, interfaces: shown } }
 }
 
-function asText({ result, host, container, sysctls, files, rules }: Made, version: string): string {
+function asText({ result, host, container, sysctls, files, rules }: Made, version: string, screen: Screen): string {
   const list = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`${title}\n${lines.map((line) => `  + ${line}\n`).join("")}`]
   const stateOf = ({ links, addresses, routes }: Made["host"]) => [
@@ -52,7 +52,7 @@ function asText({ result, host, container, sysctls, files, rules }: Made, versio
   ]
   const settings = Object.entries(sysctls).map(([key, { was, is }]) => `${key} = ${is}, was ${was}`)
   return [
-    resultTable(decodeResult(result, version)),
+    resultTable(decodeResult(result, version), screen),
     ...list("On the host", [...stateOf(host), ...settings]),
     ...list("In the container", stateOf(container)),
     ...list("Files", files),

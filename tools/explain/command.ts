@@ -1,4 +1,4 @@
-import { type Command, Found, given } from "../command.ts"
+import { type Command, Found, outputFlags, print } from "../command.ts"
 import { plain } from "../configuration/key-docs.ts"
 import { ruleNames } from "../lint/rules.ts"
 import { type Explanation, explain, explainLog } from "./explain.ts"
@@ -9,7 +9,7 @@ export const explainCommand: Command = {
   summary: "Say what an error means, why it came, and what to do",
   words: ["ERROR|CODE|RULE|-…"],
   choices: { "ERROR|CODE|RULE|-…": ruleNames },
-  flags: { json: { type: "boolean", help: "print JSON" } },
+  flags: outputFlags,
   help: `ERROR is a message of a plugin or a runtime, a line of a log, or an error object in JSON; CODE a code of the specification; RULE a rule
 of "cni lint". With - errors are read from stdin: a log, of which each kind of message is explained once, or an error object.
 Known are the messages of this suite, and those of Kubernetes, containerd, CRI-O, podman, upstream's library and plugins, and of some
@@ -24,16 +24,14 @@ Examples:
   journalctl -u kubelet --since -1h | cni explain -`,
   async run(args, terminal) {
     const asked = args.words.join(" ")
-    const json = given(args, "json")
     const section = /^\d+$/.test(asked) ? sectionOfCode(Number(asked)) : sectionOfRule(asked)
     if (section !== undefined) {
-      terminal.stdout(json ? `${JSON.stringify(section, undefined, 2)}\n` : sectionText(section))
+      print(args, terminal, { json: () => section, text: () => sectionText(section) })
       return
     }
     const found = asked === "-" ? explainLog(await terminal.stdin()) : [explain(asked)]
     const known = found.filter(({ known }) => known.length > 0)
-    if (json) terminal.stdout(`${JSON.stringify(known.map(asJson), undefined, 2)}\n`)
-    else terminal.stdout(known.map(asText).join("\n"))
+    print(args, terminal, { json: () => known.map(asJson), text: () => known.map(asText).join("\n") })
     if (known.length > 0) return
     terminal.stderr(`cni explain: ${nothing(found)}\n`)
     throw new Found(1)

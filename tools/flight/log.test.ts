@@ -44,9 +44,9 @@ function ringFile(content: Uint8Array | string) {
   return { file, [Symbol.dispose]: () => rmSync(directory, { recursive: true }) }
 }
 
-async function log(content: Uint8Array | string, args: string[], interactive = true, columns?: number) {
+async function log(content: Uint8Array | string, args: string[], columns?: number) {
   using ring = ringFile(content)
-  const terminal = recordingTerminal({}, interactive, { columns, colour: columns !== undefined })
+  const terminal = recordingTerminal({}, true, { columns, colour: columns !== undefined })
   const code = await cni(["log", "--file", ring.file, ...args], terminal)
   return { code, out: terminal.out, err: terminal.err.replace(ring.file, "FILE") }
 }
@@ -62,14 +62,14 @@ test("calls are a table for people: when, what, whose, how long, and what came o
 `,
     err: "",
   })
-  const { out } = await log(ringOf([lineOf(), failed]), [], true, 200)
+  const { out } = await log(ringOf([lineOf(), failed]), [], 200)
   expect(out).toContain("\x1b[1mOUTCOME\x1b[0m\n")
   expect(out).toContain("  ok\n")
   expect(out).toEndWith("\x1b[31;1mfailed (11): no room\x1b[0m\n")
 })
 
 test("for programs they are JSON, one object a line, with their number", async () => {
-  const { out } = await log(three, [], false)
+  const { out } = await log(three, ["-o", "json"])
   expect(out).toBe([whole, failed, ended].map((line, seq) => `${JSON.stringify({ seq, ...line })}\n`).join(""))
   expect((await log(three, ["--json"])).out).toBe(out)
 })
@@ -82,7 +82,7 @@ test.each([
   [["--failed"], [1, 2]],
   [["--failed", "--network", "pods"], []],
 ])("%j chooses of the calls", async (args, numbers) => {
-  const { code, out } = await log(three, args, false)
+  const { code, out } = await log(three, [...args, "--json"])
   const found = out
     .split("\n")
     .slice(0, -1)
@@ -92,7 +92,7 @@ test.each([
 
 test("a ring without calls, no ring, and a file that is no ring", async () => {
   expect(await log(emptyRing(), [])).toEqual({ code: 0, out: "No calls\n", err: "" })
-  expect(await log(emptyRing(), [], false)).toEqual({ code: 0, out: "", err: "" })
+  expect(await log(emptyRing(), ["--no-headers"])).toEqual({ code: 0, out: "", err: "" })
   expect(await log(emptyRing(), ["--json"])).toEqual({ code: 0, out: "", err: "" })
   expect(await log("x".repeat(5000), [])).toEqual({
     ...{ code: 1, out: "" },
@@ -117,7 +117,7 @@ test("--follow goes on with the calls that come, until it is interrupted", async
     else interrupted.abort()
   }
   const terminal = { ...recordingTerminal({}), stdout, signal: interrupted.signal }
-  expect(await cni(["log", "--follow", "--file", ring.file], terminal)).toBe(0)
+  expect(await cni(["log", "--follow", "--json", "--file", ring.file], terminal)).toBe(0)
   expect(said.map((text) => text.split("\n").flatMap((line) => (line === "" ? [] : JSON.parse(line).seq)))).toEqual([
     [0],
     [1, 2],

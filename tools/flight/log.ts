@@ -1,8 +1,8 @@
 import { hostname } from "node:os"
 import type { FlightLine, Numbered } from "../../pkg/flight/mod.ts"
-import { type Arguments, type Command, given, nodeFlags, text, wantsJson } from "../command.ts"
-import { pause } from "../ps.ts"
-import { type Cell, fittedTable, type ScreenSize } from "../screen.ts"
+import { type Arguments, type Command, given, outputFlags, screenOf, text, wantsJson } from "../command.ts"
+import { type Cell, containerText, fittedTable, type Screen } from "../screen.ts"
+import { pause } from "../watch.ts"
 import { otlpOf } from "./otlp.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
@@ -20,10 +20,10 @@ export const log: Command = {
     failed: { type: "boolean", help: "only calls that failed" },
     otlp: { type: "boolean", help: "print spans as OTLP JSON, for a collector of OpenTelemetry" },
     ...fileFlag,
-    json: nodeFlags.json,
+    ...outputFlags,
   },
   help: `One line for each call: when, which plugin and verb, container, how long, what was changed or what went wrong. Off until
-"cni recorder on". Without a terminal, or with --json, one JSON object a line.
+"cni recorder on". As JSON it is one object a line.
 
 Exit code 0. 1: the recorder is off.
 
@@ -32,23 +32,24 @@ Examples:
   cni log --follow --container 4e5f6a
   cni log --otlp | curl --json @- http://127.0.0.1:4318/v1/traces`,
   async run(args, terminal) {
-    const json = wantsJson(args, terminal)
-    const print = (lines: readonly Numbered[]) => {
-      if (lines.length > 0) terminal.stdout(json ? jsonLines(lines) : lineTable(lines, terminal))
+    const json = wantsJson(args)
+    const screen = screenOf(args, terminal)
+    const show = (lines: readonly Numbered[]) => {
+      if (lines.length > 0) terminal.stdout(json ? jsonLines(lines) : lineTable(lines, screen))
     }
     const found = select(required(text(args, "file")), args)
     if (given(args, "otlp")) {
       terminal.stdout(`${JSON.stringify(otlpOf(found, hostname()))}\n`)
       return
     }
-    print(found)
-    if (found.length === 0 && !json && !given(args, "follow")) terminal.stdout("No calls\n")
+    show(found)
+    if (found.length === 0 && !json && !given(args, "follow") && screen.hasHeads) terminal.stdout("No calls\n")
     let next = (found.at(-1)?.sequence ?? -1) + 1
     while (given(args, "follow") && !terminal.signal.aborted) {
       await pause(FOLLOW_MS, terminal.signal)
       const fresh = select(readLines(text(args, "file")) ?? [], args).filter(({ sequence }) => sequence >= next)
       next = (fresh.at(-1)?.sequence ?? next - 1) + 1
-      print(fresh)
+      show(fresh)
     }
   },
 }
@@ -75,19 +76,30 @@ function jsonLines(lines: readonly Numbered[]): string {
   return lines.map(({ sequence, line }) => `${JSON.stringify({ seq: sequence, ...line })}\n`).join("")
 }
 
-function lineTable(lines: readonly Numbered[], screen: ScreenSize): string {
+function lineTable(lines: readonly Numbered[], screen: Screen): string {
   const rows = lines.map(({ line }): Cell[] => [
     line.time.slice(5, 23).replace("T", " "),
     line.verb,
     line.plugin,
     line.network ?? "-",
-    line.container ?? "-",
+    containerText(line.container ?? "-", screen),
     line.interface ?? "-",
     `${line.ms.toFixed(1)} ms`,
     outcome(line),
   ])
-  return fittedTable(["TIME", "VERB", "PLUGIN", "NETWORK", "CONTAINER", "INTERFACE", "TOOK", "OUTCOME"], rows, screen)
+  return fittedTable(COLUMNS, rows, screen)
 }
+
+const COLUMNS = [
+  { head: "TIME", isWhole: true },
+  { head: "VERB", isWhole: true },
+  { head: "PLUGIN", isWhole: true },
+  { head: "NETWORK", falls: 3 },
+  { head: "CONTAINER", isWhole: true },
+  { head: "INTERFACE", isWhole: true, falls: 1 },
+  { head: "TOOK", isWhole: true, falls: 2 },
+  "OUTCOME",
+]
 
 function outcome({ exitCode, code, error, ips = [], changes = [] }: FlightLine): Cell {
   if (exitCode !== 0) return { text: `failed (${code ?? exitCode}): ${error ?? ""}`, tone: "bad" }

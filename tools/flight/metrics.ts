@@ -1,7 +1,7 @@
 import { renameSync, writeFileSync } from "node:fs"
 import { version } from "../../package.json"
 import type { Numbered } from "../../pkg/flight/mod.ts"
-import { type Command, nodeFlags, placesOf, text } from "../command.ts"
+import { type Command, nodeFlags, outputFlags, placesOf, text, wantsJson } from "../command.ts"
 import { attachmentsOf, type Node, readNode } from "../node/mod.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
@@ -13,29 +13,24 @@ export const metrics: Command = {
   summary: "Print this node's networks as metrics for Prometheus",
   words: [],
   flags: {
-    output: {
-      type: "string",
-      short: "o",
-      value: "FILE",
-      help: "write it there in one step, for node_exporter's textfile collector",
-    },
+    write: { type: "string", value: "FILE", help: "write a file in one step, for node_exporter's textfile collector" },
     ...fileFlag,
     "conf-dir": nodeFlags["conf-dir"],
     "cache-dir": nodeFlags["cache-dir"],
-    json: nodeFlags.json,
+    output: { ...outputFlags.output, choices: ["text", "json"], help: "text or json (default text)" },
+    json: outputFlags.json,
   },
   help: `Attachments, orphans, addresses used and free, and, while the flight recorder is on, calls, errors and durations of what its
-ring holds: the last 1024 calls. share/systemd has a timer that writes the file, share/grafana a dashboard. --json prints the samples as JSON.
+ring holds: the last 1024 calls. share/systemd has a timer that writes the file, share/grafana a dashboard. -o json prints the samples as JSON.
 
 Examples:
   cni metrics
-  cni metrics --output /var/lib/prometheus/node-exporter/cni.prom`,
+  cni metrics --write /var/lib/prometheus/node-exporter/cni.prom`,
   async run(args, terminal) {
     const node = readNode(placesOf(args, terminal))
     const families = familiesOf(node, readLines(text(args, "file")))
-    const printed =
-      args.flags.json === true ? `${JSON.stringify(families, undefined, 2)}\n` : families.map(printFamily).join("")
-    const file = text(args, "output")
+    const printed = wantsJson(args) ? `${JSON.stringify(families, undefined, 2)}\n` : families.map(printFamily).join("")
+    const file = text(args, "write")
     if (file === undefined) terminal.stdout(printed)
     else {
       const temporary = `${file}.${process.pid}.tmp` // the collector reads *.prom alone

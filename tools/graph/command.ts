@@ -1,71 +1,66 @@
 import { writeFileSync } from "node:fs"
 import { hostname } from "node:os"
-import { type Command, nodeFlags, placesOf, text, UsageError, word } from "../command.ts"
+import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, wantsJson, watchFlags } from "../command.ts"
+import type { Terminal } from "../environment.ts"
 import { attachmentsOf, readNode } from "../node/mod.ts"
 import { dotOf } from "./dot.ts"
 import { htmlOf } from "./html.ts"
 import { type Graph, graphOf } from "./model.ts"
 import { svgOf, type Theme } from "./svg.ts"
-
-const themes = ["auto", "light", "dark"] as const
-const formats = ["svg", "html", "dot", "json"] as const
+import { treeOf } from "./tree.ts"
 
 /** `cni graph` */
 export const graph: Command = {
   summary: "Draw this node's container networks",
   words: ["[NETWORK]"],
   flags: {
-    format: {
-      type: "string",
-      value: "FORMAT",
-      help: "svg, html (one page that needs no network), dot or json (default svg)",
-    },
-    output: { type: "string", short: "o", value: "FILE", help: "write it there (default: stdout)" },
+    write: { type: "string", value: "FILE", help: "write it there (default: stdout)" },
     theme: {
-      type: "string",
-      value: "THEME",
+      ...{ type: "string", value: "THEME", choices: ["light", "dark", "auto"] },
       help: "light, dark or auto: what the viewer's system prefers (default auto)",
     },
+    ...watchFlags,
     ...nodeFlags,
+    output: {
+      ...{ type: "string", short: "o", value: "FORMAT", choices: ["svg", "html", "dot", "text", "wide", "json"] },
+      help: "svg, html (one page that needs no network), dot, text (a tree), wide or json (default svg)",
+    },
   },
   help: `Bridges, containers, addresses, published ports, masquerade, routes, the parents of macvlan, ipvlan and vlan, and the kernel's
 packet counters. Pointing at a box shows the configuration that made it. It only looks.
 
 Examples:
-  cni graph --output node.svg
-  cni graph pods --format html --output node.html
-  cni graph --format dot | dot -Tpdf -o node.pdf`,
+  cni graph --write node.svg
+  cni graph pods -o html --write node.html
+  cni graph -o text --watch
+  cni graph -o dot | dot -Tpdf -o node.pdf`,
   async run(args, terminal) {
-    const theme = oneOf(themes, text(args, "theme") ?? "auto", "--theme")
-    const format = args.flags.json === true ? "json" : oneOf(formats, text(args, "format") ?? "svg", "--format")
     const node = readNode(placesOf(args, terminal))
     for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
-    const name = args.words.length > 0 ? word(args, 0) : undefined
+    const [name] = args.words
     const attachments = attachmentsOf(node).filter(({ network, ifName }) =>
       name === undefined ? ifName !== "lo" : network === name,
     )
-    const drawn = draw(graphOf(node, attachments), format, theme)
-    const file = text(args, "output")
+    const drawn = draw(graphOf(node, attachments), args, terminal)
+    const file = text(args, "write")
     if (file === undefined) terminal.stdout(drawn)
     else writeFileSync(file, drawn)
   },
 }
 
-function draw(graph: Graph, format: (typeof formats)[number], theme: Theme): string {
-  switch (format) {
-    case "svg":
-      return svgOf(graph, theme)
+function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
+  const theme = (text(args, "theme") ?? "auto") as Theme // one of its choices
+  switch (wantsJson(args) ? "json" : text(args, "output")) {
+    case "json":
+      return `${JSON.stringify(graph, (_key, value) => (typeof value === "bigint" ? Number(value) : value), 2)}\n`
     case "html":
       return htmlOf(graph, `Container networks of ${hostname()}`, theme)
     case "dot":
       return dotOf(graph)
-    case "json":
-      return `${JSON.stringify(graph, (_key, value) => (typeof value === "bigint" ? Number(value) : value), 2)}\n`
+    case "text":
+    case "wide":
+      return treeOf(graph, screenOf(args, terminal))
+    default:
+      return svgOf(graph, theme)
   }
-}
-
-function oneOf<const T extends string>(choices: readonly T[], given: string, flag: string): T {
-  const found = choices.find((choice) => choice === given)
-  if (found === undefined) throw new UsageError(`cannot use ${flag} ${given}: expected ${choices.join(", ")}`)
-  return found
 }

@@ -80,6 +80,7 @@ test("the ports of a bridge are together, with all that is known of them", () =>
         {
           id: "attachment pods/c1/eth0",
           title: "web",
+          namespace: "shop",
           network: "pods",
           containerId: "c1",
           ifName: "eth0",

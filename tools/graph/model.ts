@@ -55,6 +55,8 @@ export interface Segment {
 export interface Member {
   readonly id: string
   readonly title: string
+  /** The pod's namespace of Kubernetes. */
+  readonly namespace?: string
   readonly network: string
   readonly containerId: string
   readonly ifName: string
@@ -163,6 +165,7 @@ function memberOf(one: NodeAttachment, config: JsonObject | undefined, lost: Los
     addresses,
     ports,
     orphan,
+    ...(pod?.namespace ? { namespace: pod.namespace } : {}),
     ...(lost === undefined ? {} : { fault: describeLostBridge(lost) }),
     masquerades: rules.some(({ place }) => /masquerade|nat (POSTROUTING|CNI-)/.test(place)),
     ...(hostEnd === undefined ? {} : { hostEnd: hostEnd.name }),

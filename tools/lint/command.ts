@@ -1,6 +1,17 @@
 import { resolve } from "node:path"
 import { parseCidr } from "../../pkg/types/mod.ts"
-import { type Command, Found, given, runtimeFlags, runtimeOf, text, texts, UsageError } from "../command.ts"
+import {
+  type Command,
+  Found,
+  given,
+  outputFlags,
+  print,
+  runtimeFlags,
+  runtimeOf,
+  text,
+  texts,
+  UsageError,
+} from "../command.ts"
 import { defaults } from "../environment.ts"
 import { type ScreenSize, type Tone, tinted } from "../screen.ts"
 import type { Finding } from "./findings.ts"
@@ -23,7 +34,7 @@ export const lintCommand: Command = {
     },
     strict: { type: "boolean", help: "warnings count as errors" },
     timeout: runtimeFlags.timeout,
-    json: { type: "boolean", help: "print JSON" },
+    ...outputFlags,
   },
   help: `Checks every key of every plugin, the order of the chain, addresses, and the files of a directory together: by the same tables and
 parsers that the plugins read by. Each finding has file, line and column, a severity and the name of a rule; "cni explain RULE" says
@@ -45,8 +56,7 @@ Examples:
     const node = looksAtNode ? runtimeOf(args, terminal) : undefined
     const report = await lint(path, { node, serviceRanges })
     const counts = countOf(report.findings)
-    if (given(args, "json")) terminal.stdout(`${JSON.stringify(asJson(report), undefined, 2)}\n`)
-    else terminal.stdout(asText(report, counts, terminal))
+    print(args, terminal, { json: () => asJson(report, counts), text: (screen) => asText(report, counts, screen) })
     if (counts.error > 0 || (given(args, "strict") && counts.warning > 0)) throw new Found(1)
   },
 }
@@ -93,10 +103,10 @@ function excerpt(text: string, { line, column, endColumn }: Finding): string[] {
   return [`${number} | ${shown}\n`, `      | ${" ".repeat(column - 1 - from)}${"^".repeat(width)}\n`]
 }
 
-function asJson({ findings, sources }: LintReport) {
+function asJson({ findings, sources }: LintReport, { error, warning, info }: Counts) {
   return {
     files: sources.map(({ file }) => resolve(file)),
-    ...{ errors: countOf(findings).error, warnings: countOf(findings).warning, notes: countOf(findings).info },
+    ...{ errors: error, warnings: warning, notes: info },
     findings: findings.map(({ endColumn: _, ...finding }) => ({ ...finding, page: `docs/lint.md#${finding.rule}` })),
   }
 }

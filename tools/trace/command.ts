@@ -1,5 +1,5 @@
 import { Netns } from "../../pkg/netns/mod.ts"
-import { parseIp, printJson } from "../../pkg/types/mod.ts"
+import { parseIp } from "../../pkg/types/mod.ts"
 import {
   type Command,
   FOUND_FAULTS,
@@ -8,9 +8,9 @@ import {
   netnsPath,
   nodeFlags,
   placesOf,
+  print,
   text,
   UsageError,
-  wantsJson,
   word,
 } from "../command.ts"
 import { attachmentsOf, readNode, readPacketFilter } from "../node/mod.ts"
@@ -59,11 +59,10 @@ Examples:
     using sandbox = Netns.open(path)
     const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
     const probed = isProbed ? probe(sandbox, destination) : undefined
-    if (wantsJson(args, terminal))
-      terminal.stdout(
-        `${printJson({ hops: hops.map((hop) => ({ ...hop })), ...(probed ? { probe: { ...probed } } : {}) })}\n`,
-      )
-    else terminal.stdout(report(hops, probed, terminal))
+    print(args, terminal, {
+      json: () => ({ hops, ...(probed ? { probe: probed } : {}) }),
+      text: (screen) => report(hops, probed, screen),
+    })
     if (isLost(hops, probed)) throw new Found(FOUND_FAULTS)
   },
 }

@@ -42,9 +42,9 @@ test.each([
   [["pods", "--orphans"], 3, "left"],
   [["lan", "--orphans"], 0, "none"],
 ] as const)("ps %j ends with %d and shows %s", async (args, exitCode, shown) => {
-  const { stdout, ...ended } = await cni(["ps", ...args])
+  const { stdout, ...ended } = await cni(["ps", "--json", ...args])
   expect(ended).toEqual({ exitCode, stderr: "" })
-  expect(JSON.parse(stdout)).toEqual({ both: [own(), left], left: [left], none: [] }[shown])
+  expect(JSON.parse(stdout)).toEqual({ both: [left, own()], left: [left], none: [] }[shown])
 })
 
 const metrics = `# HELP cni_info The version of the tool.
@@ -69,7 +69,7 @@ cni_recorder_on 0
 
 test("metrics are printed, or written into a file that its collector may read", async () => {
   const file = node.scratch.join("cni.prom")
-  expect(await cni(["metrics", "--output", file])).toEqual({ exitCode: 0, stdout: "", stderr: "" })
+  expect(await cni(["metrics", "--write", file])).toEqual({ exitCode: 0, stdout: "", stderr: "" })
   expect((await readFile(file, "utf8")).replace(/(version=")[^"]+/, "$1VERSION")).toBe(metrics)
   expect((await stat(file)).mode & 0o777).toBe(0o644)
   expect((await readdir(node.scratch.path)).sort()).toEqual(["bin", "cni.prom", "net.d"])
@@ -83,13 +83,13 @@ test("metrics are printed, or written into a file that its collector may read", 
 
 test("a picture is written into a file; a network's has nothing of others", async () => {
   const file = node.scratch.join("node.dot")
-  expect(await cni(["graph", "--format", "dot", "--output", file])).toEqual({ exitCode: 0, stdout: "", stderr: "" })
+  expect(await cni(["graph", "-o", "dot", "--write", file])).toEqual({ exitCode: 0, stdout: "", stderr: "" })
   const dot = await readFile(file, "utf8")
   expect(dot).toContain('"segment cni0" [label="cni0\\nbridge\\n10.85.0.1/29", style=bold]\n')
   expect(dot).toContain('"segment cni0" -> "attachment pods/c1/eth0" [dir=none, label="veth1"]\n')
   expect(dot).toContain('"attachment pods/gone/eth0" [label="gone\\n10.85.0.3", style=dashed]\n')
   await rm(file)
-  const html = await cni(["graph", "lan", "--format", "html", "--theme", "dark"])
+  const html = await cni(["graph", "lan", "-o", "html", "--theme", "dark"])
   expect(html.stdout).toContain(`<title>Container networks of ${hostname()}</title>`)
   expect(html.stdout).toContain('content="dark"')
   expect(html.stdout).toContain("No attachments")

@@ -8,9 +8,9 @@ beforeAll(async () => {
   node = await NodeScene.create()
 })
 afterAll(() => node[Symbol.asyncDispose]())
-const cni = (...args: string[]) => node.tool.run(args)
+const cni = (...args: string[]) => node.tool.run([...args, "--json"])
 /** The same for people. */
-const show = (...args: string[]) => node.tool.run(args, { interactive: true })
+const show = (...args: string[]) => node.tool.run(args)
 
 const STALE = {
   ...{ rule: "stale-lease", severity: "warning", network: "pods" },
@@ -182,7 +182,7 @@ ok    end         it reaches the host itself; whether a process listens there is
   const json = JSON.parse((await cni("trace", "pods", node.pod.path, "--to", "10.85.0.1:9", "--probe")).stdout)
   expect(json).toMatchObject({ hops: { length: 6 }, probe: { outcome: "refused", ms: expect.any(Number) } })
   expect(json.hops[0]).toEqual({ where: "container", what: 'from 10.85.0.2 by "eth0", directly', passes: "yes" })
-  const other = await cni("trace", "pods", node.pod.path, "--to", "10.85.0.1", "--ifname", "eth1")
+  const other = await show("trace", "pods", node.pod.path, "--to", "10.85.0.1", "--ifname", "eth1")
   expect(other).toEqual({
     exitCode: 1,
     stdout: "",

@@ -1,0 +1,54 @@
+import type { Terminal } from "./environment.ts"
+
+/** Home, and clear from there to the end of the screen: ECMA-48 8.3.57 and 8.3.39. */
+const CLEAR = "\x1b[H\x1b[J"
+
+/** The exit code of a command line that was not understood: no later look makes it better. */
+const NOT_UNDERSTOOD = 2
+
+/**
+ * Runs a command again and again, and shows what it says each time that this has changed: on a terminal on a cleared screen,
+ * else one after the other. Its faults and errors are shown, and it goes on until the terminal's signal. Returns the exit
+ * code: 0, and 2 for a command line that was not understood.
+ */
+export async function watch(
+  run: (terminal: Terminal) => Promise<number>,
+  terminal: Terminal,
+  { everyMs, title }: { readonly everyMs: number; readonly title: string | undefined },
+): Promise<number> {
+  let shown: string | undefined
+  while (!terminal.signal.aborted) {
+    let [out, err] = ["", ""]
+    const code = await run({
+      ...terminal,
+      stdout: (text) => {
+        out += text
+      },
+      stderr: (text) => {
+        err += typeof text === "string" ? text : new TextDecoder().decode(text)
+      },
+    })
+    if (terminal.signal.aborted) break
+    if (shown !== out + err) {
+      shown = out + err
+      const head = title === undefined ? "" : `${CLEAR}${new Date().toISOString()}  ${title}\n\n`
+      terminal.stdout(`${head}${out}`)
+      terminal.stderr(err)
+    }
+    if (code === NOT_UNDERSTOOD) return code
+    await pause(everyMs, terminal.signal)
+  }
+  return 0
+}
+
+/** Waits; ends early when the signal says so. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const end = () => resolve()
+  const timer = setTimeout(end, ms)
+  signal.addEventListener("abort", end)
+  await promise
+  signal.removeEventListener("abort", end)
+  clearTimeout(timer)
+}
