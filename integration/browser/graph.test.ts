@@ -81,7 +81,7 @@ for (const pods of [3, 110]) {
     const backgrounds: string[] = []
     for (const theme of ["light", "dark"]) {
       const page = profile.join(`${theme}.html`)
-      const drawn = await lab.cni(["graph", "--format", "html", "--theme", theme, "--output", page])
+      const drawn = await lab.cni(["graph", "-o", "html", "--theme", theme, "--write", page])
       expect(drawn).toMatchObject({ exitCode: 0, stderr: "" })
       const html = await Bun.file(page).text()
       expect(html.replaceAll('xmlns="http://www.w3.org/2000/svg"', "")).not.toMatch(/https?:|src=|@import|url\(/)

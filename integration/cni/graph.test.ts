@@ -42,7 +42,7 @@ test("json: uplinks with routes, the bridge with its address, containers with ad
   await host.exec("ip", ["route", "add", "default", "via", "192.0.2.1"])
   await pod.exec("ping", ["-c", "3", "-i", "0.01", "10.85.0.1"])
   const before = await takeSnapshot(host)
-  const { uplinks, segments } = JSON.parse(await draw(lab, "--format", "json")) as Drawn
+  const { uplinks, segments } = JSON.parse(await draw(lab, "-o", "json")) as Drawn
   expectUnchanged(before, await takeSnapshot(host))
   expect(uplinks).toMatchObject([{ name: "out0", addresses: ["192.0.2.2/24"], routes: ["default via 192.0.2.1"] }])
   expect(segments).toMatchObject([
@@ -73,7 +73,7 @@ test("a deleted bridge, and a port that has left its bridge, connect nothing", a
   const ends = await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])
   await lab.addPod("stays")
   await host.exec("ip", ["link", "set", ends[0]?.ifname ?? "", "nomaster"])
-  const segments = async () => (JSON.parse(await draw(lab, "--format", "json")) as Drawn).segments
+  const segments = async () => (JSON.parse(await draw(lab, "-o", "json")) as Drawn).segments
   expect(await segments()).toMatchObject([
     {
       title: "cni0",
@@ -81,7 +81,7 @@ test("a deleted bridge, and a port that has left its bridge, connect nothing", a
       members: [{ title: "left", fault: `"${ends[0]?.ifname}" is no port of bridge "cni0"` }, { title: "stays" }],
     },
   ])
-  expect((await draw(lab, "--format", "dot")).match(/"segment cni0" -> /g)).toHaveLength(1)
+  expect((await draw(lab, "-o", "dot")).match(/"segment cni0" -> /g)).toHaveLength(1)
   await host.exec("ip", ["link", "delete", "cni0"])
   const fault = 'bridge "cni0" is not there'
   expect(await segments()).toMatchObject([
@@ -95,7 +95,7 @@ test("a deleted bridge, and a port that has left its bridge, connect nothing", a
       ],
     },
   ])
-  expect(await draw(lab, "--format", "dot")).not.toContain("->")
+  expect(await draw(lab, "-o", "dot")).not.toContain("->")
   expect(await draw(lab)).toContain(">not there</text>")
 })
 
@@ -103,7 +103,7 @@ test("svg is well-formed, also with names that are markup, and has the configura
   await using lab = await NodeLab.create()
   await lab.addPod('<b>&"')
   const file = lab.directory.join("node.svg")
-  await draw(lab, "--output", file)
+  await draw(lab, "--write", file)
   const check =
     "import sys, xml.dom.minidom as x; print(x.parse(sys.argv[1]).getElementsByTagName('title')[-1].firstChild.data)"
   const { stdout } = await mustRun(["python3", "-c", check, file])
@@ -114,7 +114,7 @@ test("svg is well-formed, also with names that are markup, and has the configura
 test("dot names the bridge, the container and its end", async () => {
   await using lab = await NodeLab.create()
   const pod = await lab.addPod()
-  const dot = await draw(lab, "--format", "dot")
+  const dot = await draw(lab, "-o", "dot")
   expect(dot).toStartWith("digraph cni {\n")
   expect(dot).toContain(`"segment cni0" -> "attachment pods/${pod.name}/eth0" [dir=none, label="veth`)
 })
@@ -122,8 +122,8 @@ test("dot names the bridge, the container and its end", async () => {
 test("a node without attachments has a picture that says so; a wrong format is a usage error", async () => {
   await using lab = await NodeLab.create()
   expect(await draw(lab)).toContain("No attachments")
-  expect(await lab.cni(["graph", "--format", "png"])).toMatchObject({
+  expect(await lab.cni(["graph", "-o", "png"])).toMatchObject({
     exitCode: 2,
-    stderr: expect.stringContaining("expected svg, html, dot, json"),
+    stderr: expect.stringContaining("expected svg, html, dot, text, wide, json"),
   })
 })

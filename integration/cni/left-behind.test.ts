@@ -53,7 +53,7 @@ for (const [name, args] of ways) {
     expect(await linesOf(lab, gone.name, "10.85.0.2")).toEqual([])
     expect(ofAlive.length).toBeGreaterThan(4)
     expect(await linesOf(lab, alive.name, "10.85.0.3")).toEqual(ofAlive)
-    const { findings } = JSON.parse((await lab.cni(["doctor"])).stdout) as { findings: { rule: string }[] }
+    const { findings } = JSON.parse((await lab.cni(["doctor", "--json"])).stdout) as { findings: { rule: string }[] }
     expect(findings.filter(({ rule }) => rule === "orphaned-rules")).toEqual([])
   })
 

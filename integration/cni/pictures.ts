@@ -75,7 +75,7 @@ if (import.meta.main) {
   await using lab = await NodeLab.create()
   const pod = await furnish(lab)
   await mkdir(join(docs, "pictures"), { recursive: true })
-  await lab.cni(["graph", "--output", join(docs, "pictures/graph.svg")])
+  await lab.cni(["graph", "--write", join(docs, "pictures/graph.svg")])
   await Bun.write(join(docs, "pictures/ps.svg"), terminalPicture("cni ps", await typed(lab, "ps", true)))
   for (const page of ["ps.md", "graph.md", "recorder.md", "trace.md"]) await renew(page, lab, pod)
   await writeSysctl(lab.host, "net/ipv4/ip_forward", "0")

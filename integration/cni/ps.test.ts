@@ -151,28 +151,11 @@ test("a person gets a table that fits, with words for what colours say", async (
     return (await lab.host.exec("script", ["-qec", line, "/dev/null"], { env: all })).stdout.split("\r\n")
   }
   const plain = await run(90, { NO_COLOR: "1" })
-  expect(plain[0]).toMatch(/^NETWORK +CONTAINER +INTERFACE +ADDRESS +PORTS +NAMESPACE +AGE +NOTES$/)
-  expect(plain[1]).toMatch(/^pods +shop\/web +eth0 .*gone.*orphan: /)
+  expect(plain[0]).toMatch(/^NETWORK +NAMESPACE +CONTAINER +INTERFACE +ADDRESS +PORTS +NETNS +AGE +NOTES$/)
+  expect(plain[1]).toMatch(/^pods +shop +web +eth0 .*gone.*orphan: /)
   expect(Math.max(...plain.map((line) => line.length))).toBeLessThanOrEqual(90)
   const coloured = await run(200)
   expect(coloured.join("\n")).toContain("\x1b[31;1mgone\x1b[0m")
-})
-
-test("--watch shows it again and again, until it is interrupted", async () => {
-  await using lab = await NodeLab.create()
-  await lab.addPod()
-  const process = Bun.spawn(lab.host.commandLine([`${builtPlugins}/../cni`, "ps", "--watch"]), {
-    env: { ...programEnv, NETCONFPATH: lab.confDir },
-    stdout: "pipe",
-  })
-  let shown = ""
-  for await (const chunk of process.stdout) {
-    shown += new TextDecoder().decode(chunk)
-    if (shown.split("\n").length > 2) process.kill("SIGINT")
-  }
-  expect(await process.exited).toBe(0)
-  const lines = shown.trim().split("\n")
-  expect(lines.map((line) => JSON.parse(line).length)).toEqual(lines.map(() => 1))
 })
 
 test("a user who is not root is told what could not be seen", async () => {

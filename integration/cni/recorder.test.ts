@@ -26,7 +26,7 @@ const ring = "/run/cni/flight-recorder"
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 async function log(lab: NodeLab, ...args: string[]): Promise<Line[]> {
-  const { stdout, stderr, exitCode } = await lab.cni(["log", ...args])
+  const { stdout, stderr, exitCode } = await lab.cni(["log", "--json", ...args])
   expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 })
   return stdout.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Line]))
 }
@@ -161,7 +161,7 @@ test("TRACEPARENT: the lines carry trace, parent and a span of their own, and --
 test("--follow goes on with what comes, until it is interrupted", async () => {
   await using lab = await recording()
   const tool = join(builtPlugins, "../cni")
-  const process = Bun.spawn(lab.host.commandLine([tool, "log", "--follow"]), { env: programEnv, stdout: "pipe" })
+  const process = Bun.spawn(lab.host.commandLine([tool, "log", "--json", "--follow"]), { env: programEnv, stdout: "pipe" })
   await lab.addPod("first")
   let said = ""
   let isSecond = false
@@ -231,7 +231,7 @@ test("metrics: attachments, addresses, calls, errors and durations, in Prometheu
   expect(buckets.map(([, value]) => value)).toEqual(buckets.map(([, value]) => value).toSorted((a, b) => a - b))
 
   const file = lab.directory.join("cni.prom")
-  await lab.cni(["metrics", "--output", file])
+  await lab.cni(["metrics", "--write", file])
   expect(samplesIn(await Bun.file(file).text()).size).toBe(samples.size)
   expect((await mustRun(["ls", "-A", lab.directory.path])).stdout).toBe("cni.prom\nnet.d\n")
   await lab.cni(["recorder", "off"])

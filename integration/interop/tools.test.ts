@@ -55,7 +55,7 @@ test("ps shows podman's containers, and doctor finds nothing wrong with them", a
   ])
   expect(rows[0]?.sources).toEqual(["cache", "lease", "link", "rule"])
   expect(await rulesOf(podman.host, builtPlugins)).toEqual([])
-  const graph = JSON.parse((await cni(podman.host, builtPlugins, "graph", "--format", "json")).stdout)
+  const graph = JSON.parse((await cni(podman.host, builtPlugins, "graph", "-o", "json")).stdout)
   expect(graph.segments).toMatchObject([{ title: "cni-podman0", members: [{ containerId: id }] }])
   await podman.remove("web")
   expect(await ps(podman.host)).toEqual([])
