@@ -211,6 +211,7 @@ test("every command line can be completed, with the networks where the configura
     "ps",
     "doctor",
     "trace",
+    "test",
     "graph",
     "log",
     "metrics",

@@ -12,6 +12,7 @@ import {
   word,
 } from "../../tools/command.ts"
 import { schemaCommand } from "../../tools/configuration/schema.ts"
+import { testCommand } from "../../tools/connectivity/command.ts"
 import { diffCommand } from "../../tools/diff/command.ts"
 import { doctor } from "../../tools/doctor/command.ts"
 import { dryRunCommand } from "../../tools/dry-run/command.ts"
@@ -71,6 +72,7 @@ export const commands: Readonly<Record<string, Command>> = {
   ps,
   doctor,
   trace,
+  test: testCommand,
   graph,
   log,
   metrics,

@@ -55,9 +55,17 @@ export class NodeLab implements AsyncDisposable {
 
   /** `cni …`, with any exit code. */
   cni(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Output> {
-    return this.host.tryExec(tool, args, {
-      env: { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: builtPlugins, ...env },
-    })
+    return this.host.tryExec(tool, args, { env: { ...this.env(), ...env } })
+  }
+
+  /** The command line of `cni …` on the node, for a program that is started and not waited for. */
+  commandLine(args: readonly string[]): string[] {
+    return this.host.commandLine([tool, ...args])
+  }
+
+  /** The environment of `cni` on the node. */
+  env(): Record<string, string> {
+    return { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: builtPlugins }
   }
 
   /** `cni …` as a person sees it, on a terminal of 120 columns without colours. */

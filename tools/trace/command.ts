@@ -76,13 +76,13 @@ function isLost(hops: readonly Hop[], probed: Probed | undefined): boolean {
 }
 
 /** "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", "2001:db8::7". Throws a usage error. */
-export function parseDestination(text: string, isUdp: boolean): Destination {
+export function parseDestination(text: string, isUdp: boolean, flag = "--to"): Destination {
   const [, bracketed, bare, port] = /^(?:\[([^\]]+)\]|([^:]+|[^[\]]*:[^[\]]*:[^[\]]*?))(?::(\d+))?$/.exec(text) ?? []
   const whole = parseIp(text)
   const ip = whole ?? parseIp(bracketed ?? bare ?? "")
   const number = whole || port === undefined ? 0 : Number(port)
   if (!ip || number > 65535)
-    throw new UsageError(`cannot use --to ${text}: expected ADDRESS[:PORT], like 192.0.2.7:443 or [2001:db8::7]:443`)
+    throw new UsageError(`cannot use ${flag} ${text}: expected ADDRESS[:PORT], like 192.0.2.7:443 or [2001:db8::7]:443`)
   return { ip, port: number, protocol: isUdp ? "udp" : number === 0 ? "icmp" : "tcp" }
 }
 

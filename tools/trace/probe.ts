@@ -35,7 +35,7 @@ export function probe(sandbox: Netns, destination: Destination): Probed {
   const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // it stays in that namespace
   if (made < 0) throw new SyscallError("socket", -made, "in the container's namespace")
   using socket = new FileDescriptor(made as Fd)
-  const errno = connectTo(socket.fd, addressOf(destination))
+  const errno = connectTo(socket.fd, socketAddress(destination))
   const ms = performance.now() - startMs
   if (errno === undefined) return { outcome: "no answer", ms }
   if (errno === 0) return { outcome: "connected", ms }
@@ -47,6 +47,11 @@ function connectTo(fd: Fd, address: Uint8Array): number | undefined {
   const errno = -engine.connect(fd, address)
   if (errno > 0 && !isUnderWay(errno)) return errno
   if (errno > 0 && !poll(fd, Poll.Out, PATIENCE_MS)) return undefined
+  return connectionError(fd)
+}
+
+/** The error of a connection that has been answered; 0 when it is there. */
+export function connectionError(fd: Fd): number {
   const { getsockopt, getpeername } = libc()
   const said = new Int32Array(1)
   getsockopt(fd, SOL_SOCKET, SO_ERROR, ptr(said), ptr(new Uint32Array([4])))
@@ -62,7 +67,7 @@ export function isUnderWay(errno: number): boolean {
 }
 
 /** The texts of refused connections, for errors that do not name their cause. */
-function reasonOf(errno: number): string {
+export function reasonOf(errno: number): string {
   const said = new SyscallError("connect", errno).message
   const type = { EINVAL: "blackhole", EACCES: "prohibit" }[errnoName(errno) ?? ""]
   return type === undefined ? said : `a route or rule of type ${type} takes it: ${said}`
@@ -84,7 +89,7 @@ function libc() {
 }
 
 /** struct sockaddr_in and sockaddr_in6, <netinet/in.h>. */
-function addressOf({ ip, port }: Destination): Uint8Array {
+export function socketAddress({ ip, port }: Pick<Destination, "ip" | "port">): Uint8Array {
   const isIpv4 = familyOf(ip) === AF_INET
   const address = new Uint8Array(isIpv4 ? 16 : SOCKADDR_SIZE)
   const view = new DataView(address.buffer)

@@ -1,0 +1,158 @@
+import { type Network, networkNames, type Runtime } from "../../pkg/libcni/mod.ts"
+import { printJson } from "../../pkg/types/mod.ts"
+import {
+  type Arguments,
+  type Command,
+  FOUND_FAULTS,
+  Found,
+  networkOf,
+  nodeFlags,
+  placesOf,
+  runtimeOf,
+  text,
+  UsageError,
+  wantsJson,
+  word,
+} from "../command.ts"
+import type { Terminal } from "../environment.ts"
+import { attachmentsOf, type NodeAttachment, readNode } from "../node/mod.ts"
+import { type ScreenSize, type Tone, tinted, wrapped } from "../screen.ts"
+import { parseDestination } from "../trace/command.ts"
+import {
+  type Container,
+  deleteLeftover,
+  existingContainer,
+  leftoversOf,
+  OwnContainers,
+  publishesPorts,
+} from "./containers.ts"
+import { readsStops } from "./explain.ts"
+import { type Finding, runProbes } from "./run.ts"
+import { families, freePort, type Wishes } from "./scene.ts"
+
+/** The time that each answer has, without `--timeout`. */
+const PATIENCE_S = 2
+
+/** `cni test` */
+export const testCommand: Command = {
+  summary: "Send packets through a network, and tell which arrive",
+  words: ["[NETWORK]"],
+  flags: {
+    containers: { type: "string", value: "CONTAINERS", help: "two existing ones, A,B: ID, NAMESPACE/POD, or netns" },
+    outside: { type: "string", value: "ADDRESS[:PORT]", help: "a place outside (default: the host's default gateway)" },
+    name: { type: "string", value: "NAME", help: "name that the name servers are asked for (default: the root)" },
+    timeout: { type: "string", value: "SECONDS", help: `the time that each answer has (default ${PATIENCE_S})` },
+    ...nodeFlags,
+  },
+  help: `Attaches two containers to a network, as "cni add" does, the first network of the directory unless it is named, and sends packets: from
+one to the other, to the gateway, to the host and outside, to a port of the second one that the host publishes, to name servers, and with the
+longest packets that the interface allows. Both families are tried where the network has them. The containers have a namespace of their own and
+no process; all is taken back in the end, also after an error and Ctrl-C. What a killed test has left is deleted by the next one.
+
+Exit code 0: what was tried arrives. 3: something does not, and a line says why, and where "cni trace" sees it end.
+
+Examples:
+  cni test
+  cni test pods --outside 192.0.2.1:443
+  cni test pods --containers shop/web-0,shop/db-0 --json`,
+  async run(args, terminal) {
+    const places = placesOf(args, terminal)
+    const [first] = networkNames(places.confDir)
+    const network = networkOf(word(args, 0) || (first ?? ""), args, terminal)
+    const wishes = wishesOf(args, terminal)
+    const { timeout: _, ...flags } = args.flags // that of a probe, not of a plugin
+    const runtime = runtimeOf({ ...args, flags }, terminal)
+    const named = text(args, "containers")?.split(",")
+    const attachments = attachmentsOf(readNode(places))
+    const test = async (...pair: readonly [Container, Container]): Promise<Tested> => {
+      return { pair, findings: await runProbes(pair, wishes, () => readsStops(places, network.name)) }
+    }
+    const tested = named
+      ? await testExisting(attachments, network.name, named, test)
+      : await testOwn(attachments, { runtime, network, confDir: places.confDir }, test)
+    if (wantsJson(args, terminal)) terminal.stdout(`${printJson(asJson(network.name, tested))}\n`)
+    else terminal.stdout(report(network.name, tested, terminal))
+    if (tested.findings.some(({ outcome }) => outcome === "failed")) throw new Found(FOUND_FAULTS)
+  },
+}
+
+interface Tested {
+  readonly pair: readonly [Container, Container]
+  readonly findings: readonly Finding[]
+}
+
+type Test = (a: Container, b: Container) => Promise<Tested>
+
+async function testExisting(
+  attachments: readonly NodeAttachment[],
+  network: string,
+  names: readonly string[],
+  test: Test,
+): Promise<Tested> {
+  const [one, other, ...more] = names
+  if (!one || !other || more.length > 0) throw new UsageError("--containers needs two of them: A,B")
+  const [a, b] = [existingContainer(attachments, network, one), existingContainer(attachments, network, other)]
+  using _a = a.netns
+  using _b = b.netns
+  return await test(a, b)
+}
+
+/** With containers that are attached for it. What earlier tests have left is deleted first. */
+async function testOwn(
+  attachments: readonly NodeAttachment[],
+  { runtime, network, confDir }: { runtime: Runtime; network: Network; confDir: string },
+  test: Test,
+): Promise<Tested> {
+  for (const left of leftoversOf(attachments)) {
+    await deleteLeftover(runtime, confDir, left)
+    const name = `${left.network}/${left.containerId}/${left.ifName}`
+    runtime.stderr(new TextEncoder().encode(`Deleted what an earlier test has left: ${name}\n`))
+  }
+  const taken = new Set(attachments.flatMap(({ ports }) => ports.map((port) => Number(/(\d+)→/.exec(port)?.[1]))))
+  await using own = new OwnContainers(runtime, network)
+  const a = await own.attach(undefined)
+  const b = await own.attach(publishesPorts(network) ? freePort(taken) : undefined)
+  return await test(a, b)
+}
+
+function wishesOf(args: Arguments, { signal }: Terminal): Wishes {
+  const outside = text(args, "outside")
+  const seconds = Number(text(args, "timeout") ?? PATIENCE_S)
+  if (!(Number.isFinite(seconds) && seconds > 0))
+    throw new UsageError(`cannot use --timeout ${text(args, "timeout")}: expected a number of seconds above 0`)
+  return {
+    patience: { timeoutMs: 1000 * seconds, signal },
+    outside: outside === undefined ? undefined : parseDestination(outside, false, "--outside"),
+    name: text(args, "name") ?? ".",
+  }
+}
+
+function asJson(network: string, { pair, findings }: Tested) {
+  return {
+    network,
+    containers: pair.map(({ containerId, ifName, result }) => ({
+      ...{ containerId, ifName },
+      addresses: result.ips.map(({ address }) => address),
+    })),
+    probes: findings.map((finding) => ({ ...finding })),
+  }
+}
+
+const tones: Readonly<Record<Finding["outcome"], Tone>> = { ok: "good", failed: "bad", skipped: "quiet" }
+
+function report(network: string, { pair, findings }: Tested, screen: ScreenSize): string {
+  const [a, b] = pair.map(({ containerId, result }) => {
+    return `${containerId} (${result.ips.map(({ address }) => address.split("/")[0]).join(", ") || "no address"})`
+  })
+  const hasBoth = families.every((family) => findings.some(({ family: own }) => own === `ipv${family === 2 ? 4 : 6}`))
+  const lines = findings.map(({ outcome, probe, family, to, reason, stops }) => {
+    const name = `${probe}${hasBoth ? ` ${family}` : ""}`
+    const said = [to, reason, stops === undefined ? undefined : `cni trace: ${stops}`]
+    const [first = "", ...others] = wrapped(said.filter((each) => each).join("; "), screen, " ".repeat(33))
+      .trimEnd()
+      .split("\n")
+    return `${tinted(outcome.padEnd(9), tones[outcome], screen)}${name.padEnd(24)}${[first.trimStart(), ...others].join("\n")}\n`
+  })
+  const none = lines.length === 0 ? "skipped  all of it: the containers have no address\n" : ""
+  return `network "${network}", from ${a} to ${b}\n\n${lines.join("")}${none}`
+}

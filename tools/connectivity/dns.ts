@@ -1,0 +1,48 @@
+import { readFileSync } from "node:fs"
+import { randomBytes } from "../../pkg/libc/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
+import { parseIp } from "../../pkg/types/mod.ts"
+import { askUdp, type Failure, type Patience } from "./sockets.ts"
+
+/** RFC 1035: types NS and A, class IN, the flags "recursion desired" and "response", the port. */
+const [TYPE_A, TYPE_NS, CLASS_IN] = [1, 2, 1]
+const RECURSION = 1
+const RESPONSE = 0x80
+const PORT = 53
+const CODES = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"]
+
+/** The question for a name's address; for the root's name servers where the name is ".". */
+export function dnsQuestion(id: Uint8Array, name: string): Uint8Array {
+  const labels = name.split(".").filter((label) => label !== "")
+  const encoded = labels.flatMap((label) => [label.length, ...new TextEncoder().encode(label)])
+  const type = labels.length === 0 ? TYPE_NS : TYPE_A
+  return Uint8Array.of(...id, RECURSION, 0, 0, 1, 0, 0, 0, 0, 0, 0, ...encoded, 0, 0, type, 0, CLASS_IN)
+}
+
+/** Asks a name server from a namespace, by UDP. Any answer for the root will do: it has come back. Another name has to be there. */
+export async function askServer(netns: Netns, ip: Uint8Array, name: string, patience: Patience): Promise<Failure> {
+  const id = randomBytes(2)
+  const read = (answer: Uint8Array) => {
+    const isOurs = answer.length >= 12 && answer[0] === id[0] && answer[1] === id[1]
+    return isOurs && ((answer[2] ?? 0) & RESPONSE) !== 0 ? { code: (answer[3] ?? 0) & 0xf } : undefined
+  }
+  const answer = await askUdp(netns, { ip, port: PORT }, dnsQuestion(id, name), read, patience)
+  if (typeof answer === "string") return answer
+  return name === "." || answer.code === 0
+    ? undefined
+    : `the server answers ${CODES[answer.code] ?? answer.code} for ${name}`
+}
+
+/** The name servers of a host's resolv.conf that a container can ask: not those on loopback addresses. */
+export function hostServers(text = readResolvConf()): Uint8Array[] {
+  const named = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].flatMap(([, server = ""]) => parseIp(server) ?? [])
+  return named.filter((ip) => (ip.length === 4 ? ip[0] !== 127 : ip.slice(0, 15).some((byte) => byte !== 0)))
+}
+
+function readResolvConf(): string {
+  try {
+    return readFileSync("/etc/resolv.conf", "utf8")
+  } catch {
+    return ""
+  }
+}

@@ -1,0 +1,158 @@
+import { engine } from "../../pkg/engine/mod.ts"
+import { errnoName, type FileDescriptor, randomBytes, SyscallError, setSocketOption } from "../../pkg/libc/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
+import { reasonOf, socketAddress } from "../trace/probe.ts"
+import { type Failure, noAnswer, openSocket, type Patience, repeatedly, tryRead, until } from "./sockets.ts"
+
+/** <sys/socket.h>, <netinet/in.h>, <linux/in6.h> */
+const SOCK_RAW = 3
+const IPPROTO = { ip: 0, icmp: 1, ipv6: 41, icmpv6: 58 } as const
+const IP_MTU_DISCOVER = 10
+const IP_RECVERR = 11
+const IPV6_MTU_DISCOVER = 23
+const IPV6_RECVERR = 25
+/** `IP_PMTUDISC_DO`: with DF, and not beyond what the path is known to take. */
+const DO = 2
+/** Echo request and echo reply. */
+const ECHO = { ipv4: { request: 8, reply: 0 }, ipv6: { request: 128, reply: 129 } } as const
+const ICMP_HEADER = 8
+/** The length of a packet that every network takes: RFC 791, RFC 8200. */
+const LEAST = { ipv4: 576, ipv6: 1280 } as const
+/** Packets of different lengths that are under way together: their answers have to fit the socket's buffer. */
+const STEPS = 12
+
+/** Echo requests from a namespace to an address, as ping sends them. */
+class Pinger implements Disposable {
+  readonly family: "ipv4" | "ipv6"
+  readonly #socket: FileDescriptor
+  readonly #id = randomBytes(2)
+  readonly #into = new Uint8Array(65536)
+
+  /** Throws `SyscallError`, also where the namespace has no route. */
+  constructor(netns: Netns, ip: Uint8Array) {
+    const isIpv4 = familyOf(ip) === AF_INET
+    this.family = isIpv4 ? "ipv4" : "ipv6"
+    this.#socket = openSocket(netns, familyOf(ip), SOCK_RAW, isIpv4 ? IPPROTO.icmp : IPPROTO.icmpv6)
+    const [level, discover, errors] = isIpv4
+      ? [IPPROTO.ip, IP_MTU_DISCOVER, IP_RECVERR]
+      : [IPPROTO.ipv6, IPV6_MTU_DISCOVER, IPV6_RECVERR]
+    setSocketOption(this.#socket.fd, level, discover, DO)
+    setSocketOption(this.#socket.fd, level, errors, 1)
+    const errno = -engine.connect(this.#socket.fd, socketAddress({ ip, port: 0 }))
+    if (errno === 0) return
+    this[Symbol.dispose]()
+    throw new SyscallError("connect", errno)
+  }
+
+  /** Sends a request in a packet of this length, its header included, which is its number as well. Returns 0, or less for an error. */
+  send(length: number): number {
+    const isIpv4 = this.family === "ipv4"
+    const message = new Uint8Array(Math.max(ICMP_HEADER, length - (isIpv4 ? 20 : 40)))
+    message[0] = ECHO[this.family].request
+    message.set(this.#id, 4)
+    message.set([length >> 8, length & 0xff], 6)
+    if (isIpv4) message.set(checksumOf(message), 2)
+    return Math.min(0, engine.sendto(this.#socket.fd, message, 0))
+  }
+
+  /** The length of a packet that was answered; an error that has come; undefined where nothing has. */
+  receive(): number | { readonly errno: number } | undefined {
+    const count = tryRead(this.#socket.fd, this.#into)
+    if (typeof count !== "number") return count
+    const start = this.family === "ipv4" ? 4 * ((this.#into[0] ?? 0) & 0xf) : 0 // the header is there for IPv4 alone
+    const [type, , , , id0, id1, high = 0, low = 0] = this.#into.subarray(start, count)
+    const isOurs = type === ECHO[this.family].reply && id0 === this.#id[0] && id1 === this.#id[1]
+    return isOurs ? (high << 8) | low : undefined
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]()
+  }
+}
+
+/** RFC 1071, the two bytes as they travel. */
+function checksumOf(message: Uint8Array): [number, number] {
+  let sum = 0
+  for (let at = 0; at < message.length; at += 2) sum += ((message[at] ?? 0) << 8) | (message[at + 1] ?? 0)
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16)
+  return [(~sum >> 8) & 0xff, ~sum & 0xff]
+}
+
+/** Sends echo requests from a namespace until one is answered, like `ping -c 1`. */
+export async function ping(netns: Netns, ip: Uint8Array, patience: Patience): Promise<Failure> {
+  try {
+    using pinger = new Pinger(netns, ip)
+    const send = repeatedly(patience, () => pinger.send(84))
+    const found = await until(() => {
+      const refused = send()
+      return refused === undefined ? pinger.receive() : { errno: refused }
+    }, patience)
+    if (found === undefined) return noAnswer(patience)
+    return typeof found === "number" ? undefined : reasonOf(found.errno)
+  } catch (error) {
+    if (error instanceof SyscallError) return error.message
+    throw error
+  }
+}
+
+/** The longest packet that a path takes. */
+export interface PathMtu {
+  readonly mtu: number
+  /** Whether the sender was told that longer ones do not pass: TCP then takes shorter ones. */
+  readonly isTold: boolean
+}
+
+/**
+ * The length of the longest packet with DF that is answered, of those up to `mtu`, like `ping -M do -s`; undefined where none is answered.
+ * The longest goes first and alone, since a sender that is told goes by that. Throws `SyscallError`.
+ */
+export async function pathMtu(
+  netns: Netns,
+  ip: Uint8Array,
+  mtu: number,
+  patience: Patience,
+): Promise<PathMtu | undefined> {
+  using pinger = new Pinger(netns, ip)
+  const send = repeatedly(patience, () => pinger.send(mtu))
+  const first = await until(() => {
+    const errno = send() ?? errnoOf(pinger.receive())
+    return typeof errno === "number" && errnoName(errno) === "EMSGSIZE" ? "told" : errno
+  }, patience)
+  if (first === "answered") return { mtu, isTold: false }
+  const longest = await searchMtu(pinger, mtu - 1, patience)
+  return longest === undefined ? undefined : { mtu: longest, isTold: first === "told" }
+}
+
+function errnoOf(received: ReturnType<Pinger["receive"]>): number | "answered" | undefined {
+  return typeof received === "number" ? "answered" : received?.errno
+}
+
+/** Sends packets of several lengths at once, then those between the longest that was answered and the next one, and so on. */
+async function searchMtu(pinger: Pinger, mtu: number, patience: Patience): Promise<number | undefined> {
+  let longest = 0
+  let [least, most] = [Math.min(LEAST[pinger.family], mtu), mtu]
+  for (;;) {
+    const lengths = lengthsBetween(least, most)
+    const pending = new Set(lengths.filter((length) => pinger.send(length) === 0))
+    await until(() => {
+      const found = pinger.receive()
+      if (typeof found === "number") {
+        longest = Math.max(longest, found)
+        for (const length of lengths) if (length <= found) pending.delete(length)
+      }
+      return pending.size === 0 || undefined
+    }, patience)
+    if (longest === 0) return undefined
+    const next = lengths.find((length) => length > longest)
+    if (next === undefined || next === longest + 1) return longest
+    ;[least, most] = [longest + 1, next - 1]
+  }
+}
+
+/** Some lengths of a range, in order, its ends among them. */
+function lengthsBetween(least: number, most: number): number[] {
+  const step = Math.max(1, Math.ceil((most - least) / (STEPS - 1)))
+  const lengths = Array.from({ length: STEPS }, (_, at) => least + at * step).filter((length) => length < most)
+  return [...lengths, most]
+}

@@ -1,0 +1,23 @@
+import { attachmentsOf, type NodePlaces, readNode, readPacketFilter } from "../node/mod.ts"
+import { walk } from "../trace/walk.ts"
+import type { Hop } from "../trace/way.ts"
+import type { Plan } from "./probes.ts"
+
+/** Tells of a plan's packets where `cni trace` says that they stop; undefined where it says that they arrive, or cannot follow them. */
+export function readsStops(places: NodePlaces, network: string): (plan: Plan) => string | undefined {
+  const node = readNode(places)
+  const attachments = attachmentsOf(node)
+  const filter = readPacketFilter()
+  return ({ from, to }) => {
+    if (typeof from === "string") return undefined
+    const { containerId, ifName, netns } = from
+    const attachment = attachments.find(
+      (one) => one.network === network && one.containerId === containerId && one.ifName === ifName,
+    )
+    return attachment && firstStop(walk({ node, attachments, attachment, filter }, netns, to))
+  }
+}
+
+function firstStop(hops: readonly Hop[]): string | undefined {
+  return (hops.find(({ passes }) => passes === "no") ?? hops.find(({ passes }) => passes === "perhaps"))?.what
+}

@@ -1,0 +1,188 @@
+import type { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET, formatIp } from "../../pkg/types/mod.ts"
+import { formatPlace } from "../trace/filter.ts"
+import type { Destination } from "../trace/way.ts"
+import type { Container } from "./containers.ts"
+import { askServer } from "./dns.ts"
+import { pathMtu, ping } from "./echo.ts"
+import { hasWay, mtuOf, type Scene } from "./scene.ts"
+import { connectTcp, type Failure, type Place } from "./sockets.ts"
+
+/** The outcome of a probe. */
+export interface Outcome {
+  readonly outcome: "ok" | "failed" | "skipped"
+  /** Why it failed or was left out; of one that is well what was found, where that is more than an answer. */
+  readonly reason?: string
+}
+
+/** The sender of a probe's packets: a container, the host, or a machine outside of it. */
+export type Sender = Container | "host" | "outside"
+
+/** A probe that can be made. */
+export interface Plan {
+  readonly from: Sender
+  readonly to: Destination
+  readonly run: () => Promise<Outcome>
+}
+
+/** One sort of probe: what it would send here, or the reason why it is left out. */
+export interface Probe {
+  readonly name: string
+  /** Probes of stage 2 fill a path with long packets: they come after the others. */
+  readonly stage: 1 | 2
+  readonly plan: (scene: Scene) => Plan | string
+}
+
+/** Every probe, in the order in which they are told. */
+export const probes: readonly Probe[] = [
+  { name: "pod to pod", stage: 1, plan: toPod },
+  { name: "pod to gateway", stage: 1, plan: toGateway },
+  { name: "pod to host", stage: 1, plan: toHost },
+  { name: "pod to outside", stage: 1, plan: toOutside },
+  { name: "port from outside", stage: 1, plan: (scene) => toPort(scene, "outside", scene.outsider?.netns) },
+  { name: "port from host", stage: 1, plan: (scene) => toPort(scene, "host", scene.host) },
+  { name: "port from pod", stage: 1, plan: (scene) => toPort(scene, scene.a, scene.a.netns) },
+  { name: "hairpin", stage: 1, plan: (scene) => toPort(scene, scene.b, scene.b.netns) },
+  { name: "dns", stage: 1, plan: toServers },
+  { name: "mtu to pod", stage: 2, plan: mtuToPod },
+  { name: "mtu to outside", stage: 2, plan: mtuToOutside },
+]
+
+function judged(failure: Failure): Outcome {
+  return failure === undefined ? { outcome: "ok" } : { outcome: "failed", reason: failure }
+}
+
+function toPod({ a, peer, secret, patience }: Scene): Plan | string {
+  if (!peer) return "the other container has no address of this family"
+  return tcpPlan(a, a.netns, peer, async () => judged(await connectTcp(a.netns, peer, patience, secret)))
+}
+
+function tcpPlan(from: Sender, _: Netns, place: Place, run: Plan["run"]): Plan {
+  return { from, to: { ...place, protocol: "tcp" }, run }
+}
+
+function pingPlan({ a, patience }: Scene, ip: Uint8Array): Plan {
+  return { from: a, to: echoTo(ip), run: async () => judged(await ping(a.netns, ip, patience)) }
+}
+
+function echoTo(ip: Uint8Array): Destination {
+  return { ip, port: 0, protocol: "icmp" }
+}
+
+function toGateway(scene: Scene): Plan | string {
+  return scene.gateway ? pingPlan(scene, scene.gateway) : "the result names no gateway"
+}
+
+function toHost(scene: Scene): Plan | string {
+  const { a, hostAddress } = scene
+  if (!hostAddress) return "the host has no address of this family"
+  return hasWay(a, hostAddress) ? pingPlan(scene, hostAddress) : noWay(hostAddress)
+}
+
+function noWay(ip: Uint8Array): string {
+  return `the network gives its containers no route to ${formatIp(ip)}`
+}
+
+/** The place outside: the one that was asked for, else the host's default gateway. */
+function outsideOf({ a, outside, hostGateway }: Scene): Place | string {
+  const place = outside ?? (hostGateway && { ip: hostGateway, port: 0 })
+  if (!place) return "the host has no default route: say --outside ADDRESS[:PORT]"
+  if (isLinkLocal(place.ip))
+    return `${formatIp(place.ip)} can be reached from its own link alone: say --outside ADDRESS[:PORT]`
+  return hasWay(a, place.ip) ? place : noWay(place.ip)
+}
+
+function isLinkLocal(ip: Uint8Array): boolean {
+  return ip.length === 16 ? ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80 : ip[0] === 169 && ip[1] === 254
+}
+
+function toOutside(scene: Scene): Plan | string {
+  const { a, outside, host, patience } = scene
+  const place = outsideOf(scene)
+  if (typeof place === "string") return place
+  if (place.port > 0) return tcpPlan(a, a.netns, place, async () => judged(await connectTcp(a.netns, place, patience)))
+  const run = async () => {
+    const failure = await ping(a.netns, place.ip, patience)
+    return failure === undefined
+      ? judged(failure)
+      : comparedWithHost(failure, await ping(host, place.ip, patience), !outside)
+  }
+  return { from: a, to: echoTo(place.ip), run }
+}
+
+/** A place that does not answer the host either tells nothing of the network; one that was asked for is missed nevertheless. */
+function comparedWithHost(failure: string, ofHost: Failure, isGuess: boolean): Outcome {
+  if (ofHost === undefined) return judged(failure)
+  if (!isGuess) return judged(`${failure}; the host has no answer, either (${ofHost})`)
+  return { outcome: "skipped", reason: `the host has no answer, either (${ofHost})` }
+}
+
+function toPort({ published, a, b, secret, patience, hostAddress }: Scene, from: Sender, netns: Netns | undefined) {
+  if (!b.published)
+    return "no port is published: the chain has no portmap, or the container no TCP port on all addresses"
+  if (!hostAddress || !published) return "the host has no address of this family"
+  if (!netns) return "no namespace could be connected to the host"
+  if (from === a && !hasWay(a, hostAddress)) return noWay(hostAddress)
+  return tcpPlan(from, netns, published, async () => judged(await connectTcp(netns, published, patience, secret)))
+}
+
+function toServers(scene: Scene): Plan | string {
+  const { a, host, servers, name, patience } = scene
+  const [first] = servers
+  if (!first) return "neither the result nor the host's resolv.conf names a server that a container can ask"
+  const asked = servers.filter((ip) => hasWay(a, ip))
+  if (asked.length === 0) return noWay(first)
+  const isGuess = (a.result.dns.nameservers ?? []).length === 0
+  const ask = async (ip: Uint8Array) => {
+    const failure = await askServer(a.netns, ip, name, patience)
+    if (failure === undefined) return judged(failure)
+    const found = comparedWithHost(failure, await askServer(host, ip, name, patience), isGuess)
+    return { ...found, reason: `${formatIp(ip)}: ${found.reason}` }
+  }
+  const run = async () => {
+    const all = await Promise.all(asked.map(ask))
+    return (
+      all.find(({ outcome }) => outcome === "failed") ??
+      all.find(({ outcome }) => outcome === "skipped") ??
+      judged(undefined)
+    )
+  }
+  return { from: a, to: { ip: asked[0] ?? first, port: 53, protocol: "udp" }, run }
+}
+
+function mtuToPod({ a, peer, patience }: Scene): Plan | string {
+  if (!peer) return "the other container has no address of this family"
+  return mtuPlan(a, peer.ip, patience)
+}
+
+function mtuToOutside(scene: Scene): Plan | string {
+  const place = outsideOf(scene)
+  return typeof place === "string" ? place : mtuPlan(scene.a, place.ip, scene.patience)
+}
+
+function mtuPlan(a: Container, ip: Uint8Array, patience: Scene["patience"]): Plan {
+  const run = async (): Promise<Outcome> => {
+    const mtu = mtuOf(a)
+    if (mtu === undefined) return judged(`the container has no interface "${a.ifName}"`)
+    if ((await ping(a.netns, ip, patience)) !== undefined)
+      return { outcome: "skipped", reason: "no echo request is answered, with any length" }
+    const found = await pathMtu(a.netns, ip, mtu, patience)
+    if (found === undefined) return judged("no packet with DF is answered")
+    if (found.mtu === mtu) return { outcome: "ok", reason: `${mtu} bytes` }
+    if (found.isTold) return { outcome: "ok", reason: `${found.mtu} bytes of ${mtu}, as the sender is told` }
+    return judged(
+      `packets of more than ${found.mtu} bytes are lost and the sender is not told: the MTU of "${a.ifName}" is ${mtu}`,
+    )
+  }
+  return { from: a, to: echoTo(ip), run }
+}
+
+/** The place that a plan's packets go to, as text. */
+export function placeText({ to: { ip, port } }: Plan): string {
+  return formatPlace(ip, port)
+}
+
+/** "ipv4" or "ipv6". */
+export function familyName({ family }: Pick<Scene, "family">): "ipv4" | "ipv6" {
+  return family === AF_INET ? "ipv4" : "ipv6"
+}

@@ -1,0 +1,113 @@
+import { randomBytes } from "../../pkg/libc/mod.ts"
+import { askRoute, findLink, listAddresses, listRoutes, RouteSocket, RT_TABLE_MAIN } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET, AF_INET6, contains, type Family, familyOf, parseCidr, parseIp } from "../../pkg/types/mod.ts"
+import { addressOf, type Container, serverPort } from "./containers.ts"
+import { hostServers } from "./dns.ts"
+import type { Outsider } from "./outsider.ts"
+import { type Patience, type Place, Server } from "./sockets.ts"
+
+export const families = [AF_INET, AF_INET6] as const
+
+/** All that the probes of one family go by. */
+export interface Scene {
+  readonly family: Family
+  readonly patience: Patience
+  readonly host: Netns
+  readonly a: Container
+  readonly b: Container
+  /** The other container's address, with the port of its server. */
+  readonly peer: Place | undefined
+  /** The secret of that server; undefined where a server of the container's own listens there. */
+  readonly secret: Uint8Array | undefined
+  readonly gateway: Uint8Array | undefined
+  readonly hostAddress: Uint8Array | undefined
+  /** The host's own default gateway. */
+  readonly hostGateway: Uint8Array | undefined
+  /** The place outside that was asked for. */
+  readonly outside: Place | undefined
+  readonly servers: readonly Uint8Array[]
+  readonly name: string
+  /** The host's address and port that lead to the second container. */
+  readonly published: Place | undefined
+  readonly outsider: Outsider | undefined
+}
+
+/** The wishes of the command line. */
+export interface Wishes {
+  readonly patience: Patience
+  readonly outside: Place | undefined
+  readonly name: string
+}
+
+/** Reads what the probes of a family go by, and starts the server in the second container; undefined where neither container has such an address. */
+export function setScene(
+  family: Family,
+  { patience, outside, name }: Wishes,
+  [a, b]: readonly [Container, Container],
+  { host, outsider, side }: { host: Netns; outsider: Outsider | undefined; side: HostSide },
+): (Scene & Disposable) | undefined {
+  const [own, other] = [addressOf(a, family), addressOf(b, family)]
+  if (!own && !other) return undefined
+  const server = other && Server.listen(b.netns, family, serverPort(b))
+  const { gateway: hostGateway, address: hostAddress } = side
+  const named = (a.result.dns.nameservers ?? []).flatMap((text) => parseIp(text) ?? [])
+  return {
+    ...{ family, patience, host, a, b, outsider, name, hostGateway, hostAddress },
+    peer: other && { ip: other.ip, port: serverPort(b) },
+    secret: server?.secret,
+    gateway: own?.gateway,
+    outside: outside && familyOf(outside.ip) === family ? outside : undefined,
+    servers: (named.length > 0 ? named : hostServers()).filter((ip) => familyOf(ip) === family),
+    published: b.published && hostAddress && { ip: hostAddress, port: b.published.hostPort },
+    [Symbol.dispose]: () => server?.[Symbol.dispose](),
+  }
+}
+
+/** The host as containers may reach it. */
+export interface HostSide {
+  readonly gateway: Uint8Array | undefined
+  readonly address: Uint8Array | undefined
+}
+
+/** Reads the host's default gateway, and its address towards it; else any global address of it, the containers' gateway at last. */
+export function readHostSide(family: Family, container: Container): HostSide {
+  const bridge = addressOf(container, family)?.gateway?.toHex()
+  using host = RouteSocket.open()
+  const routes = listRoutes(host, family, { table: RT_TABLE_MAIN })
+  const gateway = routes.find(
+    ({ prefix, gateway: via, type }) => prefix === 0 && via !== undefined && type === 1,
+  )?.gateway
+  const route = gateway && askRoute(host, { dst: gateway })
+  const towards = typeof route === "object" ? route.preferredSource?.toHex() : undefined
+  const all = listAddresses(host).filter(({ ip, scope }) => familyOf(ip) === family && scope === 0)
+  const found = all.find(({ ip }) => ip.toHex() === towards) ?? all.find(({ ip }) => ip.toHex() !== bridge) ?? all[0]
+  return { gateway, address: found?.ip }
+}
+
+/** Whether a container was given a way to an address: by one of its addresses, or a route of the result. */
+export function hasWay({ result: { ips, routes } }: Container, ip: Uint8Array): boolean {
+  const networks = [...ips.map(({ address }) => address), ...routes.map(({ dst }) => dst)]
+  return networks.some((text) => {
+    const cidr = parseCidr(text)
+    return cidr !== undefined && contains(cidr, ip)
+  })
+}
+
+/** The MTU of a container's interface; undefined where it has no such interface. */
+export function mtuOf({ netns, ifName }: Container): number | undefined {
+  using inside = netns.openRoute()
+  return findLink(inside, ifName)?.mtu
+}
+
+/** A port of the host at which nothing listens and which no container has published. */
+export function freePort(taken: ReadonlySet<number>): number {
+  using host = Netns.own()
+  for (;;) {
+    const [high = 0, low = 0] = randomBytes(2)
+    const port = 20_000 + (((high << 8) | low) % 10_000) // below the ports that the kernel gives, and those of Kubernetes' services
+    if (taken.has(port)) continue
+    using server = Server.listen(host, AF_INET, port)
+    if (server) return port
+  }
+}

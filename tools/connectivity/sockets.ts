@@ -1,0 +1,164 @@
+import { engine } from "../../pkg/engine/mod.ts"
+import {
+  errnoName,
+  type Fd,
+  FileDescriptor,
+  Poll,
+  poll,
+  randomBytes,
+  SyscallError,
+  setSocketOption,
+} from "../../pkg/libc/mod.ts"
+import type { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET6, type Family, familyOf, sameBytes } from "../../pkg/types/mod.ts"
+import { connectionError, isUnderWay, reasonOf, socketAddress } from "../trace/probe.ts"
+
+/** The time that an answer may take, and what ends the waiting before. */
+export interface Patience {
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+}
+
+/** An address with a port; 0 for none. */
+export interface Place {
+  readonly ip: Uint8Array
+  readonly port: number
+}
+
+/** The reason why a packet had no good answer; undefined where it had. */
+export type Failure = string | undefined
+
+/** <sys/socket.h> */
+const SOCK_STREAM = 1
+const SOCK_DGRAM = 2
+const SOCK_NONBLOCK = 0o4000
+const SOCK_CLOEXEC = 0o2000000
+const SOL_SOCKET = 1
+const SO_REUSEADDR = 2
+const IPPROTO_IPV6 = 41
+const IPV6_V6ONLY = 26
+const BACKLOG = 16
+/** How often a datagram is sent in the time that its answer has. */
+const TRIES = 4
+
+/** Asks again and again, until there is an answer; undefined when the time is over. Throws the signal's reason. */
+export async function until<T>(ask: () => T | undefined, { timeoutMs, signal }: Patience): Promise<T | undefined> {
+  const end = performance.now() + timeoutMs
+  for (;;) {
+    signal.throwIfAborted()
+    const answer = ask()
+    if (answer !== undefined) return answer
+    if (performance.now() > end) return undefined
+    await Bun.sleep(1)
+  }
+}
+
+/** The words for an answer that did not come. */
+export function noAnswer({ timeoutMs }: Patience): string {
+  return `no answer in ${timeoutMs / 1000} s`
+}
+
+/** A socket that never blocks, in a namespace: it stays there, and the thread does not. Throws `SyscallError`. */
+export function openSocket(netns: Netns, family: Family, type: number, protocol = 0): FileDescriptor {
+  const made = netns.run(() => engine.socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol))
+  if (made < 0) throw new SyscallError("socket", -made, "in a namespace")
+  return new FileDescriptor(made as Fd)
+}
+
+/** The bytes that have come; an error's number, or undefined where nothing has. */
+export function tryRead(fd: Fd, into: Uint8Array): number | { readonly errno: number } | undefined {
+  const count = engine.read(fd, into)
+  if (count >= 0) return count
+  return errnoName(-count) === "EAGAIN" ? undefined : { errno: -count }
+}
+
+/** A TCP server that gives each client the same secret: what answers at its address is this one, or another. */
+export class Server implements Disposable {
+  readonly secret = randomBytes(8)
+  readonly #socket: FileDescriptor
+  readonly #timer: ReturnType<typeof setInterval>
+
+  private constructor(socket: FileDescriptor) {
+    this.#socket = socket
+    this.#timer = setInterval(() => this.#serve(), 1)
+  }
+
+  /** Listens at a port of a namespace, at all its addresses; undefined where the port is taken. Throws `SyscallError`. */
+  static listen(netns: Netns, family: Family, port: number): Server | undefined {
+    const socket = openSocket(netns, family, SOCK_STREAM)
+    setSocketOption(socket.fd, SOL_SOCKET, SO_REUSEADDR, 1)
+    if (family === AF_INET6) setSocketOption(socket.fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)
+    const any = { ip: new Uint8Array(family === AF_INET6 ? 16 : 4), port }
+    const errno = -(engine.bind(socket.fd, socketAddress(any)) || engine.listen(socket.fd, BACKLOG))
+    if (errno === 0) return new Server(socket)
+    socket[Symbol.dispose]()
+    if (errnoName(errno) === "EADDRINUSE") return undefined
+    throw new SyscallError("bind", errno, `port ${port}`)
+  }
+
+  #serve(): void {
+    for (;;) {
+      const client = engine.accept4(this.#socket.fd, SOCK_NONBLOCK | SOCK_CLOEXEC)
+      if (client < 0) return
+      engine.write(client, this.secret)
+      engine.close(client)
+    }
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer)
+    this.#socket[Symbol.dispose]()
+  }
+}
+
+/** Begins a TCP connection from a namespace and closes it. With a secret, the other end has to know it. Throws `SyscallError`. */
+export async function connectTcp(netns: Netns, to: Place, patience: Patience, secret?: Uint8Array): Promise<Failure> {
+  using socket = openSocket(netns, familyOf(to.ip), SOCK_STREAM)
+  const errno = -engine.connect(socket.fd, socketAddress(to))
+  if (errno > 0 && !isUnderWay(errno)) return reasonOf(errno)
+  const isAnswered = await until(() => poll(socket.fd, Poll.Out, 0) || undefined, patience)
+  if (!isAnswered) return noAnswer(patience)
+  const error = connectionError(socket.fd)
+  if (error !== 0) return reasonOf(error)
+  if (secret === undefined) return undefined
+  const said = new Uint8Array(secret.length)
+  const count = await until(() => tryRead(socket.fd, said), patience)
+  if (count === undefined) return `connected, and then ${noAnswer(patience)}`
+  if (typeof count !== "number") return `connected, and then ${reasonOf(count.errno)}`
+  return count === secret.length && sameBytes(said, secret) ? undefined : "another server answers at this address"
+}
+
+/** Sends a datagram from a namespace, several times, until an answer has come. Returns what `read` makes of it, or why there is no answer. */
+export async function askUdp<T extends object>(
+  netns: Netns,
+  to: Place,
+  question: Uint8Array,
+  read: (answer: Uint8Array) => T | undefined,
+  patience: Patience,
+): Promise<T | string> {
+  using socket = openSocket(netns, familyOf(to.ip), SOCK_DGRAM)
+  const errno = -engine.connect(socket.fd, socketAddress(to))
+  if (errno > 0) return reasonOf(errno)
+  const into = new Uint8Array(4096)
+  const ask = repeatedly(patience, () => engine.sendto(socket.fd, question, 0))
+  const found = await until(() => {
+    const refused = ask()
+    if (refused !== undefined) return reasonOf(refused)
+    const count = tryRead(socket.fd, into)
+    if (count === undefined) return undefined
+    return typeof count === "number" ? read(into.subarray(0, count)) : reasonOf(count.errno)
+  }, patience)
+  return found ?? noAnswer(patience)
+}
+
+/** Sends at once, and again some times while the time lasts. The function answers the number of an error of the first sending. */
+export function repeatedly({ timeoutMs }: Patience, send: () => number): () => number | undefined {
+  const startMs = performance.now()
+  let sent = 0
+  return () => {
+    if (performance.now() - startMs < (sent * timeoutMs) / TRIES) return undefined
+    const answer = send()
+    sent++
+    return answer < 0 && sent === 1 ? -answer : undefined
+  }
+}
