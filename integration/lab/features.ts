@@ -37,6 +37,7 @@ const probes = {
   tbf: { command: "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 10ms".split(" ") },
   nf_tables: natForIp,
   no_nf_tables: { ...natForIp, absent: true },
+  nf_tables_catch_all: nft("add table ip t; add map ip t m { type ipv4_addr : verdict; elements = { * : accept }; }"),
   nf_tables_bridge: nft("add table bridge t; add chain bridge t c { type filter hook forward priority 0; }"),
   // Clock sources that programs cannot read by themselves: each reading is a system call.
   kernel_clock: {

@@ -108,6 +108,27 @@ export function getElement(
   return ifThere(() => socket.get(tableRequest(table, NFT_MSG_GETSETELEM, what, attributes), read))
 }
 
+/** `NFT_SET_ELEM_CATCHALL`, <linux/netfilter/nf_tables.h> */
+const CATCH_ALL = 2
+
+/**
+ * Returns the element for keys that have none of their own, `*` in `nft list set`, which the kernel gives for no key that is asked for
+ * (since 5.13). Undefined when there is none. Throws `NetlinkError`.
+ */
+export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): Element | undefined {
+  let found: Element | undefined
+  ifThere(() =>
+    socket.dump(listRequest(set), (answer) => {
+      for (const { payload } of found === undefined ? readAttributes(elementsIn(answer)) : []) {
+        const element = elementAttributes.decode(payload)
+        if (((element.flags ?? 0) & CATCH_ALL) !== 0) found = readElement(set, element)
+      }
+      return undefined
+    }),
+  )
+  return found
+}
+
 /** The beginning of a set: how many elements were looked at, and how many of them have the comment. */
 export interface Sample {
   count: number

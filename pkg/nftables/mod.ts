@@ -9,7 +9,15 @@
  */
 export { listCommented } from "./commented.ts"
 export { type DataType, dataTypes, ifnameValue } from "./data-types.ts"
-export { type FoundElements, findElement, findElements, getElement, isWholeList, sampleElements } from "./elements.ts"
+export {
+  type FoundElements,
+  findCatchAll,
+  findElement,
+  findElements,
+  getElement,
+  isWholeList,
+  sampleElements,
+} from "./elements.ts"
 export { encodeAhead } from "./encode.ts"
 export { type Expression, extensionAttributes, type UnknownExpression } from "./expressions.ts"
 export { type Field, fields, prefixOf } from "./fields.ts"

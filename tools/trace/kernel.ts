@@ -12,6 +12,7 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import {
   type Element,
+  findCatchAll,
   findSetLayout,
   getElement,
   PacketFilter,
@@ -27,7 +28,7 @@ export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 
 export interface Kernel {
   /** The layout of a set or map; undefined where there is none. */
   layoutOf(table: Table, set: string): SetLayout | undefined
-  /** The element that a lookup finds, also by a range. */
+  /** The element that a lookup finds, also by a range, else the one for all other keys. */
   elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined
   /** `RTN_*`: whether an address is the host's, or, with `link`, that link's. */
   addressType(ip: Uint8Array, link?: string): number
@@ -72,7 +73,9 @@ export class HostKernel implements Kernel, Disposable {
       ...(layout.hasVerdicts ? { verdicts: true as const } : {}),
     }
     const what = `element ${table.family} ${table.name} ${name} ${key.toHex()}`
-    return socket && this.#once(what, () => getElement(socket, set, [key]))
+    if (!socket) return undefined
+    const others = () => this.#once(`${table.family} ${table.name} ${name} *`, () => findCatchAll(socket, set))
+    return this.#once(what, () => getElement(socket, set, [key])) ?? others()
   }
 
   addressType(ip: Uint8Array, link?: string): number {

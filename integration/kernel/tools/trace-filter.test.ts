@@ -130,6 +130,29 @@ test.each<[string, string, string, string[]]>([
   }
 })
 
+testWith(
+  ["nf_tables", "nf_tables_catch_all"],
+  "a map has an element for all other keys, alone or beside others",
+  async () => {
+    const map = (elements: string) =>
+      chain("forward", "ip daddr vmap @fate", {
+        more: `map fate { type ipv4_addr : verdict; elements = { ${elements} }; }`,
+      })
+    const drop = "filter: dropped by rule H of chain inet guard c [no]"
+    for (const [elements, dropped] of [
+      ["* : drop", true],
+      ["192.0.2.1 : accept, * : drop", false],
+      ["192.0.2.9 : accept, * : drop", true],
+      ["192.0.2.9 : drop", false],
+    ] as const) {
+      await nft(map(elements))
+      const found = ways("192.0.2.1:80").map((hop) => hop.replace(/rule \d+/, "rule H"))
+      await nft("flush ruleset")
+      expect([elements, found.includes(drop)]).toEqual([elements, dropped])
+    }
+  },
+)
+
 testWith(["br_netfilter"], "frames between containers are dropped", async () => {
   await filterFrames(scene.host, "1")
   await nft(chain("forward", "iifname br0 oifname br0 drop"))
