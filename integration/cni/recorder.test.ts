@@ -161,7 +161,10 @@ test("TRACEPARENT: the lines carry trace, parent and a span of their own, and --
 test("--follow goes on with what comes, until it is interrupted", async () => {
   await using lab = await recording()
   const tool = join(builtPlugins, "../cni")
-  const process = Bun.spawn(lab.host.commandLine([tool, "log", "--json", "--follow"]), { env: programEnv, stdout: "pipe" })
+  const process = Bun.spawn(lab.host.commandLine([tool, "log", "--json", "--follow"]), {
+    env: programEnv,
+    stdout: "pipe",
+  })
   await lab.addPod("first")
   let said = ""
   let isSecond = false

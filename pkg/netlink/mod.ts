@@ -44,6 +44,7 @@ export {
   NLM_F_REQUEST,
   netfilterHeader,
 } from "./message.ts"
+export * from "./neighbours.ts"
 export type { NextHop } from "./next-hops.ts"
 export { encoded, type Output } from "./output.ts"
 export * from "./qdiscs.ts"

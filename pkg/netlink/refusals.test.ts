@@ -28,6 +28,7 @@ test.each<[string, (route: Route) => unknown]>([
   ["list links", (route) => netlink.listLinks(route)],
   ['set mtu, up of link "eth7"', (route) => netlink.setLink(route, link, { mtu: 1400, up: true })],
   ['delete link "eth7"', (route) => netlink.deleteLink(route, link)],
+  ["list neighbours", (route) => netlink.listNeighbours(route, 2)],
   ['add qdisc tbf to "eth7"', (route) => netlink.addQdisc(route, link, { kind: "tbf", options: {} })],
   ['add qdisc ingress to "eth7"', (route) => netlink.addIngress(route, link)],
   ['find a qdisc of "eth7"', (route) => netlink.findQdisc(route, link, 1)],

@@ -70,7 +70,7 @@ Examples:
     const tested = named
       ? await testExisting(attachments, network.name, named, test)
       : await testOwn(attachments, { runtime, network, confDir: places.confDir }, test)
-    if (wantsJson(args, terminal)) terminal.stdout(`${printJson(asJson(network.name, tested))}\n`)
+    if (wantsJson(args)) terminal.stdout(`${printJson(asJson(network.name, tested))}\n`)
     else terminal.stdout(report(network.name, tested, terminal))
     if (tested.findings.some(({ outcome }) => outcome === "failed")) throw new Found(FOUND_FAULTS)
   },

@@ -11,6 +11,7 @@ import {
   listFilters,
   listHtbClasses,
   listLinks,
+  listNeighbours,
   listNsids,
   listPortVlans,
   listRoutes,
@@ -69,6 +70,7 @@ export const questions: Readonly<Record<string, Asking>> = {
   "list routing tables": route((socket) => [...listRoutingTables(socket, AF_INET)]),
   "find a route": route((socket) => findRoute(socket, Uint8Array.of(10, 9, 0, 1))),
   "list routing rules": route((socket) => [listRoutingRules(socket, AF_INET), listRoutingRules(socket, AF_INET6)]),
+  "list neighbours": route((socket) => [listNeighbours(socket, AF_INET), listNeighbours(socket, AF_INET6)]),
   "find a qdisc": route((socket) => {
     const found = findQdisc(socket, lo, 0xffffffff)
     return found && (["tbf", "htb"] as const).map((kind) => qdiscOptions(found, kind))

@@ -110,6 +110,7 @@ const values: readonly (readonly [table: Readonly<Record<string, number>>, names
   [netlink.ipvlanFlags, "- IPVLAN_F_PRIVATE IPVLAN_F_VEPA"],
   [netlink.vlanProtocols, "ETH_P_8021Q ETH_P_8021AD"],
   [netlink.filterProtocols, "ETH_P_ALL ETH_P_IP ETH_P_IPV6"],
+  [netlink.NeighbourState, "NUD_REACHABLE NUD_STALE NUD_FAILED NUD_NOARP NUD_PERMANENT"],
   [netlink.RouteGroup, "RTMGRP_LINK RTMGRP_IPV4_IFADDR RTMGRP_IPV6_IFADDR RTMGRP_IPV6_ROUTE"],
   [netlink.RouteScope, "RT_SCOPE_UNIVERSE RT_SCOPE_SITE RT_SCOPE_LINK RT_SCOPE_HOST RT_SCOPE_NOWHERE"],
   [nftables.familyNumber, "NFPROTO_INET NFPROTO_IPV4 NFPROTO_ARP NFPROTO_NETDEV NFPROTO_BRIDGE NFPROTO_IPV6"],

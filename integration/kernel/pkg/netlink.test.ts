@@ -591,6 +591,41 @@ test("rules are added, listed and deleted as ip shows them", async () => {
   expect((await host.json<Shown[]>("ip", ["-j", "rule"])).map(({ priority }) => priority)).toEqual([0, 32_766, 32_767])
 })
 
+test("neighbours are set, set again, listed and deleted as ip shows them", async () => {
+  const listed = await inside(host, ({ route, getLink, setNeighbour, listNeighbours, ip, AF_INET, NeighbourState }) => {
+    const bridge = getLink(route, "br0")
+    setNeighbour(route, bridge, { ip: ip("10.1.2.50"), mac: "0a:00:00:00:00:50" })
+    setNeighbour(route, bridge, { ip: ip("10.1.2.50"), mac: "0a:00:00:00:00:51" })
+    setNeighbour(route, bridge, { ip: ip("2001:db8::50"), mac: "0a:00:00:00:00:52" })
+    return listNeighbours(route, AF_INET)
+      .filter(({ state }) => state === NeighbourState.Permanent)
+      .map(({ ip, mac, index }) => [ip.join("."), mac, index === bridge.index])
+  })
+  expect(listed).toEqual([["10.1.2.50", "0a:00:00:00:00:51", true]])
+  const permanent = async () =>
+    (await host.json<Shown[]>("ip", ["-j", "neigh", "show", "nud", "permanent"])).map(({ dst, lladdr }) => [
+      dst,
+      lladdr,
+    ])
+  expect((await permanent()).sort()).toEqual([
+    ["10.1.2.50", "0a:00:00:00:00:51"],
+    ["2001:db8::50", "0a:00:00:00:00:52"],
+  ])
+  const again = await inside(host, ({ route, getLink, deleteNeighbour, ip, isErrno }) => {
+    const bridge = getLink(route, "br0")
+    deleteNeighbour(route, bridge, ip("10.1.2.50"))
+    deleteNeighbour(route, bridge, ip("2001:db8::50"))
+    try {
+      deleteNeighbour(route, bridge, ip("10.1.2.99"))
+      return "nothing"
+    } catch (error) {
+      return isErrno(error, "ENOENT")
+    }
+  })
+  expect(again).toBe(true)
+  expect(await permanent()).toEqual([])
+})
+
 describe("events", () => {
   test("wake up who waits for a link that another program makes", async () => {
     const waiting = inside(host, ({ route, RouteSocket, RouteGroup, findLink }) => {

