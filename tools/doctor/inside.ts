@@ -143,7 +143,7 @@ export function missingRoutes(examined: Examined): WantedRoute[] {
   )
 }
 
-/** Whether a route leads to the same network, whatever its table: sbr and vrf move routes to tables of their own. */
+/** Whether a route leads to the same network, in any table: sbr and vrf move routes to tables of their own. */
 export function isSameDestination({ dst, prefix, type }: ListedRoute, wanted: WantedRoute): boolean {
   return type === RTN_UNICAST && prefix === wanted.prefix && sameBytes(dst, wanted.dst)
 }
