@@ -252,7 +252,11 @@ describe("a file that cannot be believed is refused with code 11, by STATUS with
       rewritten((file) => (file.sets = [set({ blocks: ["10.64.3.1/29"] })])),
       "has host bits set",
     ],
-    ["a block that is a number", rewritten((file) => (file.sets = [set({ blocks: [7 as never] })])), '"7" is not a block'],
+    [
+      "a block that is a number",
+      rewritten((file) => (file.sets = [set({ blocks: [7 as never] })])),
+      '"7" is not a block',
+    ],
   ])("%s", (_, spoil, reason) => {
     using node = new Node(set({}))
     spoil(node)
