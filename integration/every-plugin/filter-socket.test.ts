@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Stage, succeed, TemporaryDirectory, testPlugins } from "../lab/mod.ts"
+import { runTraced, Stage, testPlugins } from "../lab/mod.ts"
 
 /** Plugins that remove something of nf_tables, with what their configuration needs for that. */
 const keysOf: Readonly<Record<string, object>> = {
@@ -28,16 +28,14 @@ testPlugins(
   "%s: DEL opens one socket of the packet filter, and leaves its closing to the kernel",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
-    await using scratch = await TemporaryDirectory.create()
     const keys = { ...keysOf[plugin] }
     const resident = await stage.attach({ keys })
     await resident.attachment.add()
     const { attachment } = await stage.attach({ keys })
     const prevResult = await attachment.add()
-    const trace = scratch.join("trace")
-    const under = ["strace", "-f", "-qq", "-e", "trace=socket,sendmsg,close", "-o", trace]
-    await succeed(attachment.run("DEL", { prevResult }, { under }))
-    const { opened, left } = filterSockets(await Bun.file(trace).text())
+    const { output, text } = await runTraced(attachment, "DEL", ["trace=socket,sendmsg,close"], { prevResult })
+    expect(output).toMatchObject({ exitCode: 0 })
+    const { opened, left } = filterSockets(text)
     expect(opened).toHaveLength(1)
     expect(left).toEqual(opened)
   },
@@ -45,14 +43,13 @@ testPlugins(
 
 test("bridge: DEL lists the tables, and asks about none that is not there", async () => {
   await using stage = await Stage.create("bridge")
-  await using scratch = await TemporaryDirectory.create()
   const keys = { ipMasq: true }
   await (await stage.attach({ keys })).attachment.add()
   const { attachment } = await stage.attach({ keys })
   const prevResult = await attachment.add()
-  const trace = scratch.join("trace")
-  await succeed(attachment.run("DEL", { prevResult }, { under: ["strace", "-qq", "-e", "trace=sendto", "-o", trace] }))
-  const asked = [...(await Bun.file(trace).text()).matchAll(/NFT_MSG_(\w+).*?nfgen_family=AF_(\w+)/g)]
+  const { output, text } = await runTraced(attachment, "DEL", ["trace=sendto"], { prevResult })
+  expect(output).toMatchObject({ exitCode: 0 })
+  const asked = [...text.matchAll(/NFT_MSG_(\w+).*?nfgen_family=AF_(\w+)/g)]
   const questions = asked.map(([, type, family]) => `${type} ${family}`)
   expect(questions).toContain("GETTABLE UNSPEC")
   expect(questions).toContain("GETSETELEM INET")
@@ -68,7 +65,6 @@ const tables = [
 testPlugins(tables, "%s: ADD wakes its table where it is dormant, and seldom asks whether it is", async (one) => {
   const { plugin, table, questions } = one
   await using stage = await Stage.create(plugin)
-  await using scratch = await TemporaryDirectory.create()
   const keys = { ...keysOf[plugin] }
   await (await stage.attach({ keys })).attachment.add()
   const isDormant = async () => {
@@ -77,8 +73,8 @@ testPlugins(tables, "%s: ADD wakes its table where it is dormant, and seldom ask
   await stage.host.exec("nft", [`add table ${table} { flags dormant; }`])
   expect(await isDormant()).toBe(true)
   const { attachment } = await stage.attach({ keys })
-  const trace = scratch.join("trace")
-  await succeed(attachment.run("ADD", {}, { under: ["strace", "-qq", "-e", "trace=sendto", "-o", trace] }))
+  const { output, text } = await runTraced(attachment, "ADD", ["trace=sendto"])
+  expect(output).toMatchObject({ exitCode: 0 })
   expect(await isDormant()).toBe(false)
-  expect((await Bun.file(trace).text()).split("NFT_MSG_GETTABLE").length - 1).toBe(questions)
+  expect(text.split("NFT_MSG_GETTABLE").length - 1).toBe(questions)
 })

@@ -1,13 +1,12 @@
 import { expect } from "bun:test"
 import { chmod } from "node:fs/promises"
-import { join } from "node:path"
 import {
   type Attached,
   builtPlugins,
   type PluginCall,
   type PluginResult,
-  pluginEnv,
   pluginsAs,
+  runTraced,
   Stage,
   succeed,
   TemporaryDirectory,
@@ -15,26 +14,10 @@ import {
 } from "../lab/mod.ts"
 
 /** The system calls of one plugin call that name the container's namespace by its path. */
-async function callsByPath(
-  stage: Stage,
-  { attachment, pod, ifName }: Attached,
-  verb: PluginCall["verb"],
-  keys: object,
-) {
-  await using directory = await TemporaryDirectory.create()
-  const trace = directory.join("trace")
-  const call: PluginCall = {
-    bin: join(builtPlugins, stage.plugin),
-    verb,
-    containerId: pod.name,
-    netns: pod.path,
-    ifName,
-  }
-  const args = ["-f", "-qq", "-o", trace, "-e", "trace=%file", call.bin]
-  const input = JSON.stringify({ ...attachment.config, ...keys })
-  const output = await stage.host.tryExec("strace", args, { env: pluginEnv(call), input })
+async function callsByPath({ attachment, pod }: Attached, verb: PluginCall["verb"], keys: object) {
+  const { output, text } = await runTraced(attachment, verb, ["trace=%file"], keys)
   expect({ verb, stdout: output.stdout, exitCode: output.exitCode }).toMatchObject({ exitCode: 0 })
-  const lines = (await Bun.file(trace).text()).split("\n").filter((line) => line.includes(`"${pod.path}"`))
+  const lines = text.split("\n").filter((line) => line.includes(`"${pod.path}"`))
   return { output, calls: lines.map((line) => line.replace(/^\d+ +/, "").replace(/\(.*/, "")) }
 }
 
@@ -44,10 +27,10 @@ testPlugins(
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const one = await stage.attach()
-    const added = await callsByPath(stage, one, "ADD", {})
+    const added = await callsByPath(one, "ADD", {})
     const prevResult = JSON.parse(added.output.stdout) as PluginResult
-    const checked = await callsByPath(stage, one, "CHECK", { prevResult })
-    const deleted = await callsByPath(stage, one, "DEL", { prevResult })
+    const checked = await callsByPath(one, "CHECK", { prevResult })
+    const deleted = await callsByPath(one, "DEL", { prevResult })
     for (const { calls } of [added, checked, deleted]) expect(calls).toEqual([expect.stringMatching(/^open(at)?$/)])
   },
 )

@@ -1,34 +1,19 @@
 import { expect } from "bun:test"
-import { join } from "node:path"
 import {
   type Attached,
-  builtPlugins,
   type PluginCall,
   type PluginResult,
-  pluginEnv,
   pluginsAs,
+  runTraced,
   Stage,
-  TemporaryDirectory,
   testPlugins,
 } from "../lab/mod.ts"
 
 /** What one plugin call sends to the kernel's netlink sockets, and receives from them, as strace shows it. */
-async function traceOf(stage: Stage, { attachment, pod, ifName }: Attached, verb: PluginCall["verb"], keys: object) {
-  await using directory = await TemporaryDirectory.create()
-  const trace = directory.join("trace")
-  const call: PluginCall = {
-    bin: join(builtPlugins, stage.plugin),
-    verb,
-    containerId: pod.name,
-    netns: pod.path,
-    ifName,
-  }
-  const args = ["-f", "-qq", "-o", trace, "-e", "trace=sendto,recvfrom,socket,setsockopt", call.bin]
-  const input = JSON.stringify({ ...attachment.config, ...keys })
-  const output = await stage.host.tryExec("strace", args, { env: pluginEnv(call), input })
+async function traceOf({ attachment }: Attached, verb: PluginCall["verb"], keys: object) {
+  const { output, text } = await runTraced(attachment, verb, ["trace=sendto,recvfrom,socket,setsockopt"], keys)
   expect({ verb, stdout: output.stdout, exitCode: output.exitCode }).toMatchObject({ exitCode: 0 })
-  const lines = (await Bun.file(trace).text()).split("\n")
-  const calls = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length
+  const calls = (pattern: RegExp) => text.split("\n").filter((line) => pattern.test(line)).length
   return {
     output,
     sockets: calls(/ socket\(AF_NETLINK/),
@@ -45,9 +30,9 @@ testPlugins(
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const one = await stage.attach()
-    const added = await traceOf(stage, one, "ADD", {})
+    const added = await traceOf(one, "ADD", {})
     const prevResult = JSON.parse(added.output.stdout) as PluginResult
-    const deleted = await traceOf(stage, one, "DEL", { prevResult })
+    const deleted = await traceOf(one, "DEL", { prevResult })
     for (const { sockets, sent, received, looks, timeouts } of [added, deleted]) {
       expect(sockets).toBeGreaterThan(0)
       expect(sent).toBeGreaterThan(0)

@@ -1,13 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import {
-  chooseIptables,
-  expectUnchanged,
-  fail,
-  pingOnce,
-  succeed,
-  TemporaryDirectory,
-  takeSnapshot,
-} from "../lab/mod.ts"
+import { chooseIptables, expectUnchanged, fail, pingOnce, runTraced, succeed, takeSnapshot } from "../lab/mod.ts"
 import { dropForwarded, expectAnswer, FirewallLab, firewallBackends, outside, testEach } from "./firewall-lab.ts"
 
 /** The kinds of iptables that drop what nf_tables' own table lets through. */
@@ -269,14 +261,11 @@ testEach("on a host that drops what it forwards a container gets out, and DEL en
 
 test("nftables: where the older tables are not in use DEL and GC run no program of iptables", async () => {
   await using lab = await labWith("legacy")
-  await using directory = await TemporaryDirectory.create()
-  const trace = directory.join("trace")
-  const under = ["strace", "-f", "-qq", "-o", trace, "-e", "trace=execve"]
   const pod = await lab.connectPod()
   const programs = async (verb: "ADD" | "DEL" | "GC") => {
     const valid = verb === "GC" ? { "cni.dev/valid-attachments": [], prevResult: undefined } : {}
-    await pod.firewall.run(verb, { prevResult: pod.result, ...valid }, { under })
-    return (await Bun.file(trace).text()).match(/execve\("[^"]*ip6?tables[^"]*"/g)?.length ?? 0
+    const { text } = await runTraced(pod.firewall, verb, ["trace=execve"], { prevResult: pod.result, ...valid })
+    return text.match(/execve\("[^"]*ip6?tables[^"]*"/g)?.length ?? 0
   }
   for (const verb of ["DEL", "GC"] as const) expect({ verb, ran: await programs(verb) }).toEqual({ verb, ran: 0 })
   expect(await programs("ADD")).toBeGreaterThan(0)

@@ -1,13 +1,12 @@
 import { expect, test } from "bun:test"
 import {
   Attachment,
-  builtPlugins,
   type ContainerNamespace,
   HostNamespace,
   type Output,
   type PluginCall,
   type PluginResult,
-  pluginEnv,
+  runTraced,
 } from "../lab/mod.ts"
 
 const config = {
@@ -22,18 +21,11 @@ const store = "/var/lib/cni/networks/lab"
 const onNfs = "statfs:poke_exit=@arg2=6969000000000000"
 
 /** Runs host-local on a file system where link(2) fails, as strace(1) makes it do, with what else it is to do. */
-function withoutLinks(host: HostNamespace, pod: ContainerNamespace, verb: PluginCall["verb"], ...more: string[]) {
-  const call: PluginCall = {
-    bin: `${builtPlugins}/host-local`,
-    verb,
-    containerId: pod.name,
-    netns: pod.path,
-    ifName: "eth0",
-  }
+async function withoutLinks(host: HostNamespace, pod: ContainerNamespace, verb: PluginCall["verb"], ...more: string[]) {
   const [errno = "EPERM", ...injections] = more
-  const effects = [`linkat:error=${errno}`, ...injections].flatMap((effect) => ["-e", `inject=${effect}`])
-  const args = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=linkat,fsync,statfs", ...effects, call.bin]
-  return host.tryExec("strace", args, { env: pluginEnv(call), input: JSON.stringify(config) })
+  const effects = [`linkat:error=${errno}`, ...injections].map((effect) => `inject=${effect}`)
+  const traced = await runTraced(new Attachment(host, pod, config), verb, ["trace=linkat,fsync,statfs", ...effects])
+  return traced.output
 }
 
 function addressesOf({ stdout }: Output): string[] {

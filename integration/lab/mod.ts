@@ -62,6 +62,7 @@ export { type Change, diffSnapshots, formatChanges, type Snapshot } from "./snap
 export { expectUnchanged, takeSnapshot } from "./snapshot/snapshot.ts"
 export { type Attached, type AttachOptions, hostFor, Stage, usedHost } from "./stage.ts"
 export { buildStation, type Job, type Outcome, type Sample, Station, stationProgram, total } from "./station.ts"
+export { runTraced } from "./strace.ts"
 export { readSysctl, setIpv4Defaults, writeSysctl } from "./sysctl.ts"
 export { TemporaryDirectory } from "./temporary-directory.ts"
 export { type LeftOut, leftOutLine, leftOutTests, testWith, titlesWith } from "./test-with.ts"

@@ -7,8 +7,8 @@ import {
   fail,
   mountOver,
   readSysctl,
+  runTraced,
   succeed,
-  TemporaryDirectory,
   takeSnapshot,
 } from "../lab/mod.ts"
 import { hostAddresses, type MappedPod, PortmapLab, portmapBackends } from "./portmap-lab.ts"
@@ -280,15 +280,14 @@ test("what the Go suite's nftables backend has left for a container goes with DE
 
 test("DEL removes what the Go suite has left before it forgets the UDP flows, which would come back by that", async () => {
   await using lab = await createLab()
-  await using scratch = await TemporaryDirectory.create()
   const pod = await lab.addPod()
-  const text = `table ip cni_hostport { chain hostports { udp dport 53 dnat to ${pod.ip}:5353 comment "${pod.namespace.name}"; }; }`
-  await lab.host.exec("nft", ["-f", "-"], { input: `${text}\n` })
-  const trace = scratch.join("trace")
-  const under = ["strace", "-qq", "-e", "trace=sendto,sendmsg", "-o", trace]
-  await succeed(pod.unmap({ runtimeConfig: { portMappings: [dns] } }, { under }))
+  const theirs = `table ip cni_hostport { chain hostports { udp dport 53 dnat to ${pod.ip}:5353 comment "${pod.namespace.name}"; }; }`
+  await lab.host.exec("nft", ["-f", "-"], { input: `${theirs}\n` })
+  const keys = { runtimeConfig: { portMappings: [dns] } }
+  const { output, text } = await runTraced(pod.portmap, "DEL", ["trace=sendto,sendmsg"], keys)
+  expect(output).toMatchObject({ exitCode: 0 })
   // As strace prints them: NFNL_SUBSYS_NFTABLES and NFNL_SUBSYS_CTNETLINK with the message's type.
-  const asked = [...(await Bun.file(trace).text()).matchAll(/NFT_MSG_DELRULE|IPCTNL_MSG_CT_\w+/g)].map(([name]) => name)
+  const asked = [...text.matchAll(/NFT_MSG_DELRULE|IPCTNL_MSG_CT_\w+/g)].map(([name]) => name)
   expect(new Set(asked).size).toBeGreaterThan(1)
   expect(asked.lastIndexOf("NFT_MSG_DELRULE")).toBeLessThan(asked.findIndex((name) => name.startsWith("IPCTNL")))
 })

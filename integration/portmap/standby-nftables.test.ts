@@ -17,13 +17,13 @@ test("killed at any message, the second one's ADD and the first one's DEL end we
   const isNote = ({ line }: { line: string }) => /localnet_links element "br-other"|br-other.*route_localnet/.test(line)
   second.mappings = mappings
   let nth = 1
-  for (; await inject(lab, second, { verb: "ADD", name: "sendto", effect: "signal=KILL", nth }); nth++) {
+  for (; await inject(second, { verb: "ADD", name: "sendto", effect: "signal=KILL", nth }); nth++) {
     await succeed(second.unmap())
     expectUnchanged(alone, await takeSnapshot(lab.host), isNote)
   }
   expect(nth).toBeGreaterThan(10)
   let last: string | undefined
-  for (nth = 1; await inject(lab, first, { verb: "DEL", name: "sendto", effect: "signal=KILL", nth }); nth++) {
+  for (nth = 1; await inject(first, { verb: "DEL", name: "sendto", effect: "signal=KILL", nth }); nth++) {
     await succeed(second.check())
     await succeed(first.unmap())
     const rules = await lab.rules()
@@ -47,11 +47,11 @@ test("standing by and taking over cost the same with twenty other mappings and w
     await succeed(crowd.map(Array.from({ length: count }, (_, n) => ({ ...web, hostPort: 10_000 + n }))))
     await succeed(first.map(mappings))
     counts.push([
-      await countMessages(lab, second, "ADD"),
-      await countMessages(lab, second, "CHECK"),
-      await countMessages(lab, second, "DEL"),
-      await countMessages(lab, second, "ADD"),
-      await countMessages(lab, first, "DEL"),
+      await countMessages(second, "ADD"),
+      await countMessages(second, "CHECK"),
+      await countMessages(second, "DEL"),
+      await countMessages(second, "ADD"),
+      await countMessages(first, "DEL"),
     ])
     await succeed(second.unmap())
     await succeed(crowd.unmap())

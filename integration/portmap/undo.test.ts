@@ -1,15 +1,5 @@
 import { expect, test } from "bun:test"
-import {
-  builtPlugins,
-  expectUnchanged,
-  fail,
-  mountOver,
-  type PluginCall,
-  pluginEnv,
-  succeed,
-  TemporaryDirectory,
-  takeSnapshot,
-} from "../lab/mod.ts"
+import { expectUnchanged, fail, mountOver, runTraced, succeed, takeSnapshot } from "../lab/mod.ts"
 import {
   hostAddresses,
   type MappedPod,
@@ -114,7 +104,7 @@ test("an ADD killed at any message to the kernel is undone by the next DEL", asy
   pod.mappings = [web, dns, { ...web, hostPort: 8081, hostIP: hostAddresses.ip }]
   const before = await takeSnapshot(lab.host)
   let nth = 1
-  for (; await inject(lab, pod, { verb: "ADD", name: "sendto", effect: "signal=KILL", nth }); nth++) {
+  for (; await inject(pod, { verb: "ADD", name: "sendto", effect: "signal=KILL", nth }); nth++) {
     await succeed(pod.unmap())
     expectUnchanged(before, await takeSnapshot(lab.host))
   }
@@ -128,7 +118,7 @@ test("an ADD in which any message to the kernel fails has changed nothing, or su
   const before = await takeSnapshot(lab.host)
   let nth = 1
   for (; ; nth++) {
-    const output = await inject(lab, pod, { verb: "ADD", name: "sendto", effect: "error=ENOBUFS", nth })
+    const output = await inject(pod, { verb: "ADD", name: "sendto", effect: "error=ENOBUFS", nth })
     if (!output) break
     if (output.exitCode === 0) {
       expect(output.stderr).toContain("UDP conntrack entries") // by then all is in place
@@ -144,20 +134,13 @@ testEach(
   async (lab) => {
     const pod = await lab.addPod()
     const before = await takeSnapshot(lab.host)
-    await using directory = await TemporaryDirectory.create("cni-portmap")
     for (const verb of ["ADD", "CHECK", "DEL"] as const) {
-      const trace = directory.join(verb)
-      const { name: containerId, path: netns } = pod.namespace
-      const call: PluginCall = { bin: `${builtPlugins}/portmap`, verb, containerId, netns, ifName: "eth0" }
-      const args = ["-f", "-qq", "-o", trace, "-e", "trace=socket,execve,vfork", call.bin]
       for (const runtimeConfig of [undefined, { portMappings: [] }]) {
-        const input = JSON.stringify({ ...pod.portmap.config, runtimeConfig })
-        const { exitCode, stdout } = await lab.host.tryExec("strace", args, { env: pluginEnv(call), input })
+        const { output, text } = await runTraced(pod.portmap, verb, ["trace=socket,execve,vfork"], { runtimeConfig })
+        const { exitCode, stdout } = output
         expect(exitCode).toBe(0)
         expect(stdout === "" ? undefined : JSON.parse(stdout)).toEqual(verb === "ADD" ? pod.result : undefined)
-        const calls = (await Bun.file(trace).text())
-          .split("\n")
-          .filter((line) => /socket\(|execve\(|vfork\(/.test(line))
+        const calls = text.split("\n").filter((line) => /socket\(|execve\(|vfork\(/.test(line))
         const start = expect.stringContaining("execve(") // strace's own start of the plugin
         const asked = expect.stringContaining("NETLINK_NETFILTER")
         const looked = expect.stringContaining("NETLINK_ROUTE") // for a setting that has lost its guard

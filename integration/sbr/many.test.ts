@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { type ContainerNamespace, expectUnchanged, patient, TemporaryDirectory, takeSnapshot } from "../lab/mod.ts"
+import { type ContainerNamespace, expectUnchanged, patient, runTraced, takeSnapshot } from "../lab/mod.ts"
 import { routesOf, rulesOf, twoNetworks } from "./sbr-lab.ts"
 
 /** Of the processor's time, for each verb; others on the machine stretch the clock's. */
@@ -48,18 +48,15 @@ test("thousands of rules and addresses are compared in one go: rules of no inter
 test("thousands of routes of the interface are moved, a hundred with each call to the kernel, and come back", async () => {
   const { host, pod, prevResult, sbr } = await twoNetworks()
   await using _ = host
-  await using directory = await TemporaryDirectory.create()
-  const trace = directory.join("trace")
-  const under = ["strace", "-qq", "-o", trace, "-e", "trace=sendto,sendmsg"]
   await batch(
     pod,
     each(3000, (at) => `route add 172.17.${low(at)} dev net1`),
   )
   const before = await takeSnapshot(pod)
   for (const verb of ["ADD", "CHECK", "DEL"] as const) {
-    const { exitCode, stderr } = await sbr.run(verb, { prevResult }, { under })
-    expect({ verb, exitCode, stderr }).toEqual({ verb, exitCode: 0, stderr: "" })
-    expect((await Bun.file(trace).text()).split("\n").length).toBeLessThan(200)
+    const { output, text } = await runTraced(sbr, verb, ["trace=sendto,sendmsg"], { prevResult })
+    expect({ verb, ...output }).toMatchObject({ verb, exitCode: 0, stderr: "" })
+    expect(text.split("\n").length).toBeLessThan(200)
     if (verb === "ADD") expect(await routesOf(pod, "-4", "100")).toHaveLength(3002)
   }
   expectUnchanged(before, await takeSnapshot(pod))

@@ -6,8 +6,8 @@ import {
   newest,
   type PluginResult,
   readSysctl,
+  runTraced,
   succeed,
-  TemporaryDirectory,
 } from "../lab/mod.ts"
 import { everything, linkOf, TuningChain } from "./chain.ts"
 
@@ -32,14 +32,11 @@ test("#11 every setting is in the kernel, MAC and MTU are in the result, and not
 })
 
 test("a sysctl is read, written and read again; one after it is read once more, since it may go with the first", async () => {
-  await using scratch = await TemporaryDirectory.create()
-  const trace = scratch.join("trace")
-  const under = ["strace", "-qq", "-e", "trace=openat", "-o", trace]
   await using chain = await TuningChain.create({
     sysctl: { "net.core.somaxconn": "500", "net.ipv4.conf.IFNAME.arp_filter": "1" },
   })
-  await succeed(chain.tuning.run("ADD", {}, { under }))
-  const text = await Bun.file(trace).text()
+  const { output, text } = await runTraced(chain.tuning, "ADD", ["trace=openat"])
+  expect(output).toMatchObject({ exitCode: 0 })
   const opened = (name: string) =>
     [...text.matchAll(new RegExp(`/${name}", O_(RDONLY|WRONLY)`, "g"))].map(([, how]) => how)
   expect(opened("somaxconn")).toEqual(["RDONLY", "WRONLY", "RDONLY"])

@@ -1,15 +1,5 @@
 import { expect, test } from "bun:test"
-import {
-  builtPlugins,
-  expectUnchanged,
-  fail,
-  type Output,
-  type PluginCall,
-  pluginEnv,
-  TemporaryDirectory,
-  takeSnapshot,
-  waitFor,
-} from "../lab/mod.ts"
+import { expectUnchanged, fail, type Output, runTraced, takeSnapshot, waitFor } from "../lab/mod.ts"
 import { everything, TuningChain, writeAllowList } from "./chain.ts"
 
 /** For every step of ADD one way to make it fail. What each needs beforehand is set up before the first snapshot. */
@@ -183,19 +173,9 @@ interface Injection {
 
 /** Calls the plugin under strace(1). Undefined when there is no nth call of that name: then it went through. */
 async function inject({ verb, name, effect, nth }: Injection, chain: TuningChain): Promise<Output | undefined> {
-  await using directory = await TemporaryDirectory.create("cni-tuning")
-  const trace = directory.join("trace")
-  const call: PluginCall = {
-    bin: `${builtPlugins}/tuning`,
-    verb,
-    containerId: chain.pod.name,
-    netns: chain.pod.path,
-    ifName: "eth0",
-  }
-  const args = ["-f", "-qq", "-o", trace, "-e", `trace=${name}`, "-e", `inject=${name}:${effect}:when=${nth}`, call.bin]
-  const input = JSON.stringify(chain.tuning.config)
-  const output = await chain.host.tryExec("strace", args, { env: pluginEnv(call), input })
-  return /INJECTED|killed by SIGKILL/.test(await Bun.file(trace).text()) ? output : undefined
+  const expressions = [`trace=${name}`, `inject=${name}:${effect}:when=${nth}`]
+  const { output, text } = await runTraced(chain.tuning, verb, expressions)
+  return /INJECTED|killed by SIGKILL/.test(text) ? output : undefined
 }
 
 /** A chain with everything to be tuned, and a function that throws unless all of it is as it was here. */
