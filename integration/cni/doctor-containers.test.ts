@@ -35,7 +35,7 @@ const lan = {
   plugins: [
     {
       type: "macvlan",
-      master: "up0",
+      master: "lan0",
       ipam: {
         type: "host-local",
         ranges: [[{ subnet: "10.87.0.0/24", gateway: "10.87.0.254" }]],
@@ -56,10 +56,12 @@ async function startNode(): Promise<Node> {
   const lab = await NodeLab.create()
   await lab.writeNetwork("20-line.conflist", line)
   await lab.writeNetwork("30-lan.conflist", lan)
-  await lab.host.exec("sh", [
-    "-ec",
-    "ip link add up0 type veth peer name up0-far; ip link set up0-far up; ip addr add 10.87.0.1/24 dev up0; ip link set up0 up; ip route add default via 10.87.0.254",
-  ])
+  const links = [
+    "ip link add up0 type veth peer name up0-far; ip link set up0-far up",
+    "ip address add 192.0.2.2/24 dev up0; ip link set up0 up; ip route add default via 192.0.2.1",
+    "ip link add lan0 type veth peer name lan0-far; ip link set lan0-far up; ip link set lan0 up",
+  ]
+  await lab.host.exec("sh", ["-ec", links.join("; ")])
   const pods = {
     a: await lab.addPod("a"),
     b: await lab.addPod("b"),
@@ -79,6 +81,15 @@ async function findings({ lab }: Node): Promise<Finding[]> {
   const { stdout, stderr } = await lab.cni(["doctor", "--json"])
   expect(stderr).toBe("")
   return (JSON.parse(stdout) as { findings: Finding[] }).findings
+}
+
+/** A command with the names that are known when the node is there. */
+async function filledIn(command: string): Promise<string> {
+  const macOf = async (pod: ContainerNamespace) =>
+    (await pod.json<{ address: string }[]>("ip", ["-j", "link", "show", "eth0"]))[0]?.address ?? ""
+  const ends = await node.lab.host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
+  const end = ends.find(({ ifalias }) => ifalias?.includes(node.pods.a.name))?.ifname ?? ""
+  return command.replace("$MAC_OF_B", await macOf(node.pods.b)).replace("$END_OF_A", end)
 }
 
 /** What is broken by a shell's command in a container or on the host, and what doctor has to say of it. */
@@ -111,8 +122,8 @@ const faults: readonly Fault[] = [
     rule: "container-no-carrier",
     severity: "error",
     where: "host",
-    break: "ip link set up0 down",
-    says: /\(pod shop\/lan\) has no carrier: "up0" of the host, on which it sits, is down$/,
+    break: "ip link set lan0 down",
+    says: /\(pod shop\/lan\) has no carrier: "lan0" of the host, on which it sits, is down$/,
   },
   {
     rule: "container-mac-changed",
@@ -221,20 +232,140 @@ const faults: readonly Fault[] = [
   },
 ]
 
+const more: readonly Fault[] = [
+  {
+    rule: "container-rule",
+    severity: "error",
+    where: "a",
+    break: "ip rule add from 10.85.0.2 blackhole priority 100",
+    says: /^the rule "100: from 10\.85\.0\.2\/32 blackhole" in "pods\/.*takes what 10\.85\.0\.2 sends: it drops them$/,
+  },
+  {
+    rule: "container-rule",
+    severity: "error",
+    where: "a",
+    break: "ip route add default via 10.85.0.77 dev eth0 table 100; ip rule add from all lookup 100 priority 100",
+    says: /table 100 sends them to 10\.85\.0\.77, which is no gateway of ADD's result$/,
+  },
+  {
+    rule: "address-twice",
+    severity: "error",
+    where: "a",
+    break: "ip address add 10.85.0.3/24 dev eth0",
+    says: /^2 containers have the same address on one segment, 10\.85\.0\.3: "pods\/.*shop\/[ab]\), "pods\/.*shop\/[ab]\)$/,
+  },
+  {
+    rule: "mac-twice",
+    severity: "error",
+    where: "a",
+    break: "ip link set eth0 address $MAC_OF_B",
+    says: /^2 containers have the same MAC on one segment, /,
+  },
+  {
+    rule: "host-has-address",
+    severity: "error",
+    where: "host",
+    break: "ip address add 10.85.0.2/32 dev lo",
+    says: /^the host itself has 10\.85\.0\.2, the address of "pods\/.*shop\/a\), on "lo"$/,
+  },
+  {
+    rule: "host-has-address",
+    severity: "error",
+    where: "host",
+    break: "ip address add fd86::2/64 dev up0 nodad",
+    says: /^the host itself has fd86::2, the address of "line\/.*, on "up0"$/,
+    besides: ["route-overlap"],
+  },
+  {
+    rule: "host-route-missing",
+    severity: "error",
+    where: "host",
+    break: "ip route delete 10.85.0.0/24",
+    says: /^the host has no route to 10\.85\.0\.0\/24 by "cni0", where 2 containers are: /,
+  },
+  {
+    rule: "host-route-missing",
+    severity: "error",
+    where: "host",
+    break: "ip route delete 10.86.0.2",
+    says: /^the host has no route to 10\.86\.0\.2 by "veth.*shop\/line\) is: it sends there by "up0"$/,
+  },
+  {
+    rule: "host-route-missing",
+    severity: "error",
+    where: "host",
+    break: "ip -6 route delete fd86::2",
+    says: /^the host has no route to fd86::2 by "veth/,
+  },
+  {
+    rule: "host-route-closed",
+    severity: "error",
+    where: "host",
+    break: "ip route add blackhole 10.85.0.2/32",
+    says: /^the host drops what it sends to 10\.85\.0\.2 of "pods\/.*: its route to 10\.85\.0\.2\/32 leads nowhere$/,
+    besides: ["route-overlap"],
+  },
+  {
+    rule: "host-rule",
+    severity: "error",
+    where: "host",
+    break: "ip route add default via 192.0.2.1 table 100; ip rule add to 10.85.0.0/24 lookup 100 priority 100",
+    says: /^the host's rule "100: from all to 10\.85\.0\.0\/24 lookup 100" takes packets of 2 containers: they leave by "up0": /,
+  },
+  {
+    rule: "host-rule",
+    severity: "error",
+    where: "host",
+    break: "ip rule add from 10.85.0.2 prohibit priority 101",
+    says: /^the host's rule "101: from 10\.85\.0\.2\/32 prohibit" takes packets of "pods\/.*: it drops them$/,
+  },
+  {
+    rule: "neighbour-wrong",
+    severity: "error",
+    where: "host",
+    break: "ip neighbour replace 10.85.0.2 lladdr 02:00:00:00:00:97 nud permanent dev cni0",
+    says: /^the host has a static neighbour 10\.85\.0\.2 on "cni0" with MAC 02:00:00:00:00:97, and "pods\//,
+  },
+  {
+    rule: "port-state",
+    severity: "error",
+    where: "host",
+    break: "bridge link set dev $END_OF_A state 0",
+    says: /^the bridge's port "veth.*" of "pods\/.*shop\/a\) is in state disabled$/,
+  },
+  {
+    rule: "port-isolated",
+    severity: "warning",
+    where: "host",
+    break: "bridge link set dev $END_OF_A isolated on",
+    says: /is isolated, and its network has no "portIsolation"$/,
+  },
+]
+
 test("the node is healthy", async () => {
   expect(await findings(node)).toEqual([])
 })
 
-test.each(faults.map((fault) => [`${fault.rule}: ${fault.break}, on ${fault.where}`, fault] as const))(
+test.each([...faults, ...more].map((fault) => [`${fault.rule}: ${fault.break}, on ${fault.where}`, fault] as const))(
   "%s: found, mended by the pasted remedy, and found no more",
-  async (_, { rule, severity, where, break: command, says, besides = [] }) => {
-    const broken = where === "host" ? node.lab.host : node.pods[where]
-    await broken.exec("sh", ["-ec", command])
-    const found = await findings(node)
-    expect(found.map((each) => each.rule).sort()).toEqual([rule, ...besides].sort())
-    const finding = found.find((each) => each.rule === rule)
-    expect(finding).toMatchObject({ severity, what: expect.stringMatching(says), pasteable: true })
-    await node.lab.host.exec("sh", ["-ec", finding?.remedy ?? "false"])
-    expect(await findings(node)).toEqual([])
+  async (_, fault) => {
+    try {
+      await breakAndMend(fault)
+    } catch (error) {
+      await node.stop() // the next fault has a node without this one
+      node = await startNode()
+      throw error
+    }
   },
 )
+
+async function breakAndMend({ rule, severity, where, break: command, says, besides = [] }: Fault): Promise<void> {
+  const broken = where === "host" ? node.lab.host : node.pods[where]
+  await broken.exec("sh", ["-ec", await filledIn(command)])
+  const found = await findings(node)
+  expect(found.map((each) => each.rule).sort()).toEqual([rule, ...besides].sort())
+  const finding = found.find((each) => each.rule === rule)
+  expect(finding).toMatchObject({ severity, what: expect.stringMatching(says), pasteable: true })
+  await node.lab.host.exec("sh", ["-ec", finding?.remedy ?? "false"])
+  expect(await findings(node)).toEqual([])
+}

@@ -3,23 +3,28 @@ import {
   attachmentsOf,
   type FilterView,
   type NodePlaces,
+  readHostTables,
   readInsides,
   readNode,
   readPacketFilter,
 } from "../node/mod.ts"
 import { checkComplete, checkDuplicates, checkOrphans } from "./attachments.ts"
+import { checkPorts } from "./bridge-ports.ts"
 import { byCause } from "./causes.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
 import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkClock, checkDisk, checkUnread } from "./host.ts"
+import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { examinedOf } from "./inside.ts"
 import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
 import { checkGateways, checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
 import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
 import { checkPlugins } from "./plugins.ts"
+import { checkContainerRules, checkHostRules } from "./rules.ts"
+import { checkSegments } from "./segments.ts"
 import { checkStatus } from "./status.ts"
 
 /** All that look, in the order in which their findings are told. */
@@ -46,6 +51,12 @@ const checks: readonly Check[] = [
   checkInsides,
   checkContainerLinks,
   checkContainerRoutes,
+  checkContainerRules,
+  checkSegments,
+  checkPorts,
+  checkHostRoutes,
+  checkHostRules,
+  checkHostNeighbours,
   checkComplete,
   checkDuplicates,
   checkListeners,
@@ -76,11 +87,13 @@ function readPatient(places: NodePlaces): Patient {
   const node = readNode(places)
   const attachments = attachmentsOf(node)
   const insides = readInsides(attachments)
+  const examined = examinedOf(attachments, insides)
   return {
     node,
     attachments,
     insides,
-    examined: examinedOf(attachments, insides),
+    examined,
+    hostTables: readHostTables(addressesOf(examined)),
     filter: tryReadFilter(),
     members: membersOf(node),
     sysctl: readSysctl,
@@ -94,6 +107,10 @@ function tryReadFilter(): FilterView | undefined {
   } catch {
     return undefined
   }
+}
+
+function addressesOf(examined: Patient["examined"]): Uint8Array[] {
+  return examined.flatMap(({ interfaces }) => interfaces.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)))
 }
 
 function membersOf({ networks, cache }: Patient["node"]): Member[] {

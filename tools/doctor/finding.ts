@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs"
 import type { JsonObject } from "../../pkg/types/mod.ts"
-import type { FilterView, Inside, Node, NodeAttachment, NotInside } from "../node/mod.ts"
+import type { FilterView, HostTables, Inside, Node, NodeAttachment, NotInside } from "../node/mod.ts"
 import type { Examined } from "./inside.ts"
 import type { Command } from "./remedy.ts"
 
@@ -71,6 +71,8 @@ export interface Patient {
   readonly insides: ReadonlyMap<string, Inside | NotInside>
   /** The attachments beside what their namespaces have. */
   readonly examined: readonly Examined[]
+  /** How the host sends to the containers' addresses. */
+  readonly hostTables: HostTables
   /** All rules of the packet filter; undefined where it cannot be seen. */
   readonly filter: FilterView | undefined
   /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */

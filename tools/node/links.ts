@@ -1,4 +1,5 @@
 import {
+  bridgePortData,
   IFF_UP,
   type Link,
   linkData,
@@ -40,6 +41,8 @@ export interface NodeLink {
   /** The nsid of the peer's namespace; undefined for the link's own. */
   readonly peerNsid?: number
   readonly vlanId?: number
+  /** Of a bridge's port: its state, 3 for one that forwards, and whether it passes nothing to other isolated ports. */
+  readonly port?: { readonly state: number; readonly isIsolated: boolean }
   /** With prefix length; of links on the host only. */
   readonly addresses: readonly string[]
   readonly counters?: Counters
@@ -83,6 +86,7 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
   const { alias, master, link: peer, linkNetnsId: peerNsid, operState } = attributes
   const vlanId = linkData(link, "vlan")?.id
   const counters = countersOf(link)
+  const port = portOf(link)
   return {
     index,
     name,
@@ -96,9 +100,16 @@ function describeLink(link: Link, addresses: readonly string[]): NodeLink {
     ...(peer === undefined ? {} : { peer }),
     ...(peerNsid === undefined ? {} : { peerNsid }),
     ...(vlanId === undefined ? {} : { vlanId }),
+    ...(port === undefined ? {} : { port }),
     addresses,
     ...(counters === undefined ? {} : { counters }),
   }
+}
+
+function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
+  if (linkInfo?.slaveKind !== "bridge" || linkInfo.slaveData === undefined) return undefined
+  const { state, isolated } = bridgePortData.decode(linkInfo.slaveData)
+  return state === undefined ? undefined : { state, isIsolated: isolated === 1 }
 }
 
 const stateNames = new Map<number, string>(

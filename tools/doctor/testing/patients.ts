@@ -10,6 +10,7 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   filter?: FilterView
   members?: Member[]
   insides?: Patient["insides"]
+  tables?: Partial<Patient["hostTables"]>
   ports?: Node["rules"]["ports"]
   networks?: object[]
   stores?: object[]
@@ -24,13 +25,15 @@ export function patientOf({
   ports = [],
   sysctls = {},
   insides = new Map(),
+  tables = {},
   ...node
 }: Parts = {}): Patient {
   const places = { confDir: "/etc/cni/net.d", binDirs: [], cacheDir: "/nowhere/cache", dataDir: "/nowhere/data" }
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
   const examined = examinedOf(attachments, insides)
-  return { node: read, attachments, insides, examined, filter, members, sysctl: (path) => sysctls[path] }
+  const hostTables = { rules: [], routes: [], neighbours: [], routesTo: new Map(), ...tables }
+  return { node: read, attachments, insides, examined, hostTables, filter, members, sysctl: (path) => sysctls[path] }
 }
 
 export const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): NodeLink => ({

@@ -1,0 +1,146 @@
+import { type ListedRoute, NeighbourState, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
+import {
+  AF_INET6,
+  contains,
+  familyOf,
+  formatCidr,
+  formatIp,
+  networkOf,
+  parseCidr,
+  sameBytes,
+} from "../../pkg/types/mod.ts"
+import { lostBridge, type NodeLink } from "../node/mod.ts"
+import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import type { Address, Examined } from "./inside.ts"
+import { isGateway } from "./links.ts"
+import { type Command, sh } from "./remedy.ts"
+
+/** RTN_LOCAL, <linux/rtnetlink.h> */
+const RTN_LOCAL = 2
+
+/** Addresses of containers that the host itself has, or sends elsewhere than to the container. */
+export const checkHostRoutes: Check = (patient) =>
+  patient.examined.flatMap((examined) => {
+    const out = linkTowards(examined, patient)
+    const addresses = examined.interfaces.flatMap((one) => (one.link?.kind === "veth" ? one.addresses : []))
+    return addresses.flatMap((address) => (out ? hostFault(examined, address, out, patient) : []))
+  })
+
+/** The bridge with the container's gateway, or the host's end of a point-to-point pair; undefined where the host does not route. */
+function linkTowards(examined: Examined, { node }: Patient): NodeLink | undefined {
+  const { one, plugins } = examined
+  const end = one.link
+  if (end === undefined || end.nsid !== undefined || !end.isUp || lostBridge(one, node)) return undefined
+  if (plugins.some(({ type }) => type === "ptp")) return end
+  const isRouted = plugins.some(({ type, raw }) => isGateway({ type, raw, network: one.network }))
+  const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
+  const isInVrf = bridge?.master !== undefined
+  if (!isRouted || bridge === undefined || isInVrf || !bridge.isUp) return undefined
+  const gateways = one.result?.ips.flatMap(({ gateway }) => gateway ?? []) ?? []
+  const has = ({ addresses }: NodeLink) => addresses.some((each) => gateways.includes(each.split("/")[0] ?? ""))
+  const isOnBridge = ({ peer, peerNsid, kind }: NodeLink) =>
+    kind === "vlan" && peerNsid === undefined && peer === bridge.index
+  return has(bridge) ? bridge : node.links.find((link) => link.nsid === undefined && isOnBridge(link) && has(link))
+}
+
+function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: Patient): Finding[] {
+  const { hostTables, node } = patient
+  const ip = formatIp(address.ip)
+  const answer = hostTables.routesTo.get(ip)
+  if (answer === undefined) return []
+  const about = { network: one.network, severity: "error", affected: [affectedBy(one)] } as const
+  if (typeof answer === "object" && answer.type === RTN_LOCAL) {
+    const holder = node.links.find(
+      (link) => link.nsid === undefined && link.addresses.some((each) => each.split("/")[0] === ip),
+    )
+    const held = holder?.addresses.find((each) => each.split("/")[0] === ip)
+    return [
+      {
+        ...about,
+        rule: "host-has-address",
+        what: `the host itself has ${ip}, the address of ${nameOf(one)}${holder ? `, on "${holder.name}"` : ""}`,
+        why: "packets for the container end on the host",
+        remedy: holder ? sh`ip address delete ${held ?? ip} dev ${holder.name}` : "ip address shows the address",
+      },
+    ]
+  }
+  if (typeof answer === "object" && answer.type === RTN_UNICAST && answer.index === out.index) return []
+  if (typeof answer === "object" && hostTables.rules.some(({ table }) => table === answer.table)) return [] // host-rule
+  const isV6 = familyOf(address.ip) === AF_INET6
+  const closed = node.routes.find(({ dst, dev, gateway }) => {
+    const cidr = parseCidr(dst)
+    return dev === undefined && gateway === undefined && cidr && contains(cidr, address.ip)
+  })
+  const isBridge = out.kind === "bridge" || out.kind === "vlan"
+  const to = isBridge ? formatCidr({ ip: networkOf(address), prefix: address.prefix }) : ip
+  const why = "nothing that the host sends or forwards reaches the container"
+  if (typeof answer === "string" && closed !== undefined)
+    return [
+      {
+        ...about,
+        rule: "host-route-closed",
+        cause: `route ${closed.dst}`,
+        what: `the host drops what it sends to ${ip} of ${nameOf(one)}: its route to ${closed.dst} leads nowhere`,
+        ofMany: (count) => `the host's route to ${closed.dst} leads nowhere, and ${count} containers are behind it`,
+        why,
+        remedy: sh`ip ${isV6 ? ["-6"] : ["-4"]} route delete ${closed.dst}`,
+      },
+    ]
+  return [
+    {
+      ...about,
+      rule: "host-route-missing",
+      cause: `route ${to} by ${out.name}`,
+      what: `the host has no route to ${to} by "${out.name}", where ${nameOf(one)} is${instead(answer, patient)}`,
+      ofMany: (count) => `the host has no route to ${to} by "${out.name}", where ${count} containers are`,
+      why,
+      remedy: isBridge ? connectedRoute(address, to, out) : pointRoute(ip, isV6, out),
+      consequenceOf: ["route-overlap", "gateway-missing", "link-down"],
+    },
+  ]
+}
+
+function instead(answer: ListedRoute | string, { node }: Patient): string {
+  if (typeof answer === "string") return ""
+  const dev = node.links.find(({ index, nsid }) => nsid === undefined && index === answer.index)?.name
+  return dev === undefined ? "" : `: it sends there by "${dev}"`
+}
+
+/** As the kernel makes it along with the gateway's address. */
+function connectedRoute({ ip, gateway }: Address, to: string, { name }: NodeLink): Command {
+  if (familyOf(ip) === AF_INET6) return sh`ip -6 route replace ${to} dev ${name} proto kernel metric 256`
+  const source = gateway ? ["src", formatIp(gateway)] : []
+  return sh`ip route replace ${to} dev ${name} proto kernel scope link ${source}`
+}
+
+/** As ptp makes it. */
+function pointRoute(ip: string, isV6: boolean, { name }: NodeLink): Command {
+  return isV6 ? sh`ip -6 route replace ${ip} dev ${name}` : sh`ip route replace ${ip} dev ${name} scope host`
+}
+
+/** Entries that the host was given by hand for addresses of containers, with a MAC that is not the container's. */
+export const checkHostNeighbours: Check = ({ hostTables, examined, node }) =>
+  hostTables.neighbours.flatMap((neighbour): Finding[] => {
+    if (!(neighbour.state & NeighbourState.Permanent)) return []
+    const held = examined.flatMap(({ one, inside, interfaces }) =>
+      interfaces.flatMap(({ link }) => {
+        const has = inside.addresses?.some(({ index, ip }) => index === link?.index && sameBytes(ip, neighbour.ip))
+        return link && has ? [{ one, mac: link.mac }] : []
+      }),
+    )
+    const dev = node.links.find(({ index, nsid }) => nsid === undefined && index === neighbour.index)?.name
+    const [first] = held
+    if (first === undefined || dev === undefined || held.some(({ mac }) => mac === neighbour.mac)) return []
+    const ip = formatIp(neighbour.ip)
+    return [
+      {
+        rule: "neighbour-wrong",
+        severity: "error",
+        network: first.one.network,
+        affected: [affectedBy(first.one)],
+        what: `the host has a static neighbour ${ip} on "${dev}" with MAC ${neighbour.mac}, and ${nameOf(first.one)} has ${first.mac}`,
+        why: "what the host sends or forwards to the container does not reach it",
+        remedy: sh`ip neighbour delete ${ip} dev ${dev}`,
+      },
+    ]
+  })

@@ -1,0 +1,138 @@
+import { type ListedRoute, RTN_UNICAST, type Rule, RuleAction } from "../../pkg/netlink/mod.ts"
+import { AF_INET6, contains, familyOf, formatCidr, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
+import { isUsual } from "../node/mod.ts"
+import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
+import { type Examined, inContainer } from "./inside.ts"
+import { type Command, sh } from "./remedy.ts"
+
+/** Rules in containers that take their own packets before the main table does, and drop them or send them to another gateway. */
+export const checkContainerRules: Check = ({ examined }) =>
+  examined.flatMap((each) =>
+    (each.inside.rules ?? [])
+      .filter((rule) => !isUsual(rule))
+      .flatMap((rule): Finding[] => {
+        const ip = each.interfaces
+          .flatMap(({ addresses }) => addresses)
+          .find((address) => concerns(rule, address.ip, undefined))?.ip
+        const fate = ip === undefined ? undefined : fateOf(rule, ip, each.inside.routes ?? [], each)
+        if (ip === undefined || fate === undefined) return []
+        return [
+          {
+            rule: "container-rule",
+            severity: "error",
+            network: each.one.network,
+            cause: `rule ${describeRule(rule)} in network ${each.one.network}`,
+            affected: [affectedBy(each.one)],
+            what: `the rule "${describeRule(rule)}" in ${nameOf(each.one)} takes what ${formatIp(ip)} sends: ${fate}`,
+            ofMany: (count) => `the rule "${describeRule(rule)}" is in ${count} containers: ${fate}`,
+            why: "the container does not reach what its main table leads to",
+            remedy: inContainer(each.inside, [deleteRule(rule)]),
+          },
+        ]
+      }),
+  )
+
+/** The host's rules that take what comes from or goes to containers before the main table does. */
+export const checkHostRules: Check = ({ examined, hostTables: { rules, routes, routesTo }, node }) => {
+  const plain = rules.filter(isPlain)
+  if (plain.length === 0) return []
+  return examined.flatMap((each) =>
+    each.interfaces.flatMap(({ addresses }) =>
+      addresses.flatMap(({ ip }) =>
+        plain.flatMap((rule): Finding[] => {
+          const isFrom = concerns(rule, ip, undefined) || concerns(rule, undefined, ip)
+          const answer = routesTo.get(formatIp(ip))
+          const towards = typeof answer === "object" && answer.table === rule.table && rule.table !== 0
+          const dev = towards
+            ? node.links.find(({ index, nsid }) => nsid === undefined && index === answer.index)?.name
+            : undefined
+          const isAway = towards && concerns(rule, undefined, ip) && !isTowards(each, answer)
+          const fate = isAway ? `they leave by "${dev}"` : isFrom ? closedBy(rule, routes) : undefined
+          if (fate === undefined) return []
+          return [
+            {
+              rule: "host-rule",
+              severity: "error",
+              network: each.one.network,
+              cause: `rule ${describeRule(rule)} of the host`,
+              affected: [affectedBy(each.one)],
+              what: `the host's rule "${describeRule(rule)}" takes packets of ${nameOf(each.one)}: ${fate}`,
+              ofMany: (count) =>
+                `the host's rule "${describeRule(rule)}" takes packets of ${count} containers: ${fate}`,
+              why: "the container reaches nothing beyond the host, or nothing reaches it",
+              remedy: deleteRule(rule),
+            },
+          ]
+        }),
+      ),
+    ),
+  )
+}
+
+/** Whether a route of the host leads to an attachment's end on the host, its bridge, or a VLAN of that. */
+function isTowards({ one: { link } }: Examined, { index }: ListedRoute): boolean {
+  return link === undefined || link.kind !== "veth" || index === link.index || index === link.master
+}
+
+/** Rules for all packets of an address: those for some ports, marks, users or interfaces are meant for these. */
+function isPlain(rule: Rule): boolean {
+  const { not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master } = rule
+  const selectors = [not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master]
+  const others = [rule.inputInterface, rule.outputInterface, rule.suppressPrefixLength, rule.suppressGroup]
+  return [...selectors, ...others].every((selector) => selector === undefined)
+}
+
+/** Whether a rule concerns all packets from, or to, an address. */
+function concerns(rule: Rule, src: Uint8Array | undefined, dst: Uint8Array | undefined): boolean {
+  const ip = src ?? dst
+  if (ip === undefined || rule.family !== familyOf(ip) || !isPlain(rule)) return false
+  const matches = (prefix: Rule["src"], address: Uint8Array | undefined) =>
+    prefix === undefined || (address !== undefined && contains(prefix, address))
+  return matches(rule.src, src) && matches(rule.dst, dst)
+}
+
+/** The words for a rule that lets nothing through; undefined for one that does. */
+function closedBy({ action, table, family }: Rule, routes: readonly ListedRoute[]): string | undefined {
+  if (action === RuleAction.Blackhole || action === RuleAction.Unreachable || action === RuleAction.Prohibit)
+    return "it drops them"
+  const end = routes.find((route) => route.prefix === 0 && route.table === table && familyOf(route.dst) === family)
+  return end !== undefined && end.type !== RTN_UNICAST ? `table ${table} drops them` : undefined
+}
+
+/** Likewise in a container, where a default route by another gateway than ADD's is wrong, too. Tunnels are meant. */
+function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { inside, interfaces, one }: Examined) {
+  const closed = closedBy(rule, routes)
+  if (closed !== undefined) return closed
+  const out = routes.find(
+    ({ prefix, table, dst }) => prefix === 0 && table === rule.table && familyOf(dst) === familyOf(ip),
+  )
+  const link = inside.links?.find(({ index }) => index === out?.index)
+  const own = interfaces.find(({ name }) => name === link?.name)
+  if (out?.gateway === undefined || own === undefined) return undefined
+  const { gateway } = out
+  const texts = [
+    ...(one.result?.ips.map((each) => each.gateway) ?? []),
+    ...(one.result?.routes.map(({ gw }) => gw) ?? []),
+  ]
+  const known = texts.flatMap((text) => (text ? (parseIp(text) ?? []) : []))
+  if (known.some((each) => sameBytes(each, gateway))) return undefined
+  return `table ${rule.table} sends them to ${formatIp(gateway)}, which is no gateway of ADD's result`
+}
+
+/** "from 10.85.0.2 lookup 100", as `ip rule` shows it. */
+export function describeRule({ src, dst, table, action, priority }: Rule): string {
+  const to = dst ? ` to ${formatCidr(dst)}` : ""
+  const actions: Readonly<Record<number, string>> = { 6: "blackhole", 7: "unreachable", 8: "prohibit" }
+  const does = action === undefined ? `lookup ${table}` : (actions[action] ?? `action ${action}`)
+  return `${priority ?? 0}: from ${src ? formatCidr(src) : "all"}${to} ${does}`
+}
+
+function deleteRule({ family, src, dst, priority = 0 }: Rule): Command {
+  const words = [
+    ...(family === AF_INET6 ? ["-6"] : []),
+    ...["rule", "delete", "priority", String(priority)],
+    ...(src ? ["from", formatCidr(src)] : []),
+    ...(dst ? ["to", formatCidr(dst)] : []),
+  ]
+  return sh`ip ${words}`
+}

@@ -1,0 +1,101 @@
+import { formatIp } from "../../pkg/types/mod.ts"
+import { affectedBy, type Check, type Finding } from "./finding.ts"
+import { type Examined, type ExaminedInterface, inContainer } from "./inside.ts"
+import { type Command, inOneLine, sh } from "./remedy.ts"
+
+/** An interface of a container on a segment: a bridge's VLAN, or what macvlans sit on. */
+interface Station {
+  readonly examined: Examined
+  readonly one: ExaminedInterface
+  readonly segment: string
+}
+
+/** Addresses and MACs that two containers of one segment have. */
+export const checkSegments: Check = ({ examined }) => {
+  const stations = examined.flatMap((each) =>
+    each.interfaces.flatMap((one): Station[] => {
+      const segment = segmentOf(each, one)
+      return segment === undefined ? [] : [{ examined: each, one, segment }]
+    }),
+  )
+  return [...addressesTwice(stations), ...macsTwice(stations)]
+}
+
+/** Where frames with one MAC meet; undefined where the host routes. Ports with other VLANs do not meet. */
+function segmentOf({ one: { link: end }, plugins }: Examined, { link }: ExaminedInterface): string | undefined {
+  if (link === undefined) return undefined
+  const { link: parent, linkNetnsId } = link.attributes
+  if (link.kind === "macvlan" && linkNetnsId !== undefined) return `macvlan ${linkNetnsId} ${parent}`
+  if (link.kind !== "veth" || end === undefined || end.nsid !== undefined || end.index !== parent) return undefined
+  const { vlan, vlanTrunk } = plugins.find(({ type }) => type === "bridge")?.raw ?? {}
+  return end.master === undefined ? undefined : `bridge ${end.master} ${JSON.stringify([vlan ?? 0, vlanTrunk ?? 0])}`
+}
+
+function addressesTwice(stations: readonly Station[]): Finding[] {
+  const held = stations.flatMap((station) => {
+    const { inside } = station.examined
+    const own = inside.addresses?.filter(({ index, scope }) => scope === 0 && index === station.one.link?.index) ?? []
+    return own.map((address) => ({ station, address, ip: formatIp(address.ip) }))
+  })
+  return twice(held, ({ station, ip }) => `${station.segment} ${ip}`).map((holders): Finding => {
+    const added = holders.filter(({ station, ip }) => !station.one.addresses.some((each) => formatIp(each.ip) === ip))
+    const [{ ip = "" } = {}] = holders
+    return {
+      ...common(holders),
+      rule: "address-twice",
+      what: `several containers have the same address on one segment, ${ip}`,
+      ofMany: (count) => `${count} containers have the same address on one segment, ${ip}`,
+      why: "each gets some of the other's packets",
+      remedy: mended(
+        added.map(({ station, address, ip }) =>
+          inContainer(station.examined.inside, [
+            sh`ip address delete ${`${ip}/${address.prefix}`} dev ${station.one.name}`,
+          ]),
+        ),
+      ),
+      consequenceOf: ["duplicate-address"],
+    }
+  })
+}
+
+function macsTwice(stations: readonly Station[]): Finding[] {
+  const held = stations.flatMap((station) => (station.one.link ? [{ station, mac: station.one.link.mac }] : []))
+  return twice(held, ({ station, mac }) => `${station.segment} ${mac}`).map((holders): Finding => {
+    const changed = holders.filter(({ station, mac }) => station.one.mac !== undefined && station.one.mac !== mac)
+    return {
+      ...common(holders),
+      rule: "mac-twice",
+      what: `several containers have the same MAC on one segment, ${holders[0]?.mac}`,
+      ofMany: (count) => `${count} containers have the same MAC on one segment, ${holders[0]?.mac}`,
+      why: "the bridge sends frames for one to the other",
+      remedy: mended(
+        changed.map(({ station: { examined, one } }) =>
+          inContainer(examined.inside, [sh`ip link set ${one.name} address ${one.mac ?? ""}`]),
+        ),
+      ),
+    }
+  })
+}
+
+/** The groups with one key that are of more than one namespace. */
+function twice<T extends { station: Station }>(held: readonly T[], keyOf: (one: T) => string): T[][] {
+  const groups = Map.groupBy(held, keyOf)
+  return [...groups.values()].filter(
+    (group) => new Set(group.map(({ station }) => station.examined.inside.inode)).size > 1,
+  )
+}
+
+function common(holders: readonly { station: Station }[]): Pick<Finding, "severity" | "network" | "affected"> {
+  const attachments = holders.map(({ station }) => station.examined.one)
+  const [network = "", ...others] = new Set(attachments.map((one) => one.network))
+  return {
+    severity: "error",
+    ...(others.length === 0 ? { network } : {}),
+    affected: attachments.map(affectedBy),
+  }
+}
+
+/** Where ADD has given the same to several, one has to be started again. */
+function mended(commands: readonly Command[]): Finding["remedy"] {
+  return commands.length > 0 ? inOneLine(commands) : "delete one of them and start it again"
+}
