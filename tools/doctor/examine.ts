@@ -15,6 +15,7 @@ import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
 import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
+import { checkFrames } from "./frames.ts"
 import { checkClock, checkDisk, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { examinedOf } from "./inside.ts"
@@ -26,6 +27,7 @@ import { checkPlugins } from "./plugins.ts"
 import { checkContainerRules, checkHostRules } from "./rules.ts"
 import { checkSegments } from "./segments.ts"
 import { checkStatus } from "./status.ts"
+import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, dnsServersOf } from "./uplinks.ts"
 
 /** All that look, in the order in which their findings are told. */
 const checks: readonly Check[] = [
@@ -57,6 +59,11 @@ const checks: readonly Check[] = [
   checkHostRoutes,
   checkHostRules,
   checkHostNeighbours,
+  checkFrames,
+  checkDefaultRoute,
+  checkUplinkFilters,
+  checkLocalnet,
+  checkDns,
   checkComplete,
   checkDuplicates,
   checkListeners,
@@ -93,7 +100,7 @@ function readPatient(places: NodePlaces): Patient {
     attachments,
     insides,
     examined,
-    hostTables: readHostTables(addressesOf(examined)),
+    hostTables: tryReadHostTables(examined),
     filter: tryReadFilter(),
     members: membersOf(node),
     sysctl: readSysctl,
@@ -109,8 +116,17 @@ function tryReadFilter(): FilterView | undefined {
   }
 }
 
-function addressesOf(examined: Patient["examined"]): Uint8Array[] {
-  return examined.flatMap(({ interfaces }) => interfaces.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)))
+/** Empty where the kernel does not answer, which `cannot-look` says of the routes. */
+function tryReadHostTables(examined: Patient["examined"]): Patient["hostTables"] {
+  const addresses = examined.flatMap((one) => [
+    ...one.interfaces.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)),
+    ...dnsServersOf(one),
+  ])
+  try {
+    return readHostTables(addresses)
+  } catch {
+    return { rules: [], routes: [], neighbours: [], routesTo: new Map() }
+  }
 }
 
 function membersOf({ networks, cache }: Patient["node"]): Member[] {

@@ -17,7 +17,8 @@ export const checkDrops: Check = (patient) => {
     ? '; the next ADD by the plugin "firewall" does it too, and podman network reload --all'
     : ""
   const bases = filter.bases.filter(
-    ({ hook, type, table }) => hook === "forward" && type === "filter" && !OURS.test(table.name),
+    ({ hook, type, table }) =>
+      hook === "forward" && type === "filter" && table.family !== "bridge" && !OURS.test(table.name),
   )
   return bases.flatMap((base): Finding[] => {
     const chains = chainsAt(filter, base)

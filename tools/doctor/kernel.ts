@@ -97,7 +97,10 @@ export const checkBridgeFiltering: Check = (patient) => {
 function dropsForwarded(patient: Patient): boolean {
   const { filter } = patient
   const values = valuesOf(patient)
-  const bases = filter?.bases.filter(({ hook, type }) => hook === "forward" && type === "filter") ?? []
+  const bases =
+    filter?.bases.filter(
+      ({ hook, type, table }) => hook === "forward" && type === "filter" && table.family !== "bridge",
+    ) ?? []
   return bases.some((base) => {
     const chains = filter ? chainsAt(filter, base) : []
     const rules = (filter?.rules ?? []).filter(

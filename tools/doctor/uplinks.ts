@@ -1,0 +1,181 @@
+import { RTN_UNICAST } from "../../pkg/netlink/mod.ts"
+import {
+  AF_INET,
+  AF_INET6,
+  contains,
+  type Family,
+  familyOf,
+  formatIp,
+  parseCidr,
+  parseIp,
+} from "../../pkg/types/mod.ts"
+import { askedMappings, type NodeLink } from "../node/mod.ts"
+import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
+import { type Examined, isUp } from "./inside.ts"
+import { isGateway } from "./links.ts"
+import { sh } from "./remedy.ts"
+
+const families: readonly (readonly [Family, string, string])[] = [
+  [AF_INET, "0.0.0.0/0", "default route"],
+  [AF_INET6, "::/0", "IPv6 default route"],
+]
+
+/** Masquerade in vain: the host has an uplink, and no route to anything behind it. */
+export const checkDefaultRoute: Check = (patient) => {
+  const { examined, node, hostTables } = patient
+  const masqueraded = examined.filter(({ plugins }) => plugins.some(({ raw }) => raw.ipMasq === true))
+  return families.flatMap(([family, all, name]): Finding[] => {
+    const used = masqueraded.filter((each) => addressesOf(each).some((ip) => familyOf(ip) === family))
+    const uplink = uplinksOf(patient, family)[0]
+    const isRouted = node.routes.some(
+      ({ dst, gateway }) =>
+        familyOf(parseCidr(dst)?.ip ?? new Uint8Array(4)) === family && (dst === all || gateway !== undefined),
+    )
+    const isElsewhere = hostTables.routes.some(({ dst, prefix }) => prefix === 0 && familyOf(dst) === family)
+    if (used.length === 0 || uplink === undefined || isRouted || isElsewhere) return []
+    return [
+      {
+        rule: "no-default-route",
+        severity: "warning",
+        what: `the host has no ${name}, and ${used.length === 1 ? "a container is" : `${used.length} containers are`} masqueraded`,
+        why: `what containers send beyond the host's own networks goes nowhere`,
+        remedy: `ip route add default via GATEWAY dev ${uplink.name}, with the gateway of its network; find what has taken the route away`,
+      },
+    ]
+  })
+}
+
+/** The host's interfaces that are up, have an address of the family, and are not there for containers. */
+function uplinksOf(patient: Patient, family: Family): NodeLink[] {
+  const own = new Set(containerLinks(patient))
+  return patient.node.links.filter(({ name, nsid, isUp, kind, state, addresses }) => {
+    const hasCarrier = state === "up" || (state === "unknown" && kind !== "bridge")
+    const isConnected = nsid === undefined && name !== "lo" && isUp && hasCarrier
+    const ips = addresses.flatMap((each) => parseCidr(each) ?? []).filter(({ ip }) => familyOf(ip) === family)
+    return isConnected && !own.has(name) && ips.some(({ ip }) => !(ip[0] === 0xfe && family !== AF_INET))
+  })
+}
+
+/** Strict rp_filter of an uplink that answers do not leave by: what comes in by it for published ports is dropped. */
+export const checkUplinkFilters: Check = (patient) => {
+  const { node, sysctl } = patient
+  const defaults = node.routes.filter(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)
+  const best = Math.min(...defaults.map(({ metric = 0 }) => metric))
+  const used = new Set(defaults.filter(({ metric = 0 }) => metric === best).map(({ dev }) => dev))
+  const all = Number(sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
+  if (node.rules.ports.length === 0) return []
+  return [...new Set(defaults.map(({ dev = "" }) => dev))].flatMap((dev): Finding[] => {
+    const value = Math.max(all, Number(sysctl(`net/ipv4/conf/${dev}/rp_filter`) ?? 0))
+    if (value !== 1 || used.has(dev)) return []
+    return [
+      {
+        rule: "rp-filter-uplink",
+        severity: "warning",
+        affected: [{ name: `"${dev}"` }],
+        what: `rp_filter of the uplink "${dev}" is strict (1), and the host answers by "${[...used].join('", "')}"`,
+        why: `what comes from outside by "${dev}" for published ports is dropped without a trace`,
+        remedy: sh`sysctl -w ${`net/ipv4/conf/${dev}/rp_filter=2`}`,
+      },
+    ]
+  })
+}
+
+/** Published ports that 127.0.0.1 reaches as long as route_localnet is on for the interface towards the container. */
+export const checkLocalnet: Check = (patient) => {
+  const { examined, hostTables, node, sysctl } = patient
+  const own = new Set(containerLinks(patient))
+  if (sysctl("net/ipv4/conf/all/route_localnet") !== "0") return []
+  return examined.flatMap(({ one, plugins, interfaces }): Finding[] => {
+    const portmap = plugins.find(({ type }) => type === "portmap")
+    const local = one.cached
+      ? askedMappings(one.cached).filter(({ hostIp }) => hostIp === "" || hostIp.startsWith("127."))
+      : []
+    const ip = interfaces.flatMap(({ addresses }) => addresses).find((address) => familyOf(address.ip) === AF_INET)?.ip
+    if (portmap === undefined || portmap.raw.snat === false || local.length === 0 || ip === undefined) return []
+    const route = hostTables.routesTo.get(formatIp(ip))
+    const index = typeof route === "object" && route.type === RTN_UNICAST ? route.index : undefined
+    const link = node.links.find((each) => each.nsid === undefined && each.index === index)
+    if (link === undefined || !own.has(link.name) || sysctl(`net/ipv4/conf/${link.name}/route_localnet`) !== "0")
+      return []
+    const ports = local.map(({ hostPort, protocol }) => `${hostPort}/${protocol}`).join(", ")
+    return [
+      {
+        rule: "route-localnet-off",
+        severity: "warning",
+        network: one.network,
+        cause: `net/ipv4/conf/${link.name}/route_localnet`,
+        affected: [affectedBy(one)],
+        what: `net/ipv4/conf/${link.name}/route_localnet is 0, and ports ${ports} of 127.0.0.1 lead to ${nameOf(one)}`,
+        ofMany: (count) =>
+          `net/ipv4/conf/${link.name}/route_localnet is 0, and ports of 127.0.0.1 lead to ${count} containers`,
+        why: "the host itself does not reach these ports by 127.0.0.1; others reach them by its addresses",
+        remedy: sh`sysctl -w ${`net/ipv4/conf/${link.name}/route_localnet=1`}`,
+        consequenceOf: ["missing-ports", "table-dormant", "host-route-missing"],
+      },
+    ]
+  })
+}
+
+/** The DNS servers of a result that a container, or the host for it, has no route to. No packet is sent. */
+export const checkDns: Check = (patient) =>
+  patient.examined.flatMap((examined) => {
+    const { one } = examined
+    return dnsServersOf(examined).flatMap((server): Finding[] => {
+      const blame = whyUnreachable(server, examined, patient)
+      if (blame === undefined) return []
+      const text = formatIp(server)
+      return [
+        {
+          rule: "dns-unreachable",
+          severity: "warning",
+          network: one.network,
+          cause: `DNS server ${text} ${blame}`,
+          affected: [affectedBy(one)],
+          what: `${blame} has no route to ${text}, a DNS server of ${nameOf(one)}`,
+          ofMany: (count) => `${blame} has no route to ${text}, a DNS server of ${count} containers`,
+          why: "names are not resolved, or after seconds only",
+          remedy: `name a server that is reached as "dns.nameservers" of network "${one.network}", or give it a route`,
+          consequenceOf: [
+            ...[
+              "container-link-missing",
+              "container-link-down",
+              "container-address-missing",
+              "container-route-missing",
+            ],
+            ...["container-network-route", "container-no-carrier", "container-rule", "no-default-route"],
+          ],
+        },
+      ]
+    })
+  })
+
+/** The DNS servers of an attachment's result, but for those on a loopback or a link. */
+export function dnsServersOf({ one }: Pick<Examined, "one">): Uint8Array[] {
+  const servers = (one.result?.dns.nameservers ?? []).flatMap((server) => parseIp(server) ?? [])
+  return servers.filter((ip) =>
+    ip.length === 4
+      ? ip[0] !== 127 && !(ip[0] === 169 && ip[1] === 254)
+      : ip[0] !== 0xfe && ip.some((byte, at) => at < 15 && byte !== 0),
+  )
+}
+
+function whyUnreachable(server: Uint8Array, examined: Examined, { hostTables }: Patient): string | undefined {
+  const { inside, plugins, one } = examined
+  const { links, routes } = inside
+  if (links === undefined || routes === undefined) return undefined
+  const up = new Set(links.filter(isUp).map(({ index }) => index))
+  const isReached = routes.some(
+    ({ dst, prefix, index, nextHops, type }) =>
+      type === RTN_UNICAST &&
+      (nextHops !== undefined || (index !== undefined && up.has(index))) &&
+      dst.length === server.length &&
+      contains({ ip: dst, prefix }, server),
+  )
+  if (!isReached) return "the container"
+  const isRouted = plugins.some(({ type, raw }) => type === "ptp" || isGateway({ type, raw, network: one.network }))
+  return isRouted && typeof hostTables.routesTo.get(formatIp(server)) === "string" ? "the host" : undefined
+}
+
+function addressesOf({ interfaces }: Examined): Uint8Array[] {
+  return interfaces.flatMap(({ addresses }) => addresses.map(({ ip }) => ip))
+}
