@@ -1,6 +1,5 @@
-import { writeSync } from "node:fs"
+import { fstatSync, writeSync } from "node:fs"
 import { resolve } from "node:path"
-import { isatty } from "node:tty"
 import type { Attachment } from "../pkg/libcni/mod.ts"
 import { CniError, Code, isJsonObject, type JsonObject, parseJson } from "../pkg/types/mod.ts"
 
@@ -95,14 +94,14 @@ export function processTerminal(): Terminal {
   for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.once(signal, () => interrupted.abort(interruption(signal)))
   const { env } = process
-  const interactive = isatty(STDOUT)
+  const interactive = isTerminal(STDOUT)
   return {
     env,
     stdout: (text) => writeAll(STDOUT, text),
     stderr: (text) => writeAll(STDERR, text),
     stdin: () => Bun.stdin.text(),
     interactive,
-    watched: isatty(STDERR),
+    watched: isTerminal(STDERR),
     get columns() {
       const wanted = Number(env.COLUMNS)
       return wanted > 0 ? wanted : interactive ? process.stdout.columns : undefined
@@ -114,6 +113,12 @@ export function processTerminal(): Terminal {
 
 const STDOUT = 1
 const STDERR = 2
+
+/** Whether a stream is a terminal. Bun's streams take 10 ms to load, so only a character device is worth asking them. */
+function isTerminal(fd: typeof STDOUT | typeof STDERR): boolean {
+  if (!fstatSync(fd).isCharacterDevice()) return false
+  return (fd === STDOUT ? process.stdout : process.stderr).isTTY === true
+}
 
 /** The exit code of a program whose reader is gone, as shells show a death by SIGPIPE: `ls | head` has it, too. */
 const READER_GONE = 141

@@ -14,7 +14,7 @@ import {
 import type { Terminal } from "./environment.ts"
 import { attachmentsOf, type Node, type NodeAttachment, readNode } from "./node/mod.ts"
 import { type Cell, containerText, fittedTable, type Screen, tinted } from "./screen.ts"
-import { age } from "./tables.ts"
+import { age, sortedByNames } from "./tables.ts"
 
 /** Name and address stay as they are; what says least falls away first. */
 const COLUMNS = [
@@ -76,22 +76,14 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
       (namespace === undefined || pod?.namespace === namespace) &&
       (!given(args, "orphans") || orphan.length > 0),
   )
-  return { node, shown: shown.sort(inOrder) }
-}
-
-/** By the columns that come first; "web-9" comes before "web-10". */
-function inOrder(a: NodeAttachment, b: NodeAttachment): number {
-  const keys = ({ network, pod, containerId, ifName }: NodeAttachment) => [
+  const columns = ({ network, pod, containerId, ifName }: NodeAttachment) => [
     network,
     pod?.namespace ?? "",
     pod?.name ?? containerId,
     ifName,
   ]
-  const others = keys(b)
-  return keys(a).reduce((order, key, at) => order || byNumber.compare(key, others[at] ?? ""), 0)
+  return { node, shown: sortedByNames(shown, columns) }
 }
-
-const byNumber = new Intl.Collator("en", { numeric: true })
 
 /** The table for people. Columns in which nothing stands are left out but on a wide screen. `nowMs` since 1970. */
 export function psTable(attachments: readonly NodeAttachment[], nowMs: number, screen: Screen): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import type { Lease } from "../ipam/host-local/main.ts"
-import { age, leaseTable, type NetworkUse, resultTable, usageBar, useAsJson } from "./tables.ts"
+import { age, leaseTable, type NetworkUse, resultTable, sortedByNames, usageBar, useAsJson } from "./tables.ts"
 
 test("a result: interfaces with their addresses, addresses of none, routes, name servers", () => {
   const interfaces = [{ name: "br0" }, { name: "eth0", mac: "aa", sandbox: "/run/netns/x" }]
@@ -124,4 +124,18 @@ test("an interface with gateways of both families", () => {
   expect(resultTable({ interfaces: [{ name: "eth0" }], ips, routes: [], dns: {} }, {})).toEndWith(
     "eth0       host   -    10.1.0.2/16,fd00::2/64  10.1.0.1,fd00::1\n",
   )
+})
+
+test("names are sorted as people do it, by the first one that differs, and numbers by their value", () => {
+  const rows = [
+    ["b", "web-10"],
+    ["a", "web-10"],
+    ["a", "web-9"],
+    ["a", "web"],
+    ["a", "web-9-x"],
+    ["ab", ""],
+  ]
+  expect(sortedByNames(rows, (row) => row).map((row) => row.join(" "))).toEqual([
+    ...["a web", "a web-9", "a web-9-x", "a web-10", "ab ", "b web-10"],
+  ])
 })

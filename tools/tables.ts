@@ -41,6 +41,13 @@ const resultColumns = [
   { head: "GATEWAY", falls: 2 },
 ]
 
+/** Sorted by names, as people do it: "web-9" comes before "web-10". */
+export function sortedByNames<T>(items: readonly T[], namesOf: (item: T) => readonly string[]): T[] {
+  const keyOf = (item: T) => namesOf(item).map((name) => name.replace(/\d+/g, (digits) => digits.padStart(20, "0")))
+  const keyed = items.map((item) => ({ item, key: keyOf(item).join("\0") }))
+  return keyed.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))).map(({ item }) => item)
+}
+
 /** The use of a network's ranges, and its leases. */
 export interface NetworkUse {
   readonly name: string

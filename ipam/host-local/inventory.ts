@@ -1,7 +1,7 @@
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 import { type Files, ifPresent, kernelFiles } from "./files.ts"
-import { listAddresses, type Owner, readHolder, toolHint } from "./lease-file.ts"
+import { listAddresses, type Owner, toolHint } from "./lease-file.ts"
 import { type Liveness, livenessOf, namespaceExists } from "./liveness.ts"
 import { type Address, capacityOf, formatRangeSet, isKeptBack, parseAddress, type RangeSet, rangeOf } from "./ranges.ts"
 import type { Store } from "./store.ts"
@@ -38,13 +38,13 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
 /** Every taken address of a network. Reads without locking and changes nothing. */
 export function listLeases(store: Store): Lease[] {
   const { files, directory } = store
-  const found = ifPresent(() => ({ ...surveyStore(store), taken: [...listAddresses(files, directory)] }))
+  const taken: { address: string; holder: Lease["holder"] }[] = []
+  const found = ifPresent(() => surveyStore(store, (_, address, holder) => taken.push({ address, holder })))
   if (!found) return [] // no store
   const records = new Map(found.records.flatMap((record) => record.addresses.map((address) => [address, record])))
-  return found.taken.flatMap(([address]) => {
-    const holder = readHolder(files, directory, address)
+  return taken.flatMap(({ address, holder }) => {
     const written = ifPresent(() => files.stat(`${directory}/${address}`).modified)
-    if (holder === undefined || written === undefined) return []
+    if (written === undefined) return [] // removed this moment
     const reclaimable = found.reclaimable.has(address)
     const lease = { address, holder, writtenMs: Number(written / 1_000_000n), reclaimable }
     const record = typeof holder === "object" ? records.get(address) : undefined

@@ -21,18 +21,18 @@ export interface Holding {
   readonly addresses: string[]
 }
 
-/**
- * Reads every reservation of a store; `take` is told of each address that has a file. Throws `SyscallError` when the
- * directory cannot be read.
- */
-export function scanStore(files: Files, directory: string, take: (address: Address) => void): Scan {
+/** Is told of each address that has a file: the address, its text, and what the file holds. */
+type Take = (address: Address, name: string, holder: Owner | "torn" | "foreign") => void
+
+/** Reads every reservation of a store. Throws `SyscallError` when the directory cannot be read. */
+export function scanStore(files: Files, directory: string, take: Take): Scan {
   const reservations = new Map<number, string[]>()
   const scan: Scan = { reservations, torn: new Set(), foreign: [] }
   const buffer = new Uint8Array(4096)
   for (const [name, address] of listAddresses(files, directory)) {
     const holder = readHolder(files, directory, name, buffer)
     if (holder === undefined) continue // removed this moment
-    take(address)
+    take(address, name, holder)
     if (holder === "torn") scan.torn.add(name)
     else if (holder === "foreign") scan.foreign.push(name)
     else {
@@ -75,13 +75,13 @@ export interface Survey {
 
 /**
  * Reads every reservation of a store, without locking it and without changing anything, and returns what an ADD would
- * find: STATUS and `cni ipam ls` say by this what could be reclaimed.
+ * find: STATUS and `cni ipam ls` say by this what could be reclaimed. `take` is told of each address that has a file.
  */
-export function surveyStore(store: StorePlace): Survey {
+export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const { files, directory } = store
   const names = ifPresent(() => files.readDirectory(`${directory}/.index`)) ?? []
   const index = new Index(files, `${directory}/.index`)
-  const scan = scanStore(files, directory, () => {})
+  const scan = scanStore(files, directory, take)
   const restored = new Set<string>()
   const records: LeaseRecord[] = []
   for (const number of new Set([...scan.reservations.keys(), ...fileNumbersIn(names)])) {

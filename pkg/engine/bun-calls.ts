@@ -1,5 +1,5 @@
 import { dlopen, type FFIFunction, FFIType, ptr, read } from "bun:ffi"
-import { bytesOf, type CallName, callNames, EINVAL, integer, lettersOf, signatureOf, text } from "./calls.ts"
+import { bytesOf, type CallName, callNames, EINVAL, integer, lettersOf, text } from "./calls.ts"
 import { AT_FDCWD, type TypedArray } from "./engine.ts"
 
 /** System calls on Bun, by the C library. */
@@ -17,8 +17,8 @@ const namesInC: { readonly [name in CallName]?: string } = {
 export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
 /** Of those that return a `ssize_t` an `int` says all: Linux moves 0x7ffff000 bytes at most at once, read(2). */
-function foreign(signature: string): FFIFunction {
-  const types = lettersOf(signature).flatMap((letter): FFIType[] =>
+function foreign(name: CallName): FFIFunction {
+  const types = lettersOf[name].flatMap((letter): FFIType[] =>
     letter === "b"
       ? [FFIType.ptr, FFIType.u64]
       : [letter === "i" || letter === "@" ? FFIType.i32 : letter === "l" ? FFIType.i64 : FFIType.ptr],
@@ -55,7 +55,7 @@ export const libc = once(() => {
     posix_spawnattr_setsigdefault: { args: ["ptr", "ptr"], returns: "i32" },
     posix_spawnattr_setsigmask: { args: ["ptr", "ptr"], returns: "i32" },
   }
-  for (const name of callNames) table[namesInC[name] ?? name] = foreign(signatureOf(name))
+  for (const name of callNames) table[namesInC[name] ?? name] = foreign(name)
   return dlopen("libc.so.6", table).symbols as unknown as Symbols
 })
 
@@ -75,11 +75,10 @@ export function callC(name: string, ...values: unknown[]): number {
 export function call(name: CallName, ...values: unknown[]): number {
   const raw: unknown[] = []
   const kept: unknown[] = [] // their addresses go to the kernel: they must live
-  const given = values[Symbol.iterator]()
-  const next = () => given.next().value
+  let given = 0
   let broken = false
   const room = new Uint32Array(1) // what "n" stands for
-  for (const letter of lettersOf(signatureOf(name))) {
+  for (const letter of lettersOf[name]) {
     if (letter === "@" || letter === "0") {
       raw.push(letter === "@" ? AT_FDCWD : null)
       continue
@@ -88,7 +87,7 @@ export function call(name: CallName, ...values: unknown[]): number {
       raw.push(ptr(room))
       continue
     }
-    const value: unknown = next()
+    const value = values[given++]
     if (letter === "i") raw.push(integer(value, -(2 ** 31), 2 ** 32 - 1) | 0)
     else if (letter === "l") raw.push(BigInt(integer(value, -(2 ** 53), 2 ** 53)))
     else if (letter === "s") {

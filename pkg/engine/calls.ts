@@ -54,10 +54,11 @@ export type CallName = keyof typeof calls
 export const callNames = Object.keys(calls) as CallName[]
 
 /** The letters of a call, one for each argument: "i", "[256]". */
-export const lettersOf = (signature: string) => signature.match(/\[\d+\]|./g) ?? []
+export const lettersOf = Object.fromEntries(
+  callNames.map((name) => [name, calls[name].match(/\[\d+\]|./g) ?? []]),
+) as unknown as Readonly<Record<CallName, readonly string[]>>
 
-/** The letters of a call by its name. */
-export const signatureOf = (name: CallName): string => calls[name]
+const encoder = new TextEncoder()
 
 /** The answer for a text with NUL in it, <asm-generic/errno-base.h>. */
 export const EINVAL = 22
@@ -87,16 +88,16 @@ export function rawBytes({ buffer, byteOffset, byteLength }: TypedArray): Uint8A
 /** A text with the zero byte that ends it in C. */
 export function text(value: unknown): Uint8Array {
   if (typeof value !== "string") throw new TypeError("expected a text")
-  return new TextEncoder().encode(`${value}\0`)
+  return encoder.encode(`${value}\0`)
 }
 
 /** Throws for a wrong argument of a call, as the door does. Returns whether a text has NUL in it: `EINVAL`. */
 export function checkArguments(name: CallName, values: readonly unknown[]): boolean {
-  const given = values[Symbol.iterator]()
+  let given = 0
   let hasNul = false
-  for (const letter of lettersOf(signatureOf(name))) {
+  for (const letter of lettersOf[name]) {
     if ("@0n".includes(letter)) continue
-    const value: unknown = given.next().value
+    const value = values[given++]
     if (letter === "i") integer(value, -(2 ** 31), 2 ** 32 - 1)
     else if (letter === "l") integer(value, -(2 ** 53), 2 ** 53)
     else if (letter === "s") hasNul = text(value).indexOf(0) !== text(value).length - 1 || hasNul

@@ -9,6 +9,7 @@ import {
   type NodeAttachment,
   type NodeLink,
 } from "../node/mod.ts"
+import { sortedByNames } from "../tables.ts"
 
 /** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
 export interface Graph {
@@ -103,18 +104,13 @@ export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Gra
       ports: members.reduce((sum, { ports }) => sum + ports.length, 0),
       ...(link?.counters === undefined ? {} : { counters: link.counters }),
       ...(shared.kind === "parent" && link ? { uplink: `uplink ${link.name}` } : {}),
-      members: members.sort(byTitle),
+      members: sortedByNames(members, ({ namespace = "", title, ifName }) => [namespace, title, ifName]),
     }
   })
   return {
     uplinks: uplinksOf(node, onHost, drafts),
     segments: segments.sort((a, b) => b.members.length - a.members.length),
   }
-}
-
-/** "web-9" comes before "web-10". */
-function byTitle(a: Member, b: Member): number {
-  return a.title.localeCompare(b.title, "en", { numeric: true })
 }
 
 /** The segment of an attachment. */

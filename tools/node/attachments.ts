@@ -239,6 +239,8 @@ function commentOfContainer(comment: string): { network: string | undefined; con
   return containerId === undefined ? undefined : { network, containerId }
 }
 
+/** Whether a comment is "network/container/interface". */
 function isOwner(comment: string): boolean {
-  return comment.split("/").length === 3
+  const second = comment.indexOf("/", comment.indexOf("/") + 1)
+  return second > 0 && comment.indexOf("/", second + 1) === -1
 }

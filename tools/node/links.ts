@@ -127,10 +127,10 @@ function countersOf({ attributes: { unknown = [] } }: Link): Counters | undefine
   }
 }
 
-/** The routes of the host's main table in both families. Throws `NetlinkError`. */
-export function readRoutes(): NodeRoute[] {
+/** The routes of the host's main table in both families, by the names of these links. Throws `NetlinkError`. */
+export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
   using host = RouteSocket.open()
-  const names = new Map(listLinks(host).map(({ index, name }) => [Number(index), name]))
+  const names = new Map(links.flatMap(({ nsid, index, name }) => (nsid === undefined ? [[Number(index), name]] : [])))
   return ([AF_INET, AF_INET6] as const).flatMap((family) =>
     listRoutes(host, family, { table: RT_TABLE_MAIN }).map(({ dst, prefix, gateway, index, priority, protocol }) => {
       const dev = index === undefined ? undefined : names.get(index)

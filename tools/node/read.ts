@@ -87,14 +87,15 @@ export function readNode(places: NodePlaces): Node {
     }
   }
   const networks = attempt("networks", () => readNetworks(places.confDir), [])
+  const links = attempt("links", readLinks, [])
   return {
     places,
     readMs: Date.now(),
     networks,
     cache: attempt("cache", () => readCached(places.cacheDir), []),
     stores: attempt("leases", () => readStores(places.dataDir, networks), []),
-    links: attempt("links", readLinks, []),
-    routes: attempt("routes", readRoutes, []),
+    links,
+    routes: attempt("routes", () => readRoutes(links), []),
     rules: attempt("rules", readOwnedRules, { owned: [], ports: [] }),
     unread,
   }
