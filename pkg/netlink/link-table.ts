@@ -36,6 +36,7 @@ export const bridgeData = attrs({
 
 /** `IFLA_INFO_SLAVE_DATA` of kind "bridge", and `IFLA_PROTINFO` in family AF_BRIDGE; `enum IFLA_BRPORT_*`. */
 export const bridgePortData = attrs({
+  state: [1, u8],
   hairpin: [4, u8],
   isolated: [33, u8],
 })
