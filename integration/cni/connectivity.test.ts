@@ -163,7 +163,7 @@ const ofExisting: readonly Fault[] = [
   {
     name: "the rules of published ports were flushed",
     failed: ports,
-    says: /port from outside: .*Connection refused \(ECONNREFUSED\)/,
+    says: /port from outside: .*Connection refused \(ECONNREFUSED\); no process listens on TCP port 8002 on the host/,
     seed: ({ host }) => host.exec("nft", ["delete", "table", "ip", "cni_hostports"]),
   },
   {

@@ -1,4 +1,5 @@
 import { attachmentsOf, type NodePlaces, readNode, readPacketFilter } from "../node/mod.ts"
+import { walkInbound } from "../trace/inbound.ts"
 import { walk } from "../trace/walk.ts"
 import type { Hop } from "../trace/way.ts"
 import type { Plan } from "./probes.ts"
@@ -9,7 +10,9 @@ export function readsStops(places: NodePlaces, network: string): (plan: Plan) =>
   const attachments = attachmentsOf(node)
   const filter = readPacketFilter()
   return ({ from, to }) => {
-    if (typeof from === "string") return undefined
+    if (from === "host") return undefined // what leaves by the hook output is not followed
+    if ("source" in from)
+      return firstStop(walkInbound({ node, attachments, filter }, { source: from.source, destination: to }))
     const { containerId, ifName, netns } = from
     const attachment = attachments.find(
       (one) => one.network === network && one.containerId === containerId && one.ifName === ifName,

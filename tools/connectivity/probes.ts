@@ -16,7 +16,7 @@ export interface Outcome {
 }
 
 /** The sender of a probe's packets: a container, the host, or a machine outside of it. */
-export type Sender = Container | "host" | "outside"
+export type Sender = Container | "host" | { readonly source: Uint8Array }
 
 /** A probe that can be made. */
 export interface Plan {
@@ -39,7 +39,7 @@ export const probes: readonly Probe[] = [
   { name: "pod to gateway", stage: 1, plan: toGateway },
   { name: "pod to host", stage: 1, plan: toHost },
   { name: "pod to outside", stage: 1, plan: toOutside },
-  { name: "port from outside", stage: 1, plan: (scene) => toPort(scene, "outside", scene.outsider?.netns) },
+  { name: "port from outside", stage: 1, plan: fromOutside },
   { name: "port from host", stage: 1, plan: (scene) => toPort(scene, "host", scene.host) },
   { name: "port from pod", stage: 1, plan: (scene) => toPort(scene, scene.a, scene.a.netns) },
   { name: "hairpin", stage: 1, plan: (scene) => toPort(scene, scene.b, scene.b.netns) },
@@ -124,6 +124,12 @@ function toPort({ published, a, b, secret, patience, hostAddress }: Scene, from:
   if (!netns) return "no namespace could be connected to the host"
   if (from === a && !hasWay(a, hostAddress)) return noWay(hostAddress)
   return tcpPlan(from, netns, published, async () => judged(await connectTcp(netns, published, patience, secret)))
+}
+
+function fromOutside(scene: Scene): Plan | string {
+  const { outsider, family } = scene
+  const source = outsider?.addressOf(family)
+  return toPort(scene, source ? { source } : "host", source && outsider?.netns)
 }
 
 function toServers(scene: Scene): Plan | string {

@@ -47,7 +47,7 @@ function filtersFrames(packet: Packet): boolean {
  */
 export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): string | undefined {
   const { attachment, kernel } = trip
-  const bridge = attachment.link?.master
+  const bridge = attachment?.link?.master
   if (bridge === undefined || other.link?.master !== bridge) return undefined
   const isItself = other === attachment
   if (isItself && isHairpinOff(kernel, attachment))

@@ -1,6 +1,7 @@
 import { Netns } from "../../pkg/netns/mod.ts"
-import { parseIp } from "../../pkg/types/mod.ts"
+import { familyOf, parseIp } from "../../pkg/types/mod.ts"
 import {
+  type Arguments,
   type Command,
   FOUND_FAULTS,
   Found,
@@ -13,18 +14,35 @@ import {
   UsageError,
   word,
 } from "../command.ts"
+import type { Terminal } from "../environment.ts"
 import { attachmentsOf, readNode, readPacketFilter } from "../node/mod.ts"
 import { type ScreenSize, type Tone, tinted, wrapped } from "../screen.ts"
+import { type Inbound, walkInbound } from "./inbound.ts"
 import { type Probed, probe } from "./probe.ts"
 import { walk } from "./walk.ts"
 import type { Destination, Hop } from "./way.ts"
 
 /** `cni trace` */
 export const trace: Command = {
-  summary: "Tell the way of a packet from a container, and where it ends",
-  words: ["NETWORK", "NETNS"],
+  summary: "Tell the way of a packet from a container, or from outside, and where it ends",
+  words: ["[NETWORK]", "[NETNS]"],
   flags: {
     to: { type: "string", value: "ADDRESS[:PORT]", help: "where it goes; an IPv6 address with a port in brackets" },
+    from: {
+      type: "string",
+      value: "ADDRESS",
+      help: "it comes from there, outside of the host, and not from a container",
+    },
+    "to-port": {
+      type: "string",
+      value: "PORT",
+      help: "with --from: to that port of the host, at its address towards there",
+    },
+    in: {
+      type: "string",
+      value: "NAME",
+      help: "with --from: in by that interface (default: that of the route to there)",
+    },
     udp: { type: "boolean", help: "UDP instead of TCP" },
     ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (default eth0)" },
     probe: { type: "boolean", help: "prove it: begin a TCP connection from the container, and close it" },
@@ -35,36 +53,80 @@ packet filter are read in their order, with published ports, services, masquerad
 as for a service with several endpoints, each way is followed. A rule that looks at what is not known here (limits, the source port)
 is told as one that may decide. It changes nothing; --probe sends packets.
 
+With --from it follows a packet from outside to the host or to a port that it publishes: in by an interface, to the container, whether
+a process listens there, and the way of the answer.
+
 Exit code 0: it arrives, or may. 3: it ends on the way, or on one of several ways, or the probe had no answer.
 
 Examples:
   cni trace pods demo --to 192.0.2.7:443
   cni trace pods demo --to 10.85.0.1:8080 --probe
-  cni trace pods demo --to '[2001:db8::7]:53' --udp`,
+  cni trace pods demo --to '[2001:db8::7]:53' --udp
+  cni trace --from 198.51.100.7 --to-port 8080
+  cni trace --from 198.51.100.7 --to 192.0.2.2:8080 --in eth1`,
   async run(args, terminal) {
-    const to = text(args, "to")
-    if (to === undefined) throw new UsageError("say where the packet goes: --to ADDRESS[:PORT]")
-    const destination = parseDestination(to, given(args, "udp"))
-    const isProbed = given(args, "probe")
-    if (isProbed && (destination.protocol !== "tcp" || destination.port === 0))
-      throw new UsageError("--probe needs a TCP port: --to ADDRESS:PORT")
-    const node = readNode(placesOf(args, terminal))
-    const attachments = attachmentsOf(node)
-    const [network, path, ifName] = [word(args, 0), netnsPath(word(args, 1)), text(args, "ifname") ?? "eth0"]
-    const attachment = attachments.find((one) => one.network === network && one.netns === path && one.ifName === ifName)
-    if (!attachment)
-      throw new Error(
-        `Cannot trace: no attachment of "${path}" ("${ifName}") to network "${network}" is known; "cni ps" lists them`,
-      )
-    using sandbox = Netns.open(path)
-    const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
-    const probed = isProbed ? probe(sandbox, destination) : undefined
+    const { hops, probed } =
+      text(args, "from") === undefined ? fromContainer(args, terminal) : fromOutside(args, terminal)
     print(args, terminal, {
       json: () => ({ hops, ...(probed ? { probe: probed } : {}) }),
       text: (screen) => report(hops, probed, screen),
     })
     if (isLost(hops, probed)) throw new Found(FOUND_FAULTS)
   },
+}
+
+interface Traced {
+  readonly hops: readonly Hop[]
+  readonly probed?: Probed | undefined
+}
+
+function fromContainer(args: Arguments, terminal: Terminal): Traced {
+  if (args.words.length < 2) throw new UsageError("say whose packet it is: NETWORK and NETNS, or --from ADDRESS")
+  if (args.flags["to-port"] !== undefined || args.flags.in !== undefined)
+    throw new UsageError("--to-port and --in need --from ADDRESS")
+  const to = text(args, "to")
+  if (to === undefined) throw new UsageError("say where the packet goes: --to ADDRESS[:PORT]")
+  const destination = parseDestination(to, given(args, "udp"))
+  const isProbed = given(args, "probe")
+  if (isProbed && (destination.protocol !== "tcp" || destination.port === 0))
+    throw new UsageError("--probe needs a TCP port: --to ADDRESS:PORT")
+  const node = readNode(placesOf(args, terminal))
+  const attachments = attachmentsOf(node)
+  const [network, path, ifName] = [word(args, 0), netnsPath(word(args, 1)), text(args, "ifname") ?? "eth0"]
+  const attachment = attachments.find((one) => one.network === network && one.netns === path && one.ifName === ifName)
+  if (!attachment)
+    throw new Error(
+      `Cannot trace: no attachment of "${path}" ("${ifName}") to network "${network}" is known; "cni ps" lists them`,
+    )
+  using sandbox = Netns.open(path)
+  const hops = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)
+  return { hops, probed: isProbed ? probe(sandbox, destination) : undefined }
+}
+
+function fromOutside(args: Arguments, terminal: Terminal): Traced {
+  const inbound = parseInbound(args)
+  const node = readNode(placesOf(args, terminal))
+  return { hops: walkInbound({ node, attachments: attachmentsOf(node), filter: readPacketFilter() }, inbound) }
+}
+
+/** `--from ADDRESS` with `--to ADDRESS[:PORT]` or `--to-port PORT`. Throws a usage error. */
+function parseInbound(args: Arguments): Inbound {
+  const [from = "", to, port] = [text(args, "from"), text(args, "to"), text(args, "to-port")]
+  if (args.words.length > 0 || given(args, "probe") || args.flags.ifname !== undefined)
+    throw new UsageError("--from is outside: NETWORK, NETNS, --ifname and --probe are of a container")
+  const source = parseIp(from)
+  if (!source) throw new UsageError(`cannot use --from ${from}: expected an address`)
+  if ((to === undefined) === (port === undefined))
+    throw new UsageError("say where the packet goes: --to-port PORT or --to ADDRESS[:PORT]")
+  const input = text(args, "in")
+  if (to !== undefined) {
+    const destination = parseDestination(to, given(args, "udp"))
+    if (familyOf(destination.ip) === familyOf(source)) return { source, destination, input }
+    throw new UsageError(`--from ${from} and --to ${to} are not of one family`)
+  }
+  const number = /^\d+$/.test(port ?? "") ? Number(port) : 0
+  if (number < 1 || number > 65535) throw new UsageError(`cannot use --to-port ${port}: expected 1 to 65535`)
+  return { source, destination: { port: number, protocol: given(args, "udp") ? "udp" : "tcp" }, input }
 }
 
 /** Whether the packet does not arrive. A rule refuses as the other end does: then the way that is read tells which it was. */
@@ -93,11 +155,12 @@ const signs = { yes: ["ok", "good"], no: ["STOP", "bad"], perhaps: ["?", "warnin
 
 function report(hops: readonly Hop[], probed: Probed | undefined, screen: ScreenSize): string {
   const ways = Math.max(...hops.map(({ way = 0 }) => way))
-  const lines = hops.map(({ where, what, passes, way }, at) => {
+  const lines = hops.map(({ where, what, passes, way, isAnswer }, at) => {
     const [sign, tone] = signs[passes]
     const [first = "", ...others] = wrapped(what, screen, " ".repeat(18)).trimEnd().split("\n")
     const title = way === undefined || way === hops[at - 1]?.way ? "" : `\nway ${way} of ${ways}, by chance:\n`
-    return `${title}${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${[first.trimStart(), ...others].join("\n")}\n`
+    const turn = isAnswer && !hops[at - 1]?.isAnswer ? "\nthe answer:\n" : ""
+    return `${title}${turn}${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${[first.trimStart(), ...others].join("\n")}\n`
   })
   if (!probed) return lines.join("")
   const isLost = probed.outcome === "no answer" || probed.outcome === "unreachable"

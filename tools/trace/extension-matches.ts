@@ -2,7 +2,7 @@ import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { type Bits, compareBits, isKnown, maskedBits } from "./bits.ts"
 import { markOf } from "./fib.ts"
 import type { Kernel } from "./kernel.ts"
-import { IPPROTO, type Packet, statusOf, u32Bits } from "./packet.ts"
+import { CLIENT_PORTS, IPPROTO, icmpTypeOf, isAnswer, type Packet, statusOf, tcpFlagsOf, u32Bits } from "./packet.ts"
 
 /** The outcome of a match of iptables for a packet; undefined for an unknown match. */
 type Answer = boolean | "by chance" | undefined
@@ -45,14 +45,14 @@ const matches: Readonly<Record<string, Match>> = {
   // struct xt_state_info
   state: (info, packet) => (info.u32(0) & (packet.tracking === "untracked" ? 64 : stateOf(packet))) !== 0,
   mark: (info, { mark }) => matchMark(info, mark),
-  connmark: (info, packet) => (packet.tracking === "new" ? matchMark(info, packet.connectionMark) : false),
+  connmark: (info, packet) => (isTracked(packet) ? matchMark(info, packet.connectionMark) : false),
   // struct xt_statistic_info: the probability is of 2^31
   statistic: (info) => (info.u16(0) === 0 && info.u32(4) >= 0x80000000 ? info.u16(2) === 0 : "by chance"),
   tcp: (info, packet) => matchTcp(info, packet),
   udp: (info, packet) => matchPorts(info, packet, IPPROTO.udp, info.u8(8)),
   multiport: matchMultiport,
-  icmp: (info, packet) => matchIcmp(info, packet, IPPROTO.icmp, 8),
-  icmp6: (info, packet) => matchIcmp(info, packet, IPPROTO.icmpv6, 128),
+  icmp: (info, packet) => matchIcmp(info, packet, IPPROTO.icmp),
+  icmp6: (info, packet) => matchIcmp(info, packet, IPPROTO.icmpv6),
   iprange: matchRange,
   // struct xt_physdev_info: --physdev-is-bridged alone
   physdev: (info, { isBridged }) => (info.u8(65) === 4 ? isBridged !== ((info.u8(64) & 4) !== 0) : undefined),
@@ -79,10 +79,15 @@ function matchAddressType(
 /** `XT_CONNTRACK_*`: which parts of the struct count. */
 const CONNTRACK = { state: 1, status: 64, direction: 1 << 12, alias: 1 << 13 } as const
 
+function isTracked({ tracking }: Packet): boolean {
+  return tracking === "new" || tracking === "established"
+}
+
 /** `XT_CONNTRACK_STATE_*` */
-function stateOf({ tracking, isDestinationMapped, isSourceMapped }: Packet): number {
-  const state = { none: 1, new: 8, untracked: 256 }[tracking]
-  return tracking === "new" ? state | (isSourceMapped ? 64 : 0) | (isDestinationMapped ? 128 : 0) : state
+function stateOf(packet: Packet): number {
+  const { tracking, isDestinationMapped, isSourceMapped } = packet
+  const state = { none: 1, established: 2, new: 8, untracked: 256 }[tracking]
+  return isTracked(packet) ? state | (isSourceMapped ? 64 : 0) | (isDestinationMapped ? 128 : 0) : state
 }
 
 /** struct xt_conntrack_mtinfo1, 2 and 3: state, status and direction. */
@@ -92,8 +97,9 @@ function matchConnection(info: Info, packet: Packet, _: Kernel, revision: number
   const mask = (at: number) => (revision === 1 ? info.u8(150 + at) : info.u16(150 + 2 * at))
   const says = (flag: number, holds: boolean) => (flags & flag) === 0 || holds !== ((inverted & flag) !== 0)
   if (!says(CONNTRACK.state, (mask(0) & stateOf(packet)) !== 0)) return false
-  if (packet.tracking !== "new") return (flags & ~(CONNTRACK.state | CONNTRACK.alias)) === 0
-  if (!says(CONNTRACK.direction, true) || !says(CONNTRACK.status, (mask(1) & statusOf(packet)) !== 0)) return false
+  if (!isTracked(packet)) return (flags & ~(CONNTRACK.state | CONNTRACK.alias)) === 0
+  if (!says(CONNTRACK.direction, !isAnswer(packet)) || !says(CONNTRACK.status, (mask(1) & statusOf(packet)) !== 0))
+    return false
   const known = CONNTRACK.state | CONNTRACK.status | CONNTRACK.direction | CONNTRACK.alias
   return (flags & ~known) === 0 ? true : undefined
 }
@@ -104,27 +110,36 @@ function matchMark(info: Info, mark: Bits): Answer {
   return order === undefined ? undefined : (order === 0) !== (info.u8(8) !== 0)
 }
 
-/** struct xt_tcp; the first segment of a connection has the flag SYN alone. */
+/** struct xt_tcp */
 function matchTcp(info: Info, packet: Packet): Answer {
   const [mask, wanted, inverted] = [info.u8(9), info.u8(10), info.u8(11)]
-  const SYN = 2
   if (packet.protocol !== IPPROTO.tcp) return false
-  if (((SYN & mask) === wanted) === ((inverted & 4) !== 0)) return false
+  if (((tcpFlagsOf(packet) & mask) === wanted) === ((inverted & 4) !== 0)) return false
   const ports = matchPorts(info, packet, IPPROTO.tcp, inverted)
   return ports === true && info.u8(8) !== 0 ? undefined : ports // an option of TCP is asked for
 }
 
 /** The ports at the beginning of struct xt_tcp and xt_udp: a range for the source, one for the destination. */
-function matchPorts(info: Info, { protocol, destinationPort }: Packet, wanted: number, inverted: number): Answer {
+function matchPorts(info: Info, packet: Packet, wanted: number, inverted: number): Answer {
+  const { protocol, destinationPort, sourcePort } = packet
   if (protocol !== wanted) return false
-  const isDestination = info.u16(4) <= destinationPort && destinationPort <= info.u16(6)
-  if (isDestination === ((inverted & 2) !== 0)) return false
-  const anySource = info.u16(0) === 0 && info.u16(2) === 0xffff
-  return anySource && (inverted & 1) === 0 ? true : undefined
+  const [source, destination] = [
+    { at: 0, port: sourcePort, isInverted: (inverted & 1) !== 0 },
+    { at: 4, port: sourcePort === undefined ? destinationPort : undefined, isInverted: (inverted & 2) !== 0 },
+  ]
+  const holds = [source, destination].map(({ at, port, isInverted }): Answer => {
+    const [least, most] = [info.u16(at), info.u16(at + 2)]
+    if (least === 0 && most === 0xffff) return !isInverted
+    if (port === undefined) return at === 4 && most < CLIENT_PORTS ? isInverted : undefined
+    return (least <= port && port <= most) !== isInverted
+  })
+  return holds.includes(false) ? false : holds.every((each) => each === true) || undefined
 }
 
 /** struct xt_multiport_v1: which ports, how many, the ports, whether the next one ends a range. */
-function matchMultiport(info: Info, { destinationPort }: Packet): Answer {
+function matchMultiport(info: Info, packet: Packet): Answer {
+  const { destinationPort } = packet
+  if (isAnswer(packet)) return undefined
   const DESTINATION = 1
   let isFound = false
   for (let at = 0; at < Math.min(info.u8(1), 15); at++) {
@@ -136,9 +151,10 @@ function matchMultiport(info: Info, { destinationPort }: Packet): Answer {
   return undefined // the source port
 }
 
-/** struct ipt_icmp and ip6t_icmp: an echo request has code 0. */
-function matchIcmp(info: Info, { protocol }: Packet, wanted: number, echo: number): Answer {
-  if (protocol !== wanted) return false
+/** struct ipt_icmp and ip6t_icmp: an echo has code 0. */
+function matchIcmp(info: Info, packet: Packet, wanted: number): Answer {
+  const echo = icmpTypeOf(packet)
+  if (packet.protocol !== wanted) return false
   const isAny = wanted === IPPROTO.icmp && info.u8(0) === 0xff
   const isOfType = isAny || (info.u8(0) === echo && info.u8(1) === 0)
   return isOfType !== ((info.u8(3) & 1) !== 0)

@@ -31,10 +31,10 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet)
     const isNat = base.type === "nat"
     if (isNat && packet.tracking !== "new") continue
     if (isNat && (isSource ? packet.isSourceMapped : packet.isDestinationMapped)) continue
-    const isEarly = hook === "prerouting" && base.priority < CONNTRACK_PRIORITY && packet.tracking === "new"
+    const isEarly = hook === "prerouting" && base.priority < CONNTRACK_PRIORITY && packet.tracking !== "untracked"
     const walk = new ChainWalk(questions, base.table, isEarly ? { ...packet, tracking: "none" } : packet)
     const decision = walk.base(base)
-    packet = walk.packet.tracking === "none" ? { ...walk.packet, tracking: "new" } : walk.packet
+    packet = walk.packet.tracking === "none" ? { ...walk.packet, tracking: sent.tracking } : walk.packet
     notes.push(...walk.notes)
     if (walk.mapped) mappings.push(walk.mapped)
     if (isNat && walk.mapped && walk.perhapsAccepting.length > 0)

@@ -40,11 +40,12 @@ function toHost(trip: Trip, packet: Packet): Hop[] {
     way.pass("nat", `ip_vs hands it to ${servers.join(", ") || "no server"}: this is not followed`, "perhaps")
     return way.arrive("it goes on by ip_vs")
   }
+  if (trip.atEnd) return trip.atEnd(packet, undefined)
   return way.arrive("it reaches the host itself; whether a process listens there is not looked at")
 }
 
 /** The reason why the host does not forward; undefined where it does. */
-function whyNotForwarded({ destination, input }: Packet): string | undefined {
+export function whyNotForwarded({ destination, input }: Packet): string | undefined {
   const isIpv4 = familyOf(destination) === AF_INET
   const setting = isIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding"
   if (sysctl(setting) === "0") return `${setting} is 0: the host forwards nothing`
@@ -70,7 +71,7 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
 }
 
 /** The reason of the kernel's refusal of a forwarded packet: several reasons have one errno, which differs by kernel. */
-function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
+export function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
   const from = formatIp(source)
   if (refusal === "ENETUNREACH" || refusal === "EACCES" || refusal === "ESRCH")
     return `the host ${describeRefusal(refusal, destination)}`
@@ -84,7 +85,7 @@ function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, re
 }
 
 /** net.ipv4.conf.*.rp_filter: of `all` and of the interface the greater one holds. */
-function whyReverseFiltered(
+export function whyReverseFiltered(
   back: ListedRoute | RouteRefusal,
   source: Uint8Array,
   input: string,
@@ -123,6 +124,7 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   const unanswered = other && answerLost(trip, other, packet)
   if (unanswered !== undefined) return way.end(unanswered)
   const port = packet.destinationPort > 0 ? ` port ${packet.destinationPort}` : ""
+  if (other && trip.atEnd) return trip.atEnd(packet, other)
   if (other) return way.arrive(`it reaches ${describe(other)}, ${text}${port}, by "${packet.output}"`)
   const isPrivate =
     !packet.isSourceMapped && attachments.some(({ addresses }) => addresses.some((each) => has(each, packet.source)))

@@ -2,15 +2,18 @@ import { u16be, u32 } from "../../pkg/netlink/mod.ts"
 import { ifnameValue } from "../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, familyOf } from "../../pkg/types/mod.ts"
 import { agreeing, type Bits, knownBits, unknownBits } from "./bits.ts"
+import type { Destination } from "./way.ts"
 
-/** The packet that begins a connection, at one hook. Rules make another one of it. */
+/** The packet that begins a connection, or its answer, at one hook. Rules make another one of it. */
 export interface Packet {
   readonly source: Uint8Array
   readonly destination: Uint8Array
   /** `IPPROTO_*` */
   readonly protocol: number
-  /** 0 for none: ICMP. */
+  /** 0 for none: ICMP, and an answer, which goes to a port that is not known. */
   readonly destinationPort: number
+  /** The port of an answer, 0 for ICMP; undefined for the packet that begins the connection: its source port is the client's choice. */
+  readonly sourcePort?: number
   readonly input: string
   readonly output: string
   /** A u32. 0 at first: the kernel clears the mark when a packet leaves a container's namespace. */
@@ -18,7 +21,7 @@ export interface Packet {
   /** The connection's mark, a u32. */
   readonly connectionMark: Bits
   /** "none" before the kernel has looked for a connection, at prerouting before priority -200. */
-  readonly tracking: "none" | "new" | "untracked"
+  readonly tracking: "none" | "new" | "established" | "untracked"
   /** Destination and port as the container wrote them. */
   readonly original: { readonly source: Uint8Array; readonly destination: Uint8Array; readonly destinationPort: number }
   readonly isDestinationMapped: boolean
@@ -36,6 +39,23 @@ export function agreeingPacket(before: Packet, after: Packet): Packet {
     mark: agreeing(before.mark, after.mark, "the mark"),
     connectionMark: agreeing(before.connectionMark, after.connectionMark, "the connection's mark"),
   }
+}
+
+/** The first packet of a connection, as it comes to the host by an interface. */
+export function firstPacket(source: Uint8Array, destination: Destination, input: string): Packet {
+  const { ip, port } = destination
+  return {
+    ...{ source, destination: ip, protocol: protocolOf(destination), destinationPort: port, input, output: "" },
+    ...{ mark: u32Bits(0), connectionMark: u32Bits(0), tracking: "new" },
+    original: { source, destination: ip, destinationPort: port },
+    ...{ isDestinationMapped: false, isSourceMapped: false, isBridged: false },
+  }
+}
+
+/** `IPPROTO_*` of a destination. */
+export function protocolOf({ protocol, ip }: Destination): number {
+  if (protocol !== "icmp") return IPPROTO[protocol]
+  return familyOf(ip) === AF_INET ? IPPROTO.icmp : IPPROTO.icmpv6
 }
 
 /** A u32 as registers have it. */
@@ -110,11 +130,27 @@ const Ct = {
   sourceIp6: 21,
   destinationIp6: 22,
 } as const
-const CT_STATES = { none: 1, new: 8, untracked: 64 } as const // invalid, new, untracked
+const CT_STATES = { none: 1, established: 2, new: 8, untracked: 64 } as const // none: invalid
 /** `IPS_SRC_NAT`, `IPS_DST_NAT`: <linux/netfilter/nf_conntrack_common.h>. */
 export const IPS_SRC_NAT = 16
 export const IPS_DST_NAT = 32
 const IP_CT_DIR_REPLY = 1
+
+/** Whether it is the answer to the packet that began the connection. */
+export function isAnswer({ sourcePort }: Packet): boolean {
+  return sourcePort !== undefined
+}
+
+/** The flags of the first segment of a connection, and of its answer: SYN, and SYN with ACK. */
+export function tcpFlagsOf(packet: Packet): number {
+  return isAnswer(packet) ? 0x12 : 2
+}
+
+/** The types of an echo request and its answer, of ICMP and ICMPv6. */
+export function icmpTypeOf(packet: Packet): number {
+  if (packet.protocol === IPPROTO.icmp) return isAnswer(packet) ? 0 : 8
+  return isAnswer(packet) ? 129 : 128
+}
 
 /** `ct status`: IPS_* bits of the connection. */
 export function statusOf({ isDestinationMapped, isSourceMapped }: Packet): number {
@@ -124,10 +160,11 @@ export function statusOf({ isDestinationMapped, isSourceMapped }: Packet): numbe
 /** The value that `ct KEY` loads; "break" where there is no connection to ask. */
 export function ctOf(packet: Packet, key: number, direction: number | undefined): Bits | "break" {
   if (key === Ct.state) return u32Bits(CT_STATES[packet.tracking])
-  if (packet.tracking !== "new") return "break"
+  if (packet.tracking === "none" || packet.tracking === "untracked") return "break"
   const { original } = packet
   if (direction === IP_CT_DIR_REPLY) return unknownBits("the connection's other direction")
-  if (key === Ct.direction || key === Ct.zone) return knownBits(new Uint8Array(key === Ct.zone ? 2 : 1))
+  if (key === Ct.direction) return knownBits(Uint8Array.of(isAnswer(packet) ? IP_CT_DIR_REPLY : 0))
+  if (key === Ct.zone) return knownBits(new Uint8Array(2))
   if (key === Ct.status) return u32Bits(statusOf(packet))
   if (key === Ct.mark) return packet.connectionMark
   if (key === Ct.l3protocol) return knownBits(Uint8Array.of(familyOf(original.source)))
@@ -139,10 +176,11 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
   return unknownBits(`ct key ${key}`)
 }
 
+/** The ports that clients are given, from here on: `net.ipv4.ip_local_port_range`, RFC 6335. An answer goes to one of them. */
+export const CLIENT_PORTS = 0x8000
 const BASE_NETWORK = 1
 const BASE_TRANSPORT = 2
 const TCP_FLAGS = 13
-const TH_SYN = 2
 
 /** The bytes of the packet's headers that a payload expression loads. */
 export function payloadOf(packet: Packet, base: number, offset: number, length: number): Bits {
@@ -154,7 +192,8 @@ export function payloadOf(packet: Packet, base: number, offset: number, length: 
     part.set(bytes.subarray(offset, offset + length))
     return part
   }) as [Uint8Array, Uint8Array]
-  return { value, known, what: base === BASE_TRANSPORT && offset === 0 ? "the source port" : (header.what ?? "") }
+  const client = isAnswer(packet) ? { at: 2, what: "the client's port" } : { at: 0, what: "the source port" }
+  return { value, known, what: base === BASE_TRANSPORT && offset === client.at ? client.what : (header.what ?? "") }
 }
 
 /** The header of IPv4 or IPv6, as far as it is known before the packet is sent. */
@@ -176,16 +215,19 @@ function networkHeader({ source, destination, protocol }: Packet): Bits {
   return { value, known, what: "a field of the header" }
 }
 
-/** The header of TCP, UDP or an echo request; the source port is not known. */
-function transportHeader({ protocol, destinationPort }: Packet): Bits {
+/** The header of TCP, UDP or an echo; the client's port is not known. */
+function transportHeader(packet: Packet): Bits {
+  const { protocol, destinationPort, sourcePort } = packet
   const [value, known] = [new Uint8Array(20), new Uint8Array(20)]
   const put = (bytes: Uint8Array, at: number) => {
     value.set(bytes, at)
     known.fill(0xff, at, at + bytes.length)
   }
-  if (protocol === IPPROTO.icmp) put(Uint8Array.of(8, 0), 0)
-  else if (protocol === IPPROTO.icmpv6) put(Uint8Array.of(128, 0), 0)
-  else put(u16be.encode(destinationPort), 2)
-  if (protocol === IPPROTO.tcp) put(Uint8Array.of(TH_SYN), TCP_FLAGS)
+  if (protocol === IPPROTO.icmp || protocol === IPPROTO.icmpv6) put(Uint8Array.of(icmpTypeOf(packet), 0), 0)
+  else if (sourcePort !== undefined) {
+    put(u16be.encode(sourcePort), 0)
+    value[2] = known[2] = CLIENT_PORTS >> 8
+  } else put(u16be.encode(destinationPort), 2)
+  if (protocol === IPPROTO.tcp) put(Uint8Array.of(tcpFlagsOf(packet)), TCP_FLAGS)
   return { value, known, what: "a field of the header" }
 }

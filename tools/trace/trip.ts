@@ -10,12 +10,15 @@ import type { Hop, Way } from "./way.ts"
 export interface Ground {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
-  readonly attachment: NodeAttachment
+  /** Where the packet begins; undefined for one from outside. */
+  readonly attachment?: NodeAttachment
   readonly filter: FilterView | undefined
 }
 
-/** One packet on its way from a container. */
+/** One packet on its way. */
 export interface Trip extends Ground {
+  /** What follows at the end of the way: a container, or the host itself where it is undefined. */
+  readonly atEnd?: (packet: Packet, other: NodeAttachment | undefined) => Hop[]
   readonly way: Way
   readonly kernel: HostKernel
   readonly rules: FilterQuestions

@@ -1,6 +1,6 @@
 import { askRoute, findLink, IFF_UP, type RouteSocket } from "../../pkg/netlink/mod.ts"
 import type { Netns } from "../../pkg/netns/mod.ts"
-import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
+import { formatIp } from "../../pkg/types/mod.ts"
 import { describeLostBridge, lostBridge, type NodeAttachment } from "../node/mod.ts"
 import { throughBridge } from "./bridge.ts"
 import { indexRules } from "./chain-walk.ts"
@@ -8,7 +8,7 @@ import { type Choices, explore } from "./choices.ts"
 import { describeRefusal, isOfLink, nameOf, sourceOf, tableText } from "./facts.ts"
 import { throughHost } from "./host.ts"
 import { HostKernel, RTN } from "./kernel.ts"
-import { IPPROTO, type Packet, u32Bits } from "./packet.ts"
+import { firstPacket, protocolOf } from "./packet.ts"
 import type { Ground, Trip } from "./trip.ts"
 import { type Destination, type Hop, joinWays, Way } from "./way.ts"
 
@@ -19,21 +19,30 @@ const WAYS = 16
  * The way of a packet that begins a connection from a container: links, routes and rules are read, and the kernel is asked where it
  * would send it. Where chance decides, each way is followed. Changes nothing.
  */
-export function walk(ground: Ground, sandbox: Netns, destination: Destination): Hop[] {
+export function walk(ground: ContainerGround, sandbox: Netns, destination: Destination): Hop[] {
   using inside = sandbox.openRoute()
+  return walkEach(ground, (trip) => fromContainer({ ...trip, attachment: ground.attachment }, inside, destination))
+}
+
+/** Walks each way that chance may take. */
+export function walkEach(ground: Ground, from: (trip: Trip) => Hop[]): Hop[] {
   using kernel = new HostKernel()
   const bases = ground.filter?.bases ?? []
   const rulesOf = indexRules(ground.filter ?? { rules: [] })
-  const { found, isAll } = explore((choices: Choices) => {
-    const trip = { ...ground, way: new Way(), kernel, rules: { bases, rulesOf, kernel, choices } }
-    return fromContainer(trip, inside, destination)
-  }, WAYS)
+  const { found, isAll } = explore(
+    (choices: Choices) => from({ ...ground, way: new Way(), kernel, rules: { bases, rulesOf, kernel, choices } }),
+    WAYS,
+  )
   const hops = joinWays(found)
   if (isAll) return hops
   return [...hops, { where: "end", what: `there are more ways by chance: ${WAYS} were followed`, passes: "perhaps" }]
 }
 
-function fromContainer(trip: Trip, inside: RouteSocket, destination: Destination): Hop[] {
+/** A walk that begins at an attachment. */
+export type ContainerGround = Ground & { readonly attachment: NodeAttachment }
+type ContainerTrip = Trip & { readonly attachment: NodeAttachment }
+
+function fromContainer(trip: ContainerTrip, inside: RouteSocket, destination: Destination): Hop[] {
   const { way, attachment } = trip
   const link = findLink(inside, attachment.ifName)
   if (!link) return way.end(`the container has no interface "${attachment.ifName}"`)
@@ -58,11 +67,11 @@ function fromContainer(trip: Trip, inside: RouteSocket, destination: Destination
 }
 
 /** The attachment of another interface of the same container. */
-function otherInterface({ attachments, attachment }: Trip, name: string): NodeAttachment | undefined {
+function otherInterface({ attachments, attachment }: ContainerTrip, name: string): NodeAttachment | undefined {
   return attachments.find(({ netns, ifName }) => netns !== undefined && netns === attachment.netns && ifName === name)
 }
 
-function fromHostEnd(trip: Trip, source: Uint8Array, destination: Destination, isDirect: boolean): Hop[] {
+function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Destination, isDirect: boolean): Hop[] {
   const { way, attachment, node } = trip
   const end = attachment.link
   if (!end || end.nsid !== undefined)
@@ -75,25 +84,9 @@ function fromHostEnd(trip: Trip, source: Uint8Array, destination: Destination, i
   const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
   if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
   if (bridge) way.pass("bridge", `port "${end.name}" of bridge "${bridge.name}"`)
-  const packet = packetOf(source, destination, (bridge ?? end).name)
+  const packet = firstPacket(source, destination, (bridge ?? end).name)
   if (isDirect && bridge && !isOfLink(bridge, destination.ip)) return throughBridge(trip, bridge, packet)
   return throughHost(trip, packet)
-}
-
-/** The first packet of a connection, as it comes to the host. */
-function packetOf(source: Uint8Array, destination: Destination, input: string): Packet {
-  const { ip, port } = destination
-  return {
-    ...{ source, destination: ip, protocol: protocolOf(destination), destinationPort: port, input, output: "" },
-    ...{ mark: u32Bits(0), connectionMark: u32Bits(0), tracking: "new" },
-    original: { source, destination: ip, destinationPort: port },
-    ...{ isDestinationMapped: false, isSourceMapped: false, isBridged: false },
-  }
-}
-
-function protocolOf({ protocol, ip }: Destination): number {
-  if (protocol !== "icmp") return IPPROTO[protocol]
-  return familyOf(ip) === AF_INET ? IPPROTO.icmp : IPPROTO.icmpv6
 }
 
 function portOf({ port }: Destination): number | undefined {

@@ -14,28 +14,32 @@ export interface Hop {
   readonly passes: "yes" | "no" | "perhaps"
   /** The number of the way, from 1, where chance decides. Undefined before the ways part. */
   readonly way?: number
+  /** Whether it is a step of the answer, on its way back. */
+  readonly isAnswer?: true
 }
 
 /** Collects hops; knows whether the packet has ended. */
 export class Way {
   readonly hops: Hop[] = []
+  #isAnswer = false
 
   pass(where: Hop["where"], what: string, passes: Hop["passes"] = "yes"): void {
-    this.hops.push({ where, what, passes })
+    this.hops.push({ where, what, passes, ...(this.#isAnswer ? { isAnswer: true } : {}) })
+  }
+
+  /** What follows is of the answer. */
+  turn(): void {
+    this.#isAnswer = true
   }
 
   /** The packet ends here. */
   end(what: string): Hop[] {
-    this.hops.push({ where: "end", what, passes: "no" })
+    this.pass("end", what, "no")
     return this.hops
   }
 
   arrive(what: string): Hop[] {
-    this.hops.push({
-      where: "end",
-      what,
-      passes: this.hops.some(({ passes }) => passes === "perhaps") ? "perhaps" : "yes",
-    })
+    this.pass("end", what, this.hops.some(({ passes }) => passes === "perhaps") ? "perhaps" : "yes")
     return this.hops
   }
 }

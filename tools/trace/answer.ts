@@ -1,0 +1,141 @@
+import { readFileSync } from "node:fs"
+import { askRoute, findLink, IFF_UP } from "../../pkg/netlink/mod.ts"
+import { Netns } from "../../pkg/netns/mod.ts"
+import { AF_INET, familyOf, formatIp } from "../../pkg/types/mod.ts"
+import type { NodeAttachment } from "../node/mod.ts"
+import { describeRefusal, nameOf, tableText } from "./facts.ts"
+import { markOf } from "./fib.ts"
+import { formatPlace } from "./filter.ts"
+import { whyNotForwarded, whyRefused } from "./host.ts"
+import { RTN } from "./kernel.ts"
+import { IPPROTO, type Packet } from "./packet.ts"
+import { describe, dropped, pass, type Trip } from "./trip.ts"
+import type { Hop } from "./way.ts"
+
+/** A packet has come to a container, or to the host itself: whether it is taken there, and the way of the answer. */
+export function answerOf(trip: Trip, arrived: Packet, other: NodeAttachment | undefined): Hop[] {
+  return other ? fromContainer(trip, arrived, other) : fromHost(trip, arrived)
+}
+
+function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment): Hop[] {
+  const { way, node } = trip
+  const { link: end, netns, ifName } = other
+  const name = describe(other)
+  const bridge = node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
+  if (end && !end.isUp) return way.end(`port "${end.name}" of ${name} is down`)
+  if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
+  way.pass("container", `it reaches ${name}, ${formatPlace(arrived.destination, arrived.destinationPort)}`)
+  using sandbox = netns === undefined ? undefined : Netns.find(netns)
+  if (!sandbox) return way.end(`the namespace of ${name} no longer exists`)
+  using inside = sandbox.openRoute()
+  const link = findLink(inside, ifName)
+  if (!link) return way.end(`the container has no interface "${ifName}"`)
+  if ((link.flags & IFF_UP) === 0) return way.end(`"${ifName}" in the container is down`)
+  const taken = askRoute(inside, { dst: arrived.destination })
+  if (typeof taken === "string" || taken.type !== RTN.local)
+    return way.end(`the container does not have the address ${formatIp(arrived.destination)}`)
+  if (!sandbox.run(() => isListening(arrived))) return way.end(nothingListens(arrived, "in the container"))
+  way.turn()
+  const route = askRoute(inside, { dst: arrived.source, src: arrived.destination, protocol: arrived.protocol })
+  if (typeof route === "string") return way.end(`the container ${describeRefusal(route, arrived.source)}`)
+  const output = nameOf(inside, route.index) ?? ifName
+  const next = route.gateway ?? arrived.source
+  const by = `by "${output}"${route.gateway === undefined ? ", directly" : ` to gateway ${formatIp(next)}`}`
+  way.pass(
+    "container",
+    `from ${formatPlace(arrived.destination, arrived.destinationPort)} ${by}${tableText(route.table)}`,
+  )
+  if (output !== ifName || trip.kernel.addressType(next) !== RTN.local)
+    return way.end(
+      `it does not come back to this host, which alone can change its source back to ${originalOf(arrived)}`,
+    )
+  return throughHost(trip, { ...turned(arrived), input: (bridge ?? end)?.name ?? "" })
+}
+
+function originalOf({ original }: Packet): string {
+  return formatPlace(original.destination, original.destinationPort)
+}
+
+/** The answer as the container sends it. */
+function turned(arrived: Packet): Packet {
+  return {
+    ...arrived,
+    ...{ source: arrived.destination, destination: arrived.source, destinationPort: 0, tracking: "established" },
+    ...{ sourcePort: arrived.destinationPort, input: "", output: "" },
+  }
+}
+
+/** The host has the connection: the destination is the client's again before the route is chosen, the source at the very end. */
+function throughHost(trip: Trip, answer: Packet): Hop[] {
+  const { way, kernel } = trip
+  const result = pass(trip, "prerouting", answer, true)
+  if (!result) return dropped(trip)
+  const packet = { ...result.packet, destination: answer.original.source }
+  const question = { dst: packet.destination, src: packet.source, protocol: packet.protocol, mark: markOf(packet) }
+  const route = kernel.routeOf({ ...question, input: kernel.link(packet.input)?.index })
+  const closed = whyNotForwarded(packet)
+  if (closed !== undefined) return way.end(closed)
+  if (typeof route === "string") return way.end(whyRefused(trip, packet, route))
+  const link = route.index === undefined ? undefined : kernel.link(route.index)
+  const output = link?.name ?? "?"
+  const gateway = route.gateway === undefined ? "" : ` to gateway ${formatIp(route.gateway)}`
+  way.pass("host", `forwarded from "${packet.input}" to "${output}"${gateway}${tableText(route.table)}`)
+  if (link && (link.flags & IFF_UP) === 0) return way.end(`"${output}" is down`)
+  const passing = pass(trip, "forward", { ...packet, output })
+  if (!passing || !pass(trip, "postrouting", passing.packet, true)) return dropped(trip)
+  return way.arrive(
+    `it leaves the host by "${output}" for ${formatIp(packet.destination)}, with source ${originalOf(answer)}`,
+  )
+}
+
+function fromHost(trip: Trip, arrived: Packet): Hop[] {
+  const { way, kernel } = trip
+  way.pass("host", `it reaches the host itself, ${formatPlace(arrived.destination, arrived.destinationPort)}`)
+  if (!isListening(arrived)) return way.end(nothingListens(arrived, "on the host"))
+  way.turn()
+  const answer = turned(arrived)
+  const route = kernel.routeOf({ dst: answer.destination, src: answer.source, protocol: answer.protocol })
+  if (typeof route === "string") return way.end(`the host ${describeRefusal(route, answer.destination)}`)
+  const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"
+  const leaving = pass(trip, "output", { ...answer, output })
+  if (!leaving || !pass(trip, "postrouting", leaving.packet, true)) return dropped(trip)
+  return way.arrive(`it leaves the host by "${output}" for ${formatIp(answer.destination)}`)
+}
+
+function nothingListens({ protocol, destinationPort }: Packet, where: string): string {
+  return `no process listens on ${protocol === IPPROTO.tcp ? "TCP" : "UDP"} port ${destinationPort} ${where}`
+}
+
+/** The state of a socket that listens in TCP, and of one that is not connected in UDP: proc_net_tcp(5). */
+const LISTENING = { tcp: "0A", udp: "07" } as const
+
+/** Whether a socket of the thread's namespace takes a packet; true for ICMP, which needs none. */
+function isListening({ protocol, destination, destinationPort }: Packet): boolean {
+  const name = protocol === IPPROTO.tcp ? "tcp" : protocol === IPPROTO.udp ? "udp" : undefined
+  if (name === undefined) return true
+  const port = destinationPort.toString(16).toUpperCase().padStart(4, "0")
+  const places = new Set([asWords(destination), asWords(new Uint8Array(destination.length))])
+  const isIpv4 = familyOf(destination) === AF_INET
+  const own = rowsOf(isIpv4 ? name : `${name}6`).filter(([place = ""]) => places.has(place))
+  // A socket at :: takes IPv4, too, unless it says otherwise, which is not shown here.
+  const both = isIpv4 ? rowsOf(`${name}6`).filter(([place = ""]) => place === asWords(new Uint8Array(16))) : []
+  return [...own, ...both].some(([, local, state]) => local === port && state === LISTENING[name])
+}
+
+function rowsOf(file: string): string[][] {
+  try {
+    const rows = readFileSync(`/proc/thread-self/net/${file}`, "utf8").trim().split("\n").slice(1)
+    return rows.map((row) => {
+      const [, local = "", , state = ""] = row.trim().split(/\s+/)
+      return [...local.split(":"), state]
+    })
+  } catch {
+    return [] // a kernel without IPv6
+  }
+}
+
+/** An address as these files have it: words of 32 bits in the host's order. */
+function asWords(ip: Uint8Array): string {
+  const words = Array.from({ length: ip.length / 4 }, (_, at) => ip.slice(4 * at, 4 * at + 4).reverse())
+  return words.map((word) => word.toHex().toUpperCase()).join("")
+}

@@ -1,0 +1,63 @@
+import { IFF_UP } from "../../pkg/netlink/mod.ts"
+import { formatIp } from "../../pkg/types/mod.ts"
+import { answerOf } from "./answer.ts"
+import { describeRefusal, isOfLink } from "./facts.ts"
+import { formatPlace } from "./filter.ts"
+import { throughHost, whyReverseFiltered } from "./host.ts"
+import { RTN } from "./kernel.ts"
+import { firstPacket } from "./packet.ts"
+import type { Ground, Trip } from "./trip.ts"
+import { walkEach } from "./walk.ts"
+import type { Destination, Hop } from "./way.ts"
+
+/** A connection from outside. */
+export interface Inbound {
+  readonly source: Uint8Array
+  /** Without an address it goes to the one by which the host sends to the source. */
+  readonly destination: Omit<Destination, "ip"> & { readonly ip?: Uint8Array }
+  /** The interface that it comes in by; else the one by which the host sends to the source. */
+  readonly input?: string | undefined
+}
+
+/**
+ * The way of a packet that begins a connection from outside to the host or to a port that it publishes, and the way of the answer. Changes
+ * nothing.
+ */
+export function walkInbound(ground: Ground, inbound: Inbound): Hop[] {
+  return walkEach(ground, (trip) => fromOutside(trip, inbound))
+}
+
+function fromOutside(trip: Trip, { source, destination, input }: Inbound): Hop[] {
+  const { way, kernel } = trip
+  const from = formatIp(source)
+  if (kernel.addressType(source) !== RTN.unicast)
+    return way.end(`${from} is an address of the host itself: no packet with that source is taken from outside`)
+  const back = kernel.routeOf({ dst: source })
+  if (typeof back === "string" && input === undefined)
+    return way.end(
+      `the host ${describeRefusal(back, source)}: no answer leaves, and the interface that it comes in by is not known`,
+    )
+  const towards = typeof back === "string" || back.index === undefined ? undefined : kernel.link(back.index)
+  const link = input === undefined ? towards : kernel.link(input)
+  if (!link) return way.end(`the host has no interface ${JSON.stringify(input)}`)
+  const own = typeof back !== "string" && input === undefined ? back.preferredSource : undefined
+  const ip = destination.ip ?? own ?? kernel.addressOn(link.name, source)
+  if (!ip) return way.end(`"${link.name}" has no address of the family of ${from}`)
+  way.pass("host", `from ${from} to ${formatPlace(ip, destination.port)}, in by "${link.name}"`)
+  if ((link.flags & IFF_UP) === 0) return way.end(`"${link.name}" is down`)
+  if (input === undefined) tellOtherWay(trip, { source, ip, towards: link.name })
+  const packet = firstPacket(source, { ...destination, ip }, link.name)
+  return throughHost({ ...trip, atEnd: (arrived, other) => answerOf(trip, arrived, other) }, packet)
+}
+
+/** Where the address is another interface's, a packet may well come in there, and be dropped. */
+function tellOtherWay(
+  { way, node, kernel }: Trip,
+  { source, ip, towards }: { source: Uint8Array; ip: Uint8Array; towards: string },
+): void {
+  const holder = node.links.find((link) => link.nsid === undefined && isOfLink(link, ip))
+  if (!holder || holder.name === towards || holder.name === "lo") return
+  const filtered = whyReverseFiltered(kernel.routeOf({ dst: source }), source, holder.name, kernel)
+  if (filtered === undefined) return
+  way.pass("host", `${formatIp(ip)} is the address of "${holder.name}"; if it comes in there: ${filtered}`, "perhaps")
+}
