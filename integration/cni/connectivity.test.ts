@@ -1,10 +1,14 @@
 import { expect, test } from "bun:test"
+import { chmod } from "node:fs/promises"
 import {
   type ContainerNamespace,
   expectUnchanged,
+  type Feature,
   isAllocationTrace,
+  patient,
   startDaemon,
   takeSnapshot,
+  testWith,
   waitFor,
 } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
@@ -40,6 +44,9 @@ async function scene(network: object = podsNetwork) {
   const [client, server] = [await lab.addPod("client"), await lab.addPod("server")]
   return { lab, outside, client, server }
 }
+
+/** The time for an answer, also on a busy machine. */
+const patience = String(patient(3000) / 1000)
 
 interface Tested {
   containers: { containerId: string }[]
@@ -79,7 +86,7 @@ test("on a healthy node every probe of both families arrives, and all is as befo
   const { lab } = await scene(dualNetwork)
   await using _lab = lab
   const before = await takeSnapshot(lab.host)
-  const { probes, exitCode, skipped, containers } = await cniTest(lab, "--timeout", "5")
+  const { probes, exitCode, skipped, containers } = await cniTest(lab, "--timeout", patience)
   expect({ notWell: probes.filter(({ outcome, probe }) => outcome !== "ok" && probe !== "dns"), exitCode }).toEqual({
     notWell: [],
     exitCode: 0,
@@ -114,7 +121,7 @@ const faults: readonly Fault[] = [
     name: "the host forwards nothing by policy",
     failed: ["pod to outside", "port from outside", "port from pod", "hairpin"],
     skipped: ["mtu to outside"],
-    says: /pod to outside: no answer in 2 s; .*policy drop of chain inet guard c/,
+    says: /pod to outside: no answer in \d+ s; .*policy drop of chain inet guard c/,
     // frames between pods do not pass the rules where br_netfilter is not loaded
     seed: (lab) =>
       nft(
@@ -127,20 +134,20 @@ const faults: readonly Fault[] = [
     name: "a rule takes what pods send through the host",
     failed: ["pod to outside", "port from outside", "port from pod", "hairpin"],
     skipped: ["mtu to outside"],
-    says: /pod to outside: no answer in 2 s; the host has a route or rule of type blackhole for 192\.0\.2\.1/,
+    says: /pod to outside: no answer in \d+ s; the host has a route or rule of type blackhole for 192\.0\.2\.1/,
     seed: ({ host }) => host.exec("ip", ["rule", "add", "iif", "cni0", "blackhole"]),
   },
   {
     name: "no rule masquerades what goes outside",
     failed: ["pod to outside"],
     skipped: ["mtu to outside"],
-    says: /pod to outside: no answer in 2 s/,
+    says: /pod to outside: no answer in \d+ s/,
     network: { ...podsNetwork, plugins: [{ ...bridge, ipMasq: false }, portmap] },
   },
   {
     name: "the host answers no pod",
     failed: ["pod to gateway", "pod to host"],
-    says: /pod to gateway: no answer in 2 s; .*dropped by rule \d+ of chain inet guard c/,
+    says: /pod to gateway: no answer in \d+ s; .*dropped by rule \d+ of chain inet guard c/,
     seed: (lab) => nft(lab, "filter hook input priority 0", 'iifname "cni0" meta l4proto icmp drop'),
   },
   {
@@ -157,7 +164,7 @@ const ofExisting: readonly Fault[] = [
     name: "the port of the second container is down",
     failed: ["pod to pod", ...ports],
     skipped: ["mtu to pod"],
-    says: /pod to pod: no answer in 2 s; port "veth\w+" of pod shop\/server is down/,
+    says: /pod to pod: no answer in \d+ s; port "veth\w+" of pod shop\/server is down/,
     seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "down"]),
   },
   {
@@ -170,7 +177,7 @@ const ofExisting: readonly Fault[] = [
     name: "the masquerade was flushed",
     failed: ["pod to outside"],
     skipped: ["mtu to outside"],
-    says: /pod to outside: no answer in 2 s/,
+    says: /pod to outside: no answer in \d+ s/,
     seed: ({ host }) => host.exec("nft", ["delete", "table", "ip", "cni_masquerade"]),
   },
   {
@@ -206,7 +213,7 @@ for (const [whose, list] of [
       await seed?.(lab, server, client)
       const before = await takeSnapshot(lab.host)
       const own = whose === "existing containers" ? ["--containers", `shop/client,${server.name}`] : []
-      const tested = await cniTest(lab, "--timeout", "2", ...own)
+      const tested = await cniTest(lab, "--timeout", patience, ...own)
       const lines = tested.probes.map(({ probe, reason, stops }) => `${probe}: ${reason}; ${stops}`).join("\n")
       expect({ failed: tested.failed, skipped: tested.skipped.filter((each) => each !== "dns") }).toEqual({
         failed: [...failed],
@@ -218,6 +225,87 @@ for (const [whose, list] of [
       expectUnchanged(before, await takeSnapshot(lab.host), isAllocationTrace)
     },
   )
+}
+
+const near = {
+  type: "host-local",
+  ranges: [[{ subnet: "192.0.2.0/24", rangeStart: "192.0.2.50", gateway: "192.0.2.1" }]],
+  routes: [{ dst: "0.0.0.0/0" }],
+}
+const noPort = "no TCP port of the container is published"
+const far = /^the network gives its containers no route to /
+
+/** What a network is not for, by its nature, is no failure. */
+const kinds: readonly {
+  readonly name: string
+  readonly plugins: readonly object[]
+  readonly needs: readonly [Feature, ...Feature[]]
+  readonly ok: readonly string[]
+  readonly skipped: Readonly<Record<string, RegExp | string>>
+}[] = [
+  {
+    name: "a bridge that is no gateway",
+    plugins: [{ ...bridge, bridge: "br1", isDefaultGateway: false, ipMasq: false }],
+    needs: ["bridge"],
+    ok: ["pod to pod", "mtu to pod"],
+    skipped: {
+      "pod to gateway": /^no answer in \d+ s, and no route of the result goes by it$/,
+      ...{ "pod to host": far, "pod to outside": far, "mtu to outside": far },
+      ...Object.fromEntries(ports.map((port) => [port, noPort])),
+    },
+  },
+  {
+    name: "a bridge that isolates its ports",
+    plugins: [{ ...bridge, portIsolation: true }],
+    needs: ["bridge"],
+    ok: ["pod to gateway", "pod to host", "pod to outside", "mtu to outside"],
+    skipped: {
+      ...{ "pod to pod": /"portIsolation"/, "mtu to pod": /"portIsolation"/ },
+      ...Object.fromEntries(ports.map((port) => [port, noPort])),
+    },
+  },
+  {
+    name: "macvlan",
+    plugins: [{ type: "macvlan", master: "out0", ipam: near }],
+    needs: ["macvlan"],
+    ok: ["pod to pod", "pod to gateway", "pod to outside", "mtu to pod", "mtu to outside"],
+    skipped: {
+      "pod to host": /the kernel passes nothing between these and their own host/,
+      ...Object.fromEntries(ports.map((port) => [port, noPort])),
+    },
+  },
+  {
+    name: "tap",
+    plugins: [{ type: "tap", ipam: near }],
+    needs: ["tap"],
+    ok: [],
+    skipped: Object.fromEntries(all.map((probe) => [probe, /a tap sends nothing without the process/])),
+  },
+  {
+    name: "a bridge without addresses",
+    plugins: [{ type: "bridge", bridge: "br1" }],
+    needs: ["bridge"],
+    ok: [],
+    skipped: {},
+  },
+]
+
+for (const { name, plugins, needs, ok, skipped } of kinds) {
+  testWith(needs, `${name}: what it is not for is left out, with the reason`, async () => {
+    const { lab } = await scene()
+    await using _lab = lab
+    await lab.writeNetwork("20-other.conflist", { cniVersion: "1.1.0", name: "other", plugins })
+    const { stdout, exitCode } = await lab.cni(["test", "other", "--json", "--timeout", patience])
+    const { probes } = JSON.parse(stdout) as Tested
+    const known = probes.filter(({ probe }) => probe !== "dns")
+    expect({ exitCode, ok: known.filter(({ outcome }) => outcome === "ok").map(({ probe }) => probe) }).toEqual({
+      exitCode: 0,
+      ok: [...ok],
+    })
+    const left = known.filter(({ outcome }) => outcome === "skipped")
+    expect(left.map(({ probe }) => probe).sort()).toEqual(Object.keys(skipped).sort())
+    for (const { probe, reason } of left) expect(reason).toMatch(skipped[probe] ?? "")
+  })
 }
 
 /** Starts `cni test` with rules under which it waits for answers for a minute, and waits until its containers are attached. */
@@ -243,6 +331,29 @@ test.each(["SIGINT", "SIGTERM"] as const)("%s ends it at once, and all is as bef
   const [stderr, exitCode] = await Promise.all([started.stderr.text(), started.exited])
   expect({ stderr, exitCode }).toEqual({ stderr: `cni test: Interrupted by ${signal}\n`, exitCode: 1 })
   await lab.host.exec("nft", ["delete", "table", "inet", "guard"])
+  expectUnchanged(before, await takeSnapshot(lab.host), isAllocationTrace)
+})
+
+test("Ctrl-C while a plugin works takes back what the plugins before have done", async () => {
+  const { lab } = await scene()
+  await using _lab = lab
+  const slow = `#!/bin/sh
+if [ "$CNI_COMMAND" = ADD ]; then echo begun >"$0.begun"; exec sleep 600; fi
+[ "$CNI_COMMAND" != VERSION ] || echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'
+`
+  await lab.writeNetwork("20-slow.conflist", { ...podsNetwork, name: "slow", plugins: [bridge, { type: "slow" }] })
+  await Bun.write(lab.directory.join("bin/slow"), slow)
+  await chmod(lab.directory.join("bin/slow"), 0o755)
+  const before = await takeSnapshot(lab.host)
+  const path = `${lab.env().CNI_PATH}:${lab.directory.join("bin")}`
+  const started = Bun.spawn(lab.commandLine(["test", "slow", "--bin-dir", path]), { env: lab.env(), stderr: "pipe" })
+  await waitFor(() => Bun.file(lab.directory.join("bin/slow.begun")).exists(), "the plugin to begin")
+  started.kill("SIGINT")
+  const [stderr, exitCode] = await Promise.all([started.stderr.text(), started.exited])
+  expect({ stderr, exitCode }).toMatchObject({
+    stderr: expect.stringMatching(/type="slow" failed.*interrupted/),
+    exitCode: 1,
+  })
   expectUnchanged(before, await takeSnapshot(lab.host), isAllocationTrace)
 })
 

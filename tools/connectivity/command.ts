@@ -28,7 +28,7 @@ import {
 } from "./containers.ts"
 import { readsStops } from "./explain.ts"
 import { type Finding, runProbes } from "./run.ts"
-import { families, freePort, type Wishes } from "./scene.ts"
+import { families, freePort, type Wishes, whyIsolated } from "./scene.ts"
 
 /** The time that each answer has, without `--timeout`. */
 const PATIENCE_S = 2
@@ -59,7 +59,7 @@ Examples:
     const places = placesOf(args, terminal)
     const [first] = networkNames(places.confDir)
     const network = networkOf(word(args, 0) || (first ?? ""), args, terminal)
-    const wishes = wishesOf(args, terminal)
+    const wishes = { ...wishesOf(args, terminal), isolated: whyIsolated(network) }
     const { timeout: _, ...flags } = args.flags // that of a probe, not of a plugin
     const runtime = runtimeOf({ ...args, flags }, terminal)
     const named = text(args, "containers")?.split(",")
@@ -115,7 +115,7 @@ async function testOwn(
   return await test(a, b)
 }
 
-function wishesOf(args: Arguments, { signal }: Terminal): Wishes {
+function wishesOf(args: Arguments, { signal }: Terminal): Omit<Wishes, "isolated"> {
   const outside = text(args, "outside")
   const seconds = Number(text(args, "timeout") ?? PATIENCE_S)
   if (!(Number.isFinite(seconds) && seconds > 0))

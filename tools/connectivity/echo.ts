@@ -22,6 +22,9 @@ const LEAST = { ipv4: 576, ipv6: 1280 } as const
 /** Packets of different lengths that are under way together: their answers have to fit the socket's buffer. */
 const STEPS = 12
 
+/** The time that each round of a search has. */
+const SEARCH_MS = 1000
+
 /** Echo requests from a namespace to an address, as ping sends them. */
 class Pinger implements Disposable {
   readonly family: "ipv4" | "ipv6"
@@ -120,7 +123,9 @@ export async function pathMtu(
     return typeof errno === "number" && errnoName(errno) === "EMSGSIZE" ? "told" : errno
   }, patience)
   if (first === "answered") return { mtu, isTold: false }
-  const longest = await searchMtu(pinger, mtu - 1, patience)
+  // That it fails is decided: the search only says from where on.
+  const shorter = { ...patience, timeoutMs: Math.min(patience.timeoutMs, SEARCH_MS) }
+  const longest = await searchMtu(pinger, mtu - 1, shorter)
   return longest === undefined ? undefined : { mtu: longest, isTold: first === "told" }
 }
 

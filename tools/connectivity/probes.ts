@@ -1,11 +1,12 @@
 import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, formatIp } from "../../pkg/types/mod.ts"
+import { has } from "../trace/facts.ts"
 import { formatPlace } from "../trace/filter.ts"
 import type { Destination } from "../trace/way.ts"
 import type { Container } from "./containers.ts"
 import { askServer } from "./dns.ts"
 import { pathMtu, ping } from "./echo.ts"
-import { hasWay, mtuOf, type Scene } from "./scene.ts"
+import { hasWay, linkOf, type Scene } from "./scene.ts"
 import { connectTcp, type Failure, type Place } from "./sockets.ts"
 
 /** The outcome of a probe. */
@@ -52,7 +53,8 @@ function judged(failure: Failure): Outcome {
   return failure === undefined ? { outcome: "ok" } : { outcome: "failed", reason: failure }
 }
 
-function toPod({ a, peer, secret, patience }: Scene): Plan | string {
+function toPod({ a, peer, secret, patience, isolated }: Scene): Plan | string {
+  if (isolated !== undefined) return isolated
   if (!peer) return "the other container has no address of this family"
   return tcpPlan(a, a.netns, peer, async () => judged(await connectTcp(a.netns, peer, patience, secret)))
 }
@@ -70,13 +72,26 @@ function echoTo(ip: Uint8Array): Destination {
 }
 
 function toGateway(scene: Scene): Plan | string {
-  return scene.gateway ? pingPlan(scene, scene.gateway) : "the result names no gateway"
+  const { a, gateway } = scene
+  if (!gateway) return "the result names no gateway"
+  const plan = pingPlan(scene, gateway)
+  const run = async (): Promise<Outcome> => {
+    const found = await plan.run()
+    if (found.outcome === "ok" || a.result.routes.length > 0) return found
+    return { outcome: "skipped", reason: `${found.reason}, and no route of the result goes by it` }
+  }
+  return { ...plan, run }
 }
 
 function toHost(scene: Scene): Plan | string {
   const { a, hostAddress } = scene
   if (!hostAddress) return "the host has no address of this family"
-  return hasWay(a, hostAddress) ? pingPlan(scene, hostAddress) : noWay(hostAddress)
+  if (!hasWay(a, hostAddress)) return noWay(hostAddress)
+  const kind = linkOf(a)?.kind ?? ""
+  const isNear = a.result.ips.some(({ address }) => has(address, hostAddress))
+  if (isNear && (kind === "macvlan" || kind === "ipvlan"))
+    return `${formatIp(hostAddress)} is on the wire of a ${kind}, and the kernel passes nothing between these and their own host`
+  return pingPlan(scene, hostAddress)
 }
 
 function noWay(ip: Uint8Array): string {
@@ -102,24 +117,22 @@ function toOutside(scene: Scene): Plan | string {
   if (typeof place === "string") return place
   if (place.port > 0) return tcpPlan(a, a.netns, place, async () => judged(await connectTcp(a.netns, place, patience)))
   const run = async () => {
-    const failure = await ping(a.netns, place.ip, patience)
-    return failure === undefined
-      ? judged(failure)
-      : comparedWithHost(failure, await ping(host, place.ip, patience), !outside)
+    const answers = [a.netns, host].map((from) => ping(from, place.ip, patience))
+    const [failure, ofHost] = await Promise.all(answers)
+    return comparedWithHost(failure, ofHost, !outside)
   }
   return { from: a, to: echoTo(place.ip), run }
 }
 
 /** A place that does not answer the host either tells nothing of the network; one that was asked for is missed nevertheless. */
-function comparedWithHost(failure: string, ofHost: Failure, isGuess: boolean): Outcome {
-  if (ofHost === undefined) return judged(failure)
+function comparedWithHost(failure: Failure, ofHost: Failure, isGuess: boolean): Outcome {
+  if (failure === undefined || ofHost === undefined) return judged(failure)
   if (!isGuess) return judged(`${failure}; the host has no answer, either (${ofHost})`)
   return { outcome: "skipped", reason: `the host has no answer, either (${ofHost})` }
 }
 
 function toPort({ published, a, b, secret, patience, hostAddress }: Scene, from: Sender, netns: Netns | undefined) {
-  if (!b.published)
-    return "no port is published: the chain has no portmap, or the container no TCP port on all addresses"
+  if (!b.published) return "no TCP port of the container is published"
   if (!hostAddress || !published) return "the host has no address of this family"
   if (!netns) return "no namespace could be connected to the host"
   if (from === a && !hasWay(a, hostAddress)) return noWay(hostAddress)
@@ -140,9 +153,10 @@ function toServers(scene: Scene): Plan | string {
   if (asked.length === 0) return noWay(first)
   const isGuess = (a.result.dns.nameservers ?? []).length === 0
   const ask = async (ip: Uint8Array) => {
-    const failure = await askServer(a.netns, ip, name, patience)
+    const answers = [a.netns, host].map((from) => askServer(from, ip, name, patience))
+    const [failure, ofHost] = await Promise.all(answers)
     if (failure === undefined) return judged(failure)
-    const found = comparedWithHost(failure, await askServer(host, ip, name, patience), isGuess)
+    const found = comparedWithHost(failure, ofHost, isGuess)
     return { ...found, reason: `${formatIp(ip)}: ${found.reason}` }
   }
   const run = async () => {
@@ -156,7 +170,8 @@ function toServers(scene: Scene): Plan | string {
   return { from: a, to: { ip: asked[0] ?? first, port: 53, protocol: "udp" }, run }
 }
 
-function mtuToPod({ a, peer, patience }: Scene): Plan | string {
+function mtuToPod({ a, peer, patience, isolated }: Scene): Plan | string {
+  if (isolated !== undefined) return isolated
   if (!peer) return "the other container has no address of this family"
   return mtuPlan(a, peer.ip, patience)
 }
@@ -168,7 +183,7 @@ function mtuToOutside(scene: Scene): Plan | string {
 
 function mtuPlan(a: Container, ip: Uint8Array, patience: Scene["patience"]): Plan {
   const run = async (): Promise<Outcome> => {
-    const mtu = mtuOf(a)
+    const mtu = linkOf(a)?.mtu
     if (mtu === undefined) return judged(`the container has no interface "${a.ifName}"`)
     if ((await ping(a.netns, ip, patience)) !== undefined)
       return { outcome: "skipped", reason: "no echo request is answered, with any length" }

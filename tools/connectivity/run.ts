@@ -2,7 +2,7 @@ import { Netns } from "../../pkg/netns/mod.ts"
 import { addressOf, type Container } from "./containers.ts"
 import { connectOutsider } from "./outsider.ts"
 import { familyName, type Outcome, type Plan, placeText, probes } from "./probes.ts"
-import { families, readHostSide, type Scene, setScene, type Wishes } from "./scene.ts"
+import { families, readHostSide, type Scene, setScene, type Wishes, whySilent } from "./scene.ts"
 
 /** One line of the report. */
 export interface Finding extends Outcome {
@@ -33,7 +33,10 @@ export async function runProbes(
     const scene = setScene(family, wishes, pair, { host, outsider, side })
     return scene ? [stack.use(scene)] : []
   })
-  const planned = scenes.flatMap((scene) => probes.map((probe) => ({ scene, probe, plan: probe.plan(scene) })))
+  const silent = whySilent(pair[0]) ?? whySilent(pair[1])
+  const planned = scenes.flatMap((scene) =>
+    probes.map((probe) => ({ scene, probe, plan: silent ?? probe.plan(scene) })),
+  )
   const found = new Map<(typeof planned)[number], Outcome & { ms?: number }>()
   for (const stage of [1, 2]) {
     const now = planned.filter(({ probe }) => probe.stage === stage)

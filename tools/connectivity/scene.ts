@@ -1,5 +1,14 @@
 import { randomBytes } from "../../pkg/libc/mod.ts"
-import { askRoute, findLink, listAddresses, listRoutes, RouteSocket, RT_TABLE_MAIN } from "../../pkg/netlink/mod.ts"
+import type { Network } from "../../pkg/libcni/mod.ts"
+import {
+  askRoute,
+  findLink,
+  type Link,
+  listAddresses,
+  listRoutes,
+  RouteSocket,
+  RT_TABLE_MAIN,
+} from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, AF_INET6, contains, type Family, familyOf, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { addressOf, type Container, serverPort } from "./containers.ts"
@@ -31,6 +40,8 @@ export interface Scene {
   /** The host's address and port that lead to the second container. */
   readonly published: Place | undefined
   readonly outsider: Outsider | undefined
+  /** The reason why the containers are not to reach each other. */
+  readonly isolated: string | undefined
 }
 
 /** The wishes of the command line. */
@@ -38,12 +49,13 @@ export interface Wishes {
   readonly patience: Patience
   readonly outside: Place | undefined
   readonly name: string
+  readonly isolated: string | undefined
 }
 
 /** Reads what the probes of a family go by, and starts the server in the second container; undefined where neither container has such an address. */
 export function setScene(
   family: Family,
-  { patience, outside, name }: Wishes,
+  { patience, outside, name, isolated }: Wishes,
   [a, b]: readonly [Container, Container],
   { host, outsider, side }: { host: Netns; outsider: Outsider | undefined; side: HostSide },
 ): (Scene & Disposable) | undefined {
@@ -53,7 +65,7 @@ export function setScene(
   const { gateway: hostGateway, address: hostAddress } = side
   const named = (a.result.dns.nameservers ?? []).flatMap((text) => parseIp(text) ?? [])
   return {
-    ...{ family, patience, host, a, b, outsider, name, hostGateway, hostAddress },
+    ...{ family, patience, host, a, b, outsider, name, hostGateway, hostAddress, isolated },
     peer: other && { ip: other.ip, port: serverPort(b) },
     secret: server?.secret,
     gateway: own?.gateway,
@@ -94,10 +106,27 @@ export function hasWay({ result: { ips, routes } }: Container, ip: Uint8Array): 
   })
 }
 
-/** The MTU of a container's interface; undefined where it has no such interface. */
-export function mtuOf({ netns, ifName }: Container): number | undefined {
+/** A container's interface as it is inside; undefined where it has no such interface. */
+export function linkOf({ netns, ifName }: Container): Link | undefined {
   using inside = netns.openRoute()
-  return findLink(inside, ifName)?.mtu
+  return findLink(inside, ifName)
+}
+
+/** The reason why no packet of a container's goes anywhere by the nature of its interface; undefined for other interfaces. */
+export function whySilent(container: Container): string | undefined {
+  const { kind } = linkOf(container) ?? {}
+  if (kind === "dummy") return "a dummy sends nothing"
+  return kind === "tun" ? "a tap sends nothing without the process that it is for" : undefined
+}
+
+/** The reason why containers of a network are not to reach each other; undefined where they are. */
+export function whyIsolated({ plugins }: Network): string | undefined {
+  for (const { raw } of plugins) {
+    if (raw.portIsolation === true) return 'the network has "portIsolation"'
+    if (raw.ingressPolicy === "isolated") return 'the network has "ingressPolicy" "isolated"'
+    if (raw.type === "macvlan" && raw.mode === "private") return 'the network has "mode" "private"'
+  }
+  return undefined
 }
 
 /** A port of the host at which nothing listens and which no container has published. */
