@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { CniError } from "../types/mod.ts"
 import * as libcni from "./mod.ts"
@@ -159,6 +159,7 @@ describe.each(Object.keys(operations))("%s refuses, before any plugin runs,", (n
       const error = await errorOf(() => run(lab.runtime, networkOf([{ type: "one" }]), with_(attachmentOf(), more)))
       expect(error).toMatchObject({ code })
       expect(lab.calls).toEqual([])
+      expect(existsSync(lab.runtime.cacheDir)).toBe(false) // no lock was waited for either
     })
 })
 

@@ -54,8 +54,9 @@ export async function checkEachPlugin(
   requireRuntime(runtime)
   requireNetwork(network)
   requireAttachment(attachment)
+  const key = cacheKey(network, attachment)
   return withContainer(runtime, attachment.containerId, async (guarded) => {
-    const cached = readCache(runtime.cacheDir, cacheKey(network, attachment))
+    const cached = readCache(runtime.cacheDir, key)
     const added = asAdded(cached, { network, attachment })
     const prevResult = requiredResult(added, cached)
     const answers: CheckAnswer[] = []
