@@ -137,11 +137,16 @@ export async function buildFromSnapshot(out: string, flavour: Flavour, programs:
  * An executable for each plugin, of that plugin and what runs in its process (`suite/plugins.ts`), in a directory that is made for them.
  * Those that listen to a network start from bytecode in any case.
  */
-export async function buildEach(directory: string, flavour: Flavour = {}, start: Start = "snapshot"): Promise<void> {
+export async function buildEach(
+  directory: string,
+  flavour: Flavour = {},
+  start: Start = "snapshot",
+  names: readonly string[] = pluginNames,
+): Promise<void> {
   await inScratch(join(directory, "plugins"), async (scratch) => {
     const shop = await Workshop.open(scratch, flavour, await programsOf(...pluginNames))
     await Promise.all(
-      pluginNames.map(async (name) => {
+      names.map(async (name) => {
         const room = shop.room(name)
         const way = listeners.includes(name) ? "bytecode" : start
         room.finish(await link(room, way, await programsOf(name)), join(directory, name))
