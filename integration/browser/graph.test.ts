@@ -4,6 +4,22 @@ import { mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
 /** Everything drawn, measured by the browser: run inside the page. */
 const measure = `
+const zoomText = () => document.getElementById("zoom").textContent
+const rectOf = (selector) => document.querySelector(selector).getBoundingClientRect().toJSON()
+const fitted = { zoom: zoomText(), main: rectOf("main"), svg: rectOf("main svg") }
+document.getElementById("in").click()
+const nearer = zoomText()
+document.getElementById("out").click()
+const farther = zoomText()
+const middle = document.querySelector("svg g.member rect").getBoundingClientRect()
+const point = { clientX: middle.x + middle.width / 2, clientY: middle.y + middle.height / 2 }
+const under = () => document.elementFromPoint(point.clientX, point.clientY).closest("g")?.dataset.id
+const before = under()
+document.querySelector("main").dispatchEvent(new MouseEvent("dblclick", point))
+const zoomed = { zoom: zoomText(), isSame: before !== undefined && under() === before, overflows: document.querySelector("main").scrollWidth > rectOf("main").width }
+document.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }))
+const again = zoomText()
+while (Number.parseInt(zoomText()) < 100) document.getElementById("in").click()
 const boxes = [...document.querySelectorAll("svg g[data-id]")].map((group) => ({
   id: group.dataset.id,
   rect: group.querySelector("rect").getBoundingClientRect().toJSON(),
@@ -24,7 +40,8 @@ const find = document.getElementById("find")
 find.value = "web-2"
 find.dispatchEvent(new Event("input"))
 const faded = document.querySelectorAll("svg g.member.faded").length
-const answer = { boxes, contrast: Math.min(...contrasts), details, faded, background: getComputedStyle(document.querySelector("svg .bg")).fill }
+const faulty = document.querySelectorAll("svg g.member.faulty, svg g.member.doubtful").length
+const answer = { fitted, nearer, farther, zoomed, again, faulty, boxes, contrast: Math.min(...contrasts), details, faded, background: getComputedStyle(document.querySelector("svg .bg")).fill }
 document.body.innerHTML = ""
 document.body.appendChild(Object.assign(document.createElement("pre"), { id: "answer", textContent: JSON.stringify(answer) }))
 `
@@ -41,6 +58,12 @@ interface Measured {
   contrast: number
   details: string
   faded: number
+  faulty: number
+  fitted: { zoom: string; main: Rect; svg: Rect }
+  nearer: string
+  farther: string
+  zoomed: { zoom: string; isSame: boolean; overflows: boolean }
+  again: string
   background: string
 }
 
@@ -78,6 +101,8 @@ for (const pods of [3, 110]) {
     await using lab = await NodeLab.create()
     await using profile = await TemporaryDirectory.create("cni-browser")
     for (let at = 1; at <= pods; at++) await lab.addPod(`web-${at}`)
+    // A fault for doctor: the rules of the published ports are gone.
+    await lab.host.exec("nft", ["delete", "table", "ip", "cni_hostports"])
     const backgrounds: string[] = []
     for (const theme of ["light", "dark"]) {
       const page = profile.join(`${theme}.html`)
@@ -85,7 +110,16 @@ for (const pods of [3, 110]) {
       expect(drawn).toMatchObject({ exitCode: 0, stderr: "" })
       const html = await Bun.file(page).text()
       expect(html.replaceAll('xmlns="http://www.w3.org/2000/svg"', "")).not.toMatch(/https?:|src=|@import|url\(/)
-      const { boxes, contrast, details, faded, background } = await measured(page, profile)
+      const { boxes, contrast, details, faded, background, ...seen } = await measured(page, profile)
+      const { main, svg, zoom } = seen.fitted
+      expect([svg.left >= main.left, svg.right <= main.right, svg.bottom <= main.bottom]).toEqual([true, true, true])
+      const percent = (text: string) => Number.parseInt(text, 10)
+      if (pods > 20) expect(percent(zoom)).toBeLessThan(80) // it would not fit otherwise
+      expect(percent(seen.nearer)).toBeGreaterThan(percent(zoom))
+      expect([seen.farther, seen.again]).toEqual([zoom, zoom])
+      if (pods > 20) expect(seen.zoomed).toEqual({ zoom: "100 %", isSame: true, overflows: true })
+      else expect(seen.zoomed.zoom).toBe("125 %")
+      expect(seen.faulty).toBe(pods)
       expect(boxes.filter(({ id }) => id.startsWith("attachment "))).toHaveLength(pods)
       const outside = boxes.flatMap(({ rect, texts }) =>
         texts.filter((one) => one.left < rect.left || one.right > rect.right || one.bottom > rect.bottom + 1),
@@ -96,6 +130,7 @@ for (const pods of [3, 110]) {
       expect(contrast).toBeGreaterThan(4.5) // WCAG 2.2, 1.4.3
       expect(details).toContain('"type": "bridge"')
       expect(details).toContain("addresses: 10.85.0.")
+      expect(details).toContain("missing-ports: ")
       expect(faded).toBe(pods - (pods > 20 ? 11 : 1)) // web-2, and web-20 to web-29
       backgrounds.push(background)
       const picture = profile.join(`${theme}.png`)

@@ -127,3 +127,28 @@ test("a node without attachments has a picture that says so; a wrong format is a
     stderr: expect.stringContaining("expected svg, html, dot, text, wide, json"),
   })
 })
+
+test("what doctor finds is marked at its container, its bridge or the node, in each format", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod("web")
+  await lab.addPod("db")
+  expect(await draw(lab, "-o", "text")).not.toContain("ERROR")
+  await lab.host.exec("ip", ["link", "set", "cni0", "down"])
+  await lab.host.exec("rm", [`/var/lib/cni/networks/pods/10.85.0.2`])
+  const { segments } = JSON.parse(await draw(lab, "-o", "json"))
+  const [segment] = segments
+  expect(segment.faults).toMatchObject([{ rule: "link-down", severity: "error" }])
+  const [db, web] = segment.members
+  expect(web).toMatchObject({ title: "web", namespace: "shop", containerId: pod.name })
+  const rulesOf = (member: { faults?: { rule: string }[] }) => (member.faults ?? []).map(({ rule }) => rule)
+  expect(rulesOf(web)).toContain("missing-lease")
+  expect(rulesOf(db)).not.toContain("missing-lease")
+  expect(await draw(lab)).toMatch(
+    /<g class="member faulty" data-id="attachment pods\/\S+"[^>]*><title>[^<]*ERROR missing-lease/,
+  )
+  expect(await draw(lab, "-o", "html")).toMatch(/2 interfaces, 0 orphaned, \d+ faults/)
+  expect(await draw(lab, "-o", "dot")).toMatch(/web.*color=red, tooltip="ERROR/)
+  const text = await draw(lab, "-o", "text")
+  expect(text).toMatch(/^cni0 .*down\n! ERROR link-down: /m)
+  expect(text).toMatch(/^ {2}shop +web .*missing-lease/m)
+})

@@ -85,9 +85,25 @@ export async function examine(places: NodePlaces, runtime: Runtime, network?: st
     if (found && !isTwice && (network === undefined || found.name === network))
       findings.push(...(await checkStatus(runtime, found)))
   }
-  // A finding about the node as a whole concerns every network.
+  return { patient, findings: told(findings, network) }
+}
+
+/** Reads the node once and lets every check look at it, without running any plugin. */
+export function examineNode(places: NodePlaces, network?: string): Examination {
+  const patient = readPatient(places)
+  return {
+    patient,
+    findings: told(
+      checks.flatMap((check) => check(patient)),
+      network,
+    ),
+  }
+}
+
+/** The findings about a network, one for each cause, errors first. One about the node as a whole concerns every network. */
+function told(findings: readonly Finding[], network: string | undefined): Finding[] {
   const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
-  return { patient, findings: byCause(findings.filter(isAsked)).sort(bySeverity) }
+  return byCause(findings.filter(isAsked)).sort(bySeverity)
 }
 
 function readPatient(places: NodePlaces): Patient {

@@ -1,9 +1,10 @@
 import { writeFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { type Arguments, type Command, nodeFlags, placesOf, screenOf, text, wantsJson, watchFlags } from "../command.ts"
+import { examineNode } from "../doctor/examine.ts"
 import type { Terminal } from "../environment.ts"
-import { attachmentsOf, readNode } from "../node/mod.ts"
 import { dotOf } from "./dot.ts"
+import { withFaults } from "./faults.ts"
 import { htmlOf } from "./html.ts"
 import { type Graph, graphOf } from "./model.ts"
 import { svgOf, type Theme } from "./svg.ts"
@@ -27,7 +28,8 @@ export const graph: Command = {
     },
   },
   help: `Bridges, containers, addresses, published ports, masquerade, routes, the parents of macvlan, ipvlan and vlan, and the kernel's
-packet counters. Pointing at a box shows the configuration that made it. It only looks.
+packet counters. Pointing at a box shows the configuration that made it. What "cni doctor" finds is marked at the box that it is about,
+but for the STATUS of plugins, which are not run. It only looks.
 
 Examples:
   cni graph --write node.svg
@@ -35,13 +37,14 @@ Examples:
   cni graph -o text --watch
   cni graph -o dot | dot -Tpdf -o node.pdf`,
   async run(args, terminal) {
-    const node = readNode(placesOf(args, terminal))
-    for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
     const [name] = args.words
-    const attachments = attachmentsOf(node).filter(({ network, ifName }) =>
+    const { patient, findings } = examineNode(placesOf(args, terminal), name)
+    const { node } = patient
+    for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
+    const attachments = patient.attachments.filter(({ network, ifName }) =>
       name === undefined ? ifName !== "lo" : network === name,
     )
-    const drawn = draw(graphOf(node, attachments), args, terminal)
+    const drawn = draw(withFaults(graphOf(node, attachments), findings), args, terminal)
     const file = text(args, "write")
     if (file === undefined) terminal.stdout(drawn)
     else writeFileSync(file, drawn)

@@ -1,16 +1,17 @@
-import type { Graph } from "./model.ts"
-import { countersText } from "./text.ts"
+import type { Fault, Graph } from "./model.ts"
+import { countersText, faultLines } from "./text.ts"
 
 /** The picture in the language of Graphviz, <https://graphviz.org/doc/info/lang.html>. */
-export function dotOf({ uplinks, segments }: Graph): string {
+export function dotOf({ uplinks, segments, faults }: Graph): string {
   const lines = ["digraph cni {", "  rankdir=LR", '  node [shape=box, fontname="sans-serif", fontsize=10]']
-  for (const { id, name, addresses, routes, kind } of uplinks) {
-    lines.push(`  ${quoted(id)} [label=${quoted([name, ...addresses, ...routes, kind].join("\n"))}]`)
+  if (faults !== undefined) lines.push(`  node_faults [label="this node"${red(faults)}]`)
+  for (const { id, name, addresses, routes, kind, faults } of uplinks) {
+    lines.push(`  ${quoted(id)} [label=${quoted([name, ...addresses, ...routes, kind].join("\n"))}${red(faults)}]`)
   }
   for (const segment of segments) {
     const { id, title, caption, isThere, addresses, masquerades, ports, members, uplink = uplinks[0]?.id } = segment
     lines.push(
-      `  ${quoted(id)} [label=${quoted([title, isThere ? caption : `${caption}, not there`, ...addresses].join("\n"))}, style=${isThere ? "bold" : "dashed"}]`,
+      `  ${quoted(id)} [label=${quoted([title, isThere ? caption : `${caption}, not there`, ...addresses].join("\n"))}, style=${isThere ? "bold" : "dashed"}${red(segment.faults)}]`,
     )
     const label = [...(masquerades ? ["masquerade"] : []), ...(ports > 0 ? [`${ports} ports`] : [])].join(", ")
     if (uplink !== undefined) lines.push(`  ${quoted(uplink)} -> ${quoted(id)} [dir=both, label=${quoted(label)}]`)
@@ -23,12 +24,19 @@ export function dotOf({ uplinks, segments }: Graph): string {
         one.fault ?? "",
       ]
       const style = one.orphan.length > 0 || one.fault ? ", style=dashed" : ""
-      lines.push(`  ${quoted(one.id)} [label=${quoted(said.filter((line) => line !== "").join("\n"))}${style}]`)
+      lines.push(
+        `  ${quoted(one.id)} [label=${quoted(said.filter((line) => line !== "").join("\n"))}${style}${red(one.faults)}]`,
+      )
       if (one.fault === undefined)
         lines.push(`  ${quoted(id)} -> ${quoted(one.id)} [dir=none, label=${quoted(one.hostEnd ?? one.ifName)}]`)
     }
   }
   return `${lines.join("\n")}\n}\n`
+}
+
+/** Red, with what doctor has found as the tooltip. */
+function red(faults: readonly Fault[] | undefined): string {
+  return faults === undefined ? "" : `, color=red, tooltip=${quoted(faultLines(faults).join("\n"))}`
 }
 
 function quoted(text: string): string {

@@ -1,10 +1,16 @@
+import { escaped } from "./boxes.ts"
 import type { Graph } from "./model.ts"
-import { escaped, svgOf, type Theme } from "./svg.ts"
+import { svgOf, type Theme } from "./svg.ts"
 
-/** The picture as one HTML page that needs no network: what is pointed at shows its details and configuration beside it. */
+/**
+ * The picture as one HTML page that needs no network: what is pointed at shows its details and configuration beside it. A picture
+ * that is larger than the window is fitted into it, and can be zoomed: by buttons, by keys, and by the wheel with Ctrl.
+ */
 export function htmlOf(graph: Graph, title: string, theme: Theme = "auto"): string {
   const members = graph.segments.flatMap((segment) => segment.members)
   const orphans = members.filter(({ orphan }) => orphan.length > 0).length
+  const marked = [graph, ...graph.uplinks, ...graph.segments, ...members]
+  const faults = new Set(marked.flatMap(({ faults = [] }) => faults.map(({ text }) => text))).size
   const scheme = theme === "auto" ? "light dark" : theme
   return `<!doctype html>
 <html lang="en">
@@ -20,12 +26,14 @@ body{margin:0;font:13px ui-sans-serif,system-ui,"DejaVu Sans",sans-serif;display
 header{grid-column:1/3;display:flex;gap:20px;align-items:baseline;padding:10px 24px;border-bottom:1px solid GrayText}
 h1{font-size:15px;margin:0}main{overflow:auto}aside{overflow:auto;border-left:1px solid GrayText;padding:12px 16px}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:11.5px ui-monospace,"DejaVu Sans Mono",monospace}
-input{font:inherit}.faded{opacity:.18}
+input,button{font:inherit}.faded{opacity:.18}main svg{display:block}#zoom{display:inline-block;min-width:4em;text-align:right}
 </style>
 </head>
 <body>
-<header><h1>${escaped(title)}</h1><span>${members.length} interfaces, ${orphans} orphaned</span>
-<label>find <input id="find" type="search" placeholder="pod, address, port"></label></header>
+<header><h1>${escaped(title)}</h1><span>${members.length} interfaces, ${orphans} orphaned${faults > 0 ? `, ${faults} faults` : ""}</span>
+<label>find <input id="find" type="search" placeholder="pod, address, port"></label>
+<span><button id="fit" title="key 0">fit</button> <button id="out" title="key -">−</button>
+<button id="in" title="key +">+</button> <output id="zoom"></output></span></header>
 <main>${svgOf(graph, theme)}</main>
 <aside aria-live="polite"><pre id="details">Point at a box: it shows what is known, and the configuration that made it.</pre></aside>
 <script>
@@ -45,6 +53,43 @@ document.getElementById("find").addEventListener("input", (event) => {
   const sought = event.target.value.toLowerCase()
   for (const box of boxes) box.classList.toggle("faded", !box.dataset.text.includes(sought))
 })
+const main = document.querySelector("main")
+const svg = main.querySelector("svg")
+const { width, height } = svg.viewBox.baseVal
+let scale = 1
+/** Enlarges the picture, with the point of the window where it is; without a point that is the middle. */
+const zoom = (to, x = main.clientWidth / 2, y = main.clientHeight / 2) => {
+  const next = Math.min(4, Math.max(0.05, to))
+  const [left, top] = [((main.scrollLeft + x) * next) / scale - x, ((main.scrollTop + y) * next) / scale - y]
+  scale = next
+  svg.setAttribute("width", width * scale)
+  svg.setAttribute("height", height * scale)
+  main.scrollTo(left, top)
+  document.getElementById("zoom").textContent = Math.round(scale * 100) + " %"
+}
+const fit = () => {
+  main.style.overflow = "hidden" // bars that go would take room
+  zoom(Math.min(1, main.clientWidth / width, main.clientHeight / height))
+  main.style.overflow = ""
+}
+const steps = { "+": () => zoom(scale * 1.25), "-": () => zoom(scale / 1.25), 0: fit }
+document.getElementById("in").addEventListener("click", steps["+"])
+document.getElementById("out").addEventListener("click", steps["-"])
+document.getElementById("fit").addEventListener("click", fit)
+document.addEventListener("keydown", ({ key, target, ctrlKey, metaKey }) => {
+  if (target.tagName !== "INPUT" && !ctrlKey && !metaKey) steps[key]?.()
+})
+main.addEventListener("dblclick", ({ clientX, clientY }) => {
+  const { left, top } = main.getBoundingClientRect()
+  zoom(scale < 1 ? 1 : scale * 1.25, clientX - left, clientY - top)
+})
+main.addEventListener("wheel", (event) => {
+  if (!event.ctrlKey) return
+  event.preventDefault()
+  const { left, top } = main.getBoundingClientRect()
+  zoom(scale * Math.exp(-event.deltaY / 300), event.clientX - left, event.clientY - top)
+}, { passive: false })
+fit()
 </script>
 </body>
 </html>

@@ -13,8 +13,18 @@ import { sortedByNames } from "../tables.ts"
 
 /** A picture's content: the host's ways out, what connects containers, and the containers' interfaces. */
 export interface Graph {
+  /** What is wrong with the node as a whole. */
+  readonly faults?: readonly Fault[]
   readonly uplinks: readonly Uplink[]
   readonly segments: readonly Segment[]
+}
+
+/** A finding of `cni doctor`. */
+export interface Fault {
+  readonly rule: string
+  readonly severity: "error" | "warning"
+  /** The finding and its consequence. */
+  readonly text: string
 }
 
 /** An interface of the host that containers' packets may leave by. */
@@ -28,6 +38,7 @@ export interface Uplink {
   /** "default via 192.0.2.1" */
   readonly routes: readonly string[]
   readonly counters?: Counters
+  readonly faults?: readonly Fault[]
 }
 
 /** A segment that joins the interfaces of several containers: a bridge, a parent, or a network's pairs. */
@@ -49,6 +60,7 @@ export interface Segment {
   readonly counters?: Counters
   /** The uplink that it is a part of, for parents. */
   readonly uplink?: string
+  readonly faults?: readonly Fault[]
   readonly members: readonly Member[]
 }
 
@@ -71,6 +83,7 @@ export interface Member {
   /** The reason why no packet comes to it from its segment: its bridge was deleted, or it is no port of it. */
   readonly fault?: string
   readonly masquerades: boolean
+  readonly faults?: readonly Fault[]
   /** As the container sees them. */
   readonly counters?: Counters
   /** The network list that made it. */

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { escaped } from "./boxes.ts"
 import { htmlOf } from "./html.ts"
-import { escaped, svgOf } from "./svg.ts"
+import { svgOf } from "./svg.ts"
 import { memberOf, segmentOf, some } from "./testing/graphs.ts"
 
 /** All that the pattern finds in a picture. */
@@ -112,7 +113,7 @@ test("colours are those of a theme, or of what the viewer prefers", () => {
   expect(inDark).toMatch(dark)
   expect(inDark).not.toMatch(light)
   expect(inDark).toContain(
-    "<style>svg{--bg:#12171e;--fg:#e6ebf2;--dim:#9aa7b8;--line:#56657a;--box:#1c242e;--bridge:#17304f;--edge:#7fb2f0;--up:#183a26;--bad:#ff8a80}\n",
+    "<style>svg{--bg:#12171e;--fg:#e6ebf2;--dim:#9aa7b8;--line:#56657a;--box:#1c242e;--bridge:#17304f;--edge:#7fb2f0;--up:#183a26;--bad:#ff8a80;--warn:#ffcf70}\n",
   )
   expect(inAuto).toMatch(new RegExp(`${light.source}@media \\(prefers-color-scheme:dark\\)\\{${dark.source}\\}\n`))
 })
@@ -132,4 +133,34 @@ test("the page has the picture, its title, and how many interfaces there are", (
   expect(page).toContain(":root{color-scheme:light}")
   expect(htmlOf(some, "")).toContain('<meta name="color-scheme" content="light dark">')
   expect(htmlOf(some, "")).toContain(svgOf(some, "auto"))
+})
+
+const faults = (severity: "error" | "warning") => [
+  { rule: "mtu-mismatch", severity, text: "MTU 1500 beside 1400: frames are dropped" },
+  { rule: "mtu-mismatch", severity, text: "another" },
+]
+
+test("what doctor found is red at its box, an error more than a warning, with its words in the tooltip", () => {
+  const drawn = (severity: "error" | "warning") => {
+    const segment = segmentOf([memberOf("c1", { faults: faults(severity) }), memberOf("c2")], {
+      faults: faults(severity),
+    })
+    const uplinks = some.uplinks.slice(0, 1).map((uplink) => ({ ...uplink, faults: faults(severity) }))
+    return svgOf({ uplinks, segments: [segment], faults: faults(severity) })
+  }
+  const kinds = ["uplink", "node", "segment network", "member"]
+  expect(found(drawn("error"), /<g class="([^"]+) faulty"/g).sort()).toEqual(kinds.toSorted())
+  expect(found(drawn("warning"), /<g class="([^"]+) doubtful"/g).sort()).toEqual(kinds.toSorted())
+  expect(found(drawn("error"), /<text class="bad"[^>]*>([^<]*)/g)).toEqual([
+    ...["! mtu-mismatch", "! mtu-mismatch", "! mtu-mismatch", "! mtu-mismatch", "! mtu-mismatch"],
+  ])
+  expect(found(drawn("warning"), /(<text class="warn")/g)).toHaveLength(5)
+  expect(found(drawn("error"), /(ERROR mtu-mismatch: MTU 1500 beside 1400: frames are dropped\nERROR)/g)).toHaveLength(
+    4,
+  )
+})
+
+test("a page counts what doctor found, each fault once", () => {
+  const segment = segmentOf([memberOf("c1", { faults: faults("error") })], { faults: faults("error") })
+  expect(htmlOf({ uplinks: [], segments: [segment] }, "x")).toContain("<span>1 interfaces, 0 orphaned, 2 faults</span>")
 })

@@ -1,26 +1,29 @@
-import type { Graph, Member, Segment, Uplink } from "./model.ts"
-import { countersText, memberDetails, segmentDetails, uplinkDetails } from "./text.ts"
+import {
+  COLUMN,
+  HOST_WIDTH,
+  memberBox,
+  memberHeight,
+  nodeBox,
+  SEGMENT_WIDTH,
+  segmentBox,
+  text,
+  uplinkBox,
+} from "./boxes.ts"
+import type { Graph, Segment } from "./model.ts"
 
 /** The colours of a picture: by the preference of the viewer's system, or fixed. */
 export type Theme = "auto" | "light" | "dark"
 
 const light =
-  "--bg:#ffffff;--fg:#1b2430;--dim:#5b6776;--line:#93a0b0;--box:#f4f6f9;--bridge:#e3eefc;--edge:#3a6fb0;--up:#e6f4ea;--bad:#b3261e"
+  "--bg:#ffffff;--fg:#1b2430;--dim:#5b6776;--line:#93a0b0;--box:#f4f6f9;--bridge:#e3eefc;--edge:#3a6fb0;--up:#e6f4ea;--bad:#b3261e;--warn:#8a5300"
 const dark =
-  "--bg:#12171e;--fg:#e6ebf2;--dim:#9aa7b8;--line:#56657a;--box:#1c242e;--bridge:#17304f;--edge:#7fb2f0;--up:#183a26;--bad:#ff8a80"
+  "--bg:#12171e;--fg:#e6ebf2;--dim:#9aa7b8;--line:#56657a;--box:#1c242e;--bridge:#17304f;--edge:#7fb2f0;--up:#183a26;--bad:#ff8a80;--warn:#ffcf70"
 
 /** Pixels. */
 const MARGIN = 24
-const COLUMN = 212
 const GAP = 12
-const LINE = 15
-const FIRST_LINE = 19
-const HOST_WIDTH = 212
-const SEGMENT_WIDTH = 196
 /** Between the host, the segments and their members. */
 const CHANNEL = 72
-/** Characters of the smaller font that a box has room for. */
-const ROOM = 30
 
 /** The number of columns of a segment's members: a picture of a hundred is no strip. */
 function columnsFor(members: number): number {
@@ -53,6 +56,11 @@ export function svgOf(graph: Graph, theme: Theme = "auto"): string {
     y += Math.max(box.height, rows * (height + GAP) - GAP) + 36
   }
   let hostY = MARGIN + 24
+  if (graph.faults !== undefined) {
+    const box = nodeBox(graph.faults, hostX, hostY)
+    parts.push(box.svg)
+    hostY += box.height + GAP
+  }
   const uplinkMiddles = new Map<string, number>()
   for (const uplink of graph.uplinks) {
     const box = uplinkBox(uplink, hostX, hostY)
@@ -86,75 +94,10 @@ function styleOf(theme: Theme): string {
   return `${colours}
 text{font:12px ui-sans-serif,system-ui,"DejaVu Sans",sans-serif;fill:var(--fg)}
 .title{font-weight:600;font-size:13px}.dim{fill:var(--dim);font-size:11px}.head{fill:var(--dim);font-size:11px;letter-spacing:.08em}
-.bad{fill:var(--bad);font-size:11px;font-weight:600}.bg{fill:var(--bg)}
+.bad{fill:var(--bad);font-size:11px;font-weight:600}.warn{fill:var(--warn);font-size:11px;font-weight:600}.bg{fill:var(--bg)}
 .box{fill:var(--box);stroke:var(--line)}.bridge .box{fill:var(--bridge);stroke:var(--edge)}.uplink .box{fill:var(--up)}
-.orphan .box{stroke:var(--bad);stroke-dasharray:5 3}.wire{fill:none;stroke:var(--edge);stroke-width:1.4}.plain{stroke:var(--line)}
+.doubtful .box{stroke:var(--warn)}.faulty .box{stroke:var(--bad);stroke-width:2}.orphan .box{stroke:var(--bad);stroke-dasharray:5 3}.wire{fill:none;stroke:var(--edge);stroke-width:1.4}.plain{stroke:var(--line)}
 g:hover>.box,g:focus>.box{stroke-width:2.5}`
-}
-
-function memberHeight(member: Member): number {
-  return FIRST_LINE + memberLines(member).length * LINE + 8
-}
-
-/** The lines under the title of a container. */
-function memberLines(one: Member): { text: string; tone: string }[] {
-  const name = one.hostEnd === undefined ? one.ifName : `${one.ifName} · ${one.hostEnd}`
-  return [
-    { text: one.addresses.join(" ") || "no address", tone: "" },
-    { text: `${name}${one.vlanId === undefined ? "" : ` · VLAN ${one.vlanId}`}`, tone: "dim" },
-    ...(one.ports.length > 0 ? [{ text: `ports ${one.ports.join(" ")}`, tone: "dim" }] : []),
-    ...(one.counters === undefined ? [] : [{ text: countersText(one.counters), tone: "dim" }]),
-    ...(one.orphan.length > 0 ? [{ text: shortened(`orphan: ${one.orphan[0]}`, 26), tone: "bad" }] : []),
-    ...(one.fault === undefined ? [] : [{ text: shortened(one.fault, 26), tone: "bad" }]),
-  ]
-}
-
-function memberBox(member: Member, x: number, y: number, height: number): string {
-  const lines = memberLines(member)
-  const kind = member.orphan.length > 0 || member.fault !== undefined ? "member orphan" : "member"
-  return group(kind, member.id, memberDetails(member), [
-    rectangle(x, y, COLUMN, height),
-    text(x + 10, y + FIRST_LINE, shortened(member.title, 26), "title"),
-    ...lines.map((line, at) => text(x + 10, y + FIRST_LINE + (at + 1) * LINE, shortened(line.text, ROOM), line.tone)),
-  ])
-}
-
-function segmentBox(segment: Segment, x: number, y: number) {
-  const lines = [
-    segment.networks.length === 1 && segment.networks[0] === segment.title
-      ? segment.caption
-      : `${segment.caption} · ${segment.networks.join(", ")}`,
-    ...segment.addresses,
-    `${segment.members.length} interface${segment.members.length === 1 ? "" : "s"}${segment.mtu === undefined ? "" : ` · MTU ${segment.mtu}`}`,
-    ...(segment.counters === undefined ? [] : [countersText(segment.counters)]),
-  ]
-  const fault = segment.isThere ? (segment.isUp ? undefined : "down") : "not there"
-  const height = FIRST_LINE + (lines.length + (fault === undefined ? 0 : 1)) * LINE + 8
-  const kind = `segment ${segment.kind}${segment.isThere ? "" : " orphan"}`
-  const svg = group(kind, segment.id, segmentDetails(segment), [
-    rectangle(x, y, SEGMENT_WIDTH, height),
-    text(x + 10, y + FIRST_LINE, shortened(segment.title, 24), "title"),
-    ...lines.map((line, at) => text(x + 10, y + FIRST_LINE + (at + 1) * LINE, shortened(line, ROOM - 2), "dim")),
-    ...(fault === undefined ? [] : [text(x + 10, y + FIRST_LINE + (lines.length + 1) * LINE, fault, "bad")]),
-  ])
-  return { svg, height }
-}
-
-function uplinkBox(uplink: Uplink, x: number, y: number) {
-  const lines = [
-    ...uplink.addresses,
-    ...uplink.routes,
-    `${uplink.kind} · MTU ${uplink.mtu}`,
-    ...(uplink.counters === undefined ? [] : [countersText(uplink.counters)]),
-  ]
-  const height = FIRST_LINE + (lines.length + (uplink.isUp ? 0 : 1)) * LINE + 8
-  const svg = group("uplink", uplink.id, uplinkDetails(uplink), [
-    rectangle(x, y, HOST_WIDTH, height),
-    text(x + 10, y + FIRST_LINE, uplink.name, "title"),
-    ...lines.map((line, at) => text(x + 10, y + FIRST_LINE + (at + 1) * LINE, shortened(line, ROOM), "dim")),
-    ...(uplink.isUp ? [] : [text(x + 10, y + FIRST_LINE + (lines.length + 1) * LINE, "down", "bad")]),
-  ])
-  return { svg, height }
 }
 
 /** From a segment to the left side of each of its members that is connected: one line down beside each column. */
@@ -196,27 +139,4 @@ function wayOut(segment: Segment, y: number, uplinks: ReadonlyMap<string, number
   )
   const line = target === undefined ? `M${middle} ${y}H${toX}` : `M${fromX} ${target}H${fromX + 8}V${y}H${toX}`
   return `<path class="wire plain" d="${line}"/>${label.join("")}`
-}
-
-function group(kind: string, id: string, details: string, content: readonly string[]): string {
-  return `<g class="${kind}" data-id="${escaped(id)}" tabindex="0"><title>${escaped(details)}</title>${content.join("")}</g>`
-}
-
-function rectangle(x: number, y: number, width: number, height: number): string {
-  return `<rect class="box" x="${x}" y="${y}" width="${width}" height="${height}" rx="6"/>`
-}
-
-function text(x: number, y: number, content: string, kind: string): string {
-  return `<text${kind === "" ? "" : ` class="${kind}"`} x="${x}" y="${y}">${escaped(content)}</text>`
-}
-
-function shortened(content: string, room: number): string {
-  return content.length <= room ? content : `${content.slice(0, room - 1)}…`
-}
-
-/** Text as it stands in XML and HTML; characters that XML has none of are left out. */
-export function escaped(content: string): string {
-  const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" }
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is left out
-  return content.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "").replace(/[&<>"]/g, (each) => entities[each] ?? "")
 }

@@ -1,5 +1,5 @@
 import type { Counters } from "../node/mod.ts"
-import type { Member, Segment, Uplink } from "./model.ts"
+import type { Fault, Member, Segment, Uplink } from "./model.ts"
 
 /** "3.1 MB", in powers of 1000. */
 export function bytesText(bytes: bigint): string {
@@ -17,11 +17,23 @@ export function countersText({ received, sent }: Counters): string {
   return `↓ ${bytesText(received.bytes)}  ↑ ${bytesText(sent.bytes)}`
 }
 
+/** What doctor has found, a line for each, to stand before what else is known. */
+export function faultLines(faults: readonly Fault[] = []): string[] {
+  return faults.map(({ rule, severity, text }) => `${severity.toUpperCase()} ${rule}: ${text}`)
+}
+
+/** The names of what doctor has found, each once. */
+export function faultNames(faults: readonly Fault[] = []): string {
+  return [...new Set(faults.map(({ rule }) => rule))].join(", ")
+}
+
 /** All that is known of a container's interface, and the configuration that made it. */
 export function memberDetails(one: Member): string {
   const lines = [
     `${one.network}/${one.containerId}/${one.ifName}`,
+    ...faultLines(one.faults),
     ...(one.title === one.containerId ? [] : [`pod: ${one.title}`]),
+    ...(one.namespace === undefined ? [] : [`namespace of Kubernetes: ${one.namespace}`]),
     ...(one.orphan.length > 0 ? [`orphan: ${one.orphan.join(", ")}`] : []),
     ...(one.fault === undefined ? [] : [`not connected: ${one.fault}`]),
     `namespace: ${one.isAlive === undefined ? "unknown" : one.isAlive ? "alive" : "gone"}`,
@@ -39,6 +51,7 @@ export function memberDetails(one: Member): string {
 export function segmentDetails(one: Segment): string {
   return [
     `${one.caption}: ${one.title}${one.isThere ? "" : ", not there"}`,
+    ...faultLines(one.faults),
     `networks: ${one.networks.join(", ")}`,
     `${one.members.length} interfaces, ${one.ports} published ports, masquerade ${one.masquerades ? "yes" : "no"}`,
     ...(one.mtu === undefined ? [] : [`MTU ${one.mtu}, ${one.isUp ? "up" : "down"}`]),
@@ -50,6 +63,7 @@ export function segmentDetails(one: Segment): string {
 export function uplinkDetails(one: Uplink): string {
   return [
     `${one.name}: ${one.kind}, MTU ${one.mtu}, ${one.isUp ? "up" : "down"}`,
+    ...faultLines(one.faults),
     `addresses: ${one.addresses.join(", ") || "none"}`,
     ...one.routes.map((route) => `route: ${route}`),
     ...packetLines(one.counters),

@@ -1,17 +1,25 @@
 import { type Cell, containerText, fittedTable, type Screen, tinted } from "../screen.ts"
-import type { Graph, Member, Segment, Uplink } from "./model.ts"
-import { countersText } from "./text.ts"
+import type { Fault, Graph, Member, Segment, Uplink } from "./model.ts"
+import { countersText, faultLines, faultNames } from "./text.ts"
 
 /** The picture as text: each segment with a row for each of its containers, below the host's ways out. */
-export function treeOf({ uplinks, segments }: Graph, screen: Screen): string {
-  const host = uplinks.map((uplink) => uplinkLine(uplink, screen)).join("")
+export function treeOf({ uplinks, segments, faults }: Graph, screen: Screen): string {
+  const host = `${marked(faults, screen)}${uplinks.map((uplink) => uplinkText(uplink, screen)).join("")}`
   if (segments.length === 0) return `${host}No attachments\n`
   return [...(host === "" ? [] : [host]), ...segments.map((segment) => segmentText(segment, screen))].join("\n")
 }
 
-function uplinkLine({ name, kind, isUp, addresses, routes, counters }: Uplink, screen: Screen): string {
+/** A line for each finding, with a mark. */
+function marked(faults: readonly Fault[] | undefined, screen: Screen): string {
+  return faultLines(faults)
+    .map((line) => `${tinted(`! ${line}`, line.startsWith("ERROR") ? "bad" : "warning", screen)}\n`)
+    .join("")
+}
+
+function uplinkText({ name, kind, isUp, addresses, routes, counters, faults }: Uplink, screen: Screen): string {
   const said = [kind, ...addresses, ...routes, ...(counters ? [countersText(counters)] : [])].join("  ")
-  return `${tinted(name, "strong", screen)}  ${said}${isUp ? "" : `  ${tinted("down", "bad", screen)}`}\n`
+  const state = isUp ? "" : `  ${tinted("down", "bad", screen)}`
+  return `${tinted(name, "strong", screen)}  ${said}${state}\n${marked(faults, screen)}`
 }
 
 const COLUMNS = [
@@ -41,11 +49,12 @@ function segmentText(segment: Segment, screen: Screen): string {
     members.map((member) => rowOf(member, screen)),
     room,
   )
-  return `${head}${table.replace(/^(?=.)/gm, "  ")}`
+  return `${head}${marked(segment.faults, screen)}${table.replace(/^(?=.)/gm, "  ")}`
 }
 
 function rowOf(one: Member, screen: Screen): Cell[] {
-  const faults = [...(one.fault === undefined ? [] : [one.fault]), ...one.orphan]
+  const found = faultNames(one.faults)
+  const faults = [...(found === "" ? [] : [found]), ...(one.fault === undefined ? [] : [one.fault]), ...one.orphan]
   return [
     one.namespace ?? "-",
     containerText(one.title, screen),
