@@ -11,6 +11,7 @@ import { firewalls } from "./rows/firewall.ts"
 import { hostLocals } from "./rows/host-local.ts"
 import { interfaces, leftOut } from "./rows/interfaces.ts"
 import { portmaps } from "./rows/portmap.ts"
+import { tools } from "./rows/tools.ts"
 import { traffics } from "./rows/traffic.ts"
 import { versions } from "./rows/version.ts"
 import type { Suite } from "./suites.ts"
@@ -46,6 +47,7 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
     portmaps,
     bandwidths,
     bursts,
+    tools,
     traffics,
   ].flatMap((rows) => rows(suites))
   const kinds = Object.keys(loads) as LoadKind[]

@@ -1,0 +1,88 @@
+import { join } from "node:path"
+import {
+  HostNamespace,
+  type Job,
+  programEnv,
+  type Sample,
+  Station,
+  TemporaryDirectory,
+} from "../../integration/lab/mod.ts"
+import type { Contender, Scenario } from "../measure.ts"
+import type { Suite } from "../suites.ts"
+
+/** How many containers the node has. */
+const containers = 250
+
+const network = {
+  cniVersion: "1.1.0",
+  name: "pods",
+  plugins: [
+    {
+      type: "bridge",
+      isDefaultGateway: true,
+      ipMasq: true,
+      ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }]] },
+    },
+    { type: "portmap", capabilities: { portMappings: true } },
+  ],
+}
+
+/** Times the commands that read a node, on one that is full. */
+async function startTools(plugins: string): Promise<Contender> {
+  await using stack = new AsyncDisposableStack()
+  const host = stack.use(await HostNamespace.create())
+  const station = stack.use(Station.open(host))
+  const directory = stack.use(await TemporaryDirectory.create("cni-bench", "/var/tmp"))
+  await Bun.write(directory.join("10-pods.conflist"), JSON.stringify(network))
+  const env = { ...programEnv, NETCONFPATH: directory.path, CNI_PATH: plugins }
+  const tool = (args: readonly string[], more: Job["env"] = {}): Job => ({
+    command: [join(plugins, "../cni"), ...args],
+    env: { ...env, ...more },
+    input: "",
+  })
+  const adds: Job[] = []
+  let netns = ""
+  for (let index = 1; index <= containers; index++) {
+    netns = (await host.addContainer()).path
+    const CAP_ARGS = JSON.stringify({ portMappings: [{ hostPort: 8000 + index, containerPort: 80, protocol: "tcp" }] })
+    const CNI_ARGS = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-${index}`
+    adds.push(tool(["add", "pods", netns, "--container-id", `bench-${index}`], { CAP_ARGS, CNI_ARGS }))
+  }
+  await station.run(
+    adds.map((add) => [add]),
+    4,
+  )
+  const commands: Readonly<Record<Step, Job>> = {
+    ps: tool(["ps"]),
+    status: tool(["status", "pods"]),
+    trace: tool(["trace", "pods", netns, "--to", "10.22.0.1"]),
+    graph: tool(["graph"]),
+    doctor: tool(["doctor"]),
+  }
+  const kept = stack.move()
+  return {
+    async round() {
+      const taken: Partial<Record<Step, Sample>> = {}
+      for (const step of steps) taken[step] = await station.time(commands[step])
+      return taken
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}
+
+const steps = ["ps", "status", "trace", "graph", "doctor"] as const
+type Step = (typeof steps)[number]
+
+/** What an operator waits for on a full node. No other suite has these commands. */
+export function tools(suites: readonly Suite[]): Scenario[] {
+  const ours = suites.find(({ name }) => name === "ours")
+  if (!ours) return []
+  return [
+    {
+      name: `cni, ${containers} containers,`,
+      steps,
+      contenders: { cni: () => startTools(ours.directory) },
+      baseline: "cni",
+    },
+  ]
+}
