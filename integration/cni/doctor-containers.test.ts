@@ -77,7 +77,9 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => node.stop())
 
-async function findings({ lab }: Node): Promise<Finding[]> {
+const findings = ({ lab }: Node) => doctor(lab)
+
+async function doctor(lab: NodeLab): Promise<Finding[]> {
   const { stdout, stderr } = await lab.cni(["doctor", "--json"])
   expect(stderr).toBe("")
   return (JSON.parse(stdout) as { findings: Finding[] }).findings
@@ -276,6 +278,7 @@ const more: readonly Fault[] = [
     where: "host",
     break: "ip address add fd86::2/128 dev lo",
     says: /^the host itself has fd86::2, the address of "line\/.*, on "lo"$/,
+    besides: ["route-overlap"],
   },
   {
     rule: "host-route-missing",
@@ -441,3 +444,91 @@ async function breakAndMend({
   await node.lab.host.exec("sh", ["-ec", remedy ?? finding?.remedy ?? "false"])
   expect(await findings(node)).toEqual([])
 }
+
+test("dns-unreachable: a server to which the container, or the host, has no route, is named", async () => {
+  await using lab = await NodeLab.create()
+  const bridge = (name: string, third: number, more: object) => ({
+    cniVersion: "1.1.0",
+    name,
+    plugins: [
+      {
+        ...{ type: "bridge", bridge: name, isGateway: true, ...more },
+        ipam: { type: "host-local", ranges: [[{ subnet: `10.85.${third}.0/24` }]] },
+      },
+    ],
+  })
+  const dns = { nameservers: ["192.0.2.53", "127.0.0.53"] }
+  await lab.writeNetwork("20-closed.conflist", bridge("closed", 1, { dns }))
+  await lab.writeNetwork("30-open.conflist", bridge("open", 2, { dns, isDefaultGateway: true }))
+  await lab.addPod("one", "closed")
+  await lab.addPod("two", "open")
+  const found = (await doctor(lab)).filter(({ rule }) => rule === "dns-unreachable").map(({ what }) => what)
+  expect(found).toEqual([
+    expect.stringMatching(/^the container has no route to 192\.0\.2\.53, a DNS server of "closed\/.*shop\/one\)$/),
+    expect.stringMatching(/^the host has no route to 192\.0\.2\.53, a DNS server of "open\/.*shop\/two\)$/),
+  ])
+  const uplink =
+    "ip link add up0 type veth peer name far; ip link set far up; ip link set up0 up; ip address add 192.0.2.2/24 dev up0"
+  await lab.host.exec("sh", ["-ec", `${uplink}; ip route add default via 192.0.2.1`])
+  expect((await doctor(lab)).map(({ what }) => what)).toEqual(
+    found.slice(0, 1).map((what) => expect.stringContaining(what.slice(0, 40))),
+  )
+})
+
+test("container-link-missing: an interface that was renamed in the container is missed", async () => {
+  await using lab = await NodeLab.create()
+  const pod = await lab.addPod("one")
+  await pod.exec("sh", ["-ec", "ip link set eth0 down; ip link set eth0 name eth9; ip link set eth9 up"])
+  expect(await doctor(lab)).toMatchObject([
+    {
+      rule: "container-link-missing",
+      severity: "error",
+      what: expect.stringMatching(/^interface "eth0" of "pods\/.* is not there$/),
+    },
+  ])
+})
+
+test("container-not-whole: 100,000 routes in a container do not stop doctor, which sees the next container", async () => {
+  await using lab = await NodeLab.create()
+  const [pod, next] = [await lab.addPod("one"), await lab.addPod("two")]
+  const routes = Array.from(
+    { length: 100_000 },
+    (_, at) => `route add 11.${at >> 16}.${(at >> 8) & 255}.${at & 255}/32 dev eth0\n`,
+  )
+  await pod.exec("ip", ["-batch", "-"], { input: routes.join("") })
+  await next.exec("ip", ["route", "delete", "default"])
+  const found = await doctor(lab)
+  expect(found.map(({ rule }) => rule).sort()).toEqual(["container-not-whole", "container-route-missing"])
+  expect(found.find(({ rule }) => rule === "container-not-whole")?.what).toMatch(
+    /shop\/one\) has too many routes.*: they were not read whole$/,
+  )
+})
+
+test("container-unread: without the right to enter namespaces doctor says what it has not looked at", async () => {
+  await using lab = await NodeLab.create()
+  for (const name of ["one", "two"]) await lab.addPod(name)
+  const without = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
+  const { stdout } = await lab.cni(["doctor", "--json"], {}, without)
+  const found = (JSON.parse(stdout) as { findings: Finding[] }).findings
+  expect(found).toMatchObject([
+    {
+      rule: "container-unread",
+      what: expect.stringMatching(/^the namespaces of 2 containers cannot be looked into: /),
+    },
+  ])
+})
+
+test("one fault of many containers is one finding, with one command that mends all", async () => {
+  await using lab = await NodeLab.create()
+  const pods = [await lab.addPod("one"), await lab.addPod("two"), await lab.addPod("three"), await lab.addPod("four")]
+  for (const pod of pods) await pod.exec("ip", ["link", "set", "eth0", "down"])
+  const found = await doctor(lab)
+  expect(found).toMatchObject([
+    {
+      rule: "container-link-down",
+      what: expect.stringMatching(/^interface "eth0" is down in 4 containers: .* and 1 more$/),
+    },
+  ])
+  await lab.host.exec("sh", ["-ec", found[0]?.remedy ?? "false"])
+  expect(await doctor(lab)).toEqual([])
+})

@@ -53,9 +53,14 @@ export class NodeLab implements AsyncDisposable {
     await Bun.write(join(this.confDir, file), typeof network === "string" ? network : JSON.stringify(network, null, 2))
   }
 
-  /** `cni …`, with any exit code. */
-  cni(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Output> {
-    return this.host.tryExec(tool, args, { env: { ...this.env(), ...env } })
+  /** `cni …`, with any exit code; run by the program `under` if there is one. */
+  cni(
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+    under: readonly string[] = [],
+  ): Promise<Output> {
+    const [file = "", ...words] = [...under, tool, ...args]
+    return this.host.tryExec(file, words, { env: { ...this.env(), ...env } })
   }
 
   /** The command line of `cni …` on the node, for a program that is started and not waited for. */

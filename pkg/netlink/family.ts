@@ -1,5 +1,5 @@
 import { isErrno, unlessErrno } from "../libc/mod.ts"
-import type { Family } from "../types/mod.ts"
+import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
 import type { Request } from "./channel.ts"
 import type { Message } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -17,8 +17,12 @@ export function isNoFamily(error: unknown): boolean {
 
 const NO_FAMILY = ["EOPNOTSUPP", "EAFNOSUPPORT"] as const
 
+function isInternet(family: number | undefined): boolean {
+  return family === AF_INET || family === AF_INET6
+}
+
 /**
- * Lists one address family, or all without one, and keeps the results of `pick`. For a family that the kernel does
+ * Lists one address family, or both without one, and keeps the results of `pick`. For a family that the kernel does
  * not have the list is empty: the kernel refuses it, or answers with the lists of the families that it has. Throws `NetlinkError`.
  */
 export function dumpFamily<T>(
@@ -27,8 +31,9 @@ export function dumpFamily<T>(
   request: Request,
   pick: (message: Message) => T | undefined,
 ): T[] {
-  if (family === undefined) return route.dump(request, pick)
-  // struct rtmsg, ifaddrmsg and fib_rule_hdr begin with the family.
-  const pickOwn = (message: Message) => (message.payload[0] === family ? pick(message) : undefined)
+  // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family; multicast's routes have other ones.
+  const isAsked = ({ payload: [found] }: Message) => (family === undefined ? isInternet(found) : found === family)
+  const pickOwn = (message: Message) => (isAsked(message) ? pick(message) : undefined)
+  if (family === undefined) return route.dump(request, pickOwn)
   return unlessErrno(() => route.dump(request, pickOwn), ...NO_FAMILY) ?? []
 }

@@ -43,8 +43,8 @@ export function deleteNeighbour(route: NetlinkSocket, link: Pick<Link, "index" |
   route.execute({ type: RTM_DELNEIGH, what, payload: encodeNeighbour(link.index, ip, 0) })
 }
 
-/** The entries of a family, like `ip neigh show`. */
-export function listNeighbours(route: NetlinkSocket, family: Family): Neighbour[] {
+/** The entries of a family, or of both, like `ip neigh show`. */
+export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
   return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
     const { header, attributes } = neighbourPayload.decode(message.payload)

@@ -131,12 +131,12 @@ export interface RouteFilter {
 }
 
 /**
- * The routes of a family, caches left out, like `ip route show table TABLE dev NAME`; none of a table or a link that is not there. A
+ * The routes of a family, or of both, caches left out, like `ip route show table TABLE dev NAME`; none of a table or a link that is not there. A
  * host may have a million of them: ask for few. Throws `NetlinkError`.
  */
 export function listRoutes(
   route: NetlinkSocket,
-  family: Family,
+  family: Family | undefined,
   { table, index, protocol, type, prefixes, isWanted = () => true }: RouteFilter = {},
 ): ListedRoute[] {
   const inHeader = table !== undefined && table < 256 ? table : 0

@@ -105,8 +105,8 @@ export function toDeleteRule(rule: Rule): Request {
   return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
 }
 
-/** The rules of a family, like `ip rule show`: all, or those for one source address alone, told at a glance. */
-export function listRules(route: NetlinkSocket, family: Family, { ofOneSource = false } = {}): Rule[] {
+/** The rules of a family, or of both, like `ip rule show`: all, or those for one source address alone, told at a glance. */
+export function listRules(route: NetlinkSocket, family: Family | undefined, { ofOneSource = false } = {}): Rule[] {
   const bits = family === AF_INET ? 32 : 128
   const payload = ruleHeader.encode({ family })
   return dumpFamily(route, family, { type: RTM_GETRULE, what: "list rules", payload }, (message) =>

@@ -14,10 +14,11 @@ export const checkInsides: Check = ({ attachments, insides }) =>
         {
           ...about,
           rule: "container-unread",
-          cause: inside.path,
+          cause: "the right to enter namespaces",
           what: `the namespace "${inside.path}" of ${nameOf(one)} cannot be looked into: ${inside.reason}`,
+          ofMany: (count) => `the namespaces of ${count} containers cannot be looked into: ${inside.reason}`,
           why: "what is wrong in the container is not among these findings",
-          remedy: sh`nsenter ${`--net=${inside.path}`} ip address`,
+          remedy: "run cni doctor as root on the host, in its own namespaces",
         },
       ]
     if (inside.notWhole.length === 0) return []

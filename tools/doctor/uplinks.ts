@@ -84,6 +84,9 @@ export const checkUplinkFilters: Check = (patient) => {
 export const checkLocalnet: Check = (patient) => {
   const { examined, hostTables, node, sysctl } = patient
   const own = new Set(containerLinks(patient))
+  const settings = new Map<string, string | undefined>()
+  const settingOf = (link: string) =>
+    settings.getOrInsertComputed(link, () => sysctl(`net/ipv4/conf/${link}/route_localnet`))
   if (sysctl("net/ipv4/conf/all/route_localnet") !== "0") return []
   return examined.flatMap(({ one, plugins, interfaces }): Finding[] => {
     const portmap = plugins.find(({ type }) => type === "portmap")
@@ -95,8 +98,7 @@ export const checkLocalnet: Check = (patient) => {
     const route = hostTables.routesTo.get(formatIp(ip))
     const index = typeof route === "object" && route.type === RTN_UNICAST ? route.index : undefined
     const link = node.links.find((each) => each.nsid === undefined && each.index === index)
-    if (link === undefined || !own.has(link.name) || sysctl(`net/ipv4/conf/${link.name}/route_localnet`) !== "0")
-      return []
+    if (link === undefined || !own.has(link.name) || settingOf(link.name) !== "0") return []
     const ports = local.map(({ hostPort, protocol }) => `${hostPort}/${protocol}`).join(", ")
     return [
       {

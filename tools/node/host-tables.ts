@@ -10,7 +10,7 @@ import {
   RouteSocket,
   type Rule,
 } from "../../pkg/netlink/mod.ts"
-import { AF_INET, AF_INET6, formatIp } from "../../pkg/types/mod.ts"
+import { formatIp } from "../../pkg/types/mod.ts"
 import { isUsual } from "./inside.ts"
 
 /** How the host sends to containers, by all tables and rules. */
@@ -25,19 +25,17 @@ export interface HostTables {
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
 }
 
-const families = [AF_INET, AF_INET6] as const
-
 /** Asks the kernel for the host's route to each of the addresses, once for each. Throws `NetlinkError`. */
 export function readHostTables(addresses: readonly Uint8Array[]): HostTables {
   using host = RouteSocket.open()
-  const rules = families.flatMap((family) => listRules(host, family)).filter((rule) => !isUsual(rule))
+  const rules = listRules(host, undefined).filter((rule) => !isUsual(rule))
   const tables = new Map(rules.map(({ family, table }) => [`${family} ${table}`, { family, table }]))
   const routesTo = new Map<string, ListedRoute | RouteRefusal>()
   for (const dst of addresses) routesTo.getOrInsertComputed(formatIp(dst), () => askRoute(host, { dst }))
   return {
     rules,
     routes: [...tables.values()].flatMap(({ family, table }) => (table > 0 ? listRoutes(host, family, { table }) : [])),
-    neighbours: families.flatMap((family) => listNeighbours(host, family)).filter(isPermanent),
+    neighbours: listNeighbours(host).filter(isPermanent),
     routesTo,
   }
 }

@@ -15,7 +15,6 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
-import { AF_INET, AF_INET6 } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
 
 /** The namespace of one or more attachments, as it is now. A list is undefined where it is too long to be read whole. */
@@ -49,12 +48,13 @@ const DATAGRAMS = 128
  * Reads links, addresses, rules, routes and neighbours of a namespace, by one socket, like `ip -n`; undefined where it is gone, or is
  * the thread's own. Never throws: what cannot be read is told.
  */
-export function readInside(path: string): Inside | NotInside | undefined {
+function readInside(path: string, own: bigint): Inside | NotInside | undefined {
   try {
     using sandbox = Netns.find(path)
-    if (sandbox === undefined || sandbox.isOwn) return undefined
+    const inode = sandbox?.inode
+    if (sandbox === undefined || inode === undefined || inode === own) return undefined
     using route = sandbox.run(() => RouteSocket.open(new Budget(0, DATAGRAMS)))
-    return { path, inode: sandbox.inode, ...readLists(route) }
+    return { path, inode, ...readLists(route) }
   } catch (error) {
     return { path, reason: error instanceof Error ? error.message : String(error) }
   }
@@ -62,10 +62,12 @@ export function readInside(path: string): Inside | NotInside | undefined {
 
 /** The namespaces of the attachments whose containers live, each once, by their paths. */
 export function readInsides(attachments: readonly NodeAttachment[]): Map<string, Inside | NotInside> {
+  using own = Netns.own()
+  const { inode } = own
   const paths = attachments.flatMap(({ netns, isAlive }) => (netns === undefined || isAlive === false ? [] : [netns]))
   return new Map(
     [...new Set(paths)].flatMap((path) => {
-      const inside = readInside(path)
+      const inside = readInside(path, inode)
       return inside ? [[path, inside] as const] : []
     }),
   )
@@ -84,14 +86,12 @@ function readLists(route: RouteSocket): Omit<Inside, "path" | "inode"> {
   }
   const links = whole("links", () => listLinks(route))
   const addresses = whole("addresses", () => listAddresses(route))
-  const rules = whole("rules", () => families.flatMap((family) => listRules(route, family)))
+  const rules = whole("rules", () => listRules(route, undefined))
   const filter = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
-  const routes = whole("routes", () => families.flatMap((family) => listRoutes(route, family, filter)))
-  const neighbours = whole("neighbours", () => families.flatMap((family) => listNeighbours(route, family)))
+  const routes = whole("routes", () => listRoutes(route, undefined, filter))
+  const neighbours = whole("neighbours", () => listNeighbours(route))
   return { links, addresses, rules, routes, neighbours, notWhole }
 }
-
-const families = [AF_INET, AF_INET6] as const
 
 /** The priorities of the rules that every namespace begins with: local, main, default. */
 const usual: ReadonlyMap<number, number> = new Map([
