@@ -12,7 +12,7 @@ import {
   type Route,
   sameBytes,
 } from "../../pkg/types/mod.ts"
-import type { Inside, NodeAttachment, NotInside } from "../node/mod.ts"
+import { type AskedMapping, askedMappings, type Inside, type NodeAttachment, type NotInside } from "../node/mod.ts"
 import { type Command, sh } from "./remedy.ts"
 
 /** An attachment of a container that lives, beside what its namespace has. */
@@ -200,4 +200,11 @@ export function inContainer({ path }: Inside, commands: readonly Command[]): Com
   const net = `--net=${path}`
   if (first && commands.length === 1) return sh`nsenter ${net} ${first}`
   return sh`nsenter ${net} sh -ec ${commands.map(({ line }) => line).join("; ")}`
+}
+
+/** The mappings of an attachment that 127.0.0.1 of the host reaches, which needs route_localnet of the interface towards it. */
+export function localMappings({ one, plugins }: Pick<Examined, "one" | "plugins">): AskedMapping[] {
+  const portmap = plugins.find(({ type }) => type === "portmap")
+  if (portmap === undefined || portmap.raw.snat === false || one.cached === undefined) return []
+  return askedMappings(one.cached).filter(({ hostIp }) => hostIp === "" || hostIp.startsWith("127."))
 }

@@ -1,5 +1,6 @@
 import { lostBridge, type NodeAttachment, type NodeLink } from "../node/mod.ts"
 import { bridgeOf, bridgesOf, type Check, type Finding, type Member, nameOf, type Patient } from "./finding.ts"
+import { localMappings } from "./inside.ts"
 
 function onHost({ node }: Patient, name: string): NodeLink | undefined {
   return node.links.find((link) => link.nsid === undefined && link.name === name)
@@ -44,6 +45,12 @@ function lostBridges(patient: Patient): Finding[] {
         `ip link add ${bridge} up type bridge`,
         ...[...gateways].map((gateway) => `ip address add ${gateway} dev ${bridge}`),
         `for end in ${ends.join(" ")}; do ip link set $end master ${bridge}; done`,
+        ...(isLocal(
+          users.map(({ one }) => one),
+          patient,
+        )
+          ? [`sysctl -w net/ipv4/conf/${bridge}/route_localnet=1`]
+          : []),
       ]
       const containers = users.length === 1 ? "a container lives" : `${users.length} containers live`
       return {
@@ -66,6 +73,11 @@ function lostBridges(patient: Patient): Finding[] {
       }),
     ),
   ]
+}
+
+/** Whether ports of 127.0.0.1 lead to some of the attachments. */
+function isLocal(attachments: readonly NodeAttachment[], { examined }: Patient): boolean {
+  return examined.some((each) => attachments.includes(each.one) && localMappings(each).length > 0)
 }
 
 /** The addresses that the bridge has as the gateway of a container, with the prefix length of the container's own. */

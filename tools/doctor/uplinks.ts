@@ -9,9 +9,9 @@ import {
   parseCidr,
   parseIp,
 } from "../../pkg/types/mod.ts"
-import { askedMappings, type NodeLink } from "../node/mod.ts"
+import type { NodeLink } from "../node/mod.ts"
 import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
-import { type Examined, isUp } from "./inside.ts"
+import { type Examined, isUp, localMappings } from "./inside.ts"
 import { isGateway } from "./links.ts"
 import { sh } from "./remedy.ts"
 
@@ -88,13 +88,12 @@ export const checkLocalnet: Check = (patient) => {
   const settingOf = (link: string) =>
     settings.getOrInsertComputed(link, () => sysctl(`net/ipv4/conf/${link}/route_localnet`))
   if (sysctl("net/ipv4/conf/all/route_localnet") !== "0") return []
-  return examined.flatMap(({ one, plugins, interfaces }): Finding[] => {
-    const portmap = plugins.find(({ type }) => type === "portmap")
-    const local = one.cached
-      ? askedMappings(one.cached).filter(({ hostIp }) => hostIp === "" || hostIp.startsWith("127."))
-      : []
-    const ip = interfaces.flatMap(({ addresses }) => addresses).find((address) => familyOf(address.ip) === AF_INET)?.ip
-    if (portmap === undefined || portmap.raw.snat === false || local.length === 0 || ip === undefined) return []
+  return examined.flatMap((each): Finding[] => {
+    const { one, interfaces } = each
+    const local = localMappings(each)
+    const addresses = local.length === 0 ? [] : interfaces.flatMap(({ addresses }) => addresses)
+    const ip = addresses.find((address) => familyOf(address.ip) === AF_INET)?.ip
+    if (ip === undefined) return []
     const route = hostTables.routesTo.get(formatIp(ip))
     const index = typeof route === "object" && route.type === RTN_UNICAST ? route.index : undefined
     const link = node.links.find((each) => each.nsid === undefined && each.index === index)

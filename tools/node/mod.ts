@@ -23,7 +23,7 @@ export {
   readPacketFilter,
   verdictOf,
 } from "./packet-filter.ts"
-export { askedMappings } from "./ports.ts"
+export { type AskedMapping, askedMappings } from "./ports.ts"
 export {
   type CacheEntry,
   cacheDirs,
