@@ -150,5 +150,5 @@ testWith(
         `longest call ${(longestMs / 1000).toFixed(1)} s`,
     })
   },
-  patient(extent(180_000, 7_200_000)),
+  patient(extent(600_000, 7_200_000)),
 )
