@@ -1,5 +1,4 @@
 import { type Network, networkNames, type Runtime } from "../../pkg/libcni/mod.ts"
-import { printJson } from "../../pkg/types/mod.ts"
 import {
   type Arguments,
   type Command,
@@ -8,10 +7,10 @@ import {
   networkOf,
   nodeFlags,
   placesOf,
+  print,
   runtimeOf,
   text,
   UsageError,
-  wantsJson,
   word,
 } from "../command.ts"
 import type { Terminal } from "../environment.ts"
@@ -70,8 +69,10 @@ Examples:
     const tested = named
       ? await testExisting(attachments, network.name, named, test)
       : await testOwn(attachments, { runtime, network, confDir: places.confDir }, test)
-    if (wantsJson(args)) terminal.stdout(`${printJson(asJson(network.name, tested))}\n`)
-    else terminal.stdout(report(network.name, tested, terminal))
+    print(args, terminal, {
+      json: () => asJson(network.name, tested),
+      text: (screen) => report(network.name, tested, screen),
+    })
     if (tested.findings.some(({ outcome }) => outcome === "failed")) throw new Found(FOUND_FAULTS)
   },
 }
