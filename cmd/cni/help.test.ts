@@ -30,7 +30,7 @@ test("these are the commands with their words and flags", () => {
     `gc NETWORK : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
     `ps [NETWORK] : --orphans -n/--namespace=NAME -A/--all-namespaces ${WATCH} ${PLACES} ${OUTPUT}`,
     `doctor [NETWORK] : --all --fix --bundle=FILE --timeout=SECONDS ${WATCH} ${PLACES} ${OUTPUT}`,
-    `trace [NETWORK] [NETNS] : --to=ADDRESS[:PORT] --from=ADDRESS --to-port=PORT --in=NAME --udp -i/--ifname=NAME --probe ${PLACES} ${OUTPUT}`,
+    `trace [NETWORK] [NETNS] : --to=ADDRESS[:PORT] --udp -i/--ifname=NAME --probe --from=ADDRESS --to-port=PORT --in=NAME ${PLACES} ${OUTPUT}`,
     `test [NETWORK] : --containers=CONTAINERS --outside=ADDRESS[:PORT] --name=NAME --timeout=SECONDS ${PLACES} ${OUTPUT}`,
     `graph [NETWORK] : --write=FILE --theme=THEME ${WATCH} ${PLACES} ${OUTPUT}`,
     `log : -f/--follow --container=ID --network=NETWORK --failed --otlp --file=FILE ${OUTPUT}`,

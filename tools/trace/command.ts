@@ -28,6 +28,9 @@ export const trace: Command = {
   words: ["[NETWORK]", "[NETNS]"],
   flags: {
     to: { type: "string", value: "ADDRESS[:PORT]", help: "where it goes; an IPv6 address with a port in brackets" },
+    udp: { type: "boolean", help: "UDP instead of TCP" },
+    ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (default eth0)" },
+    probe: { type: "boolean", help: "prove it: begin a TCP connection from the container, and close it" },
     from: {
       type: "string",
       value: "ADDRESS",
@@ -43,9 +46,6 @@ export const trace: Command = {
       value: "NAME",
       help: "with --from: in by that interface (default: that of the route to there)",
     },
-    udp: { type: "boolean", help: "UDP instead of TCP" },
-    ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (default eth0)" },
-    probe: { type: "boolean", help: "prove it: begin a TCP connection from the container, and close it" },
     ...nodeFlags,
   },
   help: `Follows the first packet of a connection: the kernel is asked for its routes in the container and on the host, and the rules of the
