@@ -1,19 +1,19 @@
 import { expect, test } from "bun:test"
-import { formatPoolFile, type PoolSet } from "../../ipam/host-local/pool-file.ts"
 import { Attachment, answering, connect, HostNamespace, newest, runTraced, succeed } from "../lab/mod.ts"
 
 /** Writes the file of pool "pods" as the agent of a node does. */
 async function ownBlocks(host: HostNamespace, blocks: readonly string[], blocks6: readonly string[]): Promise<void> {
   const common = { draining: [], reserved: [] }
-  const sets: PoolSet[] = [
+  const sets = [
     { prefix: "10.64.0.0/16", blockLength: 29, blocks, ...common },
     { prefix: "fd00:64::/48", blockLength: 120, blocks: blocks6, ...common },
   ]
   const machineId = await host.tryExec("cat", ["/etc/machine-id"])
   const node = { name: host.name, uid: host.name, machineId: machineId.stdout.trim() }
   const routes = [{ dst: "0.0.0.0/0" }, { dst: "::/0" }]
-  const text = formatPoolFile({ version: 1, pool: "pods", epoch: 1, node, sets, routes, fixed: {} })
-  await host.exec("sh", ["-c", `mkdir -p /var/lib/cni/pools && printf %s '${text}' >/var/lib/cni/pools/pods.json`])
+  const body = JSON.stringify({ version: 1, pool: "pods", epoch: 1, node, sets, routes, fixed: {} }).slice(0, -1)
+  const text = `${body},"checksum":"${Bun.hash.crc32(body).toString(16).padStart(8, "0")}"}`
+  await host.exec("sh", ["-c", `mkdir -p /var/lib/cni/pools && echo '${text}' >/var/lib/cni/pools/pods.json`])
 }
 
 const network = {
