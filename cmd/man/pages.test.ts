@@ -118,6 +118,15 @@ cni(1)
 --to ADDRESS[:PORT]
 where it goes; an IPv6 address with a port in brackets
 .TP
+--from ADDRESS
+it comes from there, outside of the host, and not from a container
+.TP
+--to-port PORT
+with --from: to that port of the host, at its address towards there
+.TP
+--in NAME
+with --from: in by that interface (default: that of the route to there)
+.TP
 --udp
 UDP instead of TCP
 .TP
@@ -132,6 +141,8 @@ Examples:
 cni trace pods demo --to 192.0.2.7:443
 cni trace pods demo --to 10.85.0.1:8080 --probe
 cni trace pods demo --to '[2001:db8::7]:53' --udp
+cni trace --from 198.51.100.7 --to-port 8080
+cni trace --from 198.51.100.7 --to 192.0.2.2:8080 --in eth1
 .fi
 .RE
 .SH "OPTIONS"`)
