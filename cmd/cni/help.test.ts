@@ -27,6 +27,7 @@ test("these are the commands with their words and flags", () => {
     `check NETWORK NETNS : ${ATTACHMENT}`,
     `del NETWORK NETNS : ${ATTACHMENT}`,
     `status NETWORK : ${WATCH} ${RUNTIME}`,
+    `reattach ATTACHMENT… : --timeout=SECONDS ${PLACES} ${OUTPUT}`,
     `gc NETWORK : --keep=ID/IFNAME… --auto --dry-run ${RUNTIME}`,
     `ps [NETWORK] : --orphans -n/--namespace=NAME -A/--all-namespaces ${WATCH} ${PLACES} ${OUTPUT}`,
     `doctor [NETWORK] : --all --fix --bundle=FILE --timeout=SECONDS ${WATCH} ${PLACES} ${OUTPUT}`,

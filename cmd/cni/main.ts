@@ -37,6 +37,7 @@ import { commandHelp, groupHelp, toolHelp } from "./help.ts"
 import { installCommand } from "./install.ts"
 import { ipamList, ipamRelease } from "./ipam.ts"
 import { withProgress } from "./progress.ts"
+import { reattach } from "./reattach.ts"
 
 /** `cni completion` */
 const completionCommand: Command = {
@@ -68,6 +69,7 @@ export const commands: Readonly<Record<string, Command>> = {
   check,
   del,
   status,
+  reattach,
   gc,
   ps,
   doctor,

@@ -1,4 +1,5 @@
-import { join } from "node:path"
+import { cp } from "node:fs/promises"
+import { dirname, join } from "node:path"
 import {
   builtPlugins,
   type ContainerNamespace,
@@ -28,10 +29,26 @@ export const podsNetwork = {
   ],
 }
 
+/** A finding of `cni doctor --json`. */
+export interface Finding {
+  readonly rule: string
+  readonly severity: string
+  readonly network?: string
+  readonly what: string
+  readonly why: string
+  readonly remedy: string
+  readonly pasteable: boolean
+  readonly note?: string
+  readonly fixable: boolean
+  readonly affected: readonly { readonly name: string; readonly containerId?: string }[]
+}
+
 /** A node with a configuration directory and pods, on which `cni` is used as its operator uses it. */
 export class NodeLab implements AsyncDisposable {
   readonly host: HostNamespace
   readonly directory: TemporaryDirectory
+  /** Where the runtime finds plugins. */
+  binDir = builtPlugins
   #port = 8000
 
   private constructor(host: HostNamespace, directory: TemporaryDirectory) {
@@ -70,12 +87,34 @@ export class NodeLab implements AsyncDisposable {
 
   /** The environment of `cni` on the node. */
   env(): Record<string, string> {
-    return { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: builtPlugins }
+    return { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: this.binDir }
+  }
+
+  /** The findings of `cni doctor`. */
+  async doctor(...args: string[]): Promise<{ findings: Finding[]; stderr: string; exitCode: number }> {
+    const { stdout, stderr, exitCode } = await this.cni(["doctor", "--json", ...args])
+    const { findings = [] } = (stdout === "" ? {} : JSON.parse(stdout)) as { findings?: Finding[] }
+    return { findings, stderr, exitCode }
+  }
+
+  /** Runs a command as an operator who pastes it into a shell. */
+  paste(command: string): Promise<Output> {
+    return this.host.tryExec("sh", ["-c", command], {
+      env: { ...this.env(), PATH: `${dirname(tool)}:${programEnv.PATH}` },
+    })
+  }
+
+  /** Gives the runtime a copy of the plugins, changed by `change`. */
+  async useOwnPlugins(change: (directory: string) => Promise<unknown>): Promise<void> {
+    const directory = this.directory.join("bin")
+    await cp(builtPlugins, directory, { recursive: true })
+    await change(directory)
+    this.binDir = directory
   }
 
   /** `cni …` as a person sees it, on a terminal of 120 columns without colours. */
   onTerminal(args: readonly string[]): Promise<Output> {
-    const env = { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: builtPlugins, NO_COLOR: "1" }
+    const env = { ...this.env(), NO_COLOR: "1" }
     return this.host.tryExec("script", ["-qec", `stty cols 120; ${tool} ${args.join(" ")}`, "/dev/null"], { env })
   }
 

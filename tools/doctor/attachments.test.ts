@@ -1,17 +1,18 @@
 import { describe, expect, test } from "bun:test"
 import type { NodeAttachment } from "../node/mod.ts"
-import { checkComplete, checkDuplicates, checkOrphans, isProvablyGone } from "./attachments.ts"
+import { checkComplete, checkDuplicates } from "./attachments.ts"
+import { checkOrphans, isProvablyGone } from "./orphans.ts"
 import { attachmentOf, cachedOf, linkOf, type Parts, patientOf, told } from "./testing/patients.ts"
 
 const networks = [{ network: { name: "pods", plugins: [{ type: "bridge" }] } }]
 const orphans = (more: Partial<NodeAttachment>, parts: Parts = { networks }) =>
   told(checkOrphans(patientOf({ ...parts, attachments: [attachmentOf(more)] })))
 const ruleIn = (place: string) => ({ place, backend: "nftables", owner: "" }) as const
-const FIX = "cni doctor --fix deletes it; so does cni gc pods --auto"
-const BY_HAND = "if no container uses it: cni gc pods --auto"
+const FIX = "cni doctor --fix"
+const BY_HAND = "cni gc --auto pods"
 
 describe("what a container that is gone has left", () => {
-  test("is told part by part", () => {
+  test("is told once, with all parts", () => {
     const rules = ["ip cni_masquerade containers", "ip nat POSTROUTING", "ip nat POSTROUTING"].map(ruleIn)
     const orphan = [
       "lease without namespace",
@@ -20,15 +21,27 @@ describe("what a container that is gone has left", () => {
       "rules without lease",
     ]
     const addresses = ["10.85.0.2", "fd00::2"]
-    expect(orphans({ isAlive: false, netns: "/run/netns/x", orphan, rules, addresses })).toEqual([
-      `warning stale-lease (pods), fixable
-host-local keeps 10.85.0.2, fd00::2 for "pods/c1/eth0": lease without namespace
-its container is gone, and no DEL came; the address is lost to the pool
-${FIX}`,
+    const left = (...reasons: string[]) =>
+      orphans({
+        isAlive: false,
+        netns: "/run/netns/x",
+        orphan: orphan.filter((each) => reasons.some((one) => each.startsWith(one))),
+        rules,
+        addresses,
+      })
+    expect(left("lease", "cache", "rules")).toEqual([
       `warning stale-cache (pods), fixable
-the runtime's cache has "pods/c1/eth0", and there is no namespace "/run/netns/x"
+the runtime's cache has "pods/c1/eth0", and there is no namespace "/run/netns/x"; host-local keeps 10.85.0.2, fd00::2 for it; rules for it are in ip cni_masquerade containers, ip nat POSTROUTING
 its container is gone, and no DEL came
 ${FIX}`,
+    ])
+    expect(left("lease", "rules")).toEqual([
+      `warning stale-lease (pods), fixable
+host-local keeps 10.85.0.2, fd00::2 for "pods/c1/eth0": lease without namespace; rules for it are in ip cni_masquerade containers, ip nat POSTROUTING
+its container is gone, and no DEL came; the address is lost to the pool
+${FIX}`,
+    ])
+    expect(left("rules")).toEqual([
       `warning orphaned-rules (pods), fixable
 rules for "pods/c1/eth0" in ip cni_masquerade containers, ip nat POSTROUTING: rules without namespace, rules without lease
 packets of the address's next holder, or to a port of the host, go the wrong way
@@ -54,7 +67,7 @@ ${BY_HAND}`,
     ])
     expect(orphans({})).toEqual([])
     expect(orphans({ sources: ["lease"], orphan: ["lease without cache entry"] }, {})[0]).toContain(
-      'if no container uses it: write a configuration of network "pods", and run cni gc',
+      'if no container uses it: write a configuration of network "pods" to /etc/cni/net.d, and run cni gc --auto pods',
     )
   })
 
@@ -66,9 +79,9 @@ ${BY_HAND}`,
       orphan: ["cache entry without namespace"],
     } as const
     const [ofLoopback] = orphans({ ...gone, ...cachedOf([{ type: "loopback" }]) }, {})
-    expect(ofLoopback).toMatch(/^warning stale-cache \(pods\), fixable\n(.*\n)*cni doctor --fix deletes it$/)
+    expect(ofLoopback).toMatch(/^warning stale-cache \(pods\), fixable\n(.*\n)*cni doctor --fix$/)
     expect(orphans(gone, {})[0]).toMatch(
-      /^warning stale-cache \(pods\)\n(.*\n)*delete \/nowhere\/cache\/results\/pods-c1-eth0: it has no configuration/,
+      /^warning stale-cache \(pods\)\n(.*\n)*rm \/nowhere\/cache\/results\/pods-c1-eth0$/,
     )
   })
 
@@ -85,7 +98,7 @@ ${BY_HAND}`,
 })
 
 describe("what containers that live have to have", () => {
-  const AGAIN = "restart the container, or have it attached again (podman network reload, a new pod)"
+  const AGAIN = "cni reattach pods/c1/eth0"
   const missing = (more: Partial<NodeAttachment>, parts: Parts = {}) =>
     told(checkComplete(patientOf({ ...parts, attachments: [attachmentOf({ isAlive: true, ...more })] })))
 
@@ -109,12 +122,23 @@ ${AGAIN}`,
 
   test("is a masquerade, where it is asked for", () => {
     const cached = cachedOf([{ type: "bridge", ipMasq: true }, { type: "tuning" }])
-    expect(missing(cached)).toEqual([
+    const addresses = ["10.85.0.2/24"]
+    expect(missing({ ...cached, addresses })).toEqual([
       `error missing-masquerade (pods)
-there is no masquerade for "pods/c1/eth0", and its network has "ipMasq"
+there is no masquerade for "pods/c1/eth0", and its network has "ipMasq": rules were removed from table ip cni_masquerade
 what it sends leaves with an address that no host outside can answer; a reload of a firewall may have flushed it
 ${AGAIN}`,
     ])
+    const tables = (...names: string[]) => ({
+      filter: { bases: [], rules: [], tables: names.map((name) => ({ family: "ip", name }) as const) },
+    })
+    expect(missing({ ...cached, addresses }, tables("other"))[0]).toContain(": table ip cni_masquerade is not there\n")
+    expect(missing({ ...cached, addresses }, tables("cni_masquerade"))[0]).toContain(
+      ": rules were removed from table ip cni_masquerade\n",
+    )
+    expect(missing({ ...cached, addresses: ["fd00::2/64"] })[0]).toContain("table ip6 cni_masquerade")
+    const iptables = cachedOf([{ type: "bridge", ipMasq: true, ipMasqBackend: "iptables" }])
+    expect(missing({ ...iptables, addresses })[0]).toContain("table ip nat\n")
     for (const place of ["ip cni_masquerade containers", "ip nat POSTROUTING", "ip nat CNI-01"]) {
       expect(missing({ ...cached, rules: [ruleIn("elsewhere"), ruleIn(place)] })).toEqual([])
     }
@@ -127,8 +151,8 @@ ${AGAIN}`,
     const cached = cachedOf([{ type: "portmap" }])
     expect(missing({ ...cached, unservedPorts: ["8080→80/tcp", "203.0.113.1:53→53/udp"] })).toEqual([
       `error missing-ports (pods)
-ports 8080/tcp, 203.0.113.1:53/udp do not lead to "pods/c1/eth0": their rules are not there
-a reload of a firewall, or nft flush ruleset, has removed them
+ports 8080/tcp, 203.0.113.1:53/udp do not lead to "pods/c1/eth0": rules were removed from table ip cni_hostports
+a reload of a firewall, or nft flush ruleset, has removed the rules of published ports
 ${AGAIN}`,
     ])
     expect(missing({ ...cached, ports: ["8080→80/tcp"] })).toEqual([])
@@ -141,7 +165,7 @@ ${AGAIN}`,
       `error missing-lease (pods)
 10.85.0.2/24, fd00::2/64 of "pods/c1/eth0" is not reserved in host-local's store
 the next container may get the same address
-${AGAIN}`,
+mkdir -p /nowhere/data/pods; printf '%s\\r\\n%s' c1 eth0 | tee /nowhere/data/pods/10.85.0.2 /nowhere/data/pods/fd00::2 > /dev/null`,
     ])
     expect(missing({ ...more, sources: ["lease"] })).toEqual([])
     const unread = (what: "leases" | "links") => [
@@ -162,9 +186,9 @@ test("two containers that live and have one address", () => {
   expect(found(one)).toEqual([])
   expect(found(one, of("c2", ["10.85.0.3", "10.85.0.2/16"], { isAlive: undefined as never }))).toEqual([
     `error duplicate-address (pods)
-"pods/c1/eth0" and "pods/c2/eth0" have the same address, 10.85.0.2
+2 containers have the same address, 10.85.0.2: "pods/c1/eth0", "pods/c2/eth0"
 each gets some of the other's packets
-delete one of them and start it again; see that no second host-local shares the range`,
+delete "pods/c2/eth0" with the runtime and start it again; see that no second host-local shares the range`,
   ])
   expect(found(one, of("c2", ["10.85.0.2/24"], { isAlive: false }))).toEqual([])
   expect(found(one, of("c2", ["10.85.0.2/24"], { network: "lan" }))).toEqual([])

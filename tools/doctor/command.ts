@@ -1,5 +1,6 @@
 import type { Runtime } from "../../pkg/libcni/mod.ts"
 import {
+  type Arguments,
   type Command,
   FOUND_FAULTS,
   Found,
@@ -51,7 +52,8 @@ Examples:
     const network = args.words.length > 0 ? word(args, 0) : undefined
     const places = placesOf(args, terminal)
     const runtime = runtimeOf(args, terminal)
-    const examination = await examine(places, runtime, network)
+    const question = { network, flags: placeFlags(args) }
+    const examination = await examine(places, runtime, question)
     const bundle = text(args, "bundle")
     if (bundle !== undefined) {
       await writeBundle(bundle, examination)
@@ -62,7 +64,7 @@ Examples:
     const screen = screenOf(args, terminal)
     if (!isJson) terminal.stdout(report(examination, deletions, screen, given(args, "all")))
     const reasons = await fix(deletions, runtime)
-    const left = deletions.length > 0 ? await examine(places, runtime, network) : examination
+    const left = deletions.length > 0 ? await examine(places, runtime, question) : examination
     const failures = deletions.flatMap((deletion) => {
       const reason = reasons.get(deletion)
       const remains = reason === undefined ? remainsOf(deletion, left.patient.node) : [reason]
@@ -76,6 +78,14 @@ Examples:
     if (failures.length > 0) throw new Found(FIX_FAILED)
     if (left.findings.some(({ severity }) => severity === "error")) throw new Found(FOUND_FAULTS)
   },
+}
+
+/** The flags that say where the node's files are, as they were given. */
+function placeFlags(args: Arguments): string[] {
+  return (["conf-dir", "bin-dir", "cache-dir"] as const).flatMap((flag) => {
+    const value = text(args, flag)
+    return value === undefined ? [] : [`--${flag}`, value]
+  })
 }
 
 /** The exit code of a fix that failed. */

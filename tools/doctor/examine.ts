@@ -8,21 +8,24 @@ import {
   readNode,
   readPacketFilter,
 } from "../node/mod.ts"
-import { checkComplete, checkDuplicates, checkOrphans } from "./attachments.ts"
+import { checkComplete, checkDuplicates } from "./attachments.ts"
 import { checkPorts } from "./bridge-ports.ts"
+import { checkBridges, checkGateways } from "./bridges.ts"
 import { byCause } from "./causes.ts"
 import { checkContainerRoutes } from "./container-routes.ts"
 import { checkContainerLinks, checkInsides } from "./containers.ts"
-import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
+import { checkDrops, checkShadows } from "./filters.ts"
 import { type Check, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
 import { checkFrames } from "./frames.ts"
-import { checkClock, checkDisk, checkUnread } from "./host.ts"
+import { checkClock, checkDisk, checkRecords, checkUnread } from "./host.ts"
 import { checkHostNeighbours, checkHostRoutes } from "./host-routes.ts"
 import { examinedOf } from "./inside.ts"
 import { checkBridgeFiltering, checkConntrack, checkForwarding, checkIpv6, checkReversePath } from "./kernel.ts"
-import { checkGateways, checkLinks, checkMtu } from "./links.ts"
+import { checkLinks, checkMtu } from "./links.ts"
 import { checkListeners } from "./listeners.ts"
 import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
+import { checkOrphans } from "./orphans.ts"
+import { checkOwnTables } from "./own-tables.ts"
 import { checkPlugins } from "./plugins.ts"
 import { checkContainerRules, checkHostRules } from "./rules.ts"
 import { checkSegments } from "./segments.ts"
@@ -34,6 +37,7 @@ const checks: readonly Check[] = [
   checkUnread,
   checkDisk,
   checkClock,
+  checkRecords,
   checkFiles,
   checkPlugins,
   checkSubnets,
@@ -45,9 +49,10 @@ const checks: readonly Check[] = [
   checkConntrack,
   checkDrops,
   checkShadows,
-  checkDormant,
+  checkOwnTables,
   checkBridgeFiltering,
   checkLinks,
+  checkBridges,
   checkGateways,
   checkMtu,
   checkInsides,
@@ -76,9 +81,19 @@ export interface Examination {
   readonly findings: readonly Finding[]
 }
 
+/** What is looked at: all networks, or one, and the flags that told the places. */
+export interface Question {
+  readonly network?: string | undefined
+  readonly flags?: readonly string[]
+}
+
 /** Reads the node once and lets every check look at it; asks the plugins of every network for their STATUS. */
-export async function examine(places: NodePlaces, runtime: Runtime, network?: string): Promise<Examination> {
-  const patient = readPatient(places)
+export async function examine(
+  places: NodePlaces,
+  runtime: Runtime,
+  { network, flags = [] }: Question = {},
+): Promise<Examination> {
+  const patient = readPatient(places, flags)
   const findings = checks.flatMap((check) => check(patient))
   for (const { network: found } of patient.node.networks) {
     const isTwice = patient.node.networks.find((each) => each.network?.name === found?.name)?.network !== found
@@ -106,7 +121,7 @@ function told(findings: readonly Finding[], network: string | undefined): Findin
   return byCause(findings.filter(isAsked)).sort(bySeverity)
 }
 
-function readPatient(places: NodePlaces): Patient {
+function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
   const node = readNode(places)
   const attachments = attachmentsOf(node)
   const insides = readInsides(attachments)
@@ -119,6 +134,7 @@ function readPatient(places: NodePlaces): Patient {
     hostTables: tryReadHostTables(examined),
     filter: tryReadFilter(),
     members: membersOf(node),
+    flags,
     sysctl: readSysctl,
   }
 }

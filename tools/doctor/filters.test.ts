@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import type { FilterView } from "../node/mod.ts"
-import { checkDormant, checkDrops, checkShadows } from "./filters.ts"
+import { checkDrops, checkShadows } from "./filters.ts"
+import { checkOwnTables } from "./own-tables.ts"
 import {
   accept,
   attachmentOf,
   baseOf,
+  cachedOf,
   compare,
   drop,
   jump,
@@ -29,17 +31,24 @@ describe("rules of others that drop what containers send or get", () => {
     told(checkDrops(patientOf({ attachments, members, filter: { bases: [baseOf(place, base)], rules } })))
   const WHY =
     "a drop is final, also where other tables accept: containers reach nothing beyond their bridge, published ports do not answer"
-  const ELSE = "accept what comes from and goes to the containers' interfaces there"
+  // "veth1" has a network of its own in a test's patient: there is no link "cni0" on its host.
+  const ELSE = (...chain: string[]) => {
+    const rule = `nft insert rule ${chain.join(" ")} ip`
+    return `for each in 10.85.0.0/24 160.0.0.0/4 0.0.0.0/0; do ${rule} saddr "$each" accept; ${rule} daddr "$each" accept; done`
+  }
 
   test("by one rule are told with where it is", () => {
     expect(found([ruleOf(FORWARD, 7, counter, drop)])).toEqual([
       `error forward-drop-rule
-a rule in table ip filter, chain FORWARD drops packets of containers: chain FORWARD, handle 7
+a rule in table ip filter, chain FORWARD drops all packets, and none accepts those of containers: chain FORWARD, handle 7
 ${WHY}
-${ELSE}`,
+${ELSE("ip filter FORWARD")}`,
     ])
     const jumps = [ruleOf(FORWARD, 1, jump("GUARD")), ruleOf("ip filter GUARD", 9, name("cni0"), drop)]
     expect(found(jumps).join()).toContain("chain FORWARD drops packets of containers: chain GUARD, handle 9\n")
+    expect(found(jumps).join()).toEndWith("\nnft delete rule ip filter GUARD handle 9")
+    const two = [ruleOf(FORWARD, 7, name("cni0"), drop), ruleOf(FORWARD, 8, name("veth1"), drop)]
+    expect(found(two).join()).toEndWith('\nfor each in 7 8; do nft delete rule ip filter FORWARD handle "$each"; done')
   })
 
   test.each<[boolean, string, Part[]]>([
@@ -74,7 +83,7 @@ ${ELSE}`,
       `error forward-drop
 table ip filter, chain FORWARD drops what no rule of it accepts, and none accepts containers
 ${WHY}
-${ELSE}`,
+${ELSE("ip filter FORWARD")}`,
     ])
     expect(found([ruleOf(FORWARD, 1, name("cni0"), accept)], policy)).toEqual([])
     expect(found([ruleOf(FORWARD, 1, accept)], policy)).toEqual([])
@@ -97,31 +106,34 @@ ${ELSE}`,
       "docker",
       [ruleOf(FORWARD, 1, jump("DOCKER-USER"))],
       FORWARD,
-      "iptables -I DOCKER-USER -i cni0 -j ACCEPT; iptables -I DOCKER-USER -o cni0 -j ACCEPT (the bridge's own name)",
+      "iptables -I DOCKER-USER -i cni0 -j ACCEPT; iptables -I DOCKER-USER -o cni0 -j ACCEPT",
     ],
     [
       "docker",
       [ruleOf("ip filter DOCKER", 1, accept)],
       FORWARD,
-      "iptables -I DOCKER-USER -i cni0 -j ACCEPT; iptables -I DOCKER-USER -o cni0 -j ACCEPT (the bridge's own name)",
+      "iptables -I DOCKER-USER -i cni0 -j ACCEPT; iptables -I DOCKER-USER -o cni0 -j ACCEPT",
     ],
+    ["ufw", [], "ip filter ufw-forward", "ufw route allow in on cni0; ufw route allow out on cni0"],
     [
-      "ufw",
-      [],
-      "ip filter ufw-forward",
-      "ufw route allow in on cni0; ufw route allow out on cni0 (the bridge's own name)",
+      "kube-proxy",
+      [ruleOf("ip filter KUBE-FORWARD", 1, accept)],
+      FORWARD,
+      "nft insert rule ip filter FORWARD iifname '\"cni0\"' accept; nft insert rule ip filter FORWARD oifname '\"cni0\"' accept",
     ],
-    ["kube-proxy", [ruleOf("ip filter KUBE-FORWARD", 1, accept)], FORWARD, ELSE],
     [
       "firewalld",
       [],
       "inet firewalld filter_FORWARD",
-      "firewall-cmd --permanent --zone=trusted --add-interface=cni0; firewall-cmd --reload (the bridge's own name)",
+      "firewall-cmd --permanent --zone=trusted --add-interface=cni0; firewall-cmd --reload",
     ],
   ])("of %s come with how that is told to let them pass", (maker, rules, place, remedy) => {
-    const [told] = found(rules, { policy: "drop" }, place)
-    expect(told).toContain(`(made by ${maker}) drops what no rule of it accepts`)
-    expect(told).toEndWith(`\n${remedy}`)
+    const filter = { bases: [baseOf(place, { policy: "drop" })], rules }
+    const onBridge = [attachmentOf({ link: linkOf(4, "veth1", { master: 3 }) })]
+    const bridge = linkOf(3, "cni0", { kind: "bridge" })
+    const [text] = told(checkDrops(patientOf({ attachments: onBridge, members, links: [bridge], filter })))
+    expect(text).toContain(`(made by ${maker}) drops what no rule of it accepts`)
+    expect(text).toEndWith(`\n${remedy}`)
   })
 
   test("in another table say nothing of who has made this one", () => {
@@ -151,7 +163,7 @@ describe("NAT of others that comes before published ports", () => {
       `error port-shadowed
 a rule in table ip nat, chain PREROUTING, takes port 8080/tcp first
 packets to that port of the host do not reach the container
-remove the rule (nft delete rule ip nat PREROUTING handle 5), or choose another port`,
+nft delete rule ip nat PREROUTING handle 5`,
     ])
     const jumps = [ruleOf(PRE, 1, jump("MINE")), ruleOf("ip nat MINE", 2, compare(0, 53), ["target", {}])]
     expect(found(jumps).join()).toContain("chain MINE, takes port 53/udp first")
@@ -189,12 +201,35 @@ test("a table of ours that is dormant is told, and no other", () => {
     { family: "inet", name: "cni_firewall" },
     { family: "ip", name: "mine" },
   ] as const
-  expect(told(checkDormant(patientOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
+  expect(told(checkOwnTables(patientOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
     `error table-dormant
 table inet cni_firewall is dormant: no packet comes through its chains
 what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs
-nft add table inet cni_firewall; the next ADD of a plugin that uses the table wakes it, too`,
+nft add table inet cni_firewall`,
   ])
-  expect(checkDormant(patientOf({ filter: { bases: [], rules: [] } }))).toEqual([])
-  expect(checkDormant(patientOf({}))).toEqual([])
+  expect(checkOwnTables(patientOf({ filter: { bases: [], rules: [] } }))).toEqual([])
+  expect(checkOwnTables(patientOf({}))).toEqual([])
+})
+
+test("a table of ours that has lost the rules of a base chain is told once, with all that need them", () => {
+  const cached = { ...cachedOf([{ type: "portmap" }]), isAlive: true }
+  const of = (containerId: string, place = "ip cni_hostports ports") =>
+    attachmentOf({ containerId, ...cached, rules: [{ place, backend: "nftables", owner: "" }] })
+  const chain = (name: string) => ruleOf(`ip cni_hostports ${name}`, 1, accept)
+  const tables = [{ family: "ip", name: "cni_hostports" }] as const
+  const found = (names: string[], attachments = [of("c1"), of("c2")], more: Partial<FilterView> = {}) =>
+    told(checkOwnTables(patientOf({ attachments, filter: { bases: [], rules: names.map(chain), tables, ...more } })))
+  expect(found(["postrouting", "output"])).toEqual([
+    `error table-incomplete
+chain prerouting of table ip cni_hostports has no rules, and 2 containers need them: "pods/c1/eth0", "pods/c2/eth0"
+packets do not come to what the table has of containers: masquerade and published ports do not work
+cni reattach pods/c1/eth0`,
+  ])
+  expect(found(["postrouting", "output", "prerouting"])).toEqual([])
+  expect(found([], [of("c1", "ip cni_masquerade containers")])).toEqual([])
+  expect(found([], [of("c1")], { dormant: tables })[0]).toContain("table-dormant")
+  expect(found([], [{ ...of("c1"), isAlive: false }])[0]).toEndWith(
+    "the next ADD of a plugin that uses the table makes the rules anew",
+  )
+  expect(found(["prerouting"], [of("c1")])[0]).toContain("chains output, postrouting of table ip cni_hostports")
 })

@@ -1,72 +1,65 @@
-import { ifnameValue } from "../../pkg/nftables/mod.ts"
+import { type FoundRule, ifnameValue } from "../../pkg/nftables/mod.ts"
 import { networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import { chainsAt, comparesWith, type FilterView, isUnconditional, verdictOf } from "../node/mod.ts"
-import { bridgesOf, type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
+import { acceptance } from "./acceptance.ts"
+import { affectedBy, bridgesOf, type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
+import { inOneLine, sh } from "./remedy.ts"
 
 /** Tables of this suite, and of the reference suite. */
 const OURS = /^cni_/
 
 /** Rules of others that drop what containers send or get. */
 export const checkDrops: Check = (patient) => {
-  const { filter } = patient
-  if (!filter || patient.attachments.length === 0) return []
+  const { filter, attachments } = patient
+  if (!filter || attachments.length === 0) return []
   const values = valuesOf(patient)
-  // The plugin firewall lets all its containers through again at each of its ADDs.
-  const hasFirewall = patient.members.some(({ type }) => type === "firewall")
-  const again = hasFirewall
-    ? '; the next ADD by the plugin "firewall" does it too, and podman network reload --all'
-    : ""
   const bases = filter.bases.filter(
     ({ hook, type, table }) =>
       hook === "forward" && type === "filter" && table.family !== "bridge" && !OURS.test(table.name),
   )
   return bases.flatMap((base): Finding[] => {
-    const chains = chainsAt(filter, base)
-    const rules = rulesOf(filter, base.table, chains)
-    const place = `table ${base.table.family} ${base.table.name}, chain ${base.name}`
-    const mentions = (rule: (typeof rules)[number]) => comparesWith(rule, values)
-    const dropped = rules.find(
-      (rule) =>
-        verdictOf(rule) === "drop" && (mentions(rule) || (rule.chain.name === base.name && isUnconditional(rule))),
-    )
-    const accepted = rules.some((rule) => verdictOf(rule) === "accept" && (mentions(rule) || isUnconditional(rule)))
+    const rules = rulesOf(filter, base.table, chainsAt(filter, base))
     const maker = makerOf(filter, base.table.name)
-    const who = maker === undefined ? "" : ` (made by ${maker})`
-    if (dropped && !(isUnconditional(dropped) && accepted)) {
-      const what = `a rule in ${place}${who} drops packets of containers: chain ${dropped.chain.name}, handle ${dropped.handle}`
-      return [finding("forward-drop-rule", what, remedyFor(maker))]
+    const { family, name } = base.table
+    const place = `table ${family} ${name}, chain ${base.name}${maker === undefined ? "" : ` (made by ${maker})`}`
+    const about = {
+      severity: "error" as const,
+      cause: place,
+      affected: attachments.map(affectedBy),
+      why: whyOf(patient),
     }
-    if (base.policy === "accept" || accepted) return []
-    return [
-      finding(
-        "forward-drop",
-        `${place}${who} drops what no rule of it accepts, and none accepts containers`,
-        `${remedyFor(maker)}${again}`,
-      ),
-    ]
+    const mentions = (rule: FoundRule) => comparesWith(rule, values)
+    const explicit = rules.filter((rule) => verdictOf(rule) === "drop" && mentions(rule) && !isUnconditional(rule))
+    const shown = (rule: FoundRule) => `chain ${rule.chain.name}, handle ${rule.handle}`
+    if (explicit.length > 0) {
+      const what = `a rule in ${place} drops packets of containers: ${explicit.map(shown).join("; ")}`
+      const remedy = inOneLine(explicit.map(deletionOf))
+      return [{ ...about, rule: "forward-drop-rule", what, ofMany: () => what, remedy }]
+    }
+    if (rules.some((rule) => verdictOf(rule) === "accept" && (mentions(rule) || isUnconditional(rule)))) return []
+    const last = rules.find(
+      (rule) => rule.chain.name === base.name && verdictOf(rule) === "drop" && isUnconditional(rule),
+    )
+    if (last === undefined && base.policy === "accept") return []
+    const what =
+      last === undefined
+        ? `${place} drops what no rule of it accepts, and none accepts containers`
+        : `a rule in ${place} drops all packets, and none accepts those of containers: ${shown(last)}`
+    const rule = last === undefined ? "forward-drop" : "forward-drop-rule"
+    return [{ ...about, rule, what, ofMany: () => what, ...acceptance(patient, base, maker) }]
   })
 }
 
-function remedyFor(maker: string | undefined): string {
-  return remedies[maker ?? ""] ?? "accept what comes from and goes to the containers' interfaces there"
+function whyOf({ sysctl }: Patient): string {
+  const why =
+    "a drop is final, also where other tables accept: containers reach nothing beyond their bridge, published ports do not answer"
+  return sysctl("net/bridge/bridge-nf-call-iptables") === "1"
+    ? `${why}; net/bridge/bridge-nf-call-iptables is 1: frames between containers of one bridge are dropped too`
+    : why
 }
 
-function finding(rule: string, what: string, remedy: string): Finding {
-  return {
-    rule,
-    severity: "error",
-    what,
-    why: "a drop is final, also where other tables accept: containers reach nothing beyond their bridge, published ports do not answer",
-    remedy,
-  }
-}
-
-const remedies: Readonly<Record<string, string>> = {
-  docker:
-    "iptables -I DOCKER-USER -i cni0 -j ACCEPT; iptables -I DOCKER-USER -o cni0 -j ACCEPT (the bridge's own name)",
-  firewalld:
-    "firewall-cmd --permanent --zone=trusted --add-interface=cni0; firewall-cmd --reload (the bridge's own name)",
-  ufw: "ufw route allow in on cni0; ufw route allow out on cni0 (the bridge's own name)",
+function deletionOf({ chain: { table, name }, handle }: FoundRule) {
+  return sh`nft delete rule ${[table.family, table.name, name]} handle ${String(handle)}`
 }
 
 /** The program that owns the rules of a table, by its chains' names. */
@@ -102,18 +95,6 @@ export function valuesOf(patient: Patient): Uint8Array[] {
   return [...names.map(ifnameValue), ...networks]
 }
 
-/** Tables of ours that are there, and that no packet comes through. */
-export const checkDormant: Check = ({ filter }) =>
-  (filter?.dormant ?? [])
-    .filter(({ name }) => OURS.test(name))
-    .map(({ family, name }) => ({
-      rule: "table-dormant",
-      severity: "error",
-      what: `table ${family} ${name} is dormant: no packet comes through its chains`,
-      why: "what its rules do for containers does not happen: masquerade, published ports, policies, the check of MACs",
-      remedy: `nft add table ${family} ${name}; the next ADD of a plugin that uses the table wakes it, too`,
-    }))
-
 /** NAT of others that comes before ours at the same hook and has rules for the containers' own packets. */
 export const checkShadows: Check = (patient) => {
   const { filter } = patient
@@ -136,7 +117,12 @@ export const checkShadows: Check = (patient) => {
           severity: "error",
           what: `a rule in table ${base.table.family} ${base.table.name}, chain ${rule.chain.name}, takes port ${ports.get(port)} first`,
           why: "packets to that port of the host do not reach the container",
-          remedy: `remove the rule (nft delete rule ${base.table.family} ${base.table.name} ${rule.chain.name} handle ${rule.handle}), or choose another port`,
+          cause: `table ${base.table.family} ${base.table.name}, chain ${rule.chain.name}`,
+          affected: [{ name: `port ${ports.get(port)}` }],
+          ofMany: (count) =>
+            `rules in table ${base.table.family} ${base.table.name}, chain ${rule.chain.name}, take ${count} published ports first`,
+          remedy: deletionOf(rule),
+          note: "or choose another port",
         },
       ]
     }),

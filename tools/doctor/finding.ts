@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs"
 import type { JsonObject } from "../../pkg/types/mod.ts"
-import type { FilterView, HostTables, Inside, Node, NodeAttachment, NotInside } from "../node/mod.ts"
+import type { FilterView, HostTables, Inside, Node, NodeAttachment, NodeLink, NotInside } from "../node/mod.ts"
 import type { Examined } from "./inside.ts"
-import type { Command } from "./remedy.ts"
+import { type Command, sh } from "./remedy.ts"
 
 /**
  * One thing that is wrong with a node.
@@ -77,6 +77,8 @@ export interface Patient {
   readonly filter: FilterView | undefined
   /** A network's plugins, of its file and, of networks that are used, of the cache: each configuration once. */
   readonly members: readonly Member[]
+  /** The flags that say where the node's files are, as they were given: for commands of the tool in remedies. */
+  readonly flags: readonly string[]
   /** A value below /proc/sys in this namespace; undefined where the kernel has none. */
   sysctl(path: string): string | undefined
 }
@@ -98,6 +100,11 @@ export function readSysctl(path: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The host's link of a name. */
+export function linkOnHost({ node }: Patient, name: string): NodeLink | undefined {
+  return node.links.find((link) => link.nsid === undefined && link.name === name)
 }
 
 /** The bridge that a configuration of the plugin bridge names. */
@@ -141,4 +148,15 @@ export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): s
 /** An attachment, as an object that a fault concerns. */
 export function affectedBy(attachment: NodeAttachment): Affected {
   return { name: nameOf(attachment), attachment }
+}
+
+/** A command of this tool, with the flags by which doctor found the node's files. */
+export function cniCommand(
+  { flags }: Pick<Patient, "flags">,
+  verb: string,
+  words: readonly string[],
+  own: readonly string[] = [],
+): Command {
+  const before = [verb, ...flags, ...own]
+  return words.length > 0 ? sh`cni ${before} ${words}` : sh`cni ${before}`
 }

@@ -10,9 +10,9 @@ import {
   sameBytes,
 } from "../../pkg/types/mod.ts"
 import { lostBridge, type NodeLink } from "../node/mod.ts"
+import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
 import type { Address, Examined } from "./inside.ts"
-import { isGateway } from "./links.ts"
 import { type Command, sh } from "./remedy.ts"
 
 /** RTN_LOCAL, <linux/rtnetlink.h> */

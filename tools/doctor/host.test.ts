@@ -19,7 +19,7 @@ test("a clock that stands more than a minute before what has been written", () =
     `warning clock-behind
 it is 1970-01-01T00:00:01.000Z here, and "pods/c1/eth0" was added at 1970-01-01T00:01:01.001Z
 the clock was wrong then or is wrong now: certificates fail, ages and logs mislead
-timedatectl; chronyc tracking`,
+set the clock: timedatectl shows whether it is set by the network, and timedatectl set-ntp true does that`,
   ])
   expect([at(61_000), at(1), at(undefined)]).toEqual([[], [], []])
 })
@@ -47,7 +47,7 @@ run cni doctor as root on the host, in its own namespaces`,
     `warning no-nftables
 the kernel's nf_tables cannot be asked
 masquerade and port mappings need it, unless a configuration names the backend iptables
-modprobe nf_tables; as root`,
+modprobe nf_tables`,
   ])
   expect(checkUnread(patientOf({ filter }))).toEqual([])
 })

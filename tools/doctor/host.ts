@@ -1,7 +1,10 @@
 import { accessSync, constants, statfsSync, statSync } from "node:fs"
-import { dirname } from "node:path"
+import { dirname, join } from "node:path"
+import { cacheFile } from "../../pkg/libcni/mod.ts"
 import { findExposure } from "../../pkg/records/mod.ts"
-import { type Check, type Finding, nameOf } from "./finding.ts"
+import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
+import { mountOf } from "./mounts.ts"
+import { sh } from "./remedy.ts"
 
 /** Less than this share of a file system, or fewer bytes, is nearly nothing. */
 const LITTLE = 0.02
@@ -21,9 +24,8 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
     seen.add(device)
     if (isReadOnly(existing)) {
       const what = `"${existing}" cannot be written to: its file system is mounted read-only`
-      return [
-        { rule: "disk-read-only", severity: "error", what, why: WHEN_FULL, remedy: `mount -o remount,rw ${existing}` },
-      ]
+      const remedy = sh`mount -o remount,rw ${mountOf(existing).point}`
+      return [{ rule: "disk-read-only", severity: "error", what, why: WHEN_FULL, remedy }]
     }
     const { bavail, blocks, bsize, files, ffree } = statfsSync(existing)
     const isFull = bavail === 0 || (files > 0 && ffree === 0)
@@ -33,7 +35,9 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
       ? `the file system of "${existing}" is full`
       : `the file system of "${existing}" has ${Math.round((bavail * bsize) / 1024)} KiB left`
     const severity = isFull ? "error" : "warning"
-    return [{ rule: "disk-full", severity, what, why: WHEN_FULL, remedy: `df -h ${existing}; df -i ${existing}` }]
+    const { point } = mountOf(existing)
+    const remedy = `delete what is not needed there, or make it larger: ${sh`du -xa ${point} | sort -n | tail`.line} shows what is large, ${sh`df -h ${point}; df -i ${point}`.line} how much is used`
+    return [{ rule: "disk-full", severity, what, why: WHEN_FULL, remedy }]
   })
 }
 
@@ -52,18 +56,53 @@ function isReadOnly(directory: string): boolean {
 }
 
 /** A clock that stands before what has been written already. */
-export const checkClock: Check = ({ attachments, node: { readMs } }) => {
-  const late = attachments.find(({ addedMs }) => addedMs !== undefined && addedMs > readMs + CLOCK_SLACK_MS)
-  if (late?.addedMs === undefined) return []
-  return [
-    {
-      rule: "clock-behind",
-      severity: "warning",
-      what: `it is ${new Date(readMs).toISOString()} here, and ${nameOf(late)} was added at ${new Date(late.addedMs).toISOString()}`,
-      why: "the clock was wrong then or is wrong now: certificates fail, ages and logs mislead",
-      remedy: "timedatectl; chronyc tracking",
-    },
-  ]
+export const checkClock: Check = ({ attachments, node: { readMs } }) =>
+  attachments.flatMap((one): Finding[] => {
+    if (one.addedMs === undefined || one.addedMs <= readMs + CLOCK_SLACK_MS) return []
+    const added = new Date(one.addedMs).toISOString()
+    const here = `it is ${new Date(readMs).toISOString()} here, and`
+    return [
+      {
+        rule: "clock-behind",
+        severity: "warning",
+        cause: "clock",
+        affected: [affectedBy(one)],
+        what: `${here} ${nameOf(one)} was added at ${added}`,
+        ofMany: (count) => `${here} ${count} attachments were added later, one at ${added}`,
+        why: "the clock was wrong then or is wrong now: certificates fail, ages and logs mislead",
+        remedy:
+          "set the clock: timedatectl shows whether it is set by the network, and timedatectl set-ntp true does that",
+      },
+    ]
+  })
+
+/** Bits of a mode by which others than the owner may write. */
+const WRITABLE_BY_OTHERS = 0o022
+
+/** Records of the runtime and leases that others than root may change, in directories that they cannot write to. */
+export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
+  const records = cache.map((one) => ({ network: one.network, file: cacheFile(one.cacheDir ?? places.cacheDir, one) }))
+  const leases = stores.flatMap(({ network, directory, leases }) =>
+    leases.map(({ address }) => ({ network, file: join(directory, address) })),
+  )
+  return [...records, ...leases].flatMap(({ network, file }): Finding[] => {
+    const found = statSync(file, { throwIfNoEntry: false })
+    if (!found || (found.uid === 0 && (found.mode & WRITABLE_BY_OTHERS) === 0)) return []
+    const files = [file]
+    return [
+      {
+        rule: "record-exposed",
+        severity: "error",
+        network,
+        cause: dirname(file),
+        affected: [{ name: `"${file}"` }],
+        what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.uid}) can be changed by others than root`,
+        ofMany: (count) => `${count} files in "${dirname(file)}" can be changed by others than root`,
+        why: "DEL runs as root what a record says, and an address goes to the container that a lease names",
+        remedy: sh`chown root:root ${files}; chmod go-w ${files}`,
+      },
+    ]
+  })
 }
 
 function exposed(directory: string, exposure: string): Finding {
@@ -73,7 +112,8 @@ function exposed(directory: string, exposure: string): Finding {
     severity: "error",
     what: `"${directory}" is not root's alone: ${exposure}`,
     why: "plugins and runtime refuse what others may have changed there: ADD and DEL fail",
-    remedy: `chown root:root ${path}; chmod go-w ${path} (a tmpfs: mount it with mode=0755)`,
+    remedy: sh`chown root:root ${path}; chmod go-w ${path}`,
+    note: "a tmpfs is mounted with mode=0755",
   }
 }
 
@@ -99,7 +139,8 @@ export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
           severity: "warning" as const,
           what: "the kernel's nf_tables cannot be asked",
           why: "masquerade and port mappings need it, unless a configuration names the backend iptables",
-          remedy: "modprobe nf_tables; as root",
+          remedy: sh`modprobe nf_tables`,
+          note: "it takes root, and a kernel that has the module",
         },
       ]
     : []),

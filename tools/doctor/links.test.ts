@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import type { NodeAttachment } from "../node/mod.ts"
-import { checkGateways, checkLinks, checkMtu } from "./links.ts"
+import { checkBridges, checkGateways } from "./bridges.ts"
+import { checkLinks, checkMtu } from "./links.ts"
 import { attachmentOf, cachedOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
 
 const members = [memberOf({ type: "tuning" }), memberOf({ type: "bridge", isGateway: true })]
@@ -12,24 +13,40 @@ test("bridges and hosts' ends that are down, each once", () => {
   const end = { ...veth, ...down }
   const inside = linkOf(5, "eth0", { ...down, nsid: 1 })
   const links = [linkOf(3, "cni0", { ...down, nsid: 1 }), { ...bridge, ...down }, linkOf(9, "other", down)]
-  const attachments = [
-    attachmentOf({ link: end }),
-    attachmentOf({ link: end }),
-    attachmentOf({ link: inside }),
-    attachmentOf(),
-  ]
-  const text = (name: string) => `error link-down
+  const attachments = [attachmentOf({ link: end }), attachmentOf({ link: inside }), attachmentOf()]
+  const text = (name: string, of = "") => `error link-down${of}
 interface "${name}" is down
 nothing passes it
 ip link set ${name} up`
-  expect(told(checkLinks(patientOf({ members, links, attachments })))).toEqual([text("cni0"), text("veth1")])
+  expect(told(checkLinks(patientOf({ members, links, attachments })))).toEqual([text("cni0"), text("veth1", " (pods)")])
+  const two = [attachmentOf({ link: end }), attachmentOf({ containerId: "c2", link: { ...end, name: "veth2" } })]
+  expect(told(checkLinks(patientOf({ attachments: two })))).toEqual([
+    `error link-down (pods)
+2 interfaces of the host that lead to containers are down: "pods/c1/eth0", "pods/c2/eth0"
+nothing passes it
+for each in veth1 veth2; do ip link set "$each" up; done`,
+  ])
+  expect(
+    told(
+      checkLinks(
+        patientOf({
+          members,
+          links: [{ ...bridge, ...down }],
+          attachments: [two[0] as never, attachmentOf({ containerId: "c3", link: veth })].map((one) => ({
+            ...one,
+            link: veth,
+          })),
+        }),
+      ),
+    )[0],
+  ).toContain('interface "cni0" is down, the bridge of 2 containers: "pods/c1/eth0", "pods/c3/eth0"')
   expect(checkLinks(patientOf({ members, links: [bridge], attachments: [attachmentOf({ link: veth })] }))).toEqual([])
 })
 
 test("hosts' ends that are no ports of their bridge any more", () => {
   const found = (link: NodeAttachment["link"] | undefined, parts: Parts = {}) =>
     told(
-      checkLinks(
+      checkBridges(
         patientOf({
           members,
           links: [bridge],
@@ -64,26 +81,35 @@ ip link set veth1 master cni0`,
 test("a bridge that was deleted, once for all containers of it", () => {
   const { master: _, ...alone } = veth
   const result = (...ips: object[]) => ({ interfaces: [], ips, routes: [], dns: {} }) as never
-  const containers = (count: number) =>
+  const containers = (count: number, keys: object = { isGateway: true }) =>
     Array.from({ length: count }, (_, at) =>
       attachmentOf({
-        ...cachedOf([{ type: "bridge", isGateway: true }]),
+        ...cachedOf([{ type: "bridge", ...keys }]),
         containerId: `c${at + 1}`,
         link: { ...alone, name: `veth${at + 1}` },
         result: result({ address: `10.85.0.${at + 2}/24`, gateway: "10.85.0.1" }, { address: "fd00::2/64" }),
       }),
     )
   const found = (count: number, parts: Parts = {}) =>
-    told(checkLinks(patientOf({ members, attachments: containers(count), ...parts })))
+    told(checkBridges(patientOf({ members, attachments: containers(count, parts.members ? {} : undefined), ...parts })))
   expect(found(1)).toEqual([
     `error bridge-missing (pods)
 bridge "cni0" is not there, and a container lives by it: "pods/c1/eth0"
 the containers reach nothing, and nothing reaches them
-ip link add cni0 up type bridge; ip address add 10.85.0.1/24 dev cni0; for end in veth1; do ip link set $end master cni0; done (keys of ports, such as hairpinMode and vlan, come back when the containers are attached anew)`,
+ip link add cni0 up type bridge; ip address replace 10.85.0.1/24 dev cni0; ip link set veth1 master cni0`,
   ])
   expect(found(5)).toHaveLength(1)
   expect(found(5)[0]).toContain('5 containers live by it: "pods/c1/eth0", "pods/c2/eth0", "pods/c3/eth0" and 2 more\n')
-  expect(found(1, { members: [memberOf({ type: "bridge" })] })[0]).toContain("ip link add cni0 up type bridge; for end")
+  expect(found(5)[0]).toEndWith('for each in veth1 veth2 veth3 veth4 veth5; do ip link set "$each" master cni0; done')
+  const withKeys = (keys: object) => found(0, { attachments: containers(2, keys) })[0]
+  expect(withKeys({ hairpinMode: true, portIsolation: true })).toEndWith(
+    'for each in veth1 veth2; do ip link set "$each" type bridge_slave hairpin on isolated on; done',
+  )
+  for (const keys of [{ vlan: 5 }, { vlanTrunk: [{ id: 7 }] }])
+    expect(withKeys(keys)).toEndWith("\ncni reattach pods/c1/eth0 pods/c2/eth0")
+  expect(found(1, { members: [memberOf({ type: "bridge" })] })[0]).toContain(
+    "ip link add cni0 up type bridge; ip link set veth1 master",
+  )
   // A link of another kind with the bridge's name is no bridge.
   expect(found(1, { links: [linkOf(3, "cni0", { kind: "dummy" })] })).toHaveLength(1)
   const flannel = attachmentOf({
@@ -114,7 +140,7 @@ test("bridges that have lost the gateway of containers, for each gateway once", 
     `error gateway-missing (pods)
 bridge "cni0" does not have fd00::9, the containers' gateway
 containers reach nothing beyond their network
-ip address add fd00::9/PREFIX dev cni0; the next ADD does it, too`,
+ip address add fd00::9/64 dev cni0`,
   ])
   expect(found({ attachments: [attachmentOf({ result }), attachmentOf({ result })] })).toHaveLength(1)
   expect(found({ links: [{ ...bridge, addresses: [...bridge.addresses, "fd00::9/128"] }] })).toEqual([])
@@ -142,14 +168,19 @@ test("sizes of packets that do not go together", () => {
     ),
   ).toEqual([
     `warning mtu-mismatch
-bridge "cni0" has MTU 1500, and its port "veth1" 1400, "veth2" 9000
+bridge "cni0" has MTU 1500, and 2 of its ports have another one: "veth1", "veth2"
 large packets between these containers are dropped, while small ones such as pings pass
-set "mtu" in the network's configuration; now: ip link set veth1 mtu 1500`,
+for each in veth1 veth2; do ip link set "$each" mtu 1500; done`,
     `warning mtu-uplink
-bridge "cni0" has MTU 1500, and "eth0", by which its containers go out, 1400
+bridge "cni0" of 2 containers has MTU 1500, and "eth0", by which they go out, 1400: "veth1", "veth2"
 connections hang where ICMP that asks for smaller packets is filtered
-set "mtu": 1400 in the network's configuration`,
+for each in cni0 veth1 veth2; do ip link set "$each" mtu 1400; done`,
   ])
+  const odd = linkOf(4, "veth1", { master: 3, mtu: 1400 })
+  const attachments = [attachmentOf({ link: odd, netns: "/run/netns/a b" })]
+  expect(told(checkMtu(patientOf({ members, links: [bridge, odd], attachments })))[0]).toEndWith(
+    "ip link set veth1 mtu 1500; nsenter --net='/run/netns/a b' ip link set eth0 mtu 1500",
+  )
   expect(found(bridge, linkOf(4, "veth1", { master: 3, mtu: 1400 })).join()).toContain('and its port "veth1" 1400\n')
   expect(found(eth0(1500), bridge, veth)).toEqual([])
   expect(

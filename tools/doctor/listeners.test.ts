@@ -16,7 +16,7 @@ test.each(["0.0.0.0", "::"])("a published port that a process of the host listen
     `warning port-taken (pods)
 port ${port}/tcp of the host leads to 10.85.0.2:80 (pods/c1/eth0), and ${name} (process ${process.pid}) listens on it
 the process gets no connections: they go to the container
-ss -ltnp shows the process; choose another port for one of the two`,
+stop the process, or choose another port for one of the two: ss -ltnp sport = :${port} shows the process`,
   )
   expect(found(mapped(port, "udp"))).toEqual([])
   expect(found()).toEqual([])

@@ -25,7 +25,7 @@ export const checkListeners: Check = ({ node }) => {
         network: owner.split("/")[0] ?? "",
         what: `port ${hostPort} of the host leads to ${to} (${owner}), and ${who} listens on it`,
         why: "the process gets no connections: they go to the container",
-        remedy: "ss -ltnp shows the process; choose another port for one of the two",
+        remedy: `stop the process, or choose another port for one of the two: ss -ltnp sport = :${port} shows the process`,
       },
     ]
   })

@@ -13,7 +13,7 @@ test("files that no runtime can use", () => {
     `error config-broken
 "/etc/cni/net.d/10-x.conf" cannot be used: 10-x.conf: no JSON
 runtimes skip it, or take no network at all
-cni lint /etc/cni/net.d/10-x.conf`,
+mend the file, or move it away: cni lint /etc/cni/net.d/10-x.conf names line and column`,
   ])
 })
 
@@ -30,7 +30,7 @@ test("networks that hide others of the same name", () => {
     `warning config-twice (pods)
 network "pods" is in 10-a.conf and in pods.conflist of /etc/cni/net.d
 "10-a.conf" counts, and changes of the others do nothing
-rename one of the networks, or remove its file`,
+mv /etc/cni/net.d/pods.conflist /etc/cni/net.d/pods.conflist.disabled`,
   ])
 })
 
@@ -38,9 +38,9 @@ test("networks that share addresses", () => {
   const overlap = (a: object, b: object, c: object = networkOf("c")) =>
     told(checkSubnets(patientOf({ networks: [a, b, c] })))
   const text = (a: string, b: string) => `error subnets-overlap (a)
-networks "a" (${a}) and "b" (${b}) overlap
+networks "a" (${a}) and "b" (${b}) overlap: "a", "b"
 containers of both get the same addresses, and the host sends packets for one to the other
-give one of them another subnet`
+give one of them another subnet, in /etc/cni/net.d/a.conflist or /etc/cni/net.d/b.conflist`
   const [wide, narrow] = ["10.0.0.0/8", "10.85.0.0/24"]
   expect(overlap(networkOf("a", [narrow]), networkOf("b", ["192.0.2.0/24", wide]))).toEqual([text(narrow, wide)])
   expect(overlap(networkOf("a", [wide]), networkOf("b", [narrow]))).toEqual([text(wide, narrow)])
@@ -61,12 +61,12 @@ test("routes of the host into a network of containers that lead elsewhere", () =
         }),
       ),
     )
-  const text = (dst: string, by: string) => `error route-overlap (pods)
+  const text = (dst: string, by: string, way = `dev ${by}`) => `error route-overlap (pods)
 the host's route to ${dst} by ${by} overlaps 10.85.0.0/24 of network "pods"
 either the containers or what is behind that route cannot be reached
-give the network another subnet, or remove the route`
+give the network another subnet, in /etc/cni/net.d/pods.conflist; or remove the route, if nothing needs it: ip route delete ${dst} ${way}`
   expect(found("10.85.0.128/25")).toEqual([text("10.85.0.128/25", "eth1")])
-  expect(found("10.0.0.0/8", { gateway: "192.0.2.1" })).toEqual([text("10.0.0.0/8", "192.0.2.1")])
+  expect(found("10.0.0.0/8", { gateway: "192.0.2.1" })).toEqual([text("10.0.0.0/8", "192.0.2.1", "via 192.0.2.1")])
   expect(found("0.0.0.0/0")).toEqual([])
   expect(found("0.0.0.0/1", {}, { networks: [networkOf("pods", ["10.85.0.0/24"])] })).toHaveLength(1)
   expect(found("10.86.0.0/24")).toEqual([])
@@ -93,8 +93,7 @@ test("pools of which much is used", () => {
         patientOf({ stores: [{ network: "pods", rangeSets: [{ ranges: "A-B", used, total, reclaimable }] }] }),
       ),
     )
-  const remedy =
-    "cni ipam ls pods shows who holds them; cni gc pods --auto frees those of containers that are gone; or add a range"
+  const remedy = 'add a range to "ranges" in its configuration: cni ipam ls pods shows who holds the addresses'
   expect(found(4, 5n)).toEqual([
     `warning pool-nearly-full (pods)\n4 of 5 addresses of A-B are used (80 %)\ncontainers get none when it is full\n${remedy}`,
   ])
@@ -104,5 +103,13 @@ test("pools of which much is used", () => {
   expect(found(5, 5n, 1).join()).toStartWith("warning pool-nearly-full")
   expect(found(6, 5n, 1).join()).toStartWith("error pool-full")
   expect(found(79, 100n)).toEqual([])
+  const orphans = [
+    attachmentOf({ orphan: ["lease without namespace"] }),
+    attachmentOf({ network: "lan", orphan: ["lease of an earlier boot"] }),
+  ]
+  const stores = [{ network: "pods", rangeSets: [{ ranges: "A-B", used: 4, total: 5n, reclaimable: 0 }] }]
+  const gone = (attachments: typeof orphans) => told(checkPools(patientOf({ stores, attachments })))[0]
+  expect(gone(orphans)).toEndWith("\ncni gc --auto pods")
+  expect(gone(orphans.slice(1))).toEndWith(`\n${remedy}`)
   expect(found(0, 0n)).toEqual([])
 })

@@ -1,7 +1,9 @@
 import { basename } from "node:path"
 import { contains, parseCidr } from "../../pkg/types/mod.ts"
 import { plugins } from "../../suite/plugins.ts"
-import { type Check, containerLinks, type Finding, type Patient } from "./finding.ts"
+import type { NodeAttachment } from "../node/mod.ts"
+import { type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
+import { inOneLine, sh } from "./remedy.ts"
 
 /** A pool of which this share is used is nearly empty. */
 const NEARLY_FULL = 0.8
@@ -17,26 +19,30 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
             severity: "error",
             what: `"${file}" cannot be used: ${error}`,
             why: "runtimes skip it, or take no network at all",
-            remedy: `cni lint ${file}`,
+            remedy: `mend the file, or move it away: ${sh`cni lint ${file}`.line} names line and column`,
+            affected: [{ name: `"${file}"` }],
           },
         ],
   )
-  const names = new Map<string, string[]>()
-  for (const { file, network } of networks) if (network) names.getOrInsert(network.name, []).push(basename(file))
-  const twice = [...names].flatMap(([network, files]): Finding[] =>
-    files.length < 2
-      ? []
-      : [
-          {
-            rule: "config-twice",
-            severity: "warning",
-            network,
-            what: `network "${network}" is in ${files.join(" and in ")} of ${places.confDir}`,
-            why: `"${files[0]}" counts, and changes of the others do nothing`,
-            remedy: "rename one of the networks, or remove its file",
-          },
-        ],
+  const names = Map.groupBy(
+    networks.filter(({ network }) => network),
+    ({ network }) => network?.name ?? "",
   )
+  const twice = [...names].flatMap(([network, found]): Finding[] => {
+    const files = found.map(({ file }) => basename(file))
+    if (files.length < 2) return []
+    return [
+      {
+        rule: "config-twice",
+        severity: "warning",
+        network,
+        what: `network "${network}" is in ${files.join(" and in ")} of ${places.confDir}`,
+        why: `"${files[0]}" counts, and changes of the others do nothing`,
+        remedy: inOneLine(found.slice(1).map(({ file }) => sh`mv ${file} ${`${file}.disabled`}`)),
+        note: "or rename one of the networks",
+      },
+    ]
+  })
   const none: Finding[] =
     networks.length > 0 || unread.some(({ what }) => what === "networks")
       ? []
@@ -46,7 +52,7 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
             severity: "error",
             what: `there is no network configuration in "${places.confDir}"`,
             why: 'kubelet says "NetworkReady=false ... cni plugin not initialized", and takes no pods',
-            remedy: `write one, such as README.md has, to ${places.confDir}/10-pods.conflist; or name the runtime's directory by --conf-dir`,
+            remedy: `write one, such as man cni-bridge has, to ${places.confDir}/10-pods.conflist; or name the runtime's directory by --conf-dir`,
           },
         ]
   return [...none, ...broken, ...twice]
@@ -54,13 +60,13 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
 
 /** Networks whose containers share addresses. */
 export const checkSubnets: Check = ({ node: { networks } }) => {
-  const subnets = networks.flatMap(({ network, pools }) =>
+  const subnets = networks.flatMap(({ file, network, pools }) =>
     pools
       .flatMap(({ rangeSets }) => rangeSets.flat())
       .flatMap((range) => {
         const text = subnetOf(range)
         const cidr = parseCidr(text)
-        return network && cidr ? [{ network: network.name, text, cidr }] : []
+        return network && cidr ? [{ file, network: network.name, text, cidr }] : []
       }),
   )
   return subnets.flatMap((one, at) =>
@@ -73,7 +79,9 @@ export const checkSubnets: Check = ({ node: { networks } }) => {
           network: one.network,
           what: `networks "${one.network}" (${one.text}) and "${other.network}" (${other.text}) overlap`,
           why: "containers of both get the same addresses, and the host sends packets for one to the other",
-          remedy: "give one of them another subnet",
+          remedy: `give one of them another subnet, in ${one.file} or ${other.file}`,
+          affected: [{ name: `"${one.network}"` }, { name: `"${other.network}"` }],
+          ofMany: () => `networks "${one.network}" (${one.text}) and "${other.network}" (${other.text}) overlap`,
         },
       ]
     }),
@@ -98,7 +106,7 @@ const ON_THE_LAN = new Set(plugins.filter(({ isOnLan }) => isOnLan).map(({ plugi
 /** Routes of the host into a network of containers that lead elsewhere. */
 export const checkRoutes: Check = (patient) => {
   const own = new Set(containerLinks(patient))
-  return patient.node.networks.flatMap(({ network, pools }) => {
+  return patient.node.networks.flatMap(({ file, network, pools }) => {
     if (!network || network.plugins.some(({ type }) => ON_THE_LAN.has(type))) return []
     return pools
       .flatMap(({ rangeSets }) => rangeSets.flat())
@@ -115,16 +123,21 @@ export const checkRoutes: Check = (patient) => {
           network: network.name,
           what: `the host's route to ${clash.dst} by ${clash.dev ?? clash.gateway} overlaps ${subnetOf(range)} of network "${network.name}"`,
           why: "either the containers or what is behind that route cannot be reached",
-          remedy: "give the network another subnet, or remove the route",
+          remedy: `give the network another subnet, in ${file}; or remove the route, if nothing needs it: ${deletionOf(clash)}`,
         }
         return [finding]
       })
   })
 }
 
+function deletionOf({ dst, dev, gateway }: Patient["node"]["routes"][number]): string {
+  const way = [...(gateway === undefined ? [] : ["via", gateway]), ...(dev === undefined ? [] : ["dev", dev])]
+  return sh`ip route delete ${[dst, ...way]}`.line
+}
+
 /** Checks the use of host-local's ranges. */
-export const checkPools: Check = ({ node: { stores } }) =>
-  stores.flatMap(({ network, rangeSets }) =>
+export const checkPools: Check = (patient) =>
+  patient.node.stores.flatMap(({ network, rangeSets }) =>
     rangeSets.flatMap(({ ranges, used, total, reclaimable }): Finding[] => {
       if (total === 0n || used < NEARLY_FULL * Number(total)) return []
       const isFull = BigInt(used - reclaimable) >= total
@@ -135,8 +148,24 @@ export const checkPools: Check = ({ node: { stores } }) =>
           network,
           what: `${used} of ${total} addresses of ${ranges} are used (${Math.round((100 * used) / Number(total))} %)`,
           why: isFull ? "no further container gets an address" : "containers get none when it is full",
-          remedy: `cni ipam ls ${network} shows who holds them; cni gc ${network} --auto frees those of containers that are gone; or add a range`,
+          ...poolRemedy(patient, network, { used, total: Number(total) }),
         },
       ]
     }),
   )
+
+/** The addresses of containers that are gone come back by GC; where that is not enough the network needs more of them. */
+function poolRemedy(
+  patient: Patient,
+  network: string,
+  { used, total }: { used: number; total: number },
+): Pick<Finding, "remedy" | "note"> {
+  const hasStaleLease = ({ orphan }: NodeAttachment) => orphan.some((reason) => reason.startsWith("lease"))
+  const stale = patient.attachments.filter((one) => one.network === network && hasStaleLease(one)).length
+  const list = cniCommand(patient, "ipam", ["ls", network]).line
+  const gc = cniCommand(patient, "gc", [network], ["--auto"])
+  if (used - stale < NEARLY_FULL * total)
+    return { remedy: gc, note: `${stale} of them are of containers that are gone: ${list} shows which` }
+  const file = patient.node.networks.find((one) => one.network?.name === network)?.file ?? "its configuration"
+  return { remedy: `add a range to "ranges" in ${file}: ${list} shows who holds the addresses` }
+}

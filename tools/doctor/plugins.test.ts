@@ -73,7 +73,7 @@ test("plugins that are right say nothing", () => {
 test("a plugin that is not there", () => {
   const members = [memberOf({ type: "bridge" }), memberOf({ type: "bridge" }, "lan")]
   expect(told(checkPlugins(patientOf({ places: places([bin, "/opt/none"]), members })))).toEqual([
-    `error plugin-missing (pods)
+    `error plugin-missing
 plugin "bridge" is not in ${bin}, /opt/none
 no container can be attached to "pods", "lan"
 cni install --bin-dir ${bin}`,
@@ -96,10 +96,15 @@ test("a plugin that says no version", () => {
     `warning plugin-broken (pods)
 "${file}" (mode 755) does not say which version it is, as plugins do when they are run without CNI_COMMAND
 it may be damaged, or of another machine
-run it by hand; file ${file}`,
+cni install --bin-dir ${bin}`,
   ])
   writeFileSync(file, "\x7fELF")
-  expect(found(["bridge"]).join()).toContain("plugin-broken")
+  expect(found(["bridge"])).toEqual([
+    `error plugin-not-runnable (pods)
+"${file}" (mode 755) cannot be started: ENOEXEC
+no container can be attached to "pods"
+cni install --bin-dir ${bin}`,
+  ])
 })
 
 test("a plugin that others than root can change", () => {
@@ -107,7 +112,7 @@ test("a plugin that others than root can change", () => {
   const writable = (user: number, mode: string) => `warning plugin-writable (pods)
 "${file}" (mode ${mode}) of user ${user} can be changed by others than root
 it runs as root for every container
-chown root ${file}; chmod 755 ${file}`
+chown root:root ${file}; chmod go-w ${file}`
   expect(found(["bridge"])).toEqual([writable(0, "775")])
   chmodSync(file, 0o757)
   expect(found(["bridge"])).toEqual([writable(0, "757")])
@@ -123,8 +128,23 @@ test("plugins of several suites, or versions of one", () => {
   plugin("portmap", "CNI portmap plugin v1.1.1")
   expect(found(["bridge", "portmap", "tuning"])).toEqual([
     `warning plugins-mixed
-plugins of several suites or versions work together (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1)
+plugins of several suites or versions work together (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1): "bridge", "tuning", "portmap"
 it works, and is not what was tested together; after an upgrade that stopped half-way it is a mistake
-cni install writes all of one version`,
+cni install --bin-dir ${bin}`,
   ])
+})
+
+test("several plugins with one fault are one finding, and one of another suite is not installed by this tool", () => {
+  const files = ["bridge", "portmap"].map((name) => plugin(name, VERSION, 0o644))
+  expect(found(["bridge", "portmap"])).toEqual([
+    `error plugin-not-executable (pods)
+2 plugins in "${bin}" may not be executed: "bridge", "portmap"
+no container can be attached to "pods"
+chmod 755 ${files.join(" ")}`,
+  ])
+  const [missing, ...more] = found(["tuning", "ptp", "calico"])
+  expect(missing).toContain(`2 plugins are not in ${bin}: "tuning", "ptp"\n`)
+  expect(more[0]).toEndWith(`\ninstall the plugin "calico", which is not of this suite, into ${bin}`)
+  expect(more).toHaveLength(1)
+  expect(found(["ptp"], [join(bin, "none")])[0]).toEndWith(`\nmkdir -p ${bin}/none; cni install --bin-dir ${bin}/none`)
 })

@@ -1,8 +1,11 @@
-import { readFileSync, realpathSync, type Stats, statSync } from "node:fs"
+import { existsSync, type Stats, statSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { member } from "../../pkg/types/mod.ts"
+import { plugins as suite } from "../../suite/plugins.ts"
 import { ipamOf } from "../node/mod.ts"
 import type { Check, Finding, Patient } from "./finding.ts"
+import { mountOf } from "./mounts.ts"
+import { type Command, sh } from "./remedy.ts"
 
 /** A plugin's file, and what it says of itself when it is run without a command. */
 export interface PluginBinary {
@@ -12,6 +15,8 @@ export interface PluginBinary {
   readonly owner: number
   /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it cannot be run. */
   readonly version?: string
+  /** The reason why the kernel cannot start it: ENOEXEC for a program of another machine, or a file that is damaged. */
+  readonly unstartable?: string
 }
 
 /** A plugin that does not answer in this time is broken. */
@@ -42,15 +47,15 @@ export function inspectPlugin(type: string, directories: readonly string[]): Plu
 }
 
 /** Ours says two lines on stderr, the reference suite's one. */
-function versionOf(file: string, { mode }: Stats): { version?: string } {
+function versionOf(file: string, { mode }: Stats): Pick<PluginBinary, "version" | "unstartable"> {
   if ((mode & 0o111) === 0) return {}
   try {
     const { stderr } = Bun.spawnSync([file], { env: {}, stdin: "ignore", stdout: "ignore", timeout: PATIENCE_MS })
     const said = stderr.toString()
     const [version] = /^cni-plugins v[\w.+-]+/m.exec(said) ?? /^CNI .* v?[\w.+-]+$/m.exec(said) ?? []
     return version === undefined ? {} : { version }
-  } catch {
-    return {}
+  } catch (error) {
+    return { unstartable: error instanceof Error && "code" in error ? String(error.code) : String(error) }
   }
 }
 
@@ -60,54 +65,91 @@ export const checkPlugins: Check = (patient) => {
   const found: Finding[] = []
   const suites = new Map<string, string[]>()
   for (const [type, networks] of neededPlugins(patient)) {
-    const network = networks[0] ?? ""
-    const about = { network, severity: "error" as const }
-    const why = `no container can be attached to ${networks.map((name) => `"${name}"`).join(", ")}`
     const plugin = inspectPlugin(type, directories)
+    const why = `no container can be attached to ${networks.map((name) => `"${name}"`).join(", ")}`
+    const add = (fault: Omit<Finding, "severity" | "why"> & Partial<Finding>) => {
+      const about = { severity: "error" as const, why, affected: [{ name: `"${type}"` }] }
+      found.push(...networks.map((network): Finding => ({ ...about, network, ...fault })))
+    }
     if (!plugin) {
-      const what = `plugin "${type}" is not in ${directories.join(", ")}`
-      found.push({ ...about, rule: "plugin-missing", what, why, remedy: `cni install --bin-dir ${directories[0]}` })
+      add({
+        rule: "plugin-missing",
+        cause: `${ofThisSuite(type)} in ${directories.join(", ")}`,
+        what: `plugin "${type}" is not in ${directories.join(", ")}`,
+        ofMany: (count) => `${count} plugins are not in ${directories.join(", ")}`,
+        remedy: install(type, directories[0]),
+      })
       continue
     }
-    const { file, mode, owner, version } = plugin
+    const { file, mode, owner, version, unstartable } = plugin
     const shown = `"${file}" (mode ${mode.toString(8)})`
-    if ((mode & 0o111) === 0) {
-      const rule = "plugin-not-executable"
-      found.push({ ...about, rule, what: `${shown} may not be executed`, why, remedy: `chmod 755 ${file}` })
-    } else if (isNoexec(file)) {
-      const remedy = `mount -o remount,exec ${dirname(file)}, or install them elsewhere and set the runtime's bin_dir`
-      found.push({
-        ...about,
+    const files = [file]
+    const directory = dirname(file)
+    const { point, options } = mountOf(file)
+    const isExecutable = (mode & 0o111) !== 0
+    if (!isExecutable) {
+      add({
+        rule: "plugin-not-executable",
+        cause: directory,
+        what: `${shown} may not be executed`,
+        ofMany: (count) => `${count} plugins in "${directory}" may not be executed`,
+        remedy: sh`chmod 755 ${files}`,
+      })
+    } else if (options.includes("noexec")) {
+      add({
         rule: "plugin-noexec",
+        cause: point,
         what: `${shown} lies on a file system that is mounted noexec`,
-        why,
-        remedy,
+        ofMany: (count) => `${count} plugins lie on "${point}", which is mounted noexec`,
+        remedy: sh`mount -o remount,exec ${point}`,
+        note: "or install them elsewhere and set the runtime's bin_dir",
+      })
+    } else if (unstartable !== undefined) {
+      add({
+        rule: "plugin-not-runnable",
+        cause: `${ofThisSuite(type)} in ${directory}`,
+        what: `${shown} cannot be started: ${unstartable}`,
+        ofMany: (count) => `${count} plugins in "${directory}" cannot be started`,
+        remedy: install(type, directory),
+        note: "it is damaged, or of another machine",
       })
     } else if (version === undefined) {
-      const what = `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`
-      found.push({
-        ...about,
-        severity: "warning",
+      add({
         rule: "plugin-broken",
-        what,
+        severity: "warning",
+        cause: `${ofThisSuite(type)} in ${directory}`,
+        what: `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`,
+        ofMany: (count) => `${count} plugins in "${directory}" do not say which version they are`,
         why: "it may be damaged, or of another machine",
-        remedy: `run it by hand; file ${file}`,
+        remedy: install(type, directory),
       })
     } else suites.getOrInsert(suiteOf(version), []).push(type)
     if ((mode & 0o022) !== 0 || owner !== 0) {
-      const what = `${shown} of user ${owner} can be changed by others than root`
-      found.push({
-        ...about,
-        severity: "warning",
+      add({
         rule: "plugin-writable",
-        what,
+        severity: "warning",
+        cause: directory,
+        what: `${shown} of user ${owner} can be changed by others than root`,
+        ofMany: (count) => `${count} plugins in "${directory}" can be changed by others than root`,
         why: "it runs as root for every container",
-        remedy: `chown root ${file}; chmod 755 ${file}`,
+        remedy: sh`chown root:root ${files}; chmod ${isExecutable ? "go-w" : "755"} ${files}`,
       })
     }
   }
-  if (suites.size > 1) found.push(mixed(suites))
+  if (suites.size > 1) found.push(mixed(suites, directories[0]))
   return found
+}
+
+function ofThisSuite(type: string): string {
+  return suite.some(({ plugin }) => plugin.name === type) ? "this suite" : type
+}
+
+/** The command that installs a plugin of this suite; words for one of others. */
+function install(type: string, directory = "/opt/cni/bin"): Command | string {
+  if (ofThisSuite(type) === type) return `install the plugin "${type}", which is not of this suite, into ${directory}`
+  return existsSync(directory)
+    ? sh`cni install --bin-dir ${directory}`
+    : sh`mkdir -p ${directory}; cni install --bin-dir ${directory}`
 }
 
 /** "CNI bridge plugin v1.1.1" is "reference plugins v1.1.1". */
@@ -115,25 +157,20 @@ function suiteOf(version: string): string {
   return version.replace(/^CNI .* (v?[\w.+-]+)$/, "reference plugins $1")
 }
 
-function mixed(suites: ReadonlyMap<string, readonly string[]>): Finding {
+function mixed(suites: ReadonlyMap<string, readonly string[]>, directory = "/opt/cni/bin"): Finding {
+  const types = [...suites.values()].flat()
   const parts = [...suites].map(([suite, types]) => `${types.join(", ")}: ${suite}`)
+  const others = types.filter((type) => ofThisSuite(type) === type)
   return {
     rule: "plugins-mixed",
     severity: "warning",
     what: `plugins of several suites or versions work together (${parts.join("; ")})`,
     why: "it works, and is not what was tested together; after an upgrade that stopped half-way it is a mistake",
-    remedy: "cni install writes all of one version",
+    affected: types.map((type) => ({ name: `"${type}"` })),
+    ofMany: () => `plugins of several suites or versions work together (${parts.join("; ")})`,
+    remedy:
+      others.length === 0
+        ? sh`cni install --bin-dir ${directory}`
+        : `cni install --bin-dir ${directory} writes those of this suite; install ${others.join(", ")} of the version that goes with them`,
   }
-}
-
-/** Whether the mount that a file is on has noexec, proc_pid_mountinfo(5). */
-function isNoexec(file: string): boolean {
-  const path = realpathSync(file)
-  let best = { point: "", options: "" }
-  for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
-    const [, , , , point = "", options = ""] = line.split(" ")
-    const isOn = point === "/" || path === point || path.startsWith(`${point}/`)
-    if (isOn && point.length >= best.point.length) best = { point, options }
-  }
-  return best.options.split(",").includes("noexec")
 }

@@ -28,7 +28,17 @@ test("commands that differ in one value are a loop, equal ones are one, and othe
   expect(inOneLine([up("a"), up("b c"), up("a")]).line).toBe(`for each in a 'b c'; do ip link set "$each" up; done`)
   expect(inOneLine([both("a", 1), both("b", 2)]).line).toBe("ip link set a mtu 1; ip link set b mtu 2")
   expect(inOneLine([both("a", 1), both("a", 2)]).line).toBe("ip link set a mtu 1; ip link set a mtu 2")
-  expect(inOneLine([up("a"), sh`reboot`, up("b")]).line).toBe("ip link set a up; reboot; ip link set b up")
+  expect(inOneLine([up("a"), sh`reboot`, up("b")]).line).toBe(
+    `for each in a b; do ip link set "$each" up; done; reboot`,
+  )
+  const both2 = (name: string) => inOneLine([sh`ip link add br0 type bridge`, up(name)])
+  expect(inOneLine([both2("a"), both2("b")]).line).toBe(
+    `ip link add br0 type bridge; for each in a b; do ip link set "$each" up; done`,
+  )
+  const remove = (file: string) => sh`rm ${[file]}`
+  expect(inOneLine([remove("a"), remove("b c")]).line).toBe("rm a 'b c'")
+  const twice = (files: string[]) => sh`chown root ${files}; chmod 700 ${files}`
+  expect(inOneLine([twice(["a"]), twice(["b"])]).line).toBe("chown root a b; chmod 700 a b")
 })
 
 test("a loop does for each word what its command does", () => {

@@ -29,26 +29,59 @@ export function sh(strings: TemplateStringsArray, ...values: Value[]): Command {
   return new Command(strings, values)
 }
 
-/** Several commands as one line: each distinct one once, and those that differ in one value only as a loop over it. */
+/**
+ * Several commands as one line, in the order in which they come: each distinct one once, and those of one form together, as a
+ * command with all their lists, or as a loop over the value in which they differ.
+ */
 export function inOneLine(commands: readonly Command[]): Command {
-  const distinct = [...new Map(commands.map((command) => [command.line, command])).values()]
-  const [first] = distinct
-  if (first === undefined || distinct.length === 1) return first ?? new Command([""], [])
-  return loopOf(first, distinct) ?? new Command(distinct.map((_, at) => (at === 0 ? "" : "; ")).concat(""), distinct)
+  const steps = commands.flatMap(stepsOf)
+  const distinct = [...new Map(steps.map((step) => [step.line, step])).values()]
+  const forms = Map.groupBy(distinct, ({ strings }) => strings.join("\0"))
+  const lines = [...forms.values()].flatMap((alike) => loopOf(alike) ?? alike)
+  return lines.length === 1 && lines[0] ? lines[0] : sequence(lines)
 }
 
-function loopOf(first: Command, commands: readonly Command[]): Command | undefined {
-  if (commands.some(({ strings }) => strings.join("\0") !== first.strings.join("\0"))) return undefined
-  const varying = first.values.flatMap((value, at) =>
-    commands.some(({ values }) => written(values[at] ?? "") !== written(value)) ? [at] : [],
-  )
-  const [at = 0] = varying
-  const each = commands.map(({ values }) => values[at])
-  if (varying.length !== 1 || !each.every((value) => typeof value === "string")) return undefined
-  const variable = new Command(['"$each"'], [])
-  const body = new Command(first.strings, first.values.with(at, variable))
-  return sh`for each in ${each}; do ${body}; done`
+function sequence(steps: readonly Command[]): Command {
+  return new Command(steps.map((_, at) => (at === 0 ? "" : "; ")).concat(""), steps)
 }
+
+/** The commands of a sequence, or the one. */
+function stepsOf(command: Command): Command[] {
+  const { strings, values } = command
+  const isSequence = strings.every((text, at) => text === (at === 0 || at === strings.length - 1 ? "" : "; "))
+  const steps = values.flatMap((value) => (value instanceof Command ? [value] : []))
+  return isSequence && steps.length === values.length ? steps.flatMap(stepsOf) : [command]
+}
+
+/** Commands that differ in one value: its lists are joined, or it is looped over; it may stand at several places of a command. */
+function loopOf(commands: readonly Command[]): Command | undefined {
+  const [first] = commands
+  if (first === undefined || commands.length === 1) return first
+  const at = first.values.findIndex((value, at) =>
+    commands.some(({ values }) => written(values[at] ?? "") !== written(value)),
+  )
+  const words = commands.map(({ values }) => values[at])
+  const bodies = commands.map(
+    ({ strings, values }, own) =>
+      new Command(
+        strings,
+        values.map((value) => (value === words[own] ? EACH : value)),
+      ),
+  )
+  if (bodies.some(({ line }) => line !== bodies[0]?.line)) return undefined
+  const lists = words.flatMap((word) => (typeof word === "object" && !(word instanceof Command) ? [word] : []))
+  const all = lists.flat()
+  if (lists.length === words.length)
+    return new Command(
+      first.strings,
+      first.values.map((value) => (value === words[0] ? all : value)),
+    )
+  return words.every((word) => typeof word === "string")
+    ? sh`for each in ${words}; do ${bodies[0] ?? first}; done`
+    : undefined
+}
+
+const EACH = new Command(['"$each"'], [])
 
 function written(value: Value): string {
   if (value instanceof Command) return value.line
@@ -72,4 +105,10 @@ export function continued(line: string, room: number): string[] {
     } else current = current === "" ? word : `${current} ${word}`
   }
   return [...lines, current]
+}
+
+/** The command that writes a value below /proc/sys: the name of an interface may have dots, and then the slashes stay. */
+export function setSysctl(path: string, value: string | number): Command {
+  const name = path.includes(".") ? path : path.replaceAll("/", ".")
+  return sh`sysctl -w ${`${name}=${value}`}`
 }

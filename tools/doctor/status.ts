@@ -62,7 +62,16 @@ function finding(network: Network, error: unknown): Finding {
       feature === undefined ? "every ADD would fail for this reason" : "the kernel lacks what the network is made of",
     remedy:
       feature === undefined
-        ? `docs/errors.md has the words; cni status ${network.name} asks again`
-        : "modprobe the module that is named, or take another kernel",
+        ? `mend what the message names: cni explain tells more of it, and cni status ${network.name} asks again`
+        : "load the module that is named with modprobe, or take a kernel that has it",
+    consequenceOf: [
+      "plugin-missing",
+      "plugin-not-executable",
+      "plugin-noexec",
+      "plugin-not-runnable",
+      "disk-read-only",
+      "disk-full",
+      "state-exposed",
+    ],
   }
 }

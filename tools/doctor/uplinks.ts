@@ -10,9 +10,9 @@ import {
   parseIp,
 } from "../../pkg/types/mod.ts"
 import type { NodeLink } from "../node/mod.ts"
+import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
 import { type Examined, isUp, localMappings } from "./inside.ts"
-import { isGateway } from "./links.ts"
 import { sh } from "./remedy.ts"
 
 const families: readonly (readonly [Family, string, string])[] = [

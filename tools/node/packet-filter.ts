@@ -14,6 +14,8 @@ import {
 export interface FilterView {
   readonly bases: readonly BaseChain[]
   readonly rules: readonly FoundRule[]
+  /** All tables, those without rules too. */
+  readonly tables?: readonly Table[]
   /** Tables with `flags dormant`: their base chains are not among `bases`, since no packet comes through them. */
   readonly dormant?: readonly Table[]
 }
@@ -30,6 +32,7 @@ export function readPacketFilter(): FilterView | undefined {
   return {
     bases: listBaseChains(socket).filter((base) => !isAsleep(base)),
     rules: tables.flatMap((table) => listTableRules(socket, table)),
+    tables,
     dormant,
   }
 }

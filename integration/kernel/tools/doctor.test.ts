@@ -16,8 +16,11 @@ const STALE = {
   ...{ rule: "stale-lease", severity: "warning", network: "pods" },
   what: 'host-local keeps 10.85.0.3 for "pods/gone/eth0": lease without cache entry',
   why: "its container is gone, and no DEL came; the address is lost to the pool",
-  remedy: "if no container uses it: cni gc pods --auto",
+  remedy: "cni gc --auto pods",
+  pasteable: true,
+  note: "only if no container uses it: cni gc --auto pods --dry-run prints what would go",
   fixable: false,
+  affected: [{ name: '"pods/gone/eth0"', network: "pods", containerId: "gone", ifName: "eth0" }],
 }
 
 test("a node with warnings alone is in order", async () => {
@@ -31,6 +34,7 @@ test("a node with warnings alone is in order", async () => {
   ${STALE.what}
   why: ${STALE.why}
   do: ${STALE.remedy}
+  note: ${STALE.note}
 
 0 errors, 1 warning, 2 attachments looked at
 `,
@@ -57,28 +61,25 @@ async function foundIn(options: string, fill = "true"): Promise<string[]> {
   }
 }
 
+const ROOM =
+  "delete what is not needed there, or make it larger: du -xa DIR | sort -n | tail shows what is large, df -h DIR; df -i DIR how much is used"
 const WHY = "no ADD can note what it does: all fail"
 const blocks = (count: number) => `dd if=/dev/zero of=x bs=4096 count=${count} 2>/dev/null`
 
 test.each<[string, string, string, string[]]>([
-  [
-    "is full",
-    "size=400k",
-    blocks(100),
-    [`error\ndisk-full\nthe file system of "DIR" is full\n${WHY}\ndf -h DIR; df -i DIR`],
-  ],
+  ["is full", "size=400k", blocks(100), [`error\ndisk-full\nthe file system of "DIR" is full\n${WHY}\n${ROOM}`]],
   [
     "has less than a fiftieth left",
     "size=400k",
     blocks(99),
-    [`warning\ndisk-full\nthe file system of "DIR" has 4 KiB left\n${WHY}\ndf -h DIR; df -i DIR`],
+    [`warning\ndisk-full\nthe file system of "DIR" has 4 KiB left\n${WHY}\n${ROOM}`],
   ],
   ["has a fiftieth left", "size=400k", blocks(98), []],
   [
     "has no inodes left",
     "size=400k,nr_inodes=2",
     "touch x",
-    [`error\ndisk-full\nthe file system of "DIR" is full\n${WHY}\ndf -h DIR; df -i DIR`],
+    [`error\ndisk-full\nthe file system of "DIR" is full\n${WHY}\n${ROOM}`],
   ],
   ["counts no inodes", "size=400k,nr_inodes=0", "touch x", []],
   [
@@ -101,13 +102,17 @@ test("plugins on a file system from which nothing may be executed", async () => 
   const { stdout, exitCode } = await cni("doctor", "--bin-dir", bin)
   expect(exitCode).toBe(3)
   const found = JSON.parse(stdout).findings.filter(({ rule }: { rule: string }) => rule === "plugin-noexec")
-  const of = (file: string) => ({
-    ...{ rule: "plugin-noexec", severity: "error", network: "pods", fixable: false },
-    what: `"${file}" (mode 755) lies on a file system that is mounted noexec`,
-    why: 'no container can be attached to "pods"',
-    remedy: `mount -o remount,exec ${bin}, or install them elsewhere and set the runtime's bin_dir`,
-  })
-  expect(found).toMatchObject([of(`${bin}/bridge`), of(`${bin}/host-local`)])
+  expect(found).toEqual([
+    {
+      ...{ rule: "plugin-noexec", severity: "error", network: "pods", fixable: false },
+      what: `2 plugins lie on "${bin}", which is mounted noexec: "bridge", "host-local"`,
+      why: 'no container can be attached to "pods"',
+      remedy: `mount -o remount,exec ${bin}`,
+      pasteable: true,
+      note: "or install them elsewhere and set the runtime's bin_dir",
+      affected: [{ name: '"bridge"' }, { name: '"host-local"' }],
+    },
+  ])
 })
 
 test("--fix runs DEL for what is provably gone, and says what that cannot do; a network may say by STATUS what is wrong", async () => {
@@ -134,13 +139,18 @@ esac
     ...{ rule: "stale-cache", severity: "warning", network: "lan", fixable: true },
     what: `the runtime's cache has "lan/c9/eth0", and there is no namespace "/run/netns/absent"`,
     why: "its container is gone, and no DEL came",
-    remedy: "cni doctor --fix deletes it; so does cni gc lan --auto",
+    remedy: "cni doctor --fix",
+    pasteable: true,
+    note: "cni gc --auto lan does it for this network alone",
+    affected: [{ name: '"lan/c9/eth0"', network: "lan", containerId: "c9", ifName: "eth0" }],
   }
   const ofStatus = {
     ...{ rule: "status", severity: "error", network: "lan", fixable: false },
     what: 'network "lan" cannot take containers: no room: so it is',
     why: "every ADD would fail for this reason",
-    remedy: "docs/errors.md has the words; cni status lan asks again",
+    remedy: "mend what the message names: cni explain tells more of it, and cni status lan asks again",
+    pasteable: false,
+    affected: [],
   }
   const failure = 'Cannot delete what is left of "lan/c9/eth0": plugin type="simple" failed (delete): not now'
   expect({ ...failed, stdout: JSON.parse(failed.stdout) }).toMatchObject({

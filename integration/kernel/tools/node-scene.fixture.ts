@@ -15,6 +15,7 @@ const rules = `table ip cni_masquerade {
   }
   chain postrouting {
     type nat hook postrouting priority srcnat;
+    ip saddr @containers masquerade
   }
 }
 `

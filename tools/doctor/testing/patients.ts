@@ -1,5 +1,6 @@
 import type { FoundRule } from "../../../pkg/nftables/mod.ts"
 import type { FilterView, Node, NodeAttachment, NodeLink } from "../../node/mod.ts"
+import { byCause, describe } from "../causes.ts"
 import type { Finding, Member, Patient } from "../finding.ts"
 import { examinedOf } from "../inside.ts"
 import { Command } from "../remedy.ts"
@@ -14,6 +15,7 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   ports?: Node["rules"]["ports"]
   networks?: object[]
   stores?: object[]
+  flags?: readonly string[]
   /** What /proc/sys has. */
   sysctls?: Readonly<Record<string, string>>
 }
@@ -24,6 +26,7 @@ export function patientOf({
   filter,
   ports = [],
   sysctls = {},
+  flags = [],
   insides = new Map(),
   tables = {},
   ...node
@@ -33,7 +36,10 @@ export function patientOf({
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
   const examined = examinedOf(attachments, insides)
   const hostTables = { rules: [], routes: [], neighbours: [], routesTo: new Map(), ...tables }
-  return { node: read, attachments, insides, examined, hostTables, filter, members, sysctl: (path) => sysctls[path] }
+  return {
+    ...{ node: read, attachments, insides, examined, hostTables, filter, members, flags },
+    sysctl: (path) => sysctls[path],
+  }
 }
 
 export const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}): NodeLink => ({
@@ -89,14 +95,15 @@ export const accept = verdict(ACCEPT)
 export const jump = (chain: string): Part => verdict(JUMP, chain)
 export const compare = (...value: number[]): Part => ["cmp", { data: { value: Uint8Array.from(value) } }]
 
-/** The findings as they are read; the network that one is about is in brackets. */
+/** The findings as they are read, one for each cause; the network that one is about is in brackets. */
 export function told(findings: readonly Finding[]): string[] {
-  return findings.map(({ severity, rule, network, what, why, remedy, isFixable }) =>
-    [
+  return byCause(findings).map((finding) => {
+    const { severity, rule, network, why, remedy, isFixable } = finding
+    return [
       `${severity} ${rule}${network === undefined ? "" : ` (${network})`}${isFixable ? ", fixable" : ""}`,
-      what,
+      describe(finding),
       why,
       remedy instanceof Command ? remedy.line : remedy,
-    ].join("\n"),
-  )
+    ].join("\n")
+  })
 }

@@ -1,0 +1,79 @@
+import { addNetwork, delNetwork, type Network, parseNetworkList, type Runtime } from "../../pkg/libcni/mod.ts"
+import { isJsonObject, type JsonObject, ownerComment, printJson } from "../../pkg/types/mod.ts"
+import { type Command, nodeFlags, placesOf, runtimeFlags, runtimeOf, wantsJson } from "../../tools/command.ts"
+import { sh } from "../../tools/doctor/remedy.ts"
+import { attachmentsOf, ipamOf, type NodeAttachment, readNode } from "../../tools/node/mod.ts"
+
+/** `cni reattach` */
+export const reattach: Command = {
+  summary: "Make attachments anew, as they were: after a flush of rules, or when an interface was deleted",
+  words: ["ATTACHMENT…"],
+  flags: { timeout: runtimeFlags.timeout, ...nodeFlags },
+  help: `ATTACHMENT is NETWORK/CONTAINER/INTERFACE, as cni doctor and cni ps name it, or NETWORK for all of its containers that live.
+Runs DEL and ADD with the configuration, the arguments and the namespace of the first ADD, which the runtime's cache has, and asks
+host-local for the same addresses. The container goes on running; its interface is made anew, and has no network for that moment.
+
+Exit code 1: one could not be made anew, and a message says which and how to do it by hand.
+
+Examples:
+  cni reattach pods
+  cni reattach pods/0c1b2a394857/eth0`,
+  async run(args, terminal) {
+    const runtime = runtimeOf(args, terminal)
+    const attachments = attachmentsOf(readNode(placesOf(args, terminal)))
+    const chosen = new Set(args.words.flatMap((word) => chosenBy(word, attachments)))
+    const failures: string[] = []
+    const done: string[] = []
+    for (const one of chosen) {
+      try {
+        await makeAnew(one, runtime)
+        done.push(ownerComment(one))
+        if (!wantsJson(args)) terminal.stdout(`Attached ${ownerComment(one)} again\n`)
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error)
+        failures.push(`Cannot attach "${ownerComment(one)}" again: ${reason}; by hand: ${commandOf(one)}`)
+      }
+    }
+    if (wantsJson(args)) terminal.stdout(`${printJson({ attached: done })}\n`)
+    if (failures.length > 0) throw new Error(failures.join("\n"))
+  },
+}
+
+function chosenBy(word: string, attachments: readonly NodeAttachment[]): NodeAttachment[] {
+  const found = attachments.filter((one) => word === one.network || word === ownerComment(one))
+  const usable = found.filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
+  if (usable.length > 0) return usable
+  const reason =
+    found.length === 0 ? "there is no such attachment" : "its namespace is gone, or the cache has no record"
+  throw new Error(`Cannot attach "${word}" again: ${reason}`)
+}
+
+async function makeAnew(one: NodeAttachment, runtime: Runtime): Promise<void> {
+  const { cached, addresses } = one
+  if (cached === undefined) return
+  const own = { ...runtime, cacheDir: cached.cacheDir ?? runtime.cacheDir }
+  const network = parseNetworkList(cached.config)
+  await delNetwork(own, network, cached)
+  await addNetwork(own, withAddresses(network, addresses), cached, { undo: true })
+}
+
+/** The network as ADD gets it: host-local is asked for these addresses. The cache keeps the configuration without them. */
+function withAddresses(network: Network, addresses: readonly string[]): Network {
+  const ips = addresses.map((address) => address.split("/")[0] ?? "")
+  const asking = (raw: JsonObject): JsonObject => {
+    const args = isJsonObject(raw.args) ? raw.args : {}
+    const cni = isJsonObject(args.cni) ? args.cni : {}
+    return { ...raw, args: { ...args, cni: { ...cni, ips } } }
+  }
+  const plugins = network.plugins.map((plugin) =>
+    ipamOf(plugin.raw)?.type === "host-local" ? { ...plugin, raw: asking(plugin.raw) } : plugin,
+  )
+  return { ...network, plugins }
+}
+
+function commandOf({ cached, network, containerId, ifName, netns = "" }: NodeAttachment): string {
+  const args = (cached?.args ?? []).map((pair) => pair.join("=")).join(";")
+  const capabilities = JSON.stringify(cached?.capabilityArgs ?? {})
+  return sh`CNI_ARGS=${args} CAP_ARGS=${capabilities} cni add ${network} ${netns} --container-id ${containerId} --ifname ${ifName}`
+    .line
+}

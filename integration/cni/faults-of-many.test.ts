@@ -1,0 +1,76 @@
+/** One fault of 250 containers: one finding, with a number and three names, and mended by one command. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { writeSysctl } from "../lab/mod.ts"
+import { NodeLab, podsNetwork } from "./node-lab.ts"
+
+const MANY = 250
+const AT_ONCE = 5
+/** The lines of a report about one cause on a terminal of 120 columns. */
+const PARAGRAPH = 16
+
+let lab: NodeLab
+beforeAll(async () => {
+  const [bridge, portmap] = podsNetwork.plugins
+  const ipam = { type: "host-local", ranges: [[{ subnet: "10.85.0.0/16" }]] }
+  lab = await NodeLab.create({ ...podsNetwork, plugins: [{ ...bridge, ipam }, portmap] })
+  for (let count = 0; count < MANY; count += AT_ONCE)
+    await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => lab.addPod(`web-${count + at}`)))
+}, 300_000)
+afterAll(() => lab?.[Symbol.asyncDispose](), 120_000)
+
+const forEachEnd = (command: string) =>
+  lab.host.exec("sh", [
+    "-ec",
+    `for end in $(ip -o link show type veth | sed 's/^[0-9]*: //; s/@.*//'); do ${command}; done`,
+  ])
+
+test.each<[string, string[], () => Promise<unknown>]>([
+  [
+    "all rules of the host are flushed",
+    ["missing-masquerade", "missing-ports"],
+    () => lab.host.exec("nft", ["flush ruleset"]),
+  ],
+  [
+    "the rules of one chain are flushed",
+    ["table-incomplete"],
+    () => lab.host.exec("nft", ["flush chain ip cni_hostports prerouting"]),
+  ],
+  ["the bridge is deleted", ["bridge-missing"], () => lab.host.exec("ip", ["link", "delete", "cni0"])],
+  [
+    "the gateway's address is deleted",
+    ["gateway-missing"],
+    () => lab.host.exec("ip", ["address", "flush", "dev", "cni0"]),
+  ],
+  ["every end is down", ["link-down"], () => forEachEnd("ip link set $end down")],
+  ["forwarding is off", ["forwarding-off"], () => writeSysctl(lab.host, "net/ipv4/ip_forward", "0")],
+  ["the leases are deleted", ["missing-lease"], () => lab.host.exec("rm", ["-r", "/var/lib/cni/networks/pods"])],
+  [
+    "others may change the records",
+    ["record-exposed"],
+    () => lab.host.exec("sh", ["-c", "chmod 666 /var/lib/cni/results/*"]),
+  ],
+])(
+  `${MANY} containers, and %s: one finding for each cause, which names all and goes when its remedy is pasted`,
+  async (_, rules, seed) => {
+    expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })
+    await seed()
+    const { findings } = await lab.doctor()
+    expect(findings.map(({ rule }) => rule)).toEqual(rules)
+    for (const { what, affected, pasteable } of findings) {
+      expect(new Set(affected.map(({ name }) => name)).size).toBe(MANY)
+      expect(what).toMatch(new RegExp(`\\b${MANY}\\b`))
+      expect(what).toMatch(/: ("[^"]+"( \(pod [^)]+\))?, ){2}"[^"]+"( \(pod [^)]+\))? and 247 more$/)
+      expect(pasteable).toBe(true)
+    }
+    const short = (await lab.onTerminal(["doctor"])).stdout
+    expect(short.split("\n").length).toBeLessThan(PARAGRAPH * rules.length)
+    expect(short).toContain(`${rules.length} error${rules.length === 1 ? "" : "s"}, 0 warnings`)
+    const whole = (await lab.onTerminal(["doctor", "--all"])).stdout.replaceAll(/\s+/g, "")
+    for (const { affected } of findings)
+      for (const { name } of affected) expect(whole).toContain(name.replaceAll(" ", ""))
+    for (const remedy of new Set(findings.map(({ remedy }) => remedy)))
+      expect(await lab.paste(remedy)).toMatchObject({ stderr: "", exitCode: 0 })
+    expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })
+  },
+  120_000,
+)

@@ -1,0 +1,59 @@
+import { expect, test } from "bun:test"
+import { join } from "node:path"
+import { testWith, waitFor } from "../lab/mod.ts"
+import { type Fault, faults } from "./faults-table.ts"
+import { type Finding, NodeLab } from "./node-lab.ts"
+
+for (const fault of faults) {
+  const { rule, how, needs, words } = fault
+  const title = `${rule}${how === undefined ? "" : `, ${how}`}: found, and gone after ${words ? "what its remedy says" : "its remedy was pasted"}`
+  if (needs) testWith([needs], title, () => breakAndMend(fault))
+  else test(title, () => breakAndMend(fault))
+}
+
+async function breakAndMend(fault: Fault): Promise<void> {
+  const { rule, severity, names, words } = fault
+  await using lab = await NodeLab.create()
+  const pods = [await lab.addPod("web-1"), await lab.addPod("web-2")]
+  expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })
+  await fault.seed(lab, pods)
+
+  const { findings, exitCode } = await lab.doctor()
+  const found = findings.filter((each) => each.rule === rule)
+  expect(found).toMatchObject([{ rule, severity, what: expect.stringMatching(names), pasteable: words === undefined }])
+  if (words) expect(found[0]?.remedy).toMatch(words)
+  expect(found[0]?.why).not.toBe("")
+  const others = new Set(findings.map((each) => each.rule).filter((each) => each !== rule))
+  expect([...others].filter((each) => !(fault.besides ?? []).includes(each))).toEqual([])
+  expect(exitCode).toBe(findings.some((each) => each.severity === "error") ? 3 : 0)
+
+  for (const { remedy } of findings.filter(isPasteable)) {
+    const pasted = await lab.paste(remedy)
+    expect({ remedy, ...pasted }).toMatchObject({ stderr: "", exitCode: 0 })
+  }
+  await fault.mend?.(lab, pods)
+  expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })
+  const answers = async () => (await pods[1]?.tryExec("ping", ["-c1", "-W1", "10.85.0.1"]))?.exitCode === 0
+  await waitFor(answers, "the gateway to answer the pod")
+}
+
+function isPasteable({ pasteable }: Finding): boolean {
+  return pasteable
+}
+
+test("every finding that doctor can tell is broken and mended here, or has a reason why it cannot be", async () => {
+  const elsewhere = {
+    "cannot-look": "it needs a kernel or a file that refuses to be read: tools/doctor/host.test.ts",
+    "no-nftables": "it needs a kernel without nf_tables: tools/doctor/host.test.ts",
+  }
+  const root = join(import.meta.dir, "../..")
+  const sources = [...new Bun.Glob("tools/doctor/*.ts").scanSync(root)].filter((file) => !file.endsWith(".test.ts"))
+  const texts = await Promise.all(sources.map((file) => Bun.file(join(root, file)).text()))
+  const ids = /rule(?:: | = )(?:[^"\n]*\? )?"([a-z0-9-]+)"(?: : "([a-z0-9-]+)")?/g
+  const rules = texts.flatMap((text) => [...text.matchAll(ids)].flatMap(([, ...found]) => found))
+  const told = [...new Set(rules.filter((rule) => rule !== undefined))]
+  expect(told.length).toBeGreaterThan(45)
+  const rows = new Set([...faults.map(({ rule }) => rule), ...Object.keys(elsewhere)])
+  expect(told.filter((rule) => !rows.has(rule))).toEqual([])
+  expect([...rows].filter((rule) => !told.includes(rule))).toEqual([])
+})

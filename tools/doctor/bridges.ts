@@ -1,0 +1,135 @@
+import { parseNetworkList } from "../../pkg/libcni/mod.ts"
+import { type JsonObject, ownerComment } from "../../pkg/types/mod.ts"
+import { lostBridge, type NodeAttachment, type NodeLink } from "../node/mod.ts"
+import {
+  affectedBy,
+  bridgeOf,
+  type Check,
+  cniCommand,
+  type Finding,
+  linkOnHost,
+  type Member,
+  nameOf,
+  type Patient,
+} from "./finding.ts"
+import { type Command, inOneLine, sh } from "./remedy.ts"
+
+/** Bridges that were deleted, once for all their containers, and hosts' ends that are no ports of their bridge. */
+export const checkBridges: Check = (patient) =>
+  patient.attachments.flatMap((one): Finding[] => {
+    const lost = lostBridge(one, patient.node)
+    if (!lost) return []
+    const { bridge, isThere, end } = lost
+    const about = {
+      severity: "error" as const,
+      network: one.network,
+      affected: [affectedBy(one)],
+      cause: `bridge ${bridge}`,
+    }
+    if (isThere) {
+      return [
+        {
+          ...about,
+          rule: "not-in-bridge",
+          what: `"${end.name}", the host's end of ${nameOf(one)}, is no port of bridge "${bridge}"`,
+          ofMany: (count) => `the host's ends of ${count} containers are no ports of bridge "${bridge}"`,
+          why: "the container reaches nothing",
+          ...portRemedy(one, end, bridge, patient, []),
+        },
+      ]
+    }
+    return [
+      {
+        ...about,
+        rule: "bridge-missing",
+        what: `bridge "${bridge}" is not there, and a container lives by it: ${nameOf(one)}`,
+        ofMany: (count) => `bridge "${bridge}" is not there, and ${count} containers live by it`,
+        why: "the containers reach nothing, and nothing reaches them",
+        ...portRemedy(one, end, bridge, patient, [
+          sh`ip link add ${bridge} up type bridge`,
+          ...gatewaysOn(one, patient).map(({ address, device }) => sh`ip address replace ${address} dev ${device}`),
+        ]),
+      },
+    ]
+  })
+
+/** The commands that make an interface a port as ADD does; where it has a VLAN, an ADD does it. */
+function portRemedy(
+  one: NodeAttachment,
+  end: NodeLink,
+  bridge: string,
+  patient: Patient,
+  before: readonly Command[],
+): Pick<Finding, "remedy" | "note"> {
+  const { vlan, vlanTrunk, hairpinMode, portIsolation } = bridgeKeysOf(one, patient) ?? {}
+  if (vlan || (Array.isArray(vlanTrunk) && vlanTrunk.length > 0)) {
+    return {
+      remedy: cniCommand(patient, "reattach", [ownerComment(one)]),
+      note: "the containers' interfaces are made anew, with the same addresses and VLANs",
+    }
+  }
+  const flags = [
+    ...(hairpinMode === true ? ["hairpin", "on"] : []),
+    ...(portIsolation === true ? ["isolated", "on"] : []),
+  ]
+  const join = sh`ip link set ${end.name} master ${bridge}`
+  const set = flags.length === 0 ? [] : [sh`ip link set ${end.name} type bridge_slave ${flags}`]
+  return { remedy: inOneLine([...before, join, ...set]) }
+}
+
+/** The keys of the plugin bridge at the ADD, else in the network's file. */
+function bridgeKeysOf({ cached, network }: NodeAttachment, { members }: Patient): JsonObject | undefined {
+  const own = members.find((member) => member.network === network && bridgeOf(member) !== undefined)?.raw
+  if (!cached) return own
+  try {
+    return parseNetworkList(cached.config).plugins.find(({ type }) => type === "bridge")?.raw ?? own
+  } catch {
+    return own
+  }
+}
+
+/** Whether the host has the gateway's address, on the bridge or on its VLAN. */
+export function isGateway(member: Member): boolean {
+  return bridgeOf(member) !== undefined && (member.raw.isGateway === true || member.raw.isDefaultGateway === true)
+}
+
+/**
+ * The addresses that the host has as the gateway of a container, with the prefix length of the container's own, and the
+ * interface that has them: the bridge, or that of the container's VLAN on it.
+ */
+export function gatewaysOn(one: NodeAttachment, patient: Patient): { address: string; device: string }[] {
+  const raw = bridgeKeysOf(one, patient)
+  if (!raw || (raw.isGateway !== true && raw.isDefaultGateway !== true)) return []
+  const bridge = typeof raw.bridge === "string" && raw.bridge !== "" ? raw.bridge : "cni0"
+  const device = raw.vlan ? `${bridge}.${raw.vlan}` : bridge
+  const ips = one.result?.ips ?? []
+  return ips.flatMap(({ gateway, address }) =>
+    gateway === undefined ? [] : [{ address: `${gateway}/${address.split("/")[1]}`, device }],
+  )
+}
+
+/** Bridges that have lost the address which is the containers' gateway. */
+export const checkGateways: Check = (patient) =>
+  patient.attachments.flatMap((one): Finding[] => {
+    if (one.isAlive === false) return []
+    return gatewaysOn(one, patient).flatMap(({ address, device }): Finding[] => {
+      const link = linkOnHost(patient, device)
+      const [gateway = ""] = address.split("/")
+      if (!link || link.addresses.some((each) => each.split("/")[0] === gateway)) return []
+      return [
+        {
+          rule: "gateway-missing",
+          severity: "error",
+          network: one.network,
+          cause: `${gateway} of ${device}`,
+          affected: [affectedBy(one)],
+          what: `bridge "${device}" does not have ${gateway}, the containers' gateway`,
+          ofMany: (count) => `bridge "${device}" does not have ${gateway}, the gateway of ${count} containers`,
+          why: "containers reach nothing beyond their network",
+          remedy: sh`ip address add ${address} dev ${device}`,
+          note: "the next ADD does it, too",
+          consequenceOf: ["ipv6-disabled", "bridge-missing"],
+        },
+      ]
+    })
+  })

@@ -1,0 +1,20 @@
+import { readFileSync, realpathSync } from "node:fs"
+
+/** The mount that a file is on, proc_pid_mountinfo(5). */
+export interface Mount {
+  readonly point: string
+  readonly options: readonly string[]
+}
+
+/** The mount that a path is on: of several at one point the last one, which hides the others. Throws for a path that is not there. */
+export function mountOf(path: string): Mount {
+  const real = realpathSync(path)
+  let best: Mount = { point: "", options: [] }
+  for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
+    const [, , , , escaped = "", options = ""] = line.split(" ")
+    const point = escaped.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
+    const isOn = point === "/" || real === point || real.startsWith(`${point}/`)
+    if (isOn && point.length >= best.point.length) best = { point, options: options.split(",") }
+  }
+  return best
+}

@@ -1,0 +1,84 @@
+import { cacheFile } from "../../pkg/libcni/mod.ts"
+import type { NodeAttachment } from "../node/mod.ts"
+import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient } from "./finding.ts"
+import { isDeletable, planDeletion } from "./fix.ts"
+import { sh } from "./remedy.ts"
+
+const GONE = "its container is gone, and no DEL came"
+
+/** Finds leases, records, links and rules of containers that no longer exist. */
+export const checkOrphans: Check = (patient) =>
+  patient.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, patient))
+
+/** A container that is gone is one cause: its lease and its rules are named with its record. */
+function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
+  const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, patient))
+  const { network } = one
+  const about = {
+    ...{ network, severity: "warning" as const, isFixable, affected: [affectedBy(one)] },
+    // Without the cache an attachment that lives seems to be one that no record knows.
+    ...(isFixable ? {} : { consequenceOf: ["state-exposed", "cannot-look"] }),
+    ...{ cause: `containers of ${network}`, ...orphanRemedy(one, patient, isFixable) },
+  }
+  const found: Finding[] = []
+  const has = (text: string) => one.orphan.some((reason) => reason.startsWith(text))
+  const places = [...new Set(one.rules.map(({ place }) => place))].join(", ")
+  const lease = has("lease") ? `; host-local keeps ${one.addresses.join(", ")} for it` : ""
+  const rules = has("rules") && places !== "" ? `; rules for it are in ${places}` : ""
+  if (has("cache")) {
+    const what = `the runtime's cache has ${nameOf(one)}, and there is no namespace "${one.netns}"${lease}${rules}`
+    const ofMany = (count: number) =>
+      `the runtime's cache has ${count} containers of "${network}" whose namespace is gone`
+    found.push({ ...about, rule: "stale-cache", what, ofMany, why: GONE })
+  } else if (has("lease")) {
+    const what = `host-local keeps ${one.addresses.join(", ")} for ${nameOf(one)}: ${reasonsOf(one, "lease")}${rules}`
+    const ofMany = (count: number) =>
+      `host-local keeps the addresses of ${count} containers of "${network}" that are gone`
+    found.push({ ...about, rule: "stale-lease", what, ofMany, why: `${GONE}; the address is lost to the pool` })
+  } else if (has("rules")) {
+    const what = `rules for ${nameOf(one)} in ${places}: ${reasonsOf(one, "rules")}`
+    const ofMany = (count: number) => `there are rules for ${count} containers of "${network}" that are gone`
+    const why = "packets of the address's next holder, or to a port of the host, go the wrong way"
+    found.push({ ...about, rule: "orphaned-rules", what, ofMany, why })
+  }
+  if (has("link")) {
+    const what = `interface "${one.link?.name}" is that of ${nameOf(one)}, which no cache entry knows`
+    const ofMany = (count: number) => `${count} interfaces are of containers of "${network}" that no cache entry knows`
+    const why = "the runtime will not delete it; it keeps its address and its port of the bridge"
+    found.push({ ...about, rule: "orphaned-link", what, ofMany, why })
+  }
+  return found
+}
+
+/** `cni gc` needs the network's file; the record of a runtime, such as that of "cni-loopback", has none. */
+function orphanRemedy(one: NodeAttachment, patient: Patient, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
+  const { networks, places } = patient.node
+  const hasFile = networks.some(({ network }) => network?.name === one.network)
+  const gc = cniCommand(patient, "gc", [one.network], ["--auto"])
+  if (isFixable) {
+    const fix = cniCommand(patient, "doctor", [], ["--fix"])
+    return { remedy: fix, ...(hasFile ? { note: `${gc.line} does it for this network alone` } : {}) }
+  }
+  if (one.sources.join() === "cache") {
+    const file = cacheFile(one.cached?.cacheDir ?? places.cacheDir, one)
+    return { remedy: sh`rm ${[file]}`, note: "the record has no configuration that a DEL could be run with" }
+  }
+  if (hasFile) return { remedy: gc, note: `only if no container uses it: ${gc.line} --dry-run prints what would go` }
+  return {
+    remedy: `if no container uses it: write a configuration of network "${one.network}" to ${places.confDir}, and run ${gc.line}`,
+  }
+}
+
+function reasonsOf({ orphan }: NodeAttachment, beginning: string): string {
+  return orphan.filter((reason) => reason.startsWith(beginning)).join(", ")
+}
+
+/**
+ * Whether nothing can be using what is left: no link on the host leads to the container, and either the namespace that was
+ * noted is not there, or nothing but rules names it, and they note no namespace.
+ */
+export function isProvablyGone({ isAlive, link, sources, netns }: NodeAttachment): boolean {
+  if (link !== undefined) return false
+  if (isAlive === false) return true
+  return netns === undefined && sources.every((source) => source === "rule")
+}
