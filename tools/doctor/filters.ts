@@ -8,6 +8,9 @@ import { inOneLine, sh } from "./remedy.ts"
 /** Tables of this suite, and of the reference suite. */
 const OURS = /^cni_/
 
+/** The chain of iptables in which the plugin firewall, of either suite, accepts its containers. */
+const FIREWALL_CHAIN = "CNI-FORWARD"
+
 /** Rules of others that drop what containers send or get. */
 export const checkDrops: Check = (patient) => {
   const { filter, attachments } = patient
@@ -36,7 +39,9 @@ export const checkDrops: Check = (patient) => {
       const remedy = inOneLine(explicit.map(deletionOf))
       return [{ ...about, rule: "forward-drop-rule", what, ofMany: () => what, remedy }]
     }
-    if (rules.some((rule) => verdictOf(rule) === "accept" && (mentions(rule) || isUnconditional(rule)))) return []
+    const letsThrough = (rule: FoundRule) =>
+      mentions(rule) || isUnconditional(rule) || rule.chain.name === FIREWALL_CHAIN
+    if (rules.some((rule) => verdictOf(rule) === "accept" && letsThrough(rule))) return []
     const last = rules.find(
       (rule) => rule.chain.name === base.name && verdictOf(rule) === "drop" && isUnconditional(rule),
     )

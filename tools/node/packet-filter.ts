@@ -62,9 +62,11 @@ export function isUnconditional({ expressions }: FoundRule): boolean {
 
 /** Whether a rule compares with one of these values, an interface's name or an address among them. */
 export function comparesWith({ expressions }: FoundRule, values: readonly Uint8Array[]): boolean {
-  return expressions.some(({ name, data }) => {
+  return expressions.some(({ name, data }, at) => {
     if (name !== "cmp" || data instanceof Uint8Array) return false
     const compared = decodeLatin1(data.data?.value ?? new Uint8Array(0))
+    // One byte may be the start of an address, but also a family: NFPROTO_IPV6 is 10.
+    if (compared.length < 2 && expressions[at - 1]?.name !== "payload") return false
     return values.some((value) => {
       const sought = decodeLatin1(value)
       return compared.length > 0 && (compared.startsWith(sought) || sought.startsWith(compared))
