@@ -220,6 +220,7 @@ export const faults: readonly Fault[] = [
     words: /^delete "pods\/.*with the runtime and start it again/,
     mend: ({ host }, [, pod]) =>
       host.exec("sed", ["-i", "s/10.85.0.2\\//10.85.0.3\\//", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
+    besides: ["container-address-missing"], // the container has the address that its record had before
   },
   {
     rule: "stale-lease",

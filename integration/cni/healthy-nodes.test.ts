@@ -15,6 +15,7 @@ async function addOutside({ host }: NodeLab): Promise<ContainerNamespace> {
   await host.exec("ip", ["link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", outside.name])
   await host.exec("ip", ["address", "add", "192.0.2.1/24", "dev", "up0"])
   await host.exec("ip", ["link", "set", "up0", "up"])
+  await host.exec("ip", ["route", "add", "default", "via", "192.0.2.2"])
   await outside.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "eth0"])
   await outside.exec("ip", ["link", "set", "eth0", "up"])
   return outside

@@ -12,7 +12,10 @@ import {
   nameOf,
   type Patient,
 } from "./finding.ts"
-import { type Command, inOneLine, sh } from "./remedy.ts"
+import { type Command, inOneLine, setSysctl, sh } from "./remedy.ts"
+
+/** The set of published ports that 127.0.0.1 leads to. */
+const LOCALHOST = "ip cni_hostports localhost"
 
 /** Bridges that were deleted, once for all their containers, and hosts' ends that are no ports of their bridge. */
 export const checkBridges: Check = (patient) =>
@@ -48,6 +51,10 @@ export const checkBridges: Check = (patient) =>
         ...portRemedy(one, end, bridge, patient, [
           sh`ip link add ${bridge} up type bridge`,
           ...gatewaysOn(one, patient).map(({ address, device }) => sh`ip address replace ${address} dev ${device}`),
+          // A new link has the kernel's own settings.
+          ...(one.rules.some(({ place }) => place === LOCALHOST)
+            ? [setSysctl(`net/ipv4/conf/${bridge}/route_localnet`, 1)]
+            : []),
         ]),
       },
     ]
